@@ -1,0 +1,54 @@
+package wire
+
+import "errors"
+
+// ErrTooMany says that an array holds more elements than allowed.
+var ErrTooMany = errors.New("too many messages in one batch")
+
+// IsArray reports whether a text begins like a JSON array.
+func IsArray(raw []byte) bool {
+	i := skipSpace(raw, 0)
+	return i < len(raw) && raw[i] == '['
+}
+
+// AppendElements checks that raw is one JSON array of at most limit elements and
+// appends these, as they stand in raw, to dst. Its error is ErrTooMany or an
+// *EnvelopeError.
+func AppendElements(dst [][]byte, raw []byte, limit int) ([][]byte, error) {
+	i := skipSpace(raw, 0)
+	if i >= len(raw) {
+		return dst, parseError(i, errEnd)
+	}
+	if raw[i] != '[' {
+		return dst, parseError(i, errSyntax)
+	}
+	i = skipSpace(raw, i+1)
+	for n := 0; ; n++ {
+		if n == 0 && i < len(raw) && raw[i] == ']' {
+			break
+		}
+		pos := skipSpace(raw, i)
+		end, err := skipValue(raw, pos, 1)
+		if err != nil {
+			return dst, parseError(end, err)
+		}
+		if n == limit {
+			return dst, ErrTooMany
+		}
+		dst = append(dst, raw[pos:end:end])
+		if i = skipSpace(raw, end); i >= len(raw) {
+			return dst, parseError(i, errEnd)
+		}
+		if raw[i] == ']' {
+			break
+		}
+		if raw[i] != ',' {
+			return dst, parseError(i, errSyntax)
+		}
+		i++
+	}
+	if i = skipSpace(raw, i+1); i != len(raw) {
+		return dst, parseError(i, errTrail)
+	}
+	return dst, nil
+}

@@ -1,0 +1,44 @@
+package wire
+
+import "github.com/tidwall/gjson"
+
+// Classify guesses by its members which method a response answers whose id
+// nobody here has seen: another replica asked, or a stream was replayed. It sets
+// Method, to [OtherMethod] when there is nothing to tell by.
+func (m *Message) Classify() {
+	m.Method = OtherMethod
+	if m.Kind != Result {
+		return
+	}
+	has := map[Name]bool{}
+	gjson.ParseBytes(m.Result()).ForEach(func(key, _ gjson.Result) bool {
+		has[NameOf([]byte(key.Str))] = true
+		return true
+	})
+	switch {
+	case has[Action]:
+		m.Method = ElicitationCreate
+	case has[Roots]:
+		m.Method = RootsList
+	case has[Model] && has[Role]:
+		m.Method = SamplingCreateMessage
+	case has[Tools]:
+		m.Method = ToolsList
+	case has[Resources]:
+		m.Method = ResourcesList
+	case has[ResourceTemplates]:
+		m.Method = ResourcesTemplatesList
+	case has[Prompts]:
+		m.Method = PromptsList
+	case has[Contents]:
+		m.Method = ResourcesRead
+	case has[Messages]:
+		m.Method = PromptsGet
+	case has[Completion]:
+		m.Method = CompletionComplete
+	case has[ProtocolVersion]:
+		m.Method = Initialize
+	case has[Content] && !has[Model]:
+		m.Method = ToolsCall
+	}
+}

@@ -1,0 +1,338 @@
+package wire
+
+// node is one recorded value. Nodes stand in the order of the text, a container
+// before what is in it.
+type node struct {
+	key, pos, end uint32 // its member (or itself) begins, it begins, it ends
+	next          uint32 // the node behind everything in it
+	parent        uint32
+	edit          uint32 // 1 + index of its first edit, 0 for none
+	name          Name
+	open          bool // its direct members or elements are recorded
+	touched       bool // it or something in it has an edit
+}
+
+// edit is one mark on a node.
+type edit struct {
+	op       op
+	text     span   // in Message.text
+	nextEdit uint32 // 1 + index of the next one on the same node
+}
+
+type op uint8
+
+const (
+	remove  op = iota + 1
+	replace    // the value
+	swap       // the member with its name, or the element; several may come
+	add        // behind the last member or element
+	before     // in front of the member
+)
+
+// Node is a recorded value of a message; the zero Node is none. It is valid
+// until the next Scan.
+type Node struct {
+	m *Message
+	i uint32
+}
+
+// Root is the message itself, as an object. It is no Node when the message was
+// scanned without a shape.
+func (m *Message) Root() Node {
+	if len(m.nodes) == 0 {
+		return Node{}
+	}
+	return Node{m, 0}
+}
+
+// OK reports whether there is such a value.
+func (n Node) OK() bool { return n.m != nil }
+
+func (n Node) node() *node { return &n.m.nodes[n.i] }
+
+// Raw is the value as it stands in the message, without the marks on it.
+func (n Node) Raw() []byte {
+	at := n.node()
+	return n.m.Raw[at.pos:at.end:at.end]
+}
+
+// Kind is the value's first byte: { [ " t f n, a digit or a minus.
+func (n Node) Kind() byte { return n.m.Raw[n.node().pos] }
+
+// Name is the name of the member that the value belongs to, as a small number.
+func (n Node) Name() Name { return n.node().name }
+
+// Key is the name of the member that the value belongs to, as it stands in the
+// message, without quotes; nil for an element.
+func (n Node) Key() []byte {
+	at := n.node()
+	if at.key == at.pos {
+		return nil
+	}
+	end, _ := skipString(n.m.Raw, int(at.key)+1)
+	return n.m.Raw[at.key+1 : end-1]
+}
+
+// Text is the inside of a string value; ok is false for any other value.
+func (n Node) Text() (raw []byte, ok bool) {
+	if !n.OK() {
+		return nil, false
+	}
+	return Inner(n.Raw())
+}
+
+// Is reports whether the value is a string of this text.
+func (n Node) Is(text string) bool {
+	raw, ok := n.Text()
+	return ok && IsText(raw, text)
+}
+
+// Hollow reports whether the value holds nothing: null, "", [] or {}.
+func (n Node) Hollow() bool { return Hollow(n.Raw()) }
+
+// First is the first recorded member or element.
+func (n Node) First() Node {
+	at := n.node()
+	if !at.open || n.i+1 == at.next {
+		return Node{}
+	}
+	return Node{n.m, n.i + 1}
+}
+
+// Next is the sibling behind.
+func (n Node) Next() Node {
+	at := n.node()
+	if n.i == 0 || at.next == n.m.nodes[at.parent].next {
+		return Node{}
+	}
+	return Node{n.m, at.next}
+}
+
+// Get is the last member of that name, as most parsers pick it.
+func (n Node) Get(name Name) (found Node) {
+	if !n.OK() {
+		return Node{}
+	}
+	for c := n.First(); c.OK(); c = c.Next() {
+		if c.node().name == name {
+			found = c
+		}
+	}
+	return found
+}
+
+// Removed reports whether the value is marked for removal.
+func (n Node) Removed() bool {
+	e := n.node().edit
+	return e != 0 && n.m.edits[e-1].op == remove
+}
+
+// Changed reports whether the value was removed or replaced.
+func (n Node) Changed() bool {
+	e := n.node().edit
+	return e != 0 && n.m.edits[e-1].op != add
+}
+
+// Path leads from the message to the value.
+func (n Node) Path() Path {
+	var chain [maxPath]uint32
+	depth := 0
+	for i := n.i; i != 0; i = n.m.nodes[i].parent {
+		if depth == maxPath { // keep the outer part
+			copy(chain[:], chain[1:])
+			depth--
+		}
+		chain[depth] = i
+		depth++
+	}
+	p := Path{n: uint8(depth)}
+	for k := range depth {
+		i := chain[depth-1-k]
+		at := &n.m.nodes[i]
+		step := pathStep{name: at.name, elem: at.key == at.pos}
+		if step.elem {
+			for c := (Node{n.m, at.parent}).First(); c.i != i; c = c.Next() {
+				step.index++
+			}
+		}
+		p.step[k] = step
+	}
+	return p
+}
+
+// mark puts an edit on the node, in front of the others: a removal or
+// replacement decides, whatever was added inside.
+func (n Node) mark(o op, text span) {
+	m := n.m
+	at := n.node()
+	m.edits = append(m.edits, edit{op: o, text: text, nextEdit: at.edit})
+	at.edit = uint32(len(m.edits))
+	for i := n.i; !m.nodes[i].touched; i = m.nodes[i].parent {
+		m.nodes[i].touched = true
+	}
+}
+
+// Remove takes the member or element out, with its comma.
+func (n Node) Remove() { n.mark(remove, span{}) }
+
+// Writer returns the message's store of new text. What is appended to it and
+// handed to Put, Swap, Add or Before must be the very slice, grown by append.
+func (m *Message) Writer() []byte { return m.text[len(m.text):] }
+
+// keep takes over text that was appended to Writer, or copies it.
+func (m *Message) keep(text []byte) span {
+	from := len(m.text)
+	m.text = append(m.text, text...) // no move when text was written in place
+	return span{uint32(from), uint32(len(m.text))}
+}
+
+// Put puts text in the place of the value.
+func (n Node) Put(text []byte) {
+	at := n.node()
+	if len(text) > int(at.end-at.pos) {
+		n.m.grows = true
+	}
+	n.mark(replace, n.m.keep(text))
+}
+
+// Swap puts text in the place of the member, its name included, or of the
+// element. text may hold several, with commas between them, but at least one.
+func (n Node) Swap(text []byte) {
+	at := n.node()
+	if len(text) > int(at.end-at.key) {
+		n.m.grows = true
+	}
+	n.mark(swap, n.m.keep(text))
+}
+
+// Add puts a member or an element behind the last one of a recorded object or
+// array.
+func (n Node) Add(text []byte) {
+	n.m.grows = true
+	m := n.m
+	at := n.node()
+	e := edit{op: add, text: m.keep(text)}
+	m.edits = append(m.edits, e)
+	last := uint32(len(m.edits))
+	if at.edit == 0 {
+		at.edit = last
+	} else { // keep the order in which they were added
+		i := at.edit
+		for m.edits[i-1].nextEdit != 0 {
+			i = m.edits[i-1].nextEdit
+		}
+		m.edits[i-1].nextEdit = last
+	}
+	for i := n.i; !m.nodes[i].touched; i = m.nodes[i].parent {
+		m.nodes[i].touched = true
+	}
+}
+
+// Before puts a member in front of this one.
+func (n Node) Before(text []byte) {
+	n.m.grows = true
+	n.mark(before, n.m.keep(text))
+}
+
+// Edited reports whether anything is marked.
+func (m *Message) Edited() bool { return len(m.edits) > 0 }
+
+// Grows reports whether the marks may need more room than the message has.
+func (m *Message) Grows() bool { return m.grows }
+
+// AppendTo writes the message with its marks behind dst. When nothing grows, dst
+// may be Raw[:0].
+func (m *Message) AppendTo(dst []byte) []byte {
+	if len(m.nodes) == 0 {
+		return append(dst, m.Raw...)
+	}
+	w := writer{m: m, dst: dst}
+	w.container(0)
+	return append(w.dst, m.Raw[w.from:]...)
+}
+
+// AppendNode writes one value with its marks behind dst.
+func (n Node) AppendNode(dst []byte) []byte {
+	at := n.node()
+	w := writer{m: n.m, dst: dst, from: at.pos}
+	w.value(n.i)
+	return append(w.dst, n.m.Raw[w.from:at.end]...)
+}
+
+// writer copies a message from one mark to the next.
+type writer struct {
+	m    *Message
+	dst  []byte
+	from uint32 // what is before is written, or left out
+}
+
+// cut writes everything up to pos and leaves out what is between pos and end.
+func (w *writer) cut(pos, end uint32) {
+	w.dst = append(w.dst, w.m.Raw[w.from:pos]...)
+	w.from = end
+}
+
+func (w *writer) put(text span) { w.dst = append(w.dst, w.m.text[text.pos:text.end]...) }
+
+// value writes a value that has marks on it or in it.
+func (w *writer) value(i uint32) {
+	at := &w.m.nodes[i]
+	if at.edit != 0 {
+		switch e := &w.m.edits[at.edit-1]; e.op {
+		case replace:
+			w.cut(at.pos, at.end)
+			w.put(e.text)
+			return
+		case swap:
+			w.cut(at.key, at.end)
+			w.put(e.text)
+			return
+		case before:
+			w.cut(at.key, at.key)
+			w.put(e.text)
+			w.dst = append(w.dst, ',')
+		}
+	}
+	if at.open {
+		w.container(i)
+	}
+}
+
+// container writes an object or array whose members are recorded. A removed one
+// takes the comma before it along; as long as none was kept, the one behind.
+func (w *writer) container(i uint32) {
+	at := &w.m.nodes[i]
+	kept := false
+	prev := uint32(0)
+	for c := i + 1; c < at.next; c = w.m.nodes[c].next {
+		child := &w.m.nodes[c]
+		switch {
+		case child.edit != 0 && w.m.edits[child.edit-1].op == remove:
+			switch {
+			case kept:
+				w.cut(prev, child.end)
+			case child.next < at.next:
+				w.cut(child.key, w.m.nodes[child.next].key)
+			default:
+				w.cut(child.key, child.end)
+			}
+		default:
+			kept = true
+			if child.touched {
+				w.value(c)
+			}
+		}
+		prev = child.end
+	}
+	for e := at.edit; e != 0; e = w.m.edits[e-1].nextEdit {
+		if w.m.edits[e-1].op != add {
+			continue
+		}
+		w.cut(at.end-1, at.end-1)
+		if kept {
+			w.dst = append(w.dst, ',')
+		}
+		kept = true
+		w.put(w.m.edits[e-1].text)
+	}
+}

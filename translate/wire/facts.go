@@ -1,0 +1,24 @@
+package wire
+
+// Facts is what a rule may know of the two ends of a session beyond their
+// revisions: the capabilities that the client declared when it initialized,
+// before anything was filtered. It is a set of bits so that a session id can
+// carry it.
+type Facts uint16
+
+// What a client may declare.
+const (
+	ClientRoots Facts = 1 << iota
+	ClientSampling
+	ClientSamplingTools
+	ClientSamplingContext
+	ClientElicitation
+	ClientElicitationForm // declared, or implied by an empty elicitation object
+	ClientElicitationURL
+	ClientTasks
+	// ServerLogging says that the server declared logging.
+	ServerLogging
+)
+
+// Has reports whether every bit of want is set.
+func (f Facts) Has(want Facts) bool { return f&want == want }

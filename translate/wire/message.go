@@ -1,0 +1,341 @@
+// Package wire looks at one JSON-RPC message without decoding it.
+//
+// [Message.Scan] checks the whole text once (grammar, UTF-8, depth), finds the
+// parts of the envelope and records where the values stand that a [Shape] names.
+// Rules then mark what is recorded: remove this, put that in its place, add here.
+// [Message.AppendTo] writes all marks out in one pass. What nobody marked keeps
+// its bytes.
+//
+// scan.go is the checker, shape.go what it records, edit.go the marks,
+// name.go and method.go the words of the protocol as small numbers.
+package wire
+
+import (
+	"fmt"
+	"math"
+)
+
+// Kind says what a message is.
+type Kind uint8
+
+// The kinds of message. A result and an error are the two kinds of response.
+const (
+	Request Kind = iota + 1
+	Notification
+	Result
+	Error
+)
+
+// String is the kind in lower case.
+func (k Kind) String() string {
+	return [...]string{"message", "request", "notification", "result", "error"}[k]
+}
+
+// Response reports whether a message of this kind answers a request.
+func (k Kind) Response() bool { return k == Result || k == Error }
+
+// Verdict says what becomes of a message.
+type Verdict uint8
+
+const (
+	// Forward sends the message on to its receiver.
+	Forward Verdict = iota
+	// Drop ends a notification here.
+	Drop
+	// Answer sends what was written back to the sender, as the reply.
+	Answer
+	// Local hands the message to the caller, who must remember something to go on.
+	Local
+)
+
+// String is the verdict in lower case.
+func (v Verdict) String() string { return [...]string{"forward", "drop", "answer", "local"}[v] }
+
+// Message is one message, scanned. Its parts point into Raw and die with it. The
+// zero value is ready for use; scanning again reuses the memory of the last scan.
+// A Message is for one goroutine at a time.
+type Message struct {
+	// Raw is the text that was scanned. The caller owns it; a rewrite that only
+	// removes works inside it.
+	Raw  []byte
+	Kind Kind
+	// Method is the message's own, or, for a response, that of the request it
+	// answers: Scan cannot know that one, the caller sets it.
+	Method Method
+	// Facts is what the caller knows of the session.
+	Facts Facts
+	// Note is what must be remembered between a request and its answer. A rewrite
+	// of a request sets it to at most MaxNote bytes, which die with the message; the
+	// caller keeps a copy and sets it on the answer before that one is rewritten.
+	Note []byte
+	// Also is a second message for the receiver of this one, to be sent before
+	// it; nil but for rules that say so. It dies with the message.
+	Also []byte
+	// Losses is what the rewrite took or changed, one entry a rule.
+	Losses []Loss
+
+	id, method, params, result, err span
+
+	nodes []node
+	edits []edit
+	text  []byte // what edits put in
+	grows bool   // some edit is longer than what it replaces
+}
+
+// MaxNote bounds a Note.
+const MaxNote = 4 << 10
+
+type span struct{ pos, end uint32 }
+
+func (m *Message) part(s span) []byte {
+	if s.end == 0 {
+		return nil
+	}
+	return m.Raw[s.pos:s.end:s.end]
+}
+
+// ID is the id as it stands in Raw, nil when the message has none.
+func (m *Message) ID() []byte { return m.part(m.id) }
+
+// MethodName is the inside of the method's string as it stands in Raw, nil on a
+// response.
+func (m *Message) MethodName() []byte {
+	name, _ := Inner(m.part(m.method))
+	return name
+}
+
+// Params is the value of params as it stands in Raw, nil when there is none.
+func (m *Message) Params() []byte { return m.part(m.params) }
+
+// Result is the value of result as it stands in Raw, nil when there is none.
+func (m *Message) Result() []byte { return m.part(m.result) }
+
+// Error is the value of error as it stands in Raw, nil when there is none.
+func (m *Message) Error() []byte { return m.part(m.err) }
+
+// EnvelopeError says why a text is no message, and with what to answer it.
+type EnvelopeError struct {
+	Code int    // ParseError or InvalidRequest
+	ID   []byte // the id to answer under as it was sent, a copy; nil means null
+	Why  string
+}
+
+// JSON-RPC's codes for a text that is no message
+// (https://www.jsonrpc.org/specification#error_object).
+const (
+	ParseError     = -32700
+	InvalidRequest = -32600
+)
+
+func (e *EnvelopeError) Error() string { return e.Why }
+
+// Scan checks that raw is one JSON-RPC message, finds its parts and records what
+// shape names. raw stays the caller's and must not change while m is in use.
+// The error is an *EnvelopeError; m is then of no use.
+//
+// An envelope member that occurs twice is refused, since the next parser may
+// pick the other one; names are compared unescaped.
+func (m *Message) Scan(raw []byte, shape *Shape) error {
+	*m = Message{
+		Raw: raw, Facts: m.Facts,
+		nodes: m.nodes[:0], edits: m.edits[:0], text: m.text[:0], Losses: m.Losses[:0],
+	}
+	if len(raw) > math.MaxUint32/2 {
+		return &EnvelopeError{Code: InvalidRequest, Why: errSize.Error()}
+	}
+	i := skipSpace(raw, 0)
+	if i == len(raw) {
+		return parseError(i, errEnd)
+	}
+	if raw[i] != '{' {
+		return m.notAnObject(i)
+	}
+	if shape != nil {
+		m.nodes = append(m.nodes, node{key: uint32(i), pos: uint32(i), open: true})
+	}
+	var e envelope
+	i, err := m.scanEnvelope(i, shape, &e)
+	if err == nil && skipSpace(raw, i) != len(raw) {
+		err = errTrail
+	}
+	if err == errNodes {
+		return m.invalid(&e, err.Error())
+	}
+	if err != nil {
+		return parseError(i, err)
+	}
+	if shape != nil {
+		m.nodes[0].end, m.nodes[0].next = uint32(i), uint32(len(m.nodes))
+	}
+	return m.classify(&e)
+}
+
+func parseError(at int, err error) *EnvelopeError {
+	return &EnvelopeError{Code: ParseError, Why: fmt.Sprintf("Parse error: %v at byte %d", err, at)}
+}
+
+// notAnObject tells a JSON value that is no message from a text that is no JSON.
+func (m *Message) notAnObject(i int) error {
+	i, err := skipValue(m.Raw, i, 0)
+	if err == nil && skipSpace(m.Raw, i) != len(m.Raw) {
+		err = errTrail
+	}
+	if err != nil {
+		return parseError(i, err)
+	}
+	return &EnvelopeError{Code: InvalidRequest, Why: "Invalid Request: not a JSON object"}
+}
+
+// envelope is what a scan learns of the envelope's own members.
+type envelope struct {
+	jsonrpc span
+	twice   Name // a member that occurred before
+}
+
+func (m *Message) scanEnvelope(i int, shape *Shape, e *envelope) (int, error) {
+	b := m.Raw
+	if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
+		return i + 1, nil
+	}
+	var err error
+	for {
+		if i = skipSpace(b, i); i >= len(b) {
+			return i, errEnd
+		}
+		key := i
+		if i, err = skipName(b, i); err != nil {
+			return i, err
+		}
+		name := nameOf(b[key+1 : i-1])
+		if i, err = skipColon(b, i); err != nil {
+			return i, err
+		}
+		if i = skipSpace(b, i); i >= len(b) {
+			return i, errEnd
+		}
+		pos := i
+		if shape == nil {
+			i, err = skipValue(b, i, 1)
+		} else {
+			i, err = m.record(i, key, name, 0, shape.Members[name], 1)
+		}
+		if err != nil {
+			return i, err
+		}
+		m.note(e, name, span{uint32(pos), uint32(i)})
+		if i = skipSpace(b, i); i >= len(b) {
+			return i, errEnd
+		}
+		switch b[i] {
+		case ',':
+			i++
+			continue
+		case '}':
+			return i + 1, nil
+		}
+		return i, errSyntax
+	}
+}
+
+func (m *Message) note(e *envelope, name Name, s span) {
+	var at *span
+	switch name {
+	case JSONRPC:
+		at = &e.jsonrpc
+	case ID:
+		at = &m.id
+	case MethodKey:
+		at = &m.method
+	case Params:
+		at = &m.params
+	case ResultKey:
+		at = &m.result
+	case ErrorKey:
+		at = &m.err
+	default:
+		return
+	}
+	if at.end != 0 {
+		e.twice = name
+	}
+	*at = s
+}
+
+// classify decides what kind of message it is, or why it is none.
+func (m *Message) classify(e *envelope) error {
+	if e.twice != OtherName {
+		if e.twice == ID {
+			m.id = span{}
+		}
+		return m.invalid(e, "Invalid Request: "+e.twice.String()+" occurs twice")
+	}
+	if version, ok := Inner(m.part(e.jsonrpc)); !ok || !IsText(version, "2.0") {
+		return m.invalid(e, `Invalid Request: jsonrpc must be "2.0"`)
+	}
+	id := m.ID()
+	if m.method.end != 0 {
+		return m.classifyCall(e, id)
+	}
+	switch {
+	case m.result.end != 0 && m.err.end != 0:
+		return m.invalid(e, "Invalid Request: both result and error")
+	case m.result.end != 0:
+		m.Kind = Result
+	case m.err.end != 0:
+		m.Kind = Error
+		if id == nil || string(id) == "null" {
+			return nil
+		}
+	default:
+		return m.invalid(e, "Invalid Request: no method, result or error")
+	}
+	if id == nil || !validID(id) {
+		return m.invalid(e, "Invalid Request: id must be a string or an integer")
+	}
+	return nil
+}
+
+func (m *Message) classifyCall(e *envelope, id []byte) error {
+	name, ok := Inner(m.part(m.method))
+	switch {
+	case !ok:
+		return m.invalid(e, "Invalid Request: method must be a string")
+	case m.result.end != 0 || m.err.end != 0:
+		return m.invalid(e, "Invalid Request: both a method and an answer")
+	case id != nil && !validID(id):
+		return m.invalid(e, "Invalid Request: id must be a string or an integer")
+	case m.params.end != 0 && m.Raw[m.params.pos] != '{':
+		return m.invalid(e, "Invalid Request: params must be an object")
+	}
+	m.Kind = Notification
+	if id != nil {
+		m.Kind = Request
+	}
+	m.Method = methodOf(name)
+	return nil
+}
+
+// invalid answers under the id where there is one to answer under.
+func (m *Message) invalid(e *envelope, why string) error {
+	fault := &EnvelopeError{Code: InvalidRequest, Why: why}
+	if id := m.ID(); id != nil && e.twice != ID && validID(id) {
+		fault.ID = append([]byte(nil), id...)
+	}
+	return fault
+}
+
+// Trim lets go of what a giant message made the Message grow, so that it can be
+// pooled.
+func (m *Message) Trim() {
+	const nodes, edits, text = 4 << 10, 1 << 10, 64 << 10
+	if cap(m.nodes) > nodes {
+		m.nodes = nil
+	}
+	if cap(m.edits) > edits {
+		m.edits = nil
+	}
+	if cap(m.text) > text {
+		m.text = nil
+	}
+	m.Raw, m.Note, m.Also = nil, nil, nil
+}
