@@ -17,10 +17,10 @@ func IsArray(raw []byte) bool {
 func AppendElements(dst [][]byte, raw []byte, limit int) ([][]byte, error) {
 	i := skipSpace(raw, 0)
 	if i >= len(raw) {
-		return dst, parseError(i, errEnd)
+		return dst, parseError(broken(i, faultEnd))
 	}
 	if raw[i] != '[' {
-		return dst, parseError(i, errSyntax)
+		return dst, parseError(broken(i, faultSyntax))
 	}
 	i = skipSpace(raw, i+1)
 	for n := 0; ; n++ {
@@ -28,27 +28,27 @@ func AppendElements(dst [][]byte, raw []byte, limit int) ([][]byte, error) {
 			break
 		}
 		pos := skipSpace(raw, i)
-		end, err := skipValue(raw, pos, 1)
-		if err != nil {
-			return dst, parseError(end, err)
+		end := skipValue(raw, pos, 1)
+		if end < 0 {
+			return dst, parseError(end)
 		}
 		if n == limit {
 			return dst, ErrTooMany
 		}
 		dst = append(dst, raw[pos:end:end])
 		if i = skipSpace(raw, end); i >= len(raw) {
-			return dst, parseError(i, errEnd)
+			return dst, parseError(broken(i, faultEnd))
 		}
 		if raw[i] == ']' {
 			break
 		}
 		if raw[i] != ',' {
-			return dst, parseError(i, errSyntax)
+			return dst, parseError(broken(i, faultSyntax))
 		}
 		i++
 	}
 	if i = skipSpace(raw, i+1); i != len(raw) {
-		return dst, parseError(i, errTrail)
+		return dst, parseError(broken(i, faultTrail))
 	}
 	return dst, nil
 }

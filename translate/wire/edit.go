@@ -69,7 +69,7 @@ func (n Node) Key() []byte {
 	if at.key == at.pos {
 		return nil
 	}
-	end, _ := skipString(n.m.Raw, int(at.key)+1)
+	end := skipString(n.m.Raw, int(at.key)+1)
 	return n.m.Raw[at.key+1 : end-1]
 }
 
@@ -89,6 +89,20 @@ func (n Node) Is(text string) bool {
 
 // Hollow reports whether the value holds nothing: null, "", [] or {}.
 func (n Node) Hollow() bool { return Hollow(n.Raw()) }
+
+// Element reports whether the value is an element of an array.
+func (n Node) Element() bool {
+	at := n.node()
+	return at.key == at.pos
+}
+
+// Parent is the object or array that the value stands in, no Node for the root.
+func (n Node) Parent() Node {
+	if n.i == 0 {
+		return Node{}
+	}
+	return Node{n.m, n.node().parent}
+}
 
 // First is the first recorded member or element.
 func (n Node) First() Node {
@@ -328,7 +342,10 @@ func (w *writer) container(i uint32) {
 		if w.m.edits[e-1].op != add {
 			continue
 		}
-		w.cut(at.end-1, at.end-1)
+		if prev == 0 {
+			prev = at.pos + 1
+		}
+		w.cut(prev, prev)
 		if kept {
 			w.dst = append(w.dst, ',')
 		}

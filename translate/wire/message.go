@@ -141,11 +141,11 @@ func (m *Message) Scan(raw []byte, shape *Shape) error {
 		nodes: m.nodes[:0], edits: m.edits[:0], text: m.text[:0], Losses: m.Losses[:0],
 	}
 	if len(raw) > math.MaxUint32/2 {
-		return &EnvelopeError{Code: InvalidRequest, Why: errSize.Error()}
+		return &EnvelopeError{Code: InvalidRequest, Why: "message larger than 2 GiB"}
 	}
 	i := skipSpace(raw, 0)
 	if i == len(raw) {
-		return parseError(i, errEnd)
+		return parseError(broken(i, faultEnd))
 	}
 	if raw[i] != '{' {
 		return m.notAnObject(i)
@@ -154,15 +154,11 @@ func (m *Message) Scan(raw []byte, shape *Shape) error {
 		m.nodes = append(m.nodes, node{key: uint32(i), pos: uint32(i), open: true})
 	}
 	var e envelope
-	i, err := m.scanEnvelope(i, shape, &e)
-	if err == nil && skipSpace(raw, i) != len(raw) {
-		err = errTrail
-	}
-	if err == errNodes {
-		return m.invalid(&e, err.Error())
-	}
-	if err != nil {
-		return parseError(i, err)
+	if i = whole(raw, m.scanEnvelope(i, shape, &e)); i < 0 {
+		if _, why := unbroken(i); why == faultNodes {
+			return m.invalid(&e, "Invalid Request: "+faultTexts[why])
+		}
+		return parseError(i)
 	}
 	if shape != nil {
 		m.nodes[0].end, m.nodes[0].next = uint32(i), uint32(len(m.nodes))
@@ -170,18 +166,26 @@ func (m *Message) Scan(raw []byte, shape *Shape) error {
 	return m.classify(&e)
 }
 
-func parseError(at int, err error) *EnvelopeError {
-	return &EnvelopeError{Code: ParseError, Why: fmt.Sprintf("Parse error: %v at byte %d", err, at)}
+// whole checks that nothing but blanks follows at i.
+func whole(raw []byte, i int) int {
+	if i < 0 {
+		return i
+	}
+	if end := skipSpace(raw, i); end != len(raw) {
+		return broken(end, faultTrail)
+	}
+	return len(raw)
+}
+
+func parseError(i int) *EnvelopeError {
+	at, why := unbroken(i)
+	return &EnvelopeError{Code: ParseError, Why: fmt.Sprintf("Parse error: %s at byte %d", faultTexts[why], at)}
 }
 
 // notAnObject tells a JSON value that is no message from a text that is no JSON.
 func (m *Message) notAnObject(i int) error {
-	i, err := skipValue(m.Raw, i, 0)
-	if err == nil && skipSpace(m.Raw, i) != len(m.Raw) {
-		err = errTrail
-	}
-	if err != nil {
-		return parseError(i, err)
+	if i = whole(m.Raw, skipValue(m.Raw, i, 0)); i < 0 {
+		return parseError(i)
 	}
 	return &EnvelopeError{Code: InvalidRequest, Why: "Invalid Request: not a JSON object"}
 }
@@ -192,48 +196,39 @@ type envelope struct {
 	twice   Name // a member that occurred before
 }
 
-func (m *Message) scanEnvelope(i int, shape *Shape, e *envelope) (int, error) {
+func (m *Message) scanEnvelope(i int, shape *Shape, e *envelope) int {
 	b := m.Raw
 	if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
-		return i + 1, nil
+		return i + 1
 	}
-	var err error
 	for {
-		if i = skipSpace(b, i); i >= len(b) {
-			return i, errEnd
+		if i >= len(b) {
+			return broken(i, faultEnd)
 		}
 		key := i
-		if i, err = skipName(b, i); err != nil {
-			return i, err
+		if i = skipName(b, i); i < 0 {
+			return i
 		}
 		name := nameOf(b[key+1 : i-1])
-		if i, err = skipColon(b, i); err != nil {
-			return i, err
-		}
-		if i = skipSpace(b, i); i >= len(b) {
-			return i, errEnd
+		if i = skipColon(b, i); i < 0 {
+			return i
 		}
 		pos := i
 		if shape == nil {
-			i, err = skipValue(b, i, 1)
+			i = skipValue(b, i, 1)
 		} else {
-			i, err = m.record(i, key, name, 0, shape.Members[name], 1)
+			i = m.record(i, key, name, 0, shape.Members[name], 1)
 		}
-		if err != nil {
-			return i, err
+		if i < 0 {
+			return i
 		}
 		m.note(e, name, span{uint32(pos), uint32(i)})
-		if i = skipSpace(b, i); i >= len(b) {
-			return i, errEnd
+		if i = behind(b, i, '}'); i < 0 {
+			return i
 		}
-		switch b[i] {
-		case ',':
-			i++
-			continue
-		case '}':
-			return i + 1, nil
+		if b[i-1] == '}' {
+			return i
 		}
-		return i, errSyntax
 	}
 }
 

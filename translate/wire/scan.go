@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/binary"
-	"errors"
 	"math/bits"
 )
 
@@ -12,58 +11,79 @@ const MaxDepth = 512
 // maxNodes bounds what Scan records of one message: 4 Mi values.
 const maxNodes = 4 << 20
 
-// What is wrong with a text that is not JSON.
-var (
-	errSyntax = errors.New("invalid JSON")
-	errUTF8   = errors.New("invalid UTF-8")
-	errEnd    = errors.New("unexpected end of JSON")
-	errDepth  = errors.New("nested deeper than 512")
-	errTrail  = errors.New("data after the message")
-	errSize   = errors.New("message larger than 4 GiB")
-	errNodes  = errors.New("more than 4194304 list entries and members")
-)
-
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// skipString checks a string from behind its opening quote and returns the
-// index behind its closing one. It looks at eight bytes at a time: a byte that
-// needs care (a quote, a backslash, a control character, anything beyond ASCII)
-// sets the high bit of its place in the word.
-func skipString(b []byte, i int) (int, error) {
+// The functions named skip… check what stands at i and return the index behind
+// it. A negative return is a fault: see broken.
+
+// fault is why a text is not JSON.
+type fault int
+
+const (
+	faultSyntax fault = iota
+	faultEnd
+	faultUTF8
+	faultDepth
+	faultNodes
+	faultTrail
+)
+
+var faultTexts = [...]string{
+	faultSyntax: "invalid JSON",
+	faultEnd:    "unexpected end of JSON",
+	faultUTF8:   "invalid UTF-8",
+	faultDepth:  "nested deeper than 512",
+	faultNodes:  "more than 4194304 list entries and members",
+	faultTrail:  "data after the message",
+}
+
+// broken packs a fault and its place into one negative number, which costs the
+// good path one comparison.
+func broken(at int, why fault) int { return ^(at<<3 | int(why)) }
+
+func unbroken(i int) (at int, why fault) { return ^i >> 3, fault(^i & 7) }
+
+// care marks the bytes of a word that are not plain inside a string: a quote, a
+// backslash, a control character, anything beyond ASCII. The lowest high bit that
+// is set belongs to the first of them; higher ones may be false.
+func care(x uint64) uint64 {
+	return ((x - ones*0x20) | ((x ^ ones*'"') - ones) | ((x ^ ones*'\\') - ones) | x) & highs
+}
+
+// skipString starts behind the opening quote.
+func skipString(b []byte, i int) int {
 	for {
 		for i+8 <= len(b) {
-			x := binary.LittleEndian.Uint64(b[i:])
-			care := ((x - ones*0x20) | ((x ^ ones*'"') - ones) | ((x ^ ones*'\\') - ones) | x) & highs
-			if care != 0 {
-				i += bits.TrailingZeros64(care) >> 3
+			if c := care(binary.LittleEndian.Uint64(b[i:])); c != 0 {
+				i += bits.TrailingZeros64(c) >> 3
 				break
 			}
 			i += 8
 		}
 		if i >= len(b) {
-			return i, errEnd
+			return broken(i, faultEnd)
 		}
 		switch c := b[i]; {
 		case c == '"':
-			return i + 1, nil
+			return i + 1
 		case c == '\\':
 			n := escape(b[i:])
 			if n == 0 {
-				return i, errSyntax
+				return broken(i, faultSyntax)
 			}
 			i += n
 		case c < 0x20:
-			return i, errSyntax
+			return broken(i, faultSyntax)
 		case c < 0x80:
 			i++ // only in the last seven bytes of the text
 		default:
 			for i < len(b) && b[i] >= 0x80 {
 				n := utf8Len(b[i:])
 				if n == 0 {
-					return i, errUTF8
+					return broken(i, faultUTF8)
 				}
 				i += n
 			}
@@ -88,12 +108,10 @@ func escape(b []byte) int {
 	return 0
 }
 
-func isHex(c byte) bool {
-	return c-'0' <= 9 || c|0x20-'a' <= 5
-}
+func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }
 
 // utf8Len returns the length of the sequence beyond ASCII that b begins with,
-// 0 when it is not well formed (Unicode 15, table 3-7).
+// 0 when it is not well formed (The Unicode Standard, table 3-7).
 func utf8Len(b []byte) int {
 	c := b[0]
 	if c < 0xE0 {
@@ -116,28 +134,24 @@ func utf8Len(b []byte) int {
 	return 0
 }
 
-// skipNumber returns the index behind the number at i.
-func skipNumber(b []byte, i int) (int, error) {
+func skipNumber(b []byte, i int) int {
 	if b[i] == '-' {
 		i++
 	}
 	switch {
 	case i >= len(b):
-		return i, errEnd
+		return broken(i, faultEnd)
 	case b[i] == '0':
 		i++
 	case b[i]-'1' <= 8:
-		for i++; i < len(b) && b[i]-'0' <= 9; i++ {
-		}
+		i = skipDigits(b, i)
 	default:
-		return i, errSyntax
+		return broken(i, faultSyntax)
 	}
 	if i < len(b) && b[i] == '.' {
 		from := i + 1
-		for i++; i < len(b) && b[i]-'0' <= 9; i++ {
-		}
-		if i == from {
-			return i, errSyntax
+		if i = skipDigits(b, from); i == from {
+			return broken(i, faultSyntax)
 		}
 	}
 	if i < len(b) && b[i]|0x20 == 'e' {
@@ -146,20 +160,25 @@ func skipNumber(b []byte, i int) (int, error) {
 			i++
 		}
 		from := i
-		for ; i < len(b) && b[i]-'0' <= 9; i++ {
-		}
-		if i == from {
-			return i, errSyntax
+		if i = skipDigits(b, from); i == from {
+			return broken(i, faultSyntax)
 		}
 	}
-	return i, nil
+	return i
 }
 
-func skipLiteral(b []byte, i int, want string) (int, error) {
-	if len(b)-i >= len(want) && string(b[i:i+len(want)]) == want {
-		return i + len(want), nil
+func skipDigits(b []byte, i int) int {
+	for i < len(b) && b[i]-'0' <= 9 {
+		i++
 	}
-	return i, errSyntax
+	return i
+}
+
+func skipLiteral(b []byte, i int, want string) int {
+	if len(b)-i >= len(want) && string(b[i:i+len(want)]) == want {
+		return i + len(want)
+	}
+	return broken(i, faultSyntax)
 }
 
 func skipSpace(b []byte, i int) int {
@@ -169,11 +188,9 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipScalar checks a string, number or literal and returns the index behind it.
-func skipScalar(b []byte, i int) (int, error) {
+// skipScalar takes numbers and literals.
+func skipScalar(b []byte, i int) int {
 	switch c := b[i]; {
-	case c == '"':
-		return skipString(b, i+1)
 	case c == '-' || c-'0' <= 9:
 		return skipNumber(b, i)
 	case c == 't':
@@ -183,216 +200,242 @@ func skipScalar(b []byte, i int) (int, error) {
 	case c == 'n':
 		return skipLiteral(b, i, "null")
 	}
-	return i, errSyntax
+	return broken(i, faultSyntax)
 }
 
-// skipValue checks the value at i, which lies in depth containers, and returns
-// the index behind it. It keeps no stack but a bit for each level: set for an
-// object.
-func skipValue(b []byte, i, depth int) (int, error) {
-	var (
-		objects [MaxDepth/64 + 1]uint64
-		level   = depth
-		err     error
-	)
-value:
-	i = skipSpace(b, i)
+// skipName takes a member's name from its opening quote.
+func skipName(b []byte, i int) int {
+	if b[i] != '"' {
+		return broken(i, faultSyntax)
+	}
+	i++
+	if i+8 <= len(b) { // most names are this short
+		c := care(binary.LittleEndian.Uint64(b[i:]))
+		if c == 0 {
+			return skipString(b, i+8)
+		}
+		if end := i + bits.TrailingZeros64(c)>>3; b[end] == '"' {
+			return end + 1
+		}
+	}
+	return skipString(b, i)
+}
+
+// skipColon takes the colon and the blanks around it; there is more text behind it.
+func skipColon(b []byte, i int) int {
+	if i+1 < len(b) && b[i] == ':' && b[i+1] > ' ' {
+		return i + 1
+	}
+	if i = skipSpace(b, i); i >= len(b) {
+		return broken(i, faultEnd)
+	}
+	if b[i] != ':' {
+		return broken(i, faultSyntax)
+	}
+	if i = skipSpace(b, i+1); i >= len(b) {
+		return broken(i, faultEnd)
+	}
+	return i
+}
+
+// skipValue takes the value at i, which lies in depth containers. It keeps no
+// stack but a bit for each level: set for an object.
+func skipValue(b []byte, i, depth int) int {
 	if i >= len(b) {
-		return i, errEnd
+		return broken(i, faultEnd)
 	}
 	switch b[i] {
 	case '"':
-		if i, err = skipString(b, i+1); err != nil {
-			return i, err
-		}
-	case '{':
-		if level++; level > MaxDepth {
-			return i, errDepth
-		}
+		return skipString(b, i+1)
+	case '{', '[':
+		return skipContainer(b, i, depth)
+	}
+	return skipScalar(b, i)
+}
+
+func skipContainer(b []byte, i, depth int) int {
+	var (
+		objects [MaxDepth/64 + 1]uint64
+		level   = depth
+	)
+open:
+	if level++; level > MaxDepth {
+		return broken(i, faultDepth)
+	}
+	if b[i] == '{' {
 		objects[level>>6] |= 1 << (level & 63)
-		if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
-			i++
-			level--
-			break
+		if i = skipSpace(b, i+1); i >= len(b) {
+			return broken(i, faultEnd)
+		}
+		if b[i] == '}' {
+			goto shut
 		}
 		goto member
-	case '[':
-		if level++; level > MaxDepth {
-			return i, errDepth
-		}
-		objects[level>>6] &^= 1 << (level & 63)
-		if i = skipSpace(b, i+1); i < len(b) && b[i] == ']' {
-			i++
-			level--
-			break
-		}
-		goto value
+	}
+	objects[level>>6] &^= 1 << (level & 63)
+	if i = skipSpace(b, i+1); i >= len(b) {
+		return broken(i, faultEnd)
+	}
+	if b[i] == ']' {
+		goto shut
+	}
+value:
+	switch b[i] {
+	case '"':
+		i = skipString(b, i+1)
+	case '{', '[':
+		goto open
 	default:
-		if i, err = skipScalar(b, i); err != nil {
-			return i, err
-		}
+		i = skipScalar(b, i)
+	}
+	if i < 0 {
+		return i
 	}
 after:
-	if level == depth {
-		return i, nil
-	}
-	if i < len(b) && b[i] <= ' ' {
-		i = skipSpace(b, i)
-	}
 	if i >= len(b) {
-		return i, errEnd
+		return broken(i, faultEnd)
 	}
-	if objects[level>>6]&(1<<(level&63)) != 0 {
-		switch b[i] {
-		case ',':
-			i++
-			goto member
-		case '}':
-			i++
-			level--
+	switch c := b[i]; {
+	case c == ',':
+		if i++; i >= len(b) {
+			return broken(i, faultEnd)
+		}
+		if b[i] <= ' ' {
+			if i = skipSpace(b, i); i >= len(b) {
+				return broken(i, faultEnd)
+			}
+		}
+		if objects[level>>6]&(1<<(level&63)) == 0 {
+			goto value
+		}
+	case c == '}' && objects[level>>6]&(1<<(level&63)) != 0,
+		c == ']' && objects[level>>6]&(1<<(level&63)) == 0:
+		goto shut
+	case c <= ' ':
+		if next := skipSpace(b, i); next > i {
+			i = next
 			goto after
 		}
-		return i, errSyntax
+		fallthrough
+	default:
+		return broken(i, faultSyntax)
 	}
-	switch b[i] {
-	case ',':
-		i++
-		goto value
-	case ']':
-		i++
-		level--
-		goto after
-	}
-	return i, errSyntax
 member:
-	i = skipSpace(b, i)
-	if i >= len(b) {
-		return i, errEnd
+	if i = skipName(b, i); i < 0 {
+		return i
 	}
-	if i, err = skipName(b, i); err != nil {
-		return i, err
-	}
-	if i, err = skipColon(b, i); err != nil {
-		return i, err
+	if i = skipColon(b, i); i < 0 {
+		return i
 	}
 	goto value
+shut:
+	i++
+	if level--; level > depth {
+		goto after
+	}
+	return i
 }
 
-// skipName checks a member's name and returns the index behind its closing quote.
-func skipName(b []byte, i int) (int, error) {
-	if b[i] != '"' {
-		return i, errSyntax
-	}
-	return skipString(b, i+1)
-}
-
-func skipColon(b []byte, i int) (int, error) {
-	if i = skipSpace(b, i); i >= len(b) {
-		return i, errEnd
-	}
-	if b[i] != ':' {
-		return i, errSyntax
-	}
-	return i + 1, nil
-}
-
-// record checks the value at i, which is the next child of the container node
-// parent, records it and, where shape goes on, what is in it. key is where its
-// member begins.
-func (m *Message) record(i, key int, name Name, parent uint32, shape *Shape, depth int) (int, error) {
+// record takes the value at i, the next child of the container node parent,
+// records it and, where shape goes on, what is in it. key is where its member
+// begins.
+func (m *Message) record(i, key int, name Name, parent uint32, shape *Shape, depth int) int {
 	b := m.Raw
-	if len(m.nodes) >= maxNodes {
-		return i, errNodes
-	}
 	self := len(m.nodes)
-	m.nodes = append(m.nodes, node{key: uint32(key), pos: uint32(i), parent: parent, name: name})
-	var err error
-	switch {
-	case shape != nil && b[i] == '{':
-		i, err = m.recordObject(i, uint32(self), shape, depth+1)
-	case shape != nil && b[i] == '[' && shape.Elem != nil:
-		i, err = m.recordArray(i, uint32(self), shape.Elem, depth+1)
-	default:
-		i, err = skipValue(b, i, depth)
+	if self >= maxNodes {
+		return broken(i, faultNodes)
 	}
-	m.nodes[self].end = uint32(i)
-	m.nodes[self].next = uint32(len(m.nodes))
-	return i, err
+	m.nodes = append(m.nodes, node{key: uint32(key), pos: uint32(i), parent: parent, name: name})
+	switch c := b[i]; {
+	case c == '"':
+		i = skipString(b, i+1)
+	case c == '{' && shape != nil:
+		i = m.recordMembers(i, uint32(self), shape, depth+1)
+	case c == '[' && shape != nil && shape.Elem != nil:
+		i = m.recordElements(i, uint32(self), shape.Elem, depth+1)
+	default:
+		i = skipValue(b, i, depth)
+	}
+	at := &m.nodes[self]
+	at.end = uint32(i)
+	at.next = uint32(len(m.nodes))
+	return i
 }
 
-func (m *Message) recordObject(i int, self uint32, shape *Shape, depth int) (int, error) {
+func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int) int {
 	b := m.Raw
 	if depth > MaxDepth {
-		return i, errDepth
+		return broken(i, faultDepth)
 	}
 	m.nodes[self].open = true
 	if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
-		return i + 1, nil
+		return i + 1
 	}
-	var err error
 	for {
-		if i = skipSpace(b, i); i >= len(b) {
-			return i, errEnd
+		if i >= len(b) {
+			return broken(i, faultEnd)
 		}
 		key := i
-		if i, err = skipName(b, i); err != nil {
-			return i, err
+		if i = skipName(b, i); i < 0 {
+			return i
 		}
 		name := nameOf(b[key+1 : i-1])
-		if i, err = skipColon(b, i); err != nil {
-			return i, err
-		}
-		if i = skipSpace(b, i); i >= len(b) {
-			return i, errEnd
+		if i = skipColon(b, i); i < 0 {
+			return i
 		}
 		inner := shape.Members[name]
 		if inner == nil {
 			inner = shape.Any
 		}
-		if i, err = m.record(i, key, name, self, inner, depth); err != nil {
-			return i, err
+		if i = m.record(i, key, name, self, inner, depth); i < 0 {
+			return i
 		}
-		if i = skipSpace(b, i); i >= len(b) {
-			return i, errEnd
+		if i = behind(b, i, '}'); i < 0 {
+			return i
 		}
-		switch b[i] {
-		case ',':
-			i++
-			continue
-		case '}':
-			return i + 1, nil
+		if b[i-1] == '}' {
+			return i
 		}
-		return i, errSyntax
 	}
 }
 
-func (m *Message) recordArray(i int, self uint32, elem *Shape, depth int) (int, error) {
+func (m *Message) recordElements(i int, self uint32, elem *Shape, depth int) int {
 	b := m.Raw
 	if depth > MaxDepth {
-		return i, errDepth
+		return broken(i, faultDepth)
 	}
 	m.nodes[self].open = true
 	if i = skipSpace(b, i+1); i < len(b) && b[i] == ']' {
-		return i + 1, nil
+		return i + 1
 	}
 	for {
-		if i = skipSpace(b, i); i >= len(b) {
-			return i, errEnd
+		if i >= len(b) {
+			return broken(i, faultEnd)
 		}
-		var err error
-		if i, err = m.record(i, i, OtherName, self, elem, depth); err != nil {
-			return i, err
+		if i = m.record(i, i, OtherName, self, elem, depth); i < 0 {
+			return i
 		}
-		if i = skipSpace(b, i); i >= len(b) {
-			return i, errEnd
+		if i = behind(b, i, ']'); i < 0 {
+			return i
 		}
-		switch b[i] {
-		case ',':
-			i++
-			continue
-		case ']':
-			return i + 1, nil
+		if b[i-1] == ']' {
+			return i
 		}
-		return i, errSyntax
 	}
+}
+
+// behind takes what follows a member or element: a comma and the blanks behind
+// it, or the closing bracket.
+func behind(b []byte, i int, closing byte) int {
+	if i = skipSpace(b, i); i >= len(b) {
+		return broken(i, faultEnd)
+	}
+	switch b[i] {
+	case ',':
+		// The byte in front of the returned index is no bracket.
+		return skipSpace(b, i+1)
+	case closing:
+		return i + 1
+	}
+	return broken(i, faultSyntax)
 }

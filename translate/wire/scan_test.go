@@ -125,7 +125,7 @@ func TestEnvelope(t *testing.T) {
 		code int
 		id   string // to answer under
 	}{
-		`{"jsonrpc":"2.0","id":1,"method":"ping"}`:                           {kind: Request},
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}`:                            {kind: Request},
 		`{"jsonrpc":"2.0","id":"a","method":"ping","params":{}}`:              {kind: Request},
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`:              {kind: Notification},
 		`{"jsonrpc":"2.0","id":1,"result":{}}`:                                {kind: Result},
@@ -156,9 +156,9 @@ func TestEnvelope(t *testing.T) {
 		`1`:                                                                   {code: InvalidRequest},
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}{}`:                          {code: ParseError},
 		`{"jsonrpc":"2.0","id":1,"method":"ping"`:                             {code: ParseError},
-		``:                                                                    {code: ParseError},
-		"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"x\"}":              {code: ParseError},
-		strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000):           {code: ParseError},
+		``: {code: ParseError},
+		"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"x\"}":                                                           {code: ParseError},
+		strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000):                                                        {code: ParseError},
 		`{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":` + strings.Repeat("[", 510) + strings.Repeat("]", 510) + `}}`: {kind: Request},
 		`{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":` + strings.Repeat("[", 511) + strings.Repeat("]", 511) + `}}`: {code: ParseError},
 	} {

@@ -1,0 +1,205 @@
+package translate
+
+import (
+	"strconv"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// audioToText puts an audio block into words (C10).
+func audioToText(x *pass, block wire.Node) {
+	if !block.Get(wire.Type).Is("audio") {
+		return
+	}
+	x.lost(block, wire.Warn)
+	x.toText(block, func(dst []byte) []byte { return appendOmitted(dst, "audio", block) })
+}
+
+// appendOmitted writes "[audio omitted: audio/wav, 4 bytes]" for the inside of a
+// string.
+func appendOmitted(dst []byte, what string, block wire.Node) []byte {
+	dst = append(dst, '[')
+	dst = append(dst, what...)
+	dst = append(dst, " omitted: "...)
+	if mime, ok := nonEmpty(block.Get(wire.MimeType)); ok {
+		dst = append(dst, mime...)
+	} else {
+		dst = append(dst, "unknown type"...)
+	}
+	dst = append(dst, ", "...)
+	data, _ := block.Get(wire.Data).Text()
+	if n, ok := decodedLen(data); ok {
+		dst = strconv.AppendInt(dst, int64(n), 10)
+		dst = append(dst, " bytes]"...)
+		return dst
+	}
+	dst = strconv.AppendInt(dst, int64(textLen(data)), 10)
+	return append(dst, " base64 characters]"...)
+}
+
+var base64Char = func() (is [256]bool) {
+	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" {
+		is[c] = true
+	}
+	return is
+}()
+
+// decodedLen is how many bytes the inside of a base64 string stands for; ok is
+// false when it is not standard base64 with padding.
+func decodedLen(raw []byte) (n int, ok bool) {
+	chars := 0
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		if c == '\\' && i+1 < len(raw) && raw[i+1] == '/' { // an escape that some writers love
+			i++
+			c = '/'
+		}
+		if !base64Char[c] {
+			pad := len(raw) - i
+			if c != '=' || pad > 2 || pad == 2 && raw[i+1] != '=' || (chars+pad)%4 != 0 {
+				return 0, false
+			}
+			return (chars+pad)/4*3 - pad, true
+		}
+		chars++
+	}
+	return chars / 4 * 3, chars%4 == 0
+}
+
+// textLen counts the characters in the inside of a string, an escape as one.
+func textLen(raw []byte) (n int) {
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case c == '\\' && raw[i+1] == 'u':
+			i += 5
+		case c == '\\':
+			i++
+		case c&0xC0 == 0x80: // the rest of a character
+			continue
+		}
+		n++
+	}
+	return n
+}
+
+// linkToText puts a resource link into words (C11). It does not become an
+// embedded resource, which would assert content that nobody has read.
+func linkToText(x *pass, block wire.Node) {
+	if !block.Get(wire.Type).Is("resource_link") {
+		return
+	}
+	x.lost(block, wire.Warn)
+	x.toText(block, func(dst []byte) []byte {
+		label, ok := nonEmpty(block.Get(wire.Title))
+		if !ok {
+			label, _ = block.Get(wire.NameKey).Text()
+		}
+		uri, _ := block.Get(wire.URI).Text()
+		dst = append(dst, "[resource link: "...)
+		dst = append(dst, label...)
+		dst = append(dst, "] "...)
+		dst = append(dst, uri...)
+		mime, hasMime := nonEmpty(block.Get(wire.MimeType))
+		size := block.Get(wire.Size)
+		hasSize := size.OK() && (size.Kind() == '-' || size.Kind()-'0' <= 9)
+		switch {
+		case hasMime && hasSize:
+			dst = append(append(dst, " ("...), mime...)
+			dst = append(append(dst, ", "...), size.Raw()...)
+			dst = append(dst, " bytes)"...)
+		case hasMime:
+			dst = append(append(append(dst, " ("...), mime...), ')')
+		case hasSize:
+			dst = append(append(append(dst, " ("...), size.Raw()...), " bytes)"...)
+		}
+		if description, ok := nonEmpty(block.Get(wire.Description)); ok {
+			dst = append(append(dst, " - "...), description...)
+		}
+		return dst
+	})
+}
+
+// stripLinkIcons removes the icons of a resource link (C05).
+func stripLinkIcons(x *pass, icons wire.Node) {
+	if icons.Parent().Get(wire.Type).Is("resource_link") {
+		strip(x, icons)
+	}
+}
+
+// toText puts a text block in the place of a block; the annotations stay, as far
+// as the receiver's revision knows them.
+func (x *pass) toText(block wire.Node, text func(dst []byte) []byte) {
+	annotations := block.Get(wire.Annotations)
+	if annotations.OK() {
+		x.visitMember(annotations)
+	}
+	w := append(x.m.Writer(), `{"type":"text","text":"`...)
+	w = append(text(w), '"')
+	if annotations.OK() && !annotations.Removed() {
+		w = append(w, `,"annotations":`...)
+		w = annotations.AppendNode(w)
+	}
+	block.Put(append(w, '}'))
+}
+
+// stripLastModified removes the one annotation that older revisions do not have,
+// and annotations that are empty without it (C09).
+func stripLastModified(x *pass, annotations wire.Node) {
+	if annotations.Kind() != '{' {
+		return
+	}
+	gone, kept := false, false
+	for c := annotations.First(); c.OK(); c = c.Next() {
+		if c.Name() != wire.LastModified {
+			kept = true
+			continue
+		}
+		strip(x, c)
+		gone = true
+	}
+	if gone && !kept {
+		x.lostAs("annotations", annotations, wire.Info)
+		annotations.Remove()
+	}
+}
+
+// structuredToText keeps what structuredContent said as a text block, unless a
+// text block says it already, and removes it (C04, S1).
+func structuredToText(x *pass, structured wire.Node) {
+	x.lost(structured, stripLevel(structured))
+	result := structured.Parent()
+	structured.Remove()
+	if string(structured.Raw()) == "null" {
+		return
+	}
+	content := result.Get(wire.Content)
+	if content.OK() && content.Kind() != '[' {
+		x.fail(content, errNotArray)
+		return
+	}
+	if content.OK() {
+		for block := content.First(); block.OK(); block = block.Next() {
+			if text, ok := block.Get(wire.Text).Text(); ok && block.Get(wire.Type).Is("text") && x.says(text, structured.Raw()) {
+				return
+			}
+		}
+	}
+	w := x.m.Writer()
+	if !content.OK() {
+		w = append(w, `"content":[`...)
+	}
+	w = append(w, `{"type":"text","text":"`...)
+	w = wire.AppendCompactQuoted(w, structured.Raw())
+	w = append(w, `"}`...)
+	if !content.OK() {
+		structured.Swap(append(w, ']'))
+		return
+	}
+	content.Add(w)
+}
+
+// says reports whether the inside of a string, as JSON, equals a value.
+func (x *pass) says(text, value []byte) bool {
+	x.scratch = wire.AppendUnescaped(x.scratch[:0], text)
+	return wire.Valid(x.scratch) && wire.Equal(x.scratch, value)
+}

@@ -1,0 +1,96 @@
+package translate
+
+import (
+	"errors"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Adapter is the protocol adapter contract over a pair of translators, in the
+// contract's own words: requests go from the source revision to the target,
+// responses and notifications come back from the target to the source. It is two
+// pointers, holds no state, and is safe for concurrent use. The proxy itself uses
+// [Table] and [wire.Message], which also carry what this form has no place for.
+type Adapter struct {
+	out, back *Translator
+}
+
+// NewAdapter is the contract's factory. Equal revisions give the pass-through
+// adapter, whose calls return their input.
+func (t *Table) NewAdapter(source, target *Revision) Adapter {
+	return Adapter{out: t.Between(source, target), back: t.Between(target, source)}
+}
+
+// SourceVersion is the revision of the requests that come in, in O(1).
+func (a Adapter) SourceVersion() *Revision { return a.out.from }
+
+// TargetVersion is the revision of the requests that go out, in O(1).
+func (a Adapter) TargetVersion() *Revision { return a.out.to }
+
+// The kinds of error of the contract. Every error of an Adapter is one of them:
+// errors.Is tells which, and *Error or *wire.EnvelopeError the rest.
+var (
+	// ErrJSON: the message is not JSON, or not JSON-RPC.
+	ErrJSON = errors.New("JsonError")
+	// ErrTranslation: the message cannot be translated.
+	ErrTranslation = errors.New("TranslationError")
+	// ErrMissingRequiredField: the other revision needs a member that cannot be derived.
+	ErrMissingRequiredField = errors.New("MissingRequiredField")
+	// ErrDropped: the other revision has no such notification, or the receiver
+	// must answer the request itself. It is a TranslationError that says so.
+	ErrDropped = errors.New("no such message in the other revision")
+)
+
+// TranslateRequest returns a request of the source revision as one of the target.
+// message is the caller's and is not changed; with equal revisions it is returned.
+func (a Adapter) TranslateRequest(message []byte, facts wire.Facts) ([]byte, error) {
+	return a.out.translate(message, facts, wire.OtherMethod, wire.Request)
+}
+
+// TranslateResponse returns a response of the target revision, which answers a
+// request for method, as one of the source.
+func (a Adapter) TranslateResponse(message []byte, method wire.Method, facts wire.Facts) ([]byte, error) {
+	return a.back.translate(message, facts, method, wire.Result, wire.Error)
+}
+
+// TranslateNotification returns a notification of the target revision as one of
+// the source.
+func (a Adapter) TranslateNotification(message []byte, facts wire.Facts) ([]byte, error) {
+	return a.back.translate(message, facts, wire.OtherMethod, wire.Notification)
+}
+
+func (t *Translator) translate(message []byte, facts wire.Facts, method wire.Method, kinds ...wire.Kind) ([]byte, error) {
+	if t.Identity() {
+		return message, nil
+	}
+	m := wire.Message{Facts: facts}
+	if err := m.Scan(append([]byte(nil), message...), t.Shape()); err != nil {
+		return nil, errors.Join(ErrJSON, err)
+	}
+	if !isOf(m.Kind, kinds) {
+		return nil, errors.Join(ErrTranslation, errors.New("a "+m.Kind.String()+" is not expected here"))
+	}
+	if m.Kind.Response() {
+		m.Method = method
+	}
+	out, verdict, err := t.Rewrite(nil, &m)
+	var missing *MissingRequiredField
+	switch {
+	case errors.As(err, &missing):
+		return nil, errors.Join(ErrMissingRequiredField, err)
+	case err != nil:
+		return nil, errors.Join(ErrTranslation, err)
+	case verdict != wire.Forward:
+		return nil, errors.Join(ErrTranslation, ErrDropped)
+	}
+	return out, nil
+}
+
+func isOf(kind wire.Kind, kinds []wire.Kind) bool {
+	for _, k := range kinds {
+		if k == kind {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,321 @@
+package translate
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// refuseForm answers a question in place of a client that cannot be asked, or not
+// in a form (C17).
+func refuseForm(x *pass, params wire.Node) {
+	switch facts := x.m.Facts; {
+	case x.t.to.order < rev20250618.order || !facts.Has(wire.ClientElicitation):
+		x.cannotElicit(params, -32601, "Method not found: elicitation/create")
+	case !params.Get(wire.Mode).Is("url") && !facts.Has(wire.ClientElicitationForm):
+		x.cannotElicit(params, -32602, "Client does not support elicitation mode: form")
+	}
+}
+
+// refuseURL answers a question that wants a URL opened by a client that cannot
+// (C18). It never becomes a form: a form must not ask for secrets or show links.
+func refuseURL(x *pass, params wire.Node) {
+	if params.Get(wire.Mode).Is("url") &&
+		(x.t.to.order < rev20251125.order || !x.m.Facts.Has(wire.ClientElicitationURL)) {
+		x.cannotElicit(params, -32602, "Client does not support elicitation mode: url")
+	}
+}
+
+func (x *pass) cannotElicit(n wire.Node, code int, message string) {
+	x.lost(n, wire.Info)
+	if fallback := x.t.options.ElicitationFallback; fallback != "error" {
+		x.answerResult(`{"action":"` + fallback + `"}`)
+		return
+	}
+	x.answerError(code, message)
+}
+
+var (
+	errNoteSize = errors.New("more multi-select options than can be remembered")
+	errClash    = errors.New("a property has the name that an option of another one would get")
+	errNotArray = errors.New("not an array")
+)
+
+// flattenForm rewrites the properties of a form that 2025-06-18 does not know
+// (C19): titled enums, multi-selects, and defaults of all but booleans. What is
+// needed to put the answer together again goes into the note.
+func flattenForm(x *pass, schema wire.Node) {
+	properties := schema.Get(wire.Properties)
+	if !properties.OK() || properties.Kind() != '{' {
+		return
+	}
+	var note []byte
+	for p := properties.First(); p.OK(); p = p.Next() {
+		switch {
+		case p.Kind() != '{':
+		case p.Get(wire.Type).Is("array"):
+			note = x.flattenMultiSelect(schema, properties, p, note)
+		default:
+			x.flattenProperty(p)
+		}
+		if x.done() {
+			return
+		}
+	}
+	if note == nil {
+		return
+	}
+	if note = append(note, ']'); len(note) > wire.MaxNote {
+		x.fail(properties, errNoteSize)
+		return
+	}
+	x.m.Note = note
+}
+
+// flattenProperty rewrites a property that keeps its name.
+func (x *pass) flattenProperty(p wire.Node) {
+	if options := p.Get(wire.OneOf); options.OK() && options.Kind() == '[' {
+		x.lost(options, wire.Warn).Standin = true
+		w := append(x.m.Writer(), `"enum":[`...)
+		w = appendOptions(w, options, func(dst []byte, o wire.Node) []byte { return append(dst, o.Get(wire.Const).Raw()...) })
+		w = append(w, `],"enumNames":[`...)
+		w = appendOptions(w, options, func(dst []byte, o wire.Node) []byte { return append(dst, optionTitle(o)...) })
+		options.Swap(append(w, ']'))
+	}
+	if p.Get(wire.Type).Is("boolean") {
+		return
+	}
+	for c := p.First(); c.OK(); c = c.Next() {
+		if c.Name() == wire.Default {
+			strip(x, c)
+		}
+	}
+}
+
+func appendOptions(dst []byte, options wire.Node, appendOne func([]byte, wire.Node) []byte) []byte {
+	comma := false
+	for o := options.First(); o.OK(); o = o.Next() {
+		if !o.Get(wire.Const).OK() {
+			continue
+		}
+		if comma {
+			dst = append(dst, ',')
+		}
+		comma = true
+		dst = appendOne(dst, o)
+	}
+	return dst
+}
+
+// optionTitle is an option's title as a JSON string, its value where it has none.
+func optionTitle(o wire.Node) []byte {
+	if title := o.Get(wire.Title); title.OK() && title.Kind() == '"' {
+		return title.Raw()
+	}
+	return o.Get(wire.Const).Raw()
+}
+
+// option is one choice of a multi-select, both as JSON strings.
+type option struct{ value, title []byte }
+
+func multiSelectOptions(p wire.Node) (list []option) {
+	items := p.Get(wire.Items)
+	if values := items.Get(wire.Enum); values.OK() {
+		for v := values.First(); v.OK(); v = v.Next() {
+			if v.Kind() == '"' {
+				list = append(list, option{v.Raw(), v.Raw()})
+			}
+		}
+		return list
+	}
+	titled := items.Get(wire.AnyOf)
+	if !titled.OK() {
+		titled = items.Get(wire.OneOf)
+	}
+	if !titled.OK() {
+		return nil
+	}
+	for o := titled.First(); o.OK(); o = o.Next() {
+		if c := o.Get(wire.Const); c.OK() && c.Kind() == '"' {
+			list = append(list, option{c.Raw(), optionTitle(o)})
+		}
+	}
+	return list
+}
+
+// flattenMultiSelect makes of one choice of many as many booleans.
+func (x *pass) flattenMultiSelect(schema, properties, p wire.Node, note []byte) []byte {
+	x.lost(p, wire.Warn)
+	name := p.Key()
+	required := removeRequired(schema, name)
+	options := multiSelectOptions(p)
+	if note == nil {
+		note = append(note, '[')
+	} else {
+		note = append(note, ',')
+	}
+	note = append(append(append(note, `["`...), name...), `",`...)
+	note = strconv.AppendBool(note, required)
+	for _, o := range options {
+		note = append(append(note, ','), o.value...)
+	}
+	note = append(note, ']')
+	if len(note) > wire.MaxNote {
+		x.fail(p, errNoteSize)
+		return note
+	}
+	if len(options) == 0 {
+		p.Remove()
+		return note
+	}
+	description := descriptionOf(p)
+	w := x.m.Writer()
+	for i, o := range options {
+		if i > 0 {
+			w = append(w, ',')
+		}
+		from := len(w) + 1
+		w = append(append(w, '"'), name...)
+		w = strconv.AppendInt(append(w, '.'), int64(i), 10)
+		if hasMember(properties, w[from:]) {
+			x.fail(p, errClash)
+			return note
+		}
+		w = append(w, `":{"type":"boolean","title":`...)
+		w = append(w, o.title...)
+		w = append(w, `,"description":"`...)
+		w = append(append(w, description...), '"')
+		if isDefault(p, o.value) {
+			w = append(w, `,"default":true`...)
+		}
+		w = append(w, '}')
+	}
+	p.Swap(w)
+	return note
+}
+
+// descriptionOf says which choice an option belongs to: the property's title or
+// description, or else its name.
+func descriptionOf(p wire.Node) []byte {
+	for _, from := range []wire.Name{wire.Title, wire.Description} {
+		if text, ok := nonEmpty(p.Get(from)); ok {
+			return text
+		}
+	}
+	return p.Key()
+}
+
+func isDefault(p wire.Node, value []byte) bool {
+	list := p.Get(wire.Default)
+	if !list.OK() {
+		return false
+	}
+	want, _ := wire.Inner(value)
+	for d := list.First(); d.OK(); d = d.Next() {
+		if text, ok := d.Text(); ok && wire.SameText(text, want) {
+			return true
+		}
+	}
+	return false
+}
+
+// removeRequired takes a property out of the required ones and reports whether it
+// was there.
+func removeRequired(schema wire.Node, name []byte) (was bool) {
+	list := schema.Get(wire.Required)
+	if !list.OK() {
+		return false
+	}
+	for r := list.First(); r.OK(); r = r.Next() {
+		if text, ok := r.Text(); ok && wire.SameText(text, name) {
+			r.Remove()
+			was = true
+		}
+	}
+	return was
+}
+
+func hasMember(object wire.Node, name []byte) bool {
+	for c := object.First(); c.OK(); c = c.Next() {
+		if wire.SameText(c.Key(), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// gatherForm puts the answer to a flattened form together again (C19), as the
+// note says that went out with the question.
+func gatherForm(x *pass, content wire.Node) {
+	if len(x.m.Note) == 0 || content.Kind() != '{' {
+		return
+	}
+	note := gjson.ParseBytes(x.m.Note)
+	for _, field := range note.Array() {
+		parts := field.Array()
+		if len(parts) < 2 {
+			continue
+		}
+		x.gatherField(content, parts[0].Raw[1:len(parts[0].Raw)-1], parts[1].Bool(), parts[2:])
+	}
+}
+
+// gatherField makes one array of the booleans that stand for a field's options.
+func (x *pass) gatherField(content wire.Node, name string, required bool, options []gjson.Result) {
+	chosen := make([]bool, len(options))
+	var first wire.Node
+	any := false
+	for c := content.First(); c.OK(); c = c.Next() {
+		i, ok := optionOf(c.Key(), name, len(options))
+		if !ok {
+			continue
+		}
+		if c.Kind() == 't' {
+			chosen[i], any = true, true
+		}
+		if first.OK() {
+			c.Remove()
+		} else {
+			first = c
+		}
+	}
+	if !any && !required {
+		if first.OK() {
+			first.Remove()
+		}
+		return
+	}
+	w := append(append(append(x.m.Writer(), '"'), name...), `":[`...)
+	comma := false
+	for i, o := range options {
+		if !chosen[i] {
+			continue
+		}
+		if comma {
+			w = append(w, ',')
+		}
+		comma = true
+		w = append(w, o.Raw...)
+	}
+	w = append(w, ']')
+	if first.OK() {
+		first.Swap(w)
+	} else {
+		content.Add(w)
+	}
+}
+
+// optionOf reads the number of an option from the name of its boolean.
+func optionOf(key []byte, name string, n int) (i int, ok bool) {
+	var room [2][64]byte
+	text := wire.AppendUnescaped(room[0][:0], key)
+	prefix := append(wire.AppendUnescaped(room[1][:0], []byte(name)), '.')
+	if len(text) <= len(prefix) || string(text[:len(prefix)]) != string(prefix) {
+		return 0, false
+	}
+	i, err := strconv.Atoi(string(text[len(prefix):]))
+	return i, err == nil && i >= 0 && i < n && strconv.Itoa(i) == string(text[len(prefix):])
+}

@@ -1,0 +1,79 @@
+package translate
+
+import (
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// urlElicitationRequired is 2025-11-25's error for a call that needs the user to
+// open a URL first.
+const urlElicitationRequired = "-32042"
+
+// explainURLs puts the error that asks for URLs to be opened into words (C22): as
+// the result of a tool, which a model reads, or as a plain error.
+func explainURLs(x *pass, fault wire.Node) {
+	code := fault.Get(wire.Code)
+	if !code.OK() || string(code.Raw()) != urlElicitationRequired {
+		return
+	}
+	x.lost(code, wire.Warn)
+	if x.m.Method != wire.ToolsCall {
+		code.Put(append(x.m.Writer(), "-32603"...))
+		message := fault.Get(wire.MessageKey)
+		if !message.OK() {
+			return
+		}
+		w := append(x.m.Writer(), '"')
+		message.Put(append(appendURLs(w, fault), '"'))
+		return
+	}
+	x.dst = append(x.dst, `{"jsonrpc":"2.0","id":`...)
+	if id := x.m.ID(); id != nil {
+		x.dst = append(x.dst, id...)
+	} else {
+		x.dst = append(x.dst, "null"...)
+	}
+	x.dst = append(x.dst, `,"result":{"content":[{"type":"text","text":"`...)
+	x.dst = appendURLs(x.dst, fault)
+	x.dst = append(x.dst, `"}],"isError":true}}`...)
+	x.whole = true
+}
+
+// appendURLs writes the error's message and a line for each URL, for the inside
+// of a string.
+func appendURLs(dst []byte, fault wire.Node) []byte {
+	message, _ := fault.Get(wire.MessageKey).Text()
+	dst = append(dst, message...)
+	list := fault.Get(wire.Data).Get(wire.Elicitations)
+	if !list.OK() {
+		return dst
+	}
+	for e := list.First(); e.OK(); e = e.Next() {
+		why, _ := e.Get(wire.MessageKey).Text()
+		link, _ := e.Get(wire.URL).Text()
+		dst = append(append(dst, `\n- `...), why...)
+		dst = append(append(dst, ": "...), link...)
+	}
+	return dst
+}
+
+// addNullID writes the id that an error response had to have up to 2025-06-18 (C24).
+func addNullID(x *pass, root wire.Node) {
+	if x.m.ID() != nil {
+		return
+	}
+	x.lost(root, wire.Debug)
+	text := append(x.m.Writer(), `"id":null`...)
+	if next := root.Get(wire.JSONRPC).Next(); next.OK() {
+		next.Before(text)
+	} else {
+		root.Add(text)
+	}
+}
+
+// removeNullID takes it away again (C24).
+func removeNullID(x *pass, id wire.Node) {
+	if id.Kind() == 'n' {
+		x.lost(id, wire.Debug)
+		id.Remove()
+	}
+}

@@ -1,0 +1,380 @@
+package translate_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/internal/slow"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+var update = flag.Bool("update", false, "rewrite the lower halves of the golden files")
+
+const goldenDir = "testdata/golden"
+
+// golden is one file of testdata/golden: a header, a message, and what becomes
+// of it.
+type golden struct {
+	name     string
+	head     string // the header as it stands
+	title    string
+	from, to string
+	kind     wire.Kind   // 0 where the message says it itself
+	method   wire.Method // of a response: the method that it answers
+	facts    wire.Facts
+	options  []string
+	note     string // text, or "from <name>"
+	also     string // a second message for the receiver
+	losses   []string
+	in       string
+	verdict  string // want, answer, drop, error
+	want     string // of an error: text that it contains
+}
+
+// goldens reads all golden files.
+func goldens(t testing.TB) []golden {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(goldenDir, "*.golden"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	cases := make([]golden, len(files))
+	for i, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".golden")
+		if cases[i], err = parseGolden(name, string(text)); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	return cases
+}
+
+var kinds = map[string]wire.Kind{
+	"request":      wire.Request,
+	"notification": wire.Notification,
+	"result":       wire.Result,
+	"error":        wire.Error,
+}
+
+var facts = map[string]wire.Facts{
+	"roots":            wire.ClientRoots,
+	"sampling":         wire.ClientSampling,
+	"sampling.tools":   wire.ClientSampling | wire.ClientSamplingTools,
+	"sampling.context": wire.ClientSampling | wire.ClientSamplingContext,
+	"elicitation":      wire.ClientElicitation | wire.ClientElicitationForm, // {} means form
+	"elicitation.form": wire.ClientElicitation | wire.ClientElicitationForm,
+	"elicitation.url":  wire.ClientElicitation | wire.ClientElicitationURL,
+	"tasks":            wire.ClientTasks,
+	"logging":          wire.ServerLogging,
+}
+
+func parseGolden(name, text string) (golden, error) {
+	g := golden{name: name}
+	head, body, ok := strings.Cut(text, "-- in --\n")
+	if !ok {
+		return g, fmt.Errorf("no line -- in --")
+	}
+	g.head = head
+	for line := range strings.Lines(head) {
+		line = strings.TrimSuffix(line, "\n")
+		if title, ok := strings.CutPrefix(line, "# "); ok {
+			g.title = title
+			continue
+		}
+		key, value, _ := strings.Cut(line, ": ")
+		switch key {
+		case "from":
+			g.from = value
+		case "to":
+			g.to = value
+		case "kind":
+			if g.kind = kinds[value]; g.kind == 0 {
+				return g, fmt.Errorf("unknown kind %q", value)
+			}
+		case "method":
+			g.method = wire.MethodOf([]byte(value))
+		case "facts":
+			for _, f := range strings.Fields(value) {
+				bits, ok := facts[f]
+				if !ok {
+					return g, fmt.Errorf("unknown fact %q", f)
+				}
+				g.facts |= bits
+			}
+		case "option":
+			g.options = append(g.options, value)
+		case "note":
+			g.note = value
+		case "also":
+			g.also = value
+		case "loss":
+			g.losses = append(g.losses, value)
+		default:
+			return g, fmt.Errorf("unknown line %q", line)
+		}
+	}
+	for _, verdict := range []string{"want", "answer", "drop", "error"} {
+		if in, want, ok := strings.Cut(body, "\n-- "+verdict+" --\n"); ok {
+			g.in, g.verdict, g.want = in, verdict, strings.TrimSuffix(want, "\n")
+		}
+	}
+	if g.verdict == "" {
+		return g, fmt.Errorf("no line for what becomes of the message")
+	}
+	return g, nil
+}
+
+// outcome is what a translator made of a golden case, in the words of the file.
+type outcome struct {
+	verdict, text string
+	note, also    string
+	losses        []wire.Loss
+}
+
+func verdictName(v wire.Verdict) string {
+	switch v {
+	case wire.Forward:
+		return "want"
+	case wire.Answer:
+		return "answer"
+	case wire.Drop:
+		return "drop"
+	}
+	return fmt.Sprintf("verdict %d", v)
+}
+
+// byEngine runs the case through package translate.
+func (g *golden) byEngine(t testing.TB, all map[string]golden) outcome {
+	t.Helper()
+	m := wire.Message{Method: g.method, Facts: g.facts}
+	if name, ok := strings.CutPrefix(g.note, "from "); ok {
+		asked := all[name]
+		m.Note = []byte(asked.byEngine(t, all).note)
+		if len(m.Note) == 0 {
+			t.Fatalf("%s made no note", name)
+		}
+	} else if g.note != "" {
+		m.Note = []byte(g.note)
+	}
+	o, _ := optionsOf(t, g.options)
+	return rewrite(t, newTable(t, o), g.from, g.to, []byte(g.in), m, g.kind)
+}
+
+// rewrite scans a copy of in and translates it. Of m it takes what a caller
+// must know about the message.
+func rewrite(t testing.TB, table *translate.Table, from, to string, in []byte, m wire.Message, kind wire.Kind) outcome {
+	t.Helper()
+	tr := table.Between(revision(t, from), revision(t, to))
+	method, note := m.Method, m.Note
+	if err := m.Scan(bytes.Clone(in), tr.Shape()); err != nil {
+		t.Fatalf("scan: %v\n%s", err, in)
+	}
+	if kind != 0 && m.Kind != kind {
+		t.Fatalf("scanned as kind %d, not %d: %s", m.Kind, kind, in)
+	}
+	if m.Kind == wire.Result || m.Kind == wire.Error {
+		m.Method, m.Note = method, note
+	}
+	out, verdict, err := tr.Rewrite(nil, &m)
+	if err != nil {
+		return outcome{verdict: "error", text: err.Error(), losses: slices.Clone(m.Losses)}
+	}
+	got := outcome{verdict: verdictName(verdict), also: string(m.Also), losses: slices.Clone(m.Losses)}
+	if verdict != wire.Drop {
+		got.text = string(out)
+	}
+	if m.Kind == wire.Request {
+		got.note = string(m.Note)
+	}
+	return got
+}
+
+func newTable(t testing.TB, o translate.Options) *translate.Table {
+	t.Helper()
+	table, err := translate.NewTable(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func revision(t testing.TB, name string) *translate.Revision {
+	t.Helper()
+	r := translate.Lookup(name)
+	if r == nil {
+		t.Fatalf("no revision %q", name)
+	}
+	return r
+}
+
+// byTwin runs the case through the slow twin.
+func (g *golden) byTwin(t testing.TB, all map[string]golden) outcome {
+	t.Helper()
+	var m wire.Message
+	if err := m.Scan([]byte(g.in), nil); err != nil {
+		t.Fatalf("scan: %v", err)
+	}
+	note := g.note
+	if name, ok := strings.CutPrefix(g.note, "from "); ok {
+		asked := all[name]
+		note = asked.byTwin(t, all).note
+	}
+	method := m.Method
+	if m.Kind == wire.Result || m.Kind == wire.Error {
+		method = g.method
+	}
+	_, o := optionsOf(t, g.options)
+	return twin(g.from, g.to, o, slow.Message{Text: g.in, Kind: m.Kind, Method: method, Facts: g.facts, Note: note})
+}
+
+func twin(from, to string, o slow.Options, m slow.Message) outcome {
+	got, err := slow.Translate(from, to, o, m)
+	if err != nil {
+		return outcome{verdict: "error", text: err.Error()}
+	}
+	return outcome{verdict: verdictName(got.Verdict), text: got.Text, note: got.Note, also: got.Also}
+}
+
+func byName(cases []golden) map[string]golden {
+	all := make(map[string]golden, len(cases))
+	for _, g := range cases {
+		all[g.name] = g
+	}
+	return all
+}
+
+// TestGolden holds every file's lower half against what the engine makes of
+// the upper one, byte for byte, and its losses against those reported.
+func TestGolden(t *testing.T) {
+	cases := goldens(t)
+	all := byName(cases)
+	for _, g := range cases {
+		t.Run(g.name, func(t *testing.T) {
+			got := g.byEngine(t, all)
+			if *update && got.verdict != "error" {
+				g.rewriteFile(t, got)
+				return
+			}
+			switch {
+			case got.verdict != g.verdict:
+				t.Errorf("%s\n in      %s\n got     %s: %s\n want    %s: %s", g.title, g.in, got.verdict, got.text, g.verdict, g.want)
+			case got.verdict == "error":
+				if !strings.Contains(got.text, g.want) {
+					t.Errorf("%s\n in      %s\n error   %s\n wants   %s", g.title, g.in, got.text, g.want)
+				}
+			case got.text != g.want:
+				t.Errorf("%s\n in      %s\n got     %s\n want    %s", g.title, g.in, got.text, g.want)
+			}
+			if got.also != g.also {
+				t.Errorf("%s\n in      %s\n also    %s\n want    %s", g.title, g.in, got.also, g.also)
+			}
+			if len(g.losses) > 0 {
+				checkLosses(t, g.losses, got.losses)
+			}
+		})
+	}
+}
+
+func (g *golden) rewriteFile(t *testing.T, got outcome) {
+	t.Helper()
+	text := g.head + "-- in --\n" + g.in + "\n-- " + got.verdict + " --\n"
+	if got.text != "" {
+		text += got.text + "\n"
+	}
+	if err := os.WriteFile(filepath.Join(goldenDir, g.name+".golden"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var levels = map[wire.Level]string{wire.Debug: "DEBUG", wire.Info: "INFO", wire.Warn: "WARN"}
+
+// checkLosses matches lines such as "WARN C01 title ×2 standin" with the
+// losses; what and count may be left out.
+func checkLosses(t *testing.T, want []string, losses []wire.Loss) {
+	t.Helper()
+	if slices.Equal(want, []string{"none"}) {
+		want = nil
+	}
+	left := slices.Clone(losses)
+	for _, line := range want {
+		i := slices.IndexFunc(left, func(l wire.Loss) bool { return lossMatches(line, l) })
+		if i < 0 {
+			t.Errorf("no loss %q among %s", line, lossLines(losses))
+			continue
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	for _, l := range left {
+		t.Errorf("unexpected loss %s", lossLine(l))
+	}
+}
+
+func lossMatches(line string, l wire.Loss) bool {
+	fields := strings.Fields(line)
+	if fields[0] != levels[l.Level] || fields[1] != l.Rule {
+		return false
+	}
+	for _, f := range fields[2:] {
+		count, isCount := strings.CutPrefix(f, "×")
+		switch {
+		case isCount:
+			if count != fmt.Sprint(l.Count) {
+				return false
+			}
+		case f == "standin":
+			if !l.Standin {
+				return false
+			}
+		case f != l.What:
+			return false
+		}
+	}
+	return true
+}
+
+func lossLine(l wire.Loss) string {
+	line := fmt.Sprintf("%s %s %s ×%d at %s", levels[l.Level], l.Rule, l.What, l.Count, l.Path)
+	if l.Standin {
+		line += " standin"
+	}
+	return line
+}
+
+func lossLines(losses []wire.Loss) string {
+	lines := make([]string, len(losses))
+	for i, l := range losses {
+		lines[i] = lossLine(l)
+	}
+	return "[" + strings.Join(lines, "; ") + "]"
+}
+
+// TestGoldenIdempotent translates every golden case's output once more: a
+// message that the target knows changes no more.
+func TestGoldenIdempotent(t *testing.T) {
+	cases := goldens(t)
+	all := byName(cases)
+	for _, g := range cases {
+		if g.verdict != "want" || strings.HasPrefix(g.note, "from ") {
+			continue // an answer goes the other way; a note is for one answer
+		}
+		t.Run(g.name, func(t *testing.T) {
+			once := g.byEngine(t, all)
+			again := g
+			again.in, again.kind = once.text, 0
+			twice := again.byEngine(t, all)
+			if twice.verdict != "want" || twice.text != once.text {
+				t.Errorf("\n once    %s\n twice   %s: %s", once.text, twice.verdict, twice.text)
+			}
+		})
+	}
+}

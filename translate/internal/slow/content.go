@@ -1,0 +1,241 @@
+package slow
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// block is one content block of a tool's result, a prompt or a sampling message.
+func (j *job) block(p string) {
+	b := j.at(p)
+	if !b.IsObject() {
+		return
+	}
+	switch kind := textAt(b, "type"); {
+	case kind == "audio" && j.down(r03):
+		j.set(p, textBlock(audioText(b), b))
+	case kind == "resource_link" && j.down(r06):
+		j.set(p, textBlock(linkText(b), b))
+	case kind == "resource_link" && j.down(r11):
+		j.strip(p, "icons")
+	case kind == "resource" && j.down(r06):
+		j.stripMeta(p + ".resource")
+	}
+	if j.down(r06) {
+		j.stripMeta(p)
+		j.lastModified(p)
+	}
+}
+
+// textBlock stands for the block old and keeps its annotations.
+func textBlock(text string, old gjson.Result) string {
+	block := `{"type":"text","text":` + quote(text)
+	if a := old.Get("annotations"); a.Exists() {
+		block += `,"annotations":` + a.Raw
+	}
+	return block + `}`
+}
+
+func audioText(b gjson.Result) string { return omitted("audio", b) }
+
+func omitted(what string, b gjson.Result) string {
+	mime := textAt(b, "mimeType")
+	if mime == "" {
+		mime = "unknown type"
+	}
+	return fmt.Sprintf("[%s omitted: %s, %s]", what, mime, base64Size(textAt(b, "data")))
+}
+
+func base64Size(data string) string {
+	decoded, err := base64.StdEncoding.Strict().DecodeString(data)
+	if err != nil || strings.ContainsAny(data, "\r\n") {
+		return fmt.Sprintf("%d base64 characters", utf8.RuneCountInString(data))
+	}
+	return fmt.Sprintf("%d bytes", len(decoded))
+}
+
+func linkText(b gjson.Result) string {
+	label := textAt(b, "title")
+	if label == "" {
+		label = textAt(b, "name")
+	}
+	text := fmt.Sprintf("[resource link: %s] %s", label, textAt(b, "uri"))
+	var about []string
+	if mime := textAt(b, "mimeType"); mime != "" {
+		about = append(about, mime)
+	}
+	if size := b.Get("size"); size.Type == gjson.Number {
+		about = append(about, size.Raw+" bytes")
+	}
+	if len(about) > 0 {
+		text += " (" + strings.Join(about, ", ") + ")"
+	}
+	if description := textAt(b, "description"); description != "" {
+		text += " - " + description
+	}
+	return text
+}
+
+// structuredContent puts the value into a text block for those who do not know
+// the field, unless such a block is there already.
+func (j *job) structuredContent() {
+	value := j.at("result.structuredContent")
+	if !j.down(r06) || j.StripMode == "lenient" || !value.Exists() {
+		return
+	}
+	content := j.at("result.content")
+	if value.Type != gjson.Null && (content.IsArray() || !content.Exists()) && !hasTwin(content, value) {
+		block := `{"type":"text","text":` + quote(compact(value.Raw)) + `}`
+		if content.Exists() {
+			j.set("result.content.-1", block)
+		} else {
+			j.set("result.content", "["+block+"]")
+		}
+	}
+	j.remove("result.structuredContent")
+}
+
+// hasTwin says that a text block of content holds value as JSON.
+func hasTwin(content, value gjson.Result) bool {
+	for _, b := range content.Array() {
+		if b.IsObject() && textAt(b, "type") == "text" && b.Get("text").Type == gjson.String {
+			if text := unquote(b.Get("text")); gjson.Valid(text) && Equal(text, value.Raw) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (j *job) samplingRequest() {
+	if j.down(r11) {
+		if !empty(j.at("params.tools")) || j.usesTools() {
+			j.refuse(-32602, "Client does not support tools in sampling")
+			return
+		}
+		j.strip("params", "tools", "toolChoice")
+		j.stripTask()
+		j.oneBlockEach("params.messages")
+	}
+	if c := j.at("params.includeContext"); j.up(r11) && !j.Facts.Has(wire.ClientSamplingContext) && c.Type == gjson.String {
+		if c.String() == "thisServer" || c.String() == "allServers" {
+			j.remove("params.includeContext")
+		}
+	}
+	for p := range j.each("params.messages") {
+		if !j.at(p).IsObject() {
+			continue
+		}
+		if j.down(r11) {
+			j.stripMeta(p)
+		}
+		if j.at(p + ".content").IsArray() {
+			for b := range j.each(p + ".content") {
+				j.block(b)
+			}
+		} else {
+			j.block(p + ".content")
+		}
+	}
+}
+
+func isToolBlock(b gjson.Result) bool {
+	kind := textAt(b, "type")
+	return b.IsObject() && (kind == "tool_use" || kind == "tool_result")
+}
+
+func (j *job) usesTools() bool {
+	for p := range j.each("params.messages") {
+		content := j.at(p + ".content")
+		if !j.at(p).IsObject() || !content.Exists() {
+			continue
+		}
+		for _, b := range content.Array() { // of a value that is no array: itself
+			if isToolBlock(b) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// oneBlockEach makes a message of n blocks into n messages.
+func (j *job) oneBlockEach(path string) {
+	messages := j.at(path)
+	if !messages.IsArray() {
+		return
+	}
+	var out []string
+	for _, m := range messages.Array() {
+		if !m.IsObject() || !m.Get("content").IsArray() {
+			out = append(out, m.Raw)
+			continue
+		}
+		blocks := m.Get("content").Array()
+		for _, b := range blocks {
+			out = append(out, with(m, "content", b.Raw))
+		}
+		if len(blocks) == 0 {
+			out = append(out, with(m, "content", `{"type":"text","text":""}`))
+		}
+	}
+	j.set(path, "["+strings.Join(out, ",")+"]")
+}
+
+func (j *job) samplingResult() {
+	const path = "result.content"
+	content := j.at(path)
+	if j.down(r11) {
+		blocks := content.Array() // of a value that is no array: itself
+		switch {
+		case !content.Exists():
+			return
+		case len(blocks) == 1 && !isToolBlock(blocks[0]):
+			j.set(path, blocks[0].Raw)
+		case content.IsArray() || isToolBlock(content):
+			texts := make([]string, len(blocks))
+			for i, b := range blocks {
+				texts[i] = inWords(b)
+			}
+			j.set(path, `{"type":"text","text":`+quote(strings.Join(texts, "\n"))+`}`)
+		}
+	}
+	if content = j.at(path); content.IsArray() {
+		for p := range j.each(path) {
+			j.block(p)
+		}
+	} else {
+		j.block(path)
+	}
+}
+
+// inWords is a block of a sampling result as a part of one text.
+func inWords(b gjson.Result) string {
+	switch textAt(b, "type") {
+	case "text":
+		return textAt(b, "text")
+	case "image", "audio":
+		return omitted(textAt(b, "type"), b)
+	case "resource_link":
+		return linkText(b)
+	case "tool_use":
+		return fmt.Sprintf("[tool call %s id=%s] %s", textAt(b, "name"), textAt(b, "id"), compact(b.Get("input").Raw))
+	case "tool_result":
+		var texts []string
+		if content := b.Get("content"); content.IsArray() {
+			for _, inner := range content.Array() {
+				if inner.IsObject() && textAt(inner, "type") == "text" {
+					texts = append(texts, textAt(inner, "text"))
+				}
+			}
+		}
+		return fmt.Sprintf("[tool result id=%s] %s", textAt(b, "toolUseId"), strings.Join(texts, " "))
+	}
+	return compact(b.Raw)
+}

@@ -1,0 +1,215 @@
+package slow
+
+import (
+	"fmt"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+func (j *job) request() {
+	switch j.Method {
+	case wire.Initialize:
+		j.handshake("params", "clientInfo")
+		j.clientCapabilities("params.capabilities")
+	case wire.CompletionComplete:
+		if j.down(r06) {
+			if j.isText("params.ref.type", "ref/prompt") {
+				j.strip("params.ref", "title")
+			}
+			j.strip("params", "context")
+		}
+	case wire.ToolsCall:
+		j.stripTask()
+	case wire.SamplingCreateMessage:
+		j.samplingRequest()
+	case wire.ElicitationCreate:
+		j.elicitationRequest()
+	case wire.TasksGet, wire.TasksResult, wire.TasksList, wire.TasksCancel:
+		if j.down(r11) {
+			j.refuse(-32601, "Method not found: "+j.Method.String())
+		}
+	}
+}
+
+func (j *job) stripTask() {
+	if j.down(r11) {
+		j.strip("params", "task")
+	}
+}
+
+func (j *job) notification() {
+	switch j.Method {
+	case wire.Progress:
+		if j.down(r03) {
+			if m := j.at("params.message"); j.ProgressMessageAsLog && j.Facts.Has(wire.ServerLogging) && m.Exists() && !empty(m) {
+				j.also = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"progress","data":` + m.Raw + `}}`
+			}
+			j.strip("params", "message")
+		}
+	case wire.ResourcesUpdated:
+		if j.down(r03) && j.DropResourceUpdated {
+			j.drop()
+		}
+	case wire.Cancelled:
+		if j.down(r11) && !j.at("params.requestId").Exists() {
+			j.drop()
+		}
+	case wire.ElicitationCompleted, wire.TasksStatus:
+		if j.down(r11) {
+			j.drop()
+		}
+	}
+}
+
+func (j *job) result() error {
+	if !j.at("result").IsObject() {
+		return fmt.Errorf("the result of %s is no object", j.Method)
+	}
+	switch j.Method {
+	case wire.Initialize:
+		j.handshake("result", "serverInfo")
+		j.serverCapabilities("result.capabilities")
+	case wire.ToolsList:
+		j.tools("result.tools")
+	case wire.ToolsCall:
+		if err := j.taskResult("content"); err != nil {
+			return err
+		}
+		for p := range j.each("result.content") {
+			j.block(p)
+		}
+		j.structuredContent()
+	case wire.ResourcesList:
+		for p := range j.each("result.resources") {
+			j.resource(p)
+		}
+	case wire.ResourcesTemplatesList:
+		for p := range j.each("result.resourceTemplates") {
+			j.resource(p)
+		}
+	case wire.ResourcesRead:
+		return j.contents("result.contents")
+	case wire.PromptsList:
+		for p := range j.each("result.prompts") {
+			j.prompt(p)
+		}
+	case wire.PromptsGet:
+		for p := range j.each("result.messages") {
+			j.block(p + ".content")
+		}
+	case wire.RootsList:
+		if j.down(r06) {
+			for p := range j.each("result.roots") {
+				j.stripMeta(p)
+			}
+		}
+	case wire.SamplingCreateMessage:
+		if err := j.taskResult("content"); err != nil {
+			return err
+		}
+		j.samplingResult()
+	case wire.ElicitationCreate:
+		if err := j.taskResult("action"); err != nil {
+			return err
+		}
+		j.elicitationResult()
+	}
+	return nil
+}
+
+// taskResult refuses the handle of a task that nobody asked for. A result with
+// the member that its method requires is not such a handle.
+func (j *job) taskResult(member string) error {
+	if j.down(r11) && j.at("result.task").IsObject() && !j.at("result."+member).Exists() {
+		return fmt.Errorf("%s was answered by a task", j.Method)
+	}
+	return nil
+}
+
+func (j *job) failure() {
+	switch {
+	case j.down(r11):
+		if code := j.at("error.code"); code.Type == gjson.Number && sameNumber(code.Raw, "-32042") {
+			j.urlElicitationRequired()
+		}
+		if !j.at("id").Exists() {
+			j.set("id", "null")
+		}
+	case j.up(r11):
+		if id := j.at("id"); id.Exists() && id.Type == gjson.Null {
+			j.remove("id")
+		}
+	}
+}
+
+func (j *job) urlElicitationRequired() {
+	text := unquote(j.at("error.message"))
+	for p := range j.each("error.data.elicitations") {
+		text += "\n- " + unquote(j.at(p+".message")) + ": " + unquote(j.at(p+".url"))
+	}
+	if j.Method == wire.ToolsCall {
+		j.remove("error")
+		j.set("result", `{"content":[{"type":"text","text":`+quote(text)+`}],"isError":true}`)
+		return
+	}
+	j.set("error.code", "-32603")
+	j.set("error.message", quote(text))
+}
+
+// handshake is what both halves of initialize share.
+func (j *job) handshake(side, who string) {
+	if j.at(side+".protocolVersion").Type == gjson.String {
+		j.set(side+".protocolVersion", quote(revisions[j.to]))
+	}
+	if j.down(r06) {
+		j.strip(side+"."+who, "title")
+	}
+	if j.down(r11) {
+		j.strip(side+"."+who, "icons", "description", "websiteUrl")
+	}
+}
+
+func (j *job) clientCapabilities(path string) {
+	if !j.at(path).IsObject() {
+		return
+	}
+	if j.down(r11) {
+		j.remove(path + ".tasks")
+		if j.at(path + ".sampling").IsObject() {
+			j.remove(path + ".sampling.tools")
+			j.remove(path + ".sampling.context")
+		}
+		if e := j.at(path + ".elicitation"); e.IsObject() {
+			if !e.Get("form").Exists() && e.Get("url").Exists() {
+				j.remove(path + ".elicitation")
+			} else {
+				j.remove(path + ".elicitation.form")
+				j.remove(path + ".elicitation.url")
+			}
+		}
+	}
+	if j.down(r06) {
+		j.remove(path + ".elicitation")
+	}
+}
+
+func (j *job) serverCapabilities(path string) {
+	caps := j.at(path)
+	if !caps.IsObject() {
+		return
+	}
+	if j.down(r11) {
+		j.remove(path + ".tasks")
+	}
+	if j.down(r03) {
+		j.remove(path + ".completions")
+	}
+	if j.up(r03) && !caps.Get("completions").Exists() {
+		offers := caps.Get("prompts").Exists() || caps.Get("resources").Exists()
+		if j.CompletionsFor24 == "always" || j.CompletionsFor24 != "never" && offers {
+			j.set(path+".completions", "{}")
+		}
+	}
+}

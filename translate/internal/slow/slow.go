@@ -1,0 +1,188 @@
+// Package slow translates messages between the handshake revisions path by
+// path: one look-up or edit of the whole text after the other, with gjson and
+// sjson. It says what package translate must say, in the most obvious way, and
+// is what tests and benchmarks hold that package against.
+//
+// Where a message names a member twice, the path libraries see only the first;
+// such messages are outside of what this package promises.
+package slow
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Revisions are the names that Translate knows, oldest first.
+var revisions = [...]string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
+
+// The revisions as numbers; each is also the step that leads to it.
+const (
+	r24 = iota
+	r03
+	r06
+	r11
+)
+
+// Options are the switches; fields and values are those of the options of
+// package translate, so that one converts into the other.
+type Options struct {
+	ResourceContentsName string
+	DropResourceUpdated  bool
+	StripMode            string
+	KeepMeta             bool
+	ElicitationFallback  string
+	CompletionsFor24     string
+	ProgressMessageAsLog bool
+	TitleAsResourceName  bool
+}
+
+// Message is one message to translate, and what is known of its session.
+type Message struct {
+	Text   string
+	Kind   wire.Kind
+	Method wire.Method // of a response: the method that it answers
+	Facts  wire.Facts
+	Note   string // of a response: what Translate gave for its request
+}
+
+// Translation is what became of a message.
+type Translation struct {
+	Text    string
+	Verdict wire.Verdict
+	Note    string
+	Also    string // a second message for the receiver
+}
+
+// Translate rewrites m, a message of the revision named from, as one of the
+// revision named to. The error says that there is no such translation.
+func Translate(from, to string, o Options, m Message) (Translation, error) {
+	j := &job{
+		Options: o,
+		Message: m,
+		from:    slices.Index(revisions[:], from),
+		to:      slices.Index(revisions[:], to),
+	}
+	if j.from < 0 || j.to < 0 {
+		return Translation{}, fmt.Errorf("no translation from %q to %q", from, to)
+	}
+	var err error
+	if from != to {
+		switch m.Kind {
+		case wire.Request:
+			j.request()
+		case wire.Notification:
+			j.notification()
+		case wire.Result:
+			err = j.result()
+		case wire.Error:
+			j.failure()
+		}
+	}
+	if err != nil {
+		return Translation{}, err
+	}
+	return Translation{Text: j.Text, Verdict: j.verdict, Note: j.made, Also: j.also}, nil
+}
+
+// job is one translation at work: Text changes from rule to rule.
+type job struct {
+	Options
+	Message
+	from, to int
+	verdict  wire.Verdict
+	made     string // the note of this request
+	also     string
+}
+
+// down says that the way leads back over the step to revision r.
+func (j *job) down(r int) bool { return j.from >= r && j.to < r }
+
+// up says that the way leads over the step to revision r.
+func (j *job) up(r int) bool { return j.from < r && j.to >= r }
+
+func (j *job) at(path string) gjson.Result { return gjson.Get(j.Text, path) }
+
+// isText says that the value at path is this string.
+func (j *job) isText(path, want string) bool {
+	v := j.at(path)
+	return v.Type == gjson.String && v.String() == want
+}
+
+func (j *job) remove(path string) {
+	if text, err := sjson.Delete(j.Text, path); err == nil {
+		j.Text = text
+	}
+}
+
+func (j *job) set(path, raw string) {
+	if text, err := sjson.SetRaw(j.Text, path, raw); err == nil {
+		j.Text = text
+	}
+}
+
+// strip removes optional fields that the target does not know. Lenient mode
+// leaves them: the schemas of every revision are open.
+func (j *job) strip(parent string, names ...string) {
+	if j.StripMode == "lenient" {
+		return
+	}
+	for _, name := range names {
+		if j.at(parent).IsObject() {
+			j.remove(parent + "." + name)
+		}
+	}
+}
+
+// stripMeta removes the _meta of a nested object.
+func (j *job) stripMeta(parent string) {
+	if !j.KeepMeta {
+		j.strip(parent, "_meta")
+	}
+}
+
+// each yields the path of every item of the array at path.
+func (j *job) each(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if !j.at(path).IsArray() {
+			return
+		}
+		for i := range j.at(path).Array() {
+			if !yield(path + "." + strconv.Itoa(i)) {
+				return
+			}
+		}
+	}
+}
+
+// answer makes the message into a reply for its sender. The member is either
+// an error or a result, as it stands in JSON.
+func (j *job) answer(member string) {
+	j.Text = `{"jsonrpc":"2.0","id":` + j.at("id").Raw + `,` + member + `}`
+	j.verdict = wire.Answer
+}
+
+func (j *job) refuse(code int, message string) {
+	j.answer(fmt.Sprintf(`"error":{"code":%d,"message":%q}`, code, message))
+}
+
+func (j *job) drop() {
+	j.Text, j.verdict = "", wire.Drop
+}
+
+// empty says that a value holds nothing: null, "", [] or {}.
+func empty(v gjson.Result) bool {
+	switch {
+	case v.IsObject():
+		return len(v.Map()) == 0
+	case v.IsArray():
+		return len(v.Array()) == 0
+	}
+	return v.Type == gjson.Null || v.Type == gjson.String && v.Str == ""
+}

@@ -1,0 +1,132 @@
+package translate
+
+import (
+	"fmt"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// pass is one message on its way through its rules.
+type pass struct {
+	t    *Translator
+	m    *wire.Message
+	site *site // where the rule acts
+	rule *Rule
+	dst  []byte
+
+	verdict wire.Verdict
+	whole   bool // dst holds the message: nothing else counts
+	err     error
+
+	scratch []byte // for texts that are compared
+}
+
+func (x *pass) done() bool { return x.whole || x.err != nil || x.verdict != wire.Forward }
+
+// visit walks the value and what is in it, as far as rules speak of it.
+func (x *pass) visit(s *site, n wire.Node) {
+	for _, r := range s.rules {
+		x.site, x.rule = s, r
+		if r.Do(x, n); x.done() || n.Changed() {
+			return
+		}
+	}
+	if !s.inner {
+		return
+	}
+	for c := n.First(); c.OK() && !x.done(); c = c.Next() {
+		if next := s.below(c); next != nil && !c.Changed() {
+			x.visit(next, c)
+		}
+	}
+}
+
+// visitMember walks one member of the value that a rule is at work on, before
+// that rule goes on.
+func (x *pass) visitMember(c wire.Node) {
+	site, rule := x.site, x.rule
+	if next := site.below(c); next != nil {
+		x.visit(next, c)
+	}
+	x.site, x.rule = site, rule
+}
+
+// lost reports what the rule does to n.
+func (x *pass) lost(n wire.Node, level wire.Level) *wire.Loss {
+	return x.lostAs(x.rule.What, n, level)
+}
+
+// lostAs is lost for a rule that is about several things.
+func (x *pass) lostAs(what string, n wire.Node, level wire.Level) *wire.Loss {
+	for i := range x.m.Losses {
+		if l := &x.m.Losses[i]; l.What == what && l.Rule == x.rule.ID {
+			l.Count++
+			l.Level = max(l.Level, level)
+			return l
+		}
+	}
+	x.m.Losses = append(x.m.Losses, wire.Loss{
+		Rule: x.rule.ID, What: what, Level: level, Count: 1, Path: n.Path(),
+	})
+	return &x.m.Losses[len(x.m.Losses)-1]
+}
+
+// fail makes the message one that cannot be translated (C40).
+func (x *pass) fail(n wire.Node, cause error) {
+	x.err = &Error{
+		From: x.t.from, To: x.t.to, Kind: x.m.Kind, Method: x.m.Method,
+		Rule: x.rule.ID, Path: n.Path().String(), Cause: cause,
+	}
+}
+
+// strip removes a member that the receiver's revision does not have.
+func strip(x *pass, n wire.Node) {
+	x.lost(n, stripLevel(n))
+	n.Remove()
+}
+
+// stripLevel: what holds nothing goes more quietly than what holds something.
+func stripLevel(n wire.Node) wire.Level {
+	if n.Hollow() {
+		return wire.Info
+	}
+	return wire.Warn
+}
+
+// drop ends a notification that the receiver's revision does not have.
+func drop(x *pass, n wire.Node) {
+	x.lost(n, wire.Warn)
+	x.verdict = wire.Drop
+}
+
+// methodNotFound answers a request in the receiver's place.
+func methodNotFound(x *pass, n wire.Node) {
+	x.lost(n, wire.Info)
+	x.answerError(-32601, "Method not found: "+x.m.Method.String())
+}
+
+// answerError makes an error the reply to the request at hand.
+func (x *pass) answerError(code int, message string) {
+	x.dst = append(x.dst, `{"jsonrpc":"2.0","id":`...)
+	x.dst = append(x.dst, x.m.ID()...)
+	x.dst = fmt.Appendf(x.dst, `,"error":{"code":%d,"message":"`, code)
+	x.dst = wire.AppendQuotedInner(x.dst, message)
+	x.dst = append(x.dst, `"}}`...)
+	x.verdict = wire.Answer
+}
+
+// answerResult makes a result the reply to the request at hand.
+func (x *pass) answerResult(result string) {
+	x.dst = append(x.dst, `{"jsonrpc":"2.0","id":`...)
+	x.dst = append(x.dst, x.m.ID()...)
+	x.dst = append(x.dst, `,"result":`...)
+	x.dst = append(x.dst, result...)
+	x.dst = append(x.dst, '}')
+	x.verdict = wire.Answer
+}
+
+// nonEmpty is the inside of a string that holds something.
+func nonEmpty(n wire.Node) (raw []byte, ok bool) {
+	raw, ok = n.Text()
+	return raw, ok && len(raw) > 0
+}

@@ -1,0 +1,72 @@
+package translate
+
+import "fmt"
+
+// Options are the contract's switches. The zero value is the default of each.
+type Options struct {
+	// ResourceContentsName is on (default), off or strict: give the contents of
+	// resources/read a name on their way up, or fail where none can be derived.
+	ResourceContentsName string `yaml:"resource_contents_name"`
+	// DropResourceUpdated drops notifications/resources/updated towards 2024-11-05.
+	DropResourceUpdated bool `yaml:"drop_resource_updated_24"`
+	// StripMode is strict (default) or lenient: leave newer optional members in place.
+	StripMode string `yaml:"strip_mode"`
+	// KeepMeta leaves _meta inside items and blocks in place.
+	KeepMeta bool `yaml:"keep_meta"`
+	// ElicitationFallback is error (default), cancel or decline: what a server hears
+	// that asks a client who cannot be asked.
+	ElicitationFallback string `yaml:"elicitation_fallback"`
+	// CompletionsFor24 is auto (default), never or always: whether a 2024-11-05
+	// server, which could not declare completions, is said to have them.
+	CompletionsFor24 string `yaml:"completions_for_24"`
+	// ProgressMessageAsLog sends the message of a progress notification as a log
+	// message to a client that cannot see it there.
+	ProgressMessageAsLog bool `yaml:"progress_message_as_log"`
+	// TitleAsResourceName puts a resource's title in the place of its name towards
+	// revisions that have no title.
+	TitleAsResourceName bool `yaml:"title_as_resource_name"`
+}
+
+// Validate names the first switch with a value that it cannot have, by its YAML key.
+func (o Options) Validate() error {
+	for _, s := range []struct {
+		key, value string
+		may        []string
+	}{
+		{"resource_contents_name", o.ResourceContentsName, []string{"on", "off", "strict"}},
+		{"strip_mode", o.StripMode, []string{"strict", "lenient"}},
+		{"elicitation_fallback", o.ElicitationFallback, []string{"error", "cancel", "decline"}},
+		{"completions_for_24", o.CompletionsFor24, []string{"auto", "never", "always"}},
+	} {
+		if !among(s.value, s.may) {
+			return fmt.Errorf("%s: %q is none of %v", s.key, s.value, s.may)
+		}
+	}
+	return nil
+}
+
+func among(value string, may []string) bool {
+	for _, m := range may {
+		if value == m {
+			return true
+		}
+	}
+	return value == ""
+}
+
+func (o Options) withDefaults() Options {
+	for value, def := range map[*string]string{
+		&o.ResourceContentsName: "on", &o.StripMode: "strict",
+		&o.ElicitationFallback: "error", &o.CompletionsFor24: "auto",
+	} {
+		if *value == "" {
+			*value = def
+		}
+	}
+	return o
+}
+
+// Conditions that rules name.
+func strict(o Options) bool        { return o.StripMode != "lenient" }
+func stripsMeta(o Options) bool    { return strict(o) && !o.KeepMeta }
+func namesContents(o Options) bool { return o.ResourceContentsName != "off" }

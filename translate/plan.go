@@ -1,0 +1,99 @@
+package translate
+
+import (
+	"sync"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// plan is what the rules between two revisions come to: for every kind and
+// method a tree of places, and the one shape that shows them all to a scan.
+type plan struct {
+	roots [wire.Error + 1][wire.NumMethods]*site
+	shape *wire.Shape
+}
+
+// site is a place in a message, with the rules that act there, in order.
+type site struct {
+	rules   []*Rule
+	inner   bool // some rule acts further in
+	members [wire.NumNames]*site
+	any     *site // every member without a place of its own
+	elem    *site
+}
+
+// below is the site of a member or element, nil when no rule speaks of it.
+func (s *site) below(c wire.Node) *site {
+	if c.Element() {
+		return s.elem
+	}
+	if next := s.members[c.Name()]; next != nil {
+		return next
+	}
+	return s.any
+}
+
+// lay lays the rules out as one plan.
+func lay(rules []*Rule) *plan {
+	p := &plan{shape: new(wire.Shape)}
+	for _, r := range rules {
+		for _, place := range r.At {
+			methods := []wire.Method{place.Method}
+			if place.Method == anyMethod {
+				methods = methods[:0]
+				for m := range wire.NumMethods {
+					methods = append(methods, m)
+				}
+			}
+			for _, m := range methods {
+				s := p.site(place.Kind, m, place.Path)
+				s.rules = append(s.rules, r)
+			}
+			p.record(place.Path, r.Reads)
+		}
+	}
+	return p
+}
+
+func (p *plan) site(kind wire.Kind, method wire.Method, path string) *site {
+	root := &p.roots[kind][method]
+	if *root == nil {
+		*root = new(site)
+	}
+	s := *root
+	for _, step := range wire.ParsePath(path) {
+		s.inner = true
+		next := &s.members[step.Name]
+		switch {
+		case step.Elem:
+			next = &s.elem
+		case step.Any:
+			next = &s.any
+		}
+		if *next == nil {
+			*next = new(site)
+		}
+		s = *next
+	}
+	return s
+}
+
+// record widens the shape so that the value at path is seen, and the members that
+// the rule reads below it.
+func (p *plan) record(path string, reads []string) {
+	steps := wire.ParsePath(path)
+	if n := len(steps); n > 0 && !steps[n-1].Elem {
+		p.shape.At(steps[:n-1]...) // a member is seen when its object is open
+	} else {
+		p.shape.At(steps...)
+	}
+	for _, r := range reads {
+		if r == "." {
+			r = ""
+		}
+		p.shape.At(append(steps[:len(steps):len(steps)], wire.ParsePath(r)...)...)
+	}
+}
+
+// passes keeps the memory of passes that are over.
+var passes = sync.Pool{New: func() any { return new(pass) }}

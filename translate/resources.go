@@ -1,0 +1,149 @@
+package translate
+
+import (
+	"bytes"
+	"net/url"
+	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// nameContents gives an entry of resources/read a name, taken from its URI (C41).
+func nameContents(x *pass, contents wire.Node) {
+	if contents.Kind() != '{' || contents.Get(wire.NameKey).OK() {
+		return
+	}
+	uri, _ := contents.Get(wire.URI).Text()
+	name := nameFromURI(string(wire.AppendUnescaped(nil, uri)))
+	if name == "" {
+		if x.t.options.ResourceContentsName == "strict" {
+			x.fail(contents, &MissingRequiredField{Field: "name", Type: "ResourceContents"})
+			return
+		}
+		x.lost(contents, wire.Warn)
+		return
+	}
+	w := append(x.m.Writer(), `"name":"`...)
+	contents.Add(append(wire.AppendQuotedInner(w, name), '"'))
+}
+
+// nameFromURI is the last part of the path that is not empty, percent-decoded;
+// without a path the host, without a host what is behind the scheme; "" when
+// there is none of these.
+func nameFromURI(uri string) string {
+	if i := bytes.IndexAny([]byte(uri), "?#"); i >= 0 {
+		uri = uri[:i]
+	}
+	rest := uri
+	if i := schemeEnd(uri); i > 0 {
+		rest = uri[i+1:]
+	}
+	host, path := "", rest
+	if len(rest) >= 2 && rest[:2] == "//" {
+		host, path = rest[2:], ""
+		for i := 0; i < len(host); i++ {
+			if host[i] == '/' {
+				host, path = host[:i], host[i:]
+				break
+			}
+		}
+	}
+	if name := lastPart(path); name != "" {
+		return name
+	}
+	return hostName(host)
+}
+
+// schemeEnd is the index of the colon behind a URI's scheme, 0 when it has none.
+func schemeEnd(uri string) int {
+	for i := 0; i < len(uri); i++ {
+		switch c := uri[i]; {
+		case c|0x20-'a' <= 'z'-'a':
+		case i > 0 && (c-'0' <= 9 || c == '+' || c == '-' || c == '.'):
+		case c == ':':
+			return i
+		default:
+			return 0
+		}
+	}
+	return 0
+}
+
+func lastPart(path string) string {
+	for end := len(path); end > 0; {
+		start := end
+		for start > 0 && path[start-1] != '/' {
+			start--
+		}
+		if start < end {
+			part := path[start:end]
+			if decoded, err := url.PathUnescape(part); err == nil && utf8.ValidString(decoded) {
+				return decoded
+			}
+			return part
+		}
+		end = start - 1
+	}
+	return ""
+}
+
+// hostName is an authority without user and port.
+func hostName(authority string) string {
+	for i := len(authority) - 1; i >= 0; i-- {
+		if authority[i] == '@' {
+			authority = authority[i+1:]
+			break
+		}
+	}
+	for i := len(authority) - 1; i >= 0 && (authority[i]-'0' <= 9 || authority[i] == ':'); i-- {
+		if authority[i] == ':' {
+			return authority[:i]
+		}
+	}
+	return authority
+}
+
+// titleToAnnotations keeps a tool's title where 2025-03-26 shows one (C01).
+func titleToAnnotations(x *pass, tool wire.Node) {
+	if tool.Kind() != '{' {
+		return
+	}
+	for c := tool.First(); c.OK(); c = c.Next() {
+		if c.Name() != wire.Title {
+			continue
+		}
+		loss := x.lost(c, stripLevel(c))
+		c.Remove()
+		if _, ok := nonEmpty(c); !ok || !x.t.to.toolAnnotations {
+			continue
+		}
+		switch annotations := tool.Get(wire.Annotations); {
+		case !annotations.OK():
+			c.Swap(append(append(append(x.m.Writer(), `"annotations":{"title":`...), c.Raw()...), '}'))
+		case annotations.Kind() != '{' || annotations.Get(wire.Title).OK():
+			continue
+		default:
+			annotations.Add(append(append(x.m.Writer(), `"title":`...), c.Raw()...))
+		}
+		loss.Standin = true
+	}
+}
+
+// titleToName shows a resource's title where older revisions show its name (C01).
+func titleToName(x *pass, title wire.Node) {
+	name := title.Parent().Get(wire.NameKey)
+	if _, ok := nonEmpty(title); !ok || !name.OK() || !x.t.options.TitleAsResourceName {
+		strip(x, title)
+		return
+	}
+	strip(x, title)
+	name.Put(append(x.m.Writer(), title.Raw()...))
+}
+
+// stripPromptTitle removes the title of a reference to a prompt; one to a resource
+// never had any that the protocol knows (C01).
+func stripPromptTitle(x *pass, title wire.Node) {
+	if title.Parent().Get(wire.Type).Is("ref/prompt") {
+		strip(x, title)
+	}
+}

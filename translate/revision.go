@@ -1,0 +1,71 @@
+package translate
+
+// Revision is a protocol revision: its name on the wire and the traits that code
+// outside this package may ask for. Revisions are compared by identity.
+type Revision struct {
+	Name string // "2025-06-18"
+
+	// Modern revisions have no handshake and no session.
+	Modern bool
+	// Deprecated revisions still work; whoever speaks one is told once.
+	Deprecated bool
+	// Batches says that several messages may come as one JSON array.
+	Batches bool
+	// VersionHeader says that HTTP requests after the handshake carry MCP-Protocol-Version.
+	VersionHeader bool
+
+	toolAnnotations bool // tools have annotations
+	order           int  // place in revisions
+}
+
+// The revisions, oldest first. A step leads from each to the next.
+var (
+	rev20241105 = &Revision{Name: "2024-11-05"}
+	rev20250326 = &Revision{Name: "2025-03-26", Batches: true, toolAnnotations: true}
+	rev20250618 = &Revision{Name: "2025-06-18", VersionHeader: true, toolAnnotations: true}
+	rev20251125 = &Revision{Name: "2025-11-25", VersionHeader: true, toolAnnotations: true}
+	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, toolAnnotations: true, Modern: true}
+
+	revisions = []*Revision{rev20241105, rev20250326, rev20250618, rev20251125}
+)
+
+func init() {
+	for i, r := range revisions {
+		r.order = i
+	}
+}
+
+// String is the revision's name.
+func (r *Revision) String() string { return r.Name }
+
+// Lookup finds a revision that we speak by its name, nil when there is none.
+func Lookup(name string) *Revision {
+	for _, r := range revisions {
+		if r.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// Handshake lists the revisions with a handshake that we speak, newest first.
+func Handshake() []*Revision {
+	var list []*Revision
+	for i := len(revisions) - 1; i >= 0; i-- {
+		if !revisions[i].Modern {
+			list = append(list, revisions[i])
+		}
+	}
+	return list
+}
+
+// Latest is the newest revision with a handshake: what a client is offered that
+// asks for one nobody knows.
+func Latest() *Revision { return Handshake()[0] }
+
+// Oldest is the oldest revision: what a client without any sign of its own speaks.
+func Oldest() *Revision { return revisions[0] }
+
+// Modern is the name of the oldest revision without a handshake, which is not
+// spoken yet.
+func Modern() string { return rev20260728.Name }

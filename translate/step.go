@@ -1,0 +1,133 @@
+package translate
+
+import "github.com/dragoman-proxy/dragoman/translate/wire"
+
+// Step is what a revision changed in the one before it.
+type Step struct {
+	To *Revision
+	// Up holds for messages on their way to this revision from an older one, Down
+	// for those on their way from it to an older one. A message that goes further
+	// meets the rules of every step on its way, oldest change first.
+	Up, Down []Rule
+}
+
+// steps leads from each revision to the next.
+var steps = []Step{step20250326, step20250618, step20251125}
+
+// Rule is one change: in these places, do that.
+type Rule struct {
+	ID   string // "C01", as in the loss report
+	What string // the member or thing that it is about: "title"
+	At   []Place
+	Do   action
+	// Reads are the paths below a place whose members Do looks at; "." is the
+	// place itself.
+	Reads []string
+	// When decides by the switches whether the rule holds; nil means always.
+	When func(Options) bool
+}
+
+// Place is where a rule acts: a kind of message, its method (of a response, that
+// of its request), and a path from the message to a value; "" is the message
+// itself.
+type Place struct {
+	Kind   wire.Kind
+	Method wire.Method
+	Path   string
+}
+
+// anyMethod stands for every method, known or not.
+const anyMethod = wire.NumMethods
+
+// action does what a rule says to one value that stands in its place.
+type action func(x *pass, n wire.Node)
+
+// at lists one place for every path of one kind of message.
+func at(kind wire.Kind, method wire.Method, paths ...string) []Place {
+	list := make([]Place, len(paths))
+	for i, p := range paths {
+		list[i] = Place{kind, method, p}
+	}
+	return list
+}
+
+// in is the value at a path below each of the places.
+func in(path string, groups ...[]Place) []Place {
+	var list []Place
+	for _, g := range groups {
+		for _, p := range g {
+			list = append(list, Place{p.Kind, p.Method, p.Path + "." + path})
+		}
+	}
+	return list
+}
+
+func both(groups ...[]Place) []Place {
+	var list []Place
+	for _, g := range groups {
+		list = append(list, g...)
+	}
+	return list
+}
+
+// Where the types of the protocol stand.
+var (
+	tools      = at(wire.Result, wire.ToolsList, "result.tools[]")
+	prompts    = at(wire.Result, wire.PromptsList, "result.prompts[]")
+	resources  = at(wire.Result, wire.ResourcesList, "result.resources[]")
+	templates  = at(wire.Result, wire.ResourcesTemplatesList, "result.resourceTemplates[]")
+	contents   = at(wire.Result, wire.ResourcesRead, "result.contents[]")
+	roots      = at(wire.Result, wire.RootsList, "result.roots[]")
+	toolCall   = at(wire.Result, wire.ToolsCall, "result")
+	sampling   = at(wire.Request, wire.SamplingCreateMessage, "params")
+	question   = at(wire.Request, wire.ElicitationCreate, "params")
+	identities = both(
+		at(wire.Request, wire.Initialize, "params.clientInfo"),
+		at(wire.Result, wire.Initialize, "result.serverInfo"))
+	clientCapabilities = at(wire.Request, wire.Initialize, "params.capabilities")
+	serverCapabilities = at(wire.Result, wire.Initialize, "result.capabilities")
+
+	samplingMessages = in("messages[]", sampling)
+	samplingResult   = at(wire.Result, wire.SamplingCreateMessage, "result")
+	samplingBlocks   = both(
+		in("content", samplingMessages), in("content[]", samplingMessages),
+		in("content", samplingResult), in("content[]", samplingResult))
+	blocks = both(
+		in("content[]", toolCall),
+		at(wire.Result, wire.PromptsGet, "result.messages[].content"),
+		samplingBlocks)
+)
+
+// Direction is which way in time a rule acts.
+type Direction string
+
+// The directions of a rule.
+const (
+	Up   Direction = "up"   // from an older revision to a newer one
+	Down Direction = "down" // from a newer revision to an older one
+	Both Direction = "both"
+)
+
+// RuleInfo describes one rule, for tests and documentation.
+type RuleInfo struct {
+	ID, What  string
+	Revision  *Revision // whose step it belongs to, nil for rules between any two
+	Direction Direction
+	Places    []Place // Method is [wire.NumMethods] for any method
+}
+
+// Rules lists every rule.
+func Rules() []RuleInfo {
+	var list []RuleInfo
+	add := func(rules []Rule, rev *Revision, d Direction) {
+		for _, r := range rules {
+			list = append(list, RuleInfo{r.ID, r.What, rev, d, r.At})
+		}
+	}
+	for _, s := range steps {
+		add(s.Up, s.To, Up)
+		add(s.Down, s.To, Down)
+	}
+	add(always, nil, Both)
+	return list
+}

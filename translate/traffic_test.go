@@ -1,0 +1,352 @@
+package translate_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// recorded is one message as it travelled between a published client and a
+// published server.
+type recorded struct {
+	file     string
+	line     int
+	revision string
+	fromUser bool // the client sent it
+	text     string
+	kind     wire.Kind
+	method   wire.Method // of a response: the method that it answers
+	facts    wire.Facts  // of its session
+}
+
+// recordings reads all messages of the handshake revisions.
+func recordings(t testing.TB) []recorded {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(sharedDir, "traffic", "everything-*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Skipf("recorded traffic is not here (%s/traffic)", sharedDir)
+	}
+	var all []recorded
+	for _, file := range files {
+		all = append(all, readRecording(t, file)...)
+	}
+	return all
+}
+
+func readRecording(t testing.TB, file string) []recorded {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	name := filepath.Base(file)
+	revision := strings.TrimPrefix(name, "everything-")[:len("2025-06-18")]
+	type asked struct {
+		fromUser bool
+		id       string
+	}
+	open := map[asked]wire.Method{}
+	var facts wire.Facts
+	var all []recorded
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16<<20)
+	for n := 1; lines.Scan(); n++ {
+		var l struct {
+			Dir     string
+			Message json.RawMessage
+		}
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			t.Fatalf("%s:%d: %v", name, n, err)
+		}
+		var m wire.Message
+		if err := m.Scan(l.Message, nil); err != nil {
+			t.Fatalf("%s:%d: %v", name, n, err)
+		}
+		r := recorded{file: name, line: n, revision: revision, fromUser: l.Dir == "c2s", text: string(l.Message), kind: m.Kind, method: m.Method}
+		switch m.Kind {
+		case wire.Request:
+			open[asked{r.fromUser, string(m.ID())}] = m.Method
+			if m.Method == wire.Initialize {
+				facts = declared(r.text)
+			}
+		case wire.Result, wire.Error:
+			r.method = open[asked{!r.fromUser, string(m.ID())}]
+		}
+		r.facts = facts
+		all = append(all, r)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return all
+}
+
+// declared are the facts of an initialize request.
+func declared(text string) (f wire.Facts) {
+	for path, bits := range map[string]wire.Facts{
+		"roots":            wire.ClientRoots,
+		"sampling":         wire.ClientSampling,
+		"sampling.tools":   wire.ClientSamplingTools,
+		"sampling.context": wire.ClientSamplingContext,
+		"elicitation":      wire.ClientElicitation,
+		"elicitation.form": wire.ClientElicitationForm,
+		"elicitation.url":  wire.ClientElicitationURL,
+		"tasks":            wire.ClientTasks,
+	} {
+		if gjson.Get(text, "params.capabilities."+path).Exists() {
+			f |= bits
+		}
+	}
+	if f.Has(wire.ClientElicitation) && !f.Has(wire.ClientElicitationURL) {
+		f |= wire.ClientElicitationForm
+	}
+	return f
+}
+
+// schemaFault is a place where an official schema refuses what the protocol
+// means. got is the kind of value that is refused there.
+type schemaFault struct {
+	kind   wire.Kind
+	method wire.Method // of any kind but an error
+	at     string      // the place in what was checked; * is any name
+	got    string
+	why    string
+}
+
+var schemaFaults = []schemaFault{
+	{wire.Result, wire.ElicitationCreate, "content.*", "number",
+		"the schema was generated with integer where the protocol's TypeScript says number"},
+	{wire.Error, wire.OtherMethod, "id", "null",
+		"an error that answers nobody: JSON-RPC wants a null id, the schemas before 2025-11-25 know none"},
+}
+
+// outOfItsExchange is what a recorded message can only hold because its peer
+// had asked for it; a peer of the older revision would not have.
+var outOfItsExchange = []schemaFault{
+	{wire.Result, wire.ElicitationCreate, "content.*", "array",
+		"the answer to a multi-select, which a server before 2025-11-25 cannot ask for"},
+}
+
+// unexplained is what is left of a validation error after the known faults.
+func unexplained(err error, kind wire.Kind, method wire.Method, faults ...schemaFault) []string {
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return []string{err.Error()}
+	}
+	var left []string
+	var walk func(e *jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		for _, cause := range e.Causes {
+			walk(cause)
+		}
+		if len(e.Causes) > 0 {
+			return
+		}
+		wrong, isType := e.ErrorKind.(*schemakind.Type)
+		for _, f := range faults {
+			if f.kind != kind || kind != wire.Error && f.method != method || !isType || wrong.Got != f.got {
+				continue
+			}
+			if at := place(e.InstanceLocation); len(at) == len(parsePlace(f.at)) && at.under([]place{parsePlace(f.at)}) {
+				return
+			}
+		}
+		left = append(left, e.Error())
+	}
+	walk(invalid)
+	return left
+}
+
+// TestRecordedIsValid finds out what is wrong with the recordings themselves:
+// nothing but the schemas' known faults.
+func TestRecordedIsValid(t *testing.T) {
+	all := recordings(t)
+	schemas := handshakeSchemas(t)
+	for _, r := range all {
+		err := schemas[r.revision].checkMessage(t, r.kind, r.method, r.text)
+		if err == nil {
+			continue
+		}
+		if left := unexplained(err, r.kind, r.method, schemaFaults...); len(left) > 0 {
+			t.Errorf("%s: %s\n%.500s", r, strings.Join(left, "\n"), r.text)
+		}
+	}
+}
+
+func handshakeSchemas(t testing.TB) map[string]*schema {
+	t.Helper()
+	schemas := map[string]*schema{}
+	for _, r := range translate.Handshake() {
+		schemas[r.Name] = loadSchema(t, r.Name)
+	}
+	return schemas
+}
+
+func (r recorded) String() string {
+	return fmt.Sprintf("%s:%d (%s)", r.file, r.line, r.method)
+}
+
+// translated is the message as a peer of another revision gets it.
+func (r recorded) translated(t testing.TB, table *translate.Table, to string) outcome {
+	t.Helper()
+	return rewrite(t, table, r.revision, to, []byte(r.text), wire.Message{Method: r.method, Facts: r.facts}, r.kind)
+}
+
+// TestTrafficIsValid translates all recorded messages for every other revision
+// and checks them against that one's official schema.
+func TestTrafficIsValid(t *testing.T) {
+	all := recordings(t)
+	schemas := handshakeSchemas(t)
+	table := newTable(t, translate.Options{})
+	for _, to := range translate.Handshake() {
+		t.Run(to.Name, func(t *testing.T) {
+			forwarded := 0
+			for _, r := range all {
+				if r.revision == to.Name {
+					continue
+				}
+				kind := r.kind
+				got := r.translated(t, table, to.Name)
+				switch got.verdict {
+				case "drop":
+					continue
+				case "answer": // goes back to where the message came from
+					if err := schemas[r.revision].checkMessage(t, answerKind(got.text), r.method, got.text); err != nil {
+						t.Errorf("%s: the answer is invalid: %v\n%s", r, err, got.text)
+					}
+					continue
+				case "error":
+					t.Errorf("%s: %s", r, got.text)
+					continue
+				}
+				forwarded++
+				if kind == wire.Error {
+					kind = answerKind(got.text)
+				}
+				err := schemas[to.Name].checkMessage(t, kind, r.method, got.text)
+				if err == nil {
+					continue
+				}
+				if left := unexplained(err, kind, r.method, slices.Concat(schemaFaults, outOfItsExchange)...); len(left) > 0 {
+					t.Errorf("%s: %s\n got %.1000s", r, strings.Join(left, "\n"), got.text)
+				}
+			}
+			if forwarded < 500 {
+				t.Errorf("only %d messages were forwarded", forwarded)
+			}
+		})
+	}
+}
+
+func answerKind(text string) wire.Kind {
+	if gjson.Get(text, "error").Exists() {
+		return wire.Error
+	}
+	return wire.Result
+}
+
+// trip is a message's way to a peer of another revision and back.
+type trip struct {
+	recorded
+	to       string
+	back     string
+	reported []place
+}
+
+// tripsOver takes every recorded message there and back again; those that are
+// not forwarded stay away.
+func tripsOver(t testing.TB, each func(trip)) {
+	t.Helper()
+	table := newTable(t, translate.Options{})
+	for _, r := range recordings(t) {
+		for _, to := range translate.Handshake() {
+			if to.Name == r.revision {
+				continue
+			}
+			there := r.translated(t, table, to.Name)
+			if there.verdict != "want" {
+				continue
+			}
+			back := rewrite(t, table, to.Name, r.revision, []byte(there.text), wire.Message{Method: r.method, Facts: r.facts}, 0)
+			if back.verdict != "want" {
+				t.Errorf("%s: %s on its way back from %s: %s", r, back.verdict, to, back.text)
+				continue
+			}
+			each(trip{r, to.Name, back.text, reported(there.losses, back.losses)})
+		}
+	}
+}
+
+// TestRoundTripKeepsAllButTheReported: whatever a message lost on its way to
+// another revision and back is named by the loss report.
+func TestRoundTripKeepsAllButTheReported(t *testing.T) {
+	tripsOver(t, func(way trip) {
+		for _, p := range missing(way.text, way.back, way.reported) {
+			t.Errorf("%s to %s: lost %s unreported (reported: %v)\n in   %.1000s\n back %.1000s", way.recorded, way.to, p, way.reported, way.text, way.back)
+		}
+	})
+}
+
+// additions are what a message may have gained on its way to another revision
+// and back.
+var additions = []struct{ at, why string }{
+	{"result.tools[0].annotations", "C01: the title of a tool"},
+	{"result.contents[0].name", "C41"},
+	{"result.capabilities.completions", "C15"},
+	{"result.content[0]", "C04: the text of structuredContent"},
+	{"params.requestedSchema.properties", "C19"},
+}
+
+// TestRoundTripAddsOnlyWhatRulesAdd is the other half: nothing comes from nowhere.
+func TestRoundTripAddsOnlyWhatRulesAdd(t *testing.T) {
+	var may []place
+	for _, a := range additions {
+		may = append(may, parsePlace(a.at))
+	}
+	tripsOver(t, func(way trip) {
+		for _, p := range missing(way.back, way.text, slices.Concat(may, way.reported)) {
+			t.Errorf("%s to %s: gained %s\n in   %.1000s\n back %.1000s", way.recorded, way.to, p, way.text, way.back)
+		}
+	})
+}
+
+// TestMutantsAreCaught drops members of round-tripped messages, one at a time,
+// that no loss names: the comparison of the two tests above must see each.
+func TestMutantsAreCaught(t *testing.T) {
+	mutants, n := 0, 0
+	tripsOver(t, func(way trip) {
+		if n++; n%7 != 0 {
+			return
+		}
+		before := len(missing(way.text, way.back, way.reported))
+		for i, p := range members(way.back) {
+			if p.under(way.reported) || len(missing(way.back, way.text, nil)) > 0 {
+				continue
+			}
+			mutants++
+			if after := missing(way.text, without(way.back, i), way.reported); len(after) <= before {
+				t.Errorf("%s to %s: nobody missed %s", way.recorded, way.to, p)
+			}
+		}
+	})
+	if mutants < 1000 {
+		t.Errorf("only %d mutants", mutants)
+	}
+}

@@ -1,0 +1,169 @@
+package translate
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Table holds a translator for every ordered pair of revisions. It is immutable.
+type Table struct {
+	pairs [][]*Translator // by order of from, then of to
+}
+
+// NewTable lays out every pair for the given switches. Its error names a switch
+// with a value that it cannot have.
+func NewTable(o Options) (*Table, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	t := &Table{pairs: make([][]*Translator, len(revisions))}
+	for i, from := range revisions {
+		t.pairs[i] = make([]*Translator, len(revisions))
+		for j, to := range revisions {
+			t.pairs[i][j] = newTranslator(from, to, o)
+		}
+	}
+	return t, nil
+}
+
+// Between is the translator from one revision to another, in O(1).
+func (t *Table) Between(from, to *Revision) *Translator { return t.pairs[from.order][to.order] }
+
+// Translator rewrites messages of one revision as another's, whichever way they
+// travel. It is immutable and safe for concurrent use.
+type Translator struct {
+	from, to *Revision
+	options  Options
+	plan     *plan // nil when the two are the same
+}
+
+func newTranslator(from, to *Revision, o Options) *Translator {
+	t := &Translator{from: from, to: to, options: o}
+	if from != to {
+		t.plan = lay(rulesBetween(from, to, o))
+	}
+	return t
+}
+
+// rulesBetween collects the rules of all steps between two revisions, oldest
+// change first.
+func rulesBetween(from, to *Revision, o Options) []*Rule {
+	var list []*Rule
+	take := func(rules []Rule) {
+		for i := range rules {
+			if r := &rules[i]; r.When == nil || r.When(o) {
+				list = append(list, r)
+			}
+		}
+	}
+	take(always)
+	for i := range steps {
+		switch s := &steps[i]; {
+		case from.order < s.To.order && s.To.order <= to.order:
+			take(s.Up)
+		case to.order < s.To.order && s.To.order <= from.order:
+			take(s.Down)
+		}
+	}
+	return list
+}
+
+// From is the revision of what comes in, in O(1).
+func (t *Translator) From() *Revision { return t.from }
+
+// To is the revision of what goes out, in O(1).
+func (t *Translator) To() *Revision { return t.to }
+
+// Identity reports whether the two revisions are the same, so that every message
+// is returned as it came.
+func (t *Translator) Identity() bool { return t.plan == nil }
+
+// Shape is what a message must be scanned with before it is rewritten; nil when
+// no rule looks into messages.
+func (t *Translator) Shape() *wire.Shape {
+	if t.plan == nil {
+		return nil
+	}
+	return t.plan.shape
+}
+
+// Rewrite translates m, which was scanned with [Translator.Shape] and, if it is a
+// response, has had its Method set.
+//
+// out is the message to send, or with verdict Answer the reply to its sender; it
+// is nil with verdict Drop. It is m.Raw itself when nothing had to change, or a
+// shorter slice of that same memory when all rules did was remove; otherwise it
+// is written to scratch[:0] and may have outgrown it. Either way m's parts are
+// dead, and out is the caller's. m.Losses, m.Note and m.Also tell the rest.
+//
+// The error is an *Error: the message cannot be translated, nothing was sent.
+func (t *Translator) Rewrite(scratch []byte, m *wire.Message) (out []byte, v wire.Verdict, err error) {
+	if t.plan == nil {
+		return m.Raw, wire.Forward, nil
+	}
+	root := t.plan.roots[m.Kind][min(m.Method, wire.NumMethods-1)]
+	if root == nil {
+		return m.Raw, wire.Forward, nil
+	}
+	if m.Kind == wire.Result && m.Result()[0] != '{' {
+		return nil, wire.Drop, &Error{From: t.from, To: t.to, Kind: m.Kind, Method: m.Method, Path: "result", Cause: errNotObject}
+	}
+	x := passes.Get().(*pass)
+	*x = pass{t: t, m: m, dst: scratch[:0], scratch: x.scratch[:0]}
+	x.visit(root, m.Root())
+	out, v, err = x.finish()
+	if cap(x.scratch) > maxScratch {
+		x.scratch = nil
+	}
+	*x = pass{scratch: x.scratch}
+	passes.Put(x)
+	return out, v, err
+}
+
+const maxScratch = 64 << 10
+
+var errNotObject = errors.New("not an object")
+
+func (x *pass) finish() (out []byte, v wire.Verdict, err error) {
+	switch {
+	case x.err != nil:
+		return nil, wire.Drop, x.err
+	case x.verdict == wire.Drop:
+		return nil, wire.Drop, nil
+	case x.verdict != wire.Forward || x.whole:
+		return x.dst, x.verdict, nil
+	case !x.m.Edited():
+		return x.m.Raw, wire.Forward, nil
+	case x.m.Grows():
+		return x.m.AppendTo(x.dst), wire.Forward, nil
+	}
+	return x.m.AppendTo(x.m.Raw[:0]), wire.Forward, nil
+}
+
+// Error says which message could not be translated, by which rule, and why. To
+// its sender it becomes -32603 with Error's text as the message (C40).
+type Error struct {
+	From, To *Revision
+	Kind     wire.Kind
+	Method   wire.Method
+	Rule     string // "C41", "" when no rule was at work
+	Path     string // "result.contents[0]"
+	Cause    error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("translation %s->%s failed for %s: %s: %v", e.From, e.To, e.Method, e.Path, e.Cause)
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// MissingRequiredField is the cause when the receiver's revision needs a member
+// that cannot be derived.
+type MissingRequiredField struct{ Field, Type string }
+
+func (e *MissingRequiredField) Error() string {
+	return fmt.Sprintf("MissingRequiredField{%s, %s}", e.Field, e.Type)
+}
