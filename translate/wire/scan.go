@@ -48,20 +48,31 @@ func unbroken(i int) (at int, why fault) { return ^i >> 3, fault(^i & 7) }
 
 // care marks the bytes of a word that are not plain inside a string: a quote, a
 // backslash, a control character, anything beyond ASCII. The lowest high bit that
-// is set belongs to the first of them; higher ones may be false.
+// is set belongs to the first of them; higher ones may be false. Flipping bit 1
+// puts the quote right behind the control characters, so that one subtraction
+// finds both.
 func care(x uint64) uint64 {
-	return ((x - ones*0x20) | ((x ^ ones*'"') - ones) | ((x ^ ones*'\\') - ones) | x) & highs
+	return (((x ^ ones*0x02) - ones*0x21) | ((x ^ ones*'\\') - ones) | x) & highs
 }
+
+// word is the eight bytes at i, which must be there.
+func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i : i+8]) }
 
 // skipString starts behind the opening quote.
 func skipString(b []byte, i int) int {
 	for {
-		for i+8 <= len(b) {
-			if c := care(binary.LittleEndian.Uint64(b[i:])); c != 0 {
-				i += bits.TrailingZeros64(c) >> 3
-				break
+		for i+16 <= len(b) {
+			lo, hi := care(word(b, i)), care(word(b, i+8))
+			if lo|hi == 0 {
+				i += 16
+				continue
 			}
-			i += 8
+			if lo == 0 {
+				i += 8
+				lo = hi
+			}
+			i += bits.TrailingZeros64(lo) >> 3
+			break
 		}
 		if i >= len(b) {
 			return broken(i, faultEnd)
@@ -78,7 +89,7 @@ func skipString(b []byte, i int) int {
 		case c < 0x20:
 			return broken(i, faultSyntax)
 		case c < 0x80:
-			i++ // only in the last seven bytes of the text
+			i++ // only in the last bytes of the text
 		default:
 			for i < len(b) && b[i] >= 0x80 {
 				n := utf8Len(b[i:])
@@ -208,17 +219,23 @@ func skipName(b []byte, i int) int {
 	if b[i] != '"' {
 		return broken(i, faultSyntax)
 	}
-	i++
-	if i+8 <= len(b) { // most names are this short
-		c := care(binary.LittleEndian.Uint64(b[i:]))
-		if c == 0 {
-			return skipString(b, i+8)
-		}
-		if end := i + bits.TrailingZeros64(c)>>3; b[end] == '"' {
-			return end + 1
+	if end := shortString(b, i); end > 0 {
+		return end
+	}
+	return skipString(b, i+1)
+}
+
+// shortString takes a plain string of fewer than eight bytes from its opening
+// quote, as most are; 0 when it is none.
+func shortString(b []byte, i int) int {
+	if i+9 <= len(b) {
+		if c := care(word(b, i+1)); c != 0 {
+			if end := i + 1 + bits.TrailingZeros64(c)>>3; b[end] == '"' {
+				return end + 1
+			}
 		}
 	}
-	return skipString(b, i)
+	return 0
 }
 
 // skipColon takes the colon and the blanks around it; there is more text behind it.
@@ -282,6 +299,10 @@ open:
 value:
 	switch b[i] {
 	case '"':
+		if end := shortString(b, i); end > 0 {
+			i = end
+			goto after
+		}
 		i = skipString(b, i+1)
 	case '{', '[':
 		goto open
@@ -321,6 +342,12 @@ after:
 		return broken(i, faultSyntax)
 	}
 member:
+	if b[i] == '"' {
+		if end := shortString(b, i); end > 0 && end+1 < len(b) && b[end] == ':' && b[end+1] > ' ' {
+			i = end + 1
+			goto value
+		}
+	}
 	if i = skipName(b, i); i < 0 {
 		return i
 	}
