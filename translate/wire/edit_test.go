@@ -1,0 +1,238 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// model is a value with its marks, kept the plain way.
+type model struct {
+	node     Node
+	key      string // with quotes, "" for an element
+	raw      string
+	children []*model
+	open     bool
+	object   bool
+
+	removed bool
+	text    string // instead of the value or member
+	swapped bool
+	before  []string
+	added   []string
+}
+
+func modelOf(n Node) *model {
+	m := &model{node: n, raw: string(n.Raw()), object: n.Kind() == '{'}
+	if key := n.Key(); key != nil {
+		m.key = `"` + string(key) + `"`
+	}
+	m.open = n.node().open
+	for c := n.First(); c.OK(); c = c.Next() {
+		m.children = append(m.children, modelOf(c))
+	}
+	return m
+}
+
+func (m *model) all() []*model {
+	list := []*model{m}
+	for _, c := range m.children {
+		list = append(list, c.all()...)
+	}
+	return list
+}
+
+// String writes the value with its marks.
+func (m *model) String() string {
+	switch {
+	case m.swapped:
+		return m.text
+	case m.text != "":
+		return m.member(m.text)
+	case !m.open:
+		return m.member(m.raw)
+	}
+	var items []string
+	for _, c := range m.children {
+		if !c.removed {
+			items = append(items, c.before...)
+			items = append(items, c.String())
+		}
+	}
+	items = append(items, m.added...)
+	open, shut := "[", "]"
+	if m.object {
+		open, shut = "{", "}"
+	}
+	out := open
+	for i, item := range items {
+		if i > 0 {
+			out += ","
+		}
+		out += item
+	}
+	return m.member(out + shut)
+}
+
+func (m *model) member(value string) string {
+	if m.key == "" {
+		return value
+	}
+	return m.key + ":" + value
+}
+
+// mark puts one mark on the value, in the message and in the model.
+func (m *model) mark(what byte) {
+	if m.removed || m.swapped || m.text != "" || len(m.before) > 0 {
+		return // one mark that decides is enough; rules stop there too
+	}
+	w := m.node.m.Writer()
+	switch what % 6 {
+	case 0:
+		m.node.Remove()
+		m.removed = true
+	case 1:
+		m.text = `"new text that is longer than most"`
+		m.node.Put(append(w, m.text...))
+	case 2:
+		m.text = "0"
+		if len(m.raw) < 1 {
+			return
+		}
+		m.node.Put(append(w, m.text...))
+	case 3:
+		m.swapped = true
+		if m.text = `1,[2]`; m.key != "" {
+			m.text = `"x":1,"y":[2]`
+		}
+		m.node.Swap(append(w, m.text...))
+	case 4:
+		if m.open {
+			text := `[3]`
+			if m.object {
+				text = `"z":[3]`
+			}
+			m.added = append(m.added, text)
+			m.node.Add(append(w, text...))
+		}
+	case 5:
+		if m.key != "" {
+			m.before = append(m.before, `"w":4`)
+			m.node.Before(append(w, `"w":4`...))
+		}
+	}
+}
+
+// FuzzEdits: whatever is marked, in whatever order, the message that comes out is
+// the one that a plain tree with the same marks writes; and when no mark grows it
+// comes out the same inside its own memory.
+func FuzzEdits(f *testing.F) {
+	for _, s := range ugly {
+		f.Add([]byte(s), []byte{1, 0, 2, 0, 3, 3, 4, 4, 5, 5})
+	}
+	list := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","title":"b" , "x":{ }},{ "title" : "c" }, {} ,[ ],[1, 2 ,{"a":1}]],"n":{"a":1,"b":2,"c":3}}}`
+	for i := range byte(24) {
+		f.Add([]byte(list), []byte{i, 0, i + 1, 0, i + 2, 0, i, i})
+	}
+	f.Fuzz(func(t *testing.T, in, marks []byte) {
+		var m Message
+		if m.Scan(bytes.Clone(in), deep) != nil {
+			return
+		}
+		root := modelOf(m.Root())
+		list := root.all()[1:]
+		if len(list) == 0 {
+			return
+		}
+		for ; len(marks) >= 2 && len(m.edits) < 64; marks = marks[2:] {
+			list[int(marks[0])%len(list)].mark(marks[1])
+		}
+		want := string(AppendCompact(nil, []byte(root.String())))
+		got := m.AppendTo(nil)
+		if !gjson.ValidBytes(got) || string(AppendCompact(nil, got)) != want {
+			t.Fatalf("%q\ngot  %q\nwant %q", in, got, want)
+		}
+		if !m.Grows() {
+			if again := m.AppendTo(m.Raw[:0]); !bytes.Equal(again, got) {
+				t.Fatalf("%q\nin place %q\nelsewhere %q", in, again, got)
+			}
+		}
+	})
+}
+
+func TestPaths(t *testing.T) {
+	var m Message
+	if err := m.Scan([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[0,{"title":"x"}],"tools":[[{"annotations":{"other":1}}]]}}`), deep); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, v := range modelOf(m.Root()).all() {
+		got = append(got, v.node.Path().String())
+	}
+	want := []string{"", "jsonrpc", "id", "result", "result.tools", "result.tools[0]", "result.tools[1]", "result.tools[1].title",
+		"result.tools", "result.tools[0]", "result.tools[0][0]", "result.tools[0][0].annotations", "result.tools[0][0].annotations.*"}
+	if a, b := mustJSON(got), mustJSON(want); a != b {
+		t.Errorf("\ngot  %s\nwant %s", a, b)
+	}
+}
+
+func mustJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func TestEqual(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{`{"a":1,"b":[1,2]}`, ` { "b" : [ 1.0 , 2e0 ] , "a" : 10e-1 } `, true},
+		{`{"\u0061":"\u00e9"}`, `{"a":"é"}`, true},
+		{`{"a":1}`, `{"a":1,"b":2}`, false},
+		{`{"a":1,"b":2}`, `{"a":1}`, false},
+		{`{"a":1,"a":1}`, `{"a":1,"b":1}`, false},
+		{`{"b":1,"a":{"d":1,"c":[{"x":null,"y":true}]}}`, `{"a":{"c":[{"y":true,"x":null}],"d":1},"b":1}`, true},
+		{`[1,2]`, `[2,1]`, false}, {`[]`, `[ ]`, true}, {`[1]`, `[]`, false}, {`{}`, `[]`, false}, {`{}`, `{ }`, true},
+		{`0`, `-0.0e7`, true}, {`100`, `1e2`, true}, {`1.5`, `15e-1`, true}, {`1`, `-1`, false}, {`1`, `"1"`, false}, {`12`, `1.2`, false}, {`101`, `11`, false}, {`1.01`, `101e-2`, true},
+		{`true`, `false`, false}, {`null`, `null`, true}, {`"a"`, `"b"`, false}, {`""`, `""`, true},
+	} {
+		for _, pair := range [][2]string{{c.a, c.b}, {c.b, c.a}} {
+			if got := Equal([]byte(pair[0]), []byte(pair[1])); got != c.same {
+				t.Errorf("%s and %s: %t", pair[0], pair[1], got)
+			}
+		}
+	}
+}
+
+// FuzzEqual: a value equals itself, also with its blanks gone.
+func FuzzEqual(f *testing.F) {
+	f.Add([]byte(`{"a":[1,{"b":"\u00e9"}],"c":{ }}`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if !Valid(in) {
+			return
+		}
+		if twice := twiceNamed(gjson.ParseBytes(in)); !twice && !Equal(in, AppendCompact(nil, in)) {
+			t.Errorf("%q does not equal itself", in)
+		}
+	})
+}
+
+// twiceNamed reports whether some object names a member twice: what such an
+// object equals is not promised.
+func twiceNamed(v gjson.Result) (twice bool) {
+	if !v.IsObject() && !v.IsArray() {
+		return false
+	}
+	seen := map[string]bool{}
+	v.ForEach(func(k, c gjson.Result) bool {
+		twice = twice || v.IsObject() && seen[k.Str] || twiceNamed(c)
+		seen[k.Str] = true
+		return !twice
+	})
+	return twice
+}
