@@ -1,0 +1,30 @@
+# Each target is one plain command that also works when typed.
+
+.PHONY: build test check golden fuzz bench cross
+
+FUZZTIME ?= 20s
+
+build: ## the command, in bin/
+	go build -trimpath -o bin/dragoman ./cmd/proxy
+
+test: ## everything, with the race detector
+	go test -race ./...
+
+check: ## what a reviewer would not want to say
+	test -z "$$(gofmt -l .)"
+	go vet ./...
+	go mod tidy -diff
+
+golden: ## rewrite the lower halves of the golden cases; then read the diff
+	go test ./translate -run TestGolden -update
+
+fuzz: ## every fuzz target for FUZZTIME
+	go run ./bench/fuzzall -time $(FUZZTIME) ./...
+
+bench: ## benchstat-ready; bench/README.md says what each one measures
+	go test ./bench -run '^$$' -bench . -benchmem
+
+cross: ## the systems and processors we build for
+	for os in linux darwin windows; do for arch in amd64 arm64; do \
+		GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build -o /dev/null ./cmd/proxy || exit 1; \
+		GOOS=$$os GOARCH=$$arch go vet ./... || exit 1; done; done
