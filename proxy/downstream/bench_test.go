@@ -1,0 +1,102 @@
+package downstream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+// three is a stream of three events.
+type three struct {
+	event sse.Event
+	n     int
+}
+
+func (s *three) Next() (sse.Event, error) {
+	if s.n++; s.n > 3 {
+		s.n = 0
+		return sse.Event{}, io.EOF
+	}
+	return s.event, nil
+}
+func (s *three) Close() error { return nil }
+
+// BenchmarkPost is one request and its answer over loopback, the client's part
+// included, which allocates nothing. "bare" is a fasthttp handler that does
+// nothing but answer.
+func BenchmarkPost(b *testing.B) {
+	small := []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello"}]}}`)
+	large := []byte(strings.Repeat("x", 1<<20))
+	ours := func(h fakeHandler) func(net.Listener) func() {
+		return func(ln net.Listener) func() {
+			s := NewHTTP(h, HTTPConfig{Heartbeat: 15 * time.Second})
+			go func() { _ = s.Serve(ln) }()
+			return func() { _ = s.Shutdown(context.Background()) }
+		}
+	}
+	body := func(body []byte) fakeHandler {
+		return fakeHandler{post: func(q *Request, r *Response) { r.Body = body }}
+	}
+	stream := func(data []byte) fakeHandler {
+		s := &three{event: sse.Event{Data: data}}
+		return fakeHandler{post: func(q *Request, r *Response) { r.Stream = s }}
+	}
+	for _, c := range []struct {
+		name  string
+		serve func(net.Listener) func()
+		end   string // of an answer
+	}{
+		{"bare", func(ln net.Listener) func() {
+			s := &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) { ctx.SetBody(small) }}
+			go func() { _ = s.Serve(ln) }()
+			return func() { _ = s.Shutdown() }
+		}, string(small)},
+		{"body", ours(body(small)), string(small)},
+		{"body of 1 MiB", ours(body(large)), string(large)},
+		{"three events", ours(stream(small)), "\r\n0\r\n\r\n"},
+		{"three events of 1 MiB", ours(stream(large)), "\r\n0\r\n\r\n"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			stop := c.serve(ln)
+			nc, err := net.Dial("tcp", ln.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			request := []byte(strings.Replace(post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), "Accept:",
+				"Mcp-Session-Id: 0123456789abcdef\r\nMCP-Protocol-Version: 2025-06-18\r\nAccept:", 1))
+			r := bufio.NewReaderSize(nc, 4<<20)
+			end := []byte(c.end)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := nc.Write(request); err != nil {
+					b.Fatal(err)
+				}
+				for {
+					if _, err := r.Peek(r.Buffered() + 1); err != nil {
+						b.Fatal(err)
+					}
+					got, _ := r.Peek(r.Buffered())
+					if bytes.HasSuffix(got, end) {
+						_, _ = r.Discard(len(got))
+						break
+					}
+				}
+			}
+			_ = nc.Close()
+			stop()
+		})
+	}
+}

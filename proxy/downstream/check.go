@@ -1,0 +1,263 @@
+package downstream
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// The codes of JSON-RPC for what the transport itself has to say.
+const (
+	codeInvalidRequest = -32600
+	codeInternal       = -32603
+)
+
+// refusal is a request's answer that no handler gave.
+type refusal struct {
+	status int
+	words  string
+}
+
+// See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
+// for Host and Origin, and the pages around it for the rest.
+var (
+	noHost      = &refusal{fasthttp.StatusBadRequest, "the Host header is missing"}
+	badHost     = &refusal{fasthttp.StatusForbidden, "the Host header names a host that is not allowed here; add it to the allowed hosts"}
+	badOrigin   = &refusal{fasthttp.StatusForbidden, "the Origin header names an origin that is not allowed here; add its host to the allowed hosts"}
+	badMethod   = &refusal{fasthttp.StatusMethodNotAllowed, "the MCP endpoint takes POST, GET and DELETE"}
+	badType     = &refusal{fasthttp.StatusUnsupportedMediaType, "Content-Type must be application/json"}
+	badEncoding = &refusal{fasthttp.StatusUnsupportedMediaType, "Content-Encoding must be identity"}
+	badAccept   = &refusal{fasthttp.StatusNotAcceptable, "Accept must admit both application/json and text/event-stream"}
+	badListen   = &refusal{fasthttp.StatusNotAcceptable, "Accept must admit text/event-stream"}
+)
+
+// hostList knows which hosts a request may name.
+type hostList struct {
+	any            bool
+	hosts, origins map[string]struct{}
+}
+
+func newHostList(allowed []string) hostList {
+	l := hostList{hosts: make(map[string]struct{}), origins: make(map[string]struct{})}
+	for _, s := range allowed {
+		s = strings.ToLower(s)
+		switch {
+		case s == "*":
+			l.any = true
+		case strings.Contains(s, "://"):
+			l.origins[s] = struct{}{}
+		default:
+			l.hosts[s] = struct{}{}
+		}
+	}
+	return l
+}
+
+// allowsHost judges "name", "name:port" or an address in place of the name, for
+// a connection that came in at local.
+//
+// A browser that was led here by a foreign name (DNS rebinding) sends that
+// name; addresses cannot be rebound.
+func (l *hostList) allowsHost(host string, local net.Addr) bool {
+	if l.any {
+		return true
+	}
+	name, ok := hostName(host)
+	if !ok {
+		return false
+	}
+	name = strings.ToLower(name)
+	if _, ok := l.hosts[name]; ok || name == "localhost" {
+		return true
+	}
+	if _, ok := l.hosts[strings.ToLower(host)]; ok {
+		return true
+	}
+	addr, err := netip.ParseAddr(name)
+	if err != nil {
+		return false
+	}
+	if addr.Unmap().IsLoopback() {
+		return true
+	}
+	tcp, ok := local.(*net.TCPAddr)
+	return ok && tcp.AddrPort().Addr().Unmap().WithZone("") == addr.Unmap()
+}
+
+// allowsOrigin judges "scheme://host" or "scheme://host:port".
+func (l *hostList) allowsOrigin(origin string, local net.Addr) bool {
+	if l.any {
+		return true
+	}
+	origin = strings.ToLower(origin)
+	if _, ok := l.origins[origin]; ok {
+		return true
+	}
+	scheme, host, ok := strings.Cut(origin, "://")
+	return ok && (scheme == "http" || scheme == "https") && l.allowsHost(host, local)
+}
+
+// hostName takes the port off, and the brackets of an IPv6 address.
+func hostName(host string) (name string, ok bool) {
+	var port string
+	if inner, found := strings.CutPrefix(host, "["); found {
+		if name, port, ok = strings.Cut(inner, "]"); !ok {
+			return "", false
+		}
+	} else if i := strings.IndexByte(host, ':'); i >= 0 {
+		name, port = host[:i], host[i:]
+	} else {
+		name = host
+	}
+	if port == "" {
+		return name, name != ""
+	}
+	return name, name != "" && len(port) > 1 && port[0] == ':' && strings.Trim(port[1:], "0123456789") == ""
+}
+
+// checkPeer judges where a request says it comes from and wants to go. What was
+// allowed once on a connection is not looked at again.
+func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
+	host := header.Host()
+	switch {
+	case len(host) == 0:
+		return noHost
+	case string(c.host) == string(host):
+	case h.hosts.allowsHost(string(host), c.LocalAddr()):
+		c.host = recent(host)
+	default:
+		return badHost
+	}
+	origin := header.Peek(fasthttp.HeaderOrigin)
+	switch {
+	case len(origin) == 0 && len(header.PeekAll(fasthttp.HeaderOrigin)) == 0:
+	case string(c.origin) == string(origin) && len(origin) > 0:
+	case h.hosts.allowsOrigin(string(origin), c.LocalAddr()):
+		c.origin = recent(origin)
+	default:
+		return badOrigin
+	}
+	return nil
+}
+
+// checkPost judges what a POST carries and what it will take for it.
+func checkPost(header *fasthttp.RequestHeader, c *conn) *refusal {
+	mediaType, _, _ := bytes.Cut(header.ContentType(), []byte{';'})
+	if !strings.EqualFold(string(bytes.TrimSpace(mediaType)), "application/json") {
+		return badType
+	}
+	encoding := header.ContentEncoding()
+	if len(encoding) > 0 && !strings.EqualFold(string(encoding), "identity") {
+		return badEncoding
+	}
+	accept := header.Peek(fasthttp.HeaderAccept)
+	if string(c.accept) == string(accept) && len(accept) > 0 {
+		return nil
+	}
+	fields := header.PeekAll(fasthttp.HeaderAccept)
+	if !admits(fields, "application", "json") || !admits(fields, "text", "event-stream") {
+		return badAccept
+	}
+	if len(fields) == 1 {
+		c.accept = recent(accept)
+	}
+	return nil
+}
+
+func checkGet(header *fasthttp.RequestHeader) *refusal {
+	if !admits(header.PeekAll(fasthttp.HeaderAccept), "text", "event-stream") {
+		return badListen
+	}
+	return nil
+}
+
+// admits reports whether the Accept headers admit a media type. No header
+// admits everything; of several ranges the most specific one decides.
+//
+// See https://www.rfc-editor.org/rfc/rfc9110#section-12.5.1.
+func admits(fields [][]byte, major, minor string) bool {
+	silent := true
+	best, good := -1, false
+	for _, field := range fields {
+		for len(field) > 0 {
+			var item []byte
+			item, field, _ = bytes.Cut(field, []byte{','})
+			mediaRange, params, _ := bytes.Cut(item, []byte{';'})
+			a, b, _ := bytes.Cut(bytes.TrimSpace(mediaRange), []byte{'/'})
+			if len(a) == 0 {
+				continue
+			}
+			silent = false
+			rank := -1
+			switch {
+			case bytes.EqualFold(a, []byte(major)) && bytes.EqualFold(b, []byte(minor)):
+				rank = 2
+			case bytes.EqualFold(a, []byte(major)) && string(b) == "*":
+				rank = 1
+			case string(a) == "*" && string(b) == "*":
+				rank = 0
+			}
+			switch wanted := !refused(params); {
+			case rank > best:
+				best, good = rank, wanted
+			case rank == best && rank >= 0:
+				good = good || wanted
+			}
+		}
+	}
+	return silent || good
+}
+
+// refused reports whether the parameters of a media range hold a weight of 0.
+func refused(params []byte) bool {
+	for len(params) > 0 {
+		var param []byte
+		param, params, _ = bytes.Cut(params, []byte{';'})
+		name, value, _ := bytes.Cut(param, []byte{'='})
+		if strings.EqualFold(string(bytes.TrimSpace(name)), "q") {
+			value = bytes.TrimSpace(value)
+			return len(value) > 0 && len(bytes.Trim(value, "0.")) == 0
+		}
+	}
+	return false
+}
+
+// refuse answers with a JSON-RPC error that belongs to no request.
+func refuse(ctx *fasthttp.RequestCtx, code int, r *refusal) {
+	words, _ := json.Marshal(r.words) // a string always can be
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(r.status)
+	ctx.SetContentType("application/json")
+	ctx.SetBody(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%s}}`, code, words))
+}
+
+// badRequest answers what fasthttp could not read as a request. The error
+// stays here: it may quote a header.
+func (h *HTTP) badRequest(ctx *fasthttp.RequestCtx, err error) {
+	r := &refusal{fasthttp.StatusBadRequest, "this is not an HTTP request"}
+	c, _ := ctx.Conn().(*conn)
+	var timeout net.Error
+	switch {
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		r = &refusal{fasthttp.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than the limit of %d bytes", h.cfg.MaxBody)}
+	case isType[*fasthttp.ErrSmallBuffer](err):
+		r = &refusal{fasthttp.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("the headers are larger than the limit of %d bytes", h.cfg.MaxHeader)}
+	case errors.As(err, &timeout) && timeout.Timeout():
+		r = &refusal{fasthttp.StatusRequestTimeout, fmt.Sprintf("the request took longer than %v to come in", h.cfg.ReadTimeout)}
+	}
+	if c != nil {
+		c.linger = r.status != fasthttp.StatusRequestTimeout
+	}
+	refuse(ctx, codeInvalidRequest, r)
+}
+
+func isType[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

@@ -1,0 +1,175 @@
+package downstream
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// conn is a connection of a client, and what is known of it.
+type conn struct {
+	net.Conn
+	face *HTTP
+	id   uint64  // in the watch
+	peek *peeker // nil when the watch tells of a leaving client
+
+	busy atomic.Bool // a request is coming in or being answered
+
+	mu     sync.Mutex
+	cancel context.CancelCauseFunc // of the exchange under way
+	gone   error                   // why no exchange on it can go on
+
+	// The rest is for the serving goroutine alone.
+
+	linger bool
+	// What clients send again with every request, as they sent it last.
+	host, origin, accept, session, version recent
+}
+
+// recent makes strings of byte slices, and the same one as long as they are equal.
+type recent string
+
+func (r *recent) string(b []byte) string {
+	if string(*r) != string(b) {
+		*r = recent(b)
+	}
+	return string(*r)
+}
+
+// begin makes end call cancel, at once when the client has left already.
+func (c *conn) begin(cancel context.CancelCauseFunc) {
+	c.busy.Store(true) // a pipelined request came with the one before
+	c.mu.Lock()
+	c.cancel = cancel
+	gone := c.gone
+	c.mu.Unlock()
+	if gone != nil {
+		cancel(gone)
+	}
+	if c.peek != nil {
+		c.peek.start(c)
+	}
+}
+
+// finish ends what begin began.
+func (c *conn) finish() {
+	if c.peek != nil {
+		c.peek.stop(c)
+	}
+	c.mu.Lock()
+	c.cancel = nil
+	c.mu.Unlock()
+}
+
+// end cancels the exchange under way and every later one. It does not block.
+func (c *conn) end(why error) {
+	c.mu.Lock()
+	if c.gone == nil {
+		c.gone = why
+	}
+	cancel := c.cancel
+	c.mu.Unlock()
+	if cancel != nil {
+		cancel(why)
+	}
+}
+
+// hangUp closes the connection without a word: a TLS one would want to say
+// goodbye, for which a peer can let it wait.
+func (c *conn) hangUp() { _ = unwrap(c.Conn).Close() }
+
+// unwrap returns the connection under all layers of it, as TLS is one.
+func unwrap(nc net.Conn) net.Conn {
+	for {
+		layer, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nc
+		}
+		nc = layer.NetConn()
+	}
+}
+
+func (c *conn) Read(b []byte) (n int, err error) {
+	if c.peek != nil {
+		n, err = c.peek.read(c, b)
+	} else {
+		n, err = c.Conn.Read(b)
+	}
+	if n > 0 {
+		c.busy.Store(true)
+	}
+	return n, err
+}
+
+// Close closes the connection, after a while where the client is still sending:
+// unread bytes would make the system reset it, and the client would never see
+// what was wrong with them.
+func (c *conn) Close() error {
+	if c.linger {
+		c.linger = false
+		c.discard()
+	}
+	return c.Conn.Close()
+}
+
+func (c *conn) discard() {
+	const patience = 2 * time.Second
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+		return
+	}
+	if c.SetReadDeadline(time.Now().Add(patience)) == nil {
+		_, _ = io.CopyN(io.Discard, c.Conn, 4*int64(c.face.cfg.MaxBody))
+	}
+}
+
+// peeker notices that a client leaves where no system call tells: it reads one
+// byte ahead while an exchange is under way, in a goroutine. It stays blind when
+// there is a byte, from a client that pipelines.
+type peeker struct {
+	byte [1]byte
+	have bool
+	err  error
+	done chan struct{} // nil, or closed when the goroutine has ended
+}
+
+func (p *peeker) start(c *conn) {
+	if p.have || p.err != nil {
+		return
+	}
+	p.done = make(chan struct{})
+	_ = c.SetReadDeadline(time.Time{})
+	go func() {
+		defer close(p.done)
+		n, err := c.Conn.Read(p.byte[:])
+		p.have = n > 0
+		if ne, ok := err.(net.Error); err != nil && (!ok || !ne.Timeout()) {
+			p.err = err
+			c.end(ErrClientLeft)
+		}
+	}()
+}
+
+func (p *peeker) stop(c *conn) {
+	if p.done == nil {
+		return
+	}
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // in the past: the read returns now
+	<-p.done
+	p.done = nil
+	_ = c.SetReadDeadline(time.Time{})
+}
+
+func (p *peeker) read(c *conn, b []byte) (int, error) {
+	switch {
+	case p.have && len(b) > 0:
+		p.have = false
+		b[0] = p.byte[0]
+		return 1, nil
+	case p.err != nil:
+		return 0, p.err
+	}
+	return c.Conn.Read(b)
+}

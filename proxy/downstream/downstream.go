@@ -1,0 +1,64 @@
+// Package downstream faces the MCP clients: how their messages come in and how
+// the answers travel back. What a message says is nobody's business here.
+//
+// [HTTP] serves the Streamable HTTP transport, [Stdio] a client on a pair of
+// pipes.
+package downstream
+
+import (
+	"context"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+// Stream is what a body of server-sent events is made of.
+type Stream interface {
+	// Next blocks until there is an event, which is valid until the next
+	// call. io.EOF ends the body well; any other error cuts it off, so that
+	// the client sees that something is missing.
+	Next() (sse.Event, error)
+	// Close ends the stream and makes a Next that is under way return. It may
+	// be called at any time, from any goroutine and more than once, and the
+	// transport always does at the end.
+	Close() error
+}
+
+// Request is one HTTP request of a client. Its slices and its Header function
+// belong to the transport and die when the handler's method returns: what
+// outlives it, as a Stream may, must have been cloned. Strings may be kept.
+type Request struct {
+	// Ctx is cancelled when the client leaves (a half-closed connection
+	// counts as that), when the server stops hard and when the exchange is
+	// over. [context.Cause] tells which: ErrClientLeft, ErrStopped, ErrOver.
+	Ctx         context.Context
+	Body        []byte // may be rewritten in place
+	Session     string // Mcp-Session-Id, "" when absent
+	Version     string // MCP-Protocol-Version, "" when absent
+	LastEventID string // Last-Event-ID of a GET, "" when absent
+	// Header returns the value of any other request header, "" when absent.
+	Header func(name string) string
+}
+
+// Response is filled by the handler. At most one of Body and Stream is set;
+// with neither the response has no body.
+type Response struct {
+	Status int      // 200 when 0
+	Header []Header // beside those of the transport; Content-Type overrides its
+	Body   []byte   // application/json; must stay untouched until Done
+	Stream Stream   // text/event-stream
+	// Done is called once, on the serving goroutine, when the response was
+	// written or given up. It may be nil.
+	Done func()
+}
+
+// Header is one header of a response.
+type Header struct{ Name, Value string }
+
+// Handler is the proxy as HTTP clients see it. The methods are called
+// concurrently and fill the response before they return; they return soon after
+// the request's Ctx is cancelled. A panic is answered with status 500.
+type Handler interface {
+	Post(*Request, *Response)
+	Get(*Request, *Response)
+	Delete(*Request, *Response)
+}

@@ -1,0 +1,290 @@
+package downstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Why a request's context was cancelled.
+var (
+	ErrClientLeft = errors.New("the client has left")
+	ErrStopped    = errors.New("the server was stopped")
+	ErrOver       = errors.New("the exchange is over")
+)
+
+// HTTPConfig says how to serve. A field that is 0 or "" has the default named
+// beside it.
+type HTTPConfig struct {
+	Path string // of the MCP endpoint; /mcp
+
+	MaxBody   int // bytes of a request's body; 10 MiB
+	MaxHeader int // bytes of a request's line and headers together; 16 KiB
+	MaxConns  int // connections open at the same time; 10,000
+
+	ReadTimeout  time.Duration // for a request to come in whole; 1 min
+	WriteTimeout time.Duration // for the client to take some more of a response; 30 s
+	IdleTimeout  time.Duration // between two requests on one connection; 2 min
+	Heartbeat    time.Duration // of silence on a stream before a comment is sent; 0 sends none
+
+	// AllowedHosts are the names that this server may be asked for by, in the
+	// Host and Origin headers, beside the loopback ones and the address that
+	// the connection came in at. A name without a port allows every port, an
+	// entry with "://" is a whole origin, and "*" allows everything.
+	AllowedHosts []string
+
+	// Routes are other paths and who serves them, behind the same checks of
+	// Host and Origin.
+	Routes map[string]fasthttp.RequestHandler
+
+	// Log is told of what nobody else is told of: panics, failed accepts,
+	// broken connections. It may be nil. The errors hold no header's value.
+	Log func(what string, err error)
+}
+
+func (c HTTPConfig) withDefaults() HTTPConfig {
+	setDefault(&c.Path, "/mcp")
+	setDefault(&c.MaxBody, 10<<20)
+	setDefault(&c.MaxHeader, 16<<10)
+	setDefault(&c.MaxConns, 10_000)
+	setDefault(&c.ReadTimeout, time.Minute)
+	setDefault(&c.WriteTimeout, 30*time.Second)
+	setDefault(&c.IdleTimeout, 2*time.Minute)
+	if c.Log == nil {
+		c.Log = func(string, error) {}
+	}
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// HTTP serves MCP's Streamable HTTP transport.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http.
+type HTTP struct {
+	cfg       HTTPConfig
+	handler   Handler
+	hosts     hostList
+	server    fasthttp.Server
+	exchanges sync.Pool
+
+	draining atomic.Bool
+	drain    chan struct{} // closed with draining
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+	watch     *watch
+	serving   sync.WaitGroup // Serve calls and connections
+}
+
+// NewHTTP returns a server that hands the requests for its endpoint to handler.
+func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
+	cfg = cfg.withDefaults()
+	h := &HTTP{
+		cfg:       cfg,
+		handler:   handler,
+		hosts:     newHostList(cfg.AllowedHosts),
+		drain:     make(chan struct{}),
+		listeners: make(map[net.Listener]struct{}),
+		conns:     make(map[*conn]struct{}),
+	}
+	h.exchanges.New = func() any { return newExchange(h) }
+	h.server = fasthttp.Server{
+		Handler:            h.serve,
+		ErrorHandler:       h.badRequest,
+		ConnState:          h.connState,
+		Concurrency:        cfg.MaxConns + 1, // Serve counts, and refuses with words
+		ReadBufferSize:     cfg.MaxHeader,
+		ReadTimeout:        cfg.ReadTimeout,
+		WriteTimeout:       cfg.WriteTimeout,
+		IdleTimeout:        cfg.IdleTimeout,
+		MaxRequestBodySize: cfg.MaxBody,
+		// A multipart body would go to temporary files before anyone asked.
+		DisablePreParseMultipartForm: true,
+		NoDefaultServerHeader:        true,
+		NoDefaultContentType:         true,
+		NoDefaultDate:                true, // fasthttp's clock is a goroutine that never ends
+		SecureErrorLogMessage:        true,
+		Logger:                       logger(cfg.Log),
+	}
+	return h
+}
+
+// logger makes fasthttp's few words go where ours do.
+type logger func(what string, err error)
+
+func (l logger) Printf(format string, args ...any) { l("http", fmt.Errorf(format, args...)) }
+
+// Serve accepts connections until Shutdown is called, when it returns nil, or
+// until ln fails for good. It closes ln. A TLS listener is one whose connections
+// are *tls.Conn. Serve may be called for several listeners.
+//
+// fasthttp's own accept loop is not used: it ends at the first lack of file
+// descriptors, and its goroutines outlive it.
+func (h *HTTP) Serve(ln net.Listener) error {
+	defer ln.Close()
+	if err := h.start(ln); err != nil {
+		return err
+	}
+	defer h.serving.Done()
+	defer h.forget(ln)
+
+	const firstPause, lastPause = 5 * time.Millisecond, time.Second
+	pause := firstPause
+	for {
+		nc, err := ln.Accept()
+		if err == nil {
+			pause = firstPause
+			h.accept(nc)
+			continue
+		}
+		if h.draining.Load() {
+			return nil
+		}
+		// As net/http has it: out of file descriptors is no reason to stop.
+		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck
+			return fmt.Errorf("accept: %w", err)
+		}
+		h.cfg.Log("accept", err)
+		select {
+		case <-h.drain:
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+func (h *HTTP) start(ln net.Listener) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.draining.Load() {
+		return fmt.Errorf("serve %s: %w", ln.Addr(), ErrStopped)
+	}
+	if h.watch == nil {
+		w, err := newWatch()
+		if err != nil {
+			return fmt.Errorf("watch for leaving clients: %w", err)
+		}
+		h.watch = w
+	}
+	h.listeners[ln] = struct{}{}
+	h.serving.Add(1)
+	return nil
+}
+
+func (h *HTTP) forget(ln net.Listener) {
+	h.mu.Lock()
+	delete(h.listeners, ln)
+	h.mu.Unlock()
+}
+
+// tooManyConns is the response to a connection over the limit. It asks nothing
+// of the server that is already short of something.
+const tooManyConns = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n" +
+	"Content-Type: application/json\r\nContent-Length: 84\r\n\r\n" +
+	`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too many connections"}}`
+
+func (h *HTTP) accept(nc net.Conn) {
+	h.mu.Lock()
+	switch {
+	case h.draining.Load():
+		h.mu.Unlock()
+		_ = nc.Close()
+		return
+	case len(h.conns) >= h.cfg.MaxConns:
+		h.mu.Unlock()
+		if _, isTLS := nc.(*tls.Conn); !isTLS { // which would wait for the handshake
+			_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = nc.Write([]byte(tooManyConns))
+		}
+		_ = unwrap(nc).Close()
+		return
+	}
+	c := &conn{Conn: nc, face: h}
+	h.conns[c] = struct{}{}
+	h.mu.Unlock()
+	if !h.watch.add(c) {
+		c.peek = new(peeker)
+	}
+	h.serving.Go(func() {
+		if err := h.server.ServeConn(c); err != nil {
+			h.cfg.Log("connection", err)
+		}
+		h.watch.remove(c)
+		h.mu.Lock()
+		delete(h.conns, c)
+		h.mu.Unlock()
+	})
+}
+
+// connState notes when a response was written. (fasthttp calls a connection
+// active before anything came; conn knows better.)
+func (h *HTTP) connState(nc net.Conn, state fasthttp.ConnState) {
+	if c, ok := nc.(*conn); ok && state == fasthttp.StateIdle {
+		c.busy.Store(false)
+		if h.draining.Load() {
+			c.hangUp()
+		}
+	}
+}
+
+// Shutdown stops accepting, closes connections between two requests and waits
+// for the exchanges under way. When ctx ends first it cuts them: their contexts
+// are cancelled, their streams and connections closed; then it returns ctx's
+// error. In either case nothing that Serve has started is left behind, which it
+// waits for: handlers must heed their contexts. It may be called more than once.
+func (h *HTTP) Shutdown(ctx context.Context) error {
+	h.mu.Lock()
+	if !h.draining.Swap(true) {
+		close(h.drain)
+	}
+	for ln := range h.listeners {
+		_ = ln.Close()
+	}
+	for c := range h.conns {
+		if !c.busy.Load() {
+			c.hangUp()
+		}
+	}
+	h.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() {
+		h.serving.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+		h.stopHard()
+		<-done
+	}
+	if h.watch != nil {
+		h.watch.close()
+	}
+	return err
+}
+
+func (h *HTTP) stopHard() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.conns {
+		c.end(ErrStopped)
+		c.hangUp()
+	}
+}

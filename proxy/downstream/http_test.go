@@ -1,0 +1,289 @@
+package downstream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+func TestRequestReachesHandler(t *testing.T) {
+	type seen struct{ method, body, session, version, last, other, missing string }
+	got := make(chan seen, 1)
+	note := func(method string) func(*Request, *Response) {
+		return func(q *Request, r *Response) {
+			got <- seen{method, string(q.Body), q.Session, q.Version, q.LastEventID, q.Header("x-other"), q.Header("X-Missing")}
+			r.Status = http.StatusAccepted
+			r.Header = []Header{{"Mcp-Session-Id", "new"}, {"WWW-Authenticate", "a"}, {"WWW-Authenticate", "b"}}
+		}
+	}
+	s := start(t, fakeHandler{note("POST"), note("GET"), note("DELETE")}, HTTPConfig{})
+	headers := "mcp-session-id: s1\r\nMCP-Protocol-Version: 2025-06-18\r\nLast-Event-ID: 7\r\nX-Other: o\r\n"
+	for _, c := range []struct {
+		name, request string
+		want          seen
+	}{
+		{"post", postHead + headers + "Content-Length: 2\r\n\r\n{}", seen{"POST", "{}", "s1", "2025-06-18", "", "o", ""}},
+		{"chunked post", postHead + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n", seen{method: "POST", body: "{}"}},
+		{"get", getHead + headers + "\r\n", seen{"GET", "", "s1", "2025-06-18", "7", "o", ""}},
+		{"delete", "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n", seen{"DELETE", "", "s1", "2025-06-18", "", "o", ""}},
+		{"expect", postHead + "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}", seen{method: "POST", body: "{}"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nc := dial(t, s.addr)
+			if _, err := io.WriteString(nc, c.request); err != nil {
+				t.Fatal(err)
+			}
+			br := bufio.NewReader(nc)
+			res, body := answer(t, br, c.request)
+			if res.StatusCode == http.StatusContinue {
+				res, body = answer(t, br, c.request)
+			}
+			if g := recv(t, got, "the request"); g != c.want {
+				t.Errorf("handler saw %+v\nwant        %+v", g, c.want)
+			}
+			if res.StatusCode != http.StatusAccepted || body != "" || res.ContentLength != 0 || res.Header.Get("Content-Type") != "" {
+				t.Errorf("got %v, body %q", res, body)
+			}
+			if res.Header.Get("Mcp-Session-Id") != "new" || len(res.Header["Www-Authenticate"]) != 2 {
+				t.Errorf("headers %v", res.Header)
+			}
+		})
+	}
+}
+
+func TestBodiesOfEverySizeArriveWhole(t *testing.T) {
+	var want []byte
+	done := make(chan struct{}, 1)
+	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+		r.Body, r.Done = want, func() { done <- struct{}{} }
+	}}, HTTPConfig{})
+	nc := dial(t, s.addr)
+	br := bufio.NewReader(nc)
+	for _, n := range []int{1, 4000, 4096, 5000, piece, piece + 1, 3*piece + 5, 5 << 20} {
+		want = bytes.Repeat([]byte{byte('a' + n%26)}, n)
+		if _, err := io.WriteString(nc, post("{}")); err != nil {
+			t.Fatal(err)
+		}
+		res, body := answer(t, br, "POST")
+		if body != string(want) || res.Header.Get("Content-Type") != "application/json" || res.ContentLength != int64(n) {
+			t.Fatalf("%d bytes: got %d, %v", n, len(body), res.Header)
+		}
+		recv(t, done, "Done")
+	}
+}
+
+func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
+	held := make(chan struct{})
+	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+		if string(q.Body) == "2" {
+			<-held // until the first answer has come
+		}
+		echo(q, r)
+	}}, HTTPConfig{})
+	nc := dial(t, s.addr)
+	if _, err := io.WriteString(nc, post("1")+post("2")+post("3")); err != nil {
+		t.Fatal(err)
+	}
+	br := bufio.NewReader(nc)
+	for _, want := range []string{"1", "2", "3"} {
+		if _, body := answer(t, br, "POST"); body != want {
+			t.Errorf("got %q, want %q", body, want)
+		}
+		if want == "1" {
+			close(held)
+		}
+	}
+}
+
+func TestPanicsStayInTheirRequest(t *testing.T) {
+	var done atomic.Int32
+	stream := newEvents()
+	finish := func() { done.Add(1) }
+	for _, c := range []struct {
+		name   string
+		post   func(*Request, *Response)
+		status int // 0: the answer is cut off
+	}{
+		{"handler", func(q *Request, r *Response) { r.Done = finish; panic("no") }, 500},
+		{"handler with a stream", func(q *Request, r *Response) { r.Done, r.Stream = finish, stream; panic("no") }, 500},
+		{"done", func(q *Request, r *Response) { r.Done = func() { finish(); panic("no") }; echo(q, r) }, 200},
+		{"next", func(q *Request, r *Response) { r.Done, r.Stream = finish, panics{next: true} }, 0},
+		{"close", func(q *Request, r *Response) { r.Done, r.Stream = finish, panics{} }, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			done.Store(0)
+			post1 := atomic.Bool{}
+			s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+				if post1.Swap(true) {
+					echo(q, r)
+					return
+				}
+				c.post(q, r)
+			}}, HTTPConfig{})
+			nc := dial(t, s.addr)
+			_, _ = io.WriteString(nc, post("{}"))
+			res, err := http.ReadResponse(bufio.NewReader(nc), nil)
+			if c.status == 0 {
+				if err == nil {
+					_, err = io.ReadAll(res.Body)
+				}
+				if err == nil {
+					t.Error("the answer looks whole")
+				}
+			} else if err != nil || res.StatusCode != c.status {
+				t.Errorf("got %v, %v", res, err)
+			} else {
+				_, _ = io.ReadAll(res.Body)
+			}
+			_ = nc.Close()
+			if res, _ := ask(t, s.addr, post("{}")); res.StatusCode != 200 {
+				t.Errorf("next request: %d", res.StatusCode)
+			}
+			_ = s.Shutdown(context.Background())
+			if done.Load() != 1 {
+				t.Errorf("Done was called %d times", done.Load())
+			}
+			if !strings.Contains(s.logs.String(), "panic: no") {
+				t.Errorf("log: %s", &s.logs)
+			}
+		})
+	}
+	if stream.closed.Load() == 0 {
+		t.Error("the panicked handler's stream is open")
+	}
+}
+
+type panics struct{ next bool }
+
+func (p panics) Next() (sse.Event, error) {
+	if p.next {
+		panic("no")
+	}
+	return sse.Event{}, io.EOF
+}
+func (p panics) Close() error { panic("no") }
+
+func TestTooManyConnections(t *testing.T) {
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{MaxConns: 1})
+	first := dial(t, s.addr)
+	_, _ = io.WriteString(first, post("{}"))
+	answer(t, bufio.NewReader(first), "POST")
+	res, body := ask(t, s.addr, "")
+	if res.StatusCode != 503 || !json.Valid([]byte(body)) || res.Header.Get("Retry-After") == "" {
+		t.Errorf("got %d %q", res.StatusCode, body)
+	}
+}
+
+func TestShutdownClosesIdleConnectionsAndWaitsForTheRest(t *testing.T) {
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+		if string(q.Body) == "wait" {
+			close(inside)
+			<-goOn
+		}
+		echo(q, r)
+	}}, HTTPConfig{})
+	fresh, idle, busy := dial(t, s.addr), dial(t, s.addr), dial(t, s.addr)
+	_, _ = io.WriteString(idle, post("{}"))
+	answer(t, bufio.NewReader(idle), "POST")
+	_, _ = io.WriteString(busy, post("wait"))
+	recv(t, inside, "the request")
+
+	done := make(chan error, 1)
+	go func() { done <- s.Shutdown(context.Background()) }()
+	for name, nc := range map[string]net.Conn{"fresh": fresh, "idle": idle} {
+		if n, err := nc.Read(make([]byte, 1)); err == nil {
+			t.Errorf("%s connection is open: read %d bytes", name, n)
+		}
+	}
+	if nc, err := net.Dial("tcp", s.addr); err == nil {
+		if _, err := nc.Read(make([]byte, 1)); err == nil {
+			t.Error("a new connection is served")
+		}
+		_ = nc.Close()
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("Shutdown did not wait: %v", err)
+	default:
+	}
+	close(goOn)
+	if _, body := answer(t, bufio.NewReader(busy), "POST"); body != "wait" {
+		t.Errorf("got %q", body)
+	}
+	if err := recv(t, done, "Shutdown"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestShutdownCutsWhatDoesNotEnd(t *testing.T) {
+	inside := make(chan struct{}, 2)
+	causes := make(chan error, 1)
+	stream := newEvents()
+	s := start(t, fakeHandler{
+		post: func(q *Request, r *Response) {
+			inside <- struct{}{}
+			<-q.Ctx.Done()
+			causes <- context.Cause(q.Ctx)
+		},
+		get: func(q *Request, r *Response) { inside <- struct{}{}; r.Stream = stream },
+	}, HTTPConfig{})
+	_, _ = io.WriteString(dial(t, s.addr), post("{}"))
+	_, _ = io.WriteString(dial(t, s.addr), getHead+"\r\n")
+	recv(t, inside, "a request")
+	recv(t, inside, "a request")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
+	if err := recv(t, causes, "the handler"); !errors.Is(err, ErrStopped) {
+		t.Errorf("cause = %v", err)
+	}
+	if stream.closed.Load() == 0 {
+		t.Error("the stream is open")
+	}
+}
+
+// brokenListener fails a few times before it accepts.
+type brokenListener struct {
+	net.Listener
+	failures atomic.Int32
+}
+
+type shortage struct{}
+
+func (shortage) Error() string   { return "too many open files" }
+func (shortage) Timeout() bool   { return false }
+func (shortage) Temporary() bool { return true }
+
+func (b *brokenListener) Accept() (net.Conn, error) {
+	if b.failures.Add(-1) >= 0 {
+		return nil, shortage{}
+	}
+	return b.Listener.Accept()
+}
+
+func TestServeOutlivesAShortage(t *testing.T) {
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{}, func(ln net.Listener) net.Listener {
+		b := &brokenListener{Listener: ln}
+		b.failures.Store(3)
+		return b
+	})
+	if res, _ := ask(t, s.addr, post("{}")); res.StatusCode != 200 {
+		t.Errorf("status %d", res.StatusCode)
+	}
+	if !strings.Contains(s.logs.String(), "too many open files") {
+		t.Errorf("log: %s", &s.logs)
+	}
+}

@@ -1,0 +1,187 @@
+package downstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+// firstBeat is how long the head of an answer may wait for its first event.
+const firstBeat = 20 * time.Millisecond
+
+// largeData is written from where it is, in chunks of its own.
+const largeData = 32 << 10
+
+// eventWriter writes the events of a stream as they come, and a comment when
+// none came for a while. The serving goroutine spends its time in the stream's
+// Next; a timer wakes up for the comments.
+type eventWriter struct {
+	face   *HTTP
+	conn   *conn
+	stream Stream
+
+	mu    sync.Mutex // held while something is written
+	w     io.Writer
+	buf   []byte
+	last  time.Time     // of the last write
+	quiet time.Duration // after which the next comment is due; 0 for none
+	over  bool
+	err   error // of a comment
+
+	timer   *time.Timer
+	started sync.WaitGroup // calls of beat and leave that are due or running
+}
+
+func (e *eventWriter) init(h *HTTP) {
+	e.face = h
+	e.timer = time.AfterFunc(time.Hour, e.beat)
+	e.timer.Stop()
+}
+
+// begin takes on a stream. headSent says that the response's head does not wait
+// for the first event.
+func (e *eventWriter) begin(c *conn, s Stream, headSent bool) {
+	e.conn, e.stream, e.over, e.err = c, s, false, nil
+	e.quiet = firstBeat
+	if headSent {
+		e.quiet = e.face.cfg.Heartbeat
+	}
+}
+
+// run writes events to w until the stream ends, and closes the stream when ctx
+// does. A nil error means that the stream ended well.
+func (e *eventWriter) run(ctx context.Context, w io.Writer) error {
+	e.started.Add(1)
+	stop := context.AfterFunc(ctx, e.leave)
+	defer func() {
+		if stop() {
+			e.started.Done()
+		}
+		e.halt()
+	}()
+	e.mu.Lock()
+	e.w, e.last = w, time.Now()
+	e.arm(e.quiet)
+	e.mu.Unlock()
+	for {
+		event, err := e.stream.Next()
+		if err != nil {
+			return e.verdict(err)
+		}
+		if err := e.event(event); err != nil {
+			return err
+		}
+	}
+}
+
+// verdict says how a stream ended that Next says ended by err.
+func (e *eventWriter) verdict(err error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return e.err // which is why
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func (e *eventWriter) event(event sse.Event) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return e.err
+	}
+	var err error
+	if len(event.Data) > largeData && sse.SingleLine(event.Data) {
+		e.buf = sse.AppendHead(e.buf[:0], event)
+		err = e.write(e.buf, event.Data, []byte(sse.Tail))
+	} else {
+		e.buf = sse.Append(e.buf[:0], event)
+		err = e.write(e.buf)
+	}
+	if cap(e.buf) > keepBuffer {
+		e.buf = nil
+	}
+	return err
+}
+
+// write writes the parts in pieces, each of which has the full time. Callers
+// hold mu.
+func (e *eventWriter) write(parts ...[]byte) error {
+	for _, b := range parts {
+		for len(b) > 0 {
+			e.last = time.Now()
+			if err := e.conn.SetWriteDeadline(e.last.Add(e.face.cfg.WriteTimeout)); err != nil {
+				return err
+			}
+			n, err := e.w.Write(b[:min(len(b), piece)])
+			if err != nil {
+				return err
+			}
+			b = b[n:]
+		}
+	}
+	e.quiet = e.face.cfg.Heartbeat
+	return nil
+}
+
+// arm makes beat due, unless after is 0. Callers hold mu.
+func (e *eventWriter) arm(after time.Duration) {
+	if after > 0 {
+		e.started.Add(1)
+		e.timer.Reset(after)
+	}
+}
+
+// beat writes a comment if nothing else was written for long enough. It runs
+// in a goroutine of its own, so that a client that takes nothing holds up its
+// own stream only.
+func (e *eventWriter) beat() {
+	defer e.started.Done()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over || e.err != nil || e.quiet == 0 {
+		return
+	}
+	if left := e.quiet - time.Since(e.last); left > 0 {
+		e.arm(left)
+		return
+	}
+	if e.err = e.write([]byte(sse.Heartbeat)); e.err == nil {
+		e.arm(e.quiet)
+		return
+	}
+	e.closeStream()
+}
+
+// leave ends a stream that nobody reads any more.
+func (e *eventWriter) leave() {
+	defer e.started.Done()
+	e.closeStream()
+}
+
+func (e *eventWriter) closeStream() {
+	e.face.guard(func() { _ = e.stream.Close() })
+}
+
+// halt ends the comments and waits for what is running.
+func (e *eventWriter) halt() {
+	e.mu.Lock()
+	e.over = true
+	if e.timer.Stop() {
+		e.started.Done()
+	}
+	e.mu.Unlock()
+	e.started.Wait()
+}
+
+// finish forgets the stream.
+func (e *eventWriter) finish() {
+	e.conn, e.stream, e.w = nil, nil, nil
+}

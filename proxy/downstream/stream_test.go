@@ -1,0 +1,183 @@
+package downstream
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+// listen opens a stream and returns its body.
+func listen(t *testing.T, s *server, request string) (*http.Response, *bufio.Reader, io.Closer) {
+	t.Helper()
+	nc := dial(t, s.addr)
+	if _, err := io.WriteString(nc, request); err != nil {
+		t.Fatal(err)
+	}
+	br := bufio.NewReader(nc)
+	res, err := http.ReadResponse(br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, br, nc
+}
+
+func TestEventsAreFlushedOneByOne(t *testing.T) {
+	for _, request := range []string{post("{}"), getHead + "\r\n"} {
+		t.Run(request[:4], func(t *testing.T) {
+			stream := newEvents()
+			var done atomic.Int32
+			give := func(q *Request, r *Response) { r.Stream, r.Done = stream, func() { done.Add(1) } }
+			s := start(t, fakeHandler{post: give, get: give, del: echo}, HTTPConfig{})
+			nc := dial(t, s.addr)
+			_, _ = io.WriteString(nc, request)
+			br := bufio.NewReader(nc)
+			res, err := http.ReadResponse(br, nil) // comes before the first event
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"} {
+				if got := res.Header.Get(name); got != want {
+					t.Errorf("%s: %q, want %q", name, got, want)
+				}
+			}
+			r := sse.NewReader(res.Body, 10<<20)
+			for _, data := range []string{"one", "two\nlines", strings.Repeat("x", 3*piece+1), ""} {
+				stream.send(t, data)
+				if e, err := r.Next(); err != nil || string(e.Data) != data {
+					t.Fatalf("got %.20q (%d bytes), %v", e.Data, len(e.Data), err)
+				}
+			}
+			if done.Load() != 0 {
+				t.Error("Done before the end")
+			}
+			close(stream.ch)
+			if _, err := r.Next(); err != io.EOF {
+				t.Errorf("err = %v, want EOF", err)
+			}
+			// The connection serves on.
+			_, _ = io.WriteString(nc, "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			if res, _ := answer(t, br, "DELETE"); res.StatusCode != 200 {
+				t.Errorf("status %d", res.StatusCode)
+			}
+			if done.Load() != 1 || stream.closed.Load() == 0 {
+				t.Errorf("Done %d times, Close %d times", done.Load(), stream.closed.Load())
+			}
+		})
+	}
+}
+
+func TestBrokenStreamCutsTheBody(t *testing.T) {
+	stream := newEvents()
+	s := start(t, fakeHandler{get: func(q *Request, r *Response) { r.Stream = stream }}, HTTPConfig{})
+	res, _, _ := listen(t, s, getHead+"\r\n")
+	stream.send(t, "one")
+	_ = stream.Close()
+	body, err := io.ReadAll(res.Body)
+	if string(body) != "data: one\n\n" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %q, %v", body, err)
+	}
+}
+
+func TestHeartbeatsComeOnAQuietStream(t *testing.T) {
+	for _, request := range []string{post("{}"), getHead + "\r\n"} {
+		t.Run(request[:4], func(t *testing.T) {
+			stream := newEvents()
+			give := func(q *Request, r *Response) { r.Stream = stream }
+			s := start(t, fakeHandler{post: give, get: give}, HTTPConfig{Heartbeat: time.Millisecond})
+			res, _, _ := listen(t, s, request)
+			body := bufio.NewReader(res.Body)
+			for range 3 {
+				for _, want := range []string{":\n", "\n"} {
+					if line, err := body.ReadString('\n'); line != want || err != nil {
+						t.Fatalf("got %q, %v", line, err)
+					}
+				}
+			}
+			close(stream.ch)
+			if rest, err := io.ReadAll(body); err != nil || strings.Trim(string(rest), ":\n") != "" {
+				t.Errorf("got %q, %v", rest, err)
+			}
+		})
+	}
+}
+
+func TestHeartbeatsNeverInterleaveWithEvents(t *testing.T) {
+	stream := newEvents()
+	s := start(t, fakeHandler{get: func(q *Request, r *Response) { r.Stream = stream }}, HTTPConfig{Heartbeat: time.Microsecond})
+	res, _, _ := listen(t, s, getHead+"\r\n")
+	const n = 300
+	go func() {
+		for i := range n {
+			stream.ch <- sse.Event{Data: []byte(strings.Repeat(fmt.Sprint(i, " "), i*10))}
+		}
+		close(stream.ch)
+	}()
+	r := sse.NewReader(res.Body, 1<<20)
+	for i := range n {
+		if e, err := r.Next(); err != nil || string(e.Data) != strings.Repeat(fmt.Sprint(i, " "), i*10) {
+			t.Fatalf("event %d: %.40q, %v", i, e.Data, err)
+		}
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Error(err)
+	}
+}
+
+// TestReaderWhoTakesNothingIsLeft: a client that does not read fills its
+// socket's buffers; WriteTimeout ends what waits for it.
+func TestReaderWhoTakesNothingIsLeft(t *testing.T) {
+	done := make(chan struct{}, 1)
+	finish := func() { done <- struct{}{} }
+	big := []byte(strings.Repeat("x", 64<<20))
+	for _, c := range []struct {
+		name string
+		give func(*Request, *Response)
+	}{
+		{"body", func(q *Request, r *Response) { r.Body, r.Done = big, finish }},
+		{"stream", func(q *Request, r *Response) { r.Stream, r.Done = &flood{data: big}, finish }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := start(t, fakeHandler{post: c.give}, HTTPConfig{WriteTimeout: 50 * time.Millisecond})
+			_, _ = io.WriteString(dial(t, s.addr), post("{}"))
+			recv(t, done, "the end of it")
+		})
+	}
+}
+
+// TestHeartbeatFindsAClientThatTakesNothing: the comment is what blocks here.
+func TestHeartbeatFindsAClientThatTakesNothing(t *testing.T) {
+	done := make(chan struct{}, 1)
+	stream := newEvents()
+	s := start(t, fakeHandler{get: func(q *Request, r *Response) { r.Stream, r.Done = stream, func() { done <- struct{}{} } }},
+		HTTPConfig{Heartbeat: time.Nanosecond, WriteTimeout: 50 * time.Millisecond})
+	nc := dial(t, s.addr)
+	_, _ = io.WriteString(nc, getHead+"\r\n")
+	recv(t, done, "the end of the stream")
+}
+
+type flood struct{ data []byte }
+
+func (f *flood) Next() (sse.Event, error) { return sse.Event{Data: f.data}, nil }
+func (f *flood) Close() error             { return nil }
+
+func TestContextEndsWithTheExchange(t *testing.T) {
+	ctxs := make(chan context.Context, 1)
+	s := start(t, fakeHandler{post: func(q *Request, r *Response) { ctxs <- q.Ctx; echo(q, r) }}, HTTPConfig{})
+	nc := dial(t, s.addr)
+	_, _ = io.WriteString(nc, post("{}"))
+	answer(t, bufio.NewReader(nc), "POST")
+	ctx := recv(t, ctxs, "the request")
+	recv(t, ctx.Done(), "the end of the exchange")
+	if cause := context.Cause(ctx); !errors.Is(cause, ErrOver) {
+		t.Errorf("cause = %v", cause)
+	}
+}

@@ -1,0 +1,255 @@
+// Package lines frames messages the way MCP's stdio transport does: one JSON
+// text per line, no raw newline inside.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio.
+package lines
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+const (
+	firstBuffer = 4 << 10
+	// keepBuffer is the largest buffer kept while nothing needs it.
+	keepBuffer = 64 << 10
+	// maxEmptyReads is how often a source may answer "nothing, no error" in a row.
+	maxEmptyReads = 100
+)
+
+// byteOrderMark is what some shells put before the first line of a pipe.
+const byteOrderMark = "\xef\xbb\xbf"
+
+// TooLongError is returned for a line that was longer than the reader accepts.
+type TooLongError struct {
+	Limit  int // longest line accepted, in bytes
+	Length int // what this line had, in bytes, without its line end
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("line of %d bytes is longer than the limit of %d", e.Length, e.Limit)
+}
+
+// Reader splits a byte stream into lines. It is not safe for concurrent use.
+type Reader struct {
+	src io.Reader
+	max int
+	buf []byte // storage; buf[pos:end] is read and not yet delivered
+	pos int
+	end int
+	// searched is how far behind pos there is known to be no newline.
+	searched int
+	begun    bool // the first line is past
+	err      error
+}
+
+// NewReader returns a Reader of the lines of src, each of at most max bytes
+// without its line end. max must be positive.
+func NewReader(src io.Reader, max int) *Reader {
+	return &Reader{src: src, max: max}
+}
+
+// Next returns the next line that is not blank, without its "\n" or "\r\n". It
+// blocks until there is one. The line is valid until the next call and may be
+// changed in place until then.
+//
+// A line over the limit is skipped to its end and returns a *TooLongError,
+// after which Next goes on with the line behind it. A last line without a
+// newline is a line too. At the end of the source the error is io.EOF; any
+// other error is the source's own and final.
+func (r *Reader) Next() ([]byte, error) {
+	for {
+		line, err := r.next()
+		if err != nil {
+			return nil, err
+		}
+		if len(bytes.TrimLeft(line, " \t\r")) != 0 {
+			return line, nil
+		}
+	}
+}
+
+func (r *Reader) next() ([]byte, error) {
+	for {
+		if i := bytes.IndexByte(r.buf[r.pos+r.searched:r.end], '\n'); i >= 0 {
+			line := r.buf[r.pos : r.pos+r.searched+i]
+			r.pos += len(line) + 1
+			r.searched = 0
+			return r.trim(line)
+		}
+		r.searched = r.end - r.pos
+		// One byte more than the limit may yet turn out to be a "\r", and
+		// three more a byte order mark.
+		if r.searched > r.max+1+len(byteOrderMark) {
+			return r.skip()
+		}
+		if r.err != nil {
+			return r.last()
+		}
+		r.fill()
+	}
+}
+
+// trim takes from a whole line what does not belong to it.
+func (r *Reader) trim(line []byte) ([]byte, error) {
+	if !r.begun {
+		r.begun = true
+		line = bytes.TrimPrefix(line, []byte(byteOrderMark))
+	}
+	line = bytes.TrimSuffix(line, []byte{'\r'})
+	if len(line) > r.max {
+		return nil, &TooLongError{Limit: r.max, Length: len(line)}
+	}
+	return line, nil
+}
+
+// last delivers what stands behind the last newline of a source that has ended.
+func (r *Reader) last() ([]byte, error) {
+	line := r.buf[r.pos:r.end]
+	r.pos, r.searched = r.end, 0
+	if r.err != io.EOF || len(line) == 0 {
+		r.buf, r.pos, r.end = nil, 0, 0
+		return nil, r.err
+	}
+	return r.trim(line)
+}
+
+// skip discards a line that is already too long, up to and with its newline.
+func (r *Reader) skip() ([]byte, error) {
+	length := 0
+	endsInCR := false
+	for {
+		chunk := r.buf[r.pos:r.end]
+		i := bytes.IndexByte(chunk, '\n')
+		if i >= 0 {
+			chunk = chunk[:i]
+		}
+		if !r.begun {
+			r.begun = true
+			if bytes.HasPrefix(chunk, []byte(byteOrderMark)) {
+				length -= len(byteOrderMark)
+			}
+		}
+		length += len(chunk)
+		if len(chunk) > 0 {
+			endsInCR = chunk[len(chunk)-1] == '\r'
+		}
+		if i >= 0 {
+			r.pos += i + 1
+			break
+		}
+		r.pos = r.end
+		if r.err != nil {
+			break // Next will report it, after this line
+		}
+		r.fill()
+	}
+	r.searched = 0
+	if endsInCR {
+		length--
+	}
+	return nil, &TooLongError{Limit: r.max, Length: length}
+}
+
+// fill reads once more from the source, behind what is already there. The
+// error of the read is kept in r.err: the bytes before it come first.
+func (r *Reader) fill() {
+	pending, free := r.end-r.pos, len(r.buf)-r.end
+	switch {
+	case len(r.buf) > keepBuffer && pending <= keepBuffer/2:
+		// The line that needed it is delivered. The source may now be
+		// quiet for hours.
+		r.move(make([]byte, keepBuffer))
+	case pending == 0 && len(r.buf) > 0:
+		r.pos, r.end = 0, 0
+	case free > 0 && free >= len(r.buf)/4:
+	case pending <= len(r.buf)/2 && pending > 0:
+		r.move(r.buf)
+	default:
+		r.move(make([]byte, max(firstBuffer, 2*len(r.buf))))
+	}
+	for range maxEmptyReads {
+		n, err := r.src.Read(r.buf[r.end:])
+		r.end += n
+		r.err = err
+		if n > 0 || err != nil {
+			return
+		}
+	}
+	r.err = io.ErrNoProgress
+}
+
+func (r *Reader) move(to []byte) {
+	r.end = copy(to, r.buf[r.pos:r.end])
+	r.pos, r.buf = 0, to
+}
+
+// Append appends msg as one line to dst: its raw newlines and carriage returns
+// turned into spaces, since in valid JSON they can only stand between tokens,
+// and a newline behind it. msg is left as it is.
+func Append(dst, msg []byte) []byte {
+	start := len(dst)
+	dst = append(dst, msg...)
+	for _, c := range []byte{'\n', '\r'} {
+		rest := dst[start:]
+		for {
+			i := bytes.IndexByte(rest, c)
+			if i < 0 {
+				break
+			}
+			rest[i] = ' '
+			rest = rest[i+1:]
+		}
+	}
+	return append(dst, '\n')
+}
+
+// ErrClosed is returned by a Writer that was closed.
+var ErrClosed = errors.New("lines: writer is closed")
+
+// Writer writes messages as lines. It is safe for concurrent use.
+type Writer struct {
+	mu  sync.Mutex
+	dst io.Writer
+	buf []byte
+	err error
+}
+
+// NewWriter returns a Writer to dst.
+func NewWriter(dst io.Writer) *Writer {
+	return &Writer{dst: dst}
+}
+
+// WriteMessage writes msg as one line, in a single call of the destination's
+// Write. msg is not kept. After a failed write the line may be there in part, so
+// that every later call returns the same error without writing.
+func (w *Writer) WriteMessage(msg []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	w.buf = Append(w.buf[:0], msg)
+	n, err := w.dst.Write(w.buf)
+	if err == nil && n < len(w.buf) {
+		err = io.ErrShortWrite
+	}
+	if cap(w.buf) > keepBuffer {
+		w.buf = nil
+	}
+	w.err = err
+	return err
+}
+
+// Close makes every later WriteMessage return ErrClosed. It waits for the one
+// that is under way, and does not close the destination.
+func (w *Writer) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = ErrClosed
+	}
+}

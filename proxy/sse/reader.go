@@ -1,0 +1,251 @@
+package sse
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	firstBuffer = 4 << 10
+	// keepBuffer is the largest buffer kept while nothing needs it.
+	keepBuffer = 64 << 10
+	// maxEmptyReads is how often a source may answer "nothing, no error" in a row.
+	maxEmptyReads = 100
+	// maxRetry is what a longer reconnection time is cut to.
+	maxRetry = 24 * time.Hour
+)
+
+const byteOrderMark = "\xef\xbb\xbf"
+
+// TooLargeError is returned for an event with more bytes than the reader accepts.
+type TooLargeError struct {
+	Limit int // most bytes accepted
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("server-sent event is larger than the limit of %d bytes", e.Limit)
+}
+
+// Reader reads the events of a stream. It is not safe for concurrent use.
+type Reader struct {
+	src io.Reader
+	max int
+	err error // of the source; what was read before it comes first
+
+	// buf[:end] holds what was read. The event under way begins at start and
+	// its next line at pos. lf and cr are where the next of either stands, or
+	// how far there is none, so that no byte is searched twice.
+	buf             []byte
+	start, pos, end int
+	lf, cr          int
+	begun           bool // the first line is past
+	open            bool // the event under way has a field we know
+	skipLF          bool // the last line ended in "\r", of which "\n" may be a part
+
+	id, name []byte // copies: data lines are moved together over the others
+}
+
+// NewReader returns a Reader of the events of src, each of at most max bytes as
+// they come over the wire, field names and comments within it included, the
+// line end of its last field and the blank line not. max must be positive.
+func NewReader(src io.Reader, max int) *Reader {
+	return &Reader{src: src, max: max}
+}
+
+// Reset makes r read another stream, with the same limit. A buffer of more than
+// 64 KiB is let go, the others are used again.
+func (r *Reader) Reset(src io.Reader) {
+	fresh := Reader{src: src, max: r.max}
+	if len(r.buf) <= keepBuffer {
+		fresh.buf = r.buf
+	}
+	fresh.id, fresh.name = r.id, r.name
+	*r = fresh
+}
+
+// Next returns the next event that has an id, data or a reconnection time of
+// more than 0, and blocks until there is one. (A browser would not show one
+// without data; MCP's priming events may be such.) Data is empty but not nil
+// where the event had an empty data field. The event is valid until the next
+// call and may be changed in place until then.
+//
+// The error is io.EOF when the source ended between two events,
+// io.ErrUnexpectedEOF when it ended within one, whose beginning is discarded,
+// a *TooLargeError for an event over the limit, and otherwise the source's own.
+// All are final.
+func (r *Reader) Next() (Event, error) {
+	var e Event
+	data := noSpan
+	r.open = false
+	if cap(r.id)+cap(r.name) > keepBuffer {
+		r.id, r.name = nil, nil
+	}
+	for {
+		from, to, err := r.line()
+		switch {
+		case err != nil:
+			return Event{}, err
+		case from < to:
+			name, value := cutField(r.buf[from:to])
+			r.field(&e, &data, name, value, to-len(value))
+			continue
+		}
+		if data != noSpan {
+			e.Data = r.buf[r.start+data.from : r.start+data.to : r.start+data.to]
+		}
+		if e.HasID || e.Data != nil || e.Retry > 0 {
+			if e.HasID {
+				e.ID = r.id
+			}
+			return e, nil
+		}
+		e = Event{} // it had a name at most
+		r.open = false
+	}
+}
+
+// span is a part of the event under way, counted from its start.
+type span struct{ from, to int }
+
+var noSpan = span{-1, -1}
+
+// cutField splits a line at its first colon, of which one space behind belongs
+// to neither part. A comment has an empty name.
+func cutField(line []byte) (name, value []byte) {
+	name, value, _ = bytes.Cut(line, []byte{':'})
+	if len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	return name, value
+}
+
+// field notes one field of e. value begins at offset at of the buffer.
+func (r *Reader) field(e *Event, data *span, name, value []byte, at int) {
+	switch string(name) {
+	case "data":
+		if *data == noSpan {
+			*data = span{at - r.start, at - r.start + len(value)}
+			break
+		}
+		// Move the line up behind the one before. There is room for the
+		// newline: a line end and "data" stand between them.
+		joined := r.buf[r.start+data.to : at+len(value)]
+		joined[0] = '\n'
+		data.to += 1 + copy(joined[1:], value)
+	case "id":
+		if bytes.IndexByte(value, 0) >= 0 {
+			return
+		}
+		r.id = append(r.id[:0], value...)
+		e.HasID = true
+	case "event":
+		r.name = append(r.name[:0], value...)
+		e.Name = r.name
+	case "retry":
+		d, ok := milliseconds(value)
+		if !ok {
+			return
+		}
+		e.Retry = d
+	default:
+		return
+	}
+	r.open = true
+}
+
+// milliseconds reads ASCII digits.
+func milliseconds(digits []byte) (d time.Duration, ok bool) {
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		d = min(10*d+time.Duration(c-'0')*time.Millisecond, maxRetry)
+	}
+	return d, len(digits) > 0
+}
+
+// line returns where in the buffer the next line is, without its end, which
+// may be "\n", "\r" or "\r\n". It does not wait for the byte behind a "\r".
+func (r *Reader) line() (from, to int, err error) {
+	for {
+		if r.skipLF && r.pos < r.end {
+			r.skipLF = false
+			if r.buf[r.pos] == '\n' {
+				r.pos++
+			}
+		}
+		if !r.open {
+			r.start = r.pos // nothing before it is needed
+		}
+		r.lf, r.cr = r.find('\n', r.lf), r.find('\r', r.cr)
+		to = min(r.lf, r.cr)
+		if to > r.pos && to-r.start > r.max {
+			r.err = &TooLargeError{Limit: r.max}
+			r.buf, r.start, r.pos, r.end, r.lf, r.cr = nil, 0, 0, 0, 0, 0
+			r.open = false
+			return 0, 0, r.err
+		}
+		if to < r.end {
+			from = r.pos
+			if !r.begun && bytes.HasPrefix(r.buf[from:to], []byte(byteOrderMark)) {
+				from += len(byteOrderMark)
+			}
+			r.begun = true
+			r.skipLF = r.buf[to] == '\r'
+			r.pos = to + 1
+			return from, to, nil
+		}
+		if r.err != nil {
+			if r.err == io.EOF && (r.open || r.pos < r.end) {
+				r.err = io.ErrUnexpectedEOF
+			}
+			return 0, 0, r.err
+		}
+		r.fill()
+	}
+}
+
+// find returns where the next c is, or r.end. known is its last answer.
+func (r *Reader) find(c byte, known int) int {
+	known = max(known, r.pos)
+	if i := bytes.IndexByte(r.buf[known:r.end], c); i >= 0 {
+		return known + i
+	}
+	return r.end
+}
+
+// fill reads once more from the source, behind what is already there.
+func (r *Reader) fill() {
+	pending, free := r.end-r.start, len(r.buf)-r.end
+	switch {
+	case len(r.buf) > keepBuffer && pending <= keepBuffer/2:
+		// The event that needed it is delivered. The source may now be
+		// quiet for hours.
+		r.move(make([]byte, keepBuffer))
+	case pending == 0 && len(r.buf) > 0:
+		r.move(r.buf)
+	case free > 0 && free >= len(r.buf)/4:
+	case pending <= len(r.buf)/2 && pending > 0:
+		r.move(r.buf)
+	default:
+		r.move(make([]byte, max(firstBuffer, 2*len(r.buf))))
+	}
+	for range maxEmptyReads {
+		n, err := r.src.Read(r.buf[r.end:])
+		r.end += n
+		r.err = err
+		if n > 0 || err != nil {
+			return
+		}
+	}
+	r.err = io.ErrNoProgress
+}
+
+func (r *Reader) move(to []byte) {
+	n := r.start
+	r.end = copy(to, r.buf[n:r.end])
+	r.start, r.pos, r.lf, r.cr = 0, r.pos-n, r.lf-n, r.cr-n
+	r.buf = to
+}

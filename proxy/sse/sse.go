@@ -1,0 +1,111 @@
+// Package sse reads and writes bodies of type text/event-stream.
+//
+// See https://html.spec.whatwg.org/multipage/server-sent-events.html and, for
+// how MCP uses them,
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http.
+package sse
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+)
+
+// Event is one server-sent event. Its slices belong to who made it: see there
+// how long they are valid.
+type Event struct {
+	ID    []byte        // value of the event's last id field
+	HasID bool          // whether there was one; it may be empty
+	Name  []byte        // value of the event field; empty means "message"
+	Data  []byte        // values of the data fields, joined by "\n"; nil when there was none
+	Retry time.Duration // what the server asks for as reconnection time; 0 when it did not
+}
+
+// Heartbeat is a comment: it keeps a connection busy and says nothing.
+const Heartbeat = ":\n\n"
+
+// Append appends e to dst as it goes over the wire, with the blank line that
+// ends it. Line breaks of any kind in Data become lines of their own, which a
+// reader joins by "\n". An ID or a Name with a line break, and an ID with a
+// NUL, cannot be written and are left out.
+//
+// An event with an ID is written with a data field even where Data is empty:
+// that is MCP's priming event. An event with neither ID, Data nor Retry says
+// nothing, and nothing is appended.
+func Append(dst []byte, e Event) []byte {
+	if !e.writesID() && e.Data == nil && e.Retry <= 0 {
+		return dst
+	}
+	dst = appendFields(dst, e)
+	if e.Data != nil || e.writesID() {
+		dst = appendData(dst, e.Data)
+	}
+	return append(dst, '\n')
+}
+
+// AppendHead and Tail spare the copy of large data: what AppendHead appends,
+// e.Data as it is and Tail make the event together. Data must be a single line.
+func AppendHead(dst []byte, e Event) []byte {
+	return append(appendFields(dst, e), "data: "...)
+}
+
+// Tail is what stands behind the data of an event that AppendHead began.
+const Tail = "\n\n"
+
+// SingleLine reports whether data has no line break.
+func SingleLine(data []byte) bool { return !hasBreak(data) }
+
+// appendFields appends all fields of e but its data.
+func appendFields(dst []byte, e Event) []byte {
+	if len(e.Name) > 0 && !hasBreak(e.Name) {
+		dst = appendField(dst, "event", e.Name)
+	}
+	if e.writesID() {
+		dst = appendField(dst, "id", e.ID)
+	}
+	if e.Retry > 0 {
+		dst = append(dst, "retry: "...)
+		dst = strconv.AppendInt(dst, int64((e.Retry+time.Millisecond-1)/time.Millisecond), 10)
+		dst = append(dst, '\n')
+	}
+	return dst
+}
+
+// writesID reports whether e has an ID that can be written.
+func (e *Event) writesID() bool {
+	return e.HasID && bytes.IndexByte(e.ID, 0) < 0 && !hasBreak(e.ID)
+}
+
+func appendData(dst, data []byte) []byte {
+	// Newlines first and carriage returns within the line: data is most
+	// often one long line, and this looks at each byte once for either.
+	for {
+		line, rest, more := bytes.Cut(data, []byte{'\n'})
+		if more {
+			line = bytes.TrimSuffix(line, []byte{'\r'})
+		}
+		for {
+			part, after, cr := bytes.Cut(line, []byte{'\r'})
+			dst = appendField(dst, "data", part)
+			if !cr {
+				break
+			}
+			line = after
+		}
+		if !more {
+			return dst
+		}
+		data = rest
+	}
+}
+
+func appendField(dst []byte, name string, value []byte) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, value...)
+	return append(dst, '\n')
+}
+
+func hasBreak(b []byte) bool {
+	return bytes.IndexByte(b, '\n') >= 0 || bytes.IndexByte(b, '\r') >= 0
+}
