@@ -101,6 +101,9 @@ func members(text string) []place {
 	var list []place
 	var walk func(p place, v gjson.Result)
 	walk = func(p place, v gjson.Result) {
+		if !v.IsObject() && !v.IsArray() {
+			return
+		}
 		v.ForEach(func(k, w gjson.Result) bool {
 			if v.IsArray() {
 				walk(p.to(element), w)
@@ -108,9 +111,7 @@ func members(text string) []place {
 			}
 			next := p.to(k.String())
 			list = append(list, next)
-			if w.IsObject() || w.IsArray() {
-				walk(next, w)
-			}
+			walk(next, w)
 			return true
 		})
 	}

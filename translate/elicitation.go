@@ -11,21 +11,22 @@ import (
 
 // refuseForm answers a question in place of a client that cannot be asked, or not
 // in a form (C17).
-func refuseForm(x *pass, params wire.Node) {
+func refuseForm(x *pass, root wire.Node) {
+	params := root.Get(wire.Params)
 	switch facts := x.m.Facts; {
 	case x.t.to.order < rev20250618.order || !facts.Has(wire.ClientElicitation):
-		x.cannotElicit(params, -32601, "Method not found: elicitation/create")
+		x.cannotElicit(root, -32601, "Method not found: elicitation/create")
 	case !params.Get(wire.Mode).Is("url") && !facts.Has(wire.ClientElicitationForm):
-		x.cannotElicit(params, -32602, "Client does not support elicitation mode: form")
+		x.cannotElicit(root, -32602, "Client does not support elicitation mode: form")
 	}
 }
 
 // refuseURL answers a question that wants a URL opened by a client that cannot
 // (C18). It never becomes a form: a form must not ask for secrets or show links.
-func refuseURL(x *pass, params wire.Node) {
-	if params.Get(wire.Mode).Is("url") &&
+func refuseURL(x *pass, root wire.Node) {
+	if root.Get(wire.Params).Get(wire.Mode).Is("url") &&
 		(x.t.to.order < rev20251125.order || !x.m.Facts.Has(wire.ClientElicitationURL)) {
-		x.cannotElicit(params, -32602, "Client does not support elicitation mode: url")
+		x.cannotElicit(root, -32602, "Client does not support elicitation mode: url")
 	}
 }
 
@@ -78,7 +79,7 @@ func flattenForm(x *pass, schema wire.Node) {
 // flattenProperty rewrites a property that keeps its name.
 func (x *pass) flattenProperty(p wire.Node) {
 	if options := p.Get(wire.OneOf); options.OK() && options.Kind() == '[' {
-		x.lost(options, wire.Warn).Standin = true
+		x.lostAs("oneOf", options, wire.Warn).Standin = true
 		w := append(x.m.Writer(), `"enum":[`...)
 		w = appendOptions(w, options, func(dst []byte, o wire.Node) []byte { return append(dst, o.Get(wire.Const).Raw()...) })
 		w = append(w, `],"enumNames":[`...)
@@ -90,7 +91,8 @@ func (x *pass) flattenProperty(p wire.Node) {
 	}
 	for c := p.First(); c.OK(); c = c.Next() {
 		if c.Name() == wire.Default {
-			strip(x, c)
+			x.lostAs("default", c, stripLevel(c))
+			c.Remove()
 		}
 	}
 }

@@ -16,7 +16,7 @@ func explainURLs(x *pass, fault wire.Node) {
 		return
 	}
 	x.lost(code, wire.Warn)
-	if x.m.Method != wire.ToolsCall {
+	if id := x.m.ID(); x.m.Method != wire.ToolsCall || id == nil || id[0] == 'n' { // a result needs an id
 		code.Put(append(x.m.Writer(), "-32603"...))
 		message := fault.Get(wire.MessageKey)
 		if !message.OK() {
@@ -27,11 +27,7 @@ func explainURLs(x *pass, fault wire.Node) {
 		return
 	}
 	x.dst = append(x.dst, `{"jsonrpc":"2.0","id":`...)
-	if id := x.m.ID(); id != nil {
-		x.dst = append(x.dst, id...)
-	} else {
-		x.dst = append(x.dst, "null"...)
-	}
+	x.dst = append(x.dst, x.m.ID()...)
 	x.dst = append(x.dst, `,"result":{"content":[{"type":"text","text":"`...)
 	x.dst = appendURLs(x.dst, fault)
 	x.dst = append(x.dst, `"}],"isError":true}}`...)

@@ -151,14 +151,18 @@ func appendBlockText(dst []byte, block wire.Node) []byte {
 	case wire.IsText(kind, "tool_result"):
 		id, _ := block.Get(wire.ToolUseID).Text()
 		dst = append(append(dst, "[tool result id="...), id...)
-		dst = append(dst, ']')
+		dst = append(dst, "] "...)
 		content := block.Get(wire.Content)
 		if !content.OK() {
 			return dst
 		}
+		from := len(dst)
 		for b := content.First(); b.OK(); b = b.Next() {
 			if text, ok := b.Get(wire.Text).Text(); ok && b.Get(wire.Type).Is("text") {
-				dst = append(append(dst, ' '), text...)
+				if len(dst) > from {
+					dst = append(dst, ' ')
+				}
+				dst = append(dst, text...)
 			}
 		}
 		return dst

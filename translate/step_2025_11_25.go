@@ -23,7 +23,7 @@ var step20251125 = Step{
 		{ID: "C08", What: "_meta", At: in("_meta", samplingMessages), Do: strip, When: stripsMeta},
 		{ID: "C12", What: "content", At: samplingMessages, Reads: []string{".", "content[]"}, Do: splitMessage},
 		{ID: "C12", What: "content", At: in("content", samplingResult), Reads: []string{"[]", "[].content[]", ".", "content[]"}, Do: joinAnswer},
-		{ID: "C19", What: "form", At: in("requestedSchema", question),
+		{ID: "C19", What: "multi-select", At: in("requestedSchema", question),
 			Reads: []string{"properties.*.items.enum[]", "properties.*.items.anyOf[]", "properties.*.items.oneOf[]",
 				"properties.*.oneOf[]", "properties.*.default[]", "required[]"}, Do: flattenForm},
 		{ID: "C17", What: "mode", At: in("mode", question), Do: strip, When: strict},
@@ -53,8 +53,8 @@ var always = []Rule{
 	{ID: "D.3", What: "protocolVersion", At: both(
 		at(wire.Request, wire.Initialize, "params.protocolVersion"),
 		at(wire.Result, wire.Initialize, "result.protocolVersion")), Do: setRevision},
-	{ID: "C17", What: "elicitation/create", At: question, Reads: []string{"."}, Do: refuseForm},
-	{ID: "C18", What: "elicitation/create", At: question, Reads: []string{"."}, Do: refuseURL},
+	{ID: "C17", What: "elicitation/create", At: at(wire.Request, wire.ElicitationCreate, ""), Reads: []string{"params"}, Do: refuseForm},
+	{ID: "C18", What: "elicitation/create", At: at(wire.Request, wire.ElicitationCreate, ""), Reads: []string{"params"}, Do: refuseURL},
 	{ID: "C13", What: "tools", At: sampling,
 		Reads: []string{".", "messages[].content", "messages[].content[]", "messages[].content[].content[]"}, Do: refuseSamplingTools},
 }

@@ -233,7 +233,10 @@ func TestTrafficIsValid(t *testing.T) {
 					}
 					continue
 				case "error":
-					t.Errorf("%s: %s", r, got.text)
+					// The one thing that no older peer can be told: its call became a task.
+					if !gjson.Get(r.text, "result.task.taskId").Exists() {
+						t.Errorf("%s: %s", r, got.text)
+					}
 					continue
 				}
 				forwarded++

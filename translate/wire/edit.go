@@ -21,6 +21,7 @@ type edit struct {
 
 type op uint8
 
+// The first three decide what becomes of the node.
 const (
 	remove  op = iota + 1
 	replace    // the value
@@ -144,7 +145,7 @@ func (n Node) Removed() bool {
 // Changed reports whether the value was removed or replaced.
 func (n Node) Changed() bool {
 	e := n.node().edit
-	return e != 0 && n.m.edits[e-1].op != add
+	return e != 0 && n.m.edits[e-1].op <= swap
 }
 
 // Path leads from the message to the value.
@@ -174,13 +175,22 @@ func (n Node) Path() Path {
 	return p
 }
 
-// mark puts an edit on the node, in front of the others: a removal or
-// replacement decides, whatever was added inside.
+// mark puts an edit on the node: in front of the others one that decides what
+// becomes of it, behind them one that adds something, in the order of adding.
 func (n Node) mark(o op, text span) {
 	m := n.m
 	at := n.node()
-	m.edits = append(m.edits, edit{op: o, text: text, nextEdit: at.edit})
-	at.edit = uint32(len(m.edits))
+	e := edit{op: o, text: text}
+	last := &at.edit
+	if o <= swap {
+		e.nextEdit = at.edit
+	} else {
+		for *last != 0 {
+			last = &m.edits[*last-1].nextEdit
+		}
+	}
+	m.edits = append(m.edits, e)
+	*last = uint32(len(m.edits))
 	for i := n.i; !m.nodes[i].touched; i = m.nodes[i].parent {
 		m.nodes[i].touched = true
 	}
@@ -223,23 +233,7 @@ func (n Node) Swap(text []byte) {
 // array.
 func (n Node) Add(text []byte) {
 	n.m.grows = true
-	m := n.m
-	at := n.node()
-	e := edit{op: add, text: m.keep(text)}
-	m.edits = append(m.edits, e)
-	last := uint32(len(m.edits))
-	if at.edit == 0 {
-		at.edit = last
-	} else { // keep the order in which they were added
-		i := at.edit
-		for m.edits[i-1].nextEdit != 0 {
-			i = m.edits[i-1].nextEdit
-		}
-		m.edits[i-1].nextEdit = last
-	}
-	for i := n.i; !m.nodes[i].touched; i = m.nodes[i].parent {
-		m.nodes[i].touched = true
-	}
+	n.mark(add, n.m.keep(text))
 }
 
 // Before puts a member in front of this one.
@@ -291,6 +285,13 @@ func (w *writer) put(text span) { w.dst = append(w.dst, w.m.text[text.pos:text.e
 // value writes a value that has marks on it or in it.
 func (w *writer) value(i uint32) {
 	at := &w.m.nodes[i]
+	for e := at.edit; e != 0; e = w.m.edits[e-1].nextEdit {
+		if w.m.edits[e-1].op == before {
+			w.cut(at.key, at.key)
+			w.put(w.m.edits[e-1].text)
+			w.dst = append(w.dst, ',')
+		}
+	}
 	if at.edit != 0 {
 		switch e := &w.m.edits[at.edit-1]; e.op {
 		case replace:
@@ -301,10 +302,6 @@ func (w *writer) value(i uint32) {
 			w.cut(at.key, at.end)
 			w.put(e.text)
 			return
-		case before:
-			w.cut(at.key, at.key)
-			w.put(e.text)
-			w.dst = append(w.dst, ',')
 		}
 	}
 	if at.open {

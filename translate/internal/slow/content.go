@@ -2,6 +2,7 @@ package slow
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -84,26 +85,30 @@ func linkText(b gjson.Result) string {
 
 // structuredContent puts the value into a text block for those who do not know
 // the field, unless such a block is there already.
-func (j *job) structuredContent() {
+func (j *job) structuredContent() error {
 	value := j.at("result.structuredContent")
 	if !j.down(r06) || j.StripMode == "lenient" || !value.Exists() {
-		return
+		return nil
 	}
 	content := j.at("result.content")
-	if value.Type != gjson.Null && (content.IsArray() || !content.Exists()) && !hasTwin(content, value) {
+	if value.Type != gjson.Null && !hasTwin(content, value) {
 		block := `{"type":"text","text":` + quote(compact(value.Raw)) + `}`
-		if content.Exists() {
+		switch {
+		case content.IsArray():
 			j.set("result.content.-1", block)
-		} else {
+		case content.Exists():
+			return errors.New("result.content is no array")
+		default:
 			j.set("result.content", "["+block+"]")
 		}
 	}
 	j.remove("result.structuredContent")
+	return nil
 }
 
 // hasTwin says that a text block of content holds value as JSON.
 func hasTwin(content, value gjson.Result) bool {
-	for _, b := range content.Array() {
+	for _, b := range arrayOf(content) {
 		if b.IsObject() && textAt(b, "type") == "text" && b.Get("text").Type == gjson.String {
 			if text := unquote(b.Get("text")); gjson.Valid(text) && Equal(text, value.Raw) {
 				return true
@@ -114,12 +119,17 @@ func hasTwin(content, value gjson.Result) bool {
 }
 
 func (j *job) samplingRequest() {
-	if j.down(r11) {
+	if j.to < r11 || !j.Facts.Has(wire.ClientSamplingTools) {
 		if !empty(j.at("params.tools")) || j.usesTools() {
 			j.refuse(-32602, "Client does not support tools in sampling")
 			return
 		}
-		j.strip("params", "tools", "toolChoice")
+		if j.at("params").IsObject() {
+			j.remove("params.tools")
+			j.remove("params.toolChoice")
+		}
+	}
+	if j.down(r11) {
 		j.stripTask()
 		j.oneBlockEach("params.messages")
 	}
@@ -222,20 +232,22 @@ func inWords(b gjson.Result) string {
 		return textAt(b, "text")
 	case "image", "audio":
 		return omitted(textAt(b, "type"), b)
-	case "resource_link":
-		return linkText(b)
 	case "tool_use":
-		return fmt.Sprintf("[tool call %s id=%s] %s", textAt(b, "name"), textAt(b, "id"), compact(b.Get("input").Raw))
+		call := fmt.Sprintf("[tool call %s id=%s]", textAt(b, "name"), textAt(b, "id"))
+		if input := b.Get("input"); input.Exists() {
+			call += " " + compact(input.Raw)
+		}
+		return call
 	case "tool_result":
 		var texts []string
 		if content := b.Get("content"); content.IsArray() {
 			for _, inner := range content.Array() {
-				if inner.IsObject() && textAt(inner, "type") == "text" {
+				if textAt(inner, "type") == "text" && inner.Get("text").Type == gjson.String {
 					texts = append(texts, textAt(inner, "text"))
 				}
 			}
 		}
 		return fmt.Sprintf("[tool result id=%s] %s", textAt(b, "toolUseId"), strings.Join(texts, " "))
 	}
-	return compact(b.Raw)
+	return fmt.Sprintf("[%s omitted]", textAt(b, "type"))
 }

@@ -1,7 +1,7 @@
 package slow
 
 import (
-	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,35 +11,51 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// choice is a multi-select property that was asked as one boolean per option.
-// It is what the note of a request remembers.
+// choice is a multi-select property that was asked as one boolean per option;
+// name and options as they stand in JSON. The note of a request holds them, each
+// as an array of its name, whether it is required, and its options.
 type choice struct {
-	Name     string // as it stands in JSON
-	Options  []string
-	Required bool
+	name     string
+	required bool
+	options  []string
 }
 
-func (j *job) elicitationRequest() {
+func (c choice) note() string {
+	parts := append([]string{c.name, strconv.FormatBool(c.required)}, c.options...)
+	return "[" + strings.Join(parts, ",") + "]"
+}
+
+func choicesOf(note string) (list []choice) {
+	for _, c := range gjson.Parse(note).Array() {
+		parts := c.Array()
+		one := choice{name: parts[0].Raw, required: parts[1].Bool()}
+		for _, o := range parts[2:] {
+			one.options = append(one.options, o.Raw)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+func (j *job) elicitationRequest() error {
+	url := j.isText("params.mode", "url")
 	switch {
-	case j.down(r06):
+	case j.to < r06 || !j.Facts.Has(wire.ClientElicitation):
 		j.cannotElicit(-32601, "Method not found: elicitation/create")
-		return
-	case !j.down(r11):
-		return
-	case !j.Facts.Has(wire.ClientElicitation):
-		j.cannotElicit(-32601, "Method not found: elicitation/create")
-		return
-	case j.isText("params.mode", "url"):
+		return nil
+	case url && (j.to < r11 || !j.Facts.Has(wire.ClientElicitationURL)):
 		j.cannotElicit(-32602, "Client does not support elicitation mode: url")
-		return
-	case !j.Facts.Has(wire.ClientElicitationForm):
+		return nil
+	case !url && !j.Facts.Has(wire.ClientElicitationForm):
 		j.cannotElicit(-32602, "Client does not support elicitation mode: form")
-		return
+		return nil
+	case !j.down(r11):
+		return nil
 	}
 	j.strip("params", "mode")
 	j.strip("params.requestedSchema", "$schema")
 	j.stripTask()
-	j.formProperties("params.requestedSchema")
+	return j.formProperties("params.requestedSchema")
 }
 
 func (j *job) cannotElicit(code int, message string) {
@@ -51,88 +67,110 @@ func (j *job) cannotElicit(code int, message string) {
 	}
 }
 
-func (j *job) formProperties(path string) {
+func (j *job) formProperties(path string) error {
 	properties := j.at(path + ".properties")
 	if !j.at(path).IsObject() || !properties.IsObject() {
-		return
+		return nil
 	}
-	var required []gjson.Result
-	if r := j.at(path + ".required"); r.IsArray() {
-		required = r.Array()
-	}
+	taken := members(properties)
+	required := j.at(path + ".required")
 	var choices []choice
 	var out []string
+	var clash error
 	properties.ForEach(func(key, p gjson.Result) bool {
-		if options := optionsOf(p); options != nil {
-			c := choice{Name: key.Raw, Required: slices.ContainsFunc(required, func(r gjson.Result) bool {
-				return r.Type == gjson.String && unquote(r) == unquote(key)
-			})}
-			for i, o := range options {
-				c.Options = append(c.Options, o.value)
-				out = append(out, quote(unquote(key)+"."+strconv.Itoa(i))+":"+o.property(key, p))
-			}
-			choices = append(choices, c)
+		if textAt(p, "type") != "array" {
+			out = append(out, key.Raw+":"+j.single(p))
 			return true
 		}
-		out = append(out, key.Raw+":"+j.single(p))
+		c := choice{name: key.Raw, required: required.IsArray() && contains(required, unquote(key))}
+		for i, o := range optionsOf(p) {
+			name := unquote(key) + "." + strconv.Itoa(i)
+			if _, ok := taken[name]; ok {
+				clash = fmt.Errorf("an option of %s would have the name of a property", key.Raw)
+			}
+			c.options = append(c.options, o.value)
+			out = append(out, quote(name)+":"+o.property(key, p))
+		}
+		choices = append(choices, c)
 		return true
 	})
+	if clash != nil {
+		return clash
+	}
 	j.set(path+".properties", "{"+strings.Join(out, ",")+"}")
 	if len(choices) == 0 {
-		return
+		return nil
 	}
-	left := slices.DeleteFunc(required, func(r gjson.Result) bool {
-		return r.Type == gjson.String && slices.ContainsFunc(choices, func(c choice) bool {
-			return unquote(r) == unquote(gjson.Parse(c.Name))
-		})
-	})
-	if j.at(path + ".required").IsArray() {
-		raws := make([]string, len(left))
-		for i, r := range left {
-			raws[i] = r.Raw
+	if required.IsArray() {
+		var left []string
+		for _, r := range required.Array() {
+			gone := slices.ContainsFunc(choices, func(c choice) bool {
+				return r.Type == gjson.String && unquote(r) == unquote(gjson.Parse(c.name))
+			})
+			if !gone {
+				left = append(left, r.Raw)
+			}
 		}
-		j.set(path+".required", "["+strings.Join(raws, ",")+"]")
+		j.set(path+".required", "["+strings.Join(left, ",")+"]")
 	}
-	note, err := json.Marshal(choices)
-	if err != nil {
-		panic(err) // strings and booleans
+	notes := make([]string, len(choices))
+	for i, c := range choices {
+		notes[i] = c.note()
 	}
-	j.made = string(note)
+	j.made = "[" + strings.Join(notes, ",") + "]"
+	if len(j.made) > wire.MaxNote {
+		return fmt.Errorf("%d bytes are more than can be remembered", len(j.made))
+	}
+	return nil
+}
+
+func contains(list gjson.Result, text string) bool {
+	return slices.ContainsFunc(list.Array(), func(v gjson.Result) bool {
+		return v.Type == gjson.String && unquote(v) == text
+	})
 }
 
 // option is one entry of a multi-select; value and title as they stand in JSON.
 type option struct{ value, title string }
 
-// optionsOf is nil for everything but a well-formed multi-select.
-func optionsOf(p gjson.Result) []option {
-	if !p.IsObject() || textAt(p, "type") != "array" || !p.Get("items").IsObject() {
+func optionsOf(p gjson.Result) (list []option) {
+	items := p.Get("items")
+	if !items.IsObject() {
 		return nil
 	}
-	out := []option{}
-	if titled := p.Get("items.anyOf"); titled.IsArray() {
-		for _, o := range titled.Array() {
-			value, title := o.Get("const"), o.Get("title")
-			if !o.IsObject() || value.Type != gjson.String {
-				return nil
+	if untitled := items.Get("enum"); untitled.Exists() {
+		for _, o := range arrayOf(untitled) {
+			if o.Type == gjson.String {
+				list = append(list, option{o.Raw, o.Raw})
 			}
-			if title.Type != gjson.String {
-				title = value
-			}
-			out = append(out, option{value.Raw, title.Raw})
 		}
-		return out
+		return list
 	}
-	untitled := p.Get("items.enum")
-	if !untitled.IsArray() {
+	titled := items.Get("anyOf")
+	if !titled.Exists() {
+		titled = items.Get("oneOf")
+	}
+	for _, o := range arrayOf(titled) {
+		if value := o.Get("const"); o.IsObject() && value.Type == gjson.String {
+			list = append(list, option{value.Raw, titleOf(o)})
+		}
+	}
+	return list
+}
+
+func arrayOf(v gjson.Result) []gjson.Result {
+	if !v.IsArray() {
 		return nil
 	}
-	for _, o := range untitled.Array() {
-		if o.Type != gjson.String {
-			return nil
-		}
-		out = append(out, option{o.Raw, o.Raw})
+	return v.Array()
+}
+
+// titleOf is an option's title, or else its value, as it stands in JSON.
+func titleOf(o gjson.Result) string {
+	if title := o.Get("title"); title.Type == gjson.String {
+		return title.Raw
 	}
-	return out
+	return o.Get("const").Raw
 }
 
 // property is the boolean that stands for the option of the property p.
@@ -144,12 +182,8 @@ func (o option) property(key, p gjson.Result) string {
 		}
 	}
 	out := `{"type":"boolean","title":` + o.title + `,"description":` + description
-	if chosen := p.Get("default"); chosen.IsArray() {
-		for _, c := range chosen.Array() {
-			if c.Type == gjson.String && unquote(c) == unquote(gjson.Parse(o.value)) {
-				return out + `,"default":true}`
-			}
-		}
+	if chosen := p.Get("default"); chosen.IsArray() && contains(chosen, unquote(gjson.Parse(o.value))) {
+		out += `,"default":true`
 	}
 	return out + `}`
 }
@@ -160,24 +194,16 @@ func (j *job) single(p gjson.Result) string {
 		return p.Raw
 	}
 	var values, titles []string
-	for _, o := range p.Get("oneOf").Array() {
-		value, title := o.Get("const"), o.Get("title")
-		if !value.Exists() {
-			values = nil
-			break
+	for _, o := range arrayOf(p.Get("oneOf")) {
+		if o.IsObject() && o.Get("const").Exists() {
+			values, titles = append(values, o.Get("const").Raw), append(titles, titleOf(o))
 		}
-		if !title.Exists() {
-			title = value
-		}
-		values, titles = append(values, value.Raw), append(titles, title.Raw)
 	}
-	hasEnum := p.Get("enum").Exists() || p.Get("oneOf").Exists()
-	kind := textAt(p, "type")
-	noDefault := (hasEnum || kind == "string" || kind == "number" || kind == "integer") && j.StripMode != "lenient"
+	noDefault := textAt(p, "type") != "boolean" && j.StripMode != "lenient"
 	var out []string
 	p.ForEach(func(key, v gjson.Result) bool {
 		switch {
-		case key.String() == "oneOf" && len(values) > 0 && v.IsArray():
+		case key.String() == "oneOf" && v.IsArray():
 			out = append(out, `"enum":[`+strings.Join(values, ",")+`],"enumNames":[`+strings.Join(titles, ",")+`]`)
 		case key.String() == "default" && noDefault:
 		default:
@@ -191,23 +217,21 @@ func (j *job) single(p gjson.Result) string {
 // elicitationResult turns the booleans of a form back into the arrays that the
 // server asked for.
 func (j *job) elicitationResult() {
-	var choices []choice
-	if !j.up(r11) || j.Note == "" || json.Unmarshal([]byte(j.Note), &choices) != nil {
-		return
-	}
 	content := j.at("result.content")
-	if !content.IsObject() {
+	if !j.up(r11) || j.Note == "" || !content.IsObject() {
 		return
 	}
+	choices := choicesOf(j.Note)
+	chosen := make([]map[int]bool, len(choices))
 	var out []string
-	chosen := make([][]string, len(choices))
 	content.ForEach(func(key, v gjson.Result) bool {
 		for c, choice := range choices {
-			for i := range choice.Options {
-				if unquote(key) == unquote(gjson.Parse(choice.Name))+"."+strconv.Itoa(i) {
-					if v.Type == gjson.True {
-						chosen[c] = append(chosen[c], strconv.Itoa(i))
+			for i := range choice.options {
+				if unquote(key) == unquote(gjson.Parse(choice.name))+"."+strconv.Itoa(i) {
+					if chosen[c] == nil {
+						chosen[c] = map[int]bool{}
 					}
+					chosen[c][i] = v.Type == gjson.True
 					return true
 				}
 			}
@@ -217,13 +241,13 @@ func (j *job) elicitationResult() {
 	})
 	for c, choice := range choices {
 		var values []string
-		for i, o := range choice.Options {
-			if slices.Contains(chosen[c], strconv.Itoa(i)) {
+		for i, o := range choice.options {
+			if chosen[c][i] {
 				values = append(values, o)
 			}
 		}
-		if values != nil || choice.Required {
-			out = append(out, choice.Name+":["+strings.Join(values, ",")+"]")
+		if values != nil || choice.required {
+			out = append(out, choice.name+":["+strings.Join(values, ",")+"]")
 		}
 	}
 	j.set("result.content", "{"+strings.Join(out, ",")+"}")

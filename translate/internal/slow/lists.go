@@ -63,7 +63,7 @@ func (j *job) resource(p string) {
 	}
 	if j.down(r06) {
 		title := j.at(p + ".title")
-		if j.TitleAsResourceName && j.StripMode != "lenient" && title.Type == gjson.String && title.Str != "" {
+		if j.TitleAsResourceName && j.StripMode != "lenient" && title.Type == gjson.String && title.Str != "" && j.at(p+".name").Exists() {
 			j.set(p+".name", title.Raw)
 		}
 		j.strip(p, "title")
@@ -114,7 +114,7 @@ func (j *job) contents(path string) error {
 			}
 		}
 		if j.up(r06) && j.ResourceContentsName != "off" && !j.at(p+".name").Exists() {
-			switch name := nameOf(unquote(j.at(p + ".uri"))); {
+			switch name := nameOf(wellFormed(unquote(j.at(p + ".uri")))); {
 			case name != "":
 				j.set(p+".name", quote(name))
 			case j.ResourceContentsName == "strict":
@@ -129,8 +129,8 @@ func (j *job) contents(path string) error {
 // what follows the scheme.
 func nameOf(uri string) string {
 	rest := uri
-	if i := strings.IndexAny(uri, ":/?#"); i > 0 && uri[i] == ':' {
-		rest = uri[i+1:]
+	if scheme, after, ok := strings.Cut(uri, ":"); ok && isScheme(scheme) {
+		rest = after
 	}
 	path, host := cutAny(rest, "?#"), ""
 	if after, ok := strings.CutPrefix(path, "//"); ok {
@@ -146,7 +146,30 @@ func nameOf(uri string) string {
 	if _, after, ok := strings.Cut(host, "@"); ok {
 		host = after
 	}
+	if i := strings.LastIndexByte(host, ':'); i > strings.IndexByte(host, ']') {
+		host = host[:i]
+	}
 	return host
+}
+
+// isScheme follows https://www.rfc-editor.org/rfc/rfc3986#section-3.1.
+func isScheme(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return s != "" && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"0123456789+-.") == ""
+}
+
+// wellFormed puts U+FFFD in the place of halves of surrogate pairs.
+func wellFormed(s string) string {
+	var out []byte
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && size == 1 {
+			size = 3
+		}
+		out = utf8.AppendRune(out, r)
+		i += size
+	}
+	return string(out)
 }
 
 func cutAny(s, chars string) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-func (j *job) request() {
+func (j *job) request() error {
 	switch j.Method {
 	case wire.Initialize:
 		j.handshake("params", "clientInfo")
@@ -25,12 +25,13 @@ func (j *job) request() {
 	case wire.SamplingCreateMessage:
 		j.samplingRequest()
 	case wire.ElicitationCreate:
-		j.elicitationRequest()
+		return j.elicitationRequest()
 	case wire.TasksGet, wire.TasksResult, wire.TasksList, wire.TasksCancel:
 		if j.down(r11) {
 			j.refuse(-32601, "Method not found: "+j.Method.String())
 		}
 	}
+	return nil
 }
 
 func (j *job) stripTask() {
@@ -43,10 +44,7 @@ func (j *job) notification() {
 	switch j.Method {
 	case wire.Progress:
 		if j.down(r03) {
-			if m := j.at("params.message"); j.ProgressMessageAsLog && j.Facts.Has(wire.ServerLogging) && m.Exists() && !empty(m) {
-				j.also = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"progress","data":` + m.Raw + `}}`
-			}
-			j.strip("params", "message")
+			j.progressMessage()
 		}
 	case wire.ResourcesUpdated:
 		if j.down(r03) && j.DropResourceUpdated {
@@ -60,6 +58,19 @@ func (j *job) notification() {
 		if j.down(r11) {
 			j.drop()
 		}
+	}
+}
+
+func (j *job) progressMessage() {
+	if !j.ProgressMessageAsLog {
+		j.strip("params", "message")
+		return
+	}
+	if m := j.at("params.message"); m.Type == gjson.String && m.Str != "" && j.Facts.Has(wire.ServerLogging) {
+		j.also = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"progress","data":` + m.Raw + `}}`
+	}
+	if j.at("params").IsObject() {
+		j.remove("params.message")
 	}
 }
 
@@ -80,7 +91,7 @@ func (j *job) result() error {
 		for p := range j.each("result.content") {
 			j.block(p)
 		}
-		j.structuredContent()
+		return j.structuredContent()
 	case wire.ResourcesList:
 		for p := range j.each("result.resources") {
 			j.resource(p)
@@ -131,7 +142,7 @@ func (j *job) taskResult(member string) error {
 func (j *job) failure() {
 	switch {
 	case j.down(r11):
-		if code := j.at("error.code"); code.Type == gjson.Number && sameNumber(code.Raw, "-32042") {
+		if j.at("error.code").Raw == "-32042" {
 			j.urlElicitationRequired()
 		}
 		if !j.at("id").Exists() {
@@ -149,7 +160,7 @@ func (j *job) urlElicitationRequired() {
 	for p := range j.each("error.data.elicitations") {
 		text += "\n- " + unquote(j.at(p+".message")) + ": " + unquote(j.at(p+".url"))
 	}
-	if j.Method == wire.ToolsCall {
+	if j.Method == wire.ToolsCall && j.at("id").Type != gjson.Null { // a result answers somebody
 		j.remove("error")
 		j.set("result", `{"content":[{"type":"text","text":`+quote(text)+`}],"isError":true}`)
 		return
@@ -160,7 +171,7 @@ func (j *job) urlElicitationRequired() {
 
 // handshake is what both halves of initialize share.
 func (j *job) handshake(side, who string) {
-	if j.at(side+".protocolVersion").Type == gjson.String {
+	if j.at(side + ".protocolVersion").Exists() {
 		j.set(side+".protocolVersion", quote(revisions[j.to]))
 	}
 	if j.down(r06) {
@@ -178,15 +189,13 @@ func (j *job) clientCapabilities(path string) {
 	if j.down(r11) {
 		j.remove(path + ".tasks")
 		if j.at(path + ".sampling").IsObject() {
-			j.remove(path + ".sampling.tools")
-			j.remove(path + ".sampling.context")
+			j.set(path+".sampling", "{}")
 		}
 		if e := j.at(path + ".elicitation"); e.IsObject() {
-			if !e.Get("form").Exists() && e.Get("url").Exists() {
+			if e.Get("url").Exists() && !e.Get("form").Exists() {
 				j.remove(path + ".elicitation")
 			} else {
-				j.remove(path + ".elicitation.form")
-				j.remove(path + ".elicitation.url")
+				j.set(path+".elicitation", "{}")
 			}
 		}
 	}

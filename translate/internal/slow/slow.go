@@ -76,7 +76,7 @@ func Translate(from, to string, o Options, m Message) (Translation, error) {
 	if from != to {
 		switch m.Kind {
 		case wire.Request:
-			j.request()
+			err = j.request()
 		case wire.Notification:
 			j.notification()
 		case wire.Result:

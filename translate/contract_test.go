@@ -1,0 +1,231 @@
+package translate_test
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+func TestRevisions(t *testing.T) {
+	want := []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+	all := translate.Handshake()
+	if len(all) != len(want) {
+		t.Fatalf("%d revisions", len(all))
+	}
+	for i, r := range all {
+		if r.Name != want[i] || translate.Lookup(r.Name) != r {
+			t.Errorf("revision %d is %q", i, r.Name)
+		}
+		if r.Batches != (r.Name == "2025-03-26") {
+			t.Errorf("%s: Batches is %v", r.Name, r.Batches)
+		}
+		if r.VersionHeader != (r.Name >= "2025-06-18") {
+			t.Errorf("%s: VersionHeader is %v", r.Name, r.VersionHeader)
+		}
+	}
+	if translate.Latest() != all[0] {
+		t.Errorf("latest is %v", translate.Latest())
+	}
+	for _, name := range []string{"", "2023-01-01", "2025-11-25 ", "DRAFT-2025-v2", "2026-07-28"} {
+		if r := translate.Lookup(name); r != nil && !r.Modern {
+			t.Errorf("Lookup(%q) is %v", name, r)
+		}
+	}
+}
+
+// TestEveryOrderedPair: there is a translator for all sixteen pairs, twelve of
+// them with something to say.
+func TestEveryOrderedPair(t *testing.T) {
+	table := newTable(t, translate.Options{})
+	different := 0
+	for _, from := range translate.Handshake() {
+		for _, to := range translate.Handshake() {
+			tr := table.Between(from, to)
+			if tr == nil {
+				t.Fatalf("no translator from %v to %v", from, to)
+			}
+			if tr.From() != from || tr.To() != to {
+				t.Errorf("%v to %v says %v to %v", from, to, tr.From(), tr.To())
+			}
+			if tr.Identity() != (from == to) {
+				t.Errorf("%v to %v: Identity is %v", from, to, tr.Identity())
+			}
+			if table.Between(from, to) != tr {
+				t.Errorf("%v to %v: another translator each time", from, to)
+			}
+			if from != to {
+				different++
+			}
+			got := rewrite(t, table, from.Name, to.Name, []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), wire.Message{}, wire.Request)
+			if got.verdict != "want" || got.text != `{"jsonrpc":"2.0","id":1,"method":"ping"}` {
+				t.Errorf("%v to %v: ping became %s: %s", from, to, got.verdict, got.text)
+			}
+		}
+	}
+	if different != 12 {
+		t.Errorf("%d pairs of different revisions", different)
+	}
+}
+
+// TestEqualRevisionsReturnTheVerySlice, not a copy of it, whatever the message.
+func TestEqualRevisionsReturnTheVerySlice(t *testing.T) {
+	table := newTable(t, translate.Options{})
+	for _, g := range goldens(t) {
+		for _, r := range translate.Handshake() {
+			tr := table.Between(r, r)
+			raw := []byte(g.in)
+			m := wire.Message{Facts: g.facts}
+			if err := m.Scan(raw, tr.Shape()); err != nil {
+				t.Fatalf("%s: %v", g.name, err)
+			}
+			if m.Method == wire.OtherMethod {
+				m.Method = g.method
+			}
+			out, verdict, err := tr.Rewrite(nil, &m)
+			if err != nil || verdict != wire.Forward || len(out) != len(raw) || &out[0] != &raw[0] || string(out) != g.in {
+				t.Errorf("%s at %v: %v %v %s", g.name, r, verdict, err, out)
+			}
+			if len(m.Losses) != 0 || m.Also != nil {
+				t.Errorf("%s at %v: losses %s", g.name, r, lossLines(m.Losses))
+			}
+		}
+	}
+}
+
+// TestUntouchedMessagesAreReturnedAsTheyCame: what no rule changes is the very
+// slice that came in, also between different revisions.
+func TestUntouchedMessagesAreReturnedAsTheyCame(t *testing.T) {
+	for _, g := range goldens(t) {
+		if g.verdict != "want" || g.in != g.want {
+			continue
+		}
+		o, _ := optionsOf(t, g.options)
+		tr := newTable(t, o).Between(revision(t, g.from), revision(t, g.to))
+		raw := []byte(g.in)
+		m := wire.Message{Facts: g.facts}
+		if err := m.Scan(raw, tr.Shape()); err != nil {
+			t.Fatalf("%s: %v", g.name, err)
+		}
+		if m.Kind == wire.Result || m.Kind == wire.Error {
+			m.Method = g.method
+		}
+		out, _, err := tr.Rewrite(make([]byte, 0, 1<<10), &m)
+		if err != nil || &out[0] != &raw[0] {
+			t.Errorf("%s: a copy, or %v", g.name, err)
+		}
+	}
+}
+
+// TestRewriteKeepsToItsBuffers: whatever a rewrite writes is in its input's
+// memory or in the buffer it was given, and grows out of neither into the other.
+func TestRewriteKeepsToItsBuffers(t *testing.T) {
+	for _, g := range goldens(t) {
+		if g.verdict == "error" || g.note != "" {
+			continue
+		}
+		o, _ := optionsOf(t, g.options)
+		tr := newTable(t, o).Between(revision(t, g.from), revision(t, g.to))
+		room := append(append(make([]byte, 0, len(g.in)+8), g.in...), "UNTOUCHED"[:8]...)
+		raw := room[:len(g.in)] // its capacity reaches over what is not the message's
+		m := wire.Message{Facts: g.facts}
+		if err := m.Scan(raw, tr.Shape()); err != nil {
+			t.Fatalf("%s: %v", g.name, err)
+		}
+		if m.Kind == wire.Result || m.Kind == wire.Error {
+			m.Method = g.method
+		}
+		if _, _, err := tr.Rewrite(nil, &m); err != nil {
+			t.Errorf("%s: %v", g.name, err)
+		}
+		if !bytes.HasSuffix(room, []byte("UNTOUCHED"[:8])) {
+			t.Errorf("%s: wrote behind its message: %q", g.name, room[len(g.in):])
+		}
+	}
+}
+
+// TestConcurrentUse shares one table between goroutines that each translate all
+// golden cases, with messages and buffers of their own that they use again.
+func TestConcurrentUse(t *testing.T) {
+	cases := goldens(t)
+	table := newTable(t, translate.Options{})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			var m wire.Message
+			var raw, buf []byte
+			for range 3 {
+				for _, g := range cases {
+					if len(g.options) > 0 || g.note != "" {
+						continue
+					}
+					tr := table.Between(translate.Lookup(g.from), translate.Lookup(g.to))
+					raw = append(raw[:0], g.in...)
+					m.Facts = g.facts
+					if err := m.Scan(raw, tr.Shape()); err != nil {
+						t.Errorf("%s: %v", g.name, err)
+						continue
+					}
+					if m.Kind == wire.Result || m.Kind == wire.Error {
+						m.Method = g.method
+					}
+					out, verdict, err := tr.Rewrite(buf[:0], &m)
+					switch {
+					case g.verdict == "error":
+						if err == nil {
+							t.Errorf("%s: no error", g.name)
+						}
+					case err != nil:
+						t.Errorf("%s: %v", g.name, err)
+					case verdictName(verdict) != g.verdict || string(out) != g.want:
+						t.Errorf("%s: %s %s", g.name, verdictName(verdict), out)
+					case verdict == wire.Drop:
+					case &out[0] != &raw[0]:
+						buf = out
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestErrorsSayWhatAndWhere: an error has source and target revision, kind,
+// method, rule, path and cause, in its fields and in its text.
+func TestErrorsSayWhatAndWhere(t *testing.T) {
+	tr := newTable(t, translate.Options{ResourceContentsName: "strict"}).Between(revision(t, "2024-11-05"), revision(t, "2025-06-18"))
+	var m wire.Message
+	if err := m.Scan([]byte(`{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":"u:x"},{"uri":""}]}}`), tr.Shape()); err != nil {
+		t.Fatal(err)
+	}
+	m.Method = wire.ResourcesRead
+	_, _, err := tr.Rewrite(nil, &m)
+	var e *translate.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("error is %v", err)
+	}
+	if e.From != tr.From() || e.To != tr.To() || e.Kind != wire.Result || e.Method != wire.ResourcesRead || e.Rule != "C41" || e.Path != "result.contents[1]" {
+		t.Errorf("error is %+v", e)
+	}
+	const want = "translation 2024-11-05->2025-06-18 failed for resources/read: result.contents[1]: MissingRequiredField{name, ResourceContents}"
+	if err.Error() != want {
+		t.Errorf("error reads %q, not %q", err, want)
+	}
+	var missing *translate.MissingRequiredField
+	if !errors.As(err, &missing) || missing.Field != "name" {
+		t.Errorf("its cause is %v", e.Cause)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, o := range []translate.Options{
+		{StripMode: "loose"}, {ResourceContentsName: "yes"}, {ElicitationFallback: "accept"}, {CompletionsFor24: "on"},
+	} {
+		if _, err := translate.NewTable(o); err == nil {
+			t.Errorf("%+v was taken", o)
+		}
+	}
+}
