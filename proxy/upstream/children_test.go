@@ -1,0 +1,120 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// childVar makes the test binary play a child, and says which.
+const childVar = "DRAGOMAN_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if role, ok := os.LookupEnv(childVar); ok {
+		children[role](bufio.NewReader(os.Stdin))
+		// Unlike os.Exit it has no last word on standard error when coverage is measured.
+		syscall.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// children are servers of many kinds.
+var children = map[string]func(in *bufio.Reader){
+	"echo": func(in *bufio.Reader) { io.Copy(os.Stdout, in) },
+	"exits at start": func(*bufio.Reader) {
+		fmt.Fprintln(os.Stderr, "cannot find module\r")
+		syscall.Exit(3)
+	},
+	"exits in mid-call": func(in *bufio.Reader) {
+		in.ReadString('\n')
+		fmt.Printf("%s\n{", answer)
+		syscall.Exit(7)
+	},
+	"does not read":    func(*bufio.Reader) { select {} },
+	"closes its input": func(*bufio.Reader) { os.Stdin.Close(); fmt.Println("{}"); time.Sleep(time.Hour) },
+	"closes its output": func(in *bufio.Reader) {
+		fmt.Println("{}")
+		os.Stdout.Close()
+		time.Sleep(time.Hour)
+	},
+	"ignores TERM": func(in *bufio.Reader) {
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("{}")
+		time.Sleep(time.Hour)
+	},
+	"ends on TERM": func(in *bufio.Reader) {
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, syscall.SIGTERM)
+		fmt.Println("{}")
+		<-c
+		syscall.Exit(5)
+	},
+	"floods stderr": func(in *bufio.Reader) {
+		for range 200 {
+			os.Stderr.WriteString(strings.Repeat("x", 10_000) + "\nshort\n\n")
+		}
+		os.Stderr.WriteString("no end")
+		io.Copy(os.Stdout, in)
+	},
+	"some noise": func(in *bufio.Reader) {
+		fmt.Println("> server@1.0 start\n\nlistening")
+		io.Copy(os.Stdout, in)
+		for range 2000 {
+			fmt.Println("bye")
+		}
+	},
+	"noise for ever": func(*bufio.Reader) {
+		for {
+			if _, err := fmt.Println("noisy " + strings.Repeat("x", 300)); err != nil {
+				syscall.Exit(1)
+			}
+		}
+	},
+	"a line of 1 MB": func(in *bufio.Reader) {
+		fmt.Println(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)
+		io.Copy(os.Stdout, in)
+	},
+	"says what it knows": func(*bufio.Reader) {
+		dir, _ := os.Getwd()
+		fmt.Printf("[%q,%d]\n", dir, len(os.Environ()))
+	},
+	"has a child that stays": func(in *bufio.Reader) {
+		stay := exec.Command(os.Args[0])
+		stay.Env = []string{childVar + "=stays"}
+		stay.Stdout, stay.Stderr = os.Stdout, os.Stderr
+		if err := stay.Start(); err != nil {
+			fmt.Println("noise:", err)
+		}
+		io.Copy(io.Discard, in)
+	},
+	"stays": func(*bufio.Reader) {
+		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+		fmt.Printf("{\"pid\":%d}\n", os.Getpid())
+		time.Sleep(time.Hour)
+	},
+	"starts one and waits": func(in *bufio.Reader) {
+		c, err := role("ends on TERM").Start(context.Background())
+		if err != nil {
+			syscall.Exit(1)
+		}
+		fmt.Printf("{\"pid\":%d}\n", c.cmd.Process.Pid)
+		time.Sleep(time.Hour)
+	},
+}
+
+// role returns the test binary as one of children, with graces that are never
+// run out in a test that does not mean them to.
+func role(name string) Stdio {
+	return Stdio{
+		Command: []string{os.Args[0], "s3cr3t"}, Env: []string{childVar + "=" + name},
+		CloseGrace: patience, TermGrace: patience, WriteTimeout: patience,
+	}
+}

@@ -1,0 +1,149 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// Error is a failure to reach a server, or to understand how it answers. It
+// reads "upstream 127.0.0.1:3000: connect: connection refused" and holds no
+// header of either direction.
+type Error struct {
+	Op   string // connect, tls, write or read
+	Addr string // host:port of the server, or the name of its command
+	Err  error
+}
+
+func (e *Error) Error() string {
+	cause := e.Err
+	var op *net.OpError
+	if errors.As(cause, &op) {
+		cause = op.Err // without the addresses, of which one is ours
+	}
+	var call *os.SyscallError
+	if errors.As(cause, &call) {
+		return fmt.Sprintf("upstream %s: %v", e.Addr, call) // names the operation itself
+	}
+	return fmt.Sprintf("upstream %s: %s: %v", e.Addr, e.Op, cause)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Timeout reports whether time ran out.
+func (e *Error) Timeout() bool {
+	return isTimeout(e.Err)
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool } // as os.ErrDeadlineExceeded and context.DeadlineExceeded have
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// silence is the timeout that a peer ran into by saying nothing.
+type silence struct {
+	what  string
+	after time.Duration
+}
+
+func (e *silence) Error() string { return fmt.Sprintf("%s within %v", e.what, e.after) }
+func (*silence) Timeout() bool   { return true }
+
+// StatusError is an HTTP answer other than the one asked for.
+type StatusError struct {
+	Code   int
+	Header []Header // WWW-Authenticate, Retry-After and Content-Type, where present
+	Body   []byte   // at most 64 KiB of it; there may be a JSON-RPC error in it
+}
+
+func (e *StatusError) Error() string {
+	s := fmt.Sprintf("upstream answered %d", e.Code)
+	if text := http.StatusText(e.Code); text != "" {
+		s += " " + text
+	}
+	if e.Code >= 300 && e.Code < 400 {
+		s += "; redirects are not followed"
+	}
+	return s
+}
+
+// ContentTypeError is a good answer whose body is of a type that carries no
+// messages.
+type ContentTypeError struct {
+	Type string // at most 100 bytes of it
+}
+
+func (e *ContentTypeError) Error() string {
+	if e.Type == "" {
+		return "answer without a content type, where application/json or text/event-stream was expected"
+	}
+	return fmt.Sprintf("answer of type %q, where application/json or text/event-stream was expected", e.Type)
+}
+
+// EncodingError is an answer that came compressed although identity was asked for.
+type EncodingError struct {
+	Encoding string // at most 100 bytes of it
+}
+
+func (e *EncodingError) Error() string {
+	return fmt.Sprintf("answer encoded as %q, although identity was asked for", e.Encoding)
+}
+
+// TooLargeError is a body with more bytes than are accepted.
+type TooLargeError struct {
+	Limit int
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("message is larger than the limit of %d bytes", e.Limit)
+}
+
+// HeaderError is a header that cannot be sent.
+type HeaderError struct {
+	Name   string
+	Reason string
+}
+
+func (e *HeaderError) Error() string {
+	return fmt.Sprintf("header %.100q: %s", e.Name, e.Reason)
+}
+
+// ExitError says that the child process is gone. Stopping it on request is no error.
+type ExitError struct {
+	Command string // the first word of its command line
+	Status  string // "exit status 1", "signal: killed", as the system puts it
+	Stderr  string // the last line it wrote there, at most 200 bytes
+	Err     error  // why it was stopped; nil when it ended by itself
+}
+
+func (e *ExitError) Error() string {
+	s := fmt.Sprintf("upstream %q ended (%s)", e.Command, e.Status)
+	if e.Err != nil {
+		s = fmt.Sprintf("upstream %q was stopped: %v (%s)", e.Command, e.Err, e.Status)
+	}
+	if e.Stderr != "" {
+		s += fmt.Sprintf("; its last words: %q", e.Stderr)
+	}
+	return s
+}
+
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// NoiseError says that a child wrote something other than messages to its
+// standard output, and too much of it before its first message.
+type NoiseError struct {
+	Lines int    // how many
+	First string // the first of them, at most 200 bytes
+}
+
+func (e *NoiseError) Error() string {
+	return fmt.Sprintf("%d lines on its standard output that are no messages, beginning with %q", e.Lines, e.First)
+}
+
+// cut returns at most n bytes of s as a string of its own.
+func cut[T ~string | ~[]byte](s T, n int) string {
+	return string(s[:min(len(s), n)])
+}

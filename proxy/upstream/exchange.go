@@ -1,0 +1,298 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+// phase is how far the response of an exchange was read.
+type phase uint8
+
+const (
+	awaiting phase = iota // the head is still to come
+	object                // a body of JSON is
+	events                // there is a stream of events
+	over                  // nothing more is to come
+)
+
+// exchange is one request and its response, and the Stream of what the
+// response says. It is cancelled by closing exactly its connection.
+type exchange struct {
+	http *HTTP
+	ctx  context.Context
+	kind kind
+	stop func() bool // no longer watch ctx
+
+	mu     sync.Mutex
+	conn   *conn // nil once it was given back or given up
+	busy   bool  // Next is under way
+	closed bool
+
+	// What follows belongs to Next, and to Close when Next is not under way.
+	phase    phase
+	err      error // what Next has ended with
+	writeErr error // why the request was not written completely
+	body     body
+	buf      *buffer
+	reader   *sse.Reader
+	session  string
+}
+
+// write sends the request over an idle connection or a new one. It is sent
+// again only when nothing of it has left this machine.
+func (x *exchange) write(head, content []byte) error {
+	c, reused, err := x.http.pool.get(x.ctx)
+	if err != nil {
+		return err
+	}
+	x.conn = c
+	if x.ctx.Done() != nil {
+		x.stop = context.AfterFunc(x.ctx, x.abort)
+	}
+	n, err := c.write(head, content, x.http.silence)
+	if err != nil && n == 0 && reused && x.ctx.Err() == nil {
+		x.abort()
+		if c, err = x.http.pool.fresh(x.ctx); err != nil {
+			x.unwatch()
+			return err
+		}
+		x.mu.Lock()
+		x.conn = c
+		x.mu.Unlock()
+		if x.ctx.Err() != nil { // it ended while there was nothing to abort
+			x.abort()
+		}
+		n, err = c.write(head, content, x.http.silence)
+	}
+	if err == nil {
+		return nil
+	}
+	if n == 0 || isTimeout(err) || x.ctx.Err() != nil {
+		x.abort()
+		x.unwatch()
+		return x.failure("write", err)
+	}
+	// The server may have refused before it had read everything, and its
+	// answer says more than a broken pipe.
+	x.writeErr = err
+	return nil
+}
+
+// settle reads the response to something that has no answer but its status.
+func (x *exchange) settle() error {
+	defer x.Close() //nolint:errcheck // it has none
+	if err := x.readHead(x.current()); err != nil {
+		return x.fail(err)
+	}
+	return nil
+}
+
+// open reads the head of the response, ahead of Next.
+func (x *exchange) open() error {
+	if err := x.readHead(x.current()); err != nil {
+		defer x.Close() //nolint:errcheck // it has none
+		return x.fail(err)
+	}
+	return nil
+}
+
+// current returns the connection, or nil when it was given up.
+func (x *exchange) current() *conn {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.conn
+}
+
+// Next implements Stream.
+func (x *exchange) Next() (sse.Event, error) {
+	x.mu.Lock()
+	if x.closed {
+		x.mu.Unlock()
+		return sse.Event{}, ErrClosed
+	}
+	x.busy = true
+	c := x.conn
+	x.mu.Unlock()
+
+	e, err := x.next(c)
+
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.busy = false
+	if x.closed {
+		x.free()
+		return sse.Event{}, ErrClosed
+	}
+	return e, err
+}
+
+func (x *exchange) next(c *conn) (sse.Event, error) {
+	if x.err != nil {
+		return sse.Event{}, x.err
+	}
+	if x.phase != over && (c == nil || x.ctx.Err() != nil) {
+		return sse.Event{}, x.fail(ErrClosed) // or the error of ctx
+	}
+	if x.phase == awaiting {
+		if err := x.readHead(c); err != nil {
+			return sse.Event{}, x.fail(err)
+		}
+	}
+	switch x.phase {
+	case object:
+		data, err := x.readObject(c)
+		if err != nil {
+			return sse.Event{}, x.fail(err)
+		}
+		x.phase = over
+		x.finish()
+		return sse.Event{Data: data}, nil
+	case events:
+		e, err := x.reader.Next()
+		switch {
+		case err == io.EOF:
+			x.finish()
+			x.err = io.EOF
+			return sse.Event{}, io.EOF
+		case err != nil:
+			return sse.Event{}, x.fail(err)
+		}
+		return e, nil
+	}
+	return sse.Event{}, io.EOF
+}
+
+// SessionID implements SessionStream.
+func (x *exchange) SessionID() string { return x.session }
+
+// Close implements Stream. The connection is kept for further messages when
+// what is left of the response comes at once.
+func (x *exchange) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return nil
+	}
+	x.closed = true
+	c := x.conn
+	x.conn = nil
+	if x.busy { // Next frees the rest
+		if c != nil {
+			x.http.pool.discard(c)
+		}
+		return nil
+	}
+	x.unwatch()
+	if c != nil {
+		x.leave(c)
+	}
+	x.free()
+	return nil
+}
+
+// leave gives back a connection whose response may not be read to its end.
+func (x *exchange) leave(c *conn) {
+	if x.phase == awaiting || x.kind == listen || !c.reusable || x.ctx.Err() != nil {
+		x.http.pool.discard(c)
+		return
+	}
+	scratch := x.http.buffer()
+	c.noWait = true
+	ended := x.body.drain(scratch.b[:cap(scratch.b)], lingerBytes)
+	c.noWait = false
+	x.http.release(scratch)
+	if ended {
+		x.http.pool.put(c)
+		return
+	}
+	rest := x.body // x may be used no more
+	x.http.pool.linger(c, &rest)
+}
+
+// finish gives back the connection of a response that was read to its end.
+func (x *exchange) finish() {
+	x.mu.Lock()
+	c := x.conn
+	x.conn = nil
+	x.mu.Unlock()
+	x.unwatch()
+	if c != nil {
+		x.http.pool.put(c)
+	}
+}
+
+// abort closes the connection, if it is still that of the exchange.
+func (x *exchange) abort() {
+	x.mu.Lock()
+	c := x.conn
+	x.conn = nil
+	x.mu.Unlock()
+	if c != nil {
+		x.http.pool.discard(c)
+	}
+}
+
+// unwatch ends what AfterFunc began.
+func (x *exchange) unwatch() {
+	if x.stop != nil {
+		x.stop()
+	}
+}
+
+// free gives back what Next worked with.
+func (x *exchange) free() {
+	x.unwatch()
+	if x.buf != nil {
+		x.http.release(x.buf)
+		x.buf = nil
+	}
+	if x.reader != nil {
+		x.reader.Reset(nil)
+		x.http.readers.Put(x.reader)
+		x.reader = nil
+	}
+}
+
+// fail ends the exchange, and returns what Next says from now on.
+func (x *exchange) fail(err error) error {
+	x.err = x.failure("read", err)
+	if x.body.ended {
+		x.finish() // a refusal, most often: the connection is as good as before
+	} else {
+		x.abort()
+		x.unwatch()
+	}
+	return x.err
+}
+
+// failure puts an error into the caller's words.
+func (x *exchange) failure(op string, err error) error {
+	var (
+		status *StatusError
+		event  *sse.TooLargeError
+	)
+	switch {
+	case x.ctx.Err() != nil:
+		return x.ctx.Err()
+	case errors.Is(err, net.ErrClosed) || err == ErrClosed:
+		return ErrClosed
+	case err == ErrNoStream || errors.As(err, &status):
+		return err
+	case errors.As(err, &event):
+		err = &TooLargeError{event.Limit}
+	case isTimeout(err) && op == "write":
+		err = &silence{"request not taken", x.http.silence}
+	case isTimeout(err) && x.phase == awaiting:
+		err = &silence{"no answer", x.http.firstByte}
+	case isTimeout(err):
+		err = &silence{"nothing further", x.http.silence}
+	case x.writeErr != nil && x.phase == awaiting:
+		op, err = "write", x.writeErr
+	}
+	return &Error{Op: op, Addr: x.http.addr, Err: err}
+}

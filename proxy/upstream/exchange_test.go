@@ -1,0 +1,298 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// eventually waits for what another goroutine is about to do.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func send(t *testing.T, ctx context.Context, c Conn) Stream {
+	t.Helper()
+	s, err := c.Send(ctx, &Outgoing{Body: []byte(ping), Request: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// places are where a server may fall silent, each after it was sent a request.
+var places = []struct{ name, reply, late string }{
+	{"before the head", "", "read: no answer within"},
+	{"in the head", "HTTP/1.1 200 OK\r\nContent-", "read: no answer within"},
+	{"before the body", jsonHead + "Content-Length: 10\r\n\r\n", "read: nothing further within"},
+	{"in the body", jsonHead + "Content-Length: 10\r\n\r\n{", "read: nothing further within"},
+	{"in a chunk", jsonHead + "Transfer-Encoding: chunked\r\n\r\n9\r\n{", "read: nothing further within"},
+	{"in an event", eventHead + "\r\ndata: {", "read: nothing further within"},
+	{"between events", eventHead + "\r\ndata: {}\n\n", "read: nothing further within"},
+}
+
+func TestSilenceEnds(t *testing.T) {
+	for _, c := range places {
+		t.Run(c.name, func(t *testing.T) {
+			noLeaks(t)
+			s := serveSilent(t, c.reply)
+			h := newHTTP(t, HTTPConfig{URL: s.url(), FirstByteTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond})
+			_, err := said(t.Context(), h.Session("", ""))
+			var e *Error
+			if !errors.As(err, &e) || !e.Timeout() || !strings.Contains(err.Error(), c.late) {
+				t.Errorf("ended with %v", err)
+			}
+			eventually(t, "connection closed", func() bool { return s.gone.Load() == 1 })
+		})
+	}
+}
+
+func TestCancelClosesExactlyOneConnection(t *testing.T) {
+	for _, c := range places {
+		for _, how := range []string{"cancel", "close"} {
+			t.Run(how+" "+c.name, func(t *testing.T) {
+				noLeaks(t)
+				s := serveSilent(t, c.reply)
+				h := newHTTP(t, HTTPConfig{URL: s.url()})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				other := send(t, t.Context(), h.Session("", ""))
+				defer other.Close()
+				stream := send(t, ctx, h.Session("", ""))
+				ended := make(chan error, 1)
+				started := make(chan struct{})
+				go func() {
+					close(started)
+					for {
+						if _, err := stream.Next(); err != nil {
+							ended <- err
+							return
+						}
+					}
+				}()
+				<-started
+				want := context.Canceled
+				if how == "close" {
+					want = ErrClosed
+					stream.Close()
+					stream.Close()
+				} else {
+					cancel()
+				}
+				select {
+				case err := <-ended:
+					if err != want {
+						t.Errorf("ended with %v", err)
+					}
+				case <-time.After(patience):
+					t.Fatal("Next did not return")
+				}
+				eventually(t, "connection closed", func() bool { return s.gone.Load() > 0 })
+				stream.Close()
+				if gone, conns := s.gone.Load(), s.conns.Load(); gone != 1 || conns != 2 {
+					t.Errorf("%d of %d connections closed", gone, conns)
+				}
+			})
+		}
+	}
+}
+
+func TestCancelBeforeNext(t *testing.T) {
+	noLeaks(t)
+	h := newHTTP(t, HTTPConfig{URL: serve(t, always(jsonReply(answer))).url()})
+	ctx, cancel := context.WithCancel(t.Context())
+	stream := send(t, ctx, h.Session("", ""))
+	cancel()
+	if _, err := stream.Next(); err != context.Canceled {
+		t.Errorf("ended with %v", err)
+	}
+	stream.Close()
+	if _, err := stream.Next(); err != ErrClosed {
+		t.Errorf("after Close: %v", err)
+	}
+	if _, err := h.Session("", "").Send(ctx, &Outgoing{Body: []byte(ping)}); err != context.Canceled {
+		t.Errorf("sent with %v", err)
+	}
+}
+
+func TestDeadlineOfTheCaller(t *testing.T) {
+	s := serveSilent(t, "")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := said(ctx, newHTTP(t, HTTPConfig{URL: s.url()}).Session("", "")); err != context.DeadlineExceeded {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestServerThatDoesNotRead(t *testing.T) {
+	noLeaks(t)
+	hold := make(chan struct{})
+	s := serve(t, func(net.Conn, *bufio.Reader) { <-hold })
+	defer close(hold)
+	big := make([]byte, 32<<20)
+	h := newHTTP(t, HTTPConfig{URL: s.url(), IdleTimeout: 100 * time.Millisecond})
+	_, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: big, Request: true})
+	var e *Error
+	if !errors.As(err, &e) || e.Op != "write" || !e.Timeout() {
+		t.Errorf("ended with %v", err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	h = newHTTP(t, HTTPConfig{URL: s.url()})
+	if _, err = h.Session("", "").Send(ctx, &Outgoing{Body: big, Request: true}); err != context.Canceled {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestRefusalBeforeAllWasRead(t *testing.T) {
+	noLeaks(t)
+	s := serve(t, func(c net.Conn, in *bufio.Reader) {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		io.CopyN(io.Discard, r.Body, 1<<20)
+		io.WriteString(c, "HTTP/1.1 413 Too much\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		c.(*net.TCPConn).CloseRead()
+		io.Copy(io.Discard, in)
+	})
+	h := newHTTP(t, HTTPConfig{URL: s.url()})
+	stream, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: make([]byte, 16<<20), Request: true})
+	if err == nil {
+		_, err = stream.Next()
+		stream.Close()
+	}
+	// Where the reset overtakes the answer, the write's own error is told.
+	var status *StatusError
+	var failure *Error
+	if !errors.As(err, &status) && !errors.As(err, &failure) || status != nil && status.Code != 413 {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestListen(t *testing.T) {
+	noLeaks(t)
+	next := make(chan string)
+	s := serve(t, func(c net.Conn, in *bufio.Reader) {
+		if _, ok := take(in); !ok {
+			return
+		}
+		io.WriteString(c, eventHead+"\r\n")
+		for e := range next {
+			io.WriteString(c, e)
+		}
+	})
+	// Both limits would end the stream, were they not to fall away.
+	h := newHTTP(t, HTTPConfig{URL: s.url(), FirstByteTimeout: time.Second, IdleTimeout: 10 * time.Millisecond})
+	stream, err := h.Session("", "").Listen(t.Context(), ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		time.AfterFunc(50*time.Millisecond, func() { next <- fmt.Sprintf(": hi\n\nid: %d\nretry: 5\ndata: %d\n\n", i, i) })
+		e, err := stream.Next()
+		if err != nil || string(e.Data) != fmt.Sprint(i) || string(e.ID) != fmt.Sprint(i) || e.Retry != 5*time.Millisecond {
+			t.Fatalf("%+v, %v", e, err)
+		}
+	}
+	close(next)
+	if _, err := stream.Next(); err != io.EOF {
+		t.Errorf("ended with %v", err)
+	}
+	stream.Close()
+}
+
+func TestListenRefused(t *testing.T) {
+	noLeaks(t)
+	for _, c := range []struct{ reply, want string }{
+		{"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n", ErrNoStream.Error()},
+		{"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "upstream answered 404 Not Found"},
+		{jsonReply(answer), `answer of type "application/json"`},
+	} {
+		h := newHTTP(t, HTTPConfig{URL: serve(t, always(c.reply)).url()})
+		stream, err := h.Session("", "").Listen(t.Context(), ListenOptions{})
+		if stream != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, %v, want %s", stream, err, c.want)
+		}
+	}
+}
+
+func TestCloseEndsTheSession(t *testing.T) {
+	noLeaks(t)
+	for code, ok := range map[int]bool{200: true, 204: true, 404: true, 405: true, 401: false, 500: false} {
+		var deletes atomic.Int32
+		ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == "DELETE" && r.Header.Get("Mcp-Session-Id") == "abc" {
+				deletes.Add(1)
+			}
+			w.WriteHeader(code)
+		}))
+		h := newHTTP(t, HTTPConfig{URL: ts.URL})
+		if err := h.Session("", "").Close(t.Context()); err != nil || deletes.Load() != 0 {
+			t.Errorf("%d without a session: %v, %d requests", code, err, deletes.Load())
+		}
+		if err := h.Session("abc", "").Close(t.Context()); (err == nil) != ok || deletes.Load() != 1 {
+			t.Errorf("%d: %v, %d requests", code, err, deletes.Load())
+		}
+		h.Close()
+		ts.Close()
+	}
+}
+
+func TestCloseEndsAllThatIsUnderWay(t *testing.T) {
+	noLeaks(t)
+	s := serveSilent(t, eventHead+"\r\ndata: {}\n\n")
+	h := newHTTP(t, HTTPConfig{URL: s.url()})
+	var ended sync.WaitGroup
+	for range 10 {
+		stream := send(t, t.Context(), h.Session("", ""))
+		if _, err := stream.Next(); err != nil {
+			t.Fatal(err)
+		}
+		ended.Go(func() {
+			if _, err := stream.Next(); err != ErrClosed {
+				t.Errorf("ended with %v", err)
+			}
+			stream.Close()
+		})
+	}
+	h.Close()
+	ended.Wait()
+	if _, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte(ping)}); err != ErrClosed {
+		t.Errorf("sent after Close: %v", err)
+	}
+}
+
+func TestSessionID(t *testing.T) {
+	for _, c := range []struct{ header, had, want string }{
+		{"mcp-session-id: abc-1\r\n", "", "abc-1"},
+		{"Mcp-Session-Id: abc-1\r\n", "old", "abc-1"},
+		{"", "old", ""},
+	} {
+		reply := jsonHead + c.header + "Content-Length: 2\r\n\r\n{}"
+		stream := send(t, t.Context(), newHTTP(t, HTTPConfig{URL: serve(t, once(reply)).url()}).Session(c.had, ""))
+		if _, err := stream.Next(); err != nil {
+			t.Fatal(err)
+		}
+		if id := stream.(SessionStream).SessionID(); id != c.want {
+			t.Errorf("%q: session %q", c.header, id)
+		}
+		stream.Close()
+	}
+}

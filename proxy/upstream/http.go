@@ -1,0 +1,256 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+// HTTPConfig describes a server that speaks Streamable HTTP. Of all but URL,
+// the zero value means the default.
+type HTTPConfig struct {
+	URL    string      // http or https, without user and password
+	Header []Header    // sent with every request, before and instead of those that a message brings
+	TLS    *tls.Config // for https; the name to verify is that of URL where it has none
+
+	DialTimeout      time.Duration // until connected, TLS included; 5 s
+	FirstByteTimeout time.Duration // until the head of a response; 5 min
+	IdleTimeout      time.Duration // silence within a body, except that of a GET stream; 5 min
+	IdleConnTimeout  time.Duration // until an unused connection is closed; 1 min
+
+	MaxMessage   int // bytes of one message (body or event) from the server; 64 MiB
+	MaxIdleConns int // kept for further messages; 128
+}
+
+// deleteTimeout bounds the DELETE that ends a session.
+const deleteTimeout = 2 * time.Second
+
+// HTTP is a server reached over Streamable HTTP, with the connections that all
+// its sessions share.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http.
+type HTTP struct {
+	addr       string
+	head       heads
+	firstByte  time.Duration
+	silence    time.Duration
+	maxMessage int
+	pool       pool
+
+	buffers sync.Pool // of *buffer
+	readers sync.Pool // of *sse.Reader
+	parsed  sync.Pool // of *fasthttp.ResponseHeader
+}
+
+// NewHTTP returns the server that c describes, without connecting to it. An
+// error tells what is wrong with c.
+func NewHTTP(c HTTPConfig) (*HTTP, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return nil, errors.New("upstream url: not a URL") // err repeats it, and there may be a secret in it
+	}
+	d := dialer{timeout: cmp.Or(c.DialTimeout, 5*time.Second)}
+	port := "80"
+	switch u.Scheme {
+	case "http":
+	case "https":
+		port = "443"
+		d.tls = tlsConfig(c.TLS, u.Hostname())
+	case "":
+		return nil, errors.New("upstream url: missing scheme")
+	default:
+		return nil, fmt.Errorf("upstream url: scheme %q, where http or https was expected", u.Scheme)
+	}
+	if u.Hostname() == "" {
+		return nil, errors.New("upstream url: missing host")
+	}
+	if strings.Contains(u.RequestURI(), " ") {
+		return nil, errors.New("upstream url: blank in the query")
+	}
+	if u.User != nil {
+		return nil, errors.New("upstream url: user and password belong into a header")
+	}
+	d.addr = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
+	hd, err := newHeads(u, c.Header)
+	if err != nil {
+		return nil, fmt.Errorf("upstream: %w", err)
+	}
+
+	h := &HTTP{
+		addr:       d.addr,
+		head:       hd,
+		firstByte:  cmp.Or(c.FirstByteTimeout, 5*time.Minute),
+		silence:    cmp.Or(c.IdleTimeout, 5*time.Minute),
+		maxMessage: cmp.Or(c.MaxMessage, 64<<20),
+		pool: pool{
+			dial:    d.dial,
+			maxIdle: cmp.Or(c.MaxIdleConns, 128),
+			maxAge:  cmp.Or(c.IdleConnTimeout, time.Minute),
+			open:    make(map[*conn]struct{}),
+		},
+	}
+	h.buffers.New = func() any { return &buffer{b: make([]byte, 0, smallBuffer)} }
+	h.readers.New = func() any { return sse.NewReader(nil, h.maxMessage) }
+	h.parsed.New = func() any { return new(fasthttp.ResponseHeader) }
+	return h, nil
+}
+
+func tlsConfig(c *tls.Config, host string) *tls.Config {
+	if c == nil {
+		c = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	c = c.Clone()
+	c.ServerName = cmp.Or(c.ServerName, host)
+	c.NextProtos = []string{"http/1.1"}
+	return c
+}
+
+// Close closes all connections. Whatever is under way fails with ErrClosed, and
+// so does all that comes later.
+func (h *HTTP) Close() error {
+	h.pool.close()
+	return nil
+}
+
+// Session returns the session of this id and this MCP-Protocol-Version, each of
+// which is left out of requests while it is "". It costs nothing until it is used.
+func (h *HTTP) Session(id, version string) *HTTPSession {
+	return &HTTPSession{http: h, id: id, version: version}
+}
+
+// HTTPSession is one session with a server over HTTP. The streams it returns
+// for requests are of type SessionStream.
+type HTTPSession struct {
+	http *HTTP
+
+	mu          sync.RWMutex
+	id, version string
+}
+
+var _ Conn = (*HTTPSession)(nil)
+
+// SetSession changes what later requests are sent with: the Mcp-Session-Id that
+// the server gave on initialize, and the MCP-Protocol-Version agreed upon.
+func (s *HTTPSession) SetSession(id, version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id, s.version = id, version
+}
+
+func (s *HTTPSession) session() (id, version string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.id, s.version
+}
+
+// Send delivers one message by a POST. A message that was written is never sent
+// a second time.
+func (s *HTTPSession) Send(ctx context.Context, m *Outgoing) (Stream, error) {
+	kind := notice
+	if m.Request {
+		kind = call
+	}
+	x, err := s.exchange(ctx, kind, m.Header, "", m.Body)
+	if err != nil {
+		return nil, err
+	}
+	if m.Request {
+		return x, nil
+	}
+	return nil, x.settle()
+}
+
+// Listen opens the stream of a GET. It returns when the server has granted it.
+func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, error) {
+	x, err := s.exchange(ctx, listen, o.Header, o.LastEventID, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.open(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// Delete asks the server to end the session, with these further headers. A
+// server may refuse, which is a *StatusError. Without a session id there is
+// nothing to end.
+func (s *HTTPSession) Delete(ctx context.Context, header []Header) error {
+	if id, _ := s.session(); id == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
+	defer cancel()
+	x, err := s.exchange(ctx, end, header, "", nil)
+	if err != nil {
+		return err
+	}
+	return x.settle()
+}
+
+// Close ends the session by a DELETE. That the server knows no such session, or
+// does not let clients end one, is no error. Streams of the session stay open
+// until they are closed.
+func (s *HTTPSession) Close(ctx context.Context) error {
+	err := s.Delete(ctx, nil)
+	var status *StatusError
+	if errors.As(err, &status) && (status.Code == 404 || status.Code == 405) {
+		return nil
+	}
+	return err
+}
+
+// exchange writes one request. The response is still to be read.
+func (s *HTTPSession) exchange(ctx context.Context, kind kind, header []Header, lastEventID string, content []byte) (*exchange, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	h := s.http
+	id, version := s.session()
+	buf := h.buffer()
+	defer h.release(buf)
+	var err error
+	buf.b, err = h.head.append(buf.b, request{
+		kind: kind, id: id, version: version, lastEventID: lastEventID, header: header, length: len(content),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("upstream %s: %w", h.addr, err)
+	}
+	x := &exchange{http: h, ctx: ctx, kind: kind, session: id}
+	if err := x.write(buf.b, content); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// buffer is bytes that are used again.
+type buffer struct{ b []byte }
+
+const (
+	smallBuffer = 4 << 10
+	// keepBuffer is the largest buffer that is used again.
+	keepBuffer = 64 << 10
+)
+
+func (h *HTTP) buffer() *buffer {
+	buf := h.buffers.Get().(*buffer)
+	buf.b = buf.b[:0]
+	return buf
+}
+
+func (h *HTTP) release(buf *buffer) {
+	if cap(buf.b) <= keepBuffer {
+		h.buffers.Put(buf)
+	}
+}

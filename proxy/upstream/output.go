@@ -1,0 +1,128 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/lines"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+const (
+	// maxNoiseLines and maxNoiseBytes are what a child may write before its
+	// first message that is none. Package runners and print statements do.
+	maxNoiseLines = 1000
+	maxNoiseBytes = 1 << 20
+)
+
+// output is the Stream of what a child writes to its standard output.
+type output struct {
+	child   *Child
+	ctx     context.Context
+	unwatch func() bool
+	lines   *lines.Reader
+
+	spoke      bool // a message was read
+	noiseLines int  // before it
+	noiseBytes int
+	firstNoise string
+	err        error // what Next has ended with
+
+	once sync.Once
+	done chan struct{} // closed by Close
+}
+
+// Read reads from the pipe. What the child wrote before its end is still there
+// after it.
+func (o *output) Read(p []byte) (int, error) {
+	select {
+	case <-o.child.exited:
+		o.child.out.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // where there is none, Close will do
+	default:
+	}
+	return o.child.out.Read(p)
+}
+
+// Next implements Stream.
+func (o *output) Next() (sse.Event, error) {
+	for o.err == nil {
+		text, err := o.lines.Next()
+		var long *lines.TooLongError
+		switch {
+		case o.given() != nil:
+			o.err = o.given()
+		case errors.As(err, &long):
+			return sse.Event{}, &Error{Op: "read", Addr: o.child.name, Err: &TooLargeError{long.Limit}}
+		case err != nil:
+			o.err = o.end()
+		case isMessage(text):
+			o.spoke = true
+			return sse.Event{Data: text}, nil
+		default:
+			o.err = o.skip(text)
+		}
+	}
+	return sse.Event{}, o.err
+}
+
+// isMessage reports whether a line may be JSON-RPC: one message or a batch.
+func isMessage(text []byte) bool {
+	text = bytes.TrimLeft(text, " \t")
+	return len(text) > 0 && (text[0] == '{' || text[0] == '[')
+}
+
+// skip counts a line that is no message. Its error says that there were too many.
+func (o *output) skip(text []byte) error {
+	o.child.noise.Add(1)
+	if o.spoke {
+		return nil
+	}
+	if o.noiseLines == 0 {
+		o.firstNoise = cut(text, maxQuote)
+	}
+	o.noiseLines++
+	o.noiseBytes += len(text)
+	if o.noiseLines <= maxNoiseLines && o.noiseBytes <= maxNoiseBytes {
+		return nil
+	}
+	err := &NoiseError{Lines: o.noiseLines, First: o.firstNoise}
+	o.child.fail(err)
+	return &Error{Op: "read", Addr: o.child.name, Err: err}
+}
+
+// end waits for the child that will write no more.
+func (o *output) end() error {
+	o.child.stop(errClosedOut)
+	select {
+	case <-o.child.exited:
+		return o.child.ended()
+	case <-o.done:
+		return ErrClosed
+	case <-o.ctx.Done():
+		return o.ctx.Err()
+	}
+}
+
+// given returns why this side wants to hear no more, or nil.
+func (o *output) given() error {
+	select {
+	case <-o.done:
+		return ErrClosed
+	default:
+		return o.ctx.Err()
+	}
+}
+
+// Close implements Stream. The child itself goes on, and finds its standard
+// output closed.
+func (o *output) Close() error {
+	o.once.Do(func() {
+		close(o.done)
+		o.unwatch()
+		o.child.out.Close()
+	})
+	return nil
+}

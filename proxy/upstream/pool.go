@@ -1,0 +1,343 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// smallHead is what the head of nearly every response fits into. A
+	// connection holds a buffer of this size for as long as it is open.
+	smallHead = 4 << 10
+	// maxHead is the largest head of a response that is accepted.
+	maxHead = 64 << 10
+	// lesson is how long it takes to trust an idle connection four times as
+	// long, after the server was found to be quick to close them.
+	lesson = 10 * time.Second
+)
+
+// errWouldBlock is returned by a conn that was told not to wait.
+var errWouldBlock = errors.New("nothing to read yet")
+
+// conn is one connection to the server. It carries one exchange at a time.
+type conn struct {
+	net.Conn          // of TLS, or socket itself
+	socket   net.Conn // closing it ends everything at once, without a word to the server
+	in       *bufio.Reader
+	probe    func() bool // whether the socket is open and quiet; nil where that cannot be told
+
+	silence  time.Duration // how long one Read may wait; 0 leaves the deadline as it is
+	noWait   bool          // Read fails instead of waiting
+	readErr  error         // of the last Read
+	unread   []byte        // comes before what the socket has
+	reusable bool          // when its response was read to the end
+	keep     time.Duration // how long the server said it would keep it idle; 0 when it did not
+	since    time.Time     // idle since
+	idle     time.Duration // how long it was, before this exchange
+
+	parts [2][]byte // room for vec
+	vec   net.Buffers
+}
+
+func newConn(nc, socket net.Conn) *conn {
+	c := &conn{Conn: nc, socket: socket}
+	c.in = bufio.NewReaderSize(c, smallHead)
+	if s, ok := socket.(syscall.Conn); ok {
+		c.probe = quietProbe(s)
+	}
+	return c
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	if len(c.unread) > 0 {
+		n := copy(p, c.unread)
+		c.unread = c.unread[n:]
+		return n, nil
+	}
+	if c.noWait {
+		return 0, errWouldBlock
+	}
+	if c.silence > 0 {
+		if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
+			return 0, err
+		}
+	}
+	var n int
+	n, c.readErr = c.Conn.Read(p)
+	return n, c.readErr
+}
+
+// widen makes room for a head that is larger than most.
+func (c *conn) widen() {
+	buffered, _ := c.in.Peek(c.in.Buffered())
+	c.unread = append([]byte(nil), buffered...)
+	c.in = bufio.NewReaderSize(c, maxHead)
+}
+
+// write sends head and then content in as few system calls as can be, and
+// returns how many bytes the system has taken. head has room for small content.
+func (c *conn) write(head, content []byte, timeout time.Duration) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+		return 0, err
+	}
+	if len(head)+len(content) <= cap(head) {
+		return c.Conn.Write(append(head, content...))
+	}
+	c.parts = [2][]byte{head, content}
+	c.vec = c.parts[:]
+	n, err := c.vec.WriteTo(c.Conn)
+	c.parts = [2][]byte{}
+	return int(n), err
+}
+
+// pool is the open connections to one server.
+type pool struct {
+	dial    func(context.Context) (*conn, error)
+	maxIdle int
+	maxAge  time.Duration // of an idle connection
+
+	mu      sync.Mutex
+	idle    []*conn // the one used last is at the end, and taken first
+	open    map[*conn]struct{}
+	expiry  *time.Timer
+	closed  bool
+	learnt  time.Duration // idle for longer than this, a connection was not to be trusted …
+	learned time.Time     // … when this was found
+
+	lingering sync.WaitGroup
+}
+
+// get returns an idle connection that the server has not closed, or a new one.
+func (p *pool) get(ctx context.Context) (c *conn, reused bool, err error) {
+	for {
+		c := p.pop()
+		if c == nil {
+			c, err := p.fresh(ctx)
+			return c, false, err
+		}
+		c.idle = time.Since(c.since)
+		switch {
+		case c.idle > p.trusted(c):
+		case c.probe != nil && !c.probe():
+			p.learn(c.idle)
+		default:
+			return c, true, nil
+		}
+		p.discard(c)
+	}
+}
+
+func (p *pool) pop() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.idle)
+	if n == 0 {
+		return nil
+	}
+	c := p.idle[n-1]
+	p.idle[n-1] = nil
+	p.idle = p.idle[:n-1]
+	return c
+}
+
+// trusted returns how long c may have been idle and still take a message. A
+// server that closes it while the message is on its way loses the message, and
+// it cannot be sent again: nobody knows whether the server has read it.
+func (p *pool) trusted(c *conn) time.Duration {
+	d := p.maxAge
+	if c.keep > 0 {
+		// https://datatracker.ietf.org/doc/html/draft-thomson-hybi-http-timeout: a
+		// margin for the way there.
+		d = min(d, max(c.keep-time.Second, c.keep/2))
+	}
+	if c.probe == nil {
+		d = min(d, blindAge)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return min(d, p.taught())
+}
+
+// blindAge is how long an idle connection is trusted when it cannot be asked.
+const blindAge = time.Second
+
+// taught returns what is left of the lesson. The caller holds the lock.
+func (p *pool) taught() time.Duration {
+	times := time.Since(p.learned) / lesson
+	if p.learned.IsZero() || times > 10 {
+		return p.maxAge
+	}
+	return p.learnt << (2 * times)
+}
+
+// learn notes that the server has closed a connection that was idle for so
+// long, so that others are not used at the very moment when it closes them.
+func (p *pool) learn(idle time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.learnt = min(idle/2, p.taught())
+	p.learned = time.Now()
+}
+
+// fresh dials.
+func (p *pool) fresh(ctx context.Context) (*conn, error) {
+	p.mu.Lock()
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	c, err := p.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		c.socket.Close()
+		return nil, ErrClosed
+	}
+	p.open[c] = struct{}{}
+	return c, nil
+}
+
+// put takes back a connection whose response was read to its end.
+func (p *pool) put(c *conn) {
+	if !c.reusable || c.in.Buffered() > 0 || len(c.unread) > 0 {
+		p.discard(c)
+		return
+	}
+	c.since = time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.idle) >= p.maxIdle {
+		delete(p.open, c)
+		c.socket.Close()
+		return
+	}
+	p.idle = append(p.idle, c)
+	if p.expiry == nil {
+		p.expiry = time.AfterFunc(p.maxAge, p.expire)
+	}
+}
+
+// discard closes a connection, whatever is still going on there.
+func (p *pool) discard(c *conn) {
+	c.socket.Close()
+	p.mu.Lock()
+	delete(p.open, c)
+	p.mu.Unlock()
+}
+
+// expire closes what was idle for too long.
+func (p *pool) expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expiry = nil
+	n := 0
+	for n < len(p.idle) && time.Since(p.idle[n].since) >= p.maxAge {
+		delete(p.open, p.idle[n])
+		p.idle[n].socket.Close()
+		n++
+	}
+	left := copy(p.idle, p.idle[n:])
+	clear(p.idle[left:])
+	p.idle = p.idle[:left]
+	if left > 0 && !p.closed {
+		p.expiry = time.AfterFunc(p.maxAge-time.Since(p.idle[0].since), p.expire)
+	}
+}
+
+// linger waits a short while for the end of a response that nobody needs any
+// more, so that the next message need not dial. Most servers end a stream just
+// after the answer.
+func (p *pool) linger(c *conn, b *body) {
+	if b.framing == byClose || !p.enter() {
+		p.discard(c)
+		return
+	}
+	go func() {
+		defer p.lingering.Done()
+		var scratch [512]byte
+		c.silence = 0
+		c.SetReadDeadline(time.Now().Add(lingerTime)) //nolint:errcheck // reading will tell
+		if b.drain(scratch[:], lingerBytes) {
+			p.put(c)
+		} else {
+			p.discard(c)
+		}
+	}()
+}
+
+const (
+	lingerTime  = 250 * time.Millisecond
+	lingerBytes = 64 << 10
+)
+
+func (p *pool) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.lingering.Add(1)
+	}
+	return !p.closed
+}
+
+// close closes all connections, and waits for what waits on them.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.expiry != nil {
+		p.expiry.Stop()
+	}
+	for c := range p.open {
+		c.socket.Close()
+	}
+	clear(p.open)
+	p.idle = nil
+	p.mu.Unlock()
+	p.lingering.Wait()
+}
+
+// dialer opens connections to one address.
+type dialer struct {
+	addr    string
+	tls     *tls.Config // nil for plain HTTP
+	timeout time.Duration
+}
+
+func (d *dialer) dial(ctx context.Context) (*conn, error) {
+	limited, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	var nd net.Dialer
+	socket, err := nd.DialContext(limited, "tcp", d.addr)
+	if err != nil {
+		return nil, d.failure(ctx, "connect", err)
+	}
+	if d.tls == nil {
+		return newConn(socket, socket), nil
+	}
+	secure := tls.Client(socket, d.tls)
+	if err := secure.HandshakeContext(limited); err != nil {
+		socket.Close()
+		return nil, d.failure(ctx, "tls", err)
+	}
+	return newConn(secure, socket), nil
+}
+
+func (d *dialer) failure(ctx context.Context, op string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	e := &Error{Op: op, Addr: d.addr, Err: err}
+	if e.Timeout() {
+		e.Err = &silence{"no connection", d.timeout}
+	}
+	return e
+}

@@ -1,0 +1,360 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestConnectionsAreReused(t *testing.T) {
+	event := "data: " + answer + "\n\n"
+	for _, c := range []struct {
+		name, reply string
+		conns       int32
+	}{
+		{"json", jsonReply(answer), 1},
+		{"json in chunks", jsonHead + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(answer), answer), 1},
+		{"events in chunks", eventHead + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(event), event), 1},
+		{"server says close", "HTTP/1.1 200 OK\r\nConnection: keep-alive, Close\r\n" + jsonReply(answer)[len("HTTP/1.1 200 OK\r\n"):], 10},
+		{"http/1.0", "HTTP/1.0" + jsonReply(answer)[len("HTTP/1.1"):], 10},
+		{"bytes that nobody asked for", jsonReply(answer) + "HTTP/1.1 200 OK\r\n", 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			noLeaks(t)
+			srv := serve(t, always(c.reply))
+			s := newHTTP(t, HTTPConfig{URL: srv.url()}).Session("", "")
+			for range 10 {
+				stream := send(t, t.Context(), s)
+				// The caller closes after the answer and sees no end of the stream.
+				if e, err := stream.Next(); err != nil || string(e.Data) != answer {
+					t.Fatalf("%q, %v", e.Data, err)
+				}
+				stream.Close()
+			}
+			if n := srv.conns.Load(); n != c.conns {
+				t.Errorf("%d connections for 10 calls", n)
+			}
+		})
+	}
+}
+
+func TestEndThatComesJustAfterTheAnswer(t *testing.T) {
+	noLeaks(t)
+	closed := make(chan struct{})
+	srv := serve(t, func(c net.Conn, in *bufio.Reader) {
+		for {
+			if _, ok := take(in); !ok {
+				return
+			}
+			io.WriteString(c, eventHead+fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\ndata: %s\n\n\r\n", len(answer)+8, answer))
+			<-closed
+			io.WriteString(c, "0\r\n\r\n")
+		}
+	})
+	h := newHTTP(t, HTTPConfig{URL: srv.url()})
+	for range 5 {
+		stream := send(t, t.Context(), h.Session("", ""))
+		if _, err := stream.Next(); err != nil {
+			t.Fatal(err)
+		}
+		stream.Close()
+		closed <- struct{}{}
+		h.pool.lingering.Wait()
+	}
+	if n := srv.conns.Load(); n > 3 { // one, unless the machine held us up for longer than we linger
+		t.Errorf("%d connections for 5 calls", n)
+	}
+}
+
+func TestStreamThatGoesOnAfterTheAnswerIsClosed(t *testing.T) {
+	noLeaks(t)
+	s := serveSilent(t, eventHead+"Transfer-Encoding: chunked\r\n\r\na\r\ndata: {}\n\n\r\n")
+	stream := send(t, t.Context(), newHTTP(t, HTTPConfig{URL: s.url()}).Session("", ""))
+	if _, err := stream.Next(); err != nil {
+		t.Fatal(err)
+	}
+	stream.Close()
+	eventually(t, "connection closed", func() bool { return s.gone.Load() == 1 })
+}
+
+// closer answers, and closes a connection on which nothing came for a while,
+// as servers do.
+func closer(idle time.Duration) func(net.Conn, *bufio.Reader) {
+	reply := jsonReply(answer)
+	return func(c net.Conn, in *bufio.Reader) {
+		for {
+			c.SetReadDeadline(time.Now().Add(idle))
+			if _, err := in.Peek(1); err != nil {
+				return
+			}
+			c.SetReadDeadline(time.Time{})
+			if _, ok := take(in); !ok {
+				return
+			}
+			io.WriteString(c, reply)
+		}
+	}
+}
+
+func TestIdleConnectionsClosedByTheServer(t *testing.T) {
+	noLeaks(t)
+	srv := serve(t, closer(50*time.Millisecond))
+	s := newHTTP(t, HTTPConfig{URL: srv.url()}).Session("", "")
+	var calls sync.WaitGroup
+	var failed atomic.Int32
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for i := range 600 {
+		<-tick.C
+		n := 1
+		if i%40 == 0 { // more connections than are needed afterwards
+			n = 8
+		}
+		for range n {
+			calls.Go(func() {
+				if _, err := said(t.Context(), s); err != io.EOF {
+					failed.Add(1)
+					t.Errorf("call failed: %v", err)
+				}
+			})
+		}
+	}
+	calls.Wait()
+	if n := srv.conns.Load(); n < 16 {
+		t.Errorf("%d connections: the server closed none, and nothing was tested", n)
+	}
+}
+
+func TestClosedConnectionIsNotPickedAgain(t *testing.T) {
+	noLeaks(t)
+	srv := serve(t, once(jsonReply(answer)))
+	h := newHTTP(t, HTTPConfig{URL: srv.url()})
+	for i := range 20 {
+		stream := send(t, t.Context(), h.Session("", ""))
+		if _, err := stream.Next(); err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		stream.Close()
+		eventually(t, "the end of the idle connection was seen", func() bool {
+			c := h.pool.pop()
+			if c == nil {
+				return true
+			}
+			ok := c.probe != nil && c.probe()
+			if ok {
+				h.pool.put(c)
+			} else {
+				h.pool.discard(c)
+			}
+			return !ok
+		})
+	}
+	if n := srv.conns.Load(); n != 20 {
+		t.Errorf("%d connections for 20 calls", n)
+	}
+}
+
+func TestServersHintIsHeeded(t *testing.T) {
+	for _, c := range []struct {
+		hint    string
+		trusted time.Duration
+	}{
+		{"", time.Minute},
+		{"Keep-Alive: timeout=5\r\n", 4 * time.Second},
+		{"Keep-Alive: max=100, Timeout=1\r\n", 500 * time.Millisecond},
+		{"Keep-Alive: timeout=600\r\n", time.Minute},
+		{"Keep-Alive: timeout=-1\r\n", time.Minute},
+		{"Keep-Alive: timeout=99999999999999999999\r\n", time.Minute},
+	} {
+		h := newHTTP(t, HTTPConfig{URL: serve(t, always(jsonHead+c.hint+"Content-Length: 2\r\n\r\n{}")).url()})
+		if _, err := said(t.Context(), h.Session("", "")); err != io.EOF {
+			t.Fatal(err)
+		}
+		nc := h.pool.pop()
+		if nc == nil {
+			t.Fatalf("%q: connection was not kept", c.hint)
+		}
+		nc.probe = func() bool { return true } // where there is none, less is trusted
+		if d := h.pool.trusted(nc); d != c.trusted {
+			t.Errorf("%q: trusted for %v", c.hint, d)
+		}
+		h.pool.discard(nc)
+	}
+}
+
+func TestLessIsTrustedAfterAnEarlyClose(t *testing.T) {
+	p := &pool{maxAge: time.Minute}
+	c := &conn{probe: func() bool { return true }}
+	for _, step := range []struct {
+		idle, passed, trusted time.Duration
+	}{
+		{0, 0, time.Minute},
+		{2 * time.Second, 0, time.Second},
+		{9 * time.Second, 0, time.Second},
+		{0, lesson, 4 * time.Second},
+		{6 * time.Second, 0, 3 * time.Second},
+		{0, 2 * lesson, 48 * time.Second},
+		{0, lesson, time.Minute},
+		{0, 1000 * lesson, time.Minute},
+	} {
+		if step.idle > 0 {
+			p.learn(step.idle)
+		}
+		p.learned = p.learned.Add(-step.passed)
+		if d := p.trusted(c); d.Round(time.Second/2) != step.trusted {
+			t.Errorf("%+v: trusted for %v", step, d)
+		}
+	}
+}
+
+// A connection that went back to the pool belongs to the next call: neither a
+// late cancellation nor a second Close of the one before may touch it.
+func TestGivenUpCallsHarmNoOthers(t *testing.T) {
+	noLeaks(t)
+	ts := httptest.NewServer(http.HandlerFunc(echo))
+	defer ts.Close()
+	h := newHTTP(t, HTTPConfig{URL: ts.URL})
+	s := h.Session("", "")
+	var callers sync.WaitGroup
+	for caller := range 8 {
+		callers.Go(func() {
+			for i := range 150 {
+				body := fmt.Sprintf(`{"id":"%d-%d"}`, caller, i)
+				ctx, cancel := context.WithCancel(t.Context())
+				stream, err := s.Send(ctx, &Outgoing{Body: []byte(body), Request: true})
+				if err != nil {
+					t.Errorf("send: %v", err)
+					cancel()
+					continue
+				}
+				var others sync.WaitGroup
+				switch i % 4 {
+				case 0: // in a race with the answer
+					others.Go(cancel)
+				case 1:
+					others.Go(func() { stream.Close() })
+				}
+				e, err := stream.Next()
+				if i%4 >= 2 && err != nil {
+					t.Errorf("a call that nobody gave up: %v", err)
+				}
+				if err == nil && i%4 != 1 && string(e.Data) != body {
+					t.Errorf("sent %s, got %s", body, e.Data)
+				}
+				if i%4 == 3 { // late
+					others.Go(cancel)
+					others.Go(func() { stream.Close() })
+				}
+				stream.Close()
+				others.Wait()
+				cancel()
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// failing is a connection of which the first write fails.
+type failing struct {
+	net.Conn
+	taken int
+}
+
+func (f failing) Write(p []byte) (int, error) {
+	return f.taken, &net.OpError{Op: "write", Err: os.NewSyscallError("write", errors.New("broken"))}
+}
+
+func TestOnlyWhatWasNotWrittenIsSentAgain(t *testing.T) {
+	for _, taken := range []int{0, 1} {
+		var requests atomic.Int32
+		srv := serve(t, func(c net.Conn, in *bufio.Reader) {
+			for {
+				if _, ok := take(in); !ok {
+					return
+				}
+				requests.Add(1)
+				io.WriteString(c, jsonReply(answer))
+			}
+		})
+		h := newHTTP(t, HTTPConfig{URL: srv.url(), FirstByteTimeout: 100 * time.Millisecond})
+		if _, err := said(t.Context(), h.Session("", "")); err != io.EOF {
+			t.Fatal(err)
+		}
+		h.pool.idle[0].Conn = failing{h.pool.idle[0].Conn, taken}
+		_, err := said(t.Context(), h.Session("", ""))
+		if taken == 0 && (err != io.EOF || requests.Load() != 2) {
+			t.Errorf("nothing was written: %v, %d requests", err, requests.Load())
+		}
+		if taken == 1 && (err == io.EOF || requests.Load() != 1) {
+			t.Errorf("a byte was written: %v, %d requests", err, requests.Load())
+		}
+	}
+}
+
+func TestIdleConnectionsAreBounded(t *testing.T) {
+	noLeaks(t)
+	hold := make(chan struct{})
+	srv := serve(t, func(c net.Conn, in *bufio.Reader) {
+		for {
+			if _, ok := take(in); !ok {
+				return
+			}
+			<-hold
+			io.WriteString(c, jsonReply(answer))
+		}
+	})
+	h := newHTTP(t, HTTPConfig{URL: srv.url(), MaxIdleConns: 2, IdleConnTimeout: 300 * time.Millisecond})
+	var calls sync.WaitGroup
+	for range 8 {
+		stream := send(t, t.Context(), h.Session("", ""))
+		calls.Go(func() {
+			if _, err := stream.Next(); err != nil {
+				t.Error(err)
+			}
+			stream.Close()
+		})
+	}
+	close(hold)
+	calls.Wait()
+	count := func() (idle, open int) {
+		h.pool.mu.Lock()
+		defer h.pool.mu.Unlock()
+		return len(h.pool.idle), len(h.pool.open)
+	}
+	if idle, open := count(); idle > 2 || open > 2 {
+		t.Errorf("%d connections idle, %d open", idle, open)
+	}
+	eventually(t, "unused connections closed", func() bool { idle, open := count(); return idle+open == 0 })
+}
+
+func TestDialIsCancelled(t *testing.T) {
+	noLeaks(t)
+	h := newHTTP(t, HTTPConfig{URL: "http://127.0.0.1:1"})
+	d := dialer{addr: h.addr, timeout: time.Minute}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.dial(ctx); err != context.Canceled {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestHandshakeThatHangs(t *testing.T) {
+	noLeaks(t)
+	srv := serve(t, func(_ net.Conn, in *bufio.Reader) { io.Copy(io.Discard, in) })
+	h := newHTTP(t, HTTPConfig{URL: "https://" + srv.Addr().String(), DialTimeout: 50 * time.Millisecond})
+	_, err := said(t.Context(), h.Session("", ""))
+	var e *Error
+	if !errors.As(err, &e) || e.Op != "tls" || !e.Timeout() || err.Error() != "upstream "+srv.Addr().String()+": tls: no connection within 50ms" {
+		t.Errorf("ended with %v", err)
+	}
+}

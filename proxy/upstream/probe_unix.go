@@ -1,0 +1,27 @@
+//go:build unix
+
+package upstream
+
+import "syscall"
+
+// quietProbe returns a function that reports whether the peer of an idle
+// socket has neither closed it nor said anything unasked. It does not block. A
+// byte that it finds is lost, which is no loss: the connection is of no use.
+func quietProbe(s syscall.Conn) func() bool {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	var (
+		b     [1]byte
+		quiet bool
+	)
+	look := func(fd uintptr) {
+		_, err := syscall.Read(int(fd), b[:]) // sockets are non-blocking here
+		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+	}
+	return func() bool {
+		quiet = false
+		return raw.Control(look) == nil && quiet
+	}
+}

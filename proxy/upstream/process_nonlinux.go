@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package upstream
+
+import "syscall"
+
+// ownGroup puts a child in a process group of its own, so that what it starts
+// can be ended with it.
+func ownGroup() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}

@@ -1,0 +1,243 @@
+package upstream
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+const (
+	// maxInterim is how many 1xx answers may come before the real one.
+	maxInterim = 8
+	// maxErrorBody is how much of a refusal's body is kept.
+	maxErrorBody = 64 << 10
+	// errorBodyTime is how long it may take to come.
+	errorBodyTime = 5 * time.Second
+	// advance is how much memory a Content-Length is worth in advance.
+	advance = 1 << 20
+	// maxSessionID is the longest id that is accepted, in bytes.
+	maxSessionID = 4 << 10
+)
+
+var (
+	errHead    = errors.New("malformed response head")
+	errNoBody  = errors.New("answer without a body")
+	errSession = errors.New("answer with a malformed session id")
+)
+
+// readHead reads up to the body, and decides whether there is one to deliver.
+func (x *exchange) readHead(c *conn) error {
+	if c == nil {
+		return ErrClosed
+	}
+	h := x.http
+	head := h.parsed.Get().(*fasthttp.ResponseHeader)
+	defer h.parsed.Put(head)
+	head.SetNoDefaultContentType(true)
+
+	c.silence = 0
+	if err := c.SetReadDeadline(time.Now().Add(h.firstByte)); err != nil {
+		return err
+	}
+	for interim := 0; ; interim++ {
+		if err := x.parseHead(c, head); err != nil {
+			if c.idle > 0 && c.readErr != nil && !isTimeout(err) && !errors.Is(err, net.ErrClosed) {
+				h.pool.learn(c.idle) // closed just when it was taken
+			}
+			return err
+		}
+		if code := head.StatusCode(); code < 100 || interim == maxInterim {
+			return errHead
+		} else if code >= 200 || code == fasthttp.StatusSwitchingProtocols {
+			break
+		}
+	}
+
+	length := head.ContentLength()
+	if code := head.StatusCode(); code == fasthttp.StatusNoContent || code == fasthttp.StatusNotModified {
+		length = 0
+	}
+	x.body = newBody(c.in, length)
+	c.keep = keepAlive(head)
+	c.reusable = length != -2 && x.writeErr == nil && !wantsClose(head)
+	c.silence = h.silence
+	return x.judge(c, head)
+}
+
+// parseHead reads one head. What fasthttp says of a malformed one quotes it,
+// secrets included, and is not passed on.
+func (x *exchange) parseHead(c *conn, head *fasthttp.ResponseHeader) error {
+	c.readErr = nil
+	err := head.Read(c.in)
+	if err == nil {
+		return nil
+	}
+	var small *fasthttp.ErrSmallBuffer
+	if errors.As(err, &small) && c.in.Size() < maxHead {
+		c.widen()
+		err = head.Read(c.in)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case c.readErr == io.EOF:
+		return io.ErrUnexpectedEOF
+	case c.readErr != nil:
+		return c.readErr
+	}
+	return errHead
+}
+
+// judge decides by status and content type what the response is.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server.
+func (x *exchange) judge(c *conn, head *fasthttp.ResponseHeader) error {
+	code := head.StatusCode()
+	switch {
+	case x.kind == listen && code == fasthttp.StatusMethodNotAllowed:
+		return ErrNoStream
+	case (x.kind == notice || x.kind == end) && code >= 200 && code < 300:
+		x.phase = over
+		return nil
+	case code != fasthttp.StatusOK:
+		return x.refusal(c, head)
+	}
+	if encoding := head.ContentEncoding(); len(encoding) > 0 && !bytes.EqualFold(encoding, []byte("identity")) {
+		return &EncodingError{cut(encoding, 100)}
+	}
+	if err := x.learnSession(head.Peek("Mcp-Session-Id")); err != nil {
+		return err
+	}
+	mediaType, _, _ := bytes.Cut(head.ContentType(), []byte{';'})
+	mediaType = bytes.TrimSpace(mediaType)
+	switch {
+	case bytes.EqualFold(mediaType, []byte("text/event-stream")):
+		x.phase = events
+		x.reader = x.http.readers.Get().(*sse.Reader)
+		x.reader.Reset(&x.body)
+		if x.kind == listen {
+			c.silence = 0
+			return c.SetReadDeadline(time.Time{})
+		}
+	case x.kind == call && bytes.EqualFold(mediaType, []byte("application/json")):
+		x.phase = object
+	default:
+		return &ContentTypeError{cut(head.ContentType(), 100)}
+	}
+	return nil
+}
+
+// learnSession notes the id that the server gave, which must be visible ASCII.
+func (x *exchange) learnSession(id []byte) error {
+	if string(id) == x.session {
+		return nil
+	}
+	for _, c := range id {
+		if c < '!' || c > '~' {
+			return errSession
+		}
+	}
+	if len(id) > maxSessionID {
+		return errSession
+	}
+	x.session = string(id)
+	return nil
+}
+
+// refusal reads what there is of a body that says why.
+func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
+	e := &StatusError{Code: head.StatusCode()}
+	for _, name := range [...]string{"WWW-Authenticate", "Retry-After", "Content-Type"} {
+		for _, value := range head.PeekAll(name) {
+			if len(value) > 0 {
+				e.Header = append(e.Header, Header{name, string(value)})
+			}
+		}
+	}
+	c.silence = 0
+	if err := c.SetReadDeadline(time.Now().Add(errorBodyTime)); err != nil {
+		return e
+	}
+	e.Body, _ = io.ReadAll(io.LimitReader(&x.body, maxErrorBody))
+	return e
+}
+
+// readObject reads the whole body. The bytes live until the exchange is closed.
+func (x *exchange) readObject(c *conn) ([]byte, error) {
+	limit := int64(x.http.maxMessage)
+	known := x.body.framing == byLength
+	if known && x.body.left > limit {
+		return nil, &TooLargeError{int(limit)}
+	}
+	x.buf = x.http.buffer()
+	b := x.buf.b
+	if known {
+		b = grow(b, min(x.body.left, advance))
+	}
+	for !x.body.ended {
+		if len(b) == cap(b) {
+			more := int64(max(cap(b), smallBuffer))
+			if known {
+				more = min(more, x.body.left)
+			}
+			b = grow(b, more)
+		}
+		n, err := x.body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if int64(len(b)) > limit {
+			return nil, &TooLargeError{int(limit)}
+		}
+		if err != nil && !x.body.ended {
+			return nil, err
+		}
+	}
+	x.buf.b = b
+	if len(b) == 0 {
+		return nil, errNoBody
+	}
+	return b, nil
+}
+
+// grow returns b with room for n further bytes at least.
+func grow(b []byte, n int64) []byte {
+	if int64(cap(b)-len(b)) >= n {
+		return b
+	}
+	return append(make([]byte, 0, len(b)+int(n)), b...)
+}
+
+// wantsClose reports whether the server will take no further request on this
+// connection.
+func wantsClose(head *fasthttp.ResponseHeader) bool {
+	if head.ConnectionClose() {
+		return true
+	}
+	for token := range bytes.SplitSeq(head.Peek("Connection"), []byte{','}) {
+		if bytes.EqualFold(bytes.TrimSpace(token), []byte("close")) {
+			return true
+		}
+	}
+	return false
+}
+
+// keepAlive returns how long the server says that it will keep the connection
+// open while nothing is sent on it, and 0 when it does not say. Node does.
+func keepAlive(head *fasthttp.ResponseHeader) time.Duration {
+	for param := range bytes.SplitSeq(head.Peek("Keep-Alive"), []byte{','}) {
+		name, value, _ := bytes.Cut(bytes.TrimSpace(param), []byte{'='})
+		if !bytes.EqualFold(name, []byte("timeout")) {
+			continue
+		}
+		if seconds, err := strconv.ParseUint(string(value), 10, 16); err == nil {
+			return time.Duration(seconds) * time.Second
+		}
+	}
+	return 0
+}

@@ -1,0 +1,387 @@
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/lines"
+)
+
+// Stdio describes a server that runs as a child process and is spoken to over
+// its standard input and output. The zero value of a limit means the default.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio.
+type Stdio struct {
+	Command []string // the program, looked up in this process's PATH, and its arguments
+	Env     []string // "NAME=value", all that the child gets
+	Dir     string   // working directory; "" for that of this process
+
+	MaxMessage   int           // bytes of one line from the server; 64 MiB
+	WriteTimeout time.Duration // until the child has read a message; then it is stopped; 30 s
+
+	// StderrLine is called with each line that the child writes to its
+	// standard error, without its end and cut to 4 KiB, one at a time. The line
+	// is valid until it returns; the child waits for it. It may be nil.
+	StderrLine func(line []byte)
+
+	CloseGrace time.Duration // from closing its standard input to SIGTERM; 2 s
+	TermGrace  time.Duration // from SIGTERM to SIGKILL; 3 s
+}
+
+const (
+	maxStderrLine = 4 << 10
+	// maxQuote is how much of a line stands in an error.
+	maxQuote = 200
+	// drainTime is how long output is waited for after the child's end: a
+	// process it has left behind may hold the pipe for ever.
+	drainTime = time.Second
+)
+
+var (
+	errNoCommand   = errors.New("no command")
+	errStalled     = errors.New("it does not read its standard input")
+	errClosedOut   = errors.New("it has closed its standard output")
+	errClosedIn    = errors.New("it has closed its standard input")
+	errListenTwice = errors.New("the output of a child can be listened to only once")
+)
+
+// Child is one running child process: a session with the server in it.
+type Child struct {
+	name         string
+	cmd          *exec.Cmd
+	in, out, err *os.File // our ends of its pipes
+	maxMessage   int
+	writeTimeout time.Duration
+	closeGrace   time.Duration
+	termGrace    time.Duration
+	stderrLine   func([]byte)
+
+	queue     chan *line
+	spare     sync.Pool // of *line
+	listening atomic.Bool
+	noise     atomic.Int64
+
+	stopOnce, hurryOnce sync.Once
+	stopping            chan struct{} // closed: stop it in order
+	hurrying            chan struct{} // closed: stop it now
+	stderrRead          chan struct{} // closed when nothing more comes from there
+	exited              chan struct{} // closed when it is gone, and exit is set
+	exit                *ExitError
+	running             sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool   // by Close
+	cause   error  // why it is stopped
+	suspect error  // the same, if it turns out to need stopping
+	last    []byte // the last line of its standard error, cut
+}
+
+var _ Conn = (*Child)(nil)
+
+// line is one message on its way to the writer.
+type line struct {
+	b    []byte
+	done chan error // has room for one
+}
+
+// Start starts the child. It is the caller's to Close, also when the child ends
+// by itself. ctx bounds nothing but Start.
+func (s Stdio) Start(ctx context.Context) (*Child, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(s.Command) == 0 {
+		return nil, errNoCommand
+	}
+	c := &Child{
+		name:         s.Command[0],
+		cmd:          exec.Command(s.Command[0], s.Command[1:]...), //nolint:gosec // running it is the purpose
+		maxMessage:   cmp.Or(s.MaxMessage, 64<<20),
+		writeTimeout: cmp.Or(s.WriteTimeout, 30*time.Second),
+		closeGrace:   cmp.Or(s.CloseGrace, 2*time.Second),
+		termGrace:    cmp.Or(s.TermGrace, 3*time.Second),
+		stderrLine:   s.StderrLine,
+		queue:        make(chan *line),
+		stopping:     make(chan struct{}),
+		hurrying:     make(chan struct{}),
+		stderrRead:   make(chan struct{}),
+		exited:       make(chan struct{}),
+	}
+	c.spare.New = func() any { return &line{done: make(chan error, 1)} }
+	c.cmd.Env = append([]string{}, s.Env...) // nil would mean our own
+	c.cmd.Dir = s.Dir
+	c.cmd.SysProcAttr = ownGroup()
+
+	theirs, err := c.pipes()
+	if err != nil {
+		return nil, &Error{Op: "start", Addr: c.name, Err: err}
+	}
+	started := make(chan error)
+	c.running.Add(1)
+	go c.run(started)
+	err = <-started
+	closeAll(theirs)
+	if err != nil {
+		c.running.Wait()
+		closeAll([]*os.File{c.in, c.out, c.err})
+		return nil, &Error{Op: "start", Addr: c.name, Err: err}
+	}
+	c.running.Add(3)
+	go c.write()
+	go c.readStderr()
+	go c.supervise()
+	return c, nil
+}
+
+// pipes makes the three pipes, and returns the child's ends.
+func (c *Child) pipes() (theirs []*os.File, err error) {
+	var ours []*os.File
+	for range 3 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeAll(append(theirs, ours...))
+			return nil, err
+		}
+		if len(ours) == 0 {
+			r, w = w, r
+		}
+		ours, theirs = append(ours, r), append(theirs, w)
+	}
+	c.in, c.out, c.err = ours[0], ours[1], ours[2]
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirs[0], theirs[1], theirs[2]
+	return theirs, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// run starts the child and waits for its end. It keeps its thread meanwhile:
+// where the child is to die with this process, the system means the thread.
+func (c *Child) run(started chan<- error) {
+	defer c.running.Done()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := c.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	status := "exit status 0"
+	if err := c.cmd.Wait(); err != nil {
+		status = err.Error()
+	}
+	kill(c.cmd.Process) // whom it has left behind
+	c.in.Close()
+	select {
+	case <-c.stderrRead:
+	case <-time.After(drainTime):
+	}
+	c.err.Close()
+
+	c.mu.Lock()
+	c.exit = &ExitError{Command: c.name, Status: status, Stderr: string(c.last), Err: c.cause}
+	c.mu.Unlock()
+	close(c.exited)
+	c.out.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // where there is none, Close will do
+}
+
+// supervise stops the child when it is told to.
+func (c *Child) supervise() {
+	defer c.running.Done()
+	select {
+	case <-c.exited:
+		return
+	case <-c.stopping:
+	}
+	// https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#shutdown
+	c.in.Close()
+	if c.gone(c.closeGrace) {
+		return
+	}
+	c.mu.Lock()
+	c.cause = cmp.Or(c.cause, c.suspect)
+	c.mu.Unlock()
+	if terminate(c.cmd.Process) && c.gone(c.termGrace) {
+		return
+	}
+	kill(c.cmd.Process)
+}
+
+// gone waits for the child's end, and reports whether it came in time.
+func (c *Child) gone(grace time.Duration) bool {
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-c.exited:
+		return true
+	case <-c.hurrying:
+	case <-t.C:
+	}
+	return false
+}
+
+// stop has the child stopped, for a reason that is told only if it does not end
+// by itself: a broken pipe is more often the end of the child than its crime.
+func (c *Child) stop(suspect error) {
+	c.mu.Lock()
+	c.suspect = cmp.Or(c.suspect, suspect)
+	c.mu.Unlock()
+	c.stopOnce.Do(func() { close(c.stopping) })
+}
+
+// fail has the child stopped for a reason that is told.
+func (c *Child) fail(cause error) {
+	c.mu.Lock()
+	c.cause = cmp.Or(c.cause, cause)
+	c.mu.Unlock()
+	c.stop(nil)
+}
+
+// ended returns what there is to say when the child is gone.
+func (c *Child) ended() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	return c.exit
+}
+
+// Send writes one message as one line. It returns an *ExitError when the child
+// has ended. A message whose ctx ends while it is being written is written to
+// its end, so that the next one begins on a line of its own.
+func (c *Child) Send(ctx context.Context, m *Outgoing) (Stream, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l := c.spare.Get().(*line)
+	l.b = lines.Append(l.b[:0], m.Body)
+	select {
+	case c.queue <- l:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.exited:
+		return nil, c.ended()
+	}
+	select {
+	case err := <-l.done:
+		if cap(l.b) <= keepBuffer {
+			c.spare.Put(l)
+		}
+		if err == nil {
+			return nil, nil
+		}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.exited:
+		return nil, c.ended()
+	}
+	select { // not written: the child is gone, or soon will be
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.exited:
+		return nil, c.ended()
+	}
+}
+
+func (c *Child) write() {
+	defer c.running.Done()
+	stalled := time.AfterFunc(c.writeTimeout, func() { c.fail(errStalled) })
+	defer stalled.Stop()
+	for {
+		stalled.Stop()
+		select {
+		case <-c.exited:
+			return
+		case l := <-c.queue:
+			stalled.Reset(c.writeTimeout)
+			_, err := c.in.Write(l.b)
+			l.done <- err
+			if err != nil {
+				c.stop(errClosedIn)
+			}
+		}
+	}
+}
+
+func (c *Child) readStderr() {
+	defer c.running.Done()
+	defer close(c.stderrRead)
+	in := bufio.NewReaderSize(c.err, maxStderrLine)
+	within := false // a line of which the beginning was delivered
+	for {
+		text, err := in.ReadSlice('\n')
+		if !within {
+			c.stderr(bytes.TrimRight(text, "\r\n"))
+		}
+		within = err == bufio.ErrBufferFull
+		if err != nil && !within {
+			return
+		}
+	}
+}
+
+func (c *Child) stderr(text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	c.mu.Lock()
+	c.last = append(c.last[:0], text[:min(len(text), maxQuote)]...)
+	c.mu.Unlock()
+	if c.stderrLine != nil {
+		c.stderrLine(text)
+	}
+}
+
+// Noise returns how many lines the child has written to its standard output
+// that are no messages.
+func (c *Child) Noise() int64 { return c.noise.Load() }
+
+// Listen returns the one Stream of what the child says. It ends with an
+// *ExitError when the child does. A line over the limit is an *Error with a
+// *TooLargeError in it, after which Next may be called again.
+//
+// Until it is read, the child may have to wait with its output.
+func (c *Child) Listen(ctx context.Context, _ ListenOptions) (Stream, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if c.listening.Swap(true) {
+		return nil, fmt.Errorf("upstream %q: %w", c.name, errListenTwice)
+	}
+	o := &output{child: c, ctx: ctx, done: make(chan struct{})}
+	o.lines = lines.NewReader(o, c.maxMessage)
+	o.unwatch = context.AfterFunc(ctx, func() { c.out.Close() })
+	return o, nil
+}
+
+// Close stops the child and whatever it has started, and returns when they are
+// gone: in order, and by force when ctx ends.
+func (c *Child) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.stop(nil)
+	select {
+	case <-c.exited:
+	case <-ctx.Done():
+		c.hurryOnce.Do(func() { close(c.hurrying) })
+		<-c.exited
+	}
+	c.running.Wait()
+	c.out.Close()
+	return nil
+}
