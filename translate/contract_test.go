@@ -3,6 +3,7 @@ package translate_test
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -148,20 +149,25 @@ func TestRewriteKeepsToItsBuffers(t *testing.T) {
 }
 
 // TestConcurrentUse shares one table between goroutines that each translate all
-// golden cases, with messages and buffers of their own that they use again.
+// golden cases, with messages and buffers of their own that they use again, and
+// get what one gets alone.
 func TestConcurrentUse(t *testing.T) {
-	cases := goldens(t)
 	table := newTable(t, translate.Options{})
+	var cases []golden
+	var alone []outcome
+	for _, g := range goldens(t) {
+		if len(g.options) == 0 && g.note == "" {
+			cases = append(cases, g)
+			alone = append(alone, g.byEngine(t, nil))
+		}
+	}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			var m wire.Message
 			var raw, buf []byte
 			for range 3 {
-				for _, g := range cases {
-					if len(g.options) > 0 || g.note != "" {
-						continue
-					}
+				for i, g := range cases {
 					tr := table.Between(translate.Lookup(g.from), translate.Lookup(g.to))
 					raw = append(raw[:0], g.in...)
 					m.Facts = g.facts
@@ -173,17 +179,14 @@ func TestConcurrentUse(t *testing.T) {
 						m.Method = g.method
 					}
 					out, verdict, err := tr.Rewrite(buf[:0], &m)
-					switch {
-					case g.verdict == "error":
-						if err == nil {
-							t.Errorf("%s: no error", g.name)
-						}
-					case err != nil:
-						t.Errorf("%s: %v", g.name, err)
-					case verdictName(verdict) != g.verdict || string(out) != g.want:
-						t.Errorf("%s: %s %s", g.name, verdictName(verdict), out)
-					case verdict == wire.Drop:
-					case &out[0] != &raw[0]:
+					got := outcome{verdict: verdictName(verdict), text: string(out)}
+					if err != nil {
+						got = outcome{verdict: "error", text: err.Error()}
+					}
+					if got.verdict != alone[i].verdict || got.text != alone[i].text {
+						t.Errorf("%s: %s %s", g.name, got.verdict, got.text)
+					}
+					if len(out) > 0 && &out[0] != &raw[0] {
 						buf = out
 					}
 				}
@@ -229,3 +232,65 @@ func TestOptionsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestAdapter is the contract's own vocabulary: requests go from source to
+// target, responses and notifications come back, inputs are the caller's.
+func TestAdapter(t *testing.T) {
+	table := newTable(t, translate.Options{ResourceContentsName: "strict"})
+	client, server := revision(t, "2024-11-05"), revision(t, "2025-06-18")
+	a := table.NewAdapter(client, server)
+	if a.SourceVersion() != client || a.TargetVersion() != server {
+		t.Errorf("from %v to %v", a.SourceVersion(), a.TargetVersion())
+	}
+	const request = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	in := []byte(request)
+	out, err := a.TranslateRequest(in, 0)
+	if want := strings.Replace(request, "2024-11-05", "2025-06-18", 1); err != nil || string(out) != want {
+		t.Errorf("request: %v %s", err, out)
+	}
+	if string(in) != request {
+		t.Errorf("the caller's request became %s", in)
+	}
+	const response = `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"title":"T","name":"t"}]}}`
+	in = []byte(response)
+	out, err = a.TranslateResponse(in, wire.ToolsList, 0)
+	if err != nil || string(out) != `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t"}]}}` {
+		t.Errorf("response: %v %s", err, out)
+	}
+	if string(in) != response {
+		t.Errorf("the caller's response became %s", in)
+	}
+	out, err = a.TranslateNotification([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"message":"m"}}`), 0)
+	if err != nil || string(out) != `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}` {
+		t.Errorf("notification: %v %s", err, out)
+	}
+
+	for _, c := range []struct {
+		name string
+		err  error
+		want error
+	}{
+		{"broken JSON", second(a.TranslateRequest([]byte(`{"jsonrpc":`), 0)), translate.ErrJSON},
+		{"a response as a request", second(a.TranslateRequest([]byte(response), 0)), translate.ErrTranslation},
+		{"a result that is no object", second(a.TranslateResponse([]byte(`{"jsonrpc":"2.0","id":1,"result":null}`), wire.ToolsList, 0)), translate.ErrTranslation},
+		{"no name to be had", second(table.NewAdapter(server, client).TranslateResponse([]byte(`{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":""}]}}`), wire.ResourcesRead, 0)), translate.ErrMissingRequiredField},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v", c.name, c.err)
+		}
+	}
+
+	same := table.NewAdapter(client, client)
+	for name, translated := range map[string]func([]byte) ([]byte, error){
+		"request":      func(m []byte) ([]byte, error) { return same.TranslateRequest(m, 0) },
+		"response":     func(m []byte) ([]byte, error) { return same.TranslateResponse(m, wire.ToolsList, 0) },
+		"notification": func(m []byte) ([]byte, error) { return same.TranslateNotification(m, 0) },
+	} {
+		in := []byte(request)
+		if out, err := translated(in); err != nil || len(out) != len(in) || &out[0] != &in[0] {
+			t.Errorf("%s through the pass-through adapter: %v %s", name, err, out)
+		}
+	}
+}
+
+func second(_ []byte, err error) error { return err }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/internal/slow"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -51,11 +52,23 @@ func parsePlace(s string) place {
 	return p
 }
 
-// reported are the places that losses name.
+// reported are the places that losses speak of. A loss names the first of its
+// places only; the others are where the same rule takes the same member.
 func reported(losses ...[]wire.Loss) []place {
 	var list []place
 	for _, l := range slices.Concat(losses...) {
-		list = append(list, parsePlace(l.Path.String()))
+		first := parsePlace(l.Path.String())
+		list = append(list, first)
+		for _, rule := range translate.Rules() {
+			if rule.ID != l.Rule || rule.What != l.What || len(first) == 0 {
+				continue
+			}
+			for _, p := range rule.Places {
+				if other := parsePlace(p.Path); len(other) > 0 && other[len(other)-1] == first[len(first)-1] {
+					list = append(list, other)
+				}
+			}
+		}
 	}
 	return list
 }

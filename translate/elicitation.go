@@ -86,7 +86,7 @@ func (x *pass) flattenProperty(p wire.Node) {
 		w = appendOptions(w, options, func(dst []byte, o wire.Node) []byte { return append(dst, optionTitle(o)...) })
 		options.Swap(append(w, ']'))
 	}
-	if p.Get(wire.Type).Is("boolean") {
+	if p.Get(wire.Type).Is("boolean") || !strict(x.t.options) {
 		return
 	}
 	for c := p.First(); c.OK(); c = c.Next() {
@@ -99,7 +99,7 @@ func (x *pass) flattenProperty(p wire.Node) {
 
 func appendOptions(dst []byte, options wire.Node, appendOne func([]byte, wire.Node) []byte) []byte {
 	comma := false
-	for o := options.First(); o.OK(); o = o.Next() {
+	for o := elements(options); o.OK(); o = o.Next() {
 		if !o.Get(wire.Const).OK() {
 			continue
 		}
@@ -126,7 +126,7 @@ type option struct{ value, title []byte }
 func multiSelectOptions(p wire.Node) (list []option) {
 	items := p.Get(wire.Items)
 	if values := items.Get(wire.Enum); values.OK() {
-		for v := values.First(); v.OK(); v = v.Next() {
+		for v := elements(values); v.OK(); v = v.Next() {
 			if v.Kind() == '"' {
 				list = append(list, option{v.Raw(), v.Raw()})
 			}
@@ -137,10 +137,7 @@ func multiSelectOptions(p wire.Node) (list []option) {
 	if !titled.OK() {
 		titled = items.Get(wire.OneOf)
 	}
-	if !titled.OK() {
-		return nil
-	}
-	for o := titled.First(); o.OK(); o = o.Next() {
+	for o := elements(titled); o.OK(); o = o.Next() {
 		if c := o.Get(wire.Const); c.OK() && c.Kind() == '"' {
 			list = append(list, option{c.Raw(), optionTitle(o)})
 		}
@@ -211,12 +208,8 @@ func descriptionOf(p wire.Node) []byte {
 }
 
 func isDefault(p wire.Node, value []byte) bool {
-	list := p.Get(wire.Default)
-	if !list.OK() {
-		return false
-	}
 	want, _ := wire.Inner(value)
-	for d := list.First(); d.OK(); d = d.Next() {
+	for d := elements(p.Get(wire.Default)); d.OK(); d = d.Next() {
 		if text, ok := d.Text(); ok && wire.SameText(text, want) {
 			return true
 		}
@@ -227,11 +220,7 @@ func isDefault(p wire.Node, value []byte) bool {
 // removeRequired takes a property out of the required ones and reports whether it
 // was there.
 func removeRequired(schema wire.Node, name []byte) (was bool) {
-	list := schema.Get(wire.Required)
-	if !list.OK() {
-		return false
-	}
-	for r := list.First(); r.OK(); r = r.Next() {
+	for r := elements(schema.Get(wire.Required)); r.OK(); r = r.Next() {
 		if text, ok := r.Text(); ok && wire.SameText(text, name) {
 			r.Remove()
 			was = true

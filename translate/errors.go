@@ -26,12 +26,8 @@ func explainURLs(x *pass, fault wire.Node) {
 		message.Put(append(appendURLs(w, fault), '"'))
 		return
 	}
-	x.dst = append(x.dst, `{"jsonrpc":"2.0","id":`...)
-	x.dst = append(x.dst, x.m.ID()...)
-	x.dst = append(x.dst, `,"result":{"content":[{"type":"text","text":"`...)
-	x.dst = appendURLs(x.dst, fault)
-	x.dst = append(x.dst, `"}],"isError":true}}`...)
-	x.whole = true
+	w := append(x.m.Writer(), `"result":{"content":[{"type":"text","text":"`...)
+	fault.Swap(append(appendURLs(w, fault), `"}],"isError":true}`...))
 }
 
 // appendURLs writes the error's message and a line for each URL, for the inside
@@ -39,11 +35,7 @@ func explainURLs(x *pass, fault wire.Node) {
 func appendURLs(dst []byte, fault wire.Node) []byte {
 	message, _ := fault.Get(wire.MessageKey).Text()
 	dst = append(dst, message...)
-	list := fault.Get(wire.Data).Get(wire.Elicitations)
-	if !list.OK() {
-		return dst
-	}
-	for e := list.First(); e.OK(); e = e.Next() {
+	for e := elements(fault.Get(wire.Data).Get(wire.Elicitations)); e.OK(); e = e.Next() {
 		why, _ := e.Get(wire.MessageKey).Text()
 		link, _ := e.Get(wire.URL).Text()
 		dst = append(append(dst, `\n- `...), why...)

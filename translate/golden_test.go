@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/internal/slow"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -20,7 +22,22 @@ var update = flag.Bool("update", false, "rewrite the lower halves of the golden 
 const goldenDir = "testdata/golden"
 
 // golden is one file of testdata/golden: a header, a message, and what becomes
-// of it.
+// of it. To add a case is to add a file:
+//
+//	# C01 C08 · the rules that act, and what is to be seen
+//	from: 2025-06-18
+//	to: 2024-11-05
+//	kind: result             (of responses)
+//	method: tools/list       (of responses: the request's)
+//	facts: elicitation.url   (what the client declared)
+//	option: keep_meta=on     (a switch; any number of lines)
+//	note: from h33_x         (the note that another case's request made)
+//	also: {…}                (a second message for the receiver)
+//	loss: WARN C01 title ×2  (any number of lines, all losses or none; "none" for none)
+//	-- in --
+//	{"jsonrpc":"2.0", …}
+//	-- want --               (or answer; drop with nothing below; error with a part of its text)
+//	{"jsonrpc":"2.0", …}
 type golden struct {
 	name     string
 	head     string // the header as it stands
@@ -171,23 +188,31 @@ func (g *golden) byEngine(t testing.TB, all map[string]golden) outcome {
 }
 
 // rewrite scans a copy of in and translates it. Of m it takes what a caller
-// must know about the message.
-func rewrite(t testing.TB, table *translate.Table, from, to string, in []byte, m wire.Message, kind wire.Kind) outcome {
+// must know about the message. A kind that is not 0 is the one that it must have.
+func rewrite(t rapid.TB, table *translate.Table, from, to string, in []byte, m wire.Message, kind wire.Kind) outcome {
 	t.Helper()
-	tr := table.Between(revision(t, from), revision(t, to))
-	method, note := m.Method, m.Note
-	if err := m.Scan(bytes.Clone(in), tr.Shape()); err != nil {
+	got, err := tryRewrite(table.Between(revision(t, from), revision(t, to)), in, &m)
+	if err != nil {
 		t.Fatalf("scan: %v\n%s", err, in)
 	}
 	if kind != 0 && m.Kind != kind {
 		t.Fatalf("scanned as kind %d, not %d: %s", m.Kind, kind, in)
 	}
+	return got
+}
+
+// tryRewrite is rewrite without a test; its error is that of the scan.
+func tryRewrite(tr *translate.Translator, in []byte, m *wire.Message) (outcome, error) {
+	method, note := m.Method, m.Note
+	if err := m.Scan(bytes.Clone(in), tr.Shape()); err != nil {
+		return outcome{}, err
+	}
 	if m.Kind == wire.Result || m.Kind == wire.Error {
 		m.Method, m.Note = method, note
 	}
-	out, verdict, err := tr.Rewrite(nil, &m)
+	out, verdict, err := tr.Rewrite(nil, m)
 	if err != nil {
-		return outcome{verdict: "error", text: err.Error(), losses: slices.Clone(m.Losses)}
+		return outcome{verdict: "error", text: err.Error(), losses: slices.Clone(m.Losses)}, nil
 	}
 	got := outcome{verdict: verdictName(verdict), also: string(m.Also), losses: slices.Clone(m.Losses)}
 	if verdict != wire.Drop {
@@ -196,10 +221,10 @@ func rewrite(t testing.TB, table *translate.Table, from, to string, in []byte, m
 	if m.Kind == wire.Request {
 		got.note = string(m.Note)
 	}
-	return got
+	return got, nil
 }
 
-func newTable(t testing.TB, o translate.Options) *translate.Table {
+func newTable(t rapid.TB, o translate.Options) *translate.Table {
 	t.Helper()
 	table, err := translate.NewTable(o)
 	if err != nil {
@@ -208,7 +233,7 @@ func newTable(t testing.TB, o translate.Options) *translate.Table {
 	return table
 }
 
-func revision(t testing.TB, name string) *translate.Revision {
+func revision(t rapid.TB, name string) *translate.Revision {
 	t.Helper()
 	r := translate.Lookup(name)
 	if r == nil {

@@ -15,13 +15,12 @@ type pass struct {
 	dst  []byte
 
 	verdict wire.Verdict
-	whole   bool // dst holds the message: nothing else counts
 	err     error
 
 	scratch []byte // for texts that are compared
 }
 
-func (x *pass) done() bool { return x.whole || x.err != nil || x.verdict != wire.Forward }
+func (x *pass) done() bool { return x.err != nil || x.verdict != wire.Forward }
 
 // visit walks the value and what is in it, as far as rules speak of it.
 func (x *pass) visit(s *site, n wire.Node) {
@@ -129,4 +128,12 @@ func (x *pass) answerResult(result string) {
 func nonEmpty(n wire.Node) (raw []byte, ok bool) {
 	raw, ok = n.Text()
 	return raw, ok && len(raw) > 0
+}
+
+// elements is the first element of an array, no Node for any other value.
+func elements(n wire.Node) wire.Node {
+	if !n.OK() || n.Kind() != '[' {
+		return wire.Node{}
+	}
+	return n.First()
 }

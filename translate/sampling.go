@@ -28,7 +28,7 @@ func refuseSamplingTools(x *pass, params wire.Node) {
 }
 
 func speaksOfTools(messages wire.Node) bool {
-	for msg := messages.First(); msg.OK(); msg = msg.Next() {
+	for msg := elements(messages); msg.OK(); msg = msg.Next() {
 		for content := msg.First(); content.OK(); content = content.Next() {
 			if content.Name() != wire.Content {
 				continue
@@ -36,7 +36,7 @@ func speaksOfTools(messages wire.Node) bool {
 			if ofTools(content) {
 				return true
 			}
-			for block := content.First(); block.OK(); block = block.Next() {
+			for block := elements(content); block.OK(); block = block.Next() {
 				if ofTools(block) {
 					return true
 				}
@@ -152,12 +152,8 @@ func appendBlockText(dst []byte, block wire.Node) []byte {
 		id, _ := block.Get(wire.ToolUseID).Text()
 		dst = append(append(dst, "[tool result id="...), id...)
 		dst = append(dst, "] "...)
-		content := block.Get(wire.Content)
-		if !content.OK() {
-			return dst
-		}
 		from := len(dst)
-		for b := content.First(); b.OK(); b = b.Next() {
+		for b := elements(block.Get(wire.Content)); b.OK(); b = b.Next() {
 			if text, ok := b.Get(wire.Text).Text(); ok && b.Get(wire.Type).Is("text") {
 				if len(dst) > from {
 					dst = append(dst, ' ')

@@ -2,11 +2,13 @@ package translate_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
 
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/internal/slow"
@@ -116,7 +118,7 @@ type tables struct {
 	byNumb map[uint16]*translate.Table
 }
 
-func (s *tables) table(t testing.TB, n uint16) *translate.Table {
+func (s *tables) table(t rapid.TB, n uint16) *translate.Table {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,15 +235,21 @@ func FuzzAgainstSlow(f *testing.F) {
 func TestUglyAgainstSlow(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	for _, text := range ugly {
+		asked := gjson.Get(text, "method").Exists()
 		for pair := range uint8(pairs) {
-			from, to := pairOf(pair)
-			for method := wire.OtherMethod; method <= wire.ElicitationCreate; method++ {
-				for _, facts := range []wire.Facts{0, wire.ClientElicitation | wire.ClientElicitationForm, ^wire.Facts(0)} {
-					a := against{t: t, table: table, from: from, to: to, method: method, facts: facts}
-					if got := a.compare(text, ""); got.note != "" {
-						a.compareAnswers(text, got)
-					}
+			a := against{t: t, table: table}
+			a.from, a.to = pairOf(pair)
+			for _, facts := range []wire.Facts{0, wire.ClientElicitation | wire.ClientElicitationForm, allFacts} {
+				if a.facts = facts; !asked {
+					break
 				}
+				if got := a.compare(text, ""); got.note != "" {
+					a.compareAnswers(text, got)
+				}
+			}
+			for method := wire.OtherMethod; method <= wire.ElicitationCreate && !asked; method++ {
+				a.method = method
+				a.compare(text, "")
 			}
 		}
 	}
@@ -249,12 +257,13 @@ func TestUglyAgainstSlow(t *testing.T) {
 
 // against runs the engine and its twin over the same messages.
 type against struct {
-	t        *testing.T
+	t        rapid.TB
 	table    *translate.Table
 	options  slow.Options
 	from, to string
 	method   wire.Method // of responses
 	facts    wire.Facts
+	text     string // the message that this is about, where there is one
 }
 
 // compare translates one message both ways and returns the engine's.
@@ -307,7 +316,7 @@ func (a *against) checkOutput(in, id string, method wire.Method, got outcome) {
 	if after := string(m.ID()); after != id && !(m.Kind == wire.Error && (id == "" && after == "null" || id == "null" && after == "")) {
 		t.Errorf("id %q became %q: %q", id, after, got.text)
 	}
-	if got.verdict != "want" {
+	if got.verdict != "want" || hasArrayAsBlock(in) {
 		return
 	}
 	twice := rewrite(t, a.table, a.from, a.to, []byte(got.text), wire.Message{Method: method, Facts: a.facts}, 0)
@@ -316,9 +325,21 @@ func (a *against) checkOutput(in, id string, method wire.Method, got outcome) {
 	}
 }
 
+// hasArrayAsBlock says that the content of a sampling message or answer has an
+// array where a block belongs. C12 takes one array away each time.
+func hasArrayAsBlock(text string) bool {
+	contents := append(gjson.Get(text, "params.messages.#.content").Array(), gjson.Get(text, "result.content"))
+	return slices.ContainsFunc(contents, func(content gjson.Result) bool {
+		return content.IsArray() && slices.ContainsFunc(content.Array(), gjson.Result.IsArray)
+	})
+}
+
 // compareAnswers fills the form that a flattened elicitation shows in a few
 // ways, and compares what the server would get.
 func (a *against) compareAnswers(in string, form outcome) {
+	if hasTwice(gjson.Parse(in)) {
+		return
+	}
 	properties := gjson.Get(form.text, "params.requestedSchema.properties")
 	for fill := range 3 {
 		var content []string

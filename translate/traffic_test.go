@@ -185,7 +185,7 @@ func TestRecordedIsValid(t *testing.T) {
 			continue
 		}
 		if left := unexplained(err, r.kind, r.method, schemaFaults...); len(left) > 0 {
-			t.Errorf("%s: %s\n%.500s", r, strings.Join(left, "\n"), r.text)
+			t.Errorf("%s: %s\n%.300s", r, strings.Join(left, "\n"), r.text)
 		}
 	}
 }
@@ -248,7 +248,7 @@ func TestTrafficIsValid(t *testing.T) {
 					continue
 				}
 				if left := unexplained(err, kind, r.method, slices.Concat(schemaFaults, outOfItsExchange)...); len(left) > 0 {
-					t.Errorf("%s: %s\n got %.1000s", r, strings.Join(left, "\n"), got.text)
+					t.Errorf("%s: %s\n got %.300s", r, strings.Join(left, "\n"), got.text)
 				}
 			}
 			if forwarded < 500 {
@@ -302,7 +302,7 @@ func tripsOver(t testing.TB, each func(trip)) {
 func TestRoundTripKeepsAllButTheReported(t *testing.T) {
 	tripsOver(t, func(way trip) {
 		for _, p := range missing(way.text, way.back, way.reported) {
-			t.Errorf("%s to %s: lost %s unreported (reported: %v)\n in   %.1000s\n back %.1000s", way.recorded, way.to, p, way.reported, way.text, way.back)
+			t.Errorf("%s to %s: lost %s unreported (reported: %v)\n in   %.300s\n back %.300s", way.recorded, way.to, p, way.reported, way.text, way.back)
 		}
 	})
 }
@@ -325,7 +325,7 @@ func TestRoundTripAddsOnlyWhatRulesAdd(t *testing.T) {
 	}
 	tripsOver(t, func(way trip) {
 		for _, p := range missing(way.back, way.text, slices.Concat(may, way.reported)) {
-			t.Errorf("%s to %s: gained %s\n in   %.1000s\n back %.1000s", way.recorded, way.to, p, way.text, way.back)
+			t.Errorf("%s to %s: gained %s\n in   %.300s\n back %.300s", way.recorded, way.to, p, way.text, way.back)
 		}
 	})
 }

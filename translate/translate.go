@@ -133,7 +133,7 @@ func (x *pass) finish() (out []byte, v wire.Verdict, err error) {
 		return nil, wire.Drop, x.err
 	case x.verdict == wire.Drop:
 		return nil, wire.Drop, nil
-	case x.verdict != wire.Forward || x.whole:
+	case x.verdict != wire.Forward:
 		return x.dst, x.verdict, nil
 	case !x.m.Edited():
 		return x.m.Raw, wire.Forward, nil

@@ -25,10 +25,9 @@ func (j *job) block(p string) {
 		j.set(p, textBlock(linkText(b), b))
 	case kind == "resource_link" && j.down(r11):
 		j.strip(p, "icons")
-	case kind == "resource" && j.down(r06):
-		j.stripMeta(p + ".resource")
 	}
 	if j.down(r06) {
+		j.stripMeta(p + ".resource")
 		j.stripMeta(p)
 		j.lastModified(p)
 	}

@@ -110,7 +110,7 @@ func (j *job) contents(path string) error {
 		if j.down(r06) {
 			j.stripMeta(p)
 			if j.ResourceContentsName != "off" {
-				j.remove(p + ".name")
+				j.strip(p, "name")
 			}
 		}
 		if j.up(r06) && j.ResourceContentsName != "off" && !j.at(p+".name").Exists() {

@@ -85,7 +85,7 @@ func (j *job) result() error {
 	case wire.ToolsList:
 		j.tools("result.tools")
 	case wire.ToolsCall:
-		if err := j.taskResult("content"); err != nil {
+		if err := j.taskResult(); err != nil {
 			return err
 		}
 		for p := range j.each("result.content") {
@@ -117,12 +117,12 @@ func (j *job) result() error {
 			}
 		}
 	case wire.SamplingCreateMessage:
-		if err := j.taskResult("content"); err != nil {
+		if err := j.taskResult(); err != nil {
 			return err
 		}
 		j.samplingResult()
 	case wire.ElicitationCreate:
-		if err := j.taskResult("action"); err != nil {
+		if err := j.taskResult(); err != nil {
 			return err
 		}
 		j.elicitationResult()
@@ -130,10 +130,10 @@ func (j *job) result() error {
 	return nil
 }
 
-// taskResult refuses the handle of a task that nobody asked for. A result with
-// the member that its method requires is not such a handle.
-func (j *job) taskResult(member string) error {
-	if j.down(r11) && j.at("result.task").IsObject() && !j.at("result."+member).Exists() {
+// taskResult refuses the handle of a task that nobody asked for. A result that
+// holds an answer too is not such a handle.
+func (j *job) taskResult() error {
+	if j.down(r11) && j.at("result.task").IsObject() && !j.at("result.content").Exists() && !j.at("result.action").Exists() {
 		return fmt.Errorf("%s was answered by a task", j.Method)
 	}
 	return nil
@@ -166,7 +166,9 @@ func (j *job) urlElicitationRequired() {
 		return
 	}
 	j.set("error.code", "-32603")
-	j.set("error.message", quote(text))
+	if j.at("error.message").Exists() {
+		j.set("error.message", quote(text))
+	}
 }
 
 // handshake is what both halves of initialize share.
