@@ -22,7 +22,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	go run ./bench/fuzzall -time $(FUZZTIME) ./...
 
 bench: ## benchstat-ready; bench/README.md says what each one measures
-	go test ./bench -run '^$$' -bench . -benchmem
+	go test ./bench ./translate -run '^$$' -bench . -benchmem
 
 cross: ## the systems and processors we build for
 	for os in linux darwin windows; do for arch in amd64 arm64; do \

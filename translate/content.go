@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -200,6 +201,12 @@ func structuredToText(x *pass, structured wire.Node) {
 
 // says reports whether the inside of a string, as JSON, equals a value.
 func (x *pass) says(text, value []byte) bool {
-	x.scratch = wire.AppendUnescaped(x.scratch[:0], text)
-	return wire.Valid(x.scratch) && wire.Equal(x.scratch, value)
+	said := x.unescaped(text)
+	return wire.Valid(said) && wire.Equal(said, value)
+}
+
+// unescaped is the text of the inside of a string, until the next call.
+func (x *pass) unescaped(raw []byte) []byte {
+	x.scratch = wire.AppendUnescaped(slices.Grow(x.scratch[:0], len(raw)), raw)
+	return x.scratch
 }

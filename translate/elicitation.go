@@ -4,8 +4,6 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -123,7 +121,8 @@ func optionTitle(o wire.Node) []byte {
 // option is one choice of a multi-select, both as JSON strings.
 type option struct{ value, title []byte }
 
-func multiSelectOptions(p wire.Node) (list []option) {
+// appendMultiSelect appends the choices that a property offers to list.
+func appendMultiSelect(list []option, p wire.Node) []option {
 	items := p.Get(wire.Items)
 	if values := items.Get(wire.Enum); values.OK() {
 		for v := elements(values); v.OK(); v = v.Next() {
@@ -150,9 +149,10 @@ func (x *pass) flattenMultiSelect(schema, properties, p wire.Node, note []byte) 
 	x.lost(p, wire.Warn)
 	name := p.Key()
 	required := removeRequired(schema, name)
-	options := multiSelectOptions(p)
+	var room [16]option
+	options := appendMultiSelect(room[:0], p)
 	if note == nil {
-		note = append(note, '[')
+		note = append(make([]byte, 0, 512), '[')
 	} else {
 		note = append(note, ',')
 	}
@@ -244,19 +244,24 @@ func gatherForm(x *pass, content wire.Node) {
 	if len(x.m.Note) == 0 || content.Kind() != '{' {
 		return
 	}
-	note := gjson.ParseBytes(x.m.Note)
-	for _, field := range note.Array() {
-		parts := field.Array()
+	var fieldRoom [8][]byte
+	fields, _ := wire.AppendElements(fieldRoom[:0], x.m.Note, wire.MaxNote)
+	for _, field := range fields {
+		var room [32][]byte
+		parts, _ := wire.AppendElements(room[:0], field, wire.MaxNote)
 		if len(parts) < 2 {
 			continue
 		}
-		x.gatherField(content, parts[0].Raw[1:len(parts[0].Raw)-1], parts[1].Bool(), parts[2:])
+		if name, ok := wire.Inner(parts[0]); ok {
+			x.gatherField(content, name, string(parts[1]) == "true", parts[2:])
+		}
 	}
 }
 
 // gatherField makes one array of the booleans that stand for a field's options.
-func (x *pass) gatherField(content wire.Node, name string, required bool, options []gjson.Result) {
-	chosen := make([]bool, len(options))
+func (x *pass) gatherField(content wire.Node, name []byte, required bool, options [][]byte) {
+	var room [32]bool
+	chosen := append(room[:0], make([]bool, len(options))...)
 	var first wire.Node
 	any := false
 	for c := content.First(); c.OK(); c = c.Next() {
@@ -289,7 +294,7 @@ func (x *pass) gatherField(content wire.Node, name string, required bool, option
 			w = append(w, ',')
 		}
 		comma = true
-		w = append(w, o.Raw...)
+		w = append(w, o...)
 	}
 	w = append(w, ']')
 	if first.OK() {
@@ -300,10 +305,10 @@ func (x *pass) gatherField(content wire.Node, name string, required bool, option
 }
 
 // optionOf reads the number of an option from the name of its boolean.
-func optionOf(key []byte, name string, n int) (i int, ok bool) {
+func optionOf(key, name []byte, n int) (i int, ok bool) {
 	var room [2][64]byte
 	text := wire.AppendUnescaped(room[0][:0], key)
-	prefix := append(wire.AppendUnescaped(room[1][:0], []byte(name)), '.')
+	prefix := append(wire.AppendUnescaped(room[1][:0], name), '.')
 	if len(text) <= len(prefix) || string(text[:len(prefix)]) != string(prefix) {
 		return 0, false
 	}

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -78,20 +79,17 @@ func (p *plan) site(kind wire.Kind, method wire.Method, path string) *site {
 	return s
 }
 
-// record widens the shape so that the value at path is seen, and the members that
-// the rule reads below it.
+// record widens the shape so that the value at path is seen, and what the rule
+// reads below it.
 func (p *plan) record(path string, reads []string) {
 	steps := wire.ParsePath(path)
-	if n := len(steps); n > 0 && !steps[n-1].Elem {
-		p.shape.At(steps[:n-1]...) // a member is seen when its object is open
-	} else {
-		p.shape.At(steps...)
-	}
+	p.shape.At(steps...)
 	for _, r := range reads {
-		if r == "." {
-			r = ""
+		from := steps
+		if rest, ok := strings.CutPrefix(r, "../"); ok {
+			from, r = steps[:len(steps)-1], rest
 		}
-		p.shape.At(append(steps[:len(steps):len(steps)], wire.ParsePath(r)...)...)
+		p.shape.At(append(from[:len(from):len(from)], wire.ParsePath(r)...)...)
 	}
 }
 

@@ -1,8 +1,8 @@
 package translate
 
 import (
-	"bytes"
 	"net/url"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -14,7 +14,7 @@ func nameContents(x *pass, contents wire.Node) {
 		return
 	}
 	uri, _ := contents.Get(wire.URI).Text()
-	name := nameFromURI(string(wire.AppendUnescaped(nil, uri)))
+	name := nameFromURI(string(x.unescaped(uri)))
 	if name == "" {
 		if x.t.options.ResourceContentsName == "strict" {
 			x.fail(contents, &MissingRequiredField{Field: "name", Type: "ResourceContents"})
@@ -31,7 +31,7 @@ func nameContents(x *pass, contents wire.Node) {
 // without a path the host, without a host what is behind the scheme; "" when
 // there is none of these.
 func nameFromURI(uri string) string {
-	if i := bytes.IndexAny([]byte(uri), "?#"); i >= 0 {
+	if i := strings.IndexAny(uri, "?#"); i >= 0 {
 		uri = uri[:i]
 	}
 	rest := uri

@@ -20,8 +20,8 @@ type Rule struct {
 	What string // the member or thing that it is about: "title"
 	At   []Place
 	Do   action
-	// Reads are the paths below a place whose members Do looks at; "." is the
-	// place itself.
+	// Reads are the paths of the values below a place that Do looks at; "*" is
+	// every member, and "../" leads to the place's siblings. Of what is neither read nor a place, Do sees nothing.
 	Reads []string
 	// When decides by the switches whether the rule holds; nil means always.
 	When func(Options) bool

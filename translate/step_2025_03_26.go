@@ -7,12 +7,12 @@ import "github.com/dragoman-proxy/dragoman/translate/wire"
 var step20250326 = Step{
 	To: rev20250326,
 	Up: []Rule{
-		{ID: "C15", What: "completions", At: serverCapabilities, Reads: []string{"."}, Do: addCompletions,
+		{ID: "C15", What: "completions", At: serverCapabilities, Reads: []string{"*"}, Do: addCompletions,
 			When: func(o Options) bool { return o.CompletionsFor24 != "never" }},
 	},
 	Down: []Rule{
 		{ID: "C02", What: "annotations", At: in("annotations", tools), Do: strip, When: strict},
-		{ID: "C10", What: "audio", At: blocks, Reads: []string{".", "annotations"}, Do: audioToText},
+		{ID: "C10", What: "audio", At: blocks, Reads: []string{"*", "annotations.*"}, Do: audioToText},
 		{ID: "C14", What: "message", At: at(wire.Notification, wire.Progress, "params.message"), Do: progressToLog,
 			When: func(o Options) bool { return strict(o) || o.ProgressMessageAsLog }},
 		{ID: "C15", What: "completions", At: in("completions", serverCapabilities), Do: strip},

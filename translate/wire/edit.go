@@ -8,7 +8,7 @@ type node struct {
 	parent        uint32
 	edit          uint32 // 1 + index of its first edit, 0 for none
 	name          Name
-	open          bool // its direct members or elements are recorded
+	open          bool // those of its members or elements that rules speak of are recorded
 	touched       bool // it or something in it has an edit
 }
 
@@ -180,17 +180,19 @@ func (n Node) Path() Path {
 func (n Node) mark(o op, text span) {
 	m := n.m
 	at := n.node()
-	e := edit{op: o, text: text}
-	last := &at.edit
-	if o <= swap {
-		e.nextEdit = at.edit
-	} else {
-		for *last != 0 {
-			last = &m.edits[*last-1].nextEdit
+	m.edits = append(m.edits, edit{op: o, text: text})
+	self := uint32(len(m.edits))
+	switch tail := at.edit; {
+	case o <= swap:
+		m.edits[self-1].nextEdit, at.edit = at.edit, self
+	case tail == 0:
+		at.edit = self
+	default:
+		for m.edits[tail-1].nextEdit != 0 {
+			tail = m.edits[tail-1].nextEdit
 		}
+		m.edits[tail-1].nextEdit = self
 	}
-	m.edits = append(m.edits, e)
-	*last = uint32(len(m.edits))
 	for i := n.i; !m.nodes[i].touched; i = m.nodes[i].parent {
 		m.nodes[i].touched = true
 	}
@@ -309,44 +311,80 @@ func (w *writer) value(i uint32) {
 	}
 }
 
-// container writes an object or array whose members are recorded. A removed one
-// takes the comma before it along; as long as none was kept, the one behind.
+// container writes an object or array. A removed member takes the comma before
+// it along; as long as none was kept, the one behind.
 func (w *writer) container(i uint32) {
 	at := &w.m.nodes[i]
-	kept := false
-	prev := uint32(0)
+	gone := at.pos + 1 // all from the opening bracket to here was removed
 	for c := i + 1; c < at.next; c = w.m.nodes[c].next {
 		child := &w.m.nodes[c]
-		switch {
-		case child.edit != 0 && w.m.edits[child.edit-1].op == remove:
-			switch {
-			case kept:
-				w.cut(prev, child.end)
-			case child.next < at.next:
-				w.cut(child.key, w.m.nodes[child.next].key)
-			default:
-				w.cut(child.key, child.end)
-			}
-		default:
-			kept = true
+		if child.edit == 0 || w.m.edits[child.edit-1].op != remove {
 			if child.touched {
 				w.value(c)
 			}
+			continue
 		}
-		prev = child.end
+		if before, first := w.before(child.key); !first && before != gone {
+			w.cut(before, child.end)
+		} else {
+			w.cut(child.key, w.behind(child.end))
+			gone = child.end
+		}
 	}
+	if at.edit != 0 {
+		w.added(at, gone)
+	}
+}
+
+// added writes what was put behind the last member or element of a container.
+func (w *writer) added(at *node, gone uint32) {
+	last, empty := w.before(at.end - 1)
+	if empty {
+		last = at.pos + 1
+	}
+	empty = empty || last == gone
 	for e := at.edit; e != 0; e = w.m.edits[e-1].nextEdit {
 		if w.m.edits[e-1].op != add {
 			continue
 		}
-		if prev == 0 {
-			prev = at.pos + 1
+		if w.from < last {
+			w.cut(last, last)
 		}
-		w.cut(prev, prev)
-		if kept {
+		if !empty {
 			w.dst = append(w.dst, ',')
 		}
-		kept = true
+		empty = false
 		w.put(w.m.edits[e-1].text)
 	}
+}
+
+// before is where the sibling ends that stands before pos, which is that of a
+// member, an element or the closing bracket; first says that there is none.
+func (w *writer) before(pos uint32) (end uint32, first bool) {
+	raw := w.m.Raw
+	end = backOverSpace(raw, pos)
+	switch raw[end-1] {
+	case '{', '[':
+		return end, true
+	case ',':
+		return backOverSpace(raw, end-1), false
+	}
+	return end, false
+}
+
+// behind is where the sibling begins that stands behind a value's end, or that
+// end when there is none.
+func (w *writer) behind(end uint32) uint32 {
+	raw := w.m.Raw
+	if i := skipSpace(raw, int(end)); raw[i] == ',' {
+		return uint32(skipSpace(raw, i+1))
+	}
+	return end
+}
+
+func backOverSpace(b []byte, i uint32) uint32 {
+	for b[i-1] <= ' ' {
+		i--
+	}
+	return i
 }

@@ -206,10 +206,10 @@ func (m *Message) scanEnvelope(i int, shape *Shape, e *envelope) int {
 			return broken(i, faultEnd)
 		}
 		key := i
-		if i = skipName(b, i); i < 0 {
+		var name Name
+		if i, name = readName(b, i); i < 0 {
 			return i
 		}
-		name := nameOf(b[key+1 : i-1])
 		if i = skipColon(b, i); i < 0 {
 			return i
 		}
@@ -217,7 +217,7 @@ func (m *Message) scanEnvelope(i int, shape *Shape, e *envelope) int {
 		if shape == nil {
 			i = skipValue(b, i, 1)
 		} else {
-			i = m.record(i, key, name, 0, shape.Members[name], 1)
+			i = m.record(i, key, name, 0, shape.member(name), 1)
 		}
 		if i < 0 {
 			return i

@@ -219,23 +219,39 @@ func skipName(b []byte, i int) int {
 	if b[i] != '"' {
 		return broken(i, faultSyntax)
 	}
-	if end := shortString(b, i); end > 0 {
-		return end
+	if i = plain(b, i+1); i < len(b) && b[i] == '"' {
+		return i + 1
 	}
-	return skipString(b, i+1)
+	return skipString(b, i)
 }
 
-// shortString takes a plain string of fewer than eight bytes from its opening
-// quote, as most are; 0 when it is none.
-func shortString(b []byte, i int) int {
-	if i+9 <= len(b) {
-		if c := care(word(b, i+1)); c != 0 {
-			if end := i + 1 + bits.TrailingZeros64(c)>>3; b[end] == '"' {
-				return end + 1
-			}
-		}
+// readName takes a member's name from its opening quote, and says which it is.
+func readName(b []byte, i int) (int, Name) {
+	if b[i] != '"' {
+		return broken(i, faultSyntax), OtherName
 	}
-	return 0
+	from := i + 1
+	if i = plain(b, from); i == from+8 {
+		i = plain(b, i)
+	}
+	if i < len(b) && b[i] == '"' {
+		return i + 1, NameOf(b[from:i])
+	}
+	if i = skipString(b, i); i < 0 {
+		return i, OtherName
+	}
+	return i, nameOf(b[from : i-1])
+}
+
+// plain takes up to eight plain bytes of a string, which is all of most strings.
+func plain(b []byte, i int) int {
+	if i+8 > len(b) {
+		return i
+	}
+	if c := care(word(b, i)); c != 0 {
+		return i + bits.TrailingZeros64(c)>>3
+	}
+	return i + 8
 }
 
 // skipColon takes the colon and the blanks around it; there is more text behind it.
@@ -299,11 +315,11 @@ open:
 value:
 	switch b[i] {
 	case '"':
-		if end := shortString(b, i); end > 0 {
-			i = end
+		if i = plain(b, i+1); i < len(b) && b[i] == '"' {
+			i++
 			goto after
 		}
-		i = skipString(b, i+1)
+		i = skipString(b, i)
 	case '{', '[':
 		goto open
 	default:
@@ -342,16 +358,17 @@ after:
 		return broken(i, faultSyntax)
 	}
 member:
-	if b[i] == '"' {
-		if end := shortString(b, i); end > 0 && end+1 < len(b) && b[end] == ':' && b[end+1] > ' ' {
-			i = end + 1
-			goto value
-		}
+	if b[i] != '"' {
+		return broken(i, faultSyntax)
 	}
-	if i = skipName(b, i); i < 0 {
+	if i = plain(b, i+1); i < len(b) && b[i] == '"' {
+		i++
+	} else if i = skipString(b, i); i < 0 {
 		return i
 	}
-	if i = skipColon(b, i); i < 0 {
+	if i+1 < len(b) && b[i] == ':' && b[i+1] > ' ' {
+		i++
+	} else if i = skipColon(b, i); i < 0 {
 		return i
 	}
 	goto value
@@ -376,7 +393,7 @@ func (m *Message) record(i, key int, name Name, parent uint32, shape *Shape, dep
 	switch c := b[i]; {
 	case c == '"':
 		i = skipString(b, i+1)
-	case c == '{' && shape != nil:
+	case c == '{' && shape != nil && !shape.shut:
 		i = m.recordMembers(i, uint32(self), shape, depth+1)
 	case c == '[' && shape != nil && shape.Elem != nil:
 		i = m.recordElements(i, uint32(self), shape.Elem, depth+1)
@@ -398,31 +415,36 @@ func (m *Message) recordMembers(i int, self uint32, shape *Shape, depth int) int
 	if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
 		return i + 1
 	}
-	for {
-		if i >= len(b) {
-			return broken(i, faultEnd)
+	for next := i; ; {
+		if next >= len(b) {
+			return broken(next, faultEnd)
 		}
-		key := i
-		if i = skipName(b, i); i < 0 {
+		key := next
+		i, name := readName(b, key)
+		if i < 0 {
 			return i
 		}
-		name := nameOf(b[key+1 : i-1])
-		if i = skipColon(b, i); i < 0 {
+		if i+1 < len(b) && b[i] == ':' && b[i+1] > ' ' {
+			i++
+		} else if i = skipColon(b, i); i < 0 {
 			return i
 		}
-		inner := shape.Members[name]
-		if inner == nil {
-			inner = shape.Any
+		if inner := shape.member(name); inner != nil {
+			i = m.record(i, key, name, self, inner, depth)
+		} else {
+			i = skipValue(b, i, depth)
 		}
-		if i = m.record(i, key, name, self, inner, depth); i < 0 {
+		if i < 0 {
 			return i
 		}
-		if i = behind(b, i, '}'); i < 0 {
+		if i+1 < len(b) && b[i] == ',' && b[i+1] > ' ' {
+			next = i + 1
+			continue
+		}
+		if i = behind(b, i, '}'); i < 0 || b[i-1] == '}' {
 			return i
 		}
-		if b[i-1] == '}' {
-			return i
-		}
+		next = i
 	}
 }
 

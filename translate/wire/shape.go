@@ -7,6 +7,15 @@ type Shape struct {
 	Members [NumNames]*Shape // what to record inside the member of that name
 	Any     *Shape           // the same for every member without an entry of its own
 	Elem    *Shape           // the same for every element, when the value is an array
+	shut    bool             // no members are recorded: neither Members nor Any has any
+}
+
+// member is the shape of a member's value, nil when it is passed over.
+func (s *Shape) member(name Name) *Shape {
+	if inner := s.Members[name]; inner != nil {
+		return inner
+	}
+	return s.Any
 }
 
 // At returns the shape at a path below s, adding what is missing on the way.
@@ -17,12 +26,12 @@ func (s *Shape) At(steps ...Step) *Shape {
 		case st.Elem:
 			at = &s.Elem
 		case st.Any:
-			at = &s.Any
+			at, s.shut = &s.Any, false
 		default:
-			at = &s.Members[st.Name]
+			at, s.shut = &s.Members[st.Name], false
 		}
 		if *at == nil {
-			*at = new(Shape)
+			*at = &Shape{shut: true}
 		}
 		s = *at
 	}

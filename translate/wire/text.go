@@ -156,8 +156,11 @@ func Inner(value []byte) (raw []byte, ok bool) {
 // SameText reports whether the insides of two strings are the same text,
 // however each is escaped.
 func SameText(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
 	if bytes.IndexByte(a, '\\') < 0 && bytes.IndexByte(b, '\\') < 0 {
-		return bytes.Equal(a, b)
+		return false
 	}
 	var room [2][64]byte
 	return bytes.Equal(AppendUnescaped(room[0][:0], a), AppendUnescaped(room[1][:0], b))

@@ -1,0 +1,99 @@
+//go:build !race
+
+package bench
+
+import (
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/bench/corpus"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// fewAllocations is how often a conversion may ask for memory, however large the
+// message is.
+const fewAllocations = 4
+
+// converts lists the rules that write something new in the place of what they
+// find; all others remove, or move what is there.
+var converts = map[string]bool{"C04": true, "C10": true, "C11": true, "C12": true, "C13": true, "C19": true, "C22": true}
+
+// allowed is how often the translation that r has just made may allocate: not at
+// all, unless it was a conversion, an answer in the receiver's place, or brought
+// in what nobody had sent.
+func allowed(r *runner, v wire.Verdict) float64 {
+	if v != wire.Forward || r.message.Grows() && len(r.message.Losses) == 0 {
+		return fewAllocations
+	}
+	for _, l := range r.message.Losses {
+		if converts[l.Rule] {
+			return fewAllocations
+		}
+	}
+	return 0
+}
+
+// allocations counts them for one scan and rewrite in warm memory.
+func allocations(t *testing.T, r *runner, j job) (n float64, v wire.Verdict) {
+	t.Helper()
+	runs := 20
+	if len(j.in.Raw) > corpus.Small {
+		runs = 2
+	}
+	n = testing.AllocsPerRun(runs, func() {
+		var err error
+		r.load(j.in)
+		if _, v, err = r.run(j.t, j.in); err != nil {
+			t.Fatalf("%s: %v", j.in.Name, err)
+		}
+	})
+	return n, v
+}
+
+func TestEqualRevisionsAllocateNothing(t *testing.T) {
+	table := newTable(t)
+	for _, pair := range corpus.Pairs() {
+		if pair[0] != pair[1] {
+			continue
+		}
+		var r runner
+		for _, j := range jobs(t, table, pair[0], pair[1], -1, 2*corpus.Largest) {
+			if n, _ := allocations(t, &r, j); n != 0 {
+				t.Errorf("%s: %s: %v allocations", pairName(pair[0], pair[1]), j.in.Name, n)
+			}
+			if out, v, _ := r.run(j.t, j.in); v != wire.Forward || &out[0] != &r.text[0] || len(out) != len(r.text) {
+				t.Errorf("%s: %s did not come back as it was", pairName(pair[0], pair[1]), j.in.Name)
+			}
+		}
+	}
+}
+
+// TestStrippingAllocatesNothing: with warm memory nothing is asked for, but by
+// what must write something new.
+func TestStrippingAllocatesNothing(t *testing.T) {
+	table := newTable(t)
+	for _, pair := range corpus.Pairs() {
+		if pair[0] == pair[1] {
+			continue
+		}
+		t.Run(pairName(pair[0], pair[1]), func(t *testing.T) {
+			var r runner
+			converted, stripped := 0, 0
+			for _, j := range jobs(t, table, pair[0], pair[1], -1, 2*corpus.Largest) {
+				n, v := allocations(t, &r, j)
+				limit := allowed(&r, v)
+				if n > limit {
+					t.Errorf("%s: %v allocations, at most %v are allowed", j.in.Name, n, limit)
+				}
+				switch {
+				case limit > 0:
+					converted++
+				case r.message.Edited():
+					stripped++
+				}
+			}
+			if converted+stripped == 0 {
+				t.Error("no message was changed: nothing was measured")
+			}
+		})
+	}
+}

@@ -1,0 +1,307 @@
+// Package corpus makes the messages that benchmarks and allocation tests run on:
+// what clients and servers say to each other, shaped on recorded sessions of
+// published ones. Everything in it follows from a fixed seed.
+//
+// Messages are written in the latest handshake revision. For an older one they
+// are translated down first, so that what a pair of revisions is measured with is
+// what a peer of the first one would send:
+//
+//	c, err := corpus.New(corpus.Largest)
+//	for _, m := range c.Between(from, to) { … }
+//
+// lifecycle.go, lists.go, questions.go and failures.go hold the small messages,
+// tools.go and results.go the large ones.
+package corpus
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Largest is the size of the largest messages, in bytes.
+const Largest = 10 << 20
+
+// Small is the size up to which a translation has to take less than a
+// millisecond, in bytes.
+const Small = 256 << 10
+
+// Tools lists how many tools the tool lists have.
+func Tools() []int { return []int{1, 50, 500, 5000} }
+
+// Sizes lists the sizes of tool results, in bytes.
+func Sizes() []int { return []int{1 << 10, 64 << 10, 1 << 20, Largest} }
+
+// Message is one message and what must be known to translate it.
+type Message struct {
+	Name       string // what it is, unique in the corpus: "tools_list_50"
+	FromClient bool
+	Kind       wire.Kind
+	Method     wire.Method // of a response, that of the request it answers
+	Revision   *translate.Revision
+	Facts      wire.Facts // of the session that it belongs to
+	Note       []byte     // of a response: what the translation of its request left
+	// Raw is the message. It is shared: what changes it in place needs a copy.
+	Raw []byte
+}
+
+// Corpus is a set of messages in every handshake revision. It is immutable.
+type Corpus struct {
+	table *translate.Table
+	in    map[*translate.Revision][]Message
+	facts map[*translate.Revision]wire.Facts // of a session with a client of that revision
+}
+
+// New makes all messages of at most about maxSize bytes. The error is one of the
+// translation from one revision to another.
+func New(maxSize int) (*Corpus, error) {
+	table, err := translate.NewTable(translate.Options{})
+	if err != nil {
+		return nil, err
+	}
+	latest, err := write(maxSize)
+	if err != nil {
+		return nil, err
+	}
+	c := &Corpus{table: table, in: map[*translate.Revision][]Message{}, facts: map[*translate.Revision]wire.Facts{}}
+	for _, r := range translate.Handshake() {
+		initialize, err := c.translate(*Find(latest, initializeRequest), r)
+		if err != nil {
+			return nil, err
+		}
+		c.facts[r] = declared(initialize.Raw)
+		if c.in[r], err = c.older(latest, r); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// write makes the messages in the latest revision.
+func write(maxSize int) ([]Message, error) {
+	w := &writer{revision: translate.Latest(), maxSize: maxSize}
+	w.lifecycle()
+	w.lists()
+	w.calls()
+	w.questions()
+	w.notifications()
+	w.failures()
+	for i := range w.messages {
+		if err := w.messages[i].identify(); err != nil {
+			return nil, err
+		}
+	}
+	return w.messages, nil
+}
+
+// Pairs lists all ordered pairs of handshake revisions, equal ones included.
+func Pairs() [][2]*translate.Revision {
+	var pairs [][2]*translate.Revision
+	for _, from := range translate.Handshake() {
+		for _, to := range translate.Handshake() {
+			pairs = append(pairs, [2]*translate.Revision{from, to})
+		}
+	}
+	return pairs
+}
+
+// In lists the messages as peers of revision r write them to each other.
+func (c *Corpus) In(r *translate.Revision) []Message { return c.Between(r, r) }
+
+// Between lists the messages that a peer of revision from sends to one of
+// revision to, as they are before translation.
+func (c *Corpus) Between(from, to *translate.Revision) []Message {
+	list := slices.Clone(c.in[from])
+	for i := range list {
+		m := &list[i]
+		m.Facts = c.facts[to]
+		if m.FromClient {
+			m.Facts = c.facts[from]
+		}
+		if m.Name == flatAnswer {
+			m.Note = c.note(to, from)
+		}
+	}
+	return list
+}
+
+// Find is the message of that name, nil when list has none.
+func Find(list []Message, name string) *Message {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// Rewrite scans and translates a message with m and scratch, whose memory it
+// reuses. text is changed in place where nothing grows: it is in's Raw or, to
+// keep that, a copy. The results are those of [translate.Translator.Rewrite]; an
+// error may also be that of the scan.
+func (in *Message) Rewrite(t *translate.Translator, m *wire.Message, text, scratch []byte) ([]byte, wire.Verdict, error) {
+	m.Facts = in.Facts
+	if err := m.Scan(text, t.Shape()); err != nil {
+		return nil, wire.Drop, err
+	}
+	if m.Kind.Response() {
+		m.Method, m.Note = in.Method, in.Note
+	}
+	return t.Rewrite(scratch, m)
+}
+
+// identify fills in what the text itself says.
+func (in *Message) identify() error {
+	var m wire.Message
+	if err := m.Scan(in.Raw, nil); err != nil {
+		return fmt.Errorf("%s: %w", in.Name, err)
+	}
+	in.Kind = m.Kind
+	if !m.Kind.Response() {
+		in.Method = m.Method
+	}
+	return nil
+}
+
+// older lists the messages in revision r. What r does not have is left out, and
+// so are the answers to requests that it does not have.
+func (c *Corpus) older(latest []Message, r *translate.Revision) ([]Message, error) {
+	asked := map[wire.Method]bool{wire.OtherMethod: true}
+	var list []Message
+	for _, in := range latest {
+		in.Facts = c.facts[r]
+		m, err := c.translate(in, r)
+		switch {
+		case err != nil:
+			return nil, err
+		case m.Raw == nil:
+			continue
+		case m.Kind == wire.Request:
+			asked[m.Method] = true
+		}
+		m.Note = nil
+		list = append(list, m)
+	}
+	return slices.DeleteFunc(list, func(m Message) bool { return m.Kind.Response() && !asked[m.Method] }), nil
+}
+
+// translate makes of a message one of another revision. Raw is nil when that one
+// has no such message; Note is for its answer.
+func (c *Corpus) translate(in Message, to *translate.Revision) (Message, error) {
+	var m wire.Message
+	out, verdict, err := in.Rewrite(c.table.Between(in.Revision, to), &m, slices.Clone(in.Raw), nil)
+	if err != nil {
+		return in, fmt.Errorf("%s in %s: %w", in.Name, to, err)
+	}
+	in.Revision, in.Note = to, slices.Clone(m.Note)
+	if verdict != wire.Forward {
+		in.Raw = nil
+		return in, nil
+	}
+	in.Raw = out
+	return in, in.identify()
+}
+
+// note is what the server's form leaves behind on its way to the client, nil when
+// it goes as it is.
+func (c *Corpus) note(server, client *translate.Revision) []byte {
+	form := Find(c.in[server], choicesForm)
+	if form == nil {
+		return nil
+	}
+	in := *form
+	in.Facts = c.facts[client]
+	out, err := c.translate(in, client)
+	if err != nil {
+		return nil
+	}
+	return out.Note
+}
+
+// declared are the facts that an initialize request states, of a session with a
+// server that sends log messages.
+func declared(initialize []byte) wire.Facts {
+	facts := wire.ServerLogging
+	capabilities := gjson.GetBytes(initialize, "params.capabilities")
+	for path, fact := range map[string]wire.Facts{
+		"roots":            wire.ClientRoots,
+		"sampling":         wire.ClientSampling,
+		"sampling.tools":   wire.ClientSamplingTools,
+		"sampling.context": wire.ClientSamplingContext,
+		"elicitation":      wire.ClientElicitation,
+		"elicitation.form": wire.ClientElicitationForm,
+		"elicitation.url":  wire.ClientElicitationURL,
+		"tasks":            wire.ClientTasks,
+	} {
+		if capabilities.Get(path).Exists() {
+			facts |= fact
+		}
+	}
+	if facts.Has(wire.ClientElicitation) && !facts.Has(wire.ClientElicitationURL) {
+		facts |= wire.ClientElicitationForm
+	}
+	return facts
+}
+
+// writer collects messages.
+type writer struct {
+	revision *translate.Revision
+	maxSize  int
+	id       int
+	messages []Message
+}
+
+func (w *writer) add(name string, fromClient side, method wire.Method, message object) {
+	w.messages = append(w.messages, Message{
+		Name: name, FromClient: fromClient == client, Method: method, Revision: w.revision,
+		Raw: appendJSON(nil, message),
+	})
+}
+
+// side is who sends a message.
+type side bool
+
+const (
+	client side = true
+	server side = false
+)
+
+// request adds a request and, where there is one, the answer of the other side.
+func (w *writer) request(name string, from side, method wire.Method, params object, answer any) {
+	w.id++
+	call := object{"method", method.String()}
+	if params != nil {
+		call = append(call, "params", params)
+	}
+	w.add(name, from, wire.OtherMethod, append(call, "jsonrpc", "2.0", "id", w.id))
+	if answer != nil {
+		w.answer(name+"_result", !from, method, answer)
+	}
+}
+
+// answer adds the result of a request.
+func (w *writer) answer(name string, from side, method wire.Method, result any) {
+	w.add(name, from, method, object{"result", result, "jsonrpc", "2.0", "id", w.id})
+}
+
+// notify adds a notification.
+func (w *writer) notify(name string, from side, method wire.Method, params object) {
+	n := object{"method", method.String()}
+	if params != nil {
+		n = append(n, "params", params)
+	}
+	w.add(name, from, wire.OtherMethod, append(n, "jsonrpc", "2.0"))
+}
+
+// fail adds an error response; id is nil for one that has none.
+func (w *writer) fail(name string, from side, method wire.Method, id any, fault object) {
+	e := object{"jsonrpc", "2.0"}
+	if id != nil {
+		e = append(e, "id", id)
+	}
+	w.add(name, from, method, append(e, "error", fault))
+}

@@ -1,0 +1,99 @@
+package corpus
+
+import "fmt"
+
+// The answers of tools by size. size is of the whole message, in bytes, and met
+// to a few hundred; the smallest are as large as their members need.
+
+// textResult is one block of prose.
+func textResult(name string, size int) object {
+	s := newSource(name)
+	return object{"content", list{object{"type", "text", "text", s.quotedTo(size - 90)}}}
+}
+
+// quotedTo is prose that takes about n bytes as a JSON string.
+func (s source) quotedTo(n int) raw {
+	text := appendQuoted(nil, s.sentences(n))
+	return raw(appendQuoted(nil, s.sentences(max(2*n-len(text), 1))))
+}
+
+// structuredResult is a list of records, with its twin in words for clients that
+// do not know structured content, or without.
+func structuredResult(name string, size int, twin bool) object {
+	s := newSource(name)
+	room := size - 150
+	if twin {
+		room = room * 9 / 19 // quotes are escaped in the twin
+	}
+	var records list
+	for used := 0; used < room; {
+		record := raw(appendJSON(nil, s.record(len(records))))
+		records = append(records, record)
+		used += len(record) + 1
+	}
+	structured := raw(appendJSON(nil, object{"items", records, "total", len(records), "hasMore", false}))
+	text := fmt.Sprintf("%d records found.", len(records))
+	if twin {
+		text = string(structured)
+	}
+	return object{"content", list{object{"type", "text", "text", text}}, "structuredContent", structured}
+}
+
+func (s source) record(number int) object {
+	return object{
+		"id", number + 1, "title", s.line(20 + s.IntN(60)), "state", one(s, "open", "closed"),
+		"labels", list{one(s, nouns...), one(s, verbs...)}, "score", float64(s.IntN(10000)) / 100,
+		"author", object{"name", one(s, words...), "title", nil}, "url", fmt.Sprintf("https://tracker.example.com/items/%d?view=full", number+1),
+	}
+}
+
+// blobResult is one file, embedded.
+func blobResult(name string, size int) object {
+	s := newSource(name)
+	return object{"content", list{object{"type", "resource", "resource", object{
+		"uri", "demo://resource/dynamic/blob/" + fmt.Sprint(size), "mimeType", "application/octet-stream", "blob", s.base64((size - 220) * 3 / 4),
+		"_meta", object{"example.com/etag", "a91f"},
+	}}}}
+}
+
+// mixedResult is prose, a recording and links to what else there is.
+func mixedResult(name string, size int) object {
+	s := newSource(name)
+	links := 2 + size>>13
+	blocks := list{
+		object{"type", "text", "text", s.quotedTo(size / 8), "annotations", s.annotations()},
+		object{"type", "audio", "data", s.base64(size * 3 / 16), "mimeType", "audio/wav", "annotations", s.annotations()},
+		object{"type", "image", "data", s.base64(size * 3 / 16), "mimeType", "image/png", "_meta", object{"example.com/width", 640}},
+	}
+	for i := range min(links, 200) {
+		blocks = append(blocks, s.resourceLink(i))
+	}
+	last := object{"type", "text", "text", ""}
+	return object{"content", append(blocks, last), "isError", false}.fill(last, size)
+}
+
+// fill puts prose into the text of a block until the whole has about the size.
+func (o object) fill(block object, size int) object {
+	if room := size - 50 - len(appendJSON(nil, o)); room > 0 {
+		block[3] = newSource("fill").quotedTo(room)
+	}
+	return o
+}
+
+func (s source) resourceLink(number int) object {
+	file := fmt.Sprintf("%s-%d.md", one(s, nouns...), number)
+	link := object{
+		"type", "resource_link", "uri", "demo://resource/static/document/" + file, "name", file,
+		"mimeType", "text/markdown", "description", s.line(30 + s.IntN(60)),
+	}
+	if s.chance(50) {
+		link = append(link, "title", s.line(20))
+	}
+	if s.chance(50) {
+		link = append(link, "size", 1000+s.IntN(100000))
+	}
+	if s.chance(30) {
+		link = append(link, "icons", s.icons())
+	}
+	return append(link, "annotations", s.annotations())
+}
