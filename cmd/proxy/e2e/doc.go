@@ -1,0 +1,18 @@
+// Package e2e is the end-to-end test of dragoman: published MCP clients talk to published MCP servers through it, over
+// every pair of transports and between revisions, and neither side notices.
+//
+// Every client runs one scenario (peers/scenario.json) and writes down what it lived through. The same client with the
+// same server and nothing between is the reference: through the proxy, each step must equal the reference, changed by
+// the few rules in expect_test.go when the proxy speaks another revision to the server than to the client.
+//
+//	peers/        published TypeScript clients and servers: versions, scenario, the runner of the clients
+//	node_test.go  installs and starts those
+//	gosdk_*.go    the official Go SDK as client and as server
+//	proxy_test.go builds and starts the proxy, and checks that it ends well
+//
+// The peers in TypeScript need Node 20 and npm and are installed once into the user's cache folder; without Node the
+// tests between Go peers still run. With -short nothing is built or started. With -v the tests end in a table of what met
+// what:
+//
+//	go test -v -run 'Test.*Peers' ./cmd/proxy/e2e
+package e2e

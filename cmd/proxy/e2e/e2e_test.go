@@ -1,0 +1,331 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type transport string
+
+const (
+	stdio      transport = "stdio"
+	streamable transport = "http"
+)
+
+var (
+	both  = []transport{streamable, stdio}
+	pairs = [][2]transport{{streamable, streamable}, {streamable, stdio}, {stdio, streamable}, {stdio, stdio}} // client side, server side
+)
+
+// endpoint is where a client finds a server: a URL, or a command to start.
+type endpoint struct {
+	url     string
+	command []string
+	stderr  *output // of the client and of all that is started
+}
+
+type client struct {
+	name       string
+	revision   string // what it asks for
+	transports []transport
+	reads      bool // its transcript holds what it made of the messages, not the bytes: members that it does not know are missing
+	run        func(context.Context, endpoint) (transcript, error)
+}
+
+type server struct {
+	name       string
+	revision   string // the newest that it speaks
+	only       bool   // it speaks no other
+	transports []transport
+	command    func(revision, mark string) []string // on stdio; mark is an argument to be known by
+	serve      func(revision string) (url string, stop func(), err error)
+}
+
+// cell is one client with one server, and the transports on the two sides of the proxy.
+type cell struct {
+	client *client
+	server *server
+	down   transport
+	up     transport
+	pinned bool // the proxy speaks the server's newest revision to it, though the server would also take the client's
+}
+
+// upstream is the revision that the proxy speaks to the server.
+func (c cell) upstream() string {
+	if c.pinned || c.server.only {
+		return c.server.revision
+	}
+	return min(c.client.revision, c.server.revision)
+}
+
+func (c cell) String() string {
+	s := fmt.Sprintf("%s (%s) %s to %s %s (%s)", c.client.name, c.client.revision, c.down, c.up, c.server.name, c.upstream())
+	return strings.ReplaceAll(s, " ", "_")
+}
+
+// outcome is what came of one run.
+type outcome struct {
+	steps transcript
+	log   string
+	err   error
+}
+
+// TestPublishedPeers lets every published client meet every server, each over one of the four pairs of transports.
+func TestPublishedPeers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts dozens of peers")
+	}
+	m := nodePeers(t)
+	clients := []*client{
+		m.typescript("1.0.4", "2024-11-05", stdio),
+		m.typescript("1.10.2", "2024-11-05", both...),
+		m.typescript("1.12.3", "2025-03-26", both...),
+		m.typescript("1.22.0", "2025-06-18", both...),
+		m.typescript("1.32.2", "2025-11-25", both...),
+		goSDKAsItIs(),
+	}
+	servers := []*server{
+		m.everything("2025.4.8", "2024-11-05", stdio),
+		m.everything("2025.4.28", "2024-11-05", both...),
+		m.everything("2025.7.1", "2025-03-26", both...),
+		m.everything("2025.9.25", "2025-06-18", both...),
+		m.everything("2026.8.31", "2025-11-25", both...),
+		goServer("2025-11-25"),
+	}
+	meet(t, everyOneMeetsEveryOther(clients, servers))
+}
+
+// TestGoPeers does the same with the Go SDK alone, as client and server of each revision, over every pair of transports.
+func TestGoPeers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts dozens of peers")
+	}
+	var clients []*client
+	var servers []*server
+	for _, revision := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
+		clients = append(clients, goSDK(revision))
+		servers = append(servers, goServer(revision))
+	}
+	var cells []cell
+	for _, c := range clients {
+		for _, s := range servers {
+			for _, p := range pairs {
+				cells = append(cells, cell{client: c, server: s, down: p[0], up: p[1]})
+			}
+		}
+	}
+	meet(t, cells)
+}
+
+// everyOneMeetsEveryOther makes the cells in which every client meets every server once, the pairs of transports taking
+// turns. Where a server would also speak an older client's revision it is made to speak its own, since otherwise there is
+// nothing to translate; it meets the client next to it in the lists a second time, in that client's revision.
+func everyOneMeetsEveryOther(clients []*client, servers []*server) (cells []cell) {
+	for i, c := range clients {
+		for j, s := range servers {
+			older := c.revision < s.revision
+			for k := range pairs {
+				p := pairs[(i+j+k)%len(pairs)]
+				if slices.Contains(c.transports, p[0]) && slices.Contains(s.transports, p[1]) {
+					cells = append(cells, cell{client: c, server: s, down: p[0], up: p[1], pinned: older})
+					if older && !s.only && i+1 == j {
+						cells = append(cells, cell{client: c, server: s, down: p[0], up: p[1]})
+					}
+					break
+				}
+			}
+		}
+	}
+	return cells
+}
+
+// meet runs all cells, through the proxy and without, and compares.
+func meet(t *testing.T, cells []cell) {
+	proxy := build(t)
+
+	// Peers mostly wait for each other, so several cells run at a time, whatever -parallel says of subtests.
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	turn := make(chan struct{}, 10)
+	start := func(run func(context.Context) outcome) func() outcome {
+		var o outcome
+		done := make(chan struct{})
+		wait.Go(func() {
+			defer close(done)
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			o = run(ctx)
+		})
+		return func() outcome { <-done; return o }
+	}
+	type key struct {
+		client *client
+		server *server
+		over   transport
+	}
+	alone := map[key]func() outcome{}
+	through := make([]func() outcome, len(cells))
+	for i, c := range cells {
+		k := key{c.client, c.server, c.up}
+		if !slices.Contains(c.client.transports, c.up) {
+			k.over = stdio
+		}
+		if alone[k] == nil {
+			alone[k] = start(func(ctx context.Context) outcome { return direct(ctx, c.client, c.server, k.over) })
+		}
+		through[i] = start(func(ctx context.Context) outcome { return proxied(ctx, proxy, c, fmt.Sprintf("e2e-mark-%d-%p", i, t)) })
+	}
+	passed := make([]bool, len(cells))
+	for i, c := range cells {
+		k := key{c.client, c.server, c.up}
+		if alone[k] == nil {
+			k.over = stdio
+		}
+		passed[i] = t.Run(c.String(), func(t *testing.T) { check(t, c, alone[k](), through[i]()) })
+	}
+	t.Log("through the proxy:\n" + table(cells, passed))
+}
+
+// direct is the reference: nothing between client and server.
+func direct(ctx context.Context, c *client, s *server, over transport) (o outcome) {
+	to := endpoint{stderr: &output{}}
+	revision := min(c.revision, s.revision)
+	if over == stdio {
+		to.command = s.command(revision, "direct")
+	} else {
+		url, stop, err := s.serve(revision)
+		if err != nil {
+			return outcome{err: err}
+		}
+		defer stop()
+		to.url = url
+	}
+	o.steps, o.err = c.run(ctx, to)
+	o.log = to.stderr.String()
+	return o
+}
+
+// proxied is the same through the proxy.
+func proxied(ctx context.Context, proxy dragoman, c cell, mark string) (o outcome) {
+	to := endpoint{stderr: &output{}}
+	if c.up == stdio {
+		to.command = c.server.command(c.server.revision, mark)
+	} else {
+		url, stop, err := c.server.serve(c.server.revision)
+		if err != nil {
+			return outcome{err: err}
+		}
+		defer stop()
+		to.url = url
+	}
+	version := ""
+	if c.pinned {
+		version = c.server.revision
+	}
+	run := func(to endpoint) (err error) {
+		o.steps, err = c.client.run(ctx, to)
+		return err
+	}
+	if c.down == streamable {
+		o.err = proxy.serve(ctx, version, to, run)
+	} else {
+		o.err = run(endpoint{command: proxy.args("stdio", version, to), stderr: to.stderr})
+		if exit := o.steps.step("exit"); o.err == nil && fmt.Sprint(at(exit.Result, "code")) != "0" {
+			o.err = fmt.Errorf("the proxy, its client gone: exit %s", compact(exit.Result))
+		}
+	}
+	if pids := leftovers(mark); o.err == nil && len(pids) > 0 {
+		o.err = fmt.Errorf("the proxy left its child: %s", pids)
+	}
+	o.log = to.stderr.String()
+	return o
+}
+
+// check holds what came through the proxy against the reference.
+func check(t *testing.T, c cell, alone, through outcome) {
+	if alone.err != nil {
+		t.Fatalf("without the proxy: %v\n%s", alone.err, tail(alone.log))
+	}
+	if through.err != nil {
+		t.Fatalf("%v\n%s", through.err, tail(through.log))
+	}
+	vc, vu := c.client.revision, c.upstream()
+	steps := expected(alone.steps, vc, vu)
+	if c.client.reads {
+		for _, e := range steps {
+			if methodOf()[e.Step] == "resources/read" {
+				remove(e.Result, "contents.*.name") // which we may add, and no schema has
+			}
+		}
+	}
+	want, got := steps.comparable(), through.steps.comparable()
+	for _, e := range slices.Concat(alone.steps, through.steps) {
+		w, g := want[e.Step], got[e.Step]
+		if diff := cmp.Diff(w, g); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", e.Step, diff)
+			got[e.Step] = w // each once
+		}
+	}
+	if vc != vu {
+		for _, fault := range newerThan(vc, vu, through.steps) {
+			t.Error(fault)
+		}
+	}
+	for _, line := range errorLines(through.log) {
+		t.Errorf("logged: %s", line)
+	}
+	if t.Failed() {
+		t.Log(tail(through.log))
+	}
+}
+
+// tail is the end of a log.
+func tail(log string) string {
+	if len(log) > 8<<10 {
+		return "…" + log[len(log)-8<<10:]
+	}
+	return log
+}
+
+// table shows the cells, clients down and servers across.
+func table(cells []cell, passed []bool) string {
+	var rows, columns []string
+	shown := map[[2]string][]string{}
+	add := func(names []string, name string) []string {
+		if slices.Contains(names, name) {
+			return names
+		}
+		return append(names, name)
+	}
+	for i, c := range cells {
+		row, column := c.client.name+", "+c.client.revision, c.server.name+", "+c.server.revision
+		rows, columns = add(rows, row), add(columns, column)
+		text := fmt.Sprintf("%s→%s", c.down, c.up)
+		if c.upstream() != c.client.revision {
+			text += " translated"
+		}
+		if !passed[i] {
+			text += " FAILED"
+		}
+		shown[[2]string{row, column}] = append(shown[[2]string{row, column}], text)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	for _, row := range rows {
+		fmt.Fprintf(&b, "| %s |", row)
+		for _, column := range columns {
+			fmt.Fprintf(&b, " %s |", strings.Join(shown[[2]string{row, column}], "; "))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,238 @@
+//lint:file-ignore SA1019 sampling, roots and logging are deprecated in the newest revision and all that the older ones have.
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// goServerArg as the first argument makes the test binary the Go SDK's server on stdio; the second is the one revision it
+// speaks.
+const goServerArg = "serve-mcp-on-stdio"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == goServerArg {
+		err := newGoServer(os.Args[2]).Run(context.Background(), &mcp.StdioTransport{})
+		if err != nil && !errors.Is(err, context.Canceled) {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// goServer is the Go SDK's server. It speaks one revision and no other.
+func goServer(revision string) *server {
+	return &server{
+		name: "Go SDK 1.8.0", revision: revision, only: true, transports: both,
+		command: func(revision, mark string) []string { return []string{os.Args[0], goServerArg, revision, mark} },
+		serve: func(revision string) (string, func(), error) {
+			s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return newGoServer(revision) }, nil))
+			return s.URL, func() {
+				s.CloseClientConnections() // streams that a client left open
+				s.Close()
+			}, nil
+		},
+	}
+}
+
+const goResource = "demo://resource/dynamic/text/1"
+
+// newGoServer has the tools, prompts and resources that the scenario asks for, with every ornament that the newest
+// handshake revision knows: what older clients must not be sent is all there.
+func newGoServer(revision string) *mcp.Server {
+	icons := []mcp.Icon{{Source: "data:image/png;base64,iVBORw0KGgo=", MIMEType: "image/png", Sizes: []string{"8x8"}}}
+	annotations := &mcp.Annotations{Audience: []mcp.Role{"user"}, Priority: 0.5, LastModified: "2025-01-02T03:04:05Z"}
+	meta := mcp.Meta{"example.com/n": 1.0}
+	var server *mcp.Server
+	server = mcp.NewServer(&mcp.Implementation{Name: "go-sdk", Title: "Go SDK", Version: "1.8.0", WebsiteURL: "https://example.com/", Icons: icons}, &mcp.ServerOptions{
+		Instructions:              "Call anything.",
+		PageSize:                  5,
+		SupportedProtocolVersions: []string{revision},
+		Capabilities:              &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}},
+		RootsListChangedHandler: func(ctx context.Context, r *mcp.RootsListChangedRequest) {
+			if _, err := r.Session.ListRoots(ctx, nil); err != nil {
+				fmt.Fprintln(os.Stderr, "asking for roots:", err)
+			}
+		},
+		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
+		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+		CompletionHandler: func(_ context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+			return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{r.Params.Argument.Value + "ngineering"}, Total: 1}}, nil
+		},
+	})
+
+	// Over HTTP the SDK answers methods that it does not know with status 400, and its own client then gives up the session.
+	err := mcp.AddReceivingCustomMethod(server, unknownMethod, func(context.Context, *mcp.ServerSession, *noParams) (*noResult, error) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"}
+	})
+	if err != nil {
+		panic(err)
+	}
+
+	tool := func(name, properties string, call func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)) {
+		t := &mcp.Tool{
+			Meta: meta, Name: name, Title: "The " + name, Description: "Does " + name, Icons: icons,
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true},
+			InputSchema: json.RawMessage(`{"type":"object","title":"Mine","properties":` + properties + `}`),
+		}
+		if name == "get-structured-content" {
+			t.OutputSchema = json.RawMessage(`{"type":"object","properties":{"conditions":{"type":"string"},"temperature":{"type":"number"}}}`)
+		}
+		server.AddTool(t, call)
+	}
+	text := func(format string, args ...any) *mcp.CallToolResult {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...), Meta: meta}}}
+	}
+	// told is the answer to a question that was put to the client, or why there was none.
+	told := func(answer any, err error) (*mcp.CallToolResult, error) {
+		if err != nil {
+			return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: err.Error()}}}, nil
+		}
+		b, err := json.Marshal(answer)
+		return text("%s", b), err
+	}
+	var cancellations atomic.Int32
+
+	tool("echo", `{"message":{"type":"string"}}`, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		var args struct{ Message string }
+		err := json.Unmarshal(r.Params.Arguments, &args)
+		return text("Echo: %s", args.Message), err
+	})
+	tool("get-sum", `{"a":{"type":"number","default":1},"b":{"type":"number"}}`, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		var args struct{ A, B json.Number }
+		if err := json.Unmarshal(r.Params.Arguments, &args); err != nil {
+			return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "a and b must be numbers"}}}, nil
+		}
+		a, _ := args.A.Int64()
+		b, _ := args.B.Int64()
+		return text("The sum of %d and %d is %d.", a, b, a+b), nil
+	})
+	tool("trigger-long-running-operation", `{"duration":{"type":"number"},"steps":{"type":"number"}}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		var args struct{ Duration, Steps float64 }
+		if err := json.Unmarshal(r.Params.Arguments, &args); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if ctx.Err() != nil {
+				cancellations.Add(1)
+			}
+		}()
+		for i := 1.0; i <= args.Steps; i++ {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(time.Duration(args.Duration / args.Steps * float64(time.Second))):
+			}
+			if token := r.Params.GetProgressToken(); token != nil {
+				// A client that cancels leaves the stream first: not to be heard there is no reason to stop.
+				_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: i, Total: args.Steps, Message: fmt.Sprintf("step %g", i)})
+			}
+		}
+		return text("done"), nil
+	})
+	tool("get-cancellations", `{}`, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		// The notification and this call may overtake each other.
+		for wait := time.Now().Add(10 * time.Second); cancellations.Load() == 0 && time.Now().Before(wait) && ctx.Err() == nil; {
+			time.Sleep(time.Millisecond)
+		}
+		return text("%d", cancellations.Load()), ctx.Err()
+	})
+	tool("get-tiny-image", `{}`, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.ImageContent{Data: []byte("image"), MIMEType: "image/png", Meta: meta, Annotations: annotations}}}, nil
+	})
+	tool("get-audio", `{}`, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.AudioContent{Data: []byte("some audio"), MIMEType: "audio/wav", Meta: meta}}}, nil
+	})
+	tool("get-annotated-message", `{}`, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "annotated", Annotations: annotations}}}, nil
+	})
+	tool("get-resource-reference", `{}`, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.EmbeddedResource{Meta: meta, Resource: &mcp.ResourceContents{URI: goResource, MIMEType: "text/plain", Text: "one", Meta: meta}}}}, nil
+	})
+	tool("get-resource-links", `{}`, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		size := int64(3)
+		return &mcp.CallToolResult{Content: []mcp.Content{
+			&mcp.ResourceLink{URI: goResource, Name: "one", Title: "The first", Description: "Text", MIMEType: "text/plain", Size: &size, Icons: icons, Meta: meta, Annotations: annotations},
+			&mcp.ResourceLink{URI: "demo://bare", Name: "bare"},
+		}}, nil
+	})
+	tool("get-structured-content", `{}`, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		result := text("Cloudy.")
+		result.StructuredContent = json.RawMessage(`{"conditions":"Cloudy","temperature":33}`)
+		return result, nil
+	})
+	tool("trigger-sampling-request", `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return told(r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{
+			MaxTokens: 20, IncludeContext: "thisServer", SystemPrompt: "Be brief.",
+			Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "say hi"}}},
+		}))
+	})
+	tool("trigger-sampling-of-blocks", `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return told(r.Session.CreateMessageWithTools(ctx, &mcp.CreateMessageWithToolsParams{
+			MaxTokens: 20,
+			Messages:  []*mcp.SamplingMessageV2{{Role: "user", Content: []mcp.Content{&mcp.TextContent{Text: "first"}, &mcp.TextContent{Text: "second"}}}},
+		}))
+	})
+	tool("trigger-elicitation-request", `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		answer, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Fill in", RequestedSchema: json.RawMessage(`{"type":"object","properties":{
+			"agreed":{"type":"boolean","default":false},
+			"colour":{"type":"string","title":"Colour","oneOf":[{"const":"r","title":"Red"},{"const":"g","title":"Green"}],"default":"g"},
+			"fruits":{"type":"array","title":"Fruits","items":{"anyOf":[{"const":"a","title":"Apple"},{"const":"p","title":"Pear"}]},"default":["p"]},
+			"name":{"type":"string","default":"nobody"}},"required":["fruits"]}`)})
+		if err != nil {
+			return told(nil, err)
+		}
+		return told(answer.Content, nil)
+	})
+	tool("trigger-url-elicitation", `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return told(r.Session.Elicit(ctx, &mcp.ElicitParams{Mode: "url", Message: "open", URL: "https://example.com/e", ElicitationID: "e-1"}))
+	})
+	tool("get-roots-list", `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return told(r.Session.ListRoots(ctx, nil))
+	})
+	tool("toggle-subscriber-updates", `{}`, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return text("updated"), server.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: goResource})
+	})
+	tool("toggle-simulated-logging", `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return text("logged"), r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "warning", Logger: "e2e", Data: "hello"})
+	})
+
+	read := func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		contents := &mcp.ResourceContents{URI: r.Params.URI, MIMEType: "text/plain", Meta: meta}
+		if strings.Contains(r.Params.URI, "/blob/") {
+			contents.Blob = []byte("two")
+		} else {
+			contents.Text = "one"
+		}
+		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{contents}}, nil
+	}
+	server.AddResource(&mcp.Resource{URI: goResource, Name: "one", Title: "The first", MIMEType: "text/plain", Size: 3, Icons: icons, Meta: meta, Annotations: annotations}, read)
+	server.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: "demo://resource/dynamic/text/{resourceId}", Name: "texts", Title: "All texts", Icons: icons, Meta: meta, Annotations: annotations}, read)
+	server.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: "demo://resource/dynamic/blob/{resourceId}", Name: "blobs"}, read)
+
+	prompt := func(name string, content mcp.Content, arguments ...*mcp.PromptArgument) {
+		server.AddPrompt(&mcp.Prompt{Name: name, Title: "The " + name, Icons: icons, Meta: meta, Arguments: arguments}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: content}}}, nil
+		})
+	}
+	prompt("simple-prompt", &mcp.TextContent{Text: "simple", Meta: meta, Annotations: annotations})
+	prompt("args-prompt", &mcp.AudioContent{Data: []byte("hum"), MIMEType: "audio/ogg"}, &mcp.PromptArgument{Name: "city", Title: "City", Required: true})
+	prompt("resource-prompt", &mcp.ResourceLink{URI: goResource, Name: "one", Icons: icons})
+	prompt("completable-prompt", &mcp.TextContent{Text: "completable"}, &mcp.PromptArgument{Name: "department", Title: "Department"})
+	return server
+}

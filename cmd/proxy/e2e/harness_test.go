@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// TestLeftoversFindsAChild shows that a child the proxy left behind would be seen.
+func TestLeftoversFindsAChild(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("leftovers are looked for in /proc")
+	}
+	mark := "e2e-mark-" + t.Name()
+	if pids := leftovers(mark); pids != nil {
+		t.Fatalf("before: %s", pids)
+	}
+	child := exec.Command(os.Args[0], goServerArg, "2024-11-05", mark)
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if pids := leftovers(mark); len(pids) != 1 {
+		t.Errorf("found %s, want one process", pids)
+	}
+	stdin.Close()
+	if err := child.Wait(); err != nil {
+		t.Errorf("the server, its client gone: %v", err)
+	}
+	if pids := leftovers(mark); pids != nil {
+		t.Errorf("after: %s", pids)
+	}
+}
+
+// TestGoServerHasEveryAddition keeps the tables of additions honest: whatever older clients must not be sent, the Go SDK's
+// server sends to the newest, but for what that SDK cannot send.
+func TestGoServerHasEveryAddition(t *testing.T) {
+	elsewhere := []string{ // server-everything 2026.8.31 has the first two, and no SDK the rest
+		"capabilities.tasks", "*.tools.*.execution",
+		"serverInfo.description", "messages.*.content.resource._meta", "*.params.requestedSchema.$schema",
+	}
+	o := direct(t.Context(), goSDK("2025-11-25"), goServer("2025-11-25"), streamable)
+	if o.err != nil {
+		t.Fatal(o.err)
+	}
+	for _, a := range additions {
+		found := false
+		for _, e := range o.steps {
+			found = methodOf()[e.Step] == a.method && remove(plain(e.Result), a.path) || found
+		}
+		if found == slices.Contains(elsewhere, a.path) {
+			t.Errorf("%s %s: sent is %v", a.method, a.path, found)
+		}
+	}
+}
+
+// TestLogOfAGoodRunHoldsNoErrors shows what counts as one.
+func TestLogOfAGoodRunHoldsNoErrors(t *testing.T) {
+	log := "{\"level\":\"info\",\"msg\":\"serving\"}\nServer started\n{\"level\":\"error\",\"msg\":\"x\"}\npanic: y\n{\"level\":\"warn\"}\n"
+	if got, want := errorLines(log), []string{`{"level":"error","msg":"x"}`, "panic: y"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

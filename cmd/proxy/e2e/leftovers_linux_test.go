@@ -1,0 +1,19 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+)
+
+// leftovers are the processes that still run and have an argument mark.
+func leftovers(mark string) (pids []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(line, []byte("\x00"+mark+"\x00")) {
+			pids = append(pids, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return pids
+}

@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// modules is the folder with the published TypeScript peers.
+type modules string
+
+var install = sync.OnceValues(installModules)
+
+// nodePeers returns the published peers, installed, and skips the test where there is no Node to run them.
+func nodePeers(t *testing.T) modules {
+	for _, tool := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("no %s here: the tests with published TypeScript peers need Node 20 and npm", tool)
+		}
+	}
+	m, err := install()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// installModules installs what peers/package-lock.json names into the user's cache folder, once for each content of that
+// file.
+func installModules() (modules, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	files := map[string][]byte{}
+	sum := sha256.New()
+	for _, name := range []string{".npmrc", "package-lock.json", "package.json"} {
+		if files[name], err = os.ReadFile(filepath.Join("peers", name)); err != nil {
+			return "", err
+		}
+		sum.Write(files[name])
+	}
+	base := filepath.Join(cache, "dragoman", "e2e")
+	dir := filepath.Join(base, fmt.Sprintf("%x", sum.Sum(nil)[:8]))
+	installed := modules(filepath.Join(dir, "node_modules"))
+	if _, err := os.Stat(string(installed)); err == nil {
+		return installed, nil
+	}
+	if err := os.MkdirAll(base, 0o755); err != nil {
+		return "", err
+	}
+	// Installed beside and renamed: half a folder is never taken for a whole one, and two tests may run at once.
+	fresh, err := os.MkdirTemp(base, "installing-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(fresh)
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(fresh, name), content, 0o644); err != nil {
+			return "", err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts")
+	npm.Dir = fresh
+	if out, err := npm.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("npm ci of the published peers: %w\n%s", err, out)
+	}
+	if err := os.Rename(fresh, dir); err != nil {
+		if _, other := os.Stat(string(installed)); other != nil {
+			return "", err
+		}
+	}
+	return installed, nil
+}
+
+// typescript is the client of one published SDK.
+func (m modules) typescript(sdk, revision string, transports ...transport) *client {
+	return &client{name: "TypeScript SDK " + sdk, revision: revision, transports: transports, run: func(ctx context.Context, to endpoint) (transcript, error) {
+		config := map[string]any{"sdk": filepath.Join(string(m), "sdk-"+sdk), "revision": revision}
+		if to.url != "" {
+			config["url"] = to.url
+		} else {
+			config["command"], config["args"] = to.command[0], to.command[1:]
+		}
+		arg, err := json.Marshal(config)
+		if err != nil {
+			return nil, err
+		}
+		var stdout, stderr bytes.Buffer
+		node := exec.CommandContext(ctx, "node", filepath.Join("peers", "client.mjs"), string(arg))
+		node.Stdout, node.Stderr = &stdout, &stderr
+		node.WaitDelay = 5 * time.Second
+		err = node.Run()
+		to.stderr.Write(stderr.Bytes())
+		t, readErr := readTranscript(stdout.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("the client, after %d steps: %w", len(t), err)
+		}
+		return t, readErr
+	}}
+}
+
+// everything is the published server-everything of a version, which speaks revision and perhaps older ones.
+func (m modules) everything(version, revision string, transports ...transport) *server {
+	return &server{
+		name: "everything " + version, revision: revision, transports: transports,
+		command: func(_, mark string) []string {
+			return []string{"node", filepath.Join(string(m), "everything-"+version, "dist", "index.js"), "stdio", mark}
+		},
+		serve: func(string) (string, func(), error) { return m.serveEverything(version) },
+	}
+}
+
+// serveEverything starts a published server-everything over Streamable HTTP, on 127.0.0.1 although it would listen
+// everywhere, until stop.
+func (m modules) serveEverything(version string) (url string, stop func(), err error) {
+	main := filepath.Join(string(m), "everything-"+version, "dist", "index.js")
+	if version == "2025.4.28" { // its index.js knows no other transport than stdio
+		main = filepath.Join(filepath.Dir(main), "streamableHttp.js")
+	}
+	node := exec.Command("node", "--import", "./peers/loopback.mjs", main, "streamableHttp")
+	stderr, err := node.StderrPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := node.Start(); err != nil {
+		return "", nil, err
+	}
+	found := make(chan string, 1)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		defer close(found)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			if base, ok := strings.CutPrefix(lines.Text(), "loopback: "); ok {
+				found <- base + "/mcp"
+			}
+		}
+	}()
+	stop = func() {
+		_ = node.Process.Kill()
+		<-read
+		_ = node.Wait()
+	}
+	select {
+	case url, ok := <-found:
+		if !ok {
+			stop()
+			return "", nil, errors.New("everything " + version + " ended before it listened")
+		}
+		return url, stop, nil
+	case <-time.After(time.Minute):
+		stop()
+		return "", nil, errors.New("everything " + version + " did not listen in time")
+	}
+}

@@ -1,0 +1,198 @@
+// Runs the scenario with one published client and prints its transcript, one JSON object a line.
+//
+//   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2025-06-18","url":"http://…"}'
+//   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2024-11-05","command":"node","args":["…"]}'
+//
+// What is recorded is what came over the wire, not what the client made of it. When the client could not read an answer,
+// "refused" says why.
+import { existsSync, readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import { join } from "node:path";
+
+const config = JSON.parse(process.argv[2]);
+const scenario = JSON.parse(readFileSync(new URL("scenario.json", import.meta.url)));
+
+const dist = join(config.sdk, "dist");
+const load = (file) => import(pathToFileURL(join(existsSync(join(dist, "esm")) ? join(dist, "esm") : dist, file)));
+const { Client } = await load("client/index.js");
+const types = await load("types.js");
+
+const print = (line) => process.stdout.write(JSON.stringify(line) + "\n");
+const message = (e) => String(e?.message ?? e);
+
+// Tap sees every message of a transport, both ways, before the client does.
+class Tap {
+  #waiting = []; // [what is waited for, whom to tell]
+  sent = []; // requests of the client
+  answers = new Map(); // id of a request -> its { result | error }
+  asked = []; // requests of the server
+  heard = new Map(); // notifications: method -> the params of each
+
+  constructor(transport) {
+    const { start, send } = transport;
+    transport.start = () => {
+      const deliver = transport.onmessage;
+      transport.onmessage = (m, ...more) => {
+        this.#in(m);
+        deliver.call(transport, m, ...more);
+      };
+      return start.call(transport);
+    };
+    transport.send = (m, ...more) => {
+      if (m.method !== undefined && m.id !== undefined) this.sent.push(m);
+      return send.call(transport, m, ...more);
+    };
+  }
+
+  #in(m) {
+    if (m.method === undefined) {
+      this.answers.set(m.id, m);
+      return;
+    }
+    if (m.id !== undefined) this.asked.push({ method: m.method, params: m.params });
+    else this.heard.set(m.method, [...(this.heard.get(m.method) ?? []), m.params]);
+    this.#waiting = this.#waiting.filter(([found, resolve]) => !found() || resolve());
+  }
+
+  // answer is what came for the first request from a place in the order sent, an empty object when nothing did.
+  answer(from) {
+    return this.answers.get(this.sent[from]?.id) ?? {};
+  }
+
+  // until tells whether something is so, or becomes so by a message that comes within the time given.
+  until(found, seconds) {
+    if (found()) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => resolve(false), seconds * 1000);
+      this.#waiting.push([found, () => void (clearTimeout(timer), resolve(true))]);
+    });
+  }
+}
+
+// fill answers an elicitation form with the first thing that fits. Of booleans that stand for the options of one list
+// ("p.0", "p.1") the first is chosen, as where the list itself is asked for.
+function fill({ properties }) {
+  const value = (name, p) => {
+    if (p.type === "boolean") return !/\.[1-9]\d*$/.test(name);
+    if (p.type === "array") return [p.items.enum?.[0] ?? p.items.anyOf[0].const];
+    if (p.enum) return p.enum[0];
+    if (p.oneOf) return p.oneOf[0].const;
+    if (p.type === "integer" || p.type === "number") return p.minimum ?? 7;
+    const formats = { email: "peer@example.com", uri: "https://example.com/", date: "2025-01-02", "date-time": "2025-01-02T03:04:05Z" };
+    return formats[p.format] ?? "text".padEnd(p.minLength ?? 0, ".");
+  };
+  return Object.fromEntries(Object.entries(properties).map(([name, p]) => [name, value(name, p)]));
+}
+
+const elicits = { "2025-06-18": {}, "2025-11-25": { form: {}, url: {} } }[config.revision];
+const capabilities = { sampling: {}, roots: { listChanged: true }, ...(elicits && { elicitation: elicits }) };
+const client = new Client({ name: "dragoman-e2e", version: "1.0.0" }, { capabilities });
+
+client.setRequestHandler(types.ListRootsRequestSchema, () => ({ roots: [{ uri: "file:///e2e/root", name: "root" }] }));
+client.setRequestHandler(types.CreateMessageRequestSchema, ({ params }) => {
+  const content = [params.messages.at(-1).content].flat().at(-1);
+  return { role: "assistant", model: "e2e", stopReason: "endTurn", content: { type: "text", text: `sampled ${content.text ?? content.type}` } };
+});
+if (elicits) {
+  client.setRequestHandler(types.ElicitRequestSchema, ({ params }) =>
+    params.mode === "url" ? { action: "accept" } : { action: "accept", content: fill(params.requestedSchema) });
+}
+
+let transport;
+if (config.url) {
+  const { StreamableHTTPClientTransport } = await load("client/streamableHttp.js");
+  transport = new StreamableHTTPClientTransport(new URL(config.url));
+} else {
+  const { StdioClientTransport } = await load("client/stdio.js");
+  transport = new StdioClientTransport({ command: config.command, args: config.args, stderr: "inherit" });
+}
+const tap = new Tap(transport);
+
+// What the server lists decides which of a step's alternatives is run.
+const listed = { tool: new Set(), prompt: new Set(), resource: new Set() };
+const folder = (uri) => uri.slice(0, uri.lastIndexOf("/"));
+const known = ({ params: p }) =>
+  p.uri ? listed.resource.has(folder(p.uri))
+  : p.ref?.uri ? listed.resource.has(folder(p.ref.uri))
+  : p.ref ? listed.prompt.has(p.ref.name)
+  : listed.tool.has(p.name) || listed.prompt.has(p.name);
+
+const lists = {
+  "tools/list": (p) => client.listTools(p),
+  "prompts/list": (p) => client.listPrompts(p),
+  "resources/list": (p) => client.listResources(p),
+  "resources/templates/list": (p) => client.listResourceTemplates(p),
+};
+
+const calls = {
+  ping: (_, o) => client.ping(o),
+  "tools/call": (p, o) => client.callTool(p, undefined, o),
+  "prompts/get": (p, o) => client.getPrompt(p, o),
+  "resources/read": (p, o) => client.readResource(p, o),
+  "resources/subscribe": (p, o) => client.subscribeResource(p, o),
+  "resources/unsubscribe": (p, o) => client.unsubscribeResource(p, o),
+  "completion/complete": (p, o) => client.complete(p, o),
+  "logging/setLevel": (p, o) => client.setLoggingLevel(p.level, o),
+};
+
+async function list({ method }) {
+  const pages = [];
+  for (let cursor, page = 0; page === 0 || cursor !== undefined; page++) {
+    const from = tap.sent.length;
+    await lists[method](cursor === undefined ? undefined : { cursor });
+    const { result } = tap.answer(from);
+    pages.push(result);
+    result.tools?.forEach((t) => listed.tool.add(t.name));
+    result.prompts?.forEach((p) => listed.prompt.add(p.name));
+    result.resources?.forEach((r) => listed.resource.add(folder(r.uri)));
+    result.resourceTemplates?.forEach((r) => listed.resource.add(folder(r.uriTemplate)));
+    cursor = result.nextCursor;
+  }
+  return { result: pages };
+}
+
+const progressed = () => tap.heard.get("notifications/progress") ?? [];
+
+async function call({ method, params, progress, cancel }) {
+  const abort = new AbortController();
+  const options = { timeout: 60_000, signal: abort.signal };
+  if (progress || cancel) options.onprogress = () => cancel && abort.abort("e2e");
+  const from = tap.sent.length;
+  const reported = progressed().length;
+  const run = calls[method] ?? ((p) => client.request({ method, ...(p && { params: p }) }, types.ResultSchema, options));
+  try {
+    await run(params, options);
+  } catch (e) {
+    if (cancel) return { result: { cancelled: abort.signal.aborted } };
+    const { result, error } = tap.answer(from);
+    return result ? { result, refused: message(e) } : { error: error ?? { message: message(e) } };
+  }
+  if (progress) await tap.until(() => progressed().some((p) => p.progress === p.total), 20);
+  return { result: tap.answer(from).result, ...(progress && { progress: progressed().slice(reported) }) };
+}
+
+async function run(step) {
+  if (step.await) {
+    const came = () => tap.heard.has(step.await) || tap.asked.some((m) => m.method === step.await);
+    return { result: { seen: await tap.until(came, step.seconds) } };
+  }
+  if (step.notify) return await client.notification({ method: step.notify }), { result: {} };
+  if (lists[step.method]) return await list(step);
+  return await call(step);
+}
+
+await client.connect(transport);
+print({ step: "initialize", result: tap.answer(0).result });
+for (const step of scenario) {
+  const alternatives = step.any ? step.any.map((params) => ({ ...step, params })).filter(known) : [step];
+  if (alternatives.length === 0) continue;
+  print({ step: step.step, ...(await run(alternatives[0]).catch((e) => ({ error: { message: message(e) } }))) });
+}
+print({ step: "asked", result: tap.asked });
+print({ step: "heard", result: Object.fromEntries(tap.heard) });
+
+const child = transport._process;
+const ended = child && new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
+if (config.url && transport.terminateSession) await transport.terminateSession();
+await client.close();
+if (child) print({ step: "exit", result: await ended });

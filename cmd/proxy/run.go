@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+func serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve (--upstream URL | -- COMMAND [ARG...])",
+		Short: "Serve HTTP clients in front of a server",
+		Example: "  dragoman serve --upstream http://127.0.0.1:3000/mcp\n" +
+			"  dragoman serve --upstream https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
+			"  dragoman serve -- npx -y @modelcontextprotocol/server-everything",
+	}
+	s := newSettings(cmd, listenFlags, upstreamFlags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := s.config(args)
+		if err != nil {
+			return err
+		}
+		return serve(cmd, cfg, proxy.New, nil)
+	}
+	return cmd
+}
+
+func stdioCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stdio (--upstream URL | -- COMMAND [ARG...])",
+		Short: "Be a server on stdin and stdout in front of another one",
+		Example: "  dragoman stdio --upstream https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
+			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything",
+	}
+	s := newSettings(cmd, upstreamFlags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := s.config(args)
+		if err != nil {
+			return err
+		}
+		log, err := logger(cfg)
+		if err != nil {
+			return err
+		}
+		srv, err := proxy.New(cfg, log)
+		if err != nil {
+			return err
+		}
+		return srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
+	}
+	return cmd
+}
+
+// serve listens and serves until the command's context ends. say is called
+// with the endpoint once there is one.
+func serve(cmd *cobra.Command, cfg proxy.Config, make func(proxy.Config, *zap.Logger) (*proxy.Server, error), say func(url string)) error {
+	log, err := logger(cfg)
+	if err != nil {
+		return err
+	}
+	srv, err := make(cfg, log)
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return err
+	}
+	url := "http://" + ln.Addr().String() + cfg.Path
+	log.Info("serving", zap.String("url", url))
+	if say != nil {
+		say(url)
+	}
+	return srv.Serve(cmd.Context(), ln)
+}
+
+func runDemo(cmd *cobra.Command, s *settings) error {
+	cfg, err := s.config(nil)
+	if err != nil {
+		return err
+	}
+	return serve(cmd, cfg, proxy.NewDemo, func(url string) { introduce(cmd.OutOrStdout(), url) })
+}
+
+// introduce says what to do with the built-in server at url.
+func introduce(out io.Writer, url string) {
+	fmt.Fprintf(out, `A small MCP server of %[2]s is at
+
+    %[1]s
+
+for clients of %[2]s to %[3]s. In a client's configuration:
+
+    {"mcpServers": {"dragoman": {"type": "http", "url": "%[1]s"}}}
+
+By hand:
+
+    mcp() { curl -s -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' "$@" %[1]s; echo; }
+
+    mcp -D /tmp/dragoman-head -d '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"%[3]s","capabilities":{},"clientInfo":{"name":"curl","version":"1"}}}'
+    session=$(sed -n 's/\r$//; s/^[Mm]cp-[Ss]ession-[Ii]d: //p' /tmp/dragoman-head)
+    mcp -H "Mcp-Session-Id: $session" -d '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+    mcp -H "Mcp-Session-Id: $session" -d '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}'
+    mcp -H "Mcp-Session-Id: $session" -d '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"slow","arguments":{"steps":3},"_meta":{"progressToken":1}}}'
+
+Stop with Ctrl-C. In front of a server of yours: dragoman serve --upstream URL
+
+`, url, translate.Oldest().Name, translate.Latest().Name)
+}
+
+func translateCommand() *cobra.Command {
+	var from, to string
+	var report bool
+	cmd := &cobra.Command{
+		Use:     "translate --from REVISION --to REVISION [--report] < messages.jsonl",
+		Short:   "Translate messages, one a line, from stdin to stdout",
+		Long:    "Translate messages, one a line, from stdin to stdout. What the receiver would not get\n(dropped, answered on its behalf, refused) is told on stderr, and with --report all that was lost.",
+		Example: "  dragoman translate --from REVISION --to REVISION --report < messages.jsonl",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&from, "from", "", "revision of the messages")
+	cmd.Flags().StringVar(&to, "to", "", "revision to translate them to")
+	cmd.Flags().BoolVar(&report, "report", false, "tell on stderr what was lost, as lines of JSON")
+	s := newSettings(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := s.config(nil)
+		if err != nil {
+			return err
+		}
+		f := proxy.Filter{
+			Options: cfg.Contract, Limits: cfg.Limits, Report: report,
+			In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr(),
+		}
+		if f.From, err = revision("--from", from); err != nil {
+			return err
+		}
+		if f.To, err = revision("--to", to); err != nil {
+			return err
+		}
+		return f.Run()
+	}
+	return cmd
+}
+
+func revision(flag, name string) (*translate.Revision, error) {
+	r := translate.Lookup(name)
+	if r == nil {
+		return nil, fmt.Errorf("%s: %q is not a revision; there are %v", flag, name, translate.Handshake())
+	}
+	return r, nil
+}

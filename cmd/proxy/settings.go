@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+)
+
+// settings are the flags of a command; each stands above what the environment
+// and the configuration file say.
+type settings struct {
+	cmd      *cobra.Command
+	file     string
+	listen   string
+	upstream string
+	version  string
+	headers  []string
+	passEnv  []string
+	logLevel string
+}
+
+// which groups of flags a command has.
+type flagGroup func(*settings)
+
+func listenFlags(s *settings) {
+	s.cmd.Flags().StringVar(&s.listen, "listen", "", "address that clients connect to (default 127.0.0.1:8808)")
+}
+
+func upstreamFlags(s *settings) {
+	f := s.cmd.Flags()
+	f.StringVar(&s.upstream, "upstream", "", "URL of the server's Streamable HTTP endpoint")
+	f.StringVar(&s.version, "upstream-version", "", "protocol revision to propose to the server (default: the client's)")
+	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} stands for the environment's value; repeatable")
+	f.StringArrayVar(&s.passEnv, "pass-env", nil, "further environment variable that COMMAND gets, '*' for all; repeatable")
+}
+
+// newSettings gives cmd its flags.
+func newSettings(cmd *cobra.Command, groups ...flagGroup) *settings {
+	s := &settings{cmd: cmd}
+	f := cmd.Flags()
+	f.StringVar(&s.file, "config", "", "configuration file (YAML)")
+	f.StringVar(&s.logLevel, "log-level", "", "debug, info, warn or error (default info)")
+	for _, g := range groups {
+		g(s)
+	}
+	return s
+}
+
+// config is what the defaults, the file, the environment and the flags make
+// together. command is what stands behind the flags' end.
+func (s *settings) config(command []string) (proxy.Config, error) {
+	cfg := proxy.DefaultConfig()
+	file := s.file
+	if file == "" {
+		file = os.Getenv("DRAGOMAN_CONFIG")
+	}
+	if file != "" {
+		if err := cfg.Load(file); err != nil {
+			return cfg, err
+		}
+	}
+	if err := cfg.LoadEnv(os.LookupEnv); err != nil {
+		return cfg, err
+	}
+	if err := s.lay(&cfg, command); err != nil {
+		return cfg, err
+	}
+	if err := cfg.Expand(os.LookupEnv); err != nil {
+		return cfg, err
+	}
+	return cfg, cfg.Validate()
+}
+
+// lay lays the flags over cfg.
+func (s *settings) lay(cfg *proxy.Config, command []string) error {
+	if s.upstream != "" && len(command) > 0 {
+		return errors.New("--upstream and a command exclude each other")
+	}
+	if s.upstream != "" {
+		cfg.Upstream.URL, cfg.Upstream.Command = s.upstream, nil
+	}
+	if len(command) > 0 {
+		if s.cmd.ArgsLenAtDash() != 0 {
+			return fmt.Errorf("write -- before the server's command: dragoman %s -- %s", s.cmd.Name(), strings.Join(command, " "))
+		}
+		cfg.Upstream.URL, cfg.Upstream.Command = "", command
+	}
+	set(&cfg.Listen, s.listen)
+	set(&cfg.Upstream.Version, s.version)
+	set(&cfg.Log.Level, s.logLevel)
+	for _, h := range s.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok {
+			return errors.New("--header: must be 'Name: value'") // what it is may be a secret
+		}
+		if cfg.Upstream.Headers == nil {
+			cfg.Upstream.Headers = make(map[string]string)
+		}
+		cfg.Upstream.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	cfg.Upstream.PassEnv = append(cfg.Upstream.PassEnv, s.passEnv...)
+	return nil
+}
+
+func set(field *string, flag string) {
+	if flag != "" {
+		*field = flag
+	}
+}
+
+// logger writes JSON to stderr: stdout belongs to clients.
+func logger(cfg proxy.Config) (*zap.Logger, error) {
+	level, err := zapcore.ParseLevel(cfg.Log.Level)
+	if err != nil {
+		return nil, err
+	}
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.ISO8601TimeEncoder
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), level)
+	return zap.New(core), nil
+}

@@ -1,0 +1,358 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// JSON-RPC arrays, which one revision had
+// (https://modelcontextprotocol.io/specification/2025-03-26/basic#batching).
+// They are taken apart here, so that translation and servers see single
+// messages, and the reply is put together again. We never make one of our own.
+
+// item is one element of an array from a client.
+type item struct {
+	raw     []byte
+	refusal []byte // the error that is its answer; nil for a message to send on
+	slot    int    // of its answer in the reply; -1 for none
+}
+
+// takeApart finds the elements of the array in body and how many answers they
+// get. s is nil when the client has not initialized.
+func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, err error) {
+	elements, err := wire.AppendElements(nil, body, srv.cfg.Limits.Batch)
+	switch {
+	case errors.Is(err, wire.ErrTooMany):
+		return nil, 0, fail(batchTooLong, "")
+	case err != nil:
+		return nil, 0, err
+	case len(elements) == 0:
+		return nil, 0, fail(batchEmpty, "")
+	}
+	items = make([]item, len(elements))
+	seen := make(map[string]bool)
+	var m wire.Message
+	for i, raw := range elements {
+		it := &items[i]
+		*it = item{raw: raw, slot: -1}
+		switch err := m.Scan(raw, nil); {
+		case err != nil && raw[0] != '{':
+			it.refusal = fail(batchElement, "").body()
+		case err != nil:
+			it.refusal = asFailure(err).body()
+		case m.Kind == wire.Request && m.Method == wire.Initialize:
+			return nil, 0, fail(batchInitialize, "")
+		case m.Kind == wire.Request:
+			key := string(wire.AppendIDKey(nil, m.ID()))
+			if seen[key] {
+				it.refusal = fail(batchDuplicate, "").about(m.ID()).body()
+			}
+			seen[key] = true
+		}
+		if it.refusal != nil || m.Kind == wire.Request {
+			it.slot = slots
+			slots++
+		}
+	}
+	switch {
+	case s == nil:
+		return nil, 0, refuseUninitialized(notInitialized)
+	case !takesBatches(s.vc):
+		f := fail(batchRefused, "")
+		f.text += " in " + s.vc.Name
+		return nil, 0, f
+	}
+	return items, slots, nil
+}
+
+// takesBatches reports whether arrays are accepted from clients of a revision:
+// of the one that has them, and of those before, leniently.
+func takesBatches(r *translate.Revision) bool {
+	for _, at := range translate.Handshake() { // newest first
+		if at.Batches {
+			return at == r || newer(at, r)
+		}
+	}
+	return false
+}
+
+// group is the reply to an array that comes together.
+type group struct {
+	emit func(array []byte) // called with the reply when it is complete; may be nil
+
+	mu      sync.Mutex
+	answers [][]byte // by slot; nil while it is open, or when none is owed
+	left    int
+}
+
+func newGroup(slots int) *group { return &group{answers: make([][]byte, slots), left: slots} }
+
+// put takes a clone of the answer for one slot, nil when none is owed.
+func (g *group) put(slot int, answer []byte) {
+	g.mu.Lock()
+	g.answers[slot] = bytes.Clone(answer)
+	g.left--
+	last := g.left == 0
+	g.mu.Unlock()
+	if !last || g.emit == nil {
+		return
+	}
+	if reply := g.array(); reply != nil {
+		g.emit(reply)
+	}
+}
+
+// array is the reply; nil when nothing is owed.
+func (g *group) array() []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := []byte{'['}
+	for _, a := range g.answers {
+		if a == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, a...)
+	}
+	if len(out) == 1 {
+		return nil
+	}
+	return append(out, ']')
+}
+
+// said is something the server said about one leg of a batch.
+type said struct {
+	slot    int
+	message []byte   // nil: the leg ends without an answer
+	final   bool     // it is the leg's answer, or the end
+	failure *failure // what the answer was made of, when the leg failed
+}
+
+// batchReply carries the legs of one batch over HTTP. Each leg has a goroutine,
+// which ends with the leg.
+type batchReply struct {
+	x      *exchange // the whole POST
+	group  *group
+	legs   sync.WaitGroup
+	said   chan said
+	open   int    // legs that have not ended
+	order  []said // answers in the order they came, for a reply that streams
+	status []*failure
+}
+
+// postBatch answers an array. As long as the legs have nothing to say but
+// their answers, the reply is an array in the order of the requests; from the
+// first other message on it is a stream.
+func (srv *Server) postBatch(x *exchange, body []byte, resp *downstream.Response) error {
+	items, slots, err := srv.takeApart(x.s, body)
+	if err != nil {
+		return err
+	}
+	b := &batchReply{x: x, group: newGroup(slots), said: make(chan said)}
+	resp.Done = b.done
+	for _, it := range items {
+		switch {
+		case it.refusal != nil:
+			b.settle(said{slot: it.slot, message: it.refusal, final: true})
+		case it.slot < 0:
+			b.pass(it.raw)
+		default:
+			b.start(it)
+		}
+	}
+	for b.open > 0 {
+		m, err := b.receive()
+		if err != nil {
+			return err
+		}
+		if !m.final {
+			b.order = append(b.order, m)
+			resp.Stream = b
+			return nil
+		}
+		b.settle(m)
+	}
+	if f := b.verdict(slots); f != nil {
+		return f
+	}
+	if resp.Body = b.group.array(); resp.Body == nil {
+		resp.Status = fasthttp.StatusAccepted
+	}
+	return nil
+}
+
+// pass sends on a notification or a response; its failure is logged only.
+func (b *batchReply) pass(raw []byte) {
+	x := b.x.leg()
+	defer x.done()
+	out, v, err := x.fromClient(raw)
+	if err == nil && v == wire.Forward {
+		_, err = x.forward(out)
+	}
+	if err != nil {
+		x.srv.answerFor(x, err)
+	}
+}
+
+// start sends one request on its way and leaves the rest to a goroutine.
+func (b *batchReply) start(it item) {
+	x := b.x.leg()
+	out, v, err := x.fromClient(it.raw)
+	switch {
+	case err != nil:
+		x.outcome = refused
+		b.fail(x, it.slot, asFailure(x.attributed(err)))
+		return
+	case v == wire.Answer:
+		x.outcome = local
+		b.settle(said{slot: it.slot, message: out, final: true})
+		x.done()
+		return
+	}
+	st, err := x.forward(out)
+	if err != nil {
+		b.fail(x, it.slot, x.srv.answerFor(x, err))
+		return
+	}
+	x.attach(st)
+	b.open++
+	b.legs.Go(func() { b.follow(x, it.slot) })
+}
+
+func (b *batchReply) fail(x *exchange, slot int, f *failure) {
+	b.settle(said{slot: slot, message: f.body(), final: true, failure: f})
+	x.done()
+}
+
+// follow reports what the server says about one leg.
+func (b *batchReply) follow(x *exchange, slot int) {
+	defer x.done()
+	for {
+		m := x.report(slot)
+		if len(m.message) == 0 && !m.final {
+			continue
+		}
+		select {
+		case b.said <- m:
+		case <-b.x.ctx.Done():
+			return
+		}
+		if m.final {
+			return
+		}
+	}
+}
+
+// report is the next thing said about x's request.
+func (x *exchange) report(slot int) said {
+	e, err := x.take()
+	switch {
+	case errors.Is(err, io.EOF): // cancelled: no answer is owed
+		return said{slot: slot, final: true}
+	case err != nil:
+		f := x.srv.answerFor(x, err)
+		return said{slot: slot, message: f.body(), final: true, failure: f}
+	}
+	return said{slot: slot, message: bytes.Clone(e.Data), final: x.final}
+}
+
+// leg is an exchange within the same POST.
+func (x *exchange) leg() *exchange {
+	ctx, stop := context.WithCancelCause(x.ctx)
+	leg := x.srv.newExchange(ctx, stop)
+	leg.s = x.s
+	leg.s.enter()
+	leg.from = append(leg.from[:0], x.from...)
+	return leg
+}
+
+func (b *batchReply) receive() (said, error) {
+	select {
+	case m := <-b.said:
+		if m.final {
+			b.open--
+		}
+		return m, nil
+	case <-b.x.ctx.Done():
+		return said{}, context.Cause(b.x.ctx)
+	}
+}
+
+// settle takes down how a leg ended.
+func (b *batchReply) settle(m said) {
+	b.group.put(m.slot, m.message)
+	b.order = append(b.order, m)
+	if m.failure != nil {
+		b.status = append(b.status, m.failure)
+	}
+}
+
+// verdict is the HTTP error for the whole POST: any leg's 401, or the 403 or
+// 404 of all legs.
+func (b *batchReply) verdict(slots int) *failure {
+	same := len(b.status) == slots && slots > 0
+	for _, f := range b.status {
+		if f.status == fasthttp.StatusUnauthorized {
+			return f.forAll()
+		}
+		same = same && f.status == b.status[0].status
+	}
+	if same && (b.status[0].status == fasthttp.StatusForbidden || b.status[0].status == fasthttp.StatusNotFound) {
+		return b.status[0].forAll()
+	}
+	return nil
+}
+
+// forAll is f without the id of one request.
+func (f *failure) forAll() *failure {
+	whole := *f
+	whole.id = nil
+	return &whole
+}
+
+// Next is the reply as a stream: each message an event, answers as they come.
+func (b *batchReply) Next() (sse.Event, error) {
+	for {
+		if len(b.order) > 0 {
+			m := b.order[0]
+			b.order = b.order[1:]
+			if m.message == nil {
+				continue
+			}
+			return sse.Event{Data: m.message}, nil
+		}
+		if b.open == 0 {
+			return sse.Event{}, io.EOF
+		}
+		m, err := b.receive()
+		if err != nil {
+			return sse.Event{}, io.EOF // the client has left, or we are stopping
+		}
+		b.order = append(b.order, m)
+	}
+}
+
+// Close ends all legs.
+func (b *batchReply) Close() error {
+	b.x.stop(nil)
+	return nil
+}
+
+// done waits for the legs, which end with the exchange.
+func (b *batchReply) done() {
+	b.x.stop(nil)
+	b.legs.Wait()
+	b.x.done()
+}

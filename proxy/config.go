@@ -1,0 +1,408 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+	"gopkg.in/yaml.v3"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// Config is everything that can be set. [DefaultConfig] gives the values that
+// stand where nobody said anything else; a file, the environment and flags are
+// laid over it, in this order.
+type Config struct {
+	// Listen is the address that HTTP clients connect to.
+	Listen string `yaml:"listen"`
+	// Path is where the MCP endpoint is.
+	Path string `yaml:"path"`
+	// AllowedHosts are names other than the loopback ones and the listen
+	// address that a Host or Origin header may carry.
+	AllowedHosts []string `yaml:"allowed_hosts"`
+	// Heartbeat is how often a comment is sent on a quiet stream; 0 for never.
+	Heartbeat time.Duration `yaml:"heartbeat"`
+
+	Upstream UpstreamConfig `yaml:"upstream"`
+	// Contract holds the switches of the translation.
+	Contract translate.Options `yaml:"contract"`
+	Session  SessionConfig     `yaml:"session"`
+	Limits   LimitsConfig      `yaml:"limits"`
+	Log      LogConfig         `yaml:"log"`
+	Shutdown ShutdownConfig    `yaml:"shutdown"`
+}
+
+// UpstreamConfig says which server is behind the proxy: URL or Command.
+type UpstreamConfig struct {
+	// URL is the server's Streamable HTTP endpoint.
+	URL string `yaml:"url"`
+	// Command starts the server, which then speaks on its stdin and stdout.
+	Command []string `yaml:"command"`
+	// Dir is the directory Command is started in; "" is our own.
+	Dir string `yaml:"dir"`
+	// PassEnv names the variables of our environment that Command gets; "*"
+	// stands for all but our own DRAGOMAN_ ones.
+	PassEnv []string `yaml:"pass_env"`
+	// Env is what Command gets beside them. Values may hold ${NAME}.
+	Env map[string]string `yaml:"env"`
+	// Headers go with every HTTP request to the server. Values may hold
+	// ${NAME} and are secrets: they are never logged.
+	Headers map[string]string `yaml:"headers"`
+	// Version is the protocol revision proposed to the server; "" proposes
+	// what the client asked for.
+	Version string `yaml:"version"`
+	// ConnectTimeout bounds dialling and the TLS handshake.
+	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	// HandshakeTimeout bounds the wait for the answer to initialize.
+	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
+	// SilenceTimeout bounds, over HTTP, the wait for the first byte of an
+	// answer, and then for the next one.
+	SilenceTimeout time.Duration `yaml:"silence_timeout"`
+}
+
+// SessionConfig bounds what is remembered of clients.
+type SessionConfig struct {
+	// IdleTimeout ends a session that nothing was heard of.
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
+	// Max is the greatest number of sessions at one time.
+	Max int `yaml:"max"`
+}
+
+// LimitsConfig bounds what peers may send.
+type LimitsConfig struct {
+	// ClientMessage and UpstreamMessage are the greatest size of one message.
+	ClientMessage   Size `yaml:"client_message"`
+	UpstreamMessage Size `yaml:"upstream_message"`
+	// Batch is the greatest number of messages in one array.
+	Batch int `yaml:"batch"`
+	// OpenRequests is how many requests may wait for their answer, per
+	// direction and session.
+	OpenRequests int `yaml:"open_requests"`
+	// Requests is how many messages of HTTP clients may be in hand at one time.
+	Requests int `yaml:"requests"`
+	// Queue is how many messages wait for a client that has no stream open,
+	// and QueueBytes how much of them, per session.
+	Queue      int  `yaml:"queue"`
+	QueueBytes Size `yaml:"queue_bytes"`
+}
+
+// LogConfig says what is written to stderr.
+type LogConfig struct {
+	// Level is debug, info, warn or error.
+	Level string `yaml:"level"`
+	// Losses is "summary" (the first of a kind at once, repeats as one line a
+	// minute) or "every".
+	Losses string `yaml:"losses"`
+}
+
+// ShutdownConfig bounds the end.
+type ShutdownConfig struct {
+	// Drain is how long calls in flight may go on.
+	Drain time.Duration `yaml:"drain"`
+}
+
+// DefaultConfig is the configuration where nothing was set.
+func DefaultConfig() Config {
+	return Config{
+		Listen:    "127.0.0.1:8808",
+		Path:      "/mcp",
+		Heartbeat: 15 * time.Second,
+		Upstream: UpstreamConfig{
+			PassEnv: []string{
+				"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "TMPDIR",
+				"APPDATA", "LOCALAPPDATA", "USERPROFILE", "USERNAME", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP",
+				"HOMEDRIVE", "HOMEPATH", "PROGRAMFILES", "PROCESSOR_ARCHITECTURE",
+			},
+			ConnectTimeout:   5 * time.Second,
+			HandshakeTimeout: time.Minute,
+			SilenceTimeout:   5 * time.Minute,
+		},
+		Contract: translate.Options{
+			ResourceContentsName: "on",
+			StripMode:            "strict",
+			ElicitationFallback:  "error",
+			CompletionsFor24:     "auto",
+		},
+		Session: SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000},
+		Limits: LimitsConfig{
+			ClientMessage:   10 << 20,
+			UpstreamMessage: 64 << 20,
+			Batch:           100,
+			OpenRequests:    1024,
+			Requests:        4096,
+			Queue:           256,
+			QueueBytes:      1 << 20,
+		},
+		Log:      LogConfig{Level: "info", Losses: "summary"},
+		Shutdown: ShutdownConfig{Drain: 10 * time.Second},
+	}
+}
+
+// Load lays the YAML file at path over c. A key that does not exist is an
+// error that names its path and line.
+func (c *Config) Load(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	if err := c.decode(text); err != nil {
+		return fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return nil
+}
+
+func (c *Config) decode(text []byte) error {
+	var doc yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil // an empty file sets nothing
+	case err != nil:
+		return err
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return errors.New("more than one document")
+	}
+	if err := knownKeys(doc.Content[0], reflect.TypeFor[Config](), ""); err != nil {
+		return err
+	}
+	return doc.Decode(c)
+}
+
+// knownKeys walks a mapping beside the struct it is decoded into.
+func knownKeys(n *yaml.Node, t reflect.Type, path string) error {
+	if t.Kind() != reflect.Struct || n.Kind != yaml.MappingNode {
+		return nil // the decoder says what it thinks of other shapes
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		f, ok := fieldByKey(t, key.Value)
+		if !ok {
+			return fmt.Errorf("line %d: unknown key %s", key.Line, join(path, key.Value))
+		}
+		if err := knownKeys(n.Content[i+1], f.Type, join(path, key.Value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fieldByKey(t reflect.Type, key string) (reflect.StructField, bool) {
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Tag.Get("yaml") == key {
+			return f, true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// keys calls do with the path of every setting of c ("limits.batch") and the
+// place it is kept in.
+func (c *Config) keys(do func(path string, v reflect.Value) error) error {
+	return keysOf(reflect.ValueOf(c).Elem(), "", do)
+}
+
+func keysOf(v reflect.Value, path string, do func(string, reflect.Value) error) error {
+	for i := range v.NumField() {
+		p := join(path, v.Type().Field(i).Tag.Get("yaml"))
+		f := v.Field(i)
+		var err error
+		if f.Kind() == reflect.Struct {
+			err = keysOf(f, p, do)
+		} else {
+			err = do(p, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LoadEnv lays the DRAGOMAN_ variables over c: limits.batch is
+// DRAGOMAN_LIMITS_BATCH. Values are written as in the file.
+func (c *Config) LoadEnv(lookup func(name string) (string, bool)) error {
+	return c.keys(func(path string, v reflect.Value) error {
+		name := "DRAGOMAN_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+		text, ok := lookup(name)
+		if !ok {
+			return nil
+		}
+		if v.Kind() == reflect.String {
+			v.SetString(text) // as it is: "off" and "2025" are text here
+			return nil
+		}
+		if err := yaml.Unmarshal([]byte(text), v.Addr().Interface()); err != nil {
+			return fmt.Errorf("environment variable %s: not a value for %s", name, path)
+		}
+		return nil
+	})
+}
+
+// Expand puts the environment's values in the place of ${NAME} in the settings
+// that may hold secrets. A name that is not set is an error.
+func (c *Config) Expand(lookup func(name string) (string, bool)) error {
+	for _, m := range []struct {
+		path   string
+		values map[string]string
+	}{{"upstream.headers", c.Upstream.Headers}, {"upstream.env", c.Upstream.Env}} {
+		for k, v := range m.values {
+			out, err := expand(v, lookup)
+			if err != nil {
+				return fmt.Errorf("%s.%s: %w", m.path, k, err)
+			}
+			m.values[k] = out
+		}
+	}
+	return nil
+}
+
+// expand replaces ${NAME}; a lone $ stands for itself, since secrets hold them.
+func expand(s string, lookup func(string) (string, bool)) (string, error) {
+	var out strings.Builder
+	for {
+		before, rest, ok := strings.Cut(s, "${")
+		out.WriteString(before)
+		if !ok {
+			return out.String(), nil
+		}
+		name, after, ok := strings.Cut(rest, "}")
+		if !ok {
+			return "", errors.New("${ without }")
+		}
+		value, ok := lookup(name)
+		if !ok {
+			return "", fmt.Errorf("environment variable %s is not set", name)
+		}
+		out.WriteString(value)
+		s = after
+	}
+}
+
+// Validate finds the first setting that cannot be, and names its path.
+func (c *Config) Validate() error {
+	fault := func(path, format string, a ...any) error {
+		return fmt.Errorf("%s: %s", path, fmt.Sprintf(format, a...))
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return fault("listen", "%q is not host:port", c.Listen)
+	}
+	if !strings.HasPrefix(c.Path, "/") {
+		return fault("path", "%q does not begin with /", c.Path)
+	}
+	if slices.Contains([]string{"/livez", "/metrics"}, c.Path) {
+		return fault("path", "%q is taken", c.Path)
+	}
+	if err := c.Upstream.validate(); err != nil {
+		return err
+	}
+	if err := c.Contract.Validate(); err != nil {
+		return fmt.Errorf("contract.%w", err)
+	}
+	if c.Log.Losses != "summary" && c.Log.Losses != "every" {
+		return fault("log.losses", "%q is neither summary nor every", c.Log.Losses)
+	}
+	if _, err := zapcore.ParseLevel(c.Log.Level); err != nil {
+		return fault("log.level", "%q is not a level", c.Log.Level)
+	}
+	for _, n := range []struct {
+		path  string
+		value int
+	}{
+		{"session.max", c.Session.Max},
+		{"limits.client_message", int(c.Limits.ClientMessage)},
+		{"limits.upstream_message", int(c.Limits.UpstreamMessage)},
+		{"limits.batch", c.Limits.Batch},
+		{"limits.open_requests", c.Limits.OpenRequests},
+		{"limits.requests", c.Limits.Requests},
+		{"limits.queue", c.Limits.Queue},
+		{"limits.queue_bytes", int(c.Limits.QueueBytes)},
+		{"session.idle_timeout", int(c.Session.IdleTimeout)},
+		{"upstream.connect_timeout", int(c.Upstream.ConnectTimeout)},
+		{"upstream.handshake_timeout", int(c.Upstream.HandshakeTimeout)},
+		{"upstream.silence_timeout", int(c.Upstream.SilenceTimeout)},
+	} {
+		if n.value <= 0 {
+			return fault(n.path, "must be greater than 0")
+		}
+	}
+	if c.Heartbeat < 0 {
+		return fault("heartbeat", "must not be negative")
+	}
+	if c.Shutdown.Drain < 0 {
+		return fault("shutdown.drain", "must not be negative")
+	}
+	return nil
+}
+
+func (u *UpstreamConfig) validate() error {
+	switch {
+	case u.URL != "" && len(u.Command) > 0:
+		return errors.New("upstream: url and command exclude each other")
+	case u.URL != "":
+		at, err := url.Parse(u.URL)
+		switch {
+		case err != nil:
+			return errors.New("upstream.url: not a URL")
+		case at.Scheme != "http" && at.Scheme != "https":
+			return errors.New("upstream.url: must begin with http:// or https://")
+		case at.Host == "":
+			return errors.New("upstream.url: missing host")
+		case at.User != nil:
+			return errors.New("upstream.url: holds a password; use upstream.headers")
+		}
+	case len(u.Command) > 0 && u.Command[0] == "":
+		return errors.New("upstream.command[0]: is empty")
+	}
+	for name, value := range u.Headers {
+		if name == "" || strings.ContainsAny(name, " \t\r\n:") {
+			return fmt.Errorf("upstream.headers: %q is not a header name", name)
+		}
+		if strings.ContainsAny(value, "\r\n\x00") {
+			return fmt.Errorf("upstream.headers.%s: value holds a line break", name)
+		}
+	}
+	if u.Version != "" {
+		if r := translate.Lookup(u.Version); r == nil || r.Modern {
+			return fmt.Errorf("upstream.version: %q is not one of %s", u.Version, strings.Join(handshakeNames(), ", "))
+		}
+	}
+	return nil
+}
+
+// Size is a number of bytes; in text also with a unit: 10MiB, 64KiB.
+type Size int
+
+// UnmarshalYAML reads a size.
+func (s *Size) UnmarshalYAML(n *yaml.Node) error {
+	number, shift := n.Value, 0
+	for unit, by := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30} {
+		if text, ok := strings.CutSuffix(n.Value, unit); ok {
+			number, shift = strings.TrimSpace(text), by
+		}
+	}
+	v, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || v < 0 || v > 1<<40>>shift {
+		return fmt.Errorf("line %d: %q is not a size; write 10MiB, 64KiB or a number of bytes", n.Line, n.Value)
+	}
+	*s = Size(v << shift)
+	return nil
+}

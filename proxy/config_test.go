@@ -1,0 +1,205 @@
+package proxy
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+const example = "../deploy/config.example.yaml"
+
+func TestExampleShowsTheDefaults(t *testing.T) {
+	var cfg Config
+	if err := cfg.Load(example); err != nil {
+		t.Fatal(err)
+	}
+	if err := cfg.Validate(); err != nil {
+		t.Error(err)
+	}
+	want := map[string]any{}
+	defaults := DefaultConfig()
+	defaults.keys(func(path string, v reflect.Value) error {
+		want[path] = v.Interface()
+		return nil
+	})
+	cfg.keys(func(path string, v reflect.Value) error {
+		w := reflect.ValueOf(want[path])
+		if v.Kind() == reflect.Map || v.Kind() == reflect.Slice {
+			if v.Len() == 0 && w.Len() == 0 {
+				return nil
+			}
+		}
+		if !reflect.DeepEqual(v.Interface(), want[path]) {
+			t.Errorf("%s: the example says %v, the default is %v", path, v, want[path])
+		}
+		return nil
+	})
+}
+
+func TestExampleShowsEveryKey(t *testing.T) {
+	text, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown map[string]any
+	if err := yaml.Unmarshal(text, &shown); err != nil {
+		t.Fatal(err)
+	}
+	var cfg Config
+	cfg.keys(func(path string, _ reflect.Value) error {
+		at := any(shown)
+		for _, key := range strings.Split(path, ".") {
+			m, _ := at.(map[string]any)
+			var ok bool
+			if at, ok = m[key]; !ok {
+				t.Errorf("%s is missing", path)
+				break
+			}
+		}
+		return nil
+	})
+}
+
+func TestConfigFile(t *testing.T) {
+	for _, c := range []struct {
+		text, fault string
+	}{
+		{"", ""},
+		{"# nothing\n", ""},
+		{"limits:\n  batch: 7\n", ""},
+		{"limits:\n  batch: 7\n  bach: 8\n", "line 3: unknown key limits.bach"},
+		{"contract:\n  tasks: bridge\n", "line 2: unknown key contract.tasks"},
+		{"listn: x\n", "line 1: unknown key listn"},
+		{"limits:\n  batch: many\n", "line 2"},
+		{"limits:\n  client_message: 10Mib\n", `line 2: "10Mib" is not a size`},
+		{"limits:\n  client_message: -1\n", "is not a size"},
+		{"heartbeat: 5\n---\nheartbeat: 6\n", "more than one document"},
+		{"a: [\n", "yaml"},
+		{"- a\n", "cannot unmarshal"},
+	} {
+		file := filepath.Join(t.TempDir(), "dragoman.yaml")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg := DefaultConfig()
+		err := cfg.Load(file)
+		if c.fault == "" {
+			if err != nil {
+				t.Errorf("%q: %v", c.text, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.fault) || !strings.Contains(err.Error(), file) {
+			t.Errorf("%q: %v; want %q", c.text, err, c.fault)
+		}
+	}
+}
+
+func TestFileLeavesOtherDefaults(t *testing.T) {
+	cfg := DefaultConfig()
+	if err := cfg.decode([]byte("limits:\n  client_message: 64KiB\ncontract:\n  keep_meta: true\n")); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Limits.ClientMessage != 64<<10 || cfg.Limits.Batch != 100 || !cfg.Contract.KeepMeta || cfg.Contract.StripMode != "strict" {
+		t.Errorf("%+v", cfg)
+	}
+}
+
+func TestEnvironmentStandsAboveTheFile(t *testing.T) {
+	cfg := DefaultConfig()
+	env := map[string]string{
+		"DRAGOMAN_LIMITS_BATCH":                    "7",
+		"DRAGOMAN_LIMITS_CLIENT_MESSAGE":           "1MiB",
+		"DRAGOMAN_CONTRACT_RESOURCE_CONTENTS_NAME": "off",
+		"DRAGOMAN_CONTRACT_KEEP_META":              "true",
+		"DRAGOMAN_UPSTREAM_COMMAND":                "[a, b]",
+		"DRAGOMAN_UPSTREAM_VERSION":                "2024-11-05",
+		"DRAGOMAN_SHUTDOWN_DRAIN":                  "3s",
+	}
+	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	if err := cfg.LoadEnv(lookup); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Limits.Batch != 7 || cfg.Limits.ClientMessage != 1<<20 || cfg.Contract.ResourceContentsName != "off" || !cfg.Contract.KeepMeta ||
+		!reflect.DeepEqual(cfg.Upstream.Command, []string{"a", "b"}) || cfg.Upstream.Version != "2024-11-05" || cfg.Shutdown.Drain != 3*time.Second {
+		t.Errorf("%+v", cfg)
+	}
+	env["DRAGOMAN_LIMITS_BATCH"] = "secret"
+	if err := cfg.LoadEnv(lookup); err == nil || !strings.Contains(err.Error(), "DRAGOMAN_LIMITS_BATCH") || strings.Contains(err.Error(), "secret") {
+		t.Error(err)
+	}
+}
+
+func TestExpand(t *testing.T) {
+	lookup := func(name string) (string, bool) { return "se$cret", name == "TOKEN" }
+	for in, want := range map[string]string{
+		"Bearer ${TOKEN}": "Bearer se$cret", "$TOKEN": "$TOKEN", "${TOKEN}${TOKEN}": "se$cretse$cret", "": "",
+	} {
+		cfg := DefaultConfig()
+		cfg.Upstream.Headers = map[string]string{"Authorization": in}
+		if err := cfg.Expand(lookup); err != nil || cfg.Upstream.Headers["Authorization"] != want {
+			t.Errorf("%q: %q, %v", in, cfg.Upstream.Headers, err)
+		}
+	}
+	for in, fault := range map[string]string{"x ${OTHER}": "OTHER is not set", "x ${TOKEN": "without }"} {
+		cfg := DefaultConfig()
+		cfg.Upstream.Env = map[string]string{"A": in}
+		if err := cfg.Expand(lookup); err == nil || !strings.Contains(err.Error(), fault) || !strings.Contains(err.Error(), "upstream.env.A") {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
+}
+
+func TestValidateNamesThePath(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"listen:":                          func(c *Config) { c.Listen = "8808" },
+		"path:":                            func(c *Config) { c.Path = "mcp" },
+		"path: \"/metrics\"":               func(c *Config) { c.Path = "/metrics" },
+		"heartbeat:":                       func(c *Config) { c.Heartbeat = -1 },
+		"upstream: url and command":        func(c *Config) { c.Upstream.URL, c.Upstream.Command = "http://a", []string{"b"} },
+		"upstream.url: missing host":       func(c *Config) { c.Upstream.URL = "http:///x" },
+		"upstream.url: must begin":         func(c *Config) { c.Upstream.URL = "localhost:80" },
+		"upstream.url: holds a password":   func(c *Config) { c.Upstream.URL = "http://u:p@h/" },
+		"upstream.command[0]:":             func(c *Config) { c.Upstream.Command = []string{""} },
+		"upstream.headers.A: ":             func(c *Config) { c.Upstream.Headers = map[string]string{"A": "x\r\nsecret: y"} },
+		"upstream.headers: ":               func(c *Config) { c.Upstream.Headers = map[string]string{"A:": "x"} },
+		"upstream.version:":                func(c *Config) { c.Upstream.Version = "2026-07-28" },
+		"contract.strip_mode:":             func(c *Config) { c.Contract.StripMode = "x" },
+		"contract.completions_for_24:":     func(c *Config) { c.Contract.CompletionsFor24 = "x" },
+		"log.level:":                       func(c *Config) { c.Log.Level = "loud" },
+		"log.losses:":                      func(c *Config) { c.Log.Losses = "x" },
+		"limits.batch:":                    func(c *Config) { c.Limits.Batch = 0 },
+		"session.idle_timeout:":            func(c *Config) { c.Session.IdleTimeout = 0 },
+		"upstream.silence_timeout:":        func(c *Config) { c.Upstream.SilenceTimeout = -1 },
+		"shutdown.drain:":                  func(c *Config) { c.Shutdown.Drain = -1 },
+		"upstream.headers.Authorization: ": func(c *Config) { c.Upstream.Headers = map[string]string{"Authorization": "s\n"} },
+	} {
+		cfg := DefaultConfig()
+		change(&cfg)
+		err := cfg.Validate()
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	cfg := DefaultConfig()
+	if err := cfg.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestChildGetsOnlyWhatItMay(t *testing.T) {
+	ours := []string{"PATH=/bin", "SECRET=1", "DRAGOMAN_UPSTREAM_URL=x", "Path=C:"}
+	got := childEnv(UpstreamConfig{PassEnv: []string{"PATH"}, Env: map[string]string{"KEY": "k"}}, ours)
+	if want := []string{"PATH=/bin", "Path=C:", "KEY=k"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q", got)
+	}
+	got = childEnv(UpstreamConfig{PassEnv: []string{"*"}}, ours)
+	if want := []string{"PATH=/bin", "SECRET=1", "Path=C:"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q", got)
+	}
+}

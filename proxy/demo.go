@@ -1,0 +1,212 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// demo is a small MCP server of the oldest revision, in this process: something
+// to stand in front of when there is nothing else yet. To the proxy it is a
+// server on a pipe.
+type demo struct {
+	out    chan []byte
+	ctx    context.Context
+	stop   context.CancelFunc
+	calls  sync.WaitGroup
+	mu     sync.Mutex
+	cancel map[string]context.CancelFunc // of slow calls, by id
+}
+
+func demoOrigin() origin {
+	return origin{piped: true, open: func(context.Context) (upstream.Conn, error) {
+		d := &demo{out: make(chan []byte, 16), cancel: make(map[string]context.CancelFunc)}
+		d.ctx, d.stop = context.WithCancel(context.Background())
+		return d, nil
+	}}
+}
+
+type demoMessage struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Name      string          `json:"name"`
+		URI       string          `json:"uri"`
+		RequestID json.RawMessage `json:"requestId"`
+		Arguments struct {
+			Text  string  `json:"text"`
+			A     float64 `json:"a"`
+			B     float64 `json:"b"`
+			Steps int     `json:"steps"`
+			Topic string  `json:"topic"`
+		} `json:"arguments"`
+		Meta struct {
+			ProgressToken json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	} `json:"params"`
+}
+
+// Send takes one message; what it leads to comes by Listen.
+func (d *demo) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
+	if err := d.ctx.Err(); err != nil {
+		return nil, upstream.ErrClosed
+	}
+	var m demoMessage
+	if err := json.Unmarshal(out.Body, &m); err != nil {
+		if m.ID != nil {
+			d.fail(m.ID, -32602, "Invalid params")
+		}
+		return nil, nil
+	}
+	switch m.Method {
+	case "notifications/cancelled":
+		d.mu.Lock()
+		if cancel := d.cancel[string(m.Params.RequestID)]; cancel != nil {
+			cancel()
+		}
+		d.mu.Unlock()
+	case "initialize":
+		d.result(m.ID, `{"protocolVersion":"`+translate.Oldest().Name+
+			`","capabilities":{"tools":{},"resources":{},"prompts":{}},"serverInfo":{"name":"dragoman-demo","version":"1"},`+
+			`"instructions":"A small built-in server. Try the tools echo, add and slow."}`)
+	case "ping":
+		d.result(m.ID, `{}`)
+	case "tools/list":
+		d.result(m.ID, demoTools)
+	case "tools/call":
+		d.call(&m)
+	case "resources/list":
+		d.result(m.ID, `{"resources":[{"uri":"demo://greeting","name":"greeting","mimeType":"text/plain"}]}`)
+	case "resources/templates/list":
+		d.result(m.ID, `{"resourceTemplates":[]}`)
+	case "resources/read":
+		if m.Params.URI != "demo://greeting" {
+			d.fail(m.ID, -32002, "Resource not found")
+			break
+		}
+		d.result(m.ID, `{"contents":[{"uri":"demo://greeting","mimeType":"text/plain","text":"Hello from a server of `+
+			translate.Oldest().Name+`."}]}`)
+	case "prompts/list":
+		d.result(m.ID, `{"prompts":[{"name":"explain","description":"Asks for an explanation","arguments":[{"name":"topic","required":true}]}]}`)
+	case "prompts/get":
+		if m.Params.Name != "explain" {
+			d.fail(m.ID, -32602, "Unknown prompt")
+			break
+		}
+		d.result(m.ID, `{"messages":[{"role":"user","content":`+demoText("Explain "+m.Params.Arguments.Topic+" in one sentence.")+`}]}`)
+	default:
+		if m.Method != "" && m.ID != nil {
+			d.fail(m.ID, -32601, "Method not found: "+m.Method)
+		}
+	}
+	return nil, nil
+}
+
+const demoTools = `{"tools":[` +
+	`{"name":"echo","description":"Says the text again","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}},` +
+	`{"name":"add","description":"Adds two numbers","inputSchema":{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}},` +
+	`{"name":"slow","description":"Takes its time and reports progress","inputSchema":{"type":"object","properties":{"steps":{"type":"integer","minimum":1,"maximum":20}}}}]}`
+
+func (d *demo) call(m *demoMessage) {
+	a := &m.Params.Arguments
+	switch m.Params.Name {
+	case "echo":
+		d.text(m.ID, a.Text)
+	case "add":
+		d.text(m.ID, strconv.FormatFloat(a.A+a.B, 'g', -1, 64))
+	case "slow":
+		d.slow(m)
+	default:
+		d.fail(m.ID, -32602, "Unknown tool: "+m.Params.Name)
+	}
+}
+
+// slow works in the background, a step every 200 ms.
+func (d *demo) slow(m *demoMessage) {
+	steps := min(max(m.Params.Arguments.Steps, 1), 20)
+	id, token := string(m.ID), m.Params.Meta.ProgressToken
+	ctx, cancel := context.WithCancel(d.ctx)
+	d.mu.Lock()
+	d.cancel[id] = cancel
+	d.mu.Unlock()
+	d.calls.Go(func() {
+		defer func() {
+			d.mu.Lock()
+			delete(d.cancel, id)
+			d.mu.Unlock()
+			cancel()
+		}()
+		for i := 1; i <= steps; i++ {
+			select {
+			case <-time.After(200 * time.Millisecond):
+			case <-ctx.Done():
+				return
+			}
+			if token != nil {
+				d.say(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"total":%d}}`, token, i, steps))
+			}
+		}
+		d.text([]byte(id), fmt.Sprintf("done in %d steps", steps))
+	})
+}
+
+func demoText(s string) string {
+	return `{"type":"text","text":` + string(appendString(nil, s)) + `}`
+}
+
+func (d *demo) text(id []byte, s string) { d.result(id, `{"content":[`+demoText(s)+`]}`) }
+
+func (d *demo) result(id []byte, result string) { d.say(appendResult(nil, id, result)) }
+
+func (d *demo) fail(id []byte, code int, text string) { d.say(appendError(nil, id, code, text, nil)) }
+
+func (d *demo) say(message []byte) {
+	select {
+	case d.out <- message:
+	case <-d.ctx.Done():
+	}
+}
+
+// Listen is all that the server says.
+func (d *demo) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
+	s := &demoStream{d: d}
+	s.ctx, s.stop = context.WithCancel(ctx)
+	return s, nil
+}
+
+// Close ends the conversation.
+func (d *demo) Close(context.Context) error {
+	d.stop()
+	d.calls.Wait()
+	return nil
+}
+
+type demoStream struct {
+	d    *demo
+	ctx  context.Context
+	stop context.CancelFunc
+}
+
+func (s *demoStream) Next() (sse.Event, error) {
+	select {
+	case m := <-s.d.out:
+		return sse.Event{Data: m}, nil
+	case <-s.d.ctx.Done():
+		return sse.Event{}, io.EOF
+	case <-s.ctx.Done():
+		return sse.Event{}, context.Cause(s.ctx)
+	}
+}
+
+func (s *demoStream) Close() error {
+	s.stop()
+	return nil
+}

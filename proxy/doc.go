@@ -1,0 +1,41 @@
+// Package proxy stands between MCP clients and an MCP server that speak
+// different revisions of the protocol, or the same one.
+//
+//	MCP client                                                  MCP server
+//	    │  stdio · http                                stdio · http  ▲
+//	    ▼                                                            │
+//	downstream ──► wire.Scan ──► translate ─────────────────► upstream
+//
+// # The road of one message
+//
+// A client's message comes in at a face: [Server.Serve] has the one for HTTP
+// (face.go), [Server.ServePipe] the one for a pipe (pipe.go). An initialize
+// (handshake.go) leads to a session: the two revisions, what the client can do,
+// a connection of its own to the server, and a translator for each direction
+// (session.go). Every other message belongs to a session and is taken along by
+// an exchange (exchange.go), which owns all buffers on the road:
+//
+//   - fromClient (pipeline.go) scans it, enters a request among the open ones
+//     (ids.go), and has it rewritten;
+//   - the upstream.Conn carries it to the server and, over HTTP, gives back the
+//     stream of what the server says about it;
+//   - next pulls one event of that stream, takes an array apart, and hands each
+//     message to fromServer, which is the same road the other way.
+//
+// In front of HTTP the goroutine of the client's request does all of this; when
+// the first thing to come is the answer, that is the body of the response, and
+// otherwise the exchange is its event stream. A server on a pipe says everything
+// on one stream: for HTTP clients lanes.go sorts it into one stream per request,
+// so that the road is the same; a client that is on a pipe itself gets it in the
+// order it came.
+//
+// Arrays of messages are taken apart before the road begins, and their reply is
+// put together behind its end (batch.go). What goes wrong anywhere becomes a
+// JSON-RPC error, and an HTTP status, by the one table in errors.go. What
+// translation takes from messages is counted and logged by losses.go.
+//
+// # What is remembered
+//
+// Per session and direction, the requests without an answer: their ids, their
+// methods, and for some a note that translating the answer needs. Nothing else.
+package proxy

@@ -1,0 +1,280 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// JSON-RPC's code for a method that does not exist
+// (https://www.jsonrpc.org/specification#error_object).
+const methodNotFound = -32601
+
+// cause is why a client gets an error of ours instead of the server's answer.
+type cause uint8
+
+const (
+	malformed cause = iota // with the code the scanner gave
+	notInitialized
+	modernRefused
+	sessionUnknown
+	versionUnknown
+	initializedTwice
+	initializeBroken
+	batchRefused
+	batchEmpty
+	batchTooLong
+	batchInitialize
+	batchElement
+	batchDuplicate
+	tooLong
+	duplicateID
+	tooManyOpen
+	tooManySessions
+	tooManyRequests
+	untranslatable
+	upstreamVersion
+	upstreamModern
+	upstreamDown
+	upstreamTimeout
+	upstreamRefused // with the status and, where it sent one, the error it answered
+	upstreamSilent
+	upstreamLost
+	shuttingDown
+	panicked
+)
+
+// A client sees these. Status is what an HTTP client gets; stdio clients get
+// the JSON-RPC error alone. Towards clients that initialize, 404 means that
+// the session is gone and nothing else, see
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management.
+var causes = [...]struct {
+	code   int
+	status int
+	text   string
+}{
+	malformed:        {-32600, 400, "Invalid Request"},
+	notInitialized:   {-32600, 400, "Not initialized"},
+	modernRefused:    {-32600, 400, "Not initialized"}, // on stdio -32601
+	sessionUnknown:   {-32600, 404, "Session not found"},
+	versionUnknown:   {-32600, 400, "Unsupported MCP-Protocol-Version"},
+	initializedTwice: {-32600, 400, "Already initialized"},
+	initializeBroken: {-32602, 400, "initialize needs an object of params"},
+	batchRefused:     {-32600, 400, "JSON-RPC batching is not supported"},
+	batchEmpty:       {-32600, 400, "Empty batch"},
+	batchTooLong:     {-32600, 400, "Too many messages in batch"},
+	batchInitialize:  {-32600, 400, "initialize must not be part of a batch"},
+	batchElement:     {-32600, 400, "Invalid Request"},
+	batchDuplicate:   {-32600, 400, "Duplicate request id in batch"},
+	tooLong:          {-32600, 413, "Message too long"},
+	duplicateID:      {-32600, 400, "Request id is already in use"},
+	tooManyOpen:      {-32603, 503, "too many open requests"},
+	tooManySessions:  {-32603, 503, "too many sessions"},
+	tooManyRequests:  {-32603, 503, "too many requests at one time"},
+	untranslatable:   {-32603, 200, "translation failed"},
+	upstreamVersion:  {-32602, 200, "Unsupported protocol version"},
+	upstreamModern:   {-32603, 502, "upstream speaks only revisions without initialize"},
+	upstreamDown:     {-32603, 502, "upstream request failed"},
+	upstreamTimeout:  {-32603, 504, "upstream timed out"},
+	upstreamRefused:  {-32603, 502, "upstream refused the request"},
+	upstreamSilent:   {-32603, 502, "upstream closed the stream without answering"},
+	upstreamLost:     {-32603, 502, "upstream process ended"},
+	shuttingDown:     {-32603, 503, "shutting down"},
+	panicked:         {-32603, 500, "internal error"},
+}
+
+// failure is an error for a client.
+type failure struct {
+	cause  cause
+	code   int
+	status int
+	text   string
+	id     []byte // raw; nil where the message had none that could be read
+	data   []byte // raw JSON; nil for none
+	header []downstream.Header
+	err    error // what was behind it, for the log
+}
+
+// fail is the failure of a cause; detail is put behind the table's text.
+func fail(c cause, detail string) *failure {
+	f := &failure{cause: c, code: causes[c].code, status: causes[c].status, text: causes[c].text}
+	if detail != "" {
+		f.text += ": " + detail
+	}
+	return f
+}
+
+func (f *failure) Error() string {
+	if f.err != nil {
+		return f.text + ": " + f.err.Error()
+	}
+	return f.text
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// about gives the failure the id of the request that failed, where it has none.
+func (f *failure) about(id []byte) *failure {
+	if f.id == nil && id != nil {
+		f.id = bytes.Clone(id)
+	}
+	return f
+}
+
+// body is the JSON-RPC error.
+func (f *failure) body() []byte { return appendError(nil, f.id, f.code, f.text, f.data) }
+
+// asFailure finds out what a client is to be told about err. The failure is the
+// caller's.
+func asFailure(err error) *failure {
+	var (
+		f        *failure
+		envelope *wire.EnvelopeError
+		rule     *translate.Error
+		status   *upstream.StatusError
+		exit     *upstream.ExitError
+		timeout  interface{ Timeout() bool }
+	)
+	switch {
+	case errors.As(err, &f):
+		own := *f // several requests may fail by the same error
+		f = &own
+	case errors.As(err, &envelope):
+		f = &failure{code: envelope.Code, status: http.StatusBadRequest, text: envelope.Why, id: envelope.ID}
+	case errors.Is(err, errTooManyOpen):
+		f = fail(tooManyOpen, "")
+	case errors.Is(err, errDuplicateID):
+		f = fail(duplicateID, "")
+	case errors.As(err, &rule):
+		f = fail(untranslatable, "")
+		f.text = rule.Error()
+	case errors.As(err, &status):
+		f = refusedWith(status)
+	case errors.As(err, &exit):
+		f = fail(upstreamLost, exit.Error())
+	case errors.Is(err, errShutdown), errors.Is(err, downstream.ErrStopped):
+		f = fail(shuttingDown, "")
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		f = fail(upstreamTimeout, "")
+	case errors.Is(err, io.EOF):
+		f = fail(upstreamSilent, "")
+	default:
+		f = fail(upstreamDown, reason(err))
+	}
+	if f.err == nil && error(f) != err {
+		f.err = err
+	}
+	return f
+}
+
+// reason is the innermost part of a network error: "connection refused" rather
+// than the addresses around it.
+func reason(err error) string {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err.Error()
+		}
+		err = inner
+	}
+}
+
+// refusedWith passes on what the server said with a status other than success.
+// Its own JSON-RPC error is kept where there is one.
+func refusedWith(e *upstream.StatusError) *failure {
+	f := fail(upstreamRefused, "")
+	f.status = e.Code
+	f.text = "upstream answered " + strconv.Itoa(e.Code) + " " + http.StatusText(e.Code)
+	if e.Code < 400 || e.Code > 599 {
+		f.status = http.StatusBadGateway
+	}
+	for _, h := range e.Header {
+		if strings.EqualFold(h.Name, "WWW-Authenticate") || strings.EqualFold(h.Name, "Retry-After") {
+			f.header = append(f.header, downstream.Header{Name: h.Name, Value: h.Value})
+		}
+	}
+	var m wire.Message
+	if m.Scan(e.Body, nil) != nil || m.Kind != wire.Error {
+		return f
+	}
+	said := gjson.GetMany(view(m.Error()), "code", "message", "data")
+	if said[0].Type == gjson.Number && said[1].Type == gjson.String {
+		f.code, f.text = int(said[0].Int()), said[1].String()
+		if said[2].Exists() {
+			f.data = []byte(said[2].Raw)
+		}
+	}
+	return f
+}
+
+// appendError appends a JSON-RPC error. A nil id is written as null, as
+// JSON-RPC wants it where the id could not be read.
+func appendError(dst, id []byte, code int, text string, data []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = appendID(dst, id)
+	dst = append(dst, `,"error":{"code":`...)
+	dst = strconv.AppendInt(dst, int64(code), 10)
+	dst = append(dst, `,"message":`...)
+	dst = appendString(dst, text)
+	if data != nil {
+		dst = append(dst, `,"data":`...)
+		dst = append(dst, data...)
+	}
+	return append(dst, `}}`...)
+}
+
+// appendResult appends a JSON-RPC result.
+func appendResult(dst, id []byte, result string) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = appendID(dst, id)
+	dst = append(dst, `,"result":`...)
+	dst = append(dst, result...)
+	return append(dst, '}')
+}
+
+func appendID(dst, id []byte) []byte {
+	if len(id) == 0 {
+		return append(dst, "null"...)
+	}
+	return append(dst, id...)
+}
+
+func appendString(dst []byte, s string) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // "->" should read as it is
+	if err := enc.Encode(s); err != nil {
+		return append(dst, `""`...)
+	}
+	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
+}
+
+// handshakeNames are the revisions a client may initialize with, newest first.
+func handshakeNames() []string {
+	var names []string
+	for _, r := range translate.Handshake() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// refuseUninitialized is the answer to whoever did not initialize. It lists
+// our revisions, which sends clients that also know newer ways to initialize.
+func refuseUninitialized(c cause) *failure {
+	f := fail(c, "")
+	f.text = fmt.Sprintf("%s; supported: %s", causes[c].text, strings.Join(handshakeNames(), ", "))
+	return f
+}

@@ -1,0 +1,79 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+func TestEveryCauseHasItsLine(t *testing.T) {
+	for c := range cause(len(causes)) {
+		at := causes[c]
+		if at.text == "" || at.status < 200 || at.code > -32600 || at.code < -32799 {
+			t.Errorf("cause %d: %+v", c, at)
+		}
+		if at.status == 404 && c != sessionUnknown {
+			t.Errorf("cause %d: 404 means that the session is gone", c)
+		}
+		if at.code <= -32020 && at.code >= -32099 {
+			t.Errorf("cause %d: code %d is not ours to use", c, at.code)
+		}
+	}
+	if panicked != cause(len(causes)-1) {
+		t.Error("the table and the list of causes differ in length")
+	}
+}
+
+func TestWhatClientsAreTold(t *testing.T) {
+	latest, oldest := translate.Latest(), translate.Oldest()
+	for _, c := range []struct {
+		err          error
+		code, status int
+		text         string
+	}{
+		{&wire.EnvelopeError{Code: -32700, Why: "Parse error: x"}, -32700, 400, "Parse error: x"},
+		{errTooManyOpen, -32603, 503, "too many open requests"},
+		{errDuplicateID, -32600, 400, "Request id is already in use"},
+		{&translate.Error{From: latest, To: oldest, Method: wire.ResourcesRead, Path: "result.contents[0]", Cause: errors.New("x")},
+			-32603, 200, "translation " + latest.Name + "->" + oldest.Name + " failed for resources/read: result.contents[0]: x"},
+		{&upstream.Error{Op: "connect", Addr: "127.0.0.1:1", Err: syscall.ECONNREFUSED}, -32603, 502, "upstream request failed: " + syscall.ECONNREFUSED.Error()},
+		{fmt.Errorf("x: %w", context.DeadlineExceeded), -32603, 504, "upstream timed out"},
+		{&upstream.ContentTypeError{Type: "text/html"}, -32603, 502, `upstream request failed: answer of type "text/html", where application/json or text/event-stream was expected`},
+		{&upstream.ExitError{Command: "c", Status: "exit status 1"}, -32603, 502, `upstream process ended: upstream "c" ended (exit status 1)`},
+		{io.EOF, -32603, 502, "upstream closed the stream without answering"},
+		{errShutdown, -32603, 503, "shutting down"},
+		{downstream.ErrStopped, -32603, 503, "shutting down"},
+		{fmt.Errorf("around: %w", fail(batchEmpty, "")), -32600, 400, "Empty batch"},
+	} {
+		f := asFailure(c.err)
+		if f.code != c.code || f.status != c.status || f.text != c.text {
+			t.Errorf("%v: %d %d %q", c.err, f.code, f.status, f.text)
+		}
+		if !json.Valid(f.body()) {
+			t.Errorf("%s", f.body())
+		}
+	}
+}
+
+func TestFailureKeepsTheIDItHas(t *testing.T) {
+	f := fail(malformed, "").about([]byte("1")).about([]byte("2")).about(nil)
+	if string(f.id) != "1" {
+		t.Errorf("%s", f.id)
+	}
+}
+
+func TestErrorTextIsQuoted(t *testing.T) {
+	got := string(appendError(nil, []byte(`"a"`), -32603, "a->\"b\"\n\xff", []byte("[1]")))
+	if want := `{"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"a->\"b\"\n\ufffd","data":[1]}}`; got != want {
+		t.Errorf("got %s", got)
+	}
+}

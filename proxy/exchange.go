@@ -1,0 +1,330 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// maxPooled is the greatest buffer that goes back to the pool.
+const maxPooled = 64 << 10
+
+// Resuming a stream that the server closed before it had answered.
+const (
+	maxResumes   = 5                // in a row, without a message between
+	resumeWait   = time.Second      // where the server named no time
+	maxRetryWait = 30 * time.Second // whatever time it named
+)
+
+// exchange is one message of a client on its way, and all that the server says
+// about it; or one standing stream. It owns the buffers of both directions, and
+// what it hands out lives until its next step. For one goroutine at a time, but
+// for Close.
+type exchange struct {
+	// Kept from use to use.
+	msg      wire.Message
+	buf      []byte // what grew in translation
+	key      []byte
+	id       []byte            // of the message in hand
+	from     []upstream.Header // headers that go along; they may be secrets
+	rest     [][]byte          // the messages of the last event
+	resumeAt []byte            // id of the last event that had one
+	release  func()            // done, bound once
+
+	mu sync.Mutex // guards stream and closed against Close
+	use
+}
+
+// use is the part of an exchange that begins anew each time.
+type use struct {
+	srv  *Server
+	s    *session
+	ctx  context.Context
+	stop context.CancelCauseFunc // ends ctx; nil where nothing waits for the server
+	free func() bool             // lets go of what else would end ctx; nil for nothing
+
+	call    *call // nil unless the message is a request
+	group   *group
+	slot    int
+	cancels bool // the message is a notifications/cancelled, for the request in key
+	send    upstream.Outgoing
+
+	stream   upstream.Stream
+	closed   bool
+	at       int       // how many of rest were handed out
+	eventID  sse.Event // ID and Retry of the last event
+	retry    time.Duration
+	resumes  int
+	answered bool
+	final    bool      // what next returned is the answer
+	met      *call     // what next returned answers this call, which is not x's own
+	also     []byte    // goes out before last
+	last     []byte    // held back for also
+	held     bool      // whether last is the answer
+	first    sse.Event // taken already, for the first Next
+	pending  bool      // first is there
+
+	shared  bool // a transport holds it as a stream: not for the pool
+	large   bool // it saw a message too large to keep the buffers of
+	slotted bool // it counts against the messages in hand
+	outcome outcome
+}
+
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
+// newExchange takes an exchange from the pool. It ends with done. stop, where
+// something waits for the server, ends ctx.
+func (srv *Server) newExchange(ctx context.Context, stop context.CancelCauseFunc) *exchange {
+	x := exchanges.Get().(*exchange)
+	if x.release == nil {
+		x.release = x.done
+	}
+	x.srv, x.ctx, x.stop = srv, ctx, stop
+	return x
+}
+
+// done ends the exchange and gives its memory back.
+func (x *exchange) done() {
+	gone := x.clientLeft()
+	x.Close()
+	if x.stop != nil {
+		x.stop(nil)
+	}
+	if x.free != nil {
+		x.free()
+	}
+	if x.call != nil {
+		if gone && len(x.resumeAt) > 0 {
+			x.s.open.abandon(x.call) // its client may take the stream up again
+		} else {
+			x.s.open.end(x.call)
+		}
+		x.srv.metrics.request(x.s, x.call.method, x.ending(gone), x.call.began)
+	}
+	if x.s != nil {
+		x.s.leave()
+	}
+	if x.slotted {
+		x.srv.inHand.Add(-1)
+	}
+	if x.shared {
+		return // the transport may still call Close
+	}
+	if x.large {
+		x.msg, x.buf = wire.Message{}, nil
+	}
+	x.msg.Raw, x.use = nil, use{}
+	clear(x.from)
+	clear(x.rest[:cap(x.rest)])
+	x.from, x.rest, x.resumeAt = x.from[:0], x.rest[:0], x.resumeAt[:0]
+	exchanges.Put(x)
+}
+
+// clientLeft reports whether nobody is there any more to be told anything. Other
+// reasons for the end of x's context are worth an error.
+func (x *exchange) clientLeft() bool {
+	why := context.Cause(x.ctx)
+	return errors.Is(why, downstream.ErrClientLeft) || errors.Is(why, downstream.ErrOver) || errors.Is(why, context.Canceled)
+}
+
+// ending is how x's request ended.
+func (x *exchange) ending(gone bool) outcome {
+	switch {
+	case x.call.cancelled.Load():
+		return cancelled
+	case x.answered:
+		return answered
+	case x.outcome != "" && !gone:
+		return x.outcome
+	}
+	return left
+}
+
+// attach makes st the stream that Next reads.
+func (x *exchange) attach(st upstream.Stream) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stream = st
+	if x.closed {
+		st.Close()
+	}
+}
+
+// Close ends the stream. It may be called by any goroutine, and more than once.
+func (x *exchange) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+	if x.stream == nil {
+		return nil
+	}
+	return x.stream.Close()
+}
+
+// Next is the exchange as the body of an HTTP answer.
+func (x *exchange) Next() (e sse.Event, err error) {
+	if x.pending {
+		x.pending = false
+		return x.first, nil
+	}
+	e, err = x.next()
+	if err == nil || errors.Is(err, io.EOF) {
+		return e, err
+	}
+	if x.call == nil || x.clientLeft() {
+		return sse.Event{}, io.EOF // a standing stream just ends; its client opens another
+	}
+	x.answered = true // nothing comes behind it
+	return sse.Event{Data: x.srv.answerFor(x, err).body()}, nil
+}
+
+// next is the next message for the client. The error is io.EOF when all was
+// said: after the answer, or when none is owed. It is valid until the next call.
+func (x *exchange) next() (sse.Event, error) {
+	for {
+		if x.also != nil {
+			x.also, x.final = nil, x.held
+			return x.event(x.last), nil
+		}
+		if x.at < len(x.rest) {
+			x.at++
+			out, ok := x.fromServer(x.rest[x.at-1])
+			if !ok {
+				continue
+			}
+			if x.also != nil {
+				x.last, x.held, x.final = out, x.final, false
+				return sse.Event{Data: x.also}, nil
+			}
+			return x.event(out), nil
+		}
+		if x.answered {
+			return sse.Event{}, io.EOF
+		}
+		if e, ok, err := x.pull(); ok || err != nil {
+			return e, err
+		}
+	}
+}
+
+// take is next for whoever has no other use for a panic than an error.
+func (x *exchange) take() (e sse.Event, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			x.srv.panicked(p)
+			e, err = sse.Event{}, fail(panicked, "")
+		}
+	}()
+	return x.next()
+}
+
+// event is the event that carries data; the id goes with an event's last message.
+func (x *exchange) event(data []byte) sse.Event {
+	e := sse.Event{Data: data}
+	if x.at == len(x.rest) {
+		e.ID, e.HasID, e.Retry = x.eventID.ID, x.eventID.HasID, x.eventID.Retry
+	}
+	return e
+}
+
+// pull reads one event of the server into x.rest. An event without a message is
+// returned as it is where the client speaks what the server speaks; ok is then
+// true.
+func (x *exchange) pull() (e sse.Event, ok bool, err error) {
+	e, err = x.stream.Next()
+	if err != nil {
+		return sse.Event{}, false, x.ended(err)
+	}
+	x.resumes = 0
+	x.eventID = sse.Event{ID: e.ID, HasID: e.HasID, Retry: e.Retry}
+	if e.HasID {
+		x.resumeAt = append(x.resumeAt[:0], e.ID...)
+	}
+	if e.Retry > 0 {
+		x.retry = e.Retry
+	}
+	x.rest, x.at = x.rest[:0], 0
+	switch {
+	case len(bytes.TrimSpace(e.Data)) == 0:
+		e.Data = e.Data[:0]
+		return e, x.s.down.Identity(), nil
+	case wire.IsArray(e.Data):
+		if x.rest, err = wire.AppendElements(x.rest, e.Data, x.srv.cfg.Limits.Batch); err != nil {
+			x.srv.badUpstream(err)
+			x.rest = x.rest[:0]
+		}
+	default:
+		x.rest = append(x.rest, e.Data)
+	}
+	return sse.Event{}, false, nil
+}
+
+// ended decides what the end of the stream means. nil goes on.
+func (x *exchange) ended(err error) error {
+	switch {
+	case x.call == nil:
+		return err
+	case x.call.cancelled.Load():
+		return io.EOF // no answer is owed
+	case x.ctx.Err() != nil:
+		return context.Cause(x.ctx)
+	case !errors.Is(err, io.EOF):
+		return err
+	case len(x.resumeAt) == 0 || x.resumes >= maxResumes:
+		return fail(upstreamSilent, "")
+	}
+	return x.resume()
+}
+
+// resume takes up a stream that the server closed before it had answered; the
+// client does not see it. See "Resumability and Redelivery",
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery.
+func (x *exchange) resume() error {
+	x.resumes++
+	wait := resumeWait
+	if x.retry > 0 {
+		wait = min(x.retry, maxRetryWait)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-x.ctx.Done():
+		return x.ended(context.Cause(x.ctx))
+	}
+	st, err := x.s.conn.Listen(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
+	if err != nil {
+		if errors.Is(err, upstream.ErrNoStream) {
+			return fail(upstreamSilent, "")
+		}
+		return err
+	}
+	x.mu.Lock()
+	old := x.stream
+	x.mu.Unlock()
+	old.Close()
+	x.attach(st)
+	return nil
+}
+
+// headers notes what goes on from the client's request to the server's: who it
+// is, and what it belongs to (https://www.w3.org/TR/trace-context/).
+func (x *exchange) headers(r *downstream.Request) {
+	x.from = x.from[:0]
+	if r.Header == nil {
+		return
+	}
+	for _, name := range x.srv.passed {
+		if v := r.Header(name); v != "" {
+			x.from = append(x.from, upstream.Header{Name: name, Value: v})
+		}
+	}
+}

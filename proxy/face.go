@@ -1,0 +1,337 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttpadaptor"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// httpFace is the listener's side of the server.
+func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
+	cfg := downstream.HTTPConfig{
+		Path:         srv.cfg.Path,
+		MaxBody:      int(srv.cfg.Limits.ClientMessage),
+		Heartbeat:    srv.cfg.Heartbeat,
+		AllowedHosts: srv.cfg.AllowedHosts,
+		Log: func(what string, err error) {
+			level := zap.WarnLevel
+			if what == "connection" { // clients leave as they like
+				level = zap.DebugLevel
+			}
+			srv.log.Log(level, "http", zap.String("what", what), zap.Error(err))
+		},
+	}
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+		cfg.Routes = map[string]fasthttp.RequestHandler{
+			"/livez": func(c *fasthttp.RequestCtx) { c.SetBodyString("ok\n") },
+			"/metrics": fasthttpadaptor.NewFastHTTPHandler(
+				promhttp.HandlerFor(srv.metrics.registry, promhttp.HandlerOpts{})),
+		}
+	}
+	return downstream.NewHTTP((*face)(srv), cfg)
+}
+
+// face is the server as HTTP clients see it.
+type face Server
+
+// Post takes one message, or an array of them.
+func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
+	srv := (*Server)(f)
+	defer srv.rescue(resp)
+	if err := srv.post(req, resp); err != nil {
+		refuse(resp, err)
+	}
+}
+
+// Get opens the standing stream of a session, or takes one up again.
+func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
+	srv := (*Server)(f)
+	defer srv.rescue(resp)
+	if err := srv.get(req, resp); err != nil {
+		refuse(resp, err)
+	}
+}
+
+// Delete ends a session.
+func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
+	srv := (*Server)(f)
+	defer srv.rescue(resp)
+	s, err := srv.sessionOf(req)
+	if err == nil && s == nil {
+		err = fail(notInitialized, "no session to end")
+	}
+	if err != nil {
+		refuse(resp, err)
+		return
+	}
+	defer s.leave()
+	srv.sessions.drop(s)
+	srv.endSession(s, fail(sessionUnknown, "it was ended"))
+}
+
+// refuse answers with a JSON-RPC error.
+func refuse(resp *downstream.Response, err error) {
+	f := asFailure(err)
+	resp.Stream = nil
+	resp.Status, resp.Header, resp.Body = f.status, append(resp.Header, f.header...), f.body()
+}
+
+func (srv *Server) rescue(resp *downstream.Response) {
+	if p := recover(); p != nil {
+		srv.panicked(p)
+		refuse(resp, fail(panicked, ""))
+	}
+}
+
+// sessionOf is the session that a request names, entered; nil when it names
+// none.
+func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
+	if req.Session == "" {
+		return nil, nil
+	}
+	rev := translate.Lookup(req.Version)
+	s := srv.sessions.find(req.Session)
+	switch {
+	case s == nil && req.Version != "" && (rev == nil || rev.Modern):
+		return nil, refuseUninitialized(modernRefused).about(idOf(req.Body))
+	case s == nil:
+		return nil, fail(sessionUnknown, "").about(idOf(req.Body))
+	case req.Version != "" && rev == nil:
+		s.leave()
+		return nil, fail(versionUnknown, "").about(idOf(req.Body))
+	}
+	return s, nil
+}
+
+// idOf is the id of the request in body, nil where it holds none.
+func idOf(body []byte) []byte {
+	var m wire.Message
+	if m.Scan(body, nil) != nil || m.Kind != wire.Request {
+		return nil
+	}
+	return m.ID()
+}
+
+// admitted counts one more message in hand; false when there are too many.
+func (srv *Server) admitted() bool {
+	if srv.inHand.Add(1) > int64(srv.cfg.Limits.Requests) {
+		srv.inHand.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (srv *Server) post(req *downstream.Request, resp *downstream.Response) error {
+	if !srv.admitted() {
+		return fail(tooManyRequests, "").about(idOf(req.Body))
+	}
+	ctx, stop := context.WithCancelCause(req.Ctx)
+	x := srv.newExchange(ctx, stop)
+	x.slotted = true
+	resp.Done = x.release
+	s, err := srv.sessionOf(req)
+	if err != nil {
+		return err
+	}
+	x.s = s
+	x.headers(req)
+	switch {
+	case wire.IsArray(req.Body):
+		return srv.postBatch(x, req.Body, resp)
+	case s == nil:
+		return srv.postInitialize(x, req.Body, resp)
+	}
+	return x.post(req.Body, resp)
+}
+
+// post is the road of one message over a session: scanned, rewritten, sent, and
+// what the server says about it back the same way. All of it happens on the
+// goroutine of the request.
+func (x *exchange) post(raw []byte, resp *downstream.Response) error {
+	out, v, err := x.fromClient(raw)
+	switch {
+	case err != nil:
+		x.outcome = refused
+		return x.attributed(err)
+	case v == wire.Answer:
+		x.outcome = local
+		resp.Body = out
+		return nil
+	case v != wire.Forward:
+		resp.Status = fasthttp.StatusAccepted
+		return nil
+	}
+	st, err := x.forward(out)
+	if err != nil {
+		return x.srv.answerFor(x, err)
+	}
+	if st == nil {
+		resp.Status = fasthttp.StatusAccepted
+		return nil
+	}
+	x.attach(st)
+	e, err := x.next()
+	switch {
+	case errors.Is(err, io.EOF): // cancelled: no answer is owed
+		resp.Status = fasthttp.StatusAccepted
+	case err != nil:
+		return x.srv.answerFor(x, err)
+	case x.final && x.at == len(x.rest):
+		resp.Body = e.Data
+	default:
+		x.shared = true
+		x.first, x.pending = e, true
+		resp.Stream = x
+	}
+	return nil
+}
+
+// attributed gives err the id of x's request.
+func (x *exchange) attributed(err error) error {
+	if x.call == nil {
+		return err
+	}
+	return asFailure(err).about([]byte(x.call.id))
+}
+
+// forward sends a message to the server. The stream is nil when no answer is
+// expected.
+func (x *exchange) forward(body []byte) (upstream.Stream, error) {
+	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from}
+	st, err := x.s.conn.Send(x.ctx, &x.send)
+	if err != nil && x.ctx.Err() != nil {
+		err = context.Cause(x.ctx)
+	}
+	if err != nil || !x.cancels {
+		return st, err
+	}
+	if c := x.s.open.cancel(x.key); c != nil && c.stop == nil {
+		x.srv.metrics.request(x.s, c.method, cancelled, c.began)
+	}
+	return st, nil
+}
+
+// postInitialize begins a session.
+func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Response) error {
+	if err := x.msg.Scan(raw, nil); err != nil {
+		return err
+	}
+	m := &x.msg
+	switch {
+	case m.Kind == wire.Request && isModern(m):
+		return refuseUninitialized(modernRefused).about(m.ID())
+	case m.Kind != wire.Request:
+		return refuseUninitialized(notInitialized)
+	case m.Method != wire.Initialize:
+		return refuseUninitialized(notInitialized).about(m.ID())
+	case !srv.sessions.reserve():
+		return fail(tooManySessions, "").about(m.ID())
+	}
+	s, answer, early, err := srv.begin(x, raw)
+	if s == nil {
+		srv.sessions.release()
+		resp.Body = answer
+		return err
+	}
+	srv.sessions.add(s)
+	if l, ok := s.conn.(*lanes); ok {
+		l.whenLost(func() {
+			srv.log.Warn("session lost", zap.Error(l.reason()))
+			srv.forget(s, l.reason())
+		})
+	}
+	resp.Header = append(resp.Header, downstream.Header{Name: "Mcp-Session-Id", Value: s.id})
+	if len(early) == 0 {
+		resp.Body = answer
+		return nil
+	}
+	s.enter()
+	x.s = s
+	x.rest = append(x.rest[:0], early...)
+	resp.Stream = &opening{exchange: x, answer: answer}
+	x.shared = true
+	return nil
+}
+
+// begin carries initialize to a new connection; s is nil when there is no
+// session in the end, and answer then what the server said.
+func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
+	id := x.msg.ID()
+	conn, err := srv.connect(x.ctx)
+	if err != nil {
+		return nil, nil, nil, asFailure(err).about(id)
+	}
+	h := &handshake{srv: srv, conn: conn, header: x.from}
+	s, answer, err = h.negotiate(x.ctx, raw)
+	if s == nil {
+		srv.spawn(func() { srv.endConn(conn) })
+		if err != nil {
+			err = asFailure(err).about(id)
+		}
+	}
+	return s, answer, h.early, err
+}
+
+// opening is the answer to initialize behind what the server had to say before
+// it.
+type opening struct {
+	*exchange
+	answer []byte
+}
+
+// Next hands out what came early, then the answer.
+func (o *opening) Next() (sse.Event, error) {
+	for o.at < len(o.rest) {
+		o.at++
+		if out, ok := o.fromServer(o.rest[o.at-1]); ok {
+			return sse.Event{Data: out}, nil
+		}
+	}
+	if o.answer == nil {
+		return sse.Event{}, io.EOF
+	}
+	e := sse.Event{Data: o.answer}
+	o.answer = nil
+	return e, nil
+}
+
+func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error {
+	s, err := srv.sessionOf(req)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return refuseUninitialized(notInitialized)
+	}
+	ctx, stop := context.WithCancelCause(req.Ctx)
+	x := srv.newExchange(ctx, stop)
+	x.free = context.AfterFunc(srv.draining, func() { stop(errShutdown) }) // standing streams would never drain
+	resp.Done = x.release
+	x.s = s
+	x.headers(req)
+	x.shared = true
+	st, err := s.conn.Listen(ctx, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.from})
+	switch {
+	case errors.Is(err, upstream.ErrNoStream):
+		resp.Status = fasthttp.StatusMethodNotAllowed
+		resp.Header = append(resp.Header, downstream.Header{Name: "Allow", Value: "POST, DELETE"})
+		return nil
+	case err != nil:
+		return srv.answerFor(x, err)
+	}
+	x.attach(st)
+	resp.Stream = x
+	return nil
+}

@@ -1,0 +1,422 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+const patience = 20 * time.Second
+
+// fakeServer stands for an MCP server. answer says what comes back on the stream
+// of a message, event by event; an error ends the stream with it, and a stream
+// without one ends well. On a pipe the events go to the standing stream.
+type fakeServer struct {
+	piped  bool
+	answer func(message string) ([]string, error)
+	// refuse makes Send itself fail.
+	refuse func(message string) error
+	id     string // of the session
+
+	mu       sync.Mutex
+	got      []string
+	headers  [][]upstream.Header
+	changed  chan struct{}
+	standing chan string // on a pipe, and of a GET
+	noGet    bool
+	gate     chan struct{}
+	closed   int
+	listened []upstream.ListenOptions
+	lost     error
+}
+
+func newFake(answer func(string) ([]string, error)) *fakeServer {
+	return &fakeServer{answer: answer, changed: make(chan struct{}, 1), standing: make(chan string, 100)}
+}
+
+func (f *fakeServer) origin() origin {
+	return origin{piped: f.piped, open: func(context.Context) (upstream.Conn, error) { return f, nil }}
+}
+
+func (f *fakeServer) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	text := string(m.Body)
+	if f.refuse != nil {
+		if err := f.refuse(text); err != nil {
+			return nil, err
+		}
+	}
+	f.mu.Lock()
+	f.got = append(f.got, text)
+	f.headers = append(f.headers, append([]upstream.Header(nil), m.Header...))
+	f.mu.Unlock()
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+	events, err := f.answer(text)
+	if f.piped {
+		for _, e := range events {
+			f.standing <- e
+		}
+		return nil, nil
+	}
+	if !m.Request {
+		return nil, nil
+	}
+	return &fakeStream{ctx: ctx, events: events, err: err, id: f.id, gate: f.gate, closed: make(chan struct{})}, nil
+}
+
+func (f *fakeServer) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+	f.mu.Lock()
+	f.listened = append(f.listened, o)
+	f.mu.Unlock()
+	if f.noGet {
+		return nil, upstream.ErrNoStream
+	}
+	return &fakeStream{ctx: ctx, more: f.standing, of: f, closed: make(chan struct{})}, nil
+}
+
+func (f *fakeServer) Close(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed++
+	if f.closed == 1 {
+		close(f.standing)
+	}
+	return nil
+}
+
+// lose is the end of the server by itself.
+func (f *fakeServer) lose(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost = err
+	f.closed++
+	close(f.standing)
+}
+
+// sent is what the server got.
+func (f *fakeServer) sent() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.got...)
+}
+
+// fakeStream yields events; "id:7 {...}" is an event with an id. hang blocks.
+type fakeStream struct {
+	ctx    context.Context
+	events []string
+	err    error
+	more   <-chan string
+	of     *fakeServer
+	id     string
+	gate   <-chan struct{}
+	once   sync.Once
+	closed chan struct{}
+}
+
+// What a stream does in the place of an event: hang until it is closed, wait for
+// the server's gate.
+const (
+	hang = "hang"
+	wait = "wait"
+)
+
+func (s *fakeStream) Next() (sse.Event, error) {
+	if s.more != nil {
+		select {
+		case e, ok := <-s.more:
+			if !ok {
+				s.of.mu.Lock()
+				defer s.of.mu.Unlock()
+				if s.of.lost != nil {
+					return sse.Event{}, s.of.lost
+				}
+				return sse.Event{}, io.EOF
+			}
+			return fakeEvent(e), nil
+		case <-s.ctx.Done():
+			return sse.Event{}, s.ctx.Err()
+		case <-s.closed:
+			return sse.Event{}, upstream.ErrClosed
+		}
+	}
+	if len(s.events) == 0 {
+		if s.err != nil {
+			return sse.Event{}, s.err
+		}
+		return sse.Event{}, io.EOF
+	}
+	e := s.events[0]
+	if e == wait {
+		s.events, e = s.events[1:], s.events[1]
+		select {
+		case <-s.gate:
+		case <-s.ctx.Done():
+			return sse.Event{}, s.ctx.Err()
+		}
+	}
+	if e == hang {
+		select {
+		case <-s.ctx.Done():
+			return sse.Event{}, s.ctx.Err()
+		case <-s.closed:
+			return sse.Event{}, upstream.ErrClosed
+		}
+	}
+	s.events = s.events[1:]
+	return fakeEvent(e), nil
+}
+
+func fakeEvent(text string) sse.Event {
+	var e sse.Event
+	if rest, ok := strings.CutPrefix(text, "id:"); ok {
+		id, data, _ := strings.Cut(rest, " ")
+		e.ID, e.HasID, text = []byte(id), true, data
+		e.Retry = time.Millisecond
+	}
+	e.Data = []byte(text)
+	return e
+}
+
+func (s *fakeStream) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+func (s *fakeStream) SessionID() string { return s.id }
+
+// initializing answers initialize with version, and everything else as rest says.
+func initializing(version string, rest func(message string) ([]string, error)) func(string) ([]string, error) {
+	return func(m string) ([]string, error) {
+		switch method := gjson.Get(m, "method").String(); {
+		case method == "initialize":
+			return []string{fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`,
+				gjson.Get(m, "id").Raw, version)}, nil
+		case rest != nil:
+			return rest(m)
+		}
+		return nil, nil
+	}
+}
+
+// one is a stream of events that ends well.
+func one(events ...string) ([]string, error) { return events, nil }
+
+type testServer struct {
+	*Server
+	t    *testing.T
+	logs *observer.ObservedLogs
+}
+
+// front puts a server in front of f.
+func front(t *testing.T, f *fakeServer, change ...func(*Config)) testServer {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	cfg := DefaultConfig()
+	cfg.Upstream.HandshakeTimeout = patience
+	for _, c := range change {
+		c(&cfg)
+	}
+	core, logs := observer.New(zap.DebugLevel)
+	srv, err := newServer(cfg, zap.New(core), f.origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		srv.close()
+		noMoreGoroutines(t, before)
+	})
+	return testServer{srv, t, logs}
+}
+
+// noMoreGoroutines waits until there are no more goroutines than before.
+func noMoreGoroutines(t *testing.T, before int) {
+	t.Helper()
+	for end := time.Now().Add(patience); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("goroutines left behind: %d, were %d\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+// reply is an HTTP answer, read to its end.
+type reply struct {
+	status int
+	header map[string]string
+	body   string   // application/json
+	events []string // data of each event
+	ids    []string // its id, "" for none
+}
+
+// exchange asks f's HTTP face; ctx ends when the answer was read.
+func (srv testServer) exchange(ctx context.Context, method, session, body string, header ...string) reply {
+	srv.t.Helper()
+	req, resp := srv.begin(ctx, method, session, body, header...)
+	return srv.read(req, resp)
+}
+
+func (srv testServer) begin(ctx context.Context, method, session, body string, header ...string) (*downstream.Request, *downstream.Response) {
+	h := map[string]string{}
+	for i := 0; i+1 < len(header); i += 2 {
+		h[header[i]] = header[i+1]
+	}
+	req := &downstream.Request{
+		Ctx: ctx, Body: []byte(body), Session: session, Version: h["MCP-Protocol-Version"], LastEventID: h["Last-Event-ID"],
+		Header: func(name string) string { return h[name] },
+	}
+	resp := new(downstream.Response)
+	f := (*face)(srv.Server)
+	switch method {
+	case "POST":
+		f.Post(req, resp)
+	case "GET":
+		f.Get(req, resp)
+	case "DELETE":
+		f.Delete(req, resp)
+	}
+	return req, resp
+}
+
+func (srv testServer) read(req *downstream.Request, resp *downstream.Response) reply {
+	srv.t.Helper()
+	r := reply{status: max(resp.Status, 0), header: map[string]string{}, body: string(resp.Body)}
+	if r.status == 0 {
+		r.status = 200
+	}
+	for _, h := range resp.Header {
+		r.header[h.Name] = h.Value
+	}
+	for i := range req.Body {
+		req.Body[i] = 'X' // it dies with the handler
+	}
+	if resp.Stream != nil {
+		for {
+			e, err := resp.Stream.Next()
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					srv.t.Errorf("stream ended with %v", err)
+				}
+				break
+			}
+			r.events = append(r.events, string(e.Data))
+			r.ids = append(r.ids, string(e.ID))
+		}
+		resp.Stream.Close()
+	}
+	if resp.Done != nil {
+		resp.Done()
+	}
+	return r
+}
+
+// post sends one message on a session.
+func (srv testServer) post(session, body string, header ...string) reply {
+	srv.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return srv.exchange(ctx, "POST", session, body, header...)
+}
+
+// initialize makes a session of a client that speaks version.
+func (srv testServer) initialize(version string) string {
+	srv.t.Helper()
+	return srv.initializeWith(version, `{}`)
+}
+
+func (srv testServer) initializeWith(version, capabilities string) string {
+	srv.t.Helper()
+	r := srv.post("", initialize(version, capabilities))
+	if gjson.Get(r.body, "result.protocolVersion").String() != version {
+		srv.t.Fatalf("initialize: %+v", r)
+	}
+	return r.header["Mcp-Session-Id"]
+}
+
+func initialize(version, capabilities string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"c","version":"1"}}}`, version, capabilities)
+}
+
+// sameJSON compares by value.
+func sameJSON(t *testing.T, got, want string) {
+	t.Helper()
+	var g, w any
+	if err := json.Unmarshal([]byte(want), &w); err != nil {
+		t.Fatalf("want %s: %v", want, err)
+	}
+	if err := json.Unmarshal([]byte(got), &g); err != nil || !reflect.DeepEqual(g, w) {
+		t.Errorf("\n got  %s\n want %s", got, want)
+	}
+}
+
+func sameList(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s:\n got  %q\n want %q", what, got, want)
+		return
+	}
+	for i := range got {
+		sameJSON(t, got[i], want[i])
+	}
+}
+
+// outcomes is how many requests of a method ended so.
+func (srv testServer) outcomes(how outcome, method string) int {
+	srv.t.Helper()
+	return counted(srv.t, srv.metrics, "dragoman_requests_total", "method="+method, "outcome="+string(how))
+}
+
+// counted is the sum of a family's counters that have all these labels.
+func counted(t *testing.T, from *metrics, family string, labels ...string) (n int) {
+	t.Helper()
+	families, err := from.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != family {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			has := map[string]bool{}
+			for _, l := range m.GetLabel() {
+				has[l.GetName()+"="+l.GetValue()] = true
+			}
+			all := true
+			for _, l := range labels {
+				all = all && has[l]
+			}
+			if all {
+				n += int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return n
+}
+
+// eventually waits for something that another goroutine does.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}

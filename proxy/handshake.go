@@ -1,0 +1,320 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// maxEarly bounds what a server may say before it answers initialize.
+const maxEarly = 64
+
+// unsupportedVersion is the error code by which servers without a handshake
+// refuse a revision.
+const unsupportedVersion = -32022
+
+// handshake is one client's initialize on its way to a server and back. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization.
+type handshake struct {
+	srv      *Server
+	conn     upstream.Conn
+	standing upstream.Stream // everything the server says; nil where Send has a stream
+	pipe     bool            // the client is on a pipe
+	header   []upstream.Header
+
+	id     []byte // of initialize, as it was sent
+	vc     *translate.Revision
+	asked  string // the revision the client named
+	facts  wire.Facts
+	early  [][]byte // notifications that came before the answer
+	named  string   // the server's session id
+	answer []byte   // the server's response, raw
+}
+
+// negotiate carries the client's initialize to the server behind h.conn. What
+// comes back is a session without an id, and the answer for the client; the
+// client gets the revision that it asked for whatever the server speaks. On
+// error the connection is still the caller's.
+func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.srv.cfg.Upstream.HandshakeTimeout)
+	defer cancel()
+	if err := h.read(raw); err != nil {
+		return nil, nil, err
+	}
+	propose := h.vc
+	if v := h.srv.cfg.Upstream.Version; v != "" {
+		propose = translate.Lookup(v)
+	}
+	for retried := false; ; retried = true {
+		m, err := h.ask(ctx, raw, propose)
+		if err != nil {
+			return nil, nil, asFailure(err).about(h.id)
+		}
+		if m.Kind == wire.Result {
+			return h.settle(m)
+		}
+		next, err := h.rejected(m)
+		if err != nil {
+			return nil, nil, err
+		}
+		if next == nil || next == propose || retried {
+			return nil, h.refusal(m), nil
+		}
+		propose = next
+	}
+}
+
+// read takes from initialize what the session will need.
+func (h *handshake) read(raw []byte) error {
+	var m wire.Message
+	if err := m.Scan(raw, nil); err != nil {
+		return err
+	}
+	h.id = bytes.Clone(m.ID())
+	params := view(m.Params())
+	if params == "" {
+		return fail(initializeBroken, "").about(h.id)
+	}
+	h.asked = strings.Clone(gjson.Get(params, "protocolVersion").String())
+	h.vc = translate.Lookup(h.asked)
+	if h.vc == nil || h.vc.Modern {
+		h.vc = translate.Latest() // as the specification wants it of a server
+	}
+	h.facts = clientFacts(gjson.Get(params, "capabilities"))
+	return nil
+}
+
+// clientFacts are the capabilities a client declared.
+func clientFacts(c gjson.Result) (f wire.Facts) {
+	for _, is := range []struct {
+		path string
+		fact wire.Facts
+	}{
+		{"roots", wire.ClientRoots},
+		{"sampling", wire.ClientSampling},
+		{"sampling.tools", wire.ClientSamplingTools},
+		{"sampling.context", wire.ClientSamplingContext},
+		{"elicitation", wire.ClientElicitation},
+		{"elicitation.form", wire.ClientElicitationForm},
+		{"elicitation.url", wire.ClientElicitationURL},
+		{"tasks", wire.ClientTasks},
+	} {
+		if v := c.Get(is.path); v.Exists() && v.Type != gjson.Null {
+			f |= is.fact
+		}
+	}
+	if f.Has(wire.ClientElicitation) && !f.Has(wire.ClientElicitationURL) {
+		f |= wire.ClientElicitationForm // declared without a mode means forms
+	}
+	return f
+}
+
+// ask proposes a revision and waits for the answer.
+func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revision) (*wire.Message, error) {
+	var m wire.Message
+	up := h.srv.table.Between(h.vc, propose)
+	if err := m.Scan(bytes.Clone(raw), up.Shape()); err != nil {
+		return nil, err
+	}
+	m.Facts = h.facts
+	body, _, err := up.Rewrite(nil, &m)
+	h.srv.losses.note(h.vc, propose, wire.Initialize, m.Losses)
+	if err != nil {
+		return nil, err
+	}
+	if gjson.Get(view(body), "params.protocolVersion").String() != propose.Name {
+		if body, err = sjson.SetBytes(body, "params.protocolVersion", propose.Name); err != nil {
+			return nil, fail(initializeBroken, "").about(h.id)
+		}
+	}
+	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: h.header})
+	if err != nil {
+		return nil, err
+	}
+	if st == nil {
+		return h.await(ctx, h.standing)
+	}
+	defer st.Close()
+	answer, err := h.await(ctx, st)
+	if err != nil {
+		return versionRefusal(err)
+	}
+	if s, ok := st.(upstream.SessionStream); ok {
+		h.named = s.SessionID()
+	}
+	return answer, nil
+}
+
+// versionRefusal is the JSON-RPC error inside an HTTP one, where it speaks of
+// revisions; else err again.
+func versionRefusal(err error) (*wire.Message, error) {
+	var status *upstream.StatusError
+	if !errors.As(err, &status) || status.Code < 400 || status.Code > 499 {
+		return nil, err
+	}
+	m := new(wire.Message)
+	if m.Scan(status.Body, nil) != nil || m.Kind != wire.Error {
+		return nil, err
+	}
+	if e := gjson.Parse(view(m.Error())); !e.Get("data.supported").IsArray() && !strings.Contains(e.Raw, modernPrefix) {
+		return nil, err
+	}
+	return m, nil
+}
+
+// refusal is the server's own refusal of initialize, under the client's id.
+func (h *handshake) refusal(m *wire.Message) []byte {
+	if id := m.ID(); id != nil && string(id) != "null" {
+		return m.Raw
+	}
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), h.id...)
+	body = append(body, `,"error":`...)
+	return append(append(body, m.Error()...), '}')
+}
+
+// await reads until the answer to initialize. The only requests a server may
+// make before it are pings, which we answer.
+func (h *handshake) await(ctx context.Context, st upstream.Stream) (*wire.Message, error) {
+	key := wire.AppendIDKey(nil, h.id)
+	var pieces [][]byte
+	for {
+		e, err := nextBefore(ctx, st)
+		if err != nil {
+			return nil, err
+		}
+		pieces = append(pieces[:0], e.Data)
+		if wire.IsArray(e.Data) {
+			if pieces, err = wire.AppendElements(pieces[:0], e.Data, h.srv.cfg.Limits.Batch); err != nil {
+				return nil, err
+			}
+		}
+		for _, piece := range pieces {
+			if len(bytes.TrimSpace(piece)) == 0 {
+				continue // an event that only names its id
+			}
+			m := new(wire.Message)
+			if err := m.Scan(bytes.Clone(piece), nil); err != nil {
+				h.srv.badUpstream(err)
+				continue
+			}
+			switch {
+			case m.Kind == wire.Request:
+				h.reply(ctx, m)
+			case m.Kind == wire.Notification:
+				if len(h.early) < maxEarly {
+					h.early = append(h.early, m.Raw)
+				}
+			case m.Kind == wire.Error && m.ID() == nil, m.Kind == wire.Error && string(m.ID()) == "null",
+				bytes.Equal(wire.AppendIDKey(nil, m.ID()), key):
+				return m, nil
+			default:
+				h.srv.unknownAnswer(nil, m)
+			}
+		}
+	}
+}
+
+// nextBefore is st.Next, given up when ctx ends: the standing stream of a pipe
+// was opened with a longer life.
+func nextBefore(ctx context.Context, st upstream.Stream) (sse.Event, error) {
+	stop := context.AfterFunc(ctx, func() { st.Close() })
+	e, err := st.Next()
+	if !stop() && err != nil {
+		return e, context.Cause(ctx)
+	}
+	return e, err
+}
+
+func (h *handshake) reply(ctx context.Context, m *wire.Message) {
+	body := appendResult(nil, m.ID(), "{}")
+	if m.Method != wire.Ping {
+		body = appendError(nil, m.ID(), causes[notInitialized].code, causes[notInitialized].text, nil)
+	}
+	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: body, Header: h.header}); err != nil {
+		h.srv.log.Debug("answer during initialize", zap.Error(err))
+	}
+}
+
+// settle makes the session of the server's InitializeResult.
+func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
+	said := gjson.Get(view(m.Result()), "protocolVersion").String()
+	vu := translate.Lookup(said)
+	if vu == nil || vu.Modern {
+		f := fail(upstreamVersion, "").about(h.id)
+		f.data = versionData(said)
+		return nil, nil, f
+	}
+	if gjson.Get(view(m.Result()), "capabilities.logging").Exists() {
+		h.facts |= wire.ServerLogging
+	}
+	s := h.srv.newSession(h, vu)
+	if err := m.Scan(m.Raw, s.down.Shape()); err != nil {
+		return nil, nil, err
+	}
+	m.Method, m.Facts = wire.Initialize, s.facts
+	out, _, err := s.down.Rewrite(nil, m)
+	h.srv.losses.note(vu, h.vc, wire.Initialize, m.Losses)
+	if err == nil && gjson.Get(view(out), "result.protocolVersion").String() != h.vc.Name {
+		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
+	}
+	if err != nil {
+		return nil, nil, asFailure(err).about(h.id)
+	}
+	return s, out, nil
+}
+
+// versionData is the data of the error that names what we speak.
+func versionData(requested string) []byte {
+	data := []byte(`{"supported":[`)
+	for i, name := range handshakeNames() {
+		if i > 0 {
+			data = append(data, ',')
+		}
+		data = appendString(data, name)
+	}
+	data = append(data, `],"requested":`...)
+	return append(appendString(data, requested), '}')
+}
+
+// rejected looks into the server's error for revisions that it would take, and
+// returns the newest one that we speak; nil when it names none. A server that
+// only speaks revisions without a handshake is an error.
+func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
+	e := gjson.Parse(view(m.Error()))
+	names := e.Get("data.supported")
+	if !names.IsArray() {
+		if strings.Contains(e.Raw, modernPrefix) {
+			return nil, fail(upstreamModern, translate.Modern()+", which cannot be bridged yet").about(h.id)
+		}
+		return nil, nil
+	}
+	var newest *translate.Revision
+	var modern []string
+	names.ForEach(func(_, v gjson.Result) bool {
+		r := translate.Lookup(v.String())
+		switch {
+		case r != nil && !r.Modern:
+			if newest == nil || newer(r, newest) {
+				newest = r
+			}
+		case len(modern) < 4:
+			modern = append(modern, fmt.Sprintf("%.32s", v.String()))
+		}
+		return true
+	})
+	if newest == nil && e.Get("code").Int() == unsupportedVersion {
+		return nil, fail(upstreamModern, strings.Join(modern, ", ")+", which cannot be bridged yet").about(h.id)
+	}
+	return newest, nil
+}

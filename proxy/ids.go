@@ -1,0 +1,207 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+var (
+	errTooManyOpen = errors.New("too many open requests")
+	errDuplicateID = errors.New("request id is already in use")
+	errCancelled   = errors.New("request was cancelled")
+)
+
+// call is a request that has no answer yet, in either direction. It owns its
+// memory.
+type call struct {
+	id     string // as it stands in the message
+	key    string // equal for equal ids, see wire.AppendIDKey
+	method wire.Method
+	note   []byte // what translating the answer needs of the request
+	began  time.Time
+
+	// stop ends the wait for the answer; nil where nobody waits.
+	stop context.CancelCauseFunc
+	// abandoned says that nobody waits, although the answer may still come on
+	// another stream.
+	abandoned atomic.Bool
+	// cancelled says that no answer is owed any more.
+	cancelled atomic.Bool
+
+	// group and slot: the array that the request came in, and its place there.
+	group *group
+	slot  int
+
+	older *call // with the same id, on transports that allow it
+}
+
+// newCall is the call of a request with the given id.
+func newCall(id []byte, m wire.Method) *call {
+	both := make([]byte, len(id), 2*len(id)+8)
+	copy(both, id)
+	text := view(wire.AppendIDKey(both, id)) // nobody writes there any more
+	return &call{id: text[:len(id)], key: text[len(id):], method: m, began: time.Now()}
+}
+
+// keep clones the note that a translator handed back with the request.
+func (c *call) keep(note []byte) error {
+	if len(note) > wire.MaxNote {
+		return errors.New("note is too long")
+	}
+	c.note = append([]byte(nil), note...)
+	return nil
+}
+
+// calls are the open requests of one direction of a session. An entry ends
+// with its answer, its cancellation or the session.
+type calls struct {
+	max    int
+	unique bool // two requests of one id cannot be told apart here: one pipe
+
+	mu    sync.Mutex
+	byKey map[string]*call
+	count int
+	empty chan struct{} // closed when the last one ends; nil when nobody asked
+}
+
+func newCalls(max int, unique bool) *calls {
+	return &calls{max: max, unique: unique, byKey: make(map[string]*call)}
+}
+
+// add enters c, or says why not: errTooManyOpen, errDuplicateID.
+func (t *calls) add(c *call) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.count >= t.max && !t.evict() {
+		return errTooManyOpen
+	}
+	c.older = t.byKey[c.key]
+	if c.older != nil && t.unique {
+		return errDuplicateID
+	}
+	t.byKey[c.key] = c
+	t.count++
+	return nil
+}
+
+// abandon keeps c open for an answer on another stream, as long as there is room.
+func (t *calls) abandon(c *call) { c.abandoned.Store(true) }
+
+// evict makes room by ending the oldest abandoned call. Called with t.mu held.
+func (t *calls) evict() bool {
+	var oldest *call
+	for _, c := range t.byKey {
+		for ; c != nil; c = c.older {
+			if c.abandoned.Load() && (oldest == nil || c.began.Before(oldest.began)) {
+				oldest = c
+			}
+		}
+	}
+	return oldest != nil && t.unlink(oldest)
+}
+
+// take ends the newest call of an id and returns it; nil when there is none.
+func (t *calls) take(key []byte) *call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.byKey[string(key)]
+	if c != nil {
+		t.unlink(c)
+	}
+	return c
+}
+
+// annotate keeps a clone of note with the newest call of an id; false when there
+// is no such call or the note is too long.
+func (t *calls) annotate(key, note []byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.byKey[string(key)]
+	return c != nil && c.keep(note) == nil
+}
+
+// end ends c and reports whether it was open.
+func (t *calls) end(c *call) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unlink(c)
+}
+
+// unlink is called with t.mu held.
+func (t *calls) unlink(c *call) bool {
+	at := t.byKey[c.key]
+	switch {
+	case at == c && c.older == nil:
+		delete(t.byKey, c.key)
+	case at == c:
+		t.byKey[c.key] = c.older
+	default:
+		for at != nil && at.older != c {
+			at = at.older
+		}
+		if at == nil {
+			return false
+		}
+		at.older = c.older
+	}
+	t.count--
+	if t.count == 0 && t.empty != nil {
+		close(t.empty)
+		t.empty = nil
+	}
+	return true
+}
+
+// cancel ends the call of an id without an answer.
+func (t *calls) cancel(key []byte) *call {
+	c := t.take(key)
+	if c != nil {
+		c.cancelled.Store(true)
+		switch {
+		case c.stop != nil:
+			c.stop(errCancelled)
+		case c.group != nil:
+			c.group.put(c.slot, nil)
+		}
+	}
+	return c
+}
+
+// drain ends all calls and returns them.
+func (t *calls) drain() []*call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make([]*call, 0, t.count)
+	for _, c := range t.byKey {
+		for ; c != nil; c = c.older {
+			all = append(all, c)
+		}
+	}
+	clear(t.byKey)
+	t.count = 0
+	if t.empty != nil {
+		close(t.empty)
+		t.empty = nil
+	}
+	return all
+}
+
+// idle returns a channel that is closed once no call is open.
+func (t *calls) idle() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.empty == nil {
+		t.empty = make(chan struct{})
+	}
+	done := t.empty
+	if t.count == 0 {
+		close(t.empty)
+		t.empty = nil
+	}
+	return done
+}

@@ -1,0 +1,43 @@
+package proxy
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Imports point down only. Each package may import those named here, and
+// nothing else of this module:
+//
+//   - wire looks at bytes, sse and lines frame them: they know nobody;
+//   - translate is pure, so that it can be tested, fuzzed and reused without a
+//     socket in sight;
+//   - downstream and upstream only carry messages: what these mean is not their
+//     business, and neither knows that the other exists, so that transports add up
+//     and do not multiply;
+//   - proxy is where all meet, and only the command is above it.
+func TestImportsPointDown(t *testing.T) {
+	const module = "github.com/dragoman-proxy/dragoman/"
+	allowed := map[string]string{
+		"translate/wire":   "",
+		"translate":        "translate/wire",
+		"proxy/sse":        "",
+		"proxy/lines":      "",
+		"proxy/downstream": "proxy/sse proxy/lines translate/wire",
+		"proxy/upstream":   "proxy/sse proxy/lines translate/wire",
+		"proxy":            "proxy/sse proxy/lines proxy/downstream proxy/upstream translate translate/wire",
+		"cmd/proxy":        "proxy proxy/sse proxy/lines proxy/downstream proxy/upstream translate translate/wire",
+	}
+	for pkg, may := range allowed {
+		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()
+		if err != nil {
+			t.Fatalf("go list %s: %v", pkg, err)
+		}
+		for _, dep := range strings.Fields(string(out)) {
+			name, ours := strings.CutPrefix(dep, module)
+			if ours && name != pkg && !strings.Contains(" "+may+" ", " "+name+" ") {
+				t.Errorf("%s imports %s", pkg, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,423 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// lanes makes a pipe look like Streamable HTTP: each request gets a stream of
+// its own, and there is a standing one for the rest. It is what an HTTP client
+// needs in front of a child process. One goroutine reads the pipe and sorts what
+// the server says:
+//
+//   - an answer goes to the lane of its request,
+//   - progress to the lane of the request that brought the token,
+//   - all else to the standing stream; without one, to the only request in
+//     flight; a request of the server then to the latest of several, so that
+//     no call waits for ever on a client that opens no stream;
+//   - and what has nowhere to go waits for the next standing stream.
+type lanes struct {
+	conn upstream.Conn
+	cfg  LimitsConfig
+	keeper
+
+	ended  chan struct{} // closed when the reader has returned
+	stop   context.CancelFunc
+	msg    wire.Message // the reader's
+	key    []byte
+	pieces [][]byte
+
+	mu       sync.Mutex
+	byID     map[string]*lane
+	byToken  map[string]*lane
+	order    []*lane // requests in flight, oldest first
+	standing *lane
+	waiting  queue
+	err      error  // set once the pipe has ended
+	lost     func() // called when it ends by itself; nil for nobody
+}
+
+// keeper keeps the reader's goroutine, and hears what goes wrong where nobody
+// waits for an error.
+type keeper interface {
+	spawn(task func())
+	unwanted(reason string) // a message had nobody to go to, or no room
+	panicked(p any)
+}
+
+// openLanes begins to read the pipe of conn.
+func openLanes(conn upstream.Conn, cfg LimitsConfig, k keeper) (*lanes, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	st, err := conn.Listen(ctx, upstream.ListenOptions{})
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	l := &lanes{
+		conn: conn, cfg: cfg, keeper: k,
+		ended: make(chan struct{}), stop: stop,
+		byID: make(map[string]*lane), byToken: make(map[string]*lane),
+	}
+	l.waiting.limit(cfg)
+	l.spawn(func() { l.read(st) })
+	return l, nil
+}
+
+// Send writes one message; for a request the Stream is its lane.
+func (l *lanes) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	if !m.Request {
+		_, err := l.conn.Send(ctx, m)
+		return nil, err
+	}
+	ln, err := l.open(ctx, m.Body)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := l.conn.Send(ctx, m); err != nil {
+		ln.Close()
+		return nil, err
+	}
+	return ln, nil
+}
+
+// open enters a lane for the request in body.
+func (l *lanes) open(ctx context.Context, body []byte) (*lane, error) {
+	var m wire.Message
+	if err := m.Scan(body, nil); err != nil {
+		return nil, err
+	}
+	ln := l.newLane(ctx)
+	ln.id = string(wire.AppendIDKey(nil, m.ID()))
+	if token := gjson.Get(view(m.Params()), "_meta.progressToken"); token.Exists() {
+		ln.token = string(wire.AppendIDKey(nil, []byte(token.Raw)))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return nil, l.err
+	}
+	if l.byID[ln.id] != nil {
+		return nil, errDuplicateID
+	}
+	l.byID[ln.id] = ln
+	if ln.token != "" {
+		l.byToken[ln.token] = ln
+	}
+	l.order = append(l.order, ln)
+	return ln, nil
+}
+
+// Listen makes a new standing stream. It takes over from an older one, whose
+// client may be gone.
+func (l *lanes) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
+	ln := l.newLane(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return nil, l.err
+	}
+	if old := l.standing; old != nil {
+		old.finish(io.EOF)
+		l.waiting.take(&old.queue)
+	}
+	l.standing = ln
+	ln.queue.take(&l.waiting)
+	ln.wake()
+	return ln, nil
+}
+
+// Close stops the server; the reader has returned when Close does.
+func (l *lanes) Close(ctx context.Context) error {
+	l.mu.Lock()
+	if l.err == nil {
+		l.err = upstream.ErrClosed
+	}
+	l.mu.Unlock()
+	err := l.conn.Close(ctx)
+	l.stop()
+	<-l.ended
+	return err
+}
+
+// read sorts what the server says until it says no more.
+func (l *lanes) read(st upstream.Stream) {
+	defer close(l.ended)
+	defer st.Close()
+	defer func() {
+		if p := recover(); p != nil {
+			l.panicked(p)
+			l.end(fail(panicked, ""))
+		}
+	}()
+	for {
+		e, err := st.Next()
+		if err != nil {
+			l.end(err)
+			return
+		}
+		l.pieces = append(l.pieces[:0], e.Data)
+		if wire.IsArray(e.Data) {
+			if l.pieces, err = wire.AppendElements(l.pieces[:0], e.Data, l.cfg.Batch); err != nil {
+				l.unwanted("malformed")
+				continue
+			}
+		}
+		for _, piece := range l.pieces {
+			if l.msg.Scan(piece, nil) != nil {
+				l.unwanted("malformed")
+				continue
+			}
+			l.sort(&l.msg)
+		}
+		if len(e.Data) > maxPooled {
+			l.msg = wire.Message{}
+		}
+	}
+}
+
+// sort hands one message to the lane it belongs to.
+func (l *lanes) sort(m *wire.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.Kind.Response() {
+		l.key = wire.AppendIDKey(l.key[:0], m.ID())
+		ln := l.byID[string(l.key)]
+		if ln == nil {
+			l.unwanted("late_answer")
+			return
+		}
+		l.leave(ln)
+		ln.put(m.Raw, true)
+		return
+	}
+	if m.Method == wire.Progress {
+		token := gjson.Get(view(m.Params()), "progressToken")
+		l.key = wire.AppendIDKey(l.key[:0], []byte(token.Raw))
+		if ln := l.byToken[string(l.key)]; ln != nil {
+			l.drops(ln.put(m.Raw, false))
+			return
+		}
+	}
+	firm := m.Kind == wire.Request
+	switch n := len(l.order); {
+	case l.standing != nil:
+		l.drops(l.standing.put(m.Raw, firm))
+	case n == 1, n > 1 && firm:
+		l.drops(l.order[n-1].put(m.Raw, firm))
+	default:
+		l.drops(l.waiting.put(m.Raw, firm))
+	}
+}
+
+func (l *lanes) drops(n int) {
+	for range n {
+		l.unwanted("queue_full")
+	}
+}
+
+// leave takes ln out of the tables. Called with l.mu held.
+func (l *lanes) leave(ln *lane) {
+	if l.byID[ln.id] == ln {
+		delete(l.byID, ln.id)
+	}
+	if l.byToken[ln.token] == ln {
+		delete(l.byToken, ln.token)
+	}
+	for i, at := range l.order {
+		if at == ln {
+			l.order = append(l.order[:i], l.order[i+1:]...)
+			break
+		}
+	}
+}
+
+// end tells everyone who waits that the server is gone.
+func (l *lanes) end(err error) {
+	l.mu.Lock()
+	lost := l.lost
+	if l.err == nil {
+		l.err = err
+	} else {
+		lost = nil
+	}
+	err = l.err
+	all := append([]*lane(nil), l.order...)
+	if l.standing != nil {
+		all = append(all, l.standing)
+	}
+	l.mu.Unlock()
+	for _, ln := range all {
+		ln.finish(err)
+	}
+	if lost != nil {
+		lost()
+	}
+}
+
+// whenLost makes the lanes call do, which must not wait for them, when the
+// server goes away by itself; at once when it has.
+func (l *lanes) whenLost(do func()) {
+	l.mu.Lock()
+	l.lost = do
+	gone := l.err != nil
+	l.mu.Unlock()
+	if gone {
+		do()
+	}
+}
+
+// reason is why the pipe ended, nil while it has not.
+func (l *lanes) reason() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// lane is what the server says about one request, or to nobody in particular.
+type lane struct {
+	of        *lanes
+	ctx       context.Context
+	id, token string // keys; "" on the standing stream
+
+	signal chan struct{} // there may be something new
+
+	mu    sync.Mutex
+	queue queue
+	err   error // set once nothing more will come
+}
+
+func (l *lanes) newLane(ctx context.Context) *lane {
+	ln := &lane{of: l, ctx: ctx, signal: make(chan struct{}, 1)}
+	ln.queue.limit(l.cfg)
+	return ln
+}
+
+// put appends a clone of m and returns how many others had to go for it.
+func (ln *lane) put(m []byte, firm bool) int {
+	ln.mu.Lock()
+	dropped := ln.queue.put(m, firm)
+	ln.mu.Unlock()
+	ln.wake()
+	return dropped
+}
+
+func (ln *lane) wake() {
+	select {
+	case ln.signal <- struct{}{}:
+	default:
+	}
+}
+
+// finish ends the lane once its queue is empty; the first reason stays.
+func (ln *lane) finish(err error) {
+	ln.mu.Lock()
+	if ln.err == nil {
+		ln.err = err
+	}
+	ln.mu.Unlock()
+	ln.wake()
+}
+
+// Next waits for the lane's next message.
+func (ln *lane) Next() (sse.Event, error) {
+	for {
+		ln.mu.Lock()
+		m, ok := ln.queue.pop()
+		err := ln.err
+		ln.mu.Unlock()
+		switch {
+		case ok:
+			return sse.Event{Data: m}, nil
+		case err != nil:
+			return sse.Event{}, err
+		}
+		select {
+		case <-ln.signal:
+		case <-ln.ctx.Done():
+			return sse.Event{}, context.Cause(ln.ctx)
+		}
+	}
+}
+
+// Close gives the lane up. What a standing stream had not delivered waits for
+// the next one.
+func (ln *lane) Close() error {
+	l := ln.of
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ln.finish(upstream.ErrClosed)
+	l.leave(ln)
+	if l.standing == ln {
+		l.standing = nil
+		ln.mu.Lock()
+		l.waiting.take(&ln.queue)
+		ln.mu.Unlock()
+	}
+	return nil
+}
+
+// queue holds messages for a client that is slow, or not there. Its bounds
+// apply to notifications: the oldest one goes first. Requests and answers are
+// bounded by the tables of open ids and always stay.
+type queue struct {
+	maxItems, maxBytes int
+
+	items []queued
+	bytes int
+}
+
+type queued struct {
+	message []byte
+	firm    bool
+}
+
+func (q *queue) limit(cfg LimitsConfig) { q.maxItems, q.maxBytes = cfg.Queue, int(cfg.QueueBytes) }
+
+// put appends a clone of m and returns how many notifications were dropped.
+func (q *queue) put(m []byte, firm bool) (dropped int) {
+	return q.push(queued{append([]byte(nil), m...), firm})
+}
+
+func (q *queue) push(in queued) (dropped int) {
+	q.items = append(q.items, in)
+	q.bytes += len(in.message)
+	for len(q.items) > q.maxItems || q.bytes > q.maxBytes {
+		i := 0
+		for i < len(q.items) && q.items[i].firm {
+			i++
+		}
+		if i == len(q.items) {
+			return dropped
+		}
+		q.bytes -= len(q.items[i].message)
+		q.items = append(q.items[:i], q.items[i+1:]...)
+		dropped++
+	}
+	return dropped
+}
+
+func (q *queue) pop() ([]byte, bool) {
+	if len(q.items) == 0 {
+		return nil, false
+	}
+	m := q.items[0].message
+	q.items[0] = queued{}
+	q.items = q.items[1:]
+	q.bytes -= len(m)
+	return m, true
+}
+
+// take moves everything from another queue behind what is here.
+func (q *queue) take(from *queue) {
+	for _, it := range from.items {
+		q.push(it)
+	}
+	from.items, from.bytes = nil, 0
+}

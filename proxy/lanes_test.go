@@ -1,0 +1,316 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// silentPipe is a server on a pipe that answers initialize, and nothing else
+// until the test says something on its standing stream.
+func silentPipe() *fakeServer {
+	f := newFake(initializing("2025-06-18", nil))
+	f.piped = true
+	return f
+}
+
+// calling is a POST that waits for what the test makes the server say.
+type calling struct {
+	srv   testServer
+	reply chan reply
+	stop  context.CancelFunc
+}
+
+func (srv testServer) call(f *fakeServer, session, message string) calling {
+	srv.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	c := calling{srv, make(chan reply, 1), stop}
+	n := len(f.sent())
+	go func() { c.reply <- srv.exchange(ctx, "POST", session, message) }()
+	eventually(srv.t, "call sent", func() bool { return len(f.sent()) > n })
+	srv.t.Cleanup(stop)
+	return c
+}
+
+func progress(token string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, token)
+}
+
+func answer(id string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)
+}
+
+func callTool(id, token string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":%s}}}`, id, token)
+}
+
+func TestPipeIsSortedIntoLanes(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	a := srv.call(f, s, callTool(`1`, `"x"`))
+	b := srv.call(f, s, callTool(`"1"`, `7`))
+	for _, m := range []string{progress(`7.0`), progress(`"x"`), answer(`"\u0031"`), progress(`"x"`), answer(`1`)} {
+		f.standing <- m
+	}
+	sameList(t, "a", (<-a.reply).events, []string{progress(`"x"`), progress(`"x"`), answer(`1`)})
+	sameList(t, "b", (<-b.reply).events, []string{progress(`7.0`), answer(`"\u0031"`)})
+}
+
+func TestRestOfThePipeGoesToTheOnlyCall(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	c := srv.call(f, s, callOne)
+	f.standing <- logLine
+	f.standing <- sampling
+	f.standing <- answer(`1`)
+	sameList(t, "events", (<-c.reply).events, []string{logLine, sampling, answer(`1`)})
+}
+
+func TestRestOfThePipeGoesToTheStandingStream(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	f.standing <- logLine // nobody is there yet: it waits
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	req, resp := srv.begin(ctx, "GET", s, "")
+	c := srv.call(f, s, callTool(`1`, `1`))
+	f.standing <- sampling
+	f.standing <- progress(`99`) // a token of nobody
+	f.standing <- answer(`1`)
+	if r := <-c.reply; r.body != answer(`1`) {
+		t.Errorf("%+v", r)
+	}
+	var got []string
+	for range 3 {
+		e, err := resp.Stream.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(e.Data))
+	}
+	sameList(t, "events", got, []string{logLine, sampling, progress(`99`)})
+	stop()
+	srv.read(req, resp)
+}
+
+func TestServersRequestDoesNotWaitForAStreamThatNeverComes(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	a := srv.call(f, s, callTool(`1`, `1`))
+	b := srv.call(f, s, callTool(`2`, `2`))
+	f.standing <- sampling
+	f.standing <- answer(`1`)
+	f.standing <- answer(`2`)
+	if r := <-a.reply; r.body != answer(`1`) {
+		t.Errorf("a: %+v", r)
+	}
+	sameList(t, "b", (<-b.reply).events, []string{sampling, answer(`2`)})
+}
+
+func TestNewStandingStreamTakesOver(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	oldReq, old := srv.begin(ctx, "GET", s, "")
+	f.standing <- logLine
+	eventually(t, "it waits in the old one", func() bool {
+		l := srv.sessions.byID[s].conn.(*lanes)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.standing.mu.Lock()
+		defer l.standing.mu.Unlock()
+		return len(l.standing.queue.items) == 1
+	})
+	req, resp := srv.begin(ctx, "GET", s, "")
+	if r := srv.read(oldReq, old); len(r.events) != 0 {
+		t.Errorf("old: %+v", r)
+	}
+	if e, err := resp.Stream.Next(); err != nil || string(e.Data) != logLine {
+		t.Errorf("%q, %v", e.Data, err)
+	}
+	stop()
+	srv.read(req, resp)
+}
+
+func TestUndeliveredMessagesWaitForTheNextStream(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	l := srv.sessions.byID[s].conn.(*lanes)
+	queued := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.waiting.items)
+	}
+	f.standing <- logLine
+	eventually(t, "queued", func() bool { return queued() == 1 })
+	req, resp := srv.begin(context.Background(), "GET", s, "")
+	resp.Stream.Close() // the client is gone before it read
+	srv.read(req, &downstream.Response{Done: resp.Done})
+	if queued() != 1 {
+		t.Error("lost")
+	}
+}
+
+func TestQueueDropsTheOldestNotification(t *testing.T) {
+	q := queue{maxItems: 3, maxBytes: 20}
+	dropped := 0
+	for _, m := range []string{"n1", "R1", "n2", "n3", "n4", "R2", "R3", "R4"} {
+		dropped += q.put([]byte(m), m[0] == 'R')
+	}
+	dropped += q.put([]byte(strings.Repeat("R", 30)), true)
+	var got []string
+	for m, ok := q.pop(); ok; m, ok = q.pop() {
+		got = append(got, string(m[:2]))
+	}
+	if strings.Join(got, " ") != "R1 R2 R3 R4 RR" || dropped != 4 || q.bytes != 0 {
+		t.Errorf("%v, dropped %d, %d bytes", got, dropped, q.bytes)
+	}
+}
+
+func TestFullQueueIsToldAndCounted(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f, func(c *Config) { c.Limits.Queue = 2 })
+	srv.initialize("2025-06-18")
+	for range 5 {
+		f.standing <- logLine
+	}
+	eventually(t, "three were dropped", func() bool {
+		return srv.logs.FilterMessageSnippet("oldest notification was dropped").Len() == 3
+	})
+}
+
+func TestIDInUseIsRefusedInFrontOfAPipe(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	c := srv.call(f, s, callOne)
+	r := srv.post(s, listOne)
+	if r.status != 400 {
+		t.Errorf("status %d", r.status)
+	}
+	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"Request id is already in use"}}`)
+	f.standing <- answer(`1`)
+	if r := <-c.reply; r.body != answer(`1`) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestLateAnswerIsDropped(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	c := srv.call(f, s, callOne)
+	c.stop() // the client leaves
+	<-c.reply
+	f.standing <- answer(`1`)
+	d := srv.call(f, s, callTool(`2`, `2`))
+	f.standing <- answer(`2`)
+	if r := <-d.reply; r.body != answer(`2`) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestLostChildAnswersEveryCall(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	a := srv.call(f, s, callTool(`1`, `1`))
+	b := srv.call(f, s, callTool(`2`, `2`))
+	f.lose(&upstream.ExitError{Command: "child", Status: "exit status 3", Stderr: "oh"})
+	for id, c := range map[string]calling{"1": a, "2": b} {
+		r := <-c.reply
+		if r.status != 502 || gjson.Get(r.body, "id").Raw != id || gjson.Get(r.body, "error.code").Int() != -32603 ||
+			!strings.Contains(r.body, "exit status 3") {
+			t.Errorf("%+v", r)
+		}
+	}
+	eventually(t, "session gone", func() bool { return srv.post(s, pingOne).status == 404 })
+}
+
+func TestLostChildEndsStreamsWithAnError(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	a := srv.call(f, s, callTool(`1`, `1`))
+	b := srv.call(f, s, callTool(`2`, `2`))
+	f.standing <- progress(`1`)
+	f.standing <- progress(`2`)
+	f.lose(&upstream.ExitError{Command: "child", Status: "exit status 3"})
+	for id, c := range map[string]calling{"1": a, "2": b} {
+		r := <-c.reply
+		if len(r.events) != 2 || gjson.Get(r.events[1], "id").Raw != id || !strings.Contains(r.events[1], "exit status 3") {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestNoiseOnThePipeIsPassedOver(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	c := srv.call(f, s, callOne)
+	f.standing <- `{"jsonrpc":"1.0"}`
+	f.standing <- `[{"jsonrpc":"2.0","id":1,"result":`
+	f.standing <- answer(`1`)
+	if r := <-c.reply; r.body != answer(`1`) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestClosedLanesSendNothing(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	l, err := openLanes(f, srv.cfg.Limits, srv.Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Send(context.Background(), &upstream.Outgoing{Body: []byte(pingOne), Request: true}); !errors.Is(err, upstream.ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := l.Listen(context.Background(), upstream.ListenOptions{}); !errors.Is(err, upstream.ErrClosed) {
+		t.Error(err)
+	}
+	called := false
+	l.whenLost(func() { called = true })
+	if !called {
+		t.Error("nobody was told")
+	}
+}
+
+func TestLaneEndsWithItsContext(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	l, err := openLanes(f, srv.cfg.Limits, srv.Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close(context.Background())
+	ctx, stop := context.WithCancelCause(context.Background())
+	st, err := l.Listen(ctx, upstream.ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop(io.ErrClosedPipe)
+	if _, err := st.Next(); err != io.ErrClosedPipe {
+		t.Error(err)
+	}
+	st.Close()
+}

@@ -1,0 +1,115 @@
+package proxy
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// lossLog tells what translation took from messages: counters always count
+// all; the log has the first of each kind at once, and the number of repeats
+// with each flush.
+type lossLog struct {
+	log     *zap.Logger
+	counter *prometheus.CounterVec
+	every   bool
+
+	mu      sync.Mutex
+	repeats map[lossKind]*repeat
+}
+
+type lossKind struct {
+	from, to *translate.Revision
+	method   wire.Method
+	rule     string
+}
+
+// repeat is what was seen of one kind since the last flush.
+type repeat struct {
+	messages, count int
+	last            wire.Loss
+}
+
+func newLossLog(log *zap.Logger, counter *prometheus.CounterVec, every bool) *lossLog {
+	return &lossLog{log: log, counter: counter, every: every, repeats: make(map[lossKind]*repeat)}
+}
+
+// note takes down what rewriting one message cost.
+func (l *lossLog) note(from, to *translate.Revision, method wire.Method, losses []wire.Loss) {
+	for i := range losses {
+		loss := &losses[i]
+		l.counter.WithLabelValues(from.Name, to.Name, loss.Rule, levelName(loss.Level)).Add(float64(loss.Count))
+		if !l.every && !l.first(lossKind{from, to, method, loss.Rule}, loss) {
+			continue
+		}
+		l.write(lossKind{from, to, method, loss.Rule}, loss)
+	}
+}
+
+// first reports whether this kind was never seen, and counts it otherwise.
+func (l *lossLog) first(kind lossKind, loss *wire.Loss) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, seen := l.repeats[kind]
+	if !seen {
+		l.repeats[kind] = new(repeat)
+		return true
+	}
+	r.messages++
+	r.count += loss.Count
+	if r.messages == 1 || loss.Level >= r.last.Level {
+		r.last = *loss
+	}
+	return false
+}
+
+// flush writes one line for each kind that was seen again since the last time.
+func (l *lossLog) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for kind, r := range l.repeats {
+		if r.messages == 0 {
+			continue
+		}
+		r.last.Count = r.count
+		l.write(kind, &r.last, zap.Int("messages", r.messages))
+		*r = repeat{}
+	}
+}
+
+func (l *lossLog) write(kind lossKind, loss *wire.Loss, more ...zap.Field) {
+	entry := l.log.Check(zapLevel(loss.Level), "lost in translation")
+	if entry == nil {
+		return
+	}
+	fields := append([]zap.Field{
+		zap.String("from", kind.from.Name),
+		zap.String("to", kind.to.Name),
+		zap.String("method", kind.method.String()),
+		zap.String("rule", loss.Rule),
+		zap.String("what", loss.What),
+		zap.String("path", loss.Path.String()),
+		zap.Int("count", loss.Count),
+	}, more...)
+	if loss.Standin {
+		fields = append(fields, zap.Bool("standin", true))
+	}
+	entry.Write(fields...)
+}
+
+func zapLevel(l wire.Level) zapcore.Level {
+	switch l {
+	case wire.Warn:
+		return zap.WarnLevel
+	case wire.Info:
+		return zap.InfoLevel
+	}
+	return zap.DebugLevel
+}
+
+func levelName(l wire.Level) string { return zapLevel(l).String() }

@@ -1,0 +1,397 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/lines"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// How long to wait before a standing stream is opened again.
+const (
+	firstReopen = time.Second
+	lastReopen  = 30 * time.Second
+)
+
+var errUpstreamGone = errors.New("the session with the server has ended")
+
+// pipe is a client on our own stdin and stdout, from its first byte to its last.
+// Its messages are taken one after the other by one goroutine, and reach the
+// server in this order. In front of a server on a pipe a second goroutine brings
+// everything back, in order too; over HTTP each request's answer has a goroutine
+// of its own, and one more reads the standing stream.
+type pipe struct {
+	srv    *Server
+	client *downstream.Stdio
+	ctx    context.Context
+	fail   context.CancelCauseFunc
+	tasks  sync.WaitGroup
+
+	s       *session // nil before initialize
+	listens bool     // the standing stream was asked for
+}
+
+// ServePipe serves one client that speaks on in and reads on out, one message a
+// line, until in ends, ctx ends or the server is lost, and returns when all it
+// started has ended. Calls in flight when in ends are still answered, within the
+// drain time. A nil error says that in or ctx was the reason.
+func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
+	p := &pipe{srv: srv}
+	p.client = downstream.NewStdio(downstream.StdioConfig{
+		In: in, Out: out, MaxMessage: int(srv.cfg.Limits.ClientMessage),
+		TooLong: p.tooLong,
+	})
+	p.ctx, p.fail = context.WithCancelCause(ctx)
+	tending, stop := context.WithCancel(context.Background())
+	srv.spawn(func() { srv.tend(tending) })
+
+	err := p.client.Run(p.ctx, p.take)
+	if err == nil {
+		p.finish()
+	}
+	lost := context.Cause(p.ctx)
+	p.fail(errShutdown)
+	if p.s != nil {
+		srv.endSession(p.s, errShutdown)
+	}
+	p.tasks.Wait()
+	stop()
+	srv.close()
+	switch {
+	case ctx.Err() != nil || err == nil && lost == nil:
+		return nil
+	case lost != nil:
+		return lost
+	}
+	return fmt.Errorf("client: %w", err)
+}
+
+// finish lets calls in flight be answered after the client has said its last.
+func (p *pipe) finish() {
+	if p.s == nil {
+		return
+	}
+	timer := time.NewTimer(p.srv.cfg.Shutdown.Drain)
+	defer timer.Stop()
+	select {
+	case <-p.s.open.idle():
+	case <-timer.C:
+	case <-p.ctx.Done():
+	}
+}
+
+// write sends one message to the client; one that cannot be reached ends us.
+func (p *pipe) write(message []byte) {
+	if err := p.client.Write(message); err != nil {
+		p.fail(fmt.Errorf("client: %w", err))
+	}
+}
+
+func (p *pipe) refuse(err error) { p.write(onPipe(asFailure(err)).body()) }
+
+// onPipe is f as clients on a pipe get it: whoever speaks without a handshake
+// is told that there is no such method, and may go on in another way.
+func onPipe(f *failure) *failure {
+	if f.cause == modernRefused {
+		f.code = methodNotFound
+	}
+	return f
+}
+
+func (p *pipe) tooLong(e *lines.TooLongError) { p.refuse(fail(tooLong, e.Error())) }
+
+// take handles one line of the client.
+func (p *pipe) take(line []byte) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.srv.panicked(r)
+			p.refuse(fail(panicked, ""))
+		}
+	}()
+	switch {
+	case wire.IsArray(line):
+		p.batch(line)
+	case p.s == nil:
+		p.initialize(line)
+	default:
+		p.forward(line, nil, 0)
+	}
+}
+
+// initialize begins the session. The client's next line waits until it stands.
+func (p *pipe) initialize(line []byte) {
+	var m wire.Message
+	if err := m.Scan(line, nil); err != nil {
+		p.refuse(err)
+		return
+	}
+	switch {
+	case m.Kind.Response(), m.Kind == wire.Notification:
+		p.srv.unwanted("not_initialized") // JSON-RPC owes no answer to these
+		return
+	case isModern(&m):
+		p.refuse(refuseUninitialized(modernRefused).about(m.ID()))
+		return
+	case m.Method != wire.Initialize:
+		p.refuse(refuseUninitialized(notInitialized).about(m.ID()))
+		return
+	}
+	if err := p.begin(line); err != nil {
+		p.refuse(asFailure(err).about(m.ID()))
+	}
+}
+
+func (p *pipe) begin(line []byte) error {
+	conn, err := p.srv.origin.open(p.ctx)
+	if err != nil {
+		return err
+	}
+	h := &handshake{srv: p.srv, conn: conn, pipe: true}
+	if p.srv.origin.piped {
+		// It ends with the session: a server that is still writing when we stop
+		// must find a reader until it was asked to end.
+		if h.standing, err = conn.Listen(context.WithoutCancel(p.ctx), upstream.ListenOptions{}); err != nil {
+			p.srv.endConn(conn)
+			return err
+		}
+	}
+	s, answer, err := h.negotiate(p.ctx, line)
+	if s == nil {
+		p.srv.endConn(conn)
+		if err == nil {
+			p.write(answer)
+		}
+		return err
+	}
+	p.s = s
+	x := p.exchange()
+	for _, early := range h.early {
+		if out, ok := x.fromServer(early); ok {
+			p.write(out)
+		}
+	}
+	p.write(answer)
+	if h.standing == nil {
+		x.done()
+		return nil
+	}
+	x.attach(h.standing)
+	p.tasks.Go(func() { p.bring(x) })
+	return nil
+}
+
+// exchange is one for the next message of the client.
+func (p *pipe) exchange() *exchange {
+	ctx, stop := p.ctx, context.CancelCauseFunc(nil)
+	if !p.srv.origin.piped {
+		ctx, stop = context.WithCancelCause(ctx) // each has a stream to end
+	}
+	x := p.srv.newExchange(ctx, stop)
+	x.s = p.s
+	x.s.enter()
+	return x
+}
+
+// forward carries one message to the server. A request that came in an array
+// has its place in g.
+func (p *pipe) forward(line []byte, g *group, slot int) {
+	x := p.exchange()
+	x.group, x.slot = g, slot
+	out, v, err := x.fromClient(line)
+	switch {
+	case err != nil:
+		x.outcome = refused
+		p.deliver(g, slot, onPipe(asFailure(x.attributed(err))).body())
+	case v == wire.Answer:
+		x.outcome = local
+		p.deliver(g, slot, out)
+	case v == wire.Forward:
+		p.send(x, out)
+		return
+	}
+	x.done()
+}
+
+// send sends a message on and sees to it that its answer comes back.
+func (p *pipe) send(x *exchange, out []byte) {
+	st, err := x.forward(out)
+	switch {
+	case err != nil:
+		owed := x.call != nil && x.s.open.end(x.call) // else serverLost was faster
+		f := p.srv.answerFor(x, err)
+		switch {
+		case owed:
+			p.deliver(x.group, x.slot, f.body())
+		case x.call == nil:
+			p.srv.log.Warn("message was not delivered", zap.Error(f))
+		}
+		p.lostWith(f)
+	case st != nil:
+		x.attach(st)
+		p.tasks.Go(func() { p.answer(x) })
+		return
+	case x.call != nil:
+		x.call = nil // it stays open: the answer comes with everything else
+	case x.msg.Method == wire.Initialized && !p.srv.origin.piped && !p.listens:
+		p.listens = true
+		p.tasks.Go(p.listen)
+	}
+	x.done()
+}
+
+// deliver sends the client the answer to a request, alone or with others.
+func (p *pipe) deliver(g *group, slot int, answer []byte) {
+	if g == nil {
+		p.write(answer)
+		return
+	}
+	g.put(slot, answer)
+}
+
+// answer brings back what the server says about one request.
+func (p *pipe) answer(x *exchange) {
+	defer x.done()
+	for {
+		m := x.report(x.slot)
+		switch {
+		case m.final && m.message == nil && x.group == nil: // cancelled: no answer is owed
+		case m.final:
+			p.deliver(x.group, x.slot, m.message)
+		case len(m.message) > 0:
+			p.write(m.message)
+		}
+		if m.failure != nil {
+			p.lostWith(m.failure)
+		}
+		if m.final {
+			return
+		}
+	}
+}
+
+// bring brings back everything that a server on a pipe says. Without the server
+// there is no session.
+func (p *pipe) bring(x *exchange) {
+	defer x.done()
+	for {
+		e, err := x.take()
+		if err != nil {
+			p.serverLost(err)
+			return
+		}
+		if c := x.met; c != nil {
+			p.deliver(c.group, c.slot, e.Data)
+			p.srv.metrics.request(p.s, c.method, answered, c.began)
+			continue
+		}
+		p.write(e.Data)
+	}
+}
+
+// serverLost answers every call in flight, then ends us.
+func (p *pipe) serverLost(err error) {
+	if p.ctx.Err() != nil {
+		return // we have stopped it
+	}
+	f := asFailure(err)
+	if f.cause == upstreamSilent {
+		f = fail(upstreamLost, "")
+	}
+	for _, c := range p.s.open.drain() {
+		each := *f
+		each.id = []byte(c.id)
+		p.deliver(c.group, c.slot, each.body())
+		p.srv.metrics.request(p.s, c.method, failed, c.began)
+	}
+	p.fail(f)
+}
+
+// lostWith ends us when a failure over HTTP means that the session is over. That
+// a server on a pipe is lost is for bring to see, who has calls to answer.
+func (p *pipe) lostWith(f *failure) {
+	if p.srv.origin.piped {
+		return
+	}
+	if f.cause == upstreamLost || f.status == 404 && f.cause == upstreamRefused {
+		p.fail(fmt.Errorf("%w: %w", errUpstreamGone, f.forAll()))
+	}
+}
+
+// listen keeps the server's standing stream open, from where it broke off, for
+// as long as the server offers one.
+func (p *pipe) listen() {
+	x := p.exchange()
+	defer x.done()
+	for wait := firstReopen; ; wait = min(2*wait, lastReopen) {
+		st, err := p.s.conn.Listen(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt)})
+		switch {
+		case errors.Is(err, upstream.ErrNoStream):
+			return
+		case err == nil:
+			x.attach(st)
+			if p.copy(x) {
+				wait = firstReopen
+			}
+			st.Close()
+		default:
+			p.srv.log.Debug("standing stream", zap.Error(err))
+			p.lostWith(p.srv.answerFor(x, err))
+		}
+		if x.retry > 0 {
+			wait = min(x.retry, lastReopen)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-x.ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// copy writes what comes on x's stream until it ends, and reports whether
+// anything came.
+func (p *pipe) copy(x *exchange) (some bool) {
+	for {
+		e, err := x.take()
+		if err != nil {
+			return some
+		}
+		some = true
+		if len(e.Data) > 0 {
+			p.write(e.Data)
+		}
+	}
+}
+
+// batch takes an array of the client apart. Its reply is one line, written when
+// all answers are there; what else the server says goes out at once.
+func (p *pipe) batch(line []byte) {
+	items, slots, err := p.srv.takeApart(p.s, line)
+	if err != nil {
+		p.refuse(err)
+		return
+	}
+	g := newGroup(slots)
+	g.emit = p.write
+	for _, it := range items {
+		switch {
+		case it.refusal != nil:
+			g.put(it.slot, it.refusal)
+		case it.slot < 0:
+			p.forward(it.raw, nil, 0)
+		default:
+			p.forward(it.raw, g, it.slot)
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package proxy
+
+import (
+	"bytes"
+	"slices"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// What each request of a revision without a handshake carries in its _meta.
+const (
+	modernPrefix = "io.modelcontextprotocol/"
+	modernKey    = modernPrefix + "protocolVersion"
+)
+
+// view is b as a string, without a copy: for looking something up in it while
+// b stays as it is.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// fromClient scans one message of the client and makes of it what the server
+// shall get. A request is entered as x.call. raw may be rewritten in place; out
+// lives until the exchange's next step.
+//
+// With verdict Answer, out is the answer to the client itself.
+func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error) {
+	if err := x.msg.Scan(raw, x.s.up.Shape()); err != nil {
+		return nil, wire.Drop, err
+	}
+	x.msg.Facts = x.s.facts
+	switch m := &x.msg; {
+	case m.Kind == wire.Request:
+		if err := x.admit(m); err != nil {
+			return nil, wire.Drop, asFailure(err).about(m.ID())
+		}
+	case m.Kind == wire.Notification:
+		x.cancels = m.Method == wire.Cancelled
+		x.key = appendCancelled(x.key[:0], m, x.cancels)
+	default:
+		if !x.reunite(x.s.asked) && m.Method == wire.ElicitationCreate && newer(x.s.vu, x.s.vc) {
+			// The server's form may have been put into other words for this
+			// client, and nobody here remembers which.
+			out := appendResult(x.buf[:0], m.ID(), `{"action":"cancel"}`)
+			return x.own(out, raw), wire.Forward, nil
+		}
+	}
+	x.id = append(x.id[:0], x.msg.ID()...)
+	method, kind := x.msg.Method, x.msg.Kind
+	out, v, err = x.s.up.Rewrite(x.buf[:0], &x.msg)
+	out = x.own(out, raw)
+	x.srv.losses.note(x.s.vc, x.s.vu, method, x.msg.Losses)
+	switch {
+	case err != nil && kind.Response(): // the server waits for something
+		f := asFailure(err)
+		return appendError(nil, x.id, f.code, f.text, nil), wire.Forward, nil
+	case err != nil && kind == wire.Notification:
+		x.srv.log.Warn("notification dropped", zap.Error(err))
+		return nil, wire.Drop, nil
+	case err != nil:
+		return nil, wire.Drop, err
+	}
+	if x.call != nil && x.msg.Note != nil {
+		err = x.call.keep(x.msg.Note)
+	}
+	return out, v, err
+}
+
+// admit checks a request of the client and enters it as x.call.
+func (x *exchange) admit(m *wire.Message) error {
+	switch {
+	case m.Method == wire.Initialize:
+		return fail(initializedTwice, "")
+	case isModern(m):
+		return refuseUninitialized(modernRefused)
+	}
+	c := newCall(m.ID(), m.Method)
+	c.stop = x.stop
+	c.group, c.slot = x.group, x.slot
+	if err := x.s.open.add(c); err != nil {
+		return err
+	}
+	x.call = c
+	return nil
+}
+
+// reunite gives a response the method and the note of its request, and reports
+// whether that was known; otherwise the method is guessed.
+func (x *exchange) reunite(asked *calls) bool {
+	m := &x.msg
+	x.key = wire.AppendIDKey(x.key[:0], m.ID())
+	c := asked.take(x.key)
+	x.met = c
+	if c == nil {
+		m.Classify()
+		x.srv.unknownAnswer(x.s, m)
+		return false
+	}
+	m.Method, m.Note = c.method, c.note
+	return true
+}
+
+// fromServer scans one message of the server and makes of it what the client
+// shall get; ok is false when that is nothing. What the server is owed at once
+// is sent to it. raw may be rewritten in place. x.also, when not nil, goes out
+// first.
+func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
+	m, s := &x.msg, x.s
+	x.met, x.final = nil, false
+	if err := m.Scan(raw, s.down.Shape()); err != nil {
+		x.srv.badUpstream(err)
+		return nil, false
+	}
+	m.Facts = s.facts
+	switch {
+	case m.Kind == wire.Request:
+		if err := x.admitAsked(m); err != nil {
+			f := asFailure(err)
+			x.reply(appendError(x.buf[:0], m.ID(), f.code, f.text, nil))
+			return nil, false
+		}
+	case m.Kind == wire.Notification:
+		if m.Method == wire.Cancelled {
+			x.key = appendCancelled(x.key[:0], m, true)
+			s.asked.cancel(x.key)
+		}
+	default:
+		if x.isAnswer(m) {
+			m.Method, m.Note = x.call.method, x.call.note
+		} else {
+			x.reunite(s.open)
+		}
+	}
+	id := append(x.id[:0], m.ID()...)
+	x.id = id
+	method, kind := m.Method, m.Kind
+	out, v, err := s.down.Rewrite(x.buf[:0], m)
+	out = x.own(out, raw)
+	x.srv.losses.note(s.vu, s.vc, method, m.Losses)
+	switch {
+	case err != nil && kind == wire.Request:
+		f := asFailure(err)
+		x.forgetAsked(id)
+		x.reply(appendError(nil, id, f.code, f.text, nil))
+		return nil, false
+	case err != nil && kind == wire.Notification:
+		x.srv.log.Warn("notification dropped", zap.Error(err))
+		return nil, false
+	case err != nil:
+		f := asFailure(err)
+		out = appendError(nil, id, f.code, f.text, nil)
+	case v == wire.Answer:
+		x.forgetAsked(id)
+		x.reply(out)
+		return nil, false
+	case v != wire.Forward:
+		return nil, false
+	}
+	if kind == wire.Request && m.Note != nil {
+		x.keepAsked(id, m.Note)
+	}
+	if len(m.Also) > 0 {
+		x.also = m.Also
+	}
+	return out, true
+}
+
+// isAnswer reports whether m answers x's own request, which then is over.
+func (x *exchange) isAnswer(m *wire.Message) bool {
+	if x.call == nil || x.answered {
+		return false
+	}
+	x.key = wire.AppendIDKey(x.key[:0], m.ID())
+	if string(x.key) != x.call.key {
+		return false
+	}
+	x.answered, x.final = true, true
+	x.s.open.end(x.call)
+	return true
+}
+
+// admitAsked enters a request of the server. On a stream that can be replayed
+// the same one may come again; on a pipe two of one id cannot be told apart.
+func (x *exchange) admitAsked(m *wire.Message) error {
+	c := newCall(m.ID(), m.Method)
+	if !x.s.asked.unique {
+		x.s.asked.take([]byte(c.key))
+	}
+	return x.s.asked.add(c)
+}
+
+func (x *exchange) forgetAsked(id []byte) {
+	x.key = wire.AppendIDKey(x.key[:0], id)
+	x.s.asked.take(x.key)
+}
+
+// keepAsked notes what translating the client's answer will need.
+func (x *exchange) keepAsked(id, note []byte) {
+	x.key = wire.AppendIDKey(x.key[:0], id)
+	if !x.s.asked.annotate(x.key, note) {
+		x.srv.log.Warn("note not kept", zap.Int("bytes", len(note)))
+	}
+}
+
+// reply sends the server what it is owed without asking the client.
+func (x *exchange) reply(message []byte) {
+	st, err := x.s.conn.Send(x.ctx, &upstream.Outgoing{Body: message, Header: x.from})
+	if st != nil {
+		st.Close()
+	}
+	if err != nil {
+		x.srv.log.Warn("answer to the server was not delivered", zap.Error(err))
+	}
+}
+
+// own keeps the buffer that out grew in, if it is not within raw, and marks the
+// exchange where buffers have become too large to keep.
+func (x *exchange) own(out, raw []byte) []byte {
+	if len(out) > 0 && unsafe.SliceData(out) != unsafe.SliceData(raw) {
+		x.buf = out[:0]
+	}
+	x.large = x.large || len(raw) > maxPooled || cap(x.buf) > maxPooled
+	return out
+}
+
+// appendCancelled appends the key of the request that a notifications/cancelled
+// names, nothing where it names none or is not wanted.
+func appendCancelled(dst []byte, m *wire.Message, want bool) []byte {
+	if !want {
+		return dst
+	}
+	id := gjson.Get(view(m.Params()), "requestId")
+	if id.Type != gjson.String && id.Type != gjson.Number {
+		return dst
+	}
+	return wire.AppendIDKey(dst, []byte(id.Raw))
+}
+
+// isModern reports whether a request is of a revision without a handshake: it
+// then names it, in each request.
+func isModern(m *wire.Message) bool {
+	params := m.Params()
+	if !bytes.Contains(params, []byte("protocolVersion")) {
+		return false // no look into _meta for nearly all
+	}
+	modern := false
+	gjson.Get(view(params), "_meta").ForEach(func(key, value gjson.Result) bool {
+		if key.String() == modernKey && value.Type == gjson.String {
+			modern = !isHandshake(value.String())
+		}
+		return !modern
+	})
+	return modern
+}
+
+// newer reports whether a came after b.
+func newer(a, b *translate.Revision) bool {
+	all := translate.Handshake() // newest first
+	return slices.Index(all, a) < slices.Index(all, b)
+}
+
+// isHandshake reports whether name is a revision that begins with initialize.
+func isHandshake(name string) bool {
+	return slices.ContainsFunc(translate.Handshake(), func(r *translate.Revision) bool { return r.Name == name })
+}

@@ -1,0 +1,327 @@
+//lint:file-ignore SA1019 sampling, roots and logging are deprecated in the newest revision and all that the older ones have.
+
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// serverRevision in the environment makes the test binary a server on its stdin
+// and stdout.
+const serverRevision = "DRAGOMAN_TEST_SERVER_REVISION"
+
+func TestMain(m *testing.M) {
+	if revision := os.Getenv(serverRevision); revision != "" {
+		if err := sdkServer(revision).Run(context.Background(), &mcp.StdioTransport{}); err != nil && err != io.EOF {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// sdkServer is the official Go SDK's server, which speaks one revision. Its
+// tools do what servers do to clients.
+func sdkServer(revision string) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Title: "SDK", Version: "1"}, &mcp.ServerOptions{
+		SupportedProtocolVersions: []string{revision},
+		Capabilities:              &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}},
+	})
+	say := func(format string, args ...any) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}, nil, nil
+	}
+	type none struct{}
+	add := func(name string, do func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, any, error)) {
+		mcp.AddTool(s, &mcp.Tool{Name: name, Title: "T " + name}, func(ctx context.Context, r *mcp.CallToolRequest, _ none) (*mcp.CallToolResult, any, error) {
+			return do(ctx, r)
+		})
+	}
+	add("hello", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) { return say("hello") })
+	add("sample", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+		res, err := r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 5, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "q"}}}})
+		if err != nil {
+			return nil, nil, err
+		}
+		return say("%s", res.Content.(*mcp.TextContent).Text)
+	})
+	add("roots", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+		res, err := r.Session.ListRoots(ctx, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		return say("%s", res.Roots[0].URI)
+	})
+	add("elicit", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+		res, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
+		if err != nil {
+			return nil, nil, err
+		}
+		return say("%s %v", res.Action, res.Content["name"])
+	})
+	add("progress", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+		for i := range 3 {
+			err := r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1), Total: 3})
+			if err != nil {
+				return nil, nil, err
+			}
+		}
+		return say("done")
+	})
+	add("log", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+		if err := r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "error", Data: "logged"}); err != nil {
+			return nil, nil, err
+		}
+		return say("done")
+	})
+	add("grow", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+		add("grown", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) { return say("grown") })
+		return say("done")
+	})
+	// hang is called, then cancelled; seen tells the next call.
+	var mu sync.Mutex
+	cancelled := make(chan struct{})
+	add("hang", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+		if err := r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1}); err != nil {
+			return nil, nil, err
+		}
+		<-ctx.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		close(cancelled)
+		return nil, nil, ctx.Err()
+	})
+	add("was-cancelled", func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+		select {
+		case <-cancelled:
+			return say("yes")
+		case <-ctx.Done():
+			return say("no")
+		}
+	})
+	return s
+}
+
+// heard is what the client's handlers got.
+type heard struct {
+	mu   sync.Mutex
+	seen map[string]int
+	told chan struct{}
+}
+
+func (h *heard) note(what string) {
+	h.mu.Lock()
+	h.seen[what]++
+	h.mu.Unlock()
+	select {
+	case h.told <- struct{}{}:
+	default:
+	}
+}
+
+func (h *heard) count(what string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.seen[what]
+}
+
+func sdkClient(h *heard) *mcp.Client {
+	c := mcp.NewClient(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ClientOptions{
+		CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+			return &mcp.CreateMessageResult{Role: "assistant", Model: "m", Content: &mcp.TextContent{Text: "sampled"}}, nil
+		},
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "ann"}}, nil
+		},
+		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) { h.note("progress") },
+		LoggingMessageHandler:       func(context.Context, *mcp.LoggingMessageRequest) { h.note("log") },
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { h.note("list_changed") },
+	})
+	c.AddRoots(&mcp.Root{URI: "file:///root", Name: "root"})
+	return c
+}
+
+// The four combinations of transports, each with clients and servers of
+// different revisions: neither side notices.
+func TestSDKPeersOverEveryTransport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	pairs := [][2]string{
+		{"2024-11-05", "2025-11-25"}, {"2025-11-25", "2024-11-05"}, {"2025-03-26", "2025-06-18"},
+		{"2025-06-18", "2025-11-25"}, {"2025-11-25", "2025-03-26"}, {"2025-06-18", "2025-06-18"},
+	}
+	for _, clientPiped := range []bool{false, true} {
+		for _, serverPiped := range []bool{false, true} {
+			for _, pair := range pairs {
+				t.Run(fmt.Sprintf("%s %s to %s %s", transportName(clientPiped), pair[0], transportName(serverPiped), pair[1]), func(t *testing.T) {
+					talk(t, pair[0], pair[1], clientPiped, serverPiped)
+				})
+			}
+		}
+	}
+}
+
+func transportName(piped bool) string {
+	if piped {
+		return "stdio"
+	}
+	return "http"
+}
+
+func talk(t *testing.T, vc, vu string, clientPiped, serverPiped bool) {
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() { noMoreGoroutines(t, before) })
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+
+	cfg := DefaultConfig()
+	cfg.Shutdown.Drain = patience
+	if serverPiped {
+		cfg.Upstream.Command = []string{os.Args[0]}
+		cfg.Upstream.Env = map[string]string{serverRevision: vu}
+	} else {
+		one := sdkServer(vu)
+		web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, nil))
+		defer web.Close()
+		defer web.CloseClientConnections()
+		cfg.Upstream.URL = web.URL
+	}
+	core, logs := observer.New(zap.DebugLevel)
+	srv, err := New(cfg, zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	var transport mcp.Transport
+	if clientPiped {
+		in, toServer := io.Pipe()
+		fromServer, out := io.Pipe()
+		transport = &mcp.IOTransport{Reader: fromServer, Writer: toServer}
+		go func() {
+			ended <- srv.ServePipe(serving, in, out)
+			out.Close()
+		}()
+	} else {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		web := &http.Client{Transport: new(http.Transport)}
+		defer web.CloseIdleConnections()
+		transport = &mcp.StreamableClientTransport{Endpoint: "http://" + ln.Addr().String() + "/mcp", HTTPClient: web}
+		go func() { ended <- srv.Serve(serving, ln) }()
+	}
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("serving ended with %v", err)
+		}
+		for _, l := range logs.All() {
+			if l.Level >= zap.ErrorLevel {
+				t.Errorf("logged: %s %v", l.Message, l.ContextMap())
+			}
+		}
+	}()
+
+	h := &heard{seen: map[string]int{}, told: make(chan struct{}, 1)}
+	client, err := sdkClient(h).Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: vc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	converse(ctx, t, client, h, vc)
+}
+
+// converse is one client's scenario.
+func converse(ctx context.Context, t *testing.T, client *mcp.ClientSession, h *heard, vc string) {
+	if got := client.InitializeResult().ProtocolVersion; got != vc {
+		t.Errorf("negotiated %s", got)
+	}
+	list, err := client.ListTools(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hasTitle := list.Tools[0].Title != ""; hasTitle != (vc >= "2025-06-18") {
+		t.Errorf("title %q for a client of %s", list.Tools[0].Title, vc)
+	}
+	call := func(tool string) (string, bool) {
+		t.Helper()
+		p := &mcp.CallToolParams{Name: tool}
+		p.SetProgressToken("token")
+		r, err := client.CallTool(ctx, p)
+		if err != nil {
+			t.Fatalf("%s: %v", tool, err)
+		}
+		return r.Content[0].(*mcp.TextContent).Text, r.IsError
+	}
+	want := func(tool, text string) {
+		t.Helper()
+		if got, isError := call(tool); got != text || isError {
+			t.Errorf("%s: %q, error %t", tool, got, isError)
+		}
+	}
+	want("hello", "hello")
+	want("sample", "sampled")
+	want("roots", "file:///root")
+	if vc >= "2025-06-18" { // servers of older revisions may ask all the same
+		want("elicit", "accept ann")
+	} else if got, isError := call("elicit"); !isError || !strings.Contains(got, "elicit") {
+		t.Errorf("elicit: %q, error %t", got, isError)
+	}
+	want("progress", "done")
+	eventually(t, "three steps of progress", func() bool { return h.count("progress") == 3 })
+	if err := client.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "info"}); err != nil {
+		t.Error(err)
+	}
+	want("log", "done")
+	eventually(t, "log message", func() bool { return h.count("log") == 1 })
+	want("grow", "done")
+	eventually(t, "tools/list_changed", func() bool { return h.count("list_changed") > 0 })
+	want("grown", "grown")
+
+	hanging, cancel := context.WithCancel(ctx)
+	returned := make(chan error)
+	go func() {
+		p := &mcp.CallToolParams{Name: "hang"}
+		p.SetProgressToken("hang")
+		_, err := client.CallTool(hanging, p)
+		returned <- err
+	}()
+	eventually(t, "call is under way", func() bool { return h.count("progress") == 4 })
+	cancel()
+	if err := <-returned; err == nil {
+		t.Error("cancelled call returned without an error")
+	}
+	want("was-cancelled", "yes")
+	if err := client.Ping(ctx, nil); err != nil {
+		t.Error(err)
+	}
+	var names []string
+	for tool, err := range client.Tools(ctx, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, tool.Name)
+	}
+	if !slices.Contains(names, "grown") {
+		t.Errorf("tools %q", names)
+	}
+}
