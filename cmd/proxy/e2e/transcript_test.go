@@ -72,6 +72,21 @@ func readTranscript(lines []byte) (t transcript, err error) {
 }
 
 // step returns the entry of a step, the zero entry when there is none.
+// arrived reports whether every message of the run found its way: published
+// clients sometimes send on a connection that the server is just closing, and
+// then give the call up.
+func (t transcript) arrived() bool {
+	for _, e := range t {
+		said := fmt.Sprint(at(e.Error, "message"))
+		for _, lost := range []string{"fetch failed", "rejected by transport", "ECONNRESET", "socket hang up", "EOF"} {
+			if strings.Contains(said, lost) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func (t transcript) step(name string) entry {
 	for _, e := range t {
 		if e.Step == name {
