@@ -81,11 +81,14 @@ func skipString(b []byte, i int) int {
 		case c == '"':
 			return i + 1
 		case c == '\\':
-			n := escape(b[i:])
-			if n == 0 {
+			if i+1 < len(b) && shortEscape[b[i+1]] {
+				i += 2
+				continue
+			}
+			if !unicodeEscape(b[i:]) {
 				return broken(i, faultSyntax)
 			}
-			i += n
+			i += len(`\u0000`)
 		case c < 0x20:
 			return broken(i, faultSyntax)
 		case c < 0x80:
@@ -102,21 +105,11 @@ func skipString(b []byte, i int) int {
 	}
 }
 
-// escape returns the length of the escape sequence that b begins with, 0 when
-// it is none.
-func escape(b []byte) int {
-	if len(b) < 2 {
-		return 0
-	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if len(b) >= 6 && isHex(b[2]) && isHex(b[3]) && isHex(b[4]) && isHex(b[5]) {
-			return 6
-		}
-	}
-	return 0
+// shortEscape holds what a backslash may stand before, but for u.
+var shortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
+func unicodeEscape(b []byte) bool {
+	return len(b) >= 6 && b[1] == 'u' && isHex(b[2]) && isHex(b[3]) && isHex(b[4]) && isHex(b[5])
 }
 
 func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }
