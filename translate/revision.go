@@ -38,6 +38,18 @@ func init() {
 // String is the revision's name.
 func (r *Revision) String() string { return r.Name }
 
+// Number stands for the revision where its name is too long: a small number,
+// not 0, that never changes.
+func (r *Revision) Number() uint8 { return uint8(r.order) + 1 }
+
+// Numbered finds a revision that we speak by its number, nil when there is none.
+func Numbered(n uint8) *Revision {
+	if n == 0 || int(n) > len(revisions) {
+		return nil
+	}
+	return revisions[n-1]
+}
+
 // Lookup finds a revision that we speak by its name, nil when there is none.
 func Lookup(name string) *Revision {
 	for _, r := range revisions {

@@ -1,0 +1,18 @@
+package translate
+
+import "testing"
+
+// Session ids that are about hold these numbers.
+func TestNumbersNeverChange(t *testing.T) {
+	for n, name := range map[uint8]string{1: "2024-11-05", 2: "2025-03-26", 3: "2025-06-18", 4: "2025-11-25"} {
+		r := Numbered(n)
+		if r == nil || r.Name != name || r.Number() != n {
+			t.Errorf("%d is %v, not %s", n, r, name)
+		}
+	}
+	for _, n := range []uint8{0, uint8(len(revisions)) + 1, 255} {
+		if r := Numbered(n); r != nil {
+			t.Errorf("%d is %v", n, r)
+		}
+	}
+}
