@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -99,6 +100,29 @@ var children = map[string]func(in *bufio.Reader){
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 		fmt.Printf("{\"pid\":%d}\n", os.Getpid())
 		time.Sleep(time.Hour)
+	},
+	"serves quiet streams": func(in *bufio.Reader) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			syscall.Exit(1)
+		}
+		fmt.Printf("{%q:\"http://%s/\"}\n", "url", l.Addr())
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					if r, ok := take(bufio.NewReader(c)); ok {
+						first := map[string]string{"/nothing": "", "/comment": ":\n\n", "/endpoint": endpointEvent}[r.RequestURI]
+						io.WriteString(c, eventHead+"\r\n"+first)
+						c.Read(make([]byte, 1))
+					}
+				}()
+			}
+		}()
+		io.Copy(io.Discard, in)
 	},
 	"starts one and waits": func(in *bufio.Reader) {
 		c, err := role("ends on TERM").Start(context.Background())

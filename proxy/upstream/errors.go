@@ -113,10 +113,12 @@ func (e *HeaderError) Error() string {
 
 // ExitError says that the child process is gone. Stopping it on request is no error.
 type ExitError struct {
-	Command string // the first word of its command line
-	Status  string // "exit status 1", "signal: killed", as the system puts it
-	Stderr  string // the last line it wrote there, at most 200 bytes
-	Err     error  // why it was stopped; nil when it ended by itself
+	Command string        // the first word of its command line
+	Status  string        // "exit status 1", "signal: killed", as the system puts it
+	Code    int           // its exit status; -1 when a signal has ended it
+	Lived   time.Duration // from its start to its end
+	Stderr  string        // the last line it wrote there, at most 200 bytes
+	Err     error         // why it was stopped; nil when it ended by itself
 }
 
 func (e *ExitError) Error() string {

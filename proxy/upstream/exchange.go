@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
@@ -28,6 +29,9 @@ type exchange struct {
 	kind kind
 	stop func() bool // no longer watch ctx
 
+	firstByte, silence time.Duration
+	deadline           time.Time // of the response's head; zero for none
+
 	mu     sync.Mutex
 	conn   *conn // nil once it was given back or given up
 	busy   bool  // Next is under way
@@ -46,20 +50,22 @@ type exchange struct {
 // write sends the request over an idle connection or a new one. It is sent
 // again only when nothing of it has left this machine.
 func (x *exchange) write(head, content []byte) error {
-	c, reused, err := x.http.pool.get(x.ctx)
+	dialing, cancel := x.dialing()
+	defer cancel()
+	c, reused, err := x.http.pool.get(dialing)
 	if err != nil {
-		return err
+		return x.unreached(err)
 	}
 	x.conn = c
 	if x.ctx.Done() != nil {
 		x.stop = context.AfterFunc(x.ctx, x.abort)
 	}
-	n, err := c.write(head, content, x.http.silence)
+	n, err := c.write(head, content, x.silence)
 	if err != nil && n == 0 && reused && x.ctx.Err() == nil {
 		x.abort()
-		if c, err = x.http.pool.fresh(x.ctx); err != nil {
+		if c, err = x.http.pool.fresh(dialing); err != nil {
 			x.unwatch()
-			return err
+			return x.unreached(err)
 		}
 		x.mu.Lock()
 		x.conn = c
@@ -67,7 +73,7 @@ func (x *exchange) write(head, content []byte) error {
 		if x.ctx.Err() != nil { // it ended while there was nothing to abort
 			x.abort()
 		}
-		n, err = c.write(head, content, x.http.silence)
+		n, err = c.write(head, content, x.silence)
 	}
 	if err == nil {
 		return nil
@@ -81,6 +87,31 @@ func (x *exchange) write(head, content []byte) error {
 	// answer says more than a broken pipe.
 	x.writeErr = err
 	return nil
+}
+
+// dialing bounds how long the exchange may wait for a connection.
+func (x *exchange) dialing() (context.Context, context.CancelFunc) {
+	if x.deadline.IsZero() {
+		return x.ctx, func() {}
+	}
+	return context.WithDeadline(x.ctx, x.deadline)
+}
+
+// unreached is what is said when there is no connection.
+func (x *exchange) unreached(err error) error {
+	if err == context.DeadlineExceeded && x.ctx.Err() == nil {
+		return &Error{Op: "connect", Addr: x.http.addr, Err: &silence{"no connection", x.firstByte}}
+	}
+	return err
+}
+
+// within returns the time in d, or the deadline where that is earlier.
+func (x *exchange) within(d time.Duration) time.Time {
+	t := time.Now().Add(d)
+	if !x.deadline.IsZero() && x.deadline.Before(t) {
+		return x.deadline
+	}
+	return t
 }
 
 // settle reads the response to something that has no answer but its status.
@@ -153,6 +184,11 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 		x.finish()
 		return sse.Event{Data: data}, nil
 	case events:
+		if x.reader == nil { // of a standing stream, which may stay quiet: it costs no buffer until it speaks
+			c.in.Peek(1) //nolint:errcheck // reading will tell
+			// Those in the pool have grown to what they once read.
+			x.reader = sse.NewReader(&x.body, x.http.maxMessage)
+		}
 		e, err := x.reader.Next()
 		switch {
 		case err == io.EOF:
@@ -197,7 +233,7 @@ func (x *exchange) Close() error {
 
 // leave gives back a connection whose response may not be read to its end.
 func (x *exchange) leave(c *conn) {
-	if x.phase == awaiting || x.kind == listen || !c.reusable || x.ctx.Err() != nil {
+	if x.phase == awaiting || x.kind.standing() || !c.reusable || x.ctx.Err() != nil {
 		x.http.pool.discard(c)
 		return
 	}
@@ -253,7 +289,9 @@ func (x *exchange) free() {
 	}
 	if x.reader != nil {
 		x.reader.Reset(nil)
-		x.http.readers.Put(x.reader)
+		if !x.kind.standing() {
+			x.http.readers.Put(x.reader)
+		}
 		x.reader = nil
 	}
 }
@@ -274,6 +312,7 @@ func (x *exchange) fail(err error) error {
 func (x *exchange) failure(op string, err error) error {
 	var (
 		status *StatusError
+		hop    *ProxyError
 		event  *sse.TooLargeError
 	)
 	switch {
@@ -283,14 +322,16 @@ func (x *exchange) failure(op string, err error) error {
 		return ErrClosed
 	case err == ErrNoStream || errors.As(err, &status):
 		return err
+	case errors.As(err, &hop):
+		op = "connect"
 	case errors.As(err, &event):
 		err = &TooLargeError{event.Limit}
 	case isTimeout(err) && op == "write":
-		err = &silence{"request not taken", x.http.silence}
+		err = &silence{"request not taken", x.silence}
 	case isTimeout(err) && x.phase == awaiting:
-		err = &silence{"no answer", x.http.firstByte}
+		err = &silence{"no answer", x.firstByte}
 	case isTimeout(err):
-		err = &silence{"nothing further", x.http.silence}
+		err = &silence{"nothing further", x.silence}
 	case x.writeErr != nil && x.phase == awaiting:
 		op, err = "write", x.writeErr
 	}

@@ -24,9 +24,17 @@ type HTTPConfig struct {
 	Header []Header    // sent with every request, before and instead of those that a message brings
 	TLS    *tls.Config // for https; the name to verify is that of URL where it has none
 
+	// Proxy returns the HTTP proxy that URL is reached through, and nil for
+	// none; nil means none. Its user and password are secrets. One that is
+	// itself reached by https is verified by the roots in TLS. To follow
+	// HTTPS_PROXY, HTTP_PROXY and NO_PROXY, ask [net/http.ProxyFromEnvironment].
+	// It is called once.
+	Proxy func(*url.URL) (*url.URL, error)
+
 	DialTimeout      time.Duration // until connected, TLS included; 5 s
 	FirstByteTimeout time.Duration // until the head of a response; 5 min
 	IdleTimeout      time.Duration // silence within a body, except that of a GET stream; 5 min
+	EndpointTimeout  time.Duration // until an HTTP+SSE server has said where to post messages; 10 s
 	IdleConnTimeout  time.Duration // until an unused connection is closed; 1 min
 
 	MaxMessage   int // bytes of one message (body or event) from the server; 64 MiB
@@ -41,10 +49,12 @@ const deleteTimeout = 2 * time.Second
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http.
 type HTTP struct {
+	url        *url.URL
 	addr       string
 	head       heads
 	firstByte  time.Duration
 	silence    time.Duration
+	endpoint   time.Duration
 	maxMessage int
 	pool       pool
 
@@ -82,16 +92,25 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		return nil, errors.New("upstream url: user and password belong into a header")
 	}
 	d.addr = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
-	hd, err := newHeads(u, c.Header)
+	if d.via, err = findProxy(c, u); err != nil {
+		return nil, err
+	}
+	reader := d.via
+	if d.tls != nil {
+		reader = nil // it has no part in what goes through its tunnel
+	}
+	hd, err := newHeads(u, c.Header, reader)
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
 
 	h := &HTTP{
+		url:        u,
 		addr:       d.addr,
 		head:       hd,
 		firstByte:  cmp.Or(c.FirstByteTimeout, 5*time.Minute),
 		silence:    cmp.Or(c.IdleTimeout, 5*time.Minute),
+		endpoint:   cmp.Or(c.EndpointTimeout, 10*time.Second),
 		maxMessage: cmp.Or(c.MaxMessage, 64<<20),
 		pool: pool{
 			dial:    d.dial,
@@ -157,11 +176,7 @@ func (s *HTTPSession) session() (id, version string) {
 // Send delivers one message by a POST. A message that was written is never sent
 // a second time.
 func (s *HTTPSession) Send(ctx context.Context, m *Outgoing) (Stream, error) {
-	kind := notice
-	if m.Request {
-		kind = call
-	}
-	x, err := s.exchange(ctx, kind, m.Header, "", m.Body)
+	x, err := s.send(ctx, m, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -171,9 +186,22 @@ func (s *HTTPSession) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	return nil, x.settle()
 }
 
+// send writes a message, and expects the head of the response by deadline; the
+// zero one leaves it to the other limits.
+func (s *HTTPSession) send(ctx context.Context, m *Outgoing, deadline time.Time) (*exchange, error) {
+	kind := notice
+	if m.Request {
+		kind = call
+	}
+	return s.exchange(ctx, request{
+		kind: kind, header: m.Header, content: m.Body,
+		firstByte: m.FirstByte, silence: m.Silence, deadline: deadline,
+	})
+}
+
 // Listen opens the stream of a GET. It returns when the server has granted it.
 func (s *HTTPSession) Listen(ctx context.Context, o ListenOptions) (Stream, error) {
-	x, err := s.exchange(ctx, listen, o.Header, o.LastEventID, nil)
+	x, err := s.exchange(ctx, request{kind: listen, header: o.Header, lastEventID: o.LastEventID})
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +220,7 @@ func (s *HTTPSession) Delete(ctx context.Context, header []Header) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
-	x, err := s.exchange(ctx, end, header, "", nil)
+	x, err := s.exchange(ctx, request{kind: end, header: header})
 	if err != nil {
 		return err
 	}
@@ -211,24 +239,30 @@ func (s *HTTPSession) Close(ctx context.Context) error {
 	return err
 }
 
+// exchange writes one request of the session.
+func (s *HTTPSession) exchange(ctx context.Context, r request) (*exchange, error) {
+	r.id, r.version = s.session()
+	return s.http.exchange(ctx, r)
+}
+
 // exchange writes one request. The response is still to be read.
-func (s *HTTPSession) exchange(ctx context.Context, kind kind, header []Header, lastEventID string, content []byte) (*exchange, error) {
+func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	h := s.http
-	id, version := s.session()
 	buf := h.buffer()
 	defer h.release(buf)
 	var err error
-	buf.b, err = h.head.append(buf.b, request{
-		kind: kind, id: id, version: version, lastEventID: lastEventID, header: header, length: len(content),
-	})
-	if err != nil {
+	if buf.b, err = h.head.append(buf.b, r); err != nil {
 		return nil, fmt.Errorf("upstream %s: %w", h.addr, err)
 	}
-	x := &exchange{http: h, ctx: ctx, kind: kind, session: id}
-	if err := x.write(buf.b, content); err != nil {
+	x := &exchange{
+		http: h, ctx: ctx, kind: r.kind, session: r.id,
+		firstByte: cmp.Or(r.firstByte, h.firstByte),
+		silence:   cmp.Or(r.silence, h.silence),
+		deadline:  r.deadline,
+	}
+	if err := x.write(buf.b, r.content); err != nil {
 		return nil, err
 	}
 	return x, nil

@@ -3,7 +3,6 @@ package upstream
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -17,6 +16,9 @@ const (
 	smallHead = 4 << 10
 	// maxHead is the largest head of a response that is accepted.
 	maxHead = 64 << 10
+	// streamBuffer is what a standing stream has, for the sizes of chunks. Most
+	// of what is in them passes it by.
+	streamBuffer = 256
 	// lesson is how long it takes to trust an idle connection four times as
 	// long, after the server was found to be quick to close them.
 	lesson = 10 * time.Second
@@ -57,7 +59,9 @@ func newConn(nc, socket net.Conn) *conn {
 func (c *conn) Read(p []byte) (int, error) {
 	if len(c.unread) > 0 {
 		n := copy(p, c.unread)
-		c.unread = c.unread[n:]
+		if c.unread = c.unread[n:]; len(c.unread) == 0 {
+			c.unread = nil
+		}
 		return n, nil
 	}
 	if c.noWait {
@@ -73,11 +77,11 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, c.readErr
 }
 
-// widen makes room for a head that is larger than most.
-func (c *conn) widen() {
+// resize gives the connection a buffer of another size. Nothing is lost.
+func (c *conn) resize(size int) {
 	buffered, _ := c.in.Peek(c.in.Buffered())
-	c.unread = append([]byte(nil), buffered...)
-	c.in = bufio.NewReaderSize(c, maxHead)
+	c.unread = append(append([]byte(nil), buffered...), c.unread...)
+	c.in = bufio.NewReaderSize(c, size)
 }
 
 // write sends head and then content in as few system calls as can be, and
@@ -303,41 +307,4 @@ func (p *pool) close() {
 	p.idle = nil
 	p.mu.Unlock()
 	p.lingering.Wait()
-}
-
-// dialer opens connections to one address.
-type dialer struct {
-	addr    string
-	tls     *tls.Config // nil for plain HTTP
-	timeout time.Duration
-}
-
-func (d *dialer) dial(ctx context.Context) (*conn, error) {
-	limited, cancel := context.WithTimeout(ctx, d.timeout)
-	defer cancel()
-	var nd net.Dialer
-	socket, err := nd.DialContext(limited, "tcp", d.addr)
-	if err != nil {
-		return nil, d.failure(ctx, "connect", err)
-	}
-	if d.tls == nil {
-		return newConn(socket, socket), nil
-	}
-	secure := tls.Client(socket, d.tls)
-	if err := secure.HandshakeContext(limited); err != nil {
-		socket.Close()
-		return nil, d.failure(ctx, "tls", err)
-	}
-	return newConn(secure, socket), nil
-}
-
-func (d *dialer) failure(ctx context.Context, op string, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	e := &Error{Op: op, Addr: d.addr, Err: err}
-	if e.Timeout() {
-		e.Err = &silence{"no connection", d.timeout}
-	}
-	return e
 }

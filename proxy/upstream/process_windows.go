@@ -3,6 +3,9 @@ package upstream
 import (
 	"os"
 	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
 )
 
 // ownGroup keeps the console's Ctrl-C from a child: it is stopped in order.
@@ -10,10 +13,50 @@ func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// terminate reports whether a child can be asked to end, which here it cannot.
-func terminate(*os.Process) bool { return false }
+// group is a child in a job, which takes in all that the child starts from then
+// on. The job ends with its handle, and so with this process at the latest.
+type group struct {
+	process *os.Process
+	job     windows.Handle // 0 where there is none: then only the child itself can be ended
+}
 
-// kill ends a child. What it has started finds its pipes closed.
-func kill(p *os.Process) {
-	p.Kill() //nolint:errcheck // it may be gone
+// adopt makes a job of a child that was just started.
+func adopt(p *os.Process) group {
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return group{process: p}
+	}
+	var limits windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
+	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))) //nolint:gosec // as the system wants it
+	if err == nil {
+		var assigned error
+		err = p.WithHandle(func(h uintptr) { assigned = windows.AssignProcessToJobObject(job, windows.Handle(h)) })
+		if err == nil {
+			err = assigned
+		}
+	}
+	if err != nil {
+		windows.CloseHandle(job) //nolint:errcheck // there is nothing in it
+		return group{process: p}
+	}
+	return group{p, job}
+}
+
+// terminate reports whether a child can be asked to end, which here it cannot.
+func (g group) terminate() bool { return false }
+
+// kill ends a child and what it has started.
+func (g group) kill() {
+	if g.job == 0 || windows.TerminateJobObject(g.job, 1) != nil {
+		g.process.Kill() //nolint:errcheck // it may be gone
+	}
+}
+
+// release gives back what adopt took. It is called once, and nothing after it.
+func (g group) release() {
+	if g.job != 0 {
+		windows.CloseHandle(g.job) //nolint:errcheck // nothing to be done about it
+	}
 }

@@ -1,9 +1,11 @@
 package upstream
 
 import (
+	"cmp"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // kind is what an exchange is for.
@@ -14,26 +16,45 @@ const (
 	notice             // POST of a notification or a response
 	listen             // GET
 	end                // DELETE
+	join               // GET of HTTP+SSE, which begins a session
+	post               // POST of HTTP+SSE, of any message
 	kinds
 )
+
+// standing reports whether the response is a stream that goes on for as long as
+// the session does, and may be quiet for hours.
+func (k kind) standing() bool { return k == listen || k == join }
 
 // request is what the head of one request is made from.
 type request struct {
 	kind                     kind
+	target                   string // path and query; "" for those of the URL
 	id, version, lastEventID string
 	header                   []Header
-	length                   int
+	content                  []byte
+
+	firstByte, silence time.Duration // 0 for those of the server
+	deadline           time.Time     // of the response's head, however much later firstByte is; zero for none
 }
 
-// heads is the part of a request's head that is always the same, by kind.
+// heads is the part of a request's head that is always the same.
 type heads struct {
-	fixed [kinds]string
-	own   []string // names of the headers in it that come from the configuration
+	origin string // stands before each target: what a proxy needs and a server does not
+	target string // of the URL
+	fixed  [kinds]struct{ method, rest string }
+	own    []string // names of the headers in it that come from the configuration
 }
 
-func newHeads(u *url.URL, header []Header) (heads, error) {
+// newHeads makes the heads of requests to u. via is the proxy that reads them;
+// nil where none does.
+func newHeads(u *url.URL, header []Header, via *webProxy) (heads, error) {
 	var own strings.Builder
-	h := heads{}
+	h := heads{target: u.RequestURI()}
+	if via != nil {
+		// https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2
+		h.origin = u.Scheme + "://" + u.Host
+		own.WriteString(via.authorization())
+	}
 	agent := "User-Agent: dragoman\r\n"
 	for _, f := range header {
 		if err := checkHeader(f); err != nil {
@@ -47,20 +68,26 @@ func newHeads(u *url.URL, header []Header) (heads, error) {
 	}
 	// A compressed answer could not be bounded by what comes over the wire, and
 	// would be of no use on the way to a client next door.
-	common := " " + u.RequestURI() + " HTTP/1.1\r\nHost: " + u.Host + "\r\n" + agent + "Accept-Encoding: identity\r\n" + own.String()
-	post := "POST" + common + "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
-	h.fixed = [kinds]string{
-		call:   post,
-		notice: post,
-		listen: "GET" + common + "Accept: text/event-stream\r\n",
-		end:    "DELETE" + common,
+	common := " HTTP/1.1\r\nHost: " + u.Host + "\r\n" + agent + "Accept-Encoding: identity\r\n" + own.String()
+	message := common + "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
+	events := common + "Accept: text/event-stream\r\n"
+	h.fixed = [kinds]struct{ method, rest string }{
+		call:   {"POST ", message},
+		notice: {"POST ", message},
+		listen: {"GET ", events},
+		end:    {"DELETE ", common},
+		join:   {"GET ", events},
+		post:   {"POST ", message},
 	}
 	return h, nil
 }
 
 // append appends the head of r to dst. Its error is a *HeaderError.
 func (h *heads) append(dst []byte, r request) ([]byte, error) {
-	dst = append(dst, h.fixed[r.kind]...)
+	dst = append(dst, h.fixed[r.kind].method...)
+	dst = append(dst, h.origin...)
+	dst = append(dst, cmp.Or(r.target, h.target)...)
+	dst = append(dst, h.fixed[r.kind].rest...)
 	var err error
 	field := func(name, value string) {
 		if value == "" {
@@ -86,9 +113,9 @@ func (h *heads) append(dst []byte, r request) ([]byte, error) {
 		}
 		field(f.Name, f.Value)
 	}
-	if r.kind == call || r.kind == notice {
+	if r.kind == call || r.kind == notice || r.kind == post {
 		dst = append(dst, "Content-Length: "...)
-		dst = strconv.AppendInt(dst, int64(r.length), 10)
+		dst = strconv.AppendInt(dst, int64(len(r.content)), 10)
 		dst = append(dst, "\r\n"...)
 	}
 	return append(dst, "\r\n"...), err
@@ -128,7 +155,7 @@ func checkHeader(f Header) error {
 // reserved are the headers of one hop, and those that say what a message is.
 var reserved = [...]string{
 	"TE", "Host", "Accept", "Expect", "Trailer", "Upgrade", "Connection", "Keep-Alive", "Content-Type", "Content-Length",
-	"Proxy-Connection", "Accept-Encoding", "Content-Encoding", "Transfer-Encoding",
+	"Proxy-Connection", "Proxy-Authorization", "Proxy-Authenticate", "Accept-Encoding", "Content-Encoding", "Transfer-Encoding",
 	"Mcp-Session-Id", "MCP-Protocol-Version", "Last-Event-ID",
 }
 

@@ -43,7 +43,7 @@ func (x *exchange) readHead(c *conn) error {
 	head.SetNoDefaultContentType(true)
 
 	c.silence = 0
-	if err := c.SetReadDeadline(time.Now().Add(h.firstByte)); err != nil {
+	if err := c.SetReadDeadline(x.within(x.firstByte)); err != nil {
 		return err
 	}
 	for interim := 0; ; interim++ {
@@ -67,7 +67,7 @@ func (x *exchange) readHead(c *conn) error {
 	x.body = newBody(c.in, length)
 	c.keep = keepAlive(head)
 	c.reusable = length != -2 && x.writeErr == nil && !wantsClose(head)
-	c.silence = h.silence
+	c.silence = x.silence
 	return x.judge(c, head)
 }
 
@@ -81,7 +81,7 @@ func (x *exchange) parseHead(c *conn, head *fasthttp.ResponseHeader) error {
 	}
 	var small *fasthttp.ErrSmallBuffer
 	if errors.As(err, &small) && c.in.Size() < maxHead {
-		c.widen()
+		c.resize(maxHead)
 		err = head.Read(c.in)
 	}
 	switch {
@@ -103,35 +103,65 @@ func (x *exchange) judge(c *conn, head *fasthttp.ResponseHeader) error {
 	switch {
 	case x.kind == listen && code == fasthttp.StatusMethodNotAllowed:
 		return ErrNoStream
+	case code == fasthttp.StatusProxyAuthRequired:
+		return &ProxyError{Code: code} // never from a server, and never the client's affair
 	case (x.kind == notice || x.kind == end) && code >= 200 && code < 300:
 		x.phase = over
+		return nil
+	case x.kind == post && code >= 200 && code < 300:
+		x.phase = over
+		if code == fasthttp.StatusOK && !x.body.ended && isJSON(head) && !compressed(head) {
+			x.phase = object
+		}
 		return nil
 	case code != fasthttp.StatusOK:
 		return x.refusal(c, head)
 	}
-	if encoding := head.ContentEncoding(); len(encoding) > 0 && !bytes.EqualFold(encoding, []byte("identity")) {
-		return &EncodingError{cut(encoding, 100)}
+	if compressed(head) {
+		return &EncodingError{cut(head.ContentEncoding(), 100)}
 	}
 	if err := x.learnSession(head.Peek("Mcp-Session-Id")); err != nil {
 		return err
 	}
-	mediaType, _, _ := bytes.Cut(head.ContentType(), []byte{';'})
-	mediaType = bytes.TrimSpace(mediaType)
 	switch {
-	case bytes.EqualFold(mediaType, []byte("text/event-stream")):
+	case x.kind.standing() && isType(head, "text/event-stream"):
+		return x.stand(c)
+	case isType(head, "text/event-stream"):
 		x.phase = events
 		x.reader = x.http.readers.Get().(*sse.Reader)
 		x.reader.Reset(&x.body)
-		if x.kind == listen {
-			c.silence = 0
-			return c.SetReadDeadline(time.Time{})
-		}
-	case x.kind == call && bytes.EqualFold(mediaType, []byte("application/json")):
+	case x.kind == call && isJSON(head):
 		x.phase = object
 	default:
 		return &ContentTypeError{cut(head.ContentType(), 100)}
 	}
 	return nil
+}
+
+// stand prepares for a stream of which little or nothing may come for hours:
+// without a limit on silence, and with no more memory than it needs. Where the
+// exchange has a deadline, it goes on to hold.
+func (x *exchange) stand(c *conn) error {
+	x.phase = events
+	c.reusable = false // its buffer is too small for most heads
+	c.probe = nil
+	c.resize(streamBuffer)
+	x.body.src = c.in
+	c.silence = 0
+	return c.SetReadDeadline(x.deadline)
+}
+
+// isType reports whether a body is of a media type, whatever its parameters.
+func isType(head *fasthttp.ResponseHeader, want string) bool {
+	mediaType, _, _ := bytes.Cut(head.ContentType(), []byte{';'})
+	return bytes.EqualFold(bytes.TrimSpace(mediaType), []byte(want))
+}
+
+func isJSON(head *fasthttp.ResponseHeader) bool { return isType(head, "application/json") }
+
+func compressed(head *fasthttp.ResponseHeader) bool {
+	encoding := head.ContentEncoding()
+	return len(encoding) > 0 && !bytes.EqualFold(encoding, []byte("identity"))
 }
 
 // learnSession notes the id that the server gave, which must be visible ASCII.
@@ -162,7 +192,7 @@ func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 		}
 	}
 	c.silence = 0
-	if err := c.SetReadDeadline(time.Now().Add(errorBodyTime)); err != nil {
+	if err := c.SetReadDeadline(x.within(errorBodyTime)); err != nil {
 		return e
 	}
 	e.Body, _ = io.ReadAll(io.LimitReader(&x.body, maxErrorBody))

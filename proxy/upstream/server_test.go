@@ -3,6 +3,7 @@ package upstream
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -142,8 +143,11 @@ func serveSilent(t *testing.T, reply string) *server {
 	return s
 }
 
+// newHTTP makes an HTTP whose limits, where c sets none, bear a busy machine.
 func newHTTP(t *testing.T, c HTTPConfig) *HTTP {
 	t.Helper()
+	c.DialTimeout = cmp.Or(c.DialTimeout, patience)
+	c.EndpointTimeout = cmp.Or(c.EndpointTimeout, patience)
 	h, err := NewHTTP(c)
 	if err != nil {
 		t.Fatal(err)

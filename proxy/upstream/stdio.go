@@ -59,6 +59,7 @@ var (
 type Child struct {
 	name         string
 	cmd          *exec.Cmd
+	group        group
 	in, out, err *os.File // our ends of its pipes
 	maxMessage   int
 	writeTimeout time.Duration
@@ -71,13 +72,14 @@ type Child struct {
 	listening atomic.Bool
 	noise     atomic.Int64
 
-	stopOnce, hurryOnce sync.Once
-	stopping            chan struct{} // closed: stop it in order
-	hurrying            chan struct{} // closed: stop it now
-	stderrRead          chan struct{} // closed when nothing more comes from there
-	exited              chan struct{} // closed when it is gone, and exit is set
-	exit                *ExitError
-	running             sync.WaitGroup
+	stopOnce, hurryOnce, freeOnce sync.Once
+
+	stopping   chan struct{} // closed: stop it in order
+	hurrying   chan struct{} // closed: stop it now
+	stderrRead chan struct{} // closed when nothing more comes from there
+	exited     chan struct{} // closed when it is gone, and exit is set
+	exit       *ExitError
+	running    sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool   // by Close
@@ -94,8 +96,10 @@ type line struct {
 	done chan error // has room for one
 }
 
-// Start starts the child. It is the caller's to Close, also when the child ends
-// by itself. ctx bounds nothing but Start.
+// Start starts a child. It is the caller's to Close, also when the child ends
+// by itself. ctx bounds nothing but Start, which may be called again, whatever
+// became of the children before: how soon is the caller's to decide, by the
+// ExitError.
 func (s Stdio) Start(ctx context.Context) (*Child, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -175,6 +179,10 @@ func (c *Child) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := c.cmd.Start()
+	began := time.Now()
+	if err == nil {
+		c.group = adopt(c.cmd.Process)
+	}
 	started <- err
 	if err != nil {
 		return
@@ -183,7 +191,8 @@ func (c *Child) run(started chan<- error) {
 	if err := c.cmd.Wait(); err != nil {
 		status = err.Error()
 	}
-	kill(c.cmd.Process) // whom it has left behind
+	lived := time.Since(began)
+	c.group.kill() // whom it has left behind
 	c.in.Close()
 	select {
 	case <-c.stderrRead:
@@ -192,7 +201,10 @@ func (c *Child) run(started chan<- error) {
 	c.err.Close()
 
 	c.mu.Lock()
-	c.exit = &ExitError{Command: c.name, Status: status, Stderr: string(c.last), Err: c.cause}
+	c.exit = &ExitError{
+		Command: c.name, Status: status, Code: c.cmd.ProcessState.ExitCode(), Lived: lived,
+		Stderr: string(c.last), Err: c.cause,
+	}
 	c.mu.Unlock()
 	close(c.exited)
 	c.out.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // where there is none, Close will do
@@ -214,10 +226,10 @@ func (c *Child) supervise() {
 	c.mu.Lock()
 	c.cause = cmp.Or(c.cause, c.suspect)
 	c.mu.Unlock()
-	if terminate(c.cmd.Process) && c.gone(c.termGrace) {
+	if c.group.terminate() && c.gone(c.termGrace) {
 		return
 	}
-	kill(c.cmd.Process)
+	c.group.kill()
 }
 
 // gone waits for the child's end, and reports whether it came in time.
@@ -382,6 +394,7 @@ func (c *Child) Close(ctx context.Context) error {
 		<-c.exited
 	}
 	c.running.Wait()
+	c.freeOnce.Do(c.group.release)
 	c.out.Close()
 	return nil
 }

@@ -165,9 +165,33 @@ func wantExit(t *testing.T, err error, status, stderr string) {
 	if !errors.As(err, &e) {
 		t.Fatalf("ended with %v", err)
 	}
+	if fmt.Sprint("exit status ", e.Code) != status || e.Lived <= 0 {
+		t.Errorf("exit code %d after %v", e.Code, e.Lived)
+	}
 	if e.Command != os.Args[0] || e.Status != status || e.Stderr != stderr || strings.Contains(e.Error(), "s3cr3t") {
 		t.Errorf("ended with %q, status %q, stderr %q", e, e.Status, e.Stderr)
 	}
+}
+
+func TestChildrenAreStartedAgain(t *testing.T) {
+	noLeaks(t)
+	s := role("exits at start")
+	for range 10 {
+		c, err := s.Start(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = hear(t, c).Next()
+		wantExit(t, err, "exit status 3", "cannot find module")
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	c := start(t, role("echo")) // and one that fares better
+	if _, err := c.Send(t.Context(), &Outgoing{Body: []byte(ping)}); err != nil {
+		t.Error(err)
+	}
+	wantNext(t, hear(t, c), ping)
 }
 
 func TestChildThatDoesNotRead(t *testing.T) {
@@ -254,7 +278,7 @@ func TestStubbornChildIsKilled(t *testing.T) {
 	if err := c.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if c.exit.Status != "signal: killed" {
+	if c.exit.Status != "signal: killed" || c.exit.Code != -1 {
 		t.Errorf("ended with %v", c.exit)
 	}
 }

@@ -2,9 +2,10 @@
 // server says.
 //
 // It knows how messages travel and nothing of what they mean: a [Conn] is one
-// session with a server, whether over Streamable HTTP ([HTTP]) or over the
-// pipes of a child process ([Stdio]). What a message says is decided above, and
-// so is to whom an answer goes.
+// session with a server, whether over Streamable HTTP ([HTTPSession]), over
+// HTTP+SSE ([SSESession]) or over the pipes of a child process ([Stdio]). A
+// [Connector] begins one; [Dialer] finds out how a server at a URL is spoken to.
+// What a message says is decided above, and so is to whom an answer goes.
 //
 // The server is not trusted: whatever it sends is bounded in size and time, and
 // it can fail in any way without taking more than its own exchange with it.
@@ -13,6 +14,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
@@ -23,6 +25,13 @@ type Outgoing struct {
 	Body    []byte   // one JSON text, written as it is
 	Request bool     // an answer is expected
 	Header  []Header // further headers of this message (Authorization, traceparent …): HTTP only
+
+	// How long the server may take to begin its response, and how long it may
+	// be silent within it; 0 for what the Conn was made with. Every byte ends a
+	// silence, that of a comment too. They matter to HTTP only, and to HTTP+SSE
+	// as far as the message is accepted: on a pipe it is the caller who knows
+	// what belongs to which request.
+	FirstByte, Silence time.Duration
 }
 
 // Header is one header field of HTTP. Its value may be a secret and never
@@ -38,12 +47,14 @@ type ListenOptions struct {
 // Conn is one session with the server. It is safe for concurrent use.
 type Conn interface {
 	// Send delivers one message. It returns when the message was written; for
-	// a notification or a response over HTTP, when the server has accepted it.
+	// a notification or a response over HTTP, and for any message over
+	// HTTP+SSE, when the server has accepted it.
 	//
-	// For a request over HTTP the Stream yields everything that the server says
-	// on that POST, and the head of the response is read by the first Next. In
-	// every other case, and always on a pipe, the Stream is nil. ctx bounds the
-	// whole exchange: when it ends, Next returns its error.
+	// For a request over Streamable HTTP the Stream yields everything that the
+	// server says on that POST, and the head of the response is read by the
+	// first Next. In every other case, and always on a pipe (as HTTP+SSE is to
+	// its user), the Stream is nil. ctx bounds the whole exchange: when it ends,
+	// Next returns its error.
 	Send(ctx context.Context, m *Outgoing) (Stream, error)
 
 	// Listen opens the standing stream: over HTTP that of a GET, and

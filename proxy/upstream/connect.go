@@ -1,0 +1,44 @@
+package upstream
+
+import (
+	"context"
+)
+
+// Connector begins sessions with one server.
+type Connector interface {
+	// Connect opens a connection and sends initialize on it, the request that
+	// begins a session. ctx bounds Connect and what comes as Answer, and not
+	// Conn and Standing. The error is that of opening or of Send; then nothing
+	// stays open.
+	Connect(ctx context.Context, initialize *Outgoing) (*Begun, error)
+}
+
+// Begun is a session whose first message was sent.
+type Begun struct {
+	Conn Conn
+
+	// One of them brings what the server says to the first message, and is the
+	// caller's to close. Answer is the Stream that Send returned for it;
+	// Standing that of Listen, for a Conn that is a pipe.
+	Answer   Stream
+	Standing Stream
+}
+
+var _ Connector = Stdio{}
+
+// Connect starts a child for the session.
+func (s Stdio) Connect(ctx context.Context, initialize *Outgoing) (*Begun, error) {
+	c, err := s.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, err := c.Listen(context.WithoutCancel(ctx), ListenOptions{})
+	if err == nil {
+		_, err = c.Send(ctx, initialize)
+	}
+	if err != nil {
+		c.Close(ctx) //nolint:errcheck // it has none
+		return nil, err
+	}
+	return &Begun{Conn: c, Standing: st}, nil
+}

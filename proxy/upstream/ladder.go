@@ -1,0 +1,210 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Transport is a way to reach a server at a URL.
+type Transport string
+
+const (
+	// Auto finds out which of the others it is.
+	Auto Transport = "auto"
+	// StreamableHTTP posts to the URL and is answered there.
+	StreamableHTTP Transport = "http"
+	// HTTPWithSSE reads a stream of events at the URL, and posts where that says.
+	HTTPWithSSE Transport = "sse"
+)
+
+// ladderTime bounds how long it takes to find out a server's transport.
+const ladderTime = 10 * time.Second
+
+// Dialer begins sessions with a server at a URL, over the transport that it
+// speaks. What was found out once is remembered, and tried again from the
+// beginning when it no longer holds.
+//
+// See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#backwards-compatibility.
+type Dialer struct {
+	http      *HTTP
+	transport Transport
+	limit     time.Duration
+	found     atomic.Value // of Transport: what the server spoke last
+}
+
+var _ Connector = (*Dialer)(nil)
+
+// NewDialer returns a Dialer for the server that c describes; its URL is that
+// of the MCP endpoint, or of the stream of HTTP+SSE. Nothing is connected yet.
+func NewDialer(c HTTPConfig, t Transport) (*Dialer, error) {
+	switch t {
+	case Auto, StreamableHTTP, HTTPWithSSE:
+	default:
+		return nil, fmt.Errorf("upstream transport: %.20q is none of %s, %s and %s", t, Auto, StreamableHTTP, HTTPWithSSE)
+	}
+	h, err := NewHTTP(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Dialer{http: h, transport: t, limit: ladderTime}, nil
+}
+
+// HTTP returns what the sessions share.
+func (d *Dialer) HTTP() *HTTP { return d.http }
+
+// Transport returns what the server speaks as far as that is known, else Auto.
+func (d *Dialer) Transport() Transport {
+	if d.transport != Auto {
+		return d.transport
+	}
+	if t, ok := d.found.Load().(Transport); ok {
+		return t
+	}
+	return Auto
+}
+
+// Close closes all connections, as [HTTP.Close] does.
+func (d *Dialer) Close() error { return d.http.Close() }
+
+// TransportError says that a server at a URL speaks none of our transports. It
+// unwraps to what came of the POST.
+type TransportError struct {
+	Post, Get error
+}
+
+func (e *TransportError) Error() string {
+	return fmt.Sprintf("neither Streamable HTTP (POST: %v) nor HTTP+SSE (GET: %v)", e.Post, e.Get)
+}
+
+func (e *TransportError) Unwrap() error { return e.Post }
+
+// Connect begins a session. Where the transport is not known, initialize is
+// posted to the URL, and where that does not find a taker, an event stream is
+// asked for there: at most three requests, and 10 s until the transport is
+// known. For Streamable HTTP it returns when the server has begun to answer.
+func (d *Dialer) Connect(ctx context.Context, initialize *Outgoing) (*Begun, error) {
+	switch d.transport {
+	case StreamableHTTP:
+		return d.post(ctx, initialize, climb{})
+	case HTTPWithSSE:
+		return d.get(ctx, initialize, climb{time.Now().Add(d.http.endpoint), d.http.endpoint})
+	}
+	known := d.Transport()
+	c := climb{time.Now().Add(d.limit), d.limit}
+	if known == HTTPWithSSE {
+		begun, getErr := d.get(ctx, initialize, c)
+		if getErr == nil || !noStreamThere(getErr) {
+			return begun, getErr
+		}
+		begun, postErr := d.post(ctx, initialize, c)
+		if postErr == nil || !noTaker(postErr) {
+			return begun, postErr
+		}
+		return nil, &TransportError{postErr, getErr}
+	}
+	unhurried := c
+	if known == StreamableHTTP {
+		unhurried = climb{}
+	}
+	begun, postErr := d.post(ctx, initialize, unhurried)
+	if postErr == nil || !noTaker(postErr) || known == StreamableHTTP && isRPC(postErr) {
+		return begun, postErr
+	}
+	begun, getErr := d.get(ctx, initialize, c)
+	if getErr == nil || !noStreamThere(getErr) {
+		return begun, getErr
+	}
+	return nil, &TransportError{postErr, getErr}
+}
+
+// climb is what is left of the time to find out a transport. The zero climb has
+// no limits.
+type climb struct {
+	deadline time.Time
+	limit    time.Duration // how long it was, for messages
+}
+
+// post tries Streamable HTTP.
+func (d *Dialer) post(ctx context.Context, initialize *Outgoing, c climb) (*Begun, error) {
+	s := d.http.Session("", "")
+	m := *initialize
+	m.Request = true
+	if c.limit > 0 && (m.FirstByte == 0 || m.FirstByte > c.limit) {
+		m.FirstByte = c.limit
+	}
+	x, err := s.send(ctx, &m, c.deadline)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.open(); err != nil {
+		return nil, err
+	}
+	d.found.Store(StreamableHTTP)
+	return &Begun{Conn: s, Answer: x}, nil
+}
+
+// get tries HTTP+SSE.
+func (d *Dialer) get(ctx context.Context, initialize *Outgoing, c climb) (*Begun, error) {
+	s := d.http.SSESession()
+	// The stream is to outlive ctx, which only bounds its beginning.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	unwatch := context.AfterFunc(ctx, end)
+	st, err := s.join(life, initialize.Header, c.deadline, c.limit)
+	if err == nil {
+		d.found.Store(HTTPWithSSE)
+		_, err = s.Send(ctx, initialize)
+	}
+	if !unwatch() && (err == nil || life.Err() != nil) {
+		err = ctx.Err()
+	}
+	if err != nil {
+		s.Close(ctx) //nolint:errcheck // it has none
+		end()
+		return nil, err
+	}
+	return &Begun{Conn: s, Standing: st}, nil //nolint:govet // life ends with the Conn
+}
+
+// noTaker reports whether a POST has failed in a way of servers that take none
+// there, or not without a session over HTTP+SSE.
+func noTaker(err error) bool {
+	var status *StatusError
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch status.Code {
+	case 400, 404, 405:
+		return true // as the specification has it, whatever else is in it
+	}
+	return notHere(status.Code) && !isRPC(err)
+}
+
+// notHere reports whether a status may mean that something else than we have
+// asked for is there. Some are about who asks and when, and these are told.
+func notHere(code int) bool {
+	switch code {
+	case 401, 403, 408, 429:
+		return false
+	}
+	return code >= 400 && code < 500
+}
+
+// isRPC reports whether a refusal holds a JSON-RPC error.
+func isRPC(err error) bool {
+	var status *StatusError
+	var m wire.Message
+	return errors.As(err, &status) && m.Scan(status.Body, nil) == nil && m.Kind == wire.Error
+}
+
+// noStreamThere reports whether a GET has failed in a way of servers that do
+// not speak HTTP+SSE.
+func noStreamThere(err error) bool {
+	var status *StatusError
+	var other *ContentTypeError
+	return errors.As(err, &status) && notHere(status.Code) || errors.Is(err, errNoEndpoint) || errors.As(err, &other)
+}

@@ -1,0 +1,105 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// strict is a connection on which each Read needs a deadline of its own, and
+// notes how far away these are.
+type strict struct {
+	script
+	deadline time.Time
+	ahead    []time.Duration
+}
+
+func (s *strict) SetReadDeadline(t time.Time) error {
+	s.deadline = t
+	return nil
+}
+
+func (s *strict) Read(p []byte) (int, error) {
+	if s.deadline.IsZero() {
+		return 0, os.ErrDeadlineExceeded
+	}
+	s.ahead = append(s.ahead, time.Until(s.deadline))
+	s.deadline = time.Time{}
+	return s.script.Read(p)
+}
+
+func TestEveryByteEndsASilence(t *testing.T) {
+	const (
+		head     = eventHead + "\r\n"
+		comment  = ": still there\n\n"
+		comments = 20
+	)
+	body := strings.Repeat(comment, comments) + "data: " + answer + "\n\n"
+	for _, c := range []struct {
+		name               string
+		message            Outgoing
+		firstByte, silence time.Duration
+	}{
+		{"as configured", Outgoing{}, time.Hour, 2 * time.Hour},
+		{"of the message", Outgoing{FirstByte: 3 * time.Hour, Silence: 4 * time.Hour}, 3 * time.Hour, 4 * time.Hour},
+		{"one of them", Outgoing{Silence: 4 * time.Hour}, time.Hour, 4 * time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHTTP(t, HTTPConfig{URL: "http://server", FirstByteTimeout: time.Hour, IdleTimeout: 2 * time.Hour})
+			sizes := append([]byte{byte(len(head))}, bytes.Repeat([]byte{byte(len(comment))}, comments)...)
+			wire := &strict{script: script{rest: []byte(head + body), sizes: append(sizes, 0)}}
+			h.pool.dial = func(context.Context) (*conn, error) { return newConn(wire, wire), nil }
+			m := c.message
+			m.Body, m.Request = []byte(ping), true
+			st, err := h.Session("", "").Send(t.Context(), &m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			wantNext(t, st, answer)
+			if _, err := st.Next(); err != io.EOF {
+				t.Errorf("ended with %v", err)
+			}
+			if len(wire.ahead) < comments {
+				t.Fatalf("%d reads", len(wire.ahead))
+			}
+			for i, got := range wire.ahead {
+				want := c.silence
+				if i == 0 {
+					want = c.firstByte
+				}
+				if got > want || got < want-30*time.Minute {
+					t.Errorf("read %d may take %v, want %v", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestLimitsOfAMessage(t *testing.T) {
+	const short = 50 * time.Millisecond
+	for _, c := range places {
+		t.Run(c.name, func(t *testing.T) {
+			noLeaks(t)
+			h := newHTTP(t, HTTPConfig{URL: serveSilent(t, c.reply).url()})
+			m := Outgoing{Body: []byte(ping), Request: true, FirstByte: short, Silence: short}
+			st, err := h.Session("", "").Send(t.Context(), &m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			for err == nil {
+				_, err = st.Next()
+			}
+			var e *Error
+			if !errors.As(err, &e) || !e.Timeout() || !strings.HasSuffix(err.Error(), c.late+" 50ms") {
+				t.Errorf("ended with %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,362 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// maxEndpoint is the longest address for messages that is accepted, in bytes.
+const maxEndpoint = 8 << 10
+
+// ErrLost says that a session over HTTP+SSE is over because its stream has
+// ended. It is within an *Error.
+var ErrLost = errors.New("the session's stream has ended")
+
+var (
+	errNotJoined  = errors.New("a message before Listen has begun the session")
+	errJoined     = errors.New("a session over HTTP+SSE can be listened to only once")
+	errNoEndpoint = errors.New("stream that does not begin with an endpoint event")
+	errEndpoint   = errors.New("malformed endpoint event")
+	errOrigin     = errors.New("endpoint event with an address at another origin")
+)
+
+// SSESession is one session with a server that speaks HTTP+SSE, the transport
+// of the oldest revision. To its user it is a pipe: Listen begins it and yields
+// everything the server says; Send posts a message, and never has a Stream.
+// When the stream ends the session is lost.
+//
+// See https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse.
+type SSESession struct {
+	http *HTTP
+
+	mu     sync.Mutex
+	taken  bool   // by Listen
+	closed bool   // by Close
+	feed   *feed  // nil until the server has said where to post
+	target string // path and query to post to; it names the session and may be a secret
+}
+
+var _ Conn = (*SSESession)(nil)
+
+// SSESession returns a session over HTTP+SSE that has not begun. The URL is
+// that of the stream; where messages go is said there.
+func (h *HTTP) SSESession() *SSESession { return &SSESession{http: h} }
+
+// Listen begins the session: it opens the stream and returns when the server
+// has said where messages are to be posted. o.LastEventID is of no use here.
+func (s *SSESession) Listen(ctx context.Context, o ListenOptions) (Stream, error) {
+	f, err := s.join(ctx, o.Header, time.Now().Add(s.http.endpoint), s.http.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// join is Listen with a deadline for the endpoint event, which is said to be
+// limit away.
+func (s *SSESession) join(ctx context.Context, header []Header, deadline time.Time, limit time.Duration) (*feed, error) {
+	s.mu.Lock()
+	taken, closed := s.taken, s.closed
+	s.taken = true
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return nil, ErrClosed
+	case taken:
+		return nil, fmt.Errorf("upstream %s: %w", s.http.addr, errJoined)
+	}
+	x, err := s.http.exchange(ctx, request{
+		kind: join, header: header, firstByte: limit, silence: limit, deadline: deadline,
+	})
+	if err != nil {
+		return nil, err
+	}
+	target, err := x.endpoint()
+	if err != nil {
+		x.Close()
+		return nil, err
+	}
+	f := newFeed(x)
+	s.mu.Lock()
+	s.target, s.feed, closed = target, f, s.closed
+	s.mu.Unlock()
+	if closed {
+		f.Close()
+		return nil, ErrClosed
+	}
+	return f, nil
+}
+
+// endpoint reads up to the first event, which must say where to post. From then
+// on the stream may be silent.
+func (x *exchange) endpoint() (target string, err error) {
+	e, err := x.Next()
+	switch {
+	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) && x.phase == events:
+		return "", x.fail(errNoEndpoint)
+	case err != nil:
+		return "", err
+	case string(e.Name) != "endpoint":
+		return "", x.fail(errNoEndpoint)
+	}
+	if target, err = resolve(x.http.url, e.Data); err != nil {
+		return "", x.fail(err)
+	}
+	c := x.current()
+	if c == nil {
+		return "", x.fail(ErrClosed)
+	}
+	if err := c.SetReadDeadline(time.Time{}); err != nil {
+		return "", x.fail(err)
+	}
+	return target, nil
+}
+
+// resolve returns path and query of an endpoint event's address, which must be
+// at the origin of the stream: whoever could choose another would be sent the
+// client's credentials.
+func resolve(base *url.URL, address []byte) (string, error) {
+	if len(address) == 0 || len(address) > maxEndpoint {
+		return "", errEndpoint
+	}
+	u, err := base.Parse(string(address))
+	if err != nil {
+		return "", errEndpoint
+	}
+	if !strings.EqualFold(u.Scheme, base.Scheme) || !strings.EqualFold(hostPort(u), hostPort(base)) || u.User != nil {
+		return "", errOrigin
+	}
+	target := u.RequestURI()
+	if u.Opaque != "" || strings.Contains(target, " ") || !validValue(target) {
+		return "", errEndpoint
+	}
+	return target, nil
+}
+
+// hostPort is where a URL leads to, with the port that it may leave out.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// Send posts one message, and returns when the server has accepted it. An answer
+// in the body of the response, which some servers give, is heard as if it had
+// come on the stream.
+func (s *SSESession) Send(ctx context.Context, m *Outgoing) (Stream, error) {
+	return nil, s.post(ctx, m, time.Time{})
+}
+
+func (s *SSESession) post(ctx context.Context, m *Outgoing, deadline time.Time) error {
+	s.mu.Lock()
+	f, target, closed := s.feed, s.target, s.closed
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return ErrClosed
+	case f == nil:
+		return fmt.Errorf("upstream %s: %w", s.http.addr, errNotJoined)
+	}
+	if err := f.over(); err != nil {
+		return err
+	}
+	x, err := s.http.exchange(ctx, request{
+		kind: post, target: target, header: m.Header, content: m.Body,
+		firstByte: m.FirstByte, silence: m.Silence, deadline: deadline,
+	})
+	if err != nil {
+		return err
+	}
+	defer x.Close() //nolint:errcheck // it has none
+	defer context.AfterFunc(f.life, x.abort)()
+	answer, err := x.answer()
+	switch {
+	case err == ErrClosed && f.over() != nil:
+		return f.over()
+	case err != nil || answer == nil:
+		return err
+	}
+	select {
+	case f.posted <- answer:
+		return nil
+	case <-f.done:
+		return f.over()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// answer returns the message or the batch in the body of an accepted POST, and
+// nil where there is none.
+func (x *exchange) answer() ([]byte, error) {
+	if err := x.open(); err != nil {
+		return nil, err
+	}
+	if x.phase != object {
+		return nil, nil
+	}
+	e, err := x.Next()
+	switch {
+	case errors.Is(err, errNoBody):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	var m wire.Message
+	if !wire.IsArray(e.Data) && m.Scan(e.Data, nil) != nil {
+		return nil, nil // {"ok":true}, or so
+	}
+	return bytes.Clone(e.Data), nil
+}
+
+// Close ends the session by closing its stream.
+func (s *SSESession) Close(context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	f := s.feed
+	s.mu.Unlock()
+	if f != nil {
+		return f.Close()
+	}
+	return nil
+}
+
+// maxPosted is how many messages from the bodies of POSTs wait to be heard.
+const maxPosted = 16
+
+// feed is the Stream of all that a server says in a session over HTTP+SSE. A
+// goroutine reads the stream, since messages come from elsewhere, too.
+type feed struct {
+	x      *exchange
+	heard  chan sse.Event // handed over for as long as the listener needs them
+	again  chan struct{}  // the last one is needed no more
+	posted chan []byte
+	done   chan struct{} // closed when the reader has ended, and err is set
+	err    error
+	life   context.Context // until then
+
+	lent bool // a message of the reader; belongs to Next
+
+	once    sync.Once
+	closing chan struct{}
+}
+
+func newFeed(x *exchange) *feed {
+	f := &feed{
+		x:     x,
+		heard: make(chan sse.Event), again: make(chan struct{}), posted: make(chan []byte, maxPosted),
+		done: make(chan struct{}), closing: make(chan struct{}),
+	}
+	life, end := context.WithCancel(context.Background())
+	f.life = life
+	go f.read(end)
+	return f
+}
+
+// read hands over one message after the other, and calls end when it is done.
+func (f *feed) read(end func()) {
+	defer end()
+	defer close(f.done)
+	for {
+		e, err := f.x.Next()
+		switch {
+		case err != nil:
+			f.err = f.x.lost(err)
+			return
+		case len(e.Data) == 0, len(e.Name) > 0 && string(e.Name) != "message":
+			continue
+		}
+		select {
+		case f.heard <- e:
+		case <-f.closing:
+			f.err = ErrClosed
+			return
+		}
+		select {
+		case <-f.again:
+		case <-f.closing:
+			f.err = ErrClosed
+			return
+		}
+	}
+}
+
+// lost is what the end of the stream means to the session.
+func (x *exchange) lost(err error) error {
+	if err == ErrClosed || x.ctx.Err() != nil {
+		return err
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		err = e.Err
+	}
+	if err == io.EOF {
+		return &Error{Op: "read", Addr: x.http.addr, Err: ErrLost}
+	}
+	return &Error{Op: "read", Addr: x.http.addr, Err: fmt.Errorf("%w: %w", ErrLost, err)}
+}
+
+// over returns why nothing more will be heard, nil while it may.
+func (f *feed) over() error {
+	select {
+	case <-f.done:
+		return f.err
+	default:
+		return nil
+	}
+}
+
+// Next implements Stream.
+func (f *feed) Next() (sse.Event, error) {
+	if f.lent {
+		f.lent = false
+		select {
+		case f.again <- struct{}{}:
+		case <-f.done:
+		}
+	}
+	select {
+	case e := <-f.heard:
+		f.lent = true
+		return e, nil
+	case m := <-f.posted:
+		return sse.Event{Data: m}, nil
+	case <-f.done:
+	}
+	if f.err == ErrClosed {
+		return sse.Event{}, f.err
+	}
+	select {
+	case m := <-f.posted: // came before the end
+		return sse.Event{Data: m}, nil
+	default:
+		return sse.Event{}, f.err
+	}
+}
+
+// Close implements Stream. It ends the session.
+func (f *feed) Close() error {
+	f.once.Do(func() {
+		close(f.closing)
+		f.x.Close()
+	})
+	<-f.done
+	return nil
+}

@@ -1,0 +1,116 @@
+package upstream
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/valyala/fasthttp"
+)
+
+// webProxy is an HTTP proxy on the way to a server: it passes on plain HTTP
+// request by request, and TLS through a tunnel.
+type webProxy struct {
+	addr string
+	tls  *tls.Config // of the way to the proxy; nil where that is plain
+	auth string      // value of Proxy-Authorization, a secret; "" for none
+}
+
+// ProxyError is a refusal by an HTTP proxy on the way to the server.
+type ProxyError struct {
+	Code int // its status
+}
+
+func (e *ProxyError) Error() string {
+	return fmt.Sprintf("the proxy answered %d %s", e.Code, http.StatusText(e.Code))
+}
+
+// findProxy returns the proxy on the way to u, nil for none. Errors do not
+// repeat what the configuration says: there may be a password in it.
+func findProxy(c HTTPConfig, u *url.URL) (*webProxy, error) {
+	if c.Proxy == nil {
+		return nil, nil
+	}
+	at, err := c.Proxy(u)
+	if err != nil {
+		return nil, errors.New("upstream proxy: not a URL")
+	}
+	if at == nil {
+		return nil, nil
+	}
+	p := &webProxy{}
+	port := "80"
+	switch at.Scheme {
+	case "http":
+	case "https":
+		port = "443"
+		roots := &tls.Config{MinVersion: tls.VersionTLS12}
+		if c.TLS != nil {
+			roots.RootCAs = c.TLS.RootCAs // and no certificate of ours: that is for the server
+		}
+		p.tls = tlsConfig(roots, at.Hostname())
+	default:
+		return nil, fmt.Errorf("upstream proxy: scheme %.20q, where http or https was expected", at.Scheme)
+	}
+	if at.Hostname() == "" {
+		return nil, errors.New("upstream proxy: missing host")
+	}
+	p.addr = net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), port))
+	if at.User != nil {
+		password, _ := at.User.Password()
+		p.auth = "Basic " + base64.StdEncoding.EncodeToString([]byte(at.User.Username()+":"+password))
+	}
+	return p, nil
+}
+
+// authorization is the header line that the proxy wants, "" for none.
+func (p *webProxy) authorization() string {
+	if p.auth == "" {
+		return ""
+	}
+	return "Proxy-Authorization: " + p.auth + "\r\n"
+}
+
+// tunnel asks the proxy for a tunnel to addr, after which nc leads there. What
+// the proxy says is bounded by ctx and the size of a usual head.
+//
+// See https://www.rfc-editor.org/rfc/rfc9110#name-connect.
+func (p *webProxy) tunnel(ctx context.Context, nc net.Conn, addr string) (err error) {
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
+	defer func() {
+		if !stop() {
+			err = ctx.Err()
+		}
+	}()
+	head := "CONNECT " + addr + " HTTP/1.1\r\nHost: " + addr + "\r\n" + p.authorization() + "\r\n"
+	if _, err := nc.Write([]byte(head)); err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(nc, smallHead)
+	var answer fasthttp.ResponseHeader
+	switch err := answer.Read(in); {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return io.ErrUnexpectedEOF
+	case err != nil:
+		var failed net.Error
+		if errors.As(err, &failed) {
+			return failed
+		}
+		return errHead // err quotes it
+	}
+	if code := answer.StatusCode(); code < 200 || code > 299 {
+		return &ProxyError{Code: code}
+	}
+	if in.Buffered() > 0 {
+		return errHead // of a server that speaks before it is spoken to, or of none
+	}
+	return nil
+}
