@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -99,4 +100,57 @@ func BenchmarkPost(b *testing.B) {
 			stop()
 		})
 	}
+}
+
+// BenchmarkPipe is one message POSTed over loopback, taken, and answered on the
+// stream of HTTP+SSE.
+func BenchmarkPipe(b *testing.B) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := NewHTTP(fakeHandler{}, HTTPConfig{Heartbeat: 15 * time.Second, Pipes: openFunc(
+		func(p *Pipe, q *Request, r *Response) PipeSession {
+			return fakeSession{take: func(m []byte, _ func(string) string) { _ = p.Write(m) }}
+		})})
+	go func() { _ = s.Serve(ln) }()
+	stream, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := io.WriteString(stream, sseHead+"\r\n"); err != nil {
+		b.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(stream), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	events := sse.NewReader(res.Body, 1<<20)
+	e, err := events.Next()
+	if err != nil {
+		b.Fatal(err)
+	}
+	posts, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	request := []byte(postTo(string(e.Data), "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`))
+	br := bufio.NewReader(posts)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := posts.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		for line := []byte(nil); string(line) != "\r\n"; {
+			if line, err = br.ReadSlice('\n'); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if _, err := events.Next(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = posts.Close()
+	_ = stream.Close()
+	_ = s.Shutdown(context.Background())
 }

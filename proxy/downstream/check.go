@@ -22,19 +22,21 @@ const (
 type refusal struct {
 	status int
 	words  string
+	code   int    // of JSON-RPC; 0 stands for the one that goes with the status
+	id     []byte // of the request, raw; nil where it is not known
 }
 
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
 // for Host and Origin, and the pages around it for the rest.
 var (
-	noHost      = &refusal{fasthttp.StatusBadRequest, "the Host header is missing"}
-	badHost     = &refusal{fasthttp.StatusForbidden, "the Host header names a host that is not allowed here; add it to the allowed hosts"}
-	badOrigin   = &refusal{fasthttp.StatusForbidden, "the Origin header names an origin that is not allowed here; add its host to the allowed hosts"}
-	badMethod   = &refusal{fasthttp.StatusMethodNotAllowed, "the MCP endpoint takes POST, GET and DELETE"}
-	badType     = &refusal{fasthttp.StatusUnsupportedMediaType, "Content-Type must be application/json"}
-	badEncoding = &refusal{fasthttp.StatusUnsupportedMediaType, "Content-Encoding must be identity"}
-	badAccept   = &refusal{fasthttp.StatusNotAcceptable, "Accept must admit both application/json and text/event-stream"}
-	badListen   = &refusal{fasthttp.StatusNotAcceptable, "Accept must admit text/event-stream"}
+	noHost      = &refusal{status: fasthttp.StatusBadRequest, words: "the Host header is missing"}
+	badHost     = &refusal{status: fasthttp.StatusForbidden, words: "the Host header names a host that is not allowed here; add it to the allowed hosts"}
+	badOrigin   = &refusal{status: fasthttp.StatusForbidden, words: "the Origin header names an origin that is not allowed here; add its host to the allowed hosts"}
+	badMethod   = &refusal{status: fasthttp.StatusMethodNotAllowed, words: "the MCP endpoint takes POST, GET and DELETE"}
+	badType     = &refusal{status: fasthttp.StatusUnsupportedMediaType, words: "Content-Type must be application/json"}
+	badEncoding = &refusal{status: fasthttp.StatusUnsupportedMediaType, words: "Content-Encoding must be identity"}
+	badAccept   = &refusal{status: fasthttp.StatusNotAcceptable, words: "Accept must admit both application/json and text/event-stream"}
+	badListen   = &refusal{status: fasthttp.StatusNotAcceptable, words: "Accept must admit text/event-stream"}
 )
 
 // hostList knows which hosts a request may name.
@@ -148,13 +150,8 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 
 // checkPost judges what a POST carries and what it will take for it.
 func checkPost(header *fasthttp.RequestHeader, c *conn) *refusal {
-	mediaType, _, _ := bytes.Cut(header.ContentType(), []byte{';'})
-	if !strings.EqualFold(string(bytes.TrimSpace(mediaType)), "application/json") {
-		return badType
-	}
-	encoding := header.ContentEncoding()
-	if len(encoding) > 0 && !strings.EqualFold(string(encoding), "identity") {
-		return badEncoding
+	if r := checkContent(header); r != nil {
+		return r
 	}
 	accept := header.Peek(fasthttp.HeaderAccept)
 	if string(c.accept) == string(accept) && len(accept) > 0 {
@@ -166,6 +163,18 @@ func checkPost(header *fasthttp.RequestHeader, c *conn) *refusal {
 	}
 	if len(fields) == 1 {
 		c.accept = recent(accept)
+	}
+	return nil
+}
+
+func checkContent(header *fasthttp.RequestHeader) *refusal {
+	mediaType, _, _ := bytes.Cut(header.ContentType(), []byte{';'})
+	if !strings.EqualFold(string(bytes.TrimSpace(mediaType)), "application/json") {
+		return badType
+	}
+	encoding := header.ContentEncoding()
+	if len(encoding) > 0 && !strings.EqualFold(string(encoding), "identity") {
+		return badEncoding
 	}
 	return nil
 }
@@ -228,33 +237,50 @@ func refused(params []byte) bool {
 	return false
 }
 
-// refuse answers with a JSON-RPC error that belongs to no request.
-func refuse(ctx *fasthttp.RequestCtx, code int, r *refusal) {
+// refuse answers with a JSON-RPC error.
+func refuse(ctx *fasthttp.RequestCtx, r *refusal) {
+	code := r.code
+	switch {
+	case code != 0:
+	case r.status >= fasthttp.StatusInternalServerError:
+		code = codeInternal
+	default:
+		code = codeInvalidRequest
+	}
+	id := r.id
+	if id == nil {
+		id = []byte("null")
+	}
 	words, _ := json.Marshal(r.words) // a string always can be
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(r.status)
 	ctx.SetContentType("application/json")
-	ctx.SetBody(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%s}}`, code, words))
+	if r.status == fasthttp.StatusServiceUnavailable {
+		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
+	}
+	ctx.SetBody(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, words))
 }
 
 // badRequest answers what fasthttp could not read as a request. The error
 // stays here: it may quote a header.
 func (h *HTTP) badRequest(ctx *fasthttp.RequestCtx, err error) {
-	r := &refusal{fasthttp.StatusBadRequest, "this is not an HTTP request"}
-	c, _ := ctx.Conn().(*conn)
-	var timeout net.Error
-	switch {
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		r = &refusal{fasthttp.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than the limit of %d bytes", h.cfg.MaxBody)}
-	case isType[*fasthttp.ErrSmallBuffer](err):
-		r = &refusal{fasthttp.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("the headers are larger than the limit of %d bytes", h.cfg.MaxHeader)}
-	case errors.As(err, &timeout) && timeout.Timeout():
-		r = &refusal{fasthttp.StatusRequestTimeout, fmt.Sprintf("the request took longer than %v to come in", h.cfg.ReadTimeout)}
-	}
-	if c != nil {
+	r := h.unread(err)
+	if c, ok := ctx.Conn().(*conn); ok {
 		c.linger = r.status != fasthttp.StatusRequestTimeout
 	}
-	refuse(ctx, codeInvalidRequest, r)
+	refuse(ctx, r)
+}
+
+// unread is the refusal of a request that reading failed of, by err.
+func (h *HTTP) unread(err error) *refusal {
+	var timeout net.Error
+	switch {
+	case isType[*fasthttp.ErrSmallBuffer](err):
+		return &refusal{status: fasthttp.StatusRequestHeaderFieldsTooLarge, words: fmt.Sprintf("the headers are larger than the limit of %d bytes", h.cfg.MaxHeader)}
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return &refusal{status: fasthttp.StatusRequestTimeout, words: fmt.Sprintf("the request took longer than %v to come in", h.cfg.ReadTimeout)}
+	}
+	return &refusal{status: fasthttp.StatusBadRequest, words: "this is not an HTTP request"}
 }
 
 func isType[E error](err error) bool {

@@ -60,6 +60,7 @@ func TestRefusals(t *testing.T) {
 		{"rebound name on a route", "GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403},
 
 		{"route", "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", 200},
+		{"route with a body in chunks", "POST /livez HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", 413},
 		{"other path", "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", 404},
 		{"PUT", "PUT /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405},
 		{"OPTIONS", "OPTIONS /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n", 405},

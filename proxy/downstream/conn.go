@@ -2,6 +2,7 @@ package downstream
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -24,7 +25,12 @@ type conn struct {
 
 	// The rest is for the serving goroutine alone.
 
-	linger bool
+	linger   bool
+	bodyRead bool // of the request under way
+	ended    bool // Read has met the end
+	// takenOver is what goes on with the connection when fasthttp is done with
+	// it: a stream. It is set once.
+	takenOver func()
 	// What clients send again with every request, as they sent it last.
 	host, origin, accept, session, version recent
 }
@@ -81,6 +87,22 @@ func (c *conn) end(why error) {
 // goodbye, for which a peer can let it wait.
 func (c *conn) hangUp() { _ = unwrap(c.Conn).Close() }
 
+// write writes all of b, and fails when the client takes less than a piece of it
+// within WriteTimeout.
+func (c *conn) write(b []byte) error {
+	for len(b) > 0 {
+		if err := c.SetWriteDeadline(time.Now().Add(c.face.cfg.WriteTimeout)); err != nil {
+			return err
+		}
+		n, err := c.Conn.Write(b[:min(len(b), piece)])
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
 // unwrap returns the connection under all layers of it, as TLS is one.
 func unwrap(nc net.Conn) net.Conn {
 	for {
@@ -98,8 +120,14 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	} else {
 		n, err = c.Conn.Read(b)
 	}
-	if n > 0 {
+	switch {
+	case n > 0:
 		c.busy.Store(true)
+		if errors.Is(err, io.EOF) {
+			err = nil // TLS foresees it; it will come again, alone
+		}
+	case errors.Is(err, io.EOF):
+		c.ended = true
 	}
 	return n, err
 }
@@ -108,6 +136,9 @@ func (c *conn) Read(b []byte) (n int, err error) {
 // unread bytes would make the system reset it, and the client would never see
 // what was wrong with them.
 func (c *conn) Close() error {
+	if c.takenOver != nil {
+		return nil // this is fasthttp, to whom it no longer belongs
+	}
 	if c.linger {
 		c.linger = false
 		c.discard()

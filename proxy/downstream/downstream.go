@@ -1,8 +1,9 @@
 // Package downstream faces the MCP clients: how their messages come in and how
 // the answers travel back. What a message says is nobody's business here.
 //
-// [HTTP] serves the Streamable HTTP transport, [Stdio] a client on a pair of
-// pipes.
+// [HTTP] serves the Streamable HTTP transport and, beside it, each client of the
+// older HTTP+SSE as a [Pipe]; [Stdio] is a client on a pair of pipes. [NewAdmin]
+// serves those who run the proxy.
 package downstream
 
 import (
@@ -35,7 +36,9 @@ type Request struct {
 	Session     string // Mcp-Session-Id, "" when absent
 	Version     string // MCP-Protocol-Version, "" when absent
 	LastEventID string // Last-Event-ID of a GET, "" when absent
-	// Header returns the value of any other request header, "" when absent.
+	// Header returns the value of any other request header, "" when absent. A
+	// token that opened the listener is not for the server: there is never an
+	// X-Dragoman-Token, nor the Authorization that was one.
 	Header func(name string) string
 }
 
@@ -45,7 +48,7 @@ type Response struct {
 	Status int      // 200 when 0
 	Header []Header // beside those of the transport; Content-Type overrides its
 	Body   []byte   // application/json; must stay untouched until Done
-	Stream Stream   // text/event-stream
+	Stream Stream   // text/event-stream; of a GET, the connection ends with it
 	// Done is called once, on the serving goroutine, when the response was
 	// written or given up. It may be nil.
 	Done func()

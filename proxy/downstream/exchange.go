@@ -24,15 +24,44 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 		ctx.SetConnectionClose()
 	}
 	c := ctx.Conn().(*conn) // Serve made it
-	header := &ctx.Request.Header
+	c.bodyRead = false
+	if r := h.route(ctx, c); r != nil {
+		refuse(ctx, r)
+	}
+	if !c.bodyRead {
+		h.leaveBody(ctx, c)
+	}
+}
+
+// route finds who answers a request, which may be a refusal.
+func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
+	header, path := &ctx.Request.Header, ctx.Path()
+	if h.handler == nil {
+		return h.elsewhere(ctx)
+	}
 	if r := h.checkPeer(header, c); r != nil {
-		refuse(ctx, codeInvalidRequest, r)
-		return
+		return r
 	}
-	if string(ctx.Path()) != h.cfg.Path {
-		h.elsewhere(ctx)
-		return
+	if asksForOAuth(path) {
+		return noOAuth
 	}
+	if r := h.checkToken(ctx); r != nil {
+		return r
+	}
+	switch {
+	case string(path) == h.cfg.Path:
+		return h.endpoint(ctx, c)
+	case h.cfg.Pipes != nil && string(path) == h.cfg.SSEPath:
+		return h.openPipe(ctx, c)
+	case h.cfg.Pipes != nil && string(path) == h.cfg.MessagesPath:
+		return h.postMessage(ctx)
+	}
+	return h.elsewhere(ctx)
+}
+
+// endpoint serves the path that is all there is of Streamable HTTP.
+func (h *HTTP) endpoint(ctx *fasthttp.RequestCtx, c *conn) *refusal {
+	header := &ctx.Request.Header
 	var call func(Handler, *Request, *Response)
 	var r *refusal
 	switch {
@@ -47,23 +76,44 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 		r = badMethod
 	}
 	if r != nil {
-		refuse(ctx, codeInvalidRequest, r)
-		return
+		return r
 	}
-	h.exchanges.Get().(*exchange).run(ctx, c, call)
+	x := h.exchanges.Get().(*exchange)
+	if ctx.IsPost() {
+		if r := x.take(ctx); r != nil {
+			h.exchanges.Put(x)
+			return r
+		}
+	}
+	x.run(ctx, c, call)
+	return nil
 }
 
 // elsewhere serves the paths beside the endpoint.
-func (h *HTTP) elsewhere(ctx *fasthttp.RequestCtx) {
+func (h *HTTP) elsewhere(ctx *fasthttp.RequestCtx) *refusal {
 	serve, ok := h.cfg.Routes[string(ctx.Path())]
-	if !ok {
-		refuse(ctx, codeInvalidRequest, &refusal{fasthttp.StatusNotFound, "there is nothing here; the MCP endpoint is " + h.cfg.Path})
-		return
+	switch {
+	case !ok && h.handler == nil:
+		return &refusal{status: fasthttp.StatusNotFound, words: "there is nothing here"}
+	case !ok:
+		return &refusal{status: fasthttp.StatusNotFound, words: "there is nothing here; the MCP endpoint is " + h.cfg.Path}
+	case h.hasRest(ctx):
+		return noBody // whoever asked for it would read it whole
+	case !h.guard(func() { serve(ctx) }):
+		return panicked
 	}
-	if !h.guard(func() { serve(ctx) }) {
-		ctx.Response.Reset()
-		refuse(ctx, codeInternal, &refusal{fasthttp.StatusInternalServerError, "internal error"})
+	return nil
+}
+
+var panicked = &refusal{status: fasthttp.StatusInternalServerError, words: "internal error"}
+
+// admit counts one more POST in hand; false when there are too many.
+func (h *HTTP) admit() bool {
+	if h.requests.Add(1) > int64(h.cfg.MaxRequests) {
+		h.requests.Add(-1)
+		return false
 	}
+	return true
 }
 
 // guard calls f and reports whether it returned. A panic is logged.
@@ -89,12 +139,17 @@ type exchange struct {
 	cancel context.CancelCauseFunc
 	req    Request
 	resp   Response
+	in     body
+	posted bool   // it is counted as a POST
+	head   []byte // of a response on a connection that was taken over
+	chunks chunkWriter
 	events eventWriter
 }
 
 func newExchange(h *HTTP) *exchange {
 	x := &exchange{face: h}
 	x.req.Header = x.header // bound once
+	x.chunks.face = h
 	x.events.init(h)
 	return x
 }
@@ -103,7 +158,30 @@ func (x *exchange) header(name string) string {
 	if x.ctx == nil {
 		return ""
 	}
-	return string(x.ctx.Request.Header.Peek(name))
+	return headerOf(&x.ctx.Request.Header, name)
+}
+
+// take reads the body of a POST.
+func (x *exchange) take(ctx *fasthttp.RequestCtx) (r *refusal) {
+	if !x.face.admit() {
+		return tooManyPost
+	}
+	if x.in, r = x.face.readBody(ctx, x.in.data); r != nil {
+		x.dropBody()
+		x.face.requests.Add(-1)
+		return r
+	}
+	x.posted = true
+	return nil
+}
+
+// dropBody lets go of the body, but for a buffer of no great size.
+func (x *exchange) dropBody() {
+	x.face.release(&x.in)
+	x.in.data = x.in.data[:0]
+	if cap(x.in.data) > keepBuffer {
+		x.in.data = nil
+	}
 }
 
 // run has the request handled and hands the response to fasthttp.
@@ -111,7 +189,7 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 	header := &ctx.Request.Header
 	x.ctx, x.conn = ctx, c
 	x.req.Ctx, x.cancel = context.WithCancelCause(context.Background())
-	x.req.Body = ctx.Request.Body()
+	x.req.Body = x.in.data
 	x.req.Session = c.session.string(header.Peek("Mcp-Session-Id"))
 	x.req.Version = c.version.string(header.Peek("Mcp-Protocol-Version"))
 	x.req.LastEventID = ""
@@ -125,7 +203,10 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 	x.ctx = nil
 	// A stream may go on for hours; the request behind it need not.
 	x.req.Body = nil
-	ctx.Request.ReleaseBody(keepBuffer)
+	x.dropBody()
+	if c.bodyRead {
+		ctx.Request.ResetBody()
+	}
 	x.respond(ctx)
 }
 
@@ -151,12 +232,9 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx) {
 	switch {
 	case r.Stream != nil:
 		size = -1
-		out.Header.SetContentType("text/event-stream")
-		out.Header.Set(fasthttp.HeaderCacheControl, "no-cache")
-		out.Header.Set("X-Accel-Buffering", "no") // nginx would collect events
+		streamHead(&out.Header)
 		// A client that listens has nothing else to wait for. The head of the
 		// answer to a call goes with its first event, in one packet.
-		out.ImmediateHeaderFlush = ctx.IsGet()
 		x.events.begin(x.conn, r.Stream, ctx.IsGet())
 	case size > 0:
 		out.Header.SetContentType("application/json")
@@ -164,7 +242,41 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx) {
 	for _, h := range r.Header {
 		out.Header.Add(h.Name, h.Value)
 	}
+	if r.Stream != nil && ctx.IsGet() {
+		x.takeOver(ctx)
+		return
+	}
 	out.SetBodyStream(x, size)
+}
+
+// takeOver makes the stream go on without fasthttp: a stream that clients listen
+// to stands for hours, most of the time without an event, and is not to hold two
+// buffers and a grown stack all the while.
+func (x *exchange) takeOver(ctx *fasthttp.RequestCtx) {
+	x.head = takeOver(ctx, x.head[:0])
+	x.chunks.conn, x.chunks.plain = x.conn, !ctx.Request.Header.IsHTTP11()
+	x.conn.takenOver = x.stand
+}
+
+// stand writes the response of a connection that was taken over, and closes it.
+func (x *exchange) stand() {
+	c := x.conn
+	err := c.write(x.head)
+	if err == nil {
+		err = errPanicked
+		x.face.guard(func() { err = x.events.run(x.req.Ctx, &x.chunks) })
+	}
+	if err == nil {
+		err = x.chunks.end()
+	}
+	if err == nil {
+		err = c.Conn.Close()
+	}
+	if err != nil {
+		c.hangUp()
+	}
+	x.face.dropConn(c)
+	_ = x.Close()
 }
 
 // SupportsBodyWriteTo makes fasthttp call WriteTo, whose every Write becomes a
@@ -219,7 +331,10 @@ func (x *exchange) Close() error {
 	if x.resp.Done != nil {
 		x.face.guard(x.resp.Done)
 	}
-	x.conn, x.cancel, x.req.Ctx, x.resp = nil, nil, nil, Response{}
+	if x.posted {
+		x.face.requests.Add(-1)
+	}
+	x.conn, x.chunks.conn, x.cancel, x.req.Ctx, x.resp, x.posted = nil, nil, nil, nil, Response{}, false
 	x.face.exchanges.Put(x)
 	return nil
 }

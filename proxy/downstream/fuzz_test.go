@@ -42,6 +42,10 @@ func FuzzHTTP(f *testing.F) {
 		strings.Replace(post("{}"), "POST /mcp", "POST http://evil.example/mcp", 1),
 		strings.Replace(post("{}"), "HTTP/1.1", "HTTP/1.0", 1),
 		"HEAD /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		sseHead + "\r\n", sseHead + "Last-Event-ID: x\r\n\r\n" + post("{}"), strings.Replace(sseHead, "HTTP/1.1", "HTTP/1.0", 1) + "\r\n",
+		postTo("/messages?session=%00", "", "{}"), postTo("/messages", "", "{}") + sseHead + "\r\n",
+		strings.Replace(getHead, "HTTP/1.1", "HTTP/1.0", 1) + "\r\n", getHead + "Content-Length: 9999\r\n\r\n",
+		postHead + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
 		"GET /x HTTP/1.1\r\nHost: [::1]:\r\n\r\n", getHead + "Origin: null\r\n\r\n",
 	} {
 		f.Add([]byte(s))
@@ -73,9 +77,18 @@ func FuzzHTTP(f *testing.F) {
 				r.Stream = &three{event: sse.Event{Data: []byte("x")}}
 			},
 			del: func(q *Request, r *Response) { begin(q, r); r.Status = http.StatusAccepted },
-		}, HTTPConfig{MaxBody: limit})
+		}, HTTPConfig{MaxBody: limit, Pipes: openFunc(func(p *Pipe, q *Request, r *Response) PipeSession {
+			if strings.HasSuffix(q.LastEventID, "x") {
+				return nil
+			}
+			open++
+			_ = p.Write([]byte("{}"))
+			p.Close()
+			return fakeSession{left: func(error) { open-- }}
+		})})
 		peer := &script{in: bytes.NewReader(in)}
-		_ = h.server.ServeConn(&conn{Conn: peer, face: h})
+		h.serveConn(&conn{Conn: peer, face: h})
+		h.serving.Wait()
 		if open != 0 {
 			t.Errorf("%d responses are not done with", open)
 		}

@@ -25,9 +25,24 @@ var (
 type HTTPConfig struct {
 	Path string // of the MCP endpoint; /mcp
 
-	MaxBody   int // bytes of a request's body; 10 MiB
-	MaxHeader int // bytes of a request's line and headers together; 16 KiB
-	MaxConns  int // connections open at the same time; 10,000
+	// Pipes serves the clients of the older HTTP+SSE transport, which open a
+	// stream at SSEPath and are told to POST to MessagesPath. Without it there is
+	// nothing at these paths.
+	Pipes        PipeHandler
+	SSEPath      string // /sse
+	MessagesPath string // /messages
+
+	MaxBody     int // bytes of a request's body; 10 MiB
+	MaxHeader   int // bytes of a request's line and headers together; 16 KiB
+	MaxConns    int // connections open at the same time; 10,000
+	MaxRequests int // POSTs in hand at the same time; 4096
+	MaxQueue    int // bytes that wait for one client on HTTP+SSE; 16 MiB
+
+	// Budget counts the large bodies, from before they are read until the handler
+	// is done with them. Where it is spent a POST waits for BudgetWait, then it is
+	// refused. nil stands for a budget of 512 MiB.
+	Budget     *Budget
+	BudgetWait time.Duration // 5 s
 
 	ReadTimeout  time.Duration // for a request to come in whole; 1 min
 	WriteTimeout time.Duration // for the client to take some more of a response; 30 s
@@ -40,8 +55,16 @@ type HTTPConfig struct {
 	// entry with "://" is a whole origin, and "*" allows everything.
 	AllowedHosts []string
 
+	// Tokens, where there are any, are what a client must send one of, as
+	// "Authorization: Bearer" or as X-Dragoman-Token. A token that served here is
+	// not seen by handlers.
+	Tokens []string
+
+	// TLS, where it is set, is what Serve guards its listeners with.
+	TLS *tls.Config
+
 	// Routes are other paths and who serves them, behind the same checks of
-	// Host and Origin.
+	// Host, Origin and token. A body of more than 8 KiB, or in chunks, is refused.
 	Routes map[string]fasthttp.RequestHandler
 
 	// Log is told of what nobody else is told of: panics, failed accepts,
@@ -51,12 +74,20 @@ type HTTPConfig struct {
 
 func (c HTTPConfig) withDefaults() HTTPConfig {
 	setDefault(&c.Path, "/mcp")
+	setDefault(&c.SSEPath, "/sse")
+	setDefault(&c.MessagesPath, "/messages")
 	setDefault(&c.MaxBody, 10<<20)
 	setDefault(&c.MaxHeader, 16<<10)
 	setDefault(&c.MaxConns, 10_000)
+	setDefault(&c.MaxRequests, 4096)
+	setDefault(&c.MaxQueue, 16<<20)
+	setDefault(&c.BudgetWait, 5*time.Second)
 	setDefault(&c.ReadTimeout, time.Minute)
 	setDefault(&c.WriteTimeout, 30*time.Second)
 	setDefault(&c.IdleTimeout, 2*time.Minute)
+	if c.Budget == nil {
+		c.Budget = NewBudget(512 << 20)
+	}
 	if c.Log == nil {
 		c.Log = func(string, error) {}
 	}
@@ -70,24 +101,30 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// HTTP serves MCP's Streamable HTTP transport.
+// HTTP serves MCP's Streamable HTTP transport, and HTTP+SSE beside it.
 //
 // See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http.
 type HTTP struct {
 	cfg       HTTPConfig
-	handler   Handler
+	handler   Handler // nil on a listener for operators
 	hosts     hostList
+	tokens    tokenList
 	server    fasthttp.Server
 	exchanges sync.Pool
+	buffers   sync.Pool // of *[]byte, for what is about to be written
 
+	requests atomic.Int64 // POSTs in hand
 	draining atomic.Bool
 	drain    chan struct{} // closed with draining
+	hard     context.Context
+	stop     context.CancelCauseFunc // ends hard
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	pipes     map[string]*Pipe // by the session in their POSTs
 	watch     *watch
-	serving   sync.WaitGroup // Serve calls and connections
+	serving   sync.WaitGroup // Serve calls, connections and pipes
 }
 
 // NewHTTP returns a server that hands the requests for its endpoint to handler.
@@ -97,10 +134,14 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 		cfg:       cfg,
 		handler:   handler,
 		hosts:     newHostList(cfg.AllowedHosts),
+		tokens:    newTokenList(cfg.Tokens),
 		drain:     make(chan struct{}),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
+		pipes:     make(map[string]*Pipe),
 	}
+	h.hard, h.stop = context.WithCancelCause(context.Background())
+	h.buffers.New = func() any { return new([]byte) }
 	h.exchanges.New = func() any { return newExchange(h) }
 	h.server = fasthttp.Server{
 		Handler:            h.serve,
@@ -112,6 +153,8 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 		WriteTimeout:       cfg.WriteTimeout,
 		IdleTimeout:        cfg.IdleTimeout,
 		MaxRequestBodySize: cfg.MaxBody,
+		// Nobody's body takes memory before its head was found good.
+		StreamRequestBody: true,
 		// A multipart body would go to temporary files before anyone asked.
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,
@@ -129,12 +172,16 @@ type logger func(what string, err error)
 func (l logger) Printf(format string, args ...any) { l("http", fmt.Errorf(format, args...)) }
 
 // Serve accepts connections until Shutdown is called, when it returns nil, or
-// until ln fails for good. It closes ln. A TLS listener is one whose connections
-// are *tls.Conn. Serve may be called for several listeners.
+// until ln fails for good. It closes ln. Without TLS in the configuration the
+// connections of ln may be *tls.Conn themselves. Serve may be called for several
+// listeners.
 //
 // fasthttp's own accept loop is not used: it ends at the first lack of file
 // descriptors, and its goroutines outlive it.
 func (h *HTTP) Serve(ln net.Listener) error {
+	if h.cfg.TLS != nil {
+		ln = tls.NewListener(ln, h.cfg.TLS)
+	}
 	defer ln.Close()
 	if err := h.start(ln); err != nil {
 		return err
@@ -219,15 +266,31 @@ func (h *HTTP) accept(nc net.Conn) {
 	if !h.watch.add(c) {
 		c.peek = new(peeker)
 	}
-	h.serving.Go(func() {
-		if err := h.server.ServeConn(c); err != nil {
-			h.cfg.Log("connection", err)
-		}
+	h.serving.Go(func() { h.serveConn(c) })
+}
+
+// serveConn serves the requests of a connection. Where one of them took it over
+// for its stream, that goes on in a goroutine of its own, if in any: fasthttp has
+// its buffers back then, and the stack that parsing made large is gone.
+func (h *HTTP) serveConn(c *conn) {
+	if err := h.server.ServeConn(c); err != nil {
+		h.cfg.Log("connection", err)
+	}
+	if c.takenOver != nil {
+		h.serving.Go(c.takenOver)
+		return
+	}
+	h.dropConn(c)
+}
+
+// dropConn forgets a connection that is closed, or about to be.
+func (h *HTTP) dropConn(c *conn) {
+	h.mu.Lock()
+	if h.watch != nil {
 		h.watch.remove(c)
-		h.mu.Lock()
-		delete(h.conns, c)
-		h.mu.Unlock()
-	})
+	}
+	delete(h.conns, c)
+	h.mu.Unlock()
 }
 
 // connState notes when a response was written. (fasthttp calls a connection
@@ -244,7 +307,7 @@ func (h *HTTP) connState(nc net.Conn, state fasthttp.ConnState) {
 // Shutdown stops accepting, closes connections between two requests and waits
 // for the exchanges under way. When ctx ends first it cuts them: their contexts
 // are cancelled, their streams and connections closed; then it returns ctx's
-// error. In either case nothing that Serve has started is left behind, which it
+// error. Streams are exchanges too, and it is the handlers who end them. In either case nothing that Serve has started is left behind, which it
 // waits for: handlers must heed their contexts. It may be called more than once.
 func (h *HTTP) Shutdown(ctx context.Context) error {
 	h.mu.Lock()
@@ -274,6 +337,7 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 		h.stopHard()
 		<-done
 	}
+	h.stop(ErrStopped)
 	if h.watch != nil {
 		h.watch.close()
 	}
@@ -281,6 +345,7 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 }
 
 func (h *HTTP) stopHard() {
+	h.stop(ErrStopped)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for c := range h.conns {

@@ -106,6 +106,11 @@ func (l *logs) String() string {
 
 func start(t *testing.T, h Handler, cfg HTTPConfig, wrap ...func(net.Listener) net.Listener) *server {
 	t.Helper()
+	return startHTTP(t, func(cfg HTTPConfig) *HTTP { return NewHTTP(h, cfg) }, cfg, wrap...)
+}
+
+func startHTTP(t *testing.T, build func(HTTPConfig) *HTTP, cfg HTTPConfig, wrap ...func(net.Listener) net.Listener) *server {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +120,7 @@ func start(t *testing.T, h Handler, cfg HTTPConfig, wrap ...func(net.Listener) n
 		ln = w(ln)
 	}
 	cfg.Log = s.logs.add
-	s.HTTP = NewHTTP(h, cfg)
+	s.HTTP = build(cfg)
 	go func() { s.serve <- s.Serve(ln) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)

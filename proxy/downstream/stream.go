@@ -26,7 +26,6 @@ type eventWriter struct {
 
 	mu    sync.Mutex // held while something is written
 	w     io.Writer
-	buf   []byte
 	last  time.Time     // of the last write
 	quiet time.Duration // after which the next comment is due; 0 for none
 	over  bool
@@ -97,18 +96,14 @@ func (e *eventWriter) event(event sse.Event) error {
 	if e.err != nil {
 		return e.err
 	}
-	var err error
+	buf := e.face.buffer()
+	defer e.face.giveBack(buf)
 	if len(event.Data) > largeData && sse.SingleLine(event.Data) {
-		e.buf = sse.AppendHead(e.buf[:0], event)
-		err = e.write(e.buf, event.Data, []byte(sse.Tail))
-	} else {
-		e.buf = sse.Append(e.buf[:0], event)
-		err = e.write(e.buf)
+		*buf = sse.AppendHead(*buf, event)
+		return e.write(*buf, event.Data, []byte(sse.Tail))
 	}
-	if cap(e.buf) > keepBuffer {
-		e.buf = nil
-	}
-	return err
+	*buf = sse.Append(*buf, event)
+	return e.write(*buf)
 }
 
 // write writes the parts in pieces, each of which has the full time. Callers

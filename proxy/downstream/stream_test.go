@@ -63,11 +63,15 @@ func TestEventsAreFlushedOneByOne(t *testing.T) {
 			if _, err := r.Next(); err != io.EOF {
 				t.Errorf("err = %v, want EOF", err)
 			}
-			// The connection serves on.
-			_, _ = io.WriteString(nc, "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
-			if res, _ := answer(t, br, "DELETE"); res.StatusCode != 200 {
-				t.Errorf("status %d", res.StatusCode)
+			if request[0] == 'P' { // the connection serves on
+				_, _ = io.WriteString(nc, "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+				if res, _ := answer(t, br, "DELETE"); res.StatusCode != 200 {
+					t.Errorf("status %d", res.StatusCode)
+				}
+			} else if _, err := br.ReadByte(); err != io.EOF || !res.Close {
+				t.Errorf("the connection is open: %v", err)
 			}
+			_ = s.Shutdown(context.Background())
 			if done.Load() != 1 || stream.closed.Load() == 0 {
 				t.Errorf("Done %d times, Close %d times", done.Load(), stream.closed.Load())
 			}

@@ -1,0 +1,91 @@
+package downstream
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// tokenHeader carries a token where Authorization belongs to the server.
+const tokenHeader = "X-Dragoman-Token"
+
+var (
+	noToken  = &refusal{status: fasthttp.StatusUnauthorized, words: "a token is needed here, as Authorization: Bearer or as " + tokenHeader}
+	badToken = &refusal{status: fasthttp.StatusUnauthorized, words: "the token is not one of those allowed here"}
+	noOAuth  = &refusal{status: fasthttp.StatusNotFound, words: "there is no OAuth discovery through this proxy: configure the client with a token, or ask the server behind it directly"}
+)
+
+// tokenList knows which tokens are good, by their hashes: of equal length, they
+// can be compared in constant time.
+type tokenList [][sha256.Size]byte
+
+func newTokenList(tokens []string) tokenList {
+	var l tokenList
+	for _, t := range tokens {
+		l = append(l, sha256.Sum256([]byte(t)))
+	}
+	return l
+}
+
+func (l tokenList) has(token []byte) bool {
+	sum := sha256.Sum256(token)
+	found := 0
+	for i := range l {
+		found |= subtle.ConstantTimeCompare(l[i][:], sum[:])
+	}
+	return found == 1 && len(token) > 0
+}
+
+// checkToken judges the token of a request, where one is needed. One that came
+// as Authorization was meant for us, and is taken out: it is not for the server.
+//
+// See https://www.rfc-editor.org/rfc/rfc6750 for both headers.
+func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx) *refusal {
+	if len(h.tokens) == 0 {
+		return nil
+	}
+	header := &ctx.Request.Header
+	if own := header.PeekAll(tokenHeader); len(own) > 0 {
+		if len(own) == 1 && h.tokens.has(own[0]) {
+			return nil
+		}
+		return unauthorized(ctx, badToken)
+	}
+	fields := header.PeekAll(fasthttp.HeaderAuthorization)
+	if len(fields) == 0 {
+		return unauthorized(ctx, noToken)
+	}
+	scheme, token, _ := bytes.Cut(fields[0], []byte{' '})
+	if len(fields) > 1 || !strings.EqualFold(string(scheme), "Bearer") || !h.tokens.has(bytes.TrimSpace(token)) {
+		return unauthorized(ctx, badToken)
+	}
+	header.Del(fasthttp.HeaderAuthorization)
+	return nil
+}
+
+func unauthorized(ctx *fasthttp.RequestCtx, r *refusal) *refusal {
+	challenge := "Bearer"
+	if r == badToken {
+		challenge = `Bearer error="invalid_token"`
+	}
+	ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, challenge)
+	return r
+}
+
+// headerOf is what handlers get to see of a request's headers.
+func headerOf(header *fasthttp.RequestHeader, name string) string {
+	if strings.EqualFold(name, tokenHeader) {
+		return "" // between the client and us
+	}
+	return string(header.Peek(name))
+}
+
+// asksForOAuth reports whether path is where OAuth clients look for metadata.
+//
+// See https://www.rfc-editor.org/rfc/rfc9728 and https://www.rfc-editor.org/rfc/rfc8414.
+func asksForOAuth(path []byte) bool {
+	return bytes.HasPrefix(path, []byte("/.well-known/oauth-"))
+}

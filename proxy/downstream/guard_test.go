@@ -1,0 +1,141 @@
+package downstream
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+func TestTokensGuardTheListener(t *testing.T) {
+	// The answer tells which headers the handler could see.
+	show := func(q *Request, r *Response) {
+		r.Body = []byte(`"` + q.Header("Authorization") + "|" + q.Header("x-dragoman-token") + `"`)
+	}
+	ps := newPipes()
+	s := start(t, fakeHandler{post: show, get: show, del: show}, HTTPConfig{
+		Tokens: []string{"first", "second token"},
+		Pipes:  ps.with(nil),
+		Routes: map[string]fasthttp.RequestHandler{"/metrics": func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString(`"|"`) }},
+	})
+	for _, c := range []struct {
+		name, headers string
+		status        int
+		challenge     string
+		seen          string
+	}{
+		{"none", "", 401, "Bearer", ""},
+		{"bearer", "Authorization: Bearer first\r\n", 200, "", `"|"`},
+		{"another token", "Authorization: Bearer second token\r\n", 200, "", `"|"`},
+		{"scheme of another case", "Authorization: bEARER first\r\n", 200, "", `"|"`},
+		{"own header", "X-Dragoman-Token: first\r\n", 200, "", `"|"`},
+		{"own header beside the server's", "X-Dragoman-Token: first\r\nAuthorization: Bearer upstream\r\n", 200, "", `"Bearer upstream|"`},
+		{"wrong", "Authorization: Bearer firs\r\n", 401, `Bearer error="invalid_token"`, ""},
+		{"longer", "Authorization: Bearer firstfirst\r\n", 401, `Bearer error="invalid_token"`, ""},
+		{"both at once", "Authorization: Bearer first,second token\r\n", 401, `Bearer error="invalid_token"`, ""},
+		{"empty", "Authorization: Bearer \r\n", 401, `Bearer error="invalid_token"`, ""},
+		{"empty own header", "X-Dragoman-Token:\r\n", 401, `Bearer error="invalid_token"`, ""},
+		{"wrong own header beside a good one", "X-Dragoman-Token: x\r\nAuthorization: Bearer first\r\n", 401, `Bearer error="invalid_token"`, ""},
+		{"other scheme", "Authorization: Basic first\r\n", 401, `Bearer error="invalid_token"`, ""},
+		{"no scheme", "Authorization: first\r\n", 401, `Bearer error="invalid_token"`, ""},
+		{"two headers", "Authorization: Bearer first\r\nAuthorization: Bearer x\r\n", 401, `Bearer error="invalid_token"`, ""},
+		{"two own headers", "X-Dragoman-Token: first\r\nX-Dragoman-Token: x\r\n", 401, `Bearer error="invalid_token"`, ""},
+	} {
+		for _, request := range []string{
+			postHead + c.headers + "Content-Length: 2\r\n\r\n{}", getHead + c.headers + "\r\n",
+			"DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n" + c.headers + "\r\n",
+			"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + c.headers + "\r\n",
+		} {
+			t.Run(c.name+"/"+request[:8], func(t *testing.T) {
+				res, body := ask(t, s.addr, request)
+				if res.StatusCode != c.status || res.Header.Get("WWW-Authenticate") != c.challenge {
+					t.Fatalf("got %d %v %q", res.StatusCode, res.Header, body)
+				}
+				if c.status == 401 {
+					if !json.Valid([]byte(body)) || strings.Contains(body, "first") {
+						t.Errorf("got %q", body)
+					}
+				} else if body != c.seen && !strings.Contains(request, "/metrics") {
+					t.Errorf("the handler saw %s, want %s", body, c.seen)
+				}
+			})
+		}
+	}
+	for _, request := range []string{sseHead + "\r\n", postTo("/messages?session=x", "", "{}"), "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
+		if res, _ := ask(t, s.addr, request); res.StatusCode != 401 {
+			t.Errorf("%.15q without a token: %d", request, res.StatusCode)
+		}
+	}
+	c := openSSE(t, s, "X-Dragoman-Token: first\r\n")
+	if res, _ := ask(t, s.addr, postTo(c.uri, "", "{}")); res.StatusCode != 401 {
+		t.Errorf("message without a token: %d", res.StatusCode)
+	}
+}
+
+// TestEmptyTokenOpensNothing: as from a variable that is not set.
+func TestEmptyTokenOpensNothing(t *testing.T) {
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{""}})
+	for _, headers := range []string{"", "Authorization: Bearer\r\n", "Authorization: Bearer \r\n", "X-Dragoman-Token: \r\n"} {
+		if res, _ := ask(t, s.addr, postHead+headers+"Content-Length: 2\r\n\r\n{}"); res.StatusCode != 401 {
+			t.Errorf("%q: %d", headers, res.StatusCode)
+		}
+	}
+}
+
+// TestTokenIsAskedForBeforeTheBody is read: the body never comes.
+func TestTokenIsAskedForBeforeTheBody(t *testing.T) {
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{"x"}})
+	for _, length := range []string{"Content-Length: 1000000", "Transfer-Encoding: chunked"} {
+		if res, _ := ask(t, s.addr, postHead+length+"\r\n\r\n"+strings.Repeat(" ", prefetched)); res.StatusCode != 401 {
+			t.Errorf("%s: status %d", length, res.StatusCode)
+		}
+	}
+}
+
+func TestOAuthDiscoveryIsAnsweredWithASentence(t *testing.T) {
+	s := start(t, fakeHandler{}, HTTPConfig{Tokens: []string{"x"}})
+	for _, path := range []string{"oauth-protected-resource", "oauth-protected-resource/mcp", "oauth-authorization-server"} {
+		res, body := ask(t, s.addr, "GET /.well-known/"+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if res.StatusCode != 404 || !strings.Contains(body, "no OAuth discovery") {
+			t.Errorf("%s: %d %s", path, res.StatusCode, body)
+		}
+	}
+}
+
+func TestServeOverTLS(t *testing.T) {
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}})
+	nc := tls.Client(dial(t, s.addr), &tls.Config{InsecureSkipVerify: true})
+	_, _ = io.WriteString(nc, post("{}"))
+	if res, body := answer(t, bufio.NewReader(nc), "POST"); res.StatusCode != 200 || body != "{}" {
+		t.Errorf("got %d %q", res.StatusCode, body)
+	}
+}
+
+func TestAdminServesItsRoutesAndNothingElse(t *testing.T) {
+	s := startHTTP(t, func(cfg HTTPConfig) *HTTP {
+		return NewAdmin(map[string]fasthttp.RequestHandler{
+			"/livez": func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("alive") },
+			"/panic": func(*fasthttp.RequestCtx) { panic("no") },
+		}, cfg)
+	}, HTTPConfig{Tokens: []string{"x"}})
+	for _, c := range []struct {
+		request string
+		status  int
+	}{
+		{"GET /livez HTTP/1.1\r\nHost: 10.1.2.3:8809\r\n\r\n", 200},
+		{"GET /livez HTTP/1.1\r\nHost: any.example\r\nOrigin: https://evil.example\r\n\r\n", 200},
+		{"GET /livez HTTP/1.0\r\n\r\n", 200},
+		{"GET /panic HTTP/1.1\r\nHost: x\r\n\r\n", 500},
+		{post("{}"), 404},
+		{sseHead + "\r\n", 404},
+		{"GET /.well-known/oauth-protected-resource HTTP/1.1\r\nHost: x\r\n\r\n", 404},
+	} {
+		if res, body := ask(t, s.addr, c.request); res.StatusCode != c.status || res.StatusCode == 404 && strings.Contains(body, "/mcp") {
+			t.Errorf("%.40q: %d %s", c.request, res.StatusCode, body)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package downstream
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTooManyRequestsAtOneTime(t *testing.T) {
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+		inside <- struct{}{}
+		<-goOn
+		echo(q, r)
+	}, del: echo}, HTTPConfig{MaxRequests: 1})
+	first := dial(t, s.addr)
+	_, _ = io.WriteString(first, post("1"))
+	recv(t, inside, "the first request")
+	res, body := ask(t, s.addr, post("2"))
+	if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !json.Valid([]byte(body)) || !strings.Contains(body, "requests") {
+		t.Errorf("got %d %q", res.StatusCode, body)
+	}
+	if res, _ := ask(t, s.addr, "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"); res.StatusCode != 200 {
+		t.Errorf("DELETE: %d", res.StatusCode)
+	}
+	goOn <- struct{}{}
+	br := bufio.NewReader(first)
+	answer(t, br, "POST")
+	_, _ = io.WriteString(first, post("3"))
+	recv(t, inside, "the next request")
+	goOn <- struct{}{}
+	if res, _ := answer(t, br, "POST"); res.StatusCode != 200 {
+		t.Errorf("next: %d", res.StatusCode)
+	}
+}
+
+// TestBodiesStayWithinTheBudget, which is given back whatever becomes of them.
+func TestBodiesStayWithinTheBudget(t *testing.T) {
+	const size = 100 << 10
+	budget := NewBudget(150 << 10)
+	inside, goOn := make(chan int64), make(chan struct{})
+	ps := newPipes()
+	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+		inside <- budget.Taken()
+		<-goOn
+		echo(q, r)
+	}}, HTTPConfig{Budget: budget, BudgetWait: 20 * time.Millisecond, MaxBody: size, Pipes: ps.with(nil)})
+	large := strings.Repeat("x", size)
+	chunked := fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", postHead, size, large)
+	first := dial(t, s.addr)
+	_, _ = io.WriteString(first, post(large))
+	if taken := recv(t, inside, "the first request"); taken < size {
+		t.Errorf("%d bytes are taken", taken)
+	}
+	client := openSSE(t, s, "")
+	for _, c := range []struct{ name, request string }{
+		{"length", post(large)}, {"chunked", chunked}, {"message", postTo(client.uri, "", large)},
+	} {
+		res, body := ask(t, s.addr, c.request)
+		if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "bytes") {
+			t.Errorf("%s: %d %q", c.name, res.StatusCode, body)
+		}
+	}
+	small := dial(t, s.addr)
+	_, _ = io.WriteString(small, post("{}"))
+	recv(t, inside, "a small request")
+	goOn <- struct{}{}
+	goOn <- struct{}{}
+	answer(t, bufio.NewReader(small), "POST")
+	answer(t, bufio.NewReader(first), "POST")
+
+	for _, c := range []struct {
+		name, request string
+		status        int
+	}{
+		{"too large", post(large + "x"), 413},
+		{"too large in chunks", fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%sx\r\n0\r\n\r\n", postHead, size+1, large), 413},
+		{"broken chunk", fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nzz\r\n", postHead, size, large), 400},
+		{"malformed message", postTo(client.uri, "", large), 400},
+	} {
+		if res, body := ask(t, s.addr, c.request); res.StatusCode != c.status {
+			t.Errorf("%s: %d %q", c.name, res.StatusCode, body)
+		}
+	}
+	message := `{"jsonrpc":"2.0","method":"` + large[:size/2] + `"}`
+	client.post(t, message)
+	_ = client.Close()
+	recv(t, ps.left, "the end of the pipe")
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if budget.Taken() != 0 {
+		t.Errorf("%d bytes are taken at the end", budget.Taken())
+	}
+}
+
+func TestRequestWaitsForTheBudget(t *testing.T) {
+	budget := NewBudget(20 << 10)
+	budget.Add(20 << 10)
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{Budget: budget, BudgetWait: patience})
+	nc := dial(t, s.addr)
+	_, _ = io.WriteString(nc, post(strings.Repeat("x", 10<<10)))
+	for budget.queued() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	budget.Release(20 << 10)
+	if res, _ := answer(t, bufio.NewReader(nc), "POST"); res.StatusCode != 200 {
+		t.Errorf("status %d", res.StatusCode)
+	}
+}
+
+// TestUnreadBodyIsNoRequest: what stands behind a refused request's head is its
+// body, even where it looks like a request.
+func TestUnreadBodyIsNoRequest(t *testing.T) {
+	seen := make(chan string, 10)
+	note := func(q *Request, r *Response) { seen <- string(q.Body); echo(q, r) }
+	s := start(t, fakeHandler{post: note, get: note, del: note}, HTTPConfig{MaxBody: 64 << 10})
+	smuggled := post("smuggled")
+	pad := strings.Repeat(" ", prefetched)
+	chunk := fmt.Sprintf("%x\r\n%s\r\n", len(pad), pad)
+	for _, c := range []struct{ name, head, body string }{
+		{"wrong type", "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n", pad + smuggled},
+		{"nowhere", "POST /nothing HTTP/1.1\r\nHost: localhost\r\n", pad + smuggled},
+		{"foreign host", "POST /mcp HTTP/1.1\r\nHost: evil.example\r\n", pad + smuggled},
+		{"GET with a body", "GET /mcp HTTP/1.1\r\nHost: localhost\r\n", pad + smuggled},
+		{"DELETE with a body", "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n", pad + smuggled},
+		{"PUT", "PUT /mcp HTTP/1.1\r\nHost: localhost\r\n", pad + smuggled},
+		{"small", "PUT /mcp HTTP/1.1\r\nHost: localhost\r\n", smuggled},
+		{"too large", postHead, strings.Repeat(pad, 9) + smuggled},
+	} {
+		for _, chunked := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.name, " chunked ", chunked), func(t *testing.T) {
+				request := fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", c.head, len(c.body), c.body)
+				if chunked {
+					request = c.head + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat(chunk, 9) + smuggled
+				}
+				nc := dial(t, s.addr)
+				_, _ = io.WriteString(nc, request)
+				br := bufio.NewReader(nc)
+				_, _ = http.ReadResponse(br, nil)
+				_ = nc.(*net.TCPConn).CloseWrite()
+				_, _ = io.Copy(io.Discard, br)
+				for len(seen) > 0 {
+					if body := <-seen; body == "smuggled" {
+						t.Error("the body was served as a request")
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestPipelinedBodiesArriveWhole(t *testing.T) {
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{})
+	nc := dial(t, s.addr)
+	var all, chunked strings.Builder
+	sizes := []int{0, 1, prefetched - 1, prefetched, prefetched + 1, 100_000, 3}
+	for i, n := range sizes {
+		body := strings.Repeat(string(rune('a'+i)), n)
+		all.WriteString(post(body))
+		chunked.Reset()
+		for rest := body; len(rest) > 0; {
+			part := rest[:min(len(rest), 5000)]
+			rest = rest[len(part):]
+			fmt.Fprintf(&chunked, "%x;ext=1\r\n%s\r\n", len(part), part)
+		}
+		all.WriteString(postHead + "Transfer-Encoding: chunked\r\n\r\n" + chunked.String() + "0\r\n\r\n")
+	}
+	go func() { _, _ = io.WriteString(nc, all.String()) }()
+	br := bufio.NewReader(nc)
+	for i, n := range sizes {
+		for range 2 {
+			if _, body := answer(t, br, "POST"); body != strings.Repeat(string(rune('a'+i)), n) {
+				t.Fatalf("body of %d bytes came as %d", n, len(body))
+			}
+		}
+	}
+}
+
+func TestBodyThatEndsEarlyIsRefused(t *testing.T) {
+	s := start(t, fakeHandler{post: func(*Request, *Response) { t.Error("half a body was handled") }}, HTTPConfig{})
+	for _, request := range []string{
+		postHead + "Content-Length: 100000\r\n\r\n" + strings.Repeat("x", 9000),
+		postHead + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n5\r\nhe",
+		postHead + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+	} {
+		nc := dial(t, s.addr)
+		_, _ = io.WriteString(nc, request)
+		_ = nc.(*net.TCPConn).CloseWrite()
+		if res, body := answer(t, bufio.NewReader(nc), "POST"); res.StatusCode != 400 || !json.Valid([]byte(body)) {
+			t.Errorf("%.60q: %d %s", request[len(postHead):], res.StatusCode, body)
+		}
+	}
+}
+
+func TestSlowBodyTimesOut(t *testing.T) {
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{ReadTimeout: 50 * time.Millisecond})
+	for _, request := range []string{
+		postHead + "Content-Length: 100000\r\n\r\n" + strings.Repeat("x", 9000),
+		postHead + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+	} {
+		if res, body := ask(t, s.addr, request); res.StatusCode != 408 {
+			t.Errorf("%d %s", res.StatusCode, body)
+		}
+	}
+}
+
+// TestIdleConnectionIsClosed by us, and one with a stream is not.
+func TestIdleConnectionIsClosed(t *testing.T) {
+	ps := newPipes()
+	s := start(t, fakeHandler{post: echo, get: func(q *Request, r *Response) { r.Stream = newEvents() }},
+		HTTPConfig{IdleTimeout: 20 * time.Millisecond, ReadTimeout: 20 * time.Millisecond, WriteTimeout: 20 * time.Millisecond, Pipes: ps.with(nil)})
+	stream, _, _ := listen(t, s, getHead+"\r\n")
+	client := openSSE(t, s, "")
+	nc := dial(t, s.addr)
+	br := bufio.NewReader(nc)
+	_, _ = io.WriteString(nc, post("{}"))
+	answer(t, br, "POST")
+	if _, err := br.ReadByte(); err != io.EOF {
+		t.Errorf("the idle connection: %v", err)
+	}
+	_ = stream
+	p := recv(t, ps.opened, "the pipe")
+	if err := p.Write([]byte("still here")); err != nil {
+		t.Error(err)
+	}
+	if got := client.next(t, "message"); got != "still here" {
+		t.Errorf("got %q", got)
+	}
+}

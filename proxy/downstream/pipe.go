@@ -1,0 +1,287 @@
+package downstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+// Why a pipe ended, beside ErrClientLeft and ErrStopped.
+var (
+	ErrClosed  = errors.New("the pipe was closed")
+	ErrNotRead = errors.New("the client does not read what it is sent")
+)
+
+// maxPosted is how many messages of one client may wait for the one before.
+const maxPosted = 256
+
+// PipeHandler is the proxy as clients on HTTP+SSE see it: to the proxy such a
+// client is a pipe, as one on stdio is.
+type PipeHandler interface {
+	// OpenPipe is called for a client that has come. It returns who takes the
+	// client's messages for as long as the client stays, or nil to refuse it
+	// with resp, whose Stream and Done are not used. p may be written to at once:
+	// the client gets it behind the address to POST to. req's Ctx is p's, and
+	// lives on; the rest of req is valid until OpenPipe returns.
+	OpenPipe(p *Pipe, req *Request, resp *Response) PipeSession
+}
+
+// PipeSession is what the proxy has for one client on a pipe. A panic in it ends
+// nothing but the call.
+type PipeSession interface {
+	// Take gets one message of the client: well-formed JSON, and a message or
+	// an array. It is called for one after the other, in the order in which
+	// they came. The message is valid until Take returns and may be changed in
+	// place; header returns the value of a header of the message's request, ""
+	// when absent, also until then. Take heeds the pipe's context.
+	Take(message []byte, header func(name string) string)
+	// Left is called once, when the pipe has ended and Take will not be called
+	// any more. why is ErrClientLeft, ErrStopped, ErrClosed, ErrNotRead, or what
+	// writing failed of. The server's Shutdown waits for it to return.
+	Left(why error)
+}
+
+// Pipe is a client on HTTP+SSE, from its GET of the stream to the stream's end.
+// It costs no goroutine while nothing is said: whoever has something to write or
+// to take starts one, and it ends when there is nothing more.
+type Pipe struct {
+	face    *HTTP
+	conn    *conn
+	id      string // in the URI of its POSTs
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	session PipeSession
+	plain   bool // the response has no chunks
+
+	tasks sync.WaitGroup // write and take
+
+	mu      sync.Mutex
+	over    bool
+	out     *[]byte // what is to be written next; nil for nothing
+	writing int     // bytes being written; -1 when nobody writes; 0 before start
+	last    time.Time
+	beats   *time.Timer // nil where heartbeats are off
+	in      []*posted   // messages to be taken
+	inBytes int
+	taking  bool
+}
+
+// posted is one message of a client, with its request's headers.
+type posted struct {
+	body
+	header fasthttp.RequestHeader
+}
+
+func (m *posted) get(name string) string { return headerOf(&m.header, name) }
+
+// Context ends with the pipe; its cause is what the session's Left is told.
+func (p *Pipe) Context() context.Context { return p.ctx }
+
+// Write sends one message to the client. It does not wait until that is done nor
+// keep msg, and is safe for concurrent use; messages go out in the order of their
+// calls. A client for which more than the configured number of bytes wait is cut
+// off. The error is the reason why the pipe has ended.
+func (p *Pipe) Write(msg []byte) error {
+	if err := p.send(sse.Event{Name: []byte("message"), Data: msg}); err != nil {
+		return fmt.Errorf("write to client: %w", err)
+	}
+	return nil
+}
+
+// Close ends the pipe, after what was written to it has gone out, and does not
+// wait for that. It may be called more than once.
+func (p *Pipe) Close() { p.cancel(ErrClosed) }
+
+func (p *Pipe) send(e sse.Event) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over || p.ctx.Err() != nil {
+		return context.Cause(p.ctx)
+	}
+	if waiting := len(p.pending()) + max(p.writing, 0); waiting > p.face.cfg.MaxQueue {
+		p.face.cfg.Log("pipe", fmt.Errorf("%w: %d bytes wait", ErrNotRead, waiting))
+		p.cancel(ErrNotRead)
+		return ErrNotRead
+	}
+	p.append(func(dst []byte) []byte { return sse.Append(dst, e) })
+	return nil
+}
+
+func (p *Pipe) pending() []byte {
+	if p.out == nil {
+		return nil
+	}
+	return *p.out
+}
+
+// append puts what add appends behind what is to be written. Callers hold mu.
+func (p *Pipe) append(add func([]byte) []byte) {
+	if p.out == nil {
+		p.out = p.face.buffer()
+	}
+	if p.plain {
+		*p.out = add(*p.out)
+	} else {
+		b := append(*p.out, chunkHead...)
+		*p.out = closeChunk(add(b), len(b))
+	}
+	if p.writing < 0 {
+		p.writing = 0
+		p.tasks.Go(p.write)
+	}
+}
+
+// write writes for as long as there is something to write.
+func (p *Pipe) write() {
+	for {
+		p.mu.Lock()
+		buf := p.out
+		p.out = nil
+		if buf == nil {
+			p.writing, p.last = -1, time.Now()
+			p.mu.Unlock()
+			return
+		}
+		p.writing = len(*buf)
+		p.mu.Unlock()
+		err := p.conn.write(*buf)
+		p.face.giveBack(buf)
+		if err != nil {
+			p.cancel(p.broken(err))
+			return // writing stays as it is: nobody tries again
+		}
+	}
+}
+
+// broken is why the pipe ends when a write failed by err.
+func (p *Pipe) broken(err error) error {
+	if timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err); ok && timeout.Timeout() {
+		p.face.cfg.Log("pipe", fmt.Errorf("%w: nothing taken for %v", ErrNotRead, p.face.cfg.WriteTimeout))
+		return ErrNotRead
+	}
+	return fmt.Errorf("write to client: %w", err)
+}
+
+// beat writes a comment if nothing else was written for long enough.
+func (p *Pipe) beat() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return
+	}
+	next := p.face.cfg.Heartbeat
+	if left := next - time.Since(p.last); left > 0 {
+		next = left
+	} else if p.writing < 0 {
+		p.append(func(dst []byte) []byte { return append(dst, sse.Heartbeat...) })
+	}
+	p.beats.Reset(next)
+}
+
+// put gives the session one more message to take. The refusal says why not.
+func (p *Pipe) put(m *posted) *refusal {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.over:
+		return noPipe
+	case len(p.in) == maxPosted, len(p.in) > 0 && p.inBytes+len(m.data) > p.face.cfg.MaxBody:
+		return tooManyPosted
+	}
+	p.in = append(p.in, m)
+	p.inBytes += len(m.data)
+	if !p.taking {
+		p.taking = true
+		p.tasks.Go(p.take)
+	}
+	return nil
+}
+
+// take has the session take messages for as long as there are some.
+func (p *Pipe) take() {
+	for {
+		p.mu.Lock()
+		if len(p.in) == 0 {
+			p.in, p.taking = nil, false
+			p.mu.Unlock()
+			return
+		}
+		m, over := p.in[0], p.over
+		p.in[0] = nil
+		p.in = p.in[1:]
+		p.inBytes -= len(m.data)
+		p.mu.Unlock()
+		if !over {
+			p.face.guard(func() { p.session.Take(m.data, m.get) })
+		}
+		p.face.release(&m.body)
+	}
+}
+
+// begin puts the head of the response before what waits to be written.
+func (p *Pipe) begin(head []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	*p.out = append(head, *p.out...)
+}
+
+// start is what goes on with the connection.
+func (p *Pipe) start() {
+	p.face.serving.Add(1)
+	p.mu.Lock()
+	p.last = time.Now()
+	if every := p.face.cfg.Heartbeat; every > 0 {
+		p.beats = time.AfterFunc(every, p.beat)
+	}
+	p.tasks.Go(p.write)
+	p.mu.Unlock()
+	context.AfterFunc(p.ctx, p.finish)
+}
+
+// finish ends what start began. It runs once the context has ended.
+func (p *Pipe) finish() {
+	h, why := p.face, context.Cause(p.ctx)
+	p.mu.Lock()
+	p.over = true
+	if p.beats != nil {
+		p.beats.Stop()
+	}
+	p.mu.Unlock()
+	h.mu.Lock()
+	delete(h.pipes, p.id)
+	h.mu.Unlock()
+
+	closed := errors.Is(why, ErrClosed)
+	if !closed {
+		p.conn.hangUp() // a write that is under way returns
+	}
+	p.tasks.Wait()
+	if closed && p.end() == nil {
+		_ = p.conn.Conn.Close()
+	}
+	p.conn.hangUp()
+	p.conn.finish()
+	h.dropConn(p.conn)
+	h.guard(func() { p.session.Left(why) })
+	h.serving.Done()
+}
+
+// end says that the body is whole, if it is.
+func (p *Pipe) end() error {
+	if p.writing >= 0 {
+		return errors.New("a write has failed")
+	}
+	if p.plain {
+		return nil
+	}
+	return p.conn.write([]byte(lastChunk))
+}

@@ -1,0 +1,152 @@
+package downstream
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// The transport of the first revision: a GET opens a stream, whose first event
+// names the URI that the client's messages are to be POSTed to; everything the
+// server says comes on the stream.
+//
+// See https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse.
+
+var (
+	onlyGet       = &refusal{status: fasthttp.StatusMethodNotAllowed, words: "this path takes GET, which opens a stream of server-sent events"}
+	onlyPost      = &refusal{status: fasthttp.StatusMethodNotAllowed, words: "this path takes POST, at the URI that the stream's endpoint event names"}
+	unnamedPipe   = &refusal{status: fasthttp.StatusBadRequest, words: "the URI names no session: POST to the one that the stream's endpoint event names"}
+	noPipe        = &refusal{status: fasthttp.StatusNotFound, words: "Session not found: its stream has ended"}
+	tooManyPosted = &refusal{status: fasthttp.StatusServiceUnavailable, words: "too many messages wait on this session; try again"}
+	drained       = &refusal{status: fasthttp.StatusServiceUnavailable, words: "shutting down"}
+)
+
+// openPipe serves a GET of the stream.
+func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
+	header := &ctx.Request.Header
+	if !ctx.IsGet() {
+		ctx.Response.Header.Set(fasthttp.HeaderAllow, "GET")
+		return onlyGet
+	}
+	if r := checkGet(header); r != nil {
+		return r
+	}
+	if h.draining.Load() {
+		return drained
+	}
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails
+	p := &Pipe{face: h, conn: c, id: base64.RawURLEncoding.EncodeToString(random[:]), plain: !header.IsHTTP11()}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	c.begin(p.cancel)
+
+	// Nothing goes out yet, but what the handler writes comes behind this.
+	p.append(func(dst []byte) []byte {
+		return sse.Append(dst, sse.Event{Name: []byte("endpoint"), Data: []byte(h.cfg.MessagesPath + "?session=" + p.id)})
+	})
+
+	req := Request{
+		Ctx:         p.ctx,
+		Version:     string(header.Peek("Mcp-Protocol-Version")),
+		LastEventID: string(header.Peek("Last-Event-Id")),
+		Header:      func(name string) string { return headerOf(header, name) },
+	}
+	var resp Response
+	if !h.guard(func() { p.session = h.cfg.Pipes.OpenPipe(p, &req, &resp) }) {
+		p.session, resp = nil, Response{Status: panicked.status}
+	}
+	if p.session == nil {
+		p.refuse(ctx, &resp)
+		return nil
+	}
+	streamHead(&ctx.Response.Header)
+	p.begin(takeOver(ctx, nil))
+	h.mu.Lock()
+	h.pipes[p.id] = p
+	h.mu.Unlock()
+	c.takenOver = p.start
+	return nil
+}
+
+// refuse answers with resp in the place of a stream.
+func (p *Pipe) refuse(ctx *fasthttp.RequestCtx, resp *Response) {
+	p.conn.finish()
+	p.cancel(ErrOver)
+	if resp.Status < fasthttp.StatusBadRequest {
+		resp.Status = fasthttp.StatusServiceUnavailable // there is no stream
+	}
+	if len(resp.Body) == 0 {
+		refuse(ctx, &refusal{status: resp.Status, words: fasthttp.StatusMessage(resp.Status)})
+	} else {
+		ctx.SetStatusCode(resp.Status)
+		ctx.SetContentType("application/json")
+		ctx.SetBody(resp.Body)
+	}
+	for _, h := range resp.Header {
+		ctx.Response.Header.Add(h.Name, h.Value)
+	}
+}
+
+// postMessage serves a POST of one message, which is answered before it is
+// looked into: what there is to say about it comes on the stream.
+func (h *HTTP) postMessage(ctx *fasthttp.RequestCtx) *refusal {
+	if !ctx.IsPost() {
+		ctx.Response.Header.Set(fasthttp.HeaderAllow, "POST")
+		return onlyPost
+	}
+	header := &ctx.Request.Header
+	if r := checkContent(header); r != nil {
+		return r
+	}
+	id := ctx.QueryArgs().Peek("session")
+	if len(id) == 0 {
+		return unnamedPipe
+	}
+	h.mu.Lock()
+	p := h.pipes[string(id)]
+	h.mu.Unlock()
+	if p == nil {
+		return noPipe
+	}
+	if !h.admit() {
+		return tooManyPost
+	}
+	defer h.requests.Add(-1)
+	m := &posted{}
+	var r *refusal
+	if m.body, r = h.readBody(ctx, nil); r != nil {
+		return r
+	}
+	header.CopyTo(&m.header)
+	if r = checkMessage(m.data); r == nil {
+		r = p.put(m)
+	}
+	if r != nil {
+		h.release(&m.body)
+		return r
+	}
+	ctx.SetStatusCode(fasthttp.StatusAccepted)
+	return nil
+}
+
+// checkMessage judges whether data is a message, or an array that may hold some.
+func checkMessage(data []byte) *refusal {
+	if wire.IsArray(data) && wire.Valid(data) {
+		return nil
+	}
+	var m wire.Message
+	err := m.Scan(data, nil)
+	if err == nil {
+		return nil
+	}
+	r := &refusal{status: fasthttp.StatusBadRequest, words: err.Error()}
+	if e, ok := err.(*wire.EnvelopeError); ok {
+		r.code, r.id, r.words = e.Code, e.ID, e.Why
+	}
+	return r
+}
