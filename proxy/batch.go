@@ -30,7 +30,7 @@ type item struct {
 // takeApart finds the elements of the array in body and how many answers they
 // get. s is nil when the client has not initialized.
 func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, err error) {
-	elements, err := wire.AppendElements(nil, body, srv.cfg.Limits.Batch)
+	elements, err := wire.AppendElements(nil, body, srv.now().cfg.Limits.Batch)
 	switch {
 	case errors.Is(err, wire.ErrTooMany):
 		return nil, 0, fail(batchTooLong, "")

@@ -59,7 +59,7 @@ func BenchmarkPost(b *testing.B) {
 		for _, vc := range []string{"2025-06-18", "2024-11-05"} {
 			b.Run(method+" for "+vc, func(b *testing.B) {
 				conn := &instant{answer: []byte(initAnswer)}
-				srv, err := newServer(DefaultConfig(), zap.NewNop(), origin{open: func(context.Context) (upstream.Conn, error) { return instantConn{conn}, nil }})
+				srv, err := newServer(DefaultConfig(), zap.NewNop(), opened(false, func(context.Context) (upstream.Conn, error) { return instantConn{conn}, nil }))
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -5,18 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"os"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"go.uber.org/zap/zapcore"
 	"gopkg.in/yaml.v3"
 
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -28,12 +25,19 @@ type Config struct {
 	Listen string `yaml:"listen"`
 	// Path is where the MCP endpoint is.
 	Path string `yaml:"path"`
+	// SSEPath and MessagesPath are where clients on HTTP+SSE open their stream
+	// and post their messages.
+	SSEPath      string `yaml:"sse_path"`
+	MessagesPath string `yaml:"messages_path"`
 	// AllowedHosts are names other than the loopback ones and the listen
 	// address that a Host or Origin header may carry.
 	AllowedHosts []string `yaml:"allowed_hosts"`
 	// Heartbeat is how often a comment is sent on a quiet stream; 0 for never.
 	Heartbeat time.Duration `yaml:"heartbeat"`
 
+	Auth     AuthConfig     `yaml:"auth"`
+	TLS      TLSConfig      `yaml:"tls"`
+	Admin    AdminConfig    `yaml:"admin"`
 	Upstream UpstreamConfig `yaml:"upstream"`
 	// Contract holds the switches of the translation.
 	Contract translate.Options `yaml:"contract"`
@@ -43,22 +47,57 @@ type Config struct {
 	Shutdown ShutdownConfig    `yaml:"shutdown"`
 }
 
+// AuthConfig says whom a listener lets in.
+type AuthConfig struct {
+	// Tokens are what HTTP clients must send one of; none lets everyone in.
+	// Values may hold ${NAME} and are secrets: they are never logged.
+	Tokens []string `yaml:"tokens"`
+	// TokenFile holds further tokens, one a line.
+	TokenFile string `yaml:"token_file"`
+	// TrustNetwork says that everyone who reaches the listener may use the
+	// credentials that we have for the server.
+	TrustNetwork bool `yaml:"trust_network"`
+}
+
+// TLSConfig names the files of the certificate that HTTP clients are shown, and
+// of its key; "" for plain HTTP.
+type TLSConfig struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+// AdminConfig is for those who run the proxy.
+type AdminConfig struct {
+	// Listen is the address of probes and metrics; "" for none.
+	Listen string `yaml:"listen"`
+}
+
 // UpstreamConfig says which server is behind the proxy: URL or Command.
 type UpstreamConfig struct {
 	// URL is the server's Streamable HTTP endpoint.
 	URL string `yaml:"url"`
+	// Transport is how the server at URL is spoken to: http, sse, or auto to
+	// find out.
+	Transport string `yaml:"transport"`
 	// Command starts the server, which then speaks on its stdin and stdout.
 	Command []string `yaml:"command"`
 	// Dir is the directory Command is started in; "" is our own.
 	Dir string `yaml:"dir"`
-	// PassEnv names the variables of our environment that Command gets; "*"
-	// stands for all but our own DRAGOMAN_ ones.
+	// PassEnv names the variables of our environment that Command gets. A * in a
+	// name stands for any characters, but never for our own DRAGOMAN_ ones.
 	PassEnv []string `yaml:"pass_env"`
 	// Env is what Command gets beside them. Values may hold ${NAME}.
 	Env map[string]string `yaml:"env"`
 	// Headers go with every HTTP request to the server. Values may hold
 	// ${NAME} and are secrets: they are never logged.
 	Headers map[string]string `yaml:"headers"`
+	// CAFile holds the certificates that the server's is verified with, in the
+	// place of the system's; "" for those.
+	CAFile string `yaml:"ca_file"`
+	// ClientCert and ClientKey are files of the certificate that we show the
+	// server; "" for none.
+	ClientCert string `yaml:"client_cert"`
+	ClientKey  string `yaml:"client_key"`
 	// Version is the protocol revision proposed to the server; "" proposes
 	// what the client asked for.
 	Version string `yaml:"version"`
@@ -66,17 +105,24 @@ type UpstreamConfig struct {
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
 	// HandshakeTimeout bounds the wait for the answer to initialize.
 	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
-	// SilenceTimeout bounds, over HTTP, the wait for the first byte of an
-	// answer, and then for the next one.
+	// SilenceTimeout bounds the wait for the first byte of an answer, and then
+	// for the next one. limits.time may say otherwise.
 	SilenceTimeout time.Duration `yaml:"silence_timeout"`
 }
 
 // SessionConfig bounds what is remembered of clients.
 type SessionConfig struct {
-	// IdleTimeout ends a session that nothing was heard of.
+	// IdleTimeout ends a session that nothing was heard of; one that the server
+	// knows by itself is only forgotten, until it is heard of again.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// Max is the greatest number of sessions at one time.
+	// Max is the greatest number of sessions held at one time.
 	Max int `yaml:"max"`
+	// MaxAge ends every session that began so long ago.
+	MaxAge time.Duration `yaml:"max_age"`
+	// KeyFile holds the key that session ids are sealed with: 32 bytes in base64
+	// or hex. With a second key on a second line, the first one seals and both
+	// open. "" makes a key that ends with the process.
+	KeyFile string `yaml:"key_file"`
 }
 
 // LimitsConfig bounds what peers may send.
@@ -84,17 +130,34 @@ type LimitsConfig struct {
 	// ClientMessage and UpstreamMessage are the greatest size of one message.
 	ClientMessage   Size `yaml:"client_message"`
 	UpstreamMessage Size `yaml:"upstream_message"`
+	// Time says, by method, how long the server may take where that is not
+	// upstream.silence_timeout.
+	Time map[string]TimeLimit `yaml:"time"`
 	// Batch is the greatest number of messages in one array.
 	Batch int `yaml:"batch"`
 	// OpenRequests is how many requests may wait for their answer, per
 	// direction and session.
 	OpenRequests int `yaml:"open_requests"`
-	// Requests is how many messages of HTTP clients may be in hand at one time.
-	Requests int `yaml:"requests"`
+	// Requests is how many messages of HTTP clients may be in hand at one time,
+	// and InHand how many bytes of them; past that they wait a little.
+	Requests int  `yaml:"requests"`
+	InHand   Size `yaml:"in_hand"`
+	// Connections is how many connections of HTTP clients may be open.
+	Connections int `yaml:"connections"`
+	// Header is the greatest size of an HTTP request's line and headers.
+	Header Size `yaml:"header"`
 	// Queue is how many messages wait for a client that has no stream open,
 	// and QueueBytes how much of them, per session.
 	Queue      int  `yaml:"queue"`
 	QueueBytes Size `yaml:"queue_bytes"`
+}
+
+// TimeLimit is how long the server may take to answer; 0 for the common limit.
+type TimeLimit struct {
+	// FirstByte is until it begins to answer, Silence between any two signs of
+	// life after that. Progress is one, and so is a comment on the stream.
+	FirstByte time.Duration `yaml:"first_byte"`
+	Silence   time.Duration `yaml:"silence"`
 }
 
 // LogConfig says what is written to stderr.
@@ -115,15 +178,15 @@ type ShutdownConfig struct {
 // DefaultConfig is the configuration where nothing was set.
 func DefaultConfig() Config {
 	return Config{
-		Listen:    "127.0.0.1:8808",
-		Path:      "/mcp",
-		Heartbeat: 15 * time.Second,
+		Listen:       "127.0.0.1:8808",
+		Path:         "/mcp",
+		SSEPath:      "/sse",
+		MessagesPath: "/messages",
+		Heartbeat:    15 * time.Second,
+		Admin:        AdminConfig{Listen: "127.0.0.1:8809"},
 		Upstream: UpstreamConfig{
-			PassEnv: []string{
-				"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "TMPDIR",
-				"APPDATA", "LOCALAPPDATA", "USERPROFILE", "USERNAME", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP",
-				"HOMEDRIVE", "HOMEPATH", "PROGRAMFILES", "PROCESSOR_ARCHITECTURE",
-			},
+			PassEnv:          upstream.DefaultEnv(),
+			Transport:        string(upstream.Auto),
 			ConnectTimeout:   5 * time.Second,
 			HandshakeTimeout: time.Minute,
 			SilenceTimeout:   5 * time.Minute,
@@ -134,13 +197,16 @@ func DefaultConfig() Config {
 			ElicitationFallback:  "error",
 			CompletionsFor24:     "auto",
 		},
-		Session: SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000},
+		Session: SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxAge: 24 * time.Hour},
 		Limits: LimitsConfig{
 			ClientMessage:   10 << 20,
 			UpstreamMessage: 64 << 20,
 			Batch:           100,
 			OpenRequests:    1024,
 			Requests:        4096,
+			InHand:          512 << 20,
+			Connections:     10_000,
+			Header:          16 << 10,
 			Queue:           256,
 			QueueBytes:      1 << 20,
 		},
@@ -182,6 +248,14 @@ func (c *Config) decode(text []byte) error {
 
 // knownKeys walks a mapping beside the struct it is decoded into.
 func knownKeys(n *yaml.Node, t reflect.Type, path string) error {
+	if t.Kind() == reflect.Map && n.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if err := knownKeys(n.Content[i+1], t.Elem(), join(path, n.Content[i].Value)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if t.Kind() != reflect.Struct || n.Kind != yaml.MappingNode {
 		return nil // the decoder says what it thinks of other shapes
 	}
@@ -272,6 +346,13 @@ func (c *Config) Expand(lookup func(name string) (string, bool)) error {
 			m.values[k] = out
 		}
 	}
+	for i, token := range c.Auth.Tokens {
+		out, err := expand(token, lookup)
+		if err != nil {
+			return fmt.Errorf("auth.tokens[%d]: %w", i, err)
+		}
+		c.Auth.Tokens[i] = out
+	}
 	return nil
 }
 
@@ -295,97 +376,6 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 		out.WriteString(value)
 		s = after
 	}
-}
-
-// Validate finds the first setting that cannot be, and names its path.
-func (c *Config) Validate() error {
-	fault := func(path, format string, a ...any) error {
-		return fmt.Errorf("%s: %s", path, fmt.Sprintf(format, a...))
-	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		return fault("listen", "%q is not host:port", c.Listen)
-	}
-	if !strings.HasPrefix(c.Path, "/") {
-		return fault("path", "%q does not begin with /", c.Path)
-	}
-	if slices.Contains([]string{"/livez", "/metrics"}, c.Path) {
-		return fault("path", "%q is taken", c.Path)
-	}
-	if err := c.Upstream.validate(); err != nil {
-		return err
-	}
-	if err := c.Contract.Validate(); err != nil {
-		return fmt.Errorf("contract.%w", err)
-	}
-	if c.Log.Losses != "summary" && c.Log.Losses != "every" {
-		return fault("log.losses", "%q is neither summary nor every", c.Log.Losses)
-	}
-	if _, err := zapcore.ParseLevel(c.Log.Level); err != nil {
-		return fault("log.level", "%q is not a level", c.Log.Level)
-	}
-	for _, n := range []struct {
-		path  string
-		value int
-	}{
-		{"session.max", c.Session.Max},
-		{"limits.client_message", int(c.Limits.ClientMessage)},
-		{"limits.upstream_message", int(c.Limits.UpstreamMessage)},
-		{"limits.batch", c.Limits.Batch},
-		{"limits.open_requests", c.Limits.OpenRequests},
-		{"limits.requests", c.Limits.Requests},
-		{"limits.queue", c.Limits.Queue},
-		{"limits.queue_bytes", int(c.Limits.QueueBytes)},
-		{"session.idle_timeout", int(c.Session.IdleTimeout)},
-		{"upstream.connect_timeout", int(c.Upstream.ConnectTimeout)},
-		{"upstream.handshake_timeout", int(c.Upstream.HandshakeTimeout)},
-		{"upstream.silence_timeout", int(c.Upstream.SilenceTimeout)},
-	} {
-		if n.value <= 0 {
-			return fault(n.path, "must be greater than 0")
-		}
-	}
-	if c.Heartbeat < 0 {
-		return fault("heartbeat", "must not be negative")
-	}
-	if c.Shutdown.Drain < 0 {
-		return fault("shutdown.drain", "must not be negative")
-	}
-	return nil
-}
-
-func (u *UpstreamConfig) validate() error {
-	switch {
-	case u.URL != "" && len(u.Command) > 0:
-		return errors.New("upstream: url and command exclude each other")
-	case u.URL != "":
-		at, err := url.Parse(u.URL)
-		switch {
-		case err != nil:
-			return errors.New("upstream.url: not a URL")
-		case at.Scheme != "http" && at.Scheme != "https":
-			return errors.New("upstream.url: must begin with http:// or https://")
-		case at.Host == "":
-			return errors.New("upstream.url: missing host")
-		case at.User != nil:
-			return errors.New("upstream.url: holds a password; use upstream.headers")
-		}
-	case len(u.Command) > 0 && u.Command[0] == "":
-		return errors.New("upstream.command[0]: is empty")
-	}
-	for name, value := range u.Headers {
-		if name == "" || strings.ContainsAny(name, " \t\r\n:") {
-			return fmt.Errorf("upstream.headers: %q is not a header name", name)
-		}
-		if strings.ContainsAny(value, "\r\n\x00") {
-			return fmt.Errorf("upstream.headers.%s: value holds a line break", name)
-		}
-	}
-	if u.Version != "" {
-		if r := translate.Lookup(u.Version); r == nil || r.Modern {
-			return fmt.Errorf("upstream.version: %q is not one of %s", u.Version, strings.Join(handshakeNames(), ", "))
-		}
-	}
-	return nil
 }
 
 // Size is a number of bytes; in text also with a unit: 10MiB, 64KiB.

@@ -27,11 +27,11 @@ type demo struct {
 }
 
 func demoOrigin() origin {
-	return origin{piped: true, open: func(context.Context) (upstream.Conn, error) {
+	return opened(true, func(context.Context) (upstream.Conn, error) {
 		d := &demo{out: make(chan []byte, 16), cancel: make(map[string]context.CancelFunc)}
 		d.ctx, d.stop = context.WithCancel(context.Background())
 		return d, nil
-	}}
+	})
 }
 
 type demoMessage struct {

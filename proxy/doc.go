@@ -2,14 +2,15 @@
 // different revisions of the protocol, or the same one.
 //
 //	MCP client                                                  MCP server
-//	    │  stdio · http                                stdio · http  ▲
+//	    │  stdio · sse · http                    stdio · sse · http  ▲
 //	    ▼                                                            │
 //	downstream ──► wire.Scan ──► translate ─────────────────► upstream
 //
 // # The road of one message
 //
 // A client's message comes in at a face: [Server.Serve] has the one for HTTP
-// (face.go), [Server.ServePipe] the one for a pipe (pipe.go). An initialize
+// (face.go), [Server.ServePipe] the one for a pipe (pipe.go), which clients on
+// HTTP+SSE are as well (pipes.go). An initialize
 // (handshake.go) leads to a session: the two revisions, what the client can do,
 // a connection of its own to the server, and a translator for each direction
 // (session.go). Every other message belongs to a session and is taken along by
@@ -38,4 +39,17 @@
 //
 // Per session and direction, the requests without an answer: their ids, their
 // methods, and for some a note that translating the answer needs. Nothing else.
+//
+// All the rest that a session is stands in the id that we give it, sealed
+// (seal.go): with the same key any process serves it, as long as the server is
+// reached over Streamable HTTP and so knows the session by itself. What a process
+// holds of such a session it may forget (session.go). In front of a pipe the
+// session is the pipe, and ends with it.
+//
+// # How long, for whom, by what settings
+//
+// How long the server may be silent is in silence.go; whom a listener lets in, and
+// what those who run us can ask, in listen.go; which trace a request belongs to
+// and where its time went, in trace.go. All that follows from the configuration
+// is one value, which a new configuration replaces (setup.go).
 package proxy

@@ -31,6 +31,7 @@ const (
 	notInitialized
 	modernRefused
 	sessionUnknown
+	notDeleted
 	versionUnknown
 	initializedTwice
 	initializeBroken
@@ -44,7 +45,6 @@ const (
 	duplicateID
 	tooManyOpen
 	tooManySessions
-	tooManyRequests
 	untranslatable
 	upstreamVersion
 	upstreamModern
@@ -70,6 +70,7 @@ var causes = [...]struct {
 	notInitialized:   {-32600, 400, "Not initialized"},
 	modernRefused:    {-32600, 400, "Not initialized"}, // on stdio -32601
 	sessionUnknown:   {-32600, 404, "Session not found"},
+	notDeleted:       {-32600, 405, "The server has no session to end"},
 	versionUnknown:   {-32600, 400, "Unsupported MCP-Protocol-Version"},
 	initializedTwice: {-32600, 400, "Already initialized"},
 	initializeBroken: {-32602, 400, "initialize needs an object of params"},
@@ -83,7 +84,6 @@ var causes = [...]struct {
 	duplicateID:      {-32600, 400, "Request id is already in use"},
 	tooManyOpen:      {-32603, 503, "too many open requests"},
 	tooManySessions:  {-32603, 503, "too many sessions"},
-	tooManyRequests:  {-32603, 503, "too many requests at one time"},
 	untranslatable:   {-32603, 200, "translation failed"},
 	upstreamVersion:  {-32602, 200, "Unsupported protocol version"},
 	upstreamModern:   {-32603, 502, "upstream speaks only revisions without initialize"},
@@ -165,6 +165,9 @@ func asFailure(err error) *failure {
 		f = refusedWith(status)
 	case errors.As(err, &exit):
 		f = fail(upstreamLost, exit.Error())
+	case errors.Is(err, upstream.ErrLost):
+		f = fail(upstreamLost, "")
+		f.text = "upstream session ended"
 	case errors.Is(err, errShutdown), errors.Is(err, downstream.ErrStopped):
 		f = fail(shuttingDown, "")
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():

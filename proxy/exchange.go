@@ -57,6 +57,8 @@ type use struct {
 	cancels bool // the message is a notifications/cancelled, for the request in key
 	send    upstream.Outgoing
 
+	clock stopwatch
+
 	stream   upstream.Stream
 	closed   bool
 	at       int       // how many of rest were handed out
@@ -74,7 +76,6 @@ type use struct {
 
 	shared  bool // a transport holds it as a stream: not for the pool
 	large   bool // it saw a message too large to keep the buffers of
-	slotted bool // it counts against the messages in hand
 	outcome outcome
 }
 
@@ -108,14 +109,13 @@ func (x *exchange) done() {
 			x.s.open.end(x.call)
 		}
 		x.srv.metrics.request(x.s, x.call.method, x.ending(gone), x.call.began)
+		x.srv.metrics.spent(&x.clock)
 	}
 	if x.s != nil {
 		x.s.leave()
 	}
-	if x.slotted {
-		x.srv.inHand.Add(-1)
-	}
 	if x.shared {
+		x.srv.streams.Add(-1)
 		return // the transport may still call Close
 	}
 	if x.large {
@@ -146,6 +146,13 @@ func (x *exchange) ending(gone bool) outcome {
 		return x.outcome
 	}
 	return left
+}
+
+// share makes x the body of an answer, from which it does not come back to the
+// pool.
+func (x *exchange) share() {
+	x.shared = true
+	x.srv.streams.Add(1)
 }
 
 // attach makes st the stream that Next reads.
@@ -239,7 +246,9 @@ func (x *exchange) event(data []byte) sse.Event {
 // returned as it is where the client speaks what the server speaks; ok is then
 // true.
 func (x *exchange) pull() (e sse.Event, ok bool, err error) {
+	x.clock.start()
 	e, err = x.stream.Next()
+	x.clock.lap(&x.clock.upstream)
 	if err != nil {
 		return sse.Event{}, false, x.ended(err)
 	}
@@ -257,8 +266,8 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 		e.Data = e.Data[:0]
 		return e, x.s.down.Identity(), nil
 	case wire.IsArray(e.Data):
-		if x.rest, err = wire.AppendElements(x.rest, e.Data, x.srv.cfg.Limits.Batch); err != nil {
-			x.srv.badUpstream(err)
+		if x.rest, err = wire.AppendElements(x.rest, e.Data, x.srv.now().cfg.Limits.Batch); err != nil {
+			x.srv.badUpstream(x.log(), err)
 			x.rest = x.rest[:0]
 		}
 	default:
@@ -319,12 +328,18 @@ func (x *exchange) resume() error {
 // is, and what it belongs to (https://www.w3.org/TR/trace-context/).
 func (x *exchange) headers(r *downstream.Request) {
 	x.from = x.from[:0]
-	if r.Header == nil {
-		return
+	if r.Header != nil {
+		x.from = x.srv.appendPassed(x.from, r.Header)
+		x.clock.asked = r.Header(timingHeader) != ""
 	}
-	for _, name := range x.srv.passed {
-		if v := r.Header(name); v != "" {
-			x.from = append(x.from, upstream.Header{Name: name, Value: v})
+}
+
+// appendPassed appends those of a request's headers that go on.
+func (srv *Server) appendPassed(dst []upstream.Header, header func(name string) string) []upstream.Header {
+	for _, name := range srv.now().passed {
+		if v := header(name); v != "" {
+			dst = append(dst, upstream.Header{Name: name, Value: v})
 		}
 	}
+	return dst
 }

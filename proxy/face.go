@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/valyala/fasthttp"
-	"github.com/valyala/fasthttp/fasthttpadaptor"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -17,31 +14,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// httpFace is the listener's side of the server.
-func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
-	cfg := downstream.HTTPConfig{
-		Path:         srv.cfg.Path,
-		MaxBody:      int(srv.cfg.Limits.ClientMessage),
-		Heartbeat:    srv.cfg.Heartbeat,
-		AllowedHosts: srv.cfg.AllowedHosts,
-		Log: func(what string, err error) {
-			level := zap.WarnLevel
-			if what == "connection" { // clients leave as they like
-				level = zap.DebugLevel
-			}
-			srv.log.Log(level, "http", zap.String("what", what), zap.Error(err))
-		},
-	}
-	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
-		cfg.Routes = map[string]fasthttp.RequestHandler{
-			"/livez": func(c *fasthttp.RequestCtx) { c.SetBodyString("ok\n") },
-			"/metrics": fasthttpadaptor.NewFastHTTPHandler(
-				promhttp.HandlerFor(srv.metrics.registry, promhttp.HandlerOpts{})),
-		}
-	}
-	return downstream.NewHTTP((*face)(srv), cfg)
-}
 
 // face is the server as HTTP clients see it.
 type face Server
@@ -77,8 +49,34 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 		return
 	}
 	defer s.leave()
+	if !s.local {
+		if err := srv.endUpstream(s, req); err != nil {
+			refuse(resp, err)
+			return
+		}
+	}
 	srv.sessions.drop(s)
 	srv.endSession(s, fail(sessionUnknown, "it was ended"))
+}
+
+// endUpstream asks a server that knows the session by itself to end it.
+func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
+	c, ok := s.conn.(interface {
+		Delete(ctx context.Context, header []upstream.Header) error
+	})
+	if !ok || s.named == "" {
+		f := fail(notDeleted, "")
+		f.header = []downstream.Header{{Name: "Allow", Value: "GET, POST"}}
+		return f
+	}
+	err := c.Delete(req.Ctx, srv.appendPassed(nil, req.Header))
+	switch status, _ := errors.AsType[*upstream.StatusError](err); {
+	case status != nil && status.Code == fasthttp.StatusNotFound:
+		srv.forget(s, err)
+	case err == nil:
+		s.release(fail(sessionUnknown, "it was ended")) // so that nobody is asked again
+	}
+	return err
 }
 
 // refuse answers with a JSON-RPC error.
@@ -102,8 +100,10 @@ func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
 		return nil, nil
 	}
 	rev := translate.Lookup(req.Version)
-	s := srv.sessions.find(req.Session)
+	s, err := srv.sessions.find(req.Session)
 	switch {
+	case err != nil:
+		return nil, fail(tooManySessions, "").about(idOf(req.Body))
 	case s == nil && req.Version != "" && (rev == nil || rev.Modern):
 		return nil, refuseUninitialized(modernRefused).about(idOf(req.Body))
 	case s == nil:
@@ -124,22 +124,9 @@ func idOf(body []byte) []byte {
 	return m.ID()
 }
 
-// admitted counts one more message in hand; false when there are too many.
-func (srv *Server) admitted() bool {
-	if srv.inHand.Add(1) > int64(srv.cfg.Limits.Requests) {
-		srv.inHand.Add(-1)
-		return false
-	}
-	return true
-}
-
 func (srv *Server) post(req *downstream.Request, resp *downstream.Response) error {
-	if !srv.admitted() {
-		return fail(tooManyRequests, "").about(idOf(req.Body))
-	}
 	ctx, stop := context.WithCancelCause(req.Ctx)
 	x := srv.newExchange(ctx, stop)
-	x.slotted = true
 	resp.Done = x.release
 	s, err := srv.sessionOf(req)
 	if err != nil {
@@ -153,7 +140,9 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	case s == nil:
 		return srv.postInitialize(x, req.Body, resp)
 	}
-	return x.post(req.Body, resp)
+	err = x.post(req.Body, resp)
+	resp.Header = x.clock.appendTo(resp.Header)
+	return err
 }
 
 // post is the road of one message over a session: scanned, rewritten, sent, and
@@ -191,7 +180,7 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) error {
 	case x.final && x.at == len(x.rest):
 		resp.Body = e.Data
 	default:
-		x.shared = true
+		x.share()
 		x.first, x.pending = e, true
 		resp.Stream = x
 	}
@@ -210,7 +199,13 @@ func (x *exchange) attributed(err error) error {
 // expected.
 func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from}
+	if x.call != nil {
+		limit := x.srv.now().silence[x.call.method]
+		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence
+	}
+	x.clock.start()
 	st, err := x.s.conn.Send(x.ctx, &x.send)
+	x.clock.lap(&x.clock.upstream)
 	if err != nil && x.ctx.Err() != nil {
 		err = context.Cause(x.ctx)
 	}
@@ -261,7 +256,7 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	x.s = s
 	x.rest = append(x.rest[:0], early...)
 	resp.Stream = &opening{exchange: x, answer: answer}
-	x.shared = true
+	x.share()
 	return nil
 }
 
@@ -269,17 +264,16 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 // session in the end, and answer then what the server said.
 func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
 	id := x.msg.ID()
-	conn, err := srv.connect(x.ctx)
-	if err != nil {
-		return nil, nil, nil, asFailure(err).about(id)
-	}
-	h := &handshake{srv: srv, conn: conn, header: x.from}
+	h := &handshake{srv: srv, header: x.from}
 	s, answer, err = h.negotiate(x.ctx, raw)
-	if s == nil {
-		srv.spawn(func() { srv.endConn(conn) })
-		if err != nil {
-			err = asFailure(err).about(id)
-		}
+	switch {
+	case s == nil && h.conn != nil:
+		srv.spawn(func() { srv.endConn(h.conn) })
+	case s != nil && s.piped:
+		s.conn = openLanes(h.conn, h.standing, srv.now().cfg.Limits, srv)
+	}
+	if err != nil {
+		err = asFailure(err).about(id)
 	}
 	return s, answer, h.early, err
 }
@@ -321,7 +315,7 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	resp.Done = x.release
 	x.s = s
 	x.headers(req)
-	x.shared = true
+	x.share()
 	st, err := s.conn.Listen(ctx, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.from})
 	switch {
 	case errors.Is(err, upstream.ErrNoStream):

@@ -51,7 +51,7 @@ func newFake(answer func(string) ([]string, error)) *fakeServer {
 }
 
 func (f *fakeServer) origin() origin {
-	return origin{piped: f.piped, open: func(context.Context) (upstream.Conn, error) { return f, nil }}
+	return opened(f.piped, func(context.Context) (upstream.Conn, error) { return f, nil })
 }
 
 func (f *fakeServer) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {

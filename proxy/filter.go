@@ -59,7 +59,7 @@ func (f Filter) Run() error {
 	out := bufio.NewWriter(f.Out)
 	run := &filterRun{
 		Filter: f, tr: table.Between(f.From, f.To), notes: json.NewEncoder(f.Notes), out: out,
-		asked: newCalls(1<<20, false), facts: ^wire.Facts(0),
+		asked: newCalls(1 << 20), facts: ^wire.Facts(0),
 	}
 	run.notes.SetEscapeHTML(false)
 	if err := run.all(); err != nil {

@@ -28,7 +28,7 @@ const unsupportedVersion = -32022
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization.
 type handshake struct {
 	srv      *Server
-	conn     upstream.Conn
+	conn     upstream.Conn   // nil until something was said
 	standing upstream.Stream // everything the server says; nil where Send has a stream
 	pipe     bool            // the client is on a pipe
 	header   []upstream.Header
@@ -42,18 +42,18 @@ type handshake struct {
 	answer []byte   // the server's response, raw
 }
 
-// negotiate carries the client's initialize to the server behind h.conn. What
-// comes back is a session without an id, and the answer for the client; the
-// client gets the revision that it asked for whatever the server speaks. On
-// error the connection is still the caller's.
+// negotiate carries the client's initialize to the server. What comes back is a
+// session without an id, and the answer for the client; the client gets the
+// revision that it asked for whatever the server speaks. Without a session the
+// connection, if there is one, is still the caller's.
 func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.srv.cfg.Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, h.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	if err := h.read(raw); err != nil {
 		return nil, nil, err
 	}
 	propose := h.vc
-	if v := h.srv.cfg.Upstream.Version; v != "" {
+	if v := h.srv.now().cfg.Upstream.Version; v != "" {
 		propose = translate.Lookup(v)
 	}
 	for retried := false; ; retried = true {
@@ -74,6 +74,9 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 		propose = next
 	}
 }
+
+// log is where lines about the handshake go.
+func (h *handshake) log() *zap.Logger { return h.srv.log.With(traced(h.header)...) }
 
 // read takes from initialize what the session will need.
 func (h *handshake) read(raw []byte) error {
@@ -123,13 +126,13 @@ func clientFacts(c gjson.Result) (f wire.Facts) {
 // ask proposes a revision and waits for the answer.
 func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revision) (*wire.Message, error) {
 	var m wire.Message
-	up := h.srv.table.Between(h.vc, propose)
+	up := h.srv.now().table.Between(h.vc, propose)
 	if err := m.Scan(bytes.Clone(raw), up.Shape()); err != nil {
 		return nil, err
 	}
 	m.Facts = h.facts
 	body, _, err := up.Rewrite(nil, &m)
-	h.srv.losses.note(h.vc, propose, wire.Initialize, m.Losses)
+	h.srv.losses.note(h.vc, propose, wire.Initialize, m.Losses, h.header)
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +141,9 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 			return nil, fail(initializeBroken, "").about(h.id)
 		}
 	}
-	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: h.header})
+	st, err := h.send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: h.header})
 	if err != nil {
-		return nil, err
+		return versionRefusal(err)
 	}
 	if st == nil {
 		return h.await(ctx, h.standing)
@@ -151,9 +154,24 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 		return versionRefusal(err)
 	}
 	if s, ok := st.(upstream.SessionStream); ok {
-		h.named = s.SessionID()
+		if h.named = s.SessionID(); len(h.named) > maxNamed {
+			return nil, errNamedTooLong
+		}
 	}
 	return answer, nil
+}
+
+// send sends initialize, at first on a connection that is yet to be opened.
+func (h *handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	if h.conn != nil {
+		return h.conn.Send(ctx, m)
+	}
+	b, err := h.srv.now().origin.connect(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	h.conn, h.standing = b.Conn, b.Standing
+	return b.Answer, nil
 }
 
 // versionRefusal is the JSON-RPC error inside an HTTP one, where it speaks of
@@ -195,7 +213,7 @@ func (h *handshake) await(ctx context.Context, st upstream.Stream) (*wire.Messag
 		}
 		pieces = append(pieces[:0], e.Data)
 		if wire.IsArray(e.Data) {
-			if pieces, err = wire.AppendElements(pieces[:0], e.Data, h.srv.cfg.Limits.Batch); err != nil {
+			if pieces, err = wire.AppendElements(pieces[:0], e.Data, h.srv.now().cfg.Limits.Batch); err != nil {
 				return nil, err
 			}
 		}
@@ -205,7 +223,7 @@ func (h *handshake) await(ctx context.Context, st upstream.Stream) (*wire.Messag
 			}
 			m := new(wire.Message)
 			if err := m.Scan(bytes.Clone(piece), nil); err != nil {
-				h.srv.badUpstream(err)
+				h.srv.badUpstream(h.log(), err)
 				continue
 			}
 			switch {
@@ -219,7 +237,7 @@ func (h *handshake) await(ctx context.Context, st upstream.Stream) (*wire.Messag
 				bytes.Equal(wire.AppendIDKey(nil, m.ID()), key):
 				return m, nil
 			default:
-				h.srv.unknownAnswer(nil, m)
+				h.srv.unknownAnswer(h.log(), nil, m)
 			}
 		}
 	}
@@ -242,7 +260,7 @@ func (h *handshake) reply(ctx context.Context, m *wire.Message) {
 		body = appendError(nil, m.ID(), causes[notInitialized].code, causes[notInitialized].text, nil)
 	}
 	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: body, Header: h.header}); err != nil {
-		h.srv.log.Debug("answer during initialize", zap.Error(err))
+		h.log().Debug("answer during initialize", zap.Error(err))
 	}
 }
 
@@ -264,7 +282,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	}
 	m.Method, m.Facts = wire.Initialize, s.facts
 	out, _, err := s.down.Rewrite(nil, m)
-	h.srv.losses.note(vu, h.vc, wire.Initialize, m.Losses)
+	h.srv.losses.note(vu, h.vc, wire.Initialize, m.Losses, h.header)
 	if err == nil && gjson.Get(view(out), "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}

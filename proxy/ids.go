@@ -69,9 +69,7 @@ type calls struct {
 	empty chan struct{} // closed when the last one ends; nil when nobody asked
 }
 
-func newCalls(max int, unique bool) *calls {
-	return &calls{max: max, unique: unique, byKey: make(map[string]*call)}
-}
+func newCalls(max int) *calls { return &calls{max: max, byKey: make(map[string]*call)} }
 
 // add enters c, or says why not: errTooManyOpen, errDuplicateID.
 func (t *calls) add(c *call) error {
@@ -155,6 +153,34 @@ func (t *calls) unlink(c *call) bool {
 		t.empty = nil
 	}
 	return true
+}
+
+// none reports whether no call is open.
+func (t *calls) none() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count == 0
+}
+
+// overdue ends the calls for which left is no longer positive, and returns them;
+// and the shortest time that is left to another, 0 when there is none.
+func (t *calls) overdue(left func(*call) time.Duration) (late []*call, next time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.byKey {
+		for ; c != nil; c = c.older {
+			switch d := left(c); {
+			case d <= 0:
+				late = append(late, c)
+			case next == 0 || d < next:
+				next = d
+			}
+		}
+	}
+	for _, c := range late {
+		t.unlink(c)
+	}
+	return late, next
 }
 
 // cancel ends the call of an id without an answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -29,7 +30,7 @@ type lanes struct {
 	keeper
 
 	ended  chan struct{} // closed when the reader has returned
-	stop   context.CancelFunc
+	pipe   upstream.Stream
 	msg    wire.Message // the reader's
 	key    []byte
 	pieces [][]byte
@@ -52,22 +53,17 @@ type keeper interface {
 	panicked(p any)
 }
 
-// openLanes begins to read the pipe of conn.
-func openLanes(conn upstream.Conn, cfg LimitsConfig, k keeper) (*lanes, error) {
-	ctx, stop := context.WithCancel(context.Background())
-	st, err := conn.Listen(ctx, upstream.ListenOptions{})
-	if err != nil {
-		stop()
-		return nil, err
-	}
+// openLanes begins to read st, everything the server behind conn says, which
+// is the lanes' to close from now on.
+func openLanes(conn upstream.Conn, st upstream.Stream, cfg LimitsConfig, k keeper) *lanes {
 	l := &lanes{
 		conn: conn, cfg: cfg, keeper: k,
-		ended: make(chan struct{}), stop: stop,
+		ended: make(chan struct{}), pipe: st,
 		byID: make(map[string]*lane), byToken: make(map[string]*lane),
 	}
 	l.waiting.limit(cfg)
 	l.spawn(func() { l.read(st) })
-	return l, nil
+	return l
 }
 
 // Send writes one message; for a request the Stream is its lane.
@@ -76,7 +72,7 @@ func (l *lanes) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream
 		_, err := l.conn.Send(ctx, m)
 		return nil, err
 	}
-	ln, err := l.open(ctx, m.Body)
+	ln, err := l.open(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -87,13 +83,14 @@ func (l *lanes) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream
 	return ln, nil
 }
 
-// open enters a lane for the request in body.
-func (l *lanes) open(ctx context.Context, body []byte) (*lane, error) {
+// open enters a lane for a request.
+func (l *lanes) open(ctx context.Context, out *upstream.Outgoing) (*lane, error) {
 	var m wire.Message
-	if err := m.Scan(body, nil); err != nil {
+	if err := m.Scan(out.Body, nil); err != nil {
 		return nil, err
 	}
 	ln := l.newLane(ctx)
+	ln.limit = TimeLimit{FirstByte: out.FirstByte, Silence: out.Silence}
 	ln.id = string(wire.AppendIDKey(nil, m.ID()))
 	if token := gjson.Get(view(m.Params()), "_meta.progressToken"); token.Exists() {
 		ln.token = string(wire.AppendIDKey(nil, []byte(token.Raw)))
@@ -141,7 +138,7 @@ func (l *lanes) Close(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	err := l.conn.Close(ctx)
-	l.stop()
+	l.pipe.Close()
 	<-l.ended
 	return err
 }
@@ -284,7 +281,9 @@ func (l *lanes) reason() error {
 type lane struct {
 	of        *lanes
 	ctx       context.Context
-	id, token string // keys; "" on the standing stream
+	id, token string    // keys; "" on the standing stream
+	limit     TimeLimit // of silence; 0 for none
+	spoke     bool      // Next had something; for Next only
 
 	signal chan struct{} // there may be something new
 
@@ -327,6 +326,16 @@ func (ln *lane) finish(err error) {
 
 // Next waits for the lane's next message.
 func (ln *lane) Next() (sse.Event, error) {
+	limit := ln.limit.FirstByte
+	if ln.spoke {
+		limit = ln.limit.Silence
+	}
+	var quiet <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		quiet = timer.C
+	}
 	for {
 		ln.mu.Lock()
 		m, ok := ln.queue.pop()
@@ -334,12 +343,15 @@ func (ln *lane) Next() (sse.Event, error) {
 		ln.mu.Unlock()
 		switch {
 		case ok:
+			ln.spoke = true
 			return sse.Event{Data: m}, nil
 		case err != nil:
 			return sse.Event{}, err
 		}
 		select {
 		case <-ln.signal:
+		case <-quiet:
+			return sse.Event{}, silentFor(limit)
 		case <-ln.ctx.Done():
 			return sse.Event{}, context.Cause(ln.ctx)
 		}

@@ -275,10 +275,11 @@ func TestNoiseOnThePipeIsPassedOver(t *testing.T) {
 func TestClosedLanesSendNothing(t *testing.T) {
 	f := silentPipe()
 	srv := front(t, f)
-	l, err := openLanes(f, srv.cfg.Limits, srv.Server)
+	pipe, err := f.Listen(context.Background(), upstream.ListenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	l := openLanes(f, pipe, srv.now().cfg.Limits, srv.Server)
 	if err := l.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -298,10 +299,11 @@ func TestClosedLanesSendNothing(t *testing.T) {
 func TestLaneEndsWithItsContext(t *testing.T) {
 	f := silentPipe()
 	srv := front(t, f)
-	l, err := openLanes(f, srv.cfg.Limits, srv.Server)
+	pipe, err := f.Listen(context.Background(), upstream.ListenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	l := openLanes(f, pipe, srv.now().cfg.Limits, srv.Server)
 	defer l.Close(context.Background())
 	ctx, stop := context.WithCancelCause(context.Background())
 	st, err := l.Listen(ctx, upstream.ListenOptions{})

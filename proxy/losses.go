@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -17,7 +19,7 @@ import (
 type lossLog struct {
 	log     *zap.Logger
 	counter *prometheus.CounterVec
-	every   bool
+	every   atomic.Bool
 
 	mu      sync.Mutex
 	repeats map[lossKind]*repeat
@@ -36,18 +38,20 @@ type repeat struct {
 }
 
 func newLossLog(log *zap.Logger, counter *prometheus.CounterVec, every bool) *lossLog {
-	return &lossLog{log: log, counter: counter, every: every, repeats: make(map[lossKind]*repeat)}
+	l := &lossLog{log: log, counter: counter, repeats: make(map[lossKind]*repeat)}
+	l.every.Store(every)
+	return l
 }
 
-// note takes down what rewriting one message cost.
-func (l *lossLog) note(from, to *translate.Revision, method wire.Method, losses []wire.Loss) {
+// note takes down what rewriting one message cost, which came with header.
+func (l *lossLog) note(from, to *translate.Revision, method wire.Method, losses []wire.Loss, header []upstream.Header) {
 	for i := range losses {
 		loss := &losses[i]
 		l.counter.WithLabelValues(from.Name, to.Name, loss.Rule, levelName(loss.Level)).Add(float64(loss.Count))
-		if !l.every && !l.first(lossKind{from, to, method, loss.Rule}, loss) {
+		if !l.every.Load() && !l.first(lossKind{from, to, method, loss.Rule}, loss) {
 			continue
 		}
-		l.write(lossKind{from, to, method, loss.Rule}, loss)
+		l.write(lossKind{from, to, method, loss.Rule}, loss, traced(header)...)
 	}
 }
 

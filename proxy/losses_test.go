@@ -17,14 +17,14 @@ func TestLossesAreSummedUp(t *testing.T) {
 	empty := []wire.Loss{{Rule: "C05", What: "icons", Level: wire.Info, Count: 1}}
 	for _, every := range []bool{false, true} {
 		core, logs := observer.New(zap.DebugLevel)
-		m := newMetrics(func() float64 { return 0 })
+		m := newMetrics(func() float64 { return 0 }, func() float64 { return 0 })
 		l := newLossLog(zap.New(core), m.losses, every)
 		for range 3 {
-			l.note(from, to, wire.ToolsList, title)
+			l.note(from, to, wire.ToolsList, title, nil)
 		}
-		l.note(from, to, wire.PromptsList, title)
-		l.note(from, to, wire.ToolsList, empty)
-		l.note(from, to, wire.ToolsList, nil)
+		l.note(from, to, wire.PromptsList, title, nil)
+		l.note(from, to, wire.ToolsList, empty, nil)
+		l.note(from, to, wire.ToolsList, nil, nil)
 
 		if n := counted(t, m, "dragoman_losses_total", "from="+from.Name, "to="+to.Name, "rule=C01", "level=warn"); n != 12 {
 			t.Errorf("counted %v", n)

@@ -26,12 +26,14 @@ type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
+	rewrite  prometheus.Histogram
+	waiting  prometheus.Histogram
 	losses   *prometheus.CounterVec
 	peers    *prometheus.CounterVec
 	unwanted *prometheus.CounterVec
 }
 
-func newMetrics(openSessions func() float64) *metrics {
+func newMetrics(openSessions, openStreams func() float64) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -43,6 +45,16 @@ func newMetrics(openSessions func() float64) *metrics {
 			Help:    "Time from a client's request to the end of its answer.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
 		}, []string{"client", "server", "method"}),
+		rewrite: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "dragoman_translate_seconds",
+			Help:    "Time spent looking at and rewriting the messages of one request.",
+			Buckets: []float64{.000005, .00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .1},
+		}),
+		waiting: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "dragoman_upstream_seconds",
+			Help:    "Time spent waiting for the server with one request.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
+		}),
 		losses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_losses_total",
 			Help: "What translation removed or changed, by rule.",
@@ -56,11 +68,15 @@ func newMetrics(openSessions func() float64) *metrics {
 			Help: "Messages that went to nobody or could not be read, by reason.",
 		}, []string{"reason"}),
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.losses, m.peers, m.unwanted,
+	m.registry.MustRegister(m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_sessions",
-			Help: "Open sessions of HTTP clients.",
+			Help: "Sessions of HTTP clients that are held.",
 		}, openSessions),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "dragoman_streams",
+			Help: "Open event streams of HTTP clients over Streamable HTTP.",
+		}, openStreams),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -71,4 +87,10 @@ func newMetrics(openSessions func() float64) *metrics {
 func (m *metrics) request(s *session, method wire.Method, how outcome, began time.Time) {
 	m.requests.WithLabelValues(s.vc.Name, s.vu.Name, method.String(), string(how)).Inc()
 	m.seconds.WithLabelValues(s.vc.Name, s.vu.Name, method.String()).Observe(time.Since(began).Seconds())
+}
+
+// spent takes down where the time of such a request went.
+func (m *metrics) spent(w *stopwatch) {
+	m.rewrite.Observe((w.parse + w.translate).Seconds())
+	m.waiting.Observe(w.upstream.Seconds())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,37 +25,44 @@ const (
 
 var errUpstreamGone = errors.New("the session with the server has ended")
 
-// pipe is a client on our own stdin and stdout, from its first byte to its last.
-// Its messages are taken one after the other by one goroutine, and reach the
+// pipe is a client on our own stdin and stdout, or on HTTP+SSE, from its first byte
+// to its last. Its messages are taken one after the other by one goroutine, and reach the
 // server in this order. In front of a server on a pipe a second goroutine brings
 // everything back, in order too; over HTTP each request's answer has a goroutine
 // of its own, and one more reads the standing stream.
 type pipe struct {
 	srv    *Server
-	client *downstream.Stdio
+	client interface{ Write(message []byte) error }
 	ctx    context.Context
 	fail   context.CancelCauseFunc
 	tasks  sync.WaitGroup
 
-	s       *session // nil before initialize
-	listens bool     // the standing stream was asked for
+	s       *session                // nil before initialize
+	begun   atomic.Pointer[session] // s, for whoever does not take messages
+	from    []upstream.Header       // that go on with the message being taken
+	listens bool                    // the standing stream was asked for
+	called  chan struct{}           // wakes the watch
+	heard   atomic.Int64            // when a server on a pipe said something, in ns
 }
+
+func newPipe(srv *Server) *pipe { return &pipe{srv: srv, called: make(chan struct{}, 1)} }
 
 // ServePipe serves one client that speaks on in and reads on out, one message a
 // line, until in ends, ctx ends or the server is lost, and returns when all it
 // started has ended. Calls in flight when in ends are still answered, within the
 // drain time. A nil error says that in or ctx was the reason.
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
-	p := &pipe{srv: srv}
-	p.client = downstream.NewStdio(downstream.StdioConfig{
-		In: in, Out: out, MaxMessage: int(srv.cfg.Limits.ClientMessage),
+	p := newPipe(srv)
+	client := downstream.NewStdio(downstream.StdioConfig{
+		In: in, Out: out, MaxMessage: int(srv.now().cfg.Limits.ClientMessage),
 		TooLong: p.tooLong,
 	})
+	p.client = client
 	p.ctx, p.fail = context.WithCancelCause(ctx)
 	tending, stop := context.WithCancel(context.Background())
 	srv.spawn(func() { srv.tend(tending) })
 
-	err := p.client.Run(p.ctx, p.take)
+	err := client.Run(p.ctx, p.take)
 	if err == nil {
 		p.finish()
 	}
@@ -77,13 +85,14 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 
 // finish lets calls in flight be answered after the client has said its last.
 func (p *pipe) finish() {
-	if p.s == nil {
+	s := p.begun.Load()
+	if s == nil {
 		return
 	}
-	timer := time.NewTimer(p.srv.cfg.Shutdown.Drain)
+	timer := time.NewTimer(p.srv.now().cfg.Shutdown.Drain)
 	defer timer.Stop()
 	select {
-	case <-p.s.open.idle():
+	case <-s.open.idle():
 	case <-timer.C:
 	case <-p.ctx.Done():
 	}
@@ -151,28 +160,19 @@ func (p *pipe) initialize(line []byte) {
 }
 
 func (p *pipe) begin(line []byte) error {
-	conn, err := p.srv.origin.open(p.ctx)
-	if err != nil {
-		return err
-	}
-	h := &handshake{srv: p.srv, conn: conn, pipe: true}
-	if p.srv.origin.piped {
-		// It ends with the session: a server that is still writing when we stop
-		// must find a reader until it was asked to end.
-		if h.standing, err = conn.Listen(context.WithoutCancel(p.ctx), upstream.ListenOptions{}); err != nil {
-			p.srv.endConn(conn)
-			return err
-		}
-	}
+	h := &handshake{srv: p.srv, pipe: true, header: p.from}
 	s, answer, err := h.negotiate(p.ctx, line)
 	if s == nil {
-		p.srv.endConn(conn)
+		if h.conn != nil {
+			p.srv.endConn(h.conn)
+		}
 		if err == nil {
 			p.write(answer)
 		}
 		return err
 	}
 	p.s = s
+	p.begun.Store(s)
 	x := p.exchange()
 	for _, early := range h.early {
 		if out, ok := x.fromServer(early); ok {
@@ -186,18 +186,20 @@ func (p *pipe) begin(line []byte) error {
 	}
 	x.attach(h.standing)
 	p.tasks.Go(func() { p.bring(x) })
+	p.tasks.Go(p.watch)
 	return nil
 }
 
 // exchange is one for the next message of the client.
 func (p *pipe) exchange() *exchange {
 	ctx, stop := p.ctx, context.CancelCauseFunc(nil)
-	if !p.srv.origin.piped {
+	if !p.s.piped {
 		ctx, stop = context.WithCancelCause(ctx) // each has a stream to end
 	}
 	x := p.srv.newExchange(ctx, stop)
 	x.s = p.s
 	x.s.enter()
+	x.from = append(x.from[:0], p.from...)
 	return x
 }
 
@@ -232,7 +234,7 @@ func (p *pipe) send(x *exchange, out []byte) {
 		case owed:
 			p.deliver(x.group, x.slot, f.body())
 		case x.call == nil:
-			p.srv.log.Warn("message was not delivered", zap.Error(f))
+			x.log().Warn("message was not delivered", zap.Error(f))
 		}
 		p.lostWith(f)
 	case st != nil:
@@ -241,9 +243,14 @@ func (p *pipe) send(x *exchange, out []byte) {
 		return
 	case x.call != nil:
 		x.call = nil // it stays open: the answer comes with everything else
-	case x.msg.Method == wire.Initialized && !p.srv.origin.piped && !p.listens:
+		select {
+		case p.called <- struct{}{}:
+		default: // the watch is awake
+		}
+	case x.msg.Method == wire.Initialized && !p.s.piped && !p.listens:
 		p.listens = true
-		p.tasks.Go(p.listen)
+		standing := p.exchange()
+		p.tasks.Go(func() { p.listen(standing) })
 	}
 	x.done()
 }
@@ -288,12 +295,41 @@ func (p *pipe) bring(x *exchange) {
 			p.serverLost(err)
 			return
 		}
+		p.heard.Store(time.Now().UnixNano())
 		if c := x.met; c != nil {
 			p.deliver(c.group, c.slot, e.Data)
 			p.srv.metrics.request(p.s, c.method, answered, c.began)
 			continue
 		}
 		p.write(e.Data)
+	}
+}
+
+// watch gives up calls for which a server on a pipe takes too long. Whatever it
+// says to this client is a sign of life. It sleeps while no call is open.
+func (p *pipe) watch() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-p.called:
+		case <-p.ctx.Done():
+			return
+		}
+		now, heard := time.Now(), time.Unix(0, p.heard.Load())
+		late, next := p.s.open.overdue(func(c *call) time.Duration { return p.srv.now().silence.left(c, heard, now) })
+		for _, c := range late {
+			p.deliver(c.group, c.slot, fail(upstreamTimeout, "").about([]byte(c.id)).body())
+			p.srv.metrics.request(p.s, c.method, failed, c.began)
+			p.srv.log.Warn("request failed", zap.Error(silentFor(now.Sub(c.began))))
+			p.srv.giveUp(p.s, c.id, nil)
+		}
+		if next > 0 {
+			timer.Reset(next)
+		} else {
+			timer.Stop()
+		}
 	}
 }
 
@@ -318,7 +354,7 @@ func (p *pipe) serverLost(err error) {
 // lostWith ends us when a failure over HTTP means that the session is over. That
 // a server on a pipe is lost is for bring to see, who has calls to answer.
 func (p *pipe) lostWith(f *failure) {
-	if p.srv.origin.piped {
+	if p.s.piped {
 		return
 	}
 	if f.cause == upstreamLost || f.status == 404 && f.cause == upstreamRefused {
@@ -328,11 +364,10 @@ func (p *pipe) lostWith(f *failure) {
 
 // listen keeps the server's standing stream open, from where it broke off, for
 // as long as the server offers one.
-func (p *pipe) listen() {
-	x := p.exchange()
+func (p *pipe) listen(x *exchange) {
 	defer x.done()
 	for wait := firstReopen; ; wait = min(2*wait, lastReopen) {
-		st, err := p.s.conn.Listen(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt)})
+		st, err := p.s.conn.Listen(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
 		switch {
 		case errors.Is(err, upstream.ErrNoStream):
 			return

@@ -29,7 +29,10 @@ func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 //
 // With verdict Answer, out is the answer to the client itself.
 func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error) {
-	if err := x.msg.Scan(raw, x.s.up.Shape()); err != nil {
+	x.clock.start()
+	err = x.msg.Scan(raw, x.s.up.Shape())
+	x.clock.lap(&x.clock.parse)
+	if err != nil {
 		return nil, wire.Drop, err
 	}
 	x.msg.Facts = x.s.facts
@@ -52,14 +55,15 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 	x.id = append(x.id[:0], x.msg.ID()...)
 	method, kind := x.msg.Method, x.msg.Kind
 	out, v, err = x.s.up.Rewrite(x.buf[:0], &x.msg)
+	x.clock.lap(&x.clock.translate)
 	out = x.own(out, raw)
-	x.srv.losses.note(x.s.vc, x.s.vu, method, x.msg.Losses)
+	x.srv.losses.note(x.s.vc, x.s.vu, method, x.msg.Losses, x.from)
 	switch {
 	case err != nil && kind.Response(): // the server waits for something
 		f := asFailure(err)
 		return appendError(nil, x.id, f.code, f.text, nil), wire.Forward, nil
 	case err != nil && kind == wire.Notification:
-		x.srv.log.Warn("notification dropped", zap.Error(err))
+		x.log().Warn("notification dropped", zap.Error(err))
 		return nil, wire.Drop, nil
 	case err != nil:
 		return nil, wire.Drop, err
@@ -97,7 +101,7 @@ func (x *exchange) reunite(asked *calls) bool {
 	x.met = c
 	if c == nil {
 		m.Classify()
-		x.srv.unknownAnswer(x.s, m)
+		x.srv.unknownAnswer(x.log(), x.s, m)
 		return false
 	}
 	m.Method, m.Note = c.method, c.note
@@ -111,8 +115,11 @@ func (x *exchange) reunite(asked *calls) bool {
 func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	m, s := &x.msg, x.s
 	x.met, x.final = nil, false
-	if err := m.Scan(raw, s.down.Shape()); err != nil {
-		x.srv.badUpstream(err)
+	x.clock.start()
+	err := m.Scan(raw, s.down.Shape())
+	x.clock.lap(&x.clock.parse)
+	if err != nil {
+		x.srv.badUpstream(x.log(), err)
 		return nil, false
 	}
 	m.Facts = s.facts
@@ -131,16 +138,17 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	default:
 		if x.isAnswer(m) {
 			m.Method, m.Note = x.call.method, x.call.note
-		} else {
-			x.reunite(s.open)
+		} else if !x.reunite(s.open) && s.open.unique {
+			return nil, false // a client on a pipe asked nothing like it, or was told otherwise
 		}
 	}
 	id := append(x.id[:0], m.ID()...)
 	x.id = id
 	method, kind := m.Method, m.Kind
 	out, v, err := s.down.Rewrite(x.buf[:0], m)
+	x.clock.lap(&x.clock.translate)
 	out = x.own(out, raw)
-	x.srv.losses.note(s.vu, s.vc, method, m.Losses)
+	x.srv.losses.note(s.vu, s.vc, method, m.Losses, x.from)
 	switch {
 	case err != nil && kind == wire.Request:
 		f := asFailure(err)
@@ -148,7 +156,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.reply(appendError(nil, id, f.code, f.text, nil))
 		return nil, false
 	case err != nil && kind == wire.Notification:
-		x.srv.log.Warn("notification dropped", zap.Error(err))
+		x.log().Warn("notification dropped", zap.Error(err))
 		return nil, false
 	case err != nil:
 		f := asFailure(err)
@@ -190,6 +198,9 @@ func (x *exchange) admitAsked(m *wire.Message) error {
 	if !x.s.asked.unique {
 		x.s.asked.take([]byte(c.key))
 	}
+	if !x.s.local {
+		x.s.asked.abandon(c) // its answer may come by another process
+	}
 	return x.s.asked.add(c)
 }
 
@@ -202,7 +213,7 @@ func (x *exchange) forgetAsked(id []byte) {
 func (x *exchange) keepAsked(id, note []byte) {
 	x.key = wire.AppendIDKey(x.key[:0], id)
 	if !x.s.asked.annotate(x.key, note) {
-		x.srv.log.Warn("note not kept", zap.Int("bytes", len(note)))
+		x.log().Warn("note not kept", zap.Int("bytes", len(note)))
 	}
 }
 
@@ -213,7 +224,7 @@ func (x *exchange) reply(message []byte) {
 		st.Close()
 	}
 	if err != nil {
-		x.srv.log.Warn("answer to the server was not delivered", zap.Error(err))
+		x.log().Warn("answer to the server was not delivered", zap.Error(err))
 	}
 }
 

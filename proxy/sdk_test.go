@@ -157,7 +157,7 @@ func sdkClient(h *heard) *mcp.Client {
 	return c
 }
 
-// The four combinations of transports, each with clients and servers of
+// The combinations of transports, each with clients and servers of
 // different revisions: neither side notices.
 func TestSDKPeersOverEveryTransport(t *testing.T) {
 	if testing.Short() {
@@ -167,25 +167,18 @@ func TestSDKPeersOverEveryTransport(t *testing.T) {
 		{"2024-11-05", "2025-11-25"}, {"2025-11-25", "2024-11-05"}, {"2025-03-26", "2025-06-18"},
 		{"2025-06-18", "2025-11-25"}, {"2025-11-25", "2025-03-26"}, {"2025-06-18", "2025-06-18"},
 	}
-	for _, clientPiped := range []bool{false, true} {
-		for _, serverPiped := range []bool{false, true} {
+	for _, client := range []string{"http", "sse", "stdio"} {
+		for _, server := range []string{"http", "sse", "stdio"} {
 			for _, pair := range pairs {
-				t.Run(fmt.Sprintf("%s %s to %s %s", transportName(clientPiped), pair[0], transportName(serverPiped), pair[1]), func(t *testing.T) {
-					talk(t, pair[0], pair[1], clientPiped, serverPiped)
+				t.Run(fmt.Sprintf("%s %s to %s %s", client, pair[0], server, pair[1]), func(t *testing.T) {
+					talk(t, pair[0], pair[1], client, server)
 				})
 			}
 		}
 	}
 }
 
-func transportName(piped bool) string {
-	if piped {
-		return "stdio"
-	}
-	return "http"
-}
-
-func talk(t *testing.T, vc, vu string, clientPiped, serverPiped bool) {
+func talk(t *testing.T, vc, vu, over, server string) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() { noMoreGoroutines(t, before) })
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
@@ -193,10 +186,17 @@ func talk(t *testing.T, vc, vu string, clientPiped, serverPiped bool) {
 
 	cfg := DefaultConfig()
 	cfg.Shutdown.Drain = patience
-	if serverPiped {
+	switch server {
+	case "stdio":
 		cfg.Upstream.Command = []string{os.Args[0]}
 		cfg.Upstream.Env = map[string]string{serverRevision: vu}
-	} else {
+	case "sse":
+		one := sdkServer(vu)
+		web := httptest.NewServer(mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return one }, nil))
+		defer web.Close()
+		defer web.CloseClientConnections()
+		cfg.Upstream.URL = web.URL
+	default:
 		one := sdkServer(vu)
 		web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, nil))
 		defer web.Close()
@@ -211,7 +211,7 @@ func talk(t *testing.T, vc, vu string, clientPiped, serverPiped bool) {
 	serving, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	var transport mcp.Transport
-	if clientPiped {
+	if over == "stdio" {
 		in, toServer := io.Pipe()
 		fromServer, out := io.Pipe()
 		transport = &mcp.IOTransport{Reader: fromServer, Writer: toServer}
@@ -227,6 +227,9 @@ func talk(t *testing.T, vc, vu string, clientPiped, serverPiped bool) {
 		web := &http.Client{Transport: new(http.Transport)}
 		defer web.CloseIdleConnections()
 		transport = &mcp.StreamableClientTransport{Endpoint: "http://" + ln.Addr().String() + "/mcp", HTTPClient: web}
+		if over == "sse" {
+			transport = &mcp.SSEClientTransport{Endpoint: "http://" + ln.Addr().String() + "/sse", HTTPClient: web}
+		}
 		go func() { ended <- srv.Serve(serving, ln) }()
 	}
 	defer func() {

@@ -3,17 +3,17 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -26,10 +26,16 @@ var errShutdown = errors.New("shutting down")
 
 // origin is where connections to the server come from.
 type origin struct {
-	// open begins a conversation; nothing was said on it.
-	open func(ctx context.Context) (upstream.Conn, error)
-	// piped says that all the server says comes by one Listen.
-	piped bool
+	// connect opens a connection and says initialize on it.
+	connect func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error)
+	// resume is the connection of a session that the server knows by itself;
+	// nil where a session lives and ends with its connection.
+	resume func(id, version string) upstream.Conn
+	// ready says why there is no server to connect to; nil where that cannot be
+	// known.
+	ready func(ctx context.Context) error
+	// renew is the same server by another configuration; nil where there is none.
+	renew func(cfg Config, log *zap.Logger) (origin, error)
 	// close ends what conversations share; may be nil.
 	close func()
 }
@@ -37,16 +43,19 @@ type origin struct {
 // Server stands between clients and one MCP server. Make it with [New]; then
 // [Server.Serve] or [Server.ServePipe] is called, once.
 type Server struct {
-	cfg      Config
 	log      *zap.Logger
-	table    *translate.Table
-	origin   origin
-	passed   []string // names of the client's headers that go on to the server
+	setup    atomic.Pointer[setup]
+	lookout  lookout
+	admin    net.Listener // nil for none
 	sessions *sessions
 	metrics  *metrics
 	losses   *lossLog
 
-	inHand   atomic.Int64   // messages of HTTP clients
+	streams   atomic.Int64 // event streams of HTTP clients
+	reloading sync.Mutex
+	at        net.Addr // of the listener for clients; nil while there is none
+	outdated  []func() // close what earlier setups shared
+
 	tasks    sync.WaitGroup // all goroutines that outlive a request
 	draining context.Context
 	drain    context.CancelFunc
@@ -67,29 +76,20 @@ func New(cfg Config, log *zap.Logger) (*Server, error) {
 func NewDemo(cfg Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, demoOrigin()) }
 
 func newServer(cfg Config, log *zap.Logger, o origin) (*Server, error) {
-	table, err := translate.NewTable(cfg.Contract)
+	first, err := newSetup(cfg, o, nil)
 	if err != nil {
-		return nil, fmt.Errorf("contract.%w", err)
+		return nil, err
 	}
-	srv := &Server{
-		cfg:      cfg,
-		log:      log,
-		table:    table,
-		origin:   o,
-		passed:   []string{"traceparent", "tracestate", "baggage"},
-		sessions: newSessions(cfg.Session.Max),
-	}
-	fixed := false
-	for name := range cfg.Upstream.Headers {
-		fixed = fixed || strings.EqualFold(name, "Authorization")
-	}
-	if !fixed {
-		srv.passed = append(srv.passed, "Authorization")
+	srv := &Server{log: log}
+	srv.setup.Store(first)
+	srv.sessions = newSessions(cfg.Session.Max, first.sealer, nil)
+	if o.resume != nil {
+		srv.sessions.resume = srv.takeUp
 	}
 	if cfg.Contract != DefaultConfig().Contract {
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
 	}
-	srv.metrics = newMetrics(func() float64 { return float64(srv.sessions.count()) })
+	srv.metrics = newMetrics(func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
 	srv.losses = newLossLog(log, srv.metrics.losses, cfg.Log.Losses == "every")
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	return srv, nil
@@ -99,14 +99,14 @@ func newServer(cfg Config, log *zap.Logger, o origin) (*Server, error) {
 func originOf(cfg Config, log *zap.Logger) (origin, error) {
 	switch {
 	case cfg.Upstream.URL != "":
-		return httpOrigin(cfg)
+		return httpOrigin(cfg, log)
 	case len(cfg.Upstream.Command) > 0:
 		return stdioOrigin(cfg, log), nil
 	}
 	return origin{}, errors.New("upstream: neither url nor command is set")
 }
 
-func httpOrigin(cfg Config) (origin, error) {
+func httpOrigin(cfg Config, _ *zap.Logger) (origin, error) {
 	u := cfg.Upstream
 	c := upstream.HTTPConfig{
 		URL:              u.URL,
@@ -114,17 +114,29 @@ func httpOrigin(cfg Config) (origin, error) {
 		FirstByteTimeout: u.SilenceTimeout,
 		IdleTimeout:      u.SilenceTimeout,
 		MaxMessage:       int(cfg.Limits.UpstreamMessage),
+		Proxy:            webProxy,
+	}
+	var err error
+	if c.TLS, err = upstreamTLS(u); err != nil {
+		return origin{}, err
 	}
 	for name, value := range u.Headers {
 		c.Header = append(c.Header, upstream.Header{Name: name, Value: value})
 	}
-	h, err := upstream.NewHTTP(c)
+	d, err := upstream.NewDialer(c, upstream.Transport(u.Transport))
 	if err != nil {
-		return origin{}, fmt.Errorf("upstream: %w", err)
+		return origin{}, err
+	}
+	at, err := url.Parse(u.URL)
+	if err != nil {
+		return origin{}, errors.New("upstream.url: not a URL")
 	}
 	return origin{
-		open:  func(context.Context) (upstream.Conn, error) { return h.Session("", ""), nil },
-		close: func() { h.Close() },
+		ready:   reachable(at),
+		renew:   httpOrigin,
+		connect: d.Connect,
+		resume:  func(id, version string) upstream.Conn { return d.HTTP().Session(id, version) },
+		close:   func() { d.Close() },
 	}, nil
 }
 
@@ -136,72 +148,88 @@ func stdioOrigin(cfg Config, log *zap.Logger) origin {
 		MaxMessage: int(cfg.Limits.UpstreamMessage),
 		StderrLine: func(line []byte) { log.Info("upstream stderr", zap.ByteString("line", line)) },
 	}
-	return origin{piped: true, open: func(ctx context.Context) (upstream.Conn, error) {
-		c, err := child.Start(ctx)
+	return origin{
+		connect: child.Connect,
+		ready:   startable(cfg.Upstream.Command[0]),
+		renew:   func(cfg Config, log *zap.Logger) (origin, error) { return stdioOrigin(cfg, log), nil },
+	}
+}
+
+// opened is an origin whose connections are open before anything is said on
+// them. piped says that all the server says comes by one Listen.
+func opened(piped bool, open func(ctx context.Context) (upstream.Conn, error)) origin {
+	return origin{connect: func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+		conn, err := open(ctx)
 		if err != nil {
-			return nil, err // not a *Child that is nil
+			return nil, err
 		}
-		return c, nil
+		b := &upstream.Begun{Conn: conn}
+		if piped {
+			b.Standing, err = conn.Listen(context.WithoutCancel(ctx), upstream.ListenOptions{})
+		}
+		if err == nil {
+			b.Answer, err = conn.Send(ctx, initialize)
+		}
+		if err != nil {
+			conn.Close(ctx)
+			return nil, err
+		}
+		return b, nil
 	}}
 }
 
 // childEnv is the environment of a child: what it may inherit, and what was
 // set for it.
 func childEnv(u UpstreamConfig, ours []string) []string {
-	pass := make(map[string]bool, len(u.PassEnv))
-	for _, name := range u.PassEnv {
-		pass[strings.ToUpper(name)] = true
-	}
-	var env []string
-	for _, kv := range ours {
-		name, _, _ := strings.Cut(kv, "=")
-		name = strings.ToUpper(name)
-		if pass[name] || pass["*"] && !strings.HasPrefix(name, "DRAGOMAN_") {
-			env = append(env, kv)
-		}
-	}
+	env := upstream.AllowEnv(ours, u.PassEnv)
 	for name, value := range u.Env {
 		env = append(env, name+"="+value)
 	}
 	return env
 }
 
-// connect begins a conversation for a client that needs a stream per request.
-func (srv *Server) connect(ctx context.Context) (upstream.Conn, error) {
-	conn, err := srv.origin.open(ctx)
-	if err != nil || !srv.origin.piped {
-		return conn, err
-	}
-	l, err := openLanes(conn, srv.cfg.Limits, srv)
-	if err != nil {
-		srv.endConn(conn)
-		return nil, err
-	}
-	return l, nil
-}
-
 // newSession is the session that a finished handshake leads to.
 func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
-	s := &session{
-		vc: h.vc, vu: vu, facts: h.facts, conn: h.conn, named: h.named != "",
-		up:    srv.table.Between(h.vc, vu),
-		down:  srv.table.Between(vu, h.vc),
-		open:  newCalls(srv.cfg.Limits.OpenRequests, h.pipe),
-		asked: newCalls(srv.cfg.Limits.OpenRequests, srv.origin.piped),
-	}
+	s := srv.sessionWith(ticket{
+		made: time.Now(), vc: h.vc, vu: vu, facts: h.facts, named: h.named,
+		local: h.pipe || h.standing != nil || srv.now().origin.resume == nil,
+	}, h.conn)
+	s.piped = h.standing != nil
+	s.open.unique, s.asked.unique = h.pipe, s.piped
 	if c, ok := h.conn.(interface{ SetSession(id, version string) }); ok {
-		version := ""
-		if vu.VersionHeader {
-			version = vu.Name
-		}
-		c.SetSession(h.named, version)
+		c.SetSession(h.named, versionHeader(vu))
 	}
-	srv.greet(s)
+	srv.greet(h.log(), s)
 	return s
 }
 
+// takeUp is a session that began in another process, or longer ago than this one
+// remembers.
+func (srv *Server) takeUp(t ticket) *session {
+	return srv.sessionWith(t, srv.now().origin.resume(t.named, versionHeader(t.vu)))
+}
+
+func (srv *Server) sessionWith(t ticket, conn upstream.Conn) *session {
+	return &session{
+		ticket: t,
+		conn:   conn,
+		up:     srv.now().table.Between(t.vc, t.vu),
+		down:   srv.now().table.Between(t.vu, t.vc),
+		open:   newCalls(srv.now().cfg.Limits.OpenRequests),
+		asked:  newCalls(srv.now().cfg.Limits.OpenRequests),
+	}
+}
+
+// versionHeader is the MCP-Protocol-Version of requests to a server, "" for none.
+func versionHeader(vu *translate.Revision) string {
+	if !vu.VersionHeader {
+		return ""
+	}
+	return vu.Name
+}
+
 // greet counts a handshake and says once what is deprecated about it.
-func (srv *Server) greet(s *session) {
+func (srv *Server) greet(log *zap.Logger, s *session) {
 	deprecated := "no"
 	for _, side := range []struct {
 		name string
@@ -209,17 +237,27 @@ func (srv *Server) greet(s *session) {
 	}{{"client", s.vc}, {"server", s.vu}} {
 		if side.rev.Deprecated {
 			deprecated = side.name
-			srv.log.Info("deprecated revision", zap.String("peer", side.name), zap.String("revision", side.rev.Name))
+			log.Info("deprecated revision", zap.String("peer", side.name), zap.String("revision", side.rev.Name))
 		}
 	}
 	srv.metrics.peers.WithLabelValues(s.vc.Name, s.vu.Name, deprecated).Inc()
-	srv.log.Debug("session", zap.String("client", s.vc.Name), zap.String("server", s.vu.Name))
+	log.Debug("session", zap.String("client", s.vc.Name), zap.String("server", s.vu.Name))
 }
 
 // forget ends a session that can no longer be used. It does not wait.
 func (srv *Server) forget(s *session, why error) {
 	srv.sessions.drop(s)
-	srv.spawn(func() { srv.endSession(s, why) })
+	srv.retire(s, why)
+}
+
+// retire ends what this process holds of a session. What the server knows of it
+// by itself stays there. It does not wait.
+func (srv *Server) retire(s *session, why error) {
+	if s.local {
+		srv.spawn(func() { srv.endSession(s, why) })
+		return
+	}
+	s.release(why)
 }
 
 func (srv *Server) endSession(s *session, why error) {
@@ -244,11 +282,14 @@ func (srv *Server) answerFor(x *exchange, err error) *failure {
 	if x.call != nil {
 		f.about([]byte(x.call.id))
 		x.s.open.end(x.call)
+		if f.cause == upstreamTimeout && !neverSent(err) {
+			srv.giveUp(x.s, x.call.id, x.from)
+		}
 	}
 	switch {
 	case f.cause == upstreamLost && x.s.id != "":
 		srv.forget(x.s, err)
-	case f.cause == upstreamRefused && f.status == 404 && x.s.named:
+	case f.cause == upstreamRefused && f.status == 404 && x.s.named != "":
 		if x.s.id != "" {
 			srv.forget(x.s, err)
 		}
@@ -257,7 +298,7 @@ func (srv *Server) answerFor(x *exchange, err error) *failure {
 	}
 	x.outcome = failed
 	if f.status >= 500 && !x.clientLeft() {
-		srv.log.Warn("request failed", zap.Error(f))
+		x.log().Warn("request failed", zap.Error(f))
 	}
 	return f
 }
@@ -271,16 +312,16 @@ func (srv *Server) unwanted(reason string) {
 }
 
 // badUpstream notes a text from the server that is no message.
-func (srv *Server) badUpstream(err error) {
+func (srv *Server) badUpstream(log *zap.Logger, err error) {
 	srv.metrics.unwanted.WithLabelValues("malformed").Inc()
-	srv.log.Warn("upstream sent no message", zap.Error(err))
+	log.Warn("upstream sent no message", zap.Error(err))
 }
 
 // unknownAnswer notes a response to nobody's request, aloud once per session.
-func (srv *Server) unknownAnswer(s *session, m *wire.Message) {
+func (srv *Server) unknownAnswer(log *zap.Logger, s *session, m *wire.Message) {
 	srv.metrics.unwanted.WithLabelValues("unknown_id").Inc()
 	if s == nil || s.unknown.CompareAndSwap(false, true) {
-		srv.log.Info("answer to a request that is not open here", zap.String("guess", m.Method.String()))
+		log.Info("answer to a request that is not open here", zap.String("guess", m.Method.String()))
 	}
 }
 
@@ -303,18 +344,44 @@ func (srv *Server) tend(ctx context.Context) {
 			return
 		case <-tick.C:
 			srv.losses.flush()
-			for _, s := range srv.sessions.dropIdle(time.Now().Add(-srv.cfg.Session.IdleTimeout)) {
-				srv.spawn(func() { srv.endSession(s, errShutdown) })
+			for _, s := range srv.sessions.dropIdle(time.Now().Add(-srv.now().cfg.Session.IdleTimeout)) {
+				srv.retire(s, errShutdown)
 			}
 		}
 	}
 }
 
+// Admin has probes and metrics served on ln, too, for as long as [Server.Serve]
+// runs; it is called before. ln is closed by Serve.
+func (srv *Server) Admin(ln net.Listener) { srv.admin = ln }
+
 // Serve answers HTTP clients on ln until ctx ends or ln fails, and returns when
 // all it started has ended: it stops accepting, ends standing streams, lets calls
 // in flight finish within the drain time, ends the sessions and stops child
 // processes. ln is closed in any case. A nil error says that ctx was the reason.
+// An address that is not a loopback one is refused where it would lend out
+// credentials of ours without a token.
 func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
+	admin := srv.adminFace()
+	if srv.admin != nil {
+		srv.spawn(func() {
+			if err := admin.Serve(srv.admin); err != nil && !errors.Is(err, downstream.ErrStopped) {
+				srv.log.Error("probes and metrics", zap.Error(err))
+			}
+		})
+	}
+	endAdmin := func() {
+		now, cancel := context.WithCancel(context.Background())
+		cancel() // nobody waits for metrics
+		admin.Shutdown(now)
+	}
+	if err := srv.open(ln.Addr()); err != nil {
+		ln.Close()
+		endAdmin()
+		srv.close()
+		return err
+	}
+	srv.log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
 	face := srv.httpFace(ln.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- face.Serve(ln) }()
@@ -328,26 +395,45 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	case <-ctx.Done():
 	}
 	srv.drain()
-	grace, cancel := context.WithTimeout(context.Background(), srv.cfg.Shutdown.Drain)
+	grace, cancel := context.WithTimeout(context.Background(), srv.now().cfg.Shutdown.Drain)
 	if e := face.Shutdown(grace); e != nil {
 		srv.log.Info("calls were cut off", zap.Error(e))
 	}
 	cancel()
 	<-ended
 	stop()
+	endAdmin()
 	srv.close()
 	return err
 }
 
-// close ends all sessions and waits for what goes on behind them.
+// open notes the address that clients come to, if we may serve there.
+func (srv *Server) open(at net.Addr) error {
+	srv.reloading.Lock()
+	defer srv.reloading.Unlock()
+	srv.at = at
+	return srv.now().mayServe(at)
+}
+
+// close ends all sessions, but for those that others can take up, and waits for
+// what goes on behind them.
 func (srv *Server) close() {
 	srv.drain()
 	for _, s := range srv.sessions.dropAll() {
+		if srv.now().cfg.Session.KeyFile != "" {
+			srv.retire(s, errShutdown)
+			continue
+		}
 		srv.spawn(func() { srv.endSession(s, errShutdown) })
 	}
 	srv.tasks.Wait()
-	if srv.origin.close != nil {
-		srv.origin.close()
+	srv.reloading.Lock()
+	defer srv.reloading.Unlock()
+	if end := srv.now().origin.close; end != nil {
+		end()
+	}
+	for _, end := range srv.outdated {
+		end()
 	}
 	srv.losses.flush()
 }

@@ -2,8 +2,7 @@ package proxy
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,16 +11,16 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
+
+var errTooManySessions = errors.New("too many sessions")
 
 // session is one client's conversation with its server.
 type session struct {
-	id     string              // what HTTP clients call it; "" for a client on a pipe
-	vc, vu *translate.Revision // spoken with the client, with the server
-	facts  wire.Facts
+	id     string // what HTTP clients call it; "" for a client on a pipe
+	ticket        // what the id holds
 	conn   upstream.Conn
-	named  bool // the server gave the session an id of its own, so its 404 ends it
+	piped  bool // all the server says comes by one stream
 
 	up   *translate.Translator // client to server
 	down *translate.Translator // server to client
@@ -48,40 +47,71 @@ func (s *session) idle(t time.Time) bool {
 	return s.busy.Load() == 0 && s.used.Load() < t.UnixNano()
 }
 
-// end stops every wait, which fails with why, and closes the connection to the server. It may be
-// called more than once.
+// release stops every wait, which fails with why, and leaves the session at the
+// server as it is.
+func (s *session) release(why error) {
+	s.closing.Do(func() { s.stopWaits(why) })
+}
+
+func (s *session) stopWaits(why error) {
+	for _, c := range s.open.drain() {
+		if c.stop != nil {
+			c.stop(why)
+		}
+	}
+	s.asked.drain()
+}
+
+// end stops every wait, which fails with why, and closes the connection to the
+// server. It may be called more than once.
 func (s *session) end(ctx context.Context, why error, log *zap.Logger) {
 	s.closing.Do(func() {
-		for _, c := range s.open.drain() {
-			if c.stop != nil {
-				c.stop(why)
-			}
-		}
-		s.asked.drain()
+		s.stopWaits(why)
 		if err := s.conn.Close(ctx); err != nil {
 			log.Debug("closing the session upstream", zap.Error(err))
 		}
 	})
 }
 
-// sessions are those of HTTP clients, by the id we gave them. How an id comes
-// to be and what it leads to is known here only.
+// sessions are those of HTTP clients that this process holds, by the id we gave
+// them. How an id comes to be and what it leads to is known here only.
+//
+// Their number is bounded, and so is how long nothing may be heard of one. Where
+// the server knows a session by itself that bounds memory and nothing else: its
+// id opens it again, here and wherever else the key is.
 type sessions struct {
-	max int
+	max    int
+	sealer *sealer
+	resume func(ticket) *session // takes up a session that is not local
 
 	mu   sync.Mutex
 	byID map[string]*session
 	held int // reserved and not yet added
 }
 
-func newSessions(max int) *sessions { return &sessions{max: max, byID: make(map[string]*session)} }
+func newSessions(max int, by *sealer, resume func(ticket) *session) *sessions {
+	return &sessions{max: max, sealer: by, resume: resume, byID: make(map[string]*session)}
+}
+
+// renew changes the bounds and how ids are made. Where the server is reached in
+// another way now, the sessions that can be taken up again are forgotten.
+func (t *sessions) renew(max int, by *sealer, afresh bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.max, t.sealer = max, by
+	for id, s := range t.byID {
+		if afresh && !s.local {
+			delete(t.byID, id)
+		}
+	}
+}
 
 // reserve keeps a place for a session that is about to be; false when all are
 // taken. Each is followed by one add or release.
 func (t *sessions) reserve() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.byID)+t.held >= t.max {
+	if !t.room() {
 		return false
 	}
 	t.held++
@@ -94,27 +124,76 @@ func (t *sessions) release() {
 	t.held--
 }
 
+// room reports whether there is a place, and makes one if it can: of a few
+// sessions that nobody uses and that can be taken up again, the one goes that
+// was not used for the longest time. Called with t.mu held.
+func (t *sessions) room() bool {
+	if len(t.byID)+t.held < t.max {
+		return true
+	}
+	const few = 32
+	var oldest *session
+	seen := 0
+	for _, s := range t.byID { // in an order of no meaning
+		if seen++; seen > few && oldest != nil {
+			break
+		}
+		if !s.local && s.busy.Load() == 0 && (oldest == nil || s.used.Load() < oldest.used.Load()) {
+			oldest = s
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(t.byID, oldest.id)
+	return true
+}
+
 // add gives s an id and takes it in.
 func (t *sessions) add(s *session) {
-	var random [16]byte
-	rand.Read(random[:])
-	s.id = hex.EncodeToString(random[:])
 	s.used.Store(time.Now().UnixNano())
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	s.id = t.sealer.seal(s.ticket)
 	t.held--
 	t.byID[s.id] = s
 }
 
 // find returns the session of an id, marked as in use; nil when there is none.
-func (t *sessions) find(id string) *session {
+// One that is not held is taken up, if its id says how. The error is
+// errTooManySessions.
+func (t *sessions) find(id string) (*session, error) {
+	now := time.Now()
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	s := t.byID[id]
 	if s != nil {
+		defer t.mu.Unlock()
+		if t.sealer.expired(s.made, now) {
+			return nil, nil
+		}
 		s.enter()
+		return s, nil
 	}
-	return s
+	by := t.sealer
+	t.mu.Unlock()
+	what, ok := by.open(id, now)
+	if !ok || what.local || t.resume == nil {
+		return nil, nil
+	}
+	s = t.resume(what)
+	s.id = id
+	s.used.Store(now.UnixNano())
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if other := t.byID[id]; other != nil {
+		s = other // somebody was faster
+	} else if !t.room() {
+		return nil, errTooManySessions
+	}
+	t.byID[id] = s
+	s.enter()
+	return s, nil
 }
 
 // drop forgets s and reports whether it was known.
@@ -128,13 +207,15 @@ func (t *sessions) drop(s *session) bool {
 	return true
 }
 
-// dropIdle forgets the sessions that nothing was heard of since then.
+// dropIdle forgets the sessions that nothing was heard of since then, and those
+// whose ids are too old, once their last calls were answered.
 func (t *sessions) dropIdle(then time.Time) []*session {
+	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out []*session
 	for id, s := range t.byID {
-		if s.idle(then) {
+		if s.idle(then) || t.sealer.expired(s.made, now) && s.open.none() {
 			delete(t.byID, id)
 			out = append(out, s)
 		}

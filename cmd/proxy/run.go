@@ -27,7 +27,11 @@ func serveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return serve(cmd, cfg, proxy.New, nil)
+		r := &reloader{
+			load:  func() (proxy.Config, error) { return s.config(args) },
+			files: filesOf(s.configFile(), cfg),
+		}
+		return serve(cmd, cfg, proxy.New, r, nil)
 	}
 	return cmd
 }
@@ -58,10 +62,11 @@ func stdioCommand() *cobra.Command {
 	return cmd
 }
 
-// serve listens and serves until the command's context ends. say is called
-// with the endpoint once there is one.
-func serve(cmd *cobra.Command, cfg proxy.Config, make func(proxy.Config, *zap.Logger) (*proxy.Server, error), say func(url string)) error {
-	log, err := logger(cfg)
+// serve listens and serves until the command's context ends, by configurations
+// that r finds later; nil for none. say is called with the endpoint once there
+// is one, and may be nil.
+func serve(cmd *cobra.Command, cfg proxy.Config, make func(proxy.Config, *zap.Logger) (*proxy.Server, error), r *reloader, say func(url string)) error {
+	log, level, err := adjustableLogger(cfg)
 	if err != nil {
 		return err
 	}
@@ -73,12 +78,42 @@ func serve(cmd *cobra.Command, cfg proxy.Config, make func(proxy.Config, *zap.Lo
 	if err != nil {
 		return err
 	}
-	url := "http://" + ln.Addr().String() + cfg.Path
-	log.Info("serving", zap.String("url", url))
+	if err := admin(srv, cfg, ln.Addr(), log); err != nil {
+		ln.Close()
+		return err
+	}
 	if say != nil {
-		say(url)
+		say(srv.Endpoint(ln.Addr()))
+	}
+	if r != nil {
+		r.log = log
+		r.use = func(cfg proxy.Config) error {
+			if err := srv.Reload(cfg); err != nil {
+				return err
+			}
+			return level.UnmarshalText([]byte(cfg.Log.Level))
+		}
+		defer r.start(cmd.Context())()
 	}
 	return srv.Serve(cmd.Context(), ln)
+}
+
+// admin opens the listener for probes and metrics. Where clients come over
+// loopback, these are there as well, and another process may have the address.
+func admin(srv *proxy.Server, cfg proxy.Config, clients net.Addr, log *zap.Logger) error {
+	if cfg.Admin.Listen == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", cfg.Admin.Listen)
+	if err == nil {
+		srv.Admin(ln)
+		return nil
+	}
+	if tcp, ok := clients.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+		log.Warn("probes and metrics have no address of their own", zap.Error(err))
+		return nil
+	}
+	return fmt.Errorf("admin.listen: %w", err)
 }
 
 func runDemo(cmd *cobra.Command, s *settings) error {
@@ -86,7 +121,7 @@ func runDemo(cmd *cobra.Command, s *settings) error {
 	if err != nil {
 		return err
 	}
-	return serve(cmd, cfg, proxy.NewDemo, func(url string) { introduce(cmd.OutOrStdout(), url) })
+	return serve(cmd, cfg, proxy.NewDemo, nil, func(url string) { introduce(cmd.OutOrStdout(), url) })
 }
 
 // introduce says what to do with the built-in server at url.

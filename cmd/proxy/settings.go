@@ -16,14 +16,15 @@ import (
 // settings are the flags of a command; each stands above what the environment
 // and the configuration file say.
 type settings struct {
-	cmd      *cobra.Command
-	file     string
-	listen   string
-	upstream string
-	version  string
-	headers  []string
-	passEnv  []string
-	logLevel string
+	cmd       *cobra.Command
+	file      string
+	listen    string
+	upstream  string
+	transport string
+	version   string
+	headers   []string
+	passEnv   []string
+	logLevel  string
 }
 
 // which groups of flags a command has.
@@ -35,7 +36,8 @@ func listenFlags(s *settings) {
 
 func upstreamFlags(s *settings) {
 	f := s.cmd.Flags()
-	f.StringVar(&s.upstream, "upstream", "", "URL of the server's Streamable HTTP endpoint")
+	f.StringVar(&s.upstream, "upstream", "", "URL of the server's Streamable HTTP endpoint, or of its HTTP+SSE stream")
+	f.StringVar(&s.transport, "upstream-transport", "", "http, sse, stdio, or auto to find out (default auto)")
 	f.StringVar(&s.version, "upstream-version", "", "protocol revision to propose to the server (default: the client's)")
 	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} stands for the environment's value; repeatable")
 	f.StringArrayVar(&s.passEnv, "pass-env", nil, "further environment variable that COMMAND gets, '*' for all; repeatable")
@@ -53,15 +55,19 @@ func newSettings(cmd *cobra.Command, groups ...flagGroup) *settings {
 	return s
 }
 
+// configFile is the configuration file, "" for none.
+func (s *settings) configFile() string {
+	if s.file != "" {
+		return s.file
+	}
+	return os.Getenv("DRAGOMAN_CONFIG")
+}
+
 // config is what the defaults, the file, the environment and the flags make
 // together. command is what stands behind the flags' end.
 func (s *settings) config(command []string) (proxy.Config, error) {
 	cfg := proxy.DefaultConfig()
-	file := s.file
-	if file == "" {
-		file = os.Getenv("DRAGOMAN_CONFIG")
-	}
-	if file != "" {
+	if file := s.configFile(); file != "" {
 		if err := cfg.Load(file); err != nil {
 			return cfg, err
 		}
@@ -93,6 +99,7 @@ func (s *settings) lay(cfg *proxy.Config, command []string) error {
 		cfg.Upstream.URL, cfg.Upstream.Command = "", command
 	}
 	set(&cfg.Listen, s.listen)
+	set(&cfg.Upstream.Transport, s.transport)
 	set(&cfg.Upstream.Version, s.version)
 	set(&cfg.Log.Level, s.logLevel)
 	for _, h := range s.headers {
@@ -117,12 +124,18 @@ func set(field *string, flag string) {
 
 // logger writes JSON to stderr: stdout belongs to clients.
 func logger(cfg proxy.Config) (*zap.Logger, error) {
-	level, err := zapcore.ParseLevel(cfg.Log.Level)
+	log, _, err := adjustableLogger(cfg)
+	return log, err
+}
+
+// adjustableLogger is a logger with a level that can be changed later.
+func adjustableLogger(cfg proxy.Config) (*zap.Logger, zap.AtomicLevel, error) {
+	level, err := zap.ParseAtomicLevel(cfg.Log.Level)
 	if err != nil {
-		return nil, err
+		return nil, level, err
 	}
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), level)
-	return zap.New(core), nil
+	return zap.New(core), level, nil
 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+)
+
+const patience = 20 * time.Second
+
+// reloading starts a reloader of a file, whose uses come on a channel.
+func reloading(t *testing.T, fault error) (file string, used chan proxy.Config, logs *observer.ObservedLogs) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "c.yaml")
+	write(t, file, "limits: {batch: 1}")
+	used = make(chan proxy.Config, 10)
+	core, logs := observer.New(zap.InfoLevel)
+	r := &reloader{
+		log: zap.New(core), files: []string{file},
+		load: func() (proxy.Config, error) {
+			cfg := proxy.DefaultConfig()
+			return cfg, cfg.Load(file)
+		},
+		use: func(cfg proxy.Config) error {
+			used <- cfg
+			return fault
+		},
+	}
+	t.Cleanup(r.start(context.Background()))
+	return file, used, logs
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for a configuration with this limit: a file that is written may be
+// seen empty before.
+func until(t *testing.T, used chan proxy.Config, batch int) {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		select {
+		case cfg := <-used:
+			if cfg.Limits.Batch == batch {
+				return
+			}
+		case <-late:
+			t.Fatalf("a batch limit of %d was not used", batch)
+		}
+	}
+}
+
+func TestChangedFileIsUsed(t *testing.T) {
+	file, used, _ := reloading(t, nil)
+	write(t, file, "limits: {batch: 2}")
+	until(t, used, 2)
+	// Replaced, as editors and mounted volumes do it.
+	other := filepath.Join(filepath.Dir(file), "new")
+	write(t, other, "limits: {batch: 3}")
+	if err := os.Rename(other, file); err != nil {
+		t.Fatal(err)
+	}
+	until(t, used, 3)
+}
+
+func TestWrongConfigurationIsToldAndNotUsed(t *testing.T) {
+	for name, c := range map[string]struct {
+		text  string
+		fault error
+	}{
+		"cannot be read": {"limits: {bach: 2}", nil},
+		"cannot be used": {"limits: {batch: 2}", errors.New("no")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, _, logs := reloading(t, c.fault)
+			write(t, file, c.text)
+			for end := time.Now().Add(patience); logs.FilterMessage("new configuration is not used").Len() == 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("never told")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,256 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttpadaptor"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+)
+
+// listener is how clients are let in: who may come, and by what certificate
+// they know us.
+type listener struct {
+	tokens []string
+	cert   *tls.Certificate // nil for none
+}
+
+// newListener reads what guards a listener from the files that cfg names.
+func newListener(cfg Config) (l listener, err error) {
+	l.tokens = append(l.tokens, cfg.Auth.Tokens...)
+	if file := cfg.Auth.TokenFile; file != "" {
+		text, err := readSmall(file)
+		if err != nil {
+			return l, fmt.Errorf("auth.token_file: %w", err)
+		}
+		found := strings.Fields(string(text))
+		if len(found) == 0 {
+			return l, fmt.Errorf("auth.token_file: %s holds no token", file)
+		}
+		l.tokens = append(l.tokens, found...)
+	}
+	if cfg.TLS.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
+		if err != nil {
+			return l, fmt.Errorf("tls: %w", err)
+		}
+		l.cert = &pair
+	}
+	return l, nil
+}
+
+// maxSmall bounds the files that hold secrets and certificates.
+const maxSmall = 1 << 20
+
+func readSmall(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
+	if err == nil && len(text) > maxSmall {
+		err = fmt.Errorf("%s is larger than %d bytes", file, maxSmall)
+	}
+	return text, err
+}
+
+// upstreamTLS is how the server is verified and how we show who we are; nil for
+// the system's way.
+func upstreamTLS(u UpstreamConfig) (*tls.Config, error) {
+	if u.CAFile == "" && u.ClientCert == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if u.CAFile != "" {
+		text, err := readSmall(u.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("upstream.ca_file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("upstream.ca_file: %s holds no certificate", u.CAFile)
+		}
+	}
+	if u.ClientCert != "" {
+		pair, err := tls.LoadX509KeyPair(u.ClientCert, u.ClientKey)
+		if err != nil {
+			return nil, fmt.Errorf("upstream.client_cert: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// webProxy is the HTTP proxy that the environment names for a URL, as most
+// programs understand HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+func webProxy(u *url.URL) (*url.URL, error) {
+	return http.ProxyFromEnvironment(&http.Request{URL: u})
+}
+
+var errLends = errors.New("listen: this address is not a loopback one, and whoever reaches it would use the credentials in upstream: " +
+	"set auth.tokens, or auth.trust_network where the network keeps others out")
+
+// mayServe refuses an address where strangers could use credentials of ours.
+func (s *setup) mayServe(at net.Addr) error {
+	u := s.cfg.Upstream
+	lends := len(u.Headers) > 0 || u.ClientCert != ""
+	if lends && !isLoopback(at) && len(s.guard.tokens) == 0 && !s.cfg.Auth.TrustNetwork {
+		return errLends
+	}
+	return nil
+}
+
+// Endpoint is the URL of Streamable HTTP for clients that reach us at an address.
+func (srv *Server) Endpoint(at net.Addr) string {
+	s := srv.now()
+	scheme := "http://"
+	if s.guard.cert != nil {
+		scheme = "https://"
+	}
+	return scheme + at.String() + s.cfg.Path
+}
+
+// isLoopback reports whether only this machine reaches an address.
+func isLoopback(at net.Addr) bool {
+	tcp, ok := at.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
+}
+
+// httpFace is the listener's side of the server.
+func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
+	l := srv.now().cfg.Limits
+	cfg := downstream.HTTPConfig{
+		Path:         srv.now().cfg.Path,
+		SSEPath:      srv.now().cfg.SSEPath,
+		MessagesPath: srv.now().cfg.MessagesPath,
+		Pipes:        (*pipes)(srv),
+		MaxBody:      int(l.ClientMessage),
+		MaxHeader:    int(l.Header),
+		MaxConns:     l.Connections,
+		MaxRequests:  l.Requests,
+		Budget:       downstream.NewBudget(int64(l.InHand)),
+		Heartbeat:    srv.now().cfg.Heartbeat,
+		AllowedHosts: srv.now().cfg.AllowedHosts,
+		Tokens:       srv.now().guard.tokens,
+		Log:          srv.logHTTP,
+	}
+	if srv.now().guard.cert != nil {
+		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: srv.certificate}
+	}
+	if isLoopback(at) {
+		cfg.Routes = srv.routes()
+	}
+	return downstream.NewHTTP((*face)(srv), cfg)
+}
+
+func (srv *Server) logHTTP(what string, err error) {
+	level := zap.WarnLevel
+	if what == "connection" { // clients leave as they like
+		level = zap.DebugLevel
+	}
+	srv.log.Log(level, "http", zap.String("what", what), zap.Error(err))
+}
+
+// adminFace answers probes and serves metrics, and nothing else.
+func (srv *Server) adminFace() *downstream.HTTP {
+	return downstream.NewAdmin(srv.routes(), downstream.HTTPConfig{MaxConns: 100, Log: srv.logHTTP})
+}
+
+// routes are for those who run us: /livez says that we do, /readyz that we could
+// serve a client now.
+func (srv *Server) routes() map[string]fasthttp.RequestHandler {
+	return map[string]fasthttp.RequestHandler{
+		"/livez": func(c *fasthttp.RequestCtx) { c.SetBodyString("ok\n") },
+		"/readyz": func(c *fasthttp.RequestCtx) {
+			if err := srv.ready(); err != nil {
+				c.SetStatusCode(fasthttp.StatusServiceUnavailable)
+				c.SetBodyString(reason(err) + "\n")
+				return
+			}
+			c.SetBodyString("ok\n")
+		},
+		"/metrics": fasthttpadaptor.NewFastHTTPHandler(
+			promhttp.HandlerFor(srv.metrics.registry, promhttp.HandlerOpts{})),
+	}
+}
+
+// ready says why no client could be served now.
+func (srv *Server) ready() error {
+	if srv.draining.Err() != nil {
+		return errShutdown
+	}
+	if srv.now().origin.ready == nil {
+		return nil
+	}
+	return srv.lookout.ask(srv.draining, srv.now().origin.ready)
+}
+
+// How the server is asked whether it is there.
+const (
+	probeTimeout = time.Second
+	probeAge     = 2 * time.Second // an answer is good for so long, however many ask
+)
+
+// lookout remembers what the last look at the server has shown.
+type lookout struct {
+	mu   sync.Mutex
+	at   time.Time
+	last error
+}
+
+func (p *lookout) ask(ctx context.Context, look func(context.Context) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.at) > probeAge {
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		p.last = look(ctx)
+		p.at = time.Now()
+	}
+	return p.last
+}
+
+// reachable looks whether something listens where u is; nothing is said to it.
+// Behind a proxy that cannot be known.
+func reachable(u *url.URL) func(context.Context) error {
+	if via, err := webProxy(u); via != nil || err != nil {
+		return nil
+	}
+	port := u.Port()
+	if port == "" {
+		port = u.Scheme // net knows the ports of both
+	}
+	at := net.JoinHostPort(u.Hostname(), port)
+	return func(ctx context.Context) error {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", at)
+		if err != nil {
+			return fmt.Errorf("upstream: %w", err)
+		}
+		return c.Close()
+	}
+}
+
+// startable looks whether there is a program that can be started.
+func startable(command string) func(context.Context) error {
+	return func(context.Context) error {
+		_, err := exec.LookPath(command)
+		return err
+	}
+}

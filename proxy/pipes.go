@@ -1,0 +1,53 @@
+package proxy
+
+import (
+	"context"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+)
+
+// pipes is the server as clients on HTTP+SSE see it.
+type pipes Server
+
+// OpenPipe begins with a client whose stream is about to stand.
+func (f *pipes) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
+	srv := (*Server)(f)
+	if !srv.sessions.reserve() {
+		refuse(resp, fail(tooManySessions, ""))
+		return nil
+	}
+	p := newPipe(srv)
+	p.client = client
+	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
+	context.AfterFunc(p.ctx, client.Close) // lost, or stopped: what was written still goes out
+	return &posts{p, context.AfterFunc(srv.draining, p.drain)}
+}
+
+// drain ends a pipe when its calls in flight are answered.
+func (p *pipe) drain() {
+	p.finish()
+	p.fail(errShutdown)
+}
+
+// posts is a pipe whose messages come one by one, each in a request.
+type posts struct {
+	*pipe
+	undrain func() bool
+}
+
+// Take handles one message of the client.
+func (t *posts) Take(message []byte, header func(name string) string) {
+	t.from = t.srv.appendPassed(t.from[:0], header)
+	t.take(message)
+}
+
+// Left ends what the client has begun.
+func (t *posts) Left(error) {
+	t.undrain()
+	t.fail(errShutdown)
+	if t.s != nil {
+		t.srv.endSession(t.s, errShutdown)
+	}
+	t.tasks.Wait()
+	t.srv.sessions.release()
+}

@@ -1,0 +1,180 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+// sseClient is a client on HTTP+SSE of a server that listens on a port.
+type sseClient struct {
+	t      *testing.T
+	base   string
+	http   *http.Client
+	body   io.ReadCloser
+	events *sse.Reader
+	uri    string
+}
+
+// listening serves f on a port until the test ends or stop is called.
+func listening(t *testing.T, f *fakeServer, change ...func(*Config)) (base string, stop func() error) {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	cfg := DefaultConfig()
+	for _, c := range change {
+		c(&cfg)
+	}
+	srv, err := newServer(cfg, zap.NewNop(), f.origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ctx, ln) }()
+	stop = func() error {
+		cancel()
+		err := <-served
+		served <- err
+		return err
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		noMoreGoroutines(t, before)
+	})
+	return "http://" + ln.Addr().String(), stop
+}
+
+func openSSE(t *testing.T, base string) *sseClient {
+	t.Helper()
+	c := &sseClient{t: t, base: base, http: &http.Client{Transport: &http.Transport{}, Timeout: patience}}
+	res, err := c.http.Get(base + "/sse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = res.Body.Close(); c.http.CloseIdleConnections() })
+	if res.StatusCode != 200 {
+		t.Fatalf("GET /sse: %d", res.StatusCode)
+	}
+	c.body = res.Body
+	c.events = sse.NewReader(bufio.NewReader(res.Body), 1<<20)
+	c.uri = c.hear()
+	return c
+}
+
+func (c *sseClient) hear() string {
+	c.t.Helper()
+	e, err := c.events.Next()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(e.Data)
+}
+
+func (c *sseClient) say(message string, header ...string) {
+	c.t.Helper()
+	req, _ := http.NewRequest("POST", c.base+c.uri, strings.NewReader(message))
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != 202 {
+		c.t.Fatalf("POST: %d", res.StatusCode)
+	}
+}
+
+func TestSSEClient(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+			if !strings.Contains(m, "tools/call") {
+				return nil, nil
+			}
+			return one(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`,
+				`{"jsonrpc":"2.0","id":2,"result":{"content":[],"meta":1}}`)
+		}))
+		f.piped = piped
+		base, stop := listening(t, f)
+		c := openSSE(t, base)
+		c.say(initialize("2024-11-05", `{}`), "Traceparent", "00-a", "Authorization", "Bearer b")
+		if got := c.hear(); !strings.Contains(got, `"protocolVersion":"2024-11-05"`) {
+			t.Fatalf("got %s", got)
+		}
+		c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}`, "Traceparent", "00-c")
+		if got := c.hear(); !strings.Contains(got, "notifications/message") {
+			t.Errorf("got %s", got)
+		}
+		if got := c.hear(); got != `{"jsonrpc":"2.0","id":2,"result":{"content":[],"meta":1}}` {
+			t.Errorf("got %s", got)
+		}
+		f.mu.Lock()
+		seen := fmt.Sprint(f.headers)
+		f.mu.Unlock()
+		for _, want := range []string{"00-a", "Bearer b", "00-c"} {
+			if !strings.Contains(seen, want) {
+				t.Errorf("%s did not go on: %s", want, seen)
+			}
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.events.Next(); err != io.EOF {
+			t.Errorf("the stream ends with %v", err)
+		}
+		if f.closed != 1 {
+			t.Errorf("closed %d times", f.closed)
+		}
+	})
+}
+
+// TestSSESessionEndsWithItsStream, and its place is free again.
+func TestSSESessionEndsWithItsStream(t *testing.T) {
+	f := newFake(initializing("2024-11-05", nil))
+	f.piped = true
+	base, _ := listening(t, f, func(cfg *Config) { cfg.Session.Max = 1 })
+	c := openSSE(t, base)
+	c.say(initialize("2024-11-05", `{}`))
+	c.hear()
+	res, err := c.http.Get(base + "/sse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != 503 {
+		t.Errorf("one session too many: %d", res.StatusCode)
+	}
+	_ = c.body.Close()
+	eventually(t, "the session's end", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.closed == 1
+	})
+	eventually(t, "a free place", func() bool {
+		res, err := c.http.Get(base + "/sse")
+		if err != nil {
+			return false
+		}
+		_ = res.Body.Close()
+		return res.StatusCode == 200
+	})
+}

@@ -1,0 +1,337 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// sessionServer is an MCP server over Streamable HTTP that knows its sessions.
+// The tool "ask" asks the client the question it was made with and answers what
+// it heard.
+type sessionServer struct {
+	version, question string
+
+	mu      sync.Mutex
+	heard   map[string]chan string // by session
+	deletes int
+	auth    []string // Authorization of what came
+}
+
+func (s *sessionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	m := string(body)
+	id := r.Header.Get("Mcp-Session-Id")
+	s.mu.Lock()
+	s.auth = append(s.auth, r.Header.Get("Authorization"))
+	if gjson.Get(m, "method").String() == "initialize" {
+		id = rand.Text()
+		s.heard[id] = make(chan string, 1)
+		w.Header().Set("Mcp-Session-Id", id)
+	}
+	heard := s.heard[id]
+	if r.Method == http.MethodDelete {
+		s.deletes++
+		delete(s.heard, id)
+	}
+	s.mu.Unlock()
+	switch {
+	case heard == nil:
+		http.Error(w, "no such session", http.StatusNotFound)
+	case r.Method == http.MethodDelete:
+	case r.Method == http.MethodGet:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	case gjson.Get(m, "method").String() == "initialize":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`, gjson.Get(m, "id").Raw, s.version)
+	case !gjson.Get(m, "id").Exists():
+		w.WriteHeader(http.StatusAccepted)
+	case !gjson.Get(m, "method").Exists():
+		w.WriteHeader(http.StatusAccepted)
+		heard <- m
+	case gjson.Get(m, "method").String() == "tools/call":
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: %s\n\n", s.question)
+		w.(http.Flusher).Flush()
+		select {
+		case answer := <-heard:
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":%q}]}}\n\n", gjson.Get(m, "id").Raw, answer)
+		case <-r.Context().Done():
+		}
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"session":%q}}`, gjson.Get(m, "id").Raw, id)
+	}
+}
+
+// replicas are n proxies of one key in front of s.
+func replicas(t *testing.T, s *sessionServer, n int, change ...func(*Config)) []testServer {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	s.heard = map[string]chan string{}
+	web := httptest.NewServer(s)
+	key := make([]byte, keyBytes)
+	rand.Read(key)
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(key)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := DefaultConfig()
+	cfg.Upstream.URL = web.URL
+	cfg.Upstream.HandshakeTimeout = patience
+	cfg.Session.KeyFile = file
+	for _, c := range change {
+		c(&cfg)
+	}
+	var all []testServer
+	for range n {
+		core, logs := observer.New(zap.DebugLevel)
+		srv, err := New(cfg, zap.New(core))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, testServer{srv, t, logs})
+	}
+	t.Cleanup(func() {
+		for _, srv := range all {
+			srv.close()
+		}
+		web.CloseClientConnections()
+		web.Close()
+		noMoreGoroutines(t, before)
+	})
+	return all
+}
+
+const whoAmI = `{"jsonrpc":"2.0","id":7,"method":"test/session"}`
+
+// who is the server's name of a session, as told by way of srv.
+func (srv testServer) who(session string) string {
+	srv.t.Helper()
+	r := srv.post(session, whoAmI)
+	name := gjson.Get(r.body, "result.session").String()
+	if r.status != 200 || name == "" {
+		srv.t.Errorf("%+v", r)
+	}
+	return name
+}
+
+func TestAnyReplicaServesAnySession(t *testing.T) {
+	s := &sessionServer{version: "2025-06-18"}
+	all := replicas(t, s, 3)
+	const sessions = 100
+	var ids, names []string
+	for i := range sessions {
+		vc := []string{"2024-11-05", "2025-06-18", "2025-11-25"}[i%3]
+		ids = append(ids, all[i%3].initialize(vc))
+		names = append(names, all[i%3].who(ids[i]))
+	}
+	spray := func(over []testServer) {
+		var clients sync.WaitGroup
+		for i := range sessions {
+			clients.Go(func() {
+				for j := range 2 * len(over) {
+					if got := over[(i+j)%len(over)].who(ids[i]); got != names[i] {
+						t.Errorf("session %d: reached that of %q, not %q", i, got, names[i])
+					}
+				}
+			})
+		}
+		clients.Wait()
+	}
+	spray(all)
+	all[0].close()
+	spray(all[1:])
+	if s.deletes > 0 {
+		t.Errorf("%d sessions were ended with the replica", s.deletes)
+	}
+}
+
+func TestAnswersThroughAnotherReplica(t *testing.T) {
+	const (
+		sampling = `{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":5}}`
+		form     = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string"}}}}}`
+		titled   = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","oneOf":[{"const":"x","title":"X"}]}}}}}`
+		accepted = `{"jsonrpc":"2.0","id":"q","result":{"action":"accept","content":{"a":"x"}}}`
+	)
+	for _, c := range []struct {
+		name, vc, vu           string
+		question, answer, want string
+	}{
+		{
+			"sampling, lists of content made single", "2025-11-25", "2025-06-18", sampling,
+			`{"jsonrpc":"2.0","id":"q","result":{"role":"assistant","model":"m","content":[{"type":"text","text":"a"}]}}`,
+			`{"jsonrpc":"2.0","id":"q","result":{"role":"assistant","model":"m","content":{"type":"text","text":"a"}}}`,
+		},
+		{
+			"sampling for an old client", "2024-11-05", "2025-11-25", sampling,
+			`{"jsonrpc":"2.0","id":"q","result":{"role":"assistant","model":"m","content":{"type":"text","text":"a"}}}`,
+			`{"jsonrpc":"2.0","id":"q","result":{"role":"assistant","model":"m","content":{"type":"text","text":"a"}}}`,
+		},
+		{"a form between equals", "2025-11-25", "2025-11-25", titled, accepted, accepted},
+		{"a form towards the newer", "2025-11-25", "2025-06-18", form, accepted, accepted},
+		{
+			"a form that may have been put into other words", "2025-06-18", "2025-11-25", titled, accepted,
+			`{"jsonrpc":"2.0","id":"q","result":{"action":"cancel"}}`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &sessionServer{version: c.vu, question: c.question}
+			all := replicas(t, s, 2)
+			id := all[0].initializeWith(c.vc, `{"sampling":{},"elicitation":{}}`)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			req, resp := all[0].begin(ctx, "POST", id, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ask"}}`)
+			if resp.Stream == nil {
+				t.Fatalf("no stream: %+v", resp)
+			}
+			e, err := resp.Stream.Next()
+			if err != nil || gjson.GetBytes(e.Data, "id").String() != "q" {
+				t.Fatalf("%s, %v", e.Data, err)
+			}
+			if r := all[1].post(id, c.answer); r.status != 202 {
+				t.Errorf("answer: %+v", r)
+			}
+			r := all[0].read(req, resp)
+			if len(r.events) != 1 {
+				t.Fatalf("%+v", r)
+			}
+			sameJSON(t, gjson.Get(r.events[0], "result.content.0.text").String(), c.want)
+		})
+	}
+}
+
+func TestQuestionsAnsweredElsewhereDoNotPileUp(t *testing.T) {
+	s := &sessionServer{version: "2025-06-18"}
+	all := replicas(t, s, 2, func(c *Config) { c.Limits.OpenRequests = 2 })
+	id := all[0].initializeWith("2025-06-18", `{"sampling":{}}`)
+	for i := range 5 {
+		s.question = fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"ping"}`, i)
+		req, resp := all[0].begin(t.Context(), "POST", id, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ask"}}`)
+		if resp.Stream == nil {
+			t.Fatalf("question %d: %+v", i, all[0].read(req, resp))
+		}
+		if _, err := resp.Stream.Next(); err != nil {
+			t.Fatal(err)
+		}
+		all[1].post(id, fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","result":{}}`, i))
+		if r := all[0].read(req, resp); len(r.events) != 1 {
+			t.Errorf("question %d: %+v", i, r)
+		}
+	}
+}
+
+func TestSessionOverHTTPIsForgottenAndFoundAgain(t *testing.T) {
+	s := &sessionServer{version: "2025-06-18"}
+	srv := replicas(t, s, 1, func(c *Config) { c.Session.Max = 1 })[0]
+	one := srv.initialize("2024-11-05")
+	name := srv.who(one)
+	two := srv.initialize("2025-11-25") // there is room for one
+	if n := srv.sessions.count(); n != 1 {
+		t.Errorf("%d sessions are held", n)
+	}
+	if srv.who(one) != name || srv.who(two) == name {
+		t.Error("sessions were mixed")
+	}
+	if got := srv.sessions.dropIdle(time.Now().Add(time.Hour)); len(got) != 1 {
+		t.Errorf("%d dropped", len(got))
+	}
+	if srv.who(one) != name {
+		t.Error("not found again")
+	}
+	// While the only place is in use there is none.
+	used, err := srv.sessions.find(one)
+	if err != nil || used == nil {
+		t.Fatal(err)
+	}
+	if r := srv.post(two, whoAmI); r.status != 503 {
+		t.Errorf("%+v", r)
+	}
+	if r := srv.post("", initialize("2025-06-18", `{}`)); r.status != 503 {
+		t.Errorf("%+v", r)
+	}
+	used.leave()
+	if srv.who(two) == name || s.deletes > 0 {
+		t.Errorf("%d deleted", s.deletes)
+	}
+}
+
+func TestDeleteIsTheServersToHonour(t *testing.T) {
+	s := &sessionServer{version: "2025-06-18"}
+	all := replicas(t, s, 2)
+	id := all[0].initialize("2025-06-18")
+	all[1].who(id)
+	if r := all[1].exchange(t.Context(), "DELETE", id, "", "Authorization", "Bearer mine"); r.status != 200 {
+		t.Errorf("%+v", r)
+	}
+	if s.deletes != 1 || s.auth[len(s.auth)-1] != "Bearer mine" {
+		t.Errorf("%d deleted, by %q", s.deletes, s.auth)
+	}
+	for i, srv := range all {
+		if r := srv.post(id, whoAmI); r.status != 404 {
+			t.Errorf("replica %d: %+v", i, r)
+		}
+		if r := srv.exchange(t.Context(), "DELETE", id, ""); r.status != 404 {
+			t.Errorf("replica %d: %+v", i, r)
+		}
+	}
+}
+
+func TestForeignAndOldSessionsAreNotFound(t *testing.T) {
+	s := &sessionServer{version: "2025-06-18"}
+	srv := replicas(t, s, 1)[0]
+	id := srv.initialize("2025-06-18")
+	held, err := srv.sessions.find(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held.leave()
+	old := held.ticket
+	old.made = time.Now().Add(-25 * time.Hour)
+	foreign := testSealer(t, srv.now().cfg.Upstream.URL, 9).seal(held.ticket)
+	aged := srv.sessions.sealer.seal(old)
+	held.made = old.made // the one held has grown old, too
+	for what, r := range map[string]reply{
+		"foreign":      srv.post(foreign, whoAmI),
+		"old":          srv.post(aged, whoAmI),
+		"old and held": srv.post(held.id, whoAmI),
+		"forged":       srv.post(strings.ToUpper(aged), whoAmI),
+	} {
+		if r.status != 404 {
+			t.Errorf("%s: %+v", what, r)
+		}
+		sameJSON(t, r.body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"Session not found"}}`)
+	}
+}
+
+func TestSessionOnAPipeDiesWithItsProcess(t *testing.T) {
+	f := newFake(initializing("2025-06-18", obliging))
+	f.piped = true
+	srv := front(t, f)
+	id := srv.initialize("2025-06-18")
+	what, ok := srv.sessions.sealer.open(id, time.Now())
+	if !ok || !what.local {
+		t.Errorf("%+v, %t", what, ok)
+	}
+	held, _ := srv.sessions.find(id)
+	held.leave()
+	srv.forget(held, errShutdown)
+	if r := srv.post(id, pingOne); r.status != 404 {
+		t.Errorf("%+v", r)
+	}
+}

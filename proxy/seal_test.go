@@ -1,0 +1,182 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+func testSealer(t testing.TB, url string, keys ...byte) *sealer {
+	t.Helper()
+	var all [][]byte
+	for _, k := range keys {
+		all = append(all, bytes.Repeat([]byte{k}, keyBytes))
+	}
+	s, err := newSealer(all, UpstreamConfig{URL: url}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func testTicket(named string) ticket {
+	return ticket{
+		made: time.Unix(1_700_000_000, 0), vc: translate.Oldest(), vu: translate.Latest(),
+		facts: wire.ClientRoots | wire.ServerLogging, named: named,
+	}
+}
+
+func TestIDHoldsItsSession(t *testing.T) {
+	s := testSealer(t, "http://a/mcp", 1)
+	for _, vc := range translate.Handshake() {
+		for _, named := range []string{"", "x", "9b0a3a4e-3f4c-4f0e-b0ff-5c9b0f4b7d11", strings.Repeat("y", maxNamed)} {
+			for _, local := range []bool{false, true} {
+				want := testTicket(named)
+				want.vc, want.local = vc, local
+				id := s.seal(want)
+				if got, ok := s.open(id, want.made.Add(time.Minute)); !ok || got != want {
+					t.Errorf("%+v became %+v, %t", want, got, ok)
+				}
+				if strings.ContainsFunc(id, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
+					t.Errorf("id %q is not visible ASCII", id)
+				}
+				if id == s.seal(want) {
+					t.Error("two sessions with one id")
+				}
+			}
+		}
+	}
+}
+
+func TestIDsThatOpenNothing(t *testing.T) {
+	mine := testSealer(t, "http://a/mcp", 1)
+	k := testTicket("theirs")
+	good := mine.seal(k)
+	for what, c := range map[string]struct {
+		id string
+		at time.Duration
+	}{
+		"none":             {"", 0},
+		"short":            {"nope", 0},
+		"another key":      {testSealer(t, "http://a/mcp", 2).seal(k), 0},
+		"another upstream": {testSealer(t, "http://a/other", 1).seal(k), 0},
+		"too old":          {good, time.Hour + time.Second},
+		"cut":              {good[:len(good)-1], 0},
+		"longer":           {good + "AAAA", 0},
+		"line break":       {good[:8] + "\n" + good[8:], 0},
+		"padding":          {good + "=", 0},
+		"huge":             {strings.Repeat("A", 1<<20), 0},
+		"in hex":           {hex.EncodeToString([]byte(good)), 0},
+	} {
+		if _, ok := mine.open(c.id, k.made.Add(c.at)); ok {
+			t.Errorf("%s: opened", what)
+		}
+	}
+	if _, ok := mine.open(good, k.made.Add(time.Hour)); !ok {
+		t.Error("the good one does not open")
+	}
+	for i := range good {
+		forged := []byte(good)
+		forged[i] ^= 1
+		if _, ok := mine.open(string(forged), k.made); ok {
+			t.Errorf("opened with character %d changed", i)
+		}
+	}
+}
+
+func TestOldKeyOpensAndNewOneSeals(t *testing.T) {
+	k := testTicket("theirs")
+	before, between, after := testSealer(t, "u", 1), testSealer(t, "u", 2, 1), testSealer(t, "u", 2)
+	for what, c := range map[string]struct {
+		by, in *sealer
+		ok     bool
+	}{
+		"old id while both are known": {before, between, true},
+		"new id while both are known": {between, between, true},
+		"new id with the new key":     {between, after, true},
+		"new id with the old key":     {between, before, false},
+		"old id with the new key":     {before, after, false},
+	} {
+		if _, ok := c.in.open(c.by.seal(k), k.made); ok != c.ok {
+			t.Errorf("%s: %t", what, ok)
+		}
+	}
+}
+
+func TestKeyFile(t *testing.T) {
+	one, two := bytes.Repeat([]byte{0xfb}, keyBytes), bytes.Repeat([]byte{2}, keyBytes)
+	inHex, inBase64 := hex.EncodeToString(one), base64.StdEncoding.EncodeToString(two)
+	for _, c := range []struct {
+		text  string
+		want  [][]byte
+		fault string
+	}{
+		{inHex, [][]byte{one}, ""},
+		{inBase64 + "\n", [][]byte{two}, ""},
+		{inHex + "\r\n" + inBase64 + "\r\n", [][]byte{one, two}, ""},
+		{base64.RawURLEncoding.EncodeToString(one), [][]byte{one}, ""},
+		{base64.URLEncoding.EncodeToString(one), [][]byte{one}, ""},
+		{base64.RawStdEncoding.EncodeToString(one), [][]byte{one}, ""},
+		{"", nil, "line 1: not 32 bytes"},
+		{"secret", nil, "line 1: not 32 bytes"},
+		{inHex[:62], nil, "line 1: not 32 bytes"},
+		{inHex + "\nsecret", nil, "line 2: not 32 bytes"},
+		{inHex + "\n" + inHex + "\n" + inHex, nil, "more than two keys"},
+	} {
+		file := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := sessionKeys(file)
+		if c.fault == "" {
+			if err != nil || len(got) != len(c.want) || !bytes.Equal(bytes.Join(got, nil), bytes.Join(c.want, nil)) {
+				t.Errorf("%q: %x, %v", c.text, got, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.fault) || !strings.HasPrefix(err.Error(), "session.key_file") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", c.text, err)
+		}
+	}
+	if _, err := sessionKeys(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a missing file is no error")
+	}
+}
+
+// Nothing opens but what was sealed here: it then holds what was sealed, is the
+// only text of its bytes, and what it holds can be sealed again.
+func FuzzOpenID(f *testing.F) {
+	s := testSealer(f, "http://a/mcp", 1)
+	known := s.seal(testTicket("theirs"))
+	f.Add(known)
+	f.Add(known[:len(known)-1] + "B")
+	f.Add(known[:40] + "\r\n" + known[40:])
+	f.Add("")
+	f.Add("====")
+	f.Add(testSealer(f, "http://b/mcp", 1).seal(testTicket("")))
+	f.Add(strings.Repeat("A", 126))
+	now := testTicket("").made
+	f.Fuzz(func(t *testing.T, id string) {
+		got, ok := s.open(id, now)
+		if !ok {
+			return
+		}
+		if got != testTicket("theirs") { // nothing else was ever sealed for this server
+			t.Fatalf("%q opens to %+v", id, got)
+		}
+		if box, err := base64.RawURLEncoding.DecodeString(id); err != nil || base64.RawURLEncoding.EncodeToString(box) != id {
+			t.Errorf("%q is another text for an id", id)
+		}
+		if again, ok := s.open(s.seal(got), now); !ok || again != got {
+			t.Errorf("%+v became %+v, %t", got, again, ok)
+		}
+	})
+}

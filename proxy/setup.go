@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// setup is all that follows from a configuration. It does not change; a new
+// configuration makes a new one, which takes its place in one step.
+type setup struct {
+	cfg     Config
+	table   *translate.Table
+	origin  origin
+	silence *silences
+	guard   listener
+	keys    [][]byte // of session ids
+	sealer  *sealer
+	passed  []string // names of the client's headers that go on to the server
+}
+
+// newSetup works out what follows from cfg, with sessions at o. was is what was
+// there before, nil for nothing.
+func newSetup(cfg Config, o origin, was *setup) (*setup, error) {
+	table, err := translate.NewTable(cfg.Contract)
+	if err != nil {
+		return nil, fmt.Errorf("contract.%w", err)
+	}
+	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilences(cfg), passed: slices.Clone(traceHeaders[:])}
+	if s.guard, err = newListener(cfg); err != nil {
+		return nil, err
+	}
+	if was != nil && cfg.Session.KeyFile == "" && was.cfg.Session.KeyFile == "" {
+		s.keys = was.keys
+	} else if s.keys, err = sessionKeys(cfg.Session.KeyFile); err != nil {
+		return nil, err
+	}
+	if s.sealer, err = newSealer(s.keys, cfg.Upstream, cfg.Session.MaxAge); err != nil {
+		return nil, fmt.Errorf("session.key_file: %w", err)
+	}
+	isAuthorization := func(name string) bool { return strings.EqualFold(name, "Authorization") }
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(cfg.Upstream.Headers)), isAuthorization) {
+		s.passed = append(s.passed, "Authorization")
+	}
+	return s, nil
+}
+
+// now is the setup that counts now. Whoever needs several things of it that
+// belong together asks once.
+func (srv *Server) now() *setup { return srv.setup.Load() }
+
+// lasting are the settings that a listener is made with, or by which the server's
+// sessions are known: they stay until we are started anew.
+func lasting(path string) bool {
+	switch path {
+	case "listen", "path", "sse_path", "messages_path", "allowed_hosts", "heartbeat", "admin.listen",
+		"auth.tokens", "auth.token_file", "auth.trust_network",
+		"upstream.url", "upstream.command", "upstream.dir",
+		"limits.client_message", "limits.requests", "limits.in_hand", "limits.connections", "limits.header":
+		return true
+	}
+	return false
+}
+
+// Reload takes cfg, which must be valid, into use in one step; where that fails
+// everything stays as it was. Sessions that began before keep their translation;
+// those with a server over Streamable HTTP go on with its new settings, others
+// with those they began with. Settings that need a new start keep their values,
+// and a line in the log names them. Files that are named are read again.
+func (srv *Server) Reload(cfg Config) error {
+	srv.reloading.Lock()
+	defer srv.reloading.Unlock()
+	if srv.draining.Err() != nil {
+		return errShutdown
+	}
+	was := srv.now()
+	if (cfg.TLS == TLSConfig{}) != (was.cfg.TLS == TLSConfig{}) {
+		return errors.New("tls: a listener cannot begin or cease to speak it while it is open")
+	}
+	if kept := keep(&cfg, was.cfg); len(kept) > 0 {
+		srv.log.Warn("these settings need a new start", zap.Strings("settings", kept))
+	}
+	o, renewed := was.origin, false
+	if was.origin.renew != nil && reachedAnew(cfg, was.cfg) {
+		next, err := was.origin.renew(cfg, srv.log)
+		if err != nil {
+			return err
+		}
+		o, renewed = next, true
+	}
+	next, err := newSetup(cfg, o, was)
+	if err == nil && srv.at != nil {
+		err = next.mayServe(srv.at)
+	}
+	if err != nil {
+		if renewed && o.close != nil {
+			o.close()
+		}
+		return err
+	}
+	srv.setup.Store(next)
+	srv.losses.every.Store(cfg.Log.Losses == "every")
+	srv.sessions.renew(cfg.Session.Max, next.sealer, renewed)
+	if renewed && was.origin.close != nil {
+		srv.outdated = append(srv.outdated, was.origin.close) // exchanges may be under way
+	}
+	return nil
+}
+
+// reachedAnew reports whether the server may be reached in another way than
+// before.
+func reachedAnew(cfg, was Config) bool {
+	u := cfg.Upstream
+	return !reflect.DeepEqual(u, was.Upstream) || cfg.Limits.UpstreamMessage != was.Limits.UpstreamMessage ||
+		u.CAFile != "" || u.ClientCert != "" // the files may hold something else
+}
+
+// keep puts the lasting settings of was into cfg and returns the paths of those
+// that were different.
+func keep(cfg *Config, was Config) (kept []string) {
+	old := make(map[string]reflect.Value)
+	_ = was.keys(func(path string, v reflect.Value) error {
+		old[path] = v
+		return nil
+	})
+	_ = cfg.keys(func(path string, v reflect.Value) error {
+		if !lasting(path) {
+			return nil
+		}
+		same := reflect.DeepEqual(v.Interface(), old[path].Interface())
+		if (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0 && old[path].Len() == 0 {
+			same = true
+		}
+		if !same {
+			kept = append(kept, path)
+			v.Set(old[path])
+		}
+		return nil
+	})
+	return kept
+}
+
+// certificate is what clients are shown, as of now.
+func (srv *Server) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return srv.now().guard.cert, nil
+}

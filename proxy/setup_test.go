@@ -1,0 +1,156 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+func TestReloadReachesTheServerInTheNewWay(t *testing.T) {
+	s := &sessionServer{version: "2025-06-18"}
+	srv := replicas(t, s, 1)[0]
+	id := srv.initialize("2024-11-05")
+	name := srv.who(id)
+	cfg := srv.now().cfg
+	cfg.Upstream.Headers = map[string]string{"Authorization": "Bearer new"}
+	cfg.Limits.Batch = 1
+	if err := srv.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if srv.who(id) != name {
+		t.Error("the session was lost")
+	}
+	r := srv.post(id, whoAmI, "Authorization", "Bearer mine") // ours takes its place
+	if r.status != 200 || s.auth[len(s.auth)-1] != "Bearer new" {
+		t.Errorf("%+v, by %q", r, s.auth)
+	}
+	if r := srv.post(id, "["+whoAmI+","+whoAmI+"]"); r.status != 400 {
+		t.Errorf("batch: %+v", r)
+	}
+}
+
+func TestKeysAreTurnedByReloading(t *testing.T) {
+	s := &sessionServer{version: "2025-06-18"}
+	srv := replicas(t, s, 1)[0]
+	old := srv.initialize("2025-06-18")
+	name := srv.who(old)
+	cfg := srv.now().cfg
+	before, err := os.ReadFile(cfg.Session.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := func(lines string) {
+		t.Helper()
+		if err := os.WriteFile(cfg.Session.KeyFile, []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := srv.Reload(cfg); err != nil {
+			t.Fatal(err)
+		}
+		srv.sessions.dropAll()
+	}
+	next := hex.EncodeToString(bytes.Repeat([]byte{7}, keyBytes))
+	turn(next + "\n" + string(before))
+	if srv.who(old) != name {
+		t.Error("the old key does not open")
+	}
+	fresh := srv.initialize("2025-06-18")
+	turn(next)
+	srv.who(fresh)
+	if r := srv.post(old, whoAmI); r.status != 404 {
+		t.Errorf("without the old key: %+v", r)
+	}
+}
+
+func TestWrongConfigurationChangesNothing(t *testing.T) {
+	s := &sessionServer{version: "2025-06-18"}
+	srv := replicas(t, s, 1)[0]
+	srv.at = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}
+	was := srv.now()
+	for want, change := range map[string]func(*Config){
+		"session.key_file": func(c *Config) { c.Session.KeyFile = "none" },
+		"upstream.ca_file": func(c *Config) { c.Upstream.CAFile = "none" },
+		"tls: a listener":  func(c *Config) { c.TLS = TLSConfig{Cert: "c", Key: "k"} },
+		"listen: this":     func(c *Config) { c.Upstream.Headers = map[string]string{"A": "lent"} },
+		"contract.strip":   func(c *Config) { c.Contract.StripMode = "none" },
+		"upstream":         func(c *Config) { c.Upstream.Headers = map[string]string{"A": "x\r\ny"} },
+	} {
+		cfg := was.cfg
+		change(&cfg)
+		if err := srv.Reload(cfg); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+		if srv.now() != was {
+			t.Errorf("%s: in use all the same", want)
+		}
+	}
+}
+
+func TestLastingSettingsStayAndAreNamed(t *testing.T) {
+	srv := front(t, newFake(initializing("2025-06-18", obliging)))
+	cfg := DefaultConfig()
+	cfg.Listen, cfg.Auth.Tokens, cfg.Upstream.URL = "127.0.0.1:1", []string{"secret"}, "http://elsewhere"
+	cfg.Log.Losses, cfg.AllowedHosts = "every", []string{}
+	if err := srv.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	now := srv.now().cfg
+	if now.Listen != DefaultConfig().Listen || len(now.Auth.Tokens) > 0 || now.Upstream.URL != "" || now.Log.Losses != "every" {
+		t.Errorf("%+v", now)
+	}
+	lines := srv.logs.FilterMessage("these settings need a new start").All()
+	if len(lines) != 1 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	if got := lines[0].ContextMap()["settings"].([]any); len(got) != 3 || got[0] != "listen" || got[1] != "auth.tokens" || got[2] != "upstream.url" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestNewCertificateIsShown(t *testing.T) {
+	before := runtime.NumGoroutine()
+	var cfg Config
+	shown := func(at net.Addr) string {
+		c, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", at.String(), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	cfg = DefaultConfig()
+	cfg.TLS.Cert, cfg.TLS.Key, _ = certificate(t)
+	srv, err := newServer(cfg, zap.NewNop(), newFake(nil).origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), patience+time.Second)
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(ctx, ln) }()
+	first := shown(ln.Addr())
+	cfg.TLS.Cert, cfg.TLS.Key, _ = certificate(t)
+	if err := srv.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if second := shown(ln.Addr()); second == first {
+		t.Error("still the old one")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	noMoreGoroutines(t, before)
+}

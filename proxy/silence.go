@@ -1,0 +1,75 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// noticeTimeout bounds how long it may take to tell the server that nobody waits
+// for its answer any more.
+const noticeTimeout = 2 * time.Second
+
+// silences are how long we wait for the server, by method.
+type silences [wire.NumMethods]TimeLimit
+
+func newSilences(cfg Config) *silences {
+	p := new(silences)
+	for m := range p {
+		p[m] = TimeLimit{FirstByte: cfg.Upstream.SilenceTimeout, Silence: cfg.Upstream.SilenceTimeout}
+	}
+	for name, limit := range cfg.Limits.Time {
+		at := &p[wire.MethodOf([]byte(name))]
+		if limit.FirstByte > 0 {
+			at.FirstByte = limit.FirstByte
+		}
+		if limit.Silence > 0 {
+			at.Silence = limit.Silence
+		}
+	}
+	return p
+}
+
+// left is how much longer we wait for the answer to c, when the server was last
+// heard of then.
+func (p *silences) left(c *call, heard, now time.Time) time.Duration {
+	limit := p[c.method]
+	if heard.After(c.began) {
+		return limit.Silence - now.Sub(heard)
+	}
+	return limit.FirstByte - now.Sub(c.began)
+}
+
+// silentFor is what a call fails with that the server has said nothing about.
+func silentFor(limit time.Duration) error {
+	return fmt.Errorf("the server said nothing for %v: %w", limit, context.DeadlineExceeded)
+}
+
+// neverSent reports whether a request failed before the server can have seen it.
+func neverSent(err error) bool {
+	e, ok := errors.AsType[*upstream.Error](err)
+	return ok && (e.Op == "connect" || e.Op == "tls")
+}
+
+// giveUp tells the server that nobody waits for the answer to a request any more.
+// It does not wait. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#timeouts.
+func (srv *Server) giveUp(s *session, id string, header []upstream.Header) {
+	notice := upstream.Outgoing{
+		Body:   []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"timed out"}}`),
+		Header: append([]upstream.Header(nil), header...),
+	}
+	srv.spawn(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
+		defer cancel()
+		if _, err := s.conn.Send(ctx, &notice); err != nil {
+			srv.log.Debug("the server was not told of a timeout", zap.Error(err))
+		}
+	})
+}

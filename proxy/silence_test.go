@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// hasty gives up on tools/call at once, and on nothing else.
+func hasty(c *Config) {
+	c.Limits.Time = map[string]TimeLimit{"tools/call": {FirstByte: time.Millisecond, Silence: time.Millisecond}}
+}
+
+const timedOut = `{"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"upstream timed out"}}`
+const givenUp = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a","reason":"timed out"}}`
+const callA = `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"t"}}`
+
+// toldOfTimeout waits until f heard that nobody waits for the answer.
+func toldOfTimeout(t *testing.T, f *fakeServer) {
+	t.Helper()
+	eventually(t, "notifications/cancelled", func() bool {
+		sent := f.sent()
+		return sent[len(sent)-1] == givenUp
+	})
+}
+
+func TestSilentChildIs504AndIsTold(t *testing.T) {
+	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+		if gjson.Get(m, "method").String() == "ping" {
+			return one(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		}
+		return nil, nil
+	}))
+	f.piped = true
+	srv := front(t, f, hasty)
+	s := srv.initialize("2025-06-18")
+	r := srv.post(s, callA)
+	if r.status != 504 {
+		t.Errorf("%+v", r)
+	}
+	sameJSON(t, r.body, timedOut)
+	toldOfTimeout(t, f)
+	if r := srv.post(s, pingOne); r.status != 200 {
+		t.Errorf("the next one: %+v", r)
+	}
+}
+
+func TestSilenceAfterTheFirstWordEndsTheStream(t *testing.T) {
+	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+		if gjson.Get(m, "id").Exists() {
+			return one(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hi"}}`)
+		}
+		return nil, nil
+	}))
+	f.piped = true
+	srv := front(t, f, func(c *Config) {
+		c.Limits.Time = map[string]TimeLimit{"tools/call": {FirstByte: patience, Silence: time.Millisecond}}
+	})
+	r := srv.post(srv.initialize("2025-06-18"), callA)
+	if len(r.events) != 2 {
+		t.Fatalf("%+v", r)
+	}
+	sameJSON(t, r.events[1], timedOut)
+	toldOfTimeout(t, f)
+}
+
+func TestTimeoutOverHTTPTellsTheServer(t *testing.T) {
+	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+		return nil, context.DeadlineExceeded
+	}))
+	srv := front(t, f)
+	if r := srv.post(srv.initialize("2025-06-18"), callA, "traceparent", "00-1"); r.status != 504 {
+		t.Errorf("%+v", r)
+	}
+	toldOfTimeout(t, f)
+	if h := f.headers[len(f.headers)-1]; len(h) != 1 || h[0].Value != "00-1" {
+		t.Errorf("headers %v", h)
+	}
+}
+
+func TestPipeClientHearsOfASilentChild(t *testing.T) {
+	f := newFake(initializing("2025-06-18", nil))
+	f.piped = true
+	srv := front(t, f, hasty)
+	in, client := io.Pipe()
+	out, ours := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- srv.ServePipe(context.Background(), in, ours) }()
+	lines := downstream.NewStdio(downstream.StdioConfig{In: out, Out: client, MaxMessage: 1 << 20})
+	got := make(chan string, 2)
+	reading := make(chan error, 1)
+	go func() {
+		reading <- lines.Run(context.Background(), func(line []byte) { got <- string(line) })
+	}()
+	for _, m := range []string{initialize("2025-06-18", `{}`), callA} {
+		if err := lines.Write([]byte(m)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-got // initialize
+	sameJSON(t, <-got, timedOut)
+	toldOfTimeout(t, f)
+	// What comes too late comes to nobody.
+	f.standing <- `{"jsonrpc":"2.0","id":"a","result":{}}`
+	f.standing <- `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"later"}}`
+	if m := <-got; gjson.Get(m, "params.data").String() != "later" {
+		t.Errorf("got %s", m)
+	}
+	client.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	ours.Close()
+	<-reading
+}
+
+func TestHowMuchTimeIsLeft(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Upstream.SilenceTimeout = time.Minute
+	cfg.Limits.Time = map[string]TimeLimit{"tools/call": {Silence: time.Hour}, "other": {FirstByte: time.Second}}
+	s := newSilences(cfg)
+	began := time.Now()
+	for _, c := range []struct {
+		method wire.Method
+		heard  time.Duration // since the call began
+		want   time.Duration // 10 s after it began
+	}{
+		{wire.Ping, -time.Second, 50 * time.Second},
+		{wire.Ping, 5 * time.Second, 55 * time.Second},
+		{wire.ToolsCall, -time.Second, 50 * time.Second},
+		{wire.ToolsCall, 5 * time.Second, time.Hour - 5*time.Second},
+		{wire.OtherMethod, -time.Second, -9 * time.Second},
+		{wire.OtherMethod, 5 * time.Second, 55 * time.Second},
+	} {
+		got := s.left(&call{method: c.method, began: began}, began.Add(c.heard), began.Add(10*time.Second))
+		if got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
