@@ -1,0 +1,290 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// maxPages bounds how far a probe follows the pages of one list.
+const maxPages = 200
+
+// Report is what a server is, and what its clients would get through the proxy.
+type Report struct {
+	Server       string         `json:"server"` // name and version, as it says
+	Revision     string         `json:"revision"`
+	Transport    string         `json:"transport"` // http, sse or stdio
+	Capabilities []string       `json:"capabilities"`
+	Lists        []ListReport   `json:"lists"`
+	Clients      []ClientReport `json:"clients"` // newest revision first
+}
+
+// ListReport is the length of one of the server's lists.
+type ListReport struct {
+	Name  string `json:"name"` // "tools"
+	Count int    `json:"count"`
+}
+
+// ClientReport is what clients of one revision would get.
+type ClientReport struct {
+	Revision string `json:"revision"`
+	// Works says that nothing of the lists is missing.
+	Works   bool     `json:"works"`
+	Missing []string `json:"missing,omitempty"` // "tools: name", with the reason where there is one
+	Changes []Change `json:"changes,omitempty"`
+}
+
+// Change is what one rule does to the entries of one list.
+type Change struct {
+	List  string   `json:"list"` // "tools", or "initialize"
+	Rule  string   `json:"rule"`
+	What  string   `json:"what"`
+	Level string   `json:"level"`
+	Names []string `json:"names,omitempty"` // the entries that are changed
+}
+
+// Works reports whether clients of every revision get all there is.
+func (r *Report) Works() bool {
+	for _, c := range r.Clients {
+		if !c.Works {
+			return false
+		}
+	}
+	return true
+}
+
+// Probe asks the server that cfg names what it is and what it has, and works out
+// what would become of that for clients of each revision. Nothing is called; the
+// session is ended.
+func Probe(ctx context.Context, cfg Config, log *zap.Logger) (*Report, error) {
+	srv, err := New(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	defer srv.close()
+	p := &inquiry{srv: srv, h: &handshake{srv: srv, pipe: true}}
+	defer func() {
+		if p.h.conn != nil {
+			srv.endConn(p.h.conn)
+		}
+	}()
+	if err := p.ask(ctx); err != nil {
+		return nil, err
+	}
+	return p.report()
+}
+
+// inquiry is a client of the newest revision that asks for lists only.
+type inquiry struct {
+	srv   *Server
+	h     *handshake
+	vu    *translate.Revision
+	said  []byte // the answer to initialize
+	lists []list
+	asked int
+}
+
+// list is one of the server's lists, with its entries as the server sent them.
+type list struct {
+	name   string // of the member that holds it
+	method wire.Method
+	key    string // what names an entry
+	items  []string
+}
+
+func (p *inquiry) ask(ctx context.Context) error {
+	initialize := fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},`+
+		`"clientInfo":{"name":"dragoman-probe","version":"1"}}}`, translate.Latest().Name)
+	s, answer, err := p.h.negotiate(ctx, []byte(initialize))
+	switch {
+	case err != nil:
+		return plainly(err)
+	case s == nil:
+		return fmt.Errorf("the server refuses initialize: %s", gjson.Get(view(answer), "error.message").String())
+	}
+	p.vu, p.said = s.vu, bytes.Clone(answer)
+	if _, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)}); err != nil {
+		return plainly(err)
+	}
+	for _, l := range []list{
+		{name: "tools", method: wire.ToolsList, key: "name"},
+		{name: "prompts", method: wire.PromptsList, key: "name"},
+		{name: "resources", method: wire.ResourcesList, key: "uri"},
+		{name: "resourceTemplates", method: wire.ResourcesTemplatesList, key: "uriTemplate"},
+	} {
+		capability := l.name
+		if l.method == wire.ResourcesTemplatesList {
+			capability = "resources"
+		}
+		if !gjson.Get(view(p.said), "result.capabilities."+capability).Exists() {
+			continue
+		}
+		if err := p.all(ctx, &l); err != nil {
+			return fmt.Errorf("%s: %w", l.method, err)
+		}
+		p.lists = append(p.lists, l)
+	}
+	return nil
+}
+
+// plainly is err as somebody at a terminal wants it: what lies behind, where that
+// says more.
+func plainly(err error) error {
+	f := asFailure(err)
+	if f.err != nil {
+		return f.err
+	}
+	return f
+}
+
+// all reads every page of a list. Templates are optional where there are resources.
+func (p *inquiry) all(ctx context.Context, l *list) error {
+	cursor := ""
+	for range maxPages {
+		p.asked++
+		p.h.id = fmt.Appendf(nil, "%d", p.asked)
+		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, p.asked, l.method, cursor)
+		st, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true})
+		if err != nil {
+			return plainly(err)
+		}
+		if st == nil {
+			st = p.h.standing
+		} else {
+			defer st.Close()
+		}
+		m, err := p.h.await(ctx, st)
+		switch {
+		case errors.Is(err, io.EOF):
+			return fail(upstreamSilent, "")
+		case err != nil:
+			return plainly(err)
+		case m.Kind == wire.Error && l.method == wire.ResourcesTemplatesList:
+			return nil
+		case m.Kind == wire.Error:
+			return errors.New(gjson.Get(view(m.Error()), "message").String())
+		}
+		result := gjson.Parse(string(m.Result()))
+		for _, item := range result.Get(l.name).Array() {
+			l.items = append(l.items, item.Raw)
+		}
+		next := result.Get("nextCursor")
+		if next.Type != gjson.String {
+			return nil
+		}
+		cursor = `"cursor":` + next.Raw
+	}
+	return fmt.Errorf("more than %d pages", maxPages)
+}
+
+func (p *inquiry) report() (*Report, error) {
+	said := gjson.Parse(string(p.said)).Get("result")
+	r := &Report{
+		Server:    strings.TrimSpace(said.Get("serverInfo.name").String() + " " + said.Get("serverInfo.version").String()),
+		Revision:  p.vu.Name,
+		Transport: transportOf(p.h.conn),
+	}
+	said.Get("capabilities").ForEach(func(name, _ gjson.Result) bool {
+		r.Capabilities = append(r.Capabilities, name.String())
+		return true
+	})
+	for _, l := range p.lists {
+		r.Lists = append(r.Lists, ListReport{l.name, len(l.items)})
+	}
+	for _, vc := range translate.Handshake() {
+		c, err := p.client(vc)
+		if err != nil {
+			return nil, err
+		}
+		r.Clients = append(r.Clients, c)
+	}
+	return r, nil
+}
+
+// client is what clients of one revision would get of what was listed.
+func (p *inquiry) client(vc *translate.Revision) (ClientReport, error) {
+	c := ClientReport{Revision: vc.Name, Works: true}
+	t := p.srv.now().table.Between(p.vu, vc)
+	if t.Identity() {
+		return c, nil
+	}
+	if _, losses, err := carry(t, wire.Initialize, string(p.said)); err != nil {
+		return c, err
+	} else if len(losses) > 0 {
+		c.note("initialize", "", losses)
+	}
+	for _, l := range p.lists {
+		for _, item := range l.items {
+			name := gjson.Get(item, l.key).String()
+			out, losses, err := carry(t, l.method, `{"jsonrpc":"2.0","id":0,"result":{"`+l.name+`":[`+item+`]}}`)
+			switch {
+			case err != nil:
+				c.Works = false
+				c.Missing = append(c.Missing, l.name+": "+name+": "+err.Error())
+				continue
+			case gjson.Get(view(out), "result."+l.name+".#").Int() == 0:
+				c.Works = false
+				c.Missing = append(c.Missing, l.name+": "+name)
+			}
+			c.note(l.name, name, losses)
+		}
+	}
+	return c, nil
+}
+
+// carry translates one answer of the server.
+func carry(t *translate.Translator, method wire.Method, text string) ([]byte, []wire.Loss, error) {
+	var m wire.Message
+	if err := m.Scan([]byte(text), t.Shape()); err != nil {
+		return nil, nil, err
+	}
+	m.Method = method
+	out, _, err := t.Rewrite(nil, &m)
+	return out, m.Losses, err
+}
+
+// note adds one entry to the changes of the rules that touched it.
+func (c *ClientReport) note(list, name string, losses []wire.Loss) {
+	for _, loss := range losses {
+		if loss.Level == wire.Debug {
+			continue
+		}
+		at := -1
+		for i, known := range c.Changes {
+			if known.List == list && known.Rule == loss.Rule && known.What == loss.What {
+				at = i
+			}
+		}
+		if at < 0 {
+			at = len(c.Changes)
+			c.Changes = append(c.Changes, Change{List: list, Rule: loss.Rule, What: loss.What, Level: strings.ToLower(loss.Level.String())})
+		}
+		if loss.Level == wire.Warn {
+			c.Changes[at].Level = "warn"
+		}
+		if name != "" {
+			c.Changes[at].Names = append(c.Changes[at].Names, name)
+		}
+	}
+}
+
+// transportOf names the way to a server.
+func transportOf(conn upstream.Conn) string {
+	switch conn.(type) {
+	case *upstream.HTTPSession:
+		return "http"
+	case *upstream.SSESession:
+		return "sse"
+	}
+	return "stdio"
+}

@@ -1,0 +1,93 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+)
+
+// lister is a server with the given answers by method; lists come in pages by cursor.
+func lister(t *testing.T, answers map[string]string) string {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		m := gjson.ParseBytes(body)
+		id := m.Get("id")
+		if !id.Exists() {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		answer, ok := answers[m.Get("method").String()+m.Get("params.cursor").String()]
+		if !ok {
+			answer = `"error":{"code":-32601,"message":"Method not found"}`
+		}
+		io.WriteString(w, `{"jsonrpc":"2.0","id":`+id.Raw+`,`+answer+`}`)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL + "/mcp"
+}
+
+func TestProbeTellsWhatWouldBeLost(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Upstream.URL = lister(t, map[string]string{
+		"initialize":     `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"s","version":"2"}}`,
+		"tools/list":     `"result":{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"}}],"nextCursor":"2"}`,
+		"tools/list2":    `"result":{"tools":[{"name":"b","icons":[{"src":"x"}],"inputSchema":{"type":"object"}},{"name":"slow","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}`,
+		"resources/list": `"result":{"resources":[{"name":"r","uri":"file:///r"}]}`,
+	})
+	r, err := Probe(t.Context(), cfg, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Server != "s 2" || r.Revision != "2025-11-25" || r.Transport != "http" {
+		t.Errorf("%+v", r)
+	}
+	if want := []ListReport{{"tools", 3}, {"resources", 1}, {"resourceTemplates", 0}}; !slices.Equal(r.Lists, want) {
+		t.Errorf("lists %v, want %v", r.Lists, want)
+	}
+	newest, oldest := r.Clients[0], r.Clients[len(r.Clients)-1]
+	if !newest.Works || len(newest.Changes) > 0 {
+		t.Errorf("the server's own revision: %+v", newest)
+	}
+	if oldest.Works || !slices.Equal(oldest.Missing, []string{"tools: slow"}) || r.Works() {
+		t.Errorf("a tool that needs tasks is missing for %+v", oldest)
+	}
+	for _, want := range []Change{
+		{"tools", "C01", "title", "warn", []string{"a"}},
+		{"tools", "C05", "icons", "warn", []string{"b"}},
+	} {
+		if !slices.ContainsFunc(oldest.Changes, func(c Change) bool {
+			return c.List == want.List && c.Rule == want.Rule && c.What == want.What && c.Level == want.Level && slices.Equal(c.Names, want.Names)
+		}) {
+			t.Errorf("no %+v among %+v", want, oldest.Changes)
+		}
+	}
+}
+
+func TestProbeSaysWhyItCannot(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://127.0.0.1:1/mcp": "connection refused",
+		lister(t, map[string]string{"initialize": `"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}}`}): "2026-07-28",
+		lister(t, nil): "Method not found",
+	} {
+		cfg := DefaultConfig()
+		cfg.Upstream.URL = url
+		if _, err := Probe(t.Context(), cfg, zap.NewNop()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+}
