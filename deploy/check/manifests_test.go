@@ -1,0 +1,204 @@
+// Package check holds what stands in deploy against the types of those who will
+// read it. It is a module of its own, so that the product's stays small.
+package check
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/coreos/go-systemd/v22/unit"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// kinds are the types of what a manifest may hold.
+var kinds = map[string]func() any{
+	"Secret":     func() any { return new(corev1.Secret) },
+	"ConfigMap":  func() any { return new(corev1.ConfigMap) },
+	"Service":    func() any { return new(corev1.Service) },
+	"Deployment": func() any { return new(appsv1.Deployment) },
+}
+
+// decode reads every document of a manifest, unknown fields refused.
+func decode(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	found := map[string]any{}
+	for _, doc := range bytes.Split(text, []byte("\n---\n")) {
+		var head struct{ Kind string }
+		if err := yaml.Unmarshal(doc, &head); err != nil {
+			t.Fatal(err)
+		}
+		make, ok := kinds[head.Kind]
+		if !ok {
+			t.Fatalf("kind %q", head.Kind)
+		}
+		object := make()
+		if err := yaml.UnmarshalStrict(doc, object); err != nil {
+			t.Fatalf("%s: %v", head.Kind, err)
+		}
+		found[head.Kind] = object
+	}
+	return found
+}
+
+func TestSidecarIsNativeAndLocked(t *testing.T) {
+	found := decode(t, read(t, "sidecar.yaml"))
+	pod := found["Deployment"].(*appsv1.Deployment).Spec.Template.Spec
+	if len(pod.InitContainers) != 1 {
+		t.Fatalf("%d init containers", len(pod.InitContainers))
+	}
+	c := pod.InitContainers[0]
+	if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+		t.Error("not a native sidecar: restartPolicy is not Always")
+	}
+	if c.LivenessProbe == nil || c.ReadinessProbe == nil || c.StartupProbe == nil {
+		t.Error("a probe is missing")
+	}
+	if s := c.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
+		t.Error("the root is writable, or privileges can grow")
+	}
+	for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		named := false
+		for _, port := range c.Ports {
+			named = named || port.Name == p.HTTPGet.Port.StrVal
+		}
+		if !named {
+			t.Errorf("the probe of %s asks port %q, which there is not", p.HTTPGet.Path, p.HTTPGet.Port.StrVal)
+		}
+	}
+}
+
+// The configuration in the manifest is one that the built command takes.
+func TestConfigurationIsTaken(t *testing.T) {
+	bin := build(t)
+	dir := t.TempDir()
+	text := decode(t, read(t, "sidecar.yaml"))["ConfigMap"].(*corev1.ConfigMap).Data["config.yaml"]
+	key := filepath.Join(dir, "session.key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("00", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text = strings.ReplaceAll(text, "/secret/session.key", key)
+	file := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, bin, "serve", "--config", file, "--listen", "127.0.0.1:0")
+	cmd.Env = append(os.Environ(), "DRAGOMAN_TOKEN=secret", "DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	buf := make([]byte, 4096)
+	for !strings.Contains(log.String(), `"msg":"serving"`) {
+		n, err := stderr.Read(buf)
+		log.Write(buf[:n])
+		if err != nil {
+			t.Fatalf("it ended: %s", log.String())
+		}
+	}
+	cancel()
+	_ = cmd.Wait() // killed by us
+}
+
+func TestComposeFileIsValid(t *testing.T) {
+	o, err := cli.NewProjectOptions([]string{filepath.Join("..", "compose.yaml")}, cli.WithName("dragoman"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := o.LoadProject(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.GetService("dragoman")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, port := range s.Ports {
+		if port.HostIP != "127.0.0.1" {
+			t.Errorf("port %s is published on %q", port.Published, port.HostIP)
+		}
+	}
+	if !s.ReadOnly {
+		t.Error("the root is writable")
+	}
+}
+
+func TestUnitParses(t *testing.T) {
+	options, err := unit.Deserialize(bytes.NewReader(read(t, "dragoman.service")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]string{}
+	for _, o := range options {
+		has[o.Section+"."+o.Name] = o.Value
+	}
+	for _, want := range []string{"Service.ExecStart", "Service.Restart", "Service.DynamicUser", "Install.WantedBy"} {
+		if has[want] == "" {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+// build runs the very command of the Dockerfile.
+func build(t *testing.T) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0) (go build .*) -o /dragoman (\S+)$`).FindSubmatch(read(t, "Dockerfile"))
+	if m == nil {
+		t.Fatal("the Dockerfile has no build command")
+	}
+	bin := filepath.Join(t.TempDir(), "dragoman")
+	args := append(strings.Fields(string(m[2]))[1:], "-o", bin, string(m[3]))
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), string(m[1]))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
+func TestImageHoldsAStaticBinary(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("images are built on linux")
+	}
+	f, err := elf.Open(build(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("the binary is not static: %v", p.Type)
+		}
+	}
+	for _, want := range []string{"FROM scratch", "USER 65532"} {
+		if !bytes.Contains(read(t, "Dockerfile"), []byte(want)) {
+			t.Errorf("the Dockerfile has no %q", want)
+		}
+	}
+}
