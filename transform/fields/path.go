@@ -1,0 +1,180 @@
+package fields
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Rule says what to keep of a value and what to leave out.
+type Rule struct {
+	Include []string // paths to keep; none keeps all
+	Exclude []string // paths to leave out, also of what is included
+	Depth   int      // steps of an included path that count, 1 to 10; what lies deeper is kept. 0 is 3
+	Through []string // names of list wrappers that paths may leave out; nil is nodes, edges, results, items
+}
+
+const (
+	maxPaths     = 200
+	maxPathBytes = 1000
+	maxDepth     = 10
+	defaultDepth = 3
+)
+
+// A PathError says what is wrong with a path, or with how many there are.
+type PathError struct{ Path, Reason string }
+
+func (e *PathError) Error() string { return fmt.Sprintf("field path %q: %s", e.Path, e.Reason) }
+
+// A DepthError says that a depth is out of its range.
+type DepthError struct{ Depth int }
+
+func (e *DepthError) Error() string { return fmt.Sprintf("depth %d is not 1 to %d", e.Depth, maxDepth) }
+
+// A Selection is a rule ready for use. It does not change and is safe for
+// concurrent use.
+type Selection struct {
+	include, exclude *node // nil when there are no such paths
+	through          map[string]bool
+}
+
+// A node is where some paths have come to.
+type node struct {
+	end   bool             // a path ends here
+	names map[string]*node // on by the name of a member
+	index map[int]*node    // on by the index of an element; these are among names, too
+	any   *node            // on by any name
+	named bool             // there are ways on that are no index
+}
+
+// Compile prepares a rule. The error is a [*PathError] or a [*DepthError].
+func Compile(r Rule) (*Selection, error) {
+	depth := r.Depth
+	if depth == 0 {
+		depth = defaultDepth
+	}
+	if depth < 1 || depth > maxDepth {
+		return nil, &DepthError{r.Depth}
+	}
+	include, err := tree(r.Include, depth)
+	if err != nil {
+		return nil, err
+	}
+	// An excluded path counts with all its steps: fewer would leave out more.
+	exclude, err := tree(r.Exclude, maxPathBytes)
+	if err != nil {
+		return nil, err
+	}
+	s := &Selection{include: include, exclude: exclude, through: make(map[string]bool)}
+	through := r.Through
+	if through == nil {
+		through = []string{"nodes", "edges", "results", "items"}
+	}
+	for _, name := range through {
+		s.through[name] = true
+		if name == "edges" {
+			s.through["node"] = true // edges[].node is one wrapper
+		}
+	}
+	return s, nil
+}
+
+// tree returns where paths begin, or nil when there are none. Of each path, the
+// first depth steps count.
+func tree(paths []string, depth int) (*node, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	if len(paths) > maxPaths {
+		return nil, &PathError{paths[maxPaths], fmt.Sprintf("there are more than %d", maxPaths)}
+	}
+	root := &node{}
+	for _, p := range paths {
+		steps, err := parse(p)
+		if err != nil {
+			return nil, err
+		}
+		n := root
+		for _, s := range steps[:min(len(steps), depth)] {
+			n = n.on(s)
+		}
+		n.end = true
+	}
+	return root, nil
+}
+
+// A step is one part of a path between its dots.
+type step struct {
+	name string
+	any  bool
+}
+
+// parse cuts a path at its dots. A backslash makes the dot, star or backslash
+// behind it a part of a name.
+func parse(path string) ([]step, error) {
+	if len(path) > maxPathBytes {
+		return nil, &PathError{path[:40] + "…", fmt.Sprintf("is longer than %d bytes", maxPathBytes)}
+	}
+	var steps []step
+	var name strings.Builder
+	escaped := false
+	done := func() error {
+		s := step{name: name.String()}
+		if s.name == "" {
+			return &PathError{path, "has an empty step"}
+		}
+		s.any = s.name == "*" && !escaped
+		steps = append(steps, s)
+		name.Reset()
+		escaped = false
+		return nil
+	}
+	for i := 0; i < len(path); i++ {
+		switch c := path[i]; c {
+		case '.':
+			if err := done(); err != nil {
+				return nil, err
+			}
+		case '\\':
+			if i++; i == len(path) || !strings.ContainsRune(`.*\`, rune(path[i])) {
+				return nil, &PathError{path, `has a \ that is not \., \* or \\`}
+			}
+			name.WriteByte(path[i])
+			escaped = true
+		default:
+			name.WriteByte(c)
+		}
+	}
+	if err := done(); err != nil {
+		return nil, err
+	}
+	return steps, nil
+}
+
+// on returns the node one step on.
+func (n *node) on(s step) *node {
+	if s.any {
+		n.named = true
+		if n.any == nil {
+			n.any = &node{}
+		}
+		return n.any
+	}
+	next := n.names[s.name]
+	if next == nil {
+		next = &node{}
+		if n.names == nil {
+			n.names = make(map[string]*node)
+		}
+		n.names[s.name] = next
+	}
+	if i, err := strconv.Atoi(s.name); err == nil && i >= 0 && strconv.Itoa(i) == s.name {
+		if n.index == nil {
+			n.index = make(map[int]*node)
+		}
+		n.index[i] = next
+	} else {
+		n.named = true
+	}
+	return next
+}

@@ -1,0 +1,195 @@
+package tokens
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/tiktoken-go/tokenizer"
+)
+
+func codec(t testing.TB, name string) tokenizer.Codec {
+	t.Helper()
+	c, err := tokenizer.Get(tokenizer.Encoding(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func libraryCount(t testing.TB, c tokenizer.Codec, text string) int {
+	t.Helper()
+	n, err := c.Count(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// The committed tables are the library's vocabulary, token by token.
+func TestMergesAreTheLibrarysVocabulary(t *testing.T) {
+	for name, e := range exact(t) {
+		m := e.loaded().(*vocabulary).merges
+		c := codec(t, name)
+		var q queue
+		longest := 0
+		for rank := range m.size {
+			word, err := c.Decode([]uint{uint(rank)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			longest = max(longest, len(word))
+			q.merge(m, []byte(word))
+			if got := q.nodes[0]; int(got.next) != len(word) || got.rank != uint32(rank) {
+				t.Fatalf("%s: %q is merged into token %d and more, want %d alone", name, word, got.rank, rank)
+			}
+		}
+		if word, err := c.Decode([]uint{uint(m.size)}); err == nil {
+			t.Errorf("%s: token %d, %q, is missing", name, m.size, word)
+		}
+		if longest != m.longest || longest > longestToken {
+			t.Errorf("%s: the longest token is %d bytes; %d by the tables, at most %d by assumption", name, longest, m.longest, longestToken)
+		}
+	}
+}
+
+// CountUpTo gives up on a text that could not fit with the longest tokens only.
+func TestNoOlderTokenIsLongerThanAssumed(t *testing.T) {
+	for _, name := range []string{P50K, P50Edit, R50K} {
+		c := codec(t, name)
+		for rank := range uint(50300) {
+			if word, err := c.Decode([]uint{rank}); err == nil && len(word) > longestToken {
+				t.Errorf("%s: token %d is %d bytes", name, rank, len(word))
+			}
+		}
+	}
+}
+
+func TestOlderEncodingsAreTheLibrarys(t *testing.T) {
+	var set Set
+	for _, name := range []string{P50K, P50Edit, R50K} {
+		e, err := set.Encoding(name, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := codec(t, name)
+		for i, g := range loadGolden(t) {
+			if i%20 != 0 {
+				continue
+			}
+			text := g.bytes(t)
+			want := libraryCount(t, c, string(appendClean(nil, text)))
+			counter := e.Counter()
+			counter.Write(text[:len(text)/2])
+			counter.Write(text[len(text)/2:])
+			if got, parts := e.Count(text), counter.Sum(); got != want || parts != want {
+				t.Errorf("%s, %.100q: %d tokens, in parts %d, want %d", name, text, got, parts, want)
+			}
+			counter.Release()
+		}
+	}
+}
+
+// Where the Go library departs from the original tokenizer, we follow the
+// original: the counts wanted here are its own. A failure of the second half
+// says that the library has changed, not that we are wrong.
+func TestWhereTheLibraryDepartsWeFollowTheOriginal(t *testing.T) {
+	type counts struct{ cl100k, o200k int }
+	for _, c := range []struct {
+		why, text         string
+		original, library counts
+	}{
+		{"DEL counts nothing there", "\x7f", counts{1, 1}, counts{0, 0}},
+		{"white space is cut at its first newline there", " \n \n x", counts{2, 2}, counts{3, 3}},
+	} {
+		for name, e := range exact(t) {
+			want, theirs := c.original.cl100k, c.library.cl100k
+			if name == O200K {
+				want, theirs = c.original.o200k, c.library.o200k
+			}
+			if got := e.Count([]byte(c.text)); got != want {
+				t.Errorf("%s, %s: %q is %d tokens, want %d", name, c.why, c.text, got, want)
+			}
+			if got := libraryCount(t, codec(t, name), c.text); got != theirs {
+				t.Errorf("%s, %s: the library makes %d tokens of %q, it was %d", name, c.why, got, c.text, theirs)
+			}
+		}
+	}
+}
+
+// agreed is text with what the library counts differently taken out: DEL, what
+// Unicode added since its tables, and blanks between two newlines.
+func agreed(c *classes, text []byte) string {
+	text = appendClean(nil, text)
+	s := strings.Map(func(r rune) rune {
+		if r == 0x7F || c.of(r) != goClass(r) {
+			return '~'
+		}
+		return r
+	}, string(text))
+	return betweenNewlines.ReplaceAllString(s, "\n")
+}
+
+var betweenNewlines = regexp.MustCompile(`[\r\n][\s\v\x{85}\p{Z}]*[\t\v\f\x{85}\p{Z}][\s\v\x{85}\p{Z}]*[\r\n]`)
+
+func FuzzAgainstLibrary(f *testing.F) {
+	for i, g := range loadGolden(f) {
+		if text := g.bytes(f); i%25 == 0 && len(text) < 1000 {
+			f.Add(text)
+		}
+	}
+	for _, s := range []string{"\u0301", "a\u0301B", "中A'S", "'ſ", "x'ſ", "'\xc5", " \u0301", "!\u0301!", "\u2028\n \u00a0x", "ǅǅa", "/\r\n/x", "\xf0\x9f\x98", "１２３４", "don'T'LL've"} {
+		f.Add([]byte(s))
+	}
+	encodings := exact(f)
+	codecs := map[string]tokenizer.Codec{CL100K: codec(f, CL100K), O200K: codec(f, O200K)}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for name, e := range encodings {
+			text := agreed(e.loaded().(*vocabulary).classes, raw)
+			if !utf8.ValidString(text) {
+				t.Fatal("not clean")
+			}
+			if got, want := e.Count([]byte(text)), libraryCount(t, codecs[name], text); got != want {
+				t.Errorf("%s: %q is %d tokens, the library says %d", name, text, got, want)
+			}
+		}
+	})
+}
+
+func FuzzCuts(f *testing.F) {
+	for i, g := range loadGolden(f) {
+		if text := g.bytes(f); i%25 == 0 && len(text) < 1000 {
+			f.Add(text, uint16(len(text)/2), uint16(len(text)/3))
+		}
+	}
+	encodings := exact(f)
+	f.Fuzz(func(t *testing.T, text []byte, cut, limit uint16) {
+		at := min(int(cut), len(text))
+		for name, e := range encodings {
+			want := e.Count(text)
+			if clean := e.Count(appendClean(nil, text)); clean != want {
+				t.Errorf("%s: %q is %d tokens, with U+FFFD for bad bytes %d", name, text, want, clean)
+			}
+			if want > 3*len(text) {
+				t.Errorf("%s: %q is %d tokens", name, text, want)
+			}
+			c := e.Counter()
+			c.retry = 0
+			c.Write(text[:at])
+			least := c.AtLeast()
+			c.Write(text[at:])
+			if got := c.Sum(); got != want || least > want {
+				t.Errorf("%s: %q cut at %d is %d tokens, at least %d; whole %d", name, text, at, got, least, want)
+			}
+			c.Release()
+			n, over := e.CountUpTo(text, int(limit))
+			if over != (want > int(limit)) || !over && n != want || over && n <= int(limit) {
+				t.Errorf("%s: %q of %d tokens up to %d: %d, %t", name, text, want, limit, n, over)
+			}
+			if e.Fits(text, int(limit)) == over {
+				t.Errorf("%s: %q of %d tokens: fits %d: %t", name, text, want, limit, !over)
+			}
+		}
+	})
+}

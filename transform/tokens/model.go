@@ -1,0 +1,102 @@
+package tokens
+
+import "strings"
+
+// defaultFactor is for models whose tokenizer is not public: an assumption, on
+// the safe side for most texts.
+const defaultFactor = 1.2
+
+// A family is the models whose names are name, or begin with it: at a hyphen,
+// or anywhere when open.
+type family struct {
+	name     string
+	open     bool
+	encoding string
+}
+
+// families of models. The longest name that fits wins.
+//
+//	https://github.com/openai/tiktoken/blob/main/tiktoken/model.py
+func families() []family {
+	return []family{
+		{"gpt-4", false, CL100K},
+		{"gpt-3.5", false, CL100K},
+		{"gpt-3.5-turbo", true, CL100K},
+		{"gpt-35-turbo", true, CL100K},
+		{"text-embedding-ada-002", false, CL100K},
+		{"text-embedding-3", false, CL100K},
+		{"ft:gpt-4", true, CL100K},
+		{"ft:gpt-3.5-turbo", true, CL100K},
+		{"ft:davinci-002", true, CL100K},
+		{"ft:babbage-002", true, CL100K},
+		{"davinci-002", false, CL100K},
+		{"babbage-002", false, CL100K},
+
+		{"gpt-4o", true, O200K},
+		{"chatgpt-4o", false, O200K},
+		{"gpt-4.1", true, O200K},
+		{"gpt-4.5", true, O200K},
+		{"gpt-5", true, O200K},
+		{"gpt-oss", true, O200K},
+		{"o1", true, O200K},
+		{"o3", true, O200K},
+		{"o4", true, O200K},
+		{"ft:gpt-4o", true, O200K},
+		{"ft:gpt-4.1", true, O200K},
+		{"ft:gpt-4.5", true, O200K},
+		{"ft:gpt-5", true, O200K},
+		{"ft:o1", true, O200K},
+		{"ft:o3", true, O200K},
+		{"ft:o4", true, O200K},
+
+		{"text-davinci-003", false, P50K},
+		{"text-davinci-002", false, P50K},
+		{"code", false, P50K},
+		{"davinci-codex", false, P50K},
+		{"cushman-codex", false, P50K},
+		{"text-davinci-edit", false, P50Edit},
+		{"code-davinci-edit", false, P50Edit},
+
+		{"text-davinci-001", false, R50K},
+		{"text-curie", false, R50K},
+		{"text-babbage", false, R50K},
+		{"text-ada", false, R50K},
+		{"text-similarity", false, R50K},
+		{"text-search", false, R50K},
+		{"code-search", false, R50K},
+		{"davinci", false, R50K},
+		{"curie", false, R50K},
+		{"babbage", false, R50K},
+		{"ada", false, R50K},
+		{"gpt2", false, R50K},
+		{"gpt-2", false, R50K},
+	}
+}
+
+// ForModel returns the encoding for a model's name, or for an encoding's. When
+// there is no exact one it is not exact: o200k_base with counts 1.2 times as
+// high, so that a budget is rather kept than passed. A factor that is not 0
+// takes the place of that, for every model. The error is a [*FactorError].
+func (s *Set) ForModel(model string, factor float64) (e *Encoding, exact bool, err error) {
+	name, exact := encodingOf(model)
+	if !exact && factor == 0 {
+		factor = defaultFactor
+	}
+	e, err = s.Encoding(name, factor)
+	return e, exact, err
+}
+
+func encodingOf(model string) (name string, exact bool) {
+	switch model {
+	case CL100K, O200K, P50K, P50Edit, R50K, Bytes, Chars4:
+		return model, true
+	}
+	best := family{encoding: O200K}
+	for _, f := range families() {
+		rest, ok := strings.CutPrefix(model, f.name)
+		if ok && (f.open || rest == "" || rest[0] == '-') && len(f.name) > len(best.name) {
+			best = f
+		}
+	}
+	return best.encoding, best.name != ""
+}
