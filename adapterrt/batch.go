@@ -1,0 +1,79 @@
+package adapterrt
+
+import (
+	"context"
+)
+
+// The most requests of a batch.
+const maxBatch = 50
+
+// batch runs the requests of one body one after the other. A failure does not stop
+// the rest; one that waits for confirmation does, and so does an answer that grows
+// too large.
+func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *envelope, r *Result) *Failure {
+	if e.operation != nil {
+		return invalidValue("operations", "must not stand beside 'operation'")
+	}
+	if kindOf(e.batch) != array {
+		return invalidType("operations", "array", typeOf(e.batch))
+	}
+	if e.adapter != nil {
+		if at.Adapter != "" && at.Adapter != string(e.adapter) {
+			return unknownAdapter(string(e.adapter))
+		}
+		at.Adapter = string(e.adapter)
+	}
+	var items [][]byte
+	each(e.batch, func(_, v []byte) bool {
+		items = append(items, v)
+		return len(items) <= maxBatch
+	})
+	if len(items) == 0 || len(items) > maxBatch {
+		return invalidValue("operations", "must hold 1–50 requests")
+	}
+	out := []byte(`{"success":true,"data":null,"results":[`)
+	good, bad, halted := 0, 0, -1
+	for i, item := range items {
+		one := rt.dispatch(ctx, at, &Request{Body: item, Session: req.Session, Caller: req.Caller}, true)
+		if one.Cancelled {
+			return one.Failure
+		}
+		r.Parts = append(r.Parts, one.Call)
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, jsonObject(nil).int("index", int64(i)).str("operation", batchName(item)).raw("result", one.JSON()).end()...)
+		if one.Failure == nil {
+			good++
+		} else if bad++; one.Failure.Code == ConfirmationRequired {
+			halted = i
+			break
+		}
+		if len(out) > rt.opt.MaxResponseBytes && i+1 < len(items) {
+			halted = i
+			break
+		}
+	}
+	summary := jsonObject(nil).int("total", int64(len(items))).int("succeeded", int64(good)).int("failed", int64(bad))
+	out = append(out, ']')
+	if halted >= 0 {
+		var pending []string
+		for _, item := range items[halted+1:] {
+			pending = append(pending, batchName(item))
+		}
+		summary = summary.bool("halted", true).int("pending", int64(len(pending)))
+		out = append(append(out, `,"halted_at":`...), itoa(int64(halted))...)
+		out = appendStrings(append(out, `,"pending_operations":`...), pending)
+	}
+	r.Data = nil
+	r.whole = append(append(append(out, `,"summary":`...), summary.end()...), '}')
+	return nil
+}
+
+// batchName is the operation that an item names, "" when it does not.
+func batchName(item []byte) string {
+	if v := member(item, "operation"); v != nil && kindOf(v) == text {
+		return firstRunes(string(unquoted(v)), maxOperationName)
+	}
+	return ""
+}

@@ -1,0 +1,342 @@
+package adapterrt
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// What the cache of a runtime may hold, in bytes; of one answer, a quarter.
+const cacheSize = 64 << 20
+
+// cacheRule says how long an operation's answers are good.
+type cacheRule struct {
+	ttl      time.Duration // 0: as the answer's headers say
+	coalesce bool          // identical calls at one time share one request
+}
+
+func (c *checker) cacheRule(n *node, path string, op *operation) {
+	v := n.get("cache")
+	if v == nil || v.kind == null || op.mapping == nil {
+		if f := c.get(n, path, "coalesce", boolean); f != nil {
+			c.warn(SchemaInvalidValue, path+".coalesce", "coalesce needs cache", f.line)
+		}
+		return
+	}
+	r := &cacheRule{coalesce: c.flag(n, path, "coalesce", false)}
+	path += ".cache"
+	switch {
+	case v.kind == text && v.text == "headers":
+	case v.kind == object:
+		c.known(v, path, "ttl", "coalesce")
+		ttl, at := c.need(v, path, "ttl", "ttl")
+		if at == nil {
+			return
+		}
+		d, err := time.ParseDuration(ttl)
+		if err != nil || d <= 0 || d > 24*time.Hour {
+			c.wrong(SchemaInvalidValue, path+".ttl", "ttl is not valid", "duration up to 24h, as 30s", at, 0)
+		}
+		r.ttl = d
+		r.coalesce = c.flag(v, path, "coalesce", r.coalesce)
+	default:
+		c.wrong(SchemaInvalidValue, path, "cache is not valid", "{ttl: 30s} or headers", v, 0)
+		return
+	}
+	switch {
+	case op.category != Read || op.mapping.method != "GET":
+		c.wrong(SchemaInvalidValue, path, "only read operations by GET are cached", "category read, method GET", v, 0)
+	case !op.repeatable:
+		c.wrong(SchemaInvalidValue, path, "non-idempotent operations must not be cached", "no non_idempotent", v, 0)
+	default:
+		op.cache = r
+	}
+}
+
+type cacheKey [sha256.Size]byte
+
+// stored is an answer in the cache.
+type stored struct {
+	key     cacheKey
+	adapter *Adapter
+	reply   *reply // shared: nobody changes its body
+	fresh   time.Time
+	size    int
+}
+
+// cache keeps answers, the latest used first, until they are too many bytes.
+type cache struct {
+	mu      sync.Mutex
+	byKey   map[cacheKey]*list.Element
+	order   list.List
+	size    int
+	flights map[cacheKey]*flight
+	cleared map[*Adapter]uint64 // counts what has changed behind the answers
+}
+
+// flight is a request that others wait for.
+type flight struct {
+	done  chan struct{}
+	reply *reply
+	fail  *Failure
+}
+
+// request sends c.out, with the adapter's credentials, through the cache when the
+// operation has one.
+func (rt *Runtime) request(ctx context.Context, c *call, a *Adapter) (*reply, *Failure) {
+	rule := c.op.cache
+	if rule == nil {
+		if f := rt.authorize(ctx, a, &c.out); f != nil {
+			return nil, f
+		}
+		r, f := c.sendLimited(ctx, rt)
+		if c.op.category != Read {
+			rt.cache.clear(a) // also after a failure: it may have had an effect
+		}
+		return r, f
+	}
+	h := sha256.New()
+	h.Write(a.digest[:])
+	h.Write([]byte(c.op.name))
+	h.Write(append([]byte{0}, c.out.url.buf...))
+	for _, p := range c.out.headers {
+		h.Write([]byte("\x00" + p.name + "\x00" + p.value))
+	}
+	if f := rt.authorize(ctx, a, &c.out); f != nil {
+		return nil, f
+	}
+	for _, s := range c.out.secrets {
+		sum := sha256.Sum256([]byte(s))
+		h.Write(sum[:])
+	}
+	var key cacheKey
+	h.Sum(key[:0])
+
+	now := rt.opt.Now()
+	old := rt.cache.get(key)
+	if old != nil && now.Before(old.fresh) {
+		c.cached = "hit"
+		return old.reply.copy(), nil
+	}
+	c.cached = "miss"
+	if !rule.coalesce {
+		return rt.refresh(ctx, c, a, key, old)
+	}
+	for {
+		fl, leader := rt.cache.join(key)
+		if leader {
+			defer rt.cache.land(key, fl)
+			fl.reply, fl.fail = rt.refresh(ctx, c, a, key, old)
+			if fl.reply != nil {
+				return fl.reply.copy(), nil
+			}
+			return nil, fl.fail
+		}
+		select {
+		case <-fl.done:
+		case <-ctx.Done():
+			return nil, &Failure{Code: TransportTimeout, Message: "Request cancelled", Cause: errCancelled}
+		}
+		switch {
+		case fl.reply != nil:
+			return fl.reply.copy(), nil
+		case fl.fail != nil && fl.fail.Cause != errCancelled:
+			return nil, fl.fail
+		}
+		// The one in front was cancelled, which is no reason for the others.
+	}
+}
+
+// sendLimited sends c.out when the adapter's limits leave room for it.
+func (c *call) sendLimited(ctx context.Context, rt *Runtime) (r *reply, f *Failure) {
+	a := c.op.adapter
+	if a.limiter == nil && c.op.limiter == nil {
+		return rt.deliver(ctx, a, &c.out)
+	}
+	done, f := c.admit(rt)
+	if f != nil {
+		return nil, f
+	}
+	defer func() { done(r) }()
+	return rt.deliver(ctx, a, &c.out)
+}
+
+// copy is a reply whose body is its owner's alone.
+func (r *reply) copy() *reply {
+	c := *r
+	c.body = bytes.Clone(r.body)
+	return &c
+}
+
+// refresh asks the API, for no more than whether old still holds when it can.
+func (rt *Runtime) refresh(ctx context.Context, c *call, a *Adapter, key cacheKey, old *stored) (*reply, *Failure) {
+	if old != nil {
+		if tag := old.reply.header.Get("ETag"); tag != "" {
+			c.out.headers = append(c.out.headers, header{"If-None-Match", tag})
+		}
+		if at := old.reply.header.Get("Last-Modified"); at != "" {
+			c.out.headers = append(c.out.headers, header{"If-Modified-Since", at})
+		}
+	}
+	before := rt.cache.changes(a)
+	r, f := c.sendLimited(ctx, rt)
+	if f != nil {
+		return nil, f
+	}
+	if r.status == 304 && old != nil {
+		c.cached = "revalidated"
+		kept := *old.reply
+		kept.header = old.reply.header.Clone()
+		for _, name := range [...]string{"Cache-Control", "ETag", "Last-Modified"} {
+			if v := r.header.Get(name); v != "" {
+				kept.header.Set(name, v)
+			}
+		}
+		r = kept.copy()
+	}
+	if ttl, keep := c.op.cache.lifetime(r, c.out.headers); keep && r.status >= 200 && r.status < 300 {
+		rt.cache.put(&stored{key: key, adapter: a, reply: r.copy(), fresh: rt.opt.Now().Add(ttl), size: len(r.body) + 1024}, before)
+	}
+	return r, nil
+}
+
+// lifetime is how long a reply is fresh and whether it may be kept:
+// https://www.rfc-editor.org/rfc/rfc9111#section-3
+func (rule *cacheRule) lifetime(r *reply, sent []header) (time.Duration, bool) {
+	control := strings.ToLower(strings.Join(r.header.Values("Cache-Control"), ","))
+	var age time.Duration
+	validator := r.header.Get("ETag") != "" || r.header.Get("Last-Modified") != ""
+	said := false
+	for _, d := range strings.Split(control, ",") {
+		name, v, _ := strings.Cut(strings.TrimSpace(d), "=")
+		switch name {
+		case "no-store":
+			return 0, false
+		case "no-cache":
+			age, said = 0, true
+		case "max-age":
+			if s, err := strconv.Atoi(strings.Trim(v, `"`)); err == nil && s >= 0 && !said {
+				age, said = min(time.Duration(min(s, 1<<20))*time.Second, 24*time.Hour), true
+			}
+		}
+	}
+	for _, v := range r.header.Values("Vary") {
+		for _, name := range strings.Split(v, ",") {
+			if !isSentAlike(strings.TrimSpace(name), sent) {
+				return 0, false
+			}
+		}
+	}
+	if rule.ttl > 0 {
+		return rule.ttl, true
+	}
+	return age, age > 0 || validator
+}
+
+// isSentAlike reports whether a header is the same in all requests of one key.
+func isSentAlike(name string, sent []header) bool {
+	switch strings.ToLower(name) {
+	case "", "accept", "accept-encoding", "user-agent", "authorization", "origin":
+		return true
+	}
+	for _, h := range sent {
+		if strings.EqualFold(h.name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (k *cache) get(key cacheKey) *stored {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.byKey[key]
+	if e == nil {
+		return nil
+	}
+	k.order.MoveToFront(e)
+	return e.Value.(*stored)
+}
+
+// put keeps s, unless something changed since before.
+func (k *cache) put(s *stored, before uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.size > cacheSize/4 || k.cleared[s.adapter] != before {
+		return
+	}
+	if k.byKey == nil {
+		k.byKey = map[cacheKey]*list.Element{}
+	}
+	if e := k.byKey[s.key]; e != nil {
+		k.drop(e)
+	}
+	k.byKey[s.key] = k.order.PushFront(s)
+	for k.size += s.size; k.size > cacheSize; {
+		k.drop(k.order.Back())
+	}
+}
+
+func (k *cache) drop(e *list.Element) {
+	s := k.order.Remove(e).(*stored)
+	delete(k.byKey, s.key)
+	k.size -= s.size
+}
+
+// clear forgets an adapter's answers: something behind them has changed.
+func (k *cache) clear(a *Adapter) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.cleared == nil {
+		k.cleared = map[*Adapter]uint64{}
+	}
+	k.cleared[a]++
+	for e := k.order.Front(); e != nil; {
+		next := e.Next()
+		if e.Value.(*stored).adapter == a {
+			k.drop(e)
+		}
+		e = next
+	}
+}
+
+// forget is clear for an adapter that is gone.
+func (k *cache) forget(a *Adapter) {
+	k.clear(a)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.cleared, a)
+}
+
+func (k *cache) changes(a *Adapter) uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.cleared[a]
+}
+
+// join is the flight for key; its leader must land it.
+func (k *cache) join(key cacheKey) (f *flight, leader bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if f = k.flights[key]; f != nil {
+		return f, false
+	}
+	if k.flights == nil {
+		k.flights = map[cacheKey]*flight{}
+	}
+	f = &flight{done: make(chan struct{})}
+	k.flights[key] = f
+	return f, true
+}
+
+func (k *cache) land(key cacheKey, f *flight) {
+	k.mu.Lock()
+	delete(k.flights, key)
+	k.mu.Unlock()
+	close(f.done)
+}

@@ -1,0 +1,277 @@
+package adapterrt
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+)
+
+// run takes a request through the stages; the first that fails answers.
+func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, r *Result) {
+	lim := limits{rt.opt.MaxRequestBytes, maxText, maxElements, maxNesting}
+	if r.Failure = c.env.parse(req.Body, lim); r.Failure != nil {
+		return
+	}
+	if c.env.batch != nil && rt.opt.Batch && !c.inner {
+		r.Call.Operation = "batch"
+		r.Failure = rt.batch(ctx, at, req, &c.env, r)
+		return
+	}
+	live := rt.live.Load()
+	sc, op, f := live.find(rt, at, &c.env)
+	if f != nil {
+		r.Failure = f
+		return
+	}
+	r.Call.Operation, r.Call.Category = op.name, op.category
+	if a := op.adapter; a != nil {
+		r.Call.Adapter, r.Call.Version = a.Name, a.Version
+	}
+	if r.Failure = rt.rightEndpoint(op, at); r.Failure != nil {
+		return
+	}
+	if r.Failure = c.resolve(op); r.Failure == nil {
+		r.Failure = c.validate(rt.opt.LooseParams)
+	}
+	if op.builtin {
+		if r.Failure == nil {
+			r.Data, r.Failure = sc.introspect(rt, c)
+		}
+		if r.Failure != nil {
+			r.Failure.Details = nil // the schema of introspection is closed
+		}
+		return
+	}
+	if r.Failure != nil {
+		return
+	}
+	c.perform(ctx, rt, req, r)
+}
+
+// perform makes the HTTP calls of a validated request.
+func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result) {
+	selected, f := c.wantedFields()
+	if f != nil {
+		r.Failure = f
+		return
+	}
+	page, f := c.wantedPage(rt)
+	if f != nil {
+		r.Failure = f
+		return
+	}
+	if c.op.danger.level >= destructive {
+		r.Call.Danger = c.op.danger.level.String()
+	}
+	if r.Failure = c.confirm(rt, req); r.Failure != nil {
+		return
+	}
+	if r.Failure = c.gate(ctx, rt, r); r.Failure != nil {
+		return
+	}
+	defer func() { r.Call.Cache = c.cached }()
+	if page != nil {
+		c.performPages(ctx, rt, page, r)
+	} else {
+		c.fetch(ctx, rt, r)
+	}
+	if r.Failure != nil {
+		return
+	}
+	c.selectFields(r, selected, page != nil)
+	if d := c.op.deprecated; d != nil {
+		c.warn(d.notice(c.op.name))
+	}
+	r.Warnings = slices.Clone(c.warnings)
+	r.Meta = c.meta(req, r)
+}
+
+// fetch makes one HTTP call and sets the result's data or failure. The reply is
+// nil when it failed.
+func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *reply {
+	if r.Failure = c.build(); r.Failure != nil {
+		return nil
+	}
+	if id := r.Call.RequestID; len(id) <= 128 && isHeaderValue(id) {
+		c.out.id = id
+	}
+	a, start := c.op.adapter, rt.opt.Now()
+	answer, f := rt.request(ctx, c, a)
+	r.Call.Upstream += rt.opt.Now().Sub(start)
+	if f != nil {
+		r.Failure = f
+		return nil
+	}
+	r.Call.Status, r.Call.Bytes = answer.status, r.Call.Bytes+len(answer.body)
+	if r.Data, r.Failure = rt.interpret(c.op, answer, c.out.secrets); r.Failure == nil && c.op.graphql != nil {
+		r.Data, r.Failure = c.graph(rt, r.Data)
+	}
+	if r.Failure != nil {
+		return nil
+	}
+	return answer
+}
+
+// meta is what a result says of how it came about, when it is asked to.
+func (c *call) meta(req *Request, r *Result) []byte {
+	if req.ID == "" && c.cached == "" {
+		return nil
+	}
+	o := jsonObject(nil)
+	if req.ID != "" {
+		o = o.str("request_id", req.ID).int("duration_ms", r.Call.Upstream.Milliseconds())
+	}
+	if c.cached != "" {
+		o = o.str("cache", c.cached)
+	}
+	return o.end()
+}
+
+func (d *deprecation) notice(op string) Notice {
+	o := jsonObject(nil).str("operation", op)
+	for _, f := range [...]struct{ key, val string }{{"since", d.since}, {"replacement", d.replacement}, {"removal_date", d.removal}} {
+		if f.val != "" {
+			o = o.str(f.key, f.val)
+		}
+	}
+	return Notice{Code: "DEPRECATION_WARNING", Message: "Operation '" + op + "' is deprecated", Details: o.end(), Severity: "medium"}
+}
+
+// The longest name of an operation that is looked for.
+const maxOperationName = 200
+
+// find is the operation that a request names, in the scope of its endpoint.
+func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, *operation, *Failure) {
+	if e.operation == nil {
+		return nil, nil, &Failure{
+			Code: ValidationMissingParam, Message: "Missing required parameter 'operation'. Expected: string.",
+			Details: jsonObject(nil).str("param_name", "operation").str("expected_type", "string").strs("missing", []string{"operation"}).end(),
+		}
+	}
+	sc := s.all
+	if at.Adapter != "" {
+		if sc = s.scopes[at.Adapter]; sc == nil {
+			return nil, nil, unknownAdapter(at.Adapter)
+		}
+	}
+	name := e.operation
+	if e.adapter != nil {
+		if sc = sc.narrow(s, e.adapter); sc == nil {
+			return nil, nil, unknownAdapter(string(e.adapter))
+		}
+	}
+	if before, after, qualified := bytes.Cut(name, []byte(".")); qualified {
+		if inner := sc.narrow(s, before); inner != nil {
+			sc, name = inner, after
+		}
+	}
+	if !isSnake(name) || len(name) > maxOperationName {
+		return nil, nil, invalidValue("operation", "is not a valid operation name")
+	}
+	if string(name) == rt.builtin.name {
+		return sc, rt.builtin, nil
+	}
+	ops := sc.index[string(name)]
+	switch {
+	case len(ops) == 0:
+		return nil, nil, unknownOperation(string(name), sc)
+	case len(ops) > 1:
+		var names []string
+		for _, o := range ops {
+			names = append(names, o.adapter.Name)
+		}
+		return nil, nil, &Failure{
+			Code:    ValidationAmbiguous,
+			Message: "Operation '" + string(name) + "' is offered by several adapters; name one with 'adapter'",
+			Details: jsonObject(nil).str("operation", string(name)).strs("adapters", names).end(),
+		}
+	}
+	return sc, ops[0], nil
+}
+
+func unknownAdapter(name string) *Failure {
+	name = firstRunes(cleanText(name, 100), 100)
+	return &Failure{Code: NotFoundResource, Message: "Unknown adapter: '" + name + "'", Details: jsonObject(nil).str("adapter", name).end()}
+}
+
+// The most names that the failure for an unknown operation lists, and from how
+// many on they are compared by their beginnings only.
+const maxAvailable, manyNames = 50, 1000
+
+func unknownOperation(name string, sc *scope) *Failure {
+	names := sc.names
+	if len(names) > manyNames {
+		i, _ := slices.BinarySearch(names, name)
+		from := min(max(i-maxAvailable/2, 0), len(names)-maxAvailable)
+		names = names[from : from+maxAvailable]
+	}
+	type near struct {
+		name     string
+		distance int
+	}
+	list := make([]near, len(names))
+	for i, n := range names {
+		list[i] = near{n, editDistance(name, n)}
+	}
+	slices.SortStableFunc(list, func(a, b near) int { return a.distance - b.distance })
+	available := make([]string, 0, min(len(list), maxAvailable))
+	for _, n := range list[:cap(available)] {
+		available = append(available, n.name)
+	}
+	return &Failure{
+		Code:    NotFoundOperation,
+		Message: "Unknown operation: '" + name + "'",
+		Details: jsonObject(nil).str("operation", name).strs("available", available).str("hint", "introspect").end(),
+	}
+}
+
+// editDistance is Levenshtein's, of names that are short.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// rightEndpoint refuses an operation at another category's endpoint.
+func (rt *Runtime) rightEndpoint(op *operation, at Endpoint) *Failure {
+	if at.Category == AnyCategory || at.Category == op.category {
+		return nil
+	}
+	return &Failure{
+		Code: ValidationEndpointMismatch,
+		Message: "Operation '" + op.name + "' must be called via " + rt.opt.toolName(at.Adapter, op.category) +
+			", not " + rt.opt.toolName(at.Adapter, at.Category),
+		Details: jsonObject(nil).str("operation", op.name).str("expected_endpoint", op.category.String()).str("actual_endpoint", at.Category.String()).end(),
+	}
+}
+
+// toolName is the tool of a category, with the prefix that it has for an adapter.
+func (o *Options) toolName(adapter string, category Category) string {
+	name := "mcp_aql"
+	if category != AnyCategory {
+		name += "_" + category.String()
+	}
+	return o.prefix(adapter) + name
+}
+
+func (o *Options) prefix(adapter string) string {
+	if o.ToolPrefix != "" || !o.PerAdapter || adapter == "" {
+		return o.ToolPrefix
+	}
+	return strings.ReplaceAll(adapter, "-", "_") + "_"
+}

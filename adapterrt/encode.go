@@ -1,0 +1,120 @@
+package adapterrt
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+const upperHex = "0123456789ABCDEF"
+
+// isUnreserved tells the bytes that encodeURIComponent leaves alone, which are not
+// those of Go's url.PathEscape.
+func isUnreserved(c byte) bool {
+	switch {
+	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		return true
+	}
+	switch c {
+	case '-', '_', '.', '!', '~', '*', '\'', '(', ')':
+		return true
+	}
+	return false
+}
+
+// appendPathValue appends v as part of one path segment. A v that is fully
+// percent-encoded already is kept, unless always says otherwise.
+func appendPathValue(dst, v []byte, always bool) []byte {
+	if !always && isEncoded(v) {
+		return append(dst, v...)
+	}
+	for _, c := range v {
+		if isUnreserved(c) {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', upperHex[c>>4], upperHex[c&15])
+		}
+	}
+	return dst
+}
+
+// isEncoded reports whether v is wholly percent-encoded text. That decoding merely
+// changes v is not enough: "a%20b/../../admin" would pass and leave its segment.
+func isEncoded(v []byte) bool {
+	if bytes.IndexByte(v, '%') < 0 {
+		return false
+	}
+	decoded := make([]byte, 0, 64)
+	for i := 0; i < len(v); i++ {
+		c := v[i]
+		if c == '%' {
+			if i+2 >= len(v) {
+				return false
+			}
+			hi, ok1 := hexDigit(v[i+1])
+			lo, ok2 := hexDigit(v[i+2])
+			if !ok1 || !ok2 {
+				return false
+			}
+			c = hi<<4 | lo
+			i += 2
+			if c == 0 {
+				return false
+			}
+		} else if !isUnreserved(c) {
+			return false
+		}
+		decoded = append(decoded, c)
+	}
+	return utf8.Valid(decoded)
+}
+
+// isDots reports whether a finished path segment is "." or ".." to those who
+// decode it.
+func isDots(segment []byte) bool {
+	dots := 0
+	for i := 0; i < len(segment); dots++ {
+		switch {
+		case segment[i] == '.':
+			i++
+		case i+2 < len(segment) && segment[i] == '%' && segment[i+1] == '2' && segment[i+2]|0x20 == 'e':
+			i += 3
+		default:
+			return false
+		}
+	}
+	return dots == 1 || dots == 2
+}
+
+// hasEncodedNUL reports whether v, percent-decoded, holds U+0000.
+func hasEncodedNUL(v []byte) bool {
+	return bytes.Contains(v, []byte("%00"))
+}
+
+// appendQueryText appends v as application/x-www-form-urlencoded.
+func appendQueryText[T string | []byte](dst []byte, v T) []byte {
+	for i := range len(v) {
+		switch c := v[i]; {
+		case c == ' ':
+			dst = append(dst, '+')
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.', c == '~':
+			dst = append(dst, c)
+		default:
+			dst = append(dst, '%', upperHex[c>>4], upperHex[c&15])
+		}
+	}
+	return dst
+}
+
+// appendLiteral appends a path or query as an adapter file writes it: what a URL
+// cannot hold is encoded, the rest stays.
+func appendLiteral(dst []byte, s string) []byte {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c <= ' ' || c >= 0x7f, c == '"', c == '<', c == '>', c == '\\', c == '^', c == '`', c == '|':
+			dst = append(dst, '%', upperHex[c>>4], upperHex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}

@@ -1,0 +1,302 @@
+package adapterrt
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTools(t *testing.T) {
+	rt := github(t, Options{})
+	want := map[string]string{
+		"mcp_aql_create":  `{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":false,"openWorldHint":true}`,
+		"mcp_aql_read":    `{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":true}`,
+		"mcp_aql_update":  `{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}`,
+		"mcp_aql_delete":  `{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}`,
+		"mcp_aql_execute": `{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}`,
+	}
+	var names []string
+	size := 0
+	for _, tool := range rt.Tools() {
+		names = append(names, tool.Name)
+		size += len(tool.JSON)
+		var v struct {
+			Name, Description string
+			InputSchema       json.RawMessage
+			Annotations       json.RawMessage
+		}
+		if err := json.Unmarshal(tool.JSON, &v); err != nil {
+			t.Fatal(err)
+		}
+		if v.Name != tool.Name || string(v.Annotations) != want[v.Name] {
+			t.Errorf("%s", tool.JSON)
+		}
+		if string(v.InputSchema) != `{"type":"object","properties":{"operation":{"type":"string"},"params":{"type":"object","additionalProperties":true}},"required":["operation"]}` {
+			t.Errorf("%s", v.InputSchema)
+		}
+		for _, word := range []string{"introspect", "Operations: ", "Page, narrow", "github-api"} {
+			if !strings.Contains(v.Description, word) {
+				t.Errorf("%s: no %q in %q", v.Name, word, v.Description)
+			}
+		}
+		if !strings.Contains(v.Description, "read-only") && !strings.Contains(v.Description, "mutating") || len(v.Description) > 1000 {
+			t.Errorf("%q", v.Description)
+		}
+	}
+	if got := strings.Join(names, " "); got != "mcp_aql_create mcp_aql_read mcp_aql_update mcp_aql_delete mcp_aql_execute" {
+		t.Error(got)
+	}
+	if size > 6<<10 {
+		t.Errorf("%d bytes of tools", size)
+	}
+	single := github(t, Options{Mode: Single})
+	if tools := single.Tools(); len(tools) != 1 || tools[0].Name != "mcp_aql" || len(tools[0].JSON) > 1536 {
+		t.Error(len(tools[0].JSON))
+	}
+	if tools := github(t, Options{Mode: All}).Tools(); len(tools) != 6 {
+		t.Error(len(tools))
+	}
+	if tools := github(t, Options{EnumOperations: true, Structured: true}).Tools(); !strings.Contains(string(tools[3].JSON), `"operation":{"type":"string","enum":["delete_repo","unstar_repo","delete_gist"]}`) ||
+		!strings.Contains(string(tools[3].JSON), `"outputSchema"`) {
+		t.Errorf("%s", tools[3].JSON)
+	}
+}
+
+func TestSharedToolsDoNotGrowWithTheAdapters(t *testing.T) {
+	text, _ := os.ReadFile("testdata/github-api-adapter.md")
+	files := map[string]string{}
+	for i := range 100 {
+		name := fmt.Sprintf("github-api-%03d", i)
+		files[name+"-adapter.md"] = strings.Replace(string(text), "name: github-api", "name: "+name, 1)
+	}
+	size := func(rt *Runtime) (n int) {
+		for _, tool := range rt.Tools() {
+			n += len(tool.JSON)
+		}
+		return n
+	}
+	if one, many := size(github(t, Options{})), size(start(t, Options{}, files)); many > one+2048 {
+		t.Errorf("%d bytes for one adapter, %d for %d", one, many, len(files))
+	}
+}
+
+func TestModes(t *testing.T) {
+	for word, want := range map[string]Mode{"semantic": Semantic, "crude": Semantic, "CRUDE": Semantic, "single": Single, "all": All} {
+		if got, err := ParseMode(word); err != nil || got != want {
+			t.Error(word, got, err)
+		}
+	}
+	if _, err := ParseMode("both"); err == nil {
+		t.Error("both passed")
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, o := range []Options{{MaxRequestBytes: 1}, {MaxResponseBytes: 1 << 30}, {HTTPPrefix: "adapters"}, {HTTPPrefix: "/a/"}, {ToolPrefix: "X_"}, {ToolPrefix: "x"}, {DescriptionSize: 5}} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v passed", o)
+		}
+	}
+}
+
+// codes is every code a request can fail with, its HTTP status, and whether its
+// tool result is an error.
+var codes = []struct {
+	code    Code
+	status  int
+	isError bool
+}{
+	{ValidationMissingParam, 400, false}, {ValidationInvalidType, 400, false}, {ValidationInvalidValue, 400, false}, {ValidationUnknownParam, 400, false},
+	{ValidationUnknownField, 400, false}, {ValidationInvalidEncoding, 400, false}, {ValidationPayloadTooLarge, 413, false}, {ValidationEndpointMismatch, 405, false},
+	{ValidationAmbiguous, 400, false}, {NotFoundOperation, 404, false}, {NotFoundResource, 404, false}, {PermissionDenied, 403, false},
+	{ConflictAlreadyExists, 409, false}, {ConflictVersionMismatch, 409, false}, {RateLimitExceeded, 429, false}, {InvalidQueryType, 400, false},
+	{AuthCredentialMissing, 500, true}, {AuthInvalid, 500, true}, {TransportDNS, 502, true}, {TransportRefused, 502, true}, {TransportTimeout, 504, true},
+	{TransportTLS, 502, true}, {TransportNetwork, 502, true}, {SerializationParse, 502, true}, {InternalError, 502, true},
+	{"TOKEN_INVALID", 400, false}, {"TOKEN_EXPIRED", 400, false}, {"TOKEN_ALREADY_USED", 400, false}, {"TOKEN_SCOPE_MISMATCH", 403, false},
+	{"CONFIRMATION_REQUIRED", 428, false}, {"INVALID_EXPAND", 400, false},
+}
+
+func TestCodes(t *testing.T) {
+	for _, c := range codes {
+		r := Result{Failure: &Failure{Code: c.code}}
+		if r.HTTPStatus() != c.status || r.IsError(false) != c.isError || !r.IsError(true) {
+			t.Errorf("%s: %d %v", c.code, r.HTTPStatus(), r.IsError(false))
+		}
+	}
+	if r := (Result{Failure: &Failure{Code: ValidationPayloadTooLarge, response: true}}); r.HTTPStatus() != 502 {
+		t.Error(r.HTTPStatus())
+	}
+	if r := (Result{Failure: &Failure{Code: InternalError, Own: true}}); r.HTTPStatus() != 500 {
+		t.Error(r.HTTPStatus())
+	}
+	if r := (Result{Failure: &Failure{Code: RateLimitExceeded, RetryAfter: 1500 * time.Millisecond}}); r.RetryAfter() != "2" {
+		t.Error(r.RetryAfter())
+	}
+	if r := (Result{Data: []byte("1")}); r.HTTPStatus() != 200 || r.IsError(true) || r.RetryAfter() != "" {
+		t.Error("a success is treated as a failure")
+	}
+}
+
+func TestToolResults(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", status)
+	ok, bad := Result{Data: []byte(`{"a":"b"}`)}, Result{Failure: &Failure{Code: InternalError, Message: "m"}}
+	if got := string(rt.AppendToolResult(nil, &ok)); got != `{"content":[{"type":"text","text":"{\"success\":true,\"data\":{\"a\":\"b\"}}"}],"isError":false}` {
+		t.Error(got)
+	}
+	rt = one(t, Options{Structured: true}, "https://api.example.com", status)
+	if got := string(rt.AppendToolResult(nil, &bad)); got != `{"content":[{"type":"text","text":"{\"success\":false,\"error\":{\"code\":\"INTERNAL_ERROR\",\"message\":\"m\"}}"}],"structuredContent":{"success":false,"error":{"code":"INTERNAL_ERROR","message":"m"}},"isError":true}` {
+		t.Error(got)
+	}
+}
+
+// leaks are the patterns by which conformance runs judge messages.
+var leaks = regexp.MustCompile(`(?i)typeerror|referenceerror|syntaxerror|at\s+\S+|/src/|/node_modules/|\.ts:\d+|\.js:\d+|\.go:\d+|goroutine |panic:`)
+
+func TestNoMessageLooksLikeALeak(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", richOps)
+	messages := []string{"Network error: response ended early", "Network error: connection reset", "Network error: malformed response", "Network error: request failed", "Network error: address not allowed",
+		"Request timed out after 5ms", "Connection refused: h:1", "Could not resolve host: h", "TLS error: certificate expired", "TLS error: unknown authority", "TLS error: name mismatch", "TLS error: handshake failed", "Request cancelled"}
+	for _, c := range refusals {
+		r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(c.body)})
+		messages = append(messages, r.Failure.Message)
+	}
+	for f := fine; f <= faultSurrogate; f++ {
+		messages = append(messages, "Failed to parse response as JSON: "+f.reason(), badJSON(f, 0).Message)
+	}
+	for status := 100; status < 600; status++ {
+		messages = append(messages, mapStatus(status, nil).prefix)
+	}
+	for _, method := range []string{"GET", "POST", "PUT"} {
+		for _, path := range []string{"", "/x", "/test-api", "/test-api/read", "/test-api/operations/a/b", "/-/validate"} {
+			res := rt.HTTP(context.Background(), &HTTPRequest{Method: method, Path: "/adapters" + path})
+			var v struct{ Error struct{ Message string } }
+			if err := json.Unmarshal(res.Body, &v); err != nil {
+				t.Fatal(err)
+			}
+			messages = append(messages, v.Error.Message)
+		}
+	}
+	messages = append(messages, ownFault("x", nil).Message, (&mismatch{text: "does not match its pattern"}).text)
+	for _, m := range messages {
+		if leaks.MatchString(m) {
+			t.Errorf("%q", m)
+		}
+	}
+}
+
+func TestHTTPEndpoints(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", richOps)
+	all := capture(rt, `{"id":1}`)
+	const get, post = "GET", "POST"
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string // part of the answer
+	}{
+		{get, "", "", 200, `{"success":true,"data":{"adapters":[{"name":"test-api","version":"1.0.0","description":"An API for tests","modes":["semantic","single"],"operation_count":6}]}}`},
+		{post, "", "{}", 405, "Use GET."},
+		{get, "/test-api", "", 200, `"operation_count":6`},
+		{get, "/test-api/operations", "", 200, `"_protocol"`},
+		{get, "/test-api/operations/get_issue", "", 200, `"operation":{"name":"get_issue"`},
+		{get, "/test-api/types", "", 200, `"JsonValue"`},
+		{get, "/test-api/types/ListIssuesState", "", 200, `"values":["open","closed","all"]`},
+		{get, "/test-api/types/a/b", "", 404, "NOT_FOUND_RESOURCE"},
+		{post, "/test-api/types", "{}", 405, "Use GET."},
+		{get, "/other", "", 404, `"message":"Unknown adapter: 'other'"`},
+		{post, "/test-api/read", `{"operation":"get_issue","params":{"owner":"o","number":1}}`, 200, `{"success":true,"data":{"id":1}}`},
+		{post, "/test-api/mcp_aql_read", `{"operation":"get_issue","params":{"owner":"o","number":1}}`, 200, `{"success":true,"data":{"id":1}}`},
+		{post, "/test-api", `{"operation":"drop_issue","params":{"number":1}}`, 200, `"data":{"id":1}`},
+		{post, "/test-api/mcp_aql", `{"operation":"drop_issue","params":{"number":1}}`, 200, `"data":{"id":1}`},
+		{post, "/test-api/create", `{"operation":"get_issue","params":{"owner":"o","number":1}}`, 405, "must be called via mcp_aql_read, not mcp_aql_create"},
+		{post, "/test-api/read", `{"operation":"nope"}`, 404, "NOT_FOUND_OPERATION"},
+		{post, "/test-api/read", `{"operation":"get_issue"}`, 400, "VALIDATION_MISSING_PARAM"},
+		{post, "/test-api/nope", `{}`, 404, "No such endpoint"},
+		{post, "/test-api/read/x", `{}`, 404, "No such endpoint"},
+		{"PUT", "/test-api", `{}`, 405, "Use GET, POST."},
+		{get, "/test-api/read", "", 405, "Use POST."},
+		{post, "/-/validate", "x", 404, "No such endpoint"},
+		{get, "x", "", 404, "No such endpoint"},
+	} {
+		res := rt.HTTP(context.Background(), &HTTPRequest{Request: Request{Body: []byte(c.body)}, Method: c.method, Path: "/adapters" + c.path, ContentType: "application/json; charset=utf-8"})
+		if res.Status != c.status || !strings.Contains(string(res.Body), c.want) || !json.Valid(res.Body) {
+			t.Errorf("%s %s: %d %s", c.method, c.path, res.Status, res.Body)
+		}
+		if res.Status == 405 && (len(res.Header) != 1 || res.Header[0].Name != "Allow") {
+			t.Errorf("%s %s: %v", c.method, c.path, res.Header)
+		}
+	}
+	n := len(*all)
+	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"} {
+		res := rt.HTTP(context.Background(), &HTTPRequest{Request: Request{Body: []byte(`{"operation":"drop_issue","params":{"number":1}}`)}, Method: post, Path: "/adapters/test-api", ContentType: kind})
+		if res.Status != 415 || len(*all) != n {
+			t.Error(kind, res.Status)
+		}
+	}
+}
+
+func TestValidateByHTTP(t *testing.T) {
+	rt := one(t, Options{ValidateByHTTP: true}, "https://api.example.com", status)
+	for text, want := range map[string]string{
+		front("https://api.example.com", status): `{"success":true,"data":{"problems":[],"valid":true}}`,
+		"x":                                      `{"success":true,"data":{"problems":[{"path":"","message":"front matter must start with --- on line 1","code":"SCHEMA_PARSE_ERROR","severity":"error","file":"","line":1}],"valid":false}}`,
+	} {
+		res := rt.HTTP(context.Background(), &HTTPRequest{Request: Request{Body: []byte(text)}, Method: "POST", Path: "/adapters/-/validate"})
+		if string(res.Body) != want {
+			t.Errorf("%s", res.Body)
+		}
+	}
+	if len(rt.Adapters()) != 1 {
+		t.Error("something was loaded")
+	}
+}
+
+func TestMeta(t *testing.T) {
+	rt := one(t, Options{Now: someTime}, "https://api.example.com", status)
+	capture(rt, "1")
+	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`), ID: "r-1"})
+	if got := string(r.JSON()); got != `{"success":true,"data":1,"_meta":{"request_id":"r-1","duration_ms":0}}` {
+		t.Error(got)
+	}
+}
+
+// TestNoLiteralLooksLikeALeak reads the package's own source, for the messages
+// that no other test happens to provoke.
+func TestNoLiteralLooksLikeALeak(t *testing.T) {
+	files, _ := filepath.Glob("*.go")
+	n := 0
+	for _, file := range files {
+		switch {
+		case strings.HasSuffix(file, "_test.go"), strings.HasPrefix(file, "validate"):
+			continue
+		case slices.Contains([]string{"sanitize.go", "starter.go", "rehearse.go", "gentypes.go", "instructions.go", "runtime.go"}, file):
+			continue // patterns, and words that are in no failure
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(node ast.Node) bool {
+			if l, ok := node.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				n++
+				if s, _ := strconv.Unquote(l.Value); leaks.MatchString(s) {
+					t.Errorf("%s: %q", file, s)
+				}
+			}
+			return true
+		})
+	}
+	if n < 400 {
+		t.Error("read only", n)
+	}
+}

@@ -1,0 +1,106 @@
+package adapterrt
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// front is a whole adapter file whose target is base and whose operations are
+// ops, as YAML. Lines of extra stand at the top level.
+func front(base, ops string, extra ...string) string {
+	return "---\nname: test-api\ntype: adapter\nversion: \"1.0.0\"\ndescription: An API for tests\n" +
+		"target: {base_url: \"" + base + "\", transport: http, protocol: rest, serialization: json}\n" +
+		strings.Join(extra, "\n") + "\noperations:\n" + indent(ops) + "\n---\n# Docs\n"
+}
+
+func indent(s string) string {
+	return "  " + strings.ReplaceAll(strings.Trim(s, "\n"), "\n", "\n  ")
+}
+
+// write puts files into a new directory and returns their paths.
+func write(t testing.TB, files map[string]string) (dir string, paths []string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths, problems := Find([]Source{{Path: dir}})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return dir, paths
+}
+
+// start is a runtime with the files loaded.
+func start(t testing.TB, opt Options, files map[string]string) *Runtime {
+	t.Helper()
+	rt, err := New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, paths := write(t, files)
+	if _, err := rt.Load(paths); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rt.Close)
+	return rt
+}
+
+// one is a runtime with a single adapter of these operations.
+func one(t testing.TB, opt Options, base, ops string, extra ...string) *Runtime {
+	t.Helper()
+	return start(t, opt, map[string]string{"test-api-adapter.md": front(base, ops, extra...)})
+}
+
+// sent is a request as it would have gone out.
+type sent struct {
+	method, url, body, contentType string
+	headers                        []header
+}
+
+// capture keeps the runtime from the network: requests are noted and answered.
+func capture(rt *Runtime, answer string) *[]sent {
+	var all []sent
+	rt.send = func(_ context.Context, a *Adapter, o *outgoing) (*reply, *Failure) {
+		if _, err := a.target.parsedURL(o.url.buf); err != nil {
+			return nil, ownFault("", err)
+		}
+		s := sent{method: o.method, url: string(o.url.buf), contentType: o.contentType, headers: append([]header(nil), o.headers...)}
+		if o.hasBody {
+			s.body = string(o.body.buf)
+		}
+		all = append(all, s)
+		return &reply{status: 200, contentType: "application/json", header: http.Header{}, body: []byte(answer)}, nil
+	}
+	return &all
+}
+
+func ask(rt *Runtime, at Endpoint, body string) string {
+	r := rt.Dispatch(context.Background(), at, &Request{Body: []byte(body)})
+	return string(r.JSON())
+}
+
+// api is a server that answers every request with f.
+func api(t testing.TB, f http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func environment(pairs ...string) func(string) (string, bool) {
+	m := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		m[pairs[i]] = pairs[i+1]
+	}
+	return func(k string) (string, bool) { v, ok := m[k]; return v, ok }
+}
+
+func fromEnv(pairs ...string) Options { return Options{Getenv: environment(pairs...)} }

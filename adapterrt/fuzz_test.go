@@ -1,0 +1,139 @@
+package adapterrt
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func FuzzFrontMatter(f *testing.F) {
+	text, _ := os.ReadFile("testdata/github-api-adapter.md")
+	f.Add(text)
+	f.Add([]byte(front("https://api.example.com", richOps)))
+	for _, s := range []string{"---\n---\n", "---\na: &a [*a]\n---\n", "---\n? [a]\n: b\n---\n", "---\n<<: [{a: 1}, 5]\n---\n", "---\n%YAML 1.2\n---\na: 1\n---\n", "---\na: !!int x\n---\n", "---\noperations: {read: [{params: {a: {type: array, items: {type: array, items: 5}}}}]}\n---\n"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		a, problems := Parse("x-adapter.md", in, &Options{})
+		if (a == nil) != hasError(problems) {
+			t.Errorf("adapter %v with %v", a != nil, problems)
+		}
+		for _, p := range problems {
+			if !json.Valid(p.json()) {
+				t.Errorf("%s", p.json())
+			}
+		}
+		if a != nil {
+			for _, op := range a.ops {
+				if !json.Valid(op.detail) {
+					t.Errorf("%s", op.detail)
+				}
+			}
+		}
+	})
+}
+
+func FuzzMapping(f *testing.F) {
+	for _, s := range []string{"GET /a/{b}?c={d}", "POST /%2e%2e/x", "DELETE /{a}{b}.x", "get  /é?=&&", "GET /{a{b}}", "PUT /a?b={", "PATCH /\u0085"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		m, err := parseMapping(in)
+		if err != nil {
+			return
+		}
+		var b strings.Builder
+		for _, seg := range m.segments {
+			b.WriteByte('/')
+			for _, p := range seg {
+				b.WriteString(p.literal)
+			}
+		}
+		u, err := url.Parse("https://h" + b.String())
+		if err != nil || u.Host != "h" || u.RawQuery != "" || u.Fragment != "" || u.EscapedPath() != b.String() {
+			t.Errorf("%q makes %q: %v", in, b.String(), err)
+		}
+	})
+}
+
+func FuzzPathValue(f *testing.F) {
+	for _, s := range []string{"", "..", "%2e", "a%20b/../..", "%", "%00", "\xff", "é", "a%2Fb"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		out := string(appendPathValue(nil, in, false))
+		back, err := url.PathUnescape(out)
+		if err != nil {
+			t.Fatalf("%q became %q", in, out)
+		}
+		if out != string(in) && back != string(in) {
+			t.Errorf("%q became %q", in, out)
+		}
+		for i := range len(out) {
+			if c := out[i]; c != '%' && !isUnreserved(c) {
+				t.Errorf("%q holds %q", out, c)
+			}
+		}
+	})
+}
+
+func FuzzResult(f *testing.F) {
+	for _, c := range []string{"", " ", "\ufeff", "{}", "[", `{"a":1e5}`, `"\ud800"`, "nul", "01", "-", "1.", `{"a":1,}`, "\xff", `{"message":{"a":[1]}}`, `{"errors":[null,{"message":null}]}`, "<html>", strings.Repeat("[", 600)} {
+		f.Add(200, "application/json", []byte(c))
+		f.Add(404, "text/html", []byte(c))
+		f.Add(302, "", []byte(c))
+	}
+	rt, err := New(Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	op := &operation{name: "op", adapter: &Adapter{target: target{base: &url.URL{Scheme: "https", Host: "h"}}}}
+	f.Fuzz(func(t *testing.T, status int, kind string, body []byte) {
+		if status < 100 || status > 999 {
+			return
+		}
+		data, fail := rt.interpret(op, &reply{status: status, contentType: kind, header: http.Header{}, body: bytes.Clone(body)}, nil)
+		r := Result{Data: data, Failure: fail}
+		out := r.JSON()
+		if !json.Valid(out) || !utf8.Valid(out) {
+			t.Fatalf("%q", out)
+		}
+		if fail == nil && len(data) > 0 && string(data) != "null" && !bytes.Contains(body, data) {
+			t.Errorf("%q is not what came: %q", data, body)
+		}
+		if utf8.Valid(body) && status == 200 && bytes.TrimSpace(body) != nil {
+			trimmed := bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff")))
+			if want := json.Valid(trimmed); want != (fail == nil) && len(trimSpace(trimmed)) > 0 && !deep(trimmed) {
+				t.Errorf("valid %v, but %v", want, fail)
+			}
+		}
+	})
+}
+
+// deep: nested beyond what is taken, by the slowest of means.
+func deep(b []byte) bool {
+	return bytes.Count(b, []byte("["))+bytes.Count(b, []byte("{")) > maxResponseNesting
+}
+
+func FuzzRequest(f *testing.F) {
+	for _, c := range refusals {
+		if len(c.body) < 1000 {
+			f.Add([]byte(c.body))
+		}
+	}
+	f.Add([]byte(`{"operation":"list_issues","params":{"state":"open","per_page":5}}`))
+	f.Add([]byte(`{"\u006fperation":"get_issue","params":{"owner":"\ud83d\ude00","number":1e0}}`))
+	rt := one(f, Options{}, "https://api.example.com", richOps)
+	capture(rt, `{"ok":true}`)
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var v struct{ Success bool }
+		if out := ask(rt, Endpoint{}, string(in)); json.Unmarshal([]byte(out), &v) != nil || v.Success && !json.Valid(in) {
+			t.Errorf("%q: %s", in, out)
+		}
+	})
+}

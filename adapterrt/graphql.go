@@ -1,0 +1,177 @@
+package adapterrt
+
+import "strings"
+
+// graphqlRule is an operation of an API that speaks GraphQL:
+// https://graphql.github.io/graphql-over-http/draft/
+type graphqlRule struct {
+	head   []byte // {"query":"…","variables":{
+	fixed  bool   // head ends in a variable
+	result []string
+}
+
+// The longest document.
+const maxDocument = 64 << 10
+
+func (c *checker) graphql(n *node, path string, op *operation) {
+	if !op.adapter.target.graphql {
+		for _, key := range [...]string{"query", "variables", "result_path"} {
+			if v := n.get(key); v != nil {
+				c.wrong(SchemaInvalidValue, join(path, key), key+" is for protocol graphql", "protocol graphql", v, 0)
+			}
+		}
+		return
+	}
+	document, v := c.need(n, path, "query", "GraphQL document")
+	if v == nil {
+		return
+	}
+	switch kinds := graphqlKinds(document); {
+	case len(document) > maxDocument:
+		c.wrong(SchemaInvalidValue, path+".query", "document is too long", "up to 64 KiB", v, 0)
+	case kinds["subscription"]:
+		c.wrong(SchemaInvalidValue, path+".query", "subscriptions are not supported", "query or mutation", v, 0)
+	case kinds["mutation"] && op.category == Read:
+		c.wrong(SchemaInvalidValue, path+".query", "a read operation must not hold a mutation", "query", v, 0)
+	case !kinds["mutation"] && !kinds["query"]:
+		c.wrong(SchemaInvalidValue, path+".query", "document holds no operation", "query or mutation", v, 0)
+	}
+	if op.mapping != nil && op.mapping.method != "POST" {
+		c.wrong(ProtocolInvalidMapping, path+".maps_to", "GraphQL is sent by POST", "POST /path", n.get("maps_to"), 0)
+	}
+	r := &graphqlRule{result: []string{"data"}}
+	if s := c.str(n, path, "result_path"); s != "" {
+		r.result = splitPath(s)
+	}
+	r.head = append(appendQuoted([]byte(`{"query":`), document), `,"variables":{`...)
+	if vars := c.get(n, path, "variables", object); vars != nil {
+		for i, f := range vars.fields {
+			if i > 0 {
+				r.head = append(r.head, ',')
+			}
+			r.head = append(appendQuoted(r.head, f.key), ':')
+			r.head = f.val.json(r.head)
+			r.fixed = true
+			for _, p := range op.params {
+				if p.wire == f.key && p.place == inVariables {
+					c.wrong(SchemaDuplicateName, join(path+".variables", f.key), "variable is a parameter already", "another name", f.val, 0)
+				}
+			}
+		}
+	}
+	op.graphql = r
+}
+
+// graphqlKinds are the operations at the top of a document. A document may leave
+// the word query out.
+func graphqlKinds(s string) map[string]bool {
+	kinds := map[string]bool{}
+	depth, named := 0, false // named: a definition has begun
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case c == '#':
+			for i < len(s) && s[i] != '\n' && s[i] != '\r' {
+				i++
+			}
+		case strings.HasPrefix(s[i:], `"""`):
+			i += 3
+			for i < len(s) && !strings.HasPrefix(s[i:], `"""`) {
+				if strings.HasPrefix(s[i:], `\"""`) {
+					i += 3
+				}
+				i++
+			}
+			i += 3
+		case c == '"':
+			for i++; i < len(s) && s[i] != '"' && s[i] != '\n'; i++ {
+				if s[i] == '\\' {
+					i++
+				}
+			}
+			i++
+		case c == '{' || c == '(' || c == '[':
+			if c == '{' && depth == 0 {
+				if !named {
+					kinds["query"] = true
+				}
+				named = false
+			}
+			depth++
+			i++
+		case c == '}' || c == ')' || c == ']':
+			depth--
+			i++
+		case c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z':
+			j := i
+			for j < len(s) && (s[j] == '_' || s[j]|0x20 >= 'a' && s[j]|0x20 <= 'z' || s[j] >= '0' && s[j] <= '9') {
+				j++
+			}
+			if depth == 0 && !named {
+				kinds[s[i:j]] = true
+				named = true
+			}
+			i = j
+		default:
+			i++
+		}
+	}
+	return kinds
+}
+
+// variables writes the body of a GraphQL request.
+func (c *call) variables() {
+	op, o := c.op, &c.out
+	body := append(o.body.buf, op.graphql.head...)
+	more := op.graphql.fixed
+	for _, i := range op.placed[inVariables] {
+		v := c.values[i]
+		if v.kind == absent {
+			continue
+		}
+		if more {
+			body = append(body, ',')
+		}
+		more = true
+		body = append(append(body, op.params[i].bodyKey...), v.raw...)
+	}
+	o.body.buf = append(body, "}}"...)
+	o.hasBody, o.contentType = true, "application/json"
+}
+
+// graphqlCodes are the codes that servers put into extensions.
+var graphqlCodes = map[string]statusRow{
+	"UNAUTHENTICATED": {PermissionDenied, "Authentication required: "},
+	"FORBIDDEN":       {PermissionDenied, "Permission denied: "},
+	"RATELIMITED":     {RateLimitExceeded, "Rate limit exceeded: "},
+}
+
+// graph takes the result out of a GraphQL response, whose status is 200 for
+// failures, too.
+func (c *call) graph(rt *Runtime, body []byte) ([]byte, *Failure) {
+	data := lookup(body, c.op.graphql.result)
+	there := data != nil && kindOf(data) != null
+	errs := member(body, "errors")
+	if errs == nil || kindOf(errs) != array || len(trimSpace(errs[1:len(errs)-1])) == 0 {
+		if !there {
+			data = []byte("null")
+		}
+		return data, nil
+	}
+	z := sanitizer{off: rt.opt.DevErrors, host: c.op.adapter.target.base.Host}
+	said := z.clean(joinedErrors(errs), messageRunes, c.out.secrets)
+	details := jsonObject(nil).str("upstream_error", said).str("operation", c.op.name)
+	if there {
+		c.warn(Notice{Code: "UPSTREAM_PARTIAL_ERROR", Message: "The answer is not complete", Details: details.end(), Severity: "high"})
+		return data, nil
+	}
+	row := statusRow{ValidationInvalidType, "Invalid request: "}
+	each(errs, func(_, e []byte) bool {
+		if code := member(member(e, "extensions"), "code"); code != nil && kindOf(code) == text {
+			if r, ok := graphqlCodes[string(unquoted(code))]; ok {
+				row = r
+			}
+		}
+		return row.code == ValidationInvalidType
+	})
+	return nil, &Failure{Code: row.code, Message: row.prefix + said, Details: details.int("http_status", 200).end()}
+}

@@ -1,0 +1,122 @@
+package adapterrt
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+const graphOps = `
+read:
+- name: get_issue
+  maps_to: POST /graphql
+  description: Get an issue
+  query: |
+    query Issue($id: String!, $n: Int) { issue(id: $id) { id title } }
+  variables: {kind: fixed}
+  result_path: data.issue
+  params: {id: {type: string, required: true}, n: {type: integer}}
+- {name: viewer, maps_to: POST /graphql, description: V, query: "{ viewer { id } }"}
+create:
+- {name: create_issue, maps_to: POST /graphql, description: C, query: "mutation($t: String!) { issueCreate(title: $t) { success } }", params: {t: {type: string, required: true}}}`
+
+func graphFront(base, ops string) string {
+	return strings.Replace(front(base, ops), "protocol: rest", "protocol: graphql", 1)
+}
+
+func TestGraphQL(t *testing.T) {
+	var body, answer string
+	s := api(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		body = r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " + string(b)
+		io.WriteString(w, answer)
+	})
+	rt := start(t, Options{}, map[string]string{"test-api-adapter.md": graphFront(s.URL, graphOps)})
+	const get = `{"operation":"get_issue","params":{"id":"I-1","n":null}}`
+	for _, c := range [][3]string{
+		{get, `{"data":{"issue":{"id": "I-1"}}}`, `{"success":true,"data":{"id": "I-1"}}`},
+		{get, `{"data":{"issue":null}}`, `{"success":true,"data":null}`},
+		{get, `{"data":{"issue":{"id":1}},"errors":[{"message":"slow title"}]}`, `{"success":true,"data":{"id":1},"warnings":[{"code":"UPSTREAM_PARTIAL_ERROR","message":"The answer is not complete","details":{"upstream_error":"slow title","operation":"get_issue"},"severity":"high"}]}`},
+		{get, `{"errors":[{"message":"no","extensions":{"code":"UNAUTHENTICATED"}}]}`, `{"success":false,"error":{"code":"PERMISSION_DENIED","message":"Authentication required: no","details":{"upstream_error":"no","operation":"get_issue","http_status":200}}}`},
+		{get, `{"data":null,"errors":[{"message":"no","extensions":{"code":"FORBIDDEN"}}]}`, `{"success":false,"error":{"code":"PERMISSION_DENIED","message":"Permission denied: no","details":{"upstream_error":"no","operation":"get_issue","http_status":200}}}`},
+		{get, `{"errors":[{"message":"no"},{"message":"slower","extensions":{"code":"RATELIMITED"}}]}`, `{"success":false,"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit exceeded: no; slower","details":{"upstream_error":"no; slower","operation":"get_issue","http_status":200}}}`},
+		{get, `{"errors":[{"message":"Cannot query field"}]}`, `{"success":false,"error":{"code":"VALIDATION_INVALID_TYPE","message":"Invalid request: Cannot query field","details":{"upstream_error":"Cannot query field","operation":"get_issue","http_status":200}}}`},
+		{get, `[]`, `{"success":true,"data":null}`},
+		{`{"operation":"viewer"}`, `{"data":{"viewer":{"id":1}},"errors":[]}`, `{"success":true,"data":{"viewer":{"id":1}}}`},
+	} {
+		answer = c[1]
+		if got := ask(rt, Endpoint{}, c[0]); got != c[2] {
+			t.Errorf("%s\n got %s\nwant %s", c[1], got, c[2])
+		}
+	}
+	ask(rt, Endpoint{}, get)
+	if want := `POST /graphql application/json {"query":"query Issue($id: String!, $n: Int) { issue(id: $id) { id title } }\n","variables":{"kind":"fixed","id":"I-1","n":null}}`; body != want {
+		t.Errorf("\n got %s\nwant %s", body, want)
+	}
+	ask(rt, Endpoint{}, `{"operation":"viewer"}`)
+	if want := `POST /graphql application/json {"query":"{ viewer { id } }","variables":{}}`; body != want {
+		t.Error(body)
+	}
+}
+
+func TestGraphQLMistakes(t *testing.T) {
+	for old, repl := range map[string]string{
+		`"{ viewer { id } }"`:  `"mutation { drop }"`,
+		`query: "{ viewer`:     `document: "{ viewer`,
+		`"{ viewer { id } }" `: `"fragment F on X { id }" `,
+		`"{ viewer { id } }"}`: `"query A { a } mutation B { b }"}`,
+		`"mutation($t`:         `"subscription($t`,
+		`{kind: fixed}`:        `{id: fixed}`,
+		"POST /graphql\n":      "GET /graphql\n",
+	} {
+		text := strings.Replace(graphOps, strings.TrimSpace(old), strings.TrimSpace(repl), 1)
+		if strings.HasSuffix(old, "\n") {
+			text = strings.Replace(graphOps, old, repl, 1)
+		}
+		if a, _ := Parse("test-api-adapter.md", []byte(graphFront("https://api.example.com", text)), &Options{}); a != nil || text == graphOps {
+			t.Error(repl, "passed")
+		}
+	}
+	if a, _ := Parse("test-api-adapter.md", []byte(front("https://api.example.com", graphOps)), &Options{}); a != nil {
+		t.Error("a document of an API that is not GraphQL passed")
+	}
+}
+
+func TestGraphQLKinds(t *testing.T) {
+	for doc, want := range map[string]string{
+		"{ a }": "query", "query A { a }": "query", "# mutation\n{ a }": "query", `query A($s: String = "} mutation {") { mutation }`: "query",
+		"mutation { a }": "mutation", "fragment F on mutation { a } mutation X { b }": "fragment mutation", `"""mutation \""" x""" query { a }`: "query", "subscription S { a }": "subscription",
+	} {
+		var got []string
+		kinds := graphqlKinds(doc)
+		for _, k := range []string{"fragment", "query", "mutation", "subscription"} {
+			if kinds[k] {
+				got = append(got, k)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %v, want %s", doc, got, want)
+		}
+	}
+}
+
+func TestGraphQLPages(t *testing.T) {
+	var bodies []string
+	s := api(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(b[strings.Index(string(b), `"variables"`):]))
+		io.WriteString(w, `{"data":{"issues":{"nodes":[{"id":1}],"pageInfo":{"endCursor":"c-2"}}}}`)
+	})
+	rt := start(t, Options{}, map[string]string{"test-api-adapter.md": graphFront(s.URL, `
+read:
+- {name: list, maps_to: POST /graphql, description: L, query: "query($first: Int, $after: String) { issues }", result_path: data.issues, pagination: {style: cursor, param_name: after, per_page_param: first, items_path: nodes, next_path: pageInfo.endCursor}}`)})
+	p := getPage(t, rt, "list", `{"first":2}`)
+	if !p.Data.PageInfo.HasNextPage || len(p.Data.Items) != 1 {
+		t.Fatalf("%+v", p)
+	}
+	getPage(t, rt, "list", `{"first":2,"after":"`+*p.Data.PageInfo.EndCursor+`"}`)
+	if strings.Join(bodies, " ") != `"variables":{"first":2}} "variables":{"after":"c-2","first":2}}` {
+		t.Error(bodies)
+	}
+}

@@ -1,0 +1,183 @@
+package adapterrt
+
+import (
+	"context"
+	"mime"
+	"strings"
+)
+
+// HTTPRequest is a request to the plain HTTP endpoints, whoever took it from its
+// socket and found it allowed.
+type HTTPRequest struct {
+	Request
+	Method      string
+	Path        string // escaped, without the query
+	ContentType string
+}
+
+// HTTPResponse is its answer, always JSON.
+type HTTPResponse struct {
+	Status    int
+	Header    []Header
+	Body      []byte
+	Call      Record
+	Cancelled bool // the caller left: there is nobody to answer
+}
+
+// Header is one header of a response.
+type Header struct{ Name, Value string }
+
+// HTTP answers a request to the plain endpoints, which all begin with the prefix
+// of the options.
+func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
+	path, ok := strings.CutPrefix(req.Path, rt.opt.HTTPPrefix)
+	if !ok || path != "" && path[0] != '/' {
+		return rt.fail(notFound("No such endpoint"))
+	}
+	var parts []string
+	if path = strings.Trim(path, "/"); path != "" {
+		parts = strings.Split(path, "/")
+	}
+	switch {
+	case len(parts) == 0:
+		if req.Method != "GET" {
+			return rt.notAllowed("GET")
+		}
+		return rt.reply(&Result{Data: rt.listing()})
+	case parts[0] == "-":
+		if len(parts) == 2 && parts[1] == "validate" && rt.opt.ValidateByHTTP {
+			if req.Method != "POST" {
+				return rt.notAllowed("POST")
+			}
+			return rt.validateByHTTP(req)
+		}
+		return rt.fail(notFound("No such endpoint"))
+	}
+	name := parts[0]
+	if rt.live.Load().byName[name] == nil {
+		return rt.fail(unknownAdapter(name))
+	}
+	if len(parts) == 1 {
+		switch req.Method {
+		case "GET":
+			return rt.ask(ctx, req, name, "adapter_info", nil)
+		case "POST":
+			return rt.operate(ctx, req, Endpoint{name, AnyCategory})
+		}
+		return rt.notAllowed("GET, POST")
+	}
+	if query := parts[1]; query == "operations" || query == "types" {
+		if len(parts) > 3 {
+			return rt.fail(notFound("No such endpoint"))
+		}
+		if req.Method != "GET" {
+			return rt.notAllowed("GET")
+		}
+		return rt.ask(ctx, req, name, query, parts[2:])
+	}
+	word := strings.TrimPrefix(parts[1], rt.opt.prefix(name))
+	category, known := CategoryOf(strings.TrimPrefix(word, "mcp_aql_"))
+	if len(parts) > 2 || !known && word != "mcp_aql" {
+		return rt.fail(notFound("No such endpoint"))
+	}
+	if req.Method != "POST" {
+		return rt.notAllowed("POST")
+	}
+	return rt.operate(ctx, req, Endpoint{name, category})
+}
+
+// operate is a POST with an operation.
+func (rt *Runtime) operate(ctx context.Context, req *HTTPRequest, at Endpoint) HTTPResponse {
+	// Demanding a type that no form can send also keeps other sites' forms out.
+	if kind, _, err := mime.ParseMediaType(req.ContentType); err != nil || kind != "application/json" {
+		f := invalidValue("Content-Type", "must be application/json")
+		res := rt.fail(f)
+		res.Status = 415
+		return res
+	}
+	r := rt.Dispatch(ctx, at, &req.Request)
+	return rt.reply(&r)
+}
+
+// ask is introspection by GET.
+func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query string, name []string) HTTPResponse {
+	params := jsonObject(nil).str("query", query)
+	if len(name) == 1 {
+		params = params.str("name", name[0])
+	}
+	inner := req.Request
+	inner.Body = jsonObject(nil).str("operation", rt.builtin.name).raw("params", params.end()).end()
+	r := rt.Dispatch(ctx, Endpoint{adapter, Read}, &inner)
+	return rt.reply(&r)
+}
+
+func (rt *Runtime) reply(r *Result) HTTPResponse {
+	r.text = rt.opt.StringErrors
+	res := HTTPResponse{Status: r.HTTPStatus(), Body: r.JSON(), Call: r.Call, Cancelled: r.Cancelled}
+	if after := r.RetryAfter(); after != "" {
+		res.Header = append(res.Header, Header{"Retry-After", after})
+	}
+	if res.Status == 405 {
+		res.Header = append(res.Header, Header{"Allow", "POST"})
+	}
+	return res
+}
+
+func (rt *Runtime) fail(f *Failure) HTTPResponse { return rt.reply(&Result{Failure: f}) }
+
+func notFound(message string) *Failure { return &Failure{Code: NotFoundResource, Message: message} }
+
+func (rt *Runtime) notAllowed(allow string) HTTPResponse {
+	res := rt.fail(&Failure{Code: ValidationEndpointMismatch, Message: "Method not allowed. Use " + allow + "."})
+	res.Header = []Header{{"Allow", allow}}
+	return res
+}
+
+// listing is the answer to GET on the prefix.
+func (rt *Runtime) listing() []byte {
+	dst := []byte(`{"adapters":[`)
+	for i, a := range rt.live.Load().adapters {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, jsonObject(nil).str("name", a.Name).str("version", a.Version).str("description", a.Description).
+			strs("modes", []string{Semantic.String(), Single.String()}).int("operation_count", int64(len(a.ops))).end()...)
+	}
+	return append(dst, "]}"...)
+}
+
+// validateByHTTP checks a posted file; nothing is loaded.
+func (rt *Runtime) validateByHTTP(req *HTTPRequest) HTTPResponse {
+	if len(req.Body) > maxFile {
+		return rt.fail(tooLarge("request_size", maxFile, len(req.Body), "bytes"))
+	}
+	opt := rt.opt
+	opt.Getenv = nil // what is set here is nobody's business there
+	_, problems := parse("", req.Body, &opt)
+	data := []byte(`{"problems":[`)
+	for i, p := range problems {
+		if i > 0 {
+			data = append(data, ',')
+		}
+		data = append(data, p.json()...)
+	}
+	data = append(data, ']')
+	if hasError(problems) {
+		data = append(data, `,"valid":false}`...)
+	} else {
+		data = append(data, `,"valid":true}`...)
+	}
+	return rt.reply(&Result{Data: data})
+}
+
+// json is the problem as an object.
+func (p Problem) json() []byte {
+	o := jsonObject(nil).str("path", p.Path).str("message", p.Message)
+	if p.Expected != "" {
+		o = o.str("expected", p.Expected)
+	}
+	if p.Received != "" {
+		o = o.str("received", p.Received)
+	}
+	return o.str("code", p.Code).str("severity", string(p.Severity)).str("file", p.File).int("line", int64(p.Line)).end()
+}

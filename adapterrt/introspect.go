@@ -1,0 +1,355 @@
+package adapterrt
+
+import (
+	"bytes"
+	"strings"
+)
+
+// introspectOperation is the operation that every runtime has.
+func introspectOperation() *operation {
+	op := &operation{
+		name: "introspect", category: Read, builtin: true, description: "Discover operations and types",
+		byName: map[string]int{"query": 0, "name": 1}, required: []int{0},
+	}
+	any := definition{typ: typeString, minLength: -1, maxLength: -1}
+	query, name := &param{name: "query", definition: any, required: true}, &param{name: "name", definition: any}
+	query.description = "operations or types; also adapter_info, quota_status"
+	name.description = "Which one, for its details"
+	op.params = []*param{query, name}
+	return op
+}
+
+// protocolBlock is the _protocol member of a list of operations.
+func protocolBlock(opt *Options) []byte {
+	can := jsonObject(nil).bool("batch", opt.Batch).bool("field_selection", true).bool("pagination", true).
+		bool("warnings", true).bool("confirmation", true).bool("dangerous_operations", true).end()
+	limits := jsonObject(nil).int("max_request_size", int64(opt.MaxRequestBytes)).int("max_response_size", int64(opt.MaxResponseBytes)).
+		int("max_string_length", maxText).int("max_array_elements", maxElements).int("max_nesting_depth", maxNesting).end()
+	return jsonObject(nil).str("version", "1.0.0-draft").str("conformance", "level-2").str("mode", opt.Mode.String()).
+		raw("capabilities", can).raw("limits", limits).str("concurrency", "fully-concurrent").end()
+}
+
+// answer works out what introspection says of a scope.
+func (sc *scope) answer(rt *Runtime) {
+	if rt.builtin.detail == nil {
+		rt.builtin.detail = rt.builtin.describe(&rt.opt)
+	}
+	several := len(sc.adapters) > 1
+	list := append([]byte(`{"_protocol":`), rt.protocol...)
+	list = append(list, `,"operations":[`...)
+	for _, a := range sc.adapters {
+		prefix := ""
+		if several {
+			prefix = "[" + a.Name + "] "
+		}
+		for _, op := range a.ops {
+			list = append(op.appendItem(list, prefix), ',')
+		}
+	}
+	list = rt.builtin.appendItem(list, "")
+	sc.operations = bytes.Clone(append(list, "]}"...))
+
+	types := []byte(`{"types":[`)
+	for _, t := range protocolTypes() {
+		types = append(t.appendItem(types), ',')
+	}
+	for _, a := range sc.adapters {
+		for i := range a.generated {
+			types = append(a.generated[i].appendItem(types), ',')
+		}
+	}
+	types[len(types)-1] = ']'
+	sc.types = bytes.Clone(append(types, '}'))
+
+	info := []byte(`{"adapters":[`)
+	for i, a := range sc.adapters {
+		if i > 0 {
+			info = append(info, ',')
+		}
+		info = a.appendInfo(info)
+	}
+	sc.info = append(info, "]}"...)
+	if len(sc.adapters) == 1 {
+		sc.info = append(sc.adapters[0].appendInfo([]byte(`{"adapter":`)), '}')
+	}
+}
+
+func (op *operation) appendItem(dst []byte, prefix string) []byte {
+	o := jsonObject(nil).str("name", op.name).str("semantic_category", categoryUpper[op.category]).
+		str("endpoint", op.category.String()).str("description", prefix+op.description)
+	return append(dst, o.end()...)
+}
+
+func (a *Adapter) appendInfo(dst []byte) []byte {
+	o := jsonObject(nil).str("name", a.Name).str("version", a.Version).str("description", a.Description).
+		int("operation_count", int64(len(a.ops)))
+	for _, m := range [...]struct{ key, val string }{{"author", a.Author}, {"created", a.Created}, {"modified", a.Modified}} {
+		if m.val != "" {
+			o = o.str(m.key, cleanText(m.val, 200))
+		}
+	}
+	for _, m := range [...]struct {
+		key string
+		val []string
+	}{{"tags", a.Tags}, {"triggers", a.Triggers}} {
+		if len(m.val) > 0 {
+			clean := make([]string, len(m.val))
+			for i, s := range m.val {
+				clean[i] = cleanText(s, 100)
+			}
+			o = o.strs(m.key, clean)
+		}
+	}
+	if a.trust.about != nil {
+		o = o.raw("trust", a.trust.about)
+	}
+	return append(dst, o.end()...)
+}
+
+// introspect answers out of what was worked out when the adapters were loaded.
+func (sc *scope) introspect(rt *Runtime, c *call) ([]byte, *Failure) {
+	query := string(unquoted(c.values[0].raw))
+	named := c.values[1].kind == text
+	var name string
+	if named {
+		name = string(unquoted(c.values[1].raw))
+	}
+	switch query {
+	case "operations":
+		if named {
+			return sc.operation(rt, name), nil
+		}
+		return sc.operations, nil
+	case "types":
+		if named {
+			return sc.typ(name), nil
+		}
+		return sc.types, nil
+	case "quota_status":
+		return sc.quotaStatus(rt), nil
+	case "adapter_info":
+		if !named {
+			return sc.info, nil
+		}
+		for _, a := range sc.adapters {
+			if a.Name == name {
+				return append(a.appendInfo([]byte(`{"adapter":`)), '}'), nil
+			}
+		}
+		return []byte(`{"adapter":null}`), nil
+	}
+	query = firstRunes(cleanText(query, 60), 60)
+	return nil, &Failure{Code: InvalidQueryType, Message: "Unknown introspection query: '" + query + "'. Use 'operations' or 'types'."}
+}
+
+// qualified parts adapter.name when sc has the adapter.
+func (sc *scope) qualified(name string) ([]*Adapter, string) {
+	if before, after, ok := strings.Cut(name, "."); ok {
+		for i, a := range sc.adapters {
+			if a.Name == before {
+				return sc.adapters[i : i+1], after
+			}
+		}
+	}
+	return sc.adapters, name
+}
+
+func (sc *scope) operation(rt *Runtime, name string) []byte {
+	adapters, name := sc.qualified(name)
+	if name == rt.builtin.name {
+		return rt.builtin.detail
+	}
+	for _, a := range adapters {
+		if op := a.index[name]; op != nil {
+			return op.detail
+		}
+	}
+	return []byte(`{"operation":null}`)
+}
+
+func (sc *scope) typ(name string) []byte {
+	adapters, name := sc.qualified(name)
+	for _, t := range protocolTypes() {
+		if t.name == name {
+			return t.appendDetail(nil)
+		}
+	}
+	for _, a := range adapters {
+		for i := range a.generated {
+			if t := &a.generated[i]; t.name == name {
+				return t.appendDetail(nil)
+			}
+		}
+	}
+	return []byte(`{"type":null}`)
+}
+
+// precompute writes what introspection says of the adapter's operations.
+func (a *Adapter) precompute(opt *Options) {
+	for _, op := range a.ops {
+		op.judge(opt)
+		op.detail = bytes.Clone(op.describe(opt)) // without the room that growing left
+	}
+	a.generateTypes()
+}
+
+// describe is the answer to introspect operations with the operation's name.
+func (op *operation) describe(opt *Options) []byte {
+	adapter := ""
+	if op.adapter != nil {
+		adapter = op.adapter.Name
+	}
+	tool := opt.toolName(adapter, op.category)
+	if opt.Mode == Single {
+		tool = opt.toolName(adapter, AnyCategory)
+	}
+	params := []byte{'['}
+	for _, p := range op.params {
+		if p.hidden {
+			continue
+		}
+		if len(params) > 1 {
+			params = append(params, ',')
+		}
+		params = p.appendDescription(params)
+	}
+	params = append(params, ']')
+	permissions := jsonObject(nil).bool("readOnly", op.category == Read).bool("destructive", op.category >= Update).end()
+	o := jsonObject(nil).str("name", op.name).str("semantic_category", categoryUpper[op.category]).
+		str("endpoint", op.category.String()).str("mcpTool", tool).str("description", op.description).
+		raw("permissions", permissions).raw("parameters", params).
+		raw("returns", op.appendReturns(nil)).raw("examples", op.appendExample(nil))
+	if !opt.StrictIntrospection {
+		o = op.extend(o.raw("params", params))
+	}
+	return append(append([]byte(`{"operation":`), o.end()...), '}')
+}
+
+// extend adds what the closed form has no room for.
+func (op *operation) extend(o jsonObject) jsonObject {
+	if r := op.returns; r != nil && (r.description != "" || r.fields != nil) {
+		m := jsonObject(nil).str("description", r.description)
+		if r.fields != nil {
+			m = m.raw("fields", r.fields)
+		}
+		o = o.raw("response", m.end())
+	}
+	if d := &op.danger; d.declared || d.verdict != allow || d.level >= destructive {
+		o = o.raw("danger", jsonObject(nil).str("level", d.level.String()).bool("requires_confirmation", d.verdict == confirm).
+			bool("denied", d.verdict == deny).end())
+	}
+	if op.fields != nil {
+		o = o.bool("supports_fields", true)
+		if op.fields.declared != nil {
+			o = o.strs("default_fields", op.fields.declared)
+		}
+	}
+	if g := op.paging; g != nil {
+		o = o.bool("supports_pagination", true)
+		o = o.raw("pagination", jsonObject(nil).str("style", g.style).int("default_limit", int64(g.limit)).int("max_limit", int64(g.max)).end())
+	}
+	if d := op.deprecated; d != nil {
+		m := jsonObject(nil)
+		for _, f := range [...]struct{ key, val string }{{"since", d.since}, {"replacement", d.replacement}, {"removal_date", d.removal}} {
+			if f.val != "" {
+				m = m.str(f.key, f.val)
+			}
+		}
+		o = o.raw("deprecated", m.end())
+	}
+	if op.lifecycle != nil {
+		o = o.raw("lifecycle", op.lifecycle)
+	}
+	return o
+}
+
+func (op *operation) appendReturns(dst []byte) []byte {
+	if op.returns == nil {
+		return append(dst, `{"name":"JsonValue","kind":"scalar"}`...)
+	}
+	return append(dst, jsonObject(nil).str("name", op.returns.name).str("kind", op.returns.kind).end()...)
+}
+
+func (p *param) appendDescription(dst []byte) []byte {
+	o := jsonObject(nil).str("name", p.name).str("type", p.typ.String()).bool("required", p.required)
+	o = p.definition.members(o)
+	if p.fallback != nil {
+		o = o.raw("default", p.fallback)
+	}
+	return append(dst, o.end()...)
+}
+
+// members adds all that a definition says beyond its type.
+func (d *definition) members(o jsonObject) jsonObject {
+	if d.description != "" {
+		o = o.str("description", d.description)
+	}
+	if len(d.enum) > 0 {
+		values := []byte{'['}
+		for i, e := range d.enum {
+			if i > 0 {
+				values = append(values, ',')
+			}
+			values = append(values, e.raw...)
+		}
+		o = o.raw("enum", append(values, ']'))
+	}
+	if d.minimum != nil {
+		o = o.raw("minimum", d.minimum.raw)
+	}
+	if d.maximum != nil {
+		o = o.raw("maximum", d.maximum.raw)
+	}
+	if d.minLength >= 0 {
+		o = o.int("minLength", int64(d.minLength))
+	}
+	if d.maxLength >= 0 {
+		o = o.int("maxLength", int64(d.maxLength))
+	}
+	if d.pattern != nil {
+		o = o.str("pattern", d.pattern.String())
+	}
+	if d.format != "" {
+		o = o.str("format", d.format)
+	}
+	if d.items != nil {
+		o = o.raw("items", d.items.members(jsonObject(nil).str("type", d.items.typ.String())).end())
+	}
+	if d.sensitive {
+		o = o.bool("sensitive", true)
+	}
+	return o
+}
+
+// appendExample writes one request with a value for all that is required.
+func (op *operation) appendExample(dst []byte) []byte {
+	params := jsonObject(nil)
+	for _, p := range op.params {
+		if p.required {
+			params = params.raw(p.name, p.exampleValue())
+		}
+	}
+	if op.builtin {
+		params = jsonObject(nil).str("query", "operations")
+	}
+	request := jsonObject(nil).str("operation", op.name).raw("params", params.end()).end()
+	return append(append(append(dst, `[{"request":`...), request...), "}]"...)
+}
+
+func (d *definition) exampleValue() []byte {
+	switch {
+	case len(d.enum) > 0:
+		return d.enum[0].raw
+	case d.minimum != nil:
+		return d.minimum.raw
+	case d.typ == typeInteger || d.typ == typeNumber:
+		return []byte("1")
+	case d.typ == typeBoolean:
+		return []byte("true")
+	case d.typ == typeArray:
+		return []byte("[]")
+	case d.typ == typeObject:
+		return []byte("{}")
+	}
+	return []byte(`"…"`)
+}

@@ -1,0 +1,172 @@
+package adapterrt
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gopkg.in/yaml.v3"
+)
+
+func github(t testing.TB, opt Options) *Runtime {
+	t.Helper()
+	text, err := os.ReadFile("testdata/github-api-adapter.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start(t, opt, map[string]string{"github-api-adapter.md": string(text)})
+}
+
+// conforms checks a result against one of the schemas in testdata.
+func conforms(t *testing.T, definition, result string) {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	s, err := c.Compile("testdata/introspection.schema.json#/$defs/" + definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(result))
+	if err != nil {
+		t.Fatal(err, result)
+	}
+	if err := s.Validate(v); err != nil {
+		t.Errorf("%s: %v\n%s", definition, err, result)
+	}
+}
+
+func query(rt *Runtime, q, name string) string {
+	p := jsonObject(nil).str("query", q)
+	if name != "" {
+		p = p.str("name", name)
+	}
+	return ask(rt, Endpoint{Category: Read}, `{"operation":"introspect","params":`+string(p.end())+`}`)
+}
+
+func TestThePublicExampleLoads(t *testing.T) {
+	text, _ := os.ReadFile("testdata/github-api-adapter.md")
+	opt := fromEnv("GITHUB_TOKEN", "x")
+	a, problems := Parse("github-api-adapter.md", text, &opt)
+	if a == nil || len(problems) > 0 || len(a.ops) != 20 {
+		t.Fatal(problems)
+	}
+}
+
+// TestIntrospectionIsComplete reads the file with other eyes and expects all of it
+// back.
+func TestIntrospectionIsComplete(t *testing.T) {
+	for _, opt := range []Options{{}, {StrictIntrospection: true}, {Mode: Single}} {
+		rt := github(t, opt)
+		text, _ := os.ReadFile("testdata/github-api-adapter.md")
+		var file struct {
+			Operations map[string][]struct {
+				Name, Description string
+				Params            map[string]map[string]any
+			}
+		}
+		if err := yaml.Unmarshal([]byte(strings.Split(string(text), "\n---\n")[0]), &file); err != nil {
+			t.Fatal(err)
+		}
+		list := query(rt, "operations", "")
+		conforms(t, "list", list)
+		for category, ops := range file.Operations {
+			for _, op := range ops {
+				item := `{"name":"` + op.Name + `","semantic_category":"` + strings.ToUpper(category) + `","endpoint":"` + category + `","description":"` + op.Description + `"}`
+				if !strings.Contains(list, item) {
+					t.Errorf("no %s in %s", item, list)
+				}
+				detail := query(rt, "operations", op.Name)
+				if opt.StrictIntrospection {
+					conforms(t, "detail", detail)
+				} else {
+					conforms(t, "detailExtended", detail)
+				}
+				var got struct {
+					Data struct {
+						Operation struct {
+							MCPTool    string `json:"mcpTool"`
+							Parameters []map[string]any
+							Params     []map[string]any
+						}
+					}
+				}
+				if err := json.Unmarshal([]byte(detail), &got); err != nil {
+					t.Fatal(err)
+				}
+				o := got.Data.Operation
+				if want := map[Mode]string{Semantic: "mcp_aql_" + category, Single: "mcp_aql"}[opt.Mode]; o.MCPTool != want {
+					t.Errorf("%s: tool %s, want %s", op.Name, o.MCPTool, want)
+				}
+				if len(o.Parameters) != len(op.Params) || (o.Params == nil) != opt.StrictIntrospection {
+					t.Fatalf("%s: %s", op.Name, detail)
+				}
+				for _, p := range o.Parameters {
+					want := op.Params[p["name"].(string)]
+					if want["required"] == nil {
+						want["required"] = false
+					}
+					delete(p, "name")
+					a, _ := json.Marshal(p)
+					b, _ := json.Marshal(want)
+					if string(a) != string(b) {
+						t.Errorf("%s: got %s, want %s", op.Name, a, b)
+					}
+				}
+				conforms(t, "typed", query(rt, "types", camel(op.Name)+"Params"))
+			}
+		}
+		types := query(rt, "types", "")
+		conforms(t, "types", types)
+		var all struct {
+			Data struct{ Types []struct{ Name string } }
+		}
+		if err := json.Unmarshal([]byte(types), &all); err != nil || len(all.Data.Types) != 7+20+4 {
+			t.Error(err, len(all.Data.Types))
+		}
+		for _, typ := range all.Data.Types {
+			got := query(rt, "types", typ.Name)
+			conforms(t, "typed", got)
+			if strings.Contains(got, "null") {
+				t.Error(got)
+			}
+		}
+	}
+}
+
+func TestIntrospectionWordForWord(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", `read: [{name: get_repo, maps_to: "GET /repos/{owner}", description: Get repository details, params: {owner: {type: string, required: true, description: Repository owner}}}]`)
+	for _, c := range [][3]string{
+		{"operations", "", `{"success":true,"data":{"_protocol":` + string(rt.protocol) + `,"operations":[{"name":"get_repo","semantic_category":"READ","endpoint":"read","description":"Get repository details"},{"name":"introspect","semantic_category":"READ","endpoint":"read","description":"Discover operations and types"}]}}`},
+		{"operations", "get_repo", `{"success":true,"data":{"operation":{"name":"get_repo","semantic_category":"READ","endpoint":"read","mcpTool":"mcp_aql_read","description":"Get repository details","permissions":{"readOnly":true,"destructive":false},"parameters":[{"name":"owner","type":"string","required":true,"description":"Repository owner"}],"returns":{"name":"JsonValue","kind":"scalar"},"examples":[{"request":{"operation":"get_repo","params":{"owner":"…"}}}],"params":[{"name":"owner","type":"string","required":true,"description":"Repository owner"}]}}}`},
+		{"operations", "nope", `{"success":true,"data":{"operation":null}}`},
+		{"types", "nope", `{"success":true,"data":{"type":null}}`},
+		{"adapter_info", "", `{"success":true,"data":{"adapter":{"name":"test-api","version":"1.0.0","description":"An API for tests","operation_count":1}}}`},
+		{"x", "", `{"success":false,"error":{"code":"INVALID_QUERY_TYPE","message":"Unknown introspection query: 'x'. Use 'operations' or 'types'."}}`},
+	} {
+		if got := query(rt, c[0], c[1]); got != c[2] {
+			t.Errorf("%v\n got %s\nwant %s", c[:2], got, c[2])
+		}
+	}
+	if got := ask(rt, Endpoint{}, `{"operation":"introspect"}`); got != `{"success":false,"error":{"code":"VALIDATION_MISSING_PARAM","message":"Missing required parameter 'query'. Expected: string."}}` {
+		t.Error(got)
+	}
+	conforms(t, "failure", ask(rt, Endpoint{}, `{"operation":"introspect","params":{"query":"types","x":1}}`))
+}
+
+func TestResultsConform(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", richOps)
+	capture(rt, `{"a":1}`)
+	for _, c := range refusals {
+		conforms(t, "result", ask(rt, Endpoint{}, c.body))
+	}
+	conforms(t, "result", ask(rt, Endpoint{}, `{"operation":"list_issues"}`))
+}
+
+func TestAdapterTextIsCleaned(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", "read: [{name: op, maps_to: GET /q, description: \"a\\u202eb\\x1b[31m\\u200b\\nc"+strings.Repeat("x", 2000)+"\"}]")
+	got := query(rt, "operations", "op")
+	if strings.ContainsAny(got, "\u202e\u200b\x1b") || !strings.Contains(got, `"description":"ab[31m cxxx`) || len(got) > 2000 {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,184 @@
+package adapterrt
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func limited(t *testing.T, ck *clock, limits string) (*Runtime, *int) {
+	t.Helper()
+	n := 0
+	rt := one(t, Options{Now: ck.now}, "https://api.example.com", status+"\ncreate:\n- {name: post, maps_to: POST /things, description: P}\n- {name: own, maps_to: POST /own, description: P, rate_limits: {requests_per_day: 1}}", "rate_limits: "+limits)
+	rt.send = func(context.Context, *Adapter, *outgoing) (*reply, *Failure) {
+		n++
+		return &reply{status: 200, header: http.Header{}, body: []byte("1")}, nil
+	}
+	return rt, &n
+}
+
+func TestRateLimits(t *testing.T) {
+	ck := &clock{at: someTime()}
+	rt, n := limited(t, ck, "{requests_per_minute: 2}")
+	const get, post = `{"operation":"get_status"}`, `{"operation":"post"}`
+	for i, want := range []string{`"data":1`, `"data":1`, `{"success":false,"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit exceeded: 2 per minute","details":{"limit":2,"remaining":0,"window":"minute","resets_at":"2026-01-02T03:04:35Z","retry_after_seconds":30}}}`} {
+		if got := ask(rt, Endpoint{}, get); !strings.Contains(got, want) {
+			t.Error(i, got)
+		}
+	}
+	ck.pass(30 * time.Second)
+	if ask(rt, Endpoint{}, post); *n != 3 {
+		t.Error(*n)
+	}
+	if got := ask(rt, Endpoint{}, post); !strings.Contains(got, "RATE_LIMIT_EXCEEDED") || *n != 3 {
+		t.Error(got)
+	}
+
+	rt, n = limited(t, ck, `{api_limits: [{scope: endpoint, endpoint: "POST /th*", limit: 1, window: second}, {scope: category, category: READ, limit: 2, window: hour}]}`)
+	for range 5 {
+		ask(rt, Endpoint{}, get)
+		ask(rt, Endpoint{}, post)
+	}
+	if *n != 3 {
+		t.Error(*n)
+	}
+	ck.pass(time.Second)
+	if ask(rt, Endpoint{}, post); *n != 4 {
+		t.Error(*n)
+	}
+
+	rt, n = limited(t, ck, "{requests_per_minute: 60, burst_limit: 3}")
+	for range 10 {
+		ask(rt, Endpoint{}, get)
+	}
+	if *n != 3 {
+		t.Error(*n)
+	}
+	rt, n = limited(t, ck, "{requests_per_minute: 60}")
+	for range 3 {
+		ask(rt, Endpoint{}, `{"operation":"own"}`)
+	}
+	if *n != 1 {
+		t.Error(*n)
+	}
+	// Counters outlive a reload that does not touch them.
+	file := rt.Adapters()[0].File
+	text, _ := os.ReadFile(file)
+	os.WriteFile(file, append(text, "more\n"...), 0o600)
+	if _, changed, _ := rt.Reload([]string{file}); !changed {
+		t.Fatal("no reload")
+	}
+	if ask(rt, Endpoint{}, `{"operation":"own"}`); *n != 1 {
+		t.Error("a reload gave new calls away")
+	}
+}
+
+func TestConcurrentRequests(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", status, "rate_limits: {concurrent_requests: 1}")
+	inside, release := make(chan struct{}), make(chan struct{})
+	rt.send = func(context.Context, *Adapter, *outgoing) (*reply, *Failure) {
+		close(inside)
+		<-release
+		return &reply{status: 200, header: http.Header{}}, nil
+	}
+	done := make(chan string)
+	go func() { done <- ask(rt, Endpoint{}, `{"operation":"get_status"}`) }()
+	<-inside
+	if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); !strings.Contains(got, `"window":"concurrent"`) {
+		t.Error(got)
+	}
+	close(release)
+	if got := <-done; got != `{"success":true,"data":null}` {
+		t.Error(got)
+	}
+	rt.send = func(context.Context, *Adapter, *outgoing) (*reply, *Failure) { panic("x") }
+	ask(rt, Endpoint{}, `{"operation":"get_status"}`)
+	if l := rt.live.Load().adapters[0].limiter; l.running != 0 {
+		t.Error("a defect kept its place", l.running)
+	}
+}
+
+func TestTheAPIsWordCorrectsTheCounters(t *testing.T) {
+	ck := &clock{at: someTime()}
+	rt := one(t, Options{Now: ck.now}, "https://api.example.com", status, "rate_limits: {api_limits: [{limit: 1000, window: hour, remaining_header: X-Left, reset_header: X-Reset}]}")
+	n, answer := 0, &reply{}
+	rt.send = func(context.Context, *Adapter, *outgoing) (*reply, *Failure) { n++; return answer, nil }
+	call := func() string { return ask(rt, Endpoint{}, `{"operation":"get_status"}`) }
+	answer = &reply{status: 200, header: http.Header{"X-Left": {"0"}, "X-Reset": {fmt.Sprint(ck.now().Add(90 * time.Second).Unix())}}, body: []byte("1")}
+	call()
+	if got := call(); !strings.Contains(got, `"retry_after_seconds":90`) || n != 1 {
+		t.Error(got, n)
+	}
+	ck.pass(90 * time.Second)
+	answer = &reply{status: 429, header: http.Header{"Retry-After": {"7"}}, body: []byte("{}")}
+	call()
+	if got := call(); !strings.Contains(got, `"retry_after_seconds":7`) || n != 2 {
+		t.Error(got, n)
+	}
+	ck.pass(7 * time.Second)
+	if call(); n != 3 {
+		t.Error(n)
+	}
+}
+
+func TestQuotas(t *testing.T) {
+	ck := &clock{at: someTime()}
+	rt, n := limited(t, ck, "{quotas: {enabled: true, limits: [{metric: calls_per_hour, warn: 1, pause: 3, hard_stop: 5}]}}")
+	call := func(params string) string {
+		return ask(rt, Endpoint{}, `{"operation":"get_status","params":`+params+`}`)
+	}
+	status := func() string { return query(rt, "quota_status", "") }
+	if got := status(); !strings.Contains(got, `"status":"ok"`) {
+		t.Error(got)
+	}
+	if got := call(`{}`); got != `{"success":true,"data":1}` {
+		t.Error(got)
+	}
+	if got := call(`{}`); got != `{"success":true,"data":1,"warnings":[{"code":"RATE_LIMIT_QUOTA_WARNING","message":"Quota nearly used: 1 calls_per_hour","details":{"metric":"calls_per_hour","used":1,"resets_at":"2026-01-02T04:00:00Z","limit":1},"severity":"medium"}]}` {
+		t.Error(got)
+	}
+	call(`{}`)
+	var v struct {
+		Error struct {
+			Code    string
+			Details struct {
+				Token string `json:"continue_token"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(call(`{}`)), &v); err != nil || v.Error.Code != "RATE_LIMIT_QUOTA_PAUSE" || *n != 3 {
+		t.Fatal(v, *n)
+	}
+	if got := call(`{"_quota_continue":"quota_continue_0"}`); !strings.Contains(got, "RATE_LIMIT_QUOTA_PAUSE") {
+		t.Error(got)
+	}
+	for range 2 {
+		if got := call(`{"_quota_continue":"` + v.Error.Details.Token + `"}`); !strings.Contains(got, `"data":1`) {
+			t.Error(got)
+		}
+	}
+	if got := call(`{"_quota_continue":"` + v.Error.Details.Token + `"}`); !strings.Contains(got, `"code":"RATE_LIMIT_QUOTA_EXHAUSTED","message":"Quota exhausted: 5 calls_per_hour"`) || *n != 5 {
+		t.Error(got)
+	}
+	if got := status(); got != `{"success":true,"data":{"quota_status":[{"adapter":"test-api","status":"exhausted","limits":[{"metric":"calls_per_hour","used":5,"status":"exhausted","resets_at":"2026-01-02T04:00:00Z","warn":1,"pause":3,"hard_stop":5}]}]}}` {
+		t.Error(got)
+	}
+	ck.pass(time.Hour)
+	if got := call(`{}`); got != `{"success":true,"data":1}` {
+		t.Error(got)
+	}
+}
+
+func TestLimitMistakes(t *testing.T) {
+	for _, limits := range []string{"{requests_per_minute: 0}", "{concurrent_requests: many}", "{api_limits: [{window: hour}]}", "{api_limits: [{limit: 1, window: year}]}", "{api_limits: [{limit: 1, scope: endpoint}]}",
+		"{api_limits: [{limit: 1, scope: endpoint, endpoint: '['}]}", "{api_limits: [{limit: 1, scope: category, category: odd}]}", "{api_limits: [5]}", "{quotas: {limits: [{metric: cost}]}}", "{quotas: {limits: [{metric: calls_per_second}]}}"} {
+		if a, _ := Parse("test-api-adapter.md", []byte(front("https://api.example.com", status, "rate_limits: "+limits)), &Options{}); a != nil {
+			t.Error(limits, "passed")
+		}
+	}
+}

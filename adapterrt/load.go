@@ -1,0 +1,196 @@
+package adapterrt
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Source is a file or a directory of adapters.
+type Source struct {
+	Path      string
+	Recursive bool // a directory's own directories, too
+}
+
+// The most files that sources may name.
+const maxFiles = 10_000
+
+// Find lists the adapter files of sources: files as they are, of directories those
+// called *-adapter.md, by name. The problems are of sources that are none.
+func Find(sources []Source) (files []string, problems []Problem) {
+	bad := func(path, msg string) {
+		problems = append(problems, Problem{Message: msg, Code: SchemaParseError, Severity: Error, File: path})
+	}
+	for _, s := range sources {
+		st, err := os.Stat(s.Path)
+		switch {
+		case err != nil:
+			bad(s.Path, readProblem(err))
+		case !st.IsDir() && !isAdapterFile(s.Path):
+			bad(s.Path, "adapter files are called NAME-adapter.md")
+		case !st.IsDir():
+			files = append(files, s.Path)
+		default:
+			f := finder{recursive: s.Recursive, files: files, bad: bad}
+			f.walk(s.Path, 0)
+			files = f.files
+		}
+	}
+	return files, problems
+}
+
+// finder collects the adapter files of a directory. It looks through symbolic
+// links, which is how a ConfigMap shows its files.
+type finder struct {
+	recursive bool
+	files     []string
+	bad       func(path, msg string)
+}
+
+// The deepest directory that is looked into: links may go in circles.
+const maxFolders = 20
+
+func (f *finder) walk(dir string, depth int) {
+	entries, err := os.ReadDir(dir) // by name
+	if err != nil {
+		f.bad(dir, readProblem(err))
+		return
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case e.IsDir():
+			// A ConfigMap's versions hide behind dots.
+			if f.recursive && depth < maxFolders && !strings.HasPrefix(e.Name(), ".") {
+				f.walk(path, depth+1)
+			}
+		case !isAdapterFile(path):
+		case len(f.files) == maxFiles:
+			f.bad(path, fmt.Sprintf("more than %d adapter files", maxFiles))
+			return
+		default:
+			f.files = append(f.files, path)
+		}
+	}
+}
+
+func isAdapterFile(path string) bool {
+	base := filepath.Base(path)
+	return strings.HasSuffix(base, "-adapter.md")
+}
+
+// readProblem words why a file could not be read, without its path.
+func readProblem(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return "file cannot be read: " + err.Error()
+}
+
+// readFile reads a file that is no larger than an adapter may be.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
+}
+
+// Parse checks and compiles one adapter file. file is its name, for the problems.
+// The adapter is nil when one of them is an error.
+func Parse(file string, data []byte, opt *Options) (*Adapter, []Problem) {
+	o := *opt
+	if err := o.setDefaults(); err != nil {
+		return nil, []Problem{{Message: err.Error(), Code: SchemaParseError, Severity: Error, File: file}}
+	}
+	return parse(file, data, &o)
+}
+
+func parse(file string, data []byte, opt *Options) (a *Adapter, problems []Problem) {
+	defer func() {
+		if p := recover(); p != nil {
+			a, problems = nil, []Problem{{Message: "file cannot be understood", Code: SchemaParseError, Severity: Error, File: file}}
+		}
+	}()
+	c := &checker{file: file, strict: opt.StrictFiles, opt: opt}
+	front, body, err := splitFrontMatter(data)
+	if err != nil {
+		c.wrong(SchemaParseError, "", err.Error(), "", nil, 1)
+		c.problems[0].Received = ""
+		return nil, c.problems
+	}
+	root, err := parseYAML(front)
+	if err != nil {
+		p := c.add(Error, SchemaParseError, "", err.Error(), 0)
+		var y *yamlError
+		if errors.As(err, &y) {
+			p.Line = y.line
+		}
+		return nil, c.problems
+	}
+	a = c.adapter(root)
+	slices.SortStableFunc(c.problems, func(p, q Problem) int { return p.Line - q.Line })
+	if hasError(c.problems) {
+		return nil, c.problems
+	}
+	a.Documentation = string(body)
+	a.digest = sha256.Sum256(data)
+	a.precompute(opt)
+	return a, c.problems
+}
+
+// loaded is what became of one file.
+type loaded struct {
+	adapter  *Adapter
+	problems []Problem
+}
+
+// loadAll reads and compiles files. One that has not changed since old was loaded
+// is taken from there.
+func (rt *Runtime) loadAll(files []string, old map[string]*Adapter) []loaded {
+	out := make([]loaded, len(files))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(files)) {
+		wg.Go(func() {
+			for i := range next {
+				out[i] = rt.loadFile(files[i], old[files[i]])
+			}
+		})
+	}
+	for i := range files {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return out
+}
+
+func (rt *Runtime) loadFile(file string, old *Adapter) loaded {
+	data, err := readFile(file)
+	if err != nil {
+		return loaded{problems: []Problem{{Message: readProblem(err), Code: SchemaParseError, Severity: Error, File: file}}}
+	}
+	if old != nil && old.digest == sha256.Sum256(data) {
+		return loaded{adapter: old}
+	}
+	a, problems := parse(file, data, &rt.opt)
+	return loaded{a, problems}
+}

@@ -1,0 +1,236 @@
+package adapterrt
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const status = "read:\n- {name: get_status, maps_to: GET /status, description: Get the status}"
+
+func TestFrontMatter(t *testing.T) {
+	good := front("https://api.example.com", status)
+	for name, c := range map[string]struct{ text, fault string }{
+		"plain":                    {good, ""},
+		"BOM":                      {"\ufeff" + good, ""},
+		"CRLF":                     {strings.ReplaceAll(good, "\n", "\r\n"), ""},
+		"blanks behind delimiters": {strings.ReplaceAll(good, "---\n", "---  \t\n"), ""},
+		"empty body":               {strings.TrimSuffix(good, "# Docs\n"), ""},
+		"no newline at the end":    {strings.TrimSuffix(good, "\n# Docs\n"), ""},
+		"dashes inside a string":   {strings.Replace(good, "An API for tests", "An API --- for tests", 1), ""},
+		"indented dashes":          {strings.Replace(good, "description: An API for tests", "description: |\n  An API for tests\n  ---\n  and more", 1), ""},
+		"two BOMs":                 {"\ufeff\ufeff" + good, "must start with ---"},
+		"empty line first":         {"\n" + good, "must start with ---"},
+		"four dashes":              {"-" + good, "must start with ---"},
+		"no front matter":          {"# Docs\n", "must start with ---"},
+		"empty":                    {"", "must start with ---"},
+		"not closed":               {strings.Replace(good, "\n---\n# Docs", "\n# Docs", 1), "not closed"},
+		"closed by dots":           {strings.Replace(good, "\n---\n# Docs", "\n...\n# Docs", 1), "not closed"},
+		"two documents":            {strings.Replace(good, "\n---\n# Docs", "\n...\nname: x\n---\n# Docs", 1), "single YAML document"},
+		"empty YAML":               {"---\n---\n", "empty"},
+		"a list":                   {"---\n- a\n---\n", "must be a map"},
+		"bad YAML":                 {"---\nname: [\n---\n", "not valid YAML"},
+		"key twice":                {strings.Replace(good, "type: adapter", "type: adapter\ntype: adapter", 1), `"type" is given twice`},
+		"custom tag":               {strings.Replace(good, "type: adapter", "type: !python/object adapter", 1), "tag"},
+		"binary tag":               {strings.Replace(good, "type: adapter", "type: !!binary YWRhcHRlcg==", 1), "tag"},
+		"not UTF-8":                {strings.Replace(good, "Docs", "D\xffcs", 1), "not valid UTF-8"},
+		"too large":                {good + strings.Repeat("x", maxFile), "larger than"},
+		"alias":                    {strings.Replace(good, "description: An API for tests", "description: &d An API for tests\nauthor: *d", 1), ""},
+		"merge key":                {strings.Replace(good, "type: adapter", "x-base: &b {type: adapter}\n<<: *b", 1), ""},
+		"anchor inside itself":     {strings.Replace(good, "type: adapter", "type: adapter\nx-a: &a [*a]", 1), ""},
+		"deep":                     {strings.Replace(good, "type: adapter", "type: adapter\nx-a: "+strings.Repeat("[", 100)+strings.Repeat("]", 100), 1), "nested deeper"},
+		"aliases that multiply": {strings.Replace(good, "type: adapter", "type: adapter\nx-a: &a [1,1,1,1,1,1,1,1,1,1]\n"+
+			"x-b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nx-c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nx-d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\nx-e: [*d,*d]", 1), "aliases expand"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, problems := Parse("test-api-adapter.md", []byte(c.text), &Options{})
+			if name == "anchor inside itself" { // refused one way or the other, and above all ends
+				if a != nil {
+					t.Error("loaded")
+				}
+				return
+			}
+			if c.fault == "" {
+				if a == nil {
+					t.Fatal(problems)
+				}
+				return
+			}
+			if a != nil || len(problems) != 1 || problems[0].Code != SchemaParseError || !strings.Contains(problems[0].Message, c.fault) {
+				t.Errorf("got %v, want %q", problems, c.fault)
+			}
+		})
+	}
+}
+
+func TestScalarsAreYAML12(t *testing.T) {
+	n, err := parseYAML([]byte("a: no\nb: on\nc: 2024-01-02\nd: 2024-01-02T03:04:05Z\ne: 010\nf: 1_000\ng: true\nh: 0x1F\ni: 0o17\nj: .5\nk: 1e3\nl: ~\nm: .inf\nn: '5'\no: +7\np: -0.50\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"a":"no","b":"on","c":"2024-01-02","d":"2024-01-02T03:04:05Z","e":10,"f":"1_000","g":true,"h":31,"i":15,"j":0.5,"k":1e3,"l":null,"m":".inf","n":"5","o":7,"p":-0.50}`
+	if got := string(n.json(nil)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestDocumentationIsKeptVerbatim(t *testing.T) {
+	text := front("https://api.example.com", status)
+	text = strings.Replace(text, "# Docs\n", "# Docs\r\n\n---\nmore: [\n", 1)
+	a, problems := Parse("test-api-adapter.md", []byte(text), &Options{})
+	if a == nil {
+		t.Fatal(problems)
+	}
+	if a.Documentation != "# Docs\r\n\n---\nmore: [\n" {
+		t.Errorf("got %q", a.Documentation)
+	}
+}
+
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"b-adapter.md", "a-adapter.md", "readme.md", "adapter.md", "sub/c-adapter.md", "..data/d-adapter.md"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	base := func(paths []string) (names []string) {
+		for _, p := range paths {
+			names = append(names, filepath.Base(p))
+		}
+		return names
+	}
+	files, problems := Find([]Source{{Path: dir}})
+	if got := base(files); len(problems) > 0 || !slices.Equal(got, []string{"a-adapter.md", "b-adapter.md"}) {
+		t.Error(got, problems)
+	}
+	files, _ = Find([]Source{{Path: dir, Recursive: true}})
+	if got := base(files); !slices.Equal(got, []string{"a-adapter.md", "b-adapter.md", "c-adapter.md"}) {
+		t.Error(got)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err == nil { // not everybody may, on Windows
+		files, problems = Find([]Source{{Path: link}})
+		if got := base(files); len(problems) > 0 || !slices.Equal(got, []string{"a-adapter.md", "b-adapter.md"}) || !strings.HasPrefix(files[0], link) {
+			t.Error(files, problems)
+		}
+	}
+	_, problems = Find([]Source{{Path: filepath.Join(dir, "readme.md")}, {Path: filepath.Join(dir, "none")}})
+	if len(problems) != 2 || !hasError(problems) {
+		t.Error(problems)
+	}
+}
+
+func TestAllMistakesOfAllFilesAreReported(t *testing.T) {
+	rt, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, paths := write(t, map[string]string{
+		"a-adapter.md":        "---\nname: 5\n---\n",
+		"b-adapter.md":        "no front matter",
+		"test-api-adapter.md": front("https://api.example.com", status),
+	})
+	problems, err := rt.Load(paths)
+	var le *LoadError
+	if !errors.As(err, &le) || len(rt.Adapters()) != 0 {
+		t.Fatal("loaded in spite of errors", err)
+	}
+	files := map[string]int{}
+	for _, p := range problems {
+		if p.Severity == Error {
+			files[filepath.Base(p.File)]++
+		}
+	}
+	if files["a-adapter.md"] < 5 || files["b-adapter.md"] != 1 || files["test-api-adapter.md"] != 0 {
+		t.Error(files)
+	}
+	skip, _ := New(Options{SkipInvalid: true})
+	if _, err := skip.Load(paths); err != nil || len(skip.Adapters()) != 1 {
+		t.Error("the valid one was not loaded", err)
+	}
+	skip.Close()
+}
+
+func TestSameNameTwiceIsRefused(t *testing.T) {
+	rt, _ := New(Options{})
+	good := front("https://api.example.com", status)
+	_, paths := write(t, map[string]string{"test-api-adapter.md": good, "x-adapter.md": good})
+	problems, err := rt.Load(paths)
+	if err == nil || problems[len(problems)-1].Code != SchemaDuplicateName {
+		t.Error(problems, err)
+	}
+}
+
+// TestReloadSeesASwappedLink changes a directory the way a ConfigMap is changed:
+// the files are links through one link, and that one is swapped.
+func TestReloadSeesASwappedLink(t *testing.T) {
+	dir := t.TempDir()
+	version := func(name, v string) {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Replace(front("https://api.example.com", status), "1.0.0", v, 1)
+		if err := os.WriteFile(filepath.Join(dir, name, "test-api-adapter.md"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	version("..v1", "1.0.1")
+	version("..v2", "1.0.2")
+	if err := os.Symlink("..v1", filepath.Join(dir, "..data")); err != nil {
+		t.Skip(err)
+	}
+	if err := os.Symlink(filepath.Join("..data", "test-api-adapter.md"), filepath.Join(dir, "test-api-adapter.md")); err != nil {
+		t.Fatal(err)
+	}
+	rt, _ := New(Options{})
+	t.Cleanup(rt.Close)
+	files, problems := Find([]Source{{Path: dir, Recursive: true}})
+	if _, err := rt.Load(files); err != nil || len(problems) > 0 || rt.Adapters()[0].Version != "1.0.1" {
+		t.Fatal(err, problems)
+	}
+	if err := os.Symlink("..v2", filepath.Join(dir, "..next")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "..next"), filepath.Join(dir, "..data")); err != nil {
+		t.Fatal(err)
+	}
+	files, _ = Find([]Source{{Path: dir, Recursive: true}})
+	if _, changed, err := rt.Reload(files); !changed || err != nil || rt.Adapters()[0].Version != "1.0.2" {
+		t.Error(changed, err)
+	}
+}
+
+func TestReloadKeepsWhatWasRight(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", status)
+	file := rt.Adapters()[0].File
+	replace := func(text string) ([]Problem, bool) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		problems, changed, err := rt.Reload([]string{file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return problems, changed
+	}
+	if problems, changed := replace("---\nbroken: [\n---\n"); changed || !hasError(problems) || len(rt.Adapters()) != 1 {
+		t.Error("a broken change took the adapter away", problems)
+	}
+	text := front("https://api.example.com", status)
+	if _, changed := replace(text); changed {
+		t.Error("the same text counts as a change")
+	}
+	if problems, changed := replace(strings.Replace(text, "1.0.0", "1.0.1", 1)); !changed || hasError(problems) || rt.Adapters()[0].Version != "1.0.1" {
+		t.Error("a good change was not taken", problems)
+	}
+	if _, changed, _ := rt.Reload(nil); !changed || len(rt.Adapters()) != 0 {
+		t.Error("a removed file left its adapter")
+	}
+}

@@ -1,0 +1,137 @@
+package adapterrt
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Mode says as which tools the operations are offered.
+type Mode uint8
+
+// The modes. Semantic is a tool per category, Single one tool for all, All both.
+const (
+	Semantic Mode = iota
+	Single
+	All
+)
+
+// String is the mode's word in introspection.
+func (m Mode) String() string { return [...]string{"semantic", "single", "all"}[m] }
+
+// ParseMode is the mode of that word; crude is another one for semantic.
+func ParseMode(word string) (Mode, error) {
+	switch strings.ToLower(word) {
+	case "semantic", "crude":
+		return Semantic, nil
+	case "single":
+		return Single, nil
+	case "all":
+		return All, nil
+	}
+	return Semantic, fmt.Errorf("unknown mode %q: semantic, crude, single or all", word)
+}
+
+// Options are the operator's choices. The zero value is good to use.
+type Options struct {
+	Mode            Mode
+	PerAdapter      bool   // a set of tools for each adapter instead of a shared one
+	ToolPrefix      string // of the tool names; with PerAdapter only for a single adapter
+	EnumOperations  bool   // name the operations in the tools' schemas, which costs bytes
+	Batch           bool   // several requests in one
+	Structured      bool   // results also as structuredContent
+	DescriptionSize int    // bytes of a tool's description, default 1000
+	HTTPPrefix      string // path of the plain endpoints, default /adapters
+	ValidateByHTTP  bool   // POST /adapters/-/validate
+
+	StrictFiles         bool                                  // what is doubtful in a file refuses it
+	SkipInvalid         bool                                  // load the other files when one is wrong
+	InsecureHosts       []string                              // host names that may be called over http
+	PublicOnly          bool                                  // no calls to private and loopback addresses
+	SameOriginRedirects bool                                  // follow a GET's redirects within its origin
+	Proxy               func(*http.Request) (*url.URL, error) // nil for none; what is behind one is not checked
+	RootCAs             *x509.CertPool                        // nil for the system's
+
+	TrustEnforcement   TrustEnforcement
+	TrustOverrides     map[string]string // level by adapter name; it wins over the file's own word
+	MaxSelfDeclared    string            // the most a file may say of itself, default community_reviewed
+	ConfirmDestructive bool              // confirm what is destructive by its category or name, too
+	NeverConfirm       bool              // confirm only what says that it needs to be
+
+	LooseParams         bool // drop unknown parameters with a warning instead of refusing them
+	StringErrors        bool // error is the message alone
+	AlwaysIsError       bool // every failure is an error of its tool
+	DevErrors           bool // errors as APIs word them, with paths and addresses
+	StrictIntrospection bool // the closed form of operation details
+	MaxRequestBytes     int  // default 1 MiB, 64 KiB–10 MiB
+	MaxResponseBytes    int  // default 10 MiB, 1–100 MiB
+
+	CursorKey []byte                      // seals cursors, so that replicas take each other's; nil for one of our own
+	Getenv    func(string) (string, bool) // where credentials are looked up; nil for nowhere
+	Now       func() time.Time            // nil for time.Now
+	UserAgent string
+}
+
+func (o *Options) setDefaults() error {
+	if o.DescriptionSize == 0 {
+		o.DescriptionSize = 1000
+	}
+	if o.HTTPPrefix == "" {
+		o.HTTPPrefix = "/adapters"
+	}
+	if o.MaxRequestBytes == 0 {
+		o.MaxRequestBytes = 1 << 20
+	}
+	if o.MaxResponseBytes == 0 {
+		o.MaxResponseBytes = 10 << 20
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if len(o.CursorKey) == 0 {
+		o.CursorKey = make([]byte, 32)
+		rand.Read(o.CursorKey)
+	}
+	if o.UserAgent == "" {
+		o.UserAgent = "dragoman"
+	}
+	var errs []error
+	bad := func(format string, v ...any) { errs = append(errs, fmt.Errorf("adapters: "+format, v...)) }
+	if o.MaxRequestBytes < 64<<10 || o.MaxRequestBytes > 10<<20 {
+		bad("request limit %d is not within 64 KiB–10 MiB", o.MaxRequestBytes)
+	}
+	if o.MaxResponseBytes < 1<<20 || o.MaxResponseBytes > 100<<20 {
+		bad("response limit %d is not within 1–100 MiB", o.MaxResponseBytes)
+	}
+	if err := o.checkTrust(); err != nil {
+		errs = append(errs, err)
+	}
+	if len(o.CursorKey) < 16 {
+		bad("cursor key needs 16 bytes, not %d", len(o.CursorKey))
+	}
+	if !strings.HasPrefix(o.HTTPPrefix, "/") || strings.HasSuffix(o.HTTPPrefix, "/") {
+		bad("HTTP prefix %q must start with a slash and not end with one", o.HTTPPrefix)
+	}
+	if o.ToolPrefix != "" && !isToolPrefix(o.ToolPrefix) {
+		bad("tool prefix %q must be of a-z, 0-9 and _ and end with _", o.ToolPrefix)
+	}
+	if o.DescriptionSize < 300 {
+		bad("tool descriptions need 300 bytes, not %d", o.DescriptionSize)
+	}
+	return errors.Join(errs...)
+}
+
+// isToolPrefix: ^[a-z0-9_]+_$
+func isToolPrefix(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return len(s) > 1 && s[len(s)-1] == '_'
+}

@@ -1,0 +1,10 @@
+//go:build !windows
+
+package adapterrt
+
+import (
+	"errors"
+	"syscall"
+)
+
+func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

@@ -1,0 +1,212 @@
+package adapterrt
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rehearsal is the outcome of one example in an adapter's documentation.
+type Rehearsal struct {
+	Operation string
+	Line      int    // of the example in the file
+	Fault     string // what differs; "" when nothing does
+}
+
+// example is a request with all that must follow from it.
+type example struct {
+	line      int
+	request   []byte
+	exchanges []exchanged
+	want      []byte
+}
+
+// exchanged is one HTTP request and its response.
+type exchanged struct{ sends, receives string }
+
+// Rehearse plays the examples in an adapter file's documentation, offline. Each is
+// a fenced block of the kind golden:
+//
+//	```golden
+//	{"operation":"get_item","params":{"id":"7"}}
+//	-- sends --
+//	GET https://api.example.com/items/7
+//	-- receives --
+//	200 application/json
+//	{"id":7}
+//	-- want --
+//	{"success":true,"data":{"id":7}}
+//	```
+//
+// Behind the line with method and URL may stand the body, behind the line with the
+// status headers and the body; an example that is refused before anything is sent
+// has neither. JSON is compared without its blanks. There are no credentials, no
+// trust and no confirmations, and it is midnight of 2026-01-01 UTC.
+func Rehearse(file string, data []byte, opt *Options) ([]Rehearsal, []Problem) {
+	o := *opt
+	o.Getenv = nil
+	o.TrustEnforcement, o.TrustOverrides, o.PerAdapter, o.ToolPrefix = TrustOff, nil, false, ""
+	o.Now = func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
+	rt, err := New(o)
+	if err != nil {
+		return nil, []Problem{{Message: err.Error(), Code: SchemaParseError, Severity: Error, File: file}}
+	}
+	a, problems := parse(file, data, &rt.opt)
+	if a == nil {
+		return nil, problems
+	}
+	a.auth, a.limits = auth{}, nil
+	for _, op := range a.ops {
+		op.danger, op.limits, op.cache = danger{}, nil, nil
+	}
+	s, err := rt.snapshot([]*Adapter{a}, nil)
+	if err != nil {
+		return nil, append(problems, Problem{Message: err.Error(), Code: SchemaParseError, Severity: Error, File: file})
+	}
+	rt.live.Store(s)
+	first := bytes.Count(data[:len(data)-len(a.Documentation)], []byte("\n")) + 1
+	examples, problem := findExamples(a.Documentation, first)
+	if problem != nil {
+		problem.File = file
+		return nil, append(problems, *problem)
+	}
+	var out []Rehearsal
+	for i := range examples {
+		e := &examples[i]
+		out = append(out, Rehearsal{Operation: batchName(e.request), Line: e.line, Fault: rt.rehearse(e)})
+	}
+	return out, problems
+}
+
+// findExamples takes the examples out of the documentation.
+func findExamples(text string, line int) (out []example, problem *Problem) {
+	var e *example
+	var part strings.Builder
+	section := ""
+	bad := func(line int, msg string) ([]example, *Problem) {
+		return nil, &Problem{Path: "documentation", Message: msg, Code: SchemaParseError, Severity: Error, Line: line}
+	}
+	finish := func() {
+		s := strings.TrimSpace(part.String())
+		part.Reset()
+		switch section {
+		case "request":
+			e.request = []byte(s)
+		case "sends":
+			e.exchanges = append(e.exchanges, exchanged{sends: s})
+		case "receives":
+			e.exchanges[len(e.exchanges)-1].receives = s
+		case "want":
+			e.want = []byte(s)
+		}
+	}
+	for ; text != ""; line++ {
+		var l string
+		l, text, _ = strings.Cut(text, "\n")
+		l = strings.TrimRight(l, "\r")
+		switch {
+		case e == nil:
+			if strings.TrimSpace(l) == "```golden" {
+				e, section = &example{line: line}, "request"
+			}
+		case strings.TrimSpace(l) == "```":
+			finish()
+			if f, _ := valid(e.request, maxNesting); f != fine || e.request[0] != '{' {
+				return bad(e.line, "example starts with no JSON object")
+			}
+			if f, _ := valid(e.want, maxResponseNesting); f != fine {
+				return bad(e.line, "example wants no JSON")
+			}
+			for _, x := range e.exchanges {
+				if x.receives == "" {
+					return bad(e.line, "example sends and does not receive")
+				}
+			}
+			out = append(out, *e)
+			e = nil
+		case l == "-- sends --", l == "-- receives --", l == "-- want --":
+			finish()
+			next := strings.Trim(l, "- ")
+			if next == "receives" && section != "sends" {
+				return bad(line, "example receives what it did not send")
+			}
+			section = next
+		default:
+			part.WriteString(l + "\n")
+		}
+	}
+	if e != nil {
+		return bad(e.line, "example is not closed")
+	}
+	return out, nil
+}
+
+// rehearse plays one example and says what differs.
+func (rt *Runtime) rehearse(e *example) string {
+	next, fault := 0, ""
+	rt.send = func(_ context.Context, a *Adapter, o *outgoing) (*reply, *Failure) {
+		sent := o.method + " " + string(o.url.buf)
+		if o.hasBody {
+			sent += "\n" + string(o.body.buf)
+		}
+		if next == len(e.exchanges) {
+			fault = "sends what it should not: " + sent
+			return nil, &Failure{Code: TransportNetwork, Message: "Network error: not rehearsed"}
+		}
+		x := e.exchanges[next]
+		next++
+		if compactLines(sent) != compactLines(x.sends) && fault == "" {
+			fault = fmt.Sprintf("sends\n%s\nwant\n%s", sent, x.sends)
+		}
+		return rehearsed(x.receives)
+	}
+	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: e.request})
+	if fault != "" {
+		return fault
+	}
+	if next < len(e.exchanges) {
+		return "does not send\n" + e.exchanges[next].sends
+	}
+	got := r.JSON()
+	if !bytes.Equal(appendCompact(nil, got), appendCompact(nil, e.want)) {
+		return fmt.Sprintf("answers\n%s\nwant\n%s", got, e.want)
+	}
+	return ""
+}
+
+// compactLines is the first line as it is and the rest without blanks, when that
+// is JSON.
+func compactLines(s string) string {
+	first, rest, _ := strings.Cut(s, "\n")
+	body := trimSpace([]byte(rest))
+	if f, _ := valid(body, maxResponseNesting); f == fine {
+		body = appendCompact(nil, body)
+	}
+	return strings.TrimSpace(first) + "\n" + string(body)
+}
+
+// rehearsed is the response that an example writes down.
+func rehearsed(s string) (*reply, *Failure) {
+	line, rest, _ := strings.Cut(s, "\n")
+	word, kind, _ := strings.Cut(line, " ")
+	status, err := strconv.Atoi(word)
+	if err != nil || status < 100 || status > 999 {
+		return nil, &Failure{Code: TransportNetwork, Message: "Network error: the example has no status"}
+	}
+	r := &reply{status: status, contentType: strings.TrimSpace(kind), header: http.Header{}}
+	for {
+		line, after, _ := strings.Cut(rest, "\n")
+		name, v, ok := strings.Cut(line, ": ")
+		if !ok || !isToken(name) {
+			break
+		}
+		r.header.Add(name, strings.TrimSpace(v))
+		rest = after
+	}
+	r.body = []byte(rest)
+	return r, nil
+}

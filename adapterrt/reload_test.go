@@ -1,0 +1,167 @@
+package adapterrt
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestReloadUnderLoad changes the file 50 times under calls that never pause. Each
+// version answers with its own number, and no call fails.
+func TestReloadUnderLoad(t *testing.T) {
+	s := api(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", r.URL.Path) })
+	text := func(i int) string {
+		return front(s.URL, strings.Replace(status, "/status", fmt.Sprintf("/status/%d", i), 1))
+	}
+	rt := start(t, Options{}, map[string]string{"test-api-adapter.md": text(0)})
+	file := rt.Adapters()[0].File
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
+				if r.Failure != nil || !strings.HasPrefix(string(r.Data), `"/status/`) {
+					t.Error(r.Failure, r.Call.Cause)
+					return
+				}
+			}
+		})
+	}
+	for i := 1; i <= 50; i++ {
+		next := filepath.Join(filepath.Dir(file), "next")
+		body := text(i)
+		if i%10 == 0 {
+			body = "---\nbroken: [\n---\n"
+		}
+		if err := os.WriteFile(next, []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(next, file); err != nil {
+			t.Fatal(err)
+		}
+		problems, changed, err := rt.Reload([]string{file})
+		if err != nil || changed != (i%10 != 0) || hasError(problems) != (i%10 == 0) {
+			t.Fatal(i, problems, changed, err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); got != `{"success":true,"data":"/status/49"}` {
+		t.Error(got)
+	}
+}
+
+func TestNothingIsLeftAfterClose(t *testing.T) {
+	s := api(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "1") })
+	before := runtime.NumGoroutine()
+	rt, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, paths := write(t, map[string]string{"test-api-adapter.md": front(s.URL, status)})
+	if _, err := rt.Load(paths); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		ask(rt, Endpoint{}, `{"operation":"get_status"}`)
+	}
+	rt.Close()
+	s.CloseClientConnections()
+	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			buf := make([]byte, 1<<16)
+			t.Fatalf("%d goroutines, %d before\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+		}
+	}
+}
+
+func TestPreviewSendsNothingAndMasks(t *testing.T) {
+	env := fromEnv("T", "very-secret-value", "U", "me")
+	ops := "create:\n- {name: op, maps_to: \"POST /x/{id}\", description: D, danger_level: forbidden, params: {id: {type: string, required: true}, a: {type: integer}}}"
+	for auth, want := range map[string]string{
+		"type: bearer, token_env: T":                                                               "Authorization: Bearer very...",
+		"type: api_key, header_name: X-Key, key_env: T":                                            "X-Key: very...",
+		"type: api_key, in: query, query_name: key, key_env: T":                                    "?key=very...",
+		"type: basic, username_env: U, password_env: T":                                            "Authorization: Basic bWU6...",
+		"type: oauth2, token_url: 'https://127.0.0.1:1/t', client_id_env: U, client_secret_env: T": "Authorization: Bearer ...",
+	} {
+		rt := one(t, env, "https://127.0.0.1:1/v1", ops, "auth: {"+auth+"}")
+		p, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"a b","a":1}}`)})
+		if f != nil {
+			t.Fatal(f)
+		}
+		all := p.Method + " " + p.URL + "\n"
+		for _, h := range p.Header {
+			all += h.Name + ": " + h.Value + "\n"
+		}
+		if all += p.Body; !strings.Contains(all, want) || strings.Contains(all, "secret-value") || !strings.HasPrefix(all, "POST https://127.0.0.1:1/v1/x/a%20b") || p.Body != `{"a":1}` {
+			t.Error(all)
+		}
+	}
+	rt := one(t, env, "https://127.0.0.1:1/v1", ops)
+	if _, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op"}`)}); f == nil || f.Code != ValidationMissingParam {
+		t.Error(f)
+	}
+}
+
+func TestInstructions(t *testing.T) {
+	none, _ := New(Options{})
+	if got := none.Instructions(); got != "" {
+		t.Error(got)
+	}
+	files := map[string]string{}
+	for i := range 200 {
+		name := fmt.Sprintf("some-longer-name-%03d", i)
+		files[name+"-adapter.md"] = strings.Replace(front("https://api.example.com", status), "name: test-api", "name: "+name, 1)
+	}
+	for _, rt := range []*Runtime{one(t, Options{}, "https://api.example.com", status), start(t, Options{}, files)} {
+		s := rt.Instructions()
+		if len(s) > maxInstructions || len(s) < leadInstructions {
+			t.Error(len(s))
+		}
+		lead := s[:leadInstructions]
+		for _, word := range []string{"Schema first", "introspect", "adapter", "typed parameters", "objects", "page with first", "narrow"} {
+			if !strings.Contains(lead, word) {
+				t.Errorf("no %q in %q", word, lead)
+			}
+		}
+		for i := range len(s) {
+			if s[i] >= 0x80 {
+				t.Fatal("not ASCII")
+			}
+		}
+		for _, word := range []string{"owner", "admin", "control-plane", "structuredContent"} {
+			if strings.Contains(s, word) {
+				t.Error(word, s)
+			}
+		}
+		if strings.LastIndexByte(lead, '\n') < 0 && !strings.HasSuffix(lead, ".") {
+			t.Errorf("the lead breaks off: %q", lead)
+		}
+	}
+}
+
+func TestRequestIDIsForwarded(t *testing.T) {
+	seen := ""
+	s := api(t, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Get("X-Request-Id") })
+	rt := one(t, Options{}, s.URL, status)
+	for id, want := range map[string]string{"r-1": "r-1", "a\r\nb": "", strings.Repeat("x", 200): ""} {
+		rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`), ID: id})
+		if seen != want {
+			t.Errorf("%q: %q", id, seen)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package adapterrt
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestPathValues(t *testing.T) {
+	for in, want := range map[string]string{
+		"hello world":         "hello%20world",
+		"user@example.com":    "user%40example.com",
+		"path/to/file":        "path%2Fto%2Ffile",
+		"名前":                  "%E5%90%8D%E5%89%8D",
+		"":                    "",
+		"a+b":                 "a%2Bb",
+		"100%":                "100%25",
+		"a%2Fb":               "a%2Fb",
+		"a%20b/../../admin":   "a%2520b%2F..%2F..%2Fadmin",
+		"x%20?q#f":            "x%2520%3Fq%23f",
+		"../../../etc/passwd": "..%2F..%2F..%2Fetc%2Fpasswd",
+		"-_.!~*'()":           "-_.!~*'()",
+		"%e5%90%8d":           "%e5%90%8d",
+		"%ff":                 "%25ff",
+		"%00":                 "%2500",
+		"a%":                  "a%25",
+		"a%2":                 "a%252",
+		"a%2g":                "a%252g",
+	} {
+		if got := string(appendPathValue(nil, []byte(in), false)); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+	if got := string(appendPathValue(nil, []byte("a%2Fb"), true)); got != "a%252Fb" {
+		t.Errorf("always: got %q", got)
+	}
+}
+
+// placements are requests, by what parameters go where.
+var placements = []struct{ name, ops, params, method, url, body string }{
+	{"no parameters", `read: [{name: op, maps_to: GET /status}]`, `{}`, "GET", "/status", ""},
+	{"path", `read: [{name: op, maps_to: "GET /repos/{owner}/{repo}", params: {owner: {type: string, required: true}, repo: {type: string, required: true}}}]`,
+		`{"owner":"octocat","repo":"Hello-World"}`, "GET", "/repos/octocat/Hello-World", ""},
+	{"part of a segment", `read: [{name: op, maps_to: "GET /f/{a}.json", params: {a: {type: string, required: true}}}]`, `{"a":"x y"}`, "GET", "/f/x%20y.json", ""},
+	{"empty first segment", `read: [{name: op, maps_to: "GET /{a}/x", params: {a: {type: string, required: true}}}]`, `{"a":""}`, "GET", "//x", ""},
+	{"array in the path", `read: [{name: op, maps_to: "GET /items/{ids}", params: {ids: {type: array, required: true}}}]`, `{"ids":[1,2,3]}`, "GET", "/items/1%2C2%2C3", ""},
+	{"integers are plain digits", `read: [{name: op, maps_to: "GET /i/{n}", params: {n: {type: integer, required: true}, m: {type: integer}}}]`, `{"n":5e1,"m":50.0}`, "GET", "/i/50?m=50", ""},
+	{"numbers stay as written", `read: [{name: op, maps_to: "GET /i", params: {n: {type: number}}}]`, `{"n":1.10000000000000000001}`, "GET", "/i?n=1.10000000000000000001", ""},
+	{"query in order of declaration", `read: [{name: op, maps_to: GET /q, params: {b: {type: string}, a: {type: boolean}}}]`, `{"a":true,"b":"x y&z=1"}`, "GET", "/q?b=x+y%26z%3D1&a=true", ""},
+	{"literal query first", `read: [{name: op, maps_to: "GET /q?force=true&v={v}", params: {v: {type: string, required: true}, a: {type: string}}}]`, `{"a":"1","v":"&"}`, "GET", "/q?force=true&v=%26&a=1", ""},
+	{"delete has a query", `delete: [{name: op, maps_to: "DELETE /q", params: {a: {type: string}}}]`, `{"a":"1"}`, "DELETE", "/q?a=1", ""},
+	{"null is left out of a query", `read: [{name: op, maps_to: GET /q, params: {a: {type: string, default: d}, b: {type: string, default: d}}}]`, `{"a":null}`, "GET", "/q?b=d", ""},
+	{"csv", `read: [{name: op, maps_to: GET /q, params: {a: {type: array, items: {type: integer}}}}]`, `{"a":[1.0,2]}`, "GET", "/q?a=1%2C2", ""},
+	{"repeat", `read: [{name: op, maps_to: GET /q, params: {a: {type: array, style: repeat}}}]`, `{"a":["x","y"]}`, "GET", "/q?a=x&a=y", ""},
+	{"array as JSON", `read: [{name: op, maps_to: GET /q, params: {a: {type: array, style: json}}}]`, `{"a":["x", 1]}`, "GET", "/q?a=%5B%22x%22%2C1%5D", ""},
+	{"object as JSON", `read: [{name: op, maps_to: GET /q, params: {a: {type: object}}}]`, `{"a":{ "k" : "v w" }}`, "GET", "/q?a=%7B%22k%22%3A%22v+w%22%7D", ""},
+	{"deep object", `read: [{name: op, maps_to: GET /q, params: {filter: {type: object, style: deep_object}}}]`, `{"filter":{"state":"open","age":{"gte":5}}}`, "GET", "/q?filter%5Bstate%5D=open&filter%5Bage%5D%5Bgte%5D=5", ""},
+	{"wire name", `read: [{name: op, maps_to: GET /q, params: {per_page: {type: integer, wire_name: "page[size]"}}}]`, `{"per_page":5}`, "GET", "/q?page%5Bsize%5D=5", ""},
+	{"body", `create: [{name: op, maps_to: "POST /q/{id}", params: {id: {type: string, required: true}, b: {type: object}, a: {type: string}}}]`,
+		`{"a":"\u00e9","id":"1","b":{"x": [1, 2.50]}}`, "POST", "/q/1", `{"b":{"x": [1, 2.50]},"a":"\u00e9"}`},
+	{"null in a body", `update: [{name: op, maps_to: "PATCH /q", params: {a: {type: string, default: d}}}]`, `{"a":null}`, "PATCH", "/q", `{"a":null}`},
+	{"default in a body", `update: [{name: op, maps_to: "PUT /q", params: {a: {type: string, default: "d\"q"}}}]`, `{}`, "PUT", "/q", `{"a":"d\"q"}`},
+	{"nothing left for a body", `create: [{name: op, maps_to: "POST /q/{a}", params: {a: {type: string, required: true}, b: {type: string}}}]`, `{"a":"1"}`, "POST", "/q/1", ""},
+	{"query beside a body", `create: [{name: op, maps_to: POST /q, params: {a: {type: string, in: query}, b: {type: string}}}]`, `{"a":"1","b":"2"}`, "POST", "/q?a=1", `{"b":"2"}`},
+	{"body of a delete", `delete: [{name: op, maps_to: DELETE /q, params: {a: {type: string, in: body}}}]`, `{"a":"1"}`, "DELETE", "/q", `{"a":"1"}`},
+	{"update by input", `update: [{name: op, maps_to: "PATCH /q/{id}", params: {id: {type: string, required: true}, a: {type: string}}}]`, `{"id":"1","input":{"a":"2"}}`, "PATCH", "/q/1", `{"a":"2"}`},
+	{"always encoded", `read: [{name: op, maps_to: "GET /q/{a}", params: {a: {type: string, required: true, encode: always}}}]`, `{"a":"a%2Fb"}`, "GET", "/q/a%252Fb", ""},
+}
+
+func TestPlacement(t *testing.T) {
+	for _, c := range placements {
+		t.Run(c.name, func(t *testing.T) {
+			rt := one(t, Options{}, "https://api.example.com/v1", c.ops)
+			all := capture(rt, `{}`)
+			if got := ask(rt, Endpoint{}, `{"operation":"op","params":`+c.params+`}`); got != `{"success":true,"data":{}}` {
+				t.Fatal(got)
+			}
+			s := (*all)[0]
+			if s.method != c.method || s.url != "https://api.example.com/v1"+c.url || s.body != c.body {
+				t.Errorf("got %s %s %s", s.method, s.url, s.body)
+			}
+			if (s.contentType == "application/json") != (c.body != "") {
+				t.Errorf("content type %q", s.contentType)
+			}
+		})
+	}
+}
+
+func TestFormBody(t *testing.T) {
+	text := strings.Replace(front("https://api.example.com", `create: [{name: op, maps_to: POST /q, params: {a: {type: string}, b: {type: array, style: repeat}}}]`), "serialization: json", "serialization: form", 1)
+	rt := start(t, Options{}, map[string]string{"test-api-adapter.md": text})
+	all := capture(rt, `{}`)
+	ask(rt, Endpoint{}, `{"operation":"op","params":{"a":"x y","b":[1,2]}}`)
+	if s := (*all)[0]; s.body != "a=x+y&b=1&b=2" || s.contentType != "application/x-www-form-urlencoded" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestParamsComeBeforeTopLevel(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", `read: [{name: op, maps_to: GET /q, params: {a: {type: string}, b: {type: string}}}]`)
+	all := capture(rt, `{}`)
+	ask(rt, Endpoint{}, `{"a":"top","b":"top","operation":"op","params":{"a":"inner"},"_meta":{},"adapter":"test-api"}`)
+	ask(rt, Endpoint{}, `{"params":{"a":"first","a":"last","_request_id":1},"operation":"op"}`)
+	if (*all)[0].url != "https://api.example.com/q?a=inner&b=top" || (*all)[1].url != "https://api.example.com/q?a=last" {
+		t.Errorf("%+v", *all)
+	}
+}
+
+func TestHeaderParameters(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", `read: [{name: op, maps_to: GET /q, params: {v: {type: string, in: header, wire_name: X-V}}}]`)
+	all := capture(rt, `{}`)
+	ask(rt, Endpoint{}, `{"operation":"op","params":{"v":"1"}}`)
+	if h := (*all)[0].headers; len(h) != 1 || h[0] != (header{"X-V", "1"}) {
+		t.Error(h)
+	}
+	for _, bad := range []string{`a\r\nX-Evil: 1`, `a\nb`, `a\u007f`, `\u0001`} {
+		if got := ask(rt, Endpoint{}, `{"operation":"op","params":{"v":"`+bad+`"}}`); !strings.Contains(got, "VALIDATION_INVALID_VALUE") || len(*all) != 1 {
+			t.Error(bad, got)
+		}
+	}
+}
+
+func TestLongPathParameterIsSentWithAWarning(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", `read: [{name: op, maps_to: "GET /q/{a}", params: {a: {type: string, required: true}}}]`)
+	capture(rt, `1`)
+	got := ask(rt, Endpoint{}, `{"operation":"op","params":{"a":"`+strings.Repeat("x", 2049)+`"}}`)
+	want := `{"success":true,"data":1,"warnings":[{"code":"VALIDATION_LONG_PATH_PARAM_WARNING","message":"Path parameter 'a' is very long","details":{"param_name":"a","encoded_length":2049,"threshold":2048}}]}`
+	if got != want {
+		t.Error(got)
+	}
+}
+
+// TestNoValueLeavesItsPlace is the promise that a URL's scheme, host and shape are
+// the adapter's alone.
+func TestNoValueLeavesItsPlace(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com:8443/v1", `
+read:
+- {name: op, maps_to: "GET /a/{p}/b/{q}x?l={l}", params: {p: {type: string, required: true}, q: {type: string, required: true}, l: {type: string, required: true}, o: {type: string}, d: {type: object, style: deep_object}}}`)
+	all := capture(rt, `{}`)
+	ugly := []string{"..", ".", "/", "//", "%2e%2e", "%2E%2e%2f", "a%20b/../../admin", "x%20?q#f", "@evil.com", "\\", "%5c", ":80", "?", "#", "&a=b", ";", "%", "%00", "%2500", "\u0000", "é", "\x7f", " ", "http://evil.com", "{p}"}
+	value := rapid.OneOf(rapid.SampledFrom(ugly), rapid.String(), rapid.Map(rapid.SliceOfN(rapid.SampledFrom(ugly), 1, 4), func(s []string) string { return strings.Join(s, "") }))
+	rapid.Check(t, func(t *rapid.T) {
+		p, q, l, o, k := value.Draw(t, "p"), value.Draw(t, "q"), value.Draw(t, "l"), value.Draw(t, "o"), value.Draw(t, "k")
+		quote := func(s string) string { return string(appendQuoted(nil, s)) }
+		*all = (*all)[:0]
+		r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"p":` + quote(p) + `,"q":` + quote(q) + `,"l":` + quote(l) + `,"o":` + quote(o) + `,"d":{` + quote(k) + `:"v"}}}`)})
+		if r.Failure != nil {
+			if r.Failure.Code != ValidationInvalidValue && r.Failure.Code != ValidationInvalidEncoding {
+				t.Fatal(r.Failure)
+			}
+			return
+		}
+		raw := (*all)[0].url
+		u, err := url.Parse(raw)
+		if err != nil || u.Scheme != "https" || u.Host != "api.example.com:8443" || u.User != nil || u.Fragment != "" || strings.Contains(raw, "#") {
+			t.Fatalf("%s %v", raw, err)
+		}
+		segments := strings.Split(u.EscapedPath(), "/")
+		if len(segments) != 6 || segments[1] != "v1" || segments[2] != "a" || segments[4] != "b" || !strings.HasSuffix(segments[5], "x") {
+			t.Fatalf("%q", segments)
+		}
+		for _, s := range segments {
+			if d, err := url.PathUnescape(s); err != nil || d == "." || d == ".." || strings.Contains(d, "\x00") {
+				t.Fatalf("%q", s)
+			}
+		}
+		query, err := url.ParseQuery(u.RawQuery)
+		if err != nil || len(query) != 3 || query.Get("l") != l || query.Get("o") != o || query.Get("d["+k+"]") != "v" {
+			t.Fatalf("%q %v", u.RawQuery, err)
+		}
+		// And a server that resolves the path against the root ends where we say.
+		if c := (&url.URL{Scheme: "https", Host: u.Host}).ResolveReference(u); c.EscapedPath() != u.EscapedPath() {
+			t.Fatalf("resolves to %s", c)
+		}
+	})
+}
+
+func TestPlainInteger(t *testing.T) {
+	for in, want := range map[string]string{
+		"0": "0", "-0": "0", "-0.0": "0", "0e999999999999999999999": "0", "50.0": "50", "5e1": "50", "5E+1": "50", "1.5e1": "15", "-12.00": "-12", "1200e-2": "12",
+		"1.5": "no", "1e-1": "no", "1e400": "no", "1e999999999999999999": "no", "1e-99999999999999999": "no", "9007199254740993": "9007199254740993", "0.00012e5": "12", "120e-1": "12",
+	} {
+		out, ok := plainInteger(nil, []byte(in))
+		if got := string(out); ok != (want != "no") || ok && got != want {
+			t.Errorf("%s: got %q %v, want %s", in, got, ok, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		i := rapid.Int64().Draw(t, "i")
+		s := strconv.FormatInt(i, 10)
+		for _, in := range []string{s, s + ".0", s + "e0", s + "0e-1"} {
+			if out, ok := plainInteger(nil, []byte(in)); !ok || string(out) != s {
+				t.Fatalf("%s: %s %v", in, out, ok)
+			}
+		}
+	})
+}

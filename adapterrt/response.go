@@ -1,0 +1,260 @@
+package adapterrt
+
+import (
+	"bytes"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The deepest nesting of a response, and how much of one is shown or told.
+const (
+	maxResponseNesting = 512
+	previewRunes       = 200
+	messageRunes       = 500
+)
+
+// statusRow is how an HTTP status reads to a client.
+type statusRow struct {
+	code   Code
+	prefix string // "" for "HTTP 408: "
+}
+
+var statusTable = map[int]statusRow{
+	400: {ValidationInvalidType, "Invalid request: "},
+	401: {PermissionDenied, "Authentication required: "},
+	403: {PermissionDenied, "Permission denied: "},
+	404: {NotFoundResource, "Not found: "},
+	408: {TransportTimeout, ""},
+	409: {ConflictAlreadyExists, "Conflict: "},
+	410: {NotFoundResource, "Not found: "},
+	412: {ConflictVersionMismatch, ""},
+	413: {ValidationPayloadTooLarge, ""},
+	422: {ValidationInvalidType, "Validation failed: "},
+	429: {RateLimitExceeded, "Rate limit exceeded: "},
+	500: {InternalError, "Server error: "},
+	502: {InternalError, "Bad gateway: "},
+	503: {InternalError, "Service unavailable: "},
+	504: {InternalError, "Gateway timeout: "},
+}
+
+// mapStatus is the row for a status that is no success.
+func mapStatus(status int, h http.Header) statusRow {
+	if status == 403 && (h.Get("X-RateLimit-Remaining") == "0" || h.Get("Retry-After") != "") {
+		status = 429 // some say it so
+	}
+	row, ok := statusTable[status]
+	switch {
+	case ok:
+	case status >= 400 && status < 500:
+		row.code = ValidationInvalidType
+	default:
+		row.code = InternalError
+	}
+	if row.prefix == "" {
+		row.prefix = "HTTP " + strconv.Itoa(status) + ": "
+	}
+	return row
+}
+
+// interpret turns a reply into the data of a success or into a failure. The data
+// is a part of the reply's body, unchanged.
+func (rt *Runtime) interpret(op *operation, r *reply, secrets []string) ([]byte, *Failure) {
+	z := sanitizer{off: rt.opt.DevErrors, host: op.adapter.target.base.Host}
+	if r.status >= 300 && r.status < 400 || r.status < 200 {
+		return nil, redirected(op, r)
+	}
+	body := trimSpace(bytes.TrimPrefix(r.body, []byte("\ufeff")))
+	good := r.status < 300
+	if len(body) == 0 || r.status == 204 || r.status == 205 {
+		if good {
+			return []byte("null"), nil
+		}
+		return nil, rt.refused(op, r, nil, z, secrets)
+	}
+	if fault, pos := valid(body, maxResponseNesting); fault != fine {
+		return nil, unreadable(r, body, fault, pos, z, secrets)
+	}
+	if good {
+		return body, nil
+	}
+	return nil, rt.refused(op, r, body, z, secrets)
+}
+
+// refused is the failure for an error status; body is valid JSON or nil.
+func (rt *Runtime) refused(op *operation, r *reply, body []byte, z sanitizer, secrets []string) *Failure {
+	said := z.clean(errorMessage(body, r.status), messageRunes, secrets)
+	row := mapStatus(r.status, r.header)
+	f := &Failure{Code: row.code, Message: row.prefix + said}
+	d := jsonObject(nil).int("http_status", int64(r.status)).str("upstream_error", said).str("operation", op.name)
+	if f.Code == RateLimitExceeded {
+		now := rt.opt.Now()
+		if after, ok := retryAfter(r.header, now); ok {
+			f.RetryAfter = after
+			d = d.int("retry_after_seconds", int64((after+time.Second-1)/time.Second)).str("resets_at", now.Add(after).UTC().Format(time.RFC3339))
+		}
+	}
+	if f.Code == ValidationPayloadTooLarge {
+		f.response = true // the API's word, not about what the client sent us
+	}
+	f.Details = d.end()
+	return f
+}
+
+func redirected(op *operation, r *reply) *Failure {
+	f := &Failure{Code: InternalError, Message: "HTTP " + strconv.Itoa(r.status) + ": redirect not followed"}
+	if r.status < 300 || r.status == 304 {
+		f.Message = "HTTP " + strconv.Itoa(r.status) + ": " + http.StatusText(r.status)
+	}
+	d := jsonObject(nil).int("http_status", int64(r.status)).str("operation", op.name)
+	if u, err := url.Parse(r.header.Get("Location")); err == nil && u.Host != "" {
+		d = d.str("location_host", cleanText(u.Hostname(), 253))
+	}
+	f.Details = d.end()
+	return f
+}
+
+// unreadable is the failure for a body that is no JSON.
+func unreadable(r *reply, body []byte, fault fault, pos int, z sanitizer, secrets []string) *Failure {
+	f := &Failure{Code: SerializationParse}
+	kind, params, err := mime.ParseMediaType(r.contentType)
+	if err != nil {
+		kind, _, _ = strings.Cut(r.contentType, ";")
+		kind = strings.ToLower(strings.TrimSpace(kind))
+	}
+	shown := cleanText(strings.ToValidUTF8(kind, ""), 100)
+	d := jsonObject(nil).str("content_type", cleanText(strings.ToValidUTF8(r.contentType, ""), 200))
+	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
+	switch {
+	case kind == "text/html" || kind == "application/xhtml+xml":
+		f.Message = "Server returned HTML instead of JSON (HTTP " + strconv.Itoa(r.status) + ")"
+		d = d.str("body_preview", z.clean(preview(body), previewRunes, secrets))
+	case isBinary(kind) || !isJSON && !utf8.Valid(body) || otherCharset(params["charset"]):
+		if shown == "" {
+			shown = "application/octet-stream"
+		}
+		f.Message = "Unexpected content type '" + shown + "'"
+	default:
+		f.Message = "Failed to parse response as JSON: " + fault.reason()
+		d = d.str("body_preview", z.clean(preview(body), previewRunes, secrets)).int("offset", int64(pos))
+	}
+	d = d.int("http_status", int64(r.status))
+	if r.status >= 300 {
+		d = d.str("mapped_code", string(mapStatus(r.status, r.header).code))
+	}
+	f.Details = d.end()
+	return f
+}
+
+// preview is the start of a body, long enough for what is shown once cleaned.
+func preview(body []byte) string {
+	return firstRunes(string(body[:min(len(body), 8*previewRunes*utf8.UTFMax)]), 8*previewRunes)
+}
+
+func isBinary(kind string) bool {
+	for _, p := range [...]string{"image/", "audio/", "video/", "font/", "application/octet-stream", "application/pdf", "application/zip",
+		"application/gzip", "application/x-gzip", "application/x-tar", "application/x-7z", "application/x-bzip", "application/zstd",
+		"application/x-protobuf", "application/protobuf", "application/msgpack", "application/x-msgpack", "application/vnd.ms-", "application/wasm"} {
+		if strings.HasPrefix(kind, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func otherCharset(c string) bool {
+	switch strings.ToLower(c) {
+	case "", "utf-8", "utf8", "us-ascii", "ascii":
+		return false
+	}
+	return true
+}
+
+// errorMessage finds the words for an error in a JSON body, nil for none, the way
+// APIs use to put them.
+func errorMessage(body []byte, status int) string {
+	found := func(raw []byte) (string, bool) {
+		if raw == nil || kindOf(raw) == null {
+			return "", false
+		}
+		return saidText(raw), true
+	}
+	if len(body) > 0 && body[0] == '{' {
+		if s, ok := found(member(body, "message")); ok {
+			return s
+		}
+		if e := member(body, "error"); e != nil {
+			switch kindOf(e) {
+			case text:
+				return saidText(e)
+			case object:
+				if s, ok := found(member(e, "message")); ok {
+					return s
+				}
+			}
+		}
+		if e := member(body, "errors"); e != nil && kindOf(e) == array {
+			if s := joinedErrors(e); s != "" {
+				return s
+			}
+		}
+		for _, name := range [...]string{"detail", "title", "error_description"} {
+			if s, ok := found(member(body, name)); ok {
+				return s
+			}
+		}
+	}
+	word := http.StatusText(status)
+	return strings.TrimSpace(strconv.Itoa(status) + " " + word)
+}
+
+// joinedErrors joins what the elements of errors[] say, as far as it is read.
+func joinedErrors(raw []byte) string {
+	var b strings.Builder
+	each(raw, func(_, e []byte) bool {
+		if b.Len() > 0 {
+			b.WriteString("; ")
+		}
+		if m := member(e, "message"); m != nil && kindOf(m) != null {
+			b.WriteString(saidText(m))
+		} else {
+			b.WriteString(saidText(e))
+		}
+		return b.Len() < 8*messageRunes
+	})
+	return b.String()
+}
+
+// saidText is a string's text, and compact JSON for all else.
+func saidText(raw []byte) string {
+	raw = raw[:len(raw):len(raw)]
+	if kindOf(raw) == text {
+		return string(unquoted(raw))
+	}
+	return string(appendCompact(nil, raw))
+}
+
+// retryAfter reads how long an API asks to wait:
+// https://www.rfc-editor.org/rfc/rfc9110#field.retry-after, else the reset time
+// that rate limits use to name.
+func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+	const longest = 366 * 24 * time.Hour
+	if v := strings.TrimSpace(h.Get("Retry-After")); v != "" {
+		if s, err := strconv.ParseInt(v, 10, 64); err == nil && s >= 0 {
+			return time.Duration(min(s, int64(longest/time.Second))) * time.Second, true
+		}
+		if t, err := http.ParseTime(v); err == nil {
+			return min(max(t.Sub(now), 0), longest), true
+		}
+	}
+	if v := h.Get("X-RateLimit-Reset"); v != "" && h.Get("X-RateLimit-Remaining") == "0" {
+		if s, err := strconv.ParseInt(v, 10, 64); err == nil && s > 0 && s < 1<<40 {
+			return min(max(time.Unix(s, 0).Sub(now), 0), longest), true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,479 @@
+package adapterrt
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+func say(status int, contentType, body string, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = nil
+		if contentType != "" {
+			w.Header().Set("Content-Type", contentType)
+		}
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+	}
+}
+
+// answers are what a server says and what becomes of it, over real sockets.
+var answers = []struct {
+	name    string
+	handler http.HandlerFunc
+	want    string // of the result, behind "success":
+}{
+	{"JSON as it came", say(200, "application/json", " { \"a\" : 1.50 , \"a\":\"\\u00e9\" }\n"), `true,"data":{ "a" : 1.50 , "a":"\u00e9" }}`},
+	{"JSON whatever the type", say(201, "text/html", `"x"`), `true,"data":"x"}`},
+	{"BOM", say(200, "application/json", "\ufeff[1]"), `true,"data":[1]}`},
+	{"only a BOM", say(200, "application/json", "\ufeff"), `true,"data":null}`},
+	{"two BOMs", say(200, "application/json", "\ufeff\ufeff[1]"), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Failed to parse response as JSON: unexpected character","details":{"content_type":"application/json","body_preview":"[1]","offset":0,"http_status":200}}}`},
+	{"empty", say(200, "application/json", ""), `true,"data":null}`},
+	{"blank", say(200, "", " \r\n\t"), `true,"data":null}`},
+	{"no content", say(204, "", ""), `true,"data":null}`},
+	{"HTML", say(502, "text/html; charset=utf-8", "<html><body>Bad</body></html>"), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Server returned HTML instead of JSON (HTTP 502)","details":{"content_type":"text/html; charset=utf-8","body_preview":"<html><body>Bad</body></html>","http_status":502,"mapped_code":"INTERNAL_ERROR"}}}`},
+	{"HTML for not found", say(404, "application/xhtml+xml", "<p>no"), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Server returned HTML instead of JSON (HTTP 404)","details":{"content_type":"application/xhtml+xml","body_preview":"<p>no","http_status":404,"mapped_code":"NOT_FOUND_RESOURCE"}}}`},
+	{"cut off", say(200, "application/json", `{"a":[1,2`), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Failed to parse response as JSON: unexpected end of input","details":{"content_type":"application/json","body_preview":"{\"a\":[1,2","offset":9,"http_status":200}}}`},
+	{"trailing", say(200, "application/json", `{} {}`), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Failed to parse response as JSON: trailing data","details":{"content_type":"application/json","body_preview":"{} {}","offset":3,"http_status":200}}}`},
+	{"text", say(200, "", `oops`), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Failed to parse response as JSON: unexpected character","details":{"content_type":"","body_preview":"oops","offset":0,"http_status":200}}}`},
+	{"invalid UTF-8 in JSON", say(200, "application/json", "{\"a\":\"\xff\"}"), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Failed to parse response as JSON: invalid UTF-8","details":{"content_type":"application/json","body_preview":"{\"a\":\"\"}","offset":6,"http_status":200}}}`},
+	{"invalid UTF-8", say(200, "text/plain", "\xff\xfe{\x00}\x00"), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Unexpected content type 'text/plain'","details":{"content_type":"text/plain","http_status":200}}}`},
+	{"binary", say(200, "image/png", "\x89PNG"), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Unexpected content type 'image/png'","details":{"content_type":"image/png","http_status":200}}}`},
+	{"other charset", say(200, "text/plain; charset=utf-16", "x"), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Unexpected content type 'text/plain'","details":{"content_type":"text/plain; charset=utf-16","http_status":200}}}`},
+	{"too deep", say(200, "application/json", strings.Repeat("[", 600)), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Failed to parse response as JSON: nesting too deep","details":{"content_type":"application/json","body_preview":"` + strings.Repeat("[", 200) + `","offset":512,"http_status":200}}}`},
+	{"redirect", say(302, "", "", "Location", "https://user:pw@evil.example/x?k=v"), `false,"error":{"code":"INTERNAL_ERROR","message":"HTTP 302: redirect not followed","details":{"http_status":302,"operation":"get_status","location_host":"evil.example"}}}`},
+	{"error without a body", say(503, "", ""), `false,"error":{"code":"INTERNAL_ERROR","message":"Service unavailable: 503 Service Unavailable","details":{"http_status":503,"upstream_error":"503 Service Unavailable","operation":"get_status"}}}`},
+	{"message", say(404, "application/json", `{"error":"b","message":"a"}`), `false,"error":{"code":"NOT_FOUND_RESOURCE","message":"Not found: a","details":{"http_status":404,"upstream_error":"a","operation":"get_status"}}}`},
+	{"limited", say(429, "application/json", `{}`, "Retry-After", "7"), `false,"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit exceeded: 429 Too Many Requests","details":{"http_status":429,"upstream_error":"429 Too Many Requests","operation":"get_status","retry_after_seconds":7,"resets_at":"2026-01-02T03:04:12Z"}}}`},
+	{"limited as forbidden", say(403, "application/json", `{}`, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1767323055"), `false,"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit exceeded: 403 Forbidden","details":{"http_status":403,"upstream_error":"403 Forbidden","operation":"get_status","retry_after_seconds":10,"resets_at":"2026-01-02T03:04:15Z"}}}`},
+}
+
+func someTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
+
+func TestAnswers(t *testing.T) {
+	for _, c := range answers {
+		t.Run(c.name, func(t *testing.T) {
+			s := api(t, c.handler)
+			rt := one(t, Options{Now: someTime}, s.URL, status)
+			got := ask(rt, Endpoint{}, `{"operation":"get_status"}`)
+			if want := `{"success":` + c.want; got != want {
+				t.Errorf("\n got %s\nwant %s", got, want)
+			}
+			if !json.Valid([]byte(got)) {
+				t.Error("not JSON")
+			}
+		})
+	}
+}
+
+func TestStatusTable(t *testing.T) {
+	for status, want := range map[int][2]string{
+		400: {"VALIDATION_INVALID_TYPE", "Invalid request: no"},
+		401: {"PERMISSION_DENIED", "Authentication required: no"},
+		402: {"VALIDATION_INVALID_TYPE", "HTTP 402: no"},
+		403: {"PERMISSION_DENIED", "Permission denied: no"},
+		404: {"NOT_FOUND_RESOURCE", "Not found: no"},
+		408: {"TRANSPORT_TIMEOUT", "HTTP 408: no"},
+		409: {"CONFLICT_ALREADY_EXISTS", "Conflict: no"},
+		410: {"NOT_FOUND_RESOURCE", "Not found: no"},
+		412: {"CONFLICT_VERSION_MISMATCH", "HTTP 412: no"},
+		413: {"VALIDATION_PAYLOAD_TOO_LARGE", "HTTP 413: no"},
+		418: {"VALIDATION_INVALID_TYPE", "HTTP 418: no"},
+		422: {"VALIDATION_INVALID_TYPE", "Validation failed: no"},
+		429: {"RATE_LIMIT_EXCEEDED", "Rate limit exceeded: no"},
+		500: {"INTERNAL_ERROR", "Server error: no"},
+		501: {"INTERNAL_ERROR", "HTTP 501: no"},
+		502: {"INTERNAL_ERROR", "Bad gateway: no"},
+		503: {"INTERNAL_ERROR", "Service unavailable: no"},
+		504: {"INTERNAL_ERROR", "Gateway timeout: no"},
+		599: {"INTERNAL_ERROR", "HTTP 599: no"},
+	} {
+		rt, _ := New(Options{})
+		op := &operation{name: "op", adapter: &Adapter{target: target{base: mustURL("https://api.example.com")}}}
+		_, f := rt.interpret(op, &reply{status: status, header: http.Header{}, body: []byte(`{"message":"no"}`)}, nil)
+		if f == nil || string(f.Code) != want[0] || f.Message != want[1] {
+			t.Errorf("%d: got %v, want %v", status, f, want)
+		}
+	}
+}
+
+func TestErrorMessages(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"message":"a"}`:                               "a",
+		`{"message":{"x": 1}}`:                          `{"x":1}`,
+		`{"message":null,"error":"b"}`:                  "b",
+		`{"error":{"message":"c"}}`:                     "c",
+		`{"error":{"code":1},"detail":"d"}`:             "d",
+		`{"errors":["a",{"message":"b"},{"x": [1]},5]}`: `a; b; {"x":[1]}; 5`,
+		`{"title":"t"}`:                                 "t",
+		`{"error":5,"error_description":"e"}`:           "e",
+		`{"errors":[]}`:                                 "500 Internal Server Error",
+		`[1]`:                                           "500 Internal Server Error",
+		`"text"`:                                        "500 Internal Server Error",
+		``:                                              "500 Internal Server Error",
+	} {
+		if got := errorMessage([]byte(body), 500); got != want {
+			t.Errorf("%s: got %q, want %q", body, got, want)
+		}
+	}
+}
+
+func TestUpstreamWordsAreSanitised(t *testing.T) {
+	z := sanitizer{host: "10.1.1.1:80"}
+	for in, want := range map[string]string{
+		"bad token ghp_abcdefghijklmnop here":                  "bad token [redacted] here",
+		"Authorization: Bearer abcdefghijkl":                   "Authorization: [redacted]",
+		"api_key=abcdefgh&x=1":                                 "api_key=[redacted]&x=1",
+		"see eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdefgh ok": "see [redacted] ok",
+		"my s3cret-value leaked":                               "my [redacted] leaked",
+		"failed in /var/lib/app/main.py now":                   "failed in [path] now",
+		"dial 192.168.4.5:5432 failed":                         "dial [host] failed",
+		"dial 10.1.1.1 failed":                                 "dial 10.1.1.1 failed",
+		"db.prod.internal is down":                             "[host] is down",
+		"postgres://u:p@db/x is down":                          "[redacted] is down",
+		"see https://u:p@api.example.com/docs":                 "see https://api.example.com/docs",
+		"boom\n    at foo (bar.js:1)\nmain.go:12 +0x1\nend":    "boom end",
+		"a\u202eb\x1b[31mc":                                    "ab[31mc",
+		"near select a from b\nwhere c":                        "near select a from b",
+		strings.Repeat("é", 600):                               strings.Repeat("é", 500),
+	} {
+		if got := z.clean(in, messageRunes, []string{"s3cret-value"}); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+	dev := sanitizer{off: true}
+	if got := dev.clean("in /a/b/c with ghp_abcdefghijklmnop", 500, nil); got != "in /a/b/c with [redacted]" {
+		t.Error(got)
+	}
+}
+
+func TestResponseSizeLimit(t *testing.T) {
+	const limit = 10 << 20
+	body := func(n int) []byte { return append(append([]byte{'"'}, bytes.Repeat([]byte{'x'}, n-2)...), '"') }
+	for _, announced := range []bool{true, false} {
+		for _, c := range []struct {
+			size int
+			good bool
+		}{{limit - 1, true}, {limit, true}, {limit + 1, false}, {limit * 2, false}} {
+			s := api(t, func(w http.ResponseWriter, _ *http.Request) {
+				if !announced {
+					w.(http.Flusher).Flush()
+				} else {
+					w.Header().Set("Content-Length", fmt.Sprint(c.size))
+				}
+				w.Write(body(c.size))
+			})
+			rt := one(t, Options{}, s.URL, status)
+			r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
+			if good := r.Failure == nil && len(r.Data) == c.size; good != c.good {
+				t.Errorf("%d announced %v: %v", c.size, announced, r.Failure)
+			}
+			if !c.good && (r.Failure.Message != "Payload exceeds response_size limit of 10485760" || r.HTTPStatus() != 502) {
+				t.Error(r.Failure)
+			}
+		}
+	}
+}
+
+func TestCompressedBombIsCutOff(t *testing.T) {
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	chunk := bytes.Repeat([]byte(" "), 1<<20)
+	for range 64 {
+		z.Write(chunk)
+	}
+	z.Close()
+	s := api(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Write(bomb.Bytes())
+	})
+	rt := one(t, Options{}, s.URL, status)
+	if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); got != `{"success":false,"error":{"code":"VALIDATION_PAYLOAD_TOO_LARGE","message":"Payload exceeds response_size limit of 10485760","details":{"limit_type":"response_size","limit_value":10485760,"actual_value":10485761,"unit":"bytes"}}}` {
+		t.Error(got)
+	}
+	var good bytes.Buffer
+	z = gzip.NewWriter(&good)
+	io.WriteString(z, `{"a":1}`)
+	z.Close()
+	s2 := api(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Write(good.Bytes())
+	})
+	if got := ask(one(t, Options{}, s2.URL, status), Endpoint{}, `{"operation":"get_status"}`); got != `{"success":true,"data":{"a":1}}` {
+		t.Error(got)
+	}
+}
+
+func mustURL(s string) *url.URL {
+	u, err := url.Parse(s)
+	if err != nil {
+		panic(err)
+	}
+	return u
+}
+
+// raw is a server that writes bytes of its own making.
+func raw(t *testing.T, answer func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			buf := make([]byte, 4096)
+			c.Read(buf)
+			answer(c)
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return l.Addr().String()
+}
+
+func TestTransportFailures(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := closed.Addr().String()
+	closed.Close()
+	block := make(chan struct{})
+	slow := api(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-block:
+		case <-r.Context().Done():
+		}
+	})
+	t.Cleanup(func() { close(block) })
+	quiet := log.New(io.Discard, "", 0)
+	secure := httptest.NewUnstartedServer(say(200, "", "1"))
+	secure.Config.ErrorLog = quiet
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	trusting := x509.NewCertPool()
+	trusting.AddCert(secure.Certificate())
+	_, securePort, _ := net.SplitHostPort(secure.Listener.Addr().String())
+	old := httptest.NewUnstartedServer(say(200, "", "1"))
+	old.Config.ErrorLog = quiet
+	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS11}
+	old.StartTLS()
+	t.Cleanup(old.Close)
+	plain := api(t, say(200, "", "1"))
+	for _, c := range []struct{ name, base, code, message string }{
+		{"refused", "http://" + gone, "TRANSPORT_CONNECTION_REFUSED", "Connection refused: " + gone},
+		{"DNS", "https://no-such-host.invalid", "TRANSPORT_DNS_ERROR", "Could not resolve host: no-such-host.invalid"},
+		{"timeout", slow.URL, "TRANSPORT_TIMEOUT", "Request timed out after 300ms"},
+		{"unknown authority", secure.URL, "TRANSPORT_TLS_ERROR", "TLS error: unknown authority"},
+		{"name mismatch", "https://localhost:" + securePort + "#trust", "TRANSPORT_TLS_ERROR", "TLS error: name mismatch"},
+		{"old TLS", old.URL, "TRANSPORT_TLS_ERROR", "TLS error: handshake failed"},
+		{"no TLS", strings.Replace(plain.URL, "http:", "https:", 1), "TRANSPORT_TLS_ERROR", "TLS error: handshake failed"},
+		{"cut off", "http://" + raw(t, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"a\":") }), "TRANSPORT_NETWORK_ERROR", "Network error: response ended early"},
+		{"silence", "http://" + raw(t, func(net.Conn) {}), "TRANSPORT_NETWORK_ERROR", "Network error: "},
+		{"no HTTP", "http://" + raw(t, func(c net.Conn) { io.WriteString(c, "hello there\r\n\r\n") }), "TRANSPORT_NETWORK_ERROR", "Network error: malformed response"},
+		{"huge header", "http://" + raw(t, func(c net.Conn) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
+		}), "TRANSPORT_NETWORK_ERROR", "Network error: "},
+		{"bad gzip", "http://" + raw(t, func(c net.Conn) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 12\r\n\r\nnot gzip at ")
+		}), "TRANSPORT_NETWORK_ERROR", "Network error: malformed response"},
+		{"denied", "https://169.254.169.254", "TRANSPORT_NETWORK_ERROR", "Network error: address not allowed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			base, trust := strings.CutSuffix(c.base, "#trust")
+			opt := Options{}
+			if trust {
+				opt.RootCAs = trusting
+			}
+			ops := status
+			if c.name == "timeout" {
+				ops = "read:\n- {name: get_status, maps_to: GET /status, description: S, timeout_ms: 300}"
+			}
+			if c.name == "name mismatch" && len(secure.Certificate().DNSNames) > 0 && secure.Certificate().VerifyHostname("localhost") == nil {
+				t.Skip("the test certificate is good for localhost")
+			}
+			rt := one(t, opt, base, ops)
+			r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
+			if r.Failure == nil || string(r.Failure.Code) != c.code || !strings.HasPrefix(r.Failure.Message, c.message) {
+				t.Errorf("got %v (%v), want %s %s", r.Failure, r.Call.Cause, c.code, c.message)
+			}
+		})
+	}
+}
+
+func TestCancelledCallsHaveNoResult(t *testing.T) {
+	arrived := make(chan struct{})
+	s := api(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	})
+	rt := one(t, Options{}, s.URL, status)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-arrived; cancel() }()
+	if r := rt.Dispatch(ctx, Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)}); !r.Cancelled {
+		t.Error(r.Failure)
+	}
+}
+
+func TestAddressPolicy(t *testing.T) {
+	for address, want := range map[string][2]bool{ // as a sidecar, public only
+		"8.8.8.8": {true, true}, "2606:4700::1111": {true, true},
+		"127.0.0.1": {true, false}, "::1": {true, false}, "10.0.0.1": {true, false}, "192.168.1.1": {true, false}, "100.64.0.1": {true, false}, "fd00::1": {true, false},
+		"::ffff:10.0.0.1": {true, false}, "64:ff9b::a00:1": {true, false},
+		"169.254.169.254": {}, "169.254.0.1": {}, "fe80::1": {}, "fd00:ec2::254": {}, "100.100.100.200": {}, "224.0.0.1": {}, "ff02::1": {}, "0.0.0.0": {}, "::": {}, "0.1.2.3": {},
+		"255.255.255.255": {}, "::ffff:169.254.169.254": {}, "64:ff9b::a9fe:a9fe": {}, "2002:a9fe:a9fe::": {},
+	} {
+		a := netip.MustParseAddr(address)
+		if got := [2]bool{allowedAddress(a, false), allowedAddress(a, true)}; got != want {
+			t.Errorf("%s: got %v, want %v", address, got, want)
+		}
+	}
+	s := api(t, say(200, "", "1"))
+	rt := one(t, Options{PublicOnly: true}, s.URL, status)
+	if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); !strings.Contains(got, "address not allowed") {
+		t.Error(got)
+	}
+}
+
+func TestCredentialsDoNotFollowRedirects(t *testing.T) {
+	hits := 0
+	other := api(t, func(w http.ResponseWriter, r *http.Request) { hits++ })
+	s := api(t, say(307, "", "", "Location", other.URL))
+	rt := one(t, fromEnv("KEY", "k-123456789012"), s.URL, status, "auth: {type: api_key, header_name: X-Key, key_env: KEY}")
+	if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); !strings.Contains(got, "redirect not followed") || hits != 0 {
+		t.Error(got, hits)
+	}
+	var secure *httptest.Server
+	secure = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/status":
+			http.Redirect(w, r, "/two", 302)
+		case "/two":
+			io.WriteString(w, `"there"`)
+		case "/away":
+			http.Redirect(w, r, other.URL, 302)
+		case "/loop":
+			http.Redirect(w, r, secure.URL+"/loop", 302)
+		}
+	}))
+	t.Cleanup(secure.Close)
+	pool := x509.NewCertPool()
+	pool.AddCert(secure.Certificate())
+	ops := status + "\n- {name: away, maps_to: GET /away, description: A}\n- {name: loop, maps_to: GET /loop, description: L}\ncreate:\n- {name: post, maps_to: POST /status, description: P}"
+	rt = one(t, Options{SameOriginRedirects: true, RootCAs: pool}, secure.URL, ops)
+	for op, want := range map[string]string{"get_status": `"there"`, "away": "not followed", "loop": "not followed", "post": "not followed"} {
+		if got := ask(rt, Endpoint{}, `{"operation":"`+op+`"}`); !strings.Contains(got, want) || hits != 0 {
+			t.Error(op, got, hits)
+		}
+	}
+}
+
+func TestRequestHeaders(t *testing.T) {
+	type seen struct {
+		h http.Header
+		r *http.Request
+		n int64
+	}
+	var got seen
+	s := api(t, func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		got = seen{r.Header, r, int64(len(b))}
+	})
+	env := environment("T", "tok-en\n", "U", "me", "EMPTY", " ", "CTL", "a\x01b")
+	ops := "create:\n- {name: op, maps_to: POST /q, description: O, params: {a: {type: string}}}"
+	for _, c := range []struct{ auth, header, value, query, failure string }{
+		{"type: none", "Authorization", "", "", ""},
+		{"type: bearer, token_env: T", "Authorization", "Bearer tok-en", "", ""},
+		{"type: bearer, token_env: T, header: X-Auth, prefix: ''", "X-Auth", "tok-en", "", ""},
+		{"type: api_key, header_name: X-API-Key, key_env: T", "X-Api-Key", "tok-en", "", ""},
+		{"type: api_key, in: query, query_name: key, key_env: T", "Authorization", "", "key=tok-en", ""},
+		{"type: basic, username_env: U, password_env: T", "Authorization", "Basic bWU6dG9rLWVu", "", ""},
+		{"type: bearer, token_env: UNSET", "", "", "", `"AUTH_CREDENTIAL_MISSING","message":"Credential for adapter 'test-api' is not configured","details":{"adapter":"test-api"}}}`},
+		{"type: bearer, token_env: EMPTY", "", "", "", "AUTH_CREDENTIAL_MISSING"},
+		{"type: bearer, token_env: CTL", "", "", "", "AUTH_CONFIG_INVALID"},
+	} {
+		text := strings.Replace(front(s.URL, ops, "auth: {"+c.auth+"}"), "serialization: json", "serialization: json, headers: {X-Version: 2022-06-28}", 1)
+		rt := start(t, Options{Getenv: env, UserAgent: "dragoman/1"}, map[string]string{"test-api-adapter.md": text})
+		got = seen{}
+		answer := ask(rt, Endpoint{}, `{"operation":"op","params":{}}`)
+		if c.failure != "" {
+			if !strings.Contains(answer, c.failure) || got.r != nil || strings.Contains(answer, "UNSET") {
+				t.Error(c.auth, answer)
+			}
+			continue
+		}
+		if got.h.Get(c.header) != c.value && c.header != "" || got.r.URL.RawQuery != c.query {
+			t.Error(c.auth, got.h, got.r.URL)
+		}
+		if got.h.Get("Accept") != "application/json" || got.h.Get("User-Agent") != "dragoman/1" || got.h.Get("X-Version") != "2022-06-28" {
+			t.Error(got.h)
+		}
+		if got.h.Get("Content-Type") != "" || got.h.Get("Content-Length") != "0" || got.n != 0 {
+			t.Error("a body where there is none", got.h)
+		}
+	}
+}
+
+func TestRepeatedOnlyWhereSafe(t *testing.T) {
+	n := 0
+	s := api(t, func(w http.ResponseWriter, _ *http.Request) {
+		if n++; n < 3 {
+			w.WriteHeader(503)
+			return
+		}
+		io.WriteString(w, "1")
+	})
+	ops := status + "\ncreate:\n- {name: post, maps_to: POST /q, description: P}\n- {name: put_twice, maps_to: POST /q, description: P, non_idempotent: false}\nexecute:\n- {name: run, maps_to: GET /run, description: R}"
+	text := strings.Replace(front(s.URL, ops), "serialization: json", "serialization: json, retries: 5, retry_delay_ms: 1", 1)
+	rt := start(t, Options{}, map[string]string{"test-api-adapter.md": text})
+	for op, want := range map[string]int{"get_status": 3, "put_twice": 3, "post": 1, "run": 1} {
+		n = 0
+		if got := ask(rt, Endpoint{}, `{"operation":"`+op+`"}`); n != want {
+			t.Error(op, n, got)
+		}
+	}
+}
+
+func TestCredentialsNeverShow(t *testing.T) {
+	const secret = "very-secret-value-1234"
+	s := api(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(400)
+		fmt.Fprintf(w, `{"message":"you sent %s%s"}`, r.Header.Get("X-Key"), r.URL.RawQuery)
+	})
+	for _, auth := range []string{"type: api_key, header_name: X-Key, key_env: KEY", "type: api_key, in: query, query_name: k, key_env: KEY"} {
+		rt := one(t, fromEnv("KEY", secret), s.URL, status, "auth: {"+auth+"}")
+		r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
+		if got := string(r.JSON()); strings.Contains(got, secret) || !strings.Contains(got, "[redacted]") {
+			t.Error(got)
+		}
+		refused := one(t, fromEnv("KEY", secret), "http://127.0.0.1:1", status, "auth: {"+auth+"}")
+		r = refused.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
+		if r.Failure == nil || strings.Contains(string(r.JSON())+errors.Join(r.Call.Cause).Error(), secret) {
+			t.Error(r.Call.Cause)
+		}
+	}
+}

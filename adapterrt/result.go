@@ -1,0 +1,126 @@
+package adapterrt
+
+import (
+	"strconv"
+	"time"
+)
+
+// Notice is a warning inside a successful result.
+type Notice struct {
+	Code     string
+	Message  string
+	Details  []byte // a JSON object, or nil
+	Severity string // low, medium, high, or "" for none
+}
+
+// Result is the outcome of one request: data or a failure, never both.
+type Result struct {
+	Data     []byte // JSON, when there is no Failure; it may be shared and must not be changed
+	Failure  *Failure
+	Warnings []Notice // with Data only
+	Meta     []byte   // members of _meta as a JSON object, nil for none; with Data only
+	Call     Record   // what happened, for logs and metrics
+
+	// Cancelled says that the caller left before there was a result: there is
+	// nobody to send one to.
+	Cancelled bool
+
+	Parts []Record // of a batch: what happened to each request
+
+	whole []byte // the whole answer to a batch
+	text  bool   // failures are told as a mere string
+}
+
+// Record is what a log or a metric may know of a call. No value of a parameter and
+// no credential is in it.
+type Record struct {
+	RequestID, Adapter, Version, Operation string
+	Category                               Category
+	Status                                 int // of the API's response, 0 when there was none
+	Bytes                                  int // of its body
+	Upstream, Duration                     time.Duration
+	Outcome                                Code   // "" for success
+	Danger                                 string // destructive, dangerous or forbidden: attempts are for the audit
+	Gate                                   string // passed, refused or open, when one was asked
+	Cache                                  string // hit, miss or revalidated, when there is one
+	Cause                                  error
+}
+
+// AppendJSON appends the discriminated result, {"success":true,"data":…} or
+// {"success":false,"error":…}, to dst.
+func (r *Result) AppendJSON(dst []byte) []byte {
+	if r.whole != nil {
+		return append(dst, r.whole...)
+	}
+	if f := r.Failure; f != nil {
+		dst = append(dst, `{"success":false,"error":`...)
+		if r.text {
+			return append(appendQuoted(dst, f.Message), '}')
+		}
+		dst = appendQuoted(append(dst, `{"code":`...), string(f.Code))
+		dst = appendQuoted(append(dst, `,"message":`...), f.Message)
+		if f.Details != nil {
+			dst = append(append(dst, `,"details":`...), f.Details...)
+		}
+		return append(append(append(dst, '}'), f.beside...), '}')
+	}
+	dst = append(dst, `{"success":true,"data":`...)
+	if len(r.Data) == 0 {
+		dst = append(dst, "null"...)
+	}
+	dst = append(dst, r.Data...)
+	for i, w := range r.Warnings {
+		if i == 0 {
+			dst = append(dst, `,"warnings":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		o := jsonObject(nil).str("code", w.Code).str("message", w.Message)
+		if w.Details != nil {
+			o = o.raw("details", w.Details)
+		}
+		if w.Severity != "" {
+			o = o.str("severity", w.Severity)
+		}
+		dst = append(dst, o.end()...)
+	}
+	if len(r.Warnings) > 0 {
+		dst = append(dst, ']')
+	}
+	if r.Meta != nil {
+		dst = append(append(dst, `,"_meta":`...), r.Meta...)
+	}
+	return append(dst, '}')
+}
+
+// JSON is the discriminated result in a slice of its own.
+func (r *Result) JSON() []byte {
+	n := len(r.Data) + len(r.Meta) + len(r.whole) + 64
+	if r.Failure != nil {
+		n += len(r.Failure.Message) + len(r.Failure.Details)
+	}
+	return r.AppendJSON(make([]byte, 0, n))
+}
+
+// HTTPStatus is the status of the plain HTTP endpoints for the result.
+func (r *Result) HTTPStatus() int {
+	if r.Failure == nil {
+		return 200
+	}
+	return r.Failure.status()
+}
+
+// RetryAfter is the Retry-After header's value, "" when there is nothing to say.
+func (r *Result) RetryAfter() string {
+	if r.Failure == nil || r.HTTPStatus() != 429 {
+		return ""
+	}
+	return strconv.FormatInt(int64((max(r.Failure.RetryAfter, time.Second)+time.Second-1)/time.Second), 10)
+}
+
+// IsError is the isError of the tool result. A failure that an agent can mend is
+// none, unless always says so, as plain MCP reads:
+// https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
+func (r *Result) IsError(always bool) bool {
+	return r.Failure != nil && (always || !r.Failure.recoverable())
+}

@@ -1,0 +1,210 @@
+package adapterrt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Runtime serves the operations of adapters. All its methods are safe for
+// concurrent use; a call runs to its end on the adapters it began with.
+type Runtime struct {
+	opt     Options
+	live    atomic.Pointer[snapshot]
+	loading sync.Mutex
+	calls   sync.Pool
+	files   secretFiles
+	cache   cache
+
+	confirmations confirmations
+	protocol      []byte // the _protocol block of introspection
+	builtin       *operation
+	send          func(context.Context, *Adapter, *outgoing) (*reply, *Failure)
+}
+
+// New makes a runtime without adapters.
+func New(opt Options) (*Runtime, error) {
+	if err := opt.setDefaults(); err != nil {
+		return nil, err
+	}
+	rt := &Runtime{opt: opt}
+	rt.calls.New = func() any { return new(call) }
+	rt.send = rt.exchange
+	rt.builtin = introspectOperation()
+	rt.protocol = protocolBlock(&rt.opt)
+	s, err := rt.snapshot(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	rt.live.Store(s)
+	return rt, nil
+}
+
+// Load replaces the adapters by those of files, in one step. The problems are of
+// all files, warnings included. With an error among them nothing changes and the
+// error is a *LoadError, unless the options say to skip such files.
+func (rt *Runtime) Load(files []string) ([]Problem, error) {
+	return rt.load(files, false)
+}
+
+// Reload is Load for adapters that are in use: a file that is wrong now keeps the
+// version that was right, and the others change. changed says whether any did.
+func (rt *Runtime) Reload(files []string) (problems []Problem, changed bool, err error) {
+	before := rt.live.Load()
+	problems, err = rt.load(files, true)
+	return problems, rt.live.Load() != before, err
+}
+
+func (rt *Runtime) load(files []string, keep bool) ([]Problem, error) {
+	rt.loading.Lock()
+	defer rt.loading.Unlock()
+	before := rt.live.Load()
+	old := map[string]*Adapter{}
+	for _, a := range before.adapters {
+		old[a.File] = a
+	}
+	var problems []Problem
+	var adapters []*Adapter
+	named := map[string]*Adapter{}
+	for i, l := range rt.loadAll(files, old) {
+		a := l.adapter
+		if a == nil && keep {
+			a = old[files[i]]
+		}
+		if a != nil && named[a.Name] != nil {
+			l.problems = append(l.problems, Problem{
+				Path: "name", Message: "Duplicate adapter name: " + a.Name + ", already in " + named[a.Name].File,
+				Expected: "a name unique among all adapters", Received: a.Name,
+				Code: SchemaDuplicateName, Severity: Error, File: files[i],
+			})
+			a = nil
+		}
+		problems = append(problems, l.problems...)
+		if a != nil {
+			named[a.Name] = a
+			adapters = append(adapters, a)
+		}
+	}
+	if hasError(problems) && !keep && !rt.opt.SkipInvalid {
+		return problems, &LoadError{problems}
+	}
+	if slices.Equal(adapters, before.adapters) {
+		return problems, nil
+	}
+	s, err := rt.snapshot(adapters, before)
+	if err != nil {
+		return problems, err
+	}
+	rt.connect(adapters, before.byName)
+	rt.live.Store(s)
+	for _, a := range before.adapters {
+		if next := named[a.Name]; next == nil || next.client != a.client {
+			a.client.retire()
+		}
+		if named[a.Name] != a {
+			rt.cache.forget(a)
+			rt.confirmations.forget(a)
+		}
+	}
+	return problems, nil
+}
+
+// connect gives adapters their clients; a new version goes on with the old one's.
+func (rt *Runtime) connect(adapters []*Adapter, before map[string]*Adapter) {
+	for _, a := range adapters {
+		if a.client != nil {
+			continue
+		}
+		old := before[a.Name]
+		if old != nil && old.auth.mutual == nil && a.auth.mutual == nil {
+			a.client = old.client
+		} else {
+			a.client = newClient(&rt.opt, a.auth.mutual)
+		}
+		limit(a, before[a.Name])
+	}
+}
+
+// Close lets go of idle connections. Calls must have ended.
+func (rt *Runtime) Close() {
+	rt.loading.Lock()
+	defer rt.loading.Unlock()
+	for _, a := range rt.live.Load().adapters {
+		a.client.retire()
+	}
+}
+
+// Endpoint is where a request came in: which adapter and which category it is
+// for. The zero one takes everything.
+type Endpoint struct {
+	Adapter  string
+	Category Category
+}
+
+// Request is one request to an operation.
+type Request struct {
+	Body    []byte // {"operation":…,"params":{…}}; the caller's, not kept
+	ID      string // for _meta and logs; "" for none
+	Session string // what confirmations are bound to
+	Caller  string // in place of a session
+}
+
+// Dispatch runs one request to its result. It does not panic and returns soon
+// after ctx ends.
+func (rt *Runtime) Dispatch(ctx context.Context, at Endpoint, req *Request) Result {
+	return rt.dispatch(ctx, at, req, false)
+}
+
+// dispatch is Dispatch; inner says that the request is one of a batch.
+func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inner bool) (r Result) {
+	start := rt.opt.Now()
+	c := rt.calls.Get().(*call)
+	r.Call.RequestID = req.ID
+	defer func() {
+		if p := recover(); p != nil {
+			// The call is not put back: nobody knows what state it is in.
+			r = Result{Call: r.Call, Failure: ownFault(req.ID, fmt.Errorf("panic: %s", maskSecrets(fmt.Sprint(p))))}
+		} else {
+			c.release(&rt.calls)
+		}
+		rt.finish(&r, req, start)
+	}()
+	c.inner = inner
+	c.run(ctx, rt, at, req, &r)
+	return r
+}
+
+// finish completes a result with what is known only at the end.
+func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
+	r.Call.Duration = rt.opt.Now().Sub(start)
+	r.text = rt.opt.StringErrors
+	if f := r.Failure; f != nil {
+		r.Data, r.Warnings, r.Meta, r.whole = nil, nil, nil, nil
+		r.Call.Outcome, r.Call.Cause = f.Code, f.Cause
+		r.Cancelled = errors.Is(f.Cause, errCancelled)
+	}
+}
+
+// release gives the call back, but for buffers that grew beyond what most need.
+func (c *call) release(pool *sync.Pool) {
+	const giant = 64 << 10
+	if cap(c.text) > giant || cap(c.out.url.buf) > giant || cap(c.out.body.buf) > giant || cap(c.env.params)+cap(c.env.top) > 1024 {
+		return
+	}
+	c.out.reset()
+	clear(c.env.top[:cap(c.env.top)]) // they point into the request
+	clear(c.env.params[:cap(c.env.params)])
+	clear(c.values[:cap(c.values)])
+	*c = call{
+		env:     envelope{top: c.env.top[:0], params: c.env.params[:0]},
+		values:  c.values[:0],
+		unknown: c.unknown[:0],
+		out:     c.out,
+		text:    c.text[:0],
+	}
+	pool.Put(c)
+}

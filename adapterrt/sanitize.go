@@ -1,0 +1,97 @@
+package adapterrt
+
+import (
+	"regexp"
+	"strings"
+)
+
+// What credentials look like when nobody says they are. All patterns are RE2 and
+// so linear.
+var (
+	secretShapes = regexp.MustCompile(`(?i:bearer|basic) +[A-Za-z0-9._~+/=-]{8,}` +
+		`|\b(?:gh[pousr]_|github_pat_|sk-|lin_api_|ntn_|secret_|glpat-)[A-Za-z0-9_-]{8,}` +
+		`|\bxox[a-z]-[A-Za-z0-9-]{8,}` +
+		`|\b(?:AKIA|ASIA)[A-Z0-9]{12,}` +
+		`|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?` +
+		`|-----BEGIN [A-Z ]+-----(?s:.*?)(?:-----END [A-Z ]+-----|\z)`)
+	secretPairs = regexp.MustCompile(`(?i)\b((?:api[_-]?|access[_-]?|client[_-]?|refresh[_-]?|auth[_-]?)?(?:key|token|secret|password|passwd|pwd|signature|authorization))("?\s*[=:]\s*"?)([^\s"'&,;}]{4,})`)
+	connections = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mongodb(?:\+srv)?|rediss?|amqps?)://\S+`)
+	userInfo    = regexp.MustCompile(`(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@`)
+	filePaths   = regexp.MustCompile(`(^|[\s"'(=:,])(?:/(?:[\w.@+-]+/)+[\w.@+-]*|[A-Za-z]:\\[^\s"']+)`)
+	privateNets = regexp.MustCompile(`\b(?:10(?:\.\d{1,3}){3}|127(?:\.\d{1,3}){3}|169\.254(?:\.\d{1,3}){2}|192\.168(?:\.\d{1,3}){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2})\b(?::\d+)?|\[?\b(?:fe80|f[cd][0-9a-f]{2}):[0-9a-fA-F:]+\]?|(?:^|[\s\[])::1\b\]?`)
+	innerHosts  = regexp.MustCompile(`(?i)\b[a-z0-9][a-z0-9.-]*\.(?:internal|local|svc)\b(?:\.[a-z0-9.-]+)?`)
+	stackLines  = regexp.MustCompile(`(?m)^\s*(?:at\s+\S.*|File ".*|goroutine \d+.*|panic: .*|Traceback .*|\S+\.(?:go|js|ts|py|java|rb):\d+.*)$\n?`)
+	sqlText     = regexp.MustCompile(`(?i)\b(?:select\s.+\sfrom|insert\s+into|update\s+\S+\s+set|delete\s+from)\b`)
+)
+
+const masked = "[redacted]"
+
+// mayHaveSecret is a cheap look before the patterns.
+func mayHaveSecret(s string) bool {
+	if len(s) < 12 {
+		return false
+	}
+	for _, hint := range [...]string{"earer ", "asic ", "EARER ", "ASIC ", "gh", "sk-", "lin_api_", "ntn_", "secret_", "glpat-", "xox", "AKIA", "ASIA", "eyJ", "-----BEGIN"} {
+		if strings.Contains(s, hint) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasSecret(s string) bool { return mayHaveSecret(s) && secretShapes.MatchString(s) }
+
+func maskSecrets(s string) string {
+	s = secretShapes.ReplaceAllString(s, masked)
+	return secretPairs.ReplaceAllString(s, "${1}${2}"+masked)
+}
+
+// sanitizer takes from an upstream's words what a client must not learn: secrets,
+// stacks, paths, and how the network behind it is built.
+type sanitizer struct {
+	off  bool   // for developers
+	host string // the API's own name may stay
+}
+
+// clean returns s sanitised, on one line and cut after limit runes; known are the
+// credentials of this call.
+func (z sanitizer) clean(s string, limit int, known []string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	for _, k := range known { // never shown, not even to developers
+		if len(k) >= 4 {
+			s = strings.ReplaceAll(s, k, masked)
+		}
+	}
+	if len(s) > 64<<10 {
+		s = s[:64<<10]
+	}
+	s = maskSecrets(s)
+	if !z.off {
+		s = connections.ReplaceAllString(s, masked)
+		s = userInfo.ReplaceAllString(s, "${1}")
+		s = stackLines.ReplaceAllString(s, "")
+		if m := sqlText.FindStringIndex(s); m != nil {
+			if end := strings.IndexByte(s[m[0]:], '\n'); end >= 0 {
+				s = s[:m[0]+end]
+			}
+		}
+		s = filePaths.ReplaceAllString(s, "${1}[path]")
+		keepHost := func(m string) string {
+			if z.host != "" && strings.Contains(z.host, strings.Trim(m, "[] ")) {
+				return m
+			}
+			return "[host]"
+		}
+		s = privateNets.ReplaceAllStringFunc(s, keepHost)
+		s = innerHosts.ReplaceAllStringFunc(s, keepHost)
+	}
+	return cleanText(s, limit)
+}
+
+// maskedCredential is a credential as people may see it.
+func maskedCredential(s string) string {
+	if len(s) >= 12 {
+		return s[:4] + "..."
+	}
+	return "..."
+}

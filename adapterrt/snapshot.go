@@ -1,0 +1,165 @@
+package adapterrt
+
+import (
+	"fmt"
+	"slices"
+)
+
+// snapshot is a set of adapters with all that is worked out once for it. It never
+// changes; reloading swaps it.
+type snapshot struct {
+	adapters []*Adapter // in the order of the files
+	byName   map[string]*Adapter
+	all      *scope
+	scopes   map[string]*scope
+	tools    []Tool
+	byTool   map[string]Endpoint
+}
+
+// scope is the adapters that a request may mean.
+type scope struct {
+	adapters   []*Adapter
+	index      map[string][]*operation
+	names      []string // of the operations, sorted
+	operations []byte   // the answer to introspect operations
+	types      []byte
+	info       []byte
+}
+
+// snapshot works out what adapters come to. What before knew of those that stay is
+// taken from there.
+func (rt *Runtime) snapshot(adapters []*Adapter, before *snapshot) (*snapshot, error) {
+	s := &snapshot{adapters: adapters, byName: map[string]*Adapter{}, scopes: map[string]*scope{}}
+	for _, a := range adapters {
+		s.byName[a.Name] = a
+		if before != nil && before.byName[a.Name] == a {
+			s.scopes[a.Name] = before.scopes[a.Name]
+		} else {
+			s.scopes[a.Name] = rt.scope([]*Adapter{a})
+		}
+	}
+	if len(adapters) == 1 {
+		s.all = s.scopes[adapters[0].Name]
+	} else {
+		s.all = rt.scope(adapters)
+	}
+	return s, rt.makeTools(s)
+}
+
+func (rt *Runtime) scope(adapters []*Adapter) *scope {
+	sc := &scope{adapters: adapters, index: map[string][]*operation{}}
+	for _, a := range adapters {
+		for _, op := range a.ops {
+			if sc.index[op.name] == nil {
+				sc.names = append(sc.names, op.name)
+			}
+			sc.index[op.name] = append(sc.index[op.name], op)
+		}
+	}
+	sc.names = append(sc.names, rt.builtin.name)
+	slices.Sort(sc.names)
+	sc.answer(rt)
+	return sc
+}
+
+// narrow is the scope of one adapter in sc, nil when sc has none of that name.
+func (sc *scope) narrow(s *snapshot, name []byte) *scope {
+	one := s.scopes[string(name)]
+	if one == nil || len(sc.adapters) == 1 && sc.adapters[0] != one.adapters[0] {
+		return nil
+	}
+	return one
+}
+
+// Info is what is known of a loaded adapter.
+type Info struct {
+	Name, Version, Description, File string
+	Operations                       int
+}
+
+// Adapters lists what is loaded, in the order of the files.
+func (rt *Runtime) Adapters() []Info {
+	var out []Info
+	for _, a := range rt.live.Load().adapters {
+		out = append(out, Info{a.Name, a.Version, a.Description, a.File, len(a.ops)})
+	}
+	return out
+}
+
+// Transform is how the answers of an operation are to be shortened, by whoever
+// does that.
+type Transform struct {
+	Adapter, Operation string
+	JSON               []byte // the transform block that counts for it
+}
+
+// Transforms lists the operations that have a transform block, their own or their
+// adapter's.
+func (rt *Runtime) Transforms() []Transform {
+	var out []Transform
+	for _, a := range rt.live.Load().adapters {
+		for _, op := range a.ops {
+			if op.transform != nil {
+				out = append(out, Transform{a.Name, op.name, op.transform})
+			}
+		}
+	}
+	return out
+}
+
+// Tool is one MCP tool of the runtime.
+type Tool struct {
+	Name     string
+	Endpoint Endpoint
+	JSON     []byte // its entry in tools/list, annotations and all
+}
+
+// Tools are the runtime's tools, in an order that stays. The slice is shared and
+// must not be changed.
+func (rt *Runtime) Tools() []Tool { return rt.live.Load().tools }
+
+// Tool is the endpoint behind a tool's name.
+func (rt *Runtime) Tool(name string) (Endpoint, bool) {
+	e, ok := rt.live.Load().byTool[name]
+	return e, ok
+}
+
+// The longest name a tool may have.
+const maxToolName = 64
+
+// makeTools writes the tools of s. Two of one name are an error: nobody could say
+// which is meant.
+func (rt *Runtime) makeTools(s *snapshot) error {
+	s.byTool = map[string]Endpoint{}
+	add := func(adapter string, sc *scope) error {
+		var categories []Category
+		if rt.opt.Mode != Single {
+			categories = append(categories, Create, Read, Update, Delete, Execute)
+		}
+		if rt.opt.Mode != Semantic {
+			categories = append(categories, AnyCategory)
+		}
+		for _, c := range categories {
+			name := rt.opt.toolName(adapter, c)
+			if len(name) > maxToolName {
+				return fmt.Errorf("adapters: tool name %s is longer than %d", name, maxToolName)
+			}
+			if other, ok := s.byTool[name]; ok {
+				return fmt.Errorf("adapters: tool %s belongs to adapter %s and to %s", name, other.Adapter, adapter)
+			}
+			e := Endpoint{adapter, c}
+			s.byTool[name] = e
+			s.tools = append(s.tools, Tool{name, e, rt.toolJSON(name, c, sc)})
+		}
+		return nil
+	}
+	if !rt.opt.PerAdapter {
+		return add("", s.all)
+	}
+	for _, a := range s.adapters {
+		if err := add(a.Name, s.scopes[a.Name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package adapterrt
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// tlsProblem words a failed handshake; "" when err is something else.
+func tlsProblem(err error) string {
+	var (
+		invalid x509.CertificateInvalidError
+		unknown x509.UnknownAuthorityError
+		name    x509.HostnameError
+		record  tls.RecordHeaderError
+		alert   tls.AlertError
+		verify  *tls.CertificateVerificationError
+		op      *net.OpError
+	)
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "certificate expired"
+	case errors.As(err, &unknown):
+		return "unknown authority"
+	case errors.As(err, &name):
+		return "name mismatch"
+	case errors.As(err, &record), errors.As(err, &alert), errors.As(err, &verify), errors.As(err, &invalid),
+		errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"),
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"), strings.Contains(err.Error(), "tls: "):
+		return "handshake failed"
+	}
+	return ""
+}
+
+// withoutURL takes the URL from an error, for a key may stand in its query.
+func withoutURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,289 @@
+package adapterrt
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// semVer: https://semver.org/#is-there-a-suggested-regular-expression-regex-to-check-a-semver-string
+var semVer = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?$`)
+
+var isoDate = regexp.MustCompile(`^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?:[Tt ]([01]\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d+)?)?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)?)?$`)
+
+// The bounds of a description that reads well.
+const shortDescription, longDescription = 10, 200
+
+// Longest texts of a file that reach a model, in runes.
+const descriptionRunes = 1000
+
+// adapter checks and compiles the whole front matter.
+func (c *checker) adapter(root *node) *Adapter {
+	if root.kind != object {
+		c.wrong(SchemaParseError, "", "front matter must be a map", "map", root, 0)
+		return nil
+	}
+	a := &Adapter{File: c.file, index: map[string]*operation{}}
+	c.known(root, "", "name", "type", "version", "description", "target", "auth", "operations", "author", "tags", "triggers",
+		"created", "modified", "trust", "rate_limits", "transform", "types", "presets", "error_mapping", "error_codes", "shared_parameters")
+	c.later(root, "", "error_mapping", "error_codes", "shared_parameters")
+	c.secrets(root, "")
+
+	if name, n := c.need(root, "", "name", "Adapter name"); n != nil {
+		a.Name = name
+		if !isAdapterName(name) {
+			c.wrong(SchemaInvalidName, "name", "Adapter name is not valid", "2–64 characters of a-z, 0-9 and -, starting with a letter, not ending with -", n, 0)
+		} else if c.file != "" && filepath.Base(c.file) != name+"-adapter.md" {
+			c.mind(SchemaInvalidName, "name", "file should be called "+name+"-adapter.md", n.line)
+		}
+	}
+	if typ, n := c.need(root, "", "type", "Type"); n != nil && typ != "adapter" {
+		c.wrong(SchemaInvalidValue, "type", "type must be adapter", "adapter", n, 0)
+	}
+	if v := root.get("version"); v != nil && v.kind == number {
+		c.wrong(SchemaInvalidType, "version", `version must be a string: quote it, "1.0.0"`, "string", v, 0)
+	} else if version, n := c.need(root, "", "version", "Version"); n != nil {
+		if a.Version = version; len(version) > 256 || !semVer.MatchString(version) {
+			c.wrong(SchemaInvalidValue, "version", "version is not a semantic version", "MAJOR.MINOR.PATCH as of semver.org", n, 0)
+		}
+	}
+	if d, n := c.need(root, "", "description", "Description"); n != nil {
+		a.Description = cleanText(d, descriptionRunes)
+		if l := utf8.RuneCountInString(strings.TrimSpace(d)); l < shortDescription || l > longDescription {
+			c.warn(SchemaInvalidValue, "description", fmt.Sprintf("description should have %d–%d characters, it has %d", shortDescription, longDescription, l), n.line)
+		}
+	}
+	a.Author = c.str(root, "", "author")
+	a.Tags = c.strs(root, "", "tags")
+	a.Triggers = c.strs(root, "", "triggers")
+	a.Created = c.date(root, "created")
+	a.Modified = c.date(root, "modified")
+	c.target(root, &a.target)
+	c.auth(root, a)
+	a.limits = c.limits(root, "")
+	c.trust(root, a)
+	c.presets(root, a)
+	c.types(root, a)
+	if t := c.get(root, "", "transform", object); t != nil {
+		a.transform = t.json(nil)
+	}
+	c.operations(root, a)
+	return a
+}
+
+func isAdapterName(s string) bool {
+	if len(s) < 2 || len(s) > 64 || s[0] < 'a' || s[0] > 'z' || s[len(s)-1] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *checker) date(root *node, key string) string {
+	v := c.get(root, "", key, text)
+	if v == nil {
+		return ""
+	}
+	if !isoDate.MatchString(v.text) {
+		c.warn(SchemaInvalidValue, key, key+" is not an ISO 8601 date", v.line)
+	}
+	return v.text
+}
+
+func (c *checker) target(root *node, t *target) {
+	n := c.get(root, "", "target", object)
+	if n == nil {
+		if v := root.get("target"); v == nil || v.kind == null {
+			c.missing(root, "", "target", "Target", v)
+			c.problems[len(c.problems)-1].Expected = "object"
+		}
+		return
+	}
+	c.known(n, "target", "base_url", "transport", "protocol", "serialization", "headers", "timeout_ms", "retries", "retry_delay_ms")
+	if s, v := c.need(n, "target", "base_url", "Base URL"); v != nil {
+		c.baseURL(s, v, t)
+	}
+	c.plugin(n, "transport", "Transport", []string{"http"}, []string{"websocket", "serial", "native"})
+	switch c.plugin(n, "protocol", "Protocol", []string{"rest", "graphql"}, []string{"jsonrpc", "grpc", "custom"}) {
+	case "graphql":
+		t.graphql = true
+	}
+	t.form = c.plugin(n, "serialization", "Serialization", []string{"json", "form"}, []string{"xml", "protobuf", "msgpack", "multipart"}) == "form"
+	t.headers = c.headers(n)
+	t.timeout = time.Duration(c.whole(n, "target", "timeout_ms", 30_000, 1, 600_000)) * time.Millisecond
+	t.retries = c.whole(n, "target", "retries", 0, 0, 10)
+	t.delay = time.Duration(c.whole(n, "target", "retry_delay_ms", 1000, 0, 60_000)) * time.Millisecond
+}
+
+// plugin is the name of one of the ways we know.
+func (c *checker) plugin(n *node, key, what string, have, later []string) string {
+	s, v := c.need(n, "target", key, what)
+	if v == nil || slices.Contains(have, s) {
+		return s
+	}
+	msg := what + " is unknown"
+	if slices.Contains(later, s) {
+		msg = what + " " + s + " is known, not supported"
+	}
+	c.wrong(PluginNotFound, "target."+key, msg, strings.Join(have, ", "), v, 0)
+	return ""
+}
+
+func (c *checker) baseURL(s string, v *node, t *target) {
+	bad := func(msg, expected string) {
+		c.wrong(SchemaInvalidValue, "target.base_url", msg, expected, v, 0)
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] == 0x7f || s[i] == '\\' {
+			bad("base_url holds a character that no URL has", "absolute URL")
+			return
+		}
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Opaque != "":
+		bad("base_url is not an absolute URL", "https://host/path")
+	case u.Scheme != "https" && u.Scheme != "http":
+		bad("base_url must be https", "https://…")
+	case u.User != nil:
+		v = &node{kind: object, line: v.line} // never show what may be a password
+		bad("base_url must not hold user information", "no user:password@")
+	case strings.ContainsAny(s, "?#"):
+		bad("base_url must not hold a query or fragment", "no ? and no #")
+	case strings.HasSuffix(s, "/"):
+		bad("base_url must not end with a slash", strings.TrimRight(s, "/"))
+	case !isHost(u.Hostname()):
+		bad("base_url has no plain host name", "ASCII host name or address")
+	case !isPort(u):
+		bad("base_url has no valid port", "1–65535")
+	case slices.ContainsFunc(strings.Split(u.EscapedPath(), "/"), func(p string) bool { return isDots([]byte(p)) }):
+		bad("base_url must not hold a segment . or ..", "no dot segments")
+	case u.Scheme == "http" && !isLocalHost(u.Hostname()) && !slices.Contains(c.opt.InsecureHosts, u.Hostname()):
+		bad("base_url must be https; http is for localhost and hosts the operator allows", "https://…")
+	default:
+		t.base, t.baseURL, t.origin, t.path = u, s, originOf(u), u.EscapedPath()
+		t.prefix = u.Scheme + "://" + u.Host + t.path
+	}
+}
+
+func isHost(h string) bool {
+	if strings.Contains(h, ":") {
+		a, err := netip.ParseAddr(h)
+		return err == nil && a.Zone() == ""
+	}
+	for i := range len(h) {
+		c := h[i]
+		if c|0x20 < 'a' || c|0x20 > 'z' {
+			if (c < '0' || c > '9') && c != '-' && c != '.' && c != '_' {
+				return false
+			}
+		}
+	}
+	return len(h) <= 253
+}
+
+func isPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	p, err := strconv.Atoi(u.Port())
+	return err == nil && p > 0 && p < 1<<16
+}
+
+// isLocalHost tells the hosts that never leave this machine.
+func isLocalHost(h string) bool {
+	h = strings.ToLower(h)
+	if h == "localhost" || strings.HasSuffix(h, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(h)
+	return err == nil && a.IsLoopback()
+}
+
+// originOf is scheme, host and port, the port always there.
+func originOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "443"
+		if u.Scheme == "http" {
+			port = "80"
+		}
+	}
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// forbiddenHeaders belong to the transport or to auth.
+var forbiddenHeaders = []string{"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "cookie", "authorization"}
+
+func isForbiddenHeader(name string) bool {
+	name = strings.ToLower(name)
+	return slices.Contains(forbiddenHeaders, name) || strings.HasPrefix(name, "proxy-")
+}
+
+// isToken: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) || c >= 0x80 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isHeaderValue: no control character can start a header of its own.
+func isHeaderValue[T string | []byte](v T) bool {
+	for i := range len(v) {
+		if c := v[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// holdsCredential reports whether what has that name is for secrets.
+func holdsCredential(name string) bool {
+	name = strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
+	return slices.ContainsFunc([]string{"apikey", "token", "secret", "password"}, func(s string) bool { return strings.Contains(name, s) })
+}
+
+func (c *checker) headers(n *node) []header {
+	m := c.get(n, "target", "headers", object)
+	if m == nil {
+		return nil
+	}
+	var out []header
+	for _, f := range m.fields {
+		path := "target.headers." + firstRunes(f.key, 60)
+		switch {
+		case !isToken(f.key):
+			c.wrong(SchemaInvalidValue, path, "header name is not valid", "RFC 9110 token", f.val, 0)
+		case strings.EqualFold(f.key, "authorization") || strings.HasPrefix(strings.ToLower(f.key), "proxy-auth"):
+			c.wrong(AuthConfigInvalid, path, "credentials belong to auth", "auth block", &node{kind: object, line: f.line}, 0)
+		case isForbiddenHeader(f.key):
+			c.wrong(SchemaInvalidValue, path, "header must not be set", "any header but those of the connection", f.val, 0)
+		case f.val.kind != text && f.val.kind != number && f.val.kind != boolean:
+			c.wrong(SchemaInvalidType, path, "header value must be a string", "string", f.val, 0)
+		case !isHeaderValue(f.val.text):
+			c.wrong(SchemaInvalidValue, path, "header value must not hold control characters", "no CR, LF or NUL", f.val, 0)
+		default:
+			if holdsCredential(f.key) {
+				c.mind(SchemaEmbeddedCredential, path, "a header of this name is for auth; the file must not hold its value", f.line)
+			}
+			out = append(out, header{f.key, strings.TrimSpace(f.val.text)})
+		}
+	}
+	return out
+}

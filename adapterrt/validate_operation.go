@@ -1,0 +1,239 @@
+package adapterrt
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// reserved are operations of the protocol itself.
+var reserved = []string{"introspect", "execute_agent", "record_execution_step", "complete_execution", "abort_execution", "confirm_operation", "verify_challenge"}
+
+// The most operations a file may have and parameters an operation.
+const maxOperations, maxParams = 2000, 200
+
+func (c *checker) operations(root *node, a *Adapter) {
+	n := c.get(root, "", "operations", object)
+	if n == nil {
+		if v := root.get("operations"); v == nil || v.kind == null {
+			c.missing(root, "", "operations", "Operations", v)
+			c.problems[len(c.problems)-1].Expected = "object"
+		}
+		return
+	}
+	for _, f := range n.fields {
+		path := join("operations", firstRunes(f.key, 60))
+		category, ok := CategoryOf(f.key)
+		if !ok {
+			if !strings.HasPrefix(f.key, "x-") {
+				c.wrong(SchemaInvalidValue, path, "no such category", "create, read, update, delete, execute", f.val, 0)
+			}
+			continue
+		}
+		if f.val.kind == null {
+			continue
+		}
+		if f.val.kind != array {
+			c.wrong(SchemaInvalidType, path, path+" has the wrong type", "array", f.val, 0)
+			continue
+		}
+		for i, e := range f.val.list {
+			if len(a.ops) == maxOperations {
+				c.wrong(SchemaInvalidValue, path, "too many operations", fmt.Sprintf("up to %d", maxOperations), f.val, 0)
+				return
+			}
+			c.operation(e, index(path, i), category, a)
+		}
+	}
+	c.sources(a)
+	if len(a.ops) == 0 {
+		c.warn(SchemaMissingField, "operations", "adapter has no operations", n.line)
+	}
+}
+
+func (c *checker) operation(n *node, path string, category Category, a *Adapter) {
+	if n.kind != object {
+		c.wrong(SchemaInvalidType, path, "operation must be a map", "object", n, 0)
+		return
+	}
+	op := &operation{adapter: a, category: category}
+	c.known(n, path, "name", "maps_to", "description", "params", "response", "pagination", "supports_fields", "default_fields",
+		"danger_level", "requires_confirmation", "danger", "non_idempotent", "timeout_ms", "cache", "rate_limits", "transform",
+		"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce")
+
+	if name, v := c.need(n, path, "name", "Operation name"); v != nil {
+		op.name = name
+		switch {
+		case !isSnake(name) || len(name) > 128:
+			c.wrong(SchemaInvalidName, path+".name", "Operation name is not valid", "snake_case, starting with a letter", v, 0)
+		case slices.Contains(reserved, name):
+			c.wrong(SchemaInvalidName, path+".name", "Operation name is reserved", "another name", v, 0)
+		case a.index[name] != nil:
+			c.wrong(SchemaDuplicateName, path+".name", "Duplicate operation name: "+name, "a name unique over all categories", v, 0)
+		default:
+			a.index[name] = op
+		}
+	}
+	a.ops = append(a.ops, op)
+	if d := c.get(n, path, "description", text); d != nil {
+		op.description = cleanText(d.text, descriptionRunes)
+	} else if n.get("description") == nil {
+		c.warn(SchemaMissingField, path+".description", "operation should have a description", n.line)
+	}
+
+	op.byName = map[string]int{}
+	if p := c.get(n, path, "params", object); p != nil {
+		if len(p.fields) > maxParams {
+			c.wrong(SchemaInvalidValue, path+".params", "too many parameters", fmt.Sprintf("up to %d", maxParams), p, 0)
+			p = &node{kind: object}
+		}
+		for _, f := range p.fields {
+			c.param(f, path+".params."+firstRunes(f.key, 60), op)
+		}
+	}
+	if s, v := c.need(n, path, "maps_to", "Mapping"); v != nil {
+		c.mapping(s, v, path, op)
+	}
+	c.placement(path, n, op)
+	c.graphql(n, path, op)
+	c.paging(n, path, op)
+	c.fieldRules(n, path, op)
+	c.gates(n, path, op)
+
+	op.timeout = a.target.timeout
+	if n.get("timeout_ms") != nil {
+		op.timeout = time.Duration(c.whole(n, path, "timeout_ms", 30_000, 1, 600_000)) * time.Millisecond
+	}
+	unsafe := c.flag(n, path, "non_idempotent", category == Execute)
+	if op.mapping != nil {
+		op.repeatable = !unsafe && (op.mapping.method == "GET" || n.get("non_idempotent") != nil)
+	}
+	c.cacheRule(n, path, op)
+	c.danger(n, path, op)
+	op.limits = c.limits(n, path)
+	c.about(n, path, op)
+}
+
+// about reads what an operation says of itself for introspection.
+func (c *checker) about(n *node, path string, op *operation) {
+	c.response(n, path, op)
+	if d := c.get(n, path, "deprecated", object); d != nil {
+		c.known(d, path+".deprecated", "since", "replacement", "removal_date")
+		at := path + ".deprecated"
+		op.deprecated = &deprecation{cleanText(c.str(d, at, "since"), 100), cleanText(c.str(d, at, "replacement"), 100), cleanText(c.str(d, at, "removal_date"), 100)}
+	}
+	if l := c.get(n, path, "lifecycle", object); l != nil {
+		c.known(l, path+".lifecycle", "states", "supports_cancel", "supports_retry", "progress_reporting")
+		op.lifecycle = l.shown()
+	}
+	if t := c.get(n, path, "transform", object); t != nil {
+		op.transform = t.json(nil)
+	} else {
+		op.transform = op.adapter.transform
+	}
+}
+
+// mapping compiles maps_to and ties its placeholders to the parameters.
+func (c *checker) mapping(s string, v *node, path string, op *operation) {
+	m, err := parseMapping(s)
+	if err != nil {
+		c.wrong(ProtocolInvalidMapping, path+".maps_to", "maps_to is not valid: "+err.Error(), "METHOD /path/{param}", v, 0)
+		return
+	}
+	op.mapping = m
+	bind := func(seg segment) {
+		for i := range seg {
+			if seg[i].name != "" {
+				if k, ok := op.byName[seg[i].name]; ok {
+					seg[i].param = k
+				}
+			}
+		}
+	}
+	for _, seg := range m.segments {
+		bind(seg)
+	}
+	for _, q := range m.query {
+		bind(q.value)
+	}
+	for _, name := range m.names {
+		k, ok := op.byName[name]
+		if !ok {
+			c.wrong(SchemaUnresolvedRef, path+".maps_to", "placeholder {"+name+"} has no parameter", "params."+name, nil, v.line)
+			continue
+		}
+		p := op.params[k]
+		if p.typ == typeObject {
+			c.wrong(ProtocolInvalidMapping, path+".maps_to", "placeholder {"+name+"} is of type object", "any other type", nil, v.line)
+		}
+		if !p.required && p.fallback == nil {
+			c.warn(ProtocolInvalidMapping, path+".params."+name, "a placeholder's parameter is always required", v.line)
+			p.required = true
+		}
+	}
+	odd := false
+	switch op.category {
+	case Read:
+		odd = m.method != "GET" && m.method != "POST"
+	case Delete:
+		odd = m.method == "GET"
+	}
+	if odd {
+		c.warn(ProtocolInvalidMapping, path+".maps_to", m.method+" is unusual for category "+op.category.String(), v.line)
+	}
+}
+
+// placement decides where each parameter goes in the request.
+func (c *checker) placement(path string, n *node, op *operation) {
+	if op.mapping == nil {
+		return
+	}
+	inURL := op.mapping.method == "GET" || op.mapping.method == "DELETE"
+	type slot struct {
+		at   place
+		wire string
+	}
+	taken := map[slot]bool{}
+	for i, p := range op.params {
+		placeholder := slices.Contains(op.mapping.names, p.name)
+		at := path + ".params." + p.name + ".in"
+		said := n.get("params").get(p.name)
+		line := 0
+		if said != nil {
+			line = said.line
+		}
+		declared := said.get("in") != nil
+		switch {
+		case placeholder && declared && p.place != inPath:
+			c.wrong(SchemaInvalidValue, at, "a placeholder's parameter goes into the path", "path", said.get("in"), line)
+		case placeholder:
+			p.place = inPath
+		case declared && p.place == inPath:
+			c.wrong(SchemaUnresolvedRef, at, "the path has no placeholder {"+p.name+"}", "a placeholder in maps_to", said.get("in"), line)
+		case op.adapter.target.graphql && p.place == inBody:
+			p.place = inVariables
+		case declared && p.place == inBody && op.mapping.method == "GET":
+			c.wrong(SchemaInvalidValue, at, "a GET request has no body", "path, query or header", said.get("in"), line)
+		case !declared && inURL:
+			p.place = inQuery
+		}
+		if p.place == inHeader {
+			if !isToken(p.wire) || isForbiddenHeader(p.wire) || strings.EqualFold(p.wire, op.adapter.auth.header) && op.adapter.auth.header != "" {
+				c.wrong(SchemaInvalidValue, path+".params."+p.name, "parameter cannot be this header", "a header name that is not the connection's or auth's", nil, line)
+			}
+		}
+		if p.place != inPath {
+			s := slot{p.place, p.wire}
+			if taken[s] {
+				c.wrong(SchemaDuplicateName, path+".params."+p.name, "two parameters are sent as "+strconv.Quote(firstRunes(p.wire, 60)), "a wire_name of its own", nil, line)
+			}
+			taken[s] = true
+			op.placed[p.place] = append(op.placed[p.place], i)
+		}
+		if p.required {
+			op.required = append(op.required, i)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package adapterrt
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mistakes holds one mistake a row: what of the good file is replaced, and the
+// problem that must come of it.
+var mistakes = []struct {
+	old, new   string
+	path, code string
+	warning    bool
+}{
+	{"name: test-api\n", "", "name", SchemaMissingField, false},
+	{"name: test-api\n", "name: ''\n", "name", SchemaMissingField, false},
+	{"name: test-api\n", "name: 7\n", "name", SchemaInvalidType, false},
+	{"name: test-api\n", "name: Test\n", "name", SchemaInvalidName, false},
+	{"name: test-api\n", "name: x\n", "name", SchemaInvalidName, false},
+	{"name: test-api\n", "name: test-\n", "name", SchemaInvalidName, false},
+	{"name: test-api\n", "name: other\n", "name", SchemaInvalidName, true},
+	{"type: adapter\n", "", "type", SchemaMissingField, false},
+	{"type: adapter\n", "type: tool\n", "type", SchemaInvalidValue, false},
+	{`version: "1.0.0"`, `version: 1.0`, "version", SchemaInvalidType, false},
+	{`version: "1.0.0"`, `version: "1.0"`, "version", SchemaInvalidValue, false},
+	{`version: "1.0.0"`, `version: "01.0.0"`, "version", SchemaInvalidValue, false},
+	{`version: "1.0.0"`, ``, "version", SchemaMissingField, false},
+	{"description: An API for tests", "description: '  '", "description", SchemaMissingField, false},
+	{"description: An API for tests", "description: short", "description", SchemaInvalidValue, true},
+	{"https://api.example.com/v1", "", "target.base_url", SchemaMissingField, false},
+	{"https://api.example.com/v1", "http://api.example.com", "target.base_url", SchemaInvalidValue, false},
+	{"https://api.example.com/v1", "ftp://api.example.com", "target.base_url", SchemaInvalidValue, false},
+	{"https://api.example.com/v1", "https://api.example.com/", "target.base_url", SchemaInvalidValue, false},
+	{"https://api.example.com/v1", "https://api.example.com?a=b", "target.base_url", SchemaInvalidValue, false},
+	{"https://api.example.com/v1", "https://api.example.com#a", "target.base_url", SchemaInvalidValue, false},
+	{"https://api.example.com/v1", "https://u:p@api.example.com", "target.base_url", SchemaInvalidValue, false},
+	{"https://api.example.com/v1", `https://api.example.com\r\n`, "target.base_url", SchemaInvalidValue, false},
+	{"https://api.example.com/v1", "/v1", "target.base_url", SchemaInvalidValue, false},
+	{"https://api.example.com/v1", "https://api.example.com/../x", "target.base_url", SchemaInvalidValue, false},
+	{"https://api.example.com/v1", "https://api.example.com:99999", "target.base_url", SchemaInvalidValue, false},
+	{"https://api.example.com/v1", "https://exämple.com", "target.base_url", SchemaInvalidValue, false},
+	{"transport: http", "transport: websocket", "target.transport", PluginNotFound, false},
+	{"transport: http", "transport: carrier-pigeon", "target.transport", PluginNotFound, false},
+	{"protocol: rest", "protocol: grpc", "target.protocol", PluginNotFound, false},
+	{"serialization: json", "serialization: xml", "target.serialization", PluginNotFound, false},
+	{"serialization: json", "serialization: json, timeout_ms: 0", "target.timeout_ms", SchemaInvalidValue, false},
+	{"serialization: json", "serialization: json, headers: {Host: x}", "target.headers.Host", SchemaInvalidValue, false},
+	{"serialization: json", "serialization: json, headers: {Authorization: x}", "target.headers.Authorization", AuthConfigInvalid, false},
+	{"serialization: json", `serialization: json, headers: {X-A: "a\r\nb: c"}`, "target.headers.X-A", SchemaInvalidValue, false},
+	{"serialization: json", `serialization: json, headers: {"X A": a}`, "target.headers.X A", SchemaInvalidValue, false},
+	{"serialization: json", "serialization: json, odd: 1", "target.odd", SchemaUnknownField, true},
+	{"# extra", "created: yesterday", "created", SchemaInvalidValue, true},
+	{"# extra", "tags: [a, 5]", "tags[1]", SchemaInvalidType, false},
+	{"# extra", "colour: red", "colour", SchemaUnknownField, true},
+	{"# extra", "error_mapping: {}", "error_mapping", SchemaUnknownField, true},
+	{"# extra", "author: ghp_abcdefghijklmnopqrstuvwx", "author", SchemaEmbeddedCredential, true},
+	{"# extra", "auth: {type: none, token: abc}", "auth.token", SchemaEmbeddedCredential, true},
+	{"serialization: json", "serialization: json, headers: {X-API-Key: abc}", "target.headers.X-API-Key", SchemaEmbeddedCredential, true},
+	{"# extra", "auth: {}", "auth.type", SchemaMissingField, false},
+	{"# extra", "auth: {type: bearer}", "auth.token_env", AuthConfigInvalid, false},
+	{"# extra", "auth: {type: bearer, token_env: MY-TOKEN}", "auth.token_env", AuthConfigInvalid, false},
+	{"# extra", "auth: {type: bearer, token_env: UNSET}", "auth.token_env", AuthConfigInvalid, true},
+	{"# extra", "auth: {type: api_key, key_env: SET}", "auth.header_name", AuthConfigInvalid, false},
+	{"# extra", `auth: {type: api_key, key_env: SET, header_name: "a b"}`, "auth.header_name", AuthConfigInvalid, false},
+	{"# extra", "auth: {type: api_key, key_env: SET, header_name: Host}", "auth.header_name", AuthConfigInvalid, false},
+	{"# extra", "auth: {type: basic, username_env: SET}", "auth.password_env", AuthConfigInvalid, false},
+	{"# extra", "auth: {type: aws-sig4}", "auth.type", PluginNotFound, false},
+	{"# extra", "auth: {type: magic}", "auth.type", PluginNotFound, false},
+	{"  read:", "  raed:", "operations.raed", SchemaInvalidValue, false},
+	{"name: get_item", "name: ''", "operations.read[0].name", SchemaMissingField, false},
+	{"name: get_item", "name: GetItem", "operations.read[0].name", SchemaInvalidName, false},
+	{"name: get_item", "name: introspect", "operations.read[0].name", SchemaInvalidName, false},
+	{"name: put_item", "name: get_item", "operations.update[0].name", SchemaDuplicateName, false},
+	{"maps_to: GET /items/{id}", "maps_to: ''", "operations.read[0].maps_to", SchemaMissingField, false},
+	{"maps_to: GET /items/{id}", "maps_to: HEAD /items/{id}", "operations.read[0].maps_to", ProtocolInvalidMapping, false},
+	{"maps_to: GET /items/{id}", "maps_to: GET items/{id}", "operations.read[0].maps_to", ProtocolInvalidMapping, false},
+	{"maps_to: GET /items/{id}", "maps_to: GET /items/{other}", "operations.read[0].maps_to", SchemaUnresolvedRef, false},
+	{"maps_to: GET /items/{id}", "maps_to: PUT /items/{id}", "operations.read[0].maps_to", ProtocolInvalidMapping, true},
+	{"    description: Get an item\n", "", "operations.read[0].description", SchemaMissingField, true},
+	{"id: {type: string, required: true}", "id: {type: text, required: true}", "operations.read[0].params.id.type", SchemaInvalidValue, false},
+	{"id: {type: string, required: true}", "id: {required: true}", "operations.read[0].params.id.type", SchemaMissingField, false},
+	{"id: {type: string, required: true}", `id: {type: string, required: "true"}`, "operations.read[0].params.id.required", SchemaInvalidType, false},
+	{"id: {type: string, required: true}", "id: {type: string}", "operations.read[0].params.id", ProtocolInvalidMapping, true},
+	{"id: {type: string, required: true}", "id: {type: object, required: true}", "operations.read[0].maps_to", ProtocolInvalidMapping, false},
+	{"id: {type: string, required: true}", "id: {type: string, required: true, default: a}", "operations.read[0].params.id.default", SchemaInvalidValue, true},
+	{"id: {type: string, required: true}", "id: {type: string, required: true, in: query}", "operations.read[0].params.id.in", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: integer, default: many}", "operations.read[0].params.n.default", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: integer, default: 5, enum: [1, 2]}", "operations.read[0].params.n.default", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: integer, enum: []}", "operations.read[0].params.n.enum", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: integer, enum: [1, x]}", "operations.read[0].params.n.enum[1]", SchemaInvalidType, false},
+	{"n: {type: integer}", "n: {type: integer, enum: [1, 1.0]}", "operations.read[0].params.n.enum[1]", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: integer, minimum: 2, maximum: 1}", "operations.read[0].params.n.minimum", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: integer, minLength: 2}", "operations.read[0].params.n.minLength", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: string, minimum: 2}", "operations.read[0].params.n.minimum", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: string, pattern: '(?=a)'}", "operations.read[0].params.n.pattern", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: string, items: {type: string}}", "operations.read[0].params.n.items", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: integer, in: body}", "operations.read[0].params.n.in", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: integer, in: path}", "operations.read[0].params.n.in", SchemaUnresolvedRef, false},
+	{"n: {type: integer}", "n: {type: integer, in: header, wire_name: Cookie}", "operations.read[0].params.n", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: integer, style: deep_object}", "operations.read[0].params.n.style", SchemaInvalidValue, false},
+	{"n: {type: integer}", "n: {type: integer}, m: {type: string, wire_name: n}", "operations.read[0].params.m", SchemaDuplicateName, false},
+	{"n: {type: integer}", "_n: {type: integer}", "operations.read[0].params._n", SchemaInvalidName, false},
+	{"n: {type: integer}", "5n: {type: integer}", "operations.read[0].params.5n", SchemaInvalidName, false},
+	{"n: {type: integer}", "perPage: {type: integer}", "operations.read[0].params.perPage", SchemaInvalidName, true},
+	{"n: {type: integer}", "n: 5", "operations.read[0].params.n", SchemaInvalidType, false},
+}
+
+const goodOps = `
+read:
+- name: get_item
+  maps_to: GET /items/{id}
+  description: Get an item
+  params: {id: {type: string, required: true}, n: {type: integer}}
+update:
+- name: put_item
+  maps_to: PUT /items/{id}
+  description: Put an item
+  params: {id: {type: string, required: true}}`
+
+func TestEachMistakeIsReported(t *testing.T) {
+	good := front("https://api.example.com/v1", goodOps, "# extra")
+	opt := fromEnv("SET", "x")
+	if a, problems := Parse("test-api-adapter.md", []byte(good), &opt); a == nil || len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for _, m := range mistakes {
+		text := strings.Replace(good, m.old, m.new, 1)
+		if text == good {
+			t.Errorf("%q is not in the good file", m.old)
+			continue
+		}
+		a, problems := Parse("test-api-adapter.md", []byte(text), &opt)
+		i := slices.IndexFunc(problems, func(p Problem) bool { return p.Path == m.path && p.Code == m.code })
+		if i < 0 || (problems[i].Severity == Warning) != m.warning || (a != nil) != m.warning {
+			t.Errorf("%q\n got %v\nwant %s %s", m.new, problems, m.path, m.code)
+			continue
+		}
+		p := problems[i]
+		if p.File == "" || p.Line == 0 || p.Message == "" {
+			t.Errorf("%q: incomplete %+v", m.new, p)
+		}
+		for _, secret := range []string{"ghp_abc", "u:p@"} {
+			if strings.Contains(p.String(), secret) {
+				t.Errorf("%q: shows a secret: %s", m.new, p)
+			}
+		}
+	}
+}
+
+func TestProblemAsJSON(t *testing.T) {
+	text := strings.Replace(front("https://api.example.com", goodOps), "name: get_item\n    maps_to", "maps_to", 1)
+	_, problems := Parse("test-api-adapter.md", []byte(text), &Options{})
+	got := string(problems[0].json())
+	want := `{"path":"operations.read[0].name","message":"Operation name is required","expected":"non-empty string","received":"undefined","code":"SCHEMA_MISSING_FIELD","severity":"error","file":"test-api-adapter.md","line":10}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestStrictFilesMindWarnings(t *testing.T) {
+	text := front("https://api.example.com", status, "colour: red")
+	if a, _ := Parse("test-api-adapter.md", []byte(text), &Options{StrictFiles: true}); a != nil {
+		t.Error("an unknown field passed")
+	}
+	text = front("https://api.example.com", status, "x-colour: red")
+	if a, problems := Parse("test-api-adapter.md", []byte(text), &Options{StrictFiles: true}); a == nil || len(problems) > 0 {
+		t.Error(problems)
+	}
+}
+
+func TestVersionsAsSemVerHasThem(t *testing.T) {
+	for _, v := range []string{"0.0.0", "1.2.3-alpha.1", "1.2.3-RC.1+Build.5", "1.0.0-x-y-z.--"} {
+		if !semVer.MatchString(v) {
+			t.Error(v, "refused")
+		}
+	}
+}
+
+func TestLocalhostMayBePlain(t *testing.T) {
+	for _, h := range []string{"localhost", "localhost:8080", "api.localhost", "127.0.0.1:1", "127.9.9.9", "[::1]:80"} {
+		if a, p := Parse("test-api-adapter.md", []byte(front("http://"+h, status)), &Options{}); a == nil {
+			t.Error(h, p)
+		}
+	}
+	if a, _ := Parse("test-api-adapter.md", []byte(front("http://inner.example", status)), &Options{InsecureHosts: []string{"inner.example"}}); a == nil {
+		t.Error("the operator's host was refused")
+	}
+}
+
+func TestMappings(t *testing.T) {
+	for _, bad := range []string{"", "GET", "GET/", "GET x", "OPTIONS /", "GET /a b", "GET /#x", "GET /{a", "GET /a}", "GET /{a{b}}", "GET /{}", "GET /{1}",
+		"GET /a/../b", "GET /./b", "GET /%2e%2E/b", "GET /%zz", "GET /%00", "GET /?{a}=1", "GET /\u2028", "GET\t/a", "GET /?a={"} {
+		if _, err := parseMapping(bad); err == nil {
+			t.Errorf("%q passed", bad)
+		}
+	}
+	m, err := parseMapping("patch   /a/{b}.json/{c}{d}/名?x=1&y={e}&flag&z=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.method != "PATCH" || !slices.Equal(m.names, []string{"b", "c", "d", "e"}) || len(m.query) != 4 || m.segments[3][0].literal != "%E5%90%8D" {
+		t.Errorf("%+v", m)
+	}
+}

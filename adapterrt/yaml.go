@@ -1,0 +1,331 @@
+package adapterrt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// What a front matter may grow to.
+const (
+	maxFile  = 1 << 20
+	maxNodes = 10_000 // that aliases expand to
+	maxAll   = 200_000
+	maxDepth = 64
+)
+
+// splitFrontMatter parts an adapter file into its YAML and the documentation
+// behind it; both are parts of data.
+func splitFrontMatter(data []byte) (front, body []byte, err error) {
+	if len(data) > maxFile {
+		return nil, nil, fmt.Errorf("file is larger than %d bytes", maxFile)
+	}
+	if !utf8.Valid(data) {
+		return nil, nil, errors.New("file is not valid UTF-8")
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	line, rest, _ := bytes.Cut(data, []byte("\n"))
+	if !isDelimiter(line) {
+		return nil, nil, errors.New("front matter must start with --- on line 1")
+	}
+	front = rest
+	for n := 0; len(rest) > 0; {
+		var line []byte
+		line, rest, _ = bytes.Cut(rest, []byte("\n"))
+		if isDelimiter(line) {
+			return front[:n:n], rest, nil
+		}
+		n = len(front) - len(rest)
+	}
+	return nil, nil, errors.New("front matter is not closed by a line of ---")
+}
+
+func isDelimiter(line []byte) bool {
+	return string(bytes.TrimRight(line, " \t\r")) == "---"
+}
+
+// node is one value of the front matter, aliases and merge keys resolved.
+type node struct {
+	kind    kind // absent never
+	line    int  // in the file
+	text    string
+	integer bool    // number: written as an integer
+	plain   bool    // scalar: not quoted
+	list    []*node // array
+	fields  []field // object, in the order of the file
+}
+
+type field struct {
+	key  string
+	line int
+	val  *node
+}
+
+// get is the member of that key, nil when there is none or n is no map.
+func (n *node) get(key string) *node {
+	if n != nil {
+		for i := range n.fields {
+			if n.fields[i].key == key {
+				return n.fields[i].val
+			}
+		}
+	}
+	return nil
+}
+
+// yamlError is a mistake on one line.
+type yamlError struct {
+	line int
+	msg  string
+}
+
+func (e *yamlError) Error() string { return e.msg }
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?:unmarshal errors:\s*)?(.*)`)
+
+// parseYAML reads one YAML 1.2 document whose first line is line 2 of its file.
+// The errors are *yamlError.
+func parseYAML(front []byte) (n *node, err error) {
+	defer func() {
+		if p := recover(); p != nil { // the library is known to
+			n, err = nil, &yamlError{2, "not valid YAML"}
+		}
+	}()
+	dec := yaml.NewDecoder(bytes.NewReader(front))
+	var doc yaml.Node
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, &yamlError{2, "front matter is empty"}
+		}
+		e := &yamlError{2, "not valid YAML"}
+		if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+			if l, err := strconv.Atoi(m[1]); err == nil {
+				e.line = l + 1
+			}
+			e.msg = "not valid YAML: " + m[2]
+		}
+		return nil, e
+	}
+	var second yaml.Node
+	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
+		return nil, &yamlError{2, "front matter must be a single YAML document"}
+	}
+	b := treeBuilder{}
+	return b.build(doc.Content[0], 1)
+}
+
+// treeBuilder turns the library's nodes into ours and counts them.
+type treeBuilder struct {
+	all, aliased int
+	inAlias      int
+}
+
+func (b *treeBuilder) build(y *yaml.Node, depth int) (*node, error) {
+	line := y.Line + 1
+	if depth > maxDepth {
+		return nil, &yamlError{line, fmt.Sprintf("nested deeper than %d", maxDepth)}
+	}
+	if b.all++; b.all > maxAll {
+		return nil, &yamlError{line, fmt.Sprintf("more than %d values", maxAll)}
+	}
+	if b.inAlias > 0 {
+		if b.aliased++; b.aliased > maxNodes {
+			return nil, &yamlError{line, fmt.Sprintf("aliases expand to more than %d values", maxNodes)}
+		}
+	}
+	if y.Kind == yaml.AliasNode {
+		b.inAlias++
+		n, err := b.build(y.Alias, depth+1) // an anchor inside itself ends at the depth
+		b.inAlias--
+		return n, err
+	}
+	tag := y.Tag
+	if y.Style&yaml.TaggedStyle == 0 {
+		tag = ""
+	}
+	switch tag {
+	case "", "!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq":
+	default:
+		return nil, &yamlError{line, "tag " + strconv.Quote(firstRunes(tag, 40)) + " is not supported"}
+	}
+	switch y.Kind {
+	case yaml.MappingNode:
+		return b.mapping(y, line, depth)
+	case yaml.SequenceNode:
+		n := &node{kind: array, line: line, list: make([]*node, 0, len(y.Content))}
+		for _, c := range y.Content {
+			v, err := b.build(c, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			n.list = append(n.list, v)
+		}
+		return n, nil
+	}
+	quoted := y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
+	if tag == "!!str" || quoted && tag == "" {
+		return &node{kind: text, line: line, text: y.Value}, nil
+	}
+	n := scalar(y.Value)
+	n.line = line
+	if want, ok := map[string]kind{"!!int": number, "!!float": number, "!!bool": boolean, "!!null": null}[tag]; ok && n.kind != want {
+		return nil, &yamlError{line, fmt.Sprintf("value does not fit its tag %s", tag)}
+	}
+	return n, nil
+}
+
+func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
+	n := &node{kind: object, line: line, fields: make([]field, 0, len(y.Content)/2)}
+	seen := make(map[string]bool, len(y.Content)/2)
+	var merged []*node
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		k := y.Content[i]
+		if k.Kind == yaml.AliasNode {
+			k = k.Alias
+		}
+		if k.Kind != yaml.ScalarNode {
+			return nil, &yamlError{k.Line + 1, "map keys must be plain values"}
+		}
+		v, err := b.build(y.Content[i+1], depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if k.Value == "<<" && k.Style == 0 {
+			if v.kind == array {
+				merged = append(merged, v.list...)
+			} else {
+				merged = append(merged, v)
+			}
+			continue
+		}
+		if seen[k.Value] {
+			return nil, &yamlError{k.Line + 1, "key " + strconv.Quote(firstRunes(k.Value, 60)) + " is given twice"}
+		}
+		seen[k.Value] = true
+		n.fields = append(n.fields, field{k.Value, k.Line + 1, v})
+	}
+	for _, m := range merged {
+		if m.kind != object {
+			return nil, &yamlError{m.line, "a merge key needs a map"}
+		}
+		for _, f := range m.fields {
+			if !seen[f.key] { // what the map says itself wins, then the first merged
+				seen[f.key] = true
+				n.fields = append(n.fields, f)
+			}
+		}
+	}
+	return n, nil
+}
+
+// scalar resolves an unquoted value by the YAML 1.2 core schema, so that no, on and
+// dates stay strings: https://yaml.org/spec/1.2.2/#103-core-schema
+func scalar(s string) *node {
+	n := &node{kind: text, text: s, plain: true}
+	switch s {
+	case "", "~", "null", "Null", "NULL":
+		n.kind = null
+	case "true", "True", "TRUE":
+		n.kind, n.text = boolean, "true"
+	case "false", "False", "FALSE":
+		n.kind, n.text = boolean, "false"
+	default:
+		if t, integer, ok := yamlNumber(s); ok {
+			n.kind, n.text, n.integer = number, t, integer
+		}
+	}
+	return n
+}
+
+// yamlNumber writes a YAML number as JSON does. Infinities and NaN are no JSON
+// numbers and stay text.
+func yamlNumber(s string) (json string, integer, ok bool) {
+	if len(s) > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'o') {
+		base := 16
+		if s[1] == 'o' {
+			base = 8
+		}
+		u, err := strconv.ParseUint(s[2:], base, 64)
+		return strconv.FormatUint(u, 10), true, err == nil
+	}
+	sign, t := "", s
+	if t[0] == '-' || t[0] == '+' {
+		if t[0] == '-' {
+			sign = "-"
+		}
+		t = t[1:]
+	}
+	mantissa, exp := t, ""
+	if i := strings.IndexAny(t, "eE"); i >= 0 {
+		mantissa, exp = t[:i], t[i:]
+		if d := strings.TrimLeft(exp[1:], "+-"); d == "" || strings.Trim(d, "0123456789") != "" || len(exp)-len(d) > 2 {
+			return "", false, false
+		}
+	}
+	whole, frac, point := strings.Cut(mantissa, ".")
+	if whole+frac == "" || strings.Trim(whole+frac, "0123456789") != "" {
+		return "", false, false
+	}
+	if whole = strings.TrimLeft(whole, "0"); whole == "" {
+		whole = "0"
+	}
+	if frac != "" {
+		frac = "." + frac
+	}
+	return sign + whole + frac + exp, !point && exp == "", true
+}
+
+// shown is the value as JSON that a model may read: its texts are cleaned.
+func (n *node) shown() []byte {
+	return n.cleaned().json(nil)
+}
+
+func (n *node) cleaned() *node {
+	c := *n
+	c.text = cleanText(n.text, descriptionRunes)
+	c.list, c.fields = nil, nil
+	for _, v := range n.list {
+		c.list = append(c.list, v.cleaned())
+	}
+	for _, f := range n.fields {
+		c.fields = append(c.fields, field{cleanText(f.key, 200), f.line, f.val.cleaned()})
+	}
+	return &c
+}
+
+// json appends the value as JSON.
+func (n *node) json(dst []byte) []byte {
+	switch n.kind {
+	case null:
+		return append(dst, "null"...)
+	case boolean, number:
+		return append(dst, n.text...)
+	case text:
+		return appendQuoted(dst, n.text)
+	case array:
+		dst = append(dst, '[')
+		for i, v := range n.list {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = v.json(dst)
+		}
+		return append(dst, ']')
+	}
+	dst = append(dst, '{')
+	for i, f := range n.fields {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendQuoted(dst, f.key), ':')
+		dst = f.val.json(dst)
+	}
+	return append(dst, '}')
+}
