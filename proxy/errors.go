@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"os/exec"
 	"strconv"
 	"strings"
 
@@ -184,8 +186,12 @@ func asFailure(err error) *failure {
 }
 
 // reason is the innermost part of a network error: "connection refused" rather
-// than the addresses around it.
+// than the addresses around it. Of a program that cannot be started its name is
+// the half of the story.
 func reason(err error) string {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, exec.ErrNotFound) {
+		return err.Error()
+	}
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil {

@@ -103,7 +103,7 @@ func originOf(cfg Config, log *zap.Logger) (origin, error) {
 	case len(cfg.Upstream.Command) > 0:
 		return stdioOrigin(cfg, log), nil
 	}
-	return origin{}, errors.New("upstream: neither url nor command is set")
+	return origin{}, errors.New("upstream: neither url nor command is set; say --upstream URL, or -- COMMAND")
 }
 
 func httpOrigin(cfg Config, _ *zap.Logger) (origin, error) {
