@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,15 +18,14 @@ type transport string
 const (
 	stdio      transport = "stdio"
 	streamable transport = "http"
+	withSSE    transport = "sse"
 )
 
-var (
-	both  = []transport{streamable, stdio}
-	pairs = [][2]transport{{streamable, streamable}, {streamable, stdio}, {stdio, streamable}, {stdio, stdio}} // client side, server side
-)
+var all = []transport{stdio, streamable, withSSE}
 
-// endpoint is where a client finds a server: a URL, or a command to start.
+// endpoint is where a client finds a server, and over which transport: a URL, or a command to start.
 type endpoint struct {
+	over    transport
 	url     string
 	command []string
 	stderr  *output // of the client and of all that is started
@@ -43,9 +43,10 @@ type server struct {
 	name       string
 	revision   string // the newest that it speaks
 	only       bool   // it speaks no other
+	refuses    string // a step that it answers with status 400 over HTTP+SSE; its own client then gives up the session
 	transports []transport
 	command    func(revision, mark string) []string // on stdio; mark is an argument to be known by
-	serve      func(revision string) (url string, stop func(), err error)
+	serve      func(revision string, over transport) (url string, stop func(), err error)
 }
 
 // cell is one client with one server, and the transports on the two sides of the proxy.
@@ -77,32 +78,38 @@ type outcome struct {
 	err   error
 }
 
-// TestPublishedPeers lets every published client meet every server, each over one of the four pairs of transports.
+// TestPublishedPeers lets every published client meet every server, each over one of the nine pairs of transports.
 func TestPublishedPeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
 	}
 	m := nodePeers(t)
-	clients := []*client{
-		m.typescript("1.0.4", "2024-11-05", stdio),
-		m.typescript("1.10.2", "2024-11-05", both...),
-		m.typescript("1.12.3", "2025-03-26", both...),
-		m.typescript("1.22.0", "2025-06-18", both...),
-		m.typescript("1.32.2", "2025-11-25", both...),
-		goSDKAsItIs(),
-	}
-	servers := []*server{
-		m.everything("2025.4.8", "2024-11-05", stdio),
-		m.everything("2025.4.28", "2024-11-05", both...),
-		m.everything("2025.7.1", "2025-03-26", both...),
-		m.everything("2025.9.25", "2025-06-18", both...),
-		m.everything("2026.8.31", "2025-11-25", both...),
-		goServer("2025-11-25"),
-	}
-	meet(t, everyOneMeetsEveryOther(clients, servers))
+	meet(t, everyOneMeetsEveryOther(publishedClients(m), publishedServers(m)))
 }
 
-// TestGoPeers does the same with the Go SDK alone, as client and server of each revision, over every pair of transports.
+func publishedClients(m modules) []*client {
+	return []*client{
+		m.typescript("1.0.4", "2024-11-05", withSSE, stdio),
+		m.typescript("1.10.2", "2024-11-05", all...),
+		m.typescript("1.12.3", "2025-03-26", all...),
+		m.typescript("1.22.0", "2025-06-18", all...),
+		m.typescript("1.32.2", "2025-11-25", all...),
+		goSDKAsItIs(),
+	}
+}
+
+func publishedServers(m modules) []*server {
+	return []*server{
+		m.everything("2025.4.8", "2024-11-05", withSSE, stdio),
+		m.everything("2025.4.28", "2024-11-05", all...),
+		m.everything("2025.7.1", "2025-03-26", all...),
+		m.everything("2025.9.25", "2025-06-18", all...),
+		m.everything("2026.8.31", "2025-11-25", all...),
+		goServer("2025-11-25"),
+	}
+}
+
+// TestGoPeers does the same with the Go SDK alone, as client and server of each revision, over all nine pairs of transports.
 func TestGoPeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
@@ -116,34 +123,40 @@ func TestGoPeers(t *testing.T) {
 	var cells []cell
 	for _, c := range clients {
 		for _, s := range servers {
-			for _, p := range pairs {
-				cells = append(cells, cell{client: c, server: s, down: p[0], up: p[1]})
+			for _, down := range all {
+				for _, up := range all {
+					cells = append(cells, cell{client: c, server: s, down: down, up: up})
+				}
 			}
 		}
 	}
 	meet(t, cells)
 }
 
-// everyOneMeetsEveryOther makes the cells in which every client meets every server once, the pairs of transports taking
-// turns. Where a server would also speak an older client's revision it is made to speak its own, since otherwise there is
+// everyOneMeetsEveryOther makes the cells in which every client meets every server once, over transports that make two
+// orthogonal Latin squares: any three neighbours among the clients meet any three among the servers over all nine pairs.
+// Where a server would also speak an older client's revision it is made to speak its own, since otherwise there is
 // nothing to translate; it meets the client next to it in the lists a second time, in that client's revision.
 func everyOneMeetsEveryOther(clients []*client, servers []*server) (cells []cell) {
 	for i, c := range clients {
 		for j, s := range servers {
 			older := c.revision < s.revision
-			for k := range pairs {
-				p := pairs[(i+j+k)%len(pairs)]
-				if slices.Contains(c.transports, p[0]) && slices.Contains(s.transports, p[1]) {
-					cells = append(cells, cell{client: c, server: s, down: p[0], up: p[1], pinned: older})
-					if older && !s.only && i+1 == j {
-						cells = append(cells, cell{client: c, server: s, down: p[0], up: p[1]})
-					}
-					break
-				}
+			down, up := inTurn(c.transports, i+j), inTurn(s.transports, i+2*j)
+			cells = append(cells, cell{client: c, server: s, down: down, up: up, pinned: older})
+			if older && !s.only && i+1 == j {
+				cells = append(cells, cell{client: c, server: s, down: down, up: inTurn(s.transports, i+2*j+2)})
 			}
 		}
 	}
 	return cells
+}
+
+// inTurn is the transport whose turn it is, or the next one that a peer has.
+func inTurn(has []transport, n int) transport {
+	for !slices.Contains(has, all[n%len(all)]) {
+		n++
+	}
+	return all[n%len(all)]
 }
 
 // meet runs all cells, through the proxy and without, and compares.
@@ -172,13 +185,17 @@ func meet(t *testing.T, cells []cell) {
 		server *server
 		over   transport
 	}
+	reference := func(c cell) key {
+		over := c.up
+		if !slices.Contains(c.client.transports, over) || over == withSSE && c.server.refuses != "" {
+			over = stdio // which all have
+		}
+		return key{c.client, c.server, over}
+	}
 	alone := map[key]func() outcome{}
 	through := make([]func() outcome, len(cells))
 	for i, c := range cells {
-		k := key{c.client, c.server, c.up}
-		if !slices.Contains(c.client.transports, c.up) {
-			k.over = stdio
-		}
+		k := reference(c)
 		if alone[k] == nil {
 			alone[k] = start(func(ctx context.Context) (o outcome) {
 				for range 3 { // what is no good run by itself is no reference
@@ -193,29 +210,18 @@ func meet(t *testing.T, cells []cell) {
 	}
 	passed := make([]bool, len(cells))
 	for i, c := range cells {
-		k := key{c.client, c.server, c.up}
-		if alone[k] == nil {
-			k.over = stdio
-		}
-		passed[i] = t.Run(c.String(), func(t *testing.T) { check(t, c, alone[k](), through[i]()) })
+		passed[i] = t.Run(c.String(), func(t *testing.T) { check(t, c, alone[reference(c)](), through[i]()) })
 	}
 	t.Log("through the proxy:\n" + table(cells, passed))
 }
 
 // direct is the reference: nothing between client and server.
 func direct(ctx context.Context, c *client, s *server, over transport) (o outcome) {
-	to := endpoint{stderr: &output{}}
-	revision := min(c.revision, s.revision)
-	if over == stdio {
-		to.command = s.command(revision, "direct")
-	} else {
-		url, stop, err := s.serve(revision)
-		if err != nil {
-			return outcome{err: err}
-		}
-		defer stop()
-		to.url = url
+	to, stop, err := s.open(min(c.revision, s.revision), over, "direct")
+	if err != nil {
+		return outcome{err: err}
 	}
+	defer stop()
 	o.steps, o.err = c.run(ctx, to)
 	o.log = to.stderr.String()
 	return o
@@ -223,38 +229,46 @@ func direct(ctx context.Context, c *client, s *server, over transport) (o outcom
 
 // proxied is the same through the proxy.
 func proxied(ctx context.Context, proxy dragoman, c cell, mark string) (o outcome) {
-	to := endpoint{stderr: &output{}}
-	if c.up == stdio {
-		to.command = c.server.command(c.server.revision, mark)
-	} else {
-		url, stop, err := c.server.serve(c.server.revision)
-		if err != nil {
-			return outcome{err: err}
-		}
-		defer stop()
-		to.url = url
+	to, stop, err := c.server.open(c.server.revision, c.up, mark)
+	if err != nil {
+		return outcome{err: err}
 	}
-	version := ""
+	defer stop()
+	var flags []string
 	if c.pinned {
-		version = c.server.revision
+		flags = append(flags, "--upstream-version", c.server.revision)
+	}
+	if c.down == stdio { // else it finds out
+		flags = append(flags, "--upstream-transport", string(c.up))
 	}
 	run := func(to endpoint) (err error) {
 		o.steps, err = c.client.run(ctx, to)
 		return err
 	}
-	if c.down == streamable {
-		o.err = proxy.serve(ctx, version, to, run)
-	} else {
-		o.err = run(endpoint{command: proxy.args("stdio", version, to), stderr: to.stderr})
+	if c.down == stdio {
+		o.err = run(endpoint{over: stdio, command: proxy.args("stdio", to, flags...), stderr: to.stderr})
 		if exit := o.steps.step("exit"); o.err == nil && fmt.Sprint(at(exit.Result, "code")) != "0" {
 			o.err = fmt.Errorf("the proxy, its client gone: exit %s", compact(exit.Result))
 		}
+	} else {
+		o.err = proxy.serve(ctx, c.down, to, flags, run)
 	}
 	if pids := leftovers(mark); o.err == nil && len(pids) > 0 {
 		o.err = fmt.Errorf("the proxy left its child: %s", pids)
 	}
 	o.log = to.stderr.String()
 	return o
+}
+
+// open makes a server ready for one client.
+func (s *server) open(revision string, over transport, mark string) (to endpoint, stop func(), err error) {
+	to = endpoint{over: over, stderr: &output{}}
+	if over == stdio {
+		to.command = s.command(revision, mark)
+		return to, func() {}, nil
+	}
+	to.url, stop, err = s.serve(revision, over)
+	return to, stop, err
 }
 
 // check holds what came through the proxy against the reference.
@@ -271,6 +285,13 @@ func check(t *testing.T, c cell, alone, through outcome) {
 		for _, e := range steps {
 			if methodOf()[e.Step] == "resources/read" {
 				remove(e.Result, "contents.*.name") // which we may add, and no schema has
+			}
+		}
+	}
+	if c.up == withSSE { // where a request that was refused is answered with an error, and nothing else suffers
+		for i := range steps {
+			if steps[i].Step == c.server.refuses {
+				steps[i].Error = map[string]any{"code": json.Number("-32603"), "message": "upstream answered 400 Bad Request"}
 			}
 		}
 	}

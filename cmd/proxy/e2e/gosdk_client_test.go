@@ -34,7 +34,7 @@ type goClient struct {
 
 // goSDK is the Go SDK's client asking for a revision.
 func goSDK(revision string) *client {
-	return &client{name: "Go SDK 1.8.0", revision: revision, transports: both, reads: true, run: func(ctx context.Context, to endpoint) (transcript, error) {
+	return &client{name: "Go SDK 1.8.0", revision: revision, transports: all, reads: true, run: func(ctx context.Context, to endpoint) (transcript, error) {
 		return runGoClient(ctx, revision, &mcp.ClientSessionOptions{ProtocolVersion: revision}, to)
 	}}
 }
@@ -43,7 +43,7 @@ func goSDK(revision string) *client {
 // back to the newest revision with one.
 func goSDKAsItIs() *client {
 	const revision = "2025-11-25"
-	return &client{name: "Go SDK 1.8.0 as it is", revision: revision, transports: both, reads: true, run: func(ctx context.Context, to endpoint) (transcript, error) {
+	return &client{name: "Go SDK 1.8.0 as it is", revision: revision, transports: all, reads: true, run: func(ctx context.Context, to endpoint) (transcript, error) {
 		return runGoClient(ctx, revision, nil, to)
 	}}
 }
@@ -78,12 +78,17 @@ func runGoClient(ctx context.Context, revision string, options *mcp.ClientSessio
 		return nil, err
 	}
 
-	var transport mcp.Transport = &mcp.StreamableClientTransport{Endpoint: to.url}
+	var transport mcp.Transport
 	var child *exec.Cmd
-	if to.url == "" {
+	switch to.over {
+	case stdio:
 		child = exec.Command(to.command[0], to.command[1:]...)
 		child.Stderr = to.stderr
 		transport = &mcp.CommandTransport{Command: child}
+	case withSSE:
+		transport = &mcp.SSEClientTransport{Endpoint: to.url}
+	default:
+		transport = &mcp.StreamableClientTransport{Endpoint: to.url}
 	}
 	if c.session, err = client.Connect(ctx, transport, options); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)

@@ -38,10 +38,16 @@ func TestMain(m *testing.M) {
 // goServer is the Go SDK's server. It speaks one revision and no other.
 func goServer(revision string) *server {
 	return &server{
-		name: "Go SDK 1.8.0", revision: revision, only: true, transports: both,
+		name: "Go SDK 1.8.0", revision: revision, only: true, transports: all,
+		refuses: "unknown method",
 		command: func(revision, mark string) []string { return []string{os.Args[0], goServerArg, revision, mark} },
-		serve: func(revision string) (string, func(), error) {
-			s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return newGoServer(revision) }, nil))
+		serve: func(revision string, over transport) (string, func(), error) {
+			fresh := func(*http.Request) *mcp.Server { return newGoServer(revision) }
+			var handler http.Handler = mcp.NewStreamableHTTPHandler(fresh, nil)
+			if over == withSSE {
+				handler = mcp.NewSSEHandler(fresh, nil)
+			}
+			s := httptest.NewServer(handler)
 			return s.URL, func() {
 				s.CloseClientConnections() // streams that a client left open
 				s.Close()

@@ -37,6 +37,27 @@ func TestLeftoversFindsAChild(t *testing.T) {
 	}
 }
 
+// TestPublishedPeersCoverEveryPairOfTransports shows what the choice of cells is to reach: over each of the nine pairs,
+// clients and servers of at least two revisions.
+func TestPublishedPeersCoverEveryPairOfTransports(t *testing.T) {
+	type pair struct{ down, up transport }
+	clients, servers := map[pair]map[string]bool{}, map[pair]map[string]bool{}
+	for _, down := range all {
+		for _, up := range all {
+			clients[pair{down, up}], servers[pair{down, up}] = map[string]bool{}, map[string]bool{}
+		}
+	}
+	for _, c := range everyOneMeetsEveryOther(publishedClients(""), publishedServers("")) {
+		p := pair{c.down, c.up}
+		clients[p][c.client.revision], servers[p][c.server.revision] = true, true
+	}
+	for p := range clients {
+		if len(clients[p]) < 2 || len(servers[p]) < 2 {
+			t.Errorf("%s to %s: clients of %v, servers of %v", p.down, p.up, clients[p], servers[p])
+		}
+	}
+}
+
 // TestGoServerHasEveryAddition keeps the tables of additions honest: whatever older clients must not be sent, the Go SDK's
 // server sends to the newest, but for what that SDK cannot send.
 func TestGoServerHasEveryAddition(t *testing.T) {

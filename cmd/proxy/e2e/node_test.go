@@ -89,11 +89,11 @@ func installModules() (modules, error) {
 // typescript is the client of one published SDK.
 func (m modules) typescript(sdk, revision string, transports ...transport) *client {
 	return &client{name: "TypeScript SDK " + sdk, revision: revision, transports: transports, run: func(ctx context.Context, to endpoint) (transcript, error) {
-		config := map[string]any{"sdk": filepath.Join(string(m), "sdk-"+sdk), "revision": revision}
-		if to.url != "" {
-			config["url"] = to.url
-		} else {
+		config := map[string]any{"sdk": filepath.Join(string(m), "sdk-"+sdk), "revision": revision, "transport": to.over}
+		if to.over == stdio {
 			config["command"], config["args"] = to.command[0], to.command[1:]
+		} else {
+			config["url"] = to.url
 		}
 		arg, err := json.Marshal(config)
 		if err != nil {
@@ -120,18 +120,22 @@ func (m modules) everything(version, revision string, transports ...transport) *
 		command: func(_, mark string) []string {
 			return []string{"node", filepath.Join(string(m), "everything-"+version, "dist", "index.js"), "stdio", mark}
 		},
-		serve: func(string) (string, func(), error) { return m.serveEverything(version) },
+		serve: func(_ string, over transport) (string, func(), error) { return m.serveEverything(version, over) },
 	}
 }
 
-// serveEverything starts a published server-everything over Streamable HTTP, on 127.0.0.1 although it would listen
-// everywhere, until stop.
-func (m modules) serveEverything(version string) (url string, stop func(), err error) {
-	main := filepath.Join(string(m), "everything-"+version, "dist", "index.js")
-	if version == "2025.4.28" { // its index.js knows no other transport than stdio
-		main = filepath.Join(filepath.Dir(main), "streamableHttp.js")
+// serveEverything starts a published server-everything over one of the transports on HTTP, on 127.0.0.1 although it would
+// listen everywhere, until stop.
+func (m modules) serveEverything(version string, over transport) (url string, stop func(), err error) {
+	name, path := "streamableHttp", "/mcp"
+	if over == withSSE {
+		name, path = "sse", "/sse"
 	}
-	node := exec.Command("node", "--import", "./peers/loopback.mjs", main, "streamableHttp")
+	main := filepath.Join(string(m), "everything-"+version, "dist", "index.js")
+	if strings.HasPrefix(version, "2025.4.") { // their index.js knows no other transport than stdio
+		main = filepath.Join(filepath.Dir(main), name+".js")
+	}
+	node := exec.Command("node", "--import", "./peers/loopback.mjs", main, name)
 	stderr, err := node.StderrPipe()
 	if err != nil {
 		return "", nil, err
@@ -146,7 +150,7 @@ func (m modules) serveEverything(version string) (url string, stop func(), err e
 		defer close(found)
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			if base, ok := strings.CutPrefix(lines.Text(), "loopback: "); ok {
-				found <- base + "/mcp"
+				found <- base + path
 			}
 		}
 	}()

@@ -34,23 +34,19 @@ func build(t *testing.T) dragoman {
 	return dragoman(bin)
 }
 
-// args are the arguments of a proxy in front of a server; version is what it speaks upstream, whatever the client asks
-// for, when not "".
-func (d dragoman) args(command, version string, to endpoint, more ...string) []string {
-	args := append([]string{string(d), command}, more...)
-	if version != "" {
-		args = append(args, "--upstream-version", version)
-	}
-	if to.url != "" {
+// args are the arguments of a proxy in front of a server.
+func (d dragoman) args(command string, to endpoint, flags ...string) []string {
+	args := append([]string{string(d), command}, flags...)
+	if to.over != stdio {
 		return append(args, "--upstream", to.url)
 	}
 	return append(append(args, "--"), to.command...)
 }
 
-// serve runs do against "dragoman serve", then stops that, and returns the first thing that went wrong. What the proxy
-// said goes to stderr.
-func (d dragoman) serve(ctx context.Context, version string, to endpoint, do func(endpoint) error) error {
-	args := d.args("serve", version, to, "--listen", "127.0.0.1:0")
+// serve runs do against "dragoman serve", as a client that comes over a transport finds it, then stops that, and returns
+// the first thing that went wrong. What the proxy said goes to stderr.
+func (d dragoman) serve(ctx context.Context, over transport, to endpoint, flags []string, do func(endpoint) error) error {
+	args := d.args("serve", to, append(flags, "--listen", "127.0.0.1:0")...)
 	proxy := exec.Command(args[0], args[1:]...)
 	proxy.Stderr = to.stderr
 	if err := proxy.Start(); err != nil {
@@ -60,7 +56,10 @@ func (d dragoman) serve(ctx context.Context, version string, to endpoint, do fun
 	go func() { ended <- proxy.Wait() }()
 	url, err := serving(ctx, to.stderr, ended)
 	if err == nil {
-		err = do(endpoint{url: url, stderr: to.stderr})
+		if over == withSSE {
+			url = strings.TrimSuffix(url, "/mcp") + "/sse"
+		}
+		err = do(endpoint{over: over, url: url, stderr: to.stderr})
 	}
 	return errors.Join(err, stop(proxy.Process, ended))
 }

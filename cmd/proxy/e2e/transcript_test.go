@@ -71,7 +71,6 @@ func readTranscript(lines []byte) (t transcript, err error) {
 	}
 }
 
-// step returns the entry of a step, the zero entry when there is none.
 // arrived reports whether every message of the run found its way: published
 // clients sometimes send on a connection that the server is just closing, and
 // then give the call up.
@@ -87,6 +86,7 @@ func (t transcript) arrived() bool {
 	return true
 }
 
+// step returns the entry of a step, the zero entry when there is none.
 func (t transcript) step(name string) entry {
 	for _, e := range t {
 		if e.Step == name {

@@ -1,11 +1,13 @@
 // Runs the scenario with one published client and prints its transcript, one JSON object a line.
 //
-//   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2025-06-18","url":"http://…"}'
-//   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2024-11-05","command":"node","args":["…"]}'
+//   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2025-06-18","transport":"http","url":"http://…"}'
+//   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2024-11-05","transport":"sse","url":"http://…"}'
+//   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2024-11-05","transport":"stdio","command":"node","args":["…"]}'
 //
 // What is recorded is what came over the wire, not what the client made of it. When the client could not read an answer,
 // "refused" says why.
 import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { join } from "node:path";
 
@@ -99,9 +101,13 @@ if (elicits) {
 }
 
 let transport;
-if (config.url) {
+if (config.transport === "http") {
   const { StreamableHTTPClientTransport } = await load("client/streamableHttp.js");
   transport = new StreamableHTTPClientTransport(new URL(config.url));
+} else if (config.transport === "sse") {
+  globalThis.EventSource ??= createRequire(join(config.sdk, "package.json"))("eventsource").EventSource; // which early SDKs leave to others
+  const { SSEClientTransport } = await load("client/sse.js");
+  transport = new SSEClientTransport(new URL(config.url));
 } else {
   const { StdioClientTransport } = await load("client/stdio.js");
   transport = new StdioClientTransport({ command: config.command, args: config.args, stderr: "inherit" });
@@ -193,6 +199,6 @@ print({ step: "heard", result: Object.fromEntries(tap.heard) });
 
 const child = transport._process;
 const ended = child && new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
-if (config.url && transport.terminateSession) await transport.terminateSession();
+if (transport.terminateSession) await transport.terminateSession();
 await client.close();
 if (child) print({ step: "exit", result: await ended });
