@@ -21,6 +21,15 @@ func newCorpus(t *testing.T, maxSize int) *Corpus {
 	return c
 }
 
+// unlessSlowed skips what takes minutes with the race detector and has nothing for
+// it to find: one goroutine makes the corpus.
+func unlessSlowed(t *testing.T) {
+	t.Helper()
+	if slowed {
+		t.Skip("all messages up to 10 MiB: run without -race")
+	}
+}
+
 func TestSameMessagesEveryTime(t *testing.T) {
 	one, two := newCorpus(t, Small), newCorpus(t, Small)
 	for _, r := range translate.Handshake() {
@@ -37,6 +46,7 @@ func TestSameMessagesEveryTime(t *testing.T) {
 }
 
 func TestSmallerCorpusHasTheSameMessages(t *testing.T) {
+	unlessSlowed(t)
 	all := newCorpus(t, Largest)
 	for _, m := range newCorpus(t, Small).In(translate.Latest()) {
 		if twin := Find(all.In(translate.Latest()), m.Name); twin == nil || !bytes.Equal(twin.Raw, m.Raw) {
@@ -46,6 +56,7 @@ func TestSmallerCorpusHasTheSameMessages(t *testing.T) {
 }
 
 func TestMessagesAreWhatTheySay(t *testing.T) {
+	unlessSlowed(t)
 	c := newCorpus(t, Largest)
 	for _, r := range translate.Handshake() {
 		seen := map[string]bool{}
@@ -106,6 +117,7 @@ func TestRevisionsHaveOnlyTheirOwn(t *testing.T) {
 }
 
 func TestListsAndResultsHaveTheirSize(t *testing.T) {
+	unlessSlowed(t)
 	messages := newCorpus(t, Largest).In(translate.Latest())
 	within := func(name string, low, high int) {
 		t.Helper()

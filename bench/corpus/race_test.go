@@ -1,0 +1,5 @@
+//go:build race
+
+package corpus
+
+const slowed = true // by the race detector
