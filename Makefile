@@ -1,6 +1,6 @@
 # Each target is one plain command that also works when typed.
 
-.PHONY: build test check golden fuzz bench cross
+.PHONY: build test check golden fuzz bench compare soak cross
 
 FUZZTIME ?= 20s
 
@@ -23,6 +23,14 @@ fuzz: ## every fuzz target for FUZZTIME
 
 bench: ## benchstat-ready; bench/README.md says what each one measures
 	go test ./bench ./translate -run '^$$' -bench . -benchmem
+
+compare: ## end to end beside other proxies, about a minute
+	go run ./bench/compare
+
+SOAKTIME ?= 10m
+
+soak: ## what dragoman holds under load from bad clients and servers, for SOAKTIME
+	go run ./bench/soak -time $(SOAKTIME)
 
 cross: ## the systems and processors we build for
 	for os in linux darwin windows; do for arch in amd64 arm64; do \

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+const (
+	maxAnswer   = 8 << 20
+	callTime    = 30 * time.Second // no call here takes as long
+	readerBytes = 64 << 10
+)
+
+// client is one MCP client with a connection and a session of its own. It is for
+// one goroutine at a time.
+type client struct {
+	conn    net.Conn
+	r       *bufio.Reader
+	host    string
+	session string
+	resp    fasthttp.Response
+}
+
+// dial opens a session at url.
+func dial(at string) (*client, error) {
+	u, err := url.Parse(at)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.DialTimeout("tcp", u.Host, callTime)
+	if err != nil {
+		return nil, err
+	}
+	c := &client{conn: conn, r: bufio.NewReaderSize(conn, readerBytes), host: u.Host}
+	if err := c.initialize(); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("initialize: %w", err)
+	}
+	return c, nil
+}
+
+func (c *client) initialize() error {
+	hello := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"compare","version":"1"}}}`, translate.Oldest().Name)
+	if err := c.do(c.wrap(hello)); err != nil {
+		return err
+	}
+	if status := c.resp.StatusCode(); status != fasthttp.StatusOK {
+		return fmt.Errorf("status %d: %.200q", status, c.resp.Body())
+	}
+	c.session = string(c.resp.Header.Peek("Mcp-Session-Id"))
+	if err := c.do(c.wrap([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))); err != nil {
+		return err
+	}
+	if status := c.resp.StatusCode(); status != fasthttp.StatusAccepted {
+		return fmt.Errorf("status %d: %.200q", status, c.resp.Body())
+	}
+	return nil
+}
+
+// wrap makes of a message the HTTP request that carries it.
+func (c *client) wrap(message []byte) []byte {
+	session := ""
+	if c.session != "" {
+		session = "Mcp-Session-Id: " + c.session + "\r\n"
+	}
+	return fmt.Appendf(nil, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
+		"Accept: application/json, text/event-stream\r\n%sContent-Length: %d\r\n\r\n%s", c.host, session, len(message), message)
+}
+
+// do sends a request and reads its response into c.resp.
+func (c *client) do(request []byte) error {
+	if err := c.conn.SetDeadline(time.Now().Add(callTime)); err != nil {
+		return err
+	}
+	if _, err := c.conn.Write(request); err != nil {
+		return err
+	}
+	return c.resp.ReadLimitBody(c.r, maxAnswer)
+}
+
+// warm makes the calls that do not count, and looks at what comes back. It returns
+// the length of an answer, which is always the same.
+func (c *client) warm(w *work, request []byte) (int, error) {
+	for range w.warm {
+		if err := c.do(request); err != nil {
+			return 0, err
+		}
+	}
+	body := c.resp.Body()
+	switch {
+	case c.resp.StatusCode() != fasthttp.StatusOK:
+		return 0, fmt.Errorf("status %d: %.200q", c.resp.StatusCode(), body)
+	case !gjson.ValidBytes(body) || gjson.GetBytes(body, "id").Raw != gjson.GetBytes(w.answer, "id").Raw:
+		return 0, fmt.Errorf("not the answer: %.200q", body)
+	case !gjson.GetBytes(body, "result").IsObject() || len(body) < len(w.answer)/2:
+		return 0, fmt.Errorf("not the whole answer: %.200q", body)
+	}
+	return len(body), nil
+}
+
+var errChanged = errors.New("answers differ")
+
+// call makes one call whose answer has to be size bytes long.
+func (c *client) call(request []byte, size int) error {
+	if err := c.do(request); err != nil {
+		return err
+	}
+	if c.resp.StatusCode() != fasthttp.StatusOK || len(c.resp.Body()) != size {
+		return errChanged
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// start runs a role inside the test.
+func start(t *testing.T, role, upstream string) (url string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- roles()[role](ctx, ln, upstream) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", role, err)
+		}
+	})
+	return "http://" + ln.Addr().String() + "/mcp"
+}
+
+func TestEveryCallIsAnsweredOnEveryWay(t *testing.T) {
+	server := start(t, "server", "")
+	work, err := works()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, url := range map[string]string{direct: server, bare: start(t, bare, server), standard: start(t, standard, server)} {
+		w := &way{name: name, url: url}
+		for i := range work {
+			var c cell
+			if err := c.turn(t.Context(), w, &work[i], 2, time.Millisecond); err != nil {
+				t.Fatalf("%s, %s: %v", name, work[i].name, err)
+			}
+			if c.calls < 2 || c.latency.Total() != uint64(c.calls) || c.wall <= 0 {
+				t.Errorf("%s, %s: %d calls, %d counted, in %v", name, work[i].name, c.calls, c.latency.Total(), c.wall)
+			}
+		}
+	}
+}
+
+func TestAnotherAnswerIsNotCounted(t *testing.T) {
+	work, err := works()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := dial(start(t, "server", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.conn.Close()
+	other := work[small]
+	other.answer = work[large].answer
+	if _, err := c.warm(&other, c.wrap(work[small].request)); err == nil {
+		t.Error("a small answer passed for a large one")
+	}
+	if err := c.call(c.wrap(work[small].request), len(work[small].answer)+1); err == nil {
+		t.Error("an answer of another length was counted")
+	}
+}
+
+func TestGoalsHaveThreeVerdicts(t *testing.T) {
+	for got, want := range map[float64]string{1: "reached", 1.5: "within the limit", 2.5: "MISSED"} {
+		if line := (goal{"x", got, 1, 2}).String(); !strings.HasSuffix(line, want) {
+			t.Errorf("%v: %q, want %s", got, line, want)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+// Compare measures dragoman end to end beside other ways to the same server, on
+// loopback and in turns: no proxy at all, a bare fasthttp proxy,
+// net/http/httputil.ReverseProxy, and nginx where it is installed.
+//
+//	go run ./bench/compare
+//	go run ./bench/compare -rounds 20 -slice 2s
+//
+// Clients speak the oldest revision, the server the one before the latest. Every
+// proxy, and the server, is a process of its own, so that its processor time and
+// memory can be read. Run it from the root of the module.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+)
+
+func main() {
+	rounds := flag.Int("rounds", 5, "how often each way has its turn")
+	slice := flag.Duration("slice", 400*time.Millisecond, "length of a turn, for each kind of call and number of connections")
+	leaves := flag.Int("leaves", 20, "how many clients leave a quiet call, for each way")
+	binary := flag.String("dragoman", "", "the command to measure (default: build it)")
+	part := flag.String("serve", "", "be one of the other processes: "+roleNames()+"; arguments: the server's URL")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	switch {
+	case *part != "":
+		err = serve(ctx, *part, flag.Arg(0))
+	case *rounds < 1 || *slice <= 0 || *leaves < 0 || flag.NArg() > 0:
+		flag.Usage()
+		os.Exit(2)
+	case runtime.GOOS != "linux":
+		err = fmt.Errorf("reads /proc, which %s has not", runtime.GOOS)
+	default:
+		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, binary: *binary})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		os.Exit(1)
+	}
+}
+
+// plan is what is to be measured, and how long.
+type plan struct {
+	rounds int
+	slice  time.Duration
+	leaves int
+	binary string // "" to build it
+}
+
+func compare(ctx context.Context, p plan) error {
+	dir, err := os.MkdirTemp("", "compare")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if p.binary == "" {
+		if p.binary, err = process.Build(ctx, dir, "./cmd/proxy"); err != nil {
+			return err
+		}
+	}
+	l := launcher{dir: dir, dragoman: p.binary}
+	if l.self, err = os.Executable(); err != nil {
+		return err
+	}
+	server, err := l.role(ctx, "server", "")
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	work, err := works()
+	if err != nil {
+		return err
+	}
+	ways, err := l.all(ctx, server.URL())
+	defer stopAll(ways)
+	if err != nil {
+		return err
+	}
+	if err := readIdle(ways); err != nil {
+		return err
+	}
+	measured, err := measure(ctx, p, ways, work)
+	if err != nil {
+		return err
+	}
+	notices, err := l.measureLeaving(ctx, p.leaves)
+	if err != nil {
+		return err
+	}
+	r := report{out: os.Stdout, ways: ways, work: work, measured: measured, notices: notices}
+	r.print()
+	return nil
+}

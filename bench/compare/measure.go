@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/bench/histogram"
+)
+
+// loads are the numbers of connections that call at the same time.
+func loads() []int { return []int{1, 8} }
+
+// cell is what one way did with one kind of call under one load, in all its turns.
+type cell struct {
+	calls    int
+	wall     time.Duration
+	cpu      time.Duration // of the proxy
+	resident int64         // of the proxy, the greatest of all turns
+	latency  histogram.Histogram
+}
+
+func (c *cell) perSecond() float64 { return float64(c.calls) / c.wall.Seconds() }
+
+func (c *cell) cpuPerCall() float64 { return float64(c.cpu.Microseconds()) / float64(c.calls) }
+
+// key names a cell.
+type key struct {
+	way        string
+	work, load int
+}
+
+// measure gives every way its turns. Each round starts with another way, so that
+// none always comes after the same one.
+func measure(ctx context.Context, p plan, ways []*way, list []work) (map[key]*cell, error) {
+	cells := map[key]*cell{}
+	for round := range p.rounds {
+		for i := range list {
+			for _, load := range loads() {
+				for n := range ways {
+					w := ways[(n+round)%len(ways)]
+					k := key{w.name, i, load}
+					if cells[k] == nil {
+						cells[k] = &cell{}
+					}
+					if err := cells[k].turn(ctx, w, &list[i], load, p.slice); err != nil {
+						return nil, fmt.Errorf("%s, %s, %d connections: %w", w.name, list[i].name, load, err)
+					}
+				}
+			}
+		}
+	}
+	return cells, nil
+}
+
+// caller is one client with the call that it repeats.
+type caller struct {
+	*client
+	request []byte
+	size    int
+	latency histogram.Histogram
+}
+
+// turn has load clients make calls, one after the other each, for the length of a
+// slice.
+func (c *cell) turn(ctx context.Context, w *way, call *work, load int, slice time.Duration) error {
+	callers := make([]*caller, 0, load)
+	defer func() {
+		for _, one := range callers {
+			one.conn.Close()
+		}
+	}()
+	for range load {
+		one, err := dial(w.url)
+		if err != nil {
+			return err
+		}
+		callers = append(callers, &caller{client: one, request: one.wrap(call.request)})
+	}
+	for _, one := range callers {
+		var err error
+		if one.size, err = one.warm(call, one.request); err != nil {
+			return err
+		}
+	}
+	before, err := w.usage()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	for _, one := range callers {
+		g.Go(func() error { return one.repeat(ctx, began.Add(slice)) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	c.wall += time.Since(began)
+	after, err := w.usage()
+	if err != nil {
+		return err
+	}
+	c.cpu += after.CPU - before.CPU
+	c.resident = max(c.resident, after.Resident)
+	for _, one := range callers {
+		c.calls += int(one.latency.Total())
+		c.latency.Add(&one.latency)
+	}
+	return nil
+}
+
+// repeat makes at least one call, and no more after end.
+func (c *caller) repeat(ctx context.Context, end time.Time) error {
+	for began := time.Now(); ; {
+		if err := c.call(c.request, c.size); err != nil {
+			return err
+		}
+		now := time.Now()
+		c.latency.Record(now.Sub(began).Nanoseconds())
+		if began = now; now.After(end) || ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// usage of the direct way is nothing.
+func (w *way) usage() (process.Usage, error) {
+	if w.proxy == nil {
+		return process.Usage{}, nil
+	}
+	return w.proxy.Usage()
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// report prints what was measured.
+type report struct {
+	out      io.Writer
+	ways     []*way
+	work     []work
+	measured map[key]*cell
+	notices  map[string]*notice // nil when nobody left
+}
+
+func (r *report) print() {
+	for i := range r.work {
+		for _, load := range loads() {
+			r.printCalls(i, load)
+		}
+	}
+	r.printIdle()
+	r.printLeaving()
+	r.printRatios()
+}
+
+// table prints lines of cells that are separated by tabs.
+func (r *report) table(head string, lines []string) {
+	t := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, head+"\t")
+	for _, line := range lines {
+		fmt.Fprintln(t, line+"\t")
+	}
+	t.Flush()
+	fmt.Fprintln(r.out)
+}
+
+func (r *report) printCalls(i, load int) {
+	var lines []string
+	for _, w := range r.ways {
+		c := r.measured[key{w.name, i, load}]
+		line := fmt.Sprintf("%s\t%.0f\t%s\t%s", w.name, c.perSecond(), millis(c.latency.Quantile(0.5)), millis(c.latency.Quantile(0.99)))
+		if w.proxy != nil {
+			line += fmt.Sprintf("\t%.1f\t%s", c.cpuPerCall(), megabytes(c.resident))
+		} else {
+			line += "\t\t"
+		}
+		lines = append(lines, line)
+	}
+	r.table(fmt.Sprintf("%s, %d at a time\tcalls/s\tp50 ms\tp99 ms\tCPU µs/call\tRSS MB", r.work[i].name, load), lines)
+}
+
+func (r *report) printIdle() {
+	var lines []string
+	for _, w := range r.ways {
+		if w.proxy != nil {
+			lines = append(lines, w.name+"\t"+megabytes(w.idle.Resident))
+		}
+	}
+	r.table("before the first call\tRSS MB", lines)
+}
+
+func (r *report) printLeaving() {
+	if r.notices == nil {
+		return
+	}
+	var lines []string
+	for _, w := range r.ways {
+		n := r.notices[w.name]
+		line := w.name + "\t-\t-"
+		if n.latency.Total() > 0 {
+			line = fmt.Sprintf("%s\t%s\t%s", w.name, millis(n.latency.Quantile(0.5)), millis(n.latency.Max()))
+		}
+		lines = append(lines, fmt.Sprintf("%s\t%d of %d", line, n.missed, uint64(n.missed)+n.latency.Total()))
+	}
+	r.table("a client's leaving\tp50 ms\tmax ms\tunknown after "+unseen.String(), lines)
+}
+
+// goal is a number that dragoman should reach, and one that it must not pass.
+type goal struct {
+	what         string
+	got          float64
+	reach, limit float64
+}
+
+func (g goal) String() string {
+	verdict := "reached"
+	switch {
+	case g.got > g.limit:
+		verdict = "MISSED"
+	case g.got > g.reach:
+		verdict = "within the limit"
+	}
+	return fmt.Sprintf("%s\t%.2f\t%.2f\t%.2f\t%s", g.what, g.got, g.reach, g.limit, verdict)
+}
+
+// printRatios compares dragoman with the others, processor time where most calls
+// are made at the same time, and latency where there is one.
+func (r *report) printRatios() {
+	busy := loads()[len(loads())-1]
+	cpu := func(work int, against string) float64 {
+		return r.measured[key{dragoman, work, busy}].cpuPerCall() / r.measured[key{against, work, busy}].cpuPerCall()
+	}
+	added := func(quantile float64) float64 {
+		with, without := r.measured[key{dragoman, small, 1}], r.measured[key{direct, small, 1}]
+		return float64(with.latency.Quantile(quantile)-without.latency.Quantile(quantile)) / float64(time.Millisecond)
+	}
+	goals := []goal{
+		{"CPU per small call, × fasthttp", cpu(small, bare), 1.15, 1.3},
+		{"CPU per small call, × httputil", cpu(small, standard), 0.35, 0.5},
+		{"CPU per list of 50 tools, × fasthttp", cpu(toolList, bare), 1.2, 2},
+		{"CPU per result of 1 MB, × fasthttp", cpu(large, bare), 1.2, 2},
+		{"added p50, one at a time, ms", added(0.5), 0.06, 0.1},
+		{"added p99, one at a time, ms", added(0.99), 0.3, 1},
+	}
+	if n := r.notices[dragoman]; n != nil {
+		late := unseen // what was never noticed took longer than that
+		if n.missed == 0 {
+			late = time.Duration(n.latency.Max())
+		}
+		goals = append(goals, goal{"leaving known upstream, slowest, ms", float64(late) / float64(time.Millisecond), 20, 100})
+	}
+	for _, w := range r.ways {
+		if w.name == dragoman {
+			goals = append(goals, goal{"idle memory, MB", float64(w.idle.Resident) / 1e6, 15, 25})
+		}
+	}
+	lines := make([]string, len(goals))
+	for i, g := range goals {
+		lines[i] = g.String()
+	}
+	r.table("dragoman\tgot\treach\tlimit\t"+strings.Repeat(" ", 8), lines)
+}
+
+func millis(nanoseconds int64) string { return fmt.Sprintf("%.3f", float64(nanoseconds)/1e6) }
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f", float64(n)/1e6) }

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/bench/corpus"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// maxConns is more than any load here opens.
+const maxConns = 1024
+
+// roles are the processes that this command can be itself.
+func roles() map[string]func(context.Context, net.Listener, string) error {
+	return map[string]func(context.Context, net.Listener, string) error{
+		"server": serveMCP, "fasthttp": serveFast, "httputil": serveStandard,
+	}
+}
+
+func roleNames() string { return "server, fasthttp, httputil" }
+
+func serve(ctx context.Context, role, upstream string) error {
+	f := roles()[role]
+	if f == nil {
+		return fmt.Errorf("-serve: %q is none of %s", role, roleNames())
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	process.Announce("http://" + ln.Addr().String() + "/mcp")
+	return f(ctx, ln, upstream)
+}
+
+// serverRevision is what the server speaks: not the clients', and not the latest,
+// which few servers do.
+func serverRevision() *translate.Revision { return translate.Handshake()[1] }
+
+// serverMessages are what the server says, in its revision.
+func serverMessages() ([]corpus.Message, error) {
+	c, err := corpus.New(1 << 20)
+	if err != nil {
+		return nil, err
+	}
+	return c.In(serverRevision()), nil
+}
+
+// serveMCP is an MCP server that has its few answers ready.
+func serveMCP(ctx context.Context, ln net.Listener, _ string) error {
+	work, err := works()
+	if err != nil {
+		return err
+	}
+	hello := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"compare","version":"1"}}}`, serverRevision().Name)
+	return serveFastHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {
+		body := c.PostBody()
+		if !c.IsPost() {
+			c.SetStatusCode(fasthttp.StatusMethodNotAllowed)
+			return
+		}
+		if bytes.Contains(body, []byte(`"initialize"`)) {
+			c.Response.Header.Set("Mcp-Session-Id", "5f2c7a90-3d1e-4b7a-9b60-0c9f1e2d3a4b")
+			answer(c, hello)
+			return
+		}
+		for i := range work {
+			if bytes.Contains(body, work[i].sign) {
+				answer(c, work[i].answer)
+				return
+			}
+		}
+		c.SetStatusCode(fasthttp.StatusAccepted)
+	})
+}
+
+func answer(c *fasthttp.RequestCtx, body []byte) {
+	c.SetContentType("application/json")
+	c.Response.SetBodyRaw(body)
+}
+
+// serveFast is the least that a proxy on fasthttp does.
+func serveFast(ctx context.Context, ln net.Listener, upstream string) error {
+	to, err := url.Parse(upstream)
+	if err != nil {
+		return err
+	}
+	client := &fasthttp.HostClient{Addr: to.Host, MaxConns: maxConns}
+	return serveFastHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {
+		c.Request.Header.Del(fasthttp.HeaderConnection)
+		if err := client.Do(&c.Request, &c.Response); err != nil {
+			c.Error(err.Error(), fasthttp.StatusBadGateway)
+			return
+		}
+		c.Response.Header.Del(fasthttp.HeaderConnection)
+	})
+}
+
+func serveFastHTTP(ctx context.Context, ln net.Listener, h fasthttp.RequestHandler) error {
+	s := &fasthttp.Server{Handler: h, Concurrency: maxConns, CloseOnShutdown: true}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	s.ShutdownWithContext(end) // what hangs ends with the process
+	return nil
+}
+
+// serveStandard is the standard library's proxy, with connections enough to keep
+// them.
+func serveStandard(ctx context.Context, ln net.Listener, upstream string) error {
+	to, err := url.Parse(strings.TrimSuffix(upstream, "/mcp"))
+	if err != nil {
+		return err
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		Transport: &http.Transport{MaxIdleConnsPerHost: maxConns, DisableCompression: true},
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Else an answer that comes before the transport has seen the end of the
+		// request closes the request's body, and with it the way to the server.
+		http.NewResponseController(w).EnableFullDuplex()
+		proxy.ServeHTTP(w, r)
+	})}
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	defer stop()
+	if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+)
+
+// The names of the ways that others are compared with.
+const (
+	direct   = "direct"
+	bare     = "fasthttp"
+	standard = "httputil"
+	nginx    = "nginx"
+	dragoman = "dragoman"
+)
+
+// way is one way from the clients to the server.
+type way struct {
+	name  string
+	url   string
+	proxy *process.Process // nil for the direct one
+	idle  process.Usage    // before the first call
+}
+
+// launcher starts what is measured.
+type launcher struct {
+	dir      string // for files of a run
+	self     string // this command
+	dragoman string
+}
+
+func (l launcher) role(ctx context.Context, role, upstream string) (*process.Process, error) {
+	return process.Start(ctx, exec.Command(l.self, "-serve", role, upstream))
+}
+
+// all starts every way to the server at url. What was started is in the result
+// also when there is an error.
+func (l launcher) all(ctx context.Context, url string) ([]*way, error) {
+	ways := []*way{{name: direct, url: url}}
+	for _, start := range []func(context.Context, string) (*way, error){l.bare, l.standard, l.nginx, l.ours} {
+		w, err := start(ctx, url)
+		if err != nil {
+			return ways, err
+		}
+		if w != nil {
+			ways = append(ways, w)
+		}
+	}
+	return ways, nil
+}
+
+func (l launcher) bare(ctx context.Context, url string) (*way, error) {
+	p, err := l.role(ctx, bare, url)
+	return newWay(bare, p, err)
+}
+
+func (l launcher) standard(ctx context.Context, url string) (*way, error) {
+	p, err := l.role(ctx, standard, url)
+	return newWay(standard, p, err)
+}
+
+func (l launcher) ours(ctx context.Context, url string) (*way, error) {
+	cmd := exec.Command(l.dragoman, "serve", "--upstream", url, "--listen", "127.0.0.1:0")
+	cmd.Env = append(os.Environ(), "DRAGOMAN_ADMIN_LISTEN=") // several run beside each other
+	p, err := process.Start(ctx, cmd)
+	return newWay(dragoman, p, err)
+}
+
+func newWay(name string, p *process.Process, err error) (*way, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &way{name: name, url: p.URL(), proxy: p}, nil
+}
+
+// nginxConfig has one process, since one is measured, and no buffer file.
+const nginxConfig = `daemon off; master_process off; worker_processes 1;
+pid %[1]s/nginx.pid; error_log stderr warn;
+events { worker_connections 1024; }
+http {
+	access_log off;
+	client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
+	uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
+	keepalive_requests 100000000;
+	upstream server { server %[2]s; keepalive 64; keepalive_requests 100000000; }
+	server {
+		listen %[3]s;
+		location / {
+			proxy_pass http://server; proxy_http_version 1.1; proxy_set_header Connection "";
+			proxy_max_temp_file_size 0; client_max_body_size 10m;
+		}
+	}
+}
+`
+
+// nginx returns nil where it is not installed.
+func (l launcher) nginx(ctx context.Context, upstream string) (*way, error) {
+	file, err := exec.LookPath(nginx)
+	if err != nil {
+		return nil, nil
+	}
+	to, err := url.Parse(upstream)
+	if err != nil {
+		return nil, err
+	}
+	addr, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(l.dir, nginx)
+	if err != nil {
+		return nil, err
+	}
+	config := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(config, fmt.Appendf(nil, nginxConfig, dir, to.Host, addr), 0o600); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	p, err := process.StartSilent(ctx, exec.Command(file, "-p", dir, "-e", "stderr", "-c", config), "http://"+addr+"/mcp", addr)
+	return newWay(nginx, p, err)
+}
+
+// freeAddress is one that nobody listened on a moment ago.
+func freeAddress() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer ln.Close()
+	return ln.Addr().String(), nil
+}
+
+func readIdle(ways []*way) (err error) {
+	for _, w := range ways {
+		if w.proxy == nil {
+			continue
+		}
+		if w.idle, err = w.proxy.Usage(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stopAll(ways []*way) {
+	for _, w := range ways {
+		if w.proxy != nil {
+			w.proxy.Stop()
+		}
+	}
+}

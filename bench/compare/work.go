@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/bench/corpus"
+)
+
+// The kinds of calls, by their place in works.
+const (
+	small = iota
+	toolList
+	large
+)
+
+// work is one kind of call.
+type work struct {
+	name    string
+	request []byte
+	sign    []byte // is in this request and in no other
+	answer  []byte // of the server
+	warm    int    // calls before those that count, per connection
+}
+
+// works are the calls that are measured. An answer's id is its request's.
+func works() ([]work, error) {
+	messages, err := serverMessages()
+	if err != nil {
+		return nil, err
+	}
+	list := []work{
+		small:    {name: "small call", warm: 50, sign: []byte(`"name":"small"`)},
+		toolList: {name: "list of 50 tools", warm: 10, sign: []byte(`"tools/list"`)},
+		large:    {name: "result of 1 MB", warm: 3, sign: []byte(`"name":"large"`)},
+	}
+	for i, name := range []string{small: "call_result", toolList: "tools_list_50", large: "call_text_1MiB"} {
+		m := corpus.Find(messages, name)
+		if m == nil {
+			return nil, fmt.Errorf("the corpus has no %s", name)
+		}
+		id := gjson.GetBytes(m.Raw, "id").Raw
+		list[i].answer = m.Raw
+		if i == toolList {
+			list[i].request = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"tools/list","params":{}}`, id)
+			continue
+		}
+		list[i].request = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{%s,"arguments":{"query":"what the weather will be","limit":20}}}`, id, list[i].sign)
+	}
+	return list, nil
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+const (
+	callTime  = 20 * time.Second // for calls that the client does not leave
+	maxAnswer = 1 << 20
+)
+
+// counts are how the calls of clients went.
+type counts struct {
+	good     atomic.Int64 // calls that a server answers well, and did
+	failed   atomic.Int64 // such calls that were not answered, or sessions that did not begin or end
+	bad      atomic.Int64 // all others
+	wrong    atomic.Int64 // answered with another one's answer
+	sessions atomic.Int64
+}
+
+func (c *counts) String() string {
+	return fmt.Sprintf("%d sessions; %d good calls answered, %d not; %d bad ones; %d wrong answers",
+		c.sessions.Load(), c.good.Load(), c.failed.Load(), c.bad.Load(), c.wrong.Load())
+}
+
+// visitor is one client of one session.
+type visitor struct {
+	*counts
+	http    *http.Client
+	url     string
+	session string
+	rand    *rand.Rand
+	id      int
+}
+
+// visit opens one session after the other until ctx ends.
+func (c *counts) visit(ctx context.Context, url string, seed uint64) {
+	transport := &http.Transport{DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	v := &visitor{counts: c, http: &http.Client{Transport: transport}, url: url, rand: rand.New(rand.NewPCG(seed, 1))}
+	for ctx.Err() == nil {
+		if err := v.stay(ctx); err != nil && ctx.Err() == nil {
+			c.failed.Add(1)
+			time.Sleep(10 * time.Millisecond) // a proxy that refuses is not worth a busy loop
+		}
+	}
+}
+
+// stay is one session. One in ten is left without a word.
+func (v *visitor) stay(ctx context.Context) error {
+	v.session = ""
+	_, head, err := v.post(ctx, callTime, fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"soak","version":"1"}}}`, translate.Oldest().Name))
+	if err != nil {
+		return err
+	}
+	v.session = head.Get("Mcp-Session-Id")
+	v.sessions.Add(1)
+	if _, _, err := v.post(ctx, callTime, `{"jsonrpc":"2.0","method":"notifications/initialized"}`); err != nil {
+		return err
+	}
+	for range 50 + v.rand.IntN(100) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if more := v.act(ctx); !more {
+			v.do(ctx, http.MethodDelete, callTime, "") // there may be no session any more
+			return nil
+		}
+	}
+	if v.rand.IntN(10) == 0 {
+		return nil
+	}
+	_, _, err = v.do(ctx, http.MethodDelete, callTime, "")
+	return err
+}
+
+// act does one thing, mostly a good one. It returns false when the server may
+// be gone now, which ends the session.
+func (v *visitor) act(ctx context.Context) bool {
+	leave := time.Duration(1+v.rand.IntN(20)) * time.Millisecond
+	switch n := v.rand.IntN(400); {
+	case n < 10:
+		v.misbehave(ctx, leave, v.call(hang))
+	case n < 14:
+		v.misbehave(ctx, leave, v.call(echo))
+	case n < 15:
+		v.misbehave(ctx, callTime, v.call(hang)) // until the proxy has enough
+	case n < 18:
+		v.misbehave(ctx, callTime, v.call(lie))
+	case n < 20:
+		v.misbehave(ctx, callTime, v.call(cut))
+		return false
+	case n < 25:
+		v.misbehave(ctx, callTime, v.call(echo)[:30])
+	case n < 30:
+		v.bad.Add(1)
+		v.do(ctx, http.MethodGet, leave, "")
+	case n < 32:
+		own := v.session
+		v.session = "forged"
+		v.misbehave(ctx, callTime, v.call(echo))
+		v.session = own
+	case n < 100:
+		v.behave(ctx, events)
+	default:
+		v.behave(ctx, echo)
+	}
+	return true
+}
+
+// call is a call of which no other has the text.
+func (v *visitor) call(m manner) string {
+	v.id++
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`, v.id, m, v.text())
+}
+
+func (v *visitor) text() string { return fmt.Sprintf("%s %d", v.session, v.id) }
+
+func (v *visitor) misbehave(ctx context.Context, limit time.Duration, message string) {
+	v.bad.Add(1)
+	v.post(ctx, limit, message) // any answer will do
+}
+
+func (v *visitor) behave(ctx context.Context, m manner) {
+	message := v.call(m)
+	body, _, err := v.post(ctx, callTime, message)
+	if err != nil {
+		if ctx.Err() == nil {
+			v.failed.Add(1)
+		}
+		return
+	}
+	got := gjson.Get(answerIn(body), "result.content.0.text")
+	switch {
+	case got.Str == v.text():
+		v.good.Add(1)
+	case got.Exists():
+		v.wrong.Add(1)
+	default:
+		v.failed.Add(1)
+	}
+}
+
+// answerIn is the last message of a body, which may be of events.
+func answerIn(body string) string {
+	if i := strings.LastIndex(body, "data: "); i >= 0 && !strings.HasPrefix(body, "{") {
+		return body[i+len("data: "):]
+	}
+	return body
+}
+
+var errStatus = errors.New("an HTTP error")
+
+func (v *visitor) post(ctx context.Context, limit time.Duration, message string) (string, http.Header, error) {
+	return v.do(ctx, http.MethodPost, limit, message)
+}
+
+// do leaves when limit has passed.
+func (v *visitor) do(ctx context.Context, method string, limit time.Duration, message string) (string, http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, v.url, strings.NewReader(message))
+	if err != nil {
+		return "", nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if method == http.MethodGet {
+		r.Header.Set("Accept", "text/event-stream")
+	}
+	if v.session != "" {
+		r.Header.Set("Mcp-Session-Id", v.session)
+	}
+	resp, err := v.http.Do(r)
+	if err != nil {
+		return "", nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err == nil && resp.StatusCode >= http.StatusBadRequest {
+		err = errStatus
+	}
+	return string(body), resp.Header, err
+}

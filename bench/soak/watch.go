@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+)
+
+// The columns of a sample.
+const (
+	resident = iota // MB
+	goroutines
+	files
+	children
+	columns
+)
+
+// column says how much more there may be of something for no reason: each look
+// finds another moment of a busy process.
+func column(i int) (name string, noise float64) {
+	switch i {
+	case resident:
+		return "RSS MB", 6
+	case goroutines:
+		return "goroutines", 30
+	case files:
+		return "files", 20
+	default:
+		return "children", 8
+	}
+}
+
+// subject is one dragoman and what was seen of it.
+type subject struct {
+	name    string
+	proxy   *process.Process
+	counts  counts
+	samples [][columns]float64
+}
+
+// sample looks at all subjects until ctx ends, and prints what it sees.
+func sample(ctx context.Context, watched []*subject, every time.Duration) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	fmt.Printf("%6s  %-6s %10s %10s %10s %10s %12s\n", "s", "server", "RSS MB", "goroutines", "files", "children", "good calls")
+	for began := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		for _, s := range watched {
+			if err := s.look(ctx); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			last := s.samples[len(s.samples)-1]
+			fmt.Printf("%6.0f  %-6s %10.1f %10.0f %10.0f %10.0f %12d\n", time.Since(began).Seconds(), s.name,
+				last[resident], last[goroutines], last[files], last[children], s.counts.good.Load())
+		}
+	}
+}
+
+func (s *subject) look(ctx context.Context) error {
+	select {
+	case <-s.proxy.Done():
+		return errors.New("dragoman has ended")
+	default:
+	}
+	u, err := s.proxy.Usage()
+	if err != nil {
+		return err
+	}
+	n, err := gauge(ctx, strings.TrimSuffix(s.proxy.URL(), "/mcp")+"/metrics", "go_goroutines")
+	if err != nil {
+		return err
+	}
+	s.samples = append(s.samples, [columns]float64{resident: float64(u.Resident) / 1e6, goroutines: n, files: float64(u.Files), children: float64(u.Children)})
+	return nil
+}
+
+// gauge reads one metric without labels.
+func gauge(ctx context.Context, url, name string) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(io.LimitReader(resp.Body, 4<<20))
+	for lines.Scan() {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, fmt.Errorf("%s: no %s (status %d)", url, name, resp.StatusCode)
+}
+
+// judge says what grew, and what went wrong with calls.
+func (s *subject) judge() error {
+	var errs []error
+	if len(s.samples) < minSamples {
+		errs = append(errs, fmt.Errorf("%s: %d samples are too few to judge", s.name, len(s.samples)))
+	} else {
+		for i := range columns {
+			values := make([]float64, len(s.samples))
+			for k := range s.samples {
+				values[k] = s.samples[k][i]
+			}
+			name, noise := column(i)
+			if from, to, ok := flat(values, noise); !ok {
+				errs = append(errs, fmt.Errorf("%s: %s grew from %.1f to %.1f", s.name, name, from, to))
+			}
+		}
+	}
+	if n := s.counts.wrong.Load(); n > 0 {
+		errs = append(errs, fmt.Errorf("%s: %d calls got another one's answer", s.name, n))
+	}
+	if n := s.counts.failed.Load(); n > 0 {
+		errs = append(errs, fmt.Errorf("%s: %d good calls failed", s.name, n))
+	}
+	if s.counts.good.Load() == 0 {
+		errs = append(errs, fmt.Errorf("%s: no call was answered", s.name))
+	}
+	return errors.Join(errs...)
+}
+
+// flat compares the middle and the last third of at least three values by what a
+// tenth of each does not exceed: sessions that were left behind pile up until they
+// are swept, and what counts is how much is there after that. The last may be
+// greater by noise, or by a tenth.
+func flat(values []float64, noise float64) (middle, last float64, ok bool) {
+	n, third := len(values), len(values)/3
+	middle, last = low(values[n-2*third:n-third]), low(values[n-third:])
+	return middle, last, last <= middle+max(noise, middle/10)
+}
+
+func low(values []float64) float64 {
+	return slices.Sorted(slices.Values(values))[len(values)/10]
+}
