@@ -3,8 +3,9 @@ package adapterrt
 import (
 	"bytes"
 	"strconv"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // unquoted is the text of the valid JSON string raw; a part of raw itself when
@@ -14,57 +15,13 @@ func unquoted(raw []byte) []byte {
 	if bytes.IndexByte(in, '\\') < 0 {
 		return in
 	}
-	return appendUnquoted(make([]byte, 0, len(in)), raw)
+	return wire.AppendUnescaped(make([]byte, 0, len(in)), in)
 }
 
 // appendUnquoted appends the text of the valid JSON string raw to dst. A lone
 // surrogate becomes U+FFFD.
 func appendUnquoted(dst, raw []byte) []byte {
-	in := raw[1 : len(raw)-1]
-	for {
-		i := bytes.IndexByte(in, '\\')
-		if i < 0 {
-			return append(dst, in...)
-		}
-		dst = append(dst, in[:i]...)
-		c := in[i+1]
-		in = in[i+2:]
-		switch c {
-		case 'b':
-			dst = append(dst, '\b')
-		case 'f':
-			dst = append(dst, '\f')
-		case 'n':
-			dst = append(dst, '\n')
-		case 'r':
-			dst = append(dst, '\r')
-		case 't':
-			dst = append(dst, '\t')
-		case 'u':
-			r := hex4(in)
-			in = in[4:]
-			if utf16.IsSurrogate(r) {
-				low := rune(utf8.RuneError)
-				if len(in) >= 6 && in[0] == '\\' && in[1] == 'u' {
-					low = hex4(in[2:])
-				}
-				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
-					in = in[6:]
-				}
-			}
-			dst = utf8.AppendRune(dst, r)
-		default:
-			dst = append(dst, c)
-		}
-	}
-}
-
-func hex4(b []byte) (u rune) {
-	for _, c := range b[:4] {
-		d, _ := hexDigit(c)
-		u = u<<4 | rune(d)
-	}
-	return u
+	return wire.AppendUnescaped(dst, raw[1:len(raw)-1])
 }
 
 // appendQuoted appends s as a JSON string; bytes that are not UTF-8 become U+FFFD.
