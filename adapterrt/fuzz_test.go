@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 )
 
+// FuzzFrontMatter: a file becomes an adapter exactly when it has no error, and
+// both its problems and its operations can be told as JSON.
 func FuzzFrontMatter(f *testing.F) {
 	text, _ := os.ReadFile("testdata/github-api-adapter.md")
 	f.Add(text)
@@ -38,6 +40,8 @@ func FuzzFrontMatter(f *testing.F) {
 	})
 }
 
+// FuzzMapping: what stands literally in an accepted maps_to is a path and nothing
+// else: it changes no host and begins no query or fragment.
 func FuzzMapping(f *testing.F) {
 	for _, s := range []string{"GET /a/{b}?c={d}", "POST /%2e%2e/x", "DELETE /{a}{b}.x", "get  /é?=&&", "GET /{a{b}}", "PUT /a?b={", "PATCH /\u0085"} {
 		f.Add(s)
@@ -61,6 +65,8 @@ func FuzzMapping(f *testing.F) {
 	})
 }
 
+// FuzzPathValue: a value encoded for a path decodes to itself, or was encoded
+// already, and holds nothing but unreserved characters and escapes.
 func FuzzPathValue(f *testing.F) {
 	for _, s := range []string{"", "..", "%2e", "a%20b/../..", "%", "%00", "\xff", "é", "a%2Fb"} {
 		f.Add([]byte(s))
@@ -82,6 +88,8 @@ func FuzzPathValue(f *testing.F) {
 	})
 }
 
+// FuzzResult: whatever a target answers becomes a valid result; data is a part of
+// what came, and a 200 succeeds exactly when its body is JSON.
 func FuzzResult(f *testing.F) {
 	for _, c := range []string{"", " ", "\ufeff", "{}", "[", `{"a":1e5}`, `"\ud800"`, "nul", "01", "-", "1.", `{"a":1,}`, "\xff", `{"message":{"a":[1]}}`, `{"errors":[null,{"message":null}]}`, "<html>", strings.Repeat("[", 600)} {
 		f.Add(200, "application/json", []byte(c))
@@ -120,6 +128,7 @@ func deep(b []byte) bool {
 	return bytes.Count(b, []byte("["))+bytes.Count(b, []byte("{")) > maxResponseNesting
 }
 
+// FuzzRequest: whatever is asked gets a result, and only valid JSON succeeds.
 func FuzzRequest(f *testing.F) {
 	for _, c := range refusals {
 		if len(c.body) < 1000 {

@@ -133,6 +133,7 @@ func agreed(c *classes, text []byte) string {
 
 var betweenNewlines = regexp.MustCompile(`[\r\n][\s\v\x{85}\p{Z}]*[\t\v\f\x{85}\p{Z}][\s\v\x{85}\p{Z}]*[\r\n]`)
 
+// FuzzAgainstLibrary: outside its known departures the library counts the same.
 func FuzzAgainstLibrary(f *testing.F) {
 	for i, g := range loadGolden(f) {
 		if text := g.bytes(f); i%25 == 0 && len(text) < 1000 {
@@ -157,6 +158,9 @@ func FuzzAgainstLibrary(f *testing.F) {
 	})
 }
 
+// FuzzCuts: a text counts the same whole, in two pieces, and with U+FFFD in the
+// place of each bad byte; a lower bound is none above the count, and CountUpTo and
+// Fits decide as the count does.
 func FuzzCuts(f *testing.F) {
 	for i, g := range loadGolden(f) {
 		if text := g.bytes(f); i%25 == 0 && len(text) < 1000 {
