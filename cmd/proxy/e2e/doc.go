@@ -9,6 +9,10 @@
 //	node_test.go  installs and starts those
 //	gosdk_*.go    the official Go SDK as client and as server
 //	proxy_test.go builds and starts the proxy, and checks that it ends well
+//	conformance/  the official conformance suite, and the Node 22 that it needs
+//
+// That suite's scenarios for servers run with the Go SDK's conformance server, directly and through the proxy: what passes
+// directly passes through the proxy (conformance_test.go).
 //
 // The peers in TypeScript need Node 20 and npm and are installed once into the user's cache folder; without Node the
 // tests between Go peers still run. With -short nothing is built or started. With -v the tests end in a table of what met

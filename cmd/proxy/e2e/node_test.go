@@ -17,10 +17,13 @@ import (
 	"time"
 )
 
-// modules is the folder with the published TypeScript peers.
+// modules is a folder of installed npm packages.
 type modules string
 
-var install = sync.OnceValues(installModules)
+var (
+	installPeers       = sync.OnceValues(func() (modules, error) { return installModules("peers") })
+	installConformance = sync.OnceValues(func() (modules, error) { return installModules("conformance") })
+)
 
 // nodePeers returns the published peers, installed, and skips the test where there is no Node to run them.
 func nodePeers(t *testing.T) modules {
@@ -29,16 +32,16 @@ func nodePeers(t *testing.T) modules {
 			t.Skipf("no %s here: the tests with published TypeScript peers need Node 20 and npm", tool)
 		}
 	}
-	m, err := install()
+	m, err := installPeers()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-// installModules installs what peers/package-lock.json names into the user's cache folder, once for each content of that
+// installModules installs what folder/package-lock.json names into the user's cache folder, once for each content of that
 // file.
-func installModules() (modules, error) {
+func installModules(folder string) (modules, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -46,7 +49,7 @@ func installModules() (modules, error) {
 	files := map[string][]byte{}
 	sum := sha256.New()
 	for _, name := range []string{".npmrc", "package-lock.json", "package.json"} {
-		if files[name], err = os.ReadFile(filepath.Join("peers", name)); err != nil {
+		if files[name], err = os.ReadFile(filepath.Join(folder, name)); err != nil {
 			return "", err
 		}
 		sum.Write(files[name])
@@ -76,7 +79,7 @@ func installModules() (modules, error) {
 	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts")
 	npm.Dir = fresh
 	if out, err := npm.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("npm ci of the published peers: %w\n%s", err, out)
+		return "", fmt.Errorf("npm ci of %s: %w\n%s", folder, err, out)
 	}
 	if err := os.Rename(fresh, dir); err != nil {
 		if _, other := os.Stat(string(installed)); other != nil {

@@ -1,0 +1,281 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scenarioChecks are what the conformance suite found out in each of its scenarios: the status of every check.
+type scenarioChecks map[string]map[string]string
+
+// Statuses of a check, the best first. INFO says that a server does without something that the protocol leaves to it.
+var checkStatuses = []string{"SUCCESS", "INFO", "SKIPPED", "WARNING", "FAILURE"}
+
+// A conformanceRoad is a way from the suite to the server.
+type conformanceRoad struct {
+	name  string
+	over  transport // to the server
+	flags []string
+	// Checks that end otherwise than without the proxy, and why that is as it should be.
+	differs map[string]string
+}
+
+const (
+	resumedForTheClient = "the proxy takes the broken stream up again by itself, so the answer comes on the stream of the POST"
+	plainAnswer         = "a call whose answer comes first is answered with plain JSON, not with a stream of one event"
+	noEventsOnAPipe     = "a server on a pipe has no streams that it could close early"
+	noEventIDs          = "the server closes a stream of 2025-06-18 early though that revision knows no event to resume from, so the call has no answer: 502"
+)
+
+// TestConformance runs the server scenarios that the official conformance suite has for 2025-11-25 against the Go SDK's
+// conformance server, directly and through the proxy: what passes directly passes through the proxy.
+func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs Node.js 22 and the conformance suite")
+	}
+	suite := conformanceSuite(t)
+	server := buildConformanceServer(t)
+	proxy := build(t)
+
+	direct := suite.against(t, server.serve(t))
+	if len(direct) < 30 {
+		t.Fatalf("the suite has %d scenarios, where 33 are known", len(direct))
+	}
+	for name, checks := range direct {
+		for check, status := range checks {
+			if status == "FAILURE" {
+				t.Errorf("%s fails without the proxy: %s", name, check)
+			}
+		}
+	}
+
+	roads := []conformanceRoad{
+		{name: "http", over: streamable, differs: map[string]string{
+			"server-sse-disconnect-resume": resumedForTheClient,
+		}},
+		{name: "stdio", over: stdio, differs: map[string]string{
+			"server-sse-priming-event":      noEventsOnAPipe,
+			"server-sse-retry-field":        noEventsOnAPipe,
+			"server-sse-disconnect-resume":  noEventsOnAPipe,
+			"server-sse-streams-functional": plainAnswer,
+		}},
+		{name: "http, the server of 2025-06-18", over: streamable, flags: []string{"--upstream-version", "2025-06-18"}, differs: map[string]string{
+			"server-sse-post-request":       noEventIDs,
+			"server-sse-priming-event":      noEventIDs,
+			"server-sse-retry-field":        noEventIDs,
+			"server-sse-disconnect-resume":  noEventIDs,
+			"server-sse-streams-functional": plainAnswer,
+		}},
+		{name: "stdio, the server of 2025-06-18", over: stdio, flags: []string{"--upstream-version", "2025-06-18"}, differs: map[string]string{
+			"server-sse-priming-event":      noEventsOnAPipe,
+			"server-sse-retry-field":        noEventsOnAPipe,
+			"server-sse-disconnect-resume":  noEventsOnAPipe,
+			"server-sse-streams-functional": plainAnswer,
+		}},
+	}
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(direct)) {
+		lines = append(lines, fmt.Sprintf("%-32s direct: %s", name, summary(direct[name])))
+	}
+	for _, r := range roads {
+		t.Run(r.name, func(t *testing.T) {
+			to := endpoint{over: r.over, command: []string{string(server)}, stderr: &output{}}
+			if r.over == streamable {
+				to.url = server.serve(t)
+			}
+			var through scenarioChecks
+			err := proxy.serve(t.Context(), streamable, to, append(r.flags, "--upstream-transport", string(r.over)), func(at endpoint) error {
+				through = suite.against(t, at.url)
+				return nil
+			})
+			if err != nil {
+				t.Fatalf("%v\n%s", err, tail(to.stderr.String()))
+			}
+			for i, name := range slices.Sorted(maps.Keys(direct)) {
+				t.Run(name, func(t *testing.T) { r.compare(t, direct[name], through[name]) })
+				lines[i] += fmt.Sprintf("; %s: %s", r.name, summary(through[name]))
+			}
+			for _, line := range errorLines(to.stderr.String()) {
+				t.Errorf("logged: %s", line)
+			}
+		})
+	}
+	t.Logf("%d scenarios, checks by status:\n%s", len(direct), strings.Join(lines, "\n"))
+}
+
+// compare fails for every check that ends worse than without the proxy, or is missing, unless the road says why.
+func (r conformanceRoad) compare(t *testing.T, direct, through map[string]string) {
+	for check, status := range through {
+		if slices.Index(checkStatuses, status) > max(1, slices.Index(checkStatuses, direct[check])) && r.differs[check] == "" {
+			t.Errorf("%s: %s", check, status)
+		}
+	}
+	for check, want := range direct {
+		if got := through[check]; want == "SUCCESS" && got != want && r.differs[check] == "" {
+			t.Errorf("%s: %q, and directly %q", check, got, want)
+		}
+	}
+}
+
+// summary counts a scenario's checks by status.
+func summary(checks map[string]string) string {
+	if len(checks) == 0 {
+		return "none"
+	}
+	n := map[string]int{}
+	for _, status := range checks {
+		n[status]++
+	}
+	var parts []string
+	for _, status := range checkStatuses {
+		if n[status] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[status], status))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// suite is the installed conformance suite, and a Node.js that is new enough for it.
+type suite struct{ node, main string }
+
+// conformanceSuite installs both, and skips the test where there is no npm, or Node.js is too old and npm has none for
+// this system.
+func conformanceSuite(t *testing.T) suite {
+	if _, err := exec.LookPath("npm"); err != nil {
+		t.Skip("no npm here: the conformance suite needs it")
+	}
+	m, err := installConformance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := suite{main: filepath.Join(string(m), "@modelcontextprotocol", "conformance", "dist", "index.js")}
+	for _, node := range installedNodes(m) {
+		out, err := exec.Command(node, "-p", "Number(process.versions.node.split('.')[0]) >= 22").Output()
+		if err == nil && strings.TrimSpace(string(out)) == "true" {
+			s.node = node
+			return s
+		}
+	}
+	t.Skipf("the conformance suite needs Node.js 22, which npm does not have for %s/%s", runtime.GOOS, runtime.GOARCH)
+	return s
+}
+
+// installedNodes are the Node.js that npm has for this system, and the one of the system.
+func installedNodes(m modules) []string {
+	here, _ := filepath.Glob(filepath.Join(string(m), "node-*-*", "bin", "node*"))
+	return append(here, "node")
+}
+
+// against runs all scenarios against the server at url.
+func (s suite) against(t *testing.T, url string) scenarioChecks {
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	run := exec.CommandContext(ctx, s.node, s.main, "server", "--url", url, "--suite", "all", "--spec-version", "2025-11-25", "-o", dir)
+	run.WaitDelay = 5 * time.Second
+	out, err := run.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) { // 1: some check failed
+		t.Fatalf("the conformance suite: %v\n%s", err, tail(string(out)))
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "server-*", "checks.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := scenarioChecks{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var checks []struct{ ID, Status string }
+		if err := json.Unmarshal(text, &checks); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		name := scenarioName(filepath.Base(filepath.Dir(file)))
+		found[name] = map[string]string{}
+		for _, c := range checks {
+			if before, ok := found[name][c.ID]; !ok || slices.Index(checkStatuses, before) < slices.Index(checkStatuses, c.Status) {
+				found[name][c.ID] = c.Status // the worst, where one is made several times
+			}
+		}
+	}
+	return found
+}
+
+// scenarioName is the scenario of a folder such as server-ping-2026-08-31T10-00-00-000Z.
+func scenarioName(folder string) string {
+	name := strings.TrimPrefix(folder, "server-")
+	return name[:max(0, len(name)-len("-2006-01-02T15-04-05-000Z"))]
+}
+
+// conformanceServer is the path of the Go SDK's conformance server.
+type conformanceServer string
+
+// buildConformanceServer builds it as published, but for two things that its flags do not offer: it keeps the events that
+// it sent, without which nothing can be resumed, and it says where it listens.
+func buildConformanceServer(t *testing.T) conformanceServer {
+	where, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/modelcontextprotocol/go-sdk").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(where)), "conformance", "everything-server", "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range [][2]string{
+		{"Stateless: *stateless}", "Stateless: *stateless, EventStore: mcp.NewMemoryEventStore(nil)}"},
+		{"\t\"net/http\"\n", "\t\"net\"\n\t\"net/http\"\n"},
+		{"log.Fatal(http.ListenAndServe(*httpAddr, handler))",
+			"l, err := net.Listen(\"tcp\", *httpAddr)\nif err != nil {\nlog.Fatal(err)\n}\nfmt.Println(l.Addr())\nlog.Fatal(http.Serve(l, handler))"},
+	} {
+		if bytes.Count(source, []byte(change[0])) != 1 {
+			t.Fatalf("the conformance server has changed: where is %q?", change[0])
+		}
+		source = bytes.Replace(source, []byte(change[0]), []byte(change[1]), 1)
+	}
+	dir := t.TempDir()
+	main, bin := filepath.Join(dir, "main.go"), filepath.Join(dir, "conformance-server.exe")
+	if err := os.WriteFile(main, source, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-o", bin, main).CombinedOutput(); err != nil {
+		t.Fatalf("go build of the conformance server: %v\n%s", err, out)
+	}
+	return conformanceServer(bin)
+}
+
+// serve starts it on HTTP until the test ends.
+func (s conformanceServer) serve(t *testing.T) (url string) {
+	server := exec.Command(string(s), "-http", "127.0.0.1:0", "-stateless=false")
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_, _ = io.Copy(io.Discard, stdout)
+		_ = server.Wait()
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the conformance server did not listen: %v", err)
+	}
+	return "http://" + strings.TrimSpace(line)
+}
