@@ -94,7 +94,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 		}
 	}
 	if s, v := c.need(n, path, "maps_to", "Mapping"); v != nil {
-		c.mapping(s, v, path, op)
+		c.mapping(s, v, path, n.get("params"), op)
 	}
 	c.placement(path, n, op)
 	c.graphql(n, path, op)
@@ -135,8 +135,9 @@ func (c *checker) about(n *node, path string, op *operation) {
 	}
 }
 
-// mapping compiles maps_to and ties its placeholders to the parameters.
-func (c *checker) mapping(s string, v *node, path string, op *operation) {
+// mapping compiles maps_to and ties its placeholders to the parameters. params is
+// where those are declared, the wrong ones as well.
+func (c *checker) mapping(s string, v *node, path string, params *node, op *operation) {
 	m, err := parseMapping(s)
 	if err != nil {
 		c.wrong(ProtocolInvalidMapping, path+".maps_to", "maps_to is not valid: "+err.Error(), "METHOD /path/{param}", v, 0)
@@ -160,6 +161,9 @@ func (c *checker) mapping(s string, v *node, path string, op *operation) {
 	}
 	for _, name := range m.names {
 		k, ok := op.byName[name]
+		if !ok && params.get(name) != nil {
+			continue // it has been told what is wrong with that one
+		}
 		if !ok {
 			c.wrong(SchemaUnresolvedRef, path+".maps_to", "placeholder {"+name+"} has no parameter", "params."+name, nil, v.line)
 			continue

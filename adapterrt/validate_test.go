@@ -148,6 +148,15 @@ func TestEachMistakeIsReported(t *testing.T) {
 	}
 }
 
+// A parameter that is wrong is one mistake, not another one where it is used.
+func TestOneMistakeIsReportedOnce(t *testing.T) {
+	text := front("https://api.example.com", "read:\n- {name: op, maps_to: \"GET /x/{id}\", description: D, params: {id: {type: strin, required: true}}}")
+	_, problems := Parse("test-api-adapter.md", []byte(text), &Options{})
+	if len(problems) != 1 || problems[0].Path != "operations.read[0].params.id.type" {
+		t.Error(problems)
+	}
+}
+
 func TestProblemAsJSON(t *testing.T) {
 	text := strings.Replace(front("https://api.example.com", goodOps), "name: get_item\n    maps_to", "maps_to", 1)
 	_, problems := Parse("test-api-adapter.md", []byte(text), &Options{})
