@@ -16,7 +16,8 @@ type Preview struct {
 }
 
 // Preview builds the request of req and sends nothing: neither the request nor one
-// for a token, nor are confirmations, gates or limits asked. Credentials are masked.
+// for a token, nor are confirmations, gates or limits asked. Credentials and the
+// values of sensitive parameters are masked.
 func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Preview, *Failure) {
 	c := rt.calls.Get().(*call)
 	defer c.release(&rt.calls)
@@ -38,6 +39,11 @@ func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Pre
 	}
 	if f := c.validate(rt.opt.LooseParams); f != nil {
 		return nil, f
+	}
+	for i, p := range op.params {
+		if v := &c.values[i]; p.sensitive && v.kind > null {
+			*v = value{raw: []byte(`"..."`), kind: text}
+		}
 	}
 	page, f := c.wantedPage(rt)
 	if f != nil {

@@ -111,7 +111,12 @@ func TestPreviewSendsNothingAndMasks(t *testing.T) {
 			t.Error(all)
 		}
 	}
-	rt := one(t, env, "https://127.0.0.1:1/v1", ops)
+	rt := one(t, env, "https://127.0.0.1:1/v1", "create:\n- {name: op, maps_to: \"POST /x/{id}\", description: D, params: {id: {type: string, required: true, sensitive: true}, pin: {type: integer, sensitive: true}}}")
+	p, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"hidden","pin":4711}}`)})
+	if f != nil || p.URL != "https://127.0.0.1:1/v1/x/..." || p.Body != `{"pin":"..."}` {
+		t.Error(p, f)
+	}
+	rt = one(t, env, "https://127.0.0.1:1/v1", ops)
 	if _, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op"}`)}); f == nil || f.Code != ValidationMissingParam {
 		t.Error(f)
 	}
