@@ -22,6 +22,11 @@ const (
 	authOAuth
 )
 
+// String is the kind as files write it. Client certificates stand beside any.
+func (k authKind) String() string {
+	return [...]string{"none", "bearer", "api_key", "basic", "oauth"}[k]
+}
+
 // auth says how a request is made the caller's own.
 type auth struct {
 	kind   authKind

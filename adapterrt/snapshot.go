@@ -71,21 +71,6 @@ func (sc *scope) narrow(s *snapshot, name []byte) *scope {
 	return one
 }
 
-// Info is what is known of a loaded adapter.
-type Info struct {
-	Name, Version, Description, File string
-	Operations                       int
-}
-
-// Adapters lists what is loaded, in the order of the files.
-func (rt *Runtime) Adapters() []Info {
-	var out []Info
-	for _, a := range rt.live.Load().adapters {
-		out = append(out, Info{a.Name, a.Version, a.Description, a.File, len(a.ops)})
-	}
-	return out
-}
-
 // Transform is how the answers of an operation are to be shortened, by whoever
 // does that.
 type Transform struct {
