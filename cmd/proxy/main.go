@@ -21,7 +21,7 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "dragoman:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
 }
 
@@ -43,7 +43,7 @@ func command() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	demo := newSettings(root, listenFlags)
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, demo) }
-	root.AddCommand(serveCommand(), stdioCommand(), translateCommand(), probeCommand(), versionCommand())
+	root.AddCommand(serveCommand(), stdioCommand(), translateCommand(), probeCommand(), adapterCommand(), versionCommand())
 	return root
 }
 

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt"
+)
+
+// What went wrong with an adapter command, beside all that is a 1.
+const (
+	exitFiles     = 2 // an adapter file has errors
+	exitOperation = 3 // an operation failed, or an example did
+)
+
+const adapterExitCodes = `Exit codes:
+  0  all is well
+  1  the command could not be run: its flags, its arguments, no such adapter
+  2  adapter files have errors
+  3  the operation failed, or an example came out otherwise than it says`
+
+// adapterSettings are the flags that all adapter commands share.
+type adapterSettings struct {
+	sources  []string
+	insecure []string
+}
+
+func adapterCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "adapter",
+		Short: "Check adapter files, show them, and call their operations",
+		Long: "Adapters are Markdown files whose front matter says how an HTTP API becomes operations.\n" +
+			"dragoman serve --adapters DIR offers them to clients; these commands are for those who write them.\n\n" + adapterExitCodes,
+		Example: "  dragoman adapter new my-api > adapters/my-api-adapter.md\n" +
+			"  dragoman adapter validate adapters/my-api-adapter.md\n" +
+			"  dragoman adapter test adapters/my-api-adapter.md\n" +
+			"  dragoman adapter call my-api get_item id=7 --dry-run",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q; see dragoman adapter --help", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	s := &adapterSettings{}
+	f := cmd.PersistentFlags()
+	f.StringArrayVar(&s.sources, "adapters", []string{"./adapters"}, "directory or file that adapters are in; repeatable")
+	f.StringArrayVar(&s.insecure, "insecure-host", nil, "host that adapters may call over http, beside localhost; repeatable")
+	cmd.AddCommand(
+		adapterValidateCommand(s), adapterListCommand(s), adapterShowCommand(s),
+		adapterCallCommand(s), adapterTestCommand(s), adapterNewCommand(),
+	)
+	return cmd
+}
+
+// files are the adapter files of args, or of --adapters without any.
+func (s *adapterSettings) files(args []string) ([]string, []adapterrt.Problem) {
+	if len(args) == 0 {
+		args = s.sources
+	}
+	var sources []adapterrt.Source
+	for _, path := range args {
+		sources = append(sources, adapterrt.Source{Path: path})
+	}
+	return adapterrt.Find(sources)
+}
+
+func (s *adapterSettings) options() adapterrt.Options {
+	return adapterrt.Options{InsecureHosts: s.insecure, Getenv: os.LookupEnv, SkipInvalid: true, UserAgent: "dragoman"}
+}
+
+// load loads the adapters that are right and tells of the others. wrong says that
+// there are such.
+func (s *adapterSettings) load(cmd *cobra.Command) (rt *adapterrt.Runtime, wrong bool, err error) {
+	files, problems := s.files(nil)
+	rt, err = adapterrt.New(s.options())
+	if err != nil {
+		return nil, false, err
+	}
+	more, err := rt.Load(files)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, p := range append(problems, more...) {
+		if p.Severity == adapterrt.Error {
+			wrong = true
+			fmt.Fprintln(cmd.ErrOrStderr(), p)
+		}
+	}
+	return rt, wrong, nil
+}
+
+// find loads the adapters and looks for one of them.
+func (s *adapterSettings) find(cmd *cobra.Command, name string) (*adapterrt.Runtime, *adapterrt.Info, error) {
+	rt, wrong, err := s.load(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	for _, a := range rt.Adapters() {
+		if a.Name == name {
+			return rt, &a, nil
+		}
+		names = append(names, a.Name)
+	}
+	rt.Close()
+	err = fmt.Errorf("no adapter %q in %s; there are: %s", name, strings.Join(s.sources, ", "), orNone(names))
+	if wrong {
+		err = &exitError{exitFiles, err}
+	}
+	return nil, nil, err
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+func adapterListCommand(s *adapterSettings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the adapters",
+		Long:  "List the adapters that would be served. What is wrong with the others goes to stderr.\n\n" + adapterExitCodes,
+		Args:  cobra.NoArgs,
+	}
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		rt, wrong, err := s.load(cmd)
+		if err != nil {
+			return err
+		}
+		defer rt.Close()
+		if *asJSON {
+			err = printAdapters(cmd.OutOrStdout(), rt.Adapters())
+		} else {
+			err = tabulate(cmd.OutOrStdout(), "NAME\tVERSION\tOPERATIONS\tDESCRIPTION", func(row func(...any)) {
+				for _, a := range rt.Adapters() {
+					row(a.Name, a.Version, a.Operations, a.Description)
+				}
+			})
+		}
+		if err == nil && wrong {
+			err = &exitError{exitFiles, errors.New("some adapter files have errors")}
+		}
+		return err
+	}
+	return cmd
+}
+
+// listedAdapter is an adapter in the JSON of the list.
+type listedAdapter struct {
+	Name        string   `json:"name"`
+	Version     string   `json:"version"`
+	Description string   `json:"description"`
+	File        string   `json:"file"`
+	BaseURL     string   `json:"base_url"`
+	Auth        string   `json:"auth"`
+	Credentials []string `json:"credentials"`
+	Operations  int      `json:"operations"`
+}
+
+func printAdapters(w io.Writer, all []adapterrt.Info) error {
+	out := make([]listedAdapter, 0, len(all))
+	for _, a := range all {
+		out = append(out, listedAdapter{a.Name, a.Version, a.Description, a.File, a.BaseURL, a.Auth, slices.Concat([]string{}, a.Credentials), a.Operations})
+	}
+	return printJSON(w, out)
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// tabulate writes rows of columns under their titles.
+func tabulate(w io.Writer, titles string, rows func(row func(...any))) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if titles != "" {
+		fmt.Fprintln(tw, titles)
+	}
+	rows(func(cells ...any) {
+		for i, c := range cells {
+			if i > 0 {
+				fmt.Fprint(tw, "\t")
+			}
+			fmt.Fprint(tw, c)
+		}
+		fmt.Fprintln(tw)
+	})
+	return tw.Flush()
+}
