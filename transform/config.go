@@ -1,0 +1,244 @@
+package transform
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Config is what can be set. In YAML, what a file leaves out is as in
+// [DefaultConfig], and a key that does not exist is an error that names its line.
+type Config struct {
+	// Enabled turns all of it on.
+	Enabled bool `yaml:"enabled"`
+	// DefaultMaxTokens is the budget where a rule has none; 0 is unlimited.
+	DefaultMaxTokens int `yaml:"default_max_tokens"`
+	// AutoDetect lets sources take results by their shape, too.
+	AutoDetect bool `yaml:"auto_detect"`
+	// CapResources and CapPrompts hold the results of resources/read and of
+	// prompts/get to the budget.
+	CapResources bool `yaml:"cap_resources"`
+	CapPrompts   bool `yaml:"cap_prompts"`
+
+	Adapters AdaptersConfig `yaml:"adapters"`
+	Store    StoreConfig    `yaml:"store"`
+	MoreTool MoreToolConfig `yaml:"more_tool"`
+	// Rules say what is done with the results of which tool. The first one that
+	// matches counts; those without a * in their match come before the others.
+	Rules []Rule `yaml:"rules"`
+}
+
+// AdaptersConfig holds the settings of the capper, and of each source by name.
+type AdaptersConfig struct {
+	Capper  CapperConfig            `yaml:"capper"`
+	Sources map[string]SourceConfig `yaml:",inline"`
+}
+
+// CapperConfig says how results are held to their budget.
+type CapperConfig struct {
+	Enabled bool `yaml:"enabled"`
+	// Model names a model, or an encoding, to count for.
+	Model string `yaml:"model"`
+	// SafetyFactor multiplies counts; 0 is 1 for models with a public tokenizer
+	// and 1.2 for others.
+	SafetyFactor float64 `yaml:"safety_factor"`
+	// Dedupe says which stays when a text repeats the structured content:
+	// structured or content.
+	Dedupe string `yaml:"dedupe"`
+	// Text says what stays of a text that is cut: its head, or head_tail.
+	Text string `yaml:"text"`
+	// DropKeys are names of members that go first.
+	DropKeys []string `yaml:"drop_keys"`
+	// KeepNulls keeps empty members as long as anything else can go.
+	KeepNulls bool `yaml:"keep_nulls"`
+}
+
+// SourceConfig turns a source on or off, names tools that it serves whatever
+// the rules say of adapters, and holds its options.
+type SourceConfig struct {
+	Enabled bool           `yaml:"enabled"`
+	Tools   []string       `yaml:"tools"`
+	Options map[string]any `yaml:",inline"`
+}
+
+// StoreConfig bounds what is kept for reading on.
+type StoreConfig struct {
+	MaxBytes      int           `yaml:"max_bytes"`
+	EntryMaxBytes int           `yaml:"entry_max_bytes"`
+	TTL           time.Duration `yaml:"ttl"`
+}
+
+// MoreToolConfig is about the tool that reads on.
+type MoreToolConfig struct {
+	// Enabled is auto (when anything can be cut), on or off.
+	Enabled string `yaml:"enabled"`
+	Name    string `yaml:"name"`
+}
+
+// Rule says what is done with the results of some tools.
+type Rule struct {
+	Match Match `yaml:"match"`
+	// Adapter names the source that these results come from; "" for none.
+	Adapter string `yaml:"adapter"`
+	// Options of that source, over those in adapters.
+	Options map[string]any `yaml:"options"`
+
+	IncludeFields []string `yaml:"include_fields"`
+	ExcludeFields []string `yaml:"exclude_fields"`
+	// MaxDepth is how many steps of an included path count; 0 is 3.
+	MaxDepth int `yaml:"max_depth"`
+	// Through names list wrappers that paths may leave out; nil for the usual.
+	Through []string `yaml:"through"`
+
+	// MaxChars bounds the code points of all texts together; 0 is unlimited.
+	MaxChars int `yaml:"max_chars"`
+	// TruncationMarker stands where something was cut, %d in it for how many
+	// code points.
+	TruncationMarker string `yaml:"truncation_marker"`
+	// Truncate bounds texts by the name of their member, or their path.
+	Truncate map[string]Truncate `yaml:"truncate"`
+
+	// PageSize is how many elements an array has at the most; MaxItems is
+	// another name for it. 0 is unlimited.
+	PageSize int `yaml:"page_size"`
+	MaxItems int `yaml:"max_items"`
+	// PageShape is preserve, or wrap for {items, _pagination}.
+	PageShape string `yaml:"page_shape"`
+
+	// MaxTokens is the budget, 0 for unlimited; MaxResponseTokens is another
+	// name for it. nil is default_max_tokens.
+	MaxTokens         *int `yaml:"max_tokens"`
+	MaxResponseTokens *int `yaml:"max_response_tokens"`
+	// OutputSchema is what becomes of a tool's outputSchema: strip, derive or
+	// keep. "" is strip where the rule changes shapes, else keep.
+	OutputSchema string `yaml:"output_schema"`
+	// OnConflict is what is done where nothing fits the budget that also fits
+	// the schema: keep the larger result, or error.
+	OnConflict string `yaml:"on_conflict"`
+	// Detail is compact; with full only the budget applies.
+	Detail string `yaml:"detail"`
+
+	line int // in the file it is from; 0 unknown
+}
+
+// Match says which tools a rule is for. A * stands for any characters; "" is *.
+type Match struct {
+	Server string `yaml:"server"`
+	Tool   string `yaml:"tool"`
+}
+
+// Truncate bounds one text.
+type Truncate struct {
+	// Max is the greatest number of code points, marker included; 0 is 500.
+	Max int `yaml:"max"`
+	// Strategy is end, middle or word; "" is end.
+	Strategy string `yaml:"strategy"`
+}
+
+// DefaultConfig is the configuration where nothing was set.
+func DefaultConfig() Config {
+	return Config{
+		Enabled:          true,
+		DefaultMaxTokens: 4000,
+		Adapters: AdaptersConfig{
+			Capper: CapperConfig{Enabled: true, Model: "gpt-4", Dedupe: "structured", Text: "head"},
+		},
+		Store:    StoreConfig{MaxBytes: 64 << 20, EntryMaxBytes: 8 << 20, TTL: 10 * time.Minute},
+		MoreTool: MoreToolConfig{Enabled: "auto", Name: "fetch_more"},
+	}
+}
+
+// UnmarshalYAML lays a mapping over the defaults.
+func (c *Config) UnmarshalYAML(n *yaml.Node) error {
+	type plain Config // without this method
+	p := plain(DefaultConfig())
+	if err := knownKeys(n, reflect.TypeFor[Config](), ""); err != nil {
+		return err
+	}
+	if err := n.Decode(&p); err != nil {
+		return err
+	}
+	*c = Config(p)
+	return nil
+}
+
+// UnmarshalYAML reads the settings of a source, which is on unless it says off.
+func (s *SourceConfig) UnmarshalYAML(n *yaml.Node) error {
+	type plain SourceConfig
+	p := plain{Enabled: true}
+	if err := n.Decode(&p); err != nil {
+		return err
+	}
+	*s = SourceConfig(p)
+	return nil
+}
+
+// UnmarshalYAML reads a rule and remembers its line.
+func (r *Rule) UnmarshalYAML(n *yaml.Node) error {
+	type plain Rule
+	p := plain{line: n.Line}
+	if err := knownKeys(n, reflect.TypeFor[Rule](), ""); err != nil {
+		return err
+	}
+	if err := n.Decode(&p); err != nil {
+		return err
+	}
+	*r = Rule(p)
+	return nil
+}
+
+// knownKeys walks a mapping beside the type it is decoded into.
+func knownKeys(n *yaml.Node, t reflect.Type, path string) error {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		return knownKeys(n.Alias, t, path)
+	case t.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
+		for i, e := range n.Content {
+			if err := knownKeys(e, t.Elem(), fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+	case n.Kind != yaml.MappingNode:
+		// The decoder says what it thinks of other shapes.
+	case t.Kind() == reflect.Map:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if err := knownKeys(n.Content[i+1], t.Elem(), under(path, n.Content[i].Value)); err != nil {
+				return err
+			}
+		}
+	case t.Kind() == reflect.Struct:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			inner := typeOfKey(t, key.Value)
+			if inner == nil {
+				return fmt.Errorf("line %d: unknown key %s", key.Line, under(path, key.Value))
+			}
+			if err := knownKeys(n.Content[i+1], inner, under(path, key.Value)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// typeOfKey is the type of a struct's member by its key, nil when there is none.
+func typeOfKey(t reflect.Type, key string) (inner reflect.Type) {
+	for i := range t.NumField() {
+		switch f := t.Field(i); f.Tag.Get("yaml") {
+		case key:
+			return f.Type
+		case ",inline":
+			inner = f.Type.Elem()
+		}
+	}
+	return inner
+}
+
+func under(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

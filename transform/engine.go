@@ -1,0 +1,159 @@
+package transform
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/transform/tokens"
+)
+
+// Options are what an Engine is given beside its configuration.
+type Options struct {
+	// Sources beside those of [Builtin]; one of the same name takes its place.
+	Sources []Source
+	// Tokens holds the encodings in use; nil makes a set of its own. Engines that
+	// follow one another share one, so that nothing is loaded twice.
+	Tokens *tokens.Set
+	// Store keeps what was cut; nil makes one of Config.Store. Engines that follow
+	// one another share one, so that handles outlive a change of rules.
+	Store *Store
+	// Keys are of 32 bytes each: the first seals handles, all open them. None
+	// makes one that nobody else has. They are for the Store that is made.
+	Keys [][]byte
+	// Now is the time, for the Store that is made; nil is [time.Now].
+	Now func() time.Time
+}
+
+// An Engine transforms results. It does not change, and is safe for concurrent
+// use; another configuration is another Engine.
+type Engine struct {
+	config   Config
+	encoding *tokens.Encoding // nil when nothing is capped
+	exact    bool
+	special  map[Match]*rule // by names without a *
+	globs    []*rule
+	rest     *rule    // where no rule matches
+	served   []served // tools that a source serves
+	detect   []served // sources that look for their own, when auto_detect is on
+	store    *Store
+}
+
+// served is a source and the tools that it is for.
+type served struct {
+	source  Source
+	options Values
+	tools   []string // globs
+}
+
+// New makes an engine. The error is, or joins, [*ConfigError]s.
+func New(cfg Config, opt Options) (*Engine, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	e := &Engine{config: cfg, special: make(map[Match]*rule), store: opt.Store}
+	set := opt.Tokens
+	if set == nil {
+		set = new(tokens.Set)
+	}
+	var err error
+	e.encoding, e.exact, err = set.ForModel(cfg.Adapters.Capper.Model, cfg.Adapters.Capper.SafetyFactor)
+	if err != nil {
+		return nil, &ConfigError{Path: "adapters.capper", Err: err}
+	}
+	if e.store == nil {
+		if e.store, err = NewStore(cfg.Store, opt.Keys, opt.Now); err != nil {
+			return nil, &ConfigError{Path: "store", Err: err}
+		}
+	}
+
+	sources := make(map[string]Source)
+	for _, s := range append(Builtin(), opt.Sources...) {
+		sources[s.Name()] = s
+	}
+	for _, name := range sortedKeys(cfg.Adapters.Sources) {
+		if sources[name] == nil {
+			return nil, &ConfigError{Path: "adapters." + name, Err: fmt.Errorf("there is no such adapter")}
+		}
+	}
+	for _, name := range sortedKeys(sources) {
+		s, settings := sources[name], cfg.Adapters.Sources[name]
+		if _, set := cfg.Adapters.Sources[name]; set && !settings.Enabled {
+			continue
+		}
+		values, err := ResolveOptions(s, settings.Options)
+		if err != nil {
+			return nil, &ConfigError{Path: "adapters." + name, Err: err}
+		}
+		if len(settings.Tools) > 0 {
+			e.served = append(e.served, served{s, values, settings.Tools})
+		}
+		if cfg.AutoDetect {
+			e.detect = append(e.detect, served{s, values, nil})
+		}
+	}
+
+	if e.rest, err = compile(&cfg, sources, "", &Rule{}); err != nil {
+		return nil, err
+	}
+	for i := range cfg.Rules {
+		r, err := compile(&cfg, sources, fmt.Sprintf("rules[%d].", i), &cfg.Rules[i])
+		if err != nil {
+			return nil, err
+		}
+		if key, ok := cfg.Rules[i].Match.special(); !ok {
+			e.globs = append(e.globs, r)
+		} else if e.special[key] == nil {
+			e.special[key] = r
+		}
+	}
+	return e, nil
+}
+
+// Load loads the tokenizer's tables unless they are: call it beside other work,
+// so that the first result over its budget does not wait for them. Counts are on
+// the high side when it fails.
+func (e *Engine) Load() error {
+	if !e.config.Enabled || !e.config.Adapters.Capper.Enabled {
+		return nil
+	}
+	return e.encoding.Load()
+}
+
+// Exact reports whether the model has a public tokenizer. Otherwise counts are
+// an estimate on the high side, which is worth a warning at start.
+func (e *Engine) Exact() bool { return e.exact }
+
+// Store is where the engine keeps what it cuts.
+func (e *Engine) Store() *Store { return e.store }
+
+// Touches reports whether the results of a tool may be changed. It is quick.
+func (e *Engine) Touches(server, tool string) bool {
+	if e == nil || !e.config.Enabled {
+		return false
+	}
+	r := e.rule(server, tool)
+	return r.works() || e.budget(r) > 0 || len(e.served) > 0 || len(e.detect) > 0
+}
+
+// rule is the one for a tool.
+func (e *Engine) rule(server, tool string) *rule {
+	for _, m := range [...]Match{{server, tool}, {"", tool}} {
+		if r := e.special[m]; r != nil {
+			return r
+		}
+	}
+	for _, r := range e.globs {
+		if glob(r.server, server) && glob(r.tool, tool) {
+			return r
+		}
+	}
+	return e.rest
+}
+
+// budget is how many tokens a rule allows, 0 for any number.
+func (e *Engine) budget(r *rule) int {
+	if !e.config.Adapters.Capper.Enabled {
+		return 0
+	}
+	return r.budget
+}

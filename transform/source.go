@@ -1,0 +1,135 @@
+package transform
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A Source knows what some servers answer, and says it in fewer words. It is
+// safe for concurrent use and keeps nothing of what it is given.
+type Source interface {
+	// Name is what rules and the configuration call it: lower-case letters.
+	Name() string
+	// Match says how sure the source is that a value is one of its own: 0 is
+	// not at all, 100 entirely. value is a valid JSON object or array; a look at
+	// its beginning has to do. It is asked only where auto_detect is on.
+	Match(server, tool string, value []byte) int
+	// Options are what can be set, with their defaults. None is called enabled
+	// or tools.
+	Options() []Option
+	// Apply appends what it makes of value, a valid JSON object or array nested
+	// no deeper than 512, to dst. [ErrUnchanged] says that value is none of its
+	// own and stays; any other error also, but is reported. With an error, or a
+	// panic, out is not looked at.
+	Apply(dst, value []byte, opt Values) (out []byte, kind Kind, err error)
+}
+
+// ErrUnchanged says that a source has nothing to say about a value.
+var ErrUnchanged = errors.New("not of this source")
+
+// Kind is what a source has made.
+type Kind int
+
+// JSON is a JSON value, Text is Markdown or plain text.
+const (
+	JSON Kind = iota
+	Text
+)
+
+// Option is something that can be set for a source.
+type Option struct {
+	Name    string
+	Default any      // a bool, an int or a string
+	Allowed []string // of a string; nil for any
+	Min     int      // of an int
+	Max     int
+}
+
+// Values are the options that a rule uses, all of them, checked.
+type Values struct{ set map[string]any }
+
+// Bool is the value of an option that is a bool.
+func (v Values) Bool(name string) bool { b, _ := v.set[name].(bool); return b }
+
+// Int is the value of an option that is an int.
+func (v Values) Int(name string) int { i, _ := v.set[name].(int); return i }
+
+// String is the value of an option that is a string.
+func (v Values) String(name string) string { s, _ := v.set[name].(string); return s }
+
+// An OptionError says what is wrong with an option of a source.
+type OptionError struct{ Source, Option, Reason string }
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("option %s of %s: %s", e.Option, e.Source, e.Reason)
+}
+
+// ResolveOptions lays settings over each other, later ones over earlier, and all
+// over the defaults of s. The error is an [*OptionError].
+func ResolveOptions(s Source, settings ...map[string]any) (Values, error) {
+	v := Values{make(map[string]any)}
+	options := s.Options()
+	for _, o := range options {
+		v.set[o.Name] = o.Default
+	}
+	for _, set := range settings {
+		for _, name := range sortedKeys(set) {
+			i := slices.IndexFunc(options, func(o Option) bool { return o.Name == name })
+			if i < 0 {
+				return Values{}, &OptionError{s.Name(), name, "there is no such option"}
+			}
+			if reason := options[i].check(set[name]); reason != "" {
+				return Values{}, &OptionError{s.Name(), name, reason}
+			}
+			v.set[name] = set[name]
+		}
+	}
+	return v, nil
+}
+
+// check says what is wrong with a value.
+func (o *Option) check(value any) string {
+	switch o.Default.(type) {
+	case bool:
+		if _, ok := value.(bool); !ok {
+			return "is not true or false"
+		}
+	case int:
+		most := o.Max
+		if most == 0 {
+			most = math.MaxInt
+		}
+		if i, ok := value.(int); !ok || i < o.Min || i > most {
+			return fmt.Sprintf("is not a number from %d to %d", o.Min, most)
+		}
+	case string:
+		if text, ok := value.(string); !ok {
+			return "is not a text"
+		} else if o.Allowed != nil && !slices.Contains(o.Allowed, text) {
+			return fmt.Sprintf("%q is not one of %s", text, strings.Join(o.Allowed, ", "))
+		}
+	}
+	return ""
+}
+
+// onlyFields is the source that leaves values as they are, for rules that select
+// fields and want to say so.
+type onlyFields struct{}
+
+func (onlyFields) Name() string                    { return "fields" }
+func (onlyFields) Match(_, _ string, _ []byte) int { return 0 }
+func (onlyFields) Options() []Option               { return nil }
+func (onlyFields) Apply(dst, _ []byte, _ Values) ([]byte, Kind, error) {
+	return dst, JSON, ErrUnchanged
+}
+
+// Builtin returns the sources that come with dragoman. A new one is a file with
+// its type and one line here.
+func Builtin() []Source {
+	return []Source{
+		onlyFields{},
+	}
+}
