@@ -108,6 +108,20 @@ type UpstreamConfig struct {
 	// SilenceTimeout bounds the wait for the first byte of an answer, and then
 	// for the next one. limits.time may say otherwise.
 	SilenceTimeout time.Duration `yaml:"silence_timeout"`
+	// Restart says what becomes of a session whose Command has ended by itself.
+	Restart RestartConfig `yaml:"restart"`
+}
+
+// RestartConfig says how a server's process that has ended by itself is started
+// again. Its session goes on; the calls that were in flight fail.
+type RestartConfig struct {
+	// Max is how often in a row, with none that lived for a minute between; then
+	// the session ends. 0 ends it at once.
+	Max int `yaml:"max"`
+	// Wait is how long to wait before the first one. It doubles from one to the
+	// next, up to MaxWait.
+	Wait    time.Duration `yaml:"wait"`
+	MaxWait time.Duration `yaml:"max_wait"`
 }
 
 // SessionConfig bounds what is remembered of clients.
@@ -190,6 +204,7 @@ func DefaultConfig() Config {
 			ConnectTimeout:   5 * time.Second,
 			HandshakeTimeout: time.Minute,
 			SilenceTimeout:   5 * time.Minute,
+			Restart:          RestartConfig{Max: 5, Wait: time.Second, MaxWait: 30 * time.Second},
 		},
 		Contract: translate.Options{
 			ResourceContentsName: "on",

@@ -44,7 +44,8 @@
 // (seal.go): with the same key any process serves it, as long as the server is
 // reached over Streamable HTTP and so knows the session by itself. What a process
 // holds of such a session it may forget (session.go). In front of a pipe the
-// session is the pipe, and ends with it.
+// session is the pipe, and ends with it; a process that ends by itself is started
+// again and told what it knew (restart.go).
 //
 // # How long, for whom, by what settings
 //

@@ -55,6 +55,8 @@ const (
 	upstreamRefused // with the status and, where it sent one, the error it answered
 	upstreamSilent
 	upstreamLost
+	upstreamRestarted
+	upstreamStarting
 	shuttingDown
 	panicked
 )
@@ -68,34 +70,36 @@ var causes = [...]struct {
 	status int
 	text   string
 }{
-	malformed:        {-32600, 400, "Invalid Request"},
-	notInitialized:   {-32600, 400, "Not initialized"},
-	modernRefused:    {-32600, 400, "Not initialized"}, // on stdio -32601
-	sessionUnknown:   {-32600, 404, "Session not found"},
-	notDeleted:       {-32600, 405, "The server has no session to end"},
-	versionUnknown:   {-32600, 400, "Unsupported MCP-Protocol-Version"},
-	initializedTwice: {-32600, 400, "Already initialized"},
-	initializeBroken: {-32602, 400, "initialize needs an object of params"},
-	batchRefused:     {-32600, 400, "JSON-RPC batching is not supported"},
-	batchEmpty:       {-32600, 400, "Empty batch"},
-	batchTooLong:     {-32600, 400, "Too many messages in batch"},
-	batchInitialize:  {-32600, 400, "initialize must not be part of a batch"},
-	batchElement:     {-32600, 400, "Invalid Request"},
-	batchDuplicate:   {-32600, 400, "Duplicate request id in batch"},
-	tooLong:          {-32600, 413, "Message too long"},
-	duplicateID:      {-32600, 400, "Request id is already in use"},
-	tooManyOpen:      {-32603, 503, "too many open requests"},
-	tooManySessions:  {-32603, 503, "too many sessions"},
-	untranslatable:   {-32603, 200, "translation failed"},
-	upstreamVersion:  {-32602, 200, "Unsupported protocol version"},
-	upstreamModern:   {-32603, 502, "upstream speaks only revisions without initialize"},
-	upstreamDown:     {-32603, 502, "upstream request failed"},
-	upstreamTimeout:  {-32603, 504, "upstream timed out"},
-	upstreamRefused:  {-32603, 502, "upstream refused the request"},
-	upstreamSilent:   {-32603, 502, "upstream closed the stream without answering"},
-	upstreamLost:     {-32603, 502, "upstream process ended"},
-	shuttingDown:     {-32603, 503, "shutting down"},
-	panicked:         {-32603, 500, "internal error"},
+	malformed:         {-32600, 400, "Invalid Request"},
+	notInitialized:    {-32600, 400, "Not initialized"},
+	modernRefused:     {-32600, 400, "Not initialized"}, // on stdio -32601
+	sessionUnknown:    {-32600, 404, "Session not found"},
+	notDeleted:        {-32600, 405, "The server has no session to end"},
+	versionUnknown:    {-32600, 400, "Unsupported MCP-Protocol-Version"},
+	initializedTwice:  {-32600, 400, "Already initialized"},
+	initializeBroken:  {-32602, 400, "initialize needs an object of params"},
+	batchRefused:      {-32600, 400, "JSON-RPC batching is not supported"},
+	batchEmpty:        {-32600, 400, "Empty batch"},
+	batchTooLong:      {-32600, 400, "Too many messages in batch"},
+	batchInitialize:   {-32600, 400, "initialize must not be part of a batch"},
+	batchElement:      {-32600, 400, "Invalid Request"},
+	batchDuplicate:    {-32600, 400, "Duplicate request id in batch"},
+	tooLong:           {-32600, 413, "Message too long"},
+	duplicateID:       {-32600, 400, "Request id is already in use"},
+	tooManyOpen:       {-32603, 503, "too many open requests"},
+	tooManySessions:   {-32603, 503, "too many sessions"},
+	untranslatable:    {-32603, 200, "translation failed"},
+	upstreamVersion:   {-32602, 200, "Unsupported protocol version"},
+	upstreamModern:    {-32603, 502, "upstream speaks only revisions without initialize"},
+	upstreamDown:      {-32603, 502, "upstream request failed"},
+	upstreamTimeout:   {-32603, 504, "upstream timed out"},
+	upstreamRefused:   {-32603, 502, "upstream refused the request"},
+	upstreamSilent:    {-32603, 502, "upstream closed the stream without answering"},
+	upstreamLost:      {-32603, 502, "upstream process ended"},
+	upstreamRestarted: {-32603, 502, "upstream process ended and is started again; the request was lost"},
+	upstreamStarting:  {-32603, 503, "upstream process is not ready yet"},
+	shuttingDown:      {-32603, 503, "shutting down"},
+	panicked:          {-32603, 500, "internal error"},
 }
 
 // failure is an error for a client.
@@ -148,6 +152,7 @@ func asFailure(err error) *failure {
 		rule     *translate.Error
 		status   *upstream.StatusError
 		exit     *upstream.ExitError
+		again    *restartError
 		timeout  interface{ Timeout() bool }
 	)
 	switch {
@@ -165,6 +170,8 @@ func asFailure(err error) *failure {
 		f.text = rule.Error()
 	case errors.As(err, &status):
 		f = refusedWith(status)
+	case errors.As(err, &again):
+		f = fail(upstreamRestarted, again.err.Error())
 	case errors.As(err, &exit):
 		f = fail(upstreamLost, exit.Error())
 	case errors.Is(err, upstream.ErrLost):

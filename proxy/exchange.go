@@ -38,6 +38,7 @@ type exchange struct {
 	rest     [][]byte          // the messages of the last event
 	resumeAt []byte            // id of the last event that had one
 	release  func()            // done, bound once
+	isStale  func() bool       // stale, bound once
 
 	mu sync.Mutex // guards stream and closed against Close
 	use
@@ -86,7 +87,7 @@ var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 func (srv *Server) newExchange(ctx context.Context, stop context.CancelCauseFunc) *exchange {
 	x := exchanges.Get().(*exchange)
 	if x.release == nil {
-		x.release = x.done
+		x.release, x.isStale = x.done, x.stale
 	}
 	x.srv, x.ctx, x.stop = srv, ctx, stop
 	return x
@@ -127,6 +128,9 @@ func (x *exchange) done() {
 	x.from, x.rest, x.resumeAt = x.from[:0], x.rest[:0], x.resumeAt[:0]
 	exchanges.Put(x)
 }
+
+// stale reports whether x's request was answered before it was sent.
+func (x *exchange) stale() bool { return x.call != nil && !x.s.open.has(x.call) }
 
 // clientLeft reports whether nobody is there any more to be told anything. Other
 // reasons for the end of x's context are worth an error.

@@ -198,7 +198,7 @@ func (x *exchange) attributed(err error) error {
 // forward sends a message to the server. The stream is nil when no answer is
 // expected.
 func (x *exchange) forward(body []byte) (upstream.Stream, error) {
-	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from}
+	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from, Stale: x.isStale}
 	if x.call != nil {
 		limit := x.srv.now().silence[x.call.method]
 		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence

@@ -228,6 +228,11 @@ type testServer struct {
 // front puts a server in front of f.
 func front(t *testing.T, f *fakeServer, change ...func(*Config)) testServer {
 	t.Helper()
+	return frontOf(t, f.origin(), change...)
+}
+
+func frontOf(t *testing.T, o origin, change ...func(*Config)) testServer {
+	t.Helper()
 	before := runtime.NumGoroutine()
 	cfg := DefaultConfig()
 	cfg.Upstream.HandshakeTimeout = patience
@@ -235,7 +240,7 @@ func front(t *testing.T, f *fakeServer, change ...func(*Config)) testServer {
 		c(&cfg)
 	}
 	core, logs := observer.New(zap.DebugLevel)
-	srv, err := newServer(cfg, zap.New(core), f.origin())
+	srv, err := newServer(cfg, zap.New(core), o)
 	if err != nil {
 		t.Fatal(err)
 	}

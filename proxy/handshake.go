@@ -34,6 +34,7 @@ type handshake struct {
 	header   []upstream.Header
 
 	id     []byte // of initialize, as it was sent
+	sent   []byte // initialize, as it was sent last
 	vc     *translate.Revision
 	asked  string // the revision the client named
 	facts  wire.Facts
@@ -141,6 +142,7 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 			return nil, fail(initializeBroken, "").about(h.id)
 		}
 	}
+	h.sent = body
 	st, err := h.send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: h.header})
 	if err != nil {
 		return versionRefusal(err)

@@ -198,16 +198,40 @@ func (t *calls) cancel(key []byte) *call {
 	return c
 }
 
-// drain ends all calls and returns them.
-func (t *calls) drain() []*call {
+// has reports whether c is open.
+func (t *calls) has(c *call) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	at := t.byKey[c.key]
+	for at != nil && at != c {
+		at = at.older
+	}
+	return at != nil
+}
+
+// list returns all calls, which stay open.
+func (t *calls) list() []*call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all()
+}
+
+// all is called with t.mu held.
+func (t *calls) all() []*call {
 	all := make([]*call, 0, t.count)
 	for _, c := range t.byKey {
 		for ; c != nil; c = c.older {
 			all = append(all, c)
 		}
 	}
+	return all
+}
+
+// drain ends all calls and returns them.
+func (t *calls) drain() []*call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.all()
 	clear(t.byKey)
 	t.count = 0
 	if t.empty != nil {

@@ -76,7 +76,9 @@ func (l *lanes) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream
 	if err != nil {
 		return nil, err
 	}
-	if _, err := l.conn.Send(ctx, m); err != nil {
+	out := *m
+	out.Stale = ln.over
+	if _, err := l.conn.Send(ctx, &out); err != nil {
 		ln.Close()
 		return nil, err
 	}
@@ -155,7 +157,11 @@ func (l *lanes) read(st upstream.Stream) {
 	}()
 	for {
 		e, err := st.Next()
-		if err != nil {
+		switch {
+		case restarts(err):
+			l.lose(err)
+			continue
+		case err != nil:
 			l.end(err)
 			return
 		}
@@ -233,6 +239,19 @@ func (l *lanes) leave(ln *lane) {
 			break
 		}
 	}
+}
+
+// lose ends the calls in flight: another server takes the place of the one that
+// was asked.
+func (l *lanes) lose(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, ln := range l.order {
+		ln.finish(err)
+	}
+	clear(l.byID)
+	clear(l.byToken)
+	l.order = nil
 }
 
 // end tells everyone who waits that the server is gone.
@@ -322,6 +341,13 @@ func (ln *lane) finish(err error) {
 	}
 	ln.mu.Unlock()
 	ln.wake()
+}
+
+// over reports whether nothing more will come.
+func (ln *lane) over() bool {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.err != nil
 }
 
 // Next waits for the lane's next message.

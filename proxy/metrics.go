@@ -31,6 +31,7 @@ type metrics struct {
 	losses   *prometheus.CounterVec
 	peers    *prometheus.CounterVec
 	unwanted *prometheus.CounterVec
+	restarts prometheus.Counter
 }
 
 func newMetrics(openSessions, openStreams func() float64) *metrics {
@@ -67,8 +68,12 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 			Name: "dragoman_unwanted_messages_total",
 			Help: "Messages that went to nobody or could not be read, by reason.",
 		}, []string{"reason"}),
+		restarts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "dragoman_upstream_restarts_total",
+			Help: "Attempts to start a server's process again that had ended by itself.",
+		}),
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted,
+	m.registry.MustRegister(m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_sessions",
 			Help: "Sessions of HTTP clients that are held.",

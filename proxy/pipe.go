@@ -291,7 +291,11 @@ func (p *pipe) bring(x *exchange) {
 	defer x.done()
 	for {
 		e, err := x.take()
-		if err != nil {
+		switch {
+		case restarts(err):
+			p.failOpen(asFailure(err))
+			continue
+		case err != nil:
 			p.serverLost(err)
 			return
 		}
@@ -342,13 +346,18 @@ func (p *pipe) serverLost(err error) {
 	if f.cause == upstreamSilent {
 		f = fail(upstreamLost, "")
 	}
+	p.failOpen(f)
+	p.fail(f)
+}
+
+// failOpen answers every call in flight with f.
+func (p *pipe) failOpen(f *failure) {
 	for _, c := range p.s.open.drain() {
 		each := *f
 		each.id = []byte(c.id)
 		p.deliver(c.group, c.slot, each.body())
 		p.srv.metrics.request(p.s, c.method, failed, c.began)
 	}
-	p.fail(f)
 }
 
 // lostWith ends us when a failure over HTTP means that the session is over. That

@@ -26,6 +26,13 @@ type stdio struct {
 func pipeClient(t *testing.T, f *fakeServer, change ...func(*Config)) (*stdio, testServer) {
 	t.Helper()
 	srv := front(t, f, change...)
+	return srv.pipe(), srv
+}
+
+// pipe serves a client on a pipe.
+func (srv testServer) pipe() *stdio {
+	t := srv.t
+	t.Helper()
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
@@ -43,7 +50,7 @@ func pipeClient(t *testing.T, f *fakeServer, change ...func(*Config)) (*stdio, t
 			<-c.ended
 		}
 	})
-	return c, srv
+	return c
 }
 
 func (c *stdio) say(lines ...string) {

@@ -45,7 +45,12 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 		x.cancels = m.Method == wire.Cancelled
 		x.key = appendCancelled(x.key[:0], m, x.cancels)
 	default:
-		if !x.reunite(x.s.asked) && m.Method == wire.ElicitationCreate && newer(x.s.vu, x.s.vc) {
+		known := x.reunite(x.s.asked)
+		switch {
+		case known:
+		case x.s.again.Load():
+			return nil, wire.Drop, nil // it may answer a process that is gone, under an id that the new one uses
+		case m.Method == wire.ElicitationCreate && newer(x.s.vu, x.s.vc):
 			// The server's form may have been put into other words for this
 			// client, and nobody here remembers which.
 			out := appendResult(x.buf[:0], m.ID(), `{"action":"cancel"}`)

@@ -31,6 +31,9 @@ type origin struct {
 	// resume is the connection of a session that the server knows by itself;
 	// nil where a session lives and ends with its connection.
 	resume func(id, version string) upstream.Conn
+	// restarts says that what ends is a process, in the place of which another one
+	// can be started.
+	restarts bool
 	// ready says why there is no server to connect to; nil where that cannot be
 	// known.
 	ready func(ctx context.Context) error
@@ -149,9 +152,10 @@ func stdioOrigin(cfg Config, log *zap.Logger) origin {
 		StderrLine: func(line []byte) { log.Info("upstream stderr", zap.ByteString("line", line)) },
 	}
 	return origin{
-		connect: child.Connect,
-		ready:   startable(cfg.Upstream.Command[0]),
-		renew:   func(cfg Config, log *zap.Logger) (origin, error) { return stdioOrigin(cfg, log), nil },
+		connect:  child.Connect,
+		restarts: true,
+		ready:    startable(cfg.Upstream.Command[0]),
+		renew:    func(cfg Config, log *zap.Logger) (origin, error) { return stdioOrigin(cfg, log), nil },
 	}
 }
 
@@ -190,12 +194,20 @@ func childEnv(u UpstreamConfig, ours []string) []string {
 
 // newSession is the session that a finished handshake leads to.
 func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
+	var again *revival
+	if srv.now().origin.restarts && srv.now().cfg.Upstream.Restart.Max > 0 {
+		again = newRevival(srv, h, vu.Name)
+		h.conn, h.standing = again, voice{again}
+	}
 	s := srv.sessionWith(ticket{
 		made: time.Now(), vc: h.vc, vu: vu, facts: h.facts, named: h.named,
 		local: h.pipe || h.standing != nil || srv.now().origin.resume == nil,
 	}, h.conn)
 	s.piped = h.standing != nil
 	s.open.unique, s.asked.unique = h.pipe, s.piped
+	if again != nil {
+		again.s = s
+	}
 	if c, ok := h.conn.(interface{ SetSession(id, version string) }); ok {
 		c.SetSession(h.named, versionHeader(vu))
 	}

@@ -28,6 +28,7 @@ type session struct {
 	open  *calls // requests of the client
 	asked *calls // requests of the server
 
+	again   atomic.Bool // the server's process was started again
 	unknown atomic.Bool // an answer to nobody was seen, and logged
 	used    atomic.Int64
 	busy    atomic.Int32 // exchanges and streams under way

@@ -73,8 +73,9 @@ func lasting(path string) bool {
 // Reload takes cfg, which must be valid, into use in one step; where that fails
 // everything stays as it was. Sessions that began before keep their translation;
 // those with a server over Streamable HTTP go on with its new settings, others
-// with those they began with. Settings that need a new start keep their values,
-// and a line in the log names them. Files that are named are read again.
+// with those they began with, until their process is started again. Settings that
+// need a new start keep their values, and a line in the log names them. Files that
+// are named are read again.
 func (srv *Server) Reload(cfg Config) error {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()

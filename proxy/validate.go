@@ -100,6 +100,9 @@ func (c *Config) Validate() error {
 	if c.Heartbeat < 0 {
 		return fault("heartbeat", "must not be negative")
 	}
+	if r := c.Upstream.Restart; r.Max < 0 || r.Wait < 0 || r.MaxWait < r.Wait {
+		return fault("upstream.restart", "max and wait must not be negative, nor max_wait less than wait")
+	}
 	if c.Shutdown.Drain < 0 {
 		return fault("shutdown.drain", "must not be negative")
 	}

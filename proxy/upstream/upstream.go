@@ -32,6 +32,10 @@ type Outgoing struct {
 	// as far as the message is accepted: on a pipe it is the caller who knows
 	// what belongs to which request.
 	FirstByte, Silence time.Duration
+
+	// Stale is asked by a Conn that has to keep a message back for a while, before
+	// it is sent: true says that nobody wants that any more. It may be nil.
+	Stale func() bool
 }
 
 // Header is one header field of HTTP. Its value may be a secret and never

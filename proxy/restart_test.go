@@ -1,0 +1,363 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// family is a command that is started again and again: each start is a server of
+// its own.
+type family struct {
+	mu       sync.Mutex
+	starts   int
+	children []*fakeServer
+	refuse   func(nth int) error
+	born     func(nth int) *fakeServer
+}
+
+func newFamily(born func(nth int) *fakeServer) *family { return &family{born: born} }
+
+func (f *family) origin() origin {
+	o := opened(true, func(context.Context) (upstream.Conn, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.starts++
+		if f.refuse != nil {
+			if err := f.refuse(f.starts); err != nil {
+				return nil, err
+			}
+		}
+		c := f.born(f.starts)
+		f.children = append(f.children, c)
+		return c, nil
+	})
+	o.restarts = true
+	return o
+}
+
+// child waits for the nth that was started, from 0.
+func (f *family) child(t *testing.T, nth int) (c *fakeServer) {
+	t.Helper()
+	eventually(t, "child started", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if len(f.children) > nth {
+			c = f.children[nth]
+		}
+		return c != nil
+	})
+	return c
+}
+
+func (f *family) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.starts
+}
+
+// quickly makes restarts follow at once.
+func quickly(cfg *Config) {
+	cfg.Upstream.Restart.Wait, cfg.Upstream.Restart.MaxWait = time.Millisecond, time.Millisecond
+}
+
+var exited = &upstream.ExitError{Command: "child", Status: "exit status 3"}
+
+// got waits until a server has got a message with this in it, and returns it.
+func got(t *testing.T, f *fakeServer, part string) (message string) {
+	t.Helper()
+	eventually(t, "got "+part, func() bool {
+		for _, m := range f.sent() {
+			if strings.Contains(m, part) {
+				message = m
+			}
+		}
+		return message != ""
+	})
+	return message
+}
+
+func silentChild(int) *fakeServer { return silentPipe() }
+
+const (
+	initializedNotice = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	callSecond        = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t"}}`
+)
+
+func TestProcessIsStartedAgainAndToldWhatTheFirstOneKnew(t *testing.T) {
+	kids := newFamily(silentChild)
+	srv := frontOf(t, kids.origin(), quickly)
+	s := srv.initializeWith("2025-06-18", `{"roots":{}}`)
+	first := kids.child(t, 0)
+	srv.post(s, initializedNotice)
+	level := srv.call(first, s, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"error"}}`)
+	sub := srv.call(first, s, `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"a:b"}}`)
+	not := srv.call(first, s, `{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"a:c"}}`)
+	un := srv.call(first, s, `{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"a:c"}}`)
+	for i, c := range []calling{level, sub, not, un} {
+		first.standing <- answer(string(rune('1' + i)))
+		<-c.reply
+	}
+	lost := srv.call(first, s, callOne)
+	first.lose(exited)
+	r := <-lost.reply
+	if r.status != 502 || gjson.Get(r.body, "id").Raw != "1" || gjson.Get(r.body, "error.code").Int() != -32603 ||
+		!strings.Contains(r.body, "started again") || !strings.Contains(r.body, "exit status 3") {
+		t.Errorf("%+v", r)
+	}
+	second := kids.child(t, 1)
+	if hello := got(t, second, `"initialize"`); hello != first.sent()[0] {
+		t.Errorf("initialize differs:\n%s\n%s", hello, first.sent()[0])
+	}
+	again := srv.call(second, s, callOne) // waits until the process is ready
+	got(t, second, `"tools/call"`)
+	sameList(t, "told", second.sent()[1:], []string{
+		initializedNotice,
+		`{"jsonrpc":"2.0","id":"dragoman:1","method":"logging/setLevel","params":{"level":"error"}}`,
+		`{"jsonrpc":"2.0","id":"dragoman:2","method":"resources/subscribe","params":{"uri":"a:b"}}`,
+		callOne,
+	})
+	second.standing <- answer(`"dragoman:1"`) // for nobody
+	second.standing <- answer(`"dragoman:2"`)
+	second.standing <- answer(`1`)
+	if r := <-again.reply; r.body != answer(`1`) {
+		t.Errorf("%+v", r)
+	}
+	if n := counted(t, srv.metrics, "dragoman_unwanted_messages_total"); n != 0 {
+		t.Errorf("%d answers of ours went further", n)
+	}
+	if n := counted(t, srv.metrics, "dragoman_upstream_restarts_total"); n != 1 {
+		t.Errorf("%d restarts counted", n)
+	}
+}
+
+func TestOnlyInitializeIsReplayedBeforeTheClientIsReady(t *testing.T) {
+	kids := newFamily(silentChild)
+	srv := frontOf(t, kids.origin(), quickly)
+	s := srv.initialize("2025-06-18")
+	kids.child(t, 0).lose(exited)
+	second := kids.child(t, 1)
+	srv.post(s, initializedNotice)
+	got(t, second, "initialized")
+	if all := second.sent(); len(all) != 2 {
+		t.Errorf("%q", all)
+	}
+}
+
+func TestStreamOfALostCallEndsWithAnError(t *testing.T) {
+	kids := newFamily(silentChild)
+	srv := frontOf(t, kids.origin(), quickly)
+	s := srv.initialize("2025-06-18")
+	first := kids.child(t, 0)
+	c := srv.call(first, s, callTool(`1`, `1`))
+	first.standing <- progress(`1`)
+	first.lose(exited)
+	r := <-c.reply
+	if len(r.events) != 2 || !strings.Contains(r.events[1], "started again") {
+		t.Errorf("%q", r.events)
+	}
+	if srv.sessions.count() != 1 {
+		t.Error("the session is gone")
+	}
+}
+
+func TestRestartsAreBoundedThenTheSessionEnds(t *testing.T) {
+	kids := newFamily(silentChild)
+	kids.refuse = func(nth int) error {
+		if nth == 1 {
+			return nil
+		}
+		return exited
+	}
+	srv := frontOf(t, kids.origin(), quickly, func(cfg *Config) { cfg.Upstream.Restart.Max = 3 })
+	s := srv.initialize("2025-06-18")
+	kids.child(t, 0).lose(exited)
+	eventually(t, "session ended", func() bool { return srv.sessions.count() == 0 })
+	if n := kids.count(); n != 4 {
+		t.Errorf("started %d times, want once and three times again", n)
+	}
+	if r := srv.post(s, callOne); r.status != 404 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestProcessThatDiesSoonIsStartedLaterEachTime(t *testing.T) {
+	b := backoff{first: time.Second, last: 30 * time.Second, max: 7}
+	var waits []time.Duration
+	for b.another(time.Second) {
+		waits = append(waits, b.wait()/time.Second)
+	}
+	want := []time.Duration{1, 2, 4, 8, 16, 30, 30}
+	if len(waits) != len(want) {
+		t.Fatalf("%d", waits)
+	}
+	for i := range want {
+		if waits[i] != want[i] {
+			t.Errorf("%d, want %d", waits, want)
+		}
+	}
+	if !b.another(time.Minute) || b.wait() != time.Second {
+		t.Error("a minute of health is not remembered")
+	}
+}
+
+func TestProcessOfAnotherRevisionEndsTheSession(t *testing.T) {
+	kids := newFamily(func(nth int) *fakeServer {
+		f := silentPipe()
+		if nth > 1 {
+			f.answer = initializing("2025-03-26", nil)
+		}
+		return f
+	})
+	srv := frontOf(t, kids.origin(), quickly)
+	srv.initialize("2025-06-18")
+	kids.child(t, 0).lose(exited)
+	eventually(t, "session ended", func() bool { return srv.sessions.count() == 0 })
+	if n := kids.count(); n != 2 {
+		t.Errorf("started %d times", n)
+	}
+}
+
+func TestWithoutRestartsTheSessionEndsWithTheProcess(t *testing.T) {
+	kids := newFamily(silentChild)
+	srv := frontOf(t, kids.origin(), func(cfg *Config) { cfg.Upstream.Restart.Max = 0 })
+	srv.initialize("2025-06-18")
+	kids.child(t, 0).lose(exited)
+	eventually(t, "session ended", func() bool { return srv.sessions.count() == 0 })
+	if kids.count() != 1 {
+		t.Error("it was started again")
+	}
+}
+
+func TestCallsWaitForTheNewProcessWithinTheHandshakeTime(t *testing.T) {
+	kids := newFamily(silentChild)
+	srv := frontOf(t, kids.origin(), func(cfg *Config) {
+		cfg.Upstream.Restart = RestartConfig{Max: 1, Wait: time.Hour, MaxWait: time.Hour}
+		cfg.Upstream.HandshakeTimeout = 50 * time.Millisecond
+	})
+	s := srv.initialize("2025-06-18")
+	first := kids.child(t, 0)
+	lost := srv.call(first, s, callOne)
+	first.lose(exited)
+	<-lost.reply
+	eventually(t, "a call that waited in vain", func() bool {
+		r := srv.post(s, callSecond)
+		return r.status == 503 && strings.Contains(r.body, "not ready yet")
+	})
+}
+
+func TestQuestionsOfALostProcessAreTakenBack(t *testing.T) {
+	kids := newFamily(silentChild)
+	srv := frontOf(t, kids.origin(), quickly)
+	s := srv.initializeWith("2025-06-18", `{"sampling":{}}`)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	_, resp := srv.begin(ctx, "GET", s, "")
+	next := func() string {
+		t.Helper()
+		e, err := resp.Stream.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(e.Data)
+	}
+	first := kids.child(t, 0)
+	first.standing <- sampling
+	id := gjson.Get(next(), "id").Raw
+	first.lose(exited)
+	sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`,"reason":"the server was started again"}}`)
+	second := kids.child(t, 1)
+	if r := srv.post(s, `{"jsonrpc":"2.0","id":`+id+`,"result":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}}`); r.status != 202 {
+		t.Errorf("%+v", r)
+	}
+	srv.post(s, initializedNotice)
+	got(t, second, "initialized")
+	for _, m := range second.sent() {
+		if strings.Contains(m, "assistant") {
+			t.Errorf("the new process got an answer that it did not ask for: %s", m)
+		}
+	}
+	resp.Stream.Close()
+	resp.Done()
+}
+
+func TestClientOnAPipeOutlivesTheProcess(t *testing.T) {
+	kids := newFamily(silentChild)
+	srv := frontOf(t, kids.origin(), quickly)
+	c := srv.pipe()
+	c.initialize("2025-06-18", `{}`)
+	c.say(initializedNotice)
+	c.say(callOne)
+	first := kids.child(t, 0)
+	got(t, first, "tools/call")
+	first.lose(exited)
+	if m := c.hear(); gjson.Get(m, "id").Raw != "1" || !strings.Contains(m, "started again") {
+		t.Errorf("%s", m)
+	}
+	c.say(callSecond)
+	second := kids.child(t, 1)
+	got(t, second, "tools/call")
+	second.standing <- answer(`2`)
+	if m := c.hear(); m != answer(`2`) {
+		t.Errorf("%s", m)
+	}
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSessionEndsWhileItsProcessIsStartedAgain(t *testing.T) {
+	kids := newFamily(silentChild)
+	srv := frontOf(t, kids.origin(), func(cfg *Config) {
+		cfg.Upstream.Restart = RestartConfig{Max: 1, Wait: time.Hour, MaxWait: time.Hour}
+	})
+	s := srv.initialize("2025-06-18")
+	first := kids.child(t, 0)
+	lost := srv.call(first, s, callOne)
+	first.lose(exited)
+	<-lost.reply
+	if r := srv.exchange(context.Background(), "DELETE", s, ""); r.status >= 300 {
+		t.Errorf("%+v", r)
+	}
+	// and nothing is left behind, as front finds out
+}
+
+func TestHowARestartLooksToClients(t *testing.T) {
+	f := asFailure(&restartError{exited})
+	if f.cause != upstreamRestarted || !errors.Is(f, exited) {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestRealProcessIsStartedAgain(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("no sh here")
+	}
+	const script = `while read -r line; do case "$line" in
+		*'"initialize"'*) echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"2"}}}';;
+		*tools/call*) exit 3;;
+		*tools/list*) echo '{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}';;
+	esac; done`
+	cfg := DefaultConfig()
+	cfg.Upstream.Command = []string{sh, "-c", script}
+	srv := frontOf(t, stdioOrigin(cfg, zap.NewNop()), quickly)
+	s := srv.initialize("2025-06-18")
+	for range 3 {
+		if r := srv.post(s, callOne); r.status != 502 || !strings.Contains(r.body, "exit status 3") {
+			t.Errorf("%+v", r)
+		}
+		if r := srv.post(s, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); gjson.Get(r.body, "result.tools").Raw != "[]" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
