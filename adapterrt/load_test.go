@@ -234,3 +234,52 @@ func TestReloadKeepsWhatWasRight(t *testing.T) {
 		t.Error("a removed file left its adapter")
 	}
 }
+
+func TestRefresh(t *testing.T) {
+	text := front("https://api.example.com", status)
+	other := strings.Replace(text, "name: test-api", "name: other-api", 1)
+	dir, _ := write(t, map[string]string{"test-api-adapter.md": text})
+	single, named := write(t, map[string]string{"other-api-adapter.md": other})
+	sources := []Source{{Path: dir}, {Path: named[0]}}
+	rt, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	for _, step := range []struct {
+		name    string
+		do      func() error
+		loaded  string
+		changed bool
+		told    string
+	}{
+		{"first", func() error { return nil }, "test-api other-api", true, ""},
+		{"again", func() error { return nil }, "test-api other-api", false, ""},
+		{"the directory is gone", func() error { return os.Rename(dir, dir+"-away") }, "test-api other-api", false, dir},
+		{"the directory is back", func() error { return os.Rename(dir+"-away", dir) }, "test-api other-api", false, ""},
+		{"a named file is gone", func() error { return os.Rename(named[0], filepath.Join(single, "away")) }, "test-api other-api", false, named[0]},
+		{"a file of the directory is gone", func() error { return os.Remove(filepath.Join(dir, "test-api-adapter.md")) }, "other-api", true, named[0]},
+		{"a named file is back", func() error { return os.Rename(filepath.Join(single, "away"), named[0]) }, "other-api", false, ""},
+		{"a file is new", func() error { return os.WriteFile(filepath.Join(dir, "test-api-adapter.md"), []byte(text), 0o600) }, "test-api other-api", true, ""},
+		{"its link leads nowhere", func() error {
+			_ = os.Remove(filepath.Join(dir, "test-api-adapter.md"))
+			return os.Symlink("nowhere", filepath.Join(dir, "test-api-adapter.md"))
+		}, "test-api other-api", false, "test-api-adapter.md"},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(step.name, err)
+		}
+		problems, changed, err := rt.Refresh(sources)
+		var names []string
+		for _, a := range rt.Adapters() {
+			names = append(names, a.Name)
+		}
+		if err != nil || changed != step.changed || strings.Join(names, " ") != step.loaded {
+			t.Errorf("%s: %v %v %v %v", step.name, names, changed, problems, err)
+		}
+		if errs := slices.DeleteFunc(problems, func(p Problem) bool { return p.Severity != Error }); (step.told == "") != (len(errs) == 0) ||
+			step.told != "" && !strings.Contains(errs[0].String(), step.told) {
+			t.Errorf("%s: told %v", step.name, errs)
+		}
+	}
+}

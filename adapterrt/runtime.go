@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,6 +59,38 @@ func (rt *Runtime) Reload(files []string) (problems []Problem, changed bool, err
 	before := rt.live.Load()
 	problems, err = rt.load(files, true)
 	return problems, rt.live.Load() != before, err
+}
+
+// Refresh is Reload for what sources hold now. One that cannot be read keeps what it
+// held before: only a file that is gone from a directory takes its operations along.
+func (rt *Runtime) Refresh(sources []Source) (problems []Problem, changed bool, err error) {
+	var files []string
+	for _, s := range sources {
+		found, wrong := Find([]Source{s})
+		if files = append(files, found...); len(wrong) == 0 {
+			continue
+		}
+		problems = append(problems, wrong...)
+		for _, a := range rt.live.Load().adapters {
+			if within(a.File, s.Path) && !slices.Contains(found, a.File) {
+				files = append(files, a.File)
+			}
+		}
+	}
+	more, changed, err := rt.Reload(files)
+	for _, p := range more {
+		// Of what a source held before, enough was said.
+		if !slices.ContainsFunc(problems, func(q Problem) bool { return within(p.File, q.File) }) {
+			problems = append(problems, p)
+		}
+	}
+	return problems, changed, err
+}
+
+// within reports whether file is path, or in the directory of that path.
+func within(file, path string) bool {
+	rest, err := filepath.Rel(path, file)
+	return err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
 }
 
 func (rt *Runtime) load(files []string, keep bool) ([]Problem, error) {
