@@ -1,26 +1,15 @@
 package main
 
 import (
-	"context"
 	"crypto/sha256"
 	"io"
 	"os"
-	"os/signal"
-	"path/filepath"
 	"slices"
-	"sync"
-	"syscall"
-	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy"
 )
-
-// settled is how long files must have been left alone before they are read: they
-// are often written in several steps.
-const settled = 200 * time.Millisecond
 
 // maxWatched bounds what is read of a file to see whether it has changed.
 const maxWatched = 4 << 20
@@ -36,7 +25,7 @@ type reloader struct {
 	sums  map[string][sha256.Size]byte
 }
 
-// files are those that a configuration is made of.
+// filesOf are those that a configuration is made of.
 func filesOf(config string, cfg proxy.Config) []string {
 	all := []string{
 		config, cfg.Session.KeyFile, cfg.TLS.Cert, cfg.TLS.Key,
@@ -45,76 +34,16 @@ func filesOf(config string, cfg proxy.Config) []string {
 	return slices.DeleteFunc(all, func(file string) bool { return file == "" })
 }
 
-// start watches until the function it returns is called, which waits for the end.
-func (r *reloader) start(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
+// concern is what r watches.
+func (r *reloader) concern() *concern {
 	r.changed()
-	watch := r.watch()
-	var running sync.WaitGroup
-	running.Go(func() { r.run(ctx, hangup, watch) })
-	return func() {
-		cancel()
-		running.Wait()
-		signal.Stop(hangup)
-		if watch != nil {
-			watch.Close()
-		}
-	}
-}
-
-// watch watches the folders that the files are in, since files are replaced
-// rather than written, and folders of mounted ones too. nil when that cannot be
-// had: then there is still SIGHUP.
-func (r *reloader) watch() *fsnotify.Watcher {
-	if len(r.files) == 0 {
-		return nil
-	}
-	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		r.log.Warn("files are not watched", zap.Error(err))
-		return nil
-	}
-	for _, file := range r.files {
-		if err := w.Add(filepath.Dir(file)); err != nil {
-			r.log.Warn("file is not watched", zap.String("file", file), zap.Error(err))
-		}
-	}
-	return w
-}
-
-func (r *reloader) run(ctx context.Context, hangup <-chan os.Signal, w *fsnotify.Watcher) {
-	var events <-chan fsnotify.Event
-	var errs <-chan error
-	if w != nil {
-		events, errs = w.Events, w.Errors
-	}
-	quiet := time.NewTimer(0)
-	defer quiet.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hangup:
-			r.changed()
-			r.reload("SIGHUP")
-		case _, ok := <-events:
-			if !ok {
-				events = nil
+	return &concern{
+		files: func() (files, folders []string) { return r.files, nil },
+		read: func(because string) {
+			if r.changed() || because != becauseFile {
+				r.reload(because)
 			}
-			quiet.Reset(settled)
-		case err, ok := <-errs:
-			if !ok {
-				errs = nil
-				continue
-			}
-			r.log.Warn("watching files", zap.Error(err))
-		case <-quiet.C:
-			if r.changed() {
-				r.reload("file")
-			}
-		}
+		},
 	}
 }
 

@@ -34,7 +34,8 @@ func reloading(t *testing.T, fault error) (file string, used chan proxy.Config, 
 			return fault
 		},
 	}
-	t.Cleanup(r.start(context.Background()))
+	w := &watcher{log: r.log, concerns: []*concern{r.concern()}}
+	t.Cleanup(w.start(context.Background()))
 	return file, used, logs
 }
 

@@ -93,7 +93,7 @@ func serve(cmd *cobra.Command, cfg proxy.Config, make func(proxy.Config, *zap.Lo
 			}
 			return level.UnmarshalText([]byte(cfg.Log.Level))
 		}
-		defer r.start(cmd.Context())()
+		defer (&watcher{log: log, concerns: []*concern{r.concern()}}).start(cmd.Context())()
 	}
 	return srv.Serve(cmd.Context(), ln)
 }
