@@ -131,5 +131,6 @@ func (onlyFields) Apply(dst, _ []byte, _ Values) ([]byte, Kind, error) {
 func Builtin() []Source {
 	return []Source{
 		onlyFields{},
+		notionSource{},
 	}
 }

@@ -1,0 +1,324 @@
+package notion
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/transform/tree"
+)
+
+// converter writes Markdown.
+type converter struct {
+	writer
+	options Options
+	depth   int // of indents and quotes
+	scratch []byte
+	spans   []span
+}
+
+// blocks writes the blocks of an array.
+func (c *converter) blocks(list tree.Value) {
+	var rows []tree.Value // of a table that they were delivered without
+	for e := range list.Elements() {
+		switch {
+		case !e.Is(tree.Object) || hidden(e):
+		case e.Get("type").Text() == "table_row":
+			rows = append(rows, e)
+		default:
+			c.strayRows(rows)
+			rows = rows[:0]
+			c.block(e)
+		}
+	}
+	c.strayRows(rows)
+}
+
+// block writes one block and those below it.
+func (c *converter) block(b tree.Value) {
+	if hidden(b) {
+		return
+	}
+	kind := b.Get("type").Text()
+	p := b.Get(kind)
+	if kind != "numbered_list_item" {
+		c.at.counting = false
+	}
+	switch kind {
+	case "paragraph":
+		c.paragraph(c.text(p, inBlock))
+		c.below(b, p)
+	case "heading_1", "heading_2", "heading_3", "heading_4":
+		if text := c.text(p, inHeading); text != "" {
+			c.paragraph(strings.Repeat("#", int(kind[len(kind)-1]-'0')) + " " + text)
+		}
+		c.below(b, p)
+	case "bulleted_list_item", "toggle":
+		c.item("- ", b, p)
+	case "numbered_list_item":
+		c.numbered(b, p)
+	case "to_do":
+		if p.Get("checked").True() {
+			c.item("- [x] ", b, p)
+		} else {
+			c.item("- [ ] ", b, p)
+		}
+	case "quote":
+		c.quote("", b, p)
+	case "callout":
+		mark := ""
+		if icon := p.Get("icon"); icon.Get("type").Text() == "emoji" {
+			mark = oneLine(icon.Get("emoji").Text())
+		}
+		c.quote(mark, b, p)
+	case "code":
+		c.code(p)
+	case "equation":
+		c.equation(p.Get("expression").Text())
+	case "divider":
+		c.paragraph("---")
+	case "table":
+		c.table(b, p)
+	case "table_row":
+		c.strayRows([]tree.Value{b})
+	case "image", "video", "audio", "file", "pdf":
+		c.media(kind, p)
+		c.below(b, p)
+	case "bookmark", "embed", "link_preview":
+		c.bookmark(kind, p)
+	case "link_to_page":
+		c.linkToPage(p)
+	case "child_page", "child_database":
+		c.childPage(kind, b, p)
+	case "column_list", "column", "synced_block", "template", "tab":
+		c.inlined(kind, b, p)
+	case "table_of_contents", "breadcrumb":
+	case "transcription", "meeting_notes":
+		c.meeting(b, p)
+	default:
+		c.unknown(kind, b, p)
+	}
+}
+
+// paragraph writes a text that stands for itself; none for "".
+func (c *converter) paragraph(text string) {
+	if text == "" {
+		return
+	}
+	c.separate(paragraph)
+	c.add(text)
+}
+
+// childrenOf is the array of blocks below b. loaded is false when there are some
+// that were not delivered.
+func childrenOf(b, p tree.Value) (list tree.Value, more tree.Value, loaded bool) {
+	for _, m := range []tree.Value{b.Get("children"), p.Get("children")} {
+		wrapper := tree.Value{}
+		if m.Is(tree.Object) && m.Get("results").Is(tree.Array) {
+			m, wrapper = m.Get("results"), m
+		}
+		if m.Is(tree.Array) && !m.Empty() {
+			return m, wrapper, true
+		}
+	}
+	return tree.Value{}, tree.Value{}, !b.Get("has_children").True()
+}
+
+// below writes the blocks below b, at its own level.
+func (c *converter) below(b, p tree.Value) {
+	list, wrapper, loaded := childrenOf(b, p)
+	if !loaded {
+		c.missing(b, paragraph)
+		return
+	}
+	c.blocks(list)
+	c.footer(wrapper)
+}
+
+// missing notes that b has children which were not delivered.
+func (c *converter) missing(b tree.Value, as part) {
+	c.separate(as)
+	c.add("[children not loaded: " + label(b.Get("id").Text()) + "]")
+}
+
+// nested writes the blocks below b in a container whose lines begin with prefix,
+// where first was written of it already.
+func (c *converter) nested(prefix string, first part, b, p tree.Value) {
+	if c.depth >= c.options.MaxNesting {
+		prefix = ""
+		if first == begun {
+			first = paragraph // not on a line that has its container's mark
+		}
+	}
+	c.depth++
+	c.within(prefix, first, func() {
+		list, wrapper, loaded := childrenOf(b, p)
+		if !loaded {
+			c.missing(b, item)
+		}
+		c.blocks(list)
+		c.footer(wrapper)
+	})
+	c.depth--
+}
+
+// item writes a list item.
+func (c *converter) item(mark string, b, p tree.Value) {
+	c.separate(item)
+	indent := "  " // a to-do's box is part of its text
+	if mark[0] != '-' {
+		indent = strings.Repeat(" ", len(mark))
+	}
+	text := c.text(p, inBlock)
+	c.add(strings.TrimRight(mark, " "))
+	first := bare
+	if text != "" {
+		first = itemText
+		c.add(" ")
+		c.within(indent, begun, func() { c.add(text) })
+	}
+	c.nested(indent, first, b, p)
+}
+
+// maxNumber is the greatest that a list item may have:
+// https://spec.commonmark.org/0.31.2/#ordered-list-marker
+const maxNumber = 999_999_999
+
+func (c *converter) numbered(b, p tree.Value) {
+	number := c.at.number + 1
+	if !c.at.counting {
+		number = 1
+		start, err := strconv.Atoi(p.Get("list_start_index").Scalar())
+		if err == nil && start >= 0 && start <= maxNumber {
+			number = start
+		}
+		if number != 1 && (c.at.last == item || c.at.last == itemText) {
+			c.at.last = paragraph // only a list from 1 may follow without a blank line
+		}
+	}
+	number = min(number, maxNumber)
+	c.item(strconv.Itoa(number)+". ", b, p)
+	c.at.number, c.at.counting = number, true
+}
+
+// quote writes a quote, or a callout behind its mark.
+func (c *converter) quote(mark string, b, p tree.Value) {
+	text := c.text(p, inBlock)
+	if mark != "" && text != "" {
+		text = mark + " " + c.text(p, inLine)
+	} else {
+		text += mark
+	}
+	list, _, loaded := childrenOf(b, p)
+	if text == "" && loaded && !list.Present() {
+		return
+	}
+	c.separate(paragraph)
+	c.add("> ")
+	first := begun
+	c.within("> ", begun, func() { c.add(text) })
+	if text != "" {
+		first = paragraph
+	}
+	c.nested("> ", first, b, p)
+}
+
+// code writes a fenced block whose text nothing is done to.
+func (c *converter) code(p tree.Value) {
+	text := lineBreaks(plain(p.Get("rich_text"), p.Get("text")))
+	fence := strings.Repeat("`", max(3, longestRun(text, '`')+1))
+	c.separate(paragraph)
+	c.add(fence + language(p.Get("language").Text()))
+	c.newline()
+	if text != "" {
+		c.add(text)
+		c.newline()
+	}
+	c.add(fence)
+	if caption := c.caption(p); caption != "" {
+		c.newline()
+		c.add("*" + caption + "*")
+	}
+}
+
+// language is what stands behind a fence.
+func language(name string) string {
+	name = strings.ToLower(printable(strings.ReplaceAll(name, "`", "")))
+	if name == "plain text" {
+		return ""
+	}
+	return strings.TrimSpace(name)
+}
+
+func (c *converter) equation(expression string) {
+	if expression = strings.Trim(lineBreaks(expression), "\n"); expression == "" {
+		return
+	}
+	c.separate(paragraph)
+	c.add("$$")
+	for line := range strings.Lines(expression) {
+		c.newline()
+		line = strings.TrimRight(line, "\n")
+		if bare := strings.TrimLeft(line, " \t"); strings.HasPrefix(bare, "```") || strings.HasPrefix(bare, "~~~") {
+			line = "{}" + bare // nothing, to TeX; but no fence
+		}
+		c.add(line)
+	}
+	c.newline()
+	c.add("$$")
+}
+
+// inlined writes what only holds other blocks.
+func (c *converter) inlined(kind string, b, p tree.Value) {
+	from := p.Get("synced_from")
+	if list, _, _ := childrenOf(b, p); kind == "synced_block" && from.Present() && !list.Present() {
+		c.paragraph("[synced from " + label(from.First("block_id", "id").Text()) + "]")
+		return
+	}
+	c.paragraph(c.text(p, inBlock))
+	c.apart()
+	c.below(b, p)
+	c.apart()
+}
+
+// apart keeps list items before it from those behind it.
+func (c *converter) apart() {
+	if c.at.last == item {
+		c.at.last = paragraph
+	}
+	c.at.counting = false
+}
+
+func (c *converter) meeting(b, p tree.Value) {
+	c.paragraph(c.rich(p.Get("title"), tree.Value{}, inBlock))
+	list, wrapper, _ := childrenOf(b, p)
+	summary := p.Get("summary")
+	switch {
+	case list.Present():
+		c.blocks(list)
+		c.footer(wrapper)
+	case summary.Is(tree.Array) && listKind(summary) == blockList:
+		c.blocks(summary)
+	case summary.Is(tree.Array):
+		c.paragraph(c.rich(summary, tree.Value{}, inBlock))
+	case summary.Text() != "":
+		c.paragraph(c.literal(summary.Text(), inBlock))
+	default:
+		c.paragraph("[meeting notes]")
+	}
+}
+
+func (c *converter) unknown(kind string, b, p tree.Value) {
+	if name := p.Get("block_type").Text(); kind == "unsupported" && name != "" {
+		kind = name
+	}
+	switch text := c.text(p, inBlock); {
+	case text != "":
+		c.paragraph(text)
+	case c.options.Unknown != "skip":
+		if kind = label(kind); kind == "" {
+			kind = "unknown"
+		}
+		c.paragraph("[unsupported: " + kind + "]")
+	}
+	c.below(b, p)
+}

@@ -1,0 +1,217 @@
+// Package notion turns what Notion's API answers into Markdown: blocks, pages
+// and lists of either.
+//
+//	https://developers.notion.com/reference/block
+//	https://developers.notion.com/reference/rich-text
+//
+// Bytes in, bytes out, in time and memory proportional to the input, whatever
+// that is: members may be missing, null, of another kind than documented, or of
+// a block type that did not exist when this was written.
+//
+//   - notion.go finds out what it has before it, block.go writes one block and
+//     those below it, table.go and media.go the larger kinds of block;
+//   - rich.go writes rich text, escape.go what in it would be taken for Markdown;
+//   - property.go has the properties of pages;
+//   - simple.go is the other output, JSON with all but the essential left out;
+//   - writer.go begins lines with the indent and the quote marks they need.
+package notion
+
+import (
+	"fmt"
+
+	"github.com/dragoman-proxy/dragoman/transform/tree"
+)
+
+// Output is what a conversion writes.
+type Output string
+
+// The outputs.
+const (
+	Markdown Output = "markdown"
+	JSON     Output = "json" // the blocks and properties, simplified
+)
+
+// Options say how to convert. [Defaults] are a place to start from.
+type Options struct {
+	Output     Output
+	MaxNesting int    // levels of indent, 1 to 50; blocks nested deeper keep the last one's
+	Unknown    string // "note" writes [unsupported: type] for blocks of an unknown type, "skip" nothing
+	Escape     string // "minimal" escapes what would be Markdown, "full" what might be
+	KeepSigned bool   // leave the signature in the addresses of Notion's own files
+	HTML       bool   // <u> for underlined text, which Markdown has no mark for
+}
+
+// Defaults are the options of a configuration that says nothing.
+func Defaults() Options {
+	return Options{Output: Markdown, MaxNesting: 10, Unknown: "note", Escape: "minimal"}
+}
+
+// Validate says which option is out of its range.
+func (o Options) Validate() error {
+	switch {
+	case o.Output != Markdown && o.Output != JSON:
+		return fmt.Errorf("output_format: %q is neither %s nor %s", o.Output, Markdown, JSON)
+	case o.MaxNesting < 1 || o.MaxNesting > 50:
+		return fmt.Errorf("max_nesting: %d is not 1 to 50", o.MaxNesting)
+	case o.Unknown != "note" && o.Unknown != "skip":
+		return fmt.Errorf("unknown: %q is neither note nor skip", o.Unknown)
+	case o.Escape != "minimal" && o.Escape != "full":
+		return fmt.Errorf("escape: %q is neither minimal nor full", o.Escape)
+	}
+	return nil
+}
+
+// Convert appends to dst what value, one JSON value, comes to. ok is false, and
+// dst as it was, when that is nothing of Notion's. The error is one of package
+// tree's.
+func Convert(dst, value []byte, o Options) (out []byte, ok bool, err error) {
+	v, err := tree.Parse(value)
+	if err != nil {
+		return dst, false, err
+	}
+	d := inspect(v)
+	if d.kind == nothing {
+		return dst, false, nil
+	}
+	if o.Output == JSON {
+		s := &simplifier{options: o, out: dst}
+		s.document(d)
+		return s.out, true, nil
+	}
+	c := &converter{options: o, writer: writer{out: dst}}
+	c.document(d)
+	return c.out, true, nil
+}
+
+// Recognize reports whether a value says of itself that it is Notion's: each
+// object of the API names its kind.
+func Recognize(v tree.Value) bool {
+	return inspect(v).kind != nothing && sure(v)
+}
+
+func sure(v tree.Value) bool {
+	for e := range v.Elements() {
+		v = e
+		break
+	}
+	switch v.Get("object").Text() {
+	case "block", "page":
+		return true
+	case "list":
+		for e := range v.Get("results").Elements() {
+			return sure(e)
+		}
+	}
+	return false
+}
+
+type documentKind int
+
+const (
+	nothing documentKind = iota
+	aBlock
+	aPage
+	blockList
+	pageList
+)
+
+// document is what there is to convert.
+type document struct {
+	kind    documentKind
+	value   tree.Value // the block or the page
+	list    tree.Value // an array of blocks or pages; a page's blocks
+	wrapper tree.Value // the object that the list came in, None for a bare array
+}
+
+func inspect(v tree.Value) document {
+	switch {
+	case v.Is(tree.Array):
+		return document{kind: listKind(v), list: v}
+	case !v.Is(tree.Object):
+		return document{}
+	case isBlock(v):
+		return document{kind: aBlock, value: v}
+	case isPage(v):
+		return document{kind: aPage, value: v, list: blocksOf(v)}
+	}
+	list := blocksOf(v)
+	return document{kind: listKind(list), list: list, wrapper: v}
+}
+
+// blocksOf is the array of blocks in an object that is no block.
+func blocksOf(v tree.Value) tree.Value {
+	for _, name := range []string{"results", "blocks", "children", "content"} {
+		m := v.Get(name)
+		if m.Is(tree.Object) {
+			m = m.Get("results")
+		}
+		if listKind(m) != nothing {
+			return m
+		}
+	}
+	return tree.Value{}
+}
+
+// listKind judges an array by its first object.
+func listKind(v tree.Value) documentKind {
+	for e := range v.Elements() {
+		switch {
+		case isBlock(e):
+			return blockList
+		case isPage(e) || isDatabase(e):
+			return pageList
+		case e.Is(tree.Object):
+			return nothing
+		}
+	}
+	return nothing
+}
+
+func isBlock(v tree.Value) bool {
+	kind := v.Get("object")
+	if kind.Present() {
+		return kind.Text() == "block"
+	}
+	name := v.Get("type")
+	return name.Is(tree.String) && v.Get(name.Text()).Is(tree.Object)
+}
+
+func isPage(v tree.Value) bool { return v.Get("object").Text() == "page" }
+
+func isDatabase(v tree.Value) bool {
+	kind := v.Get("object").Text()
+	return kind == "database" || kind == "data_source"
+}
+
+// hidden reports whether a block or page lies in the trash.
+func hidden(v tree.Value) bool { return v.Get("archived").True() || v.Get("in_trash").True() }
+
+// document writes all there is.
+func (c *converter) document(d document) {
+	switch d.kind {
+	case aBlock:
+		c.block(d.value)
+	case aPage:
+		c.page(d.value, false)
+		c.blocks(d.list)
+	case blockList:
+		c.blocks(d.list)
+	case pageList:
+		for e := range d.list.Elements() {
+			if !hidden(e) {
+				c.page(e, true)
+			}
+		}
+	}
+	c.footer(d.wrapper)
+}
+
+// footer says how to read on where a list has more pages.
+func (c *converter) footer(wrapper tree.Value) {
+	cursor := wrapper.Get("next_cursor")
+	if !wrapper.Get("has_more").True() && cursor.Text() == "" {
+		return
+	}
+	c.separate(paragraph)
+	c.add("[more blocks: next_cursor=" + printable(cursor.Text()) + "]")
+}

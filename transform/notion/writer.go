@@ -1,0 +1,125 @@
+package notion
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+)
+
+// writer writes lines of Markdown, each behind the prefix of the containers it
+// stands in.
+type writer struct {
+	out    []byte
+	prefix []byte // indent and quote marks of the lines that follow
+	at     place
+}
+
+// part is what was last written in a container.
+type part int
+
+const (
+	begun     part = iota // nothing: what comes goes on in the line
+	bare                  // a list item's mark, and no text
+	itemText              // a list item's own text
+	item                  // a list item
+	paragraph             // any other block
+)
+
+// place is where the writer stands in the container at hand.
+type place struct {
+	last     part
+	counting bool // what came last was an item with a number
+	number   int
+}
+
+// separate ends what came before next: with a line break, and a blank line
+// unless both are list items.
+func (w *writer) separate(next part) {
+	switch last := w.at.last; {
+	case last == begun:
+	case last == bare, next == item && (last == item || last == itemText):
+		w.newline()
+	default:
+		w.blankLine()
+	}
+	w.at.last = next
+}
+
+func (w *writer) newline() {
+	w.out = append(append(w.out, '\n'), w.prefix...)
+}
+
+func (w *writer) blankLine() {
+	w.out = append(append(w.out, '\n'), bytes.TrimRight(w.prefix, " ")...)
+	w.newline()
+}
+
+// add writes text, whose lines after the first begin with the prefix.
+func (w *writer) add(text string) {
+	for {
+		line, rest, more := strings.Cut(text, "\n")
+		w.out = append(w.out, line...)
+		if !more {
+			return
+		}
+		w.out = append(w.out, '\n')
+		if rest == "" || rest[0] == '\n' {
+			w.out = append(w.out, bytes.TrimRight(w.prefix, " ")...)
+		} else {
+			w.out = append(w.out, w.prefix...)
+		}
+		text = rest
+	}
+}
+
+// within writes what stands in a container whose lines begin with more.
+func (w *writer) within(more string, first part, write func()) {
+	outer, length := w.at, len(w.prefix)
+	w.at = place{last: first}
+	w.prefix = append(w.prefix, more...)
+	write()
+	w.prefix, w.at = w.prefix[:length], outer
+}
+
+// lineBreaks makes every line break a newline: a lone carriage return would
+// begin a line that has no prefix.
+func lineBreaks(text string) string {
+	if strings.IndexByte(text, '\r') < 0 {
+		return text
+	}
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+}
+
+// oneLine puts a blank in the place of every line break.
+func oneLine(text string) string {
+	if !strings.ContainsAny(text, "\r\n") {
+		return text
+	}
+	return strings.NewReplacer("\r\n", " ", "\r", " ", "\n", " ").Replace(text)
+}
+
+// printable is a text of the API's own, an id or a cursor, without what could
+// not be part of one.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// label is the name of a type, for a note in brackets.
+func label(name string) string {
+	const most = 64
+	name = strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == ' ' || unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, name)
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "")
+	}
+	return name
+}
