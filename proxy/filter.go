@@ -38,6 +38,7 @@ type note struct {
 	Method  string          `json:"method,omitempty"`
 	Verdict string          `json:"verdict,omitempty"`
 	Answer  json.RawMessage `json:"answer,omitempty"`
+	Message json.RawMessage `json:"message,omitempty"` // of a local verdict: as far as it goes
 	Error   string          `json:"error,omitempty"`
 	Rule    string          `json:"rule,omitempty"`
 	What    string          `json:"what,omitempty"`
@@ -152,8 +153,11 @@ func (r *filterRun) translate(line []byte) error {
 	}
 	if verdict != wire.Forward {
 		n := note{Line: r.line, Kind: kind, Method: method, Verdict: verdict.String()}
-		if verdict == wire.Answer {
+		switch verdict {
+		case wire.Answer:
 			n.Answer = out
+		case wire.Local:
+			n.Message = out
 		}
 		return r.notes.Encode(n)
 	}

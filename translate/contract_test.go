@@ -38,13 +38,13 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
-// TestEveryOrderedPair: there is a translator for all sixteen pairs, twelve of
+// TestEveryOrderedPair: there is a translator for all twenty-five pairs, twenty of
 // them with something to say.
 func TestEveryOrderedPair(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	different := 0
-	for _, from := range translate.Handshake() {
-		for _, to := range translate.Handshake() {
+	for _, from := range translate.All() {
+		for _, to := range translate.All() {
 			tr := table.Between(from, to)
 			if tr == nil {
 				t.Fatalf("no translator from %v to %v", from, to)
@@ -61,13 +61,14 @@ func TestEveryOrderedPair(t *testing.T) {
 			if from != to {
 				different++
 			}
-			got := rewrite(t, table, from.Name, to.Name, []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), wire.Message{}, wire.Request)
-			if got.verdict != "want" || got.text != `{"jsonrpc":"2.0","id":1,"method":"ping"}` {
-				t.Errorf("%v to %v: ping became %s: %s", from, to, got.verdict, got.text)
+			const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":2}}`
+			got := rewrite(t, table, from.Name, to.Name, []byte(progress), wire.Message{}, wire.Notification)
+			if got.verdict != "want" || got.text != progress {
+				t.Errorf("%v to %v: it became %s: %s", from, to, got.verdict, got.text)
 			}
 		}
 	}
-	if different != 12 {
+	if different != 20 {
 		t.Errorf("%d pairs of different revisions", different)
 	}
 }
@@ -170,7 +171,7 @@ func TestConcurrentUse(t *testing.T) {
 				for i, g := range cases {
 					tr := table.Between(translate.Lookup(g.from), translate.Lookup(g.to))
 					raw = append(raw[:0], g.in...)
-					m.Facts = g.facts
+					m.Facts, m.Stamp = g.facts, g.stamp
 					if err := m.Scan(raw, tr.Shape()); err != nil {
 						t.Errorf("%s: %v", g.name, err)
 						continue

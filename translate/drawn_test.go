@@ -15,22 +15,28 @@ import (
 // grammar lists the members that an object may have by the name it has itself;
 // arrays have such objects as their elements. What is not in it is any value.
 var grammar = map[string]string{
-	"tools/list result":               "tools nextCursor",
-	"tools/call result":               "content structuredContent isError task",
+	"tools/list result":               "tools nextCursor ttlMs cacheScope resultType",
+	"tools/call result":               "content structuredContent isError task resultType",
 	"prompts/list result":             "prompts",
 	"prompts/get result":              "messages description",
 	"resources/list result":           "resources",
 	"resources/templates/list result": "resourceTemplates",
-	"resources/read result":           "contents",
+	"resources/read result":           "contents resultType ttlMs",
 	"roots/list result":               "roots",
 	"initialize result":               "protocolVersion capabilities serverInfo instructions",
 	"sampling/createMessage result":   "content model role stopReason task",
 	"elicitation/create result":       "action content task",
-	"tools/call params":               "name arguments task",
+	"tools/call params":               "name arguments task inputResponses requestState",
+	"resources/read params":           "uri inputResponses requestState",
+	"prompts/get params":              "name arguments inputResponses",
+	"roots/list params":               "cursor",
+	"resources/subscribe params":      "uri",
+	"server/discover params":          "x",
+	"server/discover result":          "supportedVersions capabilities ttlMs cacheScope resultType",
 	"initialize params":               "protocolVersion capabilities clientInfo",
 	"completion/complete params":      "ref argument context",
 	"sampling/createMessage params":   "messages tools toolChoice includeContext task",
-	"elicitation/create params":       "mode message requestedSchema task url",
+	"elicitation/create params":       "mode message requestedSchema task url elicitationId",
 	"notifications/progress params":   "progressToken message",
 	"notifications/cancelled params":  "requestId reason",
 	"tasks/list params":               "cursor",
@@ -48,7 +54,7 @@ var grammar = map[string]string{
 	"resource":                        "uri text name annotations",
 	"annotations":                     "title lastModified priority",
 	"execution":                       "taskSupport",
-	"capabilities":                    "tasks sampling elicitation completions prompts resources experimental",
+	"capabilities":                    "tasks sampling elicitation completions prompts resources experimental roots extensions",
 	"sampling":                        "tools context",
 	"elicitation":                     "form url",
 	"serverInfo":                      "name title icons description websiteUrl",
@@ -66,6 +72,10 @@ var grammar = map[string]string{
 	"data":                            "elicitations",
 	"elicitations":                    "message url mode",
 	"structuredContent":               "a title",
+	"extensions":                      "io.modelcontextprotocol/tasks x/y",
+	"_meta":                           "io.modelcontextprotocol/protocolVersion io.modelcontextprotocol/serverInfo io.modelcontextprotocol/subscriptionId progressToken",
+	"inputSchema":                     "type properties",
+	"outputSchema":                    "type properties",
 }
 
 // values are what a member of this name may be, other than anything.
@@ -80,7 +90,8 @@ var values = map[string][]string{
 	"taskSupport":    {`"required"`, `"optional"`, `"\u0072equired"`},
 	"mode":           {`"form"`, `"url"`, `"\u0075rl"`},
 	"includeContext": {`"none"`, `"thisServer"`, `"all\u0053ervers"`},
-	"code":           {`-32042`, `-32042`, `-32002`, `-32602`},
+	"code":           {`-32042`, `-32042`, `-32002`, `-32602`, `-32020`, `-32022`},
+	"resultType":     {`"complete"`, `"complete"`, `"input_required"`, `"task"`, `"\u0063omplete"`},
 	"required":       {`["p","q"]`, `["q","\u0070",1,"p"]`},
 	"enum":           {`["x","y"]`, `["x",1,"\u0078"]`},
 	"default":        {`["x"]`, `"x"`, `true`, `["\u0079",2]`},
@@ -159,6 +170,7 @@ var drawnMessage = rapid.Custom(func(t *rapid.T) against {
 	a.facts = rapid.SampledFrom([]wire.Facts{
 		0, allFacts, wire.ClientElicitation | wire.ClientElicitationForm, wire.ClientElicitation | wire.ClientElicitationURL,
 	}).Draw(t, "facts")
+	a.stamp = rapid.SampledFrom(stamps).Draw(t, "stamp")
 	return a
 })
 

@@ -30,6 +30,7 @@ const goldenDir = "testdata/golden"
 //	kind: result             (of responses)
 //	method: tools/list       (of responses: the request's)
 //	facts: elicitation.url   (what the client declared)
+//	stamp: server={…}        (what else is known of the ends; any number of lines)
 //	option: keep_meta=on     (a switch; any number of lines)
 //	note: from h33_x         (the note that another case's request made)
 //	also: {…}                (a second message for the receiver)
@@ -46,12 +47,13 @@ type golden struct {
 	kind     wire.Kind   // 0 where the message says it itself
 	method   wire.Method // of a response: the method that it answers
 	facts    wire.Facts
+	stamp    *wire.Stamp // what is known of the ends
 	options  []string
 	note     string // text, or "from <name>"
 	also     string // a second message for the receiver
 	losses   []string
 	in       string
-	verdict  string // want, answer, drop, error
+	verdict  string // want, local, answer, drop, error
 	want     string // of an error: text that it contains
 }
 
@@ -95,6 +97,32 @@ var facts = map[string]wire.Facts{
 	"logging":          wire.ServerLogging,
 }
 
+func (g *golden) addStamp(line string) error {
+	if g.stamp == nil {
+		g.stamp = new(wire.Stamp)
+	}
+	key, value, _ := strings.Cut(line, "=")
+	for name, to := range map[string]*[]byte{
+		"client": &g.stamp.ClientInfo, "capabilities": &g.stamp.Capabilities, "level": &g.stamp.LogLevel,
+		"server": &g.stamp.ServerInfo, "subscription": &g.stamp.Subscription, "elicitation": &g.stamp.ElicitationID,
+	} {
+		if key == name {
+			*to = []byte(value)
+			return nil
+		}
+	}
+	switch {
+	case key == "scope":
+		g.stamp.Scope = value == "public"
+	case key == "ttl":
+		_, err := fmt.Sscan(value, &g.stamp.TTL)
+		return err
+	default:
+		return fmt.Errorf("unknown stamp %q", line)
+	}
+	return nil
+}
+
 func parseGolden(name, text string) (golden, error) {
 	g := golden{name: name}
 	head, body, ok := strings.Cut(text, "-- in --\n")
@@ -128,6 +156,10 @@ func parseGolden(name, text string) (golden, error) {
 				}
 				g.facts |= bits
 			}
+		case "stamp":
+			if err := g.addStamp(value); err != nil {
+				return g, err
+			}
 		case "option":
 			g.options = append(g.options, value)
 		case "note":
@@ -140,7 +172,7 @@ func parseGolden(name, text string) (golden, error) {
 			return g, fmt.Errorf("unknown line %q", line)
 		}
 	}
-	for _, verdict := range []string{"want", "answer", "drop", "error"} {
+	for _, verdict := range []string{"want", "local", "answer", "drop", "error"} {
 		if in, want, ok := strings.Cut(body, "\n-- "+verdict+" --\n"); ok {
 			g.in, g.verdict, g.want = in, verdict, strings.TrimSuffix(want, "\n")
 		}
@@ -164,6 +196,8 @@ func verdictName(v wire.Verdict) string {
 		return "want"
 	case wire.Answer:
 		return "answer"
+	case wire.Local:
+		return "local"
 	case wire.Drop:
 		return "drop"
 	}
@@ -173,7 +207,7 @@ func verdictName(v wire.Verdict) string {
 // byEngine runs the case through package translate.
 func (g *golden) byEngine(t testing.TB, all map[string]golden) outcome {
 	t.Helper()
-	m := wire.Message{Method: g.method, Facts: g.facts}
+	m := wire.Message{Method: g.method, Facts: g.facts, Stamp: g.stamp}
 	if name, ok := strings.CutPrefix(g.note, "from "); ok {
 		asked := all[name]
 		m.Note = []byte(asked.byEngine(t, all).note)
@@ -259,7 +293,7 @@ func (g *golden) byTwin(t testing.TB, all map[string]golden) outcome {
 		method = g.method
 	}
 	_, o := optionsOf(t, g.options)
-	return twin(g.from, g.to, o, slow.Message{Text: g.in, Kind: m.Kind, Method: method, Facts: g.facts, Note: note})
+	return twin(g.from, g.to, o, slow.Message{Text: g.in, Kind: m.Kind, Method: method, Facts: g.facts, Stamp: g.stamp, Note: note})
 }
 
 func twin(from, to string, o slow.Options, m slow.Message) outcome {

@@ -15,6 +15,7 @@ type pass struct {
 	dst  []byte
 
 	verdict wire.Verdict
+	local   bool // Forward, but to the caller
 	err     error
 
 	scratch []byte // for texts that are compared

@@ -1,5 +1,7 @@
 package translate
 
+import "slices"
+
 // Revision is a protocol revision: its name on the wire and the traits that code
 // outside this package may ask for. Revisions are compared by identity.
 type Revision struct {
@@ -26,7 +28,7 @@ var (
 	rev20251125 = &Revision{Name: "2025-11-25", VersionHeader: true, toolAnnotations: true}
 	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, toolAnnotations: true, Modern: true}
 
-	revisions = []*Revision{rev20241105, rev20250326, rev20250618, rev20251125}
+	revisions = []*Revision{rev20241105, rev20250326, rev20250618, rev20251125, rev20260728}
 )
 
 func init() {
@@ -71,6 +73,13 @@ func Handshake() []*Revision {
 	return list
 }
 
+// All lists every revision that we speak, newest first.
+func All() []*Revision {
+	list := slices.Clone(revisions)
+	slices.Reverse(list)
+	return list
+}
+
 // Latest is the newest revision with a handshake: what a client is offered that
 // asks for one nobody knows.
 func Latest() *Revision { return Handshake()[0] }
@@ -78,6 +87,5 @@ func Latest() *Revision { return Handshake()[0] }
 // Oldest is the oldest revision: what a client without any sign of its own speaks.
 func Oldest() *Revision { return revisions[0] }
 
-// Modern is the name of the oldest revision without a handshake, which is not
-// spoken yet.
+// Modern is the name of the oldest revision without a handshake.
 func Modern() string { return rev20260728.Name }

@@ -188,11 +188,17 @@ var ugly = []string{
 	`{"jsonrpc":"2.0","method":"notifications/progress"}`,
 }
 
-const pairs = 16 // of four revisions, with themselves too
+// stamps are what may be known of the ends, from nothing to everything.
+var stamps = []*wire.Stamp{nil, {}, {
+	ClientInfo: []byte(`{"name":"c","version":"1"}`), Capabilities: []byte(`{"roots":{}}`), LogLevel: []byte(`"info"`),
+	ServerInfo: []byte(`{"name":"s","version":"2"}`), Subscription: []byte(`"L"`), TTL: 60000, Scope: wire.Public, ElicitationID: []byte(`"e-1"`),
+}}
+
+const pairs = 25 // of five revisions, with themselves too
 
 func pairOf(n uint8) (from, to string) {
-	all := translate.Handshake()
-	return all[n%4].Name, all[n/4%4].Name
+	all := translate.All()
+	return all[n%5].Name, all[n/5%5].Name
 }
 
 func numberOfPair(from, to string) uint8 {
@@ -222,7 +228,7 @@ func FuzzAgainstSlow(f *testing.F) {
 		from, to := pairOf(pair)
 		a := against{
 			t: t, table: cache.table(t, options), options: slow.Options(switches(options)), from: from, to: to,
-			method: wire.Method(method) % wire.NumMethods, facts: wire.Facts(facts),
+			method: wire.Method(method) % wire.NumMethods, facts: wire.Facts(facts), stamp: stamps[int(pair)/pairs%len(stamps)],
 		}
 		if got := a.compare(string(in), ""); got.note != "" {
 			a.compareAnswers(string(in), got)
@@ -236,9 +242,9 @@ func TestUglyAgainstSlow(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	for _, text := range ugly {
 		asked := gjson.Get(text, "method").Exists()
-		for pair := range uint8(pairs) {
-			a := against{t: t, table: table}
-			a.from, a.to = pairOf(pair)
+		for n := range pairs * len(stamps) {
+			a := against{t: t, table: table, stamp: stamps[n/pairs]}
+			a.from, a.to = pairOf(uint8(n))
 			for _, facts := range []wire.Facts{0, wire.ClientElicitation | wire.ClientElicitationForm, allFacts} {
 				if a.facts = facts; !asked {
 					break
@@ -263,6 +269,7 @@ type against struct {
 	from, to string
 	method   wire.Method // of responses
 	facts    wire.Facts
+	stamp    *wire.Stamp
 	text     string // the message that this is about, where there is one
 }
 
@@ -279,7 +286,7 @@ func (a *against) compare(in, note string) outcome {
 	if kind == wire.Result || kind == wire.Error {
 		method = a.method
 	}
-	got := rewrite(t, a.table, a.from, a.to, []byte(in), wire.Message{Method: method, Facts: a.facts, Note: []byte(note)}, kind)
+	got := rewrite(t, a.table, a.from, a.to, []byte(in), wire.Message{Method: method, Facts: a.facts, Stamp: a.stamp, Note: []byte(note)}, kind)
 	if a.from == a.to && (got.verdict != "want" || got.text != in) {
 		t.Errorf("%s is not itself: %s: %s", in, got.verdict, got.text)
 	}
@@ -293,7 +300,7 @@ func (a *against) compare(in, note string) outcome {
 	if hasTwice(gjson.Parse(in)) {
 		return got
 	}
-	want := twin(a.from, a.to, a.options, slow.Message{Text: in, Kind: kind, Method: method, Facts: a.facts, Note: note})
+	want := twin(a.from, a.to, a.options, slow.Message{Text: in, Kind: kind, Method: method, Facts: a.facts, Stamp: a.stamp, Note: note})
 	same := got.verdict == want.verdict && (got.verdict == "error" || sameValue(got.text, want.text) && sameValue(got.also, want.also) && sameValue(got.note, want.note))
 	if !same {
 		t.Errorf("%s -> %s, %s, facts %b, %+v\n in      %q\n note    %q\n engine  %s: %q %q %q\n twin    %s: %q %q %q", a.from, a.to, method, a.facts, a.options, in, note,
@@ -319,7 +326,7 @@ func (a *against) checkOutput(in, id string, method wire.Method, got outcome) {
 	if got.verdict != "want" || hasArrayAsBlock(in) {
 		return
 	}
-	twice := rewrite(t, a.table, a.from, a.to, []byte(got.text), wire.Message{Method: method, Facts: a.facts}, 0)
+	twice := rewrite(t, a.table, a.from, a.to, []byte(got.text), wire.Message{Method: method, Facts: a.facts, Stamp: a.stamp}, 0)
 	if twice.verdict != "want" || twice.text != got.text {
 		t.Errorf("%q\n once    %q\n twice   %s: %q", in, got.text, twice.verdict, twice.text)
 	}
@@ -334,10 +341,19 @@ func hasArrayAsBlock(text string) bool {
 	})
 }
 
-// compareAnswers fills the form that a flattened elicitation shows in a few
-// ways, and compares what the server would get.
+// compareAnswers answers a request that left a note: fills the form that a
+// flattened elicitation shows in a few ways, or does not find the resource. It
+// compares what the server, or the client, would get.
 func (a *against) compareAnswers(in string, form outcome) {
 	if hasTwice(gjson.Parse(in)) {
+		return
+	}
+	back := *a
+	back.from, back.to, back.method = a.to, a.from, wire.MethodOf([]byte(gjson.Get(in, "method").String()))
+	if back.method == wire.ResourcesRead {
+		for _, data := range []string{"", `,"data":{}`, `,"data":{"uri":1}`, `,"data":[]`} {
+			back.compare(`{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"m"`+data+`}}`, form.note)
+		}
 		return
 	}
 	properties := gjson.Get(form.text, "params.requestedSchema.properties")
@@ -355,8 +371,6 @@ func (a *against) compareAnswers(in string, form outcome) {
 			content = append(content, key.Raw+":"+value)
 			return true
 		})
-		back := *a
-		back.from, back.to, back.method = a.to, a.from, wire.ElicitationCreate
 		back.compare(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{`+strings.Join(content, ",")+`}}}`, form.note)
 	}
 }

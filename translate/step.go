@@ -12,7 +12,7 @@ type Step struct {
 }
 
 // steps leads from each revision to the next.
-var steps = []Step{step20250326, step20250618, step20251125}
+var steps = []Step{step20250326, step20250618, step20251125, step20260728}
 
 // Rule is one change: in these places, do that.
 type Rule struct {

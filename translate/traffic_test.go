@@ -32,10 +32,10 @@ type recorded struct {
 	facts    wire.Facts  // of its session
 }
 
-// recordings reads all messages of the handshake revisions.
+// recordings reads all messages of every revision.
 func recordings(t testing.TB) []recorded {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(sharedDir, "traffic", "everything-*.jsonl"))
+	files, err := filepath.Glob(filepath.Join(sharedDir, "traffic", "*.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,8 @@ func readRecording(t testing.TB, file string) []recorded {
 	}
 	defer f.Close()
 	name := filepath.Base(file)
-	revision := strings.TrimPrefix(name, "everything-")[:len("2025-06-18")]
+	_, revision, _ := strings.Cut(name, "-")
+	revision = revision[:len("2025-06-18")]
 	type asked struct {
 		fromUser bool
 		id       string
@@ -83,7 +84,7 @@ func readRecording(t testing.TB, file string) []recorded {
 		switch m.Kind {
 		case wire.Request:
 			open[asked{r.fromUser, string(m.ID())}] = m.Method
-			if m.Method == wire.Initialize {
+			if m.Method == wire.Initialize || r.fromUser && translate.Lookup(revision).Modern {
 				facts = declared(r.text)
 			}
 		case wire.Result, wire.Error:
@@ -98,7 +99,7 @@ func readRecording(t testing.TB, file string) []recorded {
 	return all
 }
 
-// declared are the facts of an initialize request.
+// declared are the facts of a request that says what its client can do.
 func declared(text string) (f wire.Facts) {
 	for path, bits := range map[string]wire.Facts{
 		"roots":            wire.ClientRoots,
@@ -110,7 +111,8 @@ func declared(text string) (f wire.Facts) {
 		"elicitation.url":  wire.ClientElicitationURL,
 		"tasks":            wire.ClientTasks,
 	} {
-		if gjson.Get(text, "params.capabilities."+path).Exists() {
+		if gjson.Get(text, "params.capabilities."+path).Exists() ||
+			gjson.Get(text, `params._meta.io\.modelcontextprotocol/clientCapabilities.`+path).Exists() {
 			f |= bits
 		}
 	}
@@ -178,7 +180,7 @@ func unexplained(err error, kind wire.Kind, method wire.Method, faults ...schema
 // nothing but the schemas' known faults.
 func TestRecordedIsValid(t *testing.T) {
 	all := recordings(t)
-	schemas := handshakeSchemas(t)
+	schemas := allSchemas(t)
 	for _, r := range all {
 		err := schemas[r.revision].checkMessage(t, r.kind, r.method, r.text)
 		if err == nil {
@@ -190,10 +192,10 @@ func TestRecordedIsValid(t *testing.T) {
 	}
 }
 
-func handshakeSchemas(t testing.TB) map[string]*schema {
+func allSchemas(t testing.TB) map[string]*schema {
 	t.Helper()
 	schemas := map[string]*schema{}
-	for _, r := range translate.Handshake() {
+	for _, r := range translate.All() {
 		schemas[r.Name] = loadSchema(t, r.Name)
 	}
 	return schemas
@@ -213,11 +215,11 @@ func (r recorded) translated(t testing.TB, table *translate.Table, to string) ou
 // and checks them against that one's official schema.
 func TestTrafficIsValid(t *testing.T) {
 	all := recordings(t)
-	schemas := handshakeSchemas(t)
+	schemas := allSchemas(t)
 	table := newTable(t, translate.Options{})
-	for _, to := range translate.Handshake() {
+	for _, to := range translate.All() {
 		t.Run(to.Name, func(t *testing.T) {
-			forwarded := 0
+			forwarded, embedded := 0, 0
 			for _, r := range all {
 				if r.revision == to.Name {
 					continue
@@ -226,6 +228,14 @@ func TestTrafficIsValid(t *testing.T) {
 				got := r.translated(t, table, to.Name)
 				switch got.verdict {
 				case "drop":
+					continue
+				case "local":
+					if kind == wire.Request && to.Modern && !r.fromUser { // what stands for it in a result
+						if err := schemas[to.Name].check(t, typeNames[r.method]+"Request", got.text); err != nil {
+							t.Errorf("%s: %v\n%s", r, err, got.text)
+						}
+						embedded++
+					}
 					continue
 				case "answer": // goes back to where the message came from
 					if err := schemas[r.revision].checkMessage(t, answerKind(got.text), r.method, got.text); err != nil {
@@ -251,8 +261,8 @@ func TestTrafficIsValid(t *testing.T) {
 					t.Errorf("%s: %s\n got %.300s", r, strings.Join(left, "\n"), got.text)
 				}
 			}
-			if forwarded < 500 {
-				t.Errorf("only %d messages were forwarded", forwarded)
+			if forwarded < 500 || to.Modern && embedded < 20 {
+				t.Errorf("only %d messages were forwarded, and %d questions put into results", forwarded, embedded)
 			}
 		})
 	}
@@ -279,7 +289,7 @@ func tripsOver(t testing.TB, each func(trip)) {
 	t.Helper()
 	table := newTable(t, translate.Options{})
 	for _, r := range recordings(t) {
-		for _, to := range translate.Handshake() {
+		for _, to := range translate.All() {
 			if to.Name == r.revision {
 				continue
 			}

@@ -99,6 +99,11 @@ func (t *Translator) Shape() *wire.Shape {
 // is written to scratch[:0] and may have outgrown it. Either way m's parts are
 // dead, and out is the caller's. m.Losses, m.Note and m.Also tell the rest.
 //
+// With verdict Local, out is the message as far as it could be translated, for a
+// caller who remembers what else it takes: a part of the handshake or of a session
+// in the other era's words, or a question. A request of the server has become what
+// stands for it inside an InputRequiredResult.
+//
 // The error is an *Error: the message cannot be translated, nothing was sent.
 func (t *Translator) Rewrite(scratch []byte, m *wire.Message) (out []byte, v wire.Verdict, err error) {
 	if t.plan == nil {
@@ -135,12 +140,17 @@ func (x *pass) finish() (out []byte, v wire.Verdict, err error) {
 		return nil, wire.Drop, nil
 	case x.verdict != wire.Forward:
 		return x.dst, x.verdict, nil
-	case !x.m.Edited():
-		return x.m.Raw, wire.Forward, nil
-	case x.m.Grows():
-		return x.m.AppendTo(x.dst), wire.Forward, nil
 	}
-	return x.m.AppendTo(x.m.Raw[:0]), wire.Forward, nil
+	if x.local {
+		v = wire.Local
+	}
+	switch {
+	case !x.m.Edited():
+		return x.m.Raw, v, nil
+	case x.m.Grows():
+		return x.m.AppendTo(x.dst), v, nil
+	}
+	return x.m.AppendTo(x.m.Raw[:0]), v, nil
 }
 
 // Error says which message could not be translated, by which rule, and why. To

@@ -186,7 +186,7 @@ func translateCommand() *cobra.Command {
 func revision(flag, name string) (*translate.Revision, error) {
 	r := translate.Lookup(name)
 	if r == nil {
-		return nil, fmt.Errorf("%s: %q is not a revision; there are %v", flag, name, translate.Handshake())
+		return nil, fmt.Errorf("%s: %q is not a revision; there are %v", flag, name, translate.All())
 	}
 	return r, nil
 }

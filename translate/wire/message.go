@@ -64,6 +64,9 @@ type Message struct {
 	Method Method
 	// Facts is what the caller knows of the session.
 	Facts Facts
+	// Stamp is what the caller knows of both ends that a revision without a
+	// handshake says in each message; nil for nothing. It is only read.
+	Stamp *Stamp
 	// Note is what must be remembered between a request and its answer. A rewrite
 	// of a request sets it to at most MaxNote bytes, which die with the message; the
 	// caller keeps a copy and sets it on the answer before that one is rewritten.
@@ -137,7 +140,7 @@ func (e *EnvelopeError) Error() string { return e.Why }
 // pick the other one; names are compared unescaped.
 func (m *Message) Scan(raw []byte, shape *Shape) error {
 	*m = Message{
-		Raw: raw, Facts: m.Facts,
+		Raw: raw, Facts: m.Facts, Stamp: m.Stamp,
 		nodes: m.nodes[:0], edits: m.edits[:0], text: m.text[:0], Losses: m.Losses[:0],
 	}
 	if len(raw) > math.MaxUint32/2 {

@@ -100,6 +100,17 @@ const (
 	ResultType
 	TTLMs
 	CacheScope
+	InputResponses
+	RequestState
+	ElicitationID
+	ListChanged
+	MetaProtocolVersion
+	MetaClientInfo
+	MetaClientCapabilities
+	MetaLogLevel
+	MetaServerInfo
+	MetaSubscriptionID
+	TasksExtension
 
 	NumNames
 )
@@ -182,6 +193,18 @@ var nameTexts = [NumNames]string{
 	ResultType:        "resultType",
 	TTLMs:             "ttlMs",
 	CacheScope:        "cacheScope",
+	InputResponses:    "inputResponses",
+	RequestState:      "requestState",
+	ElicitationID:     "elicitationId",
+	ListChanged:       "listChanged",
+
+	MetaProtocolVersion:    "io.modelcontextprotocol/protocolVersion",
+	MetaClientInfo:         "io.modelcontextprotocol/clientInfo",
+	MetaClientCapabilities: "io.modelcontextprotocol/clientCapabilities",
+	MetaLogLevel:           "io.modelcontextprotocol/logLevel",
+	MetaServerInfo:         "io.modelcontextprotocol/serverInfo",
+	MetaSubscriptionID:     "io.modelcontextprotocol/subscriptionId",
+	TasksExtension:         "io.modelcontextprotocol/tasks",
 }
 
 // String is the name's text, "*" for [OtherName].

@@ -86,7 +86,8 @@ func linkText(b gjson.Result) string {
 // the field, unless such a block is there already.
 func (j *job) structuredContent() error {
 	value := j.at("result.structuredContent")
-	if !j.down(r06) || j.StripMode == "lenient" || !value.Exists() {
+	unknown := j.down(r06) && j.StripMode != "lenient" || j.down(r26) && !value.IsObject()
+	if !unknown || !value.Exists() {
 		return nil
 	}
 	content := j.at("result.content")

@@ -10,7 +10,7 @@ import (
 )
 
 func (j *job) tools(path string) {
-	if j.down(r11) && j.at(path).IsArray() {
+	if (j.down(r11) || j.up(r26)) && j.at(path).IsArray() {
 		kept := "[]"
 		for _, tool := range j.at(path).Array() {
 			support := tool.Get("execution.taskSupport")
@@ -43,6 +43,7 @@ func (j *job) tool(p string) {
 	if j.down(r11) {
 		j.strip(p, "icons", "execution")
 	}
+	j.eraTool(p)
 }
 
 func (j *job) titleIntoAnnotations(p string) {

@@ -9,6 +9,18 @@ import (
 )
 
 func (j *job) request() error {
+	if j.undeclared() {
+		return nil
+	}
+	if err := j.requestWithin(); err != nil {
+		return err
+	}
+	j.requestAcross()
+	return nil
+}
+
+// requestWithin does what the handshake revisions ask for.
+func (j *job) requestWithin() error {
 	switch j.Method {
 	case wire.Initialize:
 		j.handshake("params", "clientInfo")
@@ -27,7 +39,7 @@ func (j *job) request() error {
 	case wire.ElicitationCreate:
 		return j.elicitationRequest()
 	case wire.TasksGet, wire.TasksResult, wire.TasksList, wire.TasksCancel:
-		if j.down(r11) {
+		if j.down(r11) || j.up(r26) {
 			j.refuse(-32601, "Method not found: "+j.Method.String())
 		}
 	}
@@ -41,6 +53,11 @@ func (j *job) stripTask() {
 }
 
 func (j *job) notification() {
+	j.notificationWithin()
+	j.notificationAcross()
+}
+
+func (j *job) notificationWithin() {
 	switch j.Method {
 	case wire.Progress:
 		if j.down(r03) {
@@ -78,6 +95,17 @@ func (j *job) result() error {
 	if !j.at("result").IsObject() {
 		return fmt.Errorf("the result of %s is no object", j.Method)
 	}
+	if !j.resultType() {
+		return nil
+	}
+	if err := j.resultWithin(); err != nil {
+		return err
+	}
+	j.resultAcross()
+	return nil
+}
+
+func (j *job) resultWithin() error {
 	switch j.Method {
 	case wire.Initialize:
 		j.handshake("result", "serverInfo")
@@ -133,13 +161,14 @@ func (j *job) result() error {
 // taskResult refuses the handle of a task that nobody asked for. A result that
 // holds an answer too is not such a handle.
 func (j *job) taskResult() error {
-	if j.down(r11) && j.at("result.task").IsObject() && !j.at("result.content").Exists() && !j.at("result.action").Exists() {
+	if (j.down(r11) || j.up(r26)) && j.at("result.task").IsObject() && !j.at("result.content").Exists() && !j.at("result.action").Exists() {
 		return fmt.Errorf("%s was answered by a task", j.Method)
 	}
 	return nil
 }
 
 func (j *job) failure() {
+	j.failureAcross()
 	switch {
 	case j.down(r11):
 		if j.at("error.code").Raw == "-32042" {
@@ -185,6 +214,7 @@ func (j *job) handshake(side, who string) {
 }
 
 func (j *job) clientCapabilities(path string) {
+	j.eraCapabilities(path)
 	if !j.at(path).IsObject() {
 		return
 	}
@@ -207,6 +237,7 @@ func (j *job) clientCapabilities(path string) {
 }
 
 func (j *job) serverCapabilities(path string) {
+	j.eraCapabilities(path)
 	caps := j.at(path)
 	if !caps.IsObject() {
 		return

@@ -1,4 +1,4 @@
-// Package slow translates messages between the handshake revisions path by
+// Package slow translates messages between revisions path by
 // path: one look-up or edit of the whole text after the other, with gjson and
 // sjson. It says what package translate must say, in the most obvious way, and
 // is what tests and benchmarks hold that package against.
@@ -20,7 +20,7 @@ import (
 )
 
 // Revisions are the names that Translate knows, oldest first.
-var revisions = [...]string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
+var revisions = [...]string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
 
 // The revisions as numbers; each is also the step that leads to it.
 const (
@@ -28,6 +28,7 @@ const (
 	r03
 	r06
 	r11
+	r26
 )
 
 // Options are the switches; fields and values are those of the options of
@@ -49,6 +50,7 @@ type Message struct {
 	Kind   wire.Kind
 	Method wire.Method // of a response: the method that it answers
 	Facts  wire.Facts
+	Stamp  *wire.Stamp
 	Note   string // of a response: what Translate gave for its request
 }
 

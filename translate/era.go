@@ -1,0 +1,414 @@
+package translate
+
+import (
+	"strconv"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// What is between the revisions with a handshake and those without one, as far as
+// one message shows it. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning.
+
+// handOver leaves the message to the caller: what becomes of it depends on others.
+func handOver(x *pass, n wire.Node) {
+	x.lost(n, wire.Debug)
+	x.local = true
+}
+
+// answerEmpty answers a request that the other era does not have, and that asks
+// for nothing but an answer.
+func answerEmpty(x *pass, n wire.Node) {
+	x.lost(n, wire.Debug)
+	x.answerResult("{}")
+}
+
+// dropQuietly ends a notification that has nobody to tell in the other era.
+func dropQuietly(x *pass, n wire.Node) {
+	x.lost(n, wire.Debug)
+	x.verdict = wire.Drop
+}
+
+// remove takes away what belongs to the era, and is not missed in the other.
+func remove(x *pass, n wire.Node) {
+	x.lost(n, wire.Debug)
+	n.Remove()
+}
+
+// asked reports whether the server is who asks by this method: the requests that
+// 2026-07-28 has put into results.
+func asked(m wire.Method) bool {
+	return m == wire.SamplingCreateMessage || m == wire.RootsList || m == wire.ElicitationCreate
+}
+
+// embed makes a request of the server what stands for it in an
+// InputRequiredResult: no id, and nothing that belongs to a request of its own
+// (C33). A client that has not declared what is asked for is not asked.
+func embed(x *pass, root wire.Node) {
+	if facts := x.m.Facts; x.m.Method == wire.SamplingCreateMessage && !facts.Has(wire.ClientSampling) ||
+		x.m.Method == wire.RootsList && !facts.Has(wire.ClientRoots) {
+		methodNotFound(x, root)
+		return
+	}
+	x.lost(root, wire.Debug)
+	x.local = true
+	for c := root.First(); c.OK(); c = c.Next() {
+		switch c.Name() {
+		case wire.JSONRPC, wire.ID:
+			c.Remove()
+		case wire.Params:
+			for meta := c.First(); meta.OK(); meta = meta.Next() {
+				if meta.Name() != wire.Meta {
+					continue
+				}
+				if x.m.Method != wire.RootsList {
+					meta.Remove()
+					continue
+				}
+				removeMembers(meta, func(name wire.Name) bool { return name == wire.ProgressTokenKey })
+			}
+		}
+	}
+}
+
+// removeMembers removes members of an object, and the object where none is left;
+// it reports whether there were any.
+func removeMembers(n wire.Node, which func(wire.Name) bool) bool {
+	gone, kept := false, false
+	if n.Kind() == '{' {
+		for c := n.First(); c.OK(); c = c.Next() {
+			if which(c.Name()) {
+				c.Remove()
+				gone = true
+			} else {
+				kept = true
+			}
+		}
+	}
+	if gone && !kept {
+		n.Remove()
+	}
+	return gone
+}
+
+// unstamp removes what each message of 2026-07-28 says of its ends (C31, C32, C34).
+func unstamp(x *pass, meta wire.Node) {
+	if removeMembers(meta, isStamp) {
+		x.lost(meta, wire.Debug)
+	}
+}
+
+func isStamp(name wire.Name) bool {
+	return wire.MetaProtocolVersion <= name && name <= wire.MetaSubscriptionID
+}
+
+// stampRequest says what each request of 2026-07-28 says: in which revision it is,
+// who the client is, and what it can do (C31).
+func stampRequest(x *pass, root wire.Node) {
+	if x.local || asked(x.m.Method) {
+		return
+	}
+	s := x.m.Stamp
+	version := append(append(append(make([]byte, 0, 16), '"'), x.t.to.Name...), '"')
+	marks := [...]stampMark{
+		{wire.MetaProtocolVersion, version, nil},
+		{wire.MetaClientCapabilities, nil, []byte("{}")},
+		{wire.MetaClientInfo, nil, nil},
+		{wire.MetaLogLevel, nil, nil},
+	}
+	if s != nil {
+		marks[1].value, marks[2].value, marks[3].value = s.Capabilities, s.ClientInfo, s.LogLevel
+	}
+	x.lost(root, wire.Debug)
+	x.stamp(root.Get(wire.Params), root, `"params":{"_meta":{`, marks[:])
+}
+
+// stampResult says who the server is (C32).
+func stampResult(x *pass, result wire.Node) {
+	if x.m.Stamp == nil || x.m.Stamp.ServerInfo == nil || asked(x.m.Method) || x.m.Method == wire.Initialize {
+		return
+	}
+	x.lost(result, wire.Debug)
+	marks := [...]stampMark{{name: wire.MetaServerInfo, least: x.m.Stamp.ServerInfo}}
+	x.stamp(result, wire.Node{}, "", marks[:])
+}
+
+// stampNotification says for which of the client's requests a notification is
+// sent (C34).
+func stampNotification(x *pass, root wire.Node) {
+	if x.m.Stamp == nil || x.m.Stamp.Subscription == nil {
+		return
+	}
+	x.lost(root, wire.Debug)
+	marks := [...]stampMark{{name: wire.MetaSubscriptionID, value: x.m.Stamp.Subscription}}
+	x.stamp(root.Get(wire.Params), root, `"params":{"_meta":{`, marks[:])
+}
+
+// stampMark is one reserved member of _meta: the value that it gets, or the least
+// that it gets where it is missing.
+type stampMark struct {
+	name  wire.Name
+	value []byte
+	least []byte
+}
+
+// stamp puts marks into the _meta of an object, which is put into outer, beginning
+// with open, where there is none.
+func (x *pass) stamp(object, outer wire.Node, open string, marks []stampMark) {
+	meta := object.Get(wire.Meta)
+	if meta.OK() && meta.Kind() == '{' {
+		for i := range marks {
+			x.mark(meta, &marks[i])
+		}
+		return
+	}
+	w := x.m.Writer()
+	switch {
+	case meta.OK(): // no object, and of no use
+		w = append(w, '{')
+	case object.OK():
+		w = append(w, `"_meta":{`...)
+	default:
+		w = append(w, open...)
+	}
+	comma := false
+	for i := range marks {
+		if marks[i].text() == nil {
+			continue
+		}
+		if comma {
+			w = append(w, ',')
+		}
+		comma = true
+		w = marks[i].append(w)
+	}
+	if w = append(w, '}'); meta.OK() {
+		meta.Put(w)
+	} else if object.OK() {
+		object.Add(w)
+	} else {
+		outer.Add(append(w, '}'))
+	}
+}
+
+// mark puts one mark into _meta. What is there gives way: nobody but us speaks
+// for the other side.
+func (x *pass) mark(meta wire.Node, m *stampMark) {
+	there := false
+	for c := meta.First(); c.OK(); c = c.Next() {
+		switch {
+		case c.Name() != m.name:
+		case m.value != nil:
+			there = true
+			c.Put(append(x.m.Writer(), m.value...))
+		case m.least != nil || x.m.Stamp == nil:
+			there = true
+		default:
+			c.Remove()
+		}
+	}
+	if !there && m.text() != nil {
+		meta.Add(m.append(x.m.Writer()))
+	}
+}
+
+func (m *stampMark) text() []byte {
+	if m.value != nil {
+		return m.value
+	}
+	return m.least
+}
+
+func (m *stampMark) append(dst []byte) []byte {
+	dst = append(append(append(dst, '"'), m.name.String()...), `":`...)
+	return append(dst, m.text()...)
+}
+
+// addResultType says that a result is the last word (C29).
+func addResultType(x *pass, result wire.Node) {
+	if asked(x.m.Method) || x.m.Method == wire.Initialize || result.Get(wire.ResultType).OK() {
+		return
+	}
+	x.lost(result, wire.Debug)
+	result.Add(append(x.m.Writer(), `"resultType":"complete"`...))
+}
+
+// readResultType tells the last word from a question, which somebody must
+// remember, and from what the receiver could not understand (C29).
+func readResultType(x *pass, root wire.Node) {
+	result := root.Get(wire.ResultKey)
+	kind := result.Get(wire.ResultType)
+	if !kind.OK() || asked(x.m.Method) {
+		return
+	}
+	x.lost(kind, wire.Debug)
+	switch {
+	case kind.Is("complete"):
+		for c := result.First(); c.OK(); c = c.Next() {
+			if c.Name() == wire.ResultType {
+				c.Remove()
+			}
+		}
+	case kind.Is("input_required"):
+		x.verdict = wire.Local
+		x.dst = append(x.dst, x.m.Raw...)
+	default:
+		w := append(x.m.Writer(), `"error":{"code":-32603,"message":"Unsupported result type: `...)
+		if text, ok := kind.Text(); ok {
+			w = append(w, text...)
+		} else {
+			w = wire.AppendCompactQuoted(w, kind.Raw())
+		}
+		result.Swap(append(w, `"}`...))
+	}
+}
+
+// addCacheHints says for how long a list may be kept, and by whom (C30). Not at
+// all and by nobody else, where nobody said otherwise.
+func addCacheHints(x *pass, result wire.Node) {
+	var ttl int64
+	scope := wire.Private
+	if s := x.m.Stamp; s != nil {
+		ttl, scope = s.TTL, s.Scope
+	}
+	w := x.m.Writer()
+	if !result.Get(wire.TTLMs).OK() {
+		w = strconv.AppendInt(append(w, `"ttlMs":`...), ttl, 10)
+	}
+	if !result.Get(wire.CacheScope).OK() {
+		if len(w) > 0 {
+			w = append(w, ',')
+		}
+		w = append(append(append(w, `"cacheScope":"`...), scope.String()...), '"')
+	}
+	if len(w) > 0 {
+		x.lost(result, wire.Debug)
+		result.Add(w)
+	}
+}
+
+// nameURL names a question to open a URL, as 2025-11-25 wants it (C18).
+func nameURL(x *pass, params wire.Node) {
+	if !params.Get(wire.Mode).Is("url") || params.Get(wire.ElicitationID).OK() {
+		return
+	}
+	x.lost(params, wire.Debug)
+	w := append(x.m.Writer(), `"elicitationId":`...)
+	switch s := x.m.Stamp; {
+	case s != nil && s.ElicitationID != nil:
+		w = append(w, s.ElicitationID...)
+	case x.m.ID()[0] == '"':
+		w = append(w, x.m.ID()...)
+	default:
+		w = append(append(append(w, '"'), x.m.ID()...), '"')
+	}
+	params.Add(w)
+}
+
+// removeTasksExtension takes the tasks extension from those that a side declares,
+// and the declaration where nothing is left in it (C28).
+func removeTasksExtension(x *pass, extensions wire.Node) {
+	if removeMembers(extensions, func(name wire.Name) bool { return name == wire.TasksExtension }) {
+		x.lost(extensions, wire.Warn)
+	}
+}
+
+// stripUnlessObject removes a schema that speaks of anything but an object, which
+// is all that results had before 2026-07-28 (C03).
+func stripUnlessObject(x *pass, schema wire.Node) {
+	if schema.Kind() != '{' || !schema.Get(wire.Type).Is("object") {
+		strip(x, schema)
+	}
+}
+
+// structuredUnlessObject is structuredToText for what is no object (C04).
+func structuredUnlessObject(x *pass, structured wire.Node) {
+	if structured.Kind() != '{' {
+		structuredToText(x, structured)
+	}
+}
+
+// booleanToSchema writes a schema that is a boolean as the object that means the
+// same (C25).
+func booleanToSchema(x *pass, schema wire.Node) {
+	switch schema.Kind() {
+	case 't':
+		x.lost(schema, wire.Info).Standin = true
+		schema.Put(append(x.m.Writer(), "{}"...))
+	case 'f':
+		x.lost(schema, wire.Info).Standin = true
+		schema.Put(append(x.m.Writer(), `{"not":{}}`...))
+	}
+}
+
+// The codes of errors that one era has and the other does not
+// (https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes).
+const (
+	notFoundCode   = "-32002"
+	invalidParams  = "-32602"
+	internalError  = "-32603"
+	headerMismatch = "-32020" // and the two below it: capability missing, version not supported
+)
+
+func hasCode(fault wire.Node, codes ...string) (code wire.Node, ok bool) {
+	code = fault.Get(wire.Code)
+	for _, c := range codes {
+		if code.OK() && string(code.Raw()) == c {
+			return code, true
+		}
+	}
+	return code, false
+}
+
+// handOverURLs leaves the error that asks for URLs to be opened to the caller, who
+// asks for them (C22).
+func handOverURLs(x *pass, fault wire.Node) {
+	if _, ok := hasCode(fault, urlElicitationRequired); ok {
+		handOver(x, fault)
+	}
+}
+
+// notFoundAsParams makes the error of a resource that is not there the one that
+// 2026-07-28 has for it, which names the resource (C22).
+func notFoundAsParams(x *pass, fault wire.Node) {
+	code, ok := hasCode(fault, notFoundCode)
+	if !ok {
+		return
+	}
+	x.lost(code, wire.Debug)
+	code.Put(append(x.m.Writer(), invalidParams...))
+	if x.m.Method != wire.ResourcesRead || len(x.m.Note) == 0 {
+		return
+	}
+	switch data := fault.Get(wire.Data); {
+	case !data.OK():
+		fault.Add(append(append(append(x.m.Writer(), `"data":{"uri":`...), x.m.Note...), '}'))
+	case data.Kind() == '{' && !data.Get(wire.URI).OK():
+		data.Add(append(append(x.m.Writer(), `"uri":`...), x.m.Note...))
+	}
+}
+
+// paramsAsNotFound is the way back (C22).
+func paramsAsNotFound(x *pass, fault wire.Node) {
+	code, ok := hasCode(fault, invalidParams)
+	if _, named := fault.Get(wire.Data).Get(wire.URI).Text(); ok && named {
+		x.lost(code, wire.Debug)
+		code.Put(append(x.m.Writer(), notFoundCode...))
+	}
+}
+
+// eraErrorAsInternal hides codes that mean something else, or nothing, to a peer
+// with a handshake (C22).
+func eraErrorAsInternal(x *pass, fault wire.Node) {
+	if code, ok := hasCode(fault, headerMismatch, "-32021", "-32022"); ok {
+		x.lost(code, wire.Debug)
+		code.Put(append(x.m.Writer(), internalError...))
+	}
+}
+
+// noteURI remembers of which resource an error will speak (C22).
+func noteURI(x *pass, uri wire.Node) {
+	if uri.Kind() == '"' && len(uri.Raw()) <= wire.MaxNote {
+		x.m.Note = append([]byte(nil), uri.Raw()...)
+	}
+}

@@ -1,0 +1,346 @@
+package slow
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// The reserved names of 2026-07-28.
+const (
+	metaVersion      = "io.modelcontextprotocol/protocolVersion"
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaClient       = "io.modelcontextprotocol/clientInfo"
+	metaLevel        = "io.modelcontextprotocol/logLevel"
+	metaServer       = "io.modelcontextprotocol/serverInfo"
+	metaSubscription = "io.modelcontextprotocol/subscriptionId"
+	tasksExtension   = "io.modelcontextprotocol/tasks"
+)
+
+var reserved = []string{metaVersion, metaCapabilities, metaClient, metaLevel, metaServer, metaSubscription}
+
+// escaped is a member name as a step of a path.
+func escaped(name string) string { return strings.ReplaceAll(name, ".", `\.`) }
+
+// byServer are the requests that a server makes.
+func (j *job) byServer() bool {
+	return j.Method == wire.SamplingCreateMessage || j.Method == wire.RootsList || j.Method == wire.ElicitationCreate
+}
+
+// stays says that the message is left to whoever remembers.
+func (j *job) stays() { j.verdict = wire.Local }
+
+// undeclared refuses what the client never said it could be asked.
+func (j *job) undeclared() bool {
+	if !j.up(r26) {
+		return false
+	}
+	if j.Method == wire.SamplingCreateMessage && !j.Facts.Has(wire.ClientSampling) || j.Method == wire.RootsList && !j.Facts.Has(wire.ClientRoots) {
+		j.refuse(-32601, "Method not found: "+j.Method.String())
+		return true
+	}
+	return false
+}
+
+// requestAcross does what is left when a request goes from one era to the other.
+func (j *job) requestAcross() {
+	switch {
+	case j.verdict != wire.Forward:
+	case j.up(r26):
+		j.requestUp()
+	case j.down(r26):
+		j.requestDown()
+	}
+}
+
+func (j *job) requestUp() {
+	switch j.Method {
+	case wire.Ping:
+		j.answer(`"result":{}`)
+		return
+	case wire.Initialize, wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
+		j.stays()
+		return
+	case wire.ToolsCall:
+		j.drop1("params", "task")
+	case wire.SamplingCreateMessage, wire.ElicitationCreate:
+		j.drop1("params", "task")
+		j.drop1("params", "_meta")
+		if j.Method == wire.ElicitationCreate {
+			j.drop1("params", "elicitationId")
+		}
+	case wire.RootsList:
+		j.dropAll("params", "_meta", "progressToken")
+	}
+	if j.byServer() {
+		j.remove("jsonrpc")
+		j.remove("id")
+		j.stays()
+		return
+	}
+	if !j.at("params").Exists() {
+		j.set("params", "{}")
+	}
+	capabilities, client, level := "", "", ""
+	if s := j.Stamp; s != nil {
+		capabilities, client, level = string(s.Capabilities), string(s.ClientInfo), string(s.LogLevel)
+	}
+	if !j.at("params._meta").IsObject() {
+		j.set("params._meta", "{}")
+	}
+	j.mark("params._meta", metaVersion, quote(revisions[r26]), "")
+	j.mark("params._meta", metaCapabilities, capabilities, "{}")
+	j.mark("params._meta", metaClient, client, "")
+	j.mark("params._meta", metaLevel, level, "")
+}
+
+// mark gives a reserved member its value, or the least where it has none.
+func (j *job) mark(meta, name, value, least string) {
+	path := meta + "." + escaped(name)
+	switch there := j.at(path).Exists(); {
+	case value != "":
+		j.set(path, value)
+	case there && (least != "" || j.Stamp == nil):
+	case there:
+		j.remove(path)
+	case least != "":
+		j.set(path, least)
+	}
+}
+
+func (j *job) requestDown() {
+	switch j.Method {
+	case wire.Ping, wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe, wire.TasksGet, wire.TasksCancel:
+		j.refuse(-32601, "Method not found: "+j.Method.String())
+		return
+	case wire.ServerDiscover, wire.SubscriptionsListen:
+		j.stays()
+	case wire.ToolsCall, wire.PromptsGet, wire.ResourcesRead:
+		j.drop1("params", "inputResponses")
+		j.drop1("params", "requestState")
+		if uri := j.at("params.uri"); j.Method == wire.ResourcesRead && uri.Type == gjson.String && len(uri.Raw) <= wire.MaxNote {
+			j.made = uri.Raw
+		}
+	case wire.ElicitationCreate:
+		if j.isText("params.mode", "url") && !j.at("params.elicitationId").Exists() {
+			id := `"` + strings.Trim(j.at("id").Raw, `"`) + `"`
+			if j.Stamp != nil && j.Stamp.ElicitationID != nil {
+				id = string(j.Stamp.ElicitationID)
+			}
+			j.set("params.elicitationId", id)
+		}
+	case wire.SamplingCreateMessage:
+		for p := range j.each("params.tools") {
+			j.booleans(p + ".inputSchema")
+			j.booleans(p + ".outputSchema")
+		}
+	}
+	j.dropAll("params", "_meta", reserved...)
+}
+
+// drop1 removes a member of an object.
+func (j *job) drop1(object, name string) {
+	if j.at(object).IsObject() {
+		j.remove(object + "." + escaped(name))
+	}
+}
+
+// dropAll removes members of an object inside another, and the object when
+// nothing else was in it.
+func (j *job) dropAll(outer, inner string, names ...string) {
+	path := outer + "." + inner
+	if !j.at(outer).IsObject() || !j.at(path).IsObject() {
+		return
+	}
+	gone := false
+	for _, name := range names {
+		if j.at(path + "." + escaped(name)).Exists() {
+			j.remove(path + "." + escaped(name))
+			gone = true
+		}
+	}
+	if gone && empty(j.at(path)) {
+		j.remove(path)
+	}
+}
+
+func (j *job) notificationAcross() {
+	switch {
+	case j.verdict != wire.Forward:
+	case j.up(r26):
+		switch j.Method {
+		case wire.TasksStatus, wire.RootsListChanged:
+			j.drop()
+		case wire.Cancelled:
+			if !j.at("params.requestId").Exists() {
+				j.drop()
+			}
+		case wire.Initialized, wire.ElicitationCompleted:
+			j.stays()
+		case wire.ToolsListChanged, wire.PromptsListChanged, wire.ResourcesListChanged, wire.ResourcesUpdated:
+			if j.Stamp == nil || j.Stamp.Subscription == nil {
+				return
+			}
+			if !j.at("params").Exists() {
+				j.set("params", "{}")
+			}
+			if !j.at("params._meta").IsObject() {
+				j.set("params._meta", "{}")
+			}
+			j.set("params._meta."+escaped(metaSubscription), string(j.Stamp.Subscription))
+		}
+	case j.down(r26):
+		switch j.Method {
+		case wire.SubscriptionsAcknowledged:
+			j.stays()
+		case wire.ToolsListChanged, wire.PromptsListChanged, wire.ResourcesListChanged, wire.ResourcesUpdated:
+			j.dropAll("params", "_meta", reserved...)
+		}
+	}
+}
+
+// resultType reads the type of a modern result; final is false when nothing but
+// it decides what becomes of the message.
+func (j *job) resultType() (final bool) {
+	kind := j.at("result.resultType")
+	if !j.down(r26) || !kind.Exists() || j.byServer() {
+		return true
+	}
+	switch {
+	case j.isText("result.resultType", "complete"):
+		j.remove("result.resultType")
+		return true
+	case j.isText("result.resultType", "input_required"):
+		j.stays()
+		return false
+	}
+	text := compact(kind.Raw)
+	if kind.Type == gjson.String {
+		text = unquote(kind)
+	}
+	j.remove("result")
+	j.set("error", `{"code":-32603,"message":`+quote("Unsupported result type: "+text)+`}`)
+	return false
+}
+
+func (j *job) resultAcross() {
+	cached := false
+	switch j.Method {
+	case wire.ToolsList, wire.PromptsList, wire.ResourcesList, wire.ResourcesTemplatesList, wire.ResourcesRead, wire.ServerDiscover:
+		cached = true
+	}
+	switch {
+	case j.down(r26):
+		if cached {
+			j.remove("result.ttlMs")
+			j.remove("result.cacheScope")
+		}
+		j.dropAll("result", "_meta", reserved...)
+	case !j.up(r26) || j.Method == wire.Initialize || j.Method == wire.SamplingCreateMessage:
+	case j.byServer():
+		j.remove("result._meta")
+	default:
+		j.mark("result", "resultType", "", `"complete"`)
+		if cached {
+			ttl, scope := "0", "private"
+			if s := j.Stamp; s != nil {
+				ttl, scope = strconv.FormatInt(s.TTL, 10), s.Scope.String()
+			}
+			if !j.at("result.ttlMs").Exists() {
+				j.set("result.ttlMs", ttl)
+			}
+			if !j.at("result.cacheScope").Exists() {
+				j.set("result.cacheScope", quote(scope))
+			}
+		}
+		if j.Stamp == nil || j.Stamp.ServerInfo == nil {
+			return
+		}
+		if !j.at("result._meta").IsObject() {
+			j.set("result._meta", "{}")
+		}
+		if path := "result._meta." + escaped(metaServer); !j.at(path).Exists() {
+			j.set(path, string(j.Stamp.ServerInfo))
+		}
+	}
+}
+
+// booleans writes the boolean schemas of an object schema's properties as objects.
+func (j *job) booleans(schema string) {
+	properties := j.at(schema + ".properties")
+	if !j.down(r26) || !j.at(schema).IsObject() || !properties.IsObject() {
+		return
+	}
+	var out []string
+	properties.ForEach(func(key, p gjson.Result) bool {
+		value := p.Raw
+		switch p.Type {
+		case gjson.True:
+			value = "{}"
+		case gjson.False:
+			value = `{"not":{}}`
+		}
+		out = append(out, key.Raw+":"+value)
+		return true
+	})
+	j.set(schema+".properties", "{"+strings.Join(out, ",")+"}")
+}
+
+// eraTool is what a tool has in one era only.
+func (j *job) eraTool(p string) {
+	switch {
+	case j.up(r26):
+		j.remove(p + ".execution")
+	case j.down(r26):
+		if schema := j.at(p + ".outputSchema"); schema.Exists() && textAt(schema, "type") != "object" {
+			j.remove(p + ".outputSchema")
+		}
+		j.booleans(p + ".inputSchema")
+		j.booleans(p + ".outputSchema")
+	}
+}
+
+func (j *job) eraCapabilities(path string) {
+	if !j.at(path).IsObject() {
+		return
+	}
+	if j.up(r26) {
+		j.remove(path + ".tasks")
+		if j.Kind == wire.Request && j.at(path+".roots").IsObject() {
+			j.remove(path + ".roots.listChanged")
+		}
+	}
+	if j.up(r26) || j.down(r26) {
+		j.dropAll(path, "extensions", tasksExtension)
+	}
+}
+
+func (j *job) failureAcross() {
+	code := j.at("error.code").Raw
+	if !j.at("error").IsObject() {
+		return
+	}
+	switch {
+	case j.up(r26) && code == "-32042":
+		j.stays()
+	case j.up(r26) && code == "-32002":
+		j.set("error.code", "-32602")
+		if j.Method != wire.ResourcesRead || j.Note == "" {
+			return
+		}
+		if data := j.at("error.data"); !data.Exists() {
+			j.set("error.data", `{"uri":`+j.Note+`}`)
+		} else if data.IsObject() && !data.Get("uri").Exists() {
+			j.set("error.data.uri", j.Note)
+		}
+	case j.down(r26) && code == "-32602":
+		if data := j.at("error.data"); j.Method == wire.ResourcesRead && data.IsObject() && data.Get("uri").Type == gjson.String {
+			j.set("error.code", "-32002")
+		}
+	case j.down(r26) && (code == "-32020" || code == "-32021" || code == "-32022"):
+		j.set("error.code", "-32603")
+	}
+}

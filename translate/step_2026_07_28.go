@@ -1,0 +1,92 @@
+package translate
+
+import "github.com/dragoman-proxy/dragoman/translate/wire"
+
+// step20260728 is what 2026-07-28 changed in 2025-11-25: no handshake, no session,
+// no requests of the server. What of that takes a memory gets the verdict Local;
+// the rest is here
+// (https://modelcontextprotocol.io/specification/2026-07-28/changelog).
+var step20260728 = Step{
+	To: rev20260728,
+	Up: []Rule{
+		{ID: "C20", What: "tasks", At: both(
+			at(wire.Request, wire.TasksGet, ""), at(wire.Request, wire.TasksResult, ""),
+			at(wire.Request, wire.TasksList, ""), at(wire.Request, wire.TasksCancel, "")), Do: methodNotFound},
+		{ID: "C20", What: "notifications/tasks/status", At: at(wire.Notification, wire.TasksStatus, ""), Do: drop},
+		{ID: "C20", What: "tasks", At: in("tasks", clientCapabilities, serverCapabilities), Do: strip},
+		{ID: "C20", What: "task", At: both(toolCall, samplingResult, at(wire.Result, wire.ElicitationCreate, "result")),
+			Reads: []string{"*"}, Do: refuseTaskResult},
+		{ID: "G.2", What: "ping", At: at(wire.Request, wire.Ping, ""), Do: answerEmpty},
+		{ID: "G.2", What: "session", At: both(
+			at(wire.Request, wire.Initialize, ""), at(wire.Request, wire.LoggingSetLevel, ""),
+			at(wire.Request, wire.ResourcesSubscribe, ""), at(wire.Request, wire.ResourcesUnsubscribe, ""),
+			at(wire.Notification, wire.Initialized, "")), Do: handOver},
+		{ID: "C21", What: "notifications/elicitation/complete", At: at(wire.Notification, wire.ElicitationCompleted, ""), Do: handOver},
+		{ID: "C23", What: "notifications/cancelled", At: at(wire.Notification, wire.Cancelled, ""),
+			Reads: []string{"params.*"}, Do: dropUnlessNamed},
+		{ID: "C27", What: "notifications/roots/list_changed", At: at(wire.Notification, wire.RootsListChanged, ""), Do: dropQuietly},
+		{ID: "C27", What: "listChanged", At: in("roots.listChanged", clientCapabilities), Do: remove},
+		{ID: "C28", What: "extensions", At: in("extensions", clientCapabilities, serverCapabilities), Reads: []string{"*"}, Do: removeTasksExtension},
+
+		{ID: "C33", What: "request", At: both(
+			at(wire.Request, wire.SamplingCreateMessage, ""), at(wire.Request, wire.RootsList, ""), at(wire.Request, wire.ElicitationCreate, "")),
+			Reads: []string{"*", "params._meta.*"}, Do: embed},
+		{ID: "C07", What: "task", At: in("task", sampling, question, at(wire.Request, wire.ToolsCall, "params")), Do: strip},
+		{ID: "C18", What: "elicitationId", At: in("elicitationId", question), Do: remove},
+		{ID: "C33", What: "_meta", At: both(
+			at(wire.Result, wire.ElicitationCreate, "result._meta"), at(wire.Result, wire.RootsList, "result._meta")), Do: remove},
+
+		{ID: "C07", What: "task-only tool", At: tools, Reads: []string{"execution.taskSupport"}, Do: dropTaskTools},
+		{ID: "C07", What: "execution", At: in("execution", tools), Do: strip},
+
+		{ID: "C22", What: "-32042", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code"}, Do: handOverURLs},
+		{ID: "C22", What: "-32002", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code", "data.uri"}, Do: notFoundAsParams},
+
+		{ID: "C29", What: "resultType", At: at(wire.Result, anyMethod, "result"), Reads: []string{"resultType"}, Do: addResultType},
+		{ID: "C30", What: "ttlMs", At: cacheable, Reads: []string{"ttlMs", "cacheScope"}, Do: addCacheHints},
+		{ID: "C31", What: "_meta", At: at(wire.Request, anyMethod, ""), Reads: []string{"*", "params._meta.*"}, Do: stampRequest},
+		{ID: "C32", What: "serverInfo", At: at(wire.Result, anyMethod, "result"), Reads: []string{"*", "_meta.*"}, Do: stampResult},
+		{ID: "C34", What: "subscriptionId", At: subscribed, Reads: []string{"*", "params._meta.*"}, Do: stampNotification},
+	},
+	Down: []Rule{
+		{ID: "F.3", What: "method", At: both(
+			at(wire.Request, wire.Ping, ""), at(wire.Request, wire.LoggingSetLevel, ""),
+			at(wire.Request, wire.ResourcesSubscribe, ""), at(wire.Request, wire.ResourcesUnsubscribe, "")), Do: methodNotFound},
+		{ID: "G.1", What: "request", At: both(
+			at(wire.Request, wire.ServerDiscover, ""), at(wire.Request, wire.SubscriptionsListen, "")), Do: handOver},
+		{ID: "C20", What: "tasks", At: both(at(wire.Request, wire.TasksGet, ""), at(wire.Request, wire.TasksCancel, "")), Do: methodNotFound},
+		{ID: "C34", What: "notifications/subscriptions/acknowledged", At: at(wire.Notification, wire.SubscriptionsAcknowledged, ""), Do: handOver},
+		{ID: "C29", What: "resultType", At: at(wire.Result, anyMethod, ""), Reads: []string{"result.resultType"}, Do: readResultType},
+		{ID: "C30", What: "ttlMs", At: in("ttlMs", cacheable), Do: remove},
+		{ID: "C30", What: "cacheScope", At: in("cacheScope", cacheable), Do: remove},
+		{ID: "C31", What: "_meta", At: at(wire.Request, anyMethod, "params._meta"), Reads: []string{"*"}, Do: unstamp},
+		{ID: "C32", What: "serverInfo", At: at(wire.Result, anyMethod, "result._meta"), Reads: []string{"*"}, Do: unstamp},
+		{ID: "C34", What: "subscriptionId", At: in("params._meta", subscribed), Reads: []string{"*"}, Do: unstamp},
+		{ID: "C33", What: "inputResponses", At: in("inputResponses", retried), Do: remove},
+		{ID: "C33", What: "requestState", At: in("requestState", retried), Do: remove},
+		{ID: "C18", What: "elicitationId", At: question, Reads: []string{"mode", "elicitationId"}, Do: nameURL},
+		{ID: "C28", What: "extensions", At: in("extensions", clientCapabilities, serverCapabilities), Reads: []string{"*"}, Do: removeTasksExtension},
+		{ID: "C03", What: "outputSchema", At: in("outputSchema", tools), Reads: []string{"type"}, Do: stripUnlessObject},
+		{ID: "C25", What: "boolean schema", At: in("properties.*",
+			in("inputSchema", tools), in("outputSchema", tools), in("tools[].inputSchema", sampling), in("tools[].outputSchema", sampling)),
+			Do: booleanToSchema},
+		{ID: "C04", What: "structuredContent", At: in("structuredContent", toolCall),
+			Reads: []string{"../content[].type", "../content[].text"}, Do: structuredUnlessObject},
+		{ID: "C22", What: "-32602", At: at(wire.Error, wire.ResourcesRead, "error"), Reads: []string{"code", "data.uri"}, Do: paramsAsNotFound},
+		{ID: "C22", What: "-32020", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code"}, Do: eraErrorAsInternal},
+		{ID: "C22", What: "uri", At: at(wire.Request, wire.ResourcesRead, "params.uri"), Do: noteURI},
+	},
+}
+
+// Where the things stand that 2026-07-28 is about.
+var (
+	cacheable = both(
+		at(wire.Result, wire.ToolsList, "result"), at(wire.Result, wire.PromptsList, "result"),
+		at(wire.Result, wire.ResourcesList, "result"), at(wire.Result, wire.ResourcesTemplatesList, "result"),
+		at(wire.Result, wire.ResourcesRead, "result"), at(wire.Result, wire.ServerDiscover, "result"))
+	retried = both(
+		at(wire.Request, wire.ToolsCall, "params"), at(wire.Request, wire.PromptsGet, "params"), at(wire.Request, wire.ResourcesRead, "params"))
+	subscribed = both(
+		at(wire.Notification, wire.ToolsListChanged, ""), at(wire.Notification, wire.PromptsListChanged, ""),
+		at(wire.Notification, wire.ResourcesListChanged, ""), at(wire.Notification, wire.ResourcesUpdated, ""))
+)

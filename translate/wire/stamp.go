@@ -1,0 +1,38 @@
+package wire
+
+// Stamp is what each message of a revision without a handshake says of its two
+// ends. Peers with a handshake have said it once, so that whoever leads a message
+// from them to such a revision must remember it. Every value is JSON as it shall
+// stand in the message; nil leaves it out, or puts the least in its place where
+// the revision demands one.
+type Stamp struct {
+	ClientInfo   []byte // an Implementation
+	Capabilities []byte // of the client, as the newer revision has them
+	LogLevel     []byte // a string: the least severe level that the client wants to hear of
+	ServerInfo   []byte // an Implementation
+	Subscription []byte // the id of the request that a notification is sent for
+	// TTL, in milliseconds, and Scope are the cache hints of lists and of
+	// resources that have none.
+	TTL   int64
+	Scope CacheHint
+	// ElicitationID is the name that a question to open a URL gets towards a
+	// revision that wants one: a string.
+	ElicitationID []byte
+}
+
+// CacheHint says who may share what is cached.
+type CacheHint bool
+
+// The scopes of a cache hint.
+const (
+	Private CacheHint = false
+	Public  CacheHint = true
+)
+
+// String is the hint's name on the wire.
+func (h CacheHint) String() string {
+	if h == Public {
+		return "public"
+	}
+	return "private"
+}
