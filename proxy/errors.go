@@ -34,6 +34,7 @@ const (
 	modernRefused
 	sessionUnknown
 	notDeleted
+	noStream
 	versionUnknown
 	initializedTwice
 	initializeBroken
@@ -75,6 +76,7 @@ var causes = [...]struct {
 	modernRefused:     {-32600, 400, "Not initialized"}, // on stdio -32601
 	sessionUnknown:    {-32600, 404, "Session not found"},
 	notDeleted:        {-32600, 405, "The server has no session to end"},
+	noStream:          {-32600, 405, "The server offers no stream"},
 	versionUnknown:    {-32600, 400, "Unsupported MCP-Protocol-Version"},
 	initializedTwice:  {-32600, 400, "Already initialized"},
 	initializeBroken:  {-32602, 400, "initialize needs an object of params"},

@@ -319,9 +319,9 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	st, err := s.conn.Listen(ctx, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.from})
 	switch {
 	case errors.Is(err, upstream.ErrNoStream):
-		resp.Status = fasthttp.StatusMethodNotAllowed
-		resp.Header = append(resp.Header, downstream.Header{Name: "Allow", Value: "POST, DELETE"})
-		return nil
+		f := fail(noStream, "")
+		f.header = []downstream.Header{{Name: "Allow", Value: "POST, DELETE"}}
+		return f
 	case err != nil:
 		return srv.answerFor(x, err)
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -161,6 +162,10 @@ func (l *lanes) read(st upstream.Stream) {
 		case restarts(err):
 			l.lose(err)
 			continue
+		case skipped(err):
+			l.unwanted("too_large")
+			l.lose(err)
+			continue
 		case err != nil:
 			l.end(err)
 			return
@@ -241,8 +246,15 @@ func (l *lanes) leave(ln *lane) {
 	}
 }
 
+// skipped reports whether err is about one message of the server's, behind which
+// the stream goes on.
+func skipped(err error) bool {
+	large, ok := errors.AsType[*upstream.TooLargeError](err)
+	return ok && large.Skipped
+}
+
 // lose ends the calls in flight: another server takes the place of the one that
-// was asked.
+// was asked, or what could not be read may have been the answer to any of them.
 func (l *lanes) lose(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -295,6 +295,10 @@ func (p *pipe) bring(x *exchange) {
 		case restarts(err):
 			p.failOpen(asFailure(err))
 			continue
+		case skipped(err):
+			p.srv.unwanted("too_large")
+			p.failOpen(asFailure(err))
+			continue
 		case err != nil:
 			p.serverLost(err)
 			return

@@ -27,6 +27,10 @@ import (
 const serverRevision = "DRAGOMAN_TEST_SERVER_REVISION"
 
 func TestMain(m *testing.M) {
+	if how := os.Getenv(badChild); how != "" {
+		beBadChild(how)
+		os.Exit(0)
+	}
 	if revision := os.Getenv(serverRevision); revision != "" {
 		if err := sdkServer(revision).Run(context.Background(), &mcp.StdioTransport{}); err != nil && err != io.EOF {
 			fmt.Fprintln(os.Stderr, err)

@@ -92,9 +92,10 @@ func (e *EncodingError) Error() string {
 	return fmt.Sprintf("answer encoded as %q, although identity was asked for", e.Encoding)
 }
 
-// TooLargeError is a body with more bytes than are accepted.
+// TooLargeError is a message with more bytes than are accepted.
 type TooLargeError struct {
-	Limit int
+	Limit   int
+	Skipped bool // the stream goes on behind it
 }
 
 func (e *TooLargeError) Error() string {

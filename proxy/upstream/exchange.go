@@ -325,7 +325,7 @@ func (x *exchange) failure(op string, err error) error {
 	case errors.As(err, &hop):
 		op = "connect"
 	case errors.As(err, &event):
-		err = &TooLargeError{event.Limit}
+		err = &TooLargeError{Limit: event.Limit}
 	case isTimeout(err) && op == "write":
 		err = &silence{"request not taken", x.silence}
 	case isTimeout(err) && x.phase == awaiting:

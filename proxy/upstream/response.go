@@ -204,7 +204,7 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 	limit := int64(x.http.maxMessage)
 	known := x.body.framing == byLength
 	if known && x.body.left > limit {
-		return nil, &TooLargeError{int(limit)}
+		return nil, &TooLargeError{Limit: int(limit)}
 	}
 	x.buf = x.http.buffer()
 	b := x.buf.b
@@ -222,7 +222,7 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 		n, err := x.body.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
 		if int64(len(b)) > limit {
-			return nil, &TooLargeError{int(limit)}
+			return nil, &TooLargeError{Limit: int(limit)}
 		}
 		if err != nil && !x.body.ended {
 			return nil, err

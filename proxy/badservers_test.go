@@ -1,0 +1,472 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+// heardAll is what a client on HTTP is told about one message: a status, and one
+// message or those of a stream.
+type heardAll struct {
+	status   int
+	header   http.Header
+	messages []string
+}
+
+// webClient is a client on HTTP of a proxy that serves.
+type webClient struct {
+	t       *testing.T
+	base    string
+	http    *http.Client
+	session string
+}
+
+// serving starts a proxy as cfg says, and gives a client of it. When the test
+// ends nothing may have panicked, and nothing of it is left.
+func serving(t *testing.T, change func(*Config)) *webClient {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	cfg := DefaultConfig()
+	cfg.Shutdown.Drain = patience
+	cfg.Upstream.HandshakeTimeout = patience
+	change(&cfg)
+	core, logs := observer.New(zap.DebugLevel)
+	srv, err := New(cfg, zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(ctx, ln) }()
+	c := &webClient{t: t, base: "http://" + ln.Addr().String(), http: &http.Client{Transport: new(http.Transport), Timeout: 2 * patience}}
+	t.Cleanup(func() {
+		c.http.CloseIdleConnections()
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("serving ended with %v", err)
+		}
+		for _, l := range logs.All() {
+			if l.Level >= zap.ErrorLevel {
+				t.Errorf("logged: %s %v", l.Message, l.ContextMap())
+			}
+		}
+		noMoreGoroutines(t, before)
+	})
+	return c
+}
+
+// another is a client of the same proxy.
+func (c *webClient) another() *webClient {
+	return &webClient{t: c.t, base: c.base, http: c.http}
+}
+
+func (c *webClient) ask(method, body string) (h heardAll) {
+	c.t.Helper()
+	req, err := http.NewRequest(method, c.base+"/mcp", strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if c.session != "" {
+		req.Header.Set("Mcp-Session-Id", c.session)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	h.status, h.header = res.StatusCode, res.Header
+	if res.Header.Get("Content-Type") != "text/event-stream" {
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if len(text) > 0 {
+			h.messages = []string{string(text)}
+		}
+		return h
+	}
+	for events := sse.NewReader(res.Body, 100<<20); ; {
+		e, err := events.Next()
+		if err == io.EOF {
+			return h
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if len(e.Data) > 0 {
+			h.messages = append(h.messages, string(e.Data))
+		}
+	}
+}
+
+func (c *webClient) initialize() heardAll {
+	c.t.Helper()
+	h := c.ask("POST", initialize("2025-06-18", `{}`))
+	c.session = h.header.Get("Mcp-Session-Id")
+	return h
+}
+
+// isServed expects that a call is answered as it should be.
+func (c *webClient) isServed() {
+	c.t.Helper()
+	if h := c.ask("POST", pingOne); h.status != 200 || len(h.messages) != 1 || h.messages[0] != pingAnswer {
+		c.t.Errorf("another call: %d %.200q", h.status, h.messages)
+	}
+}
+
+// told expects a status and messages.
+func (h heardAll) told(t *testing.T, status int, messages ...string) {
+	t.Helper()
+	if h.status != status || !slices.Equal(h.messages, messages) {
+		t.Errorf("\n got  %d %.300q\n want %d %.300q", h.status, h.messages, status, messages)
+	}
+}
+
+// upstreamError is how the error about the call looks that a server failed.
+func upstreamError(text string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":%q}}`, text)
+}
+
+const (
+	goodAnswer  = `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
+	wrongAnswer = `{"jsonrpc":"2.0","id":"nobody's","result":{"content":[]}}`
+	jsonHead    = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+	eventHead   = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+)
+
+func ofLength(body string) string {
+	return fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// badServer is a server over Streamable HTTP that does as it should, but for
+// tools/call: it does what bad says with the connection, and closes it. A call of
+// test/wait is answered when the test says so.
+type badServer struct {
+	*httptest.Server
+	waits, goOn chan struct{}
+}
+
+func badWeb(t *testing.T, bad func(c *net.TCPConn)) badServer {
+	waits, goOn := make(chan struct{}), make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m := string(body)
+		method := gjson.Get(m, "method").String()
+		if method == "tools/call" {
+			nc, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer nc.Close()
+			bad(nc.(*net.TCPConn))
+			return
+		}
+		if method == "test/wait" {
+			waits <- struct{}{}
+			<-goOn
+		}
+		answers, _ := initializing("2025-06-18", obliging)(m)
+		switch {
+		case r.Method != http.MethodPost:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case len(answers) == 0:
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			if method == "initialize" {
+				w.Header().Set("Mcp-Session-Id", "theirs")
+			}
+			_, _ = io.WriteString(w, answers[0])
+		}
+	}))
+	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+	return badServer{web, waits, goOn}
+}
+
+// stay keeps a connection open until the other side closes it.
+func stay(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }
+
+// What a server over HTTP does wrong is an error for the call that it was about;
+// the session and its other calls go on. Answers to questions that this process does not know pass:
+// another one may have asked them.
+func TestBadServersOverHTTP(t *testing.T) {
+	const limit = 1 << 20
+	tooLong := strings.Repeat("x", limit+1)
+	large := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 50<<20) + `"}]}}`
+	failed := func(why string) string { return upstreamError("upstream request failed: " + why) }
+	for _, c := range []struct {
+		name   string
+		says   string             // and closes the connection
+		does   func(*net.TCPConn) // instead
+		max    Size               // of a message; 0 for what is configured by default
+		hasty  bool
+		status int
+		want   []string
+	}{
+		{name: "hangs", does: stay, hasty: true, status: 504, want: []string{upstreamError("upstream timed out")}},
+		{name: "hangs in the middle of its answer", hasty: true, status: 504, want: []string{upstreamError("upstream timed out")},
+			does: func(c *net.TCPConn) { _, _ = io.WriteString(c, jsonHead+"Content-Length: 100\r\n\r\n{"); stay(c) }},
+		{name: "hangs behind its first event", hasty: true, status: 200, want: []string{logLine, upstreamError("upstream timed out")},
+			does: func(c *net.TCPConn) { _, _ = io.WriteString(c, eventHead+"data: "+logLine+"\n\n"); stay(c) }},
+		{name: "closes mid-call", status: 502, want: []string{failed("unexpected EOF")}},
+		{name: "resets mid-call", does: func(c *net.TCPConn) { _ = c.SetLinger(0) }, status: 502, want: []string{failed("connection reset by peer")}},
+		{name: "dies between chunks", says: jsonHead + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", status: 502, want: []string{failed("unexpected EOF")}},
+		{name: "cuts an event in two", says: eventHead + "data: {\"jsonrpc\"", status: 502, want: []string{failed("unexpected EOF")}},
+		{name: "cuts its second event in two", says: eventHead + "data: " + logLine + "\n\ndata: {\"js", status: 200, want: []string{logLine, failed("unexpected EOF")}},
+		{name: "ends its stream without the answer", says: eventHead + ": bye\n\n", status: 502, want: []string{upstreamError("upstream closed the stream without answering")}},
+		{name: "answers HTML", says: "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + ofLength("<html>"), status: 502,
+			want: []string{failed(`answer of type "text/html", where application/json or text/event-stream was expected`)}},
+		{name: "answers an error page", says: "HTTP/1.1 500 Oh\r\nContent-Type: text/html\r\n" + ofLength("<html>"), status: 500,
+			want: []string{upstreamError("upstream answered 500 Internal Server Error")}},
+		{name: "sends elsewhere", says: "HTTP/1.1 307 Go\r\nLocation: http://169.254.169.254/\r\n" + ofLength(""), status: 502,
+			want: []string{upstreamError("upstream answered 307 Temporary Redirect")}},
+		{name: "accepts and says no more", says: "HTTP/1.1 202 Accepted\r\n" + ofLength(""), status: 502, want: []string{upstreamError("upstream answered 202 Accepted")}},
+		{name: "answers nothing", says: jsonHead + ofLength(""), status: 502, want: []string{failed("answer without a body")}},
+		{name: "speaks no HTTP", says: "220 smtp ready\r\n\r\n", status: 502, want: []string{failed("malformed response head")}},
+		{name: "answers an unknown id", says: jsonHead + ofLength(wrongAnswer), status: 200, want: []string{wrongAnswer, upstreamError("upstream closed the stream without answering")}},
+		{name: "answers an unknown id, then ours", says: eventHead + "data: " + wrongAnswer + "\n\ndata: " + goodAnswer + "\n\n", status: 200, want: []string{wrongAnswer, goodAnswer}},
+		{name: "answers twice", says: eventHead + "data: " + goodAnswer + "\n\ndata: " + goodAnswer + "\n\n", status: 200, want: []string{goodAnswer}},
+		{name: "answers malformed JSON", says: jsonHead + ofLength(`{"jsonrpc":"2.0","id":1,`), status: 502, want: []string{upstreamError("upstream closed the stream without answering")}},
+		{name: "answers in Latin-1", says: jsonHead + ofLength("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"\xe9\":1}}"), status: 502, want: []string{upstreamError("upstream closed the stream without answering")}},
+		{name: "answers with two ids", says: jsonHead + ofLength(`{"jsonrpc":"2.0","id":1,"id":2,"result":{}}`), status: 502, want: []string{upstreamError("upstream closed the stream without answering")}},
+		{name: "answers too much", says: jsonHead + ofLength(`"`+tooLong+`"`), max: limit, status: 502, want: []string{failed("message is larger than the limit of 1048576 bytes")}},
+		{name: "sends too large an event", says: eventHead + "data: " + tooLong + "\n\n", max: limit, status: 502, want: []string{failed("message is larger than the limit of 1048576 bytes")}},
+		{name: "sends a line of 50 MB", says: eventHead + "data: " + large + "\n\n", status: 200, want: []string{large}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			web := badWeb(t, func(nc *net.TCPConn) {
+				if c.does != nil {
+					c.does(nc)
+					return
+				}
+				_, _ = io.WriteString(nc, c.says)
+			})
+			client := serving(t, func(cfg *Config) {
+				cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http"
+				if c.max != 0 {
+					cfg.Limits.UpstreamMessage = c.max
+				}
+				if c.hasty {
+					cfg.Limits.Time = map[string]TimeLimit{"tools/call": {FirstByte: 100 * time.Millisecond, Silence: 100 * time.Millisecond}}
+				}
+			})
+			client.initialize().told(t, 200, `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`)
+			waiting := make(chan heardAll, 1)
+			go func() { waiting <- client.ask("POST", `{"jsonrpc":"2.0","id":"w","method":"test/wait"}`) }()
+			<-web.waits
+			client.ask("POST", callOne).told(t, c.status, c.want...)
+			client.isServed()
+			web.goOn <- struct{}{}
+			(<-waiting).told(t, 200, `{"jsonrpc":"2.0","id":"w","result":{}}`)
+		})
+	}
+}
+
+func TestServerThatIsDown(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := ln.Addr().String()
+	ln.Close()
+	client := serving(t, func(cfg *Config) { cfg.Upstream.URL = "http://" + gone })
+	for range 2 {
+		client.ask("POST", initialize("2025-06-18", `{}`)).told(t, 502,
+			`{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"upstream request failed: connection refused"}}`)
+	}
+}
+
+func TestServerThatGoesDown(t *testing.T) {
+	web := badWeb(t, nil)
+	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+	client.initialize()
+	client.isServed()
+	at := web.Listener.Addr().String()
+	web.CloseClientConnections()
+	web.Close()
+	client.ask("POST", pingOne).told(t, 502, upstreamError("upstream request failed: connection refused"))
+	ln, err := net.Listen("tcp", at) // and comes back
+	if err != nil {
+		t.Skip("somebody else took the port: ", err)
+	}
+	again := &http.Server{Handler: web.Config.Handler}
+	ended := make(chan error, 1)
+	go func() { ended <- again.Serve(ln) }()
+	client.isServed()
+	again.Close()
+	<-ended
+}
+
+// A server without a standing stream is asked for one once.
+func TestServerWithoutAStream(t *testing.T) {
+	web := badWeb(t, nil)
+	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+	client.initialize()
+	h := client.ask("GET", "")
+	h.told(t, 405, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The server offers no stream"}}`)
+	client.isServed()
+}
+
+// badChild in the environment makes the test binary a server on stdio that does
+// as it should, but for what the value says.
+const badChild = "DRAGOMAN_TEST_BAD_CHILD"
+
+// beBadChild serves until stdin ends.
+func beBadChild(how string) {
+	write := func(line string) { _, _ = io.WriteString(os.Stdout, line+"\n") }
+	switch how {
+	case "exits at start":
+		fmt.Fprintln(os.Stderr, "license expired")
+		os.Exit(3)
+	case "noise for ever":
+		for {
+			write("Welcome to the server!")
+		}
+	case "is mute":
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	}
+	for in := bufio.NewReader(os.Stdin); ; {
+		m, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		if gjson.Get(m, "method").String() != "tools/call" {
+			answers, _ := initializing("2025-06-18", obliging)(m)
+			for _, a := range answers {
+				write(a)
+			}
+			continue
+		}
+		switch how {
+		case "exits mid-call":
+			fmt.Fprintln(os.Stderr, "segmentation fault")
+			os.Exit(7)
+		case "closes its output":
+			_ = os.Stdout.Close()
+			_, _ = io.Copy(io.Discard, in)
+			return
+		case "hangs": // says nothing, and goes on
+		case "floods stderr":
+			block := bytes.Repeat([]byte("x"), 1<<16)
+			for range 200 {
+				_, _ = os.Stderr.Write(block)
+			}
+			write(goodAnswer)
+		case "answers an unknown id":
+			write(wrongAnswer)
+			write(goodAnswer)
+		case "answers twice":
+			write(goodAnswer)
+			write(goodAnswer)
+		case "cuts a line in two":
+			write(goodAnswer[:20])
+			write(goodAnswer[20:])
+			write(goodAnswer)
+		case "makes noise":
+			write("debug: called")
+			write("\xff\xfe")
+			write("")
+			write(goodAnswer)
+		case "sends a line of 50 MB":
+			write(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 50<<20) + `"}]}}`)
+		case "sends too long a line":
+			write(`{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", 1<<20) + `"}`)
+		}
+	}
+}
+
+// The same on a pipe.
+func TestBadServersOnStdio(t *testing.T) {
+	large := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 50<<20) + `"}]}}`
+	lost := func(how string) string {
+		return upstreamError(fmt.Sprintf("upstream process ended and is started again; the request was lost: upstream %q ended (%s", os.Args[0], how))
+	}
+	for _, c := range []struct {
+		name   string
+		status int
+		want   string
+	}{
+		{"exits mid-call", 502, lost(`exit status 7); its last words: "segmentation fault"`)},
+		{"closes its output", 502, lost("exit status 0)")},
+		{"hangs", 504, upstreamError("upstream timed out")},
+		{"floods stderr", 200, goodAnswer},
+		{"answers an unknown id", 200, goodAnswer},
+		{"answers twice", 200, goodAnswer},
+		{"cuts a line in two", 200, goodAnswer},
+		{"makes noise", 200, goodAnswer},
+		{"sends a line of 50 MB", 200, large},
+		{"sends too long a line", 502, upstreamError("upstream request failed: message is larger than the limit of 1048576 bytes")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := serving(t, func(cfg *Config) {
+				cfg.Upstream.Command = []string{os.Args[0]}
+				cfg.Upstream.Env = map[string]string{badChild: c.name}
+				if c.name == "sends too long a line" {
+					cfg.Limits.UpstreamMessage = 1 << 20
+				}
+				cfg.Limits.Time = map[string]TimeLimit{"tools/call": {FirstByte: patience}}
+				if c.status == 504 {
+					cfg.Limits.Time["tools/call"] = TimeLimit{FirstByte: 100 * time.Millisecond}
+				}
+			})
+			other := client.another()
+			client.initialize()
+			other.initialize()
+			client.ask("POST", callOne).told(t, c.status, c.want)
+			other.isServed()
+			client.isServed()
+		})
+	}
+}
+
+// A process that does not come to answer initialize.
+func TestServersThatDoNotBegin(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status int
+		text   string
+	}{
+		{"exits at start", 502, fmt.Sprintf("upstream process ended: upstream %q ended (exit status 3); its last words: \"license expired\"", os.Args[0])},
+		{"noise for ever", 502, `upstream request failed: 1001 lines on its standard output that are no messages, beginning with "Welcome to the server!"`},
+		{"is mute", 504, "upstream timed out"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := serving(t, func(cfg *Config) {
+				cfg.Upstream.Command = []string{os.Args[0]}
+				cfg.Upstream.Env = map[string]string{badChild: c.name}
+				if c.status == 504 {
+					cfg.Upstream.HandshakeTimeout = 200 * time.Millisecond
+				}
+			})
+			for range 2 {
+				client.initialize().told(t, c.status, fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":%q}}`, c.text))
+			}
+		})
+	}
+}
