@@ -286,6 +286,7 @@ func (l *limiter) give(op *operation, r *reply, now time.Time) {
 		return
 	}
 	after, waits := retryAfter(r.header, now)
+	waits = waits && mapStatus(r.status, r.header).code == RateLimitExceeded
 	for i := range l.rules.rules {
 		rule, b := &l.rules.rules[i], &l.buckets[i]
 		if !rule.covers(op) {
@@ -298,7 +299,7 @@ func (l *limiter) give(op *operation, r *reply, now time.Time) {
 				b.tokens = rule.capacity() // when that is over
 			}
 		}
-		if waits && r.status == 429 {
+		if waits {
 			b.blocked = now.Add(after)
 		}
 	}
@@ -312,12 +313,17 @@ func headerNumber(h http.Header, name string) (int64, bool) {
 	return n, err == nil && n >= 0
 }
 
-// resetTime reads a reset header: a moment, or the seconds until then.
+// resetTime reads a reset header: a moment in seconds or milliseconds, or the
+// seconds until then.
 func resetTime(n int64, now time.Time) time.Time {
-	if n < 1<<28 {
-		return now.Add(time.Duration(min(n, 366*86400)) * time.Second)
+	const longest = 366 * 24 * time.Hour
+	switch {
+	case n < 1<<28:
+		return now.Add(min(time.Duration(n)*time.Second, longest))
+	case n < 1<<37: // the year 6325, and as milliseconds a day in 1974
+		return now.Add(min(time.Unix(n, 0).Sub(now), longest))
 	}
-	return now.Add(min(time.Unix(min(n, 1<<40), 0).Sub(now), 366*24*time.Hour))
+	return now.Add(min(time.UnixMilli(min(n, 1<<47)).Sub(now), longest))
 }
 
 // status appends what of each quota is used.

@@ -126,6 +126,46 @@ func TestTheAPIsWordCorrectsTheCounters(t *testing.T) {
 	}
 }
 
+func TestAReset(t *testing.T) {
+	now := someTime()
+	for n, want := range map[int64]time.Duration{
+		90:                                    90 * time.Second,
+		now.Add(90 * time.Second).Unix():      90 * time.Second,
+		now.Add(90 * time.Second).UnixMilli(): 90 * time.Second,
+		0:                                     0,
+		1 << 40:                               time.UnixMilli(1 << 40).Sub(now),
+		1<<63 - 1:                             366 * 24 * time.Hour,
+	} {
+		if got := resetTime(n, now).Sub(now); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestARateLimitBy403Waits shows that those who say 403 for too many requests are
+// left alone like those who say 429, and that any other 403 is not taken for it.
+func TestARateLimitBy403Waits(t *testing.T) {
+	ck := &clock{at: someTime()}
+	rt := one(t, Options{Now: ck.now}, "https://api.example.com", status, "rate_limits: {requests_per_hour: 1000}")
+	n, answer := 0, &reply{}
+	rt.send = func(context.Context, *Adapter, *outgoing) (*reply, *Failure) { n++; return answer, nil }
+	call := func() string { return ask(rt, Endpoint{}, `{"operation":"get_status"}`) }
+	answer = &reply{status: 403, header: http.Header{}, body: []byte(`{"message":"no"}`)}
+	call()
+	if got := call(); n != 2 || !strings.Contains(got, "PERMISSION_DENIED") {
+		t.Error(n, got)
+	}
+	answer = &reply{status: 403, header: http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {fmt.Sprint(ck.now().Add(time.Minute).Unix())}}, body: []byte(`{"message":"slow down"}`)}
+	call()
+	if got := call(); n != 3 || !strings.Contains(got, `"retry_after_seconds":60`) {
+		t.Error(n, got)
+	}
+	ck.pass(time.Minute)
+	if call(); n != 4 {
+		t.Error(n)
+	}
+}
+
 func TestQuotas(t *testing.T) {
 	ck := &clock{at: someTime()}
 	rt, n := limited(t, ck, "{quotas: {enabled: true, limits: [{metric: calls_per_hour, warn: 1, pause: 3, hard_stop: 5}]}}")
