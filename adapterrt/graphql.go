@@ -140,9 +140,25 @@ func (c *call) variables() {
 
 // graphqlCodes are the codes that servers put into extensions.
 var graphqlCodes = map[string]statusRow{
-	"UNAUTHENTICATED": {PermissionDenied, "Authentication required: "},
-	"FORBIDDEN":       {PermissionDenied, "Permission denied: "},
-	"RATELIMITED":     {RateLimitExceeded, "Rate limit exceeded: "},
+	"UNAUTHENTICATED":      {PermissionDenied, "Authentication required: "},
+	"AUTHENTICATION_ERROR": {PermissionDenied, "Authentication required: "},
+	"FORBIDDEN":            {PermissionDenied, "Permission denied: "},
+	"RATELIMITED":          {RateLimitExceeded, "Rate limit exceeded: "},
+}
+
+// graphqlRow is how the first error of errs reads whose code says more than that
+// there is one.
+func graphqlRow(errs []byte) (row statusRow, ok bool) {
+	if errs == nil || kindOf(errs) != array {
+		return row, false
+	}
+	each(errs, func(_, e []byte) bool {
+		if code := member(member(e, "extensions"), "code"); code != nil && kindOf(code) == text {
+			row, ok = graphqlCodes[string(unquoted(code))]
+		}
+		return !ok
+	})
+	return row, ok
 }
 
 // graph takes the result out of a GraphQL response, whose status is 200 for
@@ -164,14 +180,9 @@ func (c *call) graph(rt *Runtime, body []byte) ([]byte, *Failure) {
 		c.warn(Notice{Code: "UPSTREAM_PARTIAL_ERROR", Message: "The answer is not complete", Details: details.end(), Severity: "high"})
 		return data, nil
 	}
-	row := statusRow{ValidationInvalidType, "Invalid request: "}
-	each(errs, func(_, e []byte) bool {
-		if code := member(member(e, "extensions"), "code"); code != nil && kindOf(code) == text {
-			if r, ok := graphqlCodes[string(unquoted(code))]; ok {
-				row = r
-			}
-		}
-		return row.code == ValidationInvalidType
-	})
+	row, ok := graphqlRow(errs)
+	if !ok {
+		row = statusRow{ValidationInvalidType, "Invalid request: "}
+	}
 	return nil, &Failure{Code: row.code, Message: row.prefix + said, Details: details.int("http_status", 200).end()}
 }

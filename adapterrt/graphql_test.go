@@ -60,6 +60,22 @@ func TestGraphQL(t *testing.T) {
 	}
 }
 
+// TestGraphQLErrorStatus shows that a code of GraphQL says more than the status it
+// comes with: there are APIs that put rate limits under 400.
+func TestGraphQLErrorStatus(t *testing.T) {
+	for code, want := range map[string]string{
+		"RATELIMITED":               `"RATE_LIMIT_EXCEEDED","message":"Rate limit exceeded: no"`,
+		"AUTHENTICATION_ERROR":      `"PERMISSION_DENIED","message":"Authentication required: no"`,
+		"GRAPHQL_VALIDATION_FAILED": `"VALIDATION_INVALID_TYPE","message":"Invalid request: no"`,
+	} {
+		s := api(t, say(400, "application/json", `{"errors":[{"message":"no","extensions":{"code":"`+code+`"}}]}`))
+		rt := start(t, Options{}, map[string]string{"test-api-adapter.md": graphFront(s.URL, graphOps)})
+		if got := ask(rt, Endpoint{}, `{"operation":"viewer"}`); !strings.Contains(got, want) || !strings.Contains(got, `"http_status":400`) {
+			t.Errorf("%s: %s", code, got)
+		}
+	}
+}
+
 func TestGraphQLMistakes(t *testing.T) {
 	for old, repl := range map[string]string{
 		`"{ viewer { id } }"`:  `"mutation { drop }"`,
@@ -103,10 +119,11 @@ func TestGraphQLKinds(t *testing.T) {
 
 func TestGraphQLPages(t *testing.T) {
 	var bodies []string
+	answer := `{"data":{"issues":{"nodes":[{"id":1}],"pageInfo":{"endCursor":"c-2"}}}}`
 	s := api(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		bodies = append(bodies, string(b[strings.Index(string(b), `"variables"`):]))
-		io.WriteString(w, `{"data":{"issues":{"nodes":[{"id":1}],"pageInfo":{"endCursor":"c-2"}}}}`)
+		io.WriteString(w, answer)
 	})
 	rt := start(t, Options{}, map[string]string{"test-api-adapter.md": graphFront(s.URL, `
 read:
@@ -116,6 +133,11 @@ read:
 		t.Fatalf("%+v", p)
 	}
 	getPage(t, rt, "list", `{"first":2,"after":"`+*p.Data.PageInfo.EndCursor+`"}`)
+	answer = `{"data":{"issues":{"nodes":[{"id":1}],"pageInfo":{"hasNextPage":false,"endCursor":"c-3"}}}}`
+	if p := getPage(t, rt, "list", `{"first":2}`); p.Data.PageInfo.HasNextPage || p.Data.PageInfo.EndCursor != nil {
+		t.Errorf("the last page of a connection is not its last: %+v", p)
+	}
+	bodies = bodies[:2]
 	if strings.Join(bodies, " ") != `"variables":{"first":2}} "variables":{"after":"c-2","first":2}}` {
 		t.Error(bodies)
 	}

@@ -271,6 +271,11 @@ func (c *call) following(rt *Runtime, p *page, answer *reply, data, list, total 
 	full := count >= p.limit
 	switch g.style {
 	case "cursor":
+		if c.op.graphql != nil && string(lookup(data, append(g.next[:len(g.next)-1:len(g.next)-1], "hasNextPage"))) == "false" {
+			// A connection's last page has an endCursor, too:
+			// https://relay.dev/graphql/connections.htm#sec-undefined.PageInfo
+			return "", false
+		}
 		v := lookup(data, g.next)
 		if v == nil || kindOf(v) != text && kindOf(v) != number {
 			return "", false

@@ -89,8 +89,20 @@ func (rt *Runtime) interpret(op *operation, r *reply, secrets []string) ([]byte,
 func (rt *Runtime) refused(op *operation, r *reply, body []byte, z sanitizer, secrets []string) *Failure {
 	said := z.clean(errorMessage(body, r.status), messageRunes, secrets)
 	row := mapStatus(r.status, r.header)
+	errs := member(body, "errors")
+	if op.graphql != nil {
+		if better, ok := graphqlRow(errs); ok {
+			row = better
+		}
+	}
 	f := &Failure{Code: row.code, Message: row.prefix + said}
 	d := jsonObject(nil).int("http_status", int64(r.status)).str("upstream_error", said).str("operation", op.name)
+	if errs != nil && kindOf(errs) == array {
+		// Where there is a message as well, these are what a caller can act on.
+		if more := z.clean(joinedErrors(errs), messageRunes, secrets); more != "" && more != said {
+			d = d.str("upstream_errors", more)
+		}
+	}
 	if f.Code == RateLimitExceeded {
 		now := rt.opt.Now()
 		if after, ok := retryAfter(r.header, now); ok {
@@ -252,8 +264,8 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 		}
 	}
 	if v := h.Get("X-RateLimit-Reset"); v != "" && h.Get("X-RateLimit-Remaining") == "0" {
-		if s, err := strconv.ParseInt(v, 10, 64); err == nil && s > 0 && s < 1<<40 {
-			return min(max(time.Unix(s, 0).Sub(now), 0), longest), true
+		if s, err := strconv.ParseInt(v, 10, 64); err == nil && s > 0 {
+			return max(resetTime(s, now).Sub(now), 0), true
 		}
 	}
 	return 0, false

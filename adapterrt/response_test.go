@@ -136,6 +136,21 @@ func TestErrorMessages(t *testing.T) {
 	}
 }
 
+// TestErrorsBesideAMessageAreTold shows that a caller learns what to mend from APIs
+// whose message says no more than that something was wrong.
+func TestErrorsBesideAMessageAreTold(t *testing.T) {
+	body := `{"message":"Validation Failed","errors":[{"field":"title","code":"missing"},{"message":"no such label, see /srv/api/labels.rb"}]}`
+	rt := one(t, Options{}, api(t, say(422, "application/json", body)).URL, status)
+	got := ask(rt, Endpoint{}, `{"operation":"get_status"}`)
+	if want := `"upstream_error":"Validation Failed","operation":"get_status","upstream_errors":"{\"field\":\"title\",\"code\":\"missing\"}; no such label, see [path]"`; !strings.Contains(got, want) {
+		t.Error(got)
+	}
+	rt = one(t, Options{}, api(t, say(422, "application/json", `{"errors":["a"]}`)).URL, status)
+	if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); strings.Contains(got, "upstream_errors") {
+		t.Error("told twice", got)
+	}
+}
+
 func TestUpstreamWordsAreSanitised(t *testing.T) {
 	z := sanitizer{host: "10.1.1.1:80"}
 	for in, want := range map[string]string{
