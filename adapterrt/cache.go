@@ -199,7 +199,7 @@ func (rt *Runtime) refresh(ctx context.Context, c *call, a *Adapter, key cacheKe
 		}
 		r = kept.copy()
 	}
-	if ttl, keep := c.op.cache.lifetime(r, c.out.headers); keep && r.status >= 200 && r.status < 300 {
+	if ttl, keep := c.op.cache.lifetime(r); keep && r.status >= 200 && r.status < 300 {
 		rt.cache.put(&stored{key: key, adapter: a, reply: r.copy(), fresh: rt.opt.Now().Add(ttl), size: len(r.body) + 1024}, before)
 	}
 	return r, nil
@@ -207,7 +207,7 @@ func (rt *Runtime) refresh(ctx context.Context, c *call, a *Adapter, key cacheKe
 
 // lifetime is how long a reply is fresh and whether it may be kept:
 // https://www.rfc-editor.org/rfc/rfc9111#section-3
-func (rule *cacheRule) lifetime(r *reply, sent []header) (time.Duration, bool) {
+func (rule *cacheRule) lifetime(r *reply) (time.Duration, bool) {
 	control := strings.ToLower(strings.Join(r.header.Values("Cache-Control"), ","))
 	var age time.Duration
 	validator := r.header.Get("ETag") != "" || r.header.Get("Last-Modified") != ""
@@ -227,7 +227,7 @@ func (rule *cacheRule) lifetime(r *reply, sent []header) (time.Duration, bool) {
 	}
 	for _, v := range r.header.Values("Vary") {
 		for _, name := range strings.Split(v, ",") {
-			if !isSentAlike(strings.TrimSpace(name), sent) {
+			if !isSentAlike(strings.TrimSpace(name)) {
 				return 0, false
 			}
 		}
@@ -238,18 +238,16 @@ func (rule *cacheRule) lifetime(r *reply, sent []header) (time.Duration, bool) {
 	return age, age > 0 || validator
 }
 
-// isSentAlike reports whether a header is the same in all requests of one key.
-func isSentAlike(name string, sent []header) bool {
+// isSentAlike reports whether a header is the same in all requests of one key: the
+// key has those that parameters and credentials make, the adapter's own never
+// change, others are never sent (https://www.rfc-editor.org/rfc/rfc9111#section-4.1).
+// Left are those that are of one request alone.
+func isSentAlike(name string) bool {
 	switch strings.ToLower(name) {
-	case "", "accept", "accept-encoding", "user-agent", "authorization", "origin":
-		return true
+	case "*", "x-request-id", "traceparent", "tracestate", "baggage":
+		return false
 	}
-	for _, h := range sent {
-		if strings.EqualFold(h.name, name) {
-			return true
-		}
-	}
-	return false
+	return true
 }
 
 func (k *cache) get(key cacheKey) *stored {

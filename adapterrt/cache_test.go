@@ -87,7 +87,7 @@ func TestCache(t *testing.T) {
 		t.Error(n)
 	}
 	expect(told, `7,"_meta":{"cache":"hit"}}`)
-	for _, h := range []map[string]string{{"Cache-Control": "no-store, max-age=10"}, {"Cache-Control": "max-age=10", "Vary": "Accept, X-Odd"}, {"Vary": "*", "ETag": `"v2"`}, {}} {
+	for _, h := range []map[string]string{{"Cache-Control": "no-store, max-age=10"}, {"Cache-Control": "max-age=10", "Vary": "Accept, X-Request-Id"}, {"Vary": "*", "ETag": `"v2"`}, {}} {
 		ask(rt, Endpoint{}, change)
 		head = h
 		before := n
@@ -96,6 +96,13 @@ func TestCache(t *testing.T) {
 		if n != before+2 {
 			t.Error("kept", h)
 		}
+	}
+	// Headers that no request carries are alike in all of them, as GitHub's.
+	ask(rt, Endpoint{}, change)
+	head = map[string]string{"Cache-Control": "max-age=10", "Vary": "Accept, Authorization, Cookie, X-Requested-With"}
+	ask(rt, Endpoint{}, told)
+	if got := ask(rt, Endpoint{}, told); !strings.Contains(got, `"cache":"hit"`) {
+		t.Error("not kept", got)
 	}
 	ask(rt, Endpoint{}, change)
 	head, status = nil, 500
