@@ -1,0 +1,161 @@
+package adapterrt
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// shipped are the adapters in deploy, by name, with the operations each must have.
+var shipped = map[string]int{"github": 20, "notion": 12, "linear": 10}
+
+func shippedFiles(t *testing.T) map[string][]byte {
+	t.Helper()
+	files, _ := filepath.Glob("../deploy/adapters/*-adapter.md")
+	out := map[string][]byte{}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[filepath.Base(f)] = data
+	}
+	if len(out) < len(shipped) {
+		t.Fatalf("%d adapters, want %d", len(out), len(shipped))
+	}
+	return out
+}
+
+// TestShippedAdapters shows that each loads without so much as a warning, and that
+// each of its operations has an example that succeeds and one that fails.
+func TestShippedAdapters(t *testing.T) {
+	for file, data := range shippedFiles(t) {
+		done, problems := Rehearse(file, data, &Options{StrictFiles: true})
+		for _, p := range problems {
+			t.Errorf("%s:%d: %s %s", file, p.Line, p.Path, p.Message)
+		}
+		for _, r := range done {
+			if r.Fault != "" {
+				t.Errorf("%s:%d: %s %s", file, r.Line, r.Operation, r.Fault)
+			}
+		}
+		a, _ := Parse(file, data, &Options{})
+		if a == nil {
+			t.Fatal(file)
+		}
+		if least := shipped[a.Name]; len(a.ops) < least {
+			t.Errorf("%s has %d operations, want %d", file, len(a.ops), least)
+		}
+		examples, _ := findExamples(a.Documentation, 1)
+		shown := map[string]bool{} // operation, and whether it succeeds
+		for _, e := range examples {
+			shown[batchName(e.request)+" "+string(member(e.want, "success"))] = true
+		}
+		for _, op := range a.ops {
+			for _, outcome := range []string{"true", "false"} {
+				if !shown[op.name+" "+outcome] {
+					t.Errorf("%s: no example of %s with success %s", file, op.name, outcome)
+				}
+			}
+			if op.description == "" {
+				t.Errorf("%s: %s has no description", file, op.name)
+			}
+			for _, p := range op.params {
+				if p.description == "" && !p.hidden {
+					t.Errorf("%s: %s.%s has no description", file, op.name, p.name)
+				}
+			}
+		}
+	}
+}
+
+// TestShippedAdaptersConfirm shows that nothing of theirs is deleted or merged
+// before somebody said yes, and that it is then.
+func TestShippedAdaptersConfirm(t *testing.T) {
+	for file, data := range shippedFiles(t) {
+		rt := start(t, fromEnv("GITHUB_TOKEN", "a", "NOTION_TOKEN", "b", "LINEAR_API_KEY", "c"), map[string]string{file: string(data)})
+		sends := capture(rt, `{"data":{}}`)
+		a := rt.live.Load().adapters[0]
+		examples, _ := findExamples(a.Documentation, 1)
+		asked := map[string]bool{}
+		for _, e := range examples {
+			op := a.index[batchName(e.request)]
+			if op.danger.verdict != confirm || len(e.exchanges) == 0 || asked[op.name] {
+				continue
+			}
+			asked[op.name] = true
+			*sends = nil
+			r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: e.request, Session: "s"})
+			if r.Failure == nil || r.Failure.Code != ConfirmationRequired || len(*sends) > 0 {
+				t.Errorf("%s: %s went ahead: %s", file, op.name, r.JSON())
+				continue
+			}
+			token := unquoted(member(r.Failure.Details, "confirmation_token"))
+			again := bytes.Replace(e.request, []byte(`"params":{`), []byte(`"params":{"_confirmation":"`+string(token)+`",`), 1)
+			if r = rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: again, Session: "s"}); r.Failure != nil || len(*sends) != 1 {
+				t.Errorf("%s: %s did not run: %s", file, op.name, r.JSON())
+			}
+		}
+		for _, op := range a.ops {
+			if op.category == Delete && !asked[op.name] {
+				t.Errorf("%s: %s needs no confirmation", file, op.name)
+			}
+		}
+	}
+}
+
+// TestShippedAdaptersSignIn shows the headers that each API wants, the secrets
+// masked.
+func TestShippedAdaptersSignIn(t *testing.T) {
+	opt := fromEnv("GITHUB_TOKEN", "ghp_abcdefghijkl", "NOTION_TOKEN", "ntn_abcdefghijkl", "LINEAR_API_KEY", "lin_api_abcdefghijkl")
+	opt.UserAgent = "dragoman/test"
+	for name, want := range map[string][]string{
+		"github": {"Accept: application/vnd.github+json", "X-GitHub-Api-Version: 2022-11-28", "User-Agent: dragoman/test", "Authorization: Bearer ghp_..."},
+		"notion": {"Notion-Version: 2025-09-03", "Authorization: Bearer ntn_..."},
+		"linear": {"Content-Type: application/json", "Authorization: lin_..."},
+	} {
+		file := name + "-adapter.md"
+		rt := start(t, opt, map[string]string{file: string(shippedFiles(t)[file])})
+		p, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_me"}`)})
+		if f != nil {
+			t.Fatal(name, f)
+		}
+		var have strings.Builder
+		for _, h := range p.Header {
+			have.WriteString(h.Name + ": " + h.Value + "\n")
+		}
+		for _, w := range want {
+			if !strings.Contains("\n"+have.String(), "\n"+w+"\n") {
+				t.Errorf("%s: no %q in\n%s", name, w, have.String())
+			}
+		}
+	}
+}
+
+// TestDiscoveryBudget bounds what the tools cost a model before it has called any:
+// 6 KiB for one adapter with up to 40 operations, 1.5 KiB as one tool.
+func TestDiscoveryBudget(t *testing.T) {
+	for file, data := range shippedFiles(t) {
+		for mode, limit := range map[Mode]int{Semantic: 6 << 10, Single: 3 << 9} {
+			for _, per := range []bool{false, true} {
+				rt := start(t, Options{Mode: mode, PerAdapter: per}, map[string]string{file: string(data)})
+				size := 0
+				for _, tool := range rt.Tools() {
+					var compact bytes.Buffer
+					if err := json.Compact(&compact, tool.JSON); err != nil {
+						t.Fatal(err)
+					}
+					size += compact.Len() + len(",")
+				}
+				t.Logf("%s: %d tools, %d bytes (%s, per adapter %v)", file, len(rt.Tools()), size, mode, per)
+				if size > limit {
+					t.Errorf("%s in mode %s takes %d bytes, more than %d", file, mode, size, limit)
+				}
+			}
+		}
+	}
+}
