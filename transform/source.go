@@ -132,5 +132,6 @@ func Builtin() []Source {
 	return []Source{
 		onlyFields{},
 		notionSource{},
+		linearSource{},
 	}
 }

@@ -1,0 +1,42 @@
+package transform
+
+import (
+	"bytes"
+
+	"github.com/dragoman-proxy/dragoman/transform/linear"
+	"github.com/dragoman-proxy/dragoman/transform/tree"
+)
+
+// linearSource makes summaries of Linear's issues.
+type linearSource struct{}
+
+func (linearSource) Name() string { return "linear" }
+
+func (linearSource) Match(_, _ string, value []byte) int {
+	if !bytes.Contains(head(value), []byte(`"title"`)) {
+		return 0
+	}
+	v, err := tree.Parse(value)
+	if err != nil || !linear.Recognize(v) {
+		return 0
+	}
+	return 80
+}
+
+func (linearSource) Options() []Option {
+	return []Option{
+		{Name: "detail", Default: linear.Defaults().Detail, Allowed: []string{"minimal", "standard"}},
+		{Name: "include_comments", Default: linear.Defaults().Comments},
+	}
+}
+
+func (linearSource) Apply(dst, value []byte, opt Values) ([]byte, Kind, error) {
+	out, ok, err := linear.Convert(dst, value, linear.Options{
+		Detail:   opt.String("detail"),
+		Comments: opt.Bool("include_comments"),
+	})
+	if err == nil && !ok {
+		err = ErrUnchanged
+	}
+	return out, JSON, err
+}

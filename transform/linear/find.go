@@ -1,0 +1,150 @@
+package linear
+
+import (
+	"slices"
+
+	"github.com/dragoman-proxy/dragoman/transform/tree"
+)
+
+const (
+	// maxWrappers is how many objects may be around a list of issues: data, a
+	// team, its issues, their nodes.
+	maxWrappers = 5
+	// maxKept is how many members beside it are kept.
+	maxKept = 50
+)
+
+// finder looks for the one issue or list of issues in a value.
+type finder struct {
+	issue tree.Value
+	list  tree.Value   // an array of issues, or of edges; or an empty one's wrapper
+	kept  []tree.Value // of the wrappers, the innermost first
+	loose bool         // some of kept is not about the answer, but about a thing that has issues
+	other bool         // there is more than issues and what is kept
+}
+
+// one reports whether v holds one issue, or one list of them, and nothing that a
+// summary would lose.
+func (f *finder) one(v tree.Value) bool {
+	return f.find(v, 0) && !f.other && len(f.kept) <= maxKept && !(f.loose && f.issue.Present())
+}
+
+// find looks into v, which may be a wrapper, and reports whether there is an
+// issue or a list.
+func (f *finder) find(v tree.Value, depth int) bool {
+	switch {
+	case v.Is(tree.Array):
+		return holdsIssues(v) && f.take(&f.list, v)
+	case !v.Is(tree.Object) || depth > maxWrappers:
+		return false
+	case isIssue(v):
+		if depth == 0 {
+			f.keepOf(v) // a summary has it beside the rest
+		}
+		return f.take(&f.issue, v)
+	}
+	var (
+		found, other bool
+		loose        bool
+		kept         []tree.Value
+	)
+	for m := range v.All() {
+		name := m.Key()
+		switch {
+		case !m.Present() || m.Empty() && name != "issues":
+		case name == "issues" && isEmptyList(m):
+			f.keepOf(m)
+			found = f.take(&f.list, m)
+		case isAboutAnswer(name):
+			kept = append(kept, m)
+		case name == "__typename" || name == "lastSyncId":
+		case !m.Is(tree.Object) && !m.Is(tree.Array):
+			kept, loose = append(kept, m), true
+		case f.find(m, depth+1):
+			found = true
+		default:
+			other = true
+		}
+	}
+	if found {
+		f.kept = append(f.kept, kept...)
+		f.loose, f.other = f.loose || loose, f.other || other
+	}
+	return found
+}
+
+// isAboutAnswer reports whether a member says how to page on, or how it went.
+func isAboutAnswer(name string) bool {
+	switch name {
+	case "pageInfo", "hasNextPage", "endCursor", "nextCursor", "next_cursor", "has_more", "cursor", "totalCount", "errors", "success":
+		return true
+	}
+	return false
+}
+
+// keepOf keeps of an object what is about the answer.
+func (f *finder) keepOf(v tree.Value) {
+	if !v.Is(tree.Object) {
+		return
+	}
+	for m := range v.All() {
+		if isAboutAnswer(m.Key()) && m.Present() && !m.Empty() {
+			f.kept = append(f.kept, m)
+		}
+	}
+}
+
+func (f *finder) take(into *tree.Value, v tree.Value) bool {
+	f.other = f.other || f.issue.Present() || f.list.Present()
+	*into = v
+	return true
+}
+
+// isEmptyList reports whether what is called issues has none.
+func isEmptyList(v tree.Value) bool {
+	if v.Is(tree.Object) {
+		v = v.First("nodes", "edges")
+	}
+	return v.Is(tree.Array) && v.Empty()
+}
+
+// holdsIssues judges an array by its first object.
+func holdsIssues(v tree.Value) bool {
+	for e := range v.Elements() {
+		if e.Is(tree.Object) {
+			return isIssue(node(e))
+		}
+	}
+	return false
+}
+
+// node is the value that an element of a list is about.
+func node(e tree.Value) tree.Value {
+	if n := e.Get("node"); n.Is(tree.Object) {
+		return n
+	}
+	return e
+}
+
+// entries yields the elements of a list, whatever it is wrapped in.
+func entries(v tree.Value) func(func(tree.Value) bool) {
+	if v.Is(tree.Object) {
+		v = v.First("nodes", "edges")
+	}
+	return v.Elements()
+}
+
+// isIssue reports whether v is an issue: one by its identifier, or an entity that
+// has a title, and what of all such only issues have.
+func isIssue(v tree.Value) bool {
+	if !v.Is(tree.Object) {
+		return false
+	}
+	if identified(v) {
+		return true
+	}
+	title := v.Get("title").Kind() != tree.None && v.First("id", "identifier").Present()
+	return title && slices.ContainsFunc([]string{"state", "status", "priority", "assignee"}, func(name string) bool {
+		return v.Get(name).Kind() != tree.None
+	})
+}

@@ -1,0 +1,310 @@
+package linear
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/rivo/uniseg"
+
+	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// How long texts may be, in code points.
+const (
+	maxDescription = 300
+	maxBody        = 500
+	marker         = "... [truncated]"
+)
+
+// summarizer writes summaries.
+type summarizer struct {
+	Options
+	out []byte
+}
+
+func (s *summarizer) list(v tree.Value) {
+	s.out = append(s.out, '[')
+	first := len(s.out)
+	for e := range entries(v) {
+		if len(s.out) > first {
+			s.out = append(s.out, ',')
+		}
+		if n := node(e); isIssue(n) {
+			s.issue(n, nil)
+		} else {
+			s.out = wire.AppendCompact(s.out, e.Raw())
+		}
+	}
+	s.out = append(s.out, ']')
+}
+
+// beside writes members as they are, one of each name, the innermost.
+func (s *summarizer) beside(members []tree.Value, separator byte) {
+	var names []string
+	for _, m := range members {
+		name := m.Key()
+		if slices.Contains(names, name) {
+			continue
+		}
+		names = append(names, name)
+		s.out = append(s.out, separator)
+		s.out = append(tree.AppendQuoted(s.out, name), ':')
+		s.out = wire.AppendCompact(s.out, m.Raw())
+		separator = ','
+	}
+}
+
+// issue writes one issue, with kept beside its own members.
+func (s *summarizer) issue(v tree.Value, kept []tree.Value) {
+	s.out = append(s.out, '{')
+	if id := v.First("identifier", "id"); id.Present() {
+		s.out = append(s.out, `"id":`...)
+		s.scalar(id)
+		s.out = append(s.out, ',')
+	}
+	s.out = append(s.out, `"title":`...)
+	if title := v.Get("title"); title.Is(tree.String) {
+		s.scalar(title)
+	} else {
+		s.out = append(s.out, `""`...)
+	}
+	s.name("status")
+	s.scalar(firstOf(v.Get("state", "name"), text(v.Get("status")), v.Get("status", "name"), text(v.Get("state"))))
+	s.name("assignee")
+	assignee := v.Get("assignee")
+	s.scalar(firstOf(assignee.Get("name"), assignee.Get("displayName"), text(assignee), assignee.Get("email")))
+	s.name("priority")
+	s.priority(v.Get("priority"))
+	if s.Detail == "standard" {
+		s.details(v)
+	}
+	if s.Comments {
+		s.comments(v)
+	}
+	s.beside(kept, ',')
+	s.out = append(s.out, '}')
+}
+
+func (s *summarizer) name(name string) {
+	s.out = append(s.out, ',')
+	s.out = append(tree.AppendQuoted(s.out, name), ':')
+}
+
+// scalar writes a value as it is, null for none.
+func (s *summarizer) scalar(v tree.Value) {
+	if !v.Present() {
+		s.out = append(s.out, "null"...)
+		return
+	}
+	s.out = wire.AppendCompact(s.out, v.Raw())
+}
+
+// present writes a member where there is a value for it.
+func (s *summarizer) present(name string, v tree.Value) {
+	if v.Present() {
+		s.name(name)
+		s.scalar(v)
+	}
+}
+
+// text is v when it is a text.
+func text(v tree.Value) tree.Value {
+	if !v.Is(tree.String) {
+		return tree.Value{}
+	}
+	return v
+}
+
+// firstOf is the first value that is there and not null.
+func firstOf(values ...tree.Value) tree.Value {
+	for _, v := range values {
+		if v.Present() {
+			return v
+		}
+	}
+	return tree.Value{}
+}
+
+// priority writes the number, which the API has as a float: 2.0 is 2.
+func (s *summarizer) priority(v tree.Value) {
+	if v.Is(tree.Object) {
+		v = firstOf(v.Get("value"), v.Get("name"))
+	}
+	if raw := v.Raw(); v.Is(tree.Number) {
+		s.out = append(s.out, whole(raw)...)
+		return
+	}
+	s.scalar(v)
+}
+
+// whole is a number without a fraction that is nothing.
+func whole(number []byte) []byte {
+	before, fraction, ok := bytes.Cut(number, []byte("."))
+	if ok && len(bytes.Trim(fraction, "0")) == 0 {
+		return before
+	}
+	return number
+}
+
+// priorityLabels are what Linear calls them:
+// https://linear.app/docs/priority
+func priorityLabels() []string { return []string{"No priority", "Urgent", "High", "Medium", "Low"} }
+
+func (s *summarizer) details(v tree.Value) {
+	priority := v.Get("priority")
+	label := firstOf(v.First("priorityLabel", "priority_label"), priority.Get("name"), priority.Get("label"))
+	number := firstOf(priority.Get("value"), priority)
+	switch n := number.Raw(); {
+	case label.Present():
+		s.present("priority_label", label)
+	case number.Is(tree.Number) && len(whole(n)) == 1 && int(n[0]-'0') < len(priorityLabels()):
+		s.name("priority_label")
+		s.out = tree.AppendQuoted(s.out, priorityLabels()[n[0]-'0'])
+	}
+	s.present("state_type", firstOf(v.Get("state", "type"), v.Get("status", "type"), v.First("statusType", "state_type")))
+	s.labels(v.Get("labels"))
+	s.present("project", firstOf(v.Get("project", "name"), text(v.Get("project"))))
+	s.present("team", firstOf(v.Get("team", "key"), v.Get("team", "name"), text(v.Get("team"))))
+	estimate := v.Get("estimate")
+	s.present("estimate", firstOf(estimate.Get("value"), estimate))
+	s.present("due_date", v.First("dueDate", "due_date"))
+	s.present("url", v.Get("url"))
+	s.present("updated_at", v.First("updatedAt", "updated_at"))
+	if d := v.Get("description"); d.Is(tree.String) && len(d.Raw()) > len(`""`) {
+		s.name("description")
+		s.shortened(d, maxDescription, middle)
+	}
+}
+
+// labels writes the names of labels.
+func (s *summarizer) labels(v tree.Value) {
+	if !v.Present() {
+		return
+	}
+	s.name("labels")
+	s.out = append(s.out, '[')
+	first := len(s.out)
+	for e := range entries(v) {
+		n := node(e)
+		label := firstOf(n.Get("name"), text(n))
+		if !label.Present() {
+			continue
+		}
+		if len(s.out) > first {
+			s.out = append(s.out, ',')
+		}
+		s.scalar(label)
+	}
+	s.out = append(s.out, ']')
+}
+
+// comments writes who said what when, oldest first.
+func (s *summarizer) comments(issue tree.Value) {
+	v := issue.Get("comments")
+	var all []tree.Value
+	for e := range entries(v) {
+		if n := node(e); n.Is(tree.Object) {
+			all = append(all, n)
+		}
+	}
+	created := func(c tree.Value) tree.Value { return c.First("createdAt", "created_at") }
+	slices.SortStableFunc(all, func(a, b tree.Value) int {
+		return strings.Compare(created(a).Text(), created(b).Text())
+	})
+	s.name("comments")
+	s.out = append(s.out, '[')
+	for i, c := range all {
+		if i > 0 {
+			s.out = append(s.out, ',')
+		}
+		s.out = append(s.out, `{"author":`...)
+		s.scalar(firstOf(c.Get("user", "name"), c.Get("botActor", "name"), c.Get("externalUser", "name"),
+			text(c.Get("user")), c.Get("author", "name"), text(c.Get("author"))))
+		s.name("created_at")
+		s.scalar(created(c))
+		s.name("body")
+		s.shortened(c.Get("body"), maxBody, end)
+		s.out = append(s.out, '}')
+	}
+	s.out = append(s.out, ']')
+	if more := firstOf(v.Get("pageInfo", "hasNextPage"), v.Get("hasNextPage"), issue.Get("comments_has_more")); more.True() {
+		s.out = append(s.out, `,"comments_has_more":true`...)
+	}
+}
+
+// cut says where a text is shortened.
+type cut int
+
+const (
+	end cut = iota
+	middle
+)
+
+// shortened writes a text with at most limit code points, the marker included,
+// and no character cut in two.
+func (s *summarizer) shortened(v tree.Value, limit int, where cut) {
+	raw := v.Raw()
+	full := v.Text()
+	if !v.Is(tree.String) || len(raw) <= limit || utf8Len(full) <= limit {
+		s.scalar(v)
+		return
+	}
+	keep := limit - utf8Len(marker)
+	tail := 0
+	if where == middle {
+		tail = keep / 2
+	}
+	short := firstRunes(full, keep-tail) + marker + lastRunes(full, tail)
+	s.out = tree.AppendQuoted(s.out, short)
+}
+
+func utf8Len(text string) (n int) {
+	for range text {
+		n++
+	}
+	return n
+}
+
+// firstRunes is as many whole characters from the beginning as have at most n
+// code points.
+func firstRunes(text string, n int) string {
+	at, state := 0, -1
+	for rest := text; rest != ""; {
+		var cluster string
+		cluster, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		if n -= utf8Len(cluster); n < 0 {
+			break
+		}
+		at += len(cluster)
+	}
+	return text[:at]
+}
+
+// lastRunes is as many whole characters from the end as have at most n code
+// points.
+func lastRunes(text string, n int) string {
+	// Where clusters begin is known only from before: a hundred code points are
+	// more than any sane cluster has.
+	const before = 100
+	at := len(text)
+	for back := n + before; back > 0 && at > 0; back-- {
+		at--
+		for at > 0 && text[at]&0xC0 == 0x80 {
+			at--
+		}
+	}
+	window := text[at:]
+	left := utf8Len(window)
+	state := -1
+	for rest := window; rest != ""; {
+		if left <= n {
+			return rest
+		}
+		var cluster string
+		cluster, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		left -= utf8Len(cluster)
+	}
+	return ""
+}
