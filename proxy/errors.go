@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"mime"
 	"net/http"
 	"os/exec"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/tidwall/gjson"
 
@@ -226,6 +228,9 @@ func refusedWith(e *upstream.StatusError) *failure {
 	}
 	var m wire.Message
 	if m.Scan(e.Body, nil) != nil || m.Kind != wire.Error {
+		if said := plainWords(e); said != "" {
+			f.text += ": " + said
+		}
 		return f
 	}
 	said := gjson.GetMany(view(m.Error()), "code", "message", "data")
@@ -236,6 +241,37 @@ func refusedWith(e *upstream.StatusError) *failure {
 		}
 	}
 	return f
+}
+
+// maxWords is how much of a server's plain text goes into an error, in bytes.
+const maxWords = 300
+
+// plainWords is the plain text that a refusal came with, on one line and without
+// what a terminal would act on; "" for any other type.
+func plainWords(e *upstream.StatusError) string {
+	plain := false
+	for _, h := range e.Header {
+		mediaType, _, err := mime.ParseMediaType(h.Value)
+		plain = plain || err == nil && mediaType == "text/plain" && strings.EqualFold(h.Name, "Content-Type")
+	}
+	if !plain {
+		return ""
+	}
+	text := strings.ToValidUTF8(string(e.Body[:min(len(e.Body), 4*maxWords)]), "")
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > maxWords {
+		text = strings.ToValidUTF8(text[:maxWords], "") + "…"
+	}
+	return text
 }
 
 // appendError appends a JSON-RPC error. A nil id is written as null, as

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -49,6 +50,12 @@ func TestWhatClientsAreTold(t *testing.T) {
 		{fmt.Errorf("x: %w", context.DeadlineExceeded), -32603, 504, "upstream timed out"},
 		{&upstream.ContentTypeError{Type: "text/html"}, -32603, 502, `upstream request failed: answer of type "text/html", where application/json or text/event-stream was expected`},
 		{&upstream.ExitError{Command: "c", Status: "exit status 1"}, -32603, 502, `upstream process ended: upstream "c" ended (exit status 1)`},
+		{plainRefusal("text/plain; charset=utf-8", "no \x1b[31msuch\r\n session\xff "), -32603, 400, "upstream answered 400 Bad Request: no [31msuch session"},
+		{plainRefusal("text/plain", strings.Repeat("é", 1000)), -32603, 400, "upstream answered 400 Bad Request: " + strings.Repeat("é", 150) + "…"},
+		{plainRefusal("text/plain", " \n"), -32603, 400, "upstream answered 400 Bad Request"},
+		{plainRefusal("text/html", "<h1>no</h1>"), -32603, 400, "upstream answered 400 Bad Request"},
+		{plainRefusal("", "no"), -32603, 400, "upstream answered 400 Bad Request"},
+		{plainRefusal("text/plain", `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"m"}}`), -32001, 400, "m"},
 		{io.EOF, -32603, 502, "upstream closed the stream without answering"},
 		{errShutdown, -32603, 503, "shutting down"},
 		{downstream.ErrStopped, -32603, 503, "shutting down"},
@@ -62,6 +69,10 @@ func TestWhatClientsAreTold(t *testing.T) {
 			t.Errorf("%s", f.body())
 		}
 	}
+}
+
+func plainRefusal(contentType, body string) error {
+	return &upstream.StatusError{Code: 400, Header: []upstream.Header{{Name: "Content-Type", Value: contentType}}, Body: []byte(body)}
 }
 
 func TestFailureKeepsTheIDItHas(t *testing.T) {
