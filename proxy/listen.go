@@ -146,9 +146,9 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		MaxConns:     l.Connections,
 		MaxRequests:  l.Requests,
 		Budget:       downstream.NewBudget(int64(l.InHand)),
-		Heartbeat:    srv.now().cfg.Heartbeat,
-		AllowedHosts: srv.now().cfg.AllowedHosts,
-		Tokens:       srv.now().guard.tokens,
+		Heartbeat:    srv.now().renewable().Heartbeat,
+		AllowedHosts: srv.now().renewable().AllowedHosts,
+		Tokens:       srv.now().renewable().Tokens,
 		Log:          srv.logHTTP,
 	}
 	if srv.now().guard.cert != nil {
@@ -158,6 +158,11 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		cfg.Routes = srv.routes()
 	}
 	return downstream.NewHTTP((*face)(srv), cfg)
+}
+
+// renewable is what a listener takes from a new setup while it is open.
+func (s *setup) renewable() downstream.Renewable {
+	return downstream.Renewable{AllowedHosts: s.cfg.AllowedHosts, Tokens: s.guard.tokens, Heartbeat: s.cfg.Heartbeat}
 }
 
 func (srv *Server) logHTTP(what string, err error) {

@@ -528,4 +528,19 @@ func TestIdleSessionsEnd(t *testing.T) {
 	}
 }
 
+// TestIdleSessionsAreSweptInTime: not once a minute when the time is shorter.
+func TestIdleSessionsAreSweptInTime(t *testing.T) {
+	srv := front(t, newFake(initializing("2025-06-18", obliging)), func(c *Config) { c.Session.IdleTimeout = 50 * time.Millisecond })
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		srv.tend(ctx)
+	}()
+	srv.initialize("2025-06-18")
+	eventually(t, "swept", func() bool { return srv.sessions.count() == 0 })
+	stop()
+	<-ended
+}
+
 func timeOf(ns int64) time.Time { return time.Unix(0, ns) }

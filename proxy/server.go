@@ -56,8 +56,9 @@ type Server struct {
 
 	streams   atomic.Int64 // event streams of HTTP clients
 	reloading sync.Mutex
-	at        net.Addr // of the listener for clients; nil while there is none
-	outdated  []func() // close what earlier setups shared
+	at        net.Addr         // of the listener for clients; nil while there is none
+	face      *downstream.HTTP // on it
+	outdated  []func()         // close what earlier setups shared
 
 	tasks    sync.WaitGroup // all goroutines that outlive a request
 	draining context.Context
@@ -348,16 +349,20 @@ func (srv *Server) panicked(p any) {
 
 // tend does what is to be done from time to time, until ctx ends.
 func (srv *Server) tend(ctx context.Context) {
-	tick := time.NewTicker(time.Minute)
-	defer tick.Stop()
+	flushed := time.Now()
 	for {
+		timer := time.NewTimer(min(time.Minute, max(srv.now().cfg.Session.IdleTimeout/4, 10*time.Millisecond)))
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return
-		case <-tick.C:
-			srv.losses.flush()
-			for _, s := range srv.sessions.dropIdle(time.Now().Add(-srv.now().cfg.Session.IdleTimeout)) {
+		case now := <-timer.C:
+			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().cfg.Session.IdleTimeout)) {
 				srv.retire(s, errShutdown)
+			}
+			if now.Sub(flushed) >= time.Minute {
+				flushed = now
+				srv.losses.flush()
 			}
 		}
 	}
@@ -394,7 +399,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return err
 	}
 	srv.log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
-	face := srv.httpFace(ln.Addr())
+	face := srv.face
 	ended := make(chan error, 1)
 	go func() { ended <- face.Serve(ln) }()
 	tending, stop := context.WithCancel(context.Background())
@@ -419,12 +424,17 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return err
 }
 
-// open notes the address that clients come to, if we may serve there.
+// open notes the address that clients come to, if we may serve there, and makes
+// the face that they see.
 func (srv *Server) open(at net.Addr) error {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
 	srv.at = at
-	return srv.now().mayServe(at)
+	if err := srv.now().mayServe(at); err != nil {
+		return err
+	}
+	srv.face = srv.httpFace(at)
+	return nil
 }
 
 // close ends all sessions, but for those that others can take up, and waits for

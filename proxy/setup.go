@@ -61,8 +61,7 @@ func (srv *Server) now() *setup { return srv.setup.Load() }
 // sessions are known: they stay until we are started anew.
 func lasting(path string) bool {
 	switch path {
-	case "listen", "path", "sse_path", "messages_path", "allowed_hosts", "heartbeat", "admin.listen",
-		"auth.tokens", "auth.token_file", "auth.trust_network",
+	case "listen", "path", "sse_path", "messages_path", "admin.listen",
 		"upstream.url", "upstream.command", "upstream.dir",
 		"limits.client_message", "limits.requests", "limits.in_hand", "limits.connections", "limits.header":
 		return true
@@ -108,6 +107,9 @@ func (srv *Server) Reload(cfg Config) error {
 		return err
 	}
 	srv.setup.Store(next)
+	if srv.face != nil {
+		srv.face.Renew(next.renewable())
+	}
 	srv.losses.every.Store(cfg.Log.Losses == "every")
 	srv.sessions.renew(cfg.Session.Max, next.sealer, renewed)
 	if renewed && was.origin.close != nil {

@@ -6,7 +6,9 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"net"
+	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -98,20 +100,20 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 func TestLastingSettingsStayAndAreNamed(t *testing.T) {
 	srv := front(t, newFake(initializing("2025-06-18", obliging)))
 	cfg := DefaultConfig()
-	cfg.Listen, cfg.Auth.Tokens, cfg.Upstream.URL = "127.0.0.1:1", []string{"secret"}, "http://elsewhere"
+	cfg.Listen, cfg.Path, cfg.Upstream.URL = "127.0.0.1:1", "/other", "http://elsewhere"
 	cfg.Log.Losses, cfg.AllowedHosts = "every", []string{}
 	if err := srv.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
 	now := srv.now().cfg
-	if now.Listen != DefaultConfig().Listen || len(now.Auth.Tokens) > 0 || now.Upstream.URL != "" || now.Log.Losses != "every" {
+	if now.Listen != DefaultConfig().Listen || now.Path != DefaultConfig().Path || now.Upstream.URL != "" || now.Log.Losses != "every" {
 		t.Errorf("%+v", now)
 	}
 	lines := srv.logs.FilterMessage("these settings need a new start").All()
 	if len(lines) != 1 {
 		t.Fatalf("%d lines", len(lines))
 	}
-	if got := lines[0].ContextMap()["settings"].([]any); len(got) != 3 || got[0] != "listen" || got[1] != "auth.tokens" || got[2] != "upstream.url" {
+	if got := lines[0].ContextMap()["settings"].([]any); len(got) != 3 || got[0] != "listen" || got[1] != "path" || got[2] != "upstream.url" {
 		t.Errorf("%q", got)
 	}
 }
@@ -148,6 +150,53 @@ func TestNewCertificateIsShown(t *testing.T) {
 	if second := shown(ln.Addr()); second == first {
 		t.Error("still the old one")
 	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	noMoreGoroutines(t, before)
+}
+
+// TestTokensAreTurnedByReloading: the old one serves no longer, also on a
+// connection where it did.
+func TestTokensAreTurnedByReloading(t *testing.T) {
+	before := runtime.NumGoroutine()
+	file := filepath.Join(t.TempDir(), "tokens")
+	turn := func(tokens string) {
+		if err := os.WriteFile(file, []byte(tokens), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn("old")
+	cfg := DefaultConfig()
+	cfg.Auth.TokenFile = file
+	srv, err := newServer(cfg, zap.NewNop(), newFake(initializing("2025-06-18", obliging)).origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(ctx, ln) }()
+	client := &http.Client{Transport: new(http.Transport), Timeout: patience}
+	status := func(token string) int {
+		s, _, _ := visit(t, client, "POST", "http://"+ln.Addr().String()+"/mcp", initialize("2025-06-18", `{}`), "Authorization", "Bearer "+token)
+		return s
+	}
+	if old, next := status("old"), status("new"); old != 200 || next != 401 {
+		t.Errorf("before: %d, %d", old, next)
+	}
+	turn("new")
+	if err := srv.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if old, next := status("old"), status("new"); old != 401 || next != 200 {
+		t.Errorf("after: %d, %d", old, next)
+	}
+	client.CloseIdleConnections()
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -28,7 +28,7 @@ type reloader struct {
 // filesOf are those that a configuration is made of.
 func filesOf(config string, cfg proxy.Config) []string {
 	all := []string{
-		config, cfg.Session.KeyFile, cfg.TLS.Cert, cfg.TLS.Key,
+		config, cfg.Session.KeyFile, cfg.Auth.TokenFile, cfg.TLS.Cert, cfg.TLS.Key,
 		cfg.Upstream.CAFile, cfg.Upstream.ClientCert, cfg.Upstream.ClientKey,
 	}
 	return slices.DeleteFunc(all, func(file string) bool { return file == "" })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -93,5 +94,16 @@ func TestWrongConfigurationIsToldAndNotUsed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAllFilesOfTheConfigurationAreWatched(t *testing.T) {
+	var cfg proxy.Config
+	cfg.Session.KeyFile, cfg.Auth.TokenFile, cfg.TLS.Key, cfg.Upstream.CAFile = "key", "tokens", "tls", "ca"
+	got := filesOf("config", cfg)
+	for _, want := range []string{"config", "key", "tokens", "tls", "ca"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not in %q", want, got)
+		}
 	}
 }

@@ -126,12 +126,16 @@ func hostName(host string) (name string, ok bool) {
 // checkPeer judges where a request says it comes from and wants to go. What was
 // allowed once on a connection is not looked at again.
 func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
+	g := h.guests.Load()
+	if c.guests != g { // what was allowed may be so no longer
+		c.guests, c.host, c.origin = g, "", ""
+	}
 	host := header.Host()
 	switch {
 	case len(host) == 0:
 		return noHost
 	case string(c.host) == string(host):
-	case h.hosts.allowsHost(string(host), c.LocalAddr()):
+	case g.hosts.allowsHost(string(host), c.LocalAddr()):
 		c.host = recent(host)
 	default:
 		return badHost
@@ -140,7 +144,7 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 	switch {
 	case len(origin) == 0 && len(header.PeekAll(fasthttp.HeaderOrigin)) == 0:
 	case string(c.origin) == string(origin) && len(origin) > 0:
-	case h.hosts.allowsOrigin(string(origin), c.LocalAddr()):
+	case g.hosts.allowsOrigin(string(origin), c.LocalAddr()):
 		c.origin = recent(origin)
 	default:
 		return badOrigin

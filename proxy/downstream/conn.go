@@ -31,6 +31,7 @@ type conn struct {
 	// takenOver is what goes on with the connection when fasthttp is done with
 	// it: a stream. It is set once.
 	takenOver func()
+	guests    *guests // by which host and origin were judged
 	// What clients send again with every request, as they sent it last.
 	host, origin, accept, session, version recent
 }

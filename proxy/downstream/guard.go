@@ -44,12 +44,13 @@ func (l tokenList) has(token []byte) bool {
 //
 // See https://www.rfc-editor.org/rfc/rfc6750 for both headers.
 func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx) *refusal {
-	if len(h.tokens) == 0 {
+	tokens := h.guests.Load().tokens
+	if len(tokens) == 0 {
 		return nil
 	}
 	header := &ctx.Request.Header
 	if own := header.PeekAll(tokenHeader); len(own) > 0 {
-		if len(own) == 1 && h.tokens.has(own[0]) {
+		if len(own) == 1 && tokens.has(own[0]) {
 			return nil
 		}
 		return unauthorized(ctx, badToken)
@@ -59,7 +60,7 @@ func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx) *refusal {
 		return unauthorized(ctx, noToken)
 	}
 	scheme, token, _ := bytes.Cut(fields[0], []byte{' '})
-	if len(fields) > 1 || !strings.EqualFold(string(scheme), "Bearer") || !h.tokens.has(bytes.TrimSpace(token)) {
+	if len(fields) > 1 || !strings.EqualFold(string(scheme), "Bearer") || !tokens.has(bytes.TrimSpace(token)) {
 		return unauthorized(ctx, badToken)
 	}
 	header.Del(fasthttp.HeaderAuthorization)

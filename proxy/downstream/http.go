@@ -107,8 +107,8 @@ func setDefault[T comparable](field *T, value T) {
 type HTTP struct {
 	cfg       HTTPConfig
 	handler   Handler // nil on a listener for operators
-	hosts     hostList
-	tokens    tokenList
+	guests    atomic.Pointer[guests]
+	heartbeat atomic.Int64 // in ns
 	server    fasthttp.Server
 	exchanges sync.Pool
 	buffers   sync.Pool // of *[]byte, for what is about to be written
@@ -133,13 +133,12 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 	h := &HTTP{
 		cfg:       cfg,
 		handler:   handler,
-		hosts:     newHostList(cfg.AllowedHosts),
-		tokens:    newTokenList(cfg.Tokens),
 		drain:     make(chan struct{}),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 		pipes:     make(map[string]*Pipe),
 	}
+	h.Renew(Renewable{AllowedHosts: cfg.AllowedHosts, Tokens: cfg.Tokens, Heartbeat: cfg.Heartbeat})
 	h.hard, h.stop = context.WithCancelCause(context.Background())
 	h.buffers.New = func() any { return new([]byte) }
 	h.exchanges.New = func() any { return newExchange(h) }

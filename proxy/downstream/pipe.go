@@ -178,7 +178,10 @@ func (p *Pipe) beat() {
 	if p.over {
 		return
 	}
-	next := p.face.cfg.Heartbeat
+	next := p.face.beat()
+	if next <= 0 {
+		return // there are to be none any more
+	}
 	if left := next - time.Since(p.last); left > 0 {
 		next = left
 	} else if p.writing < 0 {
@@ -239,7 +242,7 @@ func (p *Pipe) start() {
 	p.face.serving.Add(1)
 	p.mu.Lock()
 	p.last = time.Now()
-	if every := p.face.cfg.Heartbeat; every > 0 {
+	if every := p.face.beat(); every > 0 {
 		p.beats = time.AfterFunc(every, p.beat)
 	}
 	p.tasks.Go(p.write)

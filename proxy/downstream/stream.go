@@ -47,7 +47,7 @@ func (e *eventWriter) begin(c *conn, s Stream, headSent bool) {
 	e.conn, e.stream, e.over, e.err = c, s, false, nil
 	e.quiet = firstBeat
 	if headSent {
-		e.quiet = e.face.cfg.Heartbeat
+		e.quiet = e.face.beat()
 	}
 }
 
@@ -122,7 +122,7 @@ func (e *eventWriter) write(parts ...[]byte) error {
 			b = b[n:]
 		}
 	}
-	e.quiet = e.face.cfg.Heartbeat
+	e.quiet = e.face.beat()
 	return nil
 }
 
