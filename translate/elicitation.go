@@ -14,9 +14,17 @@ func refuseForm(x *pass, root wire.Node) {
 	switch facts := x.m.Facts; {
 	case x.t.to.order < rev20250618.order || !facts.Has(wire.ClientElicitation):
 		x.cannotElicit(root, -32601, "Method not found: elicitation/create")
+	case x.t.to.order < rev20251125.order && unknownMode(params.Get(wire.Mode)):
+		x.cannotElicit(root, -32602, "Client does not support this elicitation mode")
 	case !params.Get(wire.Mode).Is("url") && !facts.Has(wire.ClientElicitationForm):
 		x.cannotElicit(root, -32602, "Client does not support elicitation mode: form")
 	}
+}
+
+// unknownMode reports whether a mode is one that no revision knows. Towards a
+// client that knows no modes it would arrive as a form.
+func unknownMode(mode wire.Node) bool {
+	return mode.OK() && mode.Kind() != 'n' && !mode.Is("form") && !mode.Is("url")
 }
 
 // refuseURL answers a question that wants a URL opened by a client that cannot

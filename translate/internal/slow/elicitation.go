@@ -46,6 +46,9 @@ func (j *job) elicitationRequest() error {
 	case url && (j.to < r11 || !j.Facts.Has(wire.ClientElicitationURL)):
 		j.cannotElicit(-32602, "Client does not support elicitation mode: url")
 		return nil
+	case j.to < r11 && !url && j.at("params.mode").Value() != nil && !j.isText("params.mode", "form"):
+		j.cannotElicit(-32602, "Client does not support this elicitation mode")
+		return nil
 	case !url && !j.Facts.Has(wire.ClientElicitationForm):
 		j.cannotElicit(-32602, "Client does not support elicitation mode: form")
 		return nil
