@@ -52,7 +52,8 @@ type use struct {
 	stop context.CancelCauseFunc // ends ctx; nil where nothing waits for the server
 	free func() bool             // lets go of what else would end ctx; nil for nothing
 
-	call    *call // nil unless the message is a request
+	call    *call   // nil unless the message is a request
+	errand  *errand // nil unless it is answered here
 	group   *group
 	slot    int
 	cancels bool // the message is a notifications/cancelled, for the request in key
@@ -144,6 +145,8 @@ func (x *exchange) ending(gone bool) outcome {
 	switch {
 	case x.call.cancelled.Load():
 		return cancelled
+	case x.answered && x.errand != nil:
+		return local
 	case x.answered:
 		return answered
 	case x.outcome != "" && !gone:

@@ -198,6 +198,9 @@ func (x *exchange) attributed(err error) error {
 // forward sends a message to the server. The stream is nil when no answer is
 // expected.
 func (x *exchange) forward(body []byte) (upstream.Stream, error) {
+	if x.errand != nil {
+		return x.errand.start(x.ctx), nil
+	}
 	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from, Stale: x.isStale}
 	if x.call != nil {
 		limit := x.srv.now().silence[x.call.method]
@@ -208,6 +211,9 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	x.clock.lap(&x.clock.upstream)
 	if err != nil && x.ctx.Err() != nil {
 		err = context.Cause(x.ctx)
+	}
+	if err != nil && x.listAlone(body, err) {
+		return x.errand.start(x.ctx), nil
 	}
 	if err != nil || !x.cancels {
 		return st, err

@@ -278,6 +278,9 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	if gjson.Get(view(m.Result()), "capabilities.logging").Exists() {
 		h.facts |= wire.ServerLogging
 	}
+	if declared(m.Result(), "tools") {
+		h.facts |= wire.ServerTools
+	}
 	s := h.srv.newSession(h, vu)
 	if err := m.Scan(m.Raw, s.down.Shape()); err != nil {
 		return nil, nil, err
@@ -287,6 +290,9 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	h.srv.losses.note(vu, h.vc, wire.Initialize, m.Losses, h.header)
 	if err == nil && gjson.Get(view(out), "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
+	}
+	if own := h.srv.now().own; err == nil && own != nil {
+		out, err = own.introduce(out)
 	}
 	if err != nil {
 		return nil, nil, asFailure(err).about(h.id)

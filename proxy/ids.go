@@ -25,6 +25,8 @@ type call struct {
 	note   []byte // what translating the answer needs of the request
 	began  time.Time
 
+	here bool // it is answered here, and not by the server
+
 	// stop ends the wait for the answer; nil where nobody waits.
 	stop context.CancelCauseFunc
 	// abandoned says that nobody waits, although the answer may still come on

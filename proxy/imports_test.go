@@ -15,6 +15,7 @@ import (
 //   - downstream and upstream only carry messages: what these mean is not their
 //     business, and neither knows that the other exists, so that transports add up
 //     and do not multiply;
+//   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it;
 //   - proxy is where all meet, and only the command is above it.
 func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
@@ -25,8 +26,9 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/lines":      "",
 		"proxy/downstream": "proxy/sse proxy/lines translate/wire",
 		"proxy/upstream":   "proxy/sse proxy/lines translate/wire",
-		"proxy":            "proxy/sse proxy/lines proxy/downstream proxy/upstream translate translate/wire",
-		"cmd/proxy":        "proxy proxy/sse proxy/lines proxy/downstream proxy/upstream translate translate/wire",
+		"adapterrt":        "translate/wire transform/fields",
+		"proxy":            "proxy/sse proxy/lines proxy/downstream proxy/upstream translate translate/wire adapterrt transform/fields",
+		"cmd/proxy":        "proxy proxy/sse proxy/lines proxy/downstream proxy/upstream translate translate/wire adapterrt transform/fields",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

@@ -32,6 +32,7 @@ type metrics struct {
 	peers    *prometheus.CounterVec
 	unwanted *prometheus.CounterVec
 	restarts prometheus.Counter
+	shadowed *prometheus.CounterVec
 }
 
 func newMetrics(openSessions, openStreams func() float64) *metrics {
@@ -72,8 +73,12 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 			Name: "dragoman_upstream_restarts_total",
 			Help: "Attempts to start a server's process again that had ended by itself.",
 		}),
+		shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_shadowed_tools_total",
+			Help: "Tools taken out of the server's lists because one of ours has the same name.",
+		}, []string{"tool"}),
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts,
+	m.registry.MustRegister(m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts, m.shadowed,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_sessions",
 			Help: "Sessions of HTTP clients that are held.",

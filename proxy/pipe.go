@@ -326,7 +326,12 @@ func (p *pipe) watch() {
 			return
 		}
 		now, heard := time.Now(), time.Unix(0, p.heard.Load())
-		late, next := p.s.open.overdue(func(c *call) time.Duration { return p.srv.now().silence.left(c, heard, now) })
+		late, next := p.s.open.overdue(func(c *call) time.Duration {
+			if c.here {
+				return time.Hour // the server has nothing to do with it
+			}
+			return p.srv.now().silence.left(c, heard, now)
+		})
 		for _, c := range late {
 			p.deliver(c.group, c.slot, fail(upstreamTimeout, "").about([]byte(c.id)).body())
 			p.srv.metrics.request(p.s, c.method, failed, c.began)
@@ -357,6 +362,9 @@ func (p *pipe) serverLost(err error) {
 // failOpen answers every call in flight with f.
 func (p *pipe) failOpen(f *failure) {
 	for _, c := range p.s.open.drain() {
+		if c.here {
+			continue // ends with us, and says so itself
+		}
 		each := *f
 		each.id = []byte(c.id)
 		p.deliver(c.group, c.slot, each.body())

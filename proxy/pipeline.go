@@ -38,8 +38,12 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 	x.msg.Facts = x.s.facts
 	switch m := &x.msg; {
 	case m.Kind == wire.Request:
+		x.claim(m)
 		if err := x.admit(m); err != nil {
 			return nil, wire.Drop, asFailure(err).about(m.ID())
+		}
+		if x.errand != nil {
+			return raw, wire.Forward, nil
 		}
 	case m.Kind == wire.Notification:
 		x.cancels = m.Method == wire.Cancelled
@@ -88,7 +92,7 @@ func (x *exchange) admit(m *wire.Message) error {
 		return refuseUninitialized(modernRefused)
 	}
 	c := newCall(m.ID(), m.Method)
-	c.stop = x.stop
+	c.stop, c.here = x.stop, x.errand != nil
 	c.group, c.slot = x.group, x.slot
 	if err := x.s.open.add(c); err != nil {
 		return err
@@ -120,8 +124,12 @@ func (x *exchange) reunite(asked *calls) bool {
 func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	m, s := &x.msg, x.s
 	x.met, x.final = nil, false
+	down := s.down
+	if x.errand != nil {
+		down = x.errand.down
+	}
 	x.clock.start()
-	err := m.Scan(raw, s.down.Shape())
+	err := m.Scan(raw, down.Shape())
 	x.clock.lap(&x.clock.parse)
 	if err != nil {
 		x.srv.badUpstream(x.log(), err)
@@ -150,10 +158,10 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	id := append(x.id[:0], m.ID()...)
 	x.id = id
 	method, kind := m.Method, m.Kind
-	out, v, err := s.down.Rewrite(x.buf[:0], m)
+	out, v, err := down.Rewrite(x.buf[:0], m)
 	x.clock.lap(&x.clock.translate)
 	out = x.own(out, raw)
-	x.srv.losses.note(s.vu, s.vc, method, m.Losses, x.from)
+	x.srv.losses.note(down.From(), down.To(), method, m.Losses, x.from)
 	switch {
 	case err != nil && kind == wire.Request:
 		f := asFailure(err)
@@ -178,6 +186,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	}
 	if len(m.Also) > 0 {
 		x.also = m.Also
+	}
+	if method == wire.ToolsList && kind == wire.Result && x.errand == nil {
+		out = x.withOurs(out)
 	}
 	return out, true
 }

@@ -53,6 +53,9 @@ type Server struct {
 	sessions *sessions
 	metrics  *metrics
 	losses   *lossLog
+	own      []ownTools   // the sources of tools that we serve ourselves
+	shadows  sync.Map     // names of the server's tools that ours stand before, and were logged
+	pipes    atomic.Int64 // sessions of clients on pipes, ever
 
 	streams   atomic.Int64 // event streams of HTTP clients
 	reloading sync.Mutex
@@ -79,12 +82,15 @@ func New(cfg Config, log *zap.Logger) (*Server, error) {
 // process in the place of cfg.Upstream.
 func NewDemo(cfg Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, demoOrigin()) }
 
-func newServer(cfg Config, log *zap.Logger, o origin) (*Server, error) {
+func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server, error) {
 	first, err := newSetup(cfg, o, nil)
 	if err != nil {
 		return nil, err
 	}
-	srv := &Server{log: log}
+	if first.own, err = newCatalog(first.table, own, "append", nil); err != nil {
+		return nil, err
+	}
+	srv := &Server{log: log, own: own}
 	srv.setup.Store(first)
 	srv.sessions = newSessions(cfg.Session.Max, first.sealer, nil)
 	if o.resume != nil {
@@ -209,6 +215,9 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	if again != nil {
 		again.s = s
 	}
+	if h.pipe {
+		s.pipe = srv.pipes.Add(1)
+	}
 	if c, ok := h.conn.(interface{ SetSession(id, version string) }); ok {
 		c.SetSession(h.named, versionHeader(vu))
 	}
@@ -223,7 +232,7 @@ func (srv *Server) takeUp(t ticket) *session {
 }
 
 func (srv *Server) sessionWith(t ticket, conn upstream.Conn) *session {
-	return &session{
+	s := &session{
 		ticket: t,
 		conn:   conn,
 		up:     srv.now().table.Between(t.vc, t.vu),
@@ -231,6 +240,10 @@ func (srv *Server) sessionWith(t ticket, conn upstream.Conn) *session {
 		open:   newCalls(srv.now().cfg.Limits.OpenRequests),
 		asked:  newCalls(srv.now().cfg.Limits.OpenRequests),
 	}
+	if len(srv.own) > 0 {
+		s.ended = func() { srv.forgetOwn(s) }
+	}
+	return s
 }
 
 // versionHeader is the MCP-Protocol-Version of requests to a server, "" for none.

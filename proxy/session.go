@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,8 @@ type session struct {
 	id     string // what HTTP clients call it; "" for a client on a pipe
 	ticket        // what the id holds
 	conn   upstream.Conn
-	piped  bool // all the server says comes by one stream
+	piped  bool  // all the server says comes by one stream
+	pipe   int64 // tells sessions of clients on pipes apart; 0 for others
 
 	up   *translate.Translator // client to server
 	down *translate.Translator // server to client
@@ -33,6 +35,15 @@ type session struct {
 	used    atomic.Int64
 	busy    atomic.Int32 // exchanges and streams under way
 	closing sync.Once
+	ended   func() // called when the session is over here; may be nil
+}
+
+// who is a text for the session that nobody but its client knows.
+func (s *session) who() string {
+	if s.id == "" {
+		return "pipe " + strconv.FormatInt(s.pipe, 10)
+	}
+	return s.id
 }
 
 // enter marks the session as in use until leave.
@@ -61,6 +72,9 @@ func (s *session) stopWaits(why error) {
 		}
 	}
 	s.asked.drain()
+	if s.ended != nil {
+		s.ended()
+	}
 }
 
 // end stops every wait, which fails with why, and closes the connection to the

@@ -25,6 +25,7 @@ type setup struct {
 	keys    [][]byte // of session ids
 	sealer  *sealer
 	passed  []string // names of the client's headers that go on to the server
+	own     *catalog // tools that we serve ourselves; nil for none
 }
 
 // newSetup works out what follows from cfg, with sessions at o. was is what was
@@ -97,6 +98,9 @@ func (srv *Server) Reload(cfg Config) error {
 		o, renewed = next, true
 	}
 	next, err := newSetup(cfg, o, was)
+	if err == nil {
+		next.own, err = newCatalog(next.table, srv.own, "append", was.own)
+	}
 	if err == nil && srv.at != nil {
 		err = next.mayServe(srv.at)
 	}

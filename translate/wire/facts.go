@@ -18,6 +18,8 @@ const (
 	ClientTasks
 	// ServerLogging says that the server declared logging.
 	ServerLogging
+	// ServerTools says that the server declared tools.
+	ServerTools
 )
 
 // Has reports whether every bit of want is set.

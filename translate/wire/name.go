@@ -38,6 +38,7 @@ const (
 
 	// lists and what stands in them
 	ResourceTemplates
+	NextCursor
 	Meta
 	NameKey
 	Title
@@ -139,6 +140,7 @@ var nameTexts = [NumNames]string{
 	Tools:             "tools",
 	Roots:             "roots",
 	ResourceTemplates: "resourceTemplates",
+	NextCursor:        "nextCursor",
 	Meta:              "_meta",
 	NameKey:           "name",
 	Title:             "title",

@@ -1,0 +1,180 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// errand is a request of a client that is answered here. To the exchange it is one
+// that the server answers on a stream of its own, in [translate.Latest]: so it goes
+// the same roads, is counted, bounded and cancelled like any other.
+type errand struct {
+	id   []byte                // of the request, a clone
+	down *translate.Translator // from our words to the client's
+	run  func(ctx context.Context) (answer []byte)
+}
+
+// claim makes x's request an errand when it is for a tool of ours, or for the tools
+// of a server that has none.
+func (x *exchange) claim(m *wire.Message) {
+	now := x.srv.now()
+	if now.own == nil || m.Method != wire.ToolsCall && m.Method != wire.ToolsList {
+		return
+	}
+	id := bytes.Clone(m.ID())
+	switch {
+	case m.Method == wire.ToolsCall:
+		if name := now.own.named(m.Params()); name != "" {
+			c := x.ownCall(name, m.Params())
+			x.runHere(now, id, func(ctx context.Context) []byte { return x.srv.callOwn(ctx, now.own, id, c) })
+		} else if !x.s.facts.Has(wire.ServerTools) {
+			x.runHere(now, id, func(context.Context) []byte { return appendError(nil, id, invalidParams, "Unknown tool", nil) })
+		}
+	case !x.s.facts.Has(wire.ServerTools):
+		if hasCursor(m.Params()) {
+			x.runHere(now, id, func(context.Context) []byte { return appendError(nil, id, invalidParams, "Unknown cursor", nil) })
+			break
+		}
+		x.listHere(now, id)
+	}
+}
+
+// invalidParams is JSON-RPC's code for them, and MCP's for a tool that does not
+// exist (https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling).
+const invalidParams = -32602
+
+func hasCursor(params []byte) bool {
+	c := gjson.Get(view(params), "cursor")
+	return c.Exists() && c.Type != gjson.Null
+}
+
+// listHere answers tools/list by our tools alone.
+func (x *exchange) listHere(now *setup, id []byte) {
+	x.runHere(now, id, func(context.Context) []byte {
+		return appendToolsList(nil, id, now.own.listing[translate.Latest()])
+	})
+}
+
+func (x *exchange) runHere(now *setup, id []byte, run func(context.Context) []byte) {
+	x.errand = &errand{id: id, down: now.table.Between(translate.Latest(), x.s.vc), run: run}
+	if x.stop == nil { // what a server on a pipe is asked has no end of its own
+		x.ctx, x.stop = context.WithCancelCause(x.ctx)
+	}
+}
+
+// ownCall is the call that the params of a tools/call ask for.
+func (x *exchange) ownCall(tool string, params []byte) *ownCall {
+	c := &ownCall{Tool: tool, Session: x.s.who()}
+	if a := gjson.Get(view(params), "arguments"); a.Exists() && a.Type != gjson.Null {
+		c.Arguments = []byte(a.Raw)
+	}
+	for _, h := range x.from {
+		if strings.EqualFold(h.Name, "Authorization") {
+			sum := sha256.Sum256([]byte(h.Value))
+			c.Caller = hex.EncodeToString(sum[:])
+		}
+		if slices.ContainsFunc(traceHeaders[:], func(name string) bool { return strings.EqualFold(name, h.Name) }) {
+			c.Header = append(c.Header, h)
+		}
+	}
+	return c
+}
+
+// callOwn has a tool of ours called. A panic in it is an error of the tool.
+func (srv *Server) callOwn(ctx context.Context, own *catalog, id []byte, c *ownCall) (answer []byte) {
+	defer func() {
+		if p := recover(); p != nil {
+			srv.panicked(p)
+			answer = appendResult(nil, id, `{"content":[{"type":"text","text":"internal error"}],"isError":true}`)
+		}
+	}()
+	return appendResult(nil, id, view(own.byName[c.Tool].Call(ctx, c)))
+}
+
+// listAlone puts our tools in the place of a list that the server cannot give
+// because it is not there. It reports false where err says something else, where
+// the session has ended with the server, and where the client is in the middle of
+// the list.
+func (x *exchange) listAlone(body []byte, err error) bool {
+	now := x.srv.now()
+	if now.own == nil || x.call == nil || x.call.method != wire.ToolsList || !isAway(err) || x.s.piped {
+		return false
+	}
+	if hasCursor([]byte(gjson.GetBytes(body, "params").Raw)) {
+		return false
+	}
+	x.log().Warn("the server's tools are missing from the list", zap.Error(err))
+	x.listHere(now, []byte(x.call.id))
+	return true
+}
+
+// isAway reports whether err says that the server cannot be reached.
+func isAway(err error) bool {
+	f := asFailure(err)
+	switch f.cause {
+	case upstreamDown, upstreamTimeout, upstreamLost:
+		return true
+	case upstreamRefused:
+		return f.status == 502 || f.status == 503 || f.status == 504 // so says who stands before it
+	}
+	return false
+}
+
+// start begins the errand, as far as anyone reads the stream.
+func (e *errand) start(ctx context.Context) upstream.Stream {
+	st := new(errandStream)
+	st.ctx, st.cancel = context.WithCancelCause(ctx)
+	st.next, st.stop = iter.Pull(func(yield func([]byte) bool) { yield(e.run(st.ctx)) })
+	return st
+}
+
+// errandStream is what comes of an errand. It is run by those who read it.
+type errandStream struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu   sync.Mutex // held while it runs
+	next func() ([]byte, bool)
+	stop func()
+}
+
+// Next runs the errand up to the next thing it has to say.
+func (st *errandStream) Next() (sse.Event, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ctx.Err() != nil {
+		return sse.Event{}, context.Cause(st.ctx)
+	}
+	m, ok := st.next()
+	switch {
+	case st.ctx.Err() != nil:
+		return sse.Event{}, context.Cause(st.ctx)
+	case !ok:
+		return sse.Event{}, io.EOF
+	}
+	return sse.Event{Data: m}, nil
+}
+
+// Close ends the errand, which has ended when it returns.
+func (st *errandStream) Close() error {
+	st.cancel(upstream.ErrClosed)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.stop()
+	return nil
+}
