@@ -97,6 +97,11 @@ func (srv *Server) newExchange(ctx context.Context, stop context.CancelCauseFunc
 // done ends the exchange and gives its memory back.
 func (x *exchange) done() {
 	gone := x.clientLeft()
+	x.mu.Lock()
+	if st, ok := x.stream.(upstream.Releaser); ok {
+		st.Release()
+	}
+	x.mu.Unlock()
 	x.Close()
 	if x.stop != nil {
 		x.stop(nil)
@@ -121,7 +126,10 @@ func (x *exchange) done() {
 		return // the transport may still call Close
 	}
 	if x.large {
-		x.msg, x.buf = wire.Message{}, nil
+		x.msg.Trim()
+		if cap(x.buf) > maxPooled {
+			x.buf = nil
+		}
 	}
 	x.msg.Raw, x.use = nil, use{}
 	clear(x.from)

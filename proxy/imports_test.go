@@ -9,7 +9,8 @@ import (
 // Imports point down only. Each package may import those named here, and
 // nothing else of this module:
 //
-//   - wire looks at bytes, sse and lines frame them: they know nobody;
+//   - wire looks at bytes, sse and lines frame them, large has the memory for the
+//     large ones: they know nobody;
 //   - translate is pure, so that it can be tested, fuzzed and reused without a
 //     socket in sight;
 //   - downstream and upstream only carry messages: what these mean is not their
@@ -24,11 +25,12 @@ func TestImportsPointDown(t *testing.T) {
 		"translate":        "translate/wire",
 		"proxy/sse":        "",
 		"proxy/lines":      "",
-		"proxy/downstream": "proxy/sse proxy/lines translate/wire",
-		"proxy/upstream":   "proxy/sse proxy/lines translate/wire",
+		"proxy/large":      "",
+		"proxy/downstream": "proxy/sse proxy/lines proxy/large translate/wire",
+		"proxy/upstream":   "proxy/sse proxy/lines proxy/large translate/wire",
 		"adapterrt":        "translate/wire transform/fields",
-		"proxy":            "proxy/sse proxy/lines proxy/downstream proxy/upstream translate translate/wire adapterrt transform/fields",
-		"cmd/proxy":        "proxy proxy/sse proxy/lines proxy/downstream proxy/upstream translate translate/wire adapterrt transform/fields",
+		"proxy":            "proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream translate translate/wire adapterrt transform/fields",
+		"cmd/proxy":        "proxy proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream translate translate/wire adapterrt transform/fields",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

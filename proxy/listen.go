@@ -145,7 +145,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		MaxHeader:    int(l.Header),
 		MaxConns:     l.Connections,
 		MaxRequests:  l.Requests,
-		Budget:       downstream.NewBudget(int64(l.InHand)),
+		Memory:       srv.memory,
 		Heartbeat:    srv.now().renewable().Heartbeat,
 		AllowedHosts: srv.now().renewable().AllowedHosts,
 		Tokens:       srv.now().renewable().Tokens,

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -41,6 +42,9 @@ type origin struct {
 	renew func(cfg Config, log *zap.Logger) (origin, error)
 	// close ends what conversations share; may be nil.
 	close func()
+	// memory is what large messages of the server take; nil where they are not
+	// counted.
+	memory *large.Memory
 }
 
 // Server stands between clients and one MCP server. Make it with [New]; then
@@ -53,9 +57,10 @@ type Server struct {
 	sessions *sessions
 	metrics  *metrics
 	losses   *lossLog
-	own      []ownTools   // the sources of tools that we serve ourselves
-	shadows  sync.Map     // names of the server's tools that ours stand before, and were logged
-	pipes    atomic.Int64 // sessions of clients on pipes, ever
+	memory   *large.Memory // what large messages take, of clients and of the server
+	own      []ownTools    // the sources of tools that we serve ourselves
+	shadows  sync.Map      // names of the server's tools that ours stand before, and were logged
+	pipes    atomic.Int64  // sessions of clients on pipes, ever
 
 	streams   atomic.Int64 // event streams of HTTP clients
 	reloading sync.Mutex
@@ -90,7 +95,10 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	if first.own, err = newCatalog(first.table, own, "append", nil); err != nil {
 		return nil, err
 	}
-	srv := &Server{log: log, own: own}
+	srv := &Server{log: log, memory: o.memory, own: own}
+	if srv.memory == nil {
+		srv.memory = large.NewMemory(int64(cfg.Limits.InHand))
+	}
 	srv.setup.Store(first)
 	srv.sessions = newSessions(cfg.Session.Max, first.sealer, nil)
 	if o.resume != nil {
@@ -109,14 +117,14 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 func originOf(cfg Config, log *zap.Logger) (origin, error) {
 	switch {
 	case cfg.Upstream.URL != "":
-		return httpOrigin(cfg, log)
+		return httpOrigin(cfg, large.NewMemory(int64(cfg.Limits.InHand)))
 	case len(cfg.Upstream.Command) > 0:
 		return stdioOrigin(cfg, log), nil
 	}
 	return origin{}, errors.New("upstream: neither url nor command is set; say --upstream URL, or -- COMMAND")
 }
 
-func httpOrigin(cfg Config, _ *zap.Logger) (origin, error) {
+func httpOrigin(cfg Config, memory *large.Memory) (origin, error) {
 	u := cfg.Upstream
 	c := upstream.HTTPConfig{
 		URL:              u.URL,
@@ -125,6 +133,7 @@ func httpOrigin(cfg Config, _ *zap.Logger) (origin, error) {
 		IdleTimeout:      u.SilenceTimeout,
 		MaxMessage:       int(cfg.Limits.UpstreamMessage),
 		Proxy:            webProxy,
+		Memory:           memory,
 	}
 	var err error
 	if c.TLS, err = upstreamTLS(u); err != nil {
@@ -143,7 +152,8 @@ func httpOrigin(cfg Config, _ *zap.Logger) (origin, error) {
 	}
 	return origin{
 		ready:   reachable(at),
-		renew:   httpOrigin,
+		memory:  memory,
+		renew:   func(cfg Config, _ *zap.Logger) (origin, error) { return httpOrigin(cfg, memory) },
 		connect: d.Connect,
 		resume:  func(id, version string) upstream.Conn { return d.HTTP().Session(id, version) },
 		close:   func() { d.Close() },

@@ -31,6 +31,11 @@ type body struct {
 // the budget, with [HTTP.release].
 func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, buf []byte) (b body, r *refusal) {
 	b.data = buf[:0]
+	if h.cfg.Memory.Budget.Overdrawn() { // no request can be so small that it may begin now
+		if r := h.hold(&b, 0); r != nil {
+			return b, r
+		}
+	}
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
 		return b, nil
@@ -61,10 +66,7 @@ func (h *HTTP) readSized(b *body, stream io.Reader, n int) *refusal {
 			return r
 		}
 	}
-	if n > cap(b.data) {
-		b.data = make([]byte, n, max(n, 1<<10))
-	}
-	b.data = b.data[:n]
+	b.data = h.room(b.data, n)[:n]
 	if _, err := io.ReadFull(stream, b.data); err != nil {
 		return h.unreadBody(err)
 	}
@@ -81,7 +83,7 @@ func (h *HTTP) readChunks(b *body, stream io.Reader) *refusal {
 					return r
 				}
 			}
-			b.data = append(make([]byte, 0, size), b.data...)
+			b.data = h.room(b.data, size)
 		}
 		n, err := stream.Read(b.data[len(b.data):cap(b.data)])
 		b.data = b.data[:len(b.data)+n]
@@ -96,11 +98,38 @@ func (h *HTTP) readChunks(b *body, stream io.Reader) *refusal {
 	}
 }
 
+// room returns a buffer for n bytes that begins with b, in whose place it is.
+func (h *HTTP) room(b []byte, n int) []byte {
+	if n <= cap(b) {
+		return b
+	}
+	var next []byte
+	if n > keepBuffer {
+		next = h.cfg.Memory.Buffers.Take(n)
+	} else {
+		next = make([]byte, 0, max(n, 1<<10))
+	}
+	next = append(next, b...)
+	h.dropBuffer(b)
+	return next
+}
+
+// dropBuffer lets go of a buffer, for the next large body where it is one.
+func (h *HTTP) dropBuffer(b []byte) {
+	if cap(b) > keepBuffer {
+		h.cfg.Memory.Buffers.Put(b)
+	}
+}
+
 // hold takes n more bytes of the budget for b.
 func (h *HTTP) hold(b *body, n int64) *refusal {
+	if h.cfg.Memory.Budget.Try(n) {
+		b.held += n
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(h.hard, h.cfg.BudgetWait)
 	defer cancel()
-	if h.cfg.Budget.Acquire(ctx, n) != nil {
+	if h.cfg.Memory.Budget.Acquire(ctx, n) != nil {
 		return noBudget
 	}
 	b.held += n
@@ -110,7 +139,7 @@ func (h *HTTP) hold(b *body, n int64) *refusal {
 // release gives back what b holds of the budget.
 func (h *HTTP) release(b *body) {
 	if b.held > 0 {
-		h.cfg.Budget.Release(b.held)
+		h.cfg.Memory.Budget.Release(b.held)
 		b.held = 0
 	}
 }

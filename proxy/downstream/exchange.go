@@ -177,11 +177,12 @@ func (x *exchange) take(ctx *fasthttp.RequestCtx) (r *refusal) {
 
 // dropBody lets go of the body, but for a buffer of no great size.
 func (x *exchange) dropBody() {
-	x.face.release(&x.in)
 	x.in.data = x.in.data[:0]
 	if cap(x.in.data) > keepBuffer {
+		x.face.dropBuffer(x.in.data)
 		x.in.data = nil
 	}
+	x.face.release(&x.in)
 }
 
 // run has the request handled and hands the response to fasthttp.
@@ -201,9 +202,10 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 		x.fail()
 	}
 	x.ctx = nil
-	// A stream may go on for hours; the request behind it need not.
-	x.req.Body = nil
-	x.dropBody()
+	if x.resp.Stream != nil { // it may go on for hours; the request behind it need not
+		x.req.Body = nil
+		x.dropBody()
+	}
 	if c.bodyRead {
 		ctx.Request.ResetBody()
 	}
@@ -331,10 +333,11 @@ func (x *exchange) Close() error {
 	if x.resp.Done != nil {
 		x.face.guard(x.resp.Done)
 	}
+	x.dropBody()
 	if x.posted {
 		x.face.requests.Add(-1)
 	}
-	x.conn, x.chunks.conn, x.cancel, x.req.Ctx, x.resp, x.posted = nil, nil, nil, nil, Response{}, false
+	x.conn, x.chunks.conn, x.cancel, x.req.Ctx, x.req.Body, x.resp, x.posted = nil, nil, nil, nil, nil, Response{}, false
 	x.face.exchanges.Put(x)
 	return nil
 }

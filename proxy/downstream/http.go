@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
 // Why a request's context was cancelled.
@@ -38,10 +40,10 @@ type HTTPConfig struct {
 	MaxRequests int // POSTs in hand at the same time; 4096
 	MaxQueue    int // bytes that wait for one client on HTTP+SSE; 16 MiB
 
-	// Budget counts the large bodies, from before they are read until the handler
-	// is done with them. Where it is spent a POST waits for BudgetWait, then it is
-	// refused. nil stands for a budget of 512 MiB.
-	Budget     *Budget
+	// Memory is what large bodies take, from before they are read until the
+	// handler is done with them. Where its budget is spent, be it by others, every
+	// POST waits for BudgetWait, then it is refused. nil stands for 512 MiB.
+	Memory     *large.Memory
 	BudgetWait time.Duration // 5 s
 
 	ReadTimeout  time.Duration // for a request to come in whole; 1 min
@@ -85,8 +87,8 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	setDefault(&c.ReadTimeout, time.Minute)
 	setDefault(&c.WriteTimeout, 30*time.Second)
 	setDefault(&c.IdleTimeout, 2*time.Minute)
-	if c.Budget == nil {
-		c.Budget = NewBudget(512 << 20)
+	if c.Memory == nil {
+		c.Memory = large.NewMemory(512 << 20)
 	}
 	if c.Log == nil {
 		c.Log = func(string, error) {}

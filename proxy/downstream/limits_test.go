@@ -8,9 +8,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
 func TestTooManyRequestsAtOneTime(t *testing.T) {
@@ -44,24 +47,24 @@ func TestTooManyRequestsAtOneTime(t *testing.T) {
 // TestBodiesStayWithinTheBudget, which is given back whatever becomes of them.
 func TestBodiesStayWithinTheBudget(t *testing.T) {
 	const size = 100 << 10
-	budget := NewBudget(150 << 10)
+	budget := large.NewBudget(150 << 10)
 	inside, goOn := make(chan int64), make(chan struct{})
 	ps := newPipes()
 	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
 		inside <- budget.Taken()
 		<-goOn
 		echo(q, r)
-	}}, HTTPConfig{Budget: budget, BudgetWait: 20 * time.Millisecond, MaxBody: size, Pipes: ps.with(nil)})
-	large := strings.Repeat("x", size)
-	chunked := fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", postHead, size, large)
+	}}, HTTPConfig{Memory: &large.Memory{Budget: budget, Buffers: new(large.Buffers)}, BudgetWait: 20 * time.Millisecond, MaxBody: size, Pipes: ps.with(nil)})
+	big := strings.Repeat("x", size)
+	chunked := fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", postHead, size, big)
 	first := dial(t, s.addr)
-	_, _ = io.WriteString(first, post(large))
+	_, _ = io.WriteString(first, post(big))
 	if taken := recv(t, inside, "the first request"); taken < size {
 		t.Errorf("%d bytes are taken", taken)
 	}
 	client := openSSE(t, s, "")
 	for _, c := range []struct{ name, request string }{
-		{"length", post(large)}, {"chunked", chunked}, {"message", postTo(client.uri, "", large)},
+		{"length", post(big)}, {"chunked", chunked}, {"message", postTo(client.uri, "", big)},
 	} {
 		res, body := ask(t, s.addr, c.request)
 		if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "bytes") {
@@ -80,16 +83,16 @@ func TestBodiesStayWithinTheBudget(t *testing.T) {
 		name, request string
 		status        int
 	}{
-		{"too large", post(large + "x"), 413},
-		{"too large in chunks", fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%sx\r\n0\r\n\r\n", postHead, size+1, large), 413},
-		{"broken chunk", fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nzz\r\n", postHead, size, large), 400},
-		{"malformed message", postTo(client.uri, "", large), 400},
+		{"too large", post(big + "x"), 413},
+		{"too large in chunks", fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%sx\r\n0\r\n\r\n", postHead, size+1, big), 413},
+		{"broken chunk", fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nzz\r\n", postHead, size, big), 400},
+		{"malformed message", postTo(client.uri, "", big), 400},
 	} {
 		if res, body := ask(t, s.addr, c.request); res.StatusCode != c.status {
 			t.Errorf("%s: %d %q", c.name, res.StatusCode, body)
 		}
 	}
-	message := `{"jsonrpc":"2.0","method":"` + large[:size/2] + `"}`
+	message := `{"jsonrpc":"2.0","method":"` + big[:size/2] + `"}`
 	client.post(t, message)
 	_ = client.Close()
 	recv(t, ps.left, "the end of the pipe")
@@ -102,17 +105,60 @@ func TestBodiesStayWithinTheBudget(t *testing.T) {
 }
 
 func TestRequestWaitsForTheBudget(t *testing.T) {
-	budget := NewBudget(20 << 10)
+	budget := large.NewBudget(20 << 10)
 	budget.Add(20 << 10)
-	s := start(t, fakeHandler{post: echo}, HTTPConfig{Budget: budget, BudgetWait: patience})
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{Memory: &large.Memory{Budget: budget, Buffers: new(large.Buffers)}, BudgetWait: patience})
 	nc := dial(t, s.addr)
 	_, _ = io.WriteString(nc, post(strings.Repeat("x", 10<<10)))
-	for budget.queued() == 0 {
+	for budget.Waiting() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	budget.Release(20 << 10)
 	if res, _ := answer(t, bufio.NewReader(nc), "POST"); res.StatusCode != 200 {
 		t.Errorf("status %d", res.StatusCode)
+	}
+}
+
+// TestNothingBeginsWhileTheBudgetIsOverdrawn, as large messages of servers can
+// make it: also a small request waits, and is refused in the end.
+func TestNothingBeginsWhileTheBudgetIsOverdrawn(t *testing.T) {
+	ps := newPipes()
+	memory := large.NewMemory(20 << 10)
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{Memory: memory, BudgetWait: 20 * time.Millisecond, Pipes: ps.with(nil)})
+	client := openSSE(t, s, "")
+	memory.Budget.Add(20<<10 + 1)
+	for name, request := range map[string]string{"request": post("{}"), "message": postTo(client.uri, "", `{"jsonrpc":"2.0","method":"x"}`)} {
+		if res, body := ask(t, s.addr, request); res.StatusCode != 503 || !strings.Contains(body, "bytes") {
+			t.Errorf("%s: %d %q", name, res.StatusCode, body)
+		}
+	}
+	memory.Budget.Release(1)
+	if res, _ := ask(t, s.addr, post("{}")); res.StatusCode != 200 {
+		t.Errorf("status %d when it is only spent", res.StatusCode)
+	}
+}
+
+// TestLargeBodiesUseMemoryAgain: the buffer comes back when the response, which
+// may be of the same bytes, was written.
+func TestLargeBodiesUseMemoryAgain(t *testing.T) {
+	var first []byte
+	s := start(t, fakeHandler{post: func(q *Request, r *Response) {
+		if first != nil && &q.Body[0] != &first[0] {
+			t.Error("the second body had fresh memory")
+		}
+		first = q.Body
+		r.Body = q.Body
+	}}, HTTPConfig{})
+	for _, c := range []string{"a", "b", "c"} {
+		body := strings.Repeat(c, 300<<10)
+		if _, got := ask(t, s.addr, post(body)); got != body {
+			t.Errorf("%d bytes came back that begin with %.10q", len(got), got)
+		}
+		for end := time.Now().Add(patience); s.cfg.Memory.Budget.Taken() != 0; runtime.Gosched() {
+			if time.Now().After(end) {
+				t.Fatalf("%d bytes are taken at the end", s.cfg.Memory.Budget.Taken())
+			}
+		}
 	}
 }
 

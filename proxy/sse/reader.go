@@ -11,6 +11,8 @@ const (
 	firstBuffer = 4 << 10
 	// keepBuffer is the largest buffer kept while nothing needs it.
 	keepBuffer = 64 << 10
+	// quickly is up to where a buffer grows fast.
+	quickly = 1 << 20
 	// maxEmptyReads is how often a source may answer "nothing, no error" in a row.
 	maxEmptyReads = 100
 	// maxRetry is what a longer reconnection time is cut to.
@@ -32,6 +34,7 @@ func (e *TooLargeError) Error() string {
 type Reader struct {
 	src io.Reader
 	max int
+	mem Memory
 	err error // of the source; what was read before it comes first
 
 	// buf[:end] holds what was read. The event under way begins at start and
@@ -47,22 +50,46 @@ type Reader struct {
 	id, name []byte // copies: data lines are moved together over the others
 }
 
+// Memory has the buffers for large events. A Reader takes one at a time, and puts
+// it back when it needs it no more.
+type Memory interface {
+	Take(n int) []byte // with room for n bytes
+	Put(b []byte)
+	Forget(b []byte) // in the place of Put, when somebody may still look at it
+}
+
 // NewReader returns a Reader of the events of src, each of at most max bytes as
 // they come over the wire, field names and comments within it included, the
 // line end of its last field and the blank line not. max must be positive.
-func NewReader(src io.Reader, max int) *Reader {
-	return &Reader{src: src, max: max}
+func NewReader(src io.Reader, max int) *Reader { return NewReaderIn(nil, src, max) }
+
+// NewReaderIn is NewReader with memory for large events; nil stands for fresh
+// memory each time. Otherwise the Reader is to be Reset or Abandoned
+// in the end.
+func NewReaderIn(mem Memory, src io.Reader, max int) *Reader {
+	return &Reader{mem: mem, src: src, max: max}
 }
 
 // Reset makes r read another stream, with the same limit. A buffer of more than
 // 64 KiB is let go, the others are used again.
 func (r *Reader) Reset(src io.Reader) {
-	fresh := Reader{src: src, max: r.max}
+	fresh := Reader{mem: r.mem, src: src, max: r.max}
 	if len(r.buf) <= keepBuffer {
 		fresh.buf = r.buf
+	} else {
+		r.drop()
 	}
 	fresh.id, fresh.name = r.id, r.name
 	*r = fresh
+}
+
+// Abandon makes r of no further use, and leaves its last event to whoever still
+// looks at it.
+func (r *Reader) Abandon() {
+	if r.mem != nil && len(r.buf) > keepBuffer {
+		r.mem.Forget(r.buf)
+	}
+	*r = Reader{err: io.ErrClosedPipe}
 }
 
 // Next returns the next event that has an id, data or a reconnection time of
@@ -183,7 +210,8 @@ func (r *Reader) line() (from, to int, err error) {
 		to = min(r.lf, r.cr)
 		if to > r.pos && to-r.start > r.max {
 			r.err = &TooLargeError{Limit: r.max}
-			r.buf, r.start, r.pos, r.end, r.lf, r.cr = nil, 0, 0, 0, 0, 0
+			r.drop()
+			r.start, r.pos, r.end, r.lf, r.cr = 0, 0, 0, 0, 0
 			r.open = false
 			return 0, 0, r.err
 		}
@@ -230,7 +258,7 @@ func (r *Reader) fill() {
 	case pending <= len(r.buf)/2 && pending > 0:
 		r.move(r.buf)
 	default:
-		r.move(make([]byte, max(firstBuffer, 2*len(r.buf))))
+		r.move(r.take(r.more()))
 	}
 	for range maxEmptyReads {
 		n, err := r.src.Read(r.buf[r.end:])
@@ -247,5 +275,34 @@ func (r *Reader) move(to []byte) {
 	n := r.start
 	r.end = copy(to, r.buf[n:r.end])
 	r.start, r.pos, r.lf, r.cr = 0, r.pos-n, r.lf-n, r.cr-n
+	if len(r.buf) > 0 && &to[0] != &r.buf[0] {
+		r.drop()
+	}
 	r.buf = to
+}
+
+// more is how large the next buffer is. Up to what most messages fit in it is
+// four times the one before: all that is there is copied each time.
+func (r *Reader) more() int {
+	if len(r.buf) < quickly {
+		return max(firstBuffer, 4*len(r.buf))
+	}
+	return 2 * len(r.buf)
+}
+
+// take returns a buffer of n bytes.
+func (r *Reader) take(n int) []byte {
+	if r.mem == nil || n <= keepBuffer {
+		return make([]byte, n)
+	}
+	b := r.mem.Take(n)
+	return b[:cap(b)]
+}
+
+// drop lets go of the buffer.
+func (r *Reader) drop() {
+	if r.mem != nil && len(r.buf) > keepBuffer {
+		r.mem.Put(r.buf)
+	}
+	r.buf = nil
 }

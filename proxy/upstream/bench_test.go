@@ -43,6 +43,7 @@ func oneCall(t testing.TB, ctx context.Context, c Conn, m *Outgoing) {
 	if _, err := s.Next(); err != nil {
 		t.Fatal(err)
 	}
+	s.(Releaser).Release()
 	s.Close()
 }
 

@@ -35,6 +35,7 @@ type exchange struct {
 	mu     sync.Mutex
 	conn   *conn // nil once it was given back or given up
 	busy   bool  // Next is under way
+	lent   bool  // somebody may look at what it has returned
 	closed bool
 
 	// What follows belongs to Next, and to Close when Next is not under way.
@@ -43,6 +44,7 @@ type exchange struct {
 	writeErr error // why the request was not written completely
 	body     body
 	buf      *buffer
+	large    []byte // of http.memory, in the place of buf; nil for none
 	reader   *sse.Reader
 	session  string
 }
@@ -146,7 +148,7 @@ func (x *exchange) Next() (sse.Event, error) {
 		x.mu.Unlock()
 		return sse.Event{}, ErrClosed
 	}
-	x.busy = true
+	x.busy, x.lent = true, false
 	c := x.conn
 	x.mu.Unlock()
 
@@ -154,8 +156,9 @@ func (x *exchange) Next() (sse.Event, error) {
 
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.busy = false
+	x.busy, x.lent = false, err == nil
 	if x.closed {
+		x.lent = false
 		x.free()
 		return sse.Event{}, ErrClosed
 	}
@@ -187,7 +190,7 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 		if x.reader == nil { // of a standing stream, which may stay quiet: it costs no buffer until it speaks
 			c.in.Peek(1) //nolint:errcheck // reading will tell
 			// Those in the pool have grown to what they once read.
-			x.reader = sse.NewReader(&x.body, x.http.maxMessage)
+			x.reader = sse.NewReaderIn(x.http.memory, &x.body, x.http.maxMessage)
 		}
 		e, err := x.reader.Next()
 		switch {
@@ -205,6 +208,13 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 
 // SessionID implements SessionStream.
 func (x *exchange) SessionID() string { return x.session }
+
+// Release implements Releaser.
+func (x *exchange) Release() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lent = false
+}
 
 // Close implements Stream. The connection is kept for further messages when
 // what is left of the response comes at once.
@@ -280,12 +290,21 @@ func (x *exchange) unwatch() {
 	}
 }
 
-// free gives back what Next worked with.
+// free gives back what Next worked with, but for what is lent: that is left to
+// whoever looks at it.
 func (x *exchange) free() {
 	x.unwatch()
+	if x.lent {
+		x.abandon()
+		return
+	}
 	if x.buf != nil {
 		x.http.release(x.buf)
 		x.buf = nil
+	}
+	if x.large != nil {
+		x.http.memory.Put(x.large)
+		x.large = nil
 	}
 	if x.reader != nil {
 		x.reader.Reset(nil)
@@ -294,6 +313,16 @@ func (x *exchange) free() {
 		}
 		x.reader = nil
 	}
+}
+
+func (x *exchange) abandon() {
+	if x.large != nil {
+		x.http.memory.Forget(x.large)
+	}
+	if x.reader != nil {
+		x.reader.Abandon()
+	}
+	x.buf, x.large, x.reader = nil, nil, nil
 }
 
 // fail ends the exchange, and returns what Next says from now on.

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
@@ -39,6 +41,10 @@ type HTTPConfig struct {
 
 	MaxMessage   int // bytes of one message (body or event) from the server; 64 MiB
 	MaxIdleConns int // kept for further messages; 128
+
+	// Memory is what large messages from the server are read into, and counted
+	// in until they are delivered and done with. nil stands for memory of its own.
+	Memory *large.Memory
 }
 
 // deleteTimeout bounds the DELETE that ends a session.
@@ -56,6 +62,7 @@ type HTTP struct {
 	silence    time.Duration
 	endpoint   time.Duration
 	maxMessage int
+	memory     *large.Memory
 	pool       pool
 
 	buffers sync.Pool // of *buffer
@@ -112,6 +119,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		silence:    cmp.Or(c.IdleTimeout, 5*time.Minute),
 		endpoint:   cmp.Or(c.EndpointTimeout, 10*time.Second),
 		maxMessage: cmp.Or(c.MaxMessage, 64<<20),
+		memory:     c.Memory,
 		pool: pool{
 			dial:    d.dial,
 			maxIdle: cmp.Or(c.MaxIdleConns, 128),
@@ -119,8 +127,11 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 			open:    make(map[*conn]struct{}),
 		},
 	}
+	if h.memory == nil {
+		h.memory = large.NewMemory(math.MaxInt64)
+	}
 	h.buffers.New = func() any { return &buffer{b: make([]byte, 0, smallBuffer)} }
-	h.readers.New = func() any { return sse.NewReader(nil, h.maxMessage) }
+	h.readers.New = func() any { return sse.NewReaderIn(h.memory, nil, h.maxMessage) }
 	h.parsed.New = func() any { return new(fasthttp.ResponseHeader) }
 	return h, nil
 }

@@ -209,7 +209,7 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 	x.buf = x.http.buffer()
 	b := x.buf.b
 	if known {
-		b = grow(b, min(x.body.left, advance))
+		b = x.room(b, min(x.body.left, advance))
 	}
 	for !x.body.ended {
 		if len(b) == cap(b) {
@@ -217,7 +217,7 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 			if known {
 				more = min(more, x.body.left)
 			}
-			b = grow(b, more)
+			b = x.room(b, more)
 		}
 		n, err := x.body.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
@@ -228,19 +228,28 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 			return nil, err
 		}
 	}
-	x.buf.b = b
 	if len(b) == 0 {
 		return nil, errNoBody
 	}
 	return b, nil
 }
 
-// grow returns b with room for n further bytes at least.
-func grow(b []byte, n int64) []byte {
-	if int64(cap(b)-len(b)) >= n {
-		return b
+// room returns b, which is x's buffer, with room for n further bytes at least.
+func (x *exchange) room(b []byte, n int64) []byte {
+	size := len(b) + int(n)
+	switch {
+	case size <= cap(b):
+	case size <= keepBuffer:
+		b = append(make([]byte, 0, size), b...)
+		x.buf.b = b
+	default:
+		b = append(x.http.memory.Take(size), b...)
+		if x.large != nil {
+			x.http.memory.Put(x.large)
+		}
+		x.large = b
 	}
-	return append(make([]byte, 0, len(b)+int(n)), b...)
+	return b
 }
 
 // wantsClose reports whether the server will take no further request on this

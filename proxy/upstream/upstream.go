@@ -77,13 +77,20 @@ type Conn interface {
 type Stream interface {
 	// Next blocks until there is a message. io.EOF ends the stream well; a
 	// caller that still waits for an answer then has to judge for itself. The
-	// event is valid until the next call of Next or Close, and may be changed
-	// in place until then. It is not to be called concurrently with itself.
+	// event is valid until the next call of Next, and may be changed in place
+	// until then. It is not to be called concurrently with itself.
 	Next() (sse.Event, error)
 
 	// Close gives the stream up. It may be called at any time, more than once,
 	// and also during Next, which then returns ErrClosed.
 	Close() error
+}
+
+// Releaser is a Stream that can be told that its last event is needed no more.
+// After that Close may use its memory for other messages, whoever calls it.
+type Releaser interface {
+	Stream
+	Release()
 }
 
 // SessionStream is the Stream that Send returns for a request over HTTP.

@@ -1,4 +1,4 @@
-package downstream
+package large
 
 import (
 	"context"
@@ -27,8 +27,7 @@ func NewBudget(size int64) *Budget { return &Budget{size: size} }
 // nothing else is taken. Every success is followed by a Release of n.
 func (b *Budget) Acquire(ctx context.Context, n int64) error {
 	b.mu.Lock()
-	if len(b.waiting) == 0 && b.fits(n) {
-		b.taken += n
+	if b.try(n) {
 		b.mu.Unlock()
 		return nil
 	}
@@ -53,6 +52,29 @@ func (b *Budget) Acquire(ctx context.Context, n int64) error {
 	return nil // it became ready at the same moment
 }
 
+// Try takes n bytes where Acquire would not have to wait, and reports whether it
+// did. Success is followed by a Release of n.
+func (b *Budget) Try(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.try(n)
+}
+
+func (b *Budget) try(n int64) bool {
+	ok := len(b.waiting) == 0 && b.fits(n)
+	if ok {
+		b.taken += n
+	}
+	return ok
+}
+
+// Overdrawn reports whether more is taken than there is, as Add can make it.
+func (b *Budget) Overdrawn() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.taken > b.size
+}
+
 // Add takes n bytes without waiting, also where that is more than there are: for
 // what is here already. It is followed by a Release of n.
 func (b *Budget) Add(n int64) {
@@ -74,6 +96,13 @@ func (b *Budget) Taken() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.taken
+}
+
+// Waiting returns how many wait.
+func (b *Budget) Waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting)
 }
 
 // fits reports whether n bytes can be taken. Callers hold mu.

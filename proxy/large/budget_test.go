@@ -1,4 +1,4 @@
-package downstream
+package large
 
 import (
 	"context"
@@ -9,18 +9,12 @@ import (
 	"testing"
 )
 
-func (b *Budget) queued() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.waiting)
-}
-
 // acquire asks for n bytes and returns once it waits for them.
 func acquire(b *Budget, ctx context.Context, n int64) chan error {
-	before := b.queued()
+	before := b.Waiting()
 	got := make(chan error, 1)
 	go func() { got <- b.Acquire(ctx, n) }()
-	for b.queued() == before {
+	for b.Waiting() == before {
 		runtime.Gosched()
 	}
 	return got
@@ -109,7 +103,7 @@ func TestBudgetIsNeverOverdrawn(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if b.Taken() != 0 || b.queued() != 0 {
-		t.Errorf("%d bytes are taken, %d wait", b.Taken(), b.queued())
+	if b.Taken() != 0 || b.Waiting() != 0 {
+		t.Errorf("%d bytes are taken, %d wait", b.Taken(), b.Waiting())
 	}
 }

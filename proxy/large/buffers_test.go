@@ -1,0 +1,129 @@
+package large
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// held is how many bytes wait for the next message.
+func (p *Buffers) held() (bytes int) {
+	for _, free := range p.free {
+		for _, b := range free {
+			bytes += cap(b)
+		}
+	}
+	return bytes
+}
+
+func TestBufferComesBack(t *testing.T) {
+	var p Buffers
+	b := p.Take(1 << 20)
+	p.Put(append(b, "something"...))
+	if again := p.Take(900 << 10); len(again) != 0 || cap(again) != cap(b) || &again[:1][0] != &b[:1][0] {
+		t.Error("it was not lent again")
+	}
+	if other := p.Take(1 << 20); &other[:1][0] == &b[:1][0] {
+		t.Error("it was lent twice")
+	}
+}
+
+func TestLendingAgainAllocatesNothing(t *testing.T) {
+	var p Buffers
+	if n := testing.AllocsPerRun(100, func() { p.Put(p.Take(1 << 20)) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestUnneededBuffersAreLetGo: after the first sweep there is what was in use at
+// some time since, after the second nothing.
+func TestUnneededBuffersAreLetGo(t *testing.T) {
+	var p Buffers
+	a, b := p.Take(Size), p.Take(Size)
+	p.Put(a)
+	p.Put(b)
+	p.tidy()
+	p.Put(p.Take(Size))
+	p.tidy()
+	if p.held() != cap(a) {
+		t.Errorf("%d bytes are kept, one buffer was needed", p.held())
+	}
+	p.tidy()
+	if p.held() != 0 || p.kept != 0 {
+		t.Errorf("%d bytes are kept, none was needed", p.held())
+	}
+	if p.sweep != nil {
+		t.Error("there is nothing left to sweep")
+	}
+}
+
+// TestBuffersStayWithinTheirBounds, whatever is lent, given back and let go, and
+// each is lent to one at a time.
+func TestBuffersStayWithinTheirBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var p Buffers
+		var out [][]byte
+		t.Repeat(map[string]func(*rapid.T){
+			"take": func(t *rapid.T) {
+				n := rapid.IntRange(0, 12<<20).Draw(t, "bytes")
+				b := p.Take(n)
+				if len(b) != 0 || cap(b) < n {
+					t.Fatalf("%d of %d for %d", len(b), cap(b), n)
+				}
+				for _, other := range out {
+					if &other[:1][0] == &b[:1][0] {
+						t.Fatal("lent twice")
+					}
+				}
+				out = append(out, b)
+			},
+			"put": func(t *rapid.T) {
+				if len(out) == 0 {
+					return
+				}
+				i := rapid.IntRange(0, len(out)-1).Draw(t, "which")
+				p.Put(out[i])
+				out = append(out[:i], out[i+1:]...)
+			},
+			"foreign": func(t *rapid.T) { p.Put(make([]byte, rapid.IntRange(0, 1<<20).Draw(t, "bytes"))) },
+			"tidy":    func(*rapid.T) { p.tidy() },
+			"": func(t *rapid.T) {
+				if p.held() != p.kept || p.kept > maxKept {
+					t.Fatalf("%d bytes are kept, %d were counted, %d are allowed", p.held(), p.kept, maxKept)
+				}
+				if p.kept > 0 && p.sweep == nil {
+					t.Fatal("nobody will let go of what is kept")
+				}
+			},
+		})
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.sweep != nil {
+			p.sweep.Stop()
+		}
+	})
+}
+
+func TestMemoryIsCountedWhileItIsOut(t *testing.T) {
+	m := NewMemory(1 << 20)
+	b := m.Take(300 << 10)
+	if taken := m.Budget.Taken(); taken != 512<<10 {
+		t.Errorf("%d bytes are taken", taken)
+	}
+	m.Put(append(b, 'x'))
+	if taken := m.Budget.Taken(); taken != 0 {
+		t.Errorf("%d bytes are taken at the end", taken)
+	}
+}
+
+func recv[T any](t *testing.T, ch <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatalf("waited in vain for %s", what)
+		panic("unreachable")
+	}
+}

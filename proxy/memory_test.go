@@ -1,0 +1,95 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+)
+
+// TestNewRequestsWaitForLargeAnswers: what the server says counts among the
+// messages in hand until its client has it, and past the limit nothing begins.
+func TestNewRequestsWaitForLargeAnswers(t *testing.T) {
+	const size = 16 << 20 // more than a connection's buffers take
+	text := strings.Repeat("a", size)
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		id := gjson.GetBytes(body, "id").Raw
+		w.Header().Set("Content-Type", "application/json")
+		switch gjson.GetBytes(body, "method").Str {
+		case "initialize":
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, id)
+		case "tools/call":
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`, id, text)
+		default:
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{}}`, id)
+		}
+	}))
+	defer upstream.Close()
+	cfg := DefaultConfig()
+	cfg.Upstream.URL = upstream.URL
+	cfg.Limits.InHand = size / 2
+	srv, err := New(cfg, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ctx, ln) }()
+	defer func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+
+	post := func(session, message string) (net.Conn, *bufio.Reader) {
+		nc, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nc.Close() })
+		nc.SetDeadline(time.Now().Add(patience))
+		fmt.Fprintf(nc, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMcp-Session-Id: %s\r\nContent-Length: %d\r\n\r\n%s", session, len(message), message)
+		return nc, bufio.NewReader(nc)
+	}
+	read := func(from *bufio.Reader) (*http.Response, string) {
+		resp, err := http.ReadResponse(from, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, string(body)
+	}
+	_, in := post("", initialize("2025-06-18", "{}"))
+	resp, _ := read(in)
+	session := resp.Header.Get("Mcp-Session-Id")
+
+	_, slow := post(session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"large"}}`)
+	eventually(t, "the answer to be in hand", func() bool { return srv.memory.Budget.Taken() >= size })
+	_, other := post(session, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	eventually(t, "another request to wait", func() bool { return srv.memory.Budget.Waiting() == 1 })
+	if _, body := read(slow); len(body) < size {
+		t.Errorf("%d bytes came back", len(body))
+	}
+	if resp, body := read(other); resp.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	eventually(t, "nothing to be in hand", func() bool { return srv.memory.Budget.Taken() == 0 })
+}

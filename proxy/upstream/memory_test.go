@@ -1,0 +1,112 @@
+package upstream
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+)
+
+// largeReplies are answers of more than 64 KiB, in which text stands, of each kind.
+func largeReplies(text string) map[string]string {
+	message := `{"jsonrpc":"2.0","id":1,"result":{"text":"` + strings.Repeat(text, 300<<10/len(text)) + `"}}`
+	return map[string]string{
+		"length": fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", jsonHead, len(message), message),
+		"chunks": fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", jsonHead, len(message), message),
+		"events": fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\ndata: %s\n\n\r\n0\r\n\r\n", eventHead, len(message)+8, message),
+	}
+}
+
+// TestLargeMessageIsCountedWhileInHand, and its memory is used for the next one.
+func TestLargeMessageIsCountedWhileInHand(t *testing.T) {
+	for name, reply := range largeReplies("abc") {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, always(reply))
+			m := large.NewMemory(1 << 30)
+			session := newHTTP(t, HTTPConfig{URL: s.url(), Memory: m}).Session("", "")
+			var first *byte
+			for range 2 {
+				st, err := session.Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				e, err := st.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if taken := m.Budget.Taken(); taken < int64(len(e.Data)) || taken > 2<<20 {
+					t.Errorf("%d bytes are taken with a message of %d in hand", taken, len(e.Data))
+				}
+				if first != nil && first != &e.Data[0] {
+					t.Error("the second message had fresh memory")
+				}
+				first = &e.Data[0]
+				st.(Releaser).Release()
+				st.Close()
+				if taken := m.Budget.Taken(); taken != 0 {
+					t.Errorf("%d bytes are taken at the end", taken)
+				}
+			}
+		})
+	}
+}
+
+// TestMessageOutlivesClose: a stream may be closed by another goroutine than the
+// one that still looks at what it said.
+func TestMessageOutlivesClose(t *testing.T) {
+	small := map[string]string{"small": fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", jsonHead, len(answer), answer), "small event": replies["events"]}
+	for _, of := range []map[string]string{small, largeReplies("abc")} {
+		for name, reply := range of {
+			t.Run(name, func(t *testing.T) {
+				other := strings.NewReplacer("abc", "xyz", `"result"`, `"tluser"`).Replace(reply)
+				var asked atomic.Int32
+				one := serve(t, func(c net.Conn, in *bufio.Reader) {
+					for say := reply; ; {
+						if _, ok := take(in); !ok {
+							return
+						}
+						if asked.Add(1) > 1 {
+							say = other
+						}
+						io.WriteString(c, say)
+					}
+				})
+				m := large.NewMemory(1 << 30)
+				h := newHTTP(t, HTTPConfig{URL: one.url(), Memory: m})
+				st, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				e, err := st.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := string(e.Data)
+				st.Close()
+				if taken := m.Budget.Taken(); taken != 0 {
+					t.Errorf("%d bytes are counted of what was given up", taken)
+				}
+				for range 3 {
+					next, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true})
+					if err != nil {
+						t.Fatal(err)
+					}
+					next.Next()
+					next.(Releaser).Release()
+					next.Close()
+				}
+				if string(e.Data) != want {
+					t.Errorf("became %.100q", e.Data)
+				}
+				if _, err := st.Next(); err != ErrClosed && err != io.EOF {
+					t.Errorf("ended with %v", err)
+				}
+			})
+		}
+	}
+}
