@@ -15,7 +15,7 @@ const (
 	// keepBuffer is the largest buffer that is kept for the next request.
 	keepBuffer = 64 << 10
 	// piece is how much of a response the client must take within WriteTimeout.
-	piece = 256 << 10
+	piece = 1 << 20
 )
 
 // serve is fasthttp's handler.

@@ -47,7 +47,7 @@ type HTTPConfig struct {
 	BudgetWait time.Duration // 5 s
 
 	ReadTimeout  time.Duration // for a request to come in whole; 1 min
-	WriteTimeout time.Duration // for the client to take some more of a response; 30 s
+	WriteTimeout time.Duration // for the client to take the next MiB of a response; 1 min
 	IdleTimeout  time.Duration // between two requests on one connection; 2 min
 	Heartbeat    time.Duration // of silence on a stream before a comment is sent; 0 sends none
 
@@ -85,7 +85,7 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	setDefault(&c.MaxQueue, 16<<20)
 	setDefault(&c.BudgetWait, 5*time.Second)
 	setDefault(&c.ReadTimeout, time.Minute)
-	setDefault(&c.WriteTimeout, 30*time.Second)
+	setDefault(&c.WriteTimeout, time.Minute)
 	setDefault(&c.IdleTimeout, 2*time.Minute)
 	if c.Memory == nil {
 		c.Memory = large.NewMemory(512 << 20)
