@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ type heardAll struct {
 // webClient is a client on HTTP of a proxy that serves.
 type webClient struct {
 	t       *testing.T
+	srv     *Server
 	base    string
 	http    *http.Client
 	session string
@@ -60,7 +62,7 @@ func serving(t *testing.T, change func(*Config)) *webClient {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(ctx, ln) }()
-	c := &webClient{t: t, base: "http://" + ln.Addr().String(), http: &http.Client{Transport: new(http.Transport), Timeout: 2 * patience}}
+	c := &webClient{t: t, srv: srv, base: "http://" + ln.Addr().String(), http: &http.Client{Transport: new(http.Transport), Timeout: 2 * patience}}
 	t.Cleanup(func() {
 		c.http.CloseIdleConnections()
 		stop()
@@ -79,7 +81,7 @@ func serving(t *testing.T, change func(*Config)) *webClient {
 
 // another is a client of the same proxy.
 func (c *webClient) another() *webClient {
-	return &webClient{t: c.t, base: c.base, http: c.http}
+	return &webClient{t: c.t, srv: c.srv, base: c.base, http: c.http}
 }
 
 func (c *webClient) ask(method, body string) (h heardAll) {
@@ -168,14 +170,29 @@ func ofLength(body string) string {
 type badServer struct {
 	*httptest.Server
 	waits, goOn chan struct{}
+
+	mu  sync.Mutex
+	got []string
 }
 
-func badWeb(t *testing.T, bad func(c *net.TCPConn)) badServer {
-	waits, goOn := make(chan struct{}), make(chan struct{})
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// heard is what the server got, but for initialize.
+func (s *badServer) heard() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.got)
+}
+
+func badWeb(t *testing.T, bad func(c *net.TCPConn)) *badServer {
+	s := &badServer{waits: make(chan struct{}), goOn: make(chan struct{})}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		m := string(body)
 		method := gjson.Get(m, "method").String()
+		if method != "initialize" && r.Method == http.MethodPost {
+			s.mu.Lock()
+			s.got = append(s.got, m)
+			s.mu.Unlock()
+		}
 		if method == "tools/call" {
 			nc, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {
@@ -187,8 +204,8 @@ func badWeb(t *testing.T, bad func(c *net.TCPConn)) badServer {
 			return
 		}
 		if method == "test/wait" {
-			waits <- struct{}{}
-			<-goOn
+			s.waits <- struct{}{}
+			<-s.goOn
 		}
 		answers, _ := initializing("2025-06-18", obliging)(m)
 		switch {
@@ -204,8 +221,8 @@ func badWeb(t *testing.T, bad func(c *net.TCPConn)) badServer {
 			_, _ = io.WriteString(w, answers[0])
 		}
 	}))
-	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
-	return badServer{web, waits, goOn}
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s
 }
 
 // stay keeps a connection open until the other side closes it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 
@@ -30,10 +31,11 @@ type item struct {
 // takeApart finds the elements of the array in body and how many answers they
 // get. s is nil when the client has not initialized.
 func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, err error) {
-	elements, err := wire.AppendElements(nil, body, srv.now().cfg.Limits.Batch)
+	most := srv.now().cfg.Limits.Batch
+	elements, err := wire.AppendElements(nil, body, most)
 	switch {
 	case errors.Is(err, wire.ErrTooMany):
-		return nil, 0, fail(batchTooLong, "")
+		return nil, 0, fail(batchTooLong, fmt.Sprintf("%d are allowed", most))
 	case err != nil:
 		return nil, 0, err
 	case len(elements) == 0:

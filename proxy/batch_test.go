@@ -62,7 +62,7 @@ func TestBatch(t *testing.T) {
 			[]string{`{"jsonrpc":"2.0","id":"s","result":{}}`, pingOne}, 200, `[{"jsonrpc":"2.0","id":1,"result":{}}]`},
 		{"unclosed", "2025-03-26", `[` + pingOne, nil, 400, ``},
 		{"too many", "2025-03-26", `[` + strings.Repeat(pingOne+`,`, 100) + pingOne + `]`, nil, 400,
-			`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Too many messages in batch"}}`},
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Too many messages in batch: 100 are allowed"}}`},
 	} {
 		for _, piped := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, piped %t", c.name, piped), func(t *testing.T) {
