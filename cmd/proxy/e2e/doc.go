@@ -8,6 +8,7 @@
 //	peers/        published TypeScript clients and servers: versions, scenario, the runner of the clients
 //	node_test.go  installs and starts those
 //	gosdk_*.go    the official Go SDK as client and as server
+//	jsonserver_…  a published HTTP API (api/) behind an adapter (testdata/): by the runtime alone, then by clients
 //	proxy_test.go builds and starts the proxy, and checks that it ends well
 //	conformance/  the official conformance suite, and the Node 22 that it needs
 //

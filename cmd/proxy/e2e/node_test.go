@@ -23,6 +23,7 @@ type modules string
 var (
 	installPeers       = sync.OnceValues(func() (modules, error) { return installModules("peers") })
 	installConformance = sync.OnceValues(func() (modules, error) { return installModules("conformance") })
+	installAPI         = sync.OnceValues(func() (modules, error) { return installModules("api") })
 )
 
 // nodePeers returns the published peers, installed, and skips the test where there is no Node to run them.
@@ -138,7 +139,13 @@ func (m modules) serveEverything(version string, over transport) (url string, st
 	if strings.HasPrefix(version, "2025.4.") { // their index.js knows no other transport than stdio
 		main = filepath.Join(filepath.Dir(main), name+".js")
 	}
-	node := exec.Command("node", "--import", "./peers/loopback.mjs", main, name)
+	base, stop, err := onLoopback("everything "+version, main, name)
+	return base + path, stop, err
+}
+
+// onLoopback starts a published server on HTTP on 127.0.0.1, whatever it would listen on by itself, until stop.
+func onLoopback(what string, args ...string) (base string, stop func(), err error) {
+	node := exec.Command("node", append([]string{"--import", "./peers/loopback.mjs"}, args...)...)
 	stderr, err := node.StderrPipe()
 	if err != nil {
 		return "", nil, err
@@ -153,7 +160,7 @@ func (m modules) serveEverything(version string, over transport) (url string, st
 		defer close(found)
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			if base, ok := strings.CutPrefix(lines.Text(), "loopback: "); ok {
-				found <- base + path
+				found <- base
 			}
 		}
 	}()
@@ -163,14 +170,14 @@ func (m modules) serveEverything(version string, over transport) (url string, st
 		_ = node.Wait()
 	}
 	select {
-	case url, ok := <-found:
+	case base, ok := <-found:
 		if !ok {
 			stop()
-			return "", nil, errors.New("everything " + version + " ended before it listened")
+			return "", nil, errors.New(what + " ended before it listened")
 		}
-		return url, stop, nil
+		return base, stop, nil
 	case <-time.After(time.Minute):
 		stop()
-		return "", nil, errors.New("everything " + version + " did not listen in time")
+		return "", nil, errors.New(what + " did not listen in time")
 	}
 }
