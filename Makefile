@@ -22,7 +22,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	go run ./bench/fuzzall -time $(FUZZTIME) ./...
 
 bench: ## benchstat-ready; bench/README.md says what each one measures
-	go test ./bench ./translate -run '^$$' -bench . -benchmem
+	go test ./adapterrt ./bench ./proxy/... ./transform/... ./translate/... -run '^$$' -bench . -benchmem
 
 compare: ## end to end beside other proxies, about a minute
 	go run ./bench/compare

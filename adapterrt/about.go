@@ -50,7 +50,7 @@ type Operation struct {
 	Name, Description string
 	Category          Category
 	MapsTo            string // METHOD /path
-	Detail            []byte // the answer of introspection; shared, not to be changed
+	Detail            []byte // the answer of introspection
 }
 
 // Operations lists the operations of an adapter in the order of its file, nil when
@@ -62,7 +62,7 @@ func (rt *Runtime) Operations(adapter string) []Operation {
 	}
 	out := make([]Operation, 0, len(a.ops))
 	for _, op := range a.ops {
-		out = append(out, Operation{op.name, op.description, op.category, op.mapping.method + " " + op.mapping.template, op.detail})
+		out = append(out, Operation{op.name, op.description, op.category, op.mapping.method + " " + op.mapping.template, op.detail.answer()})
 	}
 	return out
 }

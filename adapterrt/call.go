@@ -43,7 +43,7 @@ func (c *call) resolve(op *operation) *Failure {
 	}
 	for i := range c.env.params {
 		m := &c.env.params[i]
-		if k, ok := op.byName[string(m.key)]; ok {
+		if k, ok := op.param(m.key); ok {
 			c.values[k] = value{raw: m.raw, kind: m.kind, inside: true}
 		} else if op.category == Update && string(m.key) == "input" && m.kind == object {
 			if f := c.lift(m.raw); f != nil {
@@ -59,7 +59,7 @@ func (c *call) resolve(op *operation) *Failure {
 		case "operation", "params", "operations", "adapter":
 			continue
 		}
-		if k, ok := op.byName[string(m.key)]; !ok {
+		if k, ok := op.param(m.key); !ok {
 			if !c.noteToken(m) {
 				c.stray(m.key)
 			}
@@ -93,7 +93,7 @@ func (c *call) stray(key []byte) {
 func (c *call) lift(input []byte) (f *Failure) {
 	var unknown []string
 	each(input, func(name, raw []byte) bool {
-		k, ok := c.op.byName[string(name)]
+		k, ok := c.op.param(name)
 		switch {
 		case !ok:
 			if len(unknown) < maxUnknown {

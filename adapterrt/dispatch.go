@@ -172,13 +172,15 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, *operati
 	if string(name) == rt.builtin.name {
 		return sc, rt.builtin, nil
 	}
-	ops := sc.index[string(name)]
+	op, several := sc.find(name)
 	switch {
-	case len(ops) == 0:
-		return nil, nil, unknownOperation(string(name), sc)
-	case len(ops) > 1:
+	case op != nil:
+		return sc, op, nil
+	case several == nil:
+		return nil, nil, unknownOperation(string(name), sc.names(rt))
+	default:
 		var names []string
-		for _, o := range ops {
+		for _, o := range several {
 			names = append(names, o.adapter.Name)
 		}
 		return nil, nil, &Failure{
@@ -187,7 +189,6 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, *operati
 			Details: jsonObject(nil).str("operation", string(name)).strs("adapters", names).end(),
 		}
 	}
-	return sc, ops[0], nil
 }
 
 func unknownAdapter(name string) *Failure {
@@ -199,8 +200,9 @@ func unknownAdapter(name string) *Failure {
 // many on they are compared by their beginnings only.
 const maxAvailable, manyNames = 50, 1000
 
-func unknownOperation(name string, sc *scope) *Failure {
-	names := sc.names
+// unknownOperation offers names, which are sorted, in place of the one that is not
+// known.
+func unknownOperation(name string, names []string) *Failure {
 	if len(names) > manyNames {
 		i, _ := slices.BinarySearch(names, name)
 		from := min(max(i-maxAvailable/2, 0), len(names)-maxAvailable)

@@ -3,11 +3,9 @@ package adapterrt
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -74,20 +72,23 @@ func TestTools(t *testing.T) {
 }
 
 func TestSharedToolsDoNotGrowWithTheAdapters(t *testing.T) {
-	text, _ := os.ReadFile("testdata/github-api-adapter.md")
-	files := map[string]string{}
-	for i := range 100 {
-		name := fmt.Sprintf("github-api-%03d", i)
-		files[name+"-adapter.md"] = strings.Replace(string(text), "name: github-api", "name: "+name, 1)
-	}
 	size := func(rt *Runtime) (n int) {
 		for _, tool := range rt.Tools() {
 			n += len(tool.JSON)
 		}
 		return n
 	}
-	if one, many := size(github(t, Options{})), size(start(t, Options{}, files)); many > one+2048 {
-		t.Errorf("%d bytes for one adapter, %d for %d", one, many, len(files))
+	rt, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	paths := thousand(t)
+	if _, err := rt.Load(paths); err != nil {
+		t.Fatal(err)
+	}
+	if one, many := size(github(t, Options{})), size(rt); many > one+2048 {
+		t.Errorf("%d bytes for one adapter, %d for %d", one, many, len(paths))
 	}
 }
 

@@ -125,7 +125,7 @@ func (c *checker) fieldRules(n *node, path string, op *operation) {
 		return
 	}
 	for _, name := range [...]string{"fields", "preset"} {
-		if _, ok := op.byName[name]; ok {
+		if _, ok := op.param([]byte(name)); ok {
 			c.wrong(SchemaInvalidValue, path+".supports_fields", "selecting fields excludes a parameter called "+name, "another name", n.get("supports_fields"), 0)
 			return
 		}

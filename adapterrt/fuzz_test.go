@@ -32,8 +32,8 @@ func FuzzFrontMatter(f *testing.F) {
 		}
 		if a != nil {
 			for _, op := range a.ops {
-				if !json.Valid(op.detail) {
-					t.Errorf("%s", op.detail)
+				if !json.Valid(op.detail.answer()) {
+					t.Errorf("%s", op.detail.answer())
 				}
 			}
 		}

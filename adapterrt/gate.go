@@ -64,7 +64,7 @@ func (c *checker) gate(n *node, path string, op *operation) {
 	c.known(n, path, "params", "source", "source_params", "list", "match", "capability", "match_values", "subject", "error_code", "on_unavailable", "ttl_ms", "timeout_ms")
 	g := &gate{subject: -1, sourceLine: n.line}
 	param := func(name, at string, line int) int {
-		if k, ok := op.byName[name]; ok {
+		if k, ok := op.param([]byte(name)); ok {
 			return k
 		}
 		c.wrong(SchemaUnresolvedRef, at, "operation has no parameter "+firstRunes(name, 60), "a declared parameter", nil, line)
@@ -131,7 +131,7 @@ func (c *checker) sources(a *Adapter) {
 				continue
 			}
 			for _, v := range g.arguments {
-				if _, ok := g.source.byName[v.names[0]]; !ok {
+				if _, ok := g.source.param([]byte(v.names[0])); !ok {
 					c.wrong(SchemaUnresolvedRef, "operations."+op.category.String()+"."+op.name+".capability_gate.source_params",
 						"source has no parameter "+firstRunes(v.names[0], 60), "a parameter of "+g.sourceName, nil, g.sourceLine)
 				}
@@ -212,7 +212,8 @@ func (c *call) row(ctx context.Context, rt *Runtime, g *gate) (row []byte, ok bo
 	inner.op, inner.values = g.source, make([]value, len(g.source.params))
 	for _, a := range g.arguments {
 		if raw := c.value(a); raw != nil {
-			inner.values[g.source.byName[a.names[0]]] = value{raw: raw, kind: kindOf(raw), inside: true}
+			k, _ := g.source.param([]byte(a.names[0])) // there is one, or the file was not loaded
+			inner.values[k] = value{raw: raw, kind: kindOf(raw), inside: true}
 		}
 	}
 	if inner.validate(false) != nil || inner.build() != nil {

@@ -1,21 +1,31 @@
 package adapterrt
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 )
 
-// generatedType is one entry of introspect types.
+// generatedType is one entry of introspect types: of the protocol, of a file, or
+// made of an operation's parameters, or of the values that one of them may have.
 type generatedType struct {
 	name, kind, description string
 	members                 []byte // ,"values":[…] and the like: what its details add
+
+	of    *operation // what it is made of, nil for the other two
+	param *param
 }
 
 func (t *generatedType) object() jsonObject {
 	o := jsonObject(nil).str("name", t.name).str("kind", t.kind)
-	if t.description != "" {
-		o = o.str("description", t.description)
+	description := t.description
+	switch {
+	case t.param != nil:
+		description = "Values of " + t.param.name + " of " + t.of.name
+	case t.of != nil:
+		description = "Parameters of " + t.of.name
+	}
+	if description != "" {
+		o = o.str("description", description)
 	}
 	return o
 }
@@ -26,19 +36,52 @@ func (t *generatedType) appendItem(dst []byte) []byte {
 
 func (t *generatedType) appendDetail(dst []byte) []byte {
 	dst = append(append(dst, `{"type":`...), t.object()...)
-	return append(append(dst, t.members...), "}}"...)
+	switch {
+	case t.param != nil:
+		var words []string
+		for _, e := range t.param.enum {
+			words = append(words, e.text)
+		}
+		dst = appendStrings(append(dst, `,"values":`...), words)
+	case t.of != nil:
+		dst = t.of.appendFields(append(dst, `,"fields":`...))
+	default:
+		dst = append(dst, t.members...)
+	}
+	return append(dst, "}}"...)
+}
+
+// appendFields writes the operation's parameters as the fields of a type.
+func (op *operation) appendFields(dst []byte) []byte {
+	dst = append(dst, '[')
+	first := true
+	for _, p := range op.params {
+		if p.hidden {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		o := jsonObject(nil).str("name", p.name).str("type", p.typ.String()).bool("required", p.required)
+		if p.description != "" {
+			o = o.str("description", p.description)
+		}
+		dst = append(dst, o.end()...)
+	}
+	return append(dst, ']')
 }
 
 // protocolTypes are the types of the protocol itself.
 func protocolTypes() []generatedType {
 	return []generatedType{
-		{"SemanticCategory", "enum", "What an operation does to the target", []byte(`,"values":["CREATE","READ","UPDATE","DELETE","EXECUTE"]`)},
-		{"OperationInput", "object", "A request", []byte(`,"fields":[{"name":"operation","type":"string","required":true},{"name":"params","type":"object","required":false}]`)},
-		{"OperationResult", "union", "The answer to a request", []byte(`,"members":["OperationSuccess","OperationFailure"]`)},
-		{"OperationSuccess", "object", "A request that succeeded", []byte(`,"fields":[{"name":"success","type":"boolean","required":true},{"name":"data","type":"JsonValue","required":true}]`)},
-		{"OperationFailure", "object", "A request that failed", []byte(`,"fields":[{"name":"success","type":"boolean","required":true},{"name":"error","type":"object","required":true}]`)},
-		{"EndpointPermissions", "object", "What an endpoint may do", []byte(`,"fields":[{"name":"readOnly","type":"boolean","required":true},{"name":"destructive","type":"boolean","required":true}]`)},
-		{"JsonValue", "scalar", "Any JSON value", nil},
+		{name: "SemanticCategory", kind: "enum", description: "What an operation does to the target", members: []byte(`,"values":["CREATE","READ","UPDATE","DELETE","EXECUTE"]`)},
+		{name: "OperationInput", kind: "object", description: "A request", members: []byte(`,"fields":[{"name":"operation","type":"string","required":true},{"name":"params","type":"object","required":false}]`)},
+		{name: "OperationResult", kind: "union", description: "The answer to a request", members: []byte(`,"members":["OperationSuccess","OperationFailure"]`)},
+		{name: "OperationSuccess", kind: "object", description: "A request that succeeded", members: []byte(`,"fields":[{"name":"success","type":"boolean","required":true},{"name":"data","type":"JsonValue","required":true}]`)},
+		{name: "OperationFailure", kind: "object", description: "A request that failed", members: []byte(`,"fields":[{"name":"success","type":"boolean","required":true},{"name":"error","type":"object","required":true}]`)},
+		{name: "EndpointPermissions", kind: "object", description: "What an endpoint may do", members: []byte(`,"fields":[{"name":"readOnly","type":"boolean","required":true},{"name":"destructive","type":"boolean","required":true}]`)},
+		{name: "JsonValue", kind: "scalar", description: "Any JSON value"},
 	}
 }
 
@@ -62,38 +105,13 @@ func (a *Adapter) generateTypes() {
 	for _, op := range a.ops {
 		base := camel(op.name)
 		for _, p := range op.params {
-			if len(p.enum) == 0 {
-				continue
+			if len(p.enum) > 0 {
+				a.generated = append(a.generated, generatedType{name: unique(base + camel(p.name)), kind: "enum", of: op, param: p})
 			}
-			var words []string
-			for _, e := range p.enum {
-				words = append(words, e.text)
-			}
-			a.generated = append(a.generated, generatedType{
-				unique(base + camel(p.name)), "enum", "Values of " + p.name + " of " + op.name,
-				appendStrings([]byte(`,"values":`), words),
-			})
 		}
-		if len(op.params) == 0 {
-			continue
+		if len(op.params) > 0 {
+			a.generated = append(a.generated, generatedType{name: unique(base + "Params"), kind: "object", of: op})
 		}
-		fields := []byte(`,"fields":[`)
-		for _, p := range op.params {
-			if p.hidden {
-				continue
-			}
-			if fields[len(fields)-1] != '[' {
-				fields = append(fields, ',')
-			}
-			o := jsonObject(nil).str("name", p.name).str("type", p.typ.String()).bool("required", p.required)
-			if p.description != "" {
-				o = o.str("description", p.description)
-			}
-			fields = append(fields, o.end()...)
-		}
-		a.generated = append(a.generated, generatedType{
-			unique(base + "Params"), "object", "Parameters of " + op.name, bytes.Clone(append(fields, ']')),
-		})
 	}
 	a.generated = append(a.generated, a.declared...)
 }

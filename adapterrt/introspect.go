@@ -2,6 +2,7 @@ package adapterrt
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -9,7 +10,7 @@ import (
 func introspectOperation() *operation {
 	op := &operation{
 		name: "introspect", category: Read, builtin: true, description: "Discover operations and types",
-		byName: map[string]int{"query": 0, "name": 1}, required: []int{0},
+		required: []int{0},
 	}
 	any := definition{typ: typeString, minLength: -1, maxLength: -1}
 	query, name := &param{name: "query", definition: any, required: true}, &param{name: "name", definition: any}
@@ -29,11 +30,8 @@ func protocolBlock(opt *Options) []byte {
 		raw("capabilities", can).raw("limits", limits).str("concurrency", "fully-concurrent").end()
 }
 
-// answer works out what introspection says of a scope.
+// answer works out what introspection says of a scope, when it is first asked.
 func (sc *scope) answer(rt *Runtime) {
-	if rt.builtin.detail == nil {
-		rt.builtin.detail = rt.builtin.describe(&rt.opt)
-	}
 	several := len(sc.adapters) > 1
 	list := append([]byte(`{"_protocol":`), rt.protocol...)
 	list = append(list, `,"operations":[`...)
@@ -106,8 +104,9 @@ func (a *Adapter) appendInfo(dst []byte) []byte {
 	return append(dst, o.end()...)
 }
 
-// introspect answers out of what was worked out when the adapters were loaded.
+// introspect answers out of what was worked out before.
 func (sc *scope) introspect(rt *Runtime, c *call) ([]byte, *Failure) {
+	sc.answered.Do(func() { sc.answer(rt) })
 	query := string(unquoted(c.values[0].raw))
 	named := c.values[1].kind == text
 	var name string
@@ -157,11 +156,11 @@ func (sc *scope) qualified(name string) ([]*Adapter, string) {
 func (sc *scope) operation(rt *Runtime, name string) []byte {
 	adapters, name := sc.qualified(name)
 	if name == rt.builtin.name {
-		return rt.builtin.detail
+		return rt.builtin.detail.answer()
 	}
 	for _, a := range adapters {
 		if op := a.index[name]; op != nil {
-			return op.detail
+			return op.detail.answer()
 		}
 	}
 	return []byte(`{"operation":null}`)
@@ -188,13 +187,29 @@ func (sc *scope) typ(name string) []byte {
 func (a *Adapter) precompute(opt *Options) {
 	for _, op := range a.ops {
 		op.judge(opt)
-		op.detail = bytes.Clone(op.describe(opt)) // without the room that growing left
+		op.detail = op.describe(opt)
 	}
 	a.generateTypes()
 }
 
-// describe is the answer to introspect operations with the operation's name.
-func (op *operation) describe(opt *Options) []byte {
+// detail is the answer to introspect operations with an operation's name. What it
+// says of the parameters, it may say twice, and keeps once.
+type detail struct {
+	text     []byte
+	from, to int // the parameters
+	again    int // where they stand a second time; 0 for nowhere
+}
+
+// answer is the whole of it.
+func (d *detail) answer() []byte {
+	if d.again == 0 {
+		return d.text
+	}
+	params := d.text[d.from:d.to]
+	return slices.Concat(d.text[:d.again], []byte(`,"params":`), params, d.text[d.again:])
+}
+
+func (op *operation) describe(opt *Options) (d detail) {
 	adapter := ""
 	if op.adapter != nil {
 		adapter = op.adapter.Name
@@ -203,7 +218,7 @@ func (op *operation) describe(opt *Options) []byte {
 	if opt.Mode == Single {
 		tool = opt.toolName(adapter, AnyCategory)
 	}
-	params := []byte{'['}
+	params := append(make([]byte, 0, 1<<10), '[')
 	for _, p := range op.params {
 		if p.hidden {
 			continue
@@ -215,14 +230,19 @@ func (op *operation) describe(opt *Options) []byte {
 	}
 	params = append(params, ']')
 	permissions := jsonObject(nil).bool("readOnly", op.category == Read).bool("destructive", op.category >= Update).end()
-	o := jsonObject(nil).str("name", op.name).str("semantic_category", categoryUpper[op.category]).
+	o := jsonObject(make([]byte, 0, 2<<10)).str("name", op.name).str("semantic_category", categoryUpper[op.category]).
 		str("endpoint", op.category.String()).str("mcpTool", tool).str("description", op.description).
-		raw("permissions", permissions).raw("parameters", params).
-		raw("returns", op.appendReturns(nil)).raw("examples", op.appendExample(nil))
+		raw("permissions", permissions).raw("parameters", params)
+	const head = `{"operation":`
+	d.to = len(head) + len(o)
+	d.from = d.to - len(params)
+	o = o.raw("returns", op.appendReturns(nil)).raw("examples", op.appendExample(nil))
 	if !opt.StrictIntrospection {
-		o = op.extend(o.raw("params", params))
+		d.again = len(head) + len(o)
+		o = op.extend(o)
 	}
-	return append(append([]byte(`{"operation":`), o.end()...), '}')
+	d.text = slices.Concat([]byte(head), o.end(), []byte("}"))
+	return d
 }
 
 // extend adds what the closed form has no room for.
@@ -271,7 +291,7 @@ func (op *operation) appendReturns(dst []byte) []byte {
 }
 
 func (p *param) appendDescription(dst []byte) []byte {
-	o := jsonObject(nil).str("name", p.name).str("type", p.typ.String()).bool("required", p.required)
+	o := jsonObject(make([]byte, 0, 256)).str("name", p.name).str("type", p.typ.String()).bool("required", p.required)
 	o = p.definition.members(o)
 	if p.fallback != nil {
 		o = o.raw("default", p.fallback)

@@ -1,6 +1,7 @@
 package adapterrt
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -110,7 +111,10 @@ func readFile(path string) ([]byte, error) {
 	if !st.Mode().IsRegular() {
 		return nil, errors.New("not a regular file")
 	}
-	return io.ReadAll(io.LimitReader(f, maxFile+1))
+	// With room to see the end without growing.
+	b := bytes.NewBuffer(make([]byte, 0, min(st.Size(), maxFile)+bytes.MinRead))
+	_, err = b.ReadFrom(io.LimitReader(f, maxFile+1))
+	return b.Bytes(), err
 }
 
 // Parse checks and compiles one adapter file. file is its name, for the problems.

@@ -101,7 +101,7 @@ func (m *mapping) parts(s string) (segment, error) {
 		if t == "" {
 			return nil
 		}
-		seg = append(seg, part{literal: string(appendLiteral(nil, t)), param: -1})
+		seg = append(seg, part{literal: shared(t, appendLiteral(nil, t)), param: -1})
 		return checkPercent(t)
 	}
 	for {
@@ -131,6 +131,14 @@ func (m *mapping) parts(s string) (segment, error) {
 		}
 		s = after
 	}
+}
+
+// shared is b as a string, and s itself when that says the same.
+func shared(s string, b []byte) string {
+	if s == string(b) {
+		return s
+	}
+	return string(b)
 }
 
 func checkPercent(s string) error {

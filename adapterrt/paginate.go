@@ -70,11 +70,11 @@ func (c *checker) paging(n *node, path string, op *operation) {
 			c.wrong(SchemaInvalidValue, path, "parameters of pages must not be required", "optional parameters", p, 0)
 		}
 	}
-	if _, ok := op.byName["first"]; ok {
+	if _, ok := op.param([]byte("first")); ok {
 		c.wrong(SchemaInvalidValue, path, "an operation with pages must not declare first", "another name", p, 0)
 		return
 	}
-	if _, ok := op.byName["after"]; ok {
+	if _, ok := op.param([]byte("after")); ok {
 		c.wrong(SchemaInvalidValue, path, "an operation with pages must not declare after", "another name", p, 0)
 		return
 	}
@@ -95,7 +95,6 @@ func splitPath(s string) []string {
 // ownParam declares a parameter that the runtime itself understands.
 func (op *operation) ownParam(name string, d definition) int {
 	d.minLength, d.maxLength, d.constrained = -1, -1, d.minimum != nil
-	op.byName[name] = len(op.params)
 	op.params = append(op.params, &param{definition: d, name: name, wire: name, place: inRuntime})
 	return len(op.params) - 1
 }
@@ -156,7 +155,7 @@ func (c *call) wantedPage(rt *Runtime) (*page, *Failure) {
 		}
 	}
 	for _, name := range [...]string{"last", "before"} {
-		if k, ok := c.op.byName[name]; ok && c.given(k) {
+		if k, ok := c.op.param([]byte(name)); ok && c.given(k) {
 			return nil, badPaging("'first' excludes '" + name + "'")
 		}
 	}

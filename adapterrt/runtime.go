@@ -37,6 +37,7 @@ func New(opt Options) (*Runtime, error) {
 	rt.calls.New = func() any { return new(call) }
 	rt.send = rt.exchange
 	rt.builtin = introspectOperation()
+	rt.builtin.detail = rt.builtin.describe(&rt.opt)
 	rt.protocol = protocolBlock(&rt.opt)
 	s, err := rt.snapshot(nil, nil)
 	if err != nil {

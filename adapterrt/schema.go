@@ -86,10 +86,10 @@ type operation struct {
 	description string
 	mapping     *mapping
 	params      []*param
-	byName      map[string]int
-	required    []int         // indexes of params
-	placed      [places][]int // indexes of params by place, in declaration order; the path has its own
-	builtin     bool          // introspect
+	byName      map[string]int // of params, where these are many
+	required    []int          // indexes of params
+	placed      [places][]int  // indexes of params by place, in declaration order; the path has its own
+	builtin     bool           // introspect
 	timeout     time.Duration
 	repeatable  bool // safe to send twice
 	returns     *returns
@@ -105,7 +105,37 @@ type operation struct {
 	limiter     *limiter
 	transform   []byte // JSON, for the pipeline that shortens results
 
-	detail []byte // the answer of introspect
+	detail detail
+}
+
+// From so many parameters on they are looked up by a map: it is the larger, and for
+// a few of them the slower way.
+const manyParams = 12
+
+func (op *operation) indexParams() {
+	if len(op.params) < manyParams {
+		return
+	}
+	op.byName = make(map[string]int, len(op.params))
+	for i, p := range op.params {
+		if !p.hidden {
+			op.byName[p.name] = i
+		}
+	}
+}
+
+// param is the index of the parameter of that name, if requests may give one.
+func (op *operation) param(name []byte) (int, bool) {
+	if op.byName != nil {
+		i, ok := op.byName[string(name)]
+		return i, ok
+	}
+	for i, p := range op.params {
+		if p.name == string(name) && !p.hidden {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 type place uint8

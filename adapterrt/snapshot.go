@@ -3,6 +3,7 @@ package adapterrt
 import (
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // snapshot is a set of adapters with all that is worked out once for it. It never
@@ -18,10 +19,11 @@ type snapshot struct {
 
 // scope is the adapters that a request may mean.
 type scope struct {
-	adapters   []*Adapter
-	index      map[string][]*operation
-	names      []string // of the operations, sorted
-	operations []byte   // the answer to introspect operations
+	adapters []*Adapter
+	index    map[string][]*operation // of several; one has its own
+
+	answered   sync.Once
+	operations []byte // the answer to introspect operations
 	types      []byte
 	info       []byte
 }
@@ -35,31 +37,59 @@ func (rt *Runtime) snapshot(adapters []*Adapter, before *snapshot) (*snapshot, e
 		if before != nil && before.byName[a.Name] == a {
 			s.scopes[a.Name] = before.scopes[a.Name]
 		} else {
-			s.scopes[a.Name] = rt.scope([]*Adapter{a})
+			s.scopes[a.Name] = newScope([]*Adapter{a})
 		}
 	}
 	if len(adapters) == 1 {
 		s.all = s.scopes[adapters[0].Name]
 	} else {
-		s.all = rt.scope(adapters)
+		s.all = newScope(adapters)
 	}
 	return s, rt.makeTools(s)
 }
 
-func (rt *Runtime) scope(adapters []*Adapter) *scope {
-	sc := &scope{adapters: adapters, index: map[string][]*operation{}}
+func newScope(adapters []*Adapter) *scope {
+	sc := &scope{adapters: adapters}
+	if len(adapters) == 1 {
+		return sc
+	}
+	sc.index = map[string][]*operation{}
 	for _, a := range adapters {
 		for _, op := range a.ops {
-			if sc.index[op.name] == nil {
-				sc.names = append(sc.names, op.name)
-			}
 			sc.index[op.name] = append(sc.index[op.name], op)
 		}
 	}
-	sc.names = append(sc.names, rt.builtin.name)
-	slices.Sort(sc.names)
-	sc.answer(rt)
 	return sc
+}
+
+// find is the operation of that name, and all of them when there are several.
+func (sc *scope) find(name []byte) (op *operation, several []*operation) {
+	if sc.index == nil {
+		return sc.adapters[0].index[string(name)], nil
+	}
+	switch ops := sc.index[string(name)]; len(ops) {
+	case 0:
+		return nil, nil
+	case 1:
+		return ops[0], nil
+	default:
+		return nil, ops
+	}
+}
+
+// names are those of the operations, sorted.
+func (sc *scope) names(rt *Runtime) []string {
+	names := []string{rt.builtin.name}
+	if sc.index == nil {
+		for _, op := range sc.adapters[0].ops {
+			names = append(names, op.name)
+		}
+	}
+	for name := range sc.index {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // narrow is the scope of one adapter in sc, nil when sc has none of that name.

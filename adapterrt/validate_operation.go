@@ -83,7 +83,6 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 		c.warn(SchemaMissingField, path+".description", "operation should have a description", n.line)
 	}
 
-	op.byName = map[string]int{}
 	if p := c.get(n, path, "params", object); p != nil {
 		if len(p.fields) > maxParams {
 			c.wrong(SchemaInvalidValue, path+".params", "too many parameters", fmt.Sprintf("up to %d", maxParams), p, 0)
@@ -114,6 +113,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 	c.danger(n, path, op)
 	op.limits = c.limits(n, path)
 	c.about(n, path, op)
+	op.indexParams()
 }
 
 // about reads what an operation says of itself for introspection.
@@ -147,7 +147,7 @@ func (c *checker) mapping(s string, v *node, path string, params *node, op *oper
 	bind := func(seg segment) {
 		for i := range seg {
 			if seg[i].name != "" {
-				if k, ok := op.byName[seg[i].name]; ok {
+				if k, ok := op.param([]byte(seg[i].name)); ok {
 					seg[i].param = k
 				}
 			}
@@ -160,7 +160,7 @@ func (c *checker) mapping(s string, v *node, path string, params *node, op *oper
 		bind(q.value)
 	}
 	for _, name := range m.names {
-		k, ok := op.byName[name]
+		k, ok := op.param([]byte(name))
 		if !ok && params.get(name) != nil {
 			continue // it has been told what is wrong with that one
 		}

@@ -64,12 +64,11 @@ func (c *checker) param(f field, path string, op *operation) {
 	}
 	p.alwaysEnc = c.word(n, path, "encode", "auto", "always") == "always"
 	p.compile()
-	op.byName[p.name] = len(op.params)
 	op.params = append(op.params, p)
 }
 
 func (p *param) compile() {
-	p.queryKey = string(appendQueryText(nil, p.wire))
+	p.queryKey = shared(p.wire, appendQueryText(nil, p.wire))
 	p.bodyKey = string(appendQuoted(nil, p.wire)) + ":"
 }
 
