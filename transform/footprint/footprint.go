@@ -1,0 +1,139 @@
+// Package footprint says what a list of tools costs the model that reads it, and
+// makes it cost less: prose that many tools repeat is said once, in the server's
+// instructions, and what says nothing is left out.
+//
+// Bytes in, bytes out. Only descriptions are ever edited, and only what
+// [Shrinker] names is left out: names, types, enums, defaults and what is
+// required stay as they are.
+//
+//   - footprint.go measures and compares;
+//   - describe.go finds the descriptions of a tool and writes it anew;
+//   - prose.go finds what they have in common;
+//   - hoist.go moves that to the instructions.
+package footprint
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/dragoman-proxy/dragoman/transform/tree"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// DefaultBudget is how large a list of tools may be before something is said.
+const DefaultBudget = 45 << 10
+
+// Report is what a list of tools costs.
+type Report struct {
+	// Bytes is the length of the compact JSON of the array of all tools, Tokens
+	// what a model reads of it.
+	Bytes  int `json:"bytes"`
+	Tokens int `json:"tokens"`
+	// Tools are the largest first.
+	Tools []Tool `json:"tools"`
+	// InstructionBytes is the length of the server's instructions.
+	InstructionBytes int `json:"instruction_bytes"`
+	// Repeats is what could be said once.
+	Repeats []Repeat `json:"repeats,omitempty"`
+}
+
+// Tool is what one tool costs, and of what.
+type Tool struct {
+	Name              string `json:"name"`
+	Bytes             int    `json:"bytes"`
+	Tokens            int    `json:"tokens"`
+	DescriptionBytes  int    `json:"description_bytes"`
+	InputSchemaBytes  int    `json:"input_schema_bytes"`
+	OutputSchemaBytes int    `json:"output_schema_bytes"`
+	// Objects are the parameters that are objects.
+	Objects []string `json:"objects,omitempty"`
+}
+
+// Measure measures tools, each the JSON of one entry of tools/list, and the
+// server's instructions. count counts tokens. The error names the tool that is
+// not JSON.
+func Measure(tools [][]byte, instructions string, count func(text []byte) int) (Report, error) {
+	r := Report{InstructionBytes: len(instructions)}
+	all := []byte{'['}
+	for i, raw := range tools {
+		v, err := tree.Parse(raw)
+		if err != nil {
+			return Report{}, fmt.Errorf("tool %d: %w", i, err)
+		}
+		if i > 0 {
+			all = append(all, ',')
+		}
+		from := len(all)
+		all = wire.AppendCompact(all, raw)
+		t := Tool{
+			Name:              v.Get("name").Text(),
+			Bytes:             len(all) - from,
+			Tokens:            count(all[from:]),
+			DescriptionBytes:  len(v.Get("description").Text()),
+			InputSchemaBytes:  len(wire.AppendCompact(nil, v.Get("inputSchema").Raw())),
+			OutputSchemaBytes: len(wire.AppendCompact(nil, v.Get("outputSchema").Raw())),
+		}
+		for p := range v.Get("inputSchema", "properties").All() {
+			if p.Get("type").Text() == "object" {
+				t.Objects = append(t.Objects, p.Key())
+			}
+		}
+		r.Tools = append(r.Tools, t)
+	}
+	all = append(all, ']')
+	r.Bytes, r.Tokens = len(all), count(all)
+	slices.SortStableFunc(r.Tools, func(a, b Tool) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	repeats, err := Repeats(tools)
+	r.Repeats = repeats
+	return r, err
+}
+
+// Regressions says what has become worse since a report was made: more bytes,
+// tools that are gone, parameters that were objects and are none any more.
+func (r *Report) Regressions(since Report) (worse []string) {
+	if r.Bytes > since.Bytes {
+		worse = append(worse, fmt.Sprintf("%d bytes, %d more than before", r.Bytes, r.Bytes-since.Bytes))
+	}
+	if since.InstructionBytes > 0 && r.InstructionBytes == 0 {
+		worse = append(worse, "there are no instructions any more")
+	}
+	now := make(map[string]Tool, len(r.Tools))
+	for _, t := range r.Tools {
+		now[t.Name] = t
+	}
+	for _, before := range since.Tools {
+		t, ok := now[before.Name]
+		if !ok {
+			worse = append(worse, fmt.Sprintf("tool %s is gone", before.Name))
+			continue
+		}
+		for _, name := range before.Objects {
+			if !slices.Contains(t.Objects, name) {
+				worse = append(worse, fmt.Sprintf("tool %s: %s is no object any more", t.Name, name))
+			}
+		}
+	}
+	said := make(map[string]bool)
+	for _, repeat := range since.Repeats {
+		said[repeat.Text] = true
+	}
+	for _, repeat := range r.Repeats {
+		if !said[repeat.Text] {
+			worse = append(worse, fmt.Sprintf("%d descriptions now say %q", repeat.Count, clip(repeat.Text)))
+		}
+	}
+	return worse
+}
+
+// clip is enough of a text to know it again.
+func clip(text string) string {
+	const most = 60
+	n := 0
+	for i := range text {
+		if n++; n > most {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
