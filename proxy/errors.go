@@ -162,6 +162,9 @@ func asFailure(err error) *failure {
 	switch {
 	case errors.As(err, &f):
 		own := *f // several requests may fail by the same error
+		if err == error(f) {
+			return &own
+		}
 		f = &own
 	case errors.As(err, &envelope):
 		f = &failure{code: envelope.Code, status: http.StatusBadRequest, text: envelope.Why, id: envelope.ID}

@@ -82,6 +82,12 @@ func TestFailureKeepsTheIDItHas(t *testing.T) {
 	}
 }
 
+func TestFailureSaysEverythingOnce(t *testing.T) {
+	if got := asFailure(fail(upstreamSilent, "")).Error(); got != causes[upstreamSilent].text {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestErrorTextIsQuoted(t *testing.T) {
 	got := string(appendError(nil, []byte(`"a"`), -32603, "a->\"b\"\n\xff", []byte("[1]")))
 	if want := `{"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"a->\"b\"\n\ufffd","data":[1]}}`; got != want {
