@@ -17,20 +17,29 @@ import (
 //     business, and neither knows that the other exists, so that transports add up
 //     and do not multiply;
 //   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it;
+//   - transform makes results fit for a model; its parts, which look at values,
+//     texts and lists of tools, do not know of it;
 //   - proxy is where all meet, and only the command is above it.
 func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
+	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint"
 	allowed := map[string]string{
-		"translate/wire":   "",
-		"translate":        "translate/wire",
-		"proxy/sse":        "",
-		"proxy/lines":      "",
-		"proxy/large":      "",
-		"proxy/downstream": "proxy/sse proxy/lines proxy/large translate/wire",
-		"proxy/upstream":   "proxy/sse proxy/lines proxy/large translate/wire",
-		"adapterrt":        "translate/wire transform/fields",
-		"proxy":            "proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream translate translate/wire adapterrt transform/fields",
-		"cmd/proxy":        "proxy proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream translate translate/wire adapterrt transform/fields",
+		"translate/wire":      "",
+		"translate":           "translate/wire",
+		"proxy/sse":           "",
+		"proxy/lines":         "",
+		"proxy/large":         "",
+		"proxy/downstream":    "proxy/sse proxy/lines proxy/large translate/wire",
+		"proxy/upstream":      "proxy/sse proxy/lines proxy/large translate/wire",
+		"adapterrt":           "translate/wire transform/fields",
+		"transform/tree":      "translate/wire",
+		"transform/tokens":    "",
+		"transform/notion":    "translate/wire transform/tree",
+		"transform/linear":    "translate/wire transform/tree",
+		"transform/footprint": "translate/wire transform/tree",
+		"transform":           "translate/wire " + parts,
+		"proxy":               "transform " + parts + " proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream translate translate/wire adapterrt transform/fields",
+		"cmd/proxy":           "transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream translate translate/wire adapterrt transform/fields",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

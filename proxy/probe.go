@@ -67,21 +67,47 @@ func (r *Report) Works() bool {
 // what would become of that for clients of each revision. Nothing is called; the
 // session is ended.
 func Probe(ctx context.Context, cfg Config, log *zap.Logger) (*Report, error) {
-	srv, err := New(cfg, log)
+	p, end, err := newInquiry(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	defer srv.close()
-	p := &inquiry{srv: srv, h: &handshake{srv: srv, pipe: true}}
-	defer func() {
-		if p.h.conn != nil {
-			srv.endConn(p.h.conn)
-		}
-	}()
-	if err := p.ask(ctx); err != nil {
+	defer end()
+	if err := p.begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.ask(ctx, allLists()); err != nil {
 		return nil, err
 	}
 	return p.report()
+}
+
+// ToolList is what a server tells the model of its tools.
+type ToolList struct {
+	Tools        [][]byte // the entries of all pages of tools/list, as the server sent them
+	Instructions string
+}
+
+// Tools asks the server that cfg names for its tools. Nothing is called; the
+// session is ended.
+func Tools(ctx context.Context, cfg Config, log *zap.Logger) (*ToolList, error) {
+	p, end, err := newInquiry(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if err := p.begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.ask(ctx, allLists()[:1]); err != nil {
+		return nil, err
+	}
+	l := &ToolList{Instructions: gjson.Get(view(p.said), "result.instructions").String()}
+	for _, tools := range p.lists {
+		for _, item := range tools.items {
+			l.Tools = append(l.Tools, []byte(item))
+		}
+	}
+	return l, nil
 }
 
 // inquiry is a client of the newest revision that asks for lists only.
@@ -102,7 +128,23 @@ type list struct {
 	items  []string
 }
 
-func (p *inquiry) ask(ctx context.Context) error {
+// newInquiry is an inquiry of the server that cfg names. end ends its session.
+func newInquiry(cfg Config, log *zap.Logger) (p *inquiry, end func(), err error) {
+	srv, err := New(cfg, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	p = &inquiry{srv: srv, h: &handshake{srv: srv, pipe: true}}
+	return p, func() {
+		if p.h.conn != nil {
+			srv.endConn(p.h.conn)
+		}
+		srv.close()
+	}, nil
+}
+
+// begin shakes hands with the server.
+func (p *inquiry) begin(ctx context.Context) error {
 	initialize := fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},`+
 		`"clientInfo":{"name":"dragoman-probe","version":"1"}}}`, translate.Latest().Name)
 	s, answer, err := p.h.negotiate(ctx, []byte(initialize))
@@ -116,12 +158,22 @@ func (p *inquiry) ask(ctx context.Context) error {
 	if _, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)}); err != nil {
 		return plainly(err)
 	}
-	for _, l := range []list{
+	return nil
+}
+
+// allLists are the lists that a server may have.
+func allLists() []list {
+	return []list{
 		{name: "tools", method: wire.ToolsList, key: "name"},
 		{name: "prompts", method: wire.PromptsList, key: "name"},
 		{name: "resources", method: wire.ResourcesList, key: "uri"},
 		{name: "resourceTemplates", method: wire.ResourcesTemplatesList, key: "uriTemplate"},
-	} {
+	}
+}
+
+// ask reads lists, those that the server has.
+func (p *inquiry) ask(ctx context.Context, lists []list) error {
+	for _, l := range lists {
 		capability := l.name
 		if l.method == wire.ResourcesTemplatesList {
 			capability = "resources"

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/transform/footprint"
+)
+
+// footprintReport is what the command prints, and reads as a baseline.
+type footprintReport struct {
+	Encoding string `json:"encoding"`
+	MaxBytes int    `json:"max_bytes"`
+	footprint.Report
+}
+
+func footprintCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "footprint (URL | -- COMMAND [ARG...])",
+		Short: "Tell what a server's tools cost the model that reads their list",
+		Long: "Ask a server for its tools, all pages, and tell what the list costs in bytes and tokens, the largest tool\n" +
+			"first, and what several descriptions repeat. Nothing is called. The exit code is 1 when the list is larger\n" +
+			"than --max-bytes, or worse than --baseline: larger, with a tool gone, a parameter that was an object and is\n" +
+			"none, or prose that repeats and did not.",
+		Example: "  dragoman footprint http://127.0.0.1:3000/mcp\n" +
+			"  dragoman footprint --json -- npx -y @modelcontextprotocol/server-everything > footprint.json\n" +
+			"  dragoman footprint --baseline footprint.json --max-bytes 20000 http://127.0.0.1:3000/mcp",
+	}
+	s := newSettings(cmd, upstreamFlags)
+	model := modelFlag(cmd)
+	f := cmd.Flags()
+	maxBytes := f.Int("max-bytes", footprint.DefaultBudget, "how large the list may be; 0 for any size")
+	baseline := f.String("baseline", "", "an earlier report, printed with --json, to compare with")
+	asJSON := f.Bool("json", false, "print the report as JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *maxBytes < 0 {
+			return errors.New("--max-bytes: must not be below 0")
+		}
+		before, err := readBaseline(*baseline)
+		if err != nil {
+			return err
+		}
+		count, err := encodingFor(cmd, *model)
+		if err != nil {
+			return err
+		}
+		list, err := toolsOf(cmd, s, args)
+		if err != nil {
+			return err
+		}
+		measured, err := footprint.Measure(list.Tools, list.Instructions, count.Count)
+		if err != nil {
+			return err
+		}
+		r := &footprintReport{count.Name(), *maxBytes, measured}
+		if *asJSON {
+			enc := json.NewEncoder(cmd.OutOrStdout())
+			enc.SetIndent("", "  ")
+			err = enc.Encode(r)
+		} else {
+			err = printFootprint(cmd.OutOrStdout(), r)
+		}
+		if err != nil {
+			return err
+		}
+		return r.judge(before)
+	}
+	return cmd
+}
+
+// toolsOf asks the server that args name, as they stand on the command line.
+func toolsOf(cmd *cobra.Command, s *settings, args []string) (*proxy.ToolList, error) {
+	if len(args) == 1 && cmd.ArgsLenAtDash() < 0 {
+		s.upstream, args = args[0], nil
+	}
+	cfg, err := s.config(args)
+	if err != nil {
+		return nil, err
+	}
+	if s.logLevel == "" {
+		cfg.Log.Level = "error" // the report is what was asked for
+	}
+	log, err := logger(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), probeTime)
+	defer cancel()
+	return proxy.Tools(ctx, cfg, log)
+}
+
+func readBaseline(file string) (*footprintReport, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--baseline: %w", err)
+	}
+	r := new(footprintReport)
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("--baseline: %s is no report: %w", file, err)
+	}
+	return r, nil
+}
+
+// judge says what is wrong with a report.
+func (r *footprintReport) judge(before *footprintReport) error {
+	var wrong []string
+	if r.MaxBytes > 0 && r.Bytes > r.MaxBytes {
+		wrong = append(wrong, fmt.Sprintf("the list has %d bytes, over the budget of %d", r.Bytes, r.MaxBytes))
+	}
+	if before != nil {
+		wrong = append(wrong, r.Regressions(before.Report)...)
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(wrong, "; "))
+}
+
+// printFootprint writes a report for a person.
+func printFootprint(out io.Writer, r *footprintReport) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "bytes\ttokens\tdescription\tinput\toutput\t  \n")
+	for _, t := range r.Tools {
+		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t  %s\n", t.Bytes, t.Tokens, t.DescriptionBytes, t.InputSchemaBytes, t.OutputSchemaBytes, printable(t.Name))
+	}
+	fmt.Fprintf(w, "%d\t%d\t\t\t\t  %d tools (%s)\n", r.Bytes, r.Tokens, len(r.Tools), r.Encoding)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nserver instructions: %d bytes\n", r.InstructionBytes)
+	for i, repeat := range r.Repeats {
+		const few = 10
+		if i == 0 {
+			b.WriteString("said by several descriptions:\n")
+		}
+		if i == few {
+			fmt.Fprintf(&b, "  and %d more\n", len(r.Repeats)-few)
+			break
+		}
+		fmt.Fprintf(&b, "  %d times, %d bytes: %s\n", repeat.Count, len(repeat.Text), printable(repeat.Text))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// printable is a server's text for a terminal, on which control characters could
+// do anything.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7F && r < 0xA0 {
+			return ' '
+		}
+		return r
+	}, text)
+}
