@@ -26,6 +26,7 @@ type call struct {
 	token    []byte // a confirmation
 	goOn     []byte // leave to go on over a quota's pause
 	inner    bool   // one of a batch
+	trace    []Header
 	query    string // the whole query of the URL, when a page says so itself
 	cached   string // what the cache did: hit, miss, revalidated
 }

@@ -22,6 +22,7 @@ const (
 	idleTimeout       = 90 * time.Second
 	maxResponseHeader = 256 << 10
 	maxHops           = 3
+	maxTrace          = 8 << 10 // bytes of a header that a trace has
 )
 
 // client is an adapter's pool of connections.
@@ -193,6 +194,11 @@ func (rt *Runtime) attempt(ctx context.Context, a *Adapter, o *outgoing) (*reply
 	}
 	if o.id != "" {
 		req.Header.Set("X-Request-Id", o.id)
+	}
+	for _, h := range o.trace {
+		if isTraceHeader(h.Name) && len(h.Value) <= maxTrace && isHeaderValue(h.Value) {
+			req.Header.Add(h.Name, h.Value)
+		}
 	}
 	for _, h := range a.target.headers {
 		req.Header.Set(h.name, h.value)

@@ -96,6 +96,7 @@ func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *reply {
 	if id := r.Call.RequestID; len(id) <= 128 && isHeaderValue(id) {
 		c.out.id = id
 	}
+	c.out.trace = c.trace
 	a, start := c.op.adapter, rt.opt.Now()
 	answer, f := rt.request(ctx, c, a)
 	r.Call.Upstream += rt.opt.Now().Sub(start)

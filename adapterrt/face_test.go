@@ -111,6 +111,28 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
+func TestTheEnvironmentWinsOverOptions(t *testing.T) {
+	from := Options{Mode: All, ToolPrefix: "file_"}
+	for _, c := range []struct {
+		env  []string
+		want Options
+		err  string
+	}{
+		{nil, from, ""},
+		{[]string{"MCP_AQL_ENDPOINT_MODE", "", "MCP_AQL_TOOL_PREFIX", ""}, from, ""},
+		{[]string{"MCP_AQL_ENDPOINT_MODE", "single"}, Options{Mode: Single, ToolPrefix: "file_"}, ""},
+		{[]string{"MCP_AQL_ENDPOINT_MODE", "CRUDE", "MCP_AQL_TOOL_PREFIX", "my_"}, Options{ToolPrefix: "my_"}, ""},
+		{[]string{"MCP_AQL_ENDPOINT_MODE", "both"}, from, `MCP_AQL_ENDPOINT_MODE: unknown mode "both"`},
+		{[]string{"MCP_AQL_TOOL_PREFIX", "My"}, from, `MCP_AQL_TOOL_PREFIX: "My" must be`},
+	} {
+		o := from
+		err := o.LoadEnv(environment(c.env...))
+		if o.Mode != c.want.Mode || o.ToolPrefix != c.want.ToolPrefix || (err == nil) != (c.err == "") || err != nil && !strings.HasPrefix(err.Error(), c.err) {
+			t.Errorf("%v: %v %q %v", c.env, o.Mode, o.ToolPrefix, err)
+		}
+	}
+}
+
 // codes is every code a request can fail with, its HTTP status, and whether its
 // tool result is an error.
 var codes = []struct {

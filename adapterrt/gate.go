@@ -148,7 +148,9 @@ func (c *call) gate(ctx context.Context, rt *Runtime, r *Result) *Failure {
 		if len(asked) == 0 {
 			continue
 		}
+		start := rt.opt.Now()
 		row, ok := c.row(ctx, rt, g)
+		r.Call.Gates += rt.opt.Now().Sub(start)
 		switch {
 		case ctx.Err() != nil:
 			return &Failure{Code: TransportTimeout, Message: "Request cancelled", Cause: errCancelled}
@@ -219,6 +221,7 @@ func (c *call) row(ctx context.Context, rt *Runtime, g *gate) (row []byte, ok bo
 	if inner.validate(false) != nil || inner.build() != nil {
 		return nil, false
 	}
+	inner.out.trace = c.trace
 	data := inner.gateAnswer(ctx, rt, g)
 	if data == nil {
 		return nil, false

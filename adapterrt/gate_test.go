@@ -1,10 +1,13 @@
 package adapterrt
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 const gatedOps = `
@@ -118,5 +121,25 @@ func TestGateMistakes(t *testing.T) {
 		if a, _ := Parse("test-api-adapter.md", []byte(front("https://api.example.com", text)), &Options{}); a != nil || text == good {
 			t.Error(repl, "passed")
 		}
+	}
+}
+
+// A clock that goes on a second whenever someone looks tells where the time went.
+func TestTheRecordSaysWhereTheTimeWent(t *testing.T) {
+	s := api(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"streams":[{"name":"users","expand_capabilities":true}]}`)
+	})
+	var mu sync.Mutex
+	now := time.Now()
+	clock := func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		now = now.Add(time.Second)
+		return now
+	}
+	rt := one(t, Options{Now: clock}, s.URL, strings.Replace(gatedOps, "EXTRA", "", 1))
+	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"query_records","params":{"stream":"users","expand":["orders"]}}`)})
+	if c := r.Call; r.Failure != nil || c.Gates < time.Second || c.Upstream < time.Second || c.Duration <= c.Gates+c.Upstream {
+		t.Errorf("%v %+v", r.Failure, c)
 	}
 }

@@ -126,6 +126,26 @@ func (o *Options) setDefaults() error {
 	return errors.Join(errs...)
 }
 
+// LoadEnv lays over o what the variables of the protocol's own say, wherever o is
+// from: MCP_AQL_ENDPOINT_MODE is a mode, MCP_AQL_TOOL_PREFIX begins the tools' names.
+// One that is empty counts as not set.
+func (o *Options) LoadEnv(getenv func(string) (string, bool)) error {
+	if word, _ := getenv("MCP_AQL_ENDPOINT_MODE"); word != "" {
+		mode, err := ParseMode(word)
+		if err != nil {
+			return fmt.Errorf("MCP_AQL_ENDPOINT_MODE: %w", err)
+		}
+		o.Mode = mode
+	}
+	if prefix, _ := getenv("MCP_AQL_TOOL_PREFIX"); prefix != "" {
+		if !isToolPrefix(prefix) {
+			return fmt.Errorf("MCP_AQL_TOOL_PREFIX: %q must be of a-z, 0-9 and _ and end with _", prefix)
+		}
+		o.ToolPrefix = prefix
+	}
+	return nil
+}
+
 // isToolPrefix: ^[a-z0-9_]+_$
 func isToolPrefix(s string) bool {
 	for i := range len(s) {

@@ -159,6 +159,24 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
+func TestTheTraceIsForwardedAndNothingElse(t *testing.T) {
+	var seen http.Header
+	s := api(t, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header })
+	rt := one(t, Options{Batch: true}, s.URL, status)
+	trace := []Header{{"Traceparent", "00-1"}, {"tracestate", "a=b"}, {"baggage", "who=me"}, {"Authorization", "Bearer theirs"}, {"traceparent", "x\r\ny: z"}}
+	for _, body := range []string{`{"operation":"get_status"}`, `{"operations":[{"operation":"get_status"}]}`} {
+		rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(body), Trace: trace})
+		if fmt.Sprint(seen["Traceparent"], seen["Tracestate"]) != "[00-1] [a=b]" || seen["Baggage"] != nil || seen["Authorization"] != nil || seen["Y"] != nil {
+			t.Errorf("%s: %v", body, seen)
+		}
+		seen = nil
+	}
+	// The next call, in the same memory, has none.
+	if rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)}); seen["Traceparent"] != nil {
+		t.Error(seen)
+	}
+}
+
 func TestRequestIDIsForwarded(t *testing.T) {
 	seen := ""
 	s := api(t, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Get("X-Request-Id") })

@@ -19,6 +19,7 @@ type outgoing struct {
 	timeout     time.Duration
 	repeatable  bool
 	id          string // the request's, told to the API as X-Request-Id
+	trace       []Header
 }
 
 func (o *outgoing) reset() {
@@ -28,6 +29,11 @@ func (o *outgoing) reset() {
 		url: pairs{buf: o.url.buf[:0], first: '?'}, body: pairs{buf: o.body.buf[:0]},
 		headers: o.headers[:0], secrets: o.secrets[:0],
 	}
+}
+
+// isTraceHeader tells the headers that say which trace a request belongs to.
+func isTraceHeader(name string) bool {
+	return strings.EqualFold(name, "traceparent") || strings.EqualFold(name, "tracestate")
 }
 
 // pairs is a text that key=value pairs are appended to.

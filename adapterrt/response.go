@@ -2,6 +2,7 @@ package adapterrt
 
 import (
 	"bytes"
+	"errors"
 	"mime"
 	"net/http"
 	"net/url"
@@ -16,6 +17,7 @@ const (
 	maxResponseNesting = 512
 	previewRunes       = 200
 	messageRunes       = 500
+	loggedRunes        = 2000
 )
 
 // statusRow is how an HTTP status reads to a client.
@@ -96,6 +98,9 @@ func (rt *Runtime) refused(op *operation, r *reply, body []byte, z sanitizer, se
 		}
 	}
 	f := &Failure{Code: row.code, Message: row.prefix + said}
+	if original := (sanitizer{off: true}).clean(errorMessage(body, r.status), loggedRunes, secrets); original != said {
+		f.Cause = errors.New("the API said: " + original)
+	}
 	d := jsonObject(nil).int("http_status", int64(r.status)).str("upstream_error", said).str("operation", op.name)
 	if errs != nil && kindOf(errs) == array {
 		// Where there is a message as well, these are what a caller can act on.

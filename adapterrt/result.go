@@ -36,9 +36,11 @@ type Result struct {
 type Record struct {
 	RequestID, Adapter, Version, Operation string
 	Category                               Category
-	Status                                 int // of the API's response, 0 when there was none
-	Bytes                                  int // of its body
-	Upstream, Duration                     time.Duration
+	Status                                 int           // of the API's response, 0 when there was none
+	Bytes                                  int           // of its body
+	Gates                                  time.Duration // asking the API what it supports
+	Upstream                               time.Duration // the request itself; the rest of Duration is ours
+	Duration                               time.Duration
 	Outcome                                Code   // "" for success
 	Danger                                 string // destructive, dangerous or forbidden: attempts are for the audit
 	Gate                                   string // passed, refused or open, when one was asked

@@ -186,6 +186,10 @@ type Request struct {
 	ID      string // for _meta and logs; "" for none
 	Session string // what confirmations are bound to
 	Caller  string // in place of a session
+	// Trace holds the headers of the trace that the request belongs to:
+	// https://www.w3.org/TR/trace-context/. No others are sent along, and no baggage:
+	// what is in that may be nobody else's business.
+	Trace []Header
 }
 
 // Dispatch runs one request to its result. It does not panic and returns soon
@@ -208,7 +212,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 		}
 		rt.finish(&r, req, start)
 	}()
-	c.inner = inner
+	c.inner, c.trace = inner, req.Trace
 	c.run(ctx, rt, at, req, &r)
 	return r
 }
