@@ -164,6 +164,13 @@ type LimitsConfig struct {
 	// and QueueBytes how much of them, per session.
 	Queue      int  `yaml:"queue"`
 	QueueBytes Size `yaml:"queue_bytes"`
+	// Replay is how many of the last events of a stream are kept, in front of a
+	// server on stdio or HTTP+SSE, for a client that was cut off and takes the
+	// stream up again; 0 for none. ReplayBytes is how much of them, and ReplayTime
+	// how long after the client has left.
+	Replay      int           `yaml:"replay"`
+	ReplayBytes Size          `yaml:"replay_bytes"`
+	ReplayTime  time.Duration `yaml:"replay_time"`
 }
 
 // TimeLimit is how long the server may take to answer; 0 for the common limit.
@@ -224,6 +231,9 @@ func DefaultConfig() Config {
 			Header:          16 << 10,
 			Queue:           256,
 			QueueBytes:      1 << 20,
+			Replay:          256,
+			ReplayBytes:     1 << 20,
+			ReplayTime:      5 * time.Minute,
 		},
 		Log:      LogConfig{Level: "info", Losses: "summary"},
 		Shutdown: ShutdownConfig{Drain: 10 * time.Second},

@@ -38,7 +38,9 @@
 // # What is remembered
 //
 // Per session and direction, the requests without an answer: their ids, their
-// methods, and for some a note that translating the answer needs. Nothing else.
+// methods, and for some a note that translating the answer needs. In front of a
+// pipe also the last events of each stream, for a client that was cut off and comes
+// back (replay.go). Nothing else.
 //
 // All the rest that a session is stands in the id that we give it, sealed
 // (seal.go): with the same key any process serves it, as long as the server is

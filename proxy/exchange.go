@@ -76,6 +76,10 @@ type use struct {
 	first    sse.Event // taken already, for the first Next
 	pending  bool      // first is there
 
+	trail   *trail      // keeps what the client is told; nil for nothing
+	replay  []sse.Event // what it is told once more, first
+	resumed bool        // another exchange has counted the call
+
 	shared  bool // a transport holds it as a stream: not for the pool
 	large   bool // it saw a message too large to keep the buffers of
 	outcome outcome
@@ -102,6 +106,8 @@ func (x *exchange) done() {
 		st.Release()
 	}
 	x.mu.Unlock()
+	parked := x.trail != nil && x.trail.leave(gone)
+	x.let(parked)
 	x.Close()
 	if x.stop != nil {
 		x.stop(nil)
@@ -110,13 +116,15 @@ func (x *exchange) done() {
 		x.free()
 	}
 	if x.call != nil {
-		if gone && len(x.resumeAt) > 0 {
+		if parked || gone && len(x.resumeAt) > 0 {
 			x.s.open.abandon(x.call) // its client may take the stream up again
 		} else {
 			x.s.open.end(x.call)
 		}
-		x.srv.metrics.request(x.s, x.call.method, x.ending(gone), x.call.began)
-		x.srv.metrics.spent(&x.clock)
+		if !x.resumed {
+			x.srv.metrics.request(x.s, x.call.method, x.ending(gone), x.call.began)
+			x.srv.metrics.spent(&x.clock)
+		}
 	}
 	if x.s != nil {
 		x.s.leave()
@@ -145,7 +153,8 @@ func (x *exchange) stale() bool { return x.call != nil && !x.s.open.has(x.call) 
 // reasons for the end of x's context are worth an error.
 func (x *exchange) clientLeft() bool {
 	why := context.Cause(x.ctx)
-	return errors.Is(why, downstream.ErrClientLeft) || errors.Is(why, downstream.ErrOver) || errors.Is(why, context.Canceled)
+	return errors.Is(why, downstream.ErrClientLeft) || errors.Is(why, downstream.ErrOver) ||
+		errors.Is(why, errTakenUp) || errors.Is(why, context.Canceled)
 }
 
 // ending is how x's request ended.
@@ -185,14 +194,41 @@ func (x *exchange) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.closed = true
-	if x.stream == nil {
+	switch {
+	case x.stream == nil:
+		return nil
+	case x.trail != nil && x.call != nil: // whether its call goes on is for done to say
+		x.stop(downstream.ErrOver)
 		return nil
 	}
 	return x.stream.Close()
 }
 
+// let makes Close close the stream again, or leaves the stream to who comes after.
+func (x *exchange) let(parked bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.trail = nil
+	if parked {
+		x.stream = nil
+	}
+}
+
 // Next is the exchange as the body of an HTTP answer.
 func (x *exchange) Next() (e sse.Event, err error) {
+	if len(x.replay) > 0 {
+		e, x.replay = x.replay[0], x.replay[1:]
+		return e, nil
+	}
+	e, err = x.tell()
+	if err == nil && x.trail != nil {
+		x.trail.told(&e, x.final)
+	}
+	return e, err
+}
+
+// tell is the next event, or an error in the place of the answer.
+func (x *exchange) tell() (e sse.Event, err error) {
 	if x.pending {
 		x.pending = false
 		return x.first, nil
@@ -204,7 +240,7 @@ func (x *exchange) Next() (e sse.Event, err error) {
 	if x.call == nil || x.clientLeft() {
 		return sse.Event{}, io.EOF // a standing stream just ends; its client opens another
 	}
-	x.answered = true // nothing comes behind it
+	x.answered, x.final = true, true // nothing comes behind it
 	return sse.Event{Data: x.srv.answerFor(x, err).body()}, nil
 }
 

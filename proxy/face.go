@@ -181,6 +181,9 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) error {
 		resp.Body = e.Data
 	default:
 		x.share()
+		if l, ok := x.s.conn.(*lanes); ok {
+			x.trail = l.trails.begin(x, st.(*lane))
+		}
 		x.first, x.pending = e, true
 		resp.Stream = x
 	}
@@ -322,6 +325,13 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	x.s = s
 	x.headers(req)
 	x.share()
+	if l, ok := s.conn.(*lanes); ok {
+		if err := x.takeUp(l, req.LastEventID); err != nil {
+			return srv.answerFor(x, err)
+		}
+		resp.Stream = x
+		return nil
+	}
 	st, err := s.conn.Listen(ctx, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.from})
 	switch {
 	case errors.Is(err, upstream.ErrNoStream):

@@ -200,15 +200,32 @@ func (t *calls) cancel(key []byte) *call {
 	return c
 }
 
-// has reports whether c is open.
-func (t *calls) has(c *call) bool {
+// reopen makes stop end the wait for the answer to c, and reports whether c is
+// still open.
+func (t *calls) reopen(c *call, stop context.CancelCauseFunc) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !t.holds(c) {
+		return false
+	}
+	c.stop = stop
+	return true
+}
+
+// holds is called with t.mu held.
+func (t *calls) holds(c *call) bool {
 	at := t.byKey[c.key]
 	for at != nil && at != c {
 		at = at.older
 	}
 	return at != nil
+}
+
+// has reports whether c is open.
+func (t *calls) has(c *call) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.holds(c)
 }
 
 // list returns all calls, which stay open.

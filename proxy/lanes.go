@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -36,6 +37,8 @@ type lanes struct {
 	key    []byte
 	pieces [][]byte
 
+	trails trails // what its clients were told
+
 	mu       sync.Mutex
 	byID     map[string]*lane
 	byToken  map[string]*lane
@@ -52,6 +55,7 @@ type keeper interface {
 	spawn(task func())
 	unwanted(reason string) // a message had nobody to go to, or no room
 	panicked(p any)
+	replays() *atomic.Int64 // bytes kept to be told again
 }
 
 // openLanes begins to read st, everything the server behind conn says, which
@@ -63,6 +67,7 @@ func openLanes(conn upstream.Conn, st upstream.Stream, cfg LimitsConfig, k keepe
 		byID: make(map[string]*lane), byToken: make(map[string]*lane),
 	}
 	l.waiting.limit(cfg)
+	l.trails = trails{events: cfg.Replay, bytes: int(cfg.ReplayBytes), age: cfg.ReplayTime, total: k.replays()}
 	l.spawn(func() { l.read(st) })
 	return l
 }
@@ -131,6 +136,30 @@ func (l *lanes) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.
 	ln.queue.take(&l.waiting)
 	ln.wake()
 	return ln, nil
+}
+
+// move makes a lane in the place of one that nobody reads any more.
+func (l *lanes) move(ctx context.Context, old *lane) *lane {
+	ln := l.newLane(ctx)
+	ln.id, ln.token, ln.limit, ln.spoke = old.id, old.token, old.limit, true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old.mu.Lock()
+	ln.queue.take(&old.queue)
+	ln.err, old.err = old.err, upstream.ErrClosed
+	old.mu.Unlock()
+	if l.byID[ln.id] == old {
+		l.byID[ln.id] = ln
+	}
+	if l.byToken[ln.token] == old {
+		l.byToken[ln.token] = ln
+	}
+	for i, at := range l.order {
+		if at == old {
+			l.order[i] = ln
+		}
+	}
+	return ln
 }
 
 // Close stops the server; the reader has returned when Close does.
@@ -284,6 +313,7 @@ func (l *lanes) end(err error) {
 	for _, ln := range all {
 		ln.finish(err)
 	}
+	l.trails.close()
 	if lost != nil {
 		lost()
 	}

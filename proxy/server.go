@@ -63,6 +63,7 @@ type Server struct {
 	pipes    atomic.Int64  // sessions of clients on pipes, ever
 
 	streams   atomic.Int64 // event streams of HTTP clients
+	kept      atomic.Int64 // bytes that they were told, for replaying
 	reloading sync.Mutex
 	at        net.Addr         // of the listener for clients; nil while there is none
 	face      *downstream.HTTP // on it
@@ -361,6 +362,9 @@ func (srv *Server) unknownAnswer(log *zap.Logger, s *session, m *wire.Message) {
 	}
 }
 
+// replays counts the bytes that are kept to be told again.
+func (srv *Server) replays() *atomic.Int64 { return &srv.kept }
+
 // spawn runs a task that close waits for. Whoever calls it is waited for too, so
 // that no task begins after the last one has ended.
 func (srv *Server) spawn(task func()) { srv.tasks.Go(task) }
@@ -383,6 +387,11 @@ func (srv *Server) tend(ctx context.Context) {
 			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().cfg.Session.IdleTimeout)) {
 				srv.retire(s, errShutdown)
 			}
+			srv.sessions.each(func(s *session) {
+				if l, ok := s.conn.(*lanes); ok {
+					l.trails.sweep(now)
+				}
+			})
 			if now.Sub(flushed) >= time.Minute {
 				flushed = now
 				srv.losses.flush()

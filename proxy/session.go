@@ -3,6 +3,8 @@ package proxy
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -236,6 +238,16 @@ func (t *sessions) dropIdle(then time.Time) []*session {
 		}
 	}
 	return out
+}
+
+// each calls do with every session.
+func (t *sessions) each(do func(*session)) {
+	t.mu.Lock()
+	all := slices.Collect(maps.Values(t.byID))
+	t.mu.Unlock()
+	for _, s := range all {
+		do(s)
+	}
 }
 
 // dropAll forgets every session.

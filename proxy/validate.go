@@ -87,6 +87,8 @@ func (c *Config) Validate() error {
 		{"limits.header", int(c.Limits.Header)},
 		{"limits.queue", c.Limits.Queue},
 		{"limits.queue_bytes", int(c.Limits.QueueBytes)},
+		{"limits.replay_bytes", int(c.Limits.ReplayBytes)},
+		{"limits.replay_time", int(c.Limits.ReplayTime)},
 		{"session.max_age", int(c.Session.MaxAge)},
 		{"session.idle_timeout", int(c.Session.IdleTimeout)},
 		{"upstream.connect_timeout", int(c.Upstream.ConnectTimeout)},
@@ -96,6 +98,9 @@ func (c *Config) Validate() error {
 		if n.value <= 0 {
 			return fault(n.path, "must be greater than 0")
 		}
+	}
+	if c.Limits.Replay < 0 {
+		return fault("limits.replay", "must not be negative")
 	}
 	if c.Heartbeat < 0 {
 		return fault("heartbeat", "must not be negative")

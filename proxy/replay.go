@@ -1,0 +1,305 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// Bounds of what is kept for replaying, beside those of the configuration.
+const (
+	maxTrails  = 32        // streams per session
+	maxReplays = 256 << 20 // bytes in the whole process
+	maxFaded   = 128       // streams per session of which only the length is known
+	// handover is how long one who takes a stream up waits for another one who
+	// still reads it.
+	handover = 5 * time.Second
+)
+
+var errTakenUp = errors.New("another request has taken the stream up")
+
+// trails are the streams that one HTTP client has been told something on. A
+// server on a pipe knows nothing of streams and cannot repeat what it said: it is
+// we who number the events, and keep the last ones of each stream for a client
+// that was cut off. See "Resumability and Redelivery",
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery.
+type trails struct {
+	events, bytes int
+	age           time.Duration
+	total         *atomic.Int64 // bytes in the whole process
+
+	mu     sync.Mutex
+	closed bool
+	named  uint64   // the last trail's number
+	all    []*trail // oldest first
+	faded  []faded  // oldest first
+}
+
+// faded is a trail of which nothing is left.
+type faded struct{ number, last uint64 }
+
+// trail is one such stream. Its lock is that of the trails.
+type trail struct {
+	of     *trails
+	number uint64
+	call   *call // that the stream answers; nil for the standing one
+	open   *calls
+	lane   *lane // of the call
+
+	kept  [][]byte // the last events, each one more than the one before
+	bytes int
+	last  uint64 // number of the last event, from 1
+
+	reader *exchange     // who tells the client; nil for nobody
+	free   chan struct{} // closed when the reader has gone
+	over   bool          // nothing more will come
+	left   time.Time     // when the last reader went
+}
+
+// begin makes x the reader of a new trail; nil where there are too many, or none
+// are wanted.
+func (t *trails) begin(x *exchange, ln *lane) *trail {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.events == 0 || t.closed {
+		return nil
+	}
+	if len(t.all) >= maxTrails {
+		i := slices.IndexFunc(t.all, func(tr *trail) bool { return tr.reader == nil })
+		if i < 0 {
+			return nil
+		}
+		t.drop(i)
+	}
+	t.named++
+	tr := &trail{of: t, number: t.named, call: x.call, open: x.s.open, lane: ln}
+	tr.read(x)
+	t.all = append(t.all, tr)
+	return tr
+}
+
+// read makes x the reader. Called with the lock held.
+func (tr *trail) read(x *exchange) { tr.reader, tr.free = x, make(chan struct{}) }
+
+// drop forgets a trail, and its call. Called with t.mu held.
+func (t *trails) drop(i int) {
+	tr := t.all[i]
+	t.all = slices.Delete(t.all, i, i+1)
+	tr.shed(len(tr.kept))
+	if tr.last > 0 {
+		if len(t.faded) == maxFaded {
+			t.faded = slices.Delete(t.faded, 0, 1)
+		}
+		t.faded = append(t.faded, faded{tr.number, tr.last})
+	}
+	if tr.reader == nil && !tr.over && tr.call != nil {
+		tr.open.end(tr.call)
+		tr.lane.Close()
+	}
+}
+
+// shed forgets the first n events.
+func (tr *trail) shed(n int) {
+	for _, e := range tr.kept[:n] {
+		tr.bytes -= len(e)
+		tr.of.total.Add(-int64(len(e)))
+	}
+	tr.kept = slices.Delete(tr.kept, 0, n)
+}
+
+// sweep forgets what nobody came back for.
+func (t *trails) sweep(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := len(t.all) - 1; i >= 0; i-- {
+		if tr := t.all[i]; tr.reader == nil && now.Sub(tr.left) >= t.age {
+			t.drop(i)
+		}
+	}
+}
+
+// close forgets everything, for good.
+func (t *trails) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	for _, tr := range t.all {
+		tr.shed(len(tr.kept))
+	}
+	t.all, t.faded = nil, nil
+}
+
+// told numbers an event that the client is about to be told, and keeps it.
+func (tr *trail) told(e *sse.Event, final bool) {
+	t := tr.of
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tr.last++
+	e.ID, e.HasID = tr.name(tr.last), true
+	tr.over = tr.over || final
+	if t.closed {
+		return
+	}
+	tr.kept = append(tr.kept, slices.Clone(e.Data))
+	tr.bytes += len(e.Data)
+	t.total.Add(int64(len(e.Data)))
+	for len(tr.kept) > t.events || tr.bytes > t.bytes || len(tr.kept) > 0 && t.total.Load() > maxReplays {
+		tr.shed(1)
+	}
+}
+
+// name is the id of an event: no two of a session are equal.
+func (tr *trail) name(event uint64) []byte {
+	return strconv.AppendUint(append(strconv.AppendUint(nil, tr.number, 10), '-'), event, 10)
+}
+
+// leave is the end of the reader, and reports whether its call goes on without
+// one, for a client that comes back.
+func (tr *trail) leave(gone bool) (parked bool) {
+	t := tr.of
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tr.reader, tr.left = nil, time.Now()
+	close(tr.free)
+	switch {
+	case tr.last == 0, t.closed:
+		if i := slices.Index(t.all, tr); i >= 0 {
+			tr.over = true
+			t.drop(i)
+		}
+		return false
+	case tr.call == nil:
+		return false
+	}
+	parked = gone && !tr.over && !tr.call.cancelled.Load()
+	tr.over = !parked
+	return parked
+}
+
+// find is the trail that the event of an id stood on, with x as its reader, and
+// what came behind it; nil where there is none. lost is how many events are gone
+// for good, -1 where that cannot be known.
+func (t *trails) find(ctx context.Context, x *exchange, id string) (tr *trail, again []sse.Event, lost int) {
+	number, after, ok := parseEventID(id)
+	if !ok {
+		return nil, nil, -1
+	}
+	deadline := time.NewTimer(handover)
+	defer deadline.Stop()
+	for {
+		t.mu.Lock()
+		tr := t.numbered(number)
+		if tr == nil || after > tr.last {
+			lost = t.fadedSince(number, after)
+			t.mu.Unlock()
+			return nil, nil, lost
+		}
+		if tr.reader == nil {
+			defer t.mu.Unlock()
+			tr.read(x)
+			first := tr.last - uint64(len(tr.kept)) + 1
+			lost = int(max(first, after+1) - (after + 1))
+			for n := max(first, after+1); n <= tr.last; n++ {
+				again = append(again, sse.Event{Data: tr.kept[n-first], ID: tr.name(n), HasID: true})
+			}
+			return tr, again, lost
+		}
+		tr.reader.stop(errTakenUp)
+		free := tr.free
+		t.mu.Unlock()
+		select {
+		case <-free:
+		case <-deadline.C:
+			return nil, nil, -1
+		case <-ctx.Done():
+			return nil, nil, -1
+		}
+	}
+}
+
+// numbered is called with t.mu held.
+func (t *trails) numbered(number uint64) *trail {
+	for _, tr := range t.all {
+		if tr.number == number {
+			return tr
+		}
+	}
+	return nil
+}
+
+// fadedSince is how many events came behind one on a trail that is forgotten, -1
+// where nobody knows. Called with t.mu held.
+func (t *trails) fadedSince(number, after uint64) int {
+	for _, f := range t.faded {
+		if f.number == number && f.last >= after {
+			return int(f.last - after)
+		}
+	}
+	return -1
+}
+
+func parseEventID(id string) (number, event uint64, ok bool) {
+	a, b, ok := strings.Cut(id, "-")
+	if !ok {
+		return 0, 0, false
+	}
+	number, err := strconv.ParseUint(a, 10, 64)
+	event, err2 := strconv.ParseUint(b, 10, 64)
+	return number, event, err == nil && err2 == nil
+}
+
+// takeUp makes x go on where the client's last event stood, or begins a new
+// standing stream where that is not to be had. What is still kept of a stream
+// comes again although some of it is lost: the answer to a call is at its end.
+func (x *exchange) takeUp(l *lanes, lastEventID string) error {
+	if lastEventID == "" {
+		return x.stand(l)
+	}
+	tr, again, lost := l.trails.find(x.ctx, x, lastEventID)
+	if lost != 0 {
+		x.log().Info("events on a stream that was taken up again are lost", zap.Int("lost", lost))
+	}
+	if tr == nil {
+		return x.stand(l)
+	}
+	x.trail, x.replay = tr, again
+	switch {
+	case tr.call == nil:
+		st, err := l.Listen(x.ctx, upstream.ListenOptions{})
+		if err != nil {
+			return err
+		}
+		x.attach(st)
+	case tr.over:
+		x.answered = true // nothing comes behind it
+	case !tr.open.reopen(tr.call, x.stop): // cancelled, or forgotten for want of room
+		tr.lane.Close()
+		tr.over, x.answered = true, true
+	default:
+		x.call, x.resumed = tr.call, true
+		tr.lane = l.move(x.ctx, tr.lane)
+		x.attach(tr.lane)
+	}
+	return nil
+}
+
+// stand makes x a new standing stream.
+func (x *exchange) stand(l *lanes) error {
+	st, err := l.Listen(x.ctx, upstream.ListenOptions{})
+	if err != nil {
+		return err
+	}
+	x.attach(st)
+	x.trail = l.trails.begin(x, nil)
+	return nil
+}

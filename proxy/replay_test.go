@@ -1,0 +1,435 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap/zaptest/observer"
+	"pgregory.net/rapid"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+)
+
+// reader is a client that reads a stream event by event, and may be cut off.
+type reader struct {
+	t    testing.TB
+	req  *downstream.Request
+	resp *downstream.Response
+	stop context.CancelCauseFunc
+}
+
+func (srv testServer) open(method, session, body string, header ...string) *reader {
+	srv.t.Helper()
+	ctx, stop := context.WithCancelCause(context.Background())
+	c := &reader{t: srv.t, stop: stop}
+	c.req, c.resp = srv.begin(ctx, method, session, body, header...)
+	if c.resp.Stream == nil {
+		srv.t.Fatalf("no stream: %d %s", c.resp.Status, c.resp.Body)
+	}
+	return c
+}
+
+func (c *reader) next() sse.Event {
+	c.t.Helper()
+	e, err := c.resp.Stream.Next()
+	if err != nil {
+		c.t.Fatalf("stream ended: %v", err)
+	}
+	return sse.Event{ID: append([]byte(nil), e.ID...), HasID: e.HasID, Data: append([]byte(nil), e.Data...)}
+}
+
+// hears reads one event for each of want and returns the id of the last.
+func (c *reader) hears(want ...string) (id string) {
+	c.t.Helper()
+	for _, w := range want {
+		e := c.next()
+		if string(e.Data) != w || !e.HasID {
+			c.t.Fatalf("got %s %s, want %s", e.ID, e.Data, w)
+		}
+		id = string(e.ID)
+	}
+	return id
+}
+
+func (c *reader) ends() {
+	c.t.Helper()
+	if e, err := c.resp.Stream.Next(); err != io.EOF {
+		c.t.Errorf("stream goes on: %s, %v", e.Data, err)
+	}
+	c.leaves()
+}
+
+// leaves is what the transport does when the client is gone, or at the end.
+func (c *reader) leaves() {
+	c.stop(downstream.ErrClientLeft)
+	c.resp.Stream.Close()
+	c.resp.Done()
+}
+
+// streaming begins a call that the server has said something about.
+func (srv testServer) streaming(f *fakeServer, session, id string) (c *reader, last string) {
+	srv.t.Helper()
+	n := len(f.sent())
+	go func() {
+		eventually(srv.t, "call sent", func() bool { return len(f.sent()) > n })
+		f.standing <- progress(id)
+	}()
+	c = srv.open("POST", session, callTool(id, id))
+	return c, c.hears(progress(id))
+}
+
+func (srv testServer) lanes(session string) *lanes { return srv.sessions.byID[session].conn.(*lanes) }
+
+func TestClientThatLostItsStreamGetsTheAnswerByGet(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2024-11-05")
+	c, last := srv.streaming(f, s, `1`)
+	c.leaves()
+	f.standing <- progress(`1`) // while nobody listens
+	f.standing <- `{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"a":1}}}`
+	c = srv.open("GET", s, "", "Last-Event-ID", last)
+	c.hears(progress(`1`))
+	e := c.next() // as this client's revision has it: the method is still known
+	if got := string(e.Data); gjson.Get(got, "id").Raw != "1" || strings.Contains(got, "structuredContent") {
+		t.Errorf("%s", got)
+	}
+	c.ends()
+	c = srv.open("GET", s, "", "Last-Event-ID", last) // the answer was lost on the way, too
+	c.hears(progress(`1`))
+	if again := c.next(); string(again.Data) != string(e.Data) || string(again.ID) != string(e.ID) {
+		t.Errorf("%s %s", again.ID, again.Data)
+	}
+	c.ends()
+	if n := srv.outcomes(left, "tools/call") + srv.outcomes(answered, "tools/call"); n != 1 {
+		t.Errorf("the call was counted %d times", n)
+	}
+	if n := counted(t, srv.metrics, "dragoman_unwanted_messages_total"); n != 0 {
+		t.Errorf("%d messages had nobody to go to", n)
+	}
+}
+
+func TestClientGetsTheAnswerThatComesAfterItIsBack(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	c, last := srv.streaming(f, s, `1`)
+	c.leaves()
+	c = srv.open("GET", s, "", "Last-Event-ID", last)
+	f.standing <- progress(`1`)
+	last = c.hears(progress(`1`))
+	c.leaves() // and once more
+	c = srv.open("GET", s, "", "Last-Event-ID", last)
+	f.standing <- answer(`1`)
+	c.hears(answer(`1`))
+	c.ends()
+}
+
+func TestStandingStreamIsTakenUp(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	note := func(i int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`, i)
+	}
+	c := srv.open("GET", s, "")
+	f.standing <- note(1)
+	first := c.hears(note(1))
+	f.standing <- note(2)
+	c.hears(note(2)) // written, and lost on the way
+	c.leaves()
+	f.standing <- note(3)
+	c = srv.open("GET", s, "", "Last-Event-ID", first)
+	c.hears(note(2), note(3))
+	f.standing <- note(4)
+	c.hears(note(4))
+	c.leaves()
+}
+
+func TestEventsOfAStreamComeOnNoOther(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	standing := srv.open("GET", s, "")
+	f.standing <- logLine
+	lastStanding := standing.hears(logLine)
+	a, lastA := srv.streaming(f, s, `1`)
+	b, lastB := srv.streaming(f, s, `2`)
+	if lastA == lastB || lastA == lastStanding || lastB == lastStanding {
+		t.Errorf("ids are not unique: %s %s %s", lastA, lastB, lastStanding)
+	}
+	f.standing <- answer(`1`)
+	a.hears(answer(`1`))
+	a.ends()
+	b.leaves()
+	f.standing <- answer(`2`)
+	b = srv.open("GET", s, "", "Last-Event-ID", lastB)
+	b.hears(answer(`2`))
+	b.ends()
+	f.standing <- logLine
+	standing.hears(logLine)
+	standing.leaves()
+}
+
+func TestOlderEventsThanAreKeptAreLostAndCounted(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f, func(c *Config) { c.Limits.Replay = 3 })
+	s := srv.initialize("2025-06-18")
+	c, last := srv.streaming(f, s, `1`)
+	for range 5 {
+		f.standing <- progress(`1`)
+		c.hears(progress(`1`))
+	}
+	c.leaves()
+	f.standing <- answer(`1`)
+	c = srv.open("GET", s, "", "Last-Event-ID", last)
+	c.hears(progress(`1`), progress(`1`), progress(`1`), answer(`1`)) // the answer above all
+	c.ends()
+	srv.lost(2)
+}
+
+// lost expects one line about lost events since the last call.
+func (srv testServer) lost(n int64) {
+	srv.t.Helper()
+	lines := srv.logs.TakeAll()
+	lines = slices.DeleteFunc(lines, func(e observer.LoggedEntry) bool { return !strings.Contains(e.Message, "taken up again are lost") })
+	if len(lines) != 1 || lines[0].Level.String() != "info" || lines[0].ContextMap()["lost"] != n {
+		srv.t.Errorf("%v", lines)
+	}
+}
+
+func TestForgottenStreamIsAFreshOne(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	c, last := srv.streaming(f, s, `1`)
+	f.standing <- progress(`1`)
+	c.hears(progress(`1`))
+	c.leaves()
+	l := srv.lanes(s)
+	l.trails.sweep(time.Now())
+	if len(l.trails.all) != 1 {
+		t.Fatal("forgotten too soon")
+	}
+	l.trails.sweep(time.Now().Add(5 * time.Minute))
+	if n := srv.kept.Load(); n != 0 || len(l.order) != 0 || srv.sessions.byID[s].open.count != 0 {
+		t.Errorf("%d bytes, %d lanes, %d calls are left", n, len(l.order), srv.sessions.byID[s].open.count)
+	}
+	for id, n := range map[string]int64{last: 1, "1-9": -1, "77-1": -1, "x": -1, "-": -1, "1-": -1, "-1--1": -1, "99999999999999999999-1": -1} {
+		c = srv.open("GET", s, "", "Last-Event-ID", id)
+		f.standing <- logLine
+		c.hears(logLine)
+		c.leaves()
+		srv.lost(n)
+	}
+}
+
+func TestStreamIsTakenFromAReaderThatIsStillThere(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	old, last := srv.streaming(f, s, `1`)
+	gone := make(chan error, 1)
+	go func() {
+		_, err := old.resp.Stream.Next()
+		old.leaves()
+		gone <- err
+	}()
+	c := srv.open("GET", s, "", "Last-Event-ID", last)
+	if err := <-gone; err != io.EOF {
+		t.Errorf("the old reader: %v", err)
+	}
+	f.standing <- answer(`1`)
+	c.hears(answer(`1`))
+	c.ends()
+}
+
+func TestCancelledCallIsNotWaitedFor(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	c, last := srv.streaming(f, s, `1`)
+	c.leaves()
+	srv.post(s, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	srv.open("GET", s, "", "Last-Event-ID", last).ends()
+	if l := srv.lanes(s); len(l.order) != 0 {
+		t.Errorf("%d lanes are left", len(l.order))
+	}
+}
+
+func TestErrorInThePlaceOfTheAnswerIsReplayed(t *testing.T) {
+	kids := newFamily(silentChild)
+	srv := frontOf(t, kids.origin(), quickly)
+	s := srv.initialize("2025-06-18")
+	f := kids.child(t, 0)
+	c, last := srv.streaming(f, s, `1`)
+	c.leaves()
+	f.lose(exited)
+	kids.child(t, 1)
+	c = srv.open("GET", s, "", "Last-Event-ID", last)
+	if e := c.next(); !strings.Contains(string(e.Data), "started again") || gjson.GetBytes(e.Data, "id").Raw != "1" {
+		t.Errorf("%s", e.Data)
+	}
+	c.ends()
+}
+
+func TestReplaysAreBounded(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f, func(c *Config) { c.Limits.ReplayBytes = 100 })
+	s := srv.initialize("2025-06-18")
+	l := srv.lanes(s)
+	for i := range 2 * maxTrails {
+		c, _ := srv.streaming(f, s, fmt.Sprint(i+1))
+		c.leaves()
+	}
+	if len(l.trails.all) != maxTrails || len(l.order) != maxTrails {
+		t.Errorf("%d trails, %d lanes", len(l.trails.all), len(l.order))
+	}
+	var sum int64
+	for _, tr := range l.trails.all {
+		if tr.bytes > 100 {
+			t.Errorf("%d bytes kept of one stream", tr.bytes)
+		}
+		sum += int64(tr.bytes)
+	}
+	if n := srv.kept.Load(); n != sum || n == 0 {
+		t.Errorf("counted %d bytes, kept %d", n, sum)
+	}
+	srv.exchange(context.Background(), "DELETE", s, "")
+	eventually(t, "nothing is kept of a session that has ended", func() bool { return srv.kept.Load() == 0 })
+}
+
+func TestWithoutReplayEventsHaveNoIDs(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f, func(c *Config) { c.Limits.Replay = 0 })
+	s := srv.initialize("2025-06-18")
+	c := srv.call(f, s, callTool(`1`, `1`))
+	f.standing <- progress(`1`)
+	f.standing <- answer(`1`)
+	if r := <-c.reply; len(r.events) != 2 || r.ids[0] != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestCutStreamsLoseNothing: wherever a stream is cut, and whatever of it was on
+// the way then, a client that comes back sees every event once, in order.
+func TestCutStreamsLoseNothing(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	nth := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		nth++
+		id := fmt.Sprint(nth)
+		said := rapid.IntRange(0, 10).Draw(rt, "events")
+		c, last := srv.streaming(f, s, id)
+		var got []string
+		note := func(i int) string {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, id, i)
+		}
+		sent, unseen, have := 0, 0, 0 // unseen: read off the stream, and lost behind it
+		for len(got) < said+1 {
+			switch rapid.IntRange(0, 3).Draw(rt, "step") {
+			case 0, 1:
+				if sent <= said {
+					m := note(sent)
+					if sent == said {
+						m = answer(id)
+					}
+					f.standing <- m
+					sent++
+				}
+			case 2:
+				if have+unseen < sent {
+					e := c.next()
+					if rapid.Bool().Draw(rt, "arrives") && unseen == 0 {
+						got, last, have = append(got, string(e.Data)), string(e.ID), have+1
+					} else {
+						unseen++
+					}
+				}
+			case 3:
+				c.leaves()
+				c, unseen = srv.open("GET", s, "", "Last-Event-ID", last), 0
+			}
+		}
+		c.ends()
+		for i, m := range got {
+			if want := note(i); i < said && m != want || i == said && m != answer(id) {
+				rt.Fatalf("event %d is %s", i, m)
+			}
+		}
+	})
+}
+
+// TestStreamIsTakenUpOverTheWire: all of it, as a client sees it.
+func TestStreamIsTakenUpOverTheWire(t *testing.T) {
+	f := silentPipe()
+	base, stop := listening(t, f)
+	client := &http.Client{Transport: new(http.Transport), Timeout: patience}
+	do := func(method, body string, header ...string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequest(method, base+"/mcp", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	event := func(r *bufio.Reader) (id, data string) {
+		t.Helper()
+		for data == "" {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v, ok := strings.CutPrefix(line, "id: "); ok {
+				id = strings.TrimSpace(v)
+			}
+			if v, ok := strings.CutPrefix(line, "data: "); ok {
+				data = strings.TrimSpace(v)
+			}
+		}
+		return id, data
+	}
+	hello := do("POST", initialize("2025-06-18", `{}`))
+	hello.Body.Close()
+	session := hello.Header.Get("Mcp-Session-Id")
+	go func() {
+		got(t, f, "tools/call")
+		f.standing <- progress(`1`)
+	}()
+	res := do("POST", callTool(`1`, `1`), "Mcp-Session-Id", session)
+	id, data := event(bufio.NewReader(res.Body))
+	if id == "" || data != progress(`1`) {
+		t.Errorf("%q %q", id, data)
+	}
+	res.Body.Close() // cut off
+	f.standing <- answer(`1`)
+	res = do("GET", "", "Mcp-Session-Id", session, "Last-Event-ID", id)
+	if _, data := event(bufio.NewReader(res.Body)); data != answer(`1`) {
+		t.Errorf("%q", data)
+	}
+	res.Body.Close()
+	client.CloseIdleConnections()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
