@@ -42,6 +42,9 @@
 // pipe also the last events of each stream, for a client that was cut off and comes
 // back (replay.go). Nothing else.
 //
+// A question whose answer may come by way of another process carries its note in
+// its id (carry.go).
+//
 // All the rest that a session is stands in the id that we give it, sealed
 // (seal.go): with the same key any process serves it, as long as the server is
 // reached over Streamable HTTP and so knows the session by itself. What a process

@@ -23,6 +23,7 @@ type call struct {
 	key    string // equal for equal ids, see wire.AppendIDKey
 	method wire.Method
 	note   []byte // what translating the answer needs of the request
+	as     []byte // the id that the other side knows it by; nil for id
 	began  time.Time
 
 	here bool // it is answered here, and not by the server
@@ -123,6 +124,15 @@ func (t *calls) annotate(key, note []byte) bool {
 	defer t.mu.Unlock()
 	c := t.byKey[string(key)]
 	return c != nil && c.keep(note) == nil
+}
+
+// rename notes that the other side knows the newest call of an id by another one.
+func (t *calls) rename(key, as []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.byKey[string(key)]; c != nil {
+		c.as = as
+	}
 }
 
 // end ends c and reports whether it was open.

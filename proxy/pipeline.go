@@ -49,12 +49,17 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 		x.cancels = m.Method == wire.Cancelled
 		x.key = appendCancelled(x.key[:0], m, x.cancels)
 	default:
-		known := x.reunite(x.s.asked)
+		answer, known, err := x.reuniteCarried(raw)
+		if err != nil {
+			return nil, wire.Drop, err
+		}
+		raw = answer
+		known = known || x.reunite(x.s.asked)
 		switch {
 		case known:
 		case x.s.again.Load():
 			return nil, wire.Drop, nil // it may answer a process that is gone, under an id that the new one uses
-		case m.Method == wire.ElicitationCreate && newer(x.s.vu, x.s.vc):
+		case x.s.local && m.Method == wire.ElicitationCreate && newer(x.s.vu, x.s.vc):
 			// The server's form may have been put into other words for this
 			// client, and nobody here remembers which.
 			out := appendResult(x.buf[:0], m.ID(), `{"action":"cancel"}`)
@@ -136,6 +141,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		return nil, false
 	}
 	m.Facts = s.facts
+	var asked *call // that the server no longer wants answered
 	switch {
 	case m.Kind == wire.Request:
 		if err := x.admitAsked(m); err != nil {
@@ -146,7 +152,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	case m.Kind == wire.Notification:
 		if m.Method == wire.Cancelled {
 			x.key = appendCancelled(x.key[:0], m, true)
-			s.asked.cancel(x.key)
+			asked = s.asked.cancel(x.key)
 		}
 	default:
 		if x.isAnswer(m) {
@@ -182,8 +188,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		return nil, false
 	}
 	if kind == wire.Request && m.Note != nil {
-		x.keepAsked(id, m.Note)
+		out = x.carryNote(out, id, m.Note)
 	}
+	out = renamed(out, asked)
 	if len(m.Also) > 0 {
 		x.also = m.Also
 	}

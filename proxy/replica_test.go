@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 )
@@ -167,6 +168,7 @@ func TestAnswersThroughAnotherReplica(t *testing.T) {
 		sampling = `{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":5}}`
 		form     = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string"}}}}}`
 		titled   = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","oneOf":[{"const":"x","title":"X"}]}}}}}`
+		many     = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"array","items":{"type":"string","enum":["x","y","z"]}},"b":{"type":"string"}}}}}`
 		accepted = `{"jsonrpc":"2.0","id":"q","result":{"action":"accept","content":{"a":"x"}}}`
 	)
 	for _, c := range []struct {
@@ -185,9 +187,11 @@ func TestAnswersThroughAnotherReplica(t *testing.T) {
 		},
 		{"a form between equals", "2025-11-25", "2025-11-25", titled, accepted, accepted},
 		{"a form towards the newer", "2025-11-25", "2025-06-18", form, accepted, accepted},
+		{"a form put into other words", "2025-06-18", "2025-11-25", titled, accepted, accepted},
 		{
-			"a form that may have been put into other words", "2025-06-18", "2025-11-25", titled, accepted,
-			`{"jsonrpc":"2.0","id":"q","result":{"action":"cancel"}}`,
+			"a form with a choice of many", "2025-06-18", "2025-11-25", many,
+			`{"jsonrpc":"2.0","id":"q","result":{"action":"accept","content":{"a.0":false,"a.1":true,"a.2":true,"b":"c"}}}`,
+			`{"jsonrpc":"2.0","id":"q","result":{"action":"accept","content":{"a":["y","z"],"b":"c"}}}`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -201,10 +205,14 @@ func TestAnswersThroughAnotherReplica(t *testing.T) {
 				t.Fatalf("no stream: %+v", resp)
 			}
 			e, err := resp.Stream.Next()
-			if err != nil || gjson.GetBytes(e.Data, "id").String() != "q" {
+			if err != nil || !gjson.GetBytes(e.Data, "id").Exists() {
 				t.Fatalf("%s, %v", e.Data, err)
 			}
-			if r := all[1].post(id, c.answer); r.status != 202 {
+			answer, err := sjson.SetRaw(c.answer, "id", gjson.GetBytes(e.Data, "id").Raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := all[1].post(id, answer); r.status != 202 {
 				t.Errorf("answer: %+v", r)
 			}
 			r := all[0].read(req, resp)
@@ -213,6 +221,31 @@ func TestAnswersThroughAnotherReplica(t *testing.T) {
 			}
 			sameJSON(t, gjson.Get(r.events[0], "result.content.0.text").String(), c.want)
 		})
+	}
+}
+
+// A question whose id is not the server's is cancelled under the id that its
+// client knows.
+func TestCancelledQuestionKeepsItsName(t *testing.T) {
+	ask := `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"array","items":{"enum":["x"]}}}}}}`
+	s := &sessionServer{version: "2025-11-25", question: ask + "\n\ndata: " + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"r"}}`}
+	srv := replicas(t, s, 1)[0]
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	req, resp := srv.begin(ctx, "POST", srv.initializeWith("2025-06-18", `{"elicitation":{}}`), callOne)
+	var events []string
+	for range 2 {
+		e, err := resp.Stream.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, string(e.Data))
+	}
+	cancel()
+	srv.read(req, resp)
+	asked := gjson.Get(events[0], "id").String()
+	if told := gjson.Get(events[1], "params.requestId").String(); told != asked || !strings.HasPrefix(asked, "dragoman:") {
+		t.Errorf("asked as %q, cancelled as %q", asked, told)
 	}
 }
 

@@ -163,8 +163,14 @@ func FuzzOpenID(f *testing.F) {
 	f.Add("====")
 	f.Add(testSealer(f, "http://b/mcp", 1).seal(testTicket("")))
 	f.Add(strings.Repeat("A", 126))
+	asked := s.carry([]byte("1"), []byte("note"))
+	f.Add(string(asked))
+	f.Add(string(asked[len(carried) : len(asked)-1]))
 	now := testTicket("").made
 	f.Fuzz(func(t *testing.T, id string) {
+		if id, note, ok := s.uncarry([]byte(id)); ok && (string(id) != "1" || string(note) != "note") {
+			t.Fatalf("a question's id opens to %q, %q", id, note)
+		}
 		got, ok := s.open(id, now)
 		if !ok {
 			return
@@ -179,4 +185,31 @@ func FuzzOpenID(f *testing.F) {
 			t.Errorf("%+v became %+v, %t", got, again, ok)
 		}
 	})
+}
+
+// A question's id opens where it was made, and nothing else does.
+func TestIDHoldsItsQuestion(t *testing.T) {
+	const id, note = `"q\u0031"`, `[["a",true,"x"]]`
+	s := testSealer(t, "http://a/mcp", 1)
+	made := s.carry([]byte(id), []byte(note))
+	gotID, gotNote, ok := testSealer(t, "http://a/mcp", 2, 1).uncarry(made)
+	if !ok || string(gotID) != id || string(gotNote) != note {
+		t.Errorf("%q, %q, %t", gotID, gotNote, ok)
+	}
+	for what, other := range map[string][]byte{
+		"nothing":          nil,
+		"a session's":      []byte(carried + s.seal(testTicket("")) + `"`),
+		"changed":          append(bytes.Clone(made[:len(made)-2]), '_', '"'),
+		"empty":            []byte(carried + `"`),
+		"a number":         []byte("1"),
+		"another server's": testSealer(t, "http://b/mcp", 1).carry([]byte(id), []byte(note)),
+		"another key's":    testSealer(t, "http://a/mcp", 3).carry([]byte(id), []byte(note)),
+	} {
+		if id, _, ok := s.uncarry(other); ok {
+			t.Errorf("%s opens to %q", what, id)
+		}
+	}
+	if _, ok := s.open(string(made[len(carried):len(made)-1]), testTicket("").made); ok {
+		t.Error("a question's id is a session's")
+	}
 }

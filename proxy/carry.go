@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// A question of the server's that was put into other words, as rule C19 does with
+// choices of many, has an answer that makes sense only to those who know how it
+// was put. Where the answer may come by way of another process the question
+// carries that with it: in its id, sealed, beside the id that the server gave it.
+// All other ids stay as they are.
+
+// carried is how such an id begins, as JSON.
+const carried = `"dragoman:`
+
+// carries is what sets these seals apart from those of sessions.
+var carries = []byte("question")
+
+// carry makes an id for a question, as JSON.
+func (s *sealer) carry(id, note []byte) []byte {
+	plain := binary.AppendUvarint(s.belong[:len(s.belong):len(s.belong)], uint64(len(note)))
+	plain = slices.Concat(plain, note, id)
+	out := sealed.AppendEncode([]byte(carried), s.keys[0].Seal(nil, nil, plain, carries))
+	return append(out, '"')
+}
+
+// uncarry is what carry was given; false when it was not given that here or by a
+// process with the same key, for the same server.
+func (s *sealer) uncarry(made []byte) (id, note []byte, ok bool) {
+	text, ok := bytes.CutPrefix(made, []byte(carried))
+	box, err := sealed.AppendDecode(nil, bytes.TrimSuffix(text, []byte(`"`)))
+	if !ok || err != nil {
+		return nil, nil, false
+	}
+	for _, key := range s.keys {
+		plain, err := key.Open(nil, nil, box, carries)
+		if err != nil {
+			continue
+		}
+		plain, ok = bytes.CutPrefix(plain, s.belong[:])
+		n, width := binary.Uvarint(plain)
+		if !ok || width <= 0 || n > uint64(len(plain)-width) {
+			return nil, nil, false
+		}
+		plain = plain[width:]
+		return plain[n:], plain[:n], true
+	}
+	return nil, nil, false
+}
+
+// carryNote sees to it that note will be at hand when the question out, which
+// has the given id, is answered, and returns the question to ask.
+func (x *exchange) carryNote(out, id, note []byte) []byte {
+	if x.s.local { // so will the answer come here
+		x.keepAsked(id, note)
+		return out
+	}
+	as := x.srv.now().sealer.carry(id, note)
+	x.key = wire.AppendIDKey(x.key[:0], id)
+	x.s.asked.rename(x.key, as)
+	asked, err := sjson.SetRawBytes(out, "id", as)
+	if err != nil {
+		x.log().Error("question was not renamed", zap.Error(err))
+		return out
+	}
+	return asked
+}
+
+// reuniteCarried does what reunite does, for an answer to a question that carries
+// what is needed; ok is false for all others. The answer gets back the server's id.
+func (x *exchange) reuniteCarried(raw []byte) (answer []byte, ok bool, err error) {
+	m := &x.msg
+	if x.s.local || !bytes.HasPrefix(m.ID(), []byte(carried)) {
+		return raw, false, nil
+	}
+	id, note, ok := x.srv.now().sealer.uncarry(m.ID())
+	if !ok {
+		return raw, false, nil
+	}
+	if answer, err = sjson.SetRawBytes(raw, "id", id); err != nil {
+		return raw, false, err
+	}
+	if err := m.Scan(answer, x.s.up.Shape()); err != nil {
+		return raw, false, err
+	}
+	x.key = wire.AppendIDKey(x.key[:0], m.ID())
+	x.met = x.s.asked.take(x.key)
+	m.Facts, m.Method, m.Note = x.s.facts, wire.ElicitationCreate, note
+	return answer, true, nil
+}
+
+// renamed puts the id that the client knows a question by into the server's
+// notification that it is cancelled.
+func renamed(out []byte, c *call) []byte {
+	if c == nil || c.as == nil || !gjson.GetBytes(out, "params.requestId").Exists() {
+		return out
+	}
+	told, err := sjson.SetRawBytes(out, "params.requestId", c.as)
+	if err != nil {
+		return out
+	}
+	return told
+}
