@@ -1,10 +1,13 @@
 package adapterrt
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -243,9 +246,10 @@ func cleanText(s string, limit int) string {
 			r = ' '
 		case r < ' ' || r >= 0x7f && r < 0xa0:
 			continue
-		case r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 ||
-			r == 0xfeff || r >= 0x200b && r <= 0x200d || r == 0x2060 || r >= 0xe0000 && r <= 0xe007f:
-			continue // they reorder or hide what people would see
+		case r == 0x2028 || r == 0x2029:
+			r = ' '
+		case isHidden(r):
+			continue
 		case r == utf8.RuneError:
 			continue
 		}
@@ -253,4 +257,31 @@ func cleanText(s string, limit int) string {
 		n++
 	}
 	return strings.TrimSpace(b.String())
+}
+
+// isHidden tells what reorders the text that people see, or carries what they do
+// not see: format characters, and the variation selectors that no emoji needs.
+func isHidden(r rune) bool {
+	return unicode.Is(unicode.Cf, r) || r >= 0xfe00 && r <= 0xfe0d || r >= 0xe0000 && r <= 0xe0fff
+}
+
+// escapeHidden is the JSON text raw with such characters escaped, where the value
+// has to stay what it is.
+func escapeHidden(raw []byte) []byte {
+	if !bytes.ContainsFunc(raw, isHidden) {
+		return raw
+	}
+	var out []byte
+	for _, r := range string(raw) {
+		switch {
+		case !isHidden(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, hi, lo)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
 }

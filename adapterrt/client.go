@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -78,6 +79,8 @@ var errDenied = errors.New("address not allowed")
 var deniedAddresses = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), // metadata services
 	netip.MustParseAddr("100.100.100.200"),
+	netip.MustParseAddr("168.63.129.16"),
+	netip.MustParseAddr("192.0.0.192"),
 	netip.MustParseAddr("255.255.255.255"),
 }
 
@@ -87,6 +90,16 @@ var (
 	nat64       = netip.MustParsePrefix("64:ff9b::/96")
 	sixToFour   = netip.MustParsePrefix("2002::/16")
 )
+
+// notPublic are reached over no public network, beside those that netip knows of:
+// https://www.iana.org/assignments/iana-ipv4-special-registry
+var notPublic = []netip.Prefix{
+	carrierNAT,
+	netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("fec0::/10"),
+}
 
 // allowedAddress says which addresses a sidecar may call: never those of the link
 // and of metadata services, and with publicOnly none that are private.
@@ -109,7 +122,8 @@ func allowedAddress(a netip.Addr, publicOnly bool) bool {
 	if !a.IsValid() || a.IsUnspecified() || thisNetwork.Contains(a) || a.IsMulticast() || a.IsLinkLocalUnicast() {
 		return false
 	}
-	return !publicOnly || !a.IsPrivate() && !a.IsLoopback() && !carrierNAT.Contains(a)
+	return !publicOnly || !a.IsPrivate() && !a.IsLoopback() &&
+		!slices.ContainsFunc(notPublic, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // reply is the HTTP response to an outgoing request.
@@ -176,7 +190,7 @@ func (rt *Runtime) again(r *reply, f *Failure, attempt int, delay time.Duration)
 func (rt *Runtime) attempt(ctx context.Context, a *Adapter, o *outgoing) (*reply, *Failure) {
 	u, err := a.target.parsedURL(o.url.buf)
 	if err != nil {
-		return nil, &Failure{Code: InternalError, Message: "Operation failed: INTERNAL_ERROR", Own: true, Cause: err}
+		return nil, ownFault("", redact(err, o.secrets))
 	}
 	var body io.Reader = http.NoBody
 	if o.hasBody {
@@ -184,7 +198,7 @@ func (rt *Runtime) attempt(ctx context.Context, a *Adapter, o *outgoing) (*reply
 	}
 	req, err := http.NewRequestWithContext(ctx, o.method, "", body)
 	if err != nil {
-		return nil, &Failure{Code: InternalError, Message: "Operation failed: INTERNAL_ERROR", Own: true, Cause: err}
+		return nil, ownFault("", redact(err, o.secrets))
 	}
 	req.URL, req.Host = u, u.Host
 	req.Header.Set("Accept", "application/json")
@@ -213,7 +227,7 @@ func (rt *Runtime) attempt(ctx context.Context, a *Adapter, o *outgoing) (*reply
 	}()
 	res, err := a.client.Do(req)
 	if err != nil {
-		return nil, transportFailure(err, a, o.timeout)
+		return nil, transportFailure(err, a, o)
 	}
 	defer res.Body.Close()
 	limit := rt.opt.MaxResponseBytes
@@ -225,7 +239,7 @@ func (rt *Runtime) attempt(ctx context.Context, a *Adapter, o *outgoing) (*reply
 	r := &reply{status: res.StatusCode, contentType: res.Header.Get("Content-Type"), header: res.Header}
 	r.body, err = readBody(res.Body, res.ContentLength, limit)
 	if err != nil {
-		return nil, transportFailure(err, a, o.timeout)
+		return nil, transportFailure(err, a, o)
 	}
 	if len(r.body) > limit {
 		f := tooLarge("response_size", limit, len(r.body), "bytes")
@@ -260,8 +274,9 @@ func readBody(r io.Reader, size int64, limit int) ([]byte, error) {
 
 // transportFailure puts into words why no response came. It names the host of the
 // adapter and nothing of what lies behind.
-func transportFailure(err error, a *Adapter, timeout time.Duration) *Failure {
-	f := &Failure{Code: TransportNetwork, Message: "Network error: request failed", Cause: withoutURL(err)}
+func transportFailure(err error, a *Adapter, o *outgoing) *Failure {
+	timeout := o.timeout
+	f := &Failure{Code: TransportNetwork, Message: "Network error: request failed", Cause: redact(withoutURL(err), o.secrets)}
 	host, port := a.target.base.Hostname(), a.target.origin[strings.LastIndexByte(a.target.origin, ':')+1:]
 	var dns *net.DNSError
 	var netErr net.Error

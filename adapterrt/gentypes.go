@@ -42,7 +42,7 @@ func (t *generatedType) appendDetail(dst []byte) []byte {
 		for _, e := range t.param.enum {
 			words = append(words, e.text)
 		}
-		dst = appendStrings(append(dst, `,"values":`...), words)
+		dst = append(append(dst, `,"values":`...), escapeHidden(appendStrings(nil, words))...)
 	case t.of != nil:
 		dst = t.of.appendFields(append(dst, `,"fields":`...))
 	default:

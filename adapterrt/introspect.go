@@ -261,7 +261,7 @@ func (op *operation) extend(o jsonObject) jsonObject {
 	if op.fields != nil {
 		o = o.bool("supports_fields", true)
 		if op.fields.declared != nil {
-			o = o.strs("default_fields", op.fields.declared)
+			o = o.raw("default_fields", escapeHidden(appendStrings(nil, op.fields.declared)))
 		}
 	}
 	if g := op.paging; g != nil {
@@ -327,7 +327,7 @@ func (d *definition) members(o jsonObject) jsonObject {
 		o = o.int("maxLength", int64(d.maxLength))
 	}
 	if d.pattern != nil {
-		o = o.str("pattern", d.pattern.String())
+		o = o.raw("pattern", escapeHidden(appendQuoted(nil, d.pattern.String())))
 	}
 	if d.format != "" {
 		o = o.str("format", d.format)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -101,6 +102,8 @@ func (rt *Runtime) oauthToken(ctx context.Context, a *Adapter, stale string) (st
 	}
 	known = append(known, secret)
 	if err := rt.fetchToken(ctx, a, id, secret, string(form.buf)); err != nil {
+		basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id) + ":" + url.QueryEscape(secret)))
+		err = redact(err, append(known, id, basic, url.QueryEscape(secret), string(form.buf)))
 		if ctx.Err() != nil {
 			err = errCancelled
 		}

@@ -68,7 +68,7 @@ func mapStatus(status int, h http.Header) statusRow {
 func (rt *Runtime) interpret(op *operation, r *reply, secrets []string) ([]byte, *Failure) {
 	z := sanitizer{off: rt.opt.DevErrors, host: op.adapter.target.base.Host}
 	if r.status >= 300 && r.status < 400 || r.status < 200 {
-		return nil, redirected(op, r)
+		return nil, redirected(op, r, z, secrets)
 	}
 	body := trimSpace(bytes.TrimPrefix(r.body, []byte("\ufeff")))
 	good := r.status < 300
@@ -122,14 +122,14 @@ func (rt *Runtime) refused(op *operation, r *reply, body []byte, z sanitizer, se
 	return f
 }
 
-func redirected(op *operation, r *reply) *Failure {
+func redirected(op *operation, r *reply, z sanitizer, secrets []string) *Failure {
 	f := &Failure{Code: InternalError, Message: "HTTP " + strconv.Itoa(r.status) + ": redirect not followed"}
 	if r.status < 300 || r.status == 304 {
 		f.Message = "HTTP " + strconv.Itoa(r.status) + ": " + http.StatusText(r.status)
 	}
 	d := jsonObject(nil).int("http_status", int64(r.status)).str("operation", op.name)
 	if u, err := url.Parse(r.header.Get("Location")); err == nil && u.Host != "" {
-		d = d.str("location_host", cleanText(u.Hostname(), 253))
+		d = d.str("location_host", z.clean(u.Hostname(), 253, secrets))
 	}
 	f.Details = d.end()
 	return f
@@ -143,8 +143,10 @@ func unreadable(r *reply, body []byte, fault fault, pos int, z sanitizer, secret
 		kind, _, _ = strings.Cut(r.contentType, ";")
 		kind = strings.ToLower(strings.TrimSpace(kind))
 	}
-	shown := cleanText(strings.ToValidUTF8(kind, ""), 100)
-	d := jsonObject(nil).str("content_type", cleanText(strings.ToValidUTF8(r.contentType, ""), 200))
+	said := z.clean(r.contentType, 200, secrets)
+	shown, _, _ := strings.Cut(said, ";")
+	shown = cleanText(strings.ToLower(strings.TrimSpace(shown)), 100)
+	d := jsonObject(nil).str("content_type", said)
 	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
 	switch {
 	case kind == "text/html" || kind == "application/xhtml+xml":

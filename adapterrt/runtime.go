@@ -206,7 +206,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 	defer func() {
 		if p := recover(); p != nil {
 			// The call is not put back: nobody knows what state it is in.
-			r = Result{Call: r.Call, Failure: ownFault(req.ID, fmt.Errorf("panic: %s", maskSecrets(fmt.Sprint(p))))}
+			r = Result{Call: r.Call, Failure: ownFault(req.ID, fmt.Errorf("panic: %s", maskSecrets(maskKnown(fmt.Sprint(p), c.out.secrets))))}
 		} else {
 			c.release(&rt.calls)
 		}

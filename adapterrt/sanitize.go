@@ -1,6 +1,7 @@
 package adapterrt
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 )
@@ -46,6 +47,41 @@ func maskSecrets(s string) string {
 	return secretPairs.ReplaceAllString(s, "${1}${2}"+masked)
 }
 
+// maskKnown masks credentials whose very text is known. Short ones would take words
+// apart that have nothing to do with them.
+func maskKnown(s string, known []string) string {
+	for _, k := range known {
+		if len(k) >= 4 {
+			s = strings.ReplaceAll(s, k, masked)
+		}
+	}
+	return s
+}
+
+// redacted is an error for logs whose text held credentials. It is still what it
+// was to errors.Is and errors.As, and has no Unwrap, which would show the text.
+type redacted struct {
+	err  error
+	text string
+}
+
+func (e *redacted) Error() string        { return e.text }
+func (e *redacted) Is(target error) bool { return errors.Is(e.err, target) }
+func (e *redacted) As(target any) bool   { return errors.As(e.err, target) }
+
+// redact masks credentials in what err says: peers are quoted there, and may quote
+// what they were sent.
+func redact(err error, known []string) error {
+	if err == nil {
+		return nil
+	}
+	was := err.Error()
+	if text := maskSecrets(maskKnown(was, known)); text != was {
+		return &redacted{err, text}
+	}
+	return err
+}
+
 // sanitizer takes from an upstream's words what a client must not learn: secrets,
 // stacks, paths, and how the network behind it is built.
 type sanitizer struct {
@@ -57,11 +93,7 @@ type sanitizer struct {
 // credentials of this call.
 func (z sanitizer) clean(s string, limit int, known []string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	for _, k := range known { // never shown, not even to developers
-		if len(k) >= 4 {
-			s = strings.ReplaceAll(s, k, masked)
-		}
-	}
+	s = maskKnown(s, known) // never shown, not even to developers
 	if len(s) > 64<<10 {
 		s = s[:64<<10]
 	}

@@ -36,7 +36,7 @@ func (c *checker) param(f field, path string, op *operation) {
 	}
 	p.required = c.flag(n, path, "required", false)
 	if d := n.get("default"); d != nil && d.kind != null {
-		raw := d.json(nil)
+		raw := escapeHidden(d.json(nil))
 		if m := p.mismatch(raw); m != nil {
 			c.wrong(SchemaInvalidValue, path+".default", "default does not fit its parameter: "+m.text, p.typ.String(), d, 0)
 		} else {
@@ -159,7 +159,7 @@ func (c *checker) enum(n *node, path string, d *definition) {
 	var words []string
 	var values []enumValue // d has none yet, so that these are checked like any other
 	for i, v := range e.list {
-		raw := v.json(nil)
+		raw := escapeHidden(v.json(nil))
 		if v.kind >= array || d.typ >= typeArray {
 			c.wrong(SchemaInvalidType, index(path, i), "enum values must be scalars", d.typ.String(), v, 0)
 			continue
@@ -289,7 +289,7 @@ func (d *definition) wording(s []byte) *mismatch {
 	case d.maxLength >= 0 && n > d.maxLength:
 		return &mismatch{text: fmt.Sprintf("must have <= %d characters", d.maxLength), key: "maxLength", limit: strconv.AppendInt(nil, int64(d.maxLength), 10)}
 	case d.pattern != nil && !d.pattern.Match(s):
-		return &mismatch{text: "does not match its pattern", key: "pattern", limit: appendQuoted(nil, d.pattern.String())}
+		return &mismatch{text: "does not match its pattern", key: "pattern", limit: escapeHidden(appendQuoted(nil, d.pattern.String()))}
 	}
 	return nil
 }
