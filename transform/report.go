@@ -15,6 +15,9 @@ type Call struct {
 	// MaxTokens is what the caller asked for, 0 for nothing: it may lower the
 	// budget, and never raises it.
 	MaxTokens int
+	// MoreName is what the client knows the tool as that reads on; "" is
+	// [Engine.MoreName].
+	MoreName string
 	// Full asks for all detail: only the budget applies.
 	Full bool
 }

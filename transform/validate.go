@@ -174,6 +174,9 @@ func (v *faults) rule(path string, r *Rule) {
 	if r.PageShape == "wrap" && (r.OutputSchema == "keep" || r.OutputSchema == "derive") {
 		v.addf(path+"page_shape", "wrap does not go with output_schema %s", r.OutputSchema)
 	}
+	if r.Adapter != "" && r.Adapter != "fields" && r.OutputSchema == "derive" {
+		v.addf(path+"output_schema", "derive knows nothing of what an adapter makes: use strip")
+	}
 	v.oneOf(path+"on_conflict", r.OnConflict, "", "keep", "error")
 	v.oneOf(path+"detail", r.Detail, "", "compact", "full")
 	if len(r.Options) > 0 && r.Adapter == "" {

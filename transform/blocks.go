@@ -1,0 +1,326 @@
+package transform
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// ownMeta is the key of what we say in _meta.
+const ownMeta = "dragoman/transform"
+
+// span is a place in a result; the zero span is none.
+type span struct{ pos, end uint32 }
+
+func (s span) of(raw []byte) []byte { return raw[s.pos:s.end] }
+func (s span) is() bool             { return s.end > 0 }
+
+func spanOf(pos, end int) span { return span{uint32(pos), uint32(end)} }
+
+// kind is what counts of a block.
+type kind uint8
+
+const (
+	textBlock   kind = iota // its text; of an embedded resource, too
+	wholeBlock              // all of its JSON: links, and what we don't know
+	mediaBlock              // nothing: images, audio, resources that are no text
+	noticeBlock             // the text that we put there before
+)
+
+// A block is an element of a result's list of content.
+type block struct {
+	span
+	text  span // the string that holds its text, quotes and all
+	kind  kind
+	plain bool // a text block, and no resource or message around the text
+}
+
+// A layout is where the parts of a result are. Of members that are there twice
+// the last one is meant.
+type layout struct {
+	raw        []byte
+	list       string // the name of the list of content
+	content    span   // that list
+	blocks     []block
+	structured span
+	meta       span
+	isError    bool
+}
+
+// listName is where the results of a method have their content.
+func listName(method string) string {
+	switch method {
+	case "resources/read":
+		return "contents"
+	case "prompts/get":
+		return "messages"
+	}
+	return "content"
+}
+
+// lay finds the parts of a result, which is valid JSON.
+func (l *layout) lay(raw []byte, method string) {
+	*l = layout{raw: raw, list: listName(method), blocks: l.blocks[:0]}
+	start := skipSpace(raw, 0)
+	if start == len(raw) || raw[start] != '{' {
+		return
+	}
+	each(raw, start, func(name []byte, at int) (int, bool) {
+		end := 0
+		switch {
+		case wire.IsText(name, l.list) && raw[at] == '[':
+			l.blocks = l.blocks[:0]
+			end = each(raw, at, func(_ []byte, at int) (int, bool) {
+				b, end := layBlock(raw, at)
+				l.blocks = append(l.blocks, b)
+				return end, true
+			})
+			l.content = spanOf(at, end)
+			return end, true
+		}
+		end = skipValue(raw, at)
+		switch {
+		case wire.IsText(name, "structuredContent"):
+			l.structured = spanOf(at, end)
+		case wire.IsText(name, "_meta"):
+			l.meta = spanOf(at, end)
+		case wire.IsText(name, "isError"):
+			l.isError = string(raw[at:end]) == "true"
+		}
+		return end, true
+	})
+}
+
+// layBlock looks at the block at i: {type, text, …}, the contents of a resource
+// without a type, or a message with a block in it.
+func layBlock(raw []byte, i int) (b block, end int) {
+	b.kind = wholeBlock
+	if raw[i] != '{' {
+		end = skipValue(raw, i)
+		b.span = spanOf(i, end)
+		return b, end
+	}
+	var typ []byte
+	var text, resource, message span
+	typed, ours, twice := false, false, false
+	end = each(raw, i, func(name []byte, at int) (int, bool) {
+		end := skipValue(raw, at)
+		switch {
+		case wire.IsText(name, "type"):
+			twice = twice || typed
+			typed = true
+			typ, _ = wire.Inner(raw[at:end])
+		case wire.IsText(name, "text"):
+			twice = twice || text.is()
+			text = spanOf(at, end)
+		case wire.IsText(name, "resource"):
+			twice = twice || resource.is()
+			resource = spanOf(at, end)
+		case wire.IsText(name, "content"):
+			twice = twice || message.is()
+			message = spanOf(at, end)
+		case wire.IsText(name, "_meta"):
+			ours = member(raw[at:end], ownMeta) != nil
+		}
+		return end, true
+	})
+	b.span = spanOf(i, end)
+	isText := text.is() && raw[text.pos] == '"'
+	switch {
+	case twice: // nobody knows which one is read
+	case wire.IsText(typ, "text") && isText:
+		b.kind, b.text, b.plain = textBlock, text, true
+		if ours {
+			b.kind = noticeBlock
+		}
+	case wire.IsText(typ, "resource") && resource.is() && raw[resource.pos] == '{':
+		inner, _ := layBlock(raw, int(resource.pos))
+		b.kind, b.text = inner.kind, inner.text
+	case wire.IsText(typ, "image"), wire.IsText(typ, "audio"):
+		b.kind = mediaBlock
+	case !typed && isText: // of a resource
+		b.kind, b.text = textBlock, text
+		if ours {
+			b.kind = noticeBlock
+		}
+	case !typed && message.is() && raw[message.pos] == '{':
+		inner, _ := layBlock(raw, int(message.pos))
+		b.kind, b.text = inner.kind, inner.text
+	case !typed && !text.is():
+		b.kind = mediaBlock
+	}
+	return b, end
+}
+
+// textOf is the text of a block.
+func (l *layout) textOf(b *block) []byte {
+	raw, _ := wire.Inner(b.text.of(l.raw))
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
+	}
+	return wire.AppendUnescaped(make([]byte, 0, len(raw)), raw)
+}
+
+// A rewrite is what becomes of the parts of a result.
+type rewrite struct {
+	texts      map[int][]byte // by block: another text
+	gone       []bool         // by block; nil for none
+	structured []byte         // another value
+	strip      bool           // no structured content
+	last       []byte         // a block behind the others
+	meta       []byte         // our entry in _meta
+	dropMeta   bool           // the entry that we made before goes
+}
+
+func (w *rewrite) nothing() bool {
+	return len(w.texts) == 0 && w.gone == nil && w.structured == nil && !w.strip && w.last == nil && w.meta == nil
+}
+
+// append appends the result, rewritten.
+func (l *layout) append(dst []byte, w *rewrite) []byte {
+	raw := l.raw
+	dst = append(dst, '{')
+	first := true
+	begin := func(name []byte) {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(append(append(dst, '"'), name...), '"', ':')
+	}
+	each(raw, skipSpace(raw, 0), func(name []byte, at int) (int, bool) {
+		end := skipValue(raw, at)
+		here := spanOf(at, end)
+		switch {
+		case wire.IsText(name, l.list) && l.content.is():
+			if here == l.content {
+				begin(name)
+				dst = l.appendBlocks(dst, w)
+			}
+		case wire.IsText(name, "structuredContent"):
+			switch {
+			case w.strip || here != l.structured:
+			case w.structured != nil:
+				begin(name)
+				dst = append(dst, w.structured...)
+			default:
+				begin(name)
+				dst = append(dst, raw[at:end]...)
+			}
+		case wire.IsText(name, "_meta"):
+			if here == l.meta {
+				begin(name)
+				dst = appendMeta(dst, raw[at:end], w.meta)
+			}
+		default:
+			begin(name)
+			dst = append(dst, raw[at:end]...)
+		}
+		return end, true
+	})
+	if !l.content.is() && w.last != nil {
+		begin([]byte(l.list))
+		dst = append(append(append(dst, '['), w.last...), ']')
+	}
+	if !l.meta.is() && w.meta != nil {
+		begin([]byte("_meta"))
+		dst = appendMeta(dst, []byte("{}"), w.meta)
+	}
+	return append(dst, '}')
+}
+
+func (l *layout) appendBlocks(dst []byte, w *rewrite) []byte {
+	dst = append(dst, '[')
+	start := len(dst)
+	for i := range l.blocks {
+		b := &l.blocks[i]
+		if w.gone != nil && w.gone[i] {
+			continue
+		}
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		text, changed := w.texts[i]
+		if !changed {
+			dst = append(dst, b.of(l.raw)...)
+			continue
+		}
+		dst = append(dst, l.raw[b.pos:b.text.pos]...)
+		dst = appendQuoted(dst, text)
+		dst = append(dst, l.raw[b.text.end:b.end]...)
+	}
+	if w.last != nil {
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, w.last...)
+	}
+	return append(dst, ']')
+}
+
+func appendQuoted(dst, text []byte) []byte {
+	dst = append(dst, '"')
+	dst = wire.AppendQuotedInner(dst, string(text))
+	return append(dst, '"')
+}
+
+// appendMeta appends a _meta with our entry; what else is there stays.
+func appendMeta(dst, old, ours []byte) []byte {
+	if old[0] != '{' {
+		old = []byte("{}")
+	}
+	dst = append(dst, '{')
+	first := true
+	each(old, 0, func(name []byte, at int) (int, bool) {
+		end := skipValue(old, at)
+		if ours != nil && wire.IsText(name, ownMeta) {
+			return end, true
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(append(append(dst, '"'), name...), '"', ':')
+		dst = append(dst, old[at:end]...)
+		return end, true
+	})
+	if ours != nil {
+		if !first {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), ownMeta...), '"', ':')
+		dst = append(dst, ours...)
+	}
+	return append(dst, '}')
+}
+
+// compact is a value without blanks: itself when it has none.
+func compact(value []byte) []byte {
+	for i := 0; i < len(value); {
+		switch c := value[i]; {
+		case c == '"':
+			i = skipString(value, i)
+		case c <= ' ':
+			return wire.AppendCompact(make([]byte, 0, len(value)), value)
+		default:
+			i++
+		}
+	}
+	return value
+}
+
+// drop marks a block as gone.
+func (w *rewrite) drop(l *layout, i int) {
+	if w.gone == nil {
+		w.gone = make([]bool, len(l.blocks))
+	}
+	w.gone[i] = true
+}
+
+func (w *rewrite) set(i int, text []byte) {
+	if w.texts == nil {
+		w.texts = make(map[int][]byte)
+	}
+	w.texts[i] = slices.Clip(text)
+}

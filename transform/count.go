@@ -1,0 +1,204 @@
+package transform
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/dragoman-proxy/dragoman/transform/tokens"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// A tally counts what a model sees of a result: texts, links, structured
+// content. It stops when there is more than its limit, having read little more
+// than that.
+type tally struct {
+	encoding *tokens.Encoding
+	left     int // tokens that may still come
+	sum      int
+	last     int // what was added last
+	over     bool
+	room     []byte
+}
+
+// result counts a result, which is valid JSON.
+func (t *tally) result(raw []byte, method string) {
+	start := skipSpace(raw, 0)
+	if start == len(raw) || raw[start] != '{' {
+		return
+	}
+	list := listName(method)
+	each(raw, start, func(name []byte, at int) (int, bool) {
+		end := 0
+		switch {
+		case wire.IsText(name, list) && raw[at] == '[':
+			end = each(raw, at, func(_ []byte, at int) (int, bool) {
+				end := t.block(raw, at)
+				return end, !t.over
+			})
+		case wire.IsText(name, "structuredContent"):
+			end = t.json(raw, at)
+		default:
+			end = skipValue(raw, at)
+		}
+		return end, !t.over
+	})
+}
+
+// block counts the block at i. A text whose type is known before it comes is
+// counted while it is read, which bounds the work by the limit.
+func (t *tally) block(raw []byte, i int) (end int) {
+	const lead = `{"type":"text","text":"`
+	if bytes.HasPrefix(raw[i:], []byte(lead)) {
+		if end = t.text(raw, i+len(lead)-1); t.over {
+			return end
+		}
+		if raw[end] == '}' {
+			return end + 1
+		}
+		t.undo() // there is more to the block: look at all of it
+	}
+	b, end := layBlock(raw, i)
+	switch b.kind {
+	case textBlock, noticeBlock:
+		t.text(raw, int(b.text.pos))
+	case wholeBlock:
+		t.json(raw, i)
+	}
+	return end
+}
+
+// add counts a text that is there as a whole.
+func (t *tally) add(text []byte) {
+	n, over := t.encoding.CountUpTo(text, t.left)
+	t.spend(n, over)
+}
+
+func (t *tally) spend(n int, over bool) {
+	t.last = n
+	t.sum += n
+	t.left -= n
+	t.over = over || t.left < 0
+}
+
+// undo takes back what was counted last.
+func (t *tally) undo() {
+	t.sum -= t.last
+	t.left += t.last
+}
+
+// part is how much of a long text is looked at, at one time.
+const part = 4 << 10
+
+// text counts the string at i and returns its end; where it stopped, when it is
+// over.
+func (t *tally) text(raw []byte, i int) int {
+	i++
+	at := stringPart(raw, i, part)
+	if at < len(raw) && raw[at] == '"' {
+		t.add(t.unescape(raw[i:at]))
+		return at + 1
+	}
+	c := t.encoding.Counter()
+	defer c.Release()
+	for {
+		c.Write(t.unescape(raw[i:at]))
+		if c.AtLeast() > t.left {
+			t.spend(c.AtLeast(), true)
+			return at
+		}
+		if at >= len(raw) || raw[at] == '"' {
+			n := c.Sum()
+			t.spend(n, n > t.left)
+			return min(at+1, len(raw))
+		}
+		i = at
+		at = stringPart(raw, i, part)
+	}
+}
+
+// stringPart is where a part of a string ends that is about n bytes long: at the
+// string's end, or between two characters.
+func stringPart(raw []byte, i, n int) int {
+	from := i
+	for i < len(raw) {
+		next := care(raw[:min(len(raw), from+n)], i)
+		if next >= from+n { // no end so far
+			for next > i && next < len(raw) && raw[next]&0xC0 == 0x80 {
+				next--
+			}
+			return next
+		}
+		if i = next; i >= len(raw) || raw[i] == '"' {
+			return i
+		}
+		i += codePoint(raw[i:])
+		if i-from >= n {
+			return i
+		}
+	}
+	return len(raw)
+}
+
+func (t *tally) unescape(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
+	}
+	t.room = wire.AppendUnescaped(t.room[:0], raw)
+	return t.room
+}
+
+// json counts the value at i, without blanks, and returns its end.
+func (t *tally) json(raw []byte, i int) int {
+	if t.left < math.MaxInt32 {
+		// Blanks aside, what is past the limit for sure need not be read.
+		end, whole := skipSome(raw, i, maxTokenBytes*(t.left+1))
+		value := compact(raw[i:end])
+		if !whole && len(value) <= maxTokenBytes*t.left {
+			end = skipValue(raw, i)
+			value = compact(raw[i:end])
+		}
+		t.add(value)
+		return end
+	}
+	end := skipValue(raw, i)
+	t.add(compact(raw[i:end]))
+	return end
+}
+
+// maxTokenBytes is at least the length of the longest token.
+const maxTokenBytes = 128
+
+// skipSome is skipValue that gives up, at the end of some value, past n bytes.
+func skipSome(b []byte, i, n int) (end int, whole bool) {
+	if len(b)-i <= n {
+		return skipValue(b, i), true
+	}
+	start := i
+	for depth := 0; i < len(b); {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i)
+		case '{', '[':
+			depth++
+			i++
+			continue
+		case '}', ']':
+			depth--
+			i++
+		case ',', ':', ' ', '\n', '\t', '\r':
+			i++
+			continue
+		default:
+			for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
+				i++
+			}
+		}
+		if depth <= 0 {
+			return i, true
+		}
+		if i-start > n {
+			return i, false
+		}
+	}
+	return len(b), true
+}

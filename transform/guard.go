@@ -1,0 +1,399 @@
+package transform
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// guards are what a schema asks of one value, each part of it on its own: what
+// one of them forbids is forbidden. nil asks for nothing.
+//
+// They err on the side of the schema: where it chooses between alternatives that
+// the kind of a value does not tell apart, or has a keyword that looks at
+// several values at a time, all below stays as it is.
+// https://json-schema.org/draft/2020-12/json-schema-validation
+type guards []*guard
+
+// A guard is one schema object, as far as it matters for making values smaller.
+type guard struct {
+	schema     *schema
+	frozen     bool // nothing changes
+	fixed      bool // a string stays
+	closed     bool // no members of our own
+	keep       bool // no member goes
+	required   map[string]bool
+	minLength  int
+	minItems   int
+	properties map[string]uint32 // nodes of the schema
+	others     uint32            // additionalProperties; 0 for none
+	prefix     []uint32
+	items      uint32 // 0 for none
+	also       []uint32
+	choices    [][]uint32 // of each, one holds
+	types      kinds      // 0 for any
+}
+
+// kinds is a set of kinds of values.
+type kinds uint8
+
+const (
+	kindObject kinds = 1 << iota
+	kindArray
+	kindString
+	kindNumber
+	kindBool
+	kindNull
+)
+
+func kindOf(value []byte) kinds {
+	switch value[0] {
+	case '{':
+		return kindObject
+	case '[':
+		return kindArray
+	case '"':
+		return kindString
+	case 't', 'f':
+		return kindBool
+	case 'n':
+		return kindNull
+	}
+	return kindNumber
+}
+
+// A schema is a JSON Schema, whose parts are read when they are needed.
+type schema struct {
+	tape   tape
+	guards map[uint32]*guard
+	simple map[uint32]guards // of parts that refer to no others
+}
+
+const (
+	maxSchema = 1 << 20 // bytes
+	maxParts  = 64      // schemas that hold for one value
+)
+
+// newSchema reads a schema. One that cannot be read allows no change.
+func newSchema(text []byte) *schema {
+	s := &schema{guards: make(map[uint32]*guard), simple: make(map[uint32]guards)}
+	if len(text) > maxSchema || s.tape.parse(bytes.Clone(text)) != nil || s.tape.partial {
+		s.tape.doc = nil
+	}
+	return s
+}
+
+// root is what the schema asks of a value.
+func (s *schema) root(value []byte) guards {
+	if s.tape.doc == nil { // we cannot read it
+		return guards{{frozen: true, closed: true}}
+	}
+	g := s.expand(guards{}, 0, value, 0)
+	if len(g) == 0 {
+		g = guards{{}} // it asks for nothing, but there it is
+	}
+	return g
+}
+
+// expand appends what the schema at node n asks of a value.
+func (s *schema) expand(g guards, n uint32, value []byte, depth int) guards {
+	if len(g) >= maxParts || depth > maxParts {
+		return append(g, &guard{frozen: true, closed: true})
+	}
+	at := s.guard(n)
+	g = append(g, at)
+	for _, n := range at.also {
+		g = s.expand(g, n, value, depth+1)
+	}
+	for _, list := range at.choices {
+		fit, count := uint32(0), 0
+		for _, n := range list {
+			if types := s.types(n, 0); types == 0 || types&kindOf(value) != 0 {
+				fit = n
+				count++
+			}
+		}
+		if count != 1 {
+			return append(g, &guard{frozen: true, closed: true})
+		}
+		g = s.expand(g, fit, value, depth+1)
+	}
+	return g
+}
+
+// at is expand for a part of a value; 0 is no schema.
+func (s *schema) at(g guards, n uint32, value []byte) guards {
+	if n == 0 {
+		return g
+	}
+	if known, ok := s.simple[n]; ok && len(g) == 0 {
+		return known
+	}
+	from := len(g)
+	g = s.expand(g, n, value, 0)
+	if at := s.guards[n]; len(at.also)+len(at.choices) == 0 && from == 0 {
+		s.simple[n] = g[:len(g):len(g)]
+	}
+	return g
+}
+
+// types are the kinds of values that a schema says it is for, 0 for any.
+func (s *schema) types(n uint32, depth int) kinds {
+	at := s.guard(n)
+	if at.types != 0 || depth > 8 {
+		return at.types
+	}
+	for _, n := range at.also {
+		if t := s.types(n, depth+1); t != 0 {
+			return t
+		}
+	}
+	return 0
+}
+
+// guard reads the schema at a node.
+func (s *schema) guard(n uint32) *guard {
+	if g := s.guards[n]; g != nil {
+		return g
+	}
+	t := &s.tape
+	g := &guard{schema: s}
+	s.guards[n] = g
+	switch value := t.raw(n); value[0] {
+	case 't':
+		return g
+	case '{':
+	default:
+		g.frozen = true
+		return g
+	}
+	for m := n + 1; m < t.nodes[n].next; m = t.nodes[m].next {
+		s.keyword(g, t.label(m), m)
+	}
+	return g
+}
+
+func (s *schema) keyword(g *guard, name string, m uint32) {
+	t := &s.tape
+	value := t.raw(m)
+	switch name {
+	case "type":
+		s.children(m, value[0] == '[', func(n uint32) {
+			text, _ := wire.Inner(t.raw(n))
+			switch string(text) {
+			case "object":
+				g.types |= kindObject
+			case "array":
+				g.types |= kindArray
+			case "string":
+				g.types |= kindString
+			case "number", "integer":
+				g.types |= kindNumber
+			case "boolean":
+				g.types |= kindBool
+			case "null":
+				g.types |= kindNull
+			}
+		})
+	case "$ref":
+		if n, ok := s.resolve(value); ok {
+			g.also = append(g.also, n)
+		} else {
+			g.frozen, g.closed = true, true
+		}
+	case "allOf":
+		s.children(m, true, func(n uint32) { g.also = append(g.also, n) })
+	case "anyOf", "oneOf":
+		var list []uint32
+		s.children(m, true, func(n uint32) { list = append(list, n) })
+		g.choices = append(g.choices, list)
+	case "properties":
+		if value[0] != '{' {
+			g.frozen = true
+			return
+		}
+		g.properties = make(map[string]uint32)
+		for p := m + 1; p < t.nodes[m].next; p = t.nodes[p].next {
+			g.properties[t.label(p)] = p
+		}
+	case "additionalProperties":
+		if string(value) == "false" {
+			g.closed = true
+		} else if string(value) != "true" {
+			g.others = m
+			g.closed = string(value) != "{}"
+		}
+	case "required":
+		if g.required == nil {
+			g.required = make(map[string]bool)
+		}
+		s.children(m, true, func(n uint32) {
+			if raw, ok := wire.Inner(t.raw(n)); ok {
+				g.required[string(wire.AppendUnescaped(nil, raw))] = true
+			}
+		})
+	case "minProperties", "dependentRequired":
+		g.keep = true
+	case "propertyNames", "maxProperties":
+		g.closed = true
+	case "items":
+		if value[0] == '[' {
+			s.children(m, true, func(n uint32) { g.prefix = append(g.prefix, n) })
+		} else {
+			g.items = m
+		}
+	case "prefixItems":
+		s.children(m, true, func(n uint32) { g.prefix = append(g.prefix, n) })
+	case "minItems":
+		g.minItems = natural(value)
+	case "minLength":
+		g.minLength = natural(value)
+	case "format", "pattern", "contentEncoding", "contentMediaType":
+		g.fixed = true
+	case "unevaluatedProperties", "unevaluatedItems":
+		g.closed = true
+		g.frozen = g.frozen || !scalar(value) && string(value) != "{}"
+	case "uniqueItems":
+		g.frozen = g.frozen || string(value) != "false"
+	case "enum", "const", "contains", "minContains", "maxContains", "not", "if", "then", "else", "patternProperties",
+		"dependencies", "dependentSchemas", "additionalItems", "$dynamicRef", "$recursiveRef", "extends", "disallow":
+		g.frozen, g.closed = true, true
+	}
+}
+
+// children calls f with each element of a list, or with the node itself.
+func (s *schema) children(m uint32, list bool, f func(n uint32)) {
+	if !list {
+		f(m)
+		return
+	}
+	for n := m + 1; n < s.tape.nodes[m].next; n = s.tape.nodes[n].next {
+		f(n)
+	}
+}
+
+// natural is a number that is not below 0; what is none is as large as can be,
+// so that nothing goes.
+func natural(value []byte) int {
+	n, err := strconv.ParseFloat(string(value), 64)
+	if err != nil || n < 0 || n > 1<<31 {
+		return 1 << 31
+	}
+	return int(n)
+}
+
+// resolve finds what a $ref into the same document means.
+// https://www.rfc-editor.org/rfc/rfc6901
+func (s *schema) resolve(ref []byte) (n uint32, ok bool) {
+	raw, isText := wire.Inner(ref)
+	pointer, local := strings.CutPrefix(string(wire.AppendUnescaped(nil, raw)), "#")
+	if !isText || !local || pointer != "" && pointer[0] != '/' || strings.Contains(pointer, "%") {
+		return 0, false
+	}
+	if pointer == "" {
+		return 0, true
+	}
+	t := &s.tape
+	for _, name := range strings.Split(pointer[1:], "/") {
+		name = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
+		found, i := uint32(0), 0
+		for m := n + 1; m < t.nodes[n].next; m = t.nodes[m].next {
+			if raw := t.name(m); raw != nil && wire.IsText(raw, name) || raw == nil && strconv.Itoa(i) == name {
+				found = m
+			}
+			i++
+		}
+		if found == 0 {
+			return 0, false
+		}
+		n = found
+	}
+	return n, true
+}
+
+func (g guards) frozen() bool {
+	for _, one := range g {
+		if one.frozen {
+			return true
+		}
+	}
+	return false
+}
+
+// fixed reports whether a string has to stay as it is.
+func (g guards) fixed() bool {
+	for _, one := range g {
+		if one.fixed || one.frozen {
+			return true
+		}
+	}
+	return false
+}
+
+func (g guards) minLength() (n int) {
+	for _, one := range g {
+		n = max(n, one.minLength)
+	}
+	return n
+}
+
+func (g guards) minItems() (n int) {
+	for _, one := range g {
+		n = max(n, one.minItems)
+	}
+	return n
+}
+
+// mayDrop reports whether a member of that name, as it is written, may go.
+func (g guards) mayDrop(name []byte) bool {
+	for _, one := range g {
+		if one.keep || one.frozen || one.required[string(wire.AppendUnescaped(nil, name))] {
+			return false
+		}
+	}
+	return true
+}
+
+// mayAdd reports whether an object may have one more member.
+func (g guards) mayAdd() bool {
+	for _, one := range g {
+		if one.closed || one.frozen {
+			return false
+		}
+	}
+	return true
+}
+
+// member is what is asked of the member at node m of t.
+func (g guards) member(t *tape, m uint32) (inner guards) {
+	for _, one := range g {
+		raw := t.name(m)
+		if bytes.IndexByte(raw, '\\') >= 0 {
+			raw = wire.AppendUnescaped(nil, raw)
+		}
+		n, known := one.properties[string(raw)]
+		if !known {
+			n = one.others
+		}
+		if n != 0 {
+			inner = one.schema.at(inner, n, t.raw(m))
+		}
+	}
+	return inner
+}
+
+// element is what is asked of the i-th element of an array, at node m of t.
+func (g guards) element(t *tape, m uint32, i int) (inner guards) {
+	for _, one := range g {
+		n := one.items
+		if i < len(one.prefix) {
+			n = one.prefix[i]
+		}
+		if n != 0 {
+			inner = one.schema.at(inner, n, t.raw(m))
+		}
+	}
+	return inner
+}

@@ -1,0 +1,147 @@
+package transform
+
+import (
+	"fmt"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// A SchemaError says that a rule and a tool's outputSchema exclude one another.
+type SchemaError struct {
+	Tool string
+	Line int // of the rule; 0 unknown
+}
+
+func (e *SchemaError) Error() string {
+	where := ""
+	if e.Line > 0 {
+		where = fmt.Sprintf("line %d: ", e.Line)
+	}
+	return fmt.Sprintf("%stool %s has an outputSchema, and a rule with output_schema: keep changes what it answers; use strip or derive", where, e.Tool)
+}
+
+// ListTool appends a tool, one element of the tools of tools/list, to dst as
+// clients have to see it: without its outputSchema, or with what the rule for it
+// leaves of that. When nothing changes, out is tool itself. A [*SchemaError] says
+// that the rule and the tool do not go together: then the tool stays as it is,
+// and of the rule only what the schema allows is done.
+func (e *Engine) ListTool(dst []byte, server string, tool []byte) (out []byte, err error) {
+	if e == nil || !e.config.Enabled {
+		return tool, nil
+	}
+	raw, _ := wire.Inner(member(tool, "name"))
+	name := string(wire.AppendUnescaped(nil, raw))
+	r := e.rule(server, name)
+	schema := member(tool, "outputSchema")
+	if schema == nil || r.full || !r.shapes() {
+		return tool, nil
+	}
+	var other []byte
+	switch r.schema {
+	case "keep":
+		return tool, &SchemaError{name, r.config.line}
+	case "derive":
+		other = derive(nil, schema)
+	}
+	dst = append(dst, '{')
+	first := true
+	each(tool, skipSpace(tool, 0), func(name []byte, at int) (int, bool) {
+		end := skipValue(tool, at)
+		value := tool[at:end]
+		if wire.IsText(name, "outputSchema") {
+			if value = other; value == nil {
+				return end, true
+			}
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(append(append(dst, '"'), name...), '"', ':')
+		dst = append(dst, value...)
+		return end, true
+	})
+	return append(dst, '}'), nil
+}
+
+// derive appends a schema without what leaving out members and elements could
+// break: what it says of those that stay still holds.
+func derive(dst, schema []byte) []byte { return relax(dst, schema, 0) }
+
+func relax(dst, schema []byte, depth int) []byte {
+	i := skipSpace(schema, 0)
+	if i == len(schema) || schema[i] != '{' || depth > wire.MaxDepth {
+		return append(dst, schema...)
+	}
+	dst = append(dst, '{')
+	first := true
+	each(schema, i, func(name []byte, at int) (int, bool) {
+		end := skipValue(schema, at)
+		value := schema[at:end]
+		label := string(wire.AppendUnescaped(nil, name))
+		switch label {
+		case "prefixItems", "required", "minProperties", "dependentRequired", "dependentSchemas", "dependencies",
+			"minItems", "uniqueItems", "contains", "minContains", "not", "if", "then", "else", "oneOf",
+			"enum", "const":
+			if label != "enum" && label != "const" || !scalarsOnly(value) {
+				return end, true
+			}
+		case "items":
+			if value[0] == '[' {
+				return end, true
+			}
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(append(append(dst, '"'), name...), '"', ':')
+		switch label {
+		case "properties", "patternProperties", "$defs", "definitions":
+			dst = relaxEach(dst, value, depth+1)
+		case "items", "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "additionalItems", "propertyNames":
+			dst = relax(dst, value, depth+1)
+		case "allOf", "anyOf":
+			dst = relaxEach(dst, value, depth+1)
+		default:
+			dst = append(dst, value...)
+		}
+		return end, true
+	})
+	return append(dst, '}')
+}
+
+// relaxEach relaxes the schemas in an object or array.
+func relaxEach(dst, value []byte, depth int) []byte {
+	if scalar(value) || depth > wire.MaxDepth {
+		return append(dst, value...)
+	}
+	dst = append(dst, value[0])
+	first := true
+	each(value, 0, func(name []byte, at int) (int, bool) {
+		end := skipValue(value, at)
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		if name != nil {
+			dst = append(append(append(dst, '"'), name...), '"', ':')
+		}
+		dst = relax(dst, value[at:end], depth+1)
+		return end, true
+	})
+	return append(dst, value[0]+2)
+}
+
+// scalarsOnly reports whether a value, or each element of an array, is a scalar.
+func scalarsOnly(value []byte) bool {
+	if value[0] == '[' {
+		all := true
+		each(value, 0, func(_ []byte, at int) (int, bool) {
+			all = all && value[at] != '{' && value[at] != '['
+			return skipValue(value, at), true
+		})
+		return all
+	}
+	return scalar(value)
+}

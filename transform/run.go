@@ -1,0 +1,229 @@
+package transform
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+)
+
+// A run is one result on its way through an engine.
+type run struct {
+	engine   *Engine
+	rule     *rule
+	call     *Call
+	original []byte
+	report   *Report
+	layout   layout
+	fit      fitter
+	ticket   ticket // the handle to the original, if there is one
+	reserved bool
+	kept     bool
+
+	before  loss // by the rule
+	cut     loss // in all
+	guarded bool // a schema kept more than the budget
+	preview int  // the block that is a preview of the structured content, -1 for none
+	schema  []byte
+
+	passed, firstPassed int // blocks that nobody looked at
+}
+
+// loss is what has gone of a result.
+type loss struct {
+	cuts
+	steps   []string
+	links   int
+	omitted int
+	notes   []string // for the notice, in words
+}
+
+func (l *loss) step(name string) {
+	if !slices.Contains(l.steps, name) {
+		l.steps = append(l.steps, name)
+	}
+}
+
+func (l *loss) add(c cuts) {
+	l.arrays = append(slices.Clip(l.arrays), c.arrays[:min(len(c.arrays), maxNoted)]...)
+	l.strings += c.strings
+	for _, name := range c.dropped {
+		if len(l.dropped) < maxNoted && !slices.Contains(l.dropped, name) {
+			l.dropped = append(slices.Clip(l.dropped), name)
+		}
+	}
+}
+
+// Apply appends a result to dst, transformed by the rule for its tool and made
+// to fit the budget. result is valid JSON, as wire.Scan takes it: a
+// CallToolResult, or what Call.Method answers. When there is nothing to do, out
+// is result itself and dst is left alone; result is never changed and never kept.
+//
+// A transformer that fails leaves the result as it came, held to the budget all
+// the same; the report says so.
+func (e *Engine) Apply(dst, result []byte, c *Call) (out []byte, report Report) {
+	report.BytesBefore, report.BytesAfter = len(result), len(result)
+	if e == nil || !e.config.Enabled || len(result) == 0 {
+		return result, report
+	}
+	r := e.rule(c.Server, c.Tool)
+	budget := e.budget(r)
+	if c.MaxTokens > 0 && e.config.Adapters.Capper.Enabled {
+		if hint := max(c.MaxTokens, minTokens); budget == 0 || hint < budget {
+			budget = hint
+		}
+	}
+	tool := false
+	switch c.Method {
+	case "", "tools/call":
+		tool = true
+	case "resources/read":
+		if !e.config.CapResources {
+			return result, report
+		}
+	case "prompts/get":
+		if !e.config.CapPrompts {
+			return result, report
+		}
+	default:
+		return result, report
+	}
+	works := tool && !c.Full && !r.full && (r.works() || len(e.served)+len(e.detect) > 0)
+	if !works && (budget == 0 || e.short(result, budget)) {
+		return result, report
+	}
+	report.Budget = budget
+	run := &run{engine: e, rule: r, call: c, original: result, report: &report, preview: -1}
+	run.fit = fitter{marker: r.marker, headTail: e.config.Adapters.Capper.Text == "head_tail", keepNull: e.config.Adapters.Capper.KeepNulls}
+	for _, name := range e.config.Adapters.Capper.DropKeys {
+		if run.fit.dropKeys == nil {
+			run.fit.dropKeys = make(map[string]bool)
+		}
+		run.fit.dropKeys[name] = true
+	}
+
+	now := result
+	if works {
+		now = run.guardedly(result, func() []byte { return run.shape(result) })
+	}
+	fit := budget == 0 || e.short(now, budget)
+	if !fit {
+		t := tally{encoding: e.encoding, left: budget}
+		t.result(now, c.Method)
+		fit = !t.over
+		if fit {
+			report.TokensAfter = t.sum
+		}
+	}
+	changed := len(now) != len(result) || &now[0] != &result[0]
+	switch {
+	case fit && !changed:
+		report.TokensBefore = report.TokensAfter
+		return result, report
+	case fit:
+		report.Outcome = worse(report.Outcome, Transformed)
+		out = append(dst, now...)
+	default:
+		capped := run.guardedly(now, func() []byte { return run.capTo(nil, now, budget) })
+		if len(capped) == len(result) && &capped[0] == &result[0] {
+			return result, report
+		}
+		report.Outcome = worse(report.Outcome, Capped)
+		out = append(dst, capped...)
+	}
+	run.close()
+	report.BytesAfter = len(out) - len(dst)
+	return out, report
+}
+
+func worse(a, b Outcome) Outcome { return max(a, b) }
+
+// short reports whether a result fits the budget whatever it is: a token is a
+// byte at the least, and each text has more than a byte of JSON around it.
+func (e *Engine) short(result []byte, budget int) bool {
+	return float64(len(result))*max(1, e.encoding.Factor()) <= float64(budget)
+}
+
+// guardedly calls f, and falls back to the result when that fails.
+func (r *run) guardedly(result []byte, f func() []byte) (out []byte) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			r.report.Outcome, r.report.Err = Failed, fmt.Errorf("transform: %v", cause)
+			out = result
+		}
+	}()
+	return f()
+}
+
+// handle reserves a handle to the original; "" when it is not kept.
+func (r *run) handle() string {
+	if r.reserved {
+		return r.ticket.handle
+	}
+	r.reserved = true
+	if r.engine.config.MoreTool.Enabled != "off" && r.engine.store.takes(len(r.original)) {
+		r.ticket = r.engine.store.reserve(r.call.Session, r.call.Caller)
+	}
+	return r.ticket.handle
+}
+
+// sum is the digest of the original.
+func (r *run) sum() string {
+	if r.report.SHA256 == "" {
+		sum := sha256.Sum256(r.original)
+		r.report.SHA256 = hex.EncodeToString(sum[:])
+	}
+	return r.report.SHA256
+}
+
+// close keeps the original when a handle to it was given away, and fills the
+// report.
+func (r *run) close() {
+	if r.ticket.handle != "" {
+		r.engine.store.keep(r.ticket, r.original)
+	}
+	p := r.report
+	p.Cursor = r.ticket.handle
+	p.Steps, p.Arrays, p.StringsCut, p.Dropped = r.cut.steps, r.cut.arrays, r.cut.strings, r.cut.dropped
+	p.Omitted, p.Links = r.cut.omitted, r.cut.links
+	p.SHA256 = r.sum()
+}
+
+// estimate counts the original, of which l is the layout: exactly when it is
+// small, else by how many tokens the beginning has.
+func (r *run) estimate(l *layout) {
+	const some = 256 << 10
+	p := r.report
+	t := tally{encoding: r.engine.encoding, left: unlimited}
+	if p.TokensBefore > 0 {
+		return
+	}
+	if len(r.original) <= some {
+		t.result(r.original, r.call.Method)
+		p.TokensBefore = t.sum
+		return
+	}
+	counted, all := 0, 0
+	part := func(s span) {
+		all += int(s.end - s.pos)
+		if n := min(int(s.end-s.pos), some-counted); n > 0 {
+			counted += n
+			t.add(t.unescape(s.of(l.raw)[:n]))
+		}
+	}
+	for i := range l.blocks {
+		switch b := &l.blocks[i]; b.kind {
+		case textBlock, noticeBlock:
+			part(b.text)
+		case wholeBlock:
+			part(b.span)
+		}
+	}
+	if l.structured.is() {
+		part(l.structured)
+	}
+	p.TokensBefore, p.Estimated = t.sum, counted < all
+	if p.Estimated {
+		p.TokensBefore = int(float64(t.sum) * float64(all) / float64(counted))
+	}
+}

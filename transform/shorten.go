@@ -1,0 +1,168 @@
+package transform
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+)
+
+// shortening is how a text is made shorter.
+type shortening struct {
+	max      int // code points, marker included
+	strategy string
+	marker   string // with %d for how many code points went
+}
+
+// text returns what is left of a text that has more than max code points, of
+// which it has total.
+func (s shortening) text(text []byte, total int) []byte {
+	// The number of what goes is not longer than total, so this keeps to max.
+	marker := strings.Replace(s.marker, "%d", strconv.Itoa(total), 1)
+	room := s.max - utf8.RuneCountInString(marker)
+	if room < 0 {
+		// Not even the marker fits: what does, of the text.
+		return bytes.Clone(text[:floorGrapheme(text, runeIndex(text, s.max))])
+	}
+	head, tail := s.parts(text, room)
+	if marker != s.marker {
+		gone := total - utf8.RuneCount(text[:head]) - utf8.RuneCount(text[tail:])
+		marker = strings.Replace(s.marker, "%d", strconv.Itoa(gone), 1)
+	}
+	out := make([]byte, 0, head+len(marker)+len(text)-tail)
+	return append(append(append(out, text[:head]...), marker...), text[tail:]...)
+}
+
+// parts says up to where the beginning stays, and from where the end.
+func (s shortening) parts(text []byte, room int) (head, tail int) {
+	if room <= 0 {
+		return 0, len(text)
+	}
+	switch s.strategy {
+	case "middle":
+		head = floorGrapheme(text, runeIndex(text, (room+1)/2))
+		tail = ceilGrapheme(text, lastRunes(text, room/2))
+		return head, max(head, tail)
+	case "word":
+		n := runeIndex(text, room)
+		if n < len(text) && !blank(text[n]) {
+			if at := bytes.LastIndexAny(text[:n], " \t\r\n"); at > n/2 {
+				n = at
+			}
+		}
+		return len(bytes.TrimRight(text[:floorGrapheme(text, n)], " \t\r\n")), len(text)
+	}
+	return niceCut(text, runeIndex(text, room)), len(text)
+}
+
+// runeIndex is where the n-th code point begins.
+func runeIndex(text []byte, n int) int {
+	i := 0
+	for ; n > 0 && i < len(text); n-- {
+		_, size := utf8.DecodeRune(text[i:])
+		i += size
+	}
+	return i
+}
+
+// lastRunes is where the last n code points begin.
+func lastRunes(text []byte, n int) int {
+	i := len(text)
+	for ; n > 0 && i > 0; n-- {
+		_, size := utf8.DecodeLastRune(text[:i])
+		i -= size
+	}
+	return i
+}
+
+// niceCut returns where to cut a text at or before n: between two graphemes,
+// and within the last tenth at the end of a paragraph, a line, a sentence or a
+// word, in this order.
+func niceCut(text []byte, n int) int {
+	if n >= len(text) {
+		return len(text)
+	}
+	n = floorGrapheme(text, n)
+	from := n - n/10
+	window := text[from:n]
+	if blank(text[n]) { // the cut is between two words as it is
+		window = text[from : n+1]
+	}
+	if i := bytes.LastIndex(window, []byte("\n\n")); i >= 0 {
+		return trimmed(text, from+i)
+	}
+	if i := bytes.LastIndexByte(window, '\n'); i >= 0 {
+		return trimmed(text, from+i)
+	}
+	for i := len(window) - 1; i > 0; i-- {
+		if blank(window[i]) && (window[i-1] == '.' || window[i-1] == '!' || window[i-1] == '?') {
+			return from + i
+		}
+	}
+	if i := bytes.LastIndexAny(window, " \t"); i >= 0 {
+		return trimmed(text, from+i)
+	}
+	return n
+}
+
+// trimmed is where text[:n] ends without blanks.
+func trimmed(text []byte, n int) int { return len(bytes.TrimRight(text[:n], " \t\r\n")) }
+
+func blank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
+
+// floorGrapheme is the last boundary of graphemes at or before n.
+func floorGrapheme(text []byte, n int) int {
+	at, _ := graphemes(text, n)
+	return at
+}
+
+// ceilGrapheme is the first boundary of graphemes at or behind n.
+func ceilGrapheme(text []byte, n int) int {
+	_, at := graphemes(text, n)
+	return at
+}
+
+// graphemes returns the boundaries of graphemes next to n.
+// https://www.unicode.org/reports/tr29/#Grapheme_Cluster_Boundaries
+func graphemes(text []byte, n int) (floor, ceil int) {
+	if n <= 0 || n >= len(text) {
+		n = max(0, min(n, len(text)))
+		return n, n
+	}
+	start := n
+	for start > 0 && !apart(text, start) {
+		start--
+	}
+	if start == n {
+		return n, n
+	}
+	for state := -1; ; {
+		var cluster []byte
+		cluster, _, _, state = uniseg.FirstGraphemeCluster(text[start:], state)
+		next := start + len(cluster)
+		if next == n || len(cluster) == 0 {
+			return n, n
+		}
+		if next > n {
+			return start, next
+		}
+		start = next
+	}
+}
+
+// apart reports whether a boundary before i is plain to see: between two ASCII
+// characters, or two ideographs.
+func apart(text []byte, i int) bool {
+	if text[i] < utf8.RuneSelf && text[i-1] < utf8.RuneSelf {
+		return text[i] != '\n' || text[i-1] != '\r'
+	}
+	return i >= 3 && ideograph(text[i:]) && ideograph(text[i-3:])
+}
+
+// ideograph reports whether text begins with U+4E00 to U+9FBF.
+func ideograph(text []byte) bool {
+	return len(text) >= 3 && text[1]&0xC0 == 0x80 && text[2]&0xC0 == 0x80 &&
+		(text[0] > 0xE4 && text[0] < 0xE9 || text[0] == 0xE4 && text[1] >= 0xB8 || text[0] == 0xE9 && text[1] < 0xBF)
+}

@@ -1,0 +1,406 @@
+package transform
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// A tape holds where each value of a JSON document stands, in the document's
+// order: a container, and behind it all that is in it.
+type tape struct {
+	doc     []byte
+	nodes   []node
+	partial bool // there are more values than maxNodes: of each container, the first are recorded
+}
+
+// A node is one value.
+type node struct {
+	pos, end uint32 // the value in the document
+	key      uint32 // where its member's name begins; pos for what is no member
+	next     uint32 // the node behind it and all that is in it
+	count    uint32 // members or elements, also those that are not recorded
+}
+
+// maxNodes bounds the memory of a tape to 20 MiB.
+const maxNodes = 1 << 20
+
+// A parseError says where a document is no JSON, or is too deep.
+type parseError struct{ offset int }
+
+func (e *parseError) Error() string { return fmt.Sprintf("no JSON at byte %d", e.offset) }
+
+// frame is an open container while parsing.
+type frame struct {
+	node     uint32
+	count    uint32
+	recorded bool
+	object   bool
+}
+
+// parse records doc, which has to be one JSON object or array of valid UTF-8,
+// nested no deeper than wire.MaxDepth.
+func (t *tape) parse(doc []byte) error {
+	t.doc, t.nodes, t.partial = doc, t.nodes[:0], false
+	i := skipSpace(doc, 0)
+	if i >= len(doc) || doc[i] != '{' && doc[i] != '[' || len(doc) > math.MaxUint32 {
+		return &parseError{i}
+	}
+	var stack [wire.MaxDepth]frame
+	depth := 0 // open containers; the innermost is stack[depth-1]
+	key := i
+value:
+	{
+		recorded := depth == 0 || stack[depth-1].recorded
+		if recorded && len(t.nodes) == maxNodes {
+			recorded, t.partial = false, true
+		}
+		self := len(t.nodes)
+		if recorded {
+			t.nodes = append(t.nodes, node{pos: uint32(i), key: uint32(key)})
+		}
+		if depth > 0 {
+			stack[depth-1].count++
+		}
+		if i >= len(doc) {
+			return &parseError{i}
+		}
+		end := 0
+		switch c := doc[i]; {
+		case c == '{' || c == '[':
+			if depth == len(stack) {
+				return &parseError{i}
+			}
+			stack[depth] = frame{node: uint32(self), recorded: recorded, object: c == '{'}
+			depth++
+			i = skipSpace(doc, i+1)
+			if i < len(doc) && doc[i] == c+2 {
+				i++
+				goto shut
+			}
+			goto next
+		case c == '"':
+			end = checkString(doc, i)
+		default:
+			end = checkScalar(doc, i)
+		}
+		if end < 0 {
+			return &parseError{i}
+		}
+		if recorded {
+			n := &t.nodes[self]
+			n.end, n.next = uint32(end), uint32(len(t.nodes))
+		}
+		i = end
+	}
+after:
+	if i = skipSpace(doc, i); depth == 0 {
+		if i != len(doc) {
+			return &parseError{i}
+		}
+		return nil
+	}
+	if i >= len(doc) {
+		return &parseError{i}
+	}
+	switch f := &stack[depth-1]; {
+	case doc[i] == ',':
+		i = skipSpace(doc, i+1)
+	case doc[i] == '}' && f.object, doc[i] == ']' && !f.object:
+		i++
+		goto shut
+	default:
+		return &parseError{i}
+	}
+next:
+	key = i
+	if stack[depth-1].object {
+		if i >= len(doc) || doc[i] != '"' {
+			return &parseError{i}
+		}
+		end := checkString(doc, i)
+		if end < 0 {
+			return &parseError{i}
+		}
+		if i = skipSpace(doc, end); i >= len(doc) || doc[i] != ':' {
+			return &parseError{i}
+		}
+		i = skipSpace(doc, i+1)
+	}
+	goto value
+shut:
+	depth--
+	if f := &stack[depth]; f.recorded {
+		n := &t.nodes[f.node]
+		n.end, n.next, n.count = uint32(i), uint32(len(t.nodes)), f.count
+	}
+	goto after
+}
+
+// raw is a node's value as it is written.
+func (t *tape) raw(n uint32) []byte { return t.doc[t.nodes[n].pos:t.nodes[n].end] }
+
+// name is the inside of a member's name as it is written, nil for what is no member.
+func (t *tape) name(n uint32) []byte {
+	at := &t.nodes[n]
+	if at.key == at.pos {
+		return nil
+	}
+	return t.doc[at.key+1 : skipString(t.doc, int(at.key))-1]
+}
+
+// label is the text of a member's name.
+func (t *tape) label(n uint32) string { return string(wire.AppendUnescaped(nil, t.name(n))) }
+
+// The functions below return the index behind what stands at i. Those named
+// check… return -1 where it is no JSON; those named skip… trust that it is.
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// care returns the index, from i on, of the first quote, backslash or control
+// character, len(b) when there is none.
+func care(b []byte, i int) int {
+	for i+8 <= len(b) {
+		x := binary.LittleEndian.Uint64(b[i : i+8])
+		// The lowest high bit set is that of the first such byte. See wire.care.
+		if m := (((x ^ ones*0x02) - ones*0x21) | ((x ^ ones*'\\') - ones)) &^ x & highs; m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+		i += 8
+	}
+	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
+		i++
+	}
+	return i
+}
+
+func checkString(b []byte, i int) int {
+	for i++; ; {
+		if i = care(b, i); i >= len(b) {
+			return -1
+		}
+		switch b[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			n := escape(b[i:])
+			if n == 0 {
+				return -1
+			}
+			i += n
+		default:
+			return -1
+		}
+	}
+}
+
+// escape is the length of the escape that b begins with, 0 for none.
+func escape(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(b) < 6 {
+			return 0
+		}
+		for _, c := range b[2:6] {
+			if c-'0' > 9 && c|0x20-'a' > 5 {
+				return 0
+			}
+		}
+		return 6
+	}
+	return 0
+}
+
+func skipString(b []byte, i int) int {
+	for i++; i < len(b); {
+		if i = care(b, i); i >= len(b) {
+			break
+		}
+		switch b[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i++
+		}
+		i++
+	}
+	return len(b)
+}
+
+func checkScalar(b []byte, i int) int {
+	end := i
+	for end < len(b) && b[end] != ',' && b[end] != '}' && b[end] != ']' && b[end] > ' ' {
+		end++
+	}
+	switch text := b[i:end]; {
+	case len(text) == 0:
+		return -1
+	case string(text) == "true", string(text) == "false", string(text) == "null":
+		return end
+	case number(text):
+		return end
+	}
+	return -1
+}
+
+// number reports whether text is a JSON number.
+func number(text []byte) bool {
+	i := 0
+	digits := func() bool {
+		from := i
+		for i < len(text) && text[i]-'0' <= 9 {
+			i++
+		}
+		return i > from
+	}
+	if text[0] == '-' {
+		i++
+	}
+	if from := i; !digits() || text[from] == '0' && i > from+1 {
+		return false
+	}
+	if i < len(text) && text[i] == '.' {
+		if i++; !digits() {
+			return false
+		}
+	}
+	if i < len(text) && text[i]|0x20 == 'e' {
+		if i++; i < len(text) && (text[i] == '+' || text[i] == '-') {
+			i++
+		}
+		if !digits() {
+			return false
+		}
+	}
+	return i == len(text)
+}
+
+// skipValue trusts that a value stands at i.
+func skipValue(b []byte, i int) int {
+	for depth := 0; i < len(b); {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i)
+		case '{', '[':
+			depth++
+			i++
+			continue
+		case '}', ']':
+			depth--
+			i++
+		case ',', ':', ' ', '\n', '\t', '\r':
+			i++
+			continue
+		default:
+			for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
+				i++
+			}
+		}
+		if depth <= 0 {
+			return i
+		}
+	}
+	return len(b)
+}
+
+// each calls f with every member or element of the container at i: name is the
+// inside of a member's name as it is written, nil for an element, and at where
+// the value begins. f returns the value's end, and false to stop. each returns
+// the container's end, or where f stopped.
+func each(b []byte, i int, f func(name []byte, at int) (end int, more bool)) int {
+	object := b[i] == '{'
+	for i = skipSpace(b, i+1); i < len(b) && b[i] != '}' && b[i] != ']'; {
+		var name []byte
+		if object {
+			end := skipString(b, i)
+			name = b[i+1 : max(i+1, end-1)]
+			i = skipSpace(b, end)
+			i = skipSpace(b, i+1)
+		}
+		if i >= len(b) {
+			return i
+		}
+		end, more := f(name, i)
+		if !more {
+			return end
+		}
+		if i = skipSpace(b, max(end, i+1)); i < len(b) && b[i] == ',' {
+			i = skipSpace(b, i+1)
+		}
+	}
+	return min(i+1, len(b))
+}
+
+// member is the value of an object's member of that name, the last one of
+// several; nil when there is none.
+func member(object []byte, name string) (value []byte) {
+	if i := skipSpace(object, 0); i < len(object) && object[i] == '{' {
+		each(object, i, func(n []byte, at int) (int, bool) {
+			end := skipValue(object, at)
+			if wire.IsText(n, name) {
+				value = object[at:end]
+			}
+			return end, true
+		})
+	}
+	return value
+}
+
+// isContainer reports whether text begins like a JSON object or array.
+func isContainer(text []byte) bool {
+	i := skipSpace(text, 0)
+	return i < len(text) && (text[i] == '{' || text[i] == '[')
+}
+
+// codePoints is how many code points the inside of a string stands for, counted
+// up to about limit.
+func codePoints(raw []byte, limit int) (n int) {
+	for i := 0; i < len(raw) && n <= limit; n++ {
+		i += codePoint(raw[i:])
+	}
+	return n
+}
+
+// codePoint is the length of the code point that the inside of a string begins
+// with, as it is written.
+func codePoint(raw []byte) int {
+	switch {
+	case raw[0] == '\\' && len(raw) >= 12 && raw[1] == 'u' && raw[6] == '\\' && raw[7] == 'u' &&
+		raw[2]|0x20 == 'd' && raw[8]|0x20 == 'd' && surrogate(raw[3], '8', '9', 'a', 'b') && surrogate(raw[9], 'c', 'd', 'e', 'f'):
+		return 12
+	case raw[0] == '\\':
+		return max(1, escape(raw))
+	case raw[0] < utf8.RuneSelf:
+		return 1
+	}
+	_, n := utf8.DecodeRune(raw)
+	return n
+}
+
+func surrogate(c byte, any ...byte) bool {
+	for _, a := range any {
+		if c|0x20 == a || c == a {
+			return true
+		}
+	}
+	return false
+}
