@@ -1,0 +1,84 @@
+package adapterrt
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// acceptance says where each thing is shown that the runtime was accepted for.
+var acceptance = []struct{ promise, tests string }{
+	{"front matter at its edges: BOM, CRLF, not closed, --- inside", "TestFrontMatter TestDocumentationIsKeptVerbatim TestScalarsAreYAML12 FuzzFrontMatter"},
+	{"each row of validation, all mistakes at once", "TestEachMistakeIsReported TestMappings TestVersionsAsSemVerHasThem TestStrictFilesMindWarnings TestAllMistakesOfAllFilesAreReported TestSameNameTwiceIsRefused TestProblemAsJSON FuzzMapping"},
+	{"each row of validation beyond the draft", "TestTrustMistakes TestLimitMistakes TestPaginationMistakes TestCacheMistakes TestGraphQLMistakes TestGateMistakes TestOAuthMistakes TestTypeMistakes"},
+	{"the public example of 20 operations loads", "TestThePublicExampleLoads"},
+	{"the table of path encoding and the four traversals", "TestPathValues TestTraversalsEndWhereTheyAre FuzzPathValue"},
+	{"no value changes scheme or host, or leaves its segment", "TestNoValueLeavesItsPlace"},
+	{"the base path is kept, also before an empty first placeholder; all rows of placement", "TestPlacement TestFormBody"},
+	{"no header is injected", "TestHeaderParameters TestTheTraceIsForwardedAndNothingElse TestRequestIDIsForwarded"},
+	{"each row of parsing over real sockets, truncated, bombs, 10 MiB ± 1", "TestAnswers TestTransportFailures TestCompressedBombIsCutOff TestResponseSizeLimit FuzzResult"},
+	{"the table of statuses", "TestStatusTable TestErrorMessages"},
+	{"the causes of transport failures", "TestTransportFailures TestExpiredCertificate TestAddressPolicy TestCredentialsDoNotFollowRedirects TestRepeatedOnlyWhereSafe"},
+	{"the wrong endpoint, for each pair", "TestEachOperationHasItsEndpoint"},
+	{"introspection is complete, and valid in both modes", "TestIntrospectionIsComplete TestIntrospectionConforms TestWhatIsListedIsAccepted TestSchemasAreClosed"},
+	{"no message looks like a leak", "TestNoMessageLooksLikeALeak TestNoLiteralLooksLikeALeak TestUpstreamWordsAreSanitised TestCredentialsNeverShow"},
+	{"the tables of isError and of HTTP statuses", "TestCodes TestToolResults TestHTTPEndpoints"},
+	{"the table of gates, and a schema that changes between two calls", "TestGate"},
+	{"reload under load without a failed call", "TestReloadUnderLoad TestNoCallFailsWhileTheFileChanges TestAChangeOnDiskIsLive TestABrokenChangeKeepsTheOldAndSaysWhy"},
+	{"a confirmation is not replayed", "TestConfirmation"},
+	{"two adapters with the same operation", "TestTwoAdaptersWithTheSameOperation"},
+	{"budgets: allocations, memory, the size of tools/list", "TestDispatchAllocatesLittle TestAThousandAdaptersTakeLittle TestSharedToolsDoNotGrowWithTheAdapters"},
+}
+
+func TestEveryPromiseHasItsTest(t *testing.T) {
+	there := map[string]bool{}
+	for _, dir := range []string{".", "../cmd/proxy"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(dir, files, err)
+		}
+		for _, file := range files {
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range f.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
+					there[fn.Name.Name] = true
+				}
+			}
+		}
+	}
+	for _, a := range acceptance {
+		for _, name := range strings.Fields(a.tests) {
+			if !there[name] {
+				t.Errorf("%s: there is no %s", a.promise, name)
+			}
+		}
+	}
+}
+
+func TestTraversalsEndWhereTheyAre(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com/v1", `read: [{name: op, maps_to: "GET /files/{name}/raw", params: {name: {type: string, required: true}}}]`)
+	all := capture(rt, `{}`)
+	for value, want := range map[string]string{
+		"a%20b/../../admin": "/files/a%2520b%2F..%2F..%2Fadmin/raw",
+		"x%20?q#f":          "/files/x%2520%3Fq%23f/raw",
+		"..":                "",
+		"%2e%2e":            "",
+		"%2E.":              "",
+		".":                 "",
+	} {
+		*all = nil
+		got := ask(rt, Endpoint{}, `{"operation":"op","params":{"name":"`+value+`"}}`)
+		switch {
+		case want == "" && (len(*all) > 0 || !strings.Contains(got, `"code":"VALIDATION_INVALID_VALUE"`)):
+			t.Errorf("%s: %s %+v", value, got, *all)
+		case want != "" && (len(*all) != 1 || (*all)[0].url != "https://api.example.com/v1"+want):
+			t.Errorf("%s: %s %+v", value, got, *all)
+		}
+	}
+}
