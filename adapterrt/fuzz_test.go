@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // FuzzFrontMatter: a file becomes an adapter exactly when it has no error, and
@@ -89,9 +91,10 @@ func FuzzPathValue(f *testing.F) {
 }
 
 // FuzzResult: whatever a target answers becomes a valid result; data is a part of
-// what came, and a 200 succeeds exactly when its body is JSON.
+// what came, and a 200 succeeds exactly when its body is JSON, of which the two
+// scanners think the same.
 func FuzzResult(f *testing.F) {
-	for _, c := range []string{"", " ", "\ufeff", "{}", "[", `{"a":1e5}`, `"\ud800"`, "nul", "01", "-", "1.", `{"a":1,}`, "\xff", `{"message":{"a":[1]}}`, `{"errors":[null,{"message":null}]}`, "<html>", strings.Repeat("[", 600)} {
+	for _, c := range []string{"", " ", "\ufeff", "{}", "[", `{"a":1e5}`, `"\ud800"`, "nul", "01", "-", "1.", `{"a":1,}`, "\xff", `{"message":{"a":[1]}}`, `{"errors":[null,{"message":null}]}`, "<html>", strings.Repeat("[", 600), strings.Repeat("[", 512) + strings.Repeat("]", 512), strings.Repeat("[", 513) + strings.Repeat("]", 513), `{"a":"\u00e9\/\x"}`, "\"\u0000\"", `"\u000"`, "1e", "-0.0E+1"} {
 		f.Add(200, "application/json", []byte(c))
 		f.Add(404, "text/html", []byte(c))
 		f.Add(302, "", []byte(c))
@@ -104,6 +107,10 @@ func FuzzResult(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, kind string, body []byte) {
 		if status < 100 || status > 999 {
 			return
+		}
+		slow := scanner{data: body, maxDepth: maxResponseNesting}
+		if f, quick := slow.document(), wire.Valid(body); (f == fine) != quick {
+			t.Errorf("%q: %v, and %v", body, f, quick)
 		}
 		data, fail := rt.interpret(op, &reply{status: status, contentType: kind, header: http.Header{}, body: bytes.Clone(body)}, nil)
 		r := Result{Data: data, Failure: fail}

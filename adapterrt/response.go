@@ -10,11 +10,13 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // The deepest nesting of a response, and how much of one is shown or told.
 const (
-	maxResponseNesting = 512
+	maxResponseNesting = wire.MaxDepth
 	previewRunes       = 200
 	messageRunes       = 500
 	loggedRunes        = 2000
