@@ -107,13 +107,12 @@ func (x *exchange) unreached(err error) error {
 	return err
 }
 
-// within returns the time in d, or the deadline where that is earlier.
-func (x *exchange) within(d time.Duration) time.Time {
-	t := time.Now().Add(d)
-	if !x.deadline.IsZero() && x.deadline.Before(t) {
-		return x.deadline
+// await lets reading wait for d, or until the deadline where that is earlier.
+func (x *exchange) await(c *conn, d time.Duration) error {
+	if !x.deadline.IsZero() && time.Until(x.deadline) < d {
+		return c.SetReadDeadline(x.deadline)
 	}
-	return t
+	return c.readWithin(d)
 }
 
 // settle reads the response to something that has no answer but its status.

@@ -34,6 +34,8 @@ type conn struct {
 	in       *bufio.Reader
 	probe    func() bool // whether the socket is open and quiet; nil where that cannot be told
 
+	readBy   time.Time // the deadlines of socket
+	writeBy  time.Time
 	silence  time.Duration // how long one Read may wait; 0 leaves the deadline as it is
 	noWait   bool          // Read fails instead of waiting
 	readErr  error         // of the last Read
@@ -68,13 +70,45 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, errWouldBlock
 	}
 	if c.silence > 0 {
-		if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
+		if err := c.readWithin(c.silence); err != nil {
 			return 0, err
 		}
 	}
 	var n int
 	n, c.readErr = c.Conn.Read(p)
 	return n, c.readErr
+}
+
+// SetReadDeadline notes the deadline, too.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.readBy = t
+	return c.Conn.SetReadDeadline(t)
+}
+
+// readWithin lets reading wait for d from now, or an eighth longer: each deadline
+// stands for a while, since setting one costs as much as a small read.
+func (c *conn) readWithin(d time.Duration) error {
+	now := time.Now()
+	if stands(c.readBy, now, d) {
+		return nil
+	}
+	return c.SetReadDeadline(now.Add(d + d/8))
+}
+
+// writeWithin is the same for writing.
+func (c *conn) writeWithin(d time.Duration) error {
+	now := time.Now()
+	if stands(c.writeBy, now, d) {
+		return nil
+	}
+	c.writeBy = now.Add(d + d/8)
+	return c.SetWriteDeadline(c.writeBy)
+}
+
+// stands reports whether a deadline will do for d from now.
+func stands(deadline, now time.Time, d time.Duration) bool {
+	left := deadline.Sub(now)
+	return left >= d && left <= d+d/8
 }
 
 // resize gives the connection a buffer of another size. Nothing is lost.
@@ -87,7 +121,7 @@ func (c *conn) resize(size int) {
 // write sends head and then content in as few system calls as can be, and
 // returns how many bytes the system has taken. head has room for small content.
 func (c *conn) write(head, content []byte, timeout time.Duration) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+	if err := c.writeWithin(timeout); err != nil {
 		return 0, err
 	}
 	if len(head)+len(content) <= cap(head) {

@@ -43,7 +43,7 @@ func (x *exchange) readHead(c *conn) error {
 	head.SetNoDefaultContentType(true)
 
 	c.silence = 0
-	if err := c.SetReadDeadline(x.within(x.firstByte)); err != nil {
+	if err := x.await(c, x.firstByte); err != nil {
 		return err
 	}
 	for interim := 0; ; interim++ {
@@ -192,7 +192,7 @@ func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 		}
 	}
 	c.silence = 0
-	if err := c.SetReadDeadline(x.within(errorBodyTime)); err != nil {
+	if x.await(c, errorBodyTime) != nil {
 		return e
 	}
 	e.Body, _ = io.ReadAll(io.LimitReader(&x.body, maxErrorBody))
