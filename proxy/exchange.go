@@ -166,8 +166,8 @@ func (x *exchange) ending(gone bool) outcome {
 		return local
 	case x.answered:
 		return answered
-	case x.outcome != "" && !gone:
-		return x.outcome
+	case x.outcome != "" && (!gone || errors.Is(context.Cause(x.ctx), downstream.ErrOver)):
+		return x.outcome // the transport calls every exchange over in the end
 	}
 	return left
 }

@@ -2,14 +2,15 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
-
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -266,6 +267,21 @@ func TestClientLeavingIsNoCancel(t *testing.T) {
 	}
 	if srv.outcomes(left, "tools/call") != 1 {
 		t.Error("not counted as left")
+	}
+}
+
+// TestFailedCallIsCountedAsFailed: the transport ends the context of every
+// exchange before it says that it is done.
+func TestFailedCallIsCountedAsFailed(t *testing.T) {
+	f := newFake(initializing("2025-06-18", func(string) ([]string, error) { return nil, errors.New("gone") }))
+	srv := front(t, f)
+	s := srv.initialize("2025-06-18")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	_, resp := srv.begin(ctx, "POST", s, callOne)
+	cancel(downstream.ErrOver)
+	resp.Done()
+	if srv.outcomes(failed, "tools/call") != 1 {
+		t.Error("not counted as failed")
 	}
 }
 
