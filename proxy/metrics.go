@@ -1,11 +1,14 @@
 package proxy
 
 import (
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -33,6 +36,17 @@ type metrics struct {
 	unwanted *prometheus.CounterVec
 	restarts prometheus.Counter
 	shadowed *prometheus.CounterVec
+	pairs    sync.Map // of pair to *meters
+}
+
+// pair is the revisions of a client and of its server.
+type pair struct{ vc, vu *translate.Revision }
+
+// meters are what most requests of a pair are counted by, found once and not for
+// each request. What nobody asked for yet is nil, so that it stands in no list.
+type meters struct {
+	answered [wire.NumMethods]atomic.Pointer[prometheus.Counter]
+	seconds  [wire.NumMethods]atomic.Pointer[prometheus.Observer]
 }
 
 func newMetrics(openSessions, openStreams func() float64) *metrics {
@@ -95,8 +109,37 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 
 // request counts one request of a client that has ended.
 func (m *metrics) request(s *session, method wire.Method, how outcome, began time.Time) {
-	m.requests.WithLabelValues(s.vc.Name, s.vu.Name, method.String(), string(how)).Inc()
-	m.seconds.WithLabelValues(s.vc.Name, s.vu.Name, method.String()).Observe(time.Since(began).Seconds())
+	client, server := s.vc.Name, s.vu.Name
+	at := m.of(pair{s.vc, s.vu})
+	if how == answered {
+		(*once(&at.answered[method], func() prometheus.Counter {
+			return m.requests.WithLabelValues(client, server, method.String(), string(answered))
+		})).Inc()
+	} else {
+		m.requests.WithLabelValues(client, server, method.String(), string(how)).Inc()
+	}
+	(*once(&at.seconds[method], func() prometheus.Observer {
+		return m.seconds.WithLabelValues(client, server, method.String())
+	})).Observe(time.Since(began).Seconds())
+}
+
+func (m *metrics) of(p pair) *meters {
+	at, ok := m.pairs.Load(p)
+	if !ok {
+		at, _ = m.pairs.LoadOrStore(p, new(meters))
+	}
+	return at.(*meters)
+}
+
+// once is what is at p, found where there is nothing yet. That others find the
+// same at the same time does no harm.
+func once[T any](p *atomic.Pointer[T], find func() T) *T {
+	if v := p.Load(); v != nil {
+		return v
+	}
+	v := find()
+	p.Store(&v)
+	return &v
 }
 
 // spent takes down where the time of such a request went.
