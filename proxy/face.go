@@ -125,7 +125,10 @@ func idOf(body []byte) []byte {
 }
 
 func (srv *Server) post(req *downstream.Request, resp *downstream.Response) error {
-	ctx, stop := context.WithCancelCause(req.Ctx)
+	ctx, stop := req.Ctx, req.Cancel
+	if stop == nil {
+		ctx, stop = context.WithCancelCause(ctx)
+	}
 	x := srv.newExchange(ctx, stop)
 	resp.Done = x.release
 	s, err := srv.sessionOf(req)

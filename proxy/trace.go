@@ -39,21 +39,28 @@ const timingHeader = "X-Dragoman-Timing"
 
 // stopwatch adds up where the time of an exchange goes.
 type stopwatch struct {
-	asked bool // the client wants to know
-	since time.Time
+	asked bool      // the client wants to know
+	began time.Time // zero before the first start
+	at    time.Duration
 
 	parse     time.Duration // our looking at messages
 	translate time.Duration // our rewriting them
 	upstream  time.Duration // waiting for the server
 }
 
-func (w *stopwatch) start() { w.since = time.Now() }
+func (w *stopwatch) start() {
+	if w.began.IsZero() {
+		w.began = time.Now()
+		return
+	}
+	w.at = time.Since(w.began) // half of what Now costs
+}
 
 // lap adds the time since the last lap, or start, to what it was spent on.
 func (w *stopwatch) lap(spent *time.Duration) {
-	now := time.Now()
-	*spent += now.Sub(w.since)
-	w.since = now
+	now := time.Since(w.began)
+	*spent += now - w.at
+	w.at = now
 }
 
 // appendTo appends a Server-Timing header if it was asked for. On a stream it

@@ -31,7 +31,10 @@ type Request struct {
 	// Ctx is cancelled when the client leaves (a half-closed connection
 	// counts as that), when the server stops hard and when the exchange is
 	// over. [context.Cause] tells which: ErrClientLeft, ErrStopped, ErrOver.
-	Ctx         context.Context
+	Ctx context.Context
+	// Cancel ends Ctx, for a handler that knows why before the transport does. It
+	// may be called at any time; nil where nobody offers it.
+	Cancel      context.CancelCauseFunc
 	Body        []byte // may be rewritten in place
 	Session     string // Mcp-Session-Id, "" when absent
 	Version     string // MCP-Protocol-Version, "" when absent

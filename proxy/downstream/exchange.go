@@ -190,6 +190,7 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 	header := &ctx.Request.Header
 	x.ctx, x.conn = ctx, c
 	x.req.Ctx, x.cancel = context.WithCancelCause(context.Background())
+	x.req.Cancel = x.cancel
 	x.req.Body = x.in.data
 	x.req.Session = c.session.string(header.Peek("Mcp-Session-Id"))
 	x.req.Version = c.version.string(header.Peek("Mcp-Protocol-Version"))
@@ -337,7 +338,8 @@ func (x *exchange) Close() error {
 	if x.posted {
 		x.face.requests.Add(-1)
 	}
-	x.conn, x.chunks.conn, x.cancel, x.req.Ctx, x.req.Body, x.resp, x.posted = nil, nil, nil, nil, nil, Response{}, false
+	x.conn, x.chunks.conn, x.cancel, x.req.Ctx, x.req.Cancel, x.req.Body = nil, nil, nil, nil, nil, nil
+	x.resp, x.posted = Response{}, false
 	x.face.exchanges.Put(x)
 	return nil
 }
