@@ -43,6 +43,10 @@ type Request struct {
 	// token that opened the listener is not for the server: there is never an
 	// X-Dragoman-Token, nor the Authorization that was one.
 	Header func(name string) string
+
+	// Method and Path, escaped and without the query, are there for a request to
+	// the plain endpoints only.
+	Method, Path string
 }
 
 // Response is filled by the handler. At most one of Body and Stream is set;

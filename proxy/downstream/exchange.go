@@ -56,6 +56,9 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	case h.cfg.Pipes != nil && string(path) == h.cfg.MessagesPath:
 		return h.postMessage(ctx)
 	}
+	if h.isPlain(path) {
+		return h.plain(ctx, c)
+	}
 	return h.elsewhere(ctx)
 }
 
@@ -194,7 +197,7 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 	x.req.Body = x.in.data
 	x.req.Session = c.session.string(header.Peek("Mcp-Session-Id"))
 	x.req.Version = c.version.string(header.Peek("Mcp-Protocol-Version"))
-	x.req.LastEventID = ""
+	x.req.LastEventID, x.req.Method, x.req.Path = "", "", ""
 	if ctx.IsGet() {
 		x.req.LastEventID = string(header.Peek("Last-Event-Id"))
 	}

@@ -69,6 +69,12 @@ type HTTPConfig struct {
 	// Host, Origin and token. A body of more than 8 KiB, or in chunks, is refused.
 	Routes map[string]fasthttp.RequestHandler
 
+	// Plain serves all that is at PlainPrefix and below it, whatever the method, behind
+	// the same checks; it is called as a Handler's methods are. A body is read as
+	// that of a POST to the endpoint is. nil for nothing.
+	PlainPrefix string
+	Plain       func(*Request, *Response)
+
 	// Log is told of what nobody else is told of: panics, failed accepts,
 	// broken connections. It may be nil. The errors hold no header's value.
 	Log func(what string, err error)
