@@ -39,6 +39,7 @@ type Config struct {
 	TLS      TLSConfig      `yaml:"tls"`
 	Admin    AdminConfig    `yaml:"admin"`
 	Upstream UpstreamConfig `yaml:"upstream"`
+	Adapters AdaptersConfig `yaml:"adapters"`
 	// Contract holds the switches of the translation.
 	Contract translate.Options `yaml:"contract"`
 	Session  SessionConfig     `yaml:"session"`
@@ -213,6 +214,7 @@ func DefaultConfig() Config {
 			SilenceTimeout:   5 * time.Minute,
 			Restart:          RestartConfig{Max: 5, Wait: time.Second, MaxWait: 30 * time.Second},
 		},
+		Adapters: defaultAdapters(),
 		Contract: translate.Options{
 			ResourceContentsName: "on",
 			StripMode:            "strict",

@@ -160,6 +160,18 @@ func TestExpand(t *testing.T) {
 func TestValidateNamesThePath(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"listen:":                            func(c *Config) { c.Listen = "8808" },
+		"adapters.mode:":                     func(c *Config) { c.Adapters.Mode = "many" },
+		"adapters.tools: \"own\"":            func(c *Config) { c.Adapters.Tools = "own" },
+		"adapters.sources[1]: is empty":      func(c *Config) { c.Adapters.Sources = []string{"a", ""} },
+		"adapters.http_prefix: \"/mcp\" col": func(c *Config) { c.Adapters.HTTPPrefix = "/mcp" },
+		"adapters.http_prefix: \"/a\" coll":  func(c *Config) { c.Adapters.HTTPPrefix, c.SSEPath = "/a", "/a/sse" },
+		"adapters.http_prefix: \"/a/\"":      func(c *Config) { c.Adapters.HTTPPrefix = "/a/" },
+		"adapters.max_request: 1 is":         func(c *Config) { c.Adapters.MaxRequest = 1 },
+		"adapters.max_response:":             func(c *Config) { c.Adapters.MaxResponse = 101 << 20 },
+		"adapters.description_size:":         func(c *Config) { c.Adapters.DescriptionSize = 10 },
+		"adapters.trust.enforce:":            func(c *Config) { c.Adapters.Trust.Enforce = "always" },
+		"adapters.errors.shape:":             func(c *Config) { c.Adapters.Errors.Shape = "x" },
+		"adapters.confirm:":                  func(c *Config) { c.Adapters.Confirm = AdapterConfirm{Destructive: true, Never: true} },
 		"path:":                              func(c *Config) { c.Path = "mcp" },
 		"path: \"/metrics\"":                 func(c *Config) { c.Path = "/metrics" },
 		"limits.time.tool/call:":             func(c *Config) { c.Limits.Time = map[string]TimeLimit{"tool/call": {}} },

@@ -85,14 +85,22 @@ func (x *exchange) ownCall(tool string, params []byte) *ownCall {
 	}
 	for _, h := range x.from {
 		if strings.EqualFold(h.Name, "Authorization") {
-			sum := sha256.Sum256([]byte(h.Value))
-			c.Caller = hex.EncodeToString(sum[:])
+			c.Caller = callerOf(h.Value)
 		}
 		if slices.ContainsFunc(traceHeaders[:], func(name string) bool { return strings.EqualFold(name, h.Name) }) {
 			c.Header = append(c.Header, h)
 		}
 	}
 	return c
+}
+
+// callerOf stands for whoever sends an Authorization, without telling it.
+func callerOf(authorization string) string {
+	if authorization == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(authorization))
+	return hex.EncodeToString(sum[:])
 }
 
 // callOwn has a tool of ours called. A panic in it is an error of the tool.
@@ -127,7 +135,7 @@ func (x *exchange) listAlone(body []byte, err error) bool {
 func isAway(err error) bool {
 	f := asFailure(err)
 	switch f.cause {
-	case upstreamDown, upstreamTimeout, upstreamLost:
+	case upstreamDown, upstreamTimeout, upstreamLost, upstreamSilent:
 		return true
 	case upstreamRefused:
 		return f.status == 502 || f.status == 503 || f.status == 504 // so says who stands before it

@@ -184,8 +184,8 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) error {
 		resp.Body = e.Data
 	default:
 		x.share()
-		if l, ok := x.s.conn.(*lanes); ok {
-			x.trail = l.trails.begin(x, st.(*lane))
+		if ln, ok := st.(*lane); ok {
+			x.trail = ln.of.trails.begin(x, ln)
 		}
 		x.first, x.pending = e, true
 		resp.Stream = x
@@ -335,7 +335,7 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 		resp.Stream = x
 		return nil
 	}
-	st, err := s.conn.Listen(ctx, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.from})
+	st, err := srv.listen(ctx, s, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.from})
 	switch {
 	case errors.Is(err, upstream.ErrNoStream):
 		f := fail(noStream, "")

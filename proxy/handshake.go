@@ -31,6 +31,7 @@ type handshake struct {
 	conn     upstream.Conn   // nil until something was said
 	standing upstream.Stream // everything the server says; nil where Send has a stream
 	pipe     bool            // the client is on a pipe
+	alone    bool            // there is no server, only tools of ours
 	header   []upstream.Header
 
 	id     []byte // of initialize, as it was sent
@@ -59,6 +60,9 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	}
 	for retried := false; ; retried = true {
 		m, err := h.ask(ctx, raw, propose)
+		if err != nil && h.srv.now().own != nil && isAway(err) {
+			return h.goAlone(err)
+		}
 		if err != nil {
 			return nil, nil, asFailure(err).about(h.id)
 		}
@@ -74,6 +78,21 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 		}
 		propose = next
 	}
+}
+
+// goAlone begins a session with our own tools and nothing else, since the server
+// cannot be reached. It stays so until the client initializes again.
+func (h *handshake) goAlone(err error) (*session, []byte, error) {
+	h.log().Warn("session without the server: only tools of ours are there", zap.Error(err))
+	if conn := h.conn; conn != nil {
+		h.srv.spawn(func() { h.srv.endConn(conn) })
+	}
+	h.alone, h.conn, h.standing, h.named, h.early = true, alone{}, nil, "", nil
+	m := new(wire.Message)
+	if err := m.Scan(alone{}.answerTo(wire.Initialize, h.id), nil); err != nil {
+		return nil, nil, err
+	}
+	return h.settle(m)
 }
 
 // log is where lines about the handshake go.

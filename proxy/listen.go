@@ -71,6 +71,19 @@ func readSmall(file string) ([]byte, error) {
 	return text, err
 }
 
+// certificates are those in a file.
+func certificates(file string) (*x509.CertPool, error) {
+	text, err := readSmall(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s holds no certificate", file)
+	}
+	return pool, nil
+}
+
 // upstreamTLS is how the server is verified and how we show who we are; nil for
 // the system's way.
 func upstreamTLS(u UpstreamConfig) (*tls.Config, error) {
@@ -79,13 +92,9 @@ func upstreamTLS(u UpstreamConfig) (*tls.Config, error) {
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if u.CAFile != "" {
-		text, err := readSmall(u.CAFile)
-		if err != nil {
+		var err error
+		if c.RootCAs, err = certificates(u.CAFile); err != nil {
 			return nil, fmt.Errorf("upstream.ca_file: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("upstream.ca_file: %s holds no certificate", u.CAFile)
 		}
 	}
 	if u.ClientCert != "" {
@@ -104,13 +113,13 @@ func webProxy(u *url.URL) (*url.URL, error) {
 	return http.ProxyFromEnvironment(&http.Request{URL: u})
 }
 
-var errLends = errors.New("listen: this address is not a loopback one, and whoever reaches it would use the credentials in upstream: " +
+var errLends = errors.New("listen: this address is not a loopback one, and whoever reaches it would use the credentials in upstream or of adapters: " +
 	"set auth.tokens, or auth.trust_network where the network keeps others out")
 
 // mayServe refuses an address where strangers could use credentials of ours.
 func (s *setup) mayServe(at net.Addr) error {
 	u := s.cfg.Upstream
-	lends := len(u.Headers) > 0 || u.ClientCert != ""
+	lends := len(u.Headers) > 0 || u.ClientCert != "" || len(s.cfg.Adapters.Sources) > 0
 	if lends && !isLoopback(at) && len(s.guard.tokens) == 0 && !s.cfg.Auth.TrustNetwork {
 		return errLends
 	}
@@ -150,6 +159,9 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		AllowedHosts: srv.now().renewable().AllowedHosts,
 		Tokens:       srv.now().renewable().Tokens,
 		Log:          srv.logHTTP,
+	}
+	if a := srv.adapters; a != nil && srv.now().cfg.Adapters.HTTPPrefix != "" {
+		cfg.PlainPrefix, cfg.Plain = srv.now().cfg.Adapters.HTTPPrefix, a.serveHTTP
 	}
 	if srv.now().guard.cert != nil {
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: srv.certificate}

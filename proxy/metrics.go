@@ -36,7 +36,8 @@ type metrics struct {
 	unwanted *prometheus.CounterVec
 	restarts prometheus.Counter
 	shadowed *prometheus.CounterVec
-	pairs    sync.Map // of pair to *meters
+	adapterMetrics
+	pairs sync.Map // of pair to *meters
 }
 
 // pair is the revisions of a client and of its server.
@@ -91,7 +92,9 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 			Name: "dragoman_shadowed_tools_total",
 			Help: "Tools taken out of the server's lists because one of ours has the same name.",
 		}, []string{"tool"}),
+		adapterMetrics: newAdapterMetrics(),
 	}
+	m.adapterMetrics.register(m.registry)
 	m.registry.MustRegister(m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts, m.shadowed,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_sessions",

@@ -201,7 +201,7 @@ func declared(result []byte, capability string) bool {
 // tools, that their list may change, and what a model should know of them.
 func (c *catalog) introduce(answer []byte) ([]byte, error) {
 	out, err := sjson.SetBytes(answer, "result.capabilities.tools.listChanged", true)
-	if err != nil || c.instructions == "" {
+	if err != nil || c.instructions == "" || c.place == "off" {
 		return out, err
 	}
 	text := c.instructions

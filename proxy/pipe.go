@@ -180,6 +180,9 @@ func (p *pipe) begin(line []byte) error {
 		}
 	}
 	p.write(answer)
+	if s.told.Load() != nil {
+		p.tasks.Go(p.announce)
+	}
 	if h.standing == nil {
 		x.done()
 		return nil

@@ -275,7 +275,7 @@ func (x *exchange) takeUp(l *lanes, lastEventID string) error {
 	x.trail, x.replay = tr, again
 	switch {
 	case tr.call == nil:
-		st, err := l.Listen(x.ctx, upstream.ListenOptions{})
+		st, err := x.srv.listen(x.ctx, x.s, upstream.ListenOptions{})
 		if err != nil {
 			return err
 		}
@@ -295,7 +295,7 @@ func (x *exchange) takeUp(l *lanes, lastEventID string) error {
 
 // stand makes x a new standing stream.
 func (x *exchange) stand(l *lanes) error {
-	st, err := l.Listen(x.ctx, upstream.ListenOptions{})
+	st, err := x.srv.listen(x.ctx, x.s, upstream.ListenOptions{})
 	if err != nil {
 		return err
 	}

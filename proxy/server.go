@@ -59,6 +59,7 @@ type Server struct {
 	losses   *lossLog
 	memory   *large.Memory // what large messages take, of clients and of the server
 	own      []ownTools    // the sources of tools that we serve ourselves
+	adapters *adapters     // one of them; nil for none
 	shadows  sync.Map      // names of the server's tools that ours stand before, and were logged
 	pipes    atomic.Int64  // sessions of clients on pipes, ever
 
@@ -81,7 +82,11 @@ func New(cfg Config, log *zap.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newServer(cfg, log, o)
+	srv, err := newServer(cfg, log, o)
+	if err != nil && o.close != nil {
+		o.close()
+	}
+	return srv, err
 }
 
 // NewDemo is like [New], with a small server of the oldest revision in this
@@ -93,10 +98,16 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	if err != nil {
 		return nil, err
 	}
-	if first.own, err = newCatalog(first.table, own, "append", nil); err != nil {
+	srv := &Server{log: log, memory: o.memory, own: own}
+	if srv.adapters, err = newAdapters(cfg.Adapters, first.sharedKey(), log); err != nil {
 		return nil, err
 	}
-	srv := &Server{log: log, memory: o.memory, own: own}
+	if srv.adapters != nil {
+		srv.own = append(srv.own, srv.adapters)
+	}
+	if first.own, err = newCatalog(first.table, srv.own, cfg.Adapters.Instructions, nil); err != nil {
+		return nil, err
+	}
 	if srv.memory == nil {
 		srv.memory = large.NewMemory(int64(cfg.Limits.InHand))
 	}
@@ -109,6 +120,9 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
 	}
 	srv.metrics = newMetrics(func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
+	if srv.adapters != nil {
+		srv.adapters.metrics = srv.metrics
+	}
 	srv.losses = newLossLog(log, srv.metrics.losses, cfg.Log.Losses == "every")
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	return srv, nil
@@ -121,8 +135,10 @@ func originOf(cfg Config, log *zap.Logger) (origin, error) {
 		return httpOrigin(cfg, large.NewMemory(int64(cfg.Limits.InHand)))
 	case len(cfg.Upstream.Command) > 0:
 		return stdioOrigin(cfg, log), nil
+	case len(cfg.Adapters.Sources) > 0:
+		return aloneOrigin(), nil
 	}
-	return origin{}, errors.New("upstream: neither url nor command is set; say --upstream URL, or -- COMMAND")
+	return origin{}, errors.New("upstream: neither url nor command is set; say --upstream URL, -- COMMAND, or --adapters DIR")
 }
 
 func httpOrigin(cfg Config, memory *large.Memory) (origin, error) {
@@ -213,13 +229,13 @@ func childEnv(u UpstreamConfig, ours []string) []string {
 // newSession is the session that a finished handshake leads to.
 func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	var again *revival
-	if srv.now().origin.restarts && srv.now().cfg.Upstream.Restart.Max > 0 {
+	if !h.alone && srv.now().origin.restarts && srv.now().cfg.Upstream.Restart.Max > 0 {
 		again = newRevival(srv, h, vu.Name)
 		h.conn, h.standing = again, voice{again}
 	}
 	s := srv.sessionWith(ticket{
 		made: time.Now(), vc: h.vc, vu: vu, facts: h.facts, named: h.named,
-		local: h.pipe || h.standing != nil || srv.now().origin.resume == nil,
+		local: h.pipe || h.alone || h.standing != nil || srv.now().origin.resume == nil,
 	}, h.conn)
 	s.piped = h.standing != nil
 	s.open.unique, s.asked.unique = h.pipe, s.piped
@@ -253,6 +269,7 @@ func (srv *Server) sessionWith(t ticket, conn upstream.Conn) *session {
 	}
 	if len(srv.own) > 0 {
 		s.ended = func() { srv.forgetOwn(s) }
+		s.told.Store(srv.now().own.told)
 	}
 	return s
 }
@@ -488,6 +505,9 @@ func (srv *Server) close() {
 	}
 	for _, end := range srv.outdated {
 		end()
+	}
+	if srv.adapters != nil {
+		srv.adapters.rt.Close()
 	}
 	srv.losses.flush()
 }

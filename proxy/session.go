@@ -37,7 +37,8 @@ type session struct {
 	used    atomic.Int64
 	busy    atomic.Int32 // exchanges and streams under way
 	closing sync.Once
-	ended   func() // called when the session is over here; may be nil
+	ended   func()                  // called when the session is over here; may be nil
+	told    atomic.Pointer[edition] // what its client knows of our tools; nil where there are none
 }
 
 // who is a text for the session that nobody but its client knows.

@@ -67,7 +67,15 @@ func lasting(path string) bool {
 		"limits.client_message", "limits.requests", "limits.in_hand", "limits.connections", "limits.header":
 		return true
 	}
-	return false
+	return strings.HasPrefix(path, "adapters.")
+}
+
+// sharedKey is a key that all replicas have, nil where each has its own.
+func (s *setup) sharedKey() []byte {
+	if s.cfg.Session.KeyFile == "" {
+		return nil
+	}
+	return s.keys[0]
 }
 
 // Reload takes cfg, which must be valid, into use in one step; where that fails
@@ -99,7 +107,7 @@ func (srv *Server) Reload(cfg Config) error {
 	}
 	next, err := newSetup(cfg, o, was)
 	if err == nil {
-		next.own, err = newCatalog(next.table, srv.own, "append", was.own)
+		next.own, err = newCatalog(next.table, srv.own, cfg.Adapters.Instructions, was.own)
 	}
 	if err == nil && srv.at != nil {
 		err = next.mayServe(srv.at)
@@ -110,7 +118,7 @@ func (srv *Server) Reload(cfg Config) error {
 		}
 		return err
 	}
-	srv.setup.Store(next)
+	srv.use(next)
 	if srv.face != nil {
 		srv.face.Renew(next.renewable())
 	}

@@ -63,6 +63,9 @@ func (c *Config) Validate() error {
 	if err := c.Upstream.validate(); err != nil {
 		return err
 	}
+	if err := c.Adapters.validate(taken); err != nil {
+		return err
+	}
 	if err := c.Contract.Validate(); err != nil {
 		return fmt.Errorf("contract.%w", err)
 	}

@@ -6,7 +6,16 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy"
 )
+
+// adapterConcerns watch the adapters that srv serves, if any.
+func adapterConcerns(srv *proxy.Server, cfg proxy.Config) []*concern {
+	if len(cfg.Adapters.Sources) == 0 {
+		return nil
+	}
+	return []*concern{adapterConcern(cfg.Adapters.List, srv.ReloadAdapters)}
+}
 
 // adapterConcern watches the files of sources, and has them read anew by reload.
 func adapterConcern(sources func() []adapterrt.Source, reload func(because string)) *concern {

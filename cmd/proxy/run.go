@@ -15,13 +15,14 @@ import (
 
 func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "serve (--upstream URL | -- COMMAND [ARG...])",
+		Use:   "serve [--adapters DIR] (--upstream URL | -- COMMAND [ARG...])",
 		Short: "Serve HTTP clients in front of a server",
 		Example: "  dragoman serve --upstream http://127.0.0.1:3000/mcp\n" +
 			"  dragoman serve --upstream https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
-			"  dragoman serve -- npx -y @modelcontextprotocol/server-everything",
+			"  dragoman serve -- npx -y @modelcontextprotocol/server-everything\n" +
+			"  dragoman serve --adapters ./adapters",
 	}
-	s := newSettings(cmd, listenFlags, upstreamFlags)
+	s := newSettings(cmd, listenFlags, upstreamFlags, adapterFlags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {
@@ -38,12 +39,13 @@ func serveCommand() *cobra.Command {
 
 func stdioCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "stdio (--upstream URL | -- COMMAND [ARG...])",
+		Use:   "stdio [--adapters DIR] (--upstream URL | -- COMMAND [ARG...])",
 		Short: "Be a server on stdin and stdout in front of another one",
 		Example: "  dragoman stdio --upstream https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
-			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything",
+			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything\n" +
+			"  dragoman stdio --adapters ./adapters",
 	}
-	s := newSettings(cmd, upstreamFlags)
+	s := newSettings(cmd, upstreamFlags, adapterFlags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {
@@ -56,6 +58,9 @@ func stdioCommand() *cobra.Command {
 		srv, err := proxy.New(cfg, log)
 		if err != nil {
 			return err
+		}
+		if concerns := adapterConcerns(srv, cfg); len(concerns) > 0 {
+			defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
 		}
 		return srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
 	}
@@ -93,7 +98,8 @@ func serve(cmd *cobra.Command, cfg proxy.Config, make func(proxy.Config, *zap.Lo
 			}
 			return level.UnmarshalText([]byte(cfg.Log.Level))
 		}
-		defer (&watcher{log: log, concerns: []*concern{r.concern()}}).start(cmd.Context())()
+		concerns := append(adapterConcerns(srv, cfg), r.concern())
+		defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
 	}
 	return srv.Serve(cmd.Context(), ln)
 }

@@ -24,6 +24,7 @@ type settings struct {
 	version   string
 	headers   []string
 	passEnv   []string
+	adapters  []string
 	logLevel  string
 }
 
@@ -41,6 +42,10 @@ func upstreamFlags(s *settings) {
 	f.StringVar(&s.version, "upstream-version", "", "protocol revision to propose to the server (default: the client's)")
 	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} stands for the environment's value; repeatable")
 	f.StringArrayVar(&s.passEnv, "pass-env", nil, "further environment variable that COMMAND gets, '*' for all; repeatable")
+}
+
+func adapterFlags(s *settings) {
+	s.cmd.Flags().StringArrayVar(&s.adapters, "adapters", nil, "directory or file of adapters, served beside the server's tools or alone; repeatable")
 }
 
 // newSettings gives cmd its flags.
@@ -98,6 +103,7 @@ func (s *settings) lay(cfg *proxy.Config, command []string) error {
 		}
 		cfg.Upstream.URL, cfg.Upstream.Command = "", command
 	}
+	cfg.Adapters.Sources = append(cfg.Adapters.Sources, s.adapters...)
 	set(&cfg.Listen, s.listen)
 	set(&cfg.Upstream.Transport, s.transport)
 	set(&cfg.Upstream.Version, s.version)

@@ -1,0 +1,209 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+)
+
+// adapters are the operations of adapter files as tools of ours and as plain HTTP
+// endpoints.
+type adapters struct {
+	rt      *adapterrt.Runtime
+	sources []adapterrt.Source
+	log     *zap.Logger
+	metrics *metrics // set before the first call
+}
+
+// newAdapters reads the adapters of cfg; nil where it names none. key is what
+// replicas have in common, nil for nothing.
+func newAdapters(cfg AdaptersConfig, key []byte, log *zap.Logger) (*adapters, error) {
+	if len(cfg.Sources) == 0 {
+		return nil, nil
+	}
+	opt, err := cfg.options(os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	if key != nil {
+		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
+		opt.CursorKey = sum[:]
+	}
+	a := &adapters{sources: cfg.List(), log: log}
+	if a.rt, err = adapterrt.New(opt); err != nil {
+		return nil, err
+	}
+	files, wrong := adapterrt.Find(a.sources)
+	problems, err := a.rt.Load(files)
+	problems = append(wrong, problems...)
+	a.tell(problems)
+	if err == nil && len(wrong) > 0 && !cfg.SkipInvalid {
+		err = &adapterrt.LoadError{Problems: wrong}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("adapters: %w", err)
+	}
+	for _, info := range a.rt.Adapters() {
+		log.Info("adapter", zap.String("name", info.Name), zap.String("version", info.Version),
+			zap.Int("operations", info.Operations), zap.String("file", info.File))
+	}
+	return a, nil
+}
+
+// tell logs what is wrong with files.
+func (a *adapters) tell(problems []adapterrt.Problem) {
+	for _, p := range problems {
+		level := zapcore.WarnLevel
+		if p.Severity == adapterrt.Error {
+			level = zapcore.ErrorLevel
+		}
+		a.log.Log(level, "adapter file", zap.String("file", p.File), zap.Int("line", p.Line), zap.String("code", p.Code),
+			zap.String("path", p.Path), zap.String("problem", p.Message))
+	}
+}
+
+// Tools are those of the runtime's mode.
+func (a *adapters) Tools() (all []ownTool) {
+	for _, t := range a.rt.Tools() {
+		all = append(all, ownTool{t.Name, t.JSON})
+	}
+	return all
+}
+
+// Call dispatches one request to an operation.
+func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
+	at, ok := a.rt.Tool(c.Tool)
+	if !ok { // gone since the client asked for the list
+		return []byte(`{"content":[{"type":"text","text":"This tool is no longer here. Ask for the list of tools again."}],"isError":true}`)
+	}
+	req := adapterrt.Request{Body: c.Arguments, Session: c.Session, Caller: c.Caller}
+	if req.Body == nil {
+		req.Body = []byte("{}")
+	}
+	r := a.rt.Dispatch(ctx, at, &req)
+	a.record(&r.Call, r.Cancelled)
+	for i := range r.Parts {
+		a.record(&r.Parts[i], false)
+	}
+	return a.rt.AppendToolResult(nil, &r)
+}
+
+// Instructions are the runtime's.
+func (a *adapters) Instructions() string { return a.rt.Instructions() }
+
+// EndSession drops the session's confirmation tokens.
+func (a *adapters) EndSession(session string) { a.rt.EndSession(session) }
+
+// serveHTTP answers a request to the plain endpoints.
+func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response) {
+	res := a.rt.HTTP(req.Ctx, &adapterrt.HTTPRequest{
+		Request: adapterrt.Request{Body: req.Body, Caller: callerOf(req.Header("Authorization"))},
+		Method:  req.Method, Path: req.Path, ContentType: req.Header("Content-Type"),
+	})
+	a.record(&res.Call, res.Cancelled)
+	resp.Status, resp.Body = res.Status, res.Body
+	for _, h := range res.Header {
+		resp.Header = append(resp.Header, downstream.Header{Name: h.Name, Value: h.Value})
+	}
+}
+
+// record counts a call and logs what is to be kept of it.
+func (a *adapters) record(c *adapterrt.Record, gone bool) {
+	if c.Operation == "" && c.Outcome == "" {
+		return // nothing was called
+	}
+	outcome := string(c.Outcome)
+	switch {
+	case gone:
+		outcome = string(cancelled)
+	case outcome == "":
+		outcome = "success"
+	}
+	a.metrics.adapterCall(c, outcome)
+	level := zapcore.DebugLevel
+	switch {
+	case c.Danger != "":
+		level = zapcore.InfoLevel // attempts are for the audit
+	case c.Cause != nil && !errors.Is(c.Cause, context.Canceled) && !gone:
+		level = zapcore.WarnLevel
+	}
+	if entry := a.log.Check(level, "adapter call"); entry != nil {
+		fields := []zap.Field{
+			zap.String("adapter", c.Adapter), zap.String("version", c.Version), zap.String("operation", c.Operation),
+			zap.Stringer("category", c.Category), zap.String("outcome", outcome), zap.Int("status", c.Status),
+			zap.Int("bytes", c.Bytes), zap.Duration("upstream", c.Upstream), zap.Duration("duration", c.Duration),
+		}
+		if c.Danger != "" {
+			fields = append(fields, zap.String("danger", c.Danger))
+		}
+		if c.Cause != nil {
+			fields = append(fields, zap.Error(c.Cause))
+		}
+		entry.Write(fields...)
+	}
+}
+
+// webProxyOf is the HTTP proxy that the environment names for a request.
+func webProxyOf(r *http.Request) (*url.URL, error) { return http.ProxyFromEnvironment(r) }
+
+// ReloadAdapters reads the adapter files anew and takes what is right into use in
+// one step; a file that is wrong keeps the version that was right, and the log says
+// why. Calls under way end on what they began with. Clients are told when the tools
+// have become others. because is what the log says for the reason.
+func (srv *Server) ReloadAdapters(because string) {
+	srv.reloading.Lock()
+	defer srv.reloading.Unlock()
+	a := srv.adapters
+	if a == nil || srv.draining.Err() != nil {
+		return
+	}
+	problems, changed, err := a.rt.Refresh(a.sources)
+	a.tell(problems)
+	if err == nil && changed {
+		err = srv.renewOwn()
+	}
+	wrong := slices.ContainsFunc(problems, func(p adapterrt.Problem) bool { return p.Severity == adapterrt.Error })
+	if err != nil || wrong {
+		srv.metrics.adapterReloads.WithLabelValues("failure").Inc()
+		srv.log.Error("adapters keep their old version where the new one is wrong", zap.String("because", because), zap.Error(err))
+	}
+	if changed {
+		if !wrong && err == nil {
+			srv.metrics.adapterReloads.WithLabelValues("success").Inc()
+		}
+		srv.log.Info("adapters changed", zap.String("because", because), zap.Int("adapters", len(a.rt.Adapters())))
+	}
+}
+
+// renewOwn puts a new catalog of our tools in the place of the old one. Called with
+// srv.reloading held.
+func (srv *Server) renewOwn() error {
+	was := srv.now()
+	own, err := newCatalog(was.table, srv.own, was.cfg.Adapters.Instructions, was.own)
+	if err != nil {
+		return err
+	}
+	next := *was
+	next.own = own
+	srv.use(&next)
+	return nil
+}
+
+// use takes a setup into use, and tells clients of another list of tools.
+func (srv *Server) use(next *setup) {
+	was := srv.setup.Swap(next)
+	if was != nil && was.own != nil && was.own.told != next.own.told {
+		close(was.own.told.replaced)
+	}
+}

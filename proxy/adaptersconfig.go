@@ -1,0 +1,226 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt"
+)
+
+// AdaptersConfig says which adapters are served, and how.
+type AdaptersConfig struct {
+	// Sources are files, and directories of files, that hold adapters; none for
+	// no adapters. Recursive says to look into the directories' own, too.
+	Sources   []string `yaml:"sources"`
+	Recursive bool     `yaml:"recursive"`
+	// SkipInvalid says to start without the files that are wrong. StrictFiles
+	// refuses files for what is only doubtful in them.
+	SkipInvalid bool `yaml:"skip_invalid"`
+	StrictFiles bool `yaml:"strict_files"`
+
+	// Mode is semantic, a tool for each of create, read, update, delete and
+	// execute; single, one tool for all; or all, both.
+	Mode string `yaml:"mode"`
+	// Tools is shared, for tools that all adapters have in common, or per_adapter.
+	Tools string `yaml:"tools"`
+	// Prefix begins the names of the tools.
+	Prefix string `yaml:"prefix"`
+	// EnumOperations names the operations in the tools' schemas.
+	EnumOperations bool `yaml:"enum_operations"`
+	// DescriptionSize is the greatest size of a tool's description.
+	DescriptionSize Size `yaml:"description_size"`
+	// Instructions is where ours stand beside the server's: append, prepend,
+	// replace, or off.
+	Instructions string `yaml:"instructions"`
+	// Introspection is extended, or strict for the closed form of details.
+	Introspection string `yaml:"introspection"`
+
+	// HTTPPrefix is the path of the plain HTTP endpoints; "" for none.
+	HTTPPrefix string `yaml:"http_prefix"`
+	// ValidateByHTTP allows adapter files to be checked by POST.
+	ValidateByHTTP bool `yaml:"validate_by_http"`
+
+	// Batch allows several requests in one.
+	Batch bool `yaml:"batch"`
+	// Structured gives results as structuredContent, too.
+	Structured bool `yaml:"structured"`
+	// LooseParams drops unknown parameters with a warning instead of refusing them.
+	LooseParams bool `yaml:"loose_params"`
+	// MaxRequest and MaxResponse bound a request and what an API answers.
+	MaxRequest  Size `yaml:"max_request"`
+	MaxResponse Size `yaml:"max_response"`
+
+	Errors  AdapterErrors  `yaml:"errors"`
+	Trust   AdapterTrust   `yaml:"trust"`
+	Confirm AdapterConfirm `yaml:"confirm"`
+	Network AdapterNetwork `yaml:"network"`
+}
+
+// AdapterErrors says how failures are told.
+type AdapterErrors struct {
+	// Shape is object, or string for the message alone.
+	Shape string `yaml:"shape"`
+	// IsError is aql, where a failure that a model can mend is no error of the
+	// tool, or always.
+	IsError string `yaml:"is_error"`
+	// Dev tells errors as APIs word them, with paths and addresses.
+	Dev bool `yaml:"dev"`
+}
+
+// AdapterTrust says what adapters may do by how far they are trusted.
+type AdapterTrust struct {
+	// Enforce is declared, for files with a trust block; strict, for all; or off.
+	Enforce string `yaml:"enforce"`
+	// Overrides are levels by the name of the adapter, which stand above what the
+	// files say.
+	Overrides map[string]string `yaml:"overrides"`
+	// MaxSelfDeclared is the most that a file may say of itself.
+	MaxSelfDeclared string `yaml:"max_self_declared"`
+}
+
+// AdapterConfirm says what has to be confirmed.
+type AdapterConfirm struct {
+	// Destructive has everything confirmed that is destructive by its category or
+	// name; Never has only that confirmed which says that it needs to be.
+	Destructive bool `yaml:"destructive"`
+	Never       bool `yaml:"never"`
+}
+
+// AdapterNetwork says where adapters may call.
+type AdapterNetwork struct {
+	// InsecureHosts may be called over http.
+	InsecureHosts []string `yaml:"insecure_hosts"`
+	// PublicOnly forbids private and loopback addresses.
+	PublicOnly bool `yaml:"public_only"`
+	// Redirects follows a GET's redirects within its origin.
+	Redirects bool `yaml:"redirects"`
+	// WebProxy uses the HTTP proxy that the environment names; addresses behind
+	// one are not checked.
+	WebProxy bool `yaml:"web_proxy"`
+	// CAFile holds the certificates that APIs' are verified with, "" for the system's.
+	CAFile string `yaml:"ca_file"`
+}
+
+func defaultAdapters() AdaptersConfig {
+	return AdaptersConfig{
+		Mode:            adapterrt.Semantic.String(),
+		Tools:           "shared",
+		DescriptionSize: 1000,
+		Instructions:    "append",
+		Introspection:   "extended",
+		HTTPPrefix:      "/adapters",
+		MaxRequest:      1 << 20,
+		MaxResponse:     10 << 20,
+		Errors:          AdapterErrors{Shape: "object", IsError: "aql"},
+		Trust:           AdapterTrust{Enforce: "declared", MaxSelfDeclared: "community_reviewed"},
+	}
+}
+
+// List is where adapters are.
+func (a *AdaptersConfig) List() []adapterrt.Source {
+	var all []adapterrt.Source
+	for _, path := range a.Sources {
+		all = append(all, adapterrt.Source{Path: path, Recursive: a.Recursive})
+	}
+	return all
+}
+
+// validate finds the first setting that cannot be. taken are the paths that lead
+// elsewhere.
+func (a *AdaptersConfig) validate(taken []string) error {
+	if _, err := adapterrt.ParseMode(a.Mode); err != nil {
+		return fmt.Errorf("adapters.mode: %w", err)
+	}
+	for _, word := range []struct {
+		path, value string
+		of          []string
+	}{
+		{"tools", a.Tools, []string{"shared", "per_adapter"}},
+		{"instructions", a.Instructions, []string{"append", "prepend", "replace", "off"}},
+		{"introspection", a.Introspection, []string{"extended", "strict"}},
+		{"errors.shape", a.Errors.Shape, []string{"object", "string"}},
+		{"errors.is_error", a.Errors.IsError, []string{"aql", "always"}},
+		{"trust.enforce", a.Trust.Enforce, []string{"declared", "strict", "off"}},
+	} {
+		if !slices.Contains(word.of, word.value) {
+			return fmt.Errorf("adapters.%s: %q is not one of %s", word.path, word.value, strings.Join(word.of, ", "))
+		}
+	}
+	for _, n := range []struct {
+		path             string
+		value, low, high Size
+	}{
+		{"max_request", a.MaxRequest, 64 << 10, 10 << 20},
+		{"max_response", a.MaxResponse, 1 << 20, 100 << 20},
+		{"description_size", a.DescriptionSize, 300, 8 << 10},
+	} {
+		if n.value < n.low || n.value > n.high {
+			return fmt.Errorf("adapters.%s: %d is not within %d and %d bytes", n.path, n.value, n.low, n.high)
+		}
+	}
+	for i, path := range a.Sources {
+		if path == "" {
+			return fmt.Errorf("adapters.sources[%d]: is empty", i)
+		}
+	}
+	if a.Confirm.Destructive && a.Confirm.Never {
+		return errors.New("adapters.confirm: destructive and never exclude each other")
+	}
+	return a.validatePrefix(taken)
+}
+
+func (a *AdaptersConfig) validatePrefix(taken []string) error {
+	p := a.HTTPPrefix
+	switch {
+	case p == "":
+		return nil
+	case !strings.HasPrefix(p, "/") || strings.HasSuffix(p, "/"):
+		return fmt.Errorf("adapters.http_prefix: %q must begin with / and not end with it", p)
+	case strings.HasPrefix(p, "/.well-known"):
+		return fmt.Errorf("adapters.http_prefix: %q is taken", p)
+	}
+	for _, other := range taken {
+		if other == p || strings.HasPrefix(other, p+"/") {
+			return fmt.Errorf("adapters.http_prefix: %q collides with %s", p, other)
+		}
+	}
+	return nil
+}
+
+// options are a as the runtime has it.
+func (a *AdaptersConfig) options(getenv func(string) (string, bool)) (adapterrt.Options, error) {
+	mode, err := adapterrt.ParseMode(a.Mode)
+	if err != nil {
+		return adapterrt.Options{}, fmt.Errorf("adapters.mode: %w", err)
+	}
+	o := adapterrt.Options{
+		Mode: mode, PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix, EnumOperations: a.EnumOperations,
+		Batch: a.Batch, Structured: a.Structured, DescriptionSize: int(a.DescriptionSize),
+		HTTPPrefix: a.HTTPPrefix, ValidateByHTTP: a.ValidateByHTTP,
+		StrictFiles: a.StrictFiles, SkipInvalid: a.SkipInvalid,
+		InsecureHosts: a.Network.InsecureHosts, PublicOnly: a.Network.PublicOnly, SameOriginRedirects: a.Network.Redirects,
+		TrustOverrides: a.Trust.Overrides, MaxSelfDeclared: a.Trust.MaxSelfDeclared,
+		ConfirmDestructive: a.Confirm.Destructive, NeverConfirm: a.Confirm.Never,
+		LooseParams: a.LooseParams, StringErrors: a.Errors.Shape == "string", AlwaysIsError: a.Errors.IsError == "always",
+		DevErrors: a.Errors.Dev, StrictIntrospection: a.Introspection == "strict",
+		MaxRequestBytes: int(a.MaxRequest), MaxResponseBytes: int(a.MaxResponse),
+		Getenv: getenv, UserAgent: "dragoman",
+	}
+	switch a.Trust.Enforce {
+	case "strict":
+		o.TrustEnforcement = adapterrt.TrustStrict
+	case "off":
+		o.TrustEnforcement = adapterrt.TrustOff
+	}
+	if a.Network.WebProxy {
+		o.Proxy = webProxyOf
+	}
+	if a.Network.CAFile != "" {
+		if o.RootCAs, err = certificates(a.Network.CAFile); err != nil {
+			return o, fmt.Errorf("adapters.network.ca_file: %w", err)
+		}
+	}
+	return o, nil
+}

@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"runtime/debug"
+	"sync"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// alone is the server behind us where there is none: it initializes, and has
+// nothing. What clients come for are our own tools. It remembers nothing, so that
+// its sessions can be taken up anywhere.
+type alone struct{}
+
+func aloneOrigin() origin {
+	o := opened(false, func(context.Context) (upstream.Conn, error) { return alone{}, nil })
+	o.resume = func(string, string) upstream.Conn { return alone{} }
+	return o
+}
+
+// Send answers requests at once.
+func (alone) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
+	if !out.Request {
+		return nil, nil
+	}
+	var m wire.Message
+	if err := m.Scan(out.Body, nil); err != nil {
+		return nil, err
+	}
+	return &silence{ctx: ctx, first: alone{}.answerTo(m.Method, m.ID())}, nil
+}
+
+func (alone) answerTo(method wire.Method, id []byte) []byte {
+	switch method {
+	case wire.Initialize:
+		return appendResult(nil, id, `{"protocolVersion":"`+translate.Latest().Name+
+			`","capabilities":{},"serverInfo":{"name":"dragoman","version":`+string(appendString(nil, ownVersion()))+`}}`)
+	case wire.Ping:
+		return appendResult(nil, id, `{}`)
+	}
+	return appendError(nil, id, methodNotFound, "Method not found", nil)
+}
+
+// ownVersion is the version of this program, as it was built.
+func ownVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// Listen is a stream on which nothing is ever said.
+func (alone) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
+	return newSilence(ctx), nil
+}
+
+// Close has nothing to end.
+func (alone) Close(context.Context) error { return nil }
+
+// silence is a stream that says first, if anything, and then nothing until it ends.
+type silence struct {
+	ctx   context.Context
+	first []byte // of an answer, which is all that there is
+
+	once   sync.Once
+	closed chan struct{} // nil behind an answer
+}
+
+func newSilence(ctx context.Context) *silence {
+	return &silence{ctx: ctx, closed: make(chan struct{})}
+}
+
+// Next waits for the end.
+func (s *silence) Next() (sse.Event, error) {
+	if m := s.first; m != nil {
+		s.first = nil
+		return sse.Event{Data: m}, nil
+	}
+	if s.closed == nil {
+		return sse.Event{}, io.EOF
+	}
+	select {
+	case <-s.ctx.Done():
+		return sse.Event{}, context.Cause(s.ctx)
+	case <-s.closed:
+		return sse.Event{}, upstream.ErrClosed
+	}
+}
+
+// Close ends the silence.
+func (s *silence) Close() error {
+	if s.closed != nil {
+		s.once.Do(func() { close(s.closed) })
+	}
+	return nil
+}

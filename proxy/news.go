@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// toolsChanged tells a client that the list of tools is another one.
+const toolsChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+
+// announce tells a client on a pipe whenever our tools have become others, until
+// its session ends.
+func (p *pipe) announce() {
+	for {
+		if p.srv.news(p.s) {
+			p.write([]byte(toolsChanged))
+		}
+		select {
+		case <-p.s.told.Load().replaced:
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
+// news reports, once, whether our tools are others than those that s knows of.
+func (srv *Server) news(s *session) bool {
+	was, is := s.told.Load(), srv.now().own.told
+	return was != is && s.told.CompareAndSwap(was, is)
+}
+
+// listen opens the standing stream of a session for an HTTP client. Where we have
+// tools of our own it also says when they have become others; then there is one
+// even where the server offers none.
+func (srv *Server) listen(ctx context.Context, s *session, o upstream.ListenOptions) (upstream.Stream, error) {
+	st, err := s.conn.Listen(ctx, o)
+	if srv.now().own == nil || s.told.Load() == nil {
+		return st, err
+	}
+	if errors.Is(err, upstream.ErrNoStream) {
+		st, err = newSilence(ctx), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &newsStream{srv: srv, s: s, of: st, ctx: ctx, heard: make(chan nextEvent, 1), closed: make(chan struct{})}, nil
+}
+
+// newsStream is a standing stream with our own news on it.
+type newsStream struct {
+	srv   *Server
+	s     *session
+	of    upstream.Stream
+	ctx   context.Context
+	heard chan nextEvent
+	asked bool // of.Next is under way
+
+	once   sync.Once
+	closed chan struct{}
+}
+
+// nextEvent is what a Next came back with.
+type nextEvent struct {
+	event sse.Event
+	err   error
+}
+
+// Next waits for what comes first.
+func (st *newsStream) Next() (sse.Event, error) {
+	if !st.asked {
+		st.asked = true
+		st.srv.spawn(func() {
+			e, err := st.of.Next()
+			st.heard <- nextEvent{e, err}
+		})
+	}
+	for {
+		if st.srv.news(st.s) {
+			return sse.Event{Data: []byte(toolsChanged)}, nil
+		}
+		select {
+		case h := <-st.heard:
+			st.asked = false
+			return h.event, h.err
+		case <-st.s.told.Load().replaced:
+		case <-st.closed:
+			return sse.Event{}, upstream.ErrClosed
+		}
+	}
+}
+
+// Close ends the server's stream, and the wait for it.
+func (st *newsStream) Close() error {
+	st.once.Do(func() { close(st.closed) })
+	return st.of.Close()
+}
