@@ -93,7 +93,7 @@ func (s *adapterSettings) load(cmd *cobra.Command) (rt *adapterrt.Runtime, wrong
 	for _, p := range append(problems, more...) {
 		if p.Severity == adapterrt.Error {
 			wrong = true
-			fmt.Fprintln(cmd.ErrOrStderr(), p)
+			fmt.Fprintln(cmd.ErrOrStderr(), printable(p.String()))
 		}
 	}
 	return rt, wrong, nil
@@ -179,10 +179,15 @@ func printAdapters(w io.Writer, all []adapterrt.Info) error {
 }
 
 func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, printableJSON(b.String()))
+	return err
 }
 
 // tabulate writes rows of columns under their titles.
@@ -196,7 +201,7 @@ func tabulate(w io.Writer, titles string, rows func(row func(...any))) error {
 			if i > 0 {
 				fmt.Fprint(tw, "\t")
 			}
-			fmt.Fprint(tw, c)
+			fmt.Fprint(tw, printable(fmt.Sprint(c)))
 		}
 		fmt.Fprintln(tw)
 	})

@@ -93,7 +93,7 @@ func printPreview(w io.Writer, p *adapterrt.Preview) error {
 	if p.Body != "" {
 		fmt.Fprintf(&b, "\n%s\n", p.Body)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, printableLines(b.String()))
 	return err
 }
 
@@ -160,7 +160,7 @@ func quoted(s string) json.RawMessage {
 func failed(f *adapterrt.Failure) error {
 	err := error(f)
 	if f.Cause != nil {
-		err = fmt.Errorf("%w (%v)", f, f.Cause)
+		err = fmt.Errorf("%w (%s)", f, printable(f.Cause.Error()))
 	}
 	return &exitError{exitOperation, err}
 }

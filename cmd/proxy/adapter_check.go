@@ -44,7 +44,7 @@ func adapterValidateCommand(s *adapterSettings) *cobra.Command {
 			err = printJSON(cmd.OutOrStdout(), problems)
 		} else {
 			for _, p := range problems {
-				if _, err = fmt.Fprintln(cmd.OutOrStdout(), p); err != nil {
+				if _, err = fmt.Fprintln(cmd.OutOrStdout(), printable(p.String())); err != nil {
 					break
 				}
 			}
@@ -98,7 +98,7 @@ func adapterTestCommand(s *adapterSettings) *cobra.Command {
 			for _, p := range problems {
 				if p.Severity == adapterrt.Error {
 					wrong++
-					fmt.Fprintln(out, p)
+					fmt.Fprintln(out, printable(p.String()))
 				}
 			}
 		}
@@ -117,9 +117,9 @@ func adapterTestCommand(s *adapterSettings) *cobra.Command {
 			for _, r := range all {
 				if played++; r.Fault != "" {
 					failures++
-					fmt.Fprintf(out, "%s:%d: %s %s\n", file, r.Line, r.Operation, r.Fault)
+					fmt.Fprintf(out, "%s:%d: %s %s\n", file, r.Line, printable(r.Operation), printableLines(r.Fault))
 				} else if *verbose {
-					fmt.Fprintf(out, "%s:%d: %s ok\n", file, r.Line, r.Operation)
+					fmt.Fprintf(out, "%s:%d: %s ok\n", file, r.Line, printable(r.Operation))
 				}
 			}
 		}

@@ -164,7 +164,7 @@ func showOperation(w io.Writer, rt *adapterrt.Runtime, a *adapterrt.Info, name s
 	if err != nil || len(d.Operation.Examples) == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "\nexample  %s\n", d.Operation.Examples[0].Request)
+	_, err = fmt.Fprintf(w, "\nexample  %s\n", printableJSON(string(d.Operation.Examples[0].Request)))
 	return err
 }
 

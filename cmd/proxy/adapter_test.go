@@ -345,3 +345,28 @@ func TestAdapterHelpNamesItsExitCodes(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A file and an API are strangers: what they say must not steer the terminal that
+// it is shown on.
+func TestNothingSteersTheTerminal(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "{\"a\":\"\u009b31m \u202e é\"}")
+	}))
+	defer api.Close()
+	t.Setenv("NOTES_TOKEN", "t")
+	evil := strings.Replace(adapterFile(api.URL, ""), "enum: [short, full]", `enum: [short, full, "\e[31m\u009b"]`, 1)
+	evil = strings.Replace(evil, "operations:\n", "\"\\e[2J\": 1\noperations:\n", 1)
+	evil += "```golden\n{\"operation\":\"get_note\",\"params\":{\"id\":\"\u009b2J\"}}\n-- want --\n\"\x1b\u009b\"\n```\n"
+	dir := adapters(t, map[string]string{"notes-api-adapter.md": evil})
+	for _, args := range []string{"validate", "list", "show notes-api", "show notes-api get_note", "show notes-api get_note --json", "call notes-api get_note id=1", "call notes-api get_note id=1 --dry-run", "test"} {
+		out, errOut, _ := adapter(t, dir, strings.Fields(args)...)
+		if strings.ContainsAny(out+errOut, "\x1b\u009b\u202e") || out == "" {
+			t.Errorf("%s: %q", args, out+errOut)
+		}
+	}
+	out, _, _ := adapter(t, dir, "call", "notes-api", "get_note", "id=1")
+	var got struct{ Data struct{ A string } }
+	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Data.A != "\u009b31m \u202e é" {
+		t.Error("it is another text", out, err)
+	}
+}

@@ -155,14 +155,3 @@ func printFootprint(out io.Writer, r *footprintReport) error {
 	_, err := io.WriteString(out, b.String())
 	return err
 }
-
-// printable is a server's text for a terminal, on which control characters could
-// do anything.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7F && r < 0xA0 {
-			return ' '
-		}
-		return r
-	}, text)
-}
