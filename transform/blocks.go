@@ -43,6 +43,7 @@ type layout struct {
 	list       string // the name of the list of content
 	content    span   // that list
 	blocks     []block
+	skipped    skipped
 	structured span
 	meta       span
 	isError    bool
@@ -59,8 +60,15 @@ func listName(method string) string {
 	return "content"
 }
 
-// lay finds the parts of a result, which is valid JSON.
-func (l *layout) lay(raw []byte, method string) {
+// skipped is what a layout leaves out: blocks that there will be no room for.
+type skipped struct {
+	texts, links int // how many
+	bytes        int
+}
+
+// lay finds the parts of a result, which is valid JSON: all images and audio, but
+// no more than most texts and most links, those that come first.
+func (l *layout) lay(raw []byte, method string, most int) {
 	*l = layout{raw: raw, list: listName(method), blocks: l.blocks[:0]}
 	start := skipSpace(raw, 0)
 	if start == len(raw) || raw[start] != '{' {
@@ -70,10 +78,26 @@ func (l *layout) lay(raw []byte, method string) {
 		end := 0
 		switch {
 		case wire.IsText(name, l.list) && raw[at] == '[':
-			l.blocks = l.blocks[:0]
+			l.blocks, l.skipped = l.blocks[:0], skipped{}
+			texts, links := 0, 0
 			end = each(raw, at, func(_ []byte, at int) (int, bool) {
 				b, end := layBlock(raw, at)
-				l.blocks = append(l.blocks, b)
+				switch {
+				case b.kind == textBlock && texts == most:
+					l.skipped.texts++
+					l.skipped.bytes += int(b.text.end - b.text.pos)
+				case b.kind == wholeBlock && links == most:
+					l.skipped.links++
+					l.skipped.bytes += end - at
+				default:
+					l.blocks = append(l.blocks, b)
+				}
+				switch {
+				case b.kind == textBlock && texts < most:
+					texts++
+				case b.kind == wholeBlock && links < most:
+					links++
+				}
 				return end, true
 			})
 			l.content = spanOf(at, end)

@@ -47,8 +47,14 @@ func (r *run) capTo(dst, raw []byte, budget int) []byte {
 		t := tally{encoding: r.engine.encoding, left: unlimited}
 		t.result(out[len(dst):], r.call.Method)
 		r.report.TokensAfter = t.sum
-		if t.sum <= budget || r.guarded {
-			r.report.OverBudget = t.sum > budget
+		if t.sum > budget && r.guarded {
+			r.report.OverBudget = true
+			if r.rule.refuse {
+				return r.refusal(dst, budget)
+			}
+			return out
+		}
+		if t.sum <= budget {
 			return out
 		}
 		room = max(0, room-(t.sum-budget)-leastShare)
@@ -59,11 +65,21 @@ func (r *run) capTo(dst, raw []byte, budget int) []byte {
 
 const unlimited = 1 << 40
 
+// refusal is an error in the place of a result that its schema lets nobody cut.
+func (r *run) refusal(dst []byte, budget int) []byte {
+	l, w := &layout{raw: []byte(`{"content":[],"isError":true}`), list: "content"}, &rewrite{}
+	l.lay(l.raw, "", 0)
+	r.cut = loss{notes: []string{"the result does not fit, and its outputSchema allows no less: ask for less, by limit or fields"}}
+	r.cut.step("refuse")
+	r.finish(l, w, budget, 0)
+	return l.append(dst, w)
+}
+
 // capOnce makes the parts of a result fit room tokens, and leaves the rest of
 // the budget to the notice.
 func (r *run) capOnce(dst, raw []byte, budget, room int) []byte {
 	l, w := &r.layout, &rewrite{}
-	l.lay(raw, r.call.Method)
+	l.lay(raw, r.call.Method, r.most(room))
 	r.cut = r.before
 	r.cut.steps = slices.Clone(r.before.steps)
 	r.guarded = false
@@ -77,7 +93,7 @@ func (r *run) capOnce(dst, raw []byte, budget, room int) []byte {
 		if fixed {
 			u.same, u.left = true, u.size
 			if u.size > room {
-				u.left = r.count(u.text, unlimited)
+				u.left, r.guarded = r.count(u.text, unlimited), true
 			}
 		}
 		units = append(units, u)
@@ -104,7 +120,7 @@ func (r *run) capOnce(dst, raw []byte, budget, room int) []byte {
 			}
 		}
 	}
-	omitted += r.passed
+	omitted += r.passed + l.skipped.texts
 	if first < 0 {
 		first = r.firstPassed
 	}
@@ -123,6 +139,16 @@ func (r *run) capOnce(dst, raw []byte, budget, room int) []byte {
 	spent = t.sum
 	r.finish(l, w, budget, spent)
 	return l.append(dst, w)
+}
+
+// most is how many texts, or links, are looked at that there may be room for, if
+// each has a token, and one more of which to say that it went. The turns of a
+// conversation are all looked at: they stay, if only as empty ones.
+func (r *run) most(room int) int {
+	if listName(r.call.Method) == "messages" {
+		return unlimited
+	}
+	return room + 2
 }
 
 // count counts a text up to some more than limit.
@@ -209,7 +235,7 @@ func (r *run) units(l *layout, w *rewrite, room int) (units []unit, counted int)
 			continue // a conversation keeps its turns
 		}
 		w.drop(l, i)
-		r.cut.links = len(whole) - k
+		r.cut.links = len(whole) - k + l.skipped.links
 		for _, i := range whole[k:] {
 			w.drop(l, i)
 		}

@@ -13,6 +13,7 @@ import (
 const (
 	defaultWindow = 4096 // code points
 	maxWindow     = 16384
+	moreNotice    = 90 // tokens, about: where it goes on
 )
 
 // MoreName is what the tool is called that reads on in what was cut.
@@ -142,8 +143,8 @@ func (a *ask) find(original []byte) ([]byte, error) {
 // wholeText is what of an original is read without a path.
 func wholeText(original []byte) []byte {
 	var l layout
-	l.lay(original, "")
-	if len(l.blocks) == 1 && l.blocks[0].kind == textBlock {
+	l.lay(original, "", 2)
+	if len(l.blocks) == 1 && l.skipped == (skipped{}) && l.blocks[0].kind == textBlock {
 		text := l.textOf(&l.blocks[0])
 		if !l.structured.is() || wire.Valid(text) && wire.Equal(l.structured.of(original), text) {
 			return text
@@ -191,7 +192,7 @@ func (e *Engine) window(text []byte, a ask) []byte {
 		limit = budget
 	}
 	if limit > 0 {
-		m := tokenMeter{e.encoding, max(1, limit-min(maxNotice, limit/noticeShare))}
+		m := tokenMeter{e.encoding, max(leastShare, limit-moreNotice)}
 		if !m.fits(rest[:end]) {
 			n := 0
 			widest(end, m.guess(), func(k int) []byte {

@@ -66,7 +66,7 @@ func (r *run) estimateOnce(l *layout) {
 	}
 	if len(l.raw) != len(r.original) || &l.raw[0] != &r.original[0] {
 		l = new(layout)
-		l.lay(r.original, r.call.Method)
+		l.lay(r.original, r.call.Method, r.most(len(l.blocks)))
 	}
 	r.estimate(l)
 }

@@ -128,10 +128,10 @@ func genResult() *rapid.Generator[string] {
 }
 
 type plainResult struct {
-	Content           []plainBlock    `json:"content"`
-	StructuredContent json.RawMessage `json:"structuredContent"`
-	IsError           *bool           `json:"isError"`
-	Meta              map[string]json.RawMessage
+	Content           []plainBlock               `json:"content"`
+	StructuredContent json.RawMessage            `json:"structuredContent"`
+	IsError           *bool                      `json:"isError"`
+	Meta              map[string]json.RawMessage `json:"_meta"`
 }
 
 type plainBlock struct {

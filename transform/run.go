@@ -56,42 +56,47 @@ func (l *loss) add(c cuts) {
 
 // Apply appends a result to dst, transformed by the rule for its tool and made
 // to fit the budget. result is valid JSON, as wire.Scan takes it: a
-// CallToolResult, or what Call.Method answers. When there is nothing to do, out
-// is result itself and dst is left alone; result is never changed and never kept.
+// CallToolResult, or what Call.Method answers. When there is nothing to do,
+// that is result itself and dst is left alone; result is never changed and never kept.
 //
 // A transformer that fails leaves the result as it came, held to the budget all
 // the same; the report says so.
-func (e *Engine) Apply(dst, result []byte, c *Call) (out []byte, report Report) {
-	report.BytesBefore, report.BytesAfter = len(result), len(result)
+func (e *Engine) Apply(dst, result []byte, c *Call) ([]byte, Report) {
 	if e == nil || !e.config.Enabled || len(result) == 0 {
-		return result, report
+		return result, Report{BytesBefore: len(result), BytesAfter: len(result)}
 	}
 	r := e.rule(c.Server, c.Tool)
-	budget := e.budget(r)
+	budget, tool, ok := e.terms(r, c)
+	works := tool && !c.Full && !r.full && (r.works() || len(e.served)+len(e.detect) > 0)
+	if !ok || !works && (budget == 0 || e.short(result, budget)) {
+		return result, Report{BytesBefore: len(result), BytesAfter: len(result), Budget: budget}
+	}
+	return e.apply(dst, result, c, r, budget, works)
+}
+
+// terms are the budget of a call, and whether it is one of a tool; ok is false
+// for results that are none of our business.
+func (e *Engine) terms(r *rule, c *Call) (budget int, tool, ok bool) {
+	budget = e.budget(r)
 	if c.MaxTokens > 0 && e.config.Adapters.Capper.Enabled {
 		if hint := max(c.MaxTokens, minTokens); budget == 0 || hint < budget {
 			budget = hint
 		}
 	}
-	tool := false
 	switch c.Method {
 	case "", "tools/call":
-		tool = true
+		return budget, true, true
 	case "resources/read":
-		if !e.config.CapResources {
-			return result, report
-		}
+		return budget, false, e.config.CapResources
 	case "prompts/get":
-		if !e.config.CapPrompts {
-			return result, report
-		}
-	default:
-		return result, report
+		return budget, false, e.config.CapPrompts
 	}
-	works := tool && !c.Full && !r.full && (r.works() || len(e.served)+len(e.detect) > 0)
-	if !works && (budget == 0 || e.short(result, budget)) {
-		return result, report
-	}
+	return budget, false, false
+}
+
+// apply is Apply for a result that has to be looked at.
+func (e *Engine) apply(dst, result []byte, c *Call, r *rule, budget int, works bool) (out []byte, report Report) {
+	report.BytesBefore, report.BytesAfter = len(result), len(result)
 	report.Budget = budget
 	run := &run{engine: e, rule: r, call: c, original: result, report: &report, preview: -1}
 	run.fit = fitter{marker: r.marker, headTail: e.config.Adapters.Capper.Text == "head_tail", keepNull: e.config.Adapters.Capper.KeepNulls}
@@ -203,7 +208,7 @@ func (r *run) estimate(l *layout) {
 		p.TokensBefore = t.sum
 		return
 	}
-	counted, all := 0, 0
+	counted, all := 0, l.skipped.bytes
 	part := func(s span) {
 		all += int(s.end - s.pos)
 		if n := min(int(s.end-s.pos), some-counted); n > 0 {

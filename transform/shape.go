@@ -47,7 +47,7 @@ func (r *run) keeps() bool { return r.rule.schema == "keep" && r.hasSchema() }
 // result itself when that comes to nothing.
 func (r *run) shape(result []byte) []byte {
 	l, w := &r.layout, &rewrite{}
-	l.lay(result, r.call.Method)
+	l.lay(result, r.call.Method, unlimited)
 	if l.isError {
 		return result
 	}
@@ -115,7 +115,7 @@ func (r *run) shape(result []byte) []byte {
 // announce adds the notice and our entry in _meta.
 func (r *run) announce(now []byte) []byte {
 	var l layout
-	l.lay(now, r.call.Method)
+	l.lay(now, r.call.Method, unlimited)
 	w := &rewrite{}
 	r.handle()
 	if len(r.cut.arrays)+len(r.cut.notes)+r.cut.omitted > 0 { // a shortened text says so itself
@@ -471,11 +471,13 @@ func (p *pager) string(n uint32, g guards) {
 		if len(inner) > most && !p.protected(inner) {
 			if total := codePoints(inner, len(inner)); total > most {
 				s := shortening{max: most, strategy: c.strategy, marker: p.run.rule.marker}
-				text := wire.AppendUnescaped(nil, inner)
-				p.out = appendQuoted(p.out, s.text(text, total))
-				p.changed = true
-				p.cuts.strings++
-				return
+				short := s.text(wire.AppendUnescaped(nil, inner), total)
+				if utf8.RuneCount(short) >= g.minLength() {
+					p.out = appendQuoted(p.out, short)
+					p.changed = true
+					p.cuts.strings++
+					return
+				}
 			}
 		}
 	}

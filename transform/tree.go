@@ -106,9 +106,14 @@ func (p *pen) string(n uint32, g guards) {
 		raw = raw[:someCodePoints(raw, most+graphemeRoom)]
 	}
 	text := wire.AppendUnescaped(nil, raw)
-	p.out = append(p.out, '"')
-	p.out = wire.AppendQuotedInner(p.out, string(s.text(text, total)))
-	p.out = append(p.out, '"')
+	short := s.text(text, total)
+	if least := g.minLength(); least > 0 && utf8.RuneCount(short) < least { // cut at a good place, and so too short
+		if p.has(n) {
+			p.out = append(p.out, p.raw(n)...)
+		}
+		return
+	}
+	p.out = appendQuoted(p.out, short)
 	p.cuts.strings++
 }
 

@@ -1,0 +1,93 @@
+package transform
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// log is a text of about n bytes of log lines, with what has to be escaped.
+func log(n int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "2026-11-20T10:%02d:%02d.%03dZ INFO handler=%q request %d took %d ms\n", i/60%60, i%60, i%1000, "list", i, i*7%1000)
+	}
+	return b.String()[:n]
+}
+
+// BenchmarkDecision is how long it takes to find out that a text has more than
+// 4,000 tokens; BenchmarkScan is what the proxy spends on reading it at all.
+func BenchmarkDecision(b *testing.B) {
+	e := engine(b, "transform: {}")
+	for _, n := range []int{64 << 10, 10 << 20} {
+		in := textResult(log(n))
+		b.Run(fmt.Sprintf("%dKiB", n>>10), func(b *testing.B) {
+			b.SetBytes(int64(len(in)))
+			for b.Loop() {
+				t := tally{encoding: e.encoding, left: 4000}
+				if t.result(in, ""); !t.over {
+					b.Fatal("it fits")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkScan(b *testing.B) {
+	for _, n := range []int{64 << 10, 10 << 20} {
+		in := textResult(log(n))
+		b.Run(fmt.Sprintf("%dKiB", n>>10), func(b *testing.B) {
+			b.SetBytes(int64(len(in)))
+			for b.Loop() {
+				if !wire.Valid(in) {
+					b.Fatal("no JSON")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkUnderBudget is a result of fewer bytes than the budget has tokens.
+func BenchmarkUnderBudget(b *testing.B) {
+	e := engine(b, "transform: {rules: [{match: {tool: other}, page_size: 5}, {match: {tool: 'list_*'}, max_tokens: 5000}]}")
+	in := textResult(log(3000))
+	call := &Call{Tool: "x", Schemas: None}
+	b.ReportAllocs()
+	for b.Loop() {
+		if out, _ := e.Apply(nil, in, call); !same(in, out) {
+			b.Fatal("changed")
+		}
+	}
+}
+
+// BenchmarkCap makes results of 10 MiB fit 4,000 tokens.
+func BenchmarkCap(b *testing.B) {
+	e := engine(b, "transform: {}")
+	list := issues(30_000)
+	half := issues(10_000)
+	for _, c := range []struct {
+		name string
+		in   []byte
+	}{
+		{"list", textResult(list[:len(list)-1] + `,"more":[` + strings.Repeat("1,", (10<<20-len(list))/2+1) + `1]}`)},
+		{"issues", textResult(issues(28_500))},
+		{"both", []byte(`{"content":[{"type":"text","text":` + string(quoted(half)) + `}],"structuredContent":` + half + `}`)},
+		{"log", textResult(log(10 << 20))},
+		{"blocks", textResult(strings.Split(strings.Repeat("tiny,", 1_000_000), ",")...)},
+		{"links", []byte(`{"content":[` + strings.Repeat(`{"type":"resource_link","uri":"file:///a/b/c","name":"c"},`, 4999) + `{"type":"text","text":"x"}]}`)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(int64(len(c.in)))
+			b.ReportAllocs()
+			var out []byte
+			for b.Loop() {
+				if out, _ = e.Apply(out[:0], c.in, &Call{Tool: "x", Schemas: None}); bytes.Equal(out, c.in) {
+					b.Fatal("it fits")
+				}
+			}
+		})
+	}
+}
