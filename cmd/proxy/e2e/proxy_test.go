@@ -34,13 +34,16 @@ func build(t *testing.T) dragoman {
 	return dragoman(bin)
 }
 
-// args are the arguments of a proxy in front of a server.
+// args are the arguments of a proxy in front of a server, or of none when the endpoint is nowhere.
 func (d dragoman) args(command string, to endpoint, flags ...string) []string {
 	args := append([]string{string(d), command}, flags...)
-	if to.over != stdio {
-		return append(args, "--upstream", to.url)
+	switch to.over {
+	case "":
+		return args
+	case stdio:
+		return append(append(args, "--"), to.command...)
 	}
-	return append(append(args, "--"), to.command...)
+	return append(args, "--upstream", to.url)
 }
 
 // serve runs do against "dragoman serve", as a client that comes over a transport finds it, then stops that, and returns
