@@ -109,6 +109,10 @@ type UpstreamConfig struct {
 	// SilenceTimeout bounds the wait for the first byte of an answer, and then
 	// for the next one. limits.time may say otherwise.
 	SilenceTimeout time.Duration `yaml:"silence_timeout"`
+	// ShareChild makes all sessions share one process of Command, which is known to
+	// keep nothing of a session. It can ask clients nothing, and its log messages
+	// go to none.
+	ShareChild bool `yaml:"share_child"`
 	// Restart says what becomes of a session whose Command has ended by itself.
 	Restart RestartConfig `yaml:"restart"`
 }

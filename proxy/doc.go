@@ -50,7 +50,8 @@
 // reached over Streamable HTTP and so knows the session by itself. What a process
 // holds of such a session it may forget (session.go). In front of a pipe the
 // session is the pipe, and ends with it; a process that ends by itself is started
-// again and told what it knew (restart.go).
+// again and told what it knew (restart.go). Where one process serves all sessions, it
+// is shared.go that keeps them apart.
 //
 // # How long, for whom, by what settings
 //

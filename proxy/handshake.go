@@ -187,12 +187,20 @@ func (h *handshake) send(ctx context.Context, m *upstream.Outgoing) (upstream.St
 	if h.conn != nil {
 		return h.conn.Send(ctx, m)
 	}
-	b, err := h.srv.now().origin.connect(ctx, m)
+	b, err := h.srv.begun(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	h.conn, h.standing = b.Conn, b.Standing
 	return b.Answer, nil
+}
+
+// begun begins a session, with a process of its own or with the one that all have.
+func (srv *Server) begun(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+	if sh := srv.now().origin.shared; sh != nil {
+		return sh.join(ctx, srv, initialize)
+	}
+	return srv.connect(ctx, initialize)
 }
 
 // versionRefusal is the JSON-RPC error inside an HTTP one, where it speaks of

@@ -130,6 +130,7 @@ type list struct {
 
 // newInquiry is an inquiry of the server that cfg names. end ends its session.
 func newInquiry(cfg Config, log *zap.Logger) (p *inquiry, end func(), err error) {
+	cfg.Upstream.ShareChild, cfg.Upstream.Restart.Max = false, 0 // as the server is by itself
 	srv, err := New(cfg, log)
 	if err != nil {
 		return nil, nil, err

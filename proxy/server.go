@@ -35,6 +35,8 @@ type origin struct {
 	// restarts says that what ends is a process, in the place of which another one
 	// can be started.
 	restarts bool
+	// shared is the process that all sessions have; nil where each has its own.
+	shared *shared
 	// ready says why there is no server to connect to; nil where that cannot be
 	// known.
 	ready func(ctx context.Context) error
@@ -185,12 +187,22 @@ func stdioOrigin(cfg Config, log *zap.Logger) origin {
 		MaxMessage: int(cfg.Limits.UpstreamMessage),
 		StderrLine: func(line []byte) { log.Info("upstream stderr", zap.ByteString("line", line)) },
 	}
-	return origin{
+	o := origin{
 		connect:  child.Connect,
 		restarts: true,
 		ready:    startable(cfg.Upstream.Command[0]),
 		renew:    func(cfg Config, log *zap.Logger) (origin, error) { return stdioOrigin(cfg, log), nil },
 	}
+	if cfg.Upstream.ShareChild {
+		o.share()
+	}
+	return o
+}
+
+// share makes all sessions have one process.
+func (o *origin) share() {
+	o.shared = newShared()
+	o.close = o.shared.close
 }
 
 // opened is an origin whose connections are open before anything is said on
@@ -229,7 +241,8 @@ func childEnv(u UpstreamConfig, ours []string) []string {
 // newSession is the session that a finished handshake leads to.
 func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	var again *revival
-	if !h.alone && srv.now().origin.restarts && srv.now().cfg.Upstream.Restart.Max > 0 {
+	_, shares := h.conn.(*member) // whose process is the hub's to start again
+	if !h.alone && !shares && srv.now().origin.restarts && srv.now().cfg.Upstream.Restart.Max > 0 {
 		again = newRevival(srv, h, vu.Name)
 		h.conn, h.standing = again, voice{again}
 	}

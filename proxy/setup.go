@@ -124,6 +124,9 @@ func (srv *Server) Reload(cfg Config) error {
 	}
 	srv.losses.every.Store(cfg.Log.Losses == "every")
 	srv.sessions.renew(cfg.Session.Max, next.sealer, renewed)
+	if renewed && was.origin.shared != nil {
+		was.origin.shared.retire()
+	}
 	if renewed && was.origin.close != nil {
 		srv.outdated = append(srv.outdated, was.origin.close) // exchanges may be under way
 	}

@@ -136,6 +136,9 @@ func (u *UpstreamConfig) validate() error {
 	case len(u.Command) > 0 && u.Command[0] == "":
 		return errors.New("upstream.command[0]: is empty")
 	}
+	if u.ShareChild && u.URL != "" {
+		return errors.New("upstream.share_child: is for a command")
+	}
 	switch t := u.Transport; {
 	case len(u.Command) > 0 && t != string(upstream.Auto) && t != "stdio":
 		return fmt.Errorf("upstream.transport: %q is for a url", t)

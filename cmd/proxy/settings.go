@@ -25,6 +25,7 @@ type settings struct {
 	headers   []string
 	passEnv   []string
 	adapters  []string
+	share     bool
 	logLevel  string
 }
 
@@ -41,6 +42,7 @@ func upstreamFlags(s *settings) {
 	f.StringVar(&s.transport, "upstream-transport", "", "http, sse, stdio, or auto to find out (default auto)")
 	f.StringVar(&s.version, "upstream-version", "", "protocol revision to propose to the server (default: the client's)")
 	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} stands for the environment's value; repeatable")
+	f.BoolVar(&s.share, "share-child", false, "one process of COMMAND for all sessions, for servers known to be stateless")
 	f.StringArrayVar(&s.passEnv, "pass-env", nil, "further environment variable that COMMAND gets, '*' for all; repeatable")
 }
 
@@ -104,6 +106,7 @@ func (s *settings) lay(cfg *proxy.Config, command []string) error {
 		cfg.Upstream.URL, cfg.Upstream.Command = "", command
 	}
 	cfg.Adapters.Sources = append(cfg.Adapters.Sources, s.adapters...)
+	cfg.Upstream.ShareChild = cfg.Upstream.ShareChild || s.share
 	set(&cfg.Listen, s.listen)
 	set(&cfg.Upstream.Transport, s.transport)
 	set(&cfg.Upstream.Version, s.version)

@@ -1,0 +1,402 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// shared is the one process that all sessions have for a server, where the server
+// is known to keep nothing of a session. There is one handshake with it, in which
+// we declare no capabilities: so there is nothing that it may ask a client, and
+// whatever it says either answers somebody or is true for all. What is neither, a
+// log message above all, goes to nobody: it may be about another client's call.
+type shared struct {
+	turn chan struct{} // held by who looks for the hub, or starts it
+
+	mu      sync.Mutex
+	hub     *hub // nil while there is no process
+	retired bool // the last one to leave ends the process
+}
+
+func newShared() *shared { return &shared{turn: make(chan struct{}, 1)} }
+
+// join begins a session with the process, which is started for the first one.
+// initialize is answered here.
+func (sh *shared) join(ctx context.Context, srv *Server, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+	select {
+	case sh.turn <- struct{}{}:
+		defer func() { <-sh.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	sh.mu.Lock()
+	h := sh.hub
+	sh.mu.Unlock()
+	for range 2 {
+		if h == nil {
+			var err error
+			if h, err = sh.start(ctx, srv); err != nil {
+				return nil, asFailure(err).forAll() // the id in it is of our own initialize
+			}
+		}
+		if m := h.admit(); m != nil {
+			if _, err := m.Send(ctx, initialize); err != nil {
+				srv.endConn(m)
+				return nil, err
+			}
+			return &upstream.Begun{Conn: m, Standing: ear{m}}, nil
+		}
+		h = nil // has just ended
+	}
+	return nil, upstream.ErrClosed
+}
+
+// start starts the process. Called by who has the turn.
+func (sh *shared) start(ctx context.Context, srv *Server) (*hub, error) {
+	h, err := newHub(ctx, srv)
+	if err != nil {
+		return nil, err
+	}
+	h.of = sh
+	sh.mu.Lock()
+	sh.hub = h
+	sh.mu.Unlock()
+	go h.read()
+	return h, nil
+}
+
+// gone is told by a hub that has ended.
+func (sh *shared) gone(h *hub) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.hub == h {
+		sh.hub = nil
+	}
+}
+
+// retire has the process end with the last session that it serves.
+func (sh *shared) retire() {
+	sh.mu.Lock()
+	sh.retired = true
+	h := sh.hub
+	sh.mu.Unlock()
+	if h != nil && h.deserted() {
+		h.srv.spawn(h.close)
+	}
+}
+
+func (sh *shared) isRetired() bool {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.retired
+}
+
+// close ends the process.
+func (sh *shared) close() {
+	sh.mu.Lock()
+	h := sh.hub
+	sh.mu.Unlock()
+	if h != nil {
+		h.close()
+	}
+}
+
+// hub is the process while it runs, and who is served by it.
+type hub struct {
+	srv    *Server
+	of     *shared
+	conn   upstream.Conn
+	st     upstream.Stream
+	result []byte // of initialize, as sessions get it
+	shape  *wire.Shape
+	ended  chan struct{} // closed when nothing more is read
+
+	msg wire.Message // the reader's
+
+	mu         sync.Mutex
+	err        error // why there is nothing more to be had
+	members    map[*member]struct{}
+	asked      map[string]*asked // by the key of the id that we gave
+	subscribed map[string]map[*member]struct{}
+	last       uint64 // id that we gave
+}
+
+// asked is a request that the process has not answered. Both ids, and both
+// progress tokens, are raw JSON.
+type asked struct {
+	by        *member // nil for us
+	key       string  // of the client's id
+	id, token string  // as the client has them; token "" for none
+	given     string  // what stands for both towards the process
+}
+
+// What a session is not offered, since it would reach into others.
+var unshareable = [...]string{"capabilities.logging", "capabilities.tasks"}
+
+// newHub starts the process and goes through the handshake.
+func newHub(ctx context.Context, srv *Server) (*hub, error) {
+	cfg := srv.now().cfg
+	version := translate.Latest()
+	if v := cfg.Upstream.Version; v != "" {
+		version = translate.Lookup(v)
+	}
+	hs := &handshake{srv: srv, id: []byte("0")}
+	m, err := hs.introduce(ctx, version)
+	if err == nil && m.Kind == wire.Error {
+		var next *translate.Revision
+		if next, err = hs.rejected(m); err == nil && next != nil && next != version {
+			m, err = hs.introduce(ctx, next)
+		}
+	}
+	var vu *translate.Revision
+	if err == nil {
+		vu, err = spoken(m)
+	}
+	if err != nil {
+		if hs.conn != nil {
+			srv.endConn(hs.conn)
+		}
+		return nil, err
+	}
+	h := &hub{
+		srv: srv, conn: hs.conn, st: hs.standing, result: bytes.Clone(m.Result()), shape: new(wire.Shape),
+		ended: make(chan struct{}), members: make(map[*member]struct{}),
+		asked: make(map[string]*asked), subscribed: make(map[string]map[*member]struct{}),
+	}
+	for _, path := range []string{"id", "params._meta.progressToken", "params.progressToken", "params.requestId"} {
+		h.shape.At(wire.ParsePath(path)...)
+	}
+	for _, path := range unshareable {
+		if out, err := sjson.DeleteBytes(h.result, path); err == nil {
+			h.result = out
+		}
+	}
+	if cfg.Upstream.Restart.Max > 0 {
+		r := newRevival(srv, hs, vu.Name)
+		h.conn, h.st = r, voice{r}
+	}
+	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)}); err != nil {
+		srv.endConn(h.conn)
+		return nil, err
+	}
+	return h, nil
+}
+
+// introduce sends an initialize of our own and returns what it is answered.
+func (h *handshake) introduce(ctx context.Context, v *translate.Revision) (*wire.Message, error) {
+	h.sent = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},`+
+		`"clientInfo":{"name":"dragoman","version":"1"}}}`, h.id, v.Name)
+	out := &upstream.Outgoing{Body: h.sent, Request: true}
+	if h.conn == nil {
+		b, err := h.srv.connect(ctx, out)
+		if err != nil {
+			return nil, err
+		}
+		h.conn, h.standing = b.Conn, b.Standing
+	} else if _, err := h.conn.Send(ctx, out); err != nil {
+		return nil, err
+	}
+	return h.await(ctx, h.standing)
+}
+
+// spoken is the revision that an answer to initialize settles on.
+func spoken(m *wire.Message) (*translate.Revision, error) {
+	if m.Kind == wire.Error {
+		return nil, fail(upstreamDown, gjson.Get(view(m.Error()), "message").String())
+	}
+	said := gjson.Get(view(m.Result()), "protocolVersion").String()
+	vu := translate.Lookup(said)
+	if vu == nil || vu.Modern {
+		f := fail(upstreamVersion, "")
+		f.data = versionData(said)
+		return nil, f
+	}
+	return vu, nil
+}
+
+// admit makes a new member; nil when the process has ended.
+func (h *hub) admit() *member {
+	m := &member{hub: h, signal: make(chan struct{}, 1), open: make(map[string]*asked)}
+	m.queue.limit(h.srv.now().cfg.Limits)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return nil
+	}
+	h.members[m] = struct{}{}
+	return m
+}
+
+func (h *hub) deserted() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.members) == 0
+}
+
+// close ends the process, and returns when it has.
+func (h *hub) close() {
+	h.srv.endConn(h.conn)
+	h.st.Close()
+	<-h.ended
+}
+
+// read hands out what the process says until it says no more.
+func (h *hub) read() {
+	defer close(h.ended)
+	defer h.st.Close()
+	defer func() {
+		if p := recover(); p != nil {
+			h.srv.panicked(p)
+			h.end(fail(panicked, ""))
+		}
+	}()
+	var pieces [][]byte
+	for {
+		e, err := h.st.Next()
+		switch {
+		case restarts(err):
+			h.lose(err)
+			continue
+		case err != nil:
+			h.end(err)
+			return
+		}
+		pieces = append(pieces[:0], e.Data)
+		if wire.IsArray(e.Data) {
+			if pieces, err = wire.AppendElements(pieces[:0], e.Data, h.srv.now().cfg.Limits.Batch); err != nil {
+				h.srv.unwanted("malformed")
+				continue
+			}
+		}
+		for _, piece := range pieces {
+			if h.msg.Scan(piece, h.shape) != nil {
+				h.srv.unwanted("malformed")
+				continue
+			}
+			h.hand(&h.msg)
+		}
+		if len(e.Data) > maxPooled {
+			h.msg = wire.Message{}
+		}
+	}
+}
+
+// hand gives a message of the process to those whom it is for.
+func (h *hub) hand(m *wire.Message) {
+	if m.Kind == wire.Request {
+		h.refuse(m)
+		return
+	}
+	params := m.Root().Get(wire.Params)
+	switch {
+	case m.Kind.Response():
+		a := h.find(m.ID(), true)
+		switch {
+		case a == nil:
+			h.srv.unwanted("late_answer")
+		case a.by != nil:
+			putAll(m.Root(), wire.ID, a.id)
+			a.by.hear(m.AppendTo(nil), true)
+		}
+	case m.Method == wire.Progress && params.Get(wire.ProgressTokenKey).OK():
+		a := h.find(params.Get(wire.ProgressTokenKey).Raw(), false)
+		if a == nil || a.token == "" {
+			h.srv.unwanted("unattributed")
+			return
+		}
+		putAll(params, wire.ProgressTokenKey, a.token)
+		a.by.hear(m.AppendTo(nil), false)
+	case m.Method == wire.ToolsListChanged, m.Method == wire.PromptsListChanged, m.Method == wire.ResourcesListChanged:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for each := range h.members {
+			each.hear(bytes.Clone(m.Raw), false)
+		}
+	case m.Method == wire.ResourcesUpdated:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for each := range h.subscribed[gjson.Get(view(m.Params()), "uri").String()] {
+			each.hear(bytes.Clone(m.Raw), false)
+		}
+	default:
+		h.srv.unwanted("unattributed")
+	}
+}
+
+// find is the request that an id or a progress token of ours stands for, nil where
+// there is none; it is over when answered.
+func (h *hub) find(given []byte, answered bool) *asked {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.asked[string(wire.AppendIDKey(nil, given))]
+	if a != nil && answered {
+		h.settle(a)
+	}
+	return a
+}
+
+// putAll puts a value in the place of every member of that name.
+func putAll(object wire.Node, name wire.Name, value string) {
+	if !object.OK() {
+		return
+	}
+	for c := object.First(); c.OK(); c = c.Next() {
+		if c.Name() == name {
+			c.Put([]byte(value))
+		}
+	}
+}
+
+// refuse answers a request of the process: there is no client that it could be for.
+func (h *hub) refuse(m *wire.Message) {
+	answer := appendResult(nil, m.ID(), "{}")
+	if m.Method != wire.Ping {
+		answer = appendError(nil, m.ID(), methodNotFound, "Method not found: "+string(m.MethodName()), nil)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
+	defer cancel()
+	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: answer}); err != nil {
+		h.srv.log.Debug("answer to the server was not delivered", zap.Error(err))
+	}
+}
+
+// settle takes a request out of the tables. Called with h.mu held.
+func (h *hub) settle(a *asked) {
+	delete(h.asked, string(wire.AppendIDKey(nil, []byte(a.given))))
+	if a.by != nil && a.by.open[a.key] == a {
+		delete(a.by.open, a.key)
+	}
+}
+
+// lose tells everyone that another process takes the place of this one.
+func (h *hub) lose(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.asked)
+	for m := range h.members {
+		clear(m.open)
+		m.lose(err)
+	}
+}
+
+// end tells everyone that there is no process any more.
+func (h *hub) end(err error) {
+	h.of.gone(h)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
+	clear(h.asked)
+	for m := range h.members {
+		m.finish(err)
+	}
+}
