@@ -190,7 +190,7 @@ func (srv *Server) ReloadAdapters(because string) {
 // srv.reloading held.
 func (srv *Server) renewOwn() error {
 	was := srv.now()
-	own, err := newCatalog(was.table, srv.own, was.cfg.Adapters.Instructions, was.own)
+	own, err := newCatalog(was.table, was.withMore(srv.own), was.cfg.Adapters.Instructions, was.own)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (srv *Server) renewOwn() error {
 // use takes a setup into use, and tells clients of another list of tools.
 func (srv *Server) use(next *setup) {
 	was := srv.setup.Swap(next)
-	if was != nil && was.own != nil && was.own.told != next.own.told {
+	if was != nil && was.own != nil && (next.own == nil || was.own.told != next.own.told) {
 		close(was.own.told.replaced)
 	}
 }

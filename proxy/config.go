@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -43,9 +44,11 @@ type Config struct {
 	// Contract holds the switches of the translation.
 	Contract translate.Options `yaml:"contract"`
 	Session  SessionConfig     `yaml:"session"`
-	Limits   LimitsConfig      `yaml:"limits"`
-	Log      LogConfig         `yaml:"log"`
-	Shutdown ShutdownConfig    `yaml:"shutdown"`
+	// Transform makes results fit for the model; nil leaves them alone.
+	Transform *transform.Config `yaml:"transform"`
+	Limits    LimitsConfig      `yaml:"limits"`
+	Log       LogConfig         `yaml:"log"`
+	Shutdown  ShutdownConfig    `yaml:"shutdown"`
 }
 
 // AuthConfig says whom a listener lets in.

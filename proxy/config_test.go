@@ -232,3 +232,31 @@ func TestChildGetsOnlyWhatItMay(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestExampleOfTransformations: what stands there as an example can be used.
+func TestExampleOfTransformations(t *testing.T) {
+	text, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, ok := strings.Cut(string(text), "#   transform:\n")
+	section, _, more := strings.Cut(after, "\ntransform: null")
+	if !ok || !more {
+		t.Fatal("it is not there")
+	}
+	cfg := DefaultConfig()
+	uncommented := "transform:\n" + strings.ReplaceAll("\n"+section, "\n#   ", "\n")
+	if err := cfg.decode([]byte(uncommented)); err != nil {
+		t.Fatalf("%v\n%s", err, uncommented)
+	}
+	if err := cfg.Validate(); err != nil {
+		t.Error(err)
+	}
+	s, err := newShaping(cfg, nil, nil)
+	if err != nil || s == nil {
+		t.Fatal(err)
+	}
+	if len(cfg.Transform.Rules) != 1 || !s.engine.Touches("x", "list_issues") {
+		t.Errorf("%+v", cfg.Transform)
+	}
+}

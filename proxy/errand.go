@@ -79,14 +79,11 @@ func (x *exchange) runHere(now *setup, id []byte, run func(context.Context) []by
 
 // ownCall is the call that the params of a tools/call ask for.
 func (x *exchange) ownCall(tool string, params []byte) *ownCall {
-	c := &ownCall{Tool: tool, Session: x.s.who()}
+	c := &ownCall{Tool: tool, Session: x.s.who(), Caller: x.caller()}
 	if a := gjson.Get(view(params), "arguments"); a.Exists() && a.Type != gjson.Null {
 		c.Arguments = []byte(a.Raw)
 	}
 	for _, h := range x.from {
-		if strings.EqualFold(h.Name, "Authorization") {
-			c.Caller = callerOf(h.Value)
-		}
 		if slices.ContainsFunc(traceHeaders[:], func(name string) bool { return strings.EqualFold(name, h.Name) }) {
 			c.Header = append(c.Header, h)
 		}

@@ -59,7 +59,8 @@ type use struct {
 	cancels bool // the message is a notifications/cancelled, for the request in key
 	send    upstream.Outgoing
 
-	clock stopwatch
+	clock     stopwatch
+	maxTokens int // that the request asked for by a header
 
 	stream   upstream.Stream
 	closed   bool
@@ -382,6 +383,9 @@ func (x *exchange) headers(r *downstream.Request) {
 	if r.Header != nil {
 		x.from = x.srv.appendPassed(x.from, r.Header)
 		x.clock.asked = r.Header(timingHeader) != ""
+		if x.srv.now().shaping != nil {
+			x.maxTokens = hint(r.Header(maxTokensHeader))
+		}
 	}
 }
 

@@ -26,7 +26,8 @@ type call struct {
 	as     []byte // the id that the other side knows it by; nil for id
 	began  time.Time
 
-	here bool // it is answered here, and not by the server
+	here   bool    // it is answered here, and not by the server
+	wanted *wanted // what shaping its result needs; nil for nothing
 
 	// stop ends the wait for the answer; nil where nobody waits.
 	stop context.CancelCauseFunc

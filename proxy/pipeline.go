@@ -42,6 +42,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 		if err := x.admit(m); err != nil {
 			return nil, wire.Drop, asFailure(err).about(m.ID())
 		}
+		x.want(m)
 		if x.errand != nil {
 			return raw, wire.Forward, nil
 		}
@@ -154,6 +155,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 			x.key = appendCancelled(x.key[:0], m, true)
 			asked = s.asked.cancel(x.key)
 		}
+		if m.Method == wire.ToolsListChanged {
+			s.schemas.forget()
+		}
 	default:
 		if x.isAnswer(m) {
 			m.Method, m.Note = x.call.method, x.call.note
@@ -196,6 +200,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	}
 	if method == wire.ToolsList && kind == wire.Result && x.errand == nil {
 		out = x.withOurs(out)
+	}
+	if kind == wire.Result {
+		out = x.shaped(out, m)
 	}
 	return out, true
 }

@@ -59,6 +59,7 @@ type Server struct {
 	sessions *sessions
 	metrics  *metrics
 	losses   *lossLog
+	shapes   *shapeLog
 	memory   *large.Memory // what large messages take, of clients and of the server
 	own      []ownTools    // the sources of tools that we serve ourselves
 	adapters *adapters     // one of them; nil for none
@@ -107,7 +108,7 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	if srv.adapters != nil {
 		srv.own = append(srv.own, srv.adapters)
 	}
-	if first.own, err = newCatalog(first.table, srv.own, cfg.Adapters.Instructions, nil); err != nil {
+	if first.own, err = newCatalog(first.table, first.withMore(srv.own), cfg.Adapters.Instructions, nil); err != nil {
 		return nil, err
 	}
 	if srv.memory == nil {
@@ -125,8 +126,10 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	if srv.adapters != nil {
 		srv.adapters.metrics = srv.metrics
 	}
+	srv.shapes = newShapeLog(srv.metrics.registry)
 	srv.losses = newLossLog(log, srv.metrics.losses, cfg.Log.Losses == "every")
 	srv.draining, srv.drain = context.WithCancel(context.Background())
+	srv.warm()
 	return srv, nil
 }
 

@@ -26,6 +26,7 @@ type setup struct {
 	sealer  *sealer
 	passed  []string // names of the client's headers that go on to the server
 	own     *catalog // tools that we serve ourselves; nil for none
+	shaping *shaping // of results; nil for none
 }
 
 // newSetup works out what follows from cfg, with sessions at o. was is what was
@@ -46,6 +47,9 @@ func newSetup(cfg Config, o origin, was *setup) (*setup, error) {
 	}
 	if s.sealer, err = newSealer(s.keys, cfg.Upstream, cfg.Session.MaxAge); err != nil {
 		return nil, fmt.Errorf("session.key_file: %w", err)
+	}
+	if s.shaping, err = newShaping(cfg, s.keys, was); err != nil {
+		return nil, err
 	}
 	isAuthorization := func(name string) bool { return strings.EqualFold(name, "Authorization") }
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(cfg.Upstream.Headers)), isAuthorization) {
@@ -107,7 +111,7 @@ func (srv *Server) Reload(cfg Config) error {
 	}
 	next, err := newSetup(cfg, o, was)
 	if err == nil {
-		next.own, err = newCatalog(next.table, srv.own, cfg.Adapters.Instructions, was.own)
+		next.own, err = newCatalog(next.table, next.withMore(srv.own), cfg.Adapters.Instructions, was.own)
 	}
 	if err == nil && srv.at != nil {
 		err = next.mayServe(srv.at)
@@ -119,6 +123,7 @@ func (srv *Server) Reload(cfg Config) error {
 		return err
 	}
 	srv.use(next)
+	srv.warm()
 	if srv.face != nil {
 		srv.face.Renew(next.renewable())
 	}

@@ -23,6 +23,11 @@ func (c *Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fault("listen", "%q is not host:port", c.Listen)
 	}
+	if c.Transform != nil {
+		if err := c.Transform.Validate(); err != nil {
+			return err
+		}
+	}
 	if c.Admin.Listen != "" {
 		if _, _, err := net.SplitHostPort(c.Admin.Listen); err != nil {
 			return fault("admin.listen", "%q is not host:port", c.Admin.Listen)

@@ -1,0 +1,124 @@
+package proxy
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/transform"
+)
+
+// shapeLog counts and logs what was done with results. It tells of sizes and
+// steps, and never what stood in them.
+type shapeLog struct {
+	results   *prometheus.CounterVec
+	reduction prometheus.Histogram
+	tokens    *prometheus.CounterVec
+	seconds   prometheus.Histogram
+	over      prometheus.Counter
+
+	mu     sync.Mutex
+	tools  map[string]bool // that have a label of their own
+	warned map[string]bool // tools whose rule and schema exclude one another
+}
+
+// maxToolLabels bounds how many tools are counted by name: it is clients who say
+// what they call.
+const maxToolLabels = 200
+
+func newShapeLog(r prometheus.Registerer) *shapeLog {
+	l := &shapeLog{
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_transform_results_total",
+			Help: "Results that transformations looked at, by tool and outcome: passthrough, transformed, capped, error.",
+		}, []string{"tool", "result"}),
+		reduction: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "dragoman_transform_reduction_ratio",
+			Help:    "Size of a changed result in bytes, as a part of what it was.",
+			Buckets: []float64{.001, .01, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1},
+		}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_transform_tokens_total",
+			Help: "Tokens of changed results, before and after.",
+		}, []string{"stage"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "dragoman_transform_seconds",
+			Help:    "Time spent on one result.",
+			Buckets: []float64{.000001, .00001, .0001, .0005, .001, .005, .01, .05, .1, .5, 1},
+		}),
+		over: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "dragoman_transform_over_budget_total",
+			Help: "Results that are over their budget, since their tool's outputSchema allows no less.",
+		}),
+		tools:  make(map[string]bool),
+		warned: make(map[string]bool),
+	}
+	r.MustRegister(l.results, l.reduction, l.tokens, l.seconds, l.over)
+	return l
+}
+
+// label is the name of a tool in metrics.
+func (l *shapeLog) label(tool string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case tool == "" || l.tools[tool]:
+		return tool
+	case len(l.tools) >= maxToolLabels || len(tool) > maxToolLabels:
+		return "other"
+	}
+	l.tools[tool] = true
+	return tool
+}
+
+// note takes down what was done with one result.
+func (l *shapeLog) note(x *exchange, tool string, r *transform.Report, took time.Duration) {
+	l.seconds.Observe(took.Seconds())
+	l.results.WithLabelValues(l.label(tool), r.Outcome.String()).Inc()
+	if r.OverBudget {
+		l.over.Inc()
+	}
+	if r.Outcome == transform.Passed && !r.OverBudget && r.Err == nil {
+		return
+	}
+	if r.BytesBefore > 0 {
+		l.reduction.Observe(float64(r.BytesAfter) / float64(r.BytesBefore))
+	}
+	l.tokens.WithLabelValues("before").Add(float64(r.TokensBefore))
+	l.tokens.WithLabelValues("after").Add(float64(r.TokensAfter))
+	fields := []zap.Field{
+		zap.String("tool", tool), zap.Stringer("outcome", r.Outcome), zap.Strings("steps", r.Steps),
+		zap.Int("bytes_before", r.BytesBefore), zap.Int("bytes_after", r.BytesAfter),
+		zap.Int("tokens_before", r.TokensBefore), zap.Int("tokens_after", r.TokensAfter), zap.Int("budget", r.Budget),
+		zap.String("sha256", r.SHA256),
+	}
+	if r.Source != "" {
+		fields = append(fields, zap.String("adapter", r.Source), zap.Bool("detected", r.Detected))
+	}
+	switch log := x.log(); {
+	case r.Err != nil:
+		log.Warn("a transformation failed: the result is as it came, but for its budget", append(fields, zap.Error(r.Err))...)
+	case r.OverBudget:
+		log.Warn("a result is over its budget, since its tool's outputSchema allows no less", fields...)
+	default:
+		log.Info("result transformed", fields...)
+	}
+}
+
+// conflict tells once of each tool that a rule and its schema exclude one another.
+func (l *shapeLog) conflict(log *zap.Logger, err error) {
+	bad, ok := errors.AsType[*transform.SchemaError](err)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	again := l.warned[bad.Tool] || len(l.warned) >= maxToolLabels
+	l.warned[bad.Tool] = true
+	l.mu.Unlock()
+	if !again {
+		log.Warn("of this rule only what the tool's outputSchema allows is done", zap.Error(err))
+	}
+}

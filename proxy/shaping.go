@@ -1,0 +1,252 @@
+package proxy
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/transform"
+	"github.com/dragoman-proxy/dragoman/transform/tokens"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Results are made fit for the model on their way to the client, after they were
+// translated: what is counted and cut is what this client gets.
+
+// shaping is all that follows from the configuration of transformations. It does
+// not change; nil does nothing.
+type shaping struct {
+	engine *transform.Engine
+	tokens *tokens.Set
+	server string // what rules know the server by
+}
+
+// newShaping is nil where nothing is configured. was is what there was before.
+func newShaping(cfg Config, keys [][]byte, was *setup) (*shaping, error) {
+	if cfg.Transform == nil || !cfg.Transform.Enabled {
+		return nil, nil
+	}
+	s := &shaping{tokens: new(tokens.Set), server: serverName(cfg.Upstream)}
+	opt := transform.Options{Keys: keys}
+	if was != nil && was.shaping != nil {
+		s.tokens = was.shaping.tokens
+		if was.cfg.Transform.Store == cfg.Transform.Store && reflect.DeepEqual(keys, was.keys) {
+			opt.Store = was.shaping.engine.Store() // handles outlive a change of rules
+		}
+	}
+	opt.Tokens = s.tokens
+	var err error
+	s.engine, err = transform.New(*cfg.Transform, opt)
+	return s, err
+}
+
+// serverName is what rules call the server: the host of its URL, or the name of
+// its program.
+func serverName(cfg UpstreamConfig) string {
+	if u, err := url.Parse(cfg.URL); err == nil && cfg.URL != "" {
+		return u.Hostname()
+	}
+	if len(cfg.Command) > 0 {
+		return strings.TrimSuffix(filepath.Base(cfg.Command[0]), ".exe")
+	}
+	return ""
+}
+
+// warm loads the vocabularies, so that the first large result need not wait.
+func (srv *Server) warm() {
+	s := srv.now().shaping
+	if s == nil {
+		return
+	}
+	if !s.engine.Exact() {
+		srv.log.Warn("transform.adapters.capper.model has no public tokenizer: tokens are an estimate on the safe side",
+			zap.String("model", srv.now().cfg.Transform.Adapters.Capper.Model))
+	}
+	srv.spawn(func() {
+		if err := s.engine.Load(); err != nil {
+			srv.log.Error("vocabulary", zap.Error(err))
+		}
+	})
+}
+
+// withMore is own, and the tool that reads on in what was cut.
+func (s *setup) withMore(own []ownTools) []ownTools {
+	if s.shaping == nil || s.shaping.engine.MoreTool() == nil {
+		return own
+	}
+	return append(slices.Clip(own), moreTool{s.shaping.engine})
+}
+
+// moreTool reads on in what was cut.
+type moreTool struct{ engine *transform.Engine }
+
+func (m moreTool) Tools() []ownTool {
+	return []ownTool{{m.engine.MoreName(), m.engine.MoreTool()}}
+}
+
+func (m moreTool) Call(_ context.Context, c *ownCall) []byte {
+	return m.engine.More(c.Session, c.Caller, c.Arguments)
+}
+
+func (moreTool) Instructions() string { return "" }
+
+// EndSession has nothing to do: what was kept is bound to the session and ends
+// with its time.
+func (moreTool) EndSession(string) {}
+
+// maxTokensHeader is how a client may lower its budget for all calls of a
+// request.
+const maxTokensHeader = "X-Max-Tokens"
+
+// wanted is what has to be known of a request when its result comes.
+type wanted struct {
+	shaping   *shaping
+	tool      string
+	caller    string
+	maxTokens int
+	full      bool
+}
+
+// want notes what shaping x's request needs; nothing where there is none.
+func (x *exchange) want(m *wire.Message) {
+	s := x.srv.now().shaping
+	if s == nil || x.call == nil {
+		return
+	}
+	switch m.Method {
+	case wire.ToolsCall, wire.ResourcesRead, wire.PromptsGet:
+	default:
+		return
+	}
+	params := view(m.Params())
+	w := &wanted{shaping: s, caller: x.caller(), maxTokens: x.maxTokens}
+	if m.Method == wire.ToolsCall {
+		w.tool = strings.Clone(gjson.Get(params, "name").String())
+	}
+	if meta := gjson.Get(params, "_meta"); meta.IsObject() {
+		if n := meta.Get("dragoman/max_tokens"); n.Type == gjson.Number && n.Num >= 1 {
+			w.maxTokens = lower(w.maxTokens, int(min(n.Num, 1<<30)))
+		}
+		w.full = meta.Get("dragoman/detail").Str == "full"
+	}
+	x.call.wanted = w
+}
+
+// lower is the lower of two budgets, 0 being none.
+func lower(a, b int) int {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// hint reads the budget that a header names, 0 for none.
+func hint(value string) int {
+	n, err := strconv.Atoi(strings.TrimSpace(value))
+	if err != nil || n < 1 {
+		return 0
+	}
+	return n
+}
+
+// shaped is a result as the client shall get it: out, when nothing has to be done.
+// m is the message that out was translated from.
+func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
+	s := x.srv.now().shaping
+	if s == nil {
+		return out
+	}
+	switch m.Method {
+	case wire.ToolsList:
+		return x.own(x.listed(s, out), out)
+	case wire.ToolsCall, wire.ResourcesRead, wire.PromptsGet:
+	default:
+		return out
+	}
+	c := x.met
+	if x.final {
+		c = x.call
+	}
+	w := &wanted{shaping: s, maxTokens: x.maxTokens} // another process was asked
+	if c != nil && c.wanted != nil {
+		w = c.wanted
+	} else {
+		w.caller = x.caller()
+	}
+	if w.tool != "" && w.tool == w.shaping.engine.MoreName() && x.errand != nil {
+		return out
+	}
+	call := transform.Call{
+		Server: w.shaping.server, Tool: w.tool, Method: m.Method.String(),
+		Session: x.s.who(), Caller: w.caller, MaxTokens: w.maxTokens, Full: w.full,
+	}
+	if m.Method == wire.ToolsCall && !w.shaping.engine.Touches(call.Server, call.Tool) && w.maxTokens == 0 {
+		return out
+	}
+	call.Schema, call.Schemas = x.s.schemas.find(w.tool)
+	result := m.Result()
+	if m.Edited() {
+		var again wire.Message
+		if again.Scan(out, nil) != nil {
+			return out
+		}
+		result = again.Result()
+	}
+	began := time.Now()
+	changed, report := w.shaping.engine.Apply(nil, result, &call)
+	x.srv.shapes.note(x, w.tool, &report, time.Since(began))
+	if len(changed) == 0 || &changed[0] == &result[0] {
+		return out
+	}
+	return x.own(appendResult(make([]byte, 0, len(changed)+len(x.id)+64), x.id, view(changed)), out)
+}
+
+// caller stands for the Authorization of the request, "" for none.
+func (x *exchange) caller() string {
+	for _, h := range x.from {
+		if strings.EqualFold(h.Name, "Authorization") {
+			return callerOf(h.Value)
+		}
+	}
+	return ""
+}
+
+// listed is an answer to tools/list in which outputSchema is what the rules leave
+// of it.
+func (x *exchange) listed(s *shaping, page []byte) []byte {
+	var m wire.Message
+	if m.Scan(page, listShape) != nil {
+		return page
+	}
+	for list := m.Root().Get(wire.ResultKey).First(); list.OK(); list = list.Next() {
+		if list.Name() != wire.Tools || list.Kind() != '[' {
+			continue
+		}
+		for t := list.First(); t.OK(); t = t.Next() {
+			raw := t.Raw()
+			if t.Kind() != '{' {
+				continue
+			}
+			x.s.schemas.put(raw)
+			out, err := s.engine.ListTool(nil, s.server, raw)
+			if err != nil {
+				x.srv.shapes.conflict(x.srv.log, err)
+			}
+			if len(out) > 0 && &out[0] != &raw[0] {
+				t.Put(append(m.Writer(), out...))
+			}
+		}
+	}
+	if !m.Edited() {
+		return page
+	}
+	return m.AppendTo(make([]byte, 0, len(page)))
+}
