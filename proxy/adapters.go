@@ -32,7 +32,7 @@ func newAdapters(cfg AdaptersConfig, key []byte, log *zap.Logger) (*adapters, er
 	if len(cfg.Sources) == 0 {
 		return nil, nil
 	}
-	opt, err := cfg.options(os.LookupEnv)
+	opt, err := cfg.Options(os.LookupEnv)
 	if err != nil {
 		return nil, err
 	}

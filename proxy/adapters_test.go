@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -434,5 +435,19 @@ func TestAdapterFileThatIsWrong(t *testing.T) {
 	cfg.Adapters.SkipInvalid = false
 	if _, err := New(cfg, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("a directory that is not there: %v", err)
+	}
+}
+
+func TestTheEnvironmentWinsOverTheAdaptersSection(t *testing.T) {
+	cfg := DefaultConfig().Adapters
+	cfg.Prefix = "file_"
+	env := map[string]string{"MCP_AQL_ENDPOINT_MODE": "single", "MCP_AQL_TOOL_PREFIX": "env_"}
+	getenv := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	if o, err := cfg.Options(getenv); err != nil || o.Mode != adapterrt.Single || o.ToolPrefix != "env_" {
+		t.Errorf("%v %q %v", o.Mode, o.ToolPrefix, err)
+	}
+	env["MCP_AQL_ENDPOINT_MODE"] = "both"
+	if _, err := cfg.Options(getenv); err == nil || !strings.HasPrefix(err.Error(), "MCP_AQL_ENDPOINT_MODE: ") {
+		t.Error(err)
 	}
 }

@@ -189,8 +189,9 @@ func (a *AdaptersConfig) validatePrefix(taken []string) error {
 	return nil
 }
 
-// options are a as the runtime has it.
-func (a *AdaptersConfig) options(getenv func(string) (string, bool)) (adapterrt.Options, error) {
+// Options are a as the runtime has it, below what the variables of its protocol say.
+// getenv is where those and credentials are looked up.
+func (a *AdaptersConfig) Options(getenv func(string) (string, bool)) (adapterrt.Options, error) {
 	mode, err := adapterrt.ParseMode(a.Mode)
 	if err != nil {
 		return adapterrt.Options{}, fmt.Errorf("adapters.mode: %w", err)
@@ -222,5 +223,5 @@ func (a *AdaptersConfig) options(getenv func(string) (string, bool)) (adapterrt.
 			return o, fmt.Errorf("adapters.network.ca_file: %w", err)
 		}
 	}
-	return o, nil
+	return o, o.LoadEnv(getenv)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy"
 )
 
 // What went wrong with an adapter command, beside all that is a 1.
@@ -29,6 +30,7 @@ const adapterExitCodes = `Exit codes:
 
 // adapterSettings are the flags that all adapter commands share.
 type adapterSettings struct {
+	config   string
 	sources  []string
 	insecure []string
 }
@@ -53,7 +55,8 @@ func adapterCommand() *cobra.Command {
 	}
 	s := &adapterSettings{}
 	f := cmd.PersistentFlags()
-	f.StringArrayVar(&s.sources, "adapters", []string{"./adapters"}, "directory or file that adapters are in; repeatable")
+	f.StringVar(&s.config, "config", "", "configuration file (YAML) whose adapters section counts, as it does for serve")
+	f.StringArrayVar(&s.sources, "adapters", nil, "directory or file that adapters are in; repeatable (default those of the configuration, or ./adapters)")
 	f.StringArrayVar(&s.insecure, "insecure-host", nil, "host that adapters may call over http, beside localhost; repeatable")
 	cmd.AddCommand(
 		adapterValidateCommand(s), adapterListCommand(s), adapterShowCommand(s),
@@ -62,27 +65,58 @@ func adapterCommand() *cobra.Command {
 	return cmd
 }
 
-// files are the adapter files of args, or of --adapters without any.
-func (s *adapterSettings) files(args []string) ([]string, []adapterrt.Problem) {
+// defaultAdapters is where adapters are when nobody says.
+const defaultAdapters = "./adapters"
+
+// workplace is where the adapters of a command are, and how they are run.
+type workplace struct {
+	sources []adapterrt.Source
+	options adapterrt.Options
+}
+
+// workplace is that of args, or of the settings without any.
+func (s *adapterSettings) workplace(args []string) (*workplace, error) {
+	cfg := proxy.DefaultConfig()
+	if s.config != "" {
+		if err := cfg.Load(s.config); err != nil {
+			return nil, err
+		}
+	}
+	if err := cfg.LoadEnv(os.LookupEnv); err != nil {
+		return nil, err
+	}
 	if len(args) == 0 {
 		args = s.sources
 	}
-	var sources []adapterrt.Source
-	for _, path := range args {
-		sources = append(sources, adapterrt.Source{Path: path})
+	if len(args) > 0 {
+		cfg.Adapters.Sources = args
+	} else if len(cfg.Adapters.Sources) == 0 {
+		cfg.Adapters.Sources = []string{defaultAdapters}
 	}
-	return adapterrt.Find(sources)
+	w := &workplace{sources: cfg.Adapters.List()}
+	var err error
+	if w.options, err = cfg.Adapters.Options(os.LookupEnv); err != nil {
+		return nil, err
+	}
+	w.options.SkipInvalid = true // what is wrong with the others is told
+	w.options.InsecureHosts = append(w.options.InsecureHosts, s.insecure...)
+	return w, nil
 }
 
-func (s *adapterSettings) options() adapterrt.Options {
-	return adapterrt.Options{InsecureHosts: s.insecure, Getenv: os.LookupEnv, SkipInvalid: true, UserAgent: "dragoman"}
+// where names the places, for people.
+func (w *workplace) where() string {
+	var all []string
+	for _, s := range w.sources {
+		all = append(all, s.Path)
+	}
+	return strings.Join(all, ", ")
 }
 
 // load loads the adapters that are right and tells of the others. wrong says that
 // there are such.
-func (s *adapterSettings) load(cmd *cobra.Command) (rt *adapterrt.Runtime, wrong bool, err error) {
-	files, problems := s.files(nil)
-	rt, err = adapterrt.New(s.options())
+func (w *workplace) load(cmd *cobra.Command) (rt *adapterrt.Runtime, wrong bool, err error) {
+	files, problems := adapterrt.Find(w.sources)
+	rt, err = adapterrt.New(w.options)
 	if err != nil {
 		return nil, false, err
 	}
@@ -101,7 +135,11 @@ func (s *adapterSettings) load(cmd *cobra.Command) (rt *adapterrt.Runtime, wrong
 
 // find loads the adapters and looks for one of them.
 func (s *adapterSettings) find(cmd *cobra.Command, name string) (*adapterrt.Runtime, *adapterrt.Info, error) {
-	rt, wrong, err := s.load(cmd)
+	w, err := s.workplace(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	rt, wrong, err := w.load(cmd)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -113,7 +151,7 @@ func (s *adapterSettings) find(cmd *cobra.Command, name string) (*adapterrt.Runt
 		names = append(names, a.Name)
 	}
 	rt.Close()
-	err = fmt.Errorf("no adapter %q in %s; there are: %s", name, strings.Join(s.sources, ", "), orNone(names))
+	err = fmt.Errorf("no adapter %q in %s; there are: %s", name, w.where(), orNone(names))
 	if wrong {
 		err = &exitError{exitFiles, err}
 	}
@@ -136,7 +174,11 @@ func adapterListCommand(s *adapterSettings) *cobra.Command {
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		rt, wrong, err := s.load(cmd)
+		w, err := s.workplace(nil)
+		if err != nil {
+			return err
+		}
+		rt, wrong, err := w.load(cmd)
 		if err != nil {
 			return err
 		}

@@ -25,10 +25,13 @@ func adapterValidateCommand(s *adapterSettings) *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	strict := cmd.Flags().Bool("strict", false, "what is doubtful is an error")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		files, problems := s.files(args)
-		opt := s.options()
-		opt.StrictFiles = *strict
-		rt, err := adapterrt.New(opt)
+		w, err := s.workplace(args)
+		if err != nil {
+			return err
+		}
+		files, problems := adapterrt.Find(w.sources)
+		w.options.StrictFiles = w.options.StrictFiles || *strict
+		rt, err := adapterrt.New(w.options)
 		if err != nil {
 			return err
 		}
@@ -92,7 +95,11 @@ func adapterTestCommand(s *adapterSettings) *cobra.Command {
 	verbose := cmd.Flags().BoolP("verbose", "v", false, "name the examples that come out well, too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		out := cmd.OutOrStdout()
-		files, problems := s.files(args)
+		w, err := s.workplace(args)
+		if err != nil {
+			return err
+		}
+		files, problems := adapterrt.Find(w.sources)
 		played, wrong, failures := 0, 0, 0
 		tell := func(problems []adapterrt.Problem) {
 			for _, p := range problems {
@@ -108,8 +115,7 @@ func adapterTestCommand(s *adapterSettings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			opt := s.options()
-			all, problems := adapterrt.Rehearse(file, data, &opt)
+			all, problems := adapterrt.Rehearse(file, data, &w.options)
 			tell(problems)
 			if len(all) == 0 && countErrors(problems) == 0 {
 				fmt.Fprintf(out, "%s: no examples\n", file)
@@ -129,7 +135,7 @@ func adapterTestCommand(s *adapterSettings) *cobra.Command {
 		case failures > 0:
 			return &exitError{exitOperation, fmt.Errorf("%d of %s came out otherwise", failures, count(played, "example"))}
 		}
-		_, err := fmt.Fprintf(out, "%s, all as they should be\n", count(played, "example"))
+		_, err = fmt.Fprintf(out, "%s, all as they should be\n", count(played, "example"))
 		return err
 	}
 	return cmd

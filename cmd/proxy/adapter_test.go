@@ -370,3 +370,35 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 		t.Error("it is another text", out, err)
 	}
 }
+
+func TestAdapterCommandsHeedTheConfiguration(t *testing.T) {
+	dir := adapters(t, map[string]string{
+		"notes-api-adapter.md": strings.Replace(adapterFile("http://notes.test", ""), "auth: {type: bearer, token_env: NOTES_TOKEN}\n", "", 1),
+	})
+	config := filepath.Join(dir, "c.yaml")
+	write(t, config, "adapters:\n  sources: ["+dir+"]\n  network: {insecure_hosts: [notes.test]}\n  errors: {shape: string}\n")
+	command := func(args ...string) (string, error) {
+		out, _, err := run(t.Context(), "", append([]string{"adapter"}, args...)...)
+		return out, err
+	}
+	if out, err := command("validate", "--adapters", dir); exitCode(err) != exitFiles || !strings.Contains(out, "base_url must be https") {
+		t.Error(out, err)
+	}
+	if out, err := command("validate", "--adapters", dir, "--insecure-host", "notes.test"); err != nil {
+		t.Error(out, err)
+	}
+	if out, err := command("list", "--config", config); err != nil || !strings.Contains(out, "notes-api") {
+		t.Error(out, err)
+	}
+	if out, err := command("call", "--config", config, "notes-api", "get_note"); exitCode(err) != exitOperation || !strings.Contains(out, `"error": "Missing required`) {
+		t.Error(out, err)
+	}
+	write(t, config, "adapters: {colour: red}")
+	if _, err := command("list", "--config", config); exitCode(err) != 1 || !strings.Contains(err.Error(), "colour") {
+		t.Error(err)
+	}
+	t.Setenv("MCP_AQL_ENDPOINT_MODE", "both")
+	if _, err := command("list", "--adapters", dir); exitCode(err) != 1 || !strings.Contains(err.Error(), "MCP_AQL_ENDPOINT_MODE") {
+		t.Error(err)
+	}
+}
