@@ -159,3 +159,23 @@ func TestDiscoveryBudget(t *testing.T) {
 		}
 	}
 }
+
+// TestTheReadmesAdapterIsGood takes the adapter out of the README, as somebody would
+// who follows it.
+func TestTheReadmesAdapterIsGood(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "posts-adapter.md"
+	_, text, found := strings.Cut(string(readme), name+" <<'EOF'\n")
+	text, _, closed := strings.Cut(text, "\n    EOF\n")
+	if !found || !closed {
+		t.Fatal("the README has none")
+	}
+	text = strings.ReplaceAll("\n"+text, "\n    ", "\n")[1:]
+	done, problems := Rehearse(name, []byte(text), &Options{StrictFiles: true})
+	if len(problems) > 0 || len(done) != 1 || done[0].Fault != "" {
+		t.Error(problems, done)
+	}
+}
