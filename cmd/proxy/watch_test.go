@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,8 +17,10 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy"
 )
 
 // watched is a runtime that follows its sources.
@@ -327,15 +331,15 @@ func TestRoads(t *testing.T) {
 	}
 }
 
-// TestNoCallFailsWhileTheFileChanges makes 200 calls a second while the watched
-// file changes 50 times, every tenth time into one that is broken.
+// TestNoCallFailsWhileTheFileChanges makes 200 calls a second, by MCP and by the
+// plain endpoints in turns, while the watched file changes 50 times, every tenth
+// time into one that is broken.
 func TestNoCallFailsWhileTheFileChanges(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", r.URL.Path) }))
 	defer api.Close()
 	text := func(i int) string {
 		s := strings.Replace(adapterFile(api.URL, ""), "auth: {type: bearer, token_env: NOTES_TOKEN}\n", "", 1)
 		s = strings.Replace(s, `"GET /notes/{id}"`, fmt.Sprintf(`"GET /v%d/{id}"`, i), 1)
-		s = strings.Replace(s, "1.2.0", fmt.Sprintf("%d.0.0", i), 1)
 		if i%10 == 9 {
 			s = strings.Replace(s, "transport: http", "transport: serial", 1)
 		}
@@ -344,19 +348,65 @@ func TestNoCallFailsWhileTheFileChanges(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "notes-api-adapter.md")
 	write(t, file, text(1))
-	w := watching(t, adapterrt.Source{Path: dir})
+	base, logs := serving(t, dir)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: patience}
+	defer client.CloseIdleConnections()
+	post := func(path, session, body string) (string, http.Header) {
+		req, err := http.NewRequest("POST", base+path, strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return "", nil
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		if session != "" {
+			req.Header.Set("Mcp-Session-Id", session)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Error(err)
+			return "", nil
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		return string(b), resp.Header
+	}
+	_, head := post("/mcp", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	session := head.Get("Mcp-Session-Id")
+	const plain = `{"operation":"get_note","params":{"id":"7"}}`
+	byMCP := func() string {
+		s, _ := post("/mcp", session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp_aql_read","arguments":`+plain+`}}`)
+		return strings.ReplaceAll(s, `\`, "")
+	}
+	byHTTP := func() string {
+		s, _ := post("/adapters/notes-api/read", "", plain)
+		return s
+	}
+	becomes := func(i int) {
+		t.Helper()
+		want := fmt.Sprintf(`"data":"/v%d/7"`, i)
+		for end := time.Now().Add(patience); !strings.Contains(byHTTP(), want); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("version %d is not live", i)
+			}
+		}
+	}
+
 	ctx, stop := context.WithCancel(context.Background())
 	var calls atomic.Int64
 	var running sync.WaitGroup
 	running.Go(func() {
 		tick := time.NewTicker(time.Second / 200)
 		defer tick.Stop()
-		for ctx.Err() == nil {
+		for i := 0; ctx.Err() == nil; i++ {
 			<-tick.C
+			call := []func() string{byMCP, byHTTP}[i%2]
 			running.Go(func() {
-				r := w.Dispatch(context.Background(), adapterrt.Endpoint{Category: adapterrt.Read}, &adapterrt.Request{Body: []byte(`{"operation":"get_note","params":{"id":"7"}}`)})
-				if r.Failure != nil || !strings.HasPrefix(string(r.Data), `"/v`) || !strings.HasSuffix(string(r.Data), `/7?view=short"`) && !strings.HasSuffix(string(r.Data), `/7"`) {
-					t.Errorf("%v %v %s", r.Failure, r.Call.Cause, r.Data)
+				if got := call(); !strings.Contains(got, `"success":true,"data":"/v`) {
+					t.Errorf("%s", got)
 				}
 				calls.Add(1)
 			})
@@ -364,11 +414,19 @@ func TestNoCallFailsWhileTheFileChanges(t *testing.T) {
 	})
 	for i := 2; i <= 51; i++ {
 		replace(t, file, text(i))
-		if i%10 == 9 {
-			w.tells(t, "serial is known, not supported")
-		} else {
-			w.becomes(t, fmt.Sprintf("notes-api@%d.0.0", i))
+		if i%10 != 9 {
+			becomes(i)
+			continue
 		}
+		told := func() int {
+			return logs.FilterField(zap.String("problem", "Transport serial is known, not supported")).Len()
+		}
+		for end := time.Now().Add(patience); told() < i/10+1; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("never told why version %d is not live", i)
+			}
+		}
+		becomes(i - 1)
 	}
 	stop()
 	running.Wait()
@@ -376,4 +434,36 @@ func TestNoCallFailsWhileTheFileChanges(t *testing.T) {
 		t.Errorf("%d calls only", calls.Load())
 	}
 	t.Logf("%d calls", calls.Load())
+}
+
+// serving is a server of the adapters in dir that watches them, as serve does it.
+func serving(t *testing.T, dir string) (base string, logs *observer.ObservedLogs) {
+	t.Helper()
+	cfg := proxy.DefaultConfig()
+	cfg.Adapters.Sources = []string{dir}
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	core, logs := observer.New(zap.WarnLevel)
+	log := zap.New(core)
+	srv, err := proxy.New(cfg, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	unwatch := (&watcher{log: log, concerns: adapterConcerns(srv, cfg)}).start(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		stop()
+		unwatch()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + ln.Addr().String(), logs
 }
