@@ -68,6 +68,9 @@ func (c *checker) adapter(root *node) *Adapter {
 	a.Modified = c.date(root, "modified")
 	c.target(root, &a.target)
 	c.auth(root, a)
+	if b := a.target.base; a.auth.kind != authNone && b != nil && b.Scheme == "http" && !isLocalHost(b.Hostname()) {
+		c.wrong(AuthConfigInvalid, "auth", "credentials go over https only, or to localhost", "none, or an https base_url", nil, root.get("auth").line)
+	}
 	a.limits = c.limits(root, "")
 	c.trust(root, a)
 	c.presets(root, a)

@@ -197,6 +197,25 @@ func TestLocalhostMayBePlain(t *testing.T) {
 	}
 }
 
+// A host that may be called over http gets no credentials over it.
+func TestCredentialsGoOverHTTPSOnly(t *testing.T) {
+	opt := fromEnv("T", "x")
+	opt.InsecureHosts = []string{"api.test"}
+	const auth = "auth: {type: bearer, token_env: T}"
+	for _, c := range []struct {
+		base, auth string
+		good       bool
+	}{
+		{"http://api.test", "", true}, {"http://api.test", "auth: {type: none}", true}, {"http://api.test", auth, false},
+		{"http://127.0.0.1:80", auth, true}, {"http://localhost", auth, true}, {"https://api.test", auth, true},
+	} {
+		a, problems := Parse("test-api-adapter.md", []byte(front(c.base, status, c.auth)), &opt)
+		if (a != nil) != c.good || !c.good && (len(problems) != 1 || problems[0].Path != "auth" || problems[0].Code != AuthConfigInvalid || problems[0].Line == 0) {
+			t.Error(c.base, c.auth, problems)
+		}
+	}
+}
+
 func TestMappings(t *testing.T) {
 	for _, bad := range []string{"", "GET", "GET/", "GET x", "OPTIONS /", "GET /a b", "GET /#x", "GET /{a", "GET /a}", "GET /{a{b}}", "GET /{}", "GET /{1}",
 		"GET /a/../b", "GET /./b", "GET /%2e%2E/b", "GET /%zz", "GET /%00", "GET /?{a}=1", "GET /\u2028", "GET\t/a", "GET /?a={"} {
