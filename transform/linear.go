@@ -23,6 +23,9 @@ func (linearSource) Match(_, _ string, value []byte) int {
 	return 80
 }
 
+// Wraps is where a summary has issues that came in anything but an array.
+func (linearSource) Wraps() string { return "issues" }
+
 func (linearSource) Options() []Option {
 	return []Option{
 		{Name: "detail", Default: linear.Defaults().Detail, Allowed: []string{"minimal", "standard"}},

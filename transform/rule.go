@@ -59,7 +59,11 @@ func compile(c *Config, sources map[string]Source, path string, r *Rule) (*rule,
 		}
 	}
 	if len(r.IncludeFields)+len(r.ExcludeFields) > 0 {
-		s, err := fields.Compile(fields.Rule{Include: r.IncludeFields, Exclude: r.ExcludeFields, Depth: r.MaxDepth, Through: r.Through})
+		through := r.Through
+		if w, ok := sources[r.Adapter].(Wrapper); ok && through == nil {
+			through = append(fields.Wrappers(), w.Wraps())
+		}
+		s, err := fields.Compile(fields.Rule{Include: r.IncludeFields, Exclude: r.ExcludeFields, Depth: r.MaxDepth, Through: through})
 		if err != nil {
 			return nil, &ConfigError{path + "include_fields", r.line, err}
 		}

@@ -27,6 +27,13 @@ type Source interface {
 	Apply(dst, value []byte, opt Values) (out []byte, kind Kind, err error)
 }
 
+// Wrapper is a [Source] that gives lists as a member of an object. Paths to fields
+// may leave its name out, as those of other list wrappers.
+type Wrapper interface {
+	// Wraps is the member's name.
+	Wraps() string
+}
+
 // ErrUnchanged says that a source has nothing to say about a value.
 var ErrUnchanged = errors.New("not of this source")
 

@@ -3,6 +3,8 @@ package transform
 import (
 	"errors"
 	"testing"
+
+	"github.com/tidwall/gjson"
 )
 
 func TestLinearSource(t *testing.T) {
@@ -26,5 +28,26 @@ func TestLinearSource(t *testing.T) {
 	}
 	if s.Match("", "", issue) == 0 || s.Match("", "", []byte(`{"title":"a document","id":"1"}`)) != 0 {
 		t.Error("match")
+	}
+}
+
+// TestFieldsOfSummaries: include_fields names what is in an issue, whatever list
+// it came in.
+func TestFieldsOfSummaries(t *testing.T) {
+	e, err := configure(t, `transform: {rules: [{match: {tool: "list_issues"}, adapter: linear, include_fields: [id, title]}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, want := range map[string]string{
+		`{"identifier":"ENG-1","title":"T"}`:                                                    `{"id":"ENG-1","title":"T"}`,
+		`[{"identifier":"ENG-1","title":"T"}]`:                                                  `[{"id":"ENG-1","title":"T"}]`,
+		`{"issues":[{"identifier":"ENG-1","title":"T"}],"nextCursor":"n"}`:                      `{"issues":[{"id":"ENG-1","title":"T"}],"nextCursor":"n"}`,
+		`{"data":{"issues":{"nodes":[{"identifier":"ENG-1","title":"T"}],"pageInfo":{"a":1}}}}`: `{"issues":[{"id":"ENG-1","title":"T"}],"pageInfo":{"a":1}}`,
+	} {
+		result := append(appendQuoted([]byte(`{"content":[{"type":"text","text":`), []byte(in)), `}]}`...)
+		out, _ := e.Apply(nil, result, &Call{Tool: "list_issues"})
+		if got := gjson.GetBytes(out, "content.0.text").String(); got != want {
+			t.Errorf("%s\n got  %s\n want %s", in, got, want)
+		}
 	}
 }

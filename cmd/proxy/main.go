@@ -43,7 +43,7 @@ func command() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	demo := newSettings(root, listenFlags)
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, demo) }
-	root.AddCommand(serveCommand(), stdioCommand(), translateCommand(), probeCommand(), footprintCommand(), tokensCommand(), adapterCommand(), versionCommand())
+	root.AddCommand(serveCommand(), stdioCommand(), translateCommand(), probeCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
 	return root
 }
 

@@ -47,6 +47,9 @@ type node struct {
 	named bool             // there are ways on that are no index
 }
 
+// Wrappers are the names of the usual list wrappers.
+func Wrappers() []string { return []string{"nodes", "edges", "results", "items"} }
+
 // Compile prepares a rule. The error is a [*PathError] or a [*DepthError].
 func Compile(r Rule) (*Selection, error) {
 	depth := r.Depth
@@ -68,7 +71,7 @@ func Compile(r Rule) (*Selection, error) {
 	s := &Selection{include: include, exclude: exclude, through: make(map[string]bool)}
 	through := r.Through
 	if through == nil {
-		through = []string{"nodes", "edges", "results", "items"}
+		through = Wrappers()
 	}
 	for _, name := range through {
 		s.through[name] = true
