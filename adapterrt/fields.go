@@ -1,6 +1,10 @@
 package adapterrt
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // What a selection may grow to.
 const maxPaths, maxPathDepth = 200, 32
@@ -137,8 +141,23 @@ func (c *checker) fieldRules(n *node, path string, op *operation) {
 		}
 	}
 	r.fields = op.ownParam("fields", definition{typ: typeArray, orString: true, description: "Dotted paths of the wanted fields, or the name of a preset"})
-	r.preset = op.ownParam("preset", definition{typ: typeString, description: "Name of a preset of fields"})
+	r.preset = op.ownParam("preset", definition{typ: typeString, description: op.adapter.presetNames()})
 	op.fields = r
+}
+
+// The most presets that a description names.
+const maxPresetNames = 20
+
+// presetNames describes the parameter that chooses a preset.
+func (a *Adapter) presetNames() string {
+	names := slices.Sorted(maps.Keys(a.presets))
+	if len(names) == 0 {
+		return "Name of a preset of fields; there is none"
+	}
+	if len(names) > maxPresetNames {
+		names = append(names[:maxPresetNames], "…")
+	}
+	return cleanText("Preset of fields: "+strings.Join(names, ", "), descriptionRunes)
 }
 
 func (c *checker) presets(root *node, a *Adapter) {

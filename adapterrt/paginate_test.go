@@ -253,6 +253,9 @@ func TestFieldSelection(t *testing.T) {
 		fmt.Fprint(w, `{"id":1,"name":"n","a.b":0,"owner":{"login":"l","id":2,"tags":[{"k":1,"v":2},{"k":3}]},"pagination":{"p":1}}`)
 	})
 	rt := one(t, Options{}, s.URL, fieldOps, "presets: {minimal: [id], standard: [id, owner.login]}")
+	if got := ask(rt, Endpoint{}, `{"operation":"introspect","params":{"query":"operations","name":"get_user"}}`); !strings.Contains(got, `"description":"Preset of fields: minimal, standard"`) {
+		t.Error("nobody can know the presets:", got)
+	}
 	for params, want := range map[string]string{
 		`get_user {}`: `{"id":1,"name":"n","pagination":{"p":1}}`,
 		`get_user {"fields":["owner.login","none"]}`:      `{"owner":{"login":"l"},"pagination":{"p":1}}`,
