@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -15,6 +16,8 @@ import (
 )
 
 func main() {
+	log.SetFlags(0)
+	log.SetOutput(libraryLog{os.Stderr})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends us at once
 	err := command().ExecuteContext(ctx)

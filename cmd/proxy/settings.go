@@ -143,8 +143,13 @@ func adjustableLogger(cfg proxy.Config) (*zap.Logger, zap.AtomicLevel, error) {
 	if err != nil {
 		return nil, level, err
 	}
+	core := zapcore.NewCore(logEncoder(), zapcore.Lock(os.Stderr), level)
+	return zap.New(core), level, nil
+}
+
+// logEncoder is the form of a line in the log.
+func logEncoder() zapcore.Encoder {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), level)
-	return zap.New(core), level, nil
+	return zapcore.NewJSONEncoder(enc)
 }
