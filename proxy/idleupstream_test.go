@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// idlers are the connections of a server, and whether each is between two requests.
+type idlers struct {
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+	ended int
+}
+
+func (s *idlers) state(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case http.StateClosed, http.StateHijacked:
+		delete(s.conns, c)
+	default:
+		s.conns[c] = state == http.StateIdle
+	}
+}
+
+// closeAll closes all connections once none is busy: what is written to one that
+// closes at that moment is lost, whoever writes it.
+func (s *idlers) closeAll(t *testing.T) {
+	eventually(t, "all connections idle", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, idle := range s.conns {
+			if !idle {
+				return false
+			}
+		}
+		return true
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.Close()
+		s.ended++
+	}
+}
+
+// TestServerThatClosesIdleConnectionsFailsNoCall: ten calls, now and then several at
+// once, as 200 a second make in 50 ms; then the server closes what is idle, and the
+// next ten follow at once. A POST may not be sent twice, so none may go to a
+// connection that is closed.
+func TestServerThatClosesIdleConnectionsFailsNoCall(t *testing.T) {
+	before := runtime.NumGoroutine()
+	s := &sessionServer{version: "2025-06-18", heard: map[string]chan string{}}
+	web := httptest.NewUnstartedServer(s)
+	at := &idlers{conns: make(map[net.Conn]bool)}
+	web.Config.ConnState = at.state
+	web.Start()
+	cfg := DefaultConfig()
+	cfg.Upstream.URL = web.URL
+	o, err := originOf(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := frontOf(t, o)
+	session := srv.initialize("2024-11-05")
+	name := srv.who(session)
+	for wave := range 60 {
+		for i := range 10 {
+			n := 1
+			if i == 0 && wave%4 == 0 { // more connections than are needed afterwards
+				n = 8
+			}
+			var calls sync.WaitGroup
+			for k := range n {
+				calls.Go(func() {
+					r := srv.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"test/session"}`, k))
+					if gjson.Get(r.body, "result.session").String() != name {
+						t.Errorf("call %d.%d: %+v", wave, i, r)
+					}
+				})
+			}
+			calls.Wait()
+		}
+		at.closeAll(t)
+	}
+	if at.ended < 60 {
+		t.Errorf("the server closed %d connections: nothing was tested", at.ended)
+	}
+	srv.close()
+	web.Close()
+	noMoreGoroutines(t, before)
+}
