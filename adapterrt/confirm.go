@@ -46,6 +46,9 @@ func (c *call) confirm(rt *Runtime, req *Request) *Failure {
 		return c.op.denied()
 	case d.verdict == confirm:
 		scope := c.scope(req)
+		if c.token == nil && req.Confirmation != "" {
+			c.token = []byte(req.Confirmation)
+		}
 		if c.token == nil {
 			return c.confirmationRequired(rt, req, scope, now)
 		}

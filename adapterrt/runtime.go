@@ -186,6 +186,9 @@ type Request struct {
 	ID      string // for _meta and logs; "" for none
 	Session string // what confirmations are bound to
 	Caller  string // in place of a session
+	// Confirmation is a token like that in params._confirmation, from whoever asked
+	// the user; "" for none.
+	Confirmation string
 	// Trace holds the headers of the trace that the request belongs to:
 	// https://www.w3.org/TR/trace-context/. No others are sent along, and no baggage:
 	// what is in that may be nobody else's business.

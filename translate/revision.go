@@ -16,6 +16,9 @@ type Revision struct {
 	// VersionHeader says that HTTP requests after the handshake carry MCP-Protocol-Version.
 	VersionHeader bool
 
+	// Elicitation says that servers may ask the user of a client.
+	Elicitation bool
+
 	toolAnnotations bool // tools have annotations
 	order           int  // place in revisions
 }
@@ -24,9 +27,9 @@ type Revision struct {
 var (
 	rev20241105 = &Revision{Name: "2024-11-05"}
 	rev20250326 = &Revision{Name: "2025-03-26", Batches: true, toolAnnotations: true}
-	rev20250618 = &Revision{Name: "2025-06-18", VersionHeader: true, toolAnnotations: true}
-	rev20251125 = &Revision{Name: "2025-11-25", VersionHeader: true, toolAnnotations: true}
-	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, toolAnnotations: true, Modern: true}
+	rev20250618 = &Revision{Name: "2025-06-18", VersionHeader: true, Elicitation: true, toolAnnotations: true}
+	rev20251125 = &Revision{Name: "2025-11-25", VersionHeader: true, Elicitation: true, toolAnnotations: true}
+	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, Elicitation: true, toolAnnotations: true, Modern: true}
 
 	revisions = []*Revision{rev20241105, rev20250326, rev20250618, rev20251125, rev20260728}
 )
