@@ -9,7 +9,9 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -22,6 +24,7 @@ import (
 type adapters struct {
 	rt      *adapterrt.Runtime
 	sources []adapterrt.Source
+	elicits bool // what has to be confirmed is asked of users who can be asked
 	log     *zap.Logger
 	metrics *metrics // set before the first call
 }
@@ -40,7 +43,7 @@ func newAdapters(cfg AdaptersConfig, key []byte, log *zap.Logger) (*adapters, er
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
 		opt.CursorKey = sum[:]
 	}
-	a := &adapters{sources: cfg.List(), log: log}
+	a := &adapters{sources: cfg.List(), elicits: cfg.Confirm.Via == "elicitation", log: log}
 	if a.rt, err = adapterrt.New(opt); err != nil {
 		return nil, err
 	}
@@ -91,12 +94,57 @@ func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
 	if req.Body == nil {
 		req.Body = []byte("{}")
 	}
-	r := a.rt.Dispatch(ctx, at, &req)
+	for _, h := range c.Header {
+		req.Trace = append(req.Trace, adapterrt.Header{Name: h.Name, Value: h.Value})
+	}
+	r := a.dispatch(ctx, at, &req)
+	if c.Ask != nil && a.elicits && r.Failure != nil && r.Failure.Code == adapterrt.ConfirmationRequired {
+		r = a.confirm(ctx, at, &req, c, r)
+	}
+	return a.rt.AppendToolResult(nil, &r)
+}
+
+func (a *adapters) dispatch(ctx context.Context, at adapterrt.Endpoint, req *adapterrt.Request) adapterrt.Result {
+	r := a.rt.Dispatch(ctx, at, req)
 	a.record(&r.Call, r.Cancelled)
 	for i := range r.Parts {
 		a.record(&r.Parts[i], false)
 	}
-	return a.rt.AppendToolResult(nil, &r)
+	return r
+}
+
+// confirm asks the user for what r waits for, instead of handing out a token for it:
+// a model could give that by itself. Where there is no answer the token remains.
+func (a *adapters) confirm(ctx context.Context, at adapterrt.Endpoint, req *adapterrt.Request, c *ownCall, r adapterrt.Result) adapterrt.Result {
+	details := gjson.ParseBytes(r.Failure.Details)
+	operation, level := details.Get("operation").Str, details.Get("danger_level").Str
+	question := "Run operation '" + operation + "' of " + r.Call.Adapter + " (" + level + ")? It is asked for with " +
+		shortened(req.Body)
+	if said := details.Get("confirmation_message").Str; said != "" && !strings.Contains(said, "_confirmation") {
+		question = said + "\n\n" + question
+	}
+	agreed, err := c.Ask(ctx, question)
+	switch {
+	case err != nil:
+		return r
+	case !agreed:
+		return adapterrt.Result{Call: r.Call, Failure: &adapterrt.Failure{
+			Code: adapterrt.PermissionDenied, Message: "The user did not agree to operation '" + operation + "'",
+		}}
+	}
+	again := *req
+	again.Confirmation = details.Get("confirmation_token").Str
+	return a.dispatch(ctx, at, &again)
+}
+
+// shortened is what of a request is shown to a user.
+func shortened(body []byte) string {
+	const most = 500
+	text := []rune(string(body[:min(len(body), 4*most)]))
+	if len(text) > most || len(body) > 4*most {
+		return string(text[:min(len(text), most)]) + " …"
+	}
+	return string(text)
 }
 
 // Instructions are the runtime's.
@@ -107,8 +155,14 @@ func (a *adapters) EndSession(session string) { a.rt.EndSession(session) }
 
 // serveHTTP answers a request to the plain endpoints.
 func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response) {
+	in := adapterrt.Request{Body: req.Body, ID: req.Header("X-Request-Id"), Caller: callerOf(req.Header("Authorization"))}
+	for _, name := range traceHeaders {
+		if v := req.Header(name); v != "" {
+			in.Trace = append(in.Trace, adapterrt.Header{Name: name, Value: v})
+		}
+	}
 	res := a.rt.HTTP(req.Ctx, &adapterrt.HTTPRequest{
-		Request: adapterrt.Request{Body: req.Body, Caller: callerOf(req.Header("Authorization"))},
+		Request: in,
 		Method:  req.Method, Path: req.Path, ContentType: req.Header("Content-Type"),
 	})
 	a.record(&res.Call, res.Cancelled)

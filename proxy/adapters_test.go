@@ -451,3 +451,16 @@ func TestTheEnvironmentWinsOverTheAdaptersSection(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTraceGoesOnToTheAPIAndNothingElse(t *testing.T) {
+	base, _, last := items(t)
+	dir := adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", base, adapterOps)})
+	srv := front(t, listing("2025-06-18", nil, nil), func(c *Config) { c.Adapters.Sources = []string{dir} })
+	session := srv.initialize("2025-06-18")
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	srv.post(session, callOurs(1, "mcp_aql_read", readItem), "traceparent", trace, "baggage", "user=ann", "Authorization", "Bearer of-the-client")
+	h := last.Load()
+	if h == nil || h.Get("Traceparent") != trace || h.Get("Baggage") != "" || h.Get("Authorization") != "Bearer ghp_0123456789abcdefghijklmnopqrstuvwxyz" {
+		t.Errorf("the API got %v", h)
+	}
+}

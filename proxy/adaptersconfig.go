@@ -80,12 +80,14 @@ type AdapterTrust struct {
 	MaxSelfDeclared string `yaml:"max_self_declared"`
 }
 
-// AdapterConfirm says what has to be confirmed.
+// AdapterConfirm says what has to be confirmed, and how.
 type AdapterConfirm struct {
 	// Destructive has everything confirmed that is destructive by its category or
 	// name; Never has only that confirmed which says that it needs to be.
 	Destructive bool `yaml:"destructive"`
 	Never       bool `yaml:"never"`
+	// Via is token, or elicitation to ask the user of a client that can be asked.
+	Via string `yaml:"via"`
 }
 
 // AdapterNetwork says where adapters may call.
@@ -115,6 +117,7 @@ func defaultAdapters() AdaptersConfig {
 		MaxResponse:     10 << 20,
 		Errors:          AdapterErrors{Shape: "object", IsError: "aql"},
 		Trust:           AdapterTrust{Enforce: "declared", MaxSelfDeclared: "community_reviewed"},
+		Confirm:         AdapterConfirm{Via: "token"},
 	}
 }
 
@@ -142,6 +145,7 @@ func (a *AdaptersConfig) validate(taken []string) error {
 		{"introspection", a.Introspection, []string{"extended", "strict"}},
 		{"errors.shape", a.Errors.Shape, []string{"object", "string"}},
 		{"errors.is_error", a.Errors.IsError, []string{"aql", "always"}},
+		{"confirm.via", a.Confirm.Via, []string{"token", "elicitation"}},
 		{"trust.enforce", a.Trust.Enforce, []string{"declared", "strict", "off"}},
 	} {
 		if !slices.Contains(word.of, word.value) {

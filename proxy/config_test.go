@@ -171,7 +171,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"adapters.description_size:":         func(c *Config) { c.Adapters.DescriptionSize = 10 },
 		"adapters.trust.enforce:":            func(c *Config) { c.Adapters.Trust.Enforce = "always" },
 		"adapters.errors.shape:":             func(c *Config) { c.Adapters.Errors.Shape = "x" },
-		"adapters.confirm:":                  func(c *Config) { c.Adapters.Confirm = AdapterConfirm{Destructive: true, Never: true} },
+		"adapters.confirm:":                  func(c *Config) { c.Adapters.Confirm.Destructive, c.Adapters.Confirm.Never = true, true },
 		"path:":                              func(c *Config) { c.Path = "mcp" },
 		"path: \"/metrics\"":                 func(c *Config) { c.Path = "/metrics" },
 		"limits.time.tool/call:":             func(c *Config) { c.Limits.Time = map[string]TimeLimit{"tool/call": {}} },

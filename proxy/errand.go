@@ -26,7 +26,9 @@ import (
 type errand struct {
 	id   []byte                // of the request, a clone
 	down *translate.Translator // from our words to the client's
-	run  func(ctx context.Context) (answer []byte)
+	run  func(ctx context.Context, q *question) (answer []byte)
+
+	answers chan []byte // to the question that is open, with room for it
 }
 
 // claim makes x's request an errand when it is for a tool of ours, or for the tools
@@ -41,13 +43,19 @@ func (x *exchange) claim(m *wire.Message) {
 	case m.Method == wire.ToolsCall:
 		if name := now.own.named(m.Params()); name != "" {
 			c := x.ownCall(name, m.Params())
-			x.runHere(now, id, func(ctx context.Context) []byte { return x.srv.callOwn(ctx, now.own, id, c) })
+			askable := x.canAsk()
+			x.runHere(now, id, func(ctx context.Context, q *question) []byte {
+				if askable {
+					c.Ask = q.ask
+				}
+				return x.srv.callOwn(ctx, now.own, id, c)
+			})
 		} else if !x.s.facts.Has(wire.ServerTools) {
-			x.runHere(now, id, func(context.Context) []byte { return appendError(nil, id, invalidParams, "Unknown tool", nil) })
+			x.refuseHere(now, id, "Unknown tool")
 		}
 	case !x.s.facts.Has(wire.ServerTools):
 		if hasCursor(m.Params()) {
-			x.runHere(now, id, func(context.Context) []byte { return appendError(nil, id, invalidParams, "Unknown cursor", nil) })
+			x.refuseHere(now, id, "Unknown cursor")
 			break
 		}
 		x.listHere(now, id)
@@ -63,15 +71,19 @@ func hasCursor(params []byte) bool {
 	return c.Exists() && c.Type != gjson.Null
 }
 
+func (x *exchange) refuseHere(now *setup, id []byte, why string) {
+	x.runHere(now, id, func(context.Context, *question) []byte { return appendError(nil, id, invalidParams, why, nil) })
+}
+
 // listHere answers tools/list by our tools alone.
 func (x *exchange) listHere(now *setup, id []byte) {
-	x.runHere(now, id, func(context.Context) []byte {
+	x.runHere(now, id, func(context.Context, *question) []byte {
 		return appendToolsList(nil, id, now.own.listing[translate.Latest()])
 	})
 }
 
-func (x *exchange) runHere(now *setup, id []byte, run func(context.Context) []byte) {
-	x.errand = &errand{id: id, down: now.table.Between(translate.Latest(), x.s.vc), run: run}
+func (x *exchange) runHere(now *setup, id []byte, run func(context.Context, *question) []byte) {
+	x.errand = &errand{id: id, down: now.table.Between(translate.Latest(), x.s.vc), run: run, answers: make(chan []byte, 1)}
 	if x.stop == nil { // what a server on a pipe is asked has no end of its own
 		x.ctx, x.stop = context.WithCancelCause(x.ctx)
 	}
@@ -141,10 +153,12 @@ func isAway(err error) bool {
 }
 
 // start begins the errand, as far as anyone reads the stream.
-func (e *errand) start(ctx context.Context) upstream.Stream {
+func (e *errand) start(ctx context.Context, asked *calls) upstream.Stream {
 	st := new(errandStream)
 	st.ctx, st.cancel = context.WithCancelCause(ctx)
-	st.next, st.stop = iter.Pull(func(yield func([]byte) bool) { yield(e.run(st.ctx)) })
+	st.next, st.stop = iter.Pull(func(yield func([]byte) bool) {
+		yield(e.run(st.ctx, &question{e.answers, yield, asked}))
+	})
 	return st
 }
 

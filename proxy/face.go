@@ -205,7 +205,7 @@ func (x *exchange) attributed(err error) error {
 // expected.
 func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	if x.errand != nil {
-		return x.errand.start(x.ctx), nil
+		return x.errand.start(x.ctx, x.s.asked), nil
 	}
 	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from, Stale: x.isStale}
 	if x.call != nil {
@@ -219,7 +219,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		err = context.Cause(x.ctx)
 	}
 	if err != nil && x.listAlone(body, err) {
-		return x.errand.start(x.ctx), nil
+		return x.errand.start(x.ctx, x.s.asked), nil
 	}
 	if err != nil || !x.cancels {
 		return st, err

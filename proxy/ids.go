@@ -26,8 +26,9 @@ type call struct {
 	as     []byte // the id that the other side knows it by; nil for id
 	began  time.Time
 
-	here   bool    // it is answered here, and not by the server
-	wanted *wanted // what shaping its result needs; nil for nothing
+	here    bool        // it is answered here, and not by the server
+	answers chan []byte // who asked the client this is one of us; nil for the server
+	wanted  *wanted     // what shaping its result needs; nil for nothing
 
 	// stop ends the wait for the answer; nil where nobody waits.
 	stop context.CancelCauseFunc

@@ -44,6 +44,10 @@ type ownCall struct {
 	Session   string            // nobody but its client knows it
 	Caller    string            // stands for the Authorization of the request, "" for none
 	Header    []upstream.Header // what belongs to the trace of the request
+
+	// Ask asks the user to agree to something; nil where nobody can be asked. An
+	// error says that there was no answer, and is not for the user to be blamed.
+	Ask func(ctx context.Context, message string) (agreed bool, err error)
 }
 
 // maxOwnInstructions bounds what all our tools together say in the answer to

@@ -50,6 +50,9 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 		x.cancels = m.Method == wire.Cancelled
 		x.key = appendCancelled(x.key[:0], m, x.cancels)
 	default:
+		if x.hear(m) {
+			return nil, wire.Drop, nil
+		}
 		answer, known, err := x.reuniteCarried(raw)
 		if err != nil {
 			return nil, wire.Drop, err
@@ -228,7 +231,9 @@ func (x *exchange) admitAsked(m *wire.Message) error {
 	if !x.s.asked.unique {
 		x.s.asked.take([]byte(c.key))
 	}
-	if !x.s.local {
+	if x.errand != nil {
+		c.answers = x.errand.answers
+	} else if !x.s.local {
 		x.s.asked.abandon(c) // its answer may come by another process
 	}
 	return x.s.asked.add(c)
@@ -249,6 +254,10 @@ func (x *exchange) keepAsked(id, note []byte) {
 
 // reply sends the server what it is owed without asking the client.
 func (x *exchange) reply(message []byte) {
+	if x.errand != nil { // it was us who asked
+		x.errand.answers <- bytes.Clone(message)
+		return
+	}
 	st, err := x.s.conn.Send(x.ctx, &upstream.Outgoing{Body: message, Header: x.from})
 	if st != nil {
 		st.Close()

@@ -1,0 +1,83 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Questions of our own to the user of a client, which an errand asks on its stream
+// as a server would. See
+// https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation.
+
+// asking is how the ids of our questions begin, as JSON.
+const asking = `"dragoman-ask-`
+
+// userTime is how long a user may take to answer.
+const userTime = 5 * time.Minute
+
+// errNoAnswer says that the user was asked in vain: then there are other ways.
+var errNoAnswer = errors.New("the user did not answer")
+
+// canAsk reports whether the user of x's client can be asked.
+func (x *exchange) canAsk() bool {
+	return x.s.vc.Elicitation && x.s.facts.Has(wire.ClientElicitationForm)
+}
+
+// question is one that waits for its answer.
+type question struct {
+	answers chan []byte
+	yield   func([]byte) bool
+	asked   *calls // where it stands until it is answered
+}
+
+// ask asks the user to agree to something. The error is errNoAnswer, or ctx's.
+func (q *question) ask(ctx context.Context, message string) (agreed bool, err error) {
+	var b [12]byte
+	rand.Read(b[:])
+	id := asking + hex.EncodeToString(b[:]) + `"`
+	m := []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"elicitation/create","params":{"message":`)
+	m = append(appendString(m, message), `,"requestedSchema":{"type":"object","properties":{}}}}`...)
+	defer q.asked.take(wire.AppendIDKey(nil, []byte(id)))
+	if !q.yield(m) {
+		return false, context.Cause(ctx)
+	}
+	timer := time.NewTimer(userTime)
+	defer timer.Stop()
+	select {
+	case answer := <-q.answers:
+		switch gjson.GetBytes(answer, "result.action").Str {
+		case "accept":
+			return true, nil
+		case "decline", "cancel":
+			return false, nil
+		}
+		return false, errNoAnswer
+	case <-timer.C:
+		return false, errNoAnswer
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+// hear takes the client's answer to a question of ours. None of those is for the
+// server, also when nobody waits for it any more.
+func (x *exchange) hear(m *wire.Message) bool {
+	if x.srv.now().own == nil || !bytes.HasPrefix(m.ID(), []byte(asking)) {
+		return false
+	}
+	x.key = wire.AppendIDKey(x.key[:0], m.ID())
+	if c := x.s.asked.take(x.key); c != nil && c.answers != nil {
+		c.answers <- bytes.Clone(m.Raw) // there is room for the one that there is
+	} else {
+		x.srv.unknownAnswer(x.log(), x.s, m)
+	}
+	return true
+}

@@ -1,0 +1,187 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+)
+
+// asker asks the user before it answers.
+func asker(name string) *fakeTools {
+	own := echoing(name)
+	own.do = func(ctx context.Context, c *ownCall) string {
+		if c.Ask == nil {
+			return "nobody to ask"
+		}
+		agreed, err := c.Ask(ctx, "Really?")
+		return fmt.Sprint(agreed, err)
+	}
+	return own
+}
+
+const canBeAsked = `{"elicitation":{}}`
+
+func TestUserIsAskedByAnOwnTool(t *testing.T) {
+	f := listing("2024-11-05", nil, nil) // that the server cannot ask does not matter
+	srv := beside(t, f, asker("ours"))
+	for _, version := range []string{"2025-06-18", "2025-11-25"} {
+		for answer, want := range map[string]string{
+			`"result":{"action":"accept","content":{}}`:    "true <nil>",
+			`"result":{"action":"decline"}`:                "false <nil>",
+			`"result":{"action":"cancel"}`:                 "false <nil>",
+			`"result":{"action":"what"}`:                   "false " + errNoAnswer.Error(),
+			`"error":{"code":-32601,"message":"no forms"}`: "false " + errNoAnswer.Error(),
+		} {
+			session := srv.initializeWith(version, canBeAsked)
+			req, resp := srv.begin(t.Context(), "POST", session, callOurs(9, "ours", `{}`))
+			e, err := resp.Stream.Next()
+			if err != nil || gjson.GetBytes(e.Data, "method").String() != "elicitation/create" || gjson.GetBytes(e.Data, "params.message").String() != "Really?" {
+				t.Fatalf("%s: %s %v", version, e.Data, err)
+			}
+			id := gjson.GetBytes(e.Data, "id").Raw
+			for range 2 { // the second one is late
+				if r := srv.post(session, `{"jsonrpc":"2.0","id":`+id+`,`+answer+`}`); r.status != 202 {
+					t.Errorf("answer: %+v", r)
+				}
+			}
+			if r := srv.read(req, resp); len(r.events) != 1 || text(r.events[0]) != want {
+				t.Errorf("%s %s: %q, want %s", version, answer, r.events, want)
+			}
+		}
+	}
+	for _, m := range f.sent() {
+		if strings.Contains(m, "dragoman-ask") {
+			t.Errorf("the server got %s", m)
+		}
+	}
+}
+
+func TestUserIsNotAskedWhoCannotBe(t *testing.T) {
+	srv := beside(t, listing("2025-06-18", nil, nil), asker("ours"))
+	for _, c := range [][2]string{{"2025-06-18", `{}`}, {"2025-03-26", canBeAsked}, {"2024-11-05", canBeAsked}, {"2025-11-25", `{"elicitation":{"url":{}}}`}} {
+		session := srv.initializeWith(c[0], c[1])
+		if got := text(srv.post(session, callOurs(9, "ours", `{}`)).body); got != "nobody to ask" {
+			t.Errorf("%v: %s", c, got)
+		}
+	}
+}
+
+func TestQuestionEndsWithItsCall(t *testing.T) {
+	own := asker("ours")
+	done := make(chan string, 1)
+	ask := own.do
+	own.do = func(ctx context.Context, c *ownCall) string {
+		said := ask(ctx, c)
+		done <- said
+		return said
+	}
+	srv := beside(t, listing("2025-06-18", nil, nil), own)
+	session := srv.initializeWith("2025-11-25", canBeAsked)
+	ctx, leave := context.WithCancelCause(context.Background())
+	req, resp := srv.begin(ctx, "POST", session, callOurs(9, "ours", `{}`))
+	if _, err := resp.Stream.Next(); err != nil {
+		t.Fatal(err)
+	}
+	leave(downstream.ErrClientLeft)
+	srv.read(req, resp)
+	if got := <-done; !strings.Contains(got, "left") && !strings.Contains(got, "closed") {
+		t.Errorf("ended with %s", got)
+	}
+	s, _ := srv.sessions.find(session)
+	defer s.leave()
+	if !s.asked.none() {
+		t.Error("the question still waits")
+	}
+}
+
+// What has to be confirmed is asked of the user, on every transport; and nobody
+// learns a token.
+func TestConfirmationByTheUser(t *testing.T) {
+	for _, over := range []string{"http", "sse", "stdio"} {
+		for _, piped := range []bool{false, true} {
+			for _, action := range []string{"accept", "decline", ""} {
+				t.Run(fmt.Sprintf("%s, piped %v, %q", over, piped, action), func(t *testing.T) { confirmed(t, over, piped, action) })
+			}
+		}
+	}
+}
+
+func confirmed(t *testing.T, over string, piped bool, action string) {
+	base, calls, _ := items(t)
+	cfg := DefaultConfig()
+	cfg.Adapters.Sources = []string{adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", base, adapterOps)})}
+	cfg.Adapters.Confirm.Via = "elicitation"
+	f := listing("2025-06-18", nil, nil)
+	f.piped = piped
+	o := f.origin()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+
+	var transport mcp.Transport
+	if over == "stdio" {
+		srv, err := newServer(cfg, zap.NewNop(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, toServer := io.Pipe()
+		fromServer, out := io.Pipe()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if err := srv.ServePipe(ctx, in, out); err != nil {
+				t.Error(err)
+			}
+			out.Close()
+		}()
+		defer func() {
+			toServer.Close()
+			<-ended
+		}()
+		transport = &mcp.IOTransport{Reader: fromServer, Writer: toServer}
+	} else {
+		_, url := serveAdapters(t, cfg, &o)
+		web := &http.Client{Transport: &http.Transport{}}
+		defer web.CloseIdleConnections()
+		transport = &mcp.StreamableClientTransport{Endpoint: url + "/mcp", HTTPClient: web}
+		if over == "sse" {
+			transport = &mcp.SSEClientTransport{Endpoint: url + "/sse", HTTPClient: web}
+		}
+	}
+	asked := 0
+	var options mcp.ClientOptions
+	if action != "" {
+		options.ElicitationHandler = func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			asked++
+			if !strings.Contains(r.Params.Message, "drop_item") || strings.Contains(r.Params.Message, "conf_") {
+				t.Errorf("asked %q", r.Params.Message)
+			}
+			return &mcp.ElicitResult{Action: action}, nil
+		}
+	}
+	client, err := mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, &options).Connect(ctx, transport, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	res, err := client.CallTool(ctx, &mcp.CallToolParams{Name: "mcp_aql_delete", Arguments: map[string]any{"operation": "drop_item", "params": map[string]any{"id": "7"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := res.Content[0].(*mcp.TextContent).Text
+	want, sent := map[string]string{"accept": "DELETE /items/7", "decline": "PERMISSION_DENIED", "": "CONFIRMATION_REQUIRED"}[action], calls.Load()
+	if !strings.Contains(said, want) || action != "" && strings.Contains(said, "conf_") {
+		t.Errorf("said %s", said)
+	}
+	if (sent == 1) != (action == "accept") || (asked == 1) != (action != "") {
+		t.Errorf("called %d times, asked %d times", sent, asked)
+	}
+}
