@@ -52,7 +52,7 @@ func (t *tally) block(raw []byte, i int) (end int) {
 		if end = t.text(raw, i+len(lead)-1); t.over {
 			return end
 		}
-		if raw[end] == '}' {
+		if end < len(raw) && raw[end] == '}' {
 			return end + 1
 		}
 		t.undo() // there is more to the block: look at all of it

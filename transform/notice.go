@@ -23,6 +23,7 @@ type meta struct {
 	Links          int         `json:"links_omitted,omitempty"`
 	Cursor         string      `json:"cursor,omitempty"`
 	ExpiresAt      string      `json:"expires_at,omitempty"`
+	Mark           string      `json:"mark,omitempty"` // where there is no cursor
 	OverBudget     bool        `json:"over_budget,omitempty"`
 	SHA256         string      `json:"sha256_original"`
 }
@@ -182,12 +183,31 @@ func (r *run) meta(total int, over bool) []byte {
 	}
 	if r.ticket.handle != "" {
 		m.Cursor, m.ExpiresAt = r.ticket.handle, r.ticket.expires.UTC().Format(time.RFC3339)
+	} else if r.rule.works() {
+		m.Mark = r.engine.store.reserve(r.call.Session, r.call.Caller).handle
 	}
 	text, err := json.Marshal(m)
 	if err != nil {
 		return nil // it is all numbers and text
 	}
 	return text
+}
+
+// shaped reports whether this engine, or one with the same key, has put a result
+// through its rule for the same session and caller: what is left may look to a
+// rule like something else. Nobody but us can say so.
+func (r *run) shaped(l *layout) bool {
+	if !l.meta.is() {
+		return false
+	}
+	ours := member(l.meta.of(l.raw), ownMeta)
+	for _, name := range [...]string{"cursor", "mark"} {
+		if raw, ok := wire.Inner(member(ours, name)); ok {
+			_, _, ok = r.engine.store.unseal(r.call.Session, r.call.Caller, string(raw))
+			return ok
+		}
+	}
+	return false
 }
 
 // ownCursor is where the server itself goes on, for the notice; "" for nowhere.

@@ -97,7 +97,7 @@ func (f *fitter) plainMarker() string {
 // returns a copy of that; nil when there is none. It begins at guess.
 func widest(most, guess int, try func(n int) []byte) (best []byte) {
 	low, high := 0, most+1 // low does, or is 0; high does not
-	for n := min(max(1, guess), most); low+low/128+2 < high && n > 0; n = (low + high) / 2 {
+	for n := min(max(1, guess), most); low+low/128+1 < high && n > 0; n = (low + high) / 2 {
 		if out := try(n); out != nil {
 			low, best = n, append(best[:0], out...)
 		} else {

@@ -45,7 +45,19 @@ func (l *loss) step(name string) {
 }
 
 func (l *loss) add(c cuts) {
-	l.arrays = append(slices.Clip(l.arrays), c.arrays[:min(len(c.arrays), maxNoted)]...)
+	l.arrays = slices.Clone(l.arrays)
+next:
+	for _, a := range c.arrays {
+		for i := range l.arrays { // cut for a second time
+			if have := &l.arrays[i]; have.Path == a.Path && have.Kept == a.Total {
+				have.Kept = a.Kept
+				continue next
+			}
+		}
+		if len(l.arrays) < maxNoted {
+			l.arrays = append(l.arrays, a)
+		}
+	}
 	l.strings += c.strings
 	for _, name := range c.dropped {
 		if len(l.dropped) < maxNoted && !slices.Contains(l.dropped, name) {
@@ -113,12 +125,14 @@ func (e *Engine) apply(dst, result []byte, c *Call, r *rule, budget int, works b
 	}
 	fit := budget == 0 || e.short(now, budget)
 	if !fit {
-		t := tally{encoding: e.encoding, left: budget}
-		t.result(now, c.Method)
-		fit = !t.over
-		if fit {
-			report.TokensAfter = t.sum
-		}
+		run.guardedly(now, func() []byte {
+			t := tally{encoding: e.encoding, left: budget}
+			if t.result(now, c.Method); !t.over {
+				fit = true
+				report.TokensAfter = t.sum
+			}
+			return now
+		})
 	}
 	changed := len(now) != len(result) || &now[0] != &result[0]
 	switch {

@@ -48,7 +48,7 @@ func (r *run) keeps() bool { return r.rule.schema == "keep" && r.hasSchema() }
 func (r *run) shape(result []byte) []byte {
 	l, w := &r.layout, &rewrite{}
 	l.lay(result, r.call.Method, unlimited)
-	if l.isError {
+	if l.isError || r.shaped(l) {
 		return result
 	}
 	g, fixed := r.guards(l)
@@ -421,7 +421,7 @@ func (g page) append(dst []byte) []byte {
 func (p *pager) array(n uint32, g guards) {
 	at := &p.tape.nodes[n]
 	keep := int(at.count)
-	if size := p.run.rule.pageSize; size > 0 {
+	if size := p.run.rule.pageSize; size > 0 && !p.own() {
 		keep = min(keep, max(size, g.minItems()))
 	}
 	cut := keep < int(at.count)
@@ -461,6 +461,9 @@ func (p *pager) array(n uint32, g guards) {
 	}
 	p.pages = append(p.pages, here)
 }
+
+// own reports whether the array is one that we wrote: of pages.
+func (p *pager) own() bool { return len(p.path) > 0 && p.path[len(p.path)-1] == pagesName }
 
 func (p *pager) string(n uint32, g guards) {
 	raw := p.tape.raw(n)

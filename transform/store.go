@@ -137,30 +137,16 @@ func (s *Store) forget(at *list.Element) {
 // Open returns the original behind a handle, which must not be changed. The error
 // is [ErrGone] or [ErrElsewhere].
 func (s *Store) Open(session, caller, handle string) ([]byte, error) {
-	text, ours := strings.CutPrefix(handle, handlePrefix)
-	over := s.keys[0].Overhead()
-	if !ours || handleText.DecodedLen(len(text)) != handlePlain+over || strings.ContainsAny(text, "\r\n") {
-		return nil, ErrGone // the decoder would pass over line breaks
-	}
-	box, err := handleText.DecodeString(text)
-	if err != nil {
-		return nil, ErrGone
-	}
-	var plain []byte
-	for _, key := range s.keys {
-		if plain, err = key.Open(nil, nil, box, owner(session, caller)); err == nil {
-			break
-		}
-	}
+	replica, id, ok := s.unseal(session, caller, handle)
 	switch {
-	case err != nil:
+	case !ok:
 		return nil, ErrGone
-	case binary.BigEndian.Uint64(plain) != s.replica:
+	case replica != s.replica:
 		return nil, ErrElsewhere
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.entries[binary.BigEndian.Uint64(plain[8:])]
+	at := s.entries[id]
 	if at == nil {
 		return nil, ErrGone
 	}
@@ -171,6 +157,26 @@ func (s *Store) Open(session, caller, handle string) ([]byte, error) {
 	}
 	s.order.MoveToFront(at)
 	return e.original, nil
+}
+
+// unseal is what a handle holds; ok is false when it was not made for them with
+// one of our keys.
+func (s *Store) unseal(session, caller, handle string) (replica, id uint64, ok bool) {
+	text, ours := strings.CutPrefix(handle, handlePrefix)
+	over := s.keys[0].Overhead()
+	if !ours || handleText.DecodedLen(len(text)) != handlePlain+over || strings.ContainsAny(text, "\r\n") {
+		return 0, 0, false // the decoder would pass over line breaks
+	}
+	box, err := handleText.DecodeString(text)
+	if err != nil {
+		return 0, 0, false
+	}
+	for _, key := range s.keys {
+		if plain, err := key.Open(nil, nil, box, owner(session, caller)); err == nil {
+			return binary.BigEndian.Uint64(plain), binary.BigEndian.Uint64(plain[8:]), true
+		}
+	}
+	return 0, 0, false
 }
 
 // Size returns how many bytes and entries the store holds.

@@ -163,6 +163,10 @@ func paging(name string) bool {
 	return false
 }
 
+// ownPages is the member that says where a list goes on that was cut after the
+// selection: it stays next to whatever is kept.
+const ownPages = "_pagination"
+
 func (w *walk) include(i, from int) (end int, kept bool, err error) {
 	if w.ended(from) {
 		return w.copy(i)
@@ -181,10 +185,16 @@ func (w *walk) include(i, from int) (end int, kept bool, err error) {
 	return w.includeMembers(i, from)
 }
 
+// A page is where in the output a member stands that says where a list goes on.
+type page struct {
+	from, to int
+	own      bool
+}
+
 func (w *walk) includeMembers(i, from int) (end int, kept bool, err error) {
 	to := len(w.nodes)
 	wrapper := false
-	var pages [][2]int // what of out is there only if a wrapper is
+	var pages []page // what of out is there only if something else is
 	w.out = append(w.out, '{')
 	inside := len(w.out)
 	end, err = each(w.in, i, func(quoted []byte, i int) (int, error) {
@@ -200,14 +210,14 @@ func (w *walk) includeMembers(i, from int) (end int, kept bool, err error) {
 		if len(w.nodes) > to {
 			end, ok, err = w.include(i, to)
 			kept, wrapper = kept || ok, wrapper || ok && wraps
-		} else if !paging(name) {
+		} else if !paging(name) && name != ownPages {
 			end, err = skipValue(w.in, i)
 		}
-		if err == nil && !ok && paging(name) {
+		if err == nil && !ok && (paging(name) || name == ownPages) {
 			w.out = w.out[:mark]
 			w.begin(mark == inside, quoted)
 			end, ok, err = w.copy(i)
-			pages = append(pages, [2]int{mark, len(w.out)})
+			pages = append(pages, page{mark, len(w.out), name == ownPages})
 		}
 		if !ok {
 			w.out = w.out[:mark]
@@ -219,7 +229,9 @@ func (w *walk) includeMembers(i, from int) (end int, kept bool, err error) {
 	}
 	if !wrapper {
 		for _, p := range slices.Backward(pages) {
-			w.out = slices.Delete(w.out, p[0], p[1])
+			if !p.own || !kept {
+				w.out = slices.Delete(w.out, p.from, p.to)
+			}
 		}
 		if len(w.out) > inside && w.out[inside] == ',' {
 			w.out = slices.Delete(w.out, inside, inside+1)

@@ -49,6 +49,8 @@ func TestApply(t *testing.T) {
 		{"wrappers may be mentioned", `{"nodes":[{"t":1,"u":2}]}`, "nodes.t", "", 0, `{"nodes":[{"t":1}]}`},
 		{"how to page on stays beside a wrapper", `{"has_more":true,"results":[{"t":1,"u":2}],"x":0,"next_cursor":"c"}`, "t", "", 0, `{"has_more":true,"results":[{"t":1}],"next_cursor":"c"}`},
 		{"but nowhere else", `{"has_more":true,"pagination":{},"t":1,"next_cursor":"c","u":2}`, "t u", "", 0, `{"t":1,"u":2}`},
+		{"what we say ourselves stays beside what is kept", `{"l":[{"t":1,"_pagination":2}],"x":0,"_pagination":{"total":3}}`, "l.t", "", 0, `{"l":[{"t":1,"_pagination":2}],"_pagination":{"total":3}}`},
+		{"nothing matched, and so nothing stays, of what we say", `{"_pagination":{"total":3},"x":1}`, "t", "", 0, `{}`},
 		{"unless it is selected", `{"x":0,"has_more":true}`, "has_more", "", 0, `{"has_more":true}`},
 		{"beyond the depth all is kept", `{"a":{"b":{"c":{"d":1,"e":2},"f":3}}}`, "a.b.c.d", "", 0, `{"a":{"b":{"c":{"d":1,"e":2}}}}`},
 		{"less depth", `{"a":{"b":{"c":1},"d":2},"e":3}`, "a.b.c", "", 1, `{"a":{"b":{"c":1},"d":2}}`},

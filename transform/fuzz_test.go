@@ -1,0 +1,107 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// FuzzApply: whatever is valid JSON stays it, fits its budget, and does not
+// change a second time. What is none does not panic.
+func FuzzApply(f *testing.F) {
+	for _, in := range []string{
+		string(textResult(issues(20))), `{"content":[{"type":"text","text":"` + strings.Repeat("a ", 200) + `"}],"structuredContent":{"a":1}}`,
+		`{"content":{"type":"text"}}`, `{"content":[[{}]],"_meta":7}`, `{"content":[{"type":"text","text":7}],"isError":"true"}`, `[1]`, `7`, `{"\u0063ontent":[{"\u0074ype":"text","text":"` + strings.Repeat("\\ud800 ", 100) + `"}]}`,
+		`{"content":[{"type":"resource","resource":{"text":"` + strings.Repeat("x ", 300) + `","text":"y"}}]}`, `{"content":[{"type":"resource","resource":{"type":"text","text":"` + strings.Repeat("x ", 300) + `"}}]}`,
+		`{"content":[{"type":"text","text":"x","content":{"type":"text","text":"` + strings.Repeat("x ", 300) + `"}}]}`,
+		`{"_meta":{"dragoman/transform":{"notice":1}},"content":[{"type":"text","text":"` + strings.Repeat("x ", 300) + `","_meta":{"dragoman/transform":1}}]}`,
+	} {
+		f.Add([]byte(in), false)
+		f.Add([]byte(in), true)
+	}
+	// Bytes in the place of tokens: what a tokenizer remembers of one input would
+	// look like news in the next one.
+	plain := engine(f, "transform: {adapters: {capper: {model: bytes}}}")
+	ruled := engine(f, `transform: {adapters: {capper: {model: bytes}}, rules: [{include_fields: ["*.id", a, title], truncate: {"*": {max: 20}}, page_size: 2, max_chars: 500}]}`)
+	const budget = 300
+	f.Fuzz(func(t *testing.T, in []byte, rules bool) {
+		e := plain
+		if rules {
+			e = ruled
+		}
+		call := &Call{Tool: "x", Schemas: None, MaxTokens: budget}
+		before := bytes.Clone(in)
+		out, r := e.Apply(nil, in, call)
+		if !bytes.Equal(in, before) {
+			t.Error("the result was changed in place")
+		}
+		if !wire.Valid(in) {
+			return // no panic is all that is promised
+		}
+		if !json.Valid(out) {
+			t.Fatalf("%q became %q", in, out)
+		}
+		count := tally{encoding: e.encoding, left: unlimited}
+		count.result(out, "")
+		if count.sum > budget || r.Err != nil {
+			t.Errorf("%d tokens, %v: %s", count.sum, r.Err, out)
+		}
+		if again, r := e.Apply(nil, out, call); !same(again, out) {
+			t.Errorf("applied twice, %v:\n%s\n%s", r.Steps, out, again)
+		}
+	})
+}
+
+// FuzzProse: a text that is cut is no longer than it may be, has no broken rune,
+// and leaves no fence open.
+func FuzzProse(f *testing.F) {
+	for _, text := range []string{"# a\n\n```go\nx\n```\nlast [link](url) `code`", "| a |\n|---|\n| b |\n", "```\n", "~~~ `\n```\n~~~", "    ```\nx", "> ```\n> x\n", "e\u0301\u0301\r\n", "- ```\n  x\n"} {
+		f.Add(text, 10)
+		f.Add(strings.Repeat(text+"\n", 20), 50)
+	}
+	f.Fuzz(func(t *testing.T, text string, limit int) {
+		if !utf8.ValidString(text) || limit < 0 || limit > 1000 {
+			return
+		}
+		for _, both := range []bool{false, true} {
+			fit := &fitter{marker: defaultMarker, headTail: both}
+			m := runeMeter{limit}
+			if m.fits([]byte(text)) {
+				return
+			}
+			out, step := fit.fitProse([]byte(text), m)
+			if fence, _ := openFence(out); fence != "" || !utf8.Valid(out) || !m.fits(out) {
+				t.Errorf("%s of %q to %d leaves %q", step, text, limit, out)
+			}
+		}
+	})
+}
+
+// FuzzTape: a document is one exactly where package wire says so, and what is
+// written of it as a whole is the same.
+func FuzzTape(f *testing.F) {
+	for _, in := range []string{`{"a":[1,-0.5e+1,"\u00e9",null]}`, `[]`, ` [ ] `, `{}x`, `[1,]`, `{"a"}`, `[01]`, `["\x"]`, "[\"\t\"]", `[tru]`, `{"a":1,"a":2}`, `[-]`, `[1.]`, `[1e]`, `[`, `["`} {
+		f.Add([]byte(in))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if !utf8.Valid(in) {
+			return
+		}
+		fit := &fitter{}
+		err := fit.tape.parse(in)
+		if want := wire.Valid(in) && isContainer(in); (err == nil) != want {
+			t.Fatalf("%q: %v, want %t", in, err, want)
+		}
+		if err != nil {
+			return
+		}
+		p := &pen{fitter: fit, tape: &fit.tape, limit: 2*len(in) + 10}
+		if !p.write(nil) || !bytes.Equal(p.out, compact(bytes.TrimSpace(in))) {
+			t.Errorf("%q became %q", in, p.out)
+		}
+	})
+}

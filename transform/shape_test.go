@@ -1,0 +1,155 @@
+package transform
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// cursors stands for what is different each time.
+func cursors(text string) string {
+	return regexp.MustCompile(`c1_[\w-]+`).ReplaceAllString(text, "c1_…")
+}
+
+func TestRulesShapeDocuments(t *testing.T) {
+	for _, c := range []struct{ claim, rule, in, want string }{
+		{"fields are selected", "include_fields: [id, a.b]", `{"id":1.0,"a":{"c":1,"b":2},"x":3}`, `{"id":1.0,"a":{"b":2}}`},
+		{"what is excluded goes", "include_fields: [a], exclude_fields: [a.b]", `{"a":{"b":1,"c":2},"d":3}`, `{"a":{"c":2}}`},
+		{"blanks stay where nothing goes", "include_fields: [a]", `{ "a" : 1 }`, `{ "a" : 1 }`},
+		{"text is no document", "include_fields: [a]", `plain {text}`, `plain {text}`},
+		{"a text is shortened by its name", "truncate: {body: {max: 20}}", `{"body":"0123456789012345678901234567890123456789","x":"0123456789012345678901234567890123456789"}`, `{"body":"01234... [truncated]","x":"0123456789012345678901234567890123456789"}`},
+		{"and by its path", "truncate: {a.body: {max: 20}}", `{"a":{"body":"0123456789012345678901234567890123456789"},"body":"0123456789012345678901234567890123456789"}`, `{"a":{"body":"01234... [truncated]"},"body":"0123456789012345678901234567890123456789"}`},
+		{"arrays do not stop a path", "truncate: {a.body: {max: 20}}", `{"a":[{"body":["0123456789012345678901234567890123456789"]}]}`, `{"a":[{"body":["01234... [truncated]"]}]}`},
+		{"the middle goes", "truncate: {body: {max: 23, strategy: middle}}", `{"body":"0123456789012345678901234567890123456789"}`, `{"body":"0123... [truncated]6789"}`},
+		{"words stay whole", "truncate: {body: {max: 27, strategy: word}}", `{"body":"these words are longer than that"}`, `{"body":"these words... [truncated]"}`},
+		{"a marker tells how much", `truncation_marker: "[%d more]", truncate: {body: {max: 20}}`, `{"body":"0123456789012345678901234567890123456789"}`, `{"body":"01234567890[29 more]"}`},
+		{"what just fits stays", "truncate: {body: {max: 20}}", `{"body":"01234567890123456789"}`, `{"body":"01234567890123456789"}`},
+		{"addresses stay whole", `truncate: {"*": {max: 16}}`, `{"url":"https://example.com/a/long/way","node_id":"0123456789012345678901234567890","at":"2025-01-31T00:00:00.000000Z","blob":"aGVsbG8gd29ybGQgaGVsbG8gd29ybGQ="}`, `{"url":"https://example.com/a/long/way","node_id":"0123456789012345678901234567890","at":"2025-01-31T00:00:00.000000Z","blob":"aGVsbG8gd29ybGQgaGVsbG8gd29ybGQ="}`},
+		{"an array by the page", "page_size: 2", `{"a":[1.0,2,3],"b":0}`, `{"a":[1.0,2],"b":0,"_pagination":{"path":"a","total":3,"returned":2,"has_more":true,"cursor":"c1_…"}}`},
+		{"two arrays", "max_items: 1", `{"a":[1,2],"b":[3,4]}`, `{"a":[1],"b":[3],"_pagination":[{"path":"a","total":2,"returned":1,"has_more":true,"cursor":"c1_…"},{"path":"b","total":2,"returned":1,"has_more":true,"cursor":"c1_…"}]}`},
+		{"arrays within the page", "page_size: 1", `{"a":[{"b":[1,2]},{"b":[3,4]}]}`, `{"a":[{"b":[1],"_pagination":{"path":"a.b","total":2,"returned":1,"has_more":true,"cursor":"c1_…"}}],"_pagination":{"path":"a","total":2,"returned":1,"has_more":true,"cursor":"c1_…"}}`},
+		{"the root", "page_size: 2", `[1,2,3]`, `[1,2]`},
+		{"the page may be wrapped", "page_size: 2, page_shape: wrap", `{"a":[1,2,3]}`, `{"a":{"items":[1,2],"_pagination":{"total":3,"returned":2,"has_more":true,"cursor":"c1_…"}}}`},
+		{"a page that is one already", "page_size: 2", `{"a":[1,2,3],"_pagination":{}}`, `{"a":[1,2],"_pagination":{}}`},
+		{"no page of what fits", "page_size: 3", `{"a":[1,2,3]}`, `{"a":[1,2,3]}`},
+		{"nothing of it is here", "include_fields: [x]", `{"a":1,"b":2}`, `{}`},
+		{"nothing of it is here, in a list", "include_fields: [x]", `[{"a":1}]`, `[]`},
+		{"all texts together", "max_chars: 40", strings.Repeat("0123456789", 10), "012345678901234567890123\n... [truncated]"},
+		{"a document for all texts", "max_chars: 60", `{"a":[` + strings.Repeat(`"0123456789",`, 20) + `"x"]}`, `{"a":["0123456789","0123456789","0123456789","0123456789"]}`},
+	} {
+		e := engine(t, "transform: {rules: [{"+c.rule+"}]}")
+		in := textResult(c.in)
+		call := &Call{Tool: "x", Schemas: None}
+		out, r := e.Apply(nil, in, call)
+		if r.Err != nil {
+			t.Errorf("%s: %v", c.claim, r.Err)
+			continue
+		}
+		got := cursors(*parse(t, out).Content[0].Text)
+		if got != c.want || same(in, out) != (c.in == c.want) {
+			t.Errorf("%s\n got  %s\n want %s", c.claim, got, c.want)
+		}
+		if again, _ := e.Apply(nil, out, call); !same(again, out) {
+			t.Errorf("%s: applied twice\n%s\nbecomes\n%s", c.claim, out, again)
+		}
+		if out, _ := e.Apply(nil, in, &Call{Tool: "x", Schemas: None, Full: true}); !same(in, out) {
+			t.Errorf("%s: full detail is %s", c.claim, out)
+		}
+	}
+}
+
+func TestStructuredContentIsShapedLikeItsText(t *testing.T) {
+	e := engine(t, "transform: {rules: [{include_fields: [a], page_size: 2}]}")
+	doc := `{"a":[1,2,3],"b":4}`
+	in := []byte(`{"content":[{"type":"text","text":` + string(quoted(doc)) + `}],"structuredContent":` + doc + `}`)
+	out, _ := e.Apply(nil, in, &Call{Tool: "x", Schemas: None})
+	p := parse(t, out)
+	if *p.Content[0].Text != string(p.StructuredContent) || !strings.HasPrefix(*p.Content[0].Text, `{"a":[1,2],"_pagination"`) {
+		t.Errorf("%s", out)
+	}
+	out, _ = e.Apply(nil, in, &Call{Tool: "x", Schemas: Unknown})
+	if p := parse(t, out); string(p.StructuredContent) != doc || !strings.HasPrefix(*p.Content[0].Text, `{"a":[1,2]`) {
+		t.Errorf("of a tool nobody has listed: %s", out)
+	}
+}
+
+func TestErrorsAreOnlyCapped(t *testing.T) {
+	e := engine(t, "transform: {rules: [{include_fields: [a], page_size: 2, max_chars: 50}]}")
+	in := bytes.Replace(textResult(`{"b":[1,2,3]}`+strings.Repeat(" ", 100)), []byte("]}"), []byte(`],"isError":true}`), 1)
+	in = []byte(`{"isError":true,"content":[{"type":"text","text":"{\"b\":[1,2,3]}` + strings.Repeat(" ", 100) + `"}]}`)
+	if out, r := e.Apply(nil, in, &Call{Tool: "x", Schemas: None}); !same(in, out) {
+		t.Errorf("%v: %s", r.Steps, out)
+	}
+	in = []byte(`{"isError":true,"content":[{"type":"text","text":"` + strings.Repeat("it went wrong ", 10_000) + `"}]}`)
+	out, r := e.Apply(nil, in, &Call{Tool: "x", Schemas: None})
+	if p := parse(t, out); r.Outcome != Capped || p.IsError == nil || p.count(e.encoding) > 4000 {
+		t.Errorf("%v: %s", r.Outcome, out)
+	}
+}
+
+func TestNothingMatchedNamesWhatThereIs(t *testing.T) {
+	e := engine(t, "transform: {rules: [{include_fields: [titel]}]}")
+	out, _ := e.Apply(nil, textResult(`{"title":"x","id":1}`), &Call{Tool: "x", Schemas: None})
+	if texts, _ := seen(t, out); len(texts) != 2 || !strings.Contains(texts[1], "title, id") {
+		t.Errorf("%q", texts)
+	}
+}
+
+func TestTheServersOwnCursorIsNamedFirst(t *testing.T) {
+	e := engine(t, "transform: {rules: [{page_size: 2}]}")
+	out, _ := e.Apply(nil, textResult(`{"results":[1,2,3],"next_cursor":"abc"}`), &Call{Tool: "x", Schemas: None})
+	texts, _ := seen(t, out)
+	if notice := texts[1]; strings.Index(notice, "next_cursor of the server: abc") > strings.Index(notice, "kept 2/3 items of results") {
+		t.Error(notice)
+	}
+}
+
+func TestProseIsCutWhereItHurtsLeast(t *testing.T) {
+	f := &fitter{marker: "[cut]"}
+	for _, c := range []struct {
+		claim, in string
+		max       int
+		want      string
+	}{
+		{"at the end of a paragraph", "One two three four five six seven.\n\nEight nine", 43, "One two three four five six seven.\n[cut]"},
+		{"at the end of a word", "One two three four five six seven eight nine", 35, "One two three four five six\n[cut]"},
+		{"not in a link", "See [the manual](https://example.com/manual) for more of it", 40, "See\n[cut]"},
+		{"not in an image", "See ![a picture](https://example.com/p.png) for more of it", 40, "See\n[cut]"},
+		{"not in inline code", "Call `make all the things` and wait for a while", 25, "Call\n[cut]"},
+		{"a fence is closed", "```go\nfunc main() {\n\tprintln(1)\n}\n```\nand more", 30, "```go\nfunc main() {\n```\n[cut]"},
+		{"an empty fence goes", "Some words first\n```\ncode that does not fit in there\n```\n", 28, "Some words first\n[cut]"},
+		{"a row stays whole", "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n", 38, "| a | b |\n|---|---|\n| 1 | 2 |\n[cut]"},
+		{"a heading does not stay alone", "Words of text.\n\n## Next\n\nMore words of text that go on", 31, "Words of text.\n[cut]"},
+	} {
+		got := f.head([]byte(c.in), false, runeMeter{c.max})
+		if string(got) != c.want || utf8.RuneCount(got) > c.max {
+			t.Errorf("%s\n got  %q\n want %q", c.claim, got, c.want)
+		}
+	}
+}
+
+func TestLongBlocksKeepTheirBeginning(t *testing.T) {
+	code := "```\n" + strings.Repeat("line\n", 30) + "```\n"
+	table := "| a |\n|---|\n" + strings.Repeat("| b |\n", 30)
+	for _, c := range []struct {
+		level    level
+		in, want string
+	}{
+		{squeezeBlanks, "a  \n\n\n\nb\n", "a\n\nb"},
+		{squeezeBlanks, "```\na\n\n\nb\n```\n", "```\na\n\n\nb\n```"},
+		{squeezeBlocks, code, "```\n" + strings.Repeat("line\n", 10) + "[20 more lines]\n```"},
+		{squeezeBlocks, "```\n" + strings.Repeat("line\n", 20) + "```\n", "```\n" + strings.Repeat("line\n", 20) + "```"},
+		{squeezeBlocks, table + "\nend", "| a |\n|---|\n" + strings.Repeat("| b |\n", 8) + "\n[22 more rows]\n\nend"},
+		{squeezeOutline, "# A\n\nOne. Two.\nThree.\n\n" + code + table + "## B\nFour", "# A\n\nOne.\n\n[code of 30 lines]\n[table of 32 rows]\n## B\nFour"},
+		{squeezeBlanks, "```\nopen", "```\nopen\n```"},
+	} {
+		if got, whole := c.level.apply([]byte(c.in), 1<<20); string(got) != c.want || !whole {
+			t.Errorf("%d of %q\n got  %q\n want %q", c.level, c.in, got, c.want)
+		}
+		if _, whole := c.level.apply([]byte(c.in), 3); whole {
+			t.Errorf("%d of %q: 3 bytes are all of it", c.level, c.in)
+		}
+	}
+}
