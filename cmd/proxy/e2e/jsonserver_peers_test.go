@@ -374,8 +374,18 @@ func TestTargetsThatMisbehave(t *testing.T) {
 	}
 }
 
-// listen is a server that behaves by the first segment of the path it is asked for.
+// listen is a server that behaves by the path it is asked for.
 func listen(t *testing.T, behave map[string]func(net.Conn)) (address string) {
+	t.Helper()
+	return listenTo(t, func(c net.Conn, path, _ string) {
+		if f := behave[path]; f != nil {
+			f(c)
+		}
+	})
+}
+
+// listenTo is a server that answers each connection's first request, whose path and head it is told, as it likes.
+func listenTo(t *testing.T, answer func(c net.Conn, path, head string)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -390,9 +400,10 @@ func listen(t *testing.T, behave map[string]func(net.Conn)) (address string) {
 			}
 			running.Go(func() { // ends with its connection
 				defer c.Close()
-				r, err := http.ReadRequest(bufio.NewReader(c))
-				if err == nil && behave[strings.Trim(r.URL.Path, "/")] != nil {
-					behave[strings.Trim(r.URL.Path, "/")](c)
+				var head strings.Builder
+				r, err := http.ReadRequest(bufio.NewReader(io.TeeReader(c, &head)))
+				if err == nil {
+					answer(c, strings.Trim(r.URL.Path, "/"), head.String())
 				}
 			})
 		}
