@@ -42,6 +42,9 @@
 // pipe also the last events of each stream, for a client that was cut off and comes
 // back (replay.go). Nothing else.
 //
+// The last answer to each kind of list, and what became of it, is kept for all
+// sessions together and spares the same work again (lists.go).
+//
 // A question whose answer may come by way of another process carries its note in
 // its id (carry.go).
 //

@@ -221,9 +221,9 @@ func (c *catalog) introduce(answer []byte) ([]byte, error) {
 }
 
 // withOurs is the server's answer to tools/list with our tools in it.
-func (x *exchange) withOurs(page []byte) []byte {
+func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
 	own := x.srv.now().own
-	if own == nil {
+	if own == nil || method != wire.ToolsList {
 		return page
 	}
 	out := own.extend(page, x.s.vc, x.srv.shadowed)

@@ -138,6 +138,13 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		down = x.errand.down
 	}
 	x.clock.start()
+	key, listed := x.listKey(down)
+	if listed {
+		if out, ok := x.again(key, raw); ok {
+			x.clock.lap(&x.clock.translate)
+			return x.completed(out, m), true
+		}
+	}
 	err := m.Scan(raw, down.Shape())
 	x.clock.lap(&x.clock.parse)
 	if err != nil {
@@ -171,6 +178,12 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	id := append(x.id[:0], m.ID()...)
 	x.id = id
 	method, kind := m.Method, m.Kind
+	learn := listed && x.final && kind == wire.Result && x.srv.lists.worth(key, len(raw)-len(id))
+	var asIs aroundID
+	if learn {
+		from, to := m.IDAt()
+		asIs = around(raw, from, to)
+	}
 	out, v, err := down.Rewrite(x.buf[:0], m)
 	x.clock.lap(&x.clock.translate)
 	out = x.own(out, raw)
@@ -201,13 +214,22 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	if len(m.Also) > 0 {
 		x.also = m.Also
 	}
-	if method == wire.ToolsList && kind == wire.Result && x.errand == nil {
-		out = x.withOurs(out)
+	if learn && x.also == nil {
+		x.srv.lists.learn(key, asIs, out, m.Losses)
 	}
 	if kind == wire.Result {
-		out = x.shaped(out, m)
+		out = x.completed(out, m)
 	}
 	return out, true
+}
+
+// completed is a result as the client shall get it: with tools of ours, and shaped.
+// m is the message that out was translated from.
+func (x *exchange) completed(out []byte, m *wire.Message) []byte {
+	if x.errand == nil {
+		out = x.withOurs(out, m.Method)
+	}
+	return x.shaped(out, m)
 }
 
 // isAnswer reports whether m answers x's own request, which then is over.

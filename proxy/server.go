@@ -60,6 +60,7 @@ type Server struct {
 	metrics  *metrics
 	losses   *lossLog
 	shapes   *shapeLog
+	lists    *lists
 	memory   *large.Memory // what large messages take, of clients and of the server
 	own      []ownTools    // the sources of tools that we serve ourselves
 	adapters *adapters     // one of them; nil for none
@@ -114,6 +115,7 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	if srv.memory == nil {
 		srv.memory = large.NewMemory(int64(cfg.Limits.InHand))
 	}
+	srv.lists = new(lists)
 	srv.setup.Store(first)
 	srv.sessions = newSessions(cfg.Session.Max, first.sealer, nil)
 	if o.resume != nil {

@@ -100,6 +100,9 @@ func (m *Message) part(s span) []byte {
 // ID is the id as it stands in Raw, nil when the message has none.
 func (m *Message) ID() []byte { return m.part(m.id) }
 
+// IDAt returns where in Raw the id stands, 0 and 0 when the message has none.
+func (m *Message) IDAt() (from, to int) { return int(m.id.pos), int(m.id.end) }
+
 // MethodName is the inside of the method's string as it stands in Raw, nil on a
 // response.
 func (m *Message) MethodName() []byte {

@@ -1,0 +1,205 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/dragoman-proxy/dragoman/bench/corpus"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+var listMethods = []wire.Method{wire.ToolsList, wire.ResourcesList, wire.ResourcesTemplatesList, wire.PromptsList}
+
+// listings are the lists of a revision in the benchmarks' corpus and, where it is,
+// in the recorded traffic.
+func listings(t *testing.T, c *corpus.Corpus, of *translate.Revision) (all []corpus.Message) {
+	t.Helper()
+	for _, m := range c.In(of) {
+		if m.Kind == wire.Result && !m.FromClient && slices.Contains(listMethods, m.Method) {
+			all = append(all, m)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join("..", "..", "shared", "traffic", "*-"+of.Name+"-*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := map[string]wire.Method{}
+		for line := range bytes.Lines(text) {
+			raw := []byte(gjson.GetBytes(line, "message").Raw)
+			var m wire.Message
+			if m.Scan(raw, nil) != nil {
+				continue
+			}
+			switch id := string(m.ID()); {
+			case m.Kind == wire.Request:
+				asked[id] = m.Method
+			case m.Kind == wire.Result && slices.Contains(listMethods, asked[id]):
+				all = append(all, corpus.Message{Name: filepath.Base(file) + " " + id, Method: asked[id], Raw: raw})
+			}
+		}
+	}
+	return all
+}
+
+// TestListsRememberedAreTheSame: what clients get of a list that was remembered is
+// what they get of one that was not, and so is what is counted as lost.
+func TestListsRememberedAreTheSame(t *testing.T) {
+	c, err := corpus.New(128 << 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{`1`, `22`, `"three"`, `"f\u006fur"`, `-5`, `12345678901234567890`, `"` + strings.Repeat("x", 200) + `"`}
+	for _, vu := range translate.Handshake() {
+		all := listings(t, c, vu)
+		if len(all) < 4 {
+			t.Fatalf("%d lists of %v", len(all), vu)
+		}
+		for _, vc := range translate.Handshake() {
+			t.Run(vu.Name+" to "+vc.Name, func(t *testing.T) {
+				var answer corpus.Message
+				server := newFake(initializing(vu.Name, func(m string) ([]string, error) {
+					if id := gjson.Get(m, "id"); id.Exists() {
+						return one(string(withID(t, answer.Raw, id.Raw)))
+					}
+					return nil, nil
+				}))
+				with, without := front(t, server), front(t, server)
+				for _, srv := range []*testServer{&with, &without} {
+					session := srv.initialize(vc.Name)
+					for _, answer = range all {
+						for _, id := range ids {
+							got := srv.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q}`, id, answer.Method))
+							srv.lists.mu.Lock()
+							known := srv.lists.bytes > 0
+							srv.lists.mu.Unlock()
+							if srv == &without {
+								srv.lists.forget()
+							} else if id != ids[0] && id != ids[1] && !known {
+								t.Errorf("%s: nothing is remembered", answer.Name)
+							}
+							want := want(t, vu, vc, &answer, id, srv)
+							if got.body != want {
+								t.Fatalf("%s, id %s:\n got  %.300s\n want %.300s", answer.Name, id, got.body, want)
+							}
+						}
+					}
+				}
+				if a, b := lost(t, with), lost(t, without); a != b {
+					t.Errorf("counted as lost:\n%s\nwithout memory\n%s", a, b)
+				}
+			})
+		}
+	}
+}
+
+// want is a list as a translator makes it that remembers nothing.
+func want(t *testing.T, vu, vc *translate.Revision, answer *corpus.Message, id string, srv *testServer) string {
+	t.Helper()
+	down := srv.now().table.Between(vu, vc)
+	var m wire.Message
+	if err := m.Scan(withID(t, answer.Raw, id), down.Shape()); err != nil {
+		t.Fatal(err)
+	}
+	m.Method = answer.Method
+	out, _, err := down.Rewrite(nil, &m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// withID is a copy of message under another id.
+func withID(t *testing.T, message []byte, id string) []byte {
+	t.Helper()
+	var m wire.Message
+	if err := m.Scan(message, nil); err != nil {
+		t.Fatal(err)
+	}
+	from, to := m.IDAt()
+	return around(message, from, to).append(nil, id)
+}
+
+// lost is what the metrics say of losses.
+func lost(t *testing.T, srv testServer) string {
+	t.Helper()
+	families, err := srv.metrics.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "dragoman_losses_total" {
+			var b strings.Builder
+			for _, m := range f.GetMetric() {
+				fmt.Fprintln(&b, m.GetLabel(), m.GetCounter().GetValue())
+			}
+			return b.String()
+		}
+	}
+	return ""
+}
+
+func TestChangedListIsTranslatedAnew(t *testing.T) {
+	tool := ""
+	server := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+		return one(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":%q,"title":"T","inputSchema":{}}]}}`, gjson.Get(m, "id").Raw, tool))
+	}))
+	srv := front(t, server)
+	session := srv.initialize("2024-11-05")
+	for _, tool = range []string{"a", "a", "a", "b", "b", "b", "a", "longer", "a", "a", "b"} {
+		got := srv.post(session, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		if name := gjson.Get(got.body, "result.tools.0.name").Str; name != tool {
+			t.Errorf("got %q in the place of %q", name, tool)
+		}
+		if gjson.Get(got.body, "result.tools.0.title").Exists() {
+			t.Errorf("not translated: %s", got.body)
+		}
+	}
+}
+
+// TestListsStayWithinTheirBounds, and what they hand out is what was kept last.
+func TestListsStayWithinTheirBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var l lists
+		last := map[listKey]*knownList{}
+		t.Repeat(map[string]func(*rapid.T){
+			"answer": func(t *rapid.T) {
+				key := listKey{method: wire.ToolsList, facts: wire.Facts(rapid.IntRange(0, 40).Draw(t, "facts"))}
+				answer := make([]byte, rapid.SampledFrom([]int{10, 200 << 10, maxList, maxList + 1}).Draw(t, "bytes"))
+				if l.worth(key, len(answer)) {
+					last[key] = &knownList{in: aroundID{before: answer}, out: aroundID{behind: answer}}
+					l.keep(key, last[key])
+				}
+			},
+			"forget": func(*rapid.T) { l.forget() },
+			"": func(t *rapid.T) {
+				bytes := 0
+				for key, at := range l.of {
+					if at.known == nil {
+						continue
+					}
+					bytes += at.known.size()
+					if l.find(key) != last[key] {
+						t.Fatal("not what was kept last")
+					}
+				}
+				if bytes != l.bytes || bytes > maxLists || len(l.of) > maxKeys {
+					t.Fatalf("%d bytes under %d keys, %d were counted", bytes, len(l.of), l.bytes)
+				}
+			},
+		})
+	})
+}
