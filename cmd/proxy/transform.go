@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,7 @@ func transformCommand() *cobra.Command {
 	f.StringVar(&call.Method, "method", "tools/call", "or resources/read, or prompts/get")
 	f.IntVar(&call.MaxTokens, "max-tokens", 0, "lower the budget, as a client may")
 	f.BoolVar(&call.Full, "full", false, "ask for all detail, as a client may")
+	schema := f.String("output-schema", "", "file with the tool's outputSchema, if it has one")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := s.config(nil)
 		if err != nil {
@@ -49,6 +51,16 @@ func transformCommand() *cobra.Command {
 		}
 		if err := engine.Load(); err != nil {
 			return err
+		}
+		call.Schemas = transform.None
+		if *schema != "" {
+			if call.Schema, err = os.ReadFile(*schema); err != nil {
+				return fmt.Errorf("--output-schema: %w", err)
+			}
+			if !wire.Valid(call.Schema) {
+				return fmt.Errorf("--output-schema: %s is not JSON", *schema)
+			}
+			call.Schemas = transform.Seen
 		}
 		in, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxRecorded+1))
 		if err != nil {

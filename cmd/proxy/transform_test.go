@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,5 +48,39 @@ func TestTransform(t *testing.T) {
 	write(t, config, `transform: {rules: [{match: {tool: x}, adapter: nobody}]}`)
 	if _, _, err := run(t.Context(), "{}", "transform", "--config", config); err == nil || !strings.Contains(err.Error(), "transform.rules[0].adapter") {
 		t.Errorf("a bad rule: %v", err)
+	}
+}
+
+// TestTransformOfARecordedAnswer: what @modelcontextprotocol/server-filesystem
+// 2026.8.31 said to directory_tree, which the README shows before and after.
+func TestTransformOfARecordedAnswer(t *testing.T) {
+	recorded, err := os.ReadFile("../../transform/testdata/directory_tree.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	config, schema := filepath.Join(dir, "c.yaml"), filepath.Join(dir, "s.json")
+	write(t, config, "transform: {default_max_tokens: 4000}")
+	write(t, schema, `{"type":"object","properties":{"content":{"type":"string"}},"required":["content"],"additionalProperties":false}`)
+	for _, args := range [][]string{nil, {"--output-schema", schema}} {
+		out, told, err := run(t.Context(), string(recorded), append([]string{"transform", "--config", config, "--tool", "directory_tree"}, args...)...)
+		if err != nil || !strings.Contains(told, "tokens   39891 -> ") {
+			t.Fatalf("%v\n%s", err, told)
+		}
+		r := gjson.Parse(out)
+		if text := r.Get("content.0.text").Str; !gjson.Valid(text) || !gjson.Parse(text).IsArray() || !strings.HasPrefix(text, `[{"name":"LICENSE"`) {
+			t.Errorf("%.200s", text)
+		}
+		counted := ""
+		for _, b := range r.Get("content").Array() {
+			counted += b.Get("text").Str + "\n"
+		}
+		n, _, err := run(t.Context(), counted+r.Get("structuredContent").Raw, "tokens")
+		if tokens, e := strconv.Atoi(strings.TrimSpace(n)); err != nil || e != nil || tokens > 4010 || tokens < 1000 {
+			t.Errorf("%s tokens, %v", n, err)
+		}
+		if args != nil && r.Get("structuredContent.content").Type != gjson.String {
+			t.Errorf("structuredContent is %.100s", r.Get("structuredContent").Raw)
+		}
 	}
 }
