@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-proxy/dragoman/transform/tokens"
+)
+
+// fileServer is the command of a published server of files, in front of a folder with thousands of them, and that folder.
+func fileServer(t *testing.T) (command []string, folder string) {
+	t.Helper()
+	for _, tool := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("no %s here: the tests with a published server of files need Node 20 and npm", tool)
+		}
+	}
+	m, err := installModules("files")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if folder, err = filepath.EvalSymlinks(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3000 {
+		write(t, filepath.Join(folder, fmt.Sprintf("file-%04d ü.txt", i)), nil)
+	}
+	write(t, filepath.Join(folder, "pixel.png"), []byte("\x89PNG\r\n\x1a\n"))
+	return []string{"node", filepath.Join(string(m), "@modelcontextprotocol", "server-filesystem", "dist", "index.js"), folder}, folder
+}
+
+func write(t *testing.T, file string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// callTool calls a tool and fails where that is an error of the protocol.
+func callTool(t *testing.T, s *mcp.ClientSession, tool string, arguments map[string]any) *mcp.CallToolResult {
+	t.Helper()
+	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	if err != nil {
+		t.Fatalf("%s: %v", tool, err)
+	}
+	return r
+}
+
+func textOf(t *testing.T, c mcp.Content) string {
+	t.Helper()
+	text, ok := c.(*mcp.TextContent)
+	if !ok {
+		t.Fatalf("%T is no text", c)
+	}
+	return text.Text
+}
+
+// TestHugeAnswersFitTheirBudget: a published server answers with a list of 3,000 files. Clients of each revision get a
+// part of it that is valid, and read all the rest.
+func TestHugeAnswersFitTheirBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts peers")
+	}
+	const budget = 2000
+	command, folder := fileServer(t)
+	proxy := build(t)
+	file := config(t, fmt.Sprintf("transform: {default_max_tokens: %d}\n", budget))
+	arguments := map[string]any{"path": folder}
+	encoding, err := new(tokens.Set).Encoding(tokens.CL100K, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	to := endpoint{over: stdio, command: command, stderr: new(output)}
+	alone := connectTo(t, "2025-11-25", to)
+	whole := textOf(t, callTool(t, alone, "directory_tree", arguments).Content[0])
+	if n := encoding.Count([]byte(whole)); n < 10*budget {
+		t.Fatalf("an answer of %d tokens is no trial", n)
+	}
+	for _, revision := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
+		t.Run(revision, func(t *testing.T) {
+			through := to
+			through.command = proxy.args("stdio", to, "--config", file)
+			s := connectTo(t, revision, through)
+			list, err := s.ListTools(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last := list.Tools[len(list.Tools)-1].Name; last != "fetch_more" {
+				t.Errorf("the last tool is %s", last)
+			}
+			r := callTool(t, s, "directory_tree", arguments)
+			n := 0
+			for _, c := range r.Content {
+				n += encoding.Count([]byte(textOf(t, c)))
+			}
+			if r.StructuredContent != nil {
+				structured, err := json.Marshal(r.StructuredContent)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += encoding.Count(structured)
+				if tree, ok := r.StructuredContent.(map[string]any)["content"].(string); !ok || tree == "" {
+					t.Errorf("structured content %.100s", structured)
+				}
+			} else {
+				t.Error("no structured content, which the tool's outputSchema promises")
+			}
+			if n > budget || n < budget/4 {
+				t.Errorf("%d tokens", n)
+			}
+			var files []struct{ Name string }
+			if err := json.Unmarshal([]byte(textOf(t, r.Content[0])), &files); err != nil || len(files) < 5 || files[0].Name != "file-0000 ü.txt" {
+				t.Errorf("%v in %.200s", err, textOf(t, r.Content[0]))
+			}
+
+			cut := r.Meta["dragoman/transform"].(map[string]any)
+			got := readOn(t, s, cut["cursor"].(string))
+			var original mcp.CallToolResult // the text and the structured content
+			if err := json.Unmarshal([]byte(got), &original); err != nil || textOf(t, original.Content[0]) != whole {
+				t.Errorf("%v: what was read on is not the answer: %.100s", err, got)
+			}
+
+			if r := callTool(t, s, "read_text_file", map[string]any{"path": filepath.Join(folder, "none")}); !r.IsError {
+				t.Error("an error is none any more")
+			}
+			media := callTool(t, s, "read_media_file", map[string]any{"path": filepath.Join(folder, "pixel.png")})
+			if image, ok := media.Content[0].(*mcp.ImageContent); !ok || !bytes.HasPrefix(image.Data, []byte("\x89PNG")) {
+				t.Errorf("the image is %s", base64.StdEncoding.EncodeToString([]byte(fmt.Sprint(media.Content[0]))))
+			}
+		})
+	}
+}
+
+// readOn reads all that a handle leads to.
+func readOn(t *testing.T, s *mcp.ClientSession, cursor string) string {
+	t.Helper()
+	var all strings.Builder
+	for offset := 0; ; {
+		r := callTool(t, s, "fetch_more", map[string]any{"cursor": cursor, "offset_chars": offset, "limit_chars": 16384, "max_tokens": 20000})
+		if r.IsError {
+			t.Fatal(textOf(t, r.Content[0]))
+		}
+		all.WriteString(textOf(t, r.Content[0]))
+		at := r.Meta["dragoman/transform"].(map[string]any)
+		next, total := int(at["next"].(float64)), int(at["total"].(float64))
+		if next >= total {
+			return all.String()
+		}
+		if next <= offset {
+			t.Fatalf("%d of %d, and no further", next, total)
+		}
+		offset = next
+	}
+}
+
+// connectTo is the Go SDK's client of a revision, on a pipe to a command, for the length of a test.
+func connectTo(t *testing.T, revision string, to endpoint) *mcp.ClientSession {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	child := exec.Command(to.command[0], to.command[1:]...)
+	child.Stderr = to.stderr
+	client := mcp.NewClient(&mcp.Implementation{Name: "dragoman-e2e", Version: "1.0.0"}, nil)
+	s, err := client.Connect(ctx, &mcp.CommandTransport{Command: child}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	if err != nil {
+		t.Fatalf("connect: %v\n%s", err, to.stderr)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
