@@ -305,6 +305,24 @@ func (l *limiter) give(op *operation, r *reply, now time.Time) {
 	}
 }
 
+// resetAfter is how long to wait by the headers that the rules of op name, when one
+// of them says that nothing is left.
+func (op *operation) resetAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
+	for _, l := range [...]*limitRules{op.adapter.limits, op.limits} {
+		if l == nil {
+			continue
+		}
+		for i := range l.rules {
+			left, told := headerNumber(h, l.rules[i].remaining)
+			at, known := headerNumber(h, l.rules[i].reset)
+			if told && known && left == 0 && l.rules[i].covers(op) {
+				wait, ok = max(wait, resetTime(at, now).Sub(now), 0), true
+			}
+		}
+	}
+	return wait, ok
+}
+
 func headerNumber(h http.Header, name string) (int64, bool) {
 	if name == "" {
 		return 0, false

@@ -115,13 +115,18 @@ func TestTheAPIsWordCorrectsTheCounters(t *testing.T) {
 		t.Error(got, n)
 	}
 	ck.pass(90 * time.Second)
+	answer = &reply{status: 429, header: http.Header{"X-Left": {"0"}, "X-Reset": {"5"}}, body: []byte("{}")}
+	if got := call(); !strings.Contains(got, `"retry_after_seconds":5`) || n != 2 {
+		t.Error(got, n)
+	}
+	ck.pass(5 * time.Second)
 	answer = &reply{status: 429, header: http.Header{"Retry-After": {"7"}}, body: []byte("{}")}
 	call()
-	if got := call(); !strings.Contains(got, `"retry_after_seconds":7`) || n != 2 {
+	if got := call(); !strings.Contains(got, `"retry_after_seconds":7`) || n != 3 {
 		t.Error(got, n)
 	}
 	ck.pass(7 * time.Second)
-	if call(); n != 3 {
+	if call(); n != 4 {
 		t.Error(n)
 	}
 }

@@ -112,7 +112,11 @@ func (rt *Runtime) refused(op *operation, r *reply, body []byte, z sanitizer, se
 	}
 	if f.Code == RateLimitExceeded {
 		now := rt.opt.Now()
-		if after, ok := retryAfter(r.header, now); ok {
+		after, ok := retryAfter(r.header, now)
+		if !ok {
+			after, ok = op.resetAfter(r.header, now)
+		}
+		if ok {
 			f.RetryAfter = after
 			d = d.int("retry_after_seconds", int64((after+time.Second-1)/time.Second)).str("resets_at", now.Add(after).UTC().Format(time.RFC3339))
 		}
