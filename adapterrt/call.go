@@ -45,6 +45,7 @@ func (c *call) resolve(op *operation) *Failure {
 	for i := range c.env.params {
 		m := &c.env.params[i]
 		if k, ok := op.param(m.key); ok {
+			c.env.repeated = c.env.repeated || c.values[k].inside
 			c.values[k] = value{raw: m.raw, kind: m.kind, inside: true}
 		} else if op.category == Update && string(m.key) == "input" && m.kind == object {
 			if f := c.lift(m.raw); f != nil {
@@ -65,6 +66,7 @@ func (c *call) resolve(op *operation) *Failure {
 				c.stray(m.key)
 			}
 		} else if !c.values[k].inside {
+			c.env.repeated = c.env.repeated || c.values[k].kind != absent
 			c.values[k] = value{raw: m.raw, kind: m.kind}
 		}
 	}

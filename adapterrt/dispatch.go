@@ -34,6 +34,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	if r.Failure = c.resolve(op); r.Failure == nil {
 		r.Failure = c.validate(rt.opt.LooseParams)
 	}
+	r.Call.Repeated = c.env.repeated
 	if op.builtin {
 		if r.Failure == nil {
 			r.Data, r.Failure = sc.introspect(rt, c)

@@ -9,6 +9,7 @@ type envelope struct {
 	operation []byte // unquoted; nil when absent
 	adapter   []byte
 	batch     []byte // the raw value of operations
+	repeated  bool   // a member was given twice; the last one counts
 }
 
 // entry is one member of an object.
@@ -31,7 +32,7 @@ const (
 // operation. A member given twice counts as the last time.
 func (e *envelope) parse(body []byte, lim limits) *Failure {
 	e.top, e.params = e.top[:0], e.params[:0]
-	e.operation, e.adapter, e.batch = nil, nil, nil
+	e.operation, e.adapter, e.batch, e.repeated = nil, nil, nil, false
 	if len(body) > lim.size {
 		return tooLarge("request_size", lim.size, len(body), "bytes")
 	}
@@ -48,10 +49,15 @@ func (e *envelope) parse(body []byte, lim limits) *Failure {
 		return badJSON(faultTrailing, s.pos)
 	}
 	var op *entry
+	params := false
 	for i := range e.top {
 		switch m := &e.top[i]; string(m.key) {
 		case "operation":
+			e.repeated = e.repeated || op != nil
 			op = m
+		case "params":
+			e.repeated = e.repeated || params
+			params = true
 		case "adapter":
 			if m.kind != text && m.kind != null {
 				return invalidType("adapter", "string", kindWords[m.kind])

@@ -53,6 +53,7 @@ type Failure struct {
 	RetryAfter time.Duration // 0 when nobody said
 	Own        bool          // ours, not the API's: a defect or our configuration
 	Cause      error         // for the log alone; it may name what clients must not see
+	Original   string        // for the debug log alone: what the API said, where it was cleaned; secrets are masked
 
 	response bool   // a payload too large was the API's
 	beside   []byte // members next to error: ,"confirmation":{…}

@@ -90,6 +90,25 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
+func TestTheLastOfTwoCountsAndIsNoted(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", `read: [{name: op, maps_to: GET /q, params: {a: {type: string}, b: {type: string}}}]`)
+	all := capture(rt, `{}`)
+	for body, repeated := range map[string]bool{
+		`{"operation":"op","params":{"a":"2","b":"1"}}`:                         false,
+		`{"operation":"op","params":{"a":"2"},"a":"1"}`:                         false,
+		`{"operation":"op","params":{"a":"1","b":"1","a":"2"}}`:                 true,
+		`{"operation":"op","a":"1","a":"2"}`:                                    true,
+		`{"operation":"x","operation":"op","params":{"a":"2"}}`:                 true,
+		`{"operation":"op","params":{"a":"1"},"params":{"\u0061":"2","b":"3"}}`: true,
+	} {
+		*all = nil
+		r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(body)})
+		if r.Failure != nil || r.Call.Repeated != repeated || len(*all) != 1 || !strings.Contains((*all)[0].url, "a=2") {
+			t.Errorf("%s: %v %+v", body, r.Call, *all)
+		}
+	}
+}
+
 func TestFormBody(t *testing.T) {
 	text := strings.Replace(front("https://api.example.com", `create: [{name: op, maps_to: POST /q, params: {a: {type: string}, b: {type: array, style: repeat}}}]`), "serialization: json", "serialization: form", 1)
 	rt := start(t, Options{}, map[string]string{"test-api-adapter.md": text})

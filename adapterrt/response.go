@@ -2,7 +2,6 @@ package adapterrt
 
 import (
 	"bytes"
-	"errors"
 	"mime"
 	"net/http"
 	"net/url"
@@ -101,7 +100,7 @@ func (rt *Runtime) refused(op *operation, r *reply, body []byte, z sanitizer, se
 	}
 	f := &Failure{Code: row.code, Message: row.prefix + said}
 	if original := (sanitizer{off: true}).clean(errorMessage(body, r.status), loggedRunes, secrets); original != said {
-		f.Cause = errors.New("the API said: " + original)
+		f.Original = original
 	}
 	d := jsonObject(nil).int("http_status", int64(r.status)).str("upstream_error", said).str("operation", op.name)
 	if errs != nil && kindOf(errs) == array {

@@ -45,7 +45,9 @@ type Record struct {
 	Danger                                 string // destructive, dangerous or forbidden: attempts are for the audit
 	Gate                                   string // passed, refused or open, when one was asked
 	Cache                                  string // hit, miss or revalidated, when there is one
-	Cause                                  error
+	Repeated                               bool   // the request had a member twice, of which the last counted
+	Cause                                  error  // why, in words that are not for clients
+	Original                               string // what the API said, for the debug log alone
 }
 
 // AppendJSON appends the discriminated result, {"success":true,"data":…} or

@@ -226,7 +226,7 @@ func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
 	r.text = rt.opt.StringErrors
 	if f := r.Failure; f != nil {
 		r.Data, r.Warnings, r.Meta, r.whole = nil, nil, nil, nil
-		r.Call.Outcome, r.Call.Cause = f.Code, f.Cause
+		r.Call.Outcome, r.Call.Cause, r.Call.Original = f.Code, f.Cause, f.Original
 		r.Cancelled = errors.Is(f.Cause, errCancelled)
 	}
 }

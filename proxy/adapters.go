@@ -201,6 +201,12 @@ func (a *adapters) record(c *adapterrt.Record, gone bool) {
 		if c.Danger != "" {
 			fields = append(fields, zap.String("danger", c.Danger))
 		}
+		if c.Original != "" && level == zapcore.DebugLevel {
+			fields = append(fields, zap.String("api_said", c.Original))
+		}
+		if c.Repeated {
+			fields = append(fields, zap.Bool("repeated_member", true))
+		}
 		if c.Cause != nil {
 			fields = append(fields, zap.Error(c.Cause))
 		}

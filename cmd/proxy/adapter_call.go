@@ -64,10 +64,7 @@ func adapterCallCommand(s *adapterSettings) *cobra.Command {
 			if err := json.Unmarshal(f.Details, &details); err != nil {
 				return err
 			}
-			params["_confirmation"] = quoted(details.Token)
-			if req.Body, err = json.Marshal(map[string]any{"operation": args[1], "params": params}); err != nil {
-				return err
-			}
+			req.Confirmation = details.Token
 			r = rt.Dispatch(cmd.Context(), at, req)
 		}
 		if r.Cancelled {
@@ -159,7 +156,9 @@ func quoted(s string) json.RawMessage {
 // files these are.
 func failed(f *adapterrt.Failure) error {
 	err := error(f)
-	if f.Cause != nil {
+	if f.Original != "" {
+		err = fmt.Errorf("%w (the API said: %s)", f, printable(f.Original))
+	} else if f.Cause != nil {
 		err = fmt.Errorf("%w (%s)", f, printable(f.Cause.Error()))
 	}
 	return &exitError{exitOperation, err}
