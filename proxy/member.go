@@ -22,8 +22,7 @@ type member struct {
 	signal chan struct{} // there may be something new
 
 	mu    sync.Mutex
-	queue queue // an empty message stands for lost
-	lost  error // that a process has ended and another one takes its place
+	queue queue
 	err   error // set once nothing more will come
 }
 
@@ -104,7 +103,9 @@ func (m *member) request(ctx context.Context, out *upstream.Outgoing, msg *wire.
 			}
 		}
 	}
-	err := m.pass(ctx, out, msg.AppendTo(nil))
+	own := *out
+	own.Stale = func() bool { return !m.hub.waits(a) }
+	err := m.pass(ctx, &own, msg.AppendTo(nil))
 	if err != nil {
 		m.hub.mu.Lock()
 		m.hub.settle(a)
@@ -214,14 +215,6 @@ func (m *member) hear(message []byte, firm bool) {
 	}
 }
 
-func (m *member) lose(err error) {
-	m.mu.Lock()
-	m.lost = err
-	m.queue.put(nil, true)
-	m.mu.Unlock()
-	m.wake()
-}
-
 func (m *member) finish(err error) {
 	m.mu.Lock()
 	if m.err == nil {
@@ -241,17 +234,14 @@ func (m *member) wake() {
 // ear is what a session hears.
 type ear struct{ *member }
 
-// Next waits for the next message. A restartError says that another process has
-// taken the place of the one that was asked.
+// Next waits for the next message.
 func (e ear) Next() (sse.Event, error) {
 	for {
 		e.mu.Lock()
 		message, ok := e.queue.pop()
-		lost, err := e.lost, e.err
+		err := e.err
 		e.mu.Unlock()
 		switch {
-		case ok && len(message) == 0:
-			return sse.Event{}, lost
 		case ok:
 			return sse.Event{Data: message}, nil
 		case err != nil:

@@ -98,6 +98,10 @@ func sdkServer(revision string) *mcp.Server {
 		add("grown", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) { return say("grown") })
 		return say("done")
 	})
+	add("crash", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+		os.Exit(3)
+		return nil, nil, nil
+	})
 	// hang is called, then cancelled; seen tells the next call.
 	var mu sync.Mutex
 	cancelled := make(chan struct{})

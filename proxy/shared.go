@@ -378,15 +378,24 @@ func (h *hub) settle(a *asked) {
 	}
 }
 
-// lose tells everyone that another process takes the place of this one.
+// lose answers what the process was asked, whose place another one takes.
 func (h *hub) lose(err error) {
+	f := asFailure(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	clear(h.asked)
-	for m := range h.members {
-		clear(m.open)
-		m.lose(err)
+	for _, a := range h.asked {
+		if a.by != nil {
+			a.by.hear(appendError(nil, []byte(a.id), f.code, f.text, nil), true)
+		}
+		h.settle(a)
 	}
+}
+
+// waits reports whether a request has no answer yet.
+func (h *hub) waits(a *asked) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.asked[string(wire.AppendIDKey(nil, []byte(a.given)))] == a
 }
 
 // end tells everyone that there is no process any more.

@@ -92,7 +92,7 @@ func TestTranslate(t *testing.T) {
 
 func TestFlagsStandAboveTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	text := "listen: 127.0.0.1:1\nlog: {level: warn}\nupstream: {command: [cat], headers: {A: file, B: file}}\n"
+	text := "listen: 127.0.0.1:1\nlog: {level: warn}\nupstream: {command: [cat], share_child: true, headers: {A: file, B: file}}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -104,6 +104,15 @@ func TestFlagsStandAboveTheFile(t *testing.T) {
 		got.Upstream.URL != "http://127.0.0.1/mcp" || got.Upstream.Command != nil ||
 		got.Upstream.Headers["A"] != "Bearer secret" || got.Upstream.Headers["B"] != "file" {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestOneProcessForAllByAFlag(t *testing.T) {
+	if got := settingsOf(t, "--share-child", "--", "cat"); !got.Upstream.ShareChild {
+		t.Error("each session has its own")
+	}
+	if got := settingsOf(t, "--", "cat"); got.Upstream.ShareChild {
+		t.Error("shared by default")
 	}
 }
 

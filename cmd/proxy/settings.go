@@ -97,7 +97,7 @@ func (s *settings) lay(cfg *proxy.Config, command []string) error {
 		return errors.New("--upstream and a command exclude each other")
 	}
 	if s.upstream != "" {
-		cfg.Upstream.URL, cfg.Upstream.Command = s.upstream, nil
+		cfg.Upstream.URL, cfg.Upstream.Command, cfg.Upstream.ShareChild = s.upstream, nil, false
 	}
 	if len(command) > 0 {
 		if s.cmd.ArgsLenAtDash() != 0 {
