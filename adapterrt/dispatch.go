@@ -275,7 +275,7 @@ func (o *Options) toolName(adapter string, category Category) string {
 
 func (o *Options) prefix(adapter string) string {
 	if o.ToolPrefix != "" || !o.PerAdapter || adapter == "" {
-		return o.ToolPrefix
+		return o.Namespace + o.ToolPrefix
 	}
-	return strings.ReplaceAll(adapter, "-", "_") + "_"
+	return o.Namespace + strings.ReplaceAll(adapter, "-", "_") + "_"
 }

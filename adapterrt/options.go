@@ -42,6 +42,7 @@ type Options struct {
 	Mode            Mode
 	PerAdapter      bool   // a set of tools for each adapter instead of a shared one
 	ToolPrefix      string // of the tool names; with PerAdapter only for a single adapter
+	Namespace       string // stands before all tool names and their prefixes
 	EnumOperations  bool   // name the operations in the tools' schemas, which costs bytes
 	Batch           bool   // several requests in one
 	Structured      bool   // results also as structuredContent
@@ -119,6 +120,9 @@ func (o *Options) setDefaults() error {
 	}
 	if o.ToolPrefix != "" && !isToolPrefix(o.ToolPrefix) {
 		bad("tool prefix %q must be of a-z, 0-9 and _ and end with _", o.ToolPrefix)
+	}
+	if o.Namespace != "" && !isToolPrefix(o.Namespace) {
+		bad("namespace %q must be of a-z, 0-9 and _ and end with _", o.Namespace)
 	}
 	if o.DescriptionSize < 300 {
 		bad("tool descriptions need 300 bytes, not %d", o.DescriptionSize)

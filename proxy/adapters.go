@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
@@ -22,7 +23,9 @@ import (
 // adapters are the operations of adapter files as tools of ours and as plain HTTP
 // endpoints.
 type adapters struct {
-	rt      *adapterrt.Runtime
+	live    atomic.Pointer[adapterrt.Runtime]
+	opt     adapterrt.Options    // that live was made with
+	old     []*adapterrt.Runtime // for their calls to end on
 	sources []adapterrt.Source
 	elicits bool // what has to be confirmed is asked of users who can be asked
 	log     *zap.Logger
@@ -43,12 +46,14 @@ func newAdapters(cfg AdaptersConfig, key []byte, log *zap.Logger) (*adapters, er
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
 		opt.CursorKey = sum[:]
 	}
-	a := &adapters{sources: cfg.List(), elicits: cfg.Confirm.Via == "elicitation", log: log}
-	if a.rt, err = adapterrt.New(opt); err != nil {
+	a := &adapters{opt: opt, sources: cfg.List(), elicits: cfg.Confirm.Via == "elicitation", log: log}
+	rt, err := adapterrt.New(opt)
+	if err != nil {
 		return nil, err
 	}
+	a.live.Store(rt)
 	files, wrong := adapterrt.Find(a.sources)
-	problems, err := a.rt.Load(files)
+	problems, err := rt.Load(files)
 	problems = append(wrong, problems...)
 	a.tell(problems)
 	if err == nil && len(wrong) > 0 && !cfg.SkipInvalid {
@@ -57,11 +62,48 @@ func newAdapters(cfg AdaptersConfig, key []byte, log *zap.Logger) (*adapters, er
 	if err != nil {
 		return nil, fmt.Errorf("adapters: %w", err)
 	}
-	for _, info := range a.rt.Adapters() {
+	for _, info := range rt.Adapters() {
 		log.Info("adapter", zap.String("name", info.Name), zap.String("version", info.Version),
 			zap.Int("operations", info.Operations), zap.String("file", info.File))
 	}
 	return a, nil
+}
+
+// rt is the runtime that counts now.
+func (a *adapters) rt() *adapterrt.Runtime { return a.live.Load() }
+
+// prefix makes word the beginning of all tools' names. What is under way ends as it
+// began; confirmations and counts begin anew.
+func (a *adapters) prefix(word string) error {
+	opt := a.opt
+	if opt.Namespace == word {
+		return nil
+	}
+	opt.Namespace, opt.SkipInvalid = word, true
+	rt, err := adapterrt.New(opt)
+	if err != nil {
+		return err
+	}
+	was := a.rt()
+	var files []string
+	for _, info := range was.Adapters() {
+		files = append(files, info.File)
+	}
+	if _, err := rt.Load(files); err != nil {
+		rt.Close()
+		return err
+	}
+	a.opt = opt
+	a.live.Store(rt)
+	a.old = append(a.old, was)
+	return nil
+}
+
+// close lets go of what calls, which have ended, left behind.
+func (a *adapters) close() {
+	for _, rt := range append(a.old, a.rt()) {
+		rt.Close()
+	}
 }
 
 // tell logs what is wrong with files.
@@ -78,7 +120,7 @@ func (a *adapters) tell(problems []adapterrt.Problem) {
 
 // Tools are those of the runtime's mode.
 func (a *adapters) Tools() (all []ownTool) {
-	for _, t := range a.rt.Tools() {
+	for _, t := range a.rt().Tools() {
 		all = append(all, ownTool{t.Name, t.JSON})
 	}
 	return all
@@ -86,7 +128,7 @@ func (a *adapters) Tools() (all []ownTool) {
 
 // Call dispatches one request to an operation.
 func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
-	at, ok := a.rt.Tool(c.Tool)
+	at, ok := a.rt().Tool(c.Tool)
 	if !ok { // gone since the client asked for the list
 		return []byte(`{"content":[{"type":"text","text":"This tool is no longer here. Ask for the list of tools again."}],"isError":true}`)
 	}
@@ -101,11 +143,11 @@ func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
 	if c.Ask != nil && a.elicits && r.Failure != nil && r.Failure.Code == adapterrt.ConfirmationRequired {
 		r = a.confirm(ctx, at, &req, c, r)
 	}
-	return a.rt.AppendToolResult(nil, &r)
+	return a.rt().AppendToolResult(nil, &r)
 }
 
 func (a *adapters) dispatch(ctx context.Context, at adapterrt.Endpoint, req *adapterrt.Request) adapterrt.Result {
-	r := a.rt.Dispatch(ctx, at, req)
+	r := a.rt().Dispatch(ctx, at, req)
 	a.record(&r.Call, r.Cancelled)
 	for i := range r.Parts {
 		a.record(&r.Parts[i], false)
@@ -148,10 +190,10 @@ func shortened(body []byte) string {
 }
 
 // Instructions are the runtime's.
-func (a *adapters) Instructions() string { return a.rt.Instructions() }
+func (a *adapters) Instructions() string { return a.rt().Instructions() }
 
 // EndSession drops the session's confirmation tokens.
-func (a *adapters) EndSession(session string) { a.rt.EndSession(session) }
+func (a *adapters) EndSession(session string) { a.rt().EndSession(session) }
 
 // serveHTTP answers a request to the plain endpoints.
 func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response) {
@@ -161,7 +203,7 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 			in.Trace = append(in.Trace, adapterrt.Header{Name: name, Value: v})
 		}
 	}
-	res := a.rt.HTTP(req.Ctx, &adapterrt.HTTPRequest{
+	res := a.rt().HTTP(req.Ctx, &adapterrt.HTTPRequest{
 		Request: in,
 		Method:  req.Method, Path: req.Path, ContentType: req.Header("Content-Type"),
 	})
@@ -228,7 +270,7 @@ func (srv *Server) ReloadAdapters(because string) {
 	if a == nil || srv.draining.Err() != nil {
 		return
 	}
-	problems, changed, err := a.rt.Refresh(a.sources)
+	problems, changed, err := a.rt().Refresh(a.sources)
 	a.tell(problems)
 	if err == nil && changed {
 		err = srv.renewOwn()
@@ -242,7 +284,7 @@ func (srv *Server) ReloadAdapters(because string) {
 		if !wrong && err == nil {
 			srv.metrics.adapterReloads.WithLabelValues("success").Inc()
 		}
-		srv.log.Info("adapters changed", zap.String("because", because), zap.Int("adapters", len(a.rt.Adapters())))
+		srv.log.Info("adapters changed", zap.String("because", because), zap.Int("adapters", len(a.rt().Adapters())))
 	}
 }
 

@@ -27,6 +27,10 @@ type AdaptersConfig struct {
 	Tools string `yaml:"tools"`
 	// Prefix begins the names of the tools.
 	Prefix string `yaml:"prefix"`
+	// OnClash says what becomes of a tool of the server that has the name of an
+	// adapter's: shadow hides it, prefix gives the adapters' other names, fail refuses
+	// the session.
+	OnClash string `yaml:"on_clash"`
 	// EnumOperations names the operations in the tools' schemas.
 	EnumOperations bool `yaml:"enum_operations"`
 	// DescriptionSize is the greatest size of a tool's description.
@@ -109,6 +113,7 @@ func defaultAdapters() AdaptersConfig {
 	return AdaptersConfig{
 		Mode:            adapterrt.Semantic.String(),
 		Tools:           "shared",
+		OnClash:         clashShadow,
 		DescriptionSize: 1000,
 		Instructions:    "append",
 		Introspection:   "extended",
@@ -141,6 +146,7 @@ func (a *AdaptersConfig) validate(taken []string) error {
 		of          []string
 	}{
 		{"tools", a.Tools, []string{"shared", "per_adapter"}},
+		{"on_clash", a.OnClash, []string{clashShadow, clashPrefix, clashFail}},
 		{"instructions", a.Instructions, []string{"append", "prepend", "replace", "off"}},
 		{"introspection", a.Introspection, []string{"extended", "strict"}},
 		{"errors.shape", a.Errors.Shape, []string{"object", "string"}},

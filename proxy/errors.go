@@ -53,6 +53,7 @@ const (
 	untranslatable
 	upstreamVersion
 	upstreamModern
+	toolClash
 	upstreamDown
 	upstreamTimeout
 	upstreamRefused // with the status and, where it sent one, the error it answered
@@ -95,6 +96,7 @@ var causes = [...]struct {
 	untranslatable:    {-32603, 200, "translation failed"},
 	upstreamVersion:   {-32602, 200, "Unsupported protocol version"},
 	upstreamModern:    {-32603, 502, "upstream speaks only revisions without initialize"},
+	toolClash:         {-32603, 502, "tools of the server have names of adapters'"},
 	upstreamDown:      {-32603, 502, "upstream request failed"},
 	upstreamTimeout:   {-32603, 504, "upstream timed out"},
 	upstreamRefused:   {-32603, 502, "upstream refused the request"},

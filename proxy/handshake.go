@@ -54,6 +54,9 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	if err := h.read(raw); err != nil {
 		return nil, nil, err
 	}
+	if err := h.srv.heedClash(ctx, h); err != nil {
+		return nil, nil, asFailure(err).about(h.id)
+	}
 	propose := h.vc
 	if v := h.srv.now().cfg.Upstream.Version; v != "" {
 		propose = translate.Lookup(v)

@@ -226,7 +226,17 @@ func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
 	if own == nil || method != wire.ToolsList {
 		return page
 	}
-	out := own.extend(page, x.s.vc, x.srv.shadowed)
+	var clashing []string
+	out := own.extend(page, x.s.vc, func(name string) {
+		if x.srv.now().isClash(own.byName[name]) {
+			clashing = append(clashing, name)
+		} else {
+			x.srv.shadowed(name)
+		}
+	})
+	if clashing != nil {
+		out = x.clashed(page, clashing)
+	}
 	return x.own(out, page)
 }
 

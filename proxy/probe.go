@@ -131,10 +131,14 @@ type list struct {
 // newInquiry is an inquiry of the server that cfg names. end ends its session.
 func newInquiry(cfg Config, log *zap.Logger) (p *inquiry, end func(), err error) {
 	cfg.Upstream.ShareChild, cfg.Upstream.Restart.Max = false, 0 // as the server is by itself
+	cfg.Adapters.Sources = nil
 	srv, err := New(cfg, log)
 	if err != nil {
 		return nil, nil, err
 	}
+	bare := *srv.now()
+	bare.own = nil // nor anything of ours
+	srv.setup.Store(&bare)
 	p = &inquiry{srv: srv, h: &handshake{srv: srv, pipe: true}}
 	return p, func() {
 		if p.h.conn != nil {
@@ -156,7 +160,7 @@ func (p *inquiry) begin(ctx context.Context) error {
 		return fmt.Errorf("the server refuses initialize: %s", gjson.Get(view(answer), "error.message").String())
 	}
 	p.vu, p.said = s.vu, bytes.Clone(answer)
-	if _, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)}); err != nil {
+	if _, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), Header: p.h.header}); err != nil {
 		return plainly(err)
 	}
 	return nil
@@ -207,7 +211,7 @@ func (p *inquiry) all(ctx context.Context, l *list) error {
 		p.asked++
 		p.h.id = fmt.Appendf(nil, "%d", p.asked)
 		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, p.asked, l.method, cursor)
-		st, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true})
+		st, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.h.header})
 		if err != nil {
 			return plainly(err)
 		}

@@ -63,6 +63,7 @@ type Server struct {
 	lists    *lists
 	memory   *large.Memory // what large messages take, of clients and of the server
 	own      []ownTools    // the sources of tools that we serve ourselves
+	clash    clash         // of names, with the server's tools
 	adapters *adapters     // one of them; nil for none
 	shadows  sync.Map      // names of the server's tools that ours stand before, and were logged
 	pipes    atomic.Int64  // sessions of clients on pipes, ever
@@ -106,6 +107,7 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	if srv.adapters, err = newAdapters(cfg.Adapters, first.sharedKey(), log); err != nil {
 		return nil, err
 	}
+	srv.clash.turn = make(chan struct{}, 1)
 	if srv.adapters != nil {
 		srv.own = append(srv.own, srv.adapters)
 	}
@@ -525,7 +527,7 @@ func (srv *Server) close() {
 		end()
 	}
 	if srv.adapters != nil {
-		srv.adapters.rt.Close()
+		srv.adapters.close()
 	}
 	srv.losses.flush()
 }

@@ -1,0 +1,133 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+)
+
+// rival is a server with a tool that has the name of an adapter's.
+func rival(t *testing.T, names ...string) (url string, s *mcp.Server) {
+	t.Helper()
+	s = mcp.NewServer(&mcp.Implementation{Name: "rival", Version: "1"}, nil)
+	for _, name := range names {
+		addRival(s, name)
+	}
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
+	t.Cleanup(web.Close)
+	return web.URL, s
+}
+
+func addRival(s *mcp.Server, name string) {
+	mcp.AddTool(s, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "the server's"}}}, nil, nil
+	})
+}
+
+// against is a server with adapters in front of the one at url.
+func against(t *testing.T, url, onClash string) testServer {
+	t.Helper()
+	_, change := withAdapters(t)
+	cfg := DefaultConfig()
+	change(&cfg)
+	cfg.Upstream.URL, cfg.Adapters.OnClash = url, onClash
+	srv, err := New(cfg, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.close)
+	return testServer{srv, t, nil}
+}
+
+func (srv testServer) begun(version string) string {
+	srv.t.Helper()
+	session := srv.initialize(version)
+	srv.post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return session
+}
+
+// answer is that of a request, however it comes.
+func (srv testServer) answer(session, message string) string {
+	r := srv.post(session, message)
+	if n := len(r.events); n > 0 {
+		return r.events[n-1]
+	}
+	return r.body
+}
+
+func TestClashShadowGivesOurs(t *testing.T) {
+	url, _ := rival(t, "mcp_aql_read", "other")
+	srv := against(t, url, clashShadow)
+	session := srv.begun("2025-06-18")
+	if got := names(srv.answer(session, listTools)); got != "other mcp_aql_create mcp_aql_read mcp_aql_update mcp_aql_delete mcp_aql_execute" {
+		t.Errorf("lists %s", got)
+	}
+	if got := text(srv.answer(session, callOurs(2, "mcp_aql_read", readItem))); !strings.Contains(got, "GET /items/7") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestClashPrefixGivesBoth(t *testing.T) {
+	url, s := rival(t, "mcp_aql_read", "other")
+	srv := against(t, url, clashPrefix)
+	const ours = "dragoman_mcp_aql_create dragoman_mcp_aql_read dragoman_mcp_aql_update dragoman_mcp_aql_delete dragoman_mcp_aql_execute"
+	session := srv.begun("2025-06-18")
+	// Before any list was asked for the names lead where they should.
+	if got := text(srv.answer(session, callOurs(2, "mcp_aql_read", `{}`))); got != "the server's" {
+		t.Errorf("got %s", got)
+	}
+	if got := text(srv.answer(session, callOurs(3, "dragoman_mcp_aql_read", readItem))); !strings.Contains(got, "GET /items/7") {
+		t.Errorf("got %s", got)
+	}
+	if got := names(srv.answer(session, listTools)); got != "mcp_aql_read other "+ours {
+		t.Errorf("lists %s", got)
+	}
+	told := text(srv.answer(session, callOurs(4, "dragoman_mcp_aql_delete", readItem)))
+	if !strings.Contains(told, "dragoman_mcp_aql_read") {
+		t.Errorf("the right tool is said to be another one: %s", told)
+	}
+	addRival(s, "late")
+	if got := names(srv.answer(session, listTools)); got != "late mcp_aql_read other "+ours {
+		t.Errorf("later lists %s", got)
+	}
+}
+
+func TestClashPrefixWhenTheToolComesLater(t *testing.T) {
+	url, s := rival(t, "other")
+	srv := against(t, url, clashPrefix)
+	session := srv.begun("2025-06-18")
+	if got := names(srv.answer(session, listTools)); !strings.HasPrefix(got, "other mcp_aql_create") {
+		t.Errorf("lists %s", got)
+	}
+	addRival(s, "mcp_aql_update")
+	if got := names(srv.answer(session, listTools)); !strings.HasPrefix(got, "mcp_aql_update other dragoman_mcp_aql_create") {
+		t.Errorf("later lists %s", got)
+	}
+	if got := text(srv.answer(session, callOurs(2, "mcp_aql_update", `{}`))); got != "the server's" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestClashFailRefusesTheSession(t *testing.T) {
+	url, _ := rival(t, "mcp_aql_read", "other")
+	srv := against(t, url, clashFail)
+	for range 2 {
+		r := srv.post("", initialize("2025-11-25", `{}`))
+		if r.status != 502 || !strings.Contains(gjson.Get(r.body, "error.message").String(), "mcp_aql_read") {
+			t.Errorf("got %+v", r)
+		}
+	}
+	url, s := rival(t, "other")
+	srv = against(t, url, clashFail)
+	session := srv.begun("2025-11-25")
+	addRival(s, "mcp_aql_read")
+	if got := srv.answer(session, listTools); !strings.Contains(gjson.Get(got, "error.message").String(), "mcp_aql_read") {
+		t.Errorf("a tool that came later: %s", got)
+	}
+}
