@@ -1,7 +1,6 @@
 package adapterrt
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -56,30 +55,42 @@ func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Pre
 		return nil, f
 	}
 	a, o := op.adapter, &c.out
-	p := &Preview{Method: o.method, Header: []Header{{"Accept", "application/json"}, {"User-Agent", rt.opt.UserAgent}}}
+	p := &Preview{Method: o.method}
+	p.set("Accept", "application/json")
+	p.set("User-Agent", rt.opt.UserAgent)
 	if o.hasBody {
-		p.Header = append(p.Header, Header{"Content-Type", o.contentType})
+		p.set("Content-Type", o.contentType)
 	}
 	for _, h := range slices.Concat(a.target.headers, o.headers) {
-		p.Header = append(p.Header, Header{h.name, h.value})
+		p.set(h.name, h.value)
 	}
+	url, params := len(o.url.buf), len(o.headers)
 	if a.auth.kind == authOAuth {
-		p.Header = append(p.Header, Header{a.auth.header, a.auth.prefix + "..."})
-	} else {
-		if f := rt.authorize(ctx, a, o); f != nil {
-			return nil, f
-		}
-		if n := len(o.headers); a.auth.header != "" && a.auth.kind != authNone {
-			v := strings.TrimPrefix(strings.TrimPrefix(o.headers[n-1].value, a.auth.prefix), "Basic ")
-			p.Header = append(p.Header, Header{a.auth.header, strings.Replace(o.headers[n-1].value, v, maskedCredential(v), 1)})
-		}
+		p.set(a.auth.header, a.auth.prefix+"...")
+	} else if f := rt.authorize(ctx, a, o); f != nil {
+		return nil, f
 	}
-	url := bytes.Clone(o.url.buf)
-	for _, s := range o.secrets {
-		if len(s) > 0 {
-			url = bytes.ReplaceAll(url, []byte(s), []byte(maskedCredential(s)))
+	for _, h := range o.headers[params:] {
+		prefix := a.auth.prefix
+		if a.auth.kind == authBasic {
+			prefix = "Basic "
 		}
+		p.set(h.name, prefix+maskedCredential(strings.TrimPrefix(h.value, prefix)))
 	}
-	p.URL, p.Body = string(url), string(o.body.buf)
+	p.URL, p.Body = string(o.url.buf[:url]), string(o.body.buf)
+	if name, key, ok := strings.Cut(string(o.url.buf[url:]), "="); ok {
+		p.URL += name + "=" + maskedCredential(key)
+	}
 	return p, nil
+}
+
+// set is what http.Header's Set does, in order.
+func (p *Preview) set(name, value string) {
+	for i := range p.Header {
+		if strings.EqualFold(p.Header[i].Name, name) {
+			p.Header[i].Value = value
+			return
+		}
+	}
+	p.Header = append(p.Header, Header{name, value})
 }

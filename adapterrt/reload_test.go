@@ -116,6 +116,19 @@ func TestPreviewSendsNothingAndMasks(t *testing.T) {
 	if f != nil || p.URL != "https://127.0.0.1:1/v1/x/..." || p.Body != `{"pin":"..."}` {
 		t.Error(p, f)
 	}
+	// A short secret is no reason to take words apart that have its letters.
+	for auth, want := range map[string]string{"type: bearer, token_env: T": "Bearer ...", "type: basic, username_env: T, password_env: T": "Basic ..."} {
+		rt = one(t, fromEnv("T", "s"), "https://127.0.0.1:1/v1/posts", ops, "auth: {"+auth+"}")
+		p, f = rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"s"}}`)})
+		if f != nil || p.URL != "https://127.0.0.1:1/v1/posts/x/s" || p.Header[len(p.Header)-1] != (Header{"Authorization", want}) {
+			t.Error(p, f)
+		}
+	}
+	text := strings.Replace(front("https://127.0.0.1:1", ops), "serialization: json", "serialization: json, headers: {accept: application/other}", 1)
+	rt = start(t, env, map[string]string{"test-api-adapter.md": text})
+	if p, f = rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"s"}}`)}); f != nil || p.Header[0].Value != "application/other" || len(p.Header) != 2 {
+		t.Error("a header that is sent once is shown twice", p, f)
+	}
 	rt = one(t, env, "https://127.0.0.1:1/v1", ops)
 	if _, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op"}`)}); f == nil || f.Code != ValidationMissingParam {
 		t.Error(f)
