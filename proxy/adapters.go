@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -60,7 +59,7 @@ func newAdapters(cfg AdaptersConfig, key []byte, log *zap.Logger) (*adapters, er
 		err = &adapterrt.LoadError{Problems: wrong}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("adapters: %w", err)
+		return nil, err
 	}
 	for _, info := range rt.Adapters() {
 		log.Info("adapter", zap.String("name", info.Name), zap.String("version", info.Version),
@@ -114,7 +113,8 @@ func (a *adapters) tell(problems []adapterrt.Problem) {
 			level = zapcore.ErrorLevel
 		}
 		a.log.Log(level, "adapter file", zap.String("file", p.File), zap.Int("line", p.Line), zap.String("code", p.Code),
-			zap.String("path", p.Path), zap.String("problem", p.Message))
+			zap.String("path", p.Path), zap.String("problem", p.Message),
+			zap.String("expected", p.Expected), zap.String("received", p.Received))
 	}
 }
 

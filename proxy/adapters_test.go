@@ -422,7 +422,7 @@ func TestAdapterFileThatIsWrong(t *testing.T) {
 	dir := adapterDir(t, map[string]string{"bad-adapter.md": "---\nnope", "good-adapter.md": adapterFile("good-api", "http://localhost:1", adapterOps)})
 	cfg := DefaultConfig()
 	cfg.Adapters.Sources = []string{dir}
-	if _, err := New(cfg, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "bad-adapter.md") {
+	if _, err := New(cfg, zap.NewNop()); err == nil || !strings.HasPrefix(err.Error(), "adapters: "+dir) || !strings.Contains(err.Error(), "bad-adapter.md") {
 		t.Errorf("error %v", err)
 	}
 	cfg.Adapters.SkipInvalid = true
