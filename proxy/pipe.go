@@ -338,7 +338,7 @@ func (p *pipe) watch() {
 		for _, c := range late {
 			p.deliver(c.group, c.slot, fail(upstreamTimeout, "").about([]byte(c.id)).body())
 			p.srv.metrics.request(p.s, c.method, failed, c.began)
-			p.srv.log.Warn("request failed", zap.Error(silentFor(now.Sub(c.began))))
+			p.srv.log.Warn("request failed", zap.Stringer("method", c.method), zap.Error(silentFor(now.Sub(c.began))))
 			p.srv.giveUp(p.s, c.id, nil)
 		}
 		if next > 0 {

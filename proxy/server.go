@@ -372,7 +372,11 @@ func (srv *Server) answerFor(x *exchange, err error) *failure {
 	}
 	x.outcome = failed
 	if f.status >= 500 && !x.clientLeft() {
-		x.log().Warn("request failed", zap.Error(f))
+		log := x.log()
+		if x.call != nil {
+			log = log.With(zap.Stringer("method", x.call.method))
+		}
+		log.Warn("request failed", zap.Int("status", f.status), zap.Error(f))
 	}
 	return f
 }
@@ -479,6 +483,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	case err = <-ended:
 		ended <- nil
 	case <-ctx.Done():
+		srv.log.Info("stopping")
 	}
 	srv.drain()
 	grace, cancel := context.WithTimeout(context.Background(), srv.now().cfg.Shutdown.Drain)

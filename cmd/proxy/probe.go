@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,44 +69,46 @@ func probeCommand() *cobra.Command {
 }
 
 // printReport writes a report for a person.
-func printReport(w io.Writer, r *proxy.Report) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "server        %s\n", r.Server)
-	fmt.Fprintf(&b, "revision      %s over %s\n", r.Revision, r.Transport)
-	fmt.Fprintf(&b, "capabilities  %s\n", strings.Join(r.Capabilities, ", "))
+func printReport(out io.Writer, r *proxy.Report) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "server\t%s\n", printable(r.Server))
+	fmt.Fprintf(w, "revision\t%s over %s\n", r.Revision, r.Transport)
+	fmt.Fprintf(w, "capabilities\t%s\n", printable(strings.Join(r.Capabilities, ", ")))
 	for _, l := range r.Lists {
-		fmt.Fprintf(&b, "%-13s %d\n", l.Name, l.Count)
+		fmt.Fprintf(w, "%s\t%d\n", l.Name, l.Count)
 	}
 	for _, c := range r.Clients {
 		switch {
 		case len(c.Changes) == 0 && c.Works:
-			fmt.Fprintf(&b, "\nclients of %s get everything as it is\n", c.Revision)
+			fmt.Fprintf(w, "\nclients of %s get everything as it is\n", c.Revision)
 			continue
 		case c.Works:
-			fmt.Fprintf(&b, "\nclients of %s get everything, with changes\n", c.Revision)
+			fmt.Fprintf(w, "\nclients of %s get everything, with changes:\n", c.Revision)
 		default:
-			fmt.Fprintf(&b, "\nclients of %s do not get\n", c.Revision)
+			fmt.Fprintf(w, "\nclients of %s do not get:\n", c.Revision)
 			for _, m := range c.Missing {
-				fmt.Fprintf(&b, "  %s\n", m)
+				fmt.Fprintf(w, "  %s\n", printable(m))
+			}
+			if len(c.Changes) > 0 {
+				fmt.Fprintln(w, "and the rest with changes:")
 			}
 		}
 		for _, ch := range c.Changes {
-			fmt.Fprintf(&b, "  %s %-18s %-4s %s %s\n", ch.Rule, ch.What, ch.Level, ch.List, names(ch.Names))
+			where := ch.List
+			if len(ch.Names) > 0 {
+				where += " " + printable(names(ch.Names))
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", ch.Rule, ch.What, ch.Level, where)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return w.Flush()
 }
 
 // names lists the first few.
 func names(all []string) string {
 	const few = 6
-	switch n := len(all); {
-	case n == 0:
-		return ""
-	case n <= few:
-		return fmt.Sprintf("(%d: %s)", n, strings.Join(all, ", "))
-	default:
+	if n := len(all); n > few {
 		return fmt.Sprintf("(%d: %s, …)", n, strings.Join(all[:few], ", "))
 	}
+	return fmt.Sprintf("(%d: %s)", len(all), strings.Join(all, ", "))
 }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+)
+
+// probed is a server of the newest revision with a handshake that has these tools.
+func probed(t *testing.T, tools string) string {
+	t.Helper()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		id, result := gjson.GetBytes(body, "id"), `{"tools":[`+tools+`]}`
+		if gjson.GetBytes(body, "method").String() == "initialize" {
+			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s\u001b[2J","version":"2"}}`
+		}
+		switch {
+		case r.Method != http.MethodPost:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case !id.Exists():
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+id.Raw+`,"result":`+result+`}`)
+		}
+	}))
+	t.Cleanup(web.Close)
+	return web.URL
+}
+
+func TestProbe(t *testing.T) {
+	const plain, titled, task = `{"name":"a","inputSchema":{"type":"object"}}`, `{"name":"b","title":"B","inputSchema":{"type":"object"}}`,
+		`{"name":"c","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}`
+	for _, c := range []struct {
+		tools string
+		err   error
+		lines []string
+	}{
+		{plain, nil, []string{"server        s [2J 2", "revision      2025-11-25 over http", "tools         1", "clients of 2024-11-05 get everything as it is"}},
+		{plain + "," + titled, nil, []string{"tools         2", "clients of 2025-06-18 get everything as it is",
+			"clients of 2025-03-26 get everything, with changes:", "  C01  title  warn  tools (1: b)"}},
+		{plain + "," + titled + "," + task, errMissing, []string{"tools         3", "clients of 2024-11-05 do not get:", "  tools: c",
+			"and the rest with changes:", "  C01  title           warn  tools (1: b)", "  C07  task-only tool  warn  tools (1: c)"}},
+	} {
+		url := probed(t, c.tools)
+		out, _, err := run(t.Context(), "", "probe", url)
+		if !errors.Is(err, c.err) {
+			t.Errorf("%s: %v", c.tools, err)
+		}
+		lines := strings.Split(out, "\n")
+		for _, want := range c.lines {
+			if !slices.Contains(lines, want) {
+				t.Errorf("no line %q in\n%s", want, out)
+			}
+		}
+		out, _, err = run(t.Context(), "", "probe", "--json", url)
+		var r proxy.Report
+		if e := json.Unmarshal([]byte(out), &r); e != nil || !errors.Is(err, c.err) || r.Works() != (c.err == nil) {
+			t.Errorf("%s: %v, %v, %s", c.tools, e, err, out)
+		}
+	}
+}
