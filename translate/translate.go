@@ -3,6 +3,7 @@ package translate
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -37,13 +38,13 @@ func (t *Table) Between(from, to *Revision) *Translator { return t.pairs[from.or
 type Translator struct {
 	from, to *Revision
 	options  Options
-	plan     *plan // nil when the two are the same
+	plan     func() *plan // laid out when it is first asked for: most pairs never meet; nil when the two are the same
 }
 
 func newTranslator(from, to *Revision, o Options) *Translator {
 	t := &Translator{from: from, to: to, options: o}
 	if from != to {
-		t.plan = lay(rulesBetween(from, to, o))
+		t.plan = sync.OnceValue(func() *plan { return lay(rulesBetween(from, to, o)) })
 	}
 	return t
 }
@@ -87,7 +88,7 @@ func (t *Translator) Shape() *wire.Shape {
 	if t.plan == nil {
 		return nil
 	}
-	return t.plan.shape
+	return t.plan().shape
 }
 
 // Rewrite translates m, which was scanned with [Translator.Shape] and, if it is a
@@ -109,7 +110,7 @@ func (t *Translator) Rewrite(scratch []byte, m *wire.Message) (out []byte, v wir
 	if t.plan == nil {
 		return m.Raw, wire.Forward, nil
 	}
-	root := t.plan.roots[m.Kind][min(m.Method, wire.NumMethods-1)]
+	root := t.plan().roots[m.Kind][min(m.Method, wire.NumMethods-1)]
 	if root == nil {
 		return m.Raw, wire.Forward, nil
 	}
