@@ -24,7 +24,7 @@ fuzz: ## every fuzz target for FUZZTIME
 bench: ## benchstat-ready; bench/README.md says what each one measures
 	go test ./adapterrt ./bench ./proxy/... ./transform/... ./translate/... -run '^$$' -bench . -benchmem
 
-compare: ## end to end beside other proxies, about a minute
+compare: ## end to end beside other proxies, about two minutes
 	go run ./bench/compare
 
 SOAKTIME ?= 10m

@@ -27,6 +27,7 @@ func main() {
 	rounds := flag.Int("rounds", 5, "how often each way has its turn")
 	slice := flag.Duration("slice", 400*time.Millisecond, "length of a turn, for each kind of call and number of connections")
 	leaves := flag.Int("leaves", 20, "how many clients leave a quiet call, for each way")
+	sleepers := flag.Int("idle", 9000, "how many clients on HTTP+SSE stay connected and say nothing")
 	binary := flag.String("dragoman", "", "the command to measure (default: build it)")
 	part := flag.String("serve", "", "be one of the other processes: "+roleNames()+"; arguments: the server's URL")
 	flag.Parse()
@@ -36,13 +37,13 @@ func main() {
 	switch {
 	case *part != "":
 		err = serve(ctx, *part, flag.Arg(0))
-	case *rounds < 1 || *slice <= 0 || *leaves < 0 || flag.NArg() > 0:
+	case *rounds < 1 || *slice <= 0 || *leaves < 0 || *sleepers < 0 || flag.NArg() > 0:
 		flag.Usage()
 		os.Exit(2)
 	case runtime.GOOS != "linux":
 		err = fmt.Errorf("reads /proc, which %s has not", runtime.GOOS)
 	default:
-		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, binary: *binary})
+		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, idle: *sleepers, binary: *binary})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -55,6 +56,7 @@ type plan struct {
 	rounds int
 	slice  time.Duration
 	leaves int
+	idle   int
 	binary string // "" to build it
 }
 
@@ -98,7 +100,11 @@ func compare(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
-	r := report{out: os.Stdout, ways: ways, work: work, measured: measured, notices: notices}
+	still, err := l.measureIdle(ctx, p.idle)
+	if err != nil {
+		return err
+	}
+	r := report{still: still, out: os.Stdout, ways: ways, work: work, measured: measured, notices: notices}
 	r.print()
 	return nil
 }

@@ -15,6 +15,7 @@ type report struct {
 	work     []work
 	measured map[key]*cell
 	notices  map[string]*notice // nil when nobody left
+	still    *idle              // nil when nobody stayed idle
 }
 
 func (r *report) print() {
@@ -128,6 +129,12 @@ func (r *report) printRatios() {
 		if w.name == dragoman {
 			goals = append(goals, goal{"idle memory, MB", float64(w.idle.Resident) / 1e6, 15, 25})
 		}
+	}
+	if r.still != nil {
+		at := fmt.Sprintf("%d idle clients on HTTP+SSE", r.still.clients)
+		goals = append(goals,
+			goal{at + ", MB", float64(r.still.alone.Resident) / 1e6, 60, 110},
+			goal{at + ", each with a stream to the server, MB", float64(r.still.listen.Resident) / 1e6, 120, 250})
 	}
 	lines := make([]string, len(goals))
 	for i, g := range goals {

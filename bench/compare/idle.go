@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+const (
+	openers  = 8                // clients that are opened at the same time
+	openTime = 3 * time.Minute  // for all of them
+	settle   = 10 * time.Second // from the last one to the count
+)
+
+// idle is what dragoman takes while clients of HTTP+SSE stay connected and say
+// nothing.
+type idle struct {
+	clients       int
+	alone, listen process.Usage // without, and with a GET stream to the server for each
+}
+
+// sleeper is a server that has nothing to say. It grants GET streams or does not.
+type sleeper struct {
+	grants  bool
+	streams atomic.Int64
+	end     <-chan struct{}
+}
+
+func (s *sleeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodPost:
+		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+		if err != nil {
+			return
+		}
+		if gjson.GetBytes(body, "method").Str != "initialize" {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Mcp-Session-Id", "51ee9")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"sleeper","version":"1"}}}`,
+			gjson.GetBytes(body, "id").Raw, serverRevision().Name)
+	case http.MethodGet:
+		if !s.grants {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		if http.NewResponseController(w).Flush() != nil {
+			return
+		}
+		s.streams.Add(1)
+		defer s.streams.Add(-1)
+		select {
+		case <-r.Context().Done():
+		case <-s.end:
+		}
+	}
+}
+
+// measureIdle opens n clients on dragoman in front of either kind of server.
+func (l launcher) measureIdle(ctx context.Context, n int) (*idle, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	i := &idle{clients: n}
+	for _, c := range []struct {
+		grants bool
+		usage  *process.Usage
+	}{{false, &i.alone}, {true, &i.listen}} {
+		u, err := l.measureSleep(ctx, n, c.grants)
+		if err != nil {
+			return nil, fmt.Errorf("%d idle clients: %w", n, err)
+		}
+		*c.usage = u
+	}
+	return i, nil
+}
+
+func (l launcher) measureSleep(ctx context.Context, n int, grants bool) (u process.Usage, err error) {
+	ctx, cancel := context.WithTimeout(ctx, openTime+settle)
+	defer cancel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return u, err
+	}
+	server := &sleeper{grants: grants, end: ctx.Done()}
+	s := &http.Server{Handler: server}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		s.Serve(ln)
+	}()
+	defer func() {
+		s.Close()
+		<-served
+	}()
+	w, err := l.ours(ctx, "http://"+ln.Addr().String()+"/mcp")
+	if err != nil {
+		return u, err
+	}
+	defer w.proxy.Stop()
+
+	clients := make([]net.Conn, n)
+	defer func() {
+		for _, c := range clients {
+			if c != nil {
+				c.Close()
+			}
+		}
+	}()
+	g, opening := errgroup.WithContext(ctx)
+	for first := range openers {
+		g.Go(func() error {
+			post := &http.Client{Transport: &http.Transport{}}
+			defer post.CloseIdleConnections()
+			for at := first; at < n; at += openers {
+				c, err := openSSE(opening, post, w.url)
+				if err != nil {
+					return err
+				}
+				clients[at] = c
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return u, err
+	}
+	for grants && server.streams.Load() < int64(n) {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return u, fmt.Errorf("%d of the streams to the server are open", server.streams.Load())
+		}
+	}
+	select {
+	case <-time.After(settle):
+	case <-ctx.Done():
+		return u, ctx.Err()
+	}
+	u, err = w.proxy.Usage()
+	if want := n + int(server.streams.Load()); err == nil && u.Files < want {
+		err = fmt.Errorf("only %d files are open, of %d connections", u.Files, want)
+	}
+	return u, err
+}
+
+// openSSE is a client of HTTP+SSE that has initialized and read the answer.
+func openSSE(ctx context.Context, post *http.Client, endpoint string) (net.Conn, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)
+	if err != nil {
+		return nil, err
+	}
+	if err = greet(ctx, conn, post, u); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, conn.SetDeadline(time.Time{})
+}
+
+func greet(ctx context.Context, conn net.Conn, post *http.Client, u *url.URL) error {
+	if err := conn.SetDeadline(time.Now().Add(callTime)); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(conn, "GET /sse HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n\r\n", u.Host); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("stream: %s", resp.Status)
+	}
+	events := sse.NewReader(resp.Body, 1<<20)
+	e, err := events.Next()
+	if err != nil {
+		return err
+	}
+	to := "http://" + u.Host + string(e.Data)
+	hello := fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"compare","version":"1"}}}`, translate.Oldest().Name)
+	for _, message := range []string{hello, `{"jsonrpc":"2.0","method":"notifications/initialized"}`} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(message))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := post.Do(req)
+		if err != nil {
+			return err
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusAccepted {
+			return errors.New(resp.Status)
+		}
+		if message != hello {
+			return nil
+		}
+		if e, err = events.Next(); err != nil {
+			return err
+		}
+		if !gjson.GetBytes(e.Data, "result").IsObject() {
+			return fmt.Errorf("initialize: %.200q", e.Data)
+		}
+	}
+	return nil
+}
