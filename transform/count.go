@@ -167,38 +167,3 @@ func (t *tally) json(raw []byte, i int) int {
 
 // maxTokenBytes is at least the length of the longest token.
 const maxTokenBytes = 128
-
-// skipSome is skipValue that gives up, at the end of some value, past n bytes.
-func skipSome(b []byte, i, n int) (end int, whole bool) {
-	if len(b)-i <= n {
-		return skipValue(b, i), true
-	}
-	start := i
-	for depth := 0; i < len(b); {
-		switch b[i] {
-		case '"':
-			i = skipString(b, i)
-		case '{', '[':
-			depth++
-			i++
-			continue
-		case '}', ']':
-			depth--
-			i++
-		case ',', ':', ' ', '\n', '\t', '\r':
-			i++
-			continue
-		default:
-			for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
-				i++
-			}
-		}
-		if depth <= 0 {
-			return i, true
-		}
-		if i-start > n {
-			return i, false
-		}
-	}
-	return len(b), true
-}

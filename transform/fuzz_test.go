@@ -15,7 +15,7 @@ import (
 func FuzzApply(f *testing.F) {
 	for _, in := range []string{
 		string(textResult(issues(20))), `{"content":[{"type":"text","text":"` + strings.Repeat("a ", 200) + `"}],"structuredContent":{"a":1}}`,
-		`{"content":{"type":"text"}}`, `{"content":[[{}]],"_meta":7}`, `{"content":[{"type":"text","text":7}],"isError":"true"}`, `[1]`, `7`, `{"\u0063ontent":[{"\u0074ype":"text","text":"` + strings.Repeat("\\ud800 ", 100) + `"}]}`,
+		`{"content":{"type":"text"}}`, `{"content":[[{}]],"_meta":7}`, `{"content":[{"type":"text","text":7}],"isError":"true"}`, `[1]`, `7`, "{\"content\":[[{}\x1d\x8f]]}", `{"content":[{"type":"text","text":"`, `{"\u0063ontent":[{"\u0074ype":"text","text":"` + strings.Repeat("\\ud800 ", 100) + `"}]}`,
 		`{"content":[{"type":"resource","resource":{"text":"` + strings.Repeat("x ", 300) + `","text":"y"}}]}`, `{"content":[{"type":"resource","resource":{"type":"text","text":"` + strings.Repeat("x ", 300) + `"}}]}`,
 		`{"content":[{"type":"text","text":"x","content":{"type":"text","text":"` + strings.Repeat("x ", 300) + `"}}]}`,
 		`{"_meta":{"dragoman/transform":{"notice":1}},"content":[{"type":"text","text":"` + strings.Repeat("x ", 300) + `","_meta":{"dragoman/transform":1}}]}`,

@@ -296,6 +296,13 @@ func number(text []byte) bool {
 
 // skipValue trusts that a value stands at i.
 func skipValue(b []byte, i int) int {
+	end, _ := skipSome(b, i, math.MaxInt)
+	return end
+}
+
+// skipSome is skipValue that gives up, at the end of some value, past n bytes.
+func skipSome(b []byte, i, n int) (end int, whole bool) {
+	start := i
 	for depth := 0; i < len(b); {
 		switch b[i] {
 		case '"':
@@ -311,15 +318,18 @@ func skipValue(b []byte, i int) int {
 			i++
 			continue
 		default:
-			for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
+			for i++; i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' '; {
 				i++
 			}
 		}
 		if depth <= 0 {
-			return i
+			return i, true
+		}
+		if i-start > n {
+			return i, false
 		}
 	}
-	return len(b)
+	return len(b), true
 }
 
 // each calls f with every member or element of the container at i: name is the
