@@ -214,7 +214,7 @@ func (l *layout) append(dst []byte, w *rewrite) []byte {
 		dst = append(append(append(dst, '"'), name...), '"', ':')
 	}
 	each(raw, skipSpace(raw, 0), func(name []byte, at int) (int, bool) {
-		end := skipValue(raw, at)
+		end := l.endOf(at)
 		here := spanOf(at, end)
 		switch {
 		case wire.IsText(name, l.list) && l.content.is():
@@ -252,6 +252,17 @@ func (l *layout) append(dst []byte, w *rewrite) []byte {
 		dst = appendMeta(dst, []byte("{}"), w.meta)
 	}
 	return append(dst, '}')
+}
+
+// endOf is where the member's value at i ends, without another look at what is
+// known.
+func (l *layout) endOf(i int) int {
+	for _, s := range [...]span{l.content, l.structured} {
+		if s.is() && int(s.pos) == i {
+			return int(s.end)
+		}
+	}
+	return skipValue(l.raw, i)
 }
 
 func (l *layout) appendBlocks(dst []byte, w *rewrite) []byte {

@@ -22,7 +22,7 @@
 //   - notice.go says what was cut, store.go keeps the original, and more.go
 //     serves it to whom it belongs to.
 //
-// JSON stays bytes throughout: doc.go's neighbours work on a tape of positions
+// JSON stays bytes throughout: what looks into it works on a tape of positions
 // (tape.go), so numbers keep their digits and members their order.
 //
 // # What does not happen

@@ -29,6 +29,9 @@ type node struct {
 // maxNodes bounds the memory of a tape to 20 MiB.
 const maxNodes = 1 << 20
 
+// nodeBytes is about how much of a document a node stands for.
+const nodeBytes = 24
+
 // A parseError says where a document is no JSON, or is too deep.
 type parseError struct{ offset int }
 
@@ -49,6 +52,9 @@ func (t *tape) parse(doc []byte) error {
 	i := skipSpace(doc, 0)
 	if i >= len(doc) || doc[i] != '{' && doc[i] != '[' || len(doc) > math.MaxUint32 {
 		return &parseError{i}
+	}
+	if cap(t.nodes) == 0 {
+		t.nodes = make([]node, 0, min(maxNodes, len(doc)/nodeBytes+1))
 	}
 	var stack [wire.MaxDepth]frame
 	depth := 0 // open containers; the innermost is stack[depth-1]
