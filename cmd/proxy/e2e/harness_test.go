@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -55,6 +57,27 @@ func TestPublishedPeersCoverEveryPairOfTransports(t *testing.T) {
 		if len(clients[p]) < 2 || len(servers[p]) < 2 {
 			t.Errorf("%s to %s: clients of %v, servers of %v", p.down, p.up, clients[p], servers[p])
 		}
+	}
+}
+
+// TestREADMEHasTheTable shows that the README promises the cells that are run, no more and no fewer.
+func TestREADMEHasTheTable(t *testing.T) {
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := everyOneMeetsEveryOther(publishedClients(""), publishedServers(""))
+	passed := slices.Repeat([]bool{true}, len(cells))
+	rows := strings.Split(strings.TrimSpace(table(cells, passed)), "\n")[2:]
+	for _, row := range rows {
+		_, runs, _ := strings.Cut(row[1:], "|") // behind the client's name
+		runs = strings.NewReplacer(" translated", " T", ";", ",").Replace(runs)
+		if !strings.Contains(string(readme), "|"+runs+"\n") {
+			t.Errorf("not in the README: %s", row)
+		}
+	}
+	if n := len(cells); !strings.Contains(string(readme), fmt.Sprintf("`TestPublishedPeers`, %d runs", n)) {
+		t.Errorf("the README does not say that there are %d runs", n)
 	}
 }
 
