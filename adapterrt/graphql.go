@@ -1,6 +1,10 @@
 package adapterrt
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // graphqlRule is an operation of an API that speaks GraphQL:
 // https://graphql.github.io/graphql-over-http/draft/
@@ -62,33 +66,126 @@ func (c *checker) graphql(n *node, path string, op *operation) {
 	op.graphql = r
 }
 
+// graphqlVariables holds what is sent against the variables that the document
+// declares: servers refuse others, or pass over them without a word.
+func (c *checker) graphqlVariables(n *node, path string, op *operation) {
+	if op.graphql == nil {
+		return
+	}
+	declared := declaredVariables(n.get("query").text)
+	sent := map[string]bool{}
+	check := func(name, at string, line int) {
+		sent[name] = true
+		if _, ok := declared[name]; !ok {
+			c.mind(SchemaUnresolvedRef, at, "the document declares no variable $"+firstRunes(cleanText(name, 60), 60), line)
+		}
+	}
+	for _, i := range op.placed[inVariables] {
+		p := op.params[i]
+		line := n.line
+		if said := n.get("params").get(p.name); said != nil {
+			line = said.line
+		}
+		check(p.wire, path+".params."+p.name, line)
+	}
+	if fixed := n.get("variables"); fixed != nil && fixed.kind == object {
+		for _, f := range fixed.fields {
+			check(f.key, join(path+".variables", firstRunes(f.key, 60)), f.line)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(declared)) {
+		if declared[name] && !sent[name] {
+			c.mind(SchemaUnresolvedRef, path+".query", "variable $"+firstRunes(name, 60)+" is required and no parameter gives it", n.get("query").line)
+		}
+	}
+}
+
+// declaredVariables are the variables that a document declares, and whether they
+// have to be given: https://spec.graphql.org/October2021/#sec-Language.Variables
+func declaredVariables(s string) map[string]bool {
+	declared := map[string]bool{}
+	last := "" // the variable whose type is being read
+	for i := 0; i < len(s); {
+		if j := skipIgnored(s, i); j > i {
+			i = j
+			continue
+		}
+		switch c := s[i]; {
+		case c == '$':
+			j := i + 1
+			for j < len(s) && isNameByte(s[j]) {
+				j++
+			}
+			name := s[i+1 : j]
+			i = j
+			for j = skipIgnored(s, i); j > i; j = skipIgnored(s, i) {
+				i = j
+			}
+			// Only a declaration has a colon behind the name.
+			if last = ""; i < len(s) && s[i] == ':' {
+				last, declared[name] = name, false
+			}
+			continue
+		case last != "" && c == '!':
+			declared[last] = true // of [String!] as well, until the bracket closes
+		case last != "" && (c == ']' || c == '='):
+			declared[last] = false
+			if c == '=' {
+				last = ""
+			}
+		case c == ')' || c == '{' || c == '@':
+			last = ""
+		}
+		i++
+	}
+	return declared
+}
+
+func isNameByte(c byte) bool {
+	return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
+}
+
+// skipIgnored is the place behind the string, comment or blank at i, i when there
+// is none.
+func skipIgnored(s string, i int) int {
+	switch {
+	case i >= len(s):
+		return i
+	case s[i] == ' ' || s[i] == '\t' || s[i] == '\n' || s[i] == '\r' || s[i] == ',':
+		return i + 1
+	case s[i] == '#':
+		for i < len(s) && s[i] != '\n' && s[i] != '\r' {
+			i++
+		}
+	case strings.HasPrefix(s[i:], `"""`):
+		for i += 3; i < len(s) && !strings.HasPrefix(s[i:], `"""`); i++ {
+			if strings.HasPrefix(s[i:], `\"""`) {
+				i += 3
+			}
+		}
+		i += 3
+	case s[i] == '"':
+		for i++; i < len(s) && s[i] != '"' && s[i] != '\n'; i++ {
+			if s[i] == '\\' {
+				i++
+			}
+		}
+		i++
+	}
+	return min(i, len(s))
+}
+
 // graphqlKinds are the operations at the top of a document. A document may leave
 // the word query out.
 func graphqlKinds(s string) map[string]bool {
 	kinds := map[string]bool{}
 	depth, named := 0, false // named: a definition has begun
 	for i := 0; i < len(s); {
+		if j := skipIgnored(s, i); j > i {
+			i = j
+			continue
+		}
 		switch c := s[i]; {
-		case c == '#':
-			for i < len(s) && s[i] != '\n' && s[i] != '\r' {
-				i++
-			}
-		case strings.HasPrefix(s[i:], `"""`):
-			i += 3
-			for i < len(s) && !strings.HasPrefix(s[i:], `"""`) {
-				if strings.HasPrefix(s[i:], `\"""`) {
-					i += 3
-				}
-				i++
-			}
-			i += 3
-		case c == '"':
-			for i++; i < len(s) && s[i] != '"' && s[i] != '\n'; i++ {
-				if s[i] == '\\' {
-					i++
-				}
-			}
-			i++
 		case c == '{' || c == '(' || c == '[':
 			if c == '{' && depth == 0 {
 				if !named {
@@ -103,7 +200,7 @@ func graphqlKinds(s string) map[string]bool {
 			i++
 		case c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z':
 			j := i
-			for j < len(s) && (s[j] == '_' || s[j]|0x20 >= 'a' && s[j]|0x20 <= 'z' || s[j] >= '0' && s[j] <= '9') {
+			for j < len(s) && isNameByte(s[j]) {
 				j++
 			}
 			if depth == 0 && !named {

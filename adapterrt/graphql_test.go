@@ -1,8 +1,10 @@
 package adapterrt
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -114,6 +116,49 @@ func TestGraphQLKinds(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: got %v, want %s", doc, got, want)
 		}
+	}
+}
+
+func TestDeclaredVariables(t *testing.T) {
+	for doc, want := range map[string]string{
+		"{ a }": "map[]",
+		"query A($a: Int, $b: Int!, $c : [Int!], $d: [Int!]!, $e: Int! = 5, $f: In = {x: 1}, $g: Int! @d(x: $h)) { f(a: $a, b: {c: $z}) }": "map[a:false b:true c:false d:true e:false f:false g:true]",
+		"query A( # $n: Int!\n $a: Int) { f(s: \"$s: Int!\", t: \"\"\"$t: Int! \\\"\"\" $u: Int!\"\"\") }":                                 "map[a:false]",
+		"mutation M($a:Int!$b:Int!){f}": "map[a:true b:true]",
+		"query A($":                     "map[]", "query A($a": "map[]", "query A($a:": "map[a:false]", `"`: "map[]", `"""`: "map[]", `"\`: "map[]", "#": "map[]",
+	} {
+		if got := fmt.Sprint(declaredVariables(doc)); got != want {
+			t.Errorf("%s\n got %s\nwant %s", doc, got, want)
+		}
+	}
+}
+
+// TestVariablesAreTheDocuments shows that a parameter which no variable takes, and a
+// variable that nothing gives, are told when the file is loaded and not by the server.
+func TestVariablesAreTheDocuments(t *testing.T) {
+	ops := `
+read:
+- {name: one, maps_to: POST /graphql, description: O, query: "query($id: ID!, $must: Int!, $may: Int) { a(id: $id) }", variables: {odd: 1}, params: {id: {type: string, required: true}, late: {type: string}}}
+- {name: two, maps_to: POST /graphql, description: T, query: "query($first: Int) { a }", pagination: {style: cursor, param_name: after, per_page_param: first, items_path: nodes, next_path: pageInfo.endCursor}}`
+	text := graphFront("https://api.example.com", ops)
+	a, problems := Parse("test-api-adapter.md", []byte(text), &Options{})
+	var got []string
+	for _, p := range problems {
+		got = append(got, p.Path+": "+p.Message)
+	}
+	want := []string{
+		"operations.read[0].params.late: the document declares no variable $late",
+		"operations.read[0].variables.odd: the document declares no variable $odd",
+		"operations.read[0].query: variable $must is required and no parameter gives it",
+		"operations.read[1].params.after: the document declares no variable $after",
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if a == nil || !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if a, _ := Parse("test-api-adapter.md", []byte(text), &Options{StrictFiles: true}); a != nil {
+		t.Error("strict takes it")
 	}
 }
 

@@ -98,6 +98,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 	c.placement(path, n, op)
 	c.graphql(n, path, op)
 	c.paging(n, path, op)
+	c.graphqlVariables(n, path, op)
 	c.fieldRules(n, path, op)
 	c.gates(n, path, op)
 
