@@ -41,6 +41,8 @@ type Config struct {
 	Admin    AdminConfig    `yaml:"admin"`
 	Upstream UpstreamConfig `yaml:"upstream"`
 	Adapters AdaptersConfig `yaml:"adapters"`
+	// Gates let parameters of the server's tools through while it supports them.
+	Gates []GateConfig `yaml:"gates"`
 	// Contract holds the switches of the translation.
 	Contract translate.Options `yaml:"contract"`
 	Session  SessionConfig     `yaml:"session"`
@@ -285,6 +287,14 @@ func knownKeys(n *yaml.Node, t reflect.Type, path string) error {
 	if t.Kind() == reflect.Map && n.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if err := knownKeys(n.Content[i+1], t.Elem(), join(path, n.Content[i].Value)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if t.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode {
+		for i, e := range n.Content {
+			if err := knownKeys(e, t.Elem(), fmt.Sprintf("%s[%d]", path, i)); err != nil {
 				return err
 			}
 		}

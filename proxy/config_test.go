@@ -160,6 +160,11 @@ func TestExpand(t *testing.T) {
 func TestValidateNamesThePath(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"listen:":                            func(c *Config) { c.Listen = "8808" },
+		"gates[1].tool: is needed":           func(c *Config) { c.Gates = []GateConfig{goodGate, {}} },
+		"gates[0].match: is needed":          func(c *Config) { g := goodGate; g.Match = nil; c.Gates = []GateConfig{g} },
+		"gates[0].on_unavailable:":           func(c *Config) { g := goodGate; g.OnUnavailable = "maybe"; c.Gates = []GateConfig{g} },
+		"gates[0].error_code:":               func(c *Config) { g := goodGate; g.ErrorCode = "Not OK"; c.Gates = []GateConfig{g} },
+		"gates[0].timeout:":                  func(c *Config) { g := goodGate; g.Timeout = time.Hour; c.Gates = []GateConfig{g} },
 		"adapters.mode:":                     func(c *Config) { c.Adapters.Mode = "many" },
 		"adapters.tools: \"own\"":            func(c *Config) { c.Adapters.Tools = "own" },
 		"adapters.sources[1]: is empty":      func(c *Config) { c.Adapters.Sources = []string{"a", ""} },

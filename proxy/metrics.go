@@ -36,6 +36,7 @@ type metrics struct {
 	unwanted *prometheus.CounterVec
 	restarts prometheus.Counter
 	shadowed *prometheus.CounterVec
+	gates    *prometheus.CounterVec
 	adapterMetrics
 	pairs sync.Map // of pair to *meters
 }
@@ -92,10 +93,14 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 			Name: "dragoman_shadowed_tools_total",
 			Help: "Tools taken out of the server's lists because one of ours has the same name.",
 		}, []string{"tool"}),
+		gates: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_gates_total",
+			Help: "Capability gates on the server's tools that were asked, by what came of it.",
+		}, []string{"tool", "verdict"}),
 		adapterMetrics: newAdapterMetrics(),
 	}
 	m.adapterMetrics.register(m.registry)
-	m.registry.MustRegister(m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts, m.shadowed,
+	m.registry.MustRegister(m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts, m.shadowed, m.gates,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_sessions",
 			Help: "Sessions of HTTP clients that are held.",

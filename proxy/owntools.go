@@ -69,11 +69,11 @@ type edition struct {
 	replaced chan struct{} // closed when there is another one
 }
 
-// newCatalog is the catalog of all, nil where there are none. Two tools of one
+// newCatalog is the catalog of all, nil where there are none and never were. Two tools of one
 // name are an error: nobody could say which is meant. was is what there was
 // before.
 func newCatalog(table *translate.Table, all []ownTools, place string, was *catalog) (*catalog, error) {
-	if len(all) == 0 {
+	if len(all) == 0 && was == nil {
 		return nil, nil
 	}
 	c := &catalog{
@@ -250,7 +250,7 @@ func (srv *Server) shadowed(name string) {
 
 // forgetOwn lets go of what our tools kept for a session.
 func (srv *Server) forgetOwn(s *session) {
-	for _, set := range srv.own {
+	for _, set := range srv.now().own.all {
 		set.EndSession(s.who())
 	}
 }

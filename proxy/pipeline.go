@@ -46,6 +46,9 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 		if x.errand != nil {
 			return raw, wire.Forward, nil
 		}
+		if refusal := x.gate(m); refusal != nil {
+			return x.own(refusal, raw), wire.Answer, nil
+		}
 	case m.Kind == wire.Notification:
 		x.cancels = m.Method == wire.Cancelled
 		x.key = appendCancelled(x.key[:0], m, x.cancels)
@@ -173,6 +176,10 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 			m.Method, m.Note = x.call.method, x.call.note
 		} else if !x.reunite(s.open) && s.open.unique {
 			return nil, false // a client on a pipe asked nothing like it, or was told otherwise
+		} else if c := x.met; c != nil && c.answers != nil {
+			x.met = nil
+			c.answers <- bytes.Clone(raw) // it was us who asked
+			return nil, false
 		}
 	}
 	id := append(x.id[:0], m.ID()...)

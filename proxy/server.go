@@ -287,9 +287,9 @@ func (srv *Server) sessionWith(t ticket, conn upstream.Conn) *session {
 		open:   newCalls(srv.now().cfg.Limits.OpenRequests),
 		asked:  newCalls(srv.now().cfg.Limits.OpenRequests),
 	}
-	if len(srv.own) > 0 {
+	if own := srv.now().own; own != nil {
 		s.ended = func() { srv.forgetOwn(s) }
-		s.told.Store(srv.now().own.told)
+		s.told.Store(own.told)
 	}
 	return s
 }

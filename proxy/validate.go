@@ -71,6 +71,11 @@ func (c *Config) Validate() error {
 	if err := c.Adapters.validate(taken); err != nil {
 		return err
 	}
+	for i := range c.Gates {
+		if err := c.Gates[i].validate(); err != nil {
+			return fmt.Errorf("gates[%d].%w", i, err)
+		}
+	}
 	if err := c.Contract.Validate(); err != nil {
 		return fmt.Errorf("contract.%w", err)
 	}
