@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
+	"github.com/dragoman-proxy/dragoman/transform/footprint"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -48,6 +49,7 @@ type Config struct {
 	Session  SessionConfig     `yaml:"session"`
 	// Transform makes results fit for the model; nil leaves them alone.
 	Transform *transform.Config `yaml:"transform"`
+	Footprint FootprintConfig   `yaml:"footprint"`
 	Limits    LimitsConfig      `yaml:"limits"`
 	Log       LogConfig         `yaml:"log"`
 	Shutdown  ShutdownConfig    `yaml:"shutdown"`
@@ -230,7 +232,8 @@ func DefaultConfig() Config {
 			ElicitationFallback:  "error",
 			CompletionsFor24:     "auto",
 		},
-		Session: SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxAge: 24 * time.Hour},
+		Footprint: FootprintConfig{MaxBytes: footprint.DefaultBudget, Hoist: "off"},
+		Session:   SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxAge: 24 * time.Hour},
 		Limits: LimitsConfig{
 			ClientMessage:   10 << 20,
 			UpstreamMessage: 64 << 20,

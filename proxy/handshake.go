@@ -70,7 +70,11 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 			return nil, nil, asFailure(err).about(h.id)
 		}
 		if m.Kind == wire.Result {
-			return h.settle(m)
+			s, answer, err := h.settle(m)
+			if err == nil {
+				answer = h.hoist(ctx, s, answer)
+			}
+			return s, answer, err
 		}
 		next, err := h.rejected(m)
 		if err != nil {

@@ -26,17 +26,18 @@ const (
 
 // metrics are the counters of one server, on a registry of their own.
 type metrics struct {
-	registry *prometheus.Registry
-	requests *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
-	rewrite  prometheus.Histogram
-	waiting  prometheus.Histogram
-	losses   *prometheus.CounterVec
-	peers    *prometheus.CounterVec
-	unwanted *prometheus.CounterVec
-	restarts prometheus.Counter
-	shadowed *prometheus.CounterVec
-	gates    *prometheus.CounterVec
+	registry  *prometheus.Registry
+	requests  *prometheus.CounterVec
+	seconds   *prometheus.HistogramVec
+	rewrite   prometheus.Histogram
+	waiting   prometheus.Histogram
+	losses    *prometheus.CounterVec
+	peers     *prometheus.CounterVec
+	unwanted  *prometheus.CounterVec
+	restarts  prometheus.Counter
+	shadowed  *prometheus.CounterVec
+	gates     *prometheus.CounterVec
+	toolsList prometheus.Gauge
 	adapterMetrics
 	pairs sync.Map // of pair to *meters
 }
@@ -100,7 +101,11 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 		adapterMetrics: newAdapterMetrics(),
 	}
 	m.adapterMetrics.register(m.registry)
-	m.registry.MustRegister(m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts, m.shadowed, m.gates,
+	m.toolsList = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "dragoman_tools_list_bytes",
+		Help: "Size of the list of tools that the last client got first, as compact JSON.",
+	})
+	m.registry.MustRegister(m.toolsList, m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts, m.shadowed, m.gates,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_sessions",
 			Help: "Sessions of HTTP clients that are held.",

@@ -50,6 +50,9 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 			return x.own(refusal, raw), wire.Answer, nil
 		}
 	case m.Kind == wire.Notification:
+		if m.Method == wire.Initialized && x.s.catalogue.greeted {
+			return nil, wire.Drop, nil // we have told the server already
+		}
 		x.cancels = m.Method == wire.Cancelled
 		x.key = appendCancelled(x.key[:0], m, x.cancels)
 	default:
@@ -235,6 +238,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 func (x *exchange) completed(out []byte, m *wire.Message) []byte {
 	if x.errand == nil {
 		out = x.withOurs(out, m.Method)
+	}
+	if m.Method == wire.ToolsList {
+		out = x.slimmed(out)
 	}
 	return x.shaped(out, m)
 }

@@ -60,6 +60,7 @@ type Server struct {
 	metrics  *metrics
 	losses   *lossLog
 	shapes   *shapeLog
+	heavy    atomic.Bool // a large list of tools was warned of
 	lists    *lists
 	memory   *large.Memory // what large messages take, of clients and of the server
 	own      []ownTools    // the sources of tools that we serve ourselves

@@ -32,7 +32,8 @@ type session struct {
 	open  *calls // requests of the client
 	asked *calls // requests of the server
 
-	schemas schemas // of the tools that were listed
+	schemas   schemas   // of the tools that were listed
+	catalogue catalogue // the list that the client has
 
 	again   atomic.Bool // the server's process was started again
 	unknown atomic.Bool // an answer to nobody was seen, and logged

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/transform/footprint"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -24,9 +25,10 @@ type setup struct {
 	guard   listener
 	keys    [][]byte // of session ids
 	sealer  *sealer
-	passed  []string // names of the client's headers that go on to the server
-	own     *catalog // tools that we serve ourselves; nil for none
-	shaping *shaping // of results; nil for none
+	passed  []string           // names of the client's headers that go on to the server
+	own     *catalog           // tools that we serve ourselves; nil for none
+	shaping *shaping           // of results; nil for none
+	shrink  footprint.Shrinker // of lists of tools
 }
 
 // newSetup works out what follows from cfg, with sessions at o. was is what was
@@ -48,6 +50,7 @@ func newSetup(cfg Config, o origin, was *setup) (*setup, error) {
 	if s.sealer, err = newSealer(s.keys, cfg.Upstream, cfg.Session.MaxAge); err != nil {
 		return nil, fmt.Errorf("session.key_file: %w", err)
 	}
+	s.shrink = cfg.Footprint.shrinker()
 	if s.shaping, err = newShaping(cfg, s.keys, was); err != nil {
 		return nil, err
 	}

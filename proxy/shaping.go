@@ -222,31 +222,12 @@ func (x *exchange) caller() string {
 // listed is an answer to tools/list in which outputSchema is what the rules leave
 // of it.
 func (x *exchange) listed(s *shaping, page []byte) []byte {
-	var m wire.Message
-	if m.Scan(page, listShape) != nil {
-		return page
-	}
-	for list := m.Root().Get(wire.ResultKey).First(); list.OK(); list = list.Next() {
-		if list.Name() != wire.Tools || list.Kind() != '[' {
-			continue
+	return editTools(page, func(tool []byte) []byte {
+		x.s.schemas.put(tool)
+		out, err := s.engine.ListTool(nil, s.server, tool)
+		if err != nil {
+			x.srv.shapes.conflict(x.srv.log, err)
 		}
-		for t := list.First(); t.OK(); t = t.Next() {
-			raw := t.Raw()
-			if t.Kind() != '{' {
-				continue
-			}
-			x.s.schemas.put(raw)
-			out, err := s.engine.ListTool(nil, s.server, raw)
-			if err != nil {
-				x.srv.shapes.conflict(x.srv.log, err)
-			}
-			if len(out) > 0 && &out[0] != &raw[0] {
-				t.Put(append(m.Writer(), out...))
-			}
-		}
-	}
-	if !m.Edited() {
-		return page
-	}
-	return m.AppendTo(make([]byte, 0, len(page)))
+		return out
+	})
 }

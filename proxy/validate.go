@@ -23,6 +23,9 @@ func (c *Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fault("listen", "%q is not host:port", c.Listen)
 	}
+	if err := c.Footprint.validate(); err != nil {
+		return err
+	}
 	if c.Transform != nil {
 		if err := c.Transform.Validate(); err != nil {
 			return err

@@ -1,0 +1,219 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/transform/footprint"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// FootprintConfig bounds what the list of tools costs the model, which reads it in
+// every conversation.
+type FootprintConfig struct {
+	// MaxBytes is how large the list may be before it is warned of; 0 is any size.
+	// No list is ever refused.
+	MaxBytes Size `yaml:"max_bytes"`
+	// Hoist is off, report, or apply: prose that three or more descriptions repeat
+	// is moved to the server's instructions.
+	Hoist string `yaml:"hoist"`
+	// Drop names what is left out of tools: titles and echoes (descriptions) that
+	// only repeat a name, examples, schema_names ($schema), output_schema.
+	Drop []string `yaml:"drop"`
+}
+
+// droppable is what can be left out of tools.
+func droppable() []string {
+	return []string{"titles", "echoes", "examples", "schema_names", "output_schema"}
+}
+
+func (c *FootprintConfig) validate() error {
+	if c.MaxBytes < 0 {
+		return fmt.Errorf("footprint.max_bytes: must not be below 0")
+	}
+	if !slices.Contains([]string{"off", "report", "apply"}, c.Hoist) {
+		return fmt.Errorf("footprint.hoist: %q is not off, report or apply", c.Hoist)
+	}
+	for _, name := range c.Drop {
+		if !slices.Contains(droppable(), name) {
+			return fmt.Errorf("footprint.drop: %q is not one of %q", name, droppable())
+		}
+	}
+	return nil
+}
+
+func (c *FootprintConfig) shrinker() footprint.Shrinker {
+	has := func(name string) bool { return slices.Contains(c.Drop, name) }
+	return footprint.Shrinker{
+		Titles: has("titles"), Echoes: has("echoes"), Examples: has("examples"),
+		SchemaNames: has("schema_names"), OutputSchema: has("output_schema"),
+	}
+}
+
+// catalogue is what is known of the list of tools that a session's client has.
+type catalogue struct {
+	notes footprint.Notes // that its instructions hold; set before the session is used
+	// greeted says that the server was told notifications/initialized already.
+	greeted bool
+
+	mu    sync.Mutex
+	bytes int // of the pages so far
+	whole bool
+}
+
+// hoist reads the server's tools, before the client knows anything, and moves what
+// they repeat to the instructions in its answer to initialize. Whatever fails
+// leaves all as it is.
+func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte {
+	how := h.srv.now().cfg.Footprint.Hoist
+	if how != "report" && how != "apply" || !s.facts.Has(wire.ServerTools) {
+		return answer
+	}
+	tools, err := h.readTools(ctx, s)
+	if err != nil {
+		h.log().Warn("the server's tools could not be read for what they repeat", zap.Error(err))
+		return answer
+	}
+	said := gjson.GetBytes(answer, "result.instructions").Str
+	notes, err := footprint.Hoist(tools, len(said))
+	if err != nil || len(notes) == 0 {
+		return answer
+	}
+	before, after := 0, 0
+	for _, tool := range tools {
+		out, err := notes.Apply(nil, tool)
+		if err != nil {
+			return answer
+		}
+		before, after = before+len(tool), after+len(out)
+	}
+	h.log().Info("descriptions of tools repeat one another", zap.String("hoist", how), zap.Int("texts", len(notes)),
+		zap.Int("bytes_before", before), zap.Int("bytes_after", after))
+	if how == "report" {
+		return answer
+	}
+	out, err := sjson.SetBytes(answer, "result.instructions", notes.Instructions(said))
+	if err != nil {
+		return answer
+	}
+	s.catalogue.notes = notes
+	return out
+}
+
+// readTools reads all pages of the server's tools. It needs to know that the
+// handshake is over first: the client's own word for that goes no further then.
+func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error) {
+	id := h.id
+	defer func() { h.id = id }()
+	initialized := []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: initialized, Header: h.header}); err != nil {
+		return nil, err
+	}
+	s.catalogue.greeted = true
+	tools := allLists()[0]
+	p := &inquiry{srv: h.srv, h: h}
+	if err := p.all(ctx, &tools); err != nil {
+		return nil, err
+	}
+	all := make([][]byte, len(tools.items))
+	for i, item := range tools.items {
+		all[i] = []byte(item)
+	}
+	return all, nil
+}
+
+// slimmed is an answer to tools/list, in the client's revision, with what the
+// configuration leaves of its tools.
+func (x *exchange) slimmed(page []byte) []byte {
+	shrink := x.srv.now().shrink
+	notes := x.s.catalogue.notes
+	if shrink != (footprint.Shrinker{}) || len(notes) > 0 {
+		page = x.own(editTools(page, func(tool []byte) []byte {
+			out, err := notes.Apply(nil, tool)
+			if err != nil {
+				return tool
+			}
+			if out, err = shrink.Apply(nil, out); err != nil {
+				return tool
+			}
+			return out
+		}), page)
+	}
+	x.weigh(page)
+	return page
+}
+
+// editTools is an answer to tools/list with what edit makes of each tool: it
+// returns the tool itself to leave it.
+func editTools(page []byte, edit func(tool []byte) []byte) []byte {
+	var m wire.Message
+	if m.Scan(page, listShape) != nil {
+		return page
+	}
+	for list := m.Root().Get(wire.ResultKey).First(); list.OK(); list = list.Next() {
+		if list.Name() != wire.Tools || list.Kind() != '[' {
+			continue
+		}
+		for t := list.First(); t.OK(); t = t.Next() {
+			if t.Kind() != '{' {
+				continue
+			}
+			raw := t.Raw()
+			if out := edit(raw); len(out) > 0 && &out[0] != &raw[0] {
+				t.Put(append(m.Writer(), out...))
+			}
+		}
+	}
+	if !m.Edited() {
+		return page
+	}
+	return m.AppendTo(make([]byte, 0, len(page)))
+}
+
+// weigh takes down how large the list of tools is that a session's client sees
+// first.
+func (x *exchange) weigh(page []byte) {
+	c := &x.s.catalogue
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.whole {
+		return
+	}
+	result := gjson.Get(view(page), "result")
+	c.bytes += compactLen(result.Get("tools").Raw)
+	if result.Get("nextCursor").String() != "" {
+		c.bytes-- // two arrays' brackets become a comma
+		return
+	}
+	c.whole = true
+	x.srv.metrics.toolsList.Set(float64(c.bytes))
+	if most := x.srv.now().cfg.Footprint.MaxBytes; most > 0 && c.bytes > int(most) && x.srv.heavy.CompareAndSwap(false, true) {
+		x.log().Warn("the list of tools is large: every conversation pays for it; dragoman footprint tells of what",
+			zap.Int("bytes", c.bytes), zap.Int("max_bytes", int(most)))
+	}
+}
+
+// compactLen is the length of a JSON value without blanks between its tokens.
+func compactLen(value string) (n int) {
+	inString := false
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case c == '"':
+			inString = !inString
+		case c == '\\':
+			i++
+			n++
+		case !inString && c <= ' ':
+			n--
+		}
+		n++
+	}
+	return n
+}
