@@ -138,11 +138,13 @@ func FuzzClientSays(f *testing.F) {
 
 // quiet is front without the wait for goroutines, which the workers of a fuzz
 // run would disturb.
-func quiet(t *testing.T, f *fakeServer) testServer {
+func quiet(t *testing.T, f *fakeServer) testServer { return quietWith(t, f.origin()) }
+
+func quietWith(t *testing.T, o origin) testServer {
 	core, logs := observer.New(zap.ErrorLevel)
 	cfg := DefaultConfig()
 	cfg.Upstream.HandshakeTimeout = patience
-	srv, err := newServer(cfg, zap.New(core), f.origin())
+	srv, err := newServer(cfg, zap.New(core), o)
 	if err != nil {
 		t.Fatal(err)
 	}
