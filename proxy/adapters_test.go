@@ -21,6 +21,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -462,5 +463,73 @@ func TestTraceGoesOnToTheAPIAndNothingElse(t *testing.T) {
 	h := last.Load()
 	if h == nil || h.Get("Traceparent") != trace || h.Get("Baggage") != "" || h.Get("Authorization") != "Bearer ghp_0123456789abcdefghijklmnopqrstuvwxyz" {
 		t.Errorf("the API got %v", h)
+	}
+}
+
+// Tools of ours may go with the configuration, and come back.
+func TestOwnToolsFollowTheConfiguration(t *testing.T) {
+	shaped := func(c *Config) {
+		how := transform.DefaultConfig()
+		how.MoreTool.Enabled = "on"
+		c.Transform = &how
+	}
+	srv := front(t, listing("2025-06-18", nil, []string{"a"}), shaped)
+	session := srv.initialize("2025-06-18")
+	for _, on := range []bool{true, false, true} {
+		cfg := srv.now().cfg
+		cfg.Transform = nil
+		want := "a"
+		if on {
+			shaped(&cfg)
+			want = "a fetch_more"
+		}
+		if err := srv.Reload(cfg); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(srv.answer(session, listSecond)); got != want {
+			t.Errorf("with it %v: %s", on, got)
+		}
+	}
+	s, err := srv.sessions.find(session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.leave()
+	if !srv.news(s) {
+		t.Error("the client is not told")
+	}
+}
+
+// A call by the plain endpoints ends with its client.
+func TestPlainCallEndsWhenItsClientLeaves(t *testing.T) {
+	begun, over := make(chan struct{}), make(chan struct{})
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-r.Context().Done()
+		close(over)
+	}))
+	defer api.Close()
+	t.Setenv("DRAGOMAN_TEST_API_TOKEN", "ghp_0123456789abcdefghijklmnopqrstuvwxyz")
+	cfg := DefaultConfig()
+	cfg.Adapters.Sources = []string{adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", api.URL, adapterOps)})}
+	_, base := serveAdapters(t, cfg, nil)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, "POST", base+"/adapters/items-api/read", strings.NewReader(readItem))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	left := make(chan error, 1)
+	go func() {
+		_, err := client.Do(req)
+		left <- err
+	}()
+	<-begun
+	leave()
+	<-over
+	if err := <-left; err == nil {
+		t.Error("answered")
 	}
 }

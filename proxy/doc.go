@@ -35,6 +35,13 @@
 // JSON-RPC error, and an HTTP status, by the one table in errors.go. What
 // translation takes from messages is counted and logged by losses.go.
 //
+// Tools of our own (owntools.go) stand beside the server's, or alone (alone.go): those
+// of adapter files (adapters.go), and what other sources of them there are. A call of
+// one is an errand (errand.go), which to the exchange is a server that answers on a
+// stream of its own; it may ask the user something on the way (question.go). Whose tool
+// a name means is settled by clash.go, that there are others now is told by news.go,
+// and gates.go asks the server whether it supports what a call of its tools asks for.
+//
 // # What is remembered
 //
 // Per session and direction, the requests without an answer: their ids, their

@@ -124,16 +124,18 @@ func (srv *Server) callOwn(ctx context.Context, own *catalog, id []byte, c *ownC
 }
 
 // listAlone puts our tools in the place of a list that the server cannot give
-// because it is not there. It reports false where err says something else, where
-// the session has ended with the server, and where the client is in the middle of
-// the list.
+// because it is not there. It reports false where err says something else, and where
+// the client is in the middle of the list.
 func (x *exchange) listAlone(body []byte, err error) bool {
 	now := x.srv.now()
-	if now.own == nil || x.call == nil || x.call.method != wire.ToolsList || !isAway(err) || x.s.piped {
+	if now.own == nil || x.call == nil || x.call.method != wire.ToolsList || !isAway(err) {
 		return false
 	}
 	if hasCursor([]byte(gjson.GetBytes(body, "params").Raw)) {
 		return false
+	}
+	if x.s.piped && x.s.open.unique && !x.s.open.end(x.call) {
+		return false // it was answered with the end of the server
 	}
 	x.log().Warn("the server's tools are missing from the list", zap.Error(err))
 	x.listHere(now, []byte(x.call.id))

@@ -248,6 +248,32 @@ func TestOwnToolsRemainWhenTheServerIsAway(t *testing.T) {
 	}
 }
 
+func TestOwnToolsRemainWhenTheServersPipeIsBroken(t *testing.T) {
+	broken := func(string) error { return &upstream.Error{Op: "write", Err: errors.New("broken pipe")} }
+	f := listing("2025-06-18", []string{"a"}, nil)
+	f.piped = true
+	srv := beside(t, f, echoing("ours"))
+	session := srv.initialize("2025-06-18")
+	f.refuse = broken
+	if got := srv.post(session, listTools); names(got.body) != "ours" {
+		t.Errorf("over HTTP: %+v", got)
+	}
+
+	f = listing("2025-06-18", []string{"a"}, nil)
+	f.piped = true
+	c := beside(t, f, echoing("ours")).pipe()
+	c.say(initialize("2025-06-18", `{}`))
+	c.hear()
+	f.refuse = broken
+	c.say(listTools)
+	if got := c.hear(); names(got) != "ours" {
+		t.Errorf("on a pipe: %s", got)
+	}
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPanicInAnOwnToolIsAnErrorOfTheTool(t *testing.T) {
 	own := echoing("ours")
 	own.do = func(context.Context, *ownCall) string { panic("no") }
