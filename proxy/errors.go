@@ -65,7 +65,8 @@ const (
 	panicked
 )
 
-// A client sees these. Status is what an HTTP client gets; stdio clients get
+// A client sees these, and where HTTP itself is at fault those in
+// downstream/refusals.go. Status is what an HTTP client gets; stdio clients get
 // the JSON-RPC error alone. Towards clients that initialize, 404 means that
 // the session is gone and nothing else, see
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management.

@@ -3,7 +3,6 @@ package downstream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/valyala/fasthttp"
@@ -12,13 +11,6 @@ import (
 // prefetched is how much of a body of known length fasthttp reads before it
 // calls the handler. Not more is read without asking the budget.
 const prefetched = 8 << 10
-
-var (
-	noBudget    = &refusal{status: fasthttp.StatusServiceUnavailable, words: "too many bytes of messages are in hand; try again"}
-	tooManyPost = &refusal{status: fasthttp.StatusServiceUnavailable, words: "too many requests at one time; try again"}
-	noBody      = &refusal{status: fasthttp.StatusRequestEntityTooLarge, words: "this path takes no large body"}
-	shortBody   = &refusal{status: fasthttp.StatusBadRequest, words: "the body ended before its length"}
-)
 
 // body is that of a request, and what it took of the budget.
 type body struct {
@@ -59,7 +51,7 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, buf []byte) (b body, r *refusa
 
 func (h *HTTP) readSized(b *body, stream io.Reader, n int) *refusal {
 	if n > h.cfg.MaxBody {
-		return h.tooLarge()
+		return bodyTooLarge.with(h.cfg.MaxBody)
 	}
 	if n > prefetched {
 		if r := h.hold(b, int64(n)); r != nil {
@@ -89,7 +81,7 @@ func (h *HTTP) readChunks(b *body, stream io.Reader) *refusal {
 		b.data = b.data[:len(b.data)+n]
 		switch {
 		case len(b.data) > h.cfg.MaxBody:
-			return h.tooLarge()
+			return bodyTooLarge.with(h.cfg.MaxBody)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -142,10 +134,6 @@ func (h *HTTP) release(b *body) {
 		h.cfg.Memory.Budget.Release(b.held)
 		b.held = 0
 	}
-}
-
-func (h *HTTP) tooLarge() *refusal {
-	return &refusal{status: fasthttp.StatusRequestEntityTooLarge, words: fmt.Sprintf("the body is larger than the limit of %d bytes", h.cfg.MaxBody)}
 }
 
 func (h *HTTP) unreadBody(err error) *refusal {

@@ -2,41 +2,12 @@ package downstream
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"strings"
 
 	"github.com/valyala/fasthttp"
-)
-
-// The codes of JSON-RPC for what the transport itself has to say.
-const (
-	codeInvalidRequest = -32600
-	codeInternal       = -32603
-)
-
-// refusal is a request's answer that no handler gave.
-type refusal struct {
-	status int
-	words  string
-	code   int    // of JSON-RPC; 0 stands for the one that goes with the status
-	id     []byte // of the request, raw; nil where it is not known
-}
-
-// See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
-// for Host and Origin, and the pages around it for the rest.
-var (
-	noHost      = &refusal{status: fasthttp.StatusBadRequest, words: "the Host header is missing"}
-	badHost     = &refusal{status: fasthttp.StatusForbidden, words: "the Host header names a host that is not allowed here; add it to the allowed hosts"}
-	badOrigin   = &refusal{status: fasthttp.StatusForbidden, words: "the Origin header names an origin that is not allowed here; add its host to the allowed hosts"}
-	badMethod   = &refusal{status: fasthttp.StatusMethodNotAllowed, words: "the MCP endpoint takes POST, GET and DELETE"}
-	badType     = &refusal{status: fasthttp.StatusUnsupportedMediaType, words: "Content-Type must be application/json"}
-	badEncoding = &refusal{status: fasthttp.StatusUnsupportedMediaType, words: "Content-Encoding must be identity"}
-	badAccept   = &refusal{status: fasthttp.StatusNotAcceptable, words: "Accept must admit both application/json and text/event-stream"}
-	badListen   = &refusal{status: fasthttp.StatusNotAcceptable, words: "Accept must admit text/event-stream"}
 )
 
 // hostList knows which hosts a request may name.
@@ -241,30 +212,6 @@ func refused(params []byte) bool {
 	return false
 }
 
-// refuse answers with a JSON-RPC error.
-func refuse(ctx *fasthttp.RequestCtx, r *refusal) {
-	code := r.code
-	switch {
-	case code != 0:
-	case r.status >= fasthttp.StatusInternalServerError:
-		code = codeInternal
-	default:
-		code = codeInvalidRequest
-	}
-	id := r.id
-	if id == nil {
-		id = []byte("null")
-	}
-	words, _ := json.Marshal(r.words) // a string always can be
-	ctx.Response.ResetBody()
-	ctx.SetStatusCode(r.status)
-	ctx.SetContentType("application/json")
-	if r.status == fasthttp.StatusServiceUnavailable {
-		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
-	}
-	ctx.SetBody(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, words))
-}
-
 // badRequest answers what fasthttp could not read as a request. The error
 // stays here: it may quote a header.
 func (h *HTTP) badRequest(ctx *fasthttp.RequestCtx, err error) {
@@ -280,11 +227,11 @@ func (h *HTTP) unread(err error) *refusal {
 	var timeout net.Error
 	switch {
 	case isType[*fasthttp.ErrSmallBuffer](err):
-		return &refusal{status: fasthttp.StatusRequestHeaderFieldsTooLarge, words: fmt.Sprintf("the headers are larger than the limit of %d bytes", h.cfg.MaxHeader)}
+		return headersTooLarge.with(h.cfg.MaxHeader)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return &refusal{status: fasthttp.StatusRequestTimeout, words: fmt.Sprintf("the request took longer than %v to come in", h.cfg.ReadTimeout)}
+		return tooSlow.with(h.cfg.ReadTimeout)
 	}
-	return &refusal{status: fasthttp.StatusBadRequest, words: "this is not an HTTP request"}
+	return notHTTP
 }
 
 func isType[E error](err error) bool {

@@ -97,9 +97,9 @@ func (h *HTTP) elsewhere(ctx *fasthttp.RequestCtx) *refusal {
 	serve, ok := h.cfg.Routes[string(ctx.Path())]
 	switch {
 	case !ok && h.handler == nil:
-		return &refusal{status: fasthttp.StatusNotFound, words: "there is nothing here"}
+		return nothingHere
 	case !ok:
-		return &refusal{status: fasthttp.StatusNotFound, words: "there is nothing here; the MCP endpoint is " + h.cfg.Path}
+		return elsewhere.with(h.cfg.Path)
 	case h.hasRest(ctx):
 		return noBody // whoever asked for it would read it whole
 	case !h.guard(func() { serve(ctx) }):
@@ -107,8 +107,6 @@ func (h *HTTP) elsewhere(ctx *fasthttp.RequestCtx) *refusal {
 	}
 	return nil
 }
-
-var panicked = &refusal{status: fasthttp.StatusInternalServerError, words: "internal error"}
 
 // admit counts one more POST in hand; false when there are too many.
 func (h *HTTP) admit() bool {

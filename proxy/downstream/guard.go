@@ -12,12 +12,6 @@ import (
 // tokenHeader carries a token where Authorization belongs to the server.
 const tokenHeader = "X-Dragoman-Token"
 
-var (
-	noToken  = &refusal{status: fasthttp.StatusUnauthorized, words: "a token is needed here, as Authorization: Bearer or as " + tokenHeader}
-	badToken = &refusal{status: fasthttp.StatusUnauthorized, words: "the token is not one of those allowed here"}
-	noOAuth  = &refusal{status: fasthttp.StatusNotFound, words: "there is no OAuth discovery through this proxy: configure the client with a token, or ask the server behind it directly"}
-)
-
 // tokenList knows which tokens are good, by their hashes: of equal length, they
 // can be compared in constant time.
 type tokenList [][sha256.Size]byte

@@ -17,15 +17,6 @@ import (
 //
 // See https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse.
 
-var (
-	onlyGet       = &refusal{status: fasthttp.StatusMethodNotAllowed, words: "this path takes GET, which opens a stream of server-sent events"}
-	onlyPost      = &refusal{status: fasthttp.StatusMethodNotAllowed, words: "this path takes POST, at the URI that the stream's endpoint event names"}
-	unnamedPipe   = &refusal{status: fasthttp.StatusBadRequest, words: "the URI names no session: POST to the one that the stream's endpoint event names"}
-	noPipe        = &refusal{status: fasthttp.StatusNotFound, words: "Session not found: its stream has ended"}
-	tooManyPosted = &refusal{status: fasthttp.StatusServiceUnavailable, words: "too many messages wait on this session; try again"}
-	drained       = &refusal{status: fasthttp.StatusServiceUnavailable, words: "shutting down"}
-)
-
 // openPipe serves a GET of the stream.
 func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	header := &ctx.Request.Header

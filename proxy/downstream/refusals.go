@@ -1,0 +1,91 @@
+package downstream
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/valyala/fasthttp"
+)
+
+// The codes of JSON-RPC for what the transport itself has to say.
+const (
+	codeInvalidRequest = -32600
+	codeInternal       = -32603
+)
+
+// refusal is a request's answer that no handler gave.
+type refusal struct {
+	status int
+	words  string
+	code   int    // of JSON-RPC; 0 stands for the one that goes with the status
+	id     []byte // of the request, raw; nil where it is not known
+}
+
+// What an HTTP client is told before there is a message, or where there cannot be
+// one. See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
+// for Host, Origin and Accept.
+var (
+	notHTTP         = &refusal{status: 400, words: "this is not an HTTP request"}
+	headersTooLarge = &refusal{status: 431, words: "the headers are larger than the limit of %d bytes"}
+	tooSlow         = &refusal{status: 408, words: "the request took longer than %v to come in"}
+
+	noHost    = &refusal{status: 400, words: "the Host header is missing"}
+	badHost   = &refusal{status: 403, words: "the Host header names a host that is not allowed here; add it to the allowed hosts"}
+	badOrigin = &refusal{status: 403, words: "the Origin header names an origin that is not allowed here; add its host to the allowed hosts"}
+	noToken   = &refusal{status: 401, words: "a token is needed here, as Authorization: Bearer or as " + tokenHeader}
+	badToken  = &refusal{status: 401, words: "the token is not one of those allowed here"}
+
+	nothingHere = &refusal{status: 404, words: "there is nothing here"}
+	elsewhere   = &refusal{status: 404, words: "there is nothing here; the MCP endpoint is %s"}
+	noOAuth     = &refusal{status: 404, words: "there is no OAuth discovery through this proxy: configure the client with a token, or ask the server behind it directly"}
+
+	badMethod   = &refusal{status: 405, words: "the MCP endpoint takes POST, GET and DELETE"}
+	badType     = &refusal{status: 415, words: "Content-Type must be application/json"}
+	badEncoding = &refusal{status: 415, words: "Content-Encoding must be identity"}
+	badAccept   = &refusal{status: 406, words: "Accept must admit both application/json and text/event-stream"}
+	badListen   = &refusal{status: 406, words: "Accept must admit text/event-stream"}
+
+	bodyTooLarge = &refusal{status: 413, words: "the body is larger than the limit of %d bytes"}
+	noBody       = &refusal{status: 413, words: "this path takes no large body"}
+	shortBody    = &refusal{status: 400, words: "the body ended before its length"}
+	noBudget     = &refusal{status: 503, words: "too many bytes of messages are in hand; try again"}
+	tooManyPost  = &refusal{status: 503, words: "too many requests at one time; try again"}
+
+	onlyGet       = &refusal{status: 405, words: "this path takes GET, which opens a stream of server-sent events"}
+	onlyPost      = &refusal{status: 405, words: "this path takes POST, at the URI that the stream's endpoint event names"}
+	unnamedPipe   = &refusal{status: 400, words: "the URI names no session: POST to the one that the stream's endpoint event names"}
+	noPipe        = &refusal{status: 404, words: "Session not found: its stream has ended"}
+	tooManyPosted = &refusal{status: 503, words: "too many messages wait on this session; try again"}
+
+	drained  = &refusal{status: 503, words: "shutting down"}
+	panicked = &refusal{status: 500, words: "internal error"}
+)
+
+// with is the refusal with what its words leave open.
+func (r *refusal) with(what any) *refusal {
+	return &refusal{status: r.status, words: fmt.Sprintf(r.words, what)}
+}
+
+// refuse answers with a JSON-RPC error.
+func refuse(ctx *fasthttp.RequestCtx, r *refusal) {
+	code := r.code
+	switch {
+	case code != 0:
+	case r.status >= fasthttp.StatusInternalServerError:
+		code = codeInternal
+	default:
+		code = codeInvalidRequest
+	}
+	id := r.id
+	if id == nil {
+		id = []byte("null")
+	}
+	words, _ := json.Marshal(r.words) // a string always can be
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(r.status)
+	ctx.SetContentType("application/json")
+	if r.status == fasthttp.StatusServiceUnavailable {
+		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
+	}
+	ctx.SetBody(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, words))
+}
