@@ -212,7 +212,6 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		limit := x.srv.now().silence[x.call.method]
 		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence
 	}
-	x.clock.start()
 	st, err := x.s.conn.Send(x.ctx, &x.send)
 	x.clock.lap(&x.clock.upstream)
 	if err != nil && x.ctx.Err() != nil {

@@ -45,12 +45,14 @@ type call struct {
 	older *call // with the same id, on transports that allow it
 }
 
-// newCall is the call of a request with the given id.
-func newCall(id []byte, m wire.Method) *call {
+// newCall is the call of a request with the given id, which begins now.
+func newCall(id []byte, m wire.Method) *call { return newCallAt(id, m, time.Now()) }
+
+func newCallAt(id []byte, m wire.Method, began time.Time) *call {
 	both := make([]byte, len(id), 2*len(id)+8)
 	copy(both, id)
 	text := view(wire.AppendIDKey(both, id)) // nobody writes there any more
-	return &call{id: text[:len(id)], key: text[len(id):], method: m, began: time.Now()}
+	return &call{id: text[:len(id)], key: text[len(id):], method: m, began: began}
 }
 
 // keep clones the note that a translator handed back with the request.

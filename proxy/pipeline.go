@@ -106,7 +106,7 @@ func (x *exchange) admit(m *wire.Message) error {
 	case isModern(m):
 		return refuseUninitialized(modernRefused)
 	}
-	c := newCall(m.ID(), m.Method)
+	c := newCallAt(m.ID(), m.Method, x.clock.now())
 	c.stop, c.here = x.stop, x.errand != nil
 	c.group, c.slot = x.group, x.slot
 	if err := x.s.open.add(c); err != nil {

@@ -56,6 +56,9 @@ func (w *stopwatch) start() {
 	w.at = time.Since(w.began) // half of what Now costs
 }
 
+// now is the time of the last lap, or start.
+func (w *stopwatch) now() time.Time { return w.began.Add(w.at) }
+
 // lap adds the time since the last lap, or start, to what it was spent on.
 func (w *stopwatch) lap(spent *time.Duration) {
 	now := time.Since(w.began)

@@ -25,9 +25,10 @@ type conn struct {
 
 	// The rest is for the serving goroutine alone.
 
-	linger   bool
-	bodyRead bool // of the request under way
-	ended    bool // Read has met the end
+	readBy, readSet time.Time // the deadline for reading: as it was asked for, and as it is
+	linger          bool
+	bodyRead        bool // of the request under way
+	ended           bool // Read has met the end
 	// takenOver is what goes on with the connection when fasthttp is done with
 	// it: a stream. It is set once.
 	takenOver func()
@@ -115,7 +116,35 @@ func unwrap(nc net.Conn) net.Conn {
 	}
 }
 
+// SetReadDeadline is for the serving goroutine, and good for its next Read.
+// fasthttp sets two for each request, most of which is there by then.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.readBy = t
+	return nil
+}
+
+// heed sets the deadline that was asked for, unless there is one that is later
+// by an eighth of the time at most.
+func (c *conn) heed() error {
+	if c.readSet == c.readBy {
+		return nil
+	}
+	t := c.readBy
+	if !t.IsZero() {
+		slack := max(0, time.Until(t)/8)
+		if over := c.readSet.Sub(t); over >= 0 && over <= slack {
+			return nil
+		}
+		t = t.Add(slack)
+	}
+	c.readSet = t
+	return c.Conn.SetReadDeadline(t)
+}
+
 func (c *conn) Read(b []byte) (n int, err error) {
+	if err := c.heed(); err != nil {
+		return 0, err
+	}
 	if c.peek != nil {
 		n, err = c.peek.read(c, b)
 	} else {
@@ -152,7 +181,7 @@ func (c *conn) discard() {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 		return
 	}
-	if c.SetReadDeadline(time.Now().Add(patience)) == nil {
+	if c.Conn.SetReadDeadline(time.Now().Add(patience)) == nil {
 		_, _ = io.CopyN(io.Discard, c.Conn, 4*int64(c.face.cfg.MaxBody))
 	}
 }
@@ -172,7 +201,8 @@ func (p *peeker) start(c *conn) {
 		return
 	}
 	p.done = make(chan struct{})
-	_ = c.SetReadDeadline(time.Time{})
+	c.readSet = time.Time{}
+	_ = c.Conn.SetReadDeadline(c.readSet)
 	go func() {
 		defer close(p.done)
 		n, err := c.Conn.Read(p.byte[:])
@@ -188,10 +218,11 @@ func (p *peeker) stop(c *conn) {
 	if p.done == nil {
 		return
 	}
-	_ = c.SetReadDeadline(time.Unix(1, 0)) // in the past: the read returns now
+	_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // in the past: the read returns now
 	<-p.done
 	p.done = nil
-	_ = c.SetReadDeadline(time.Time{})
+	c.readSet = time.Time{}
+	_ = c.Conn.SetReadDeadline(c.readSet)
 }
 
 func (p *peeker) read(c *conn, b []byte) (int, error) {

@@ -35,7 +35,11 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 
 // route finds who answers a request, which may be a refusal.
 func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
-	header, path := &ctx.Request.Header, ctx.Path()
+	header := &ctx.Request.Header
+	path := header.RequestURI()
+	if string(path) != h.cfg.Path {
+		path = ctx.Path() // which has to be taken apart
+	}
 	if h.handler == nil {
 		return h.elsewhere(ctx)
 	}

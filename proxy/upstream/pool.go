@@ -207,8 +207,11 @@ const blindAge = time.Second
 
 // taught returns what is left of the lesson. The caller holds the lock.
 func (p *pool) taught() time.Duration {
+	if p.learned.IsZero() {
+		return p.maxAge
+	}
 	times := time.Since(p.learned) / lesson
-	if p.learned.IsZero() || times > 10 {
+	if times > 10 {
 		return p.maxAge
 	}
 	return p.learnt << (2 * times)
