@@ -42,6 +42,10 @@
 // a name means is settled by clash.go, that there are others now is told by news.go,
 // and gates.go asks the server whether it supports what a call of its tools asks for.
 //
+// Before an answer leaves, shaping.go makes a result fit for the model, if so
+// configured, and footprint.go a list of tools: after translation, so that what is
+// counted and cut is what this client gets.
+//
 // # What is remembered
 //
 // Per session and direction, the requests without an answer: their ids, their
