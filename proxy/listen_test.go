@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 // certificate makes one for this machine that verifies itself, in two files.
@@ -301,5 +302,29 @@ func TestFilesOfTheListener(t *testing.T) {
 		if _, err := New(cfg, zap.NewNop()); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
 		}
+	}
+}
+
+// A program that is not there is told of when serving begins, and not only when
+// the first client comes.
+func TestMissingProgramIsToldAtOnce(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Upstream.Command = []string{filepath.Join(t.TempDir(), "nothing")}
+	core, logs := observer.New(zap.WarnLevel)
+	srv, err := New(cfg, zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if err := srv.Serve(ctx, ln); err != nil {
+		t.Error(err)
+	}
+	if n := logs.FilterMessage("upstream is not ready").Len(); n != 1 {
+		t.Errorf("told %d times", n)
 	}
 }

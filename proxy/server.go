@@ -473,6 +473,11 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return err
 	}
 	srv.log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
+	if len(srv.now().cfg.Upstream.Command) > 0 {
+		if err := srv.ready(); err != nil { // nobody starts it before a client comes
+			srv.log.Warn("upstream is not ready", zap.Error(err))
+		}
+	}
 	face := srv.face
 	ended := make(chan error, 1)
 	go func() { ended <- face.Serve(ln) }()
