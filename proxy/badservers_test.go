@@ -160,8 +160,9 @@ const (
 	eventHead   = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 )
 
+// ofLength is a body that is whole, on a connection that is closed behind it.
 func ofLength(body string) string {
-	return fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
+	return fmt.Sprintf("Connection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
 // badServer is a server over Streamable HTTP that does as it should, but for
