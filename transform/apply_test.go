@@ -50,11 +50,11 @@ func seen(t *testing.T, out []byte) (texts []string, parsed map[string]any) {
 func TestAnAnswerThatIsTooLongFitsItsBudget(t *testing.T) {
 	e := engine(t, "transform: {}")
 	for name, in := range map[string][]byte{
-		"issues": textResult(issues(3000)),
-		"prose":  textResult(strings.Repeat("# Head\n\nSome words. And some more of them.\n\n", 20000)),
-		"plain":  textResult(strings.Repeat("Some words. And some more of them 日本語.\n", 200_000)),
-		"blocks": textResult(strings.Split(strings.Repeat("tiny,", 100_000), ",")...),
-		"one":    textResult(`{"log":"` + strings.Repeat("x y ", 1<<20) + `"}`),
+		"issues": textResult(issues(3000 / effort)),
+		"prose":  textResult(strings.Repeat("# Head\n\nSome words. And some more of them.\n\n", 20000/effort)),
+		"plain":  textResult(strings.Repeat("Some words. And some more of them 日本語.\n", 200_000/effort)),
+		"blocks": textResult(strings.Split(strings.Repeat("tiny,", 100_000/effort), ",")...),
+		"one":    textResult(`{"log":"` + strings.Repeat("x y ", (1<<20)/effort) + `"}`),
 	} {
 		for _, budget := range []int{100, 500, 4000} {
 			out, r := e.Apply(nil, in, &Call{Tool: "x", Schemas: None, MaxTokens: budget})

@@ -66,7 +66,7 @@ func TestReadingOnGivesBackTheOriginal(t *testing.T) {
 			want = string(in)
 		}
 		out, r := e.Apply(nil, in, call)
-		if same(in, out) {
+		if same(in, out) || !e.store.takes(len(in)) {
 			return
 		}
 		if r.Cursor == "" || len(r.Cursor) > 120 || strings.ContainsAny(r.Cursor, "+/= %") {

@@ -84,6 +84,9 @@ func genDoc() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		for {
 			doc := genJSON(rapid.IntRange(1, 6).Draw(t, "depth")).Draw(t, "doc")
+			if len(doc) > 200_000/effort {
+				continue
+			}
 			if isContainer([]byte(doc)) {
 				return doc
 			}
