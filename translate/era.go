@@ -35,6 +35,20 @@ func remove(x *pass, n wire.Node) {
 	n.Remove()
 }
 
+// rename gives a message the id that it has towards the receiver.
+func rename(x *pass, id wire.Node) {
+	if s := x.m.Stamp; s != nil && s.ID != nil && id.Kind() != 'n' {
+		id.Put(append(x.m.Writer(), s.ID...))
+	}
+}
+
+// renameToken does the same for the name of a request's progress.
+func renameToken(x *pass, token wire.Node) {
+	if s := x.m.Stamp; s != nil && s.ProgressToken != nil {
+		token.Put(append(x.m.Writer(), s.ProgressToken...))
+	}
+}
+
 // asked reports whether the server is who asks by this method: the requests that
 // 2026-07-28 has put into results.
 func asked(m wire.Method) bool {

@@ -104,7 +104,7 @@ func (g *golden) addStamp(line string) error {
 	key, value, _ := strings.Cut(line, "=")
 	for name, to := range map[string]*[]byte{
 		"client": &g.stamp.ClientInfo, "capabilities": &g.stamp.Capabilities, "level": &g.stamp.LogLevel,
-		"server": &g.stamp.ServerInfo, "subscription": &g.stamp.Subscription, "elicitation": &g.stamp.ElicitationID,
+		"server": &g.stamp.ServerInfo, "subscription": &g.stamp.Subscription, "elicitation": &g.stamp.ElicitationID, "id": &g.stamp.ID, "token": &g.stamp.ProgressToken,
 	} {
 		if key == name {
 			*to = []byte(value)

@@ -85,6 +85,8 @@ var silent = map[string]string{
 	"C19 multi-select up": "gives back what the server asked for",
 	"C20 task":            "makes the message an error",
 	"C22 uri":             "is remembered for the answer",
+	"G.1 id":              "gives the message another name",
+	"G.1 progressToken":   "gives the progress another name",
 }
 
 // TestEveryLossHasAGoldenCase: whatever a rule can report as lost, some golden

@@ -8,7 +8,7 @@ import "github.com/dragoman-proxy/dragoman/translate/wire"
 // (https://modelcontextprotocol.io/specification/2026-07-28/changelog).
 var step20260728 = Step{
 	To: rev20260728,
-	Up: []Rule{
+	Up: append(renamed, []Rule{
 		{ID: "C20", What: "tasks", At: both(
 			at(wire.Request, wire.TasksGet, ""), at(wire.Request, wire.TasksResult, ""),
 			at(wire.Request, wire.TasksList, ""), at(wire.Request, wire.TasksCancel, "")), Do: methodNotFound},
@@ -47,8 +47,8 @@ var step20260728 = Step{
 		{ID: "C31", What: "_meta", At: at(wire.Request, anyMethod, ""), Reads: []string{"*", "params._meta.*"}, Do: stampRequest},
 		{ID: "C32", What: "serverInfo", At: at(wire.Result, anyMethod, "result"), Reads: []string{"*", "_meta.*"}, Do: stampResult},
 		{ID: "C34", What: "subscriptionId", At: subscribed, Reads: []string{"*", "params._meta.*"}, Do: stampNotification},
-	},
-	Down: []Rule{
+	}...),
+	Down: append(renamed, []Rule{
 		{ID: "F.3", What: "method", At: both(
 			at(wire.Request, wire.Ping, ""), at(wire.Request, wire.LoggingSetLevel, ""),
 			at(wire.Request, wire.ResourcesSubscribe, ""), at(wire.Request, wire.ResourcesUnsubscribe, "")), Do: methodNotFound},
@@ -75,7 +75,15 @@ var step20260728 = Step{
 		{ID: "C22", What: "-32602", At: at(wire.Error, wire.ResourcesRead, "error"), Reads: []string{"code", "data.uri"}, Do: paramsAsNotFound},
 		{ID: "C22", What: "-32020", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code"}, Do: eraErrorAsInternal},
 		{ID: "C22", What: "uri", At: at(wire.Request, wire.ResourcesRead, "params.uri"), Do: noteURI},
-	},
+	}...),
+}
+
+// renamed are the rules for what tells one conversation from another.
+var renamed = []Rule{
+	{ID: "G.1", What: "id", At: both(
+		at(wire.Request, anyMethod, "id"), at(wire.Result, anyMethod, "id"), at(wire.Error, anyMethod, "id")), Do: rename},
+	{ID: "G.1", What: "progressToken", At: both(
+		at(wire.Request, anyMethod, "params._meta.progressToken"), at(wire.Notification, wire.Progress, "params.progressToken")), Do: renameToken},
 }
 
 // Where the things stand that 2026-07-28 is about.

@@ -6,6 +6,10 @@ package wire
 // stand in the message; nil leaves it out, or puts the least in its place where
 // the revision demands one.
 type Stamp struct {
+	// ID and ProgressToken take the place of the message's own: several
+	// conversations of one side may share one of the other.
+	ID, ProgressToken []byte
+
 	ClientInfo   []byte // an Implementation
 	Capabilities []byte // of the client, as the newer revision has them
 	LogLevel     []byte // a string: the least severe level that the client wants to hear of

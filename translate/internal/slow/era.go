@@ -344,3 +344,23 @@ func (j *job) failureAcross() {
 		j.set("error.code", "-32603")
 	}
 }
+
+// rename gives ids and progress tokens the names that they have on the other side.
+func (j *job) rename() {
+	if !j.up(r26) && !j.down(r26) || j.Stamp == nil || j.verdict == wire.Answer || j.verdict == wire.Drop {
+		return
+	}
+	if id := j.at("id"); j.Stamp.ID != nil && id.Exists() && id.Type != gjson.Null {
+		j.set("id", string(j.Stamp.ID))
+	}
+	token := ""
+	switch {
+	case j.Kind == wire.Request && j.at("params._meta").IsObject():
+		token = "params._meta.progressToken"
+	case j.Kind == wire.Notification && j.Method == wire.Progress && j.at("params").IsObject():
+		token = "params.progressToken"
+	}
+	if token != "" && j.Stamp.ProgressToken != nil && j.at(token).Exists() {
+		j.set(token, string(j.Stamp.ProgressToken))
+	}
+}

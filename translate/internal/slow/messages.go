@@ -16,6 +16,7 @@ func (j *job) request() error {
 		return err
 	}
 	j.requestAcross()
+	j.rename()
 	return nil
 }
 
@@ -55,6 +56,7 @@ func (j *job) stripTask() {
 func (j *job) notification() {
 	j.notificationWithin()
 	j.notificationAcross()
+	j.rename()
 }
 
 func (j *job) notificationWithin() {
@@ -96,12 +98,16 @@ func (j *job) result() error {
 		return fmt.Errorf("the result of %s is no object", j.Method)
 	}
 	if !j.resultType() {
+		if j.verdict == wire.Forward {
+			j.rename()
+		}
 		return nil
 	}
 	if err := j.resultWithin(); err != nil {
 		return err
 	}
 	j.resultAcross()
+	j.rename()
 	return nil
 }
 
@@ -168,6 +174,7 @@ func (j *job) taskResult() error {
 }
 
 func (j *job) failure() {
+	defer j.rename()
 	j.failureAcross()
 	switch {
 	case j.down(r11):
