@@ -47,6 +47,7 @@ type Config struct {
 	// Contract holds the switches of the translation.
 	Contract translate.Options `yaml:"contract"`
 	Session  SessionConfig     `yaml:"session"`
+	Bridge   BridgeConfig      `yaml:"bridge"`
 	// Transform makes results fit for the model; nil leaves them alone.
 	Transform *transform.Config `yaml:"transform"`
 	Footprint FootprintConfig   `yaml:"footprint"`
@@ -151,6 +152,29 @@ type SessionConfig struct {
 	KeyFile string `yaml:"key_file"`
 }
 
+// BridgeConfig is about clients that have no session, in front of a server that
+// wants one.
+type BridgeConfig struct {
+	// Principal says on whose behalf a request comes: "authorization" is whoever
+	// sends this Authorization header, "header:NAME" whoever a trusted proxy names
+	// in that header. Two principals never share a session with the server.
+	Principal string `yaml:"principal"`
+	// MaxSessions is how many sessions with the server are held, and IdleTimeout
+	// how long one that nobody uses.
+	MaxSessions int           `yaml:"max_sessions"`
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
+	// MaxParked is how many calls may wait for their client to answer what the
+	// server asked, and ParkTimeout how long one may.
+	MaxParked   int           `yaml:"max_parked"`
+	ParkTimeout time.Duration `yaml:"park_timeout"`
+	// Coalesce is how long we wait for further questions before a client is asked.
+	Coalesce time.Duration `yaml:"coalesce"`
+	// TTL is how long clients may keep lists and resources, and Public says that
+	// they may share them. Zero and false where the server is not known to allow it.
+	TTL    time.Duration `yaml:"ttl"`
+	Public bool          `yaml:"public"`
+}
+
 // LimitsConfig bounds what peers may send.
 type LimitsConfig struct {
 	// ClientMessage and UpstreamMessage are the greatest size of one message.
@@ -234,6 +258,10 @@ func DefaultConfig() Config {
 		},
 		Footprint: FootprintConfig{MaxBytes: footprint.DefaultBudget, Hoist: "off"},
 		Session:   SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxAge: 24 * time.Hour},
+		Bridge: BridgeConfig{
+			Principal: "authorization", MaxSessions: 10_000, IdleTimeout: 5 * time.Minute,
+			MaxParked: 1000, ParkTimeout: 10 * time.Minute, Coalesce: 30 * time.Millisecond,
+		},
 		Limits: LimitsConfig{
 			ClientMessage:   10 << 20,
 			UpstreamMessage: 64 << 20,

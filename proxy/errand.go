@@ -38,7 +38,7 @@ func (x *exchange) claim(m *wire.Message) {
 	if now.own == nil || m.Method != wire.ToolsCall && m.Method != wire.ToolsList {
 		return
 	}
-	id := bytes.Clone(m.ID())
+	id := bytes.Clone(x.era.sent(m.ID()))
 	switch {
 	case m.Method == wire.ToolsCall:
 		if name := now.own.named(m.Params()); name != "" {

@@ -63,6 +63,16 @@ const (
 	upstreamStarting
 	shuttingDown
 	panicked
+
+	metaInvalid // from here on: of clients without a handshake
+	headerMismatch
+	capabilityMissing
+	revisionUnsupported
+	methodUnknown
+	stateInvalid
+	inputsInvalid
+	superseded
+	tooManyParked
 )
 
 // A client sees these, and where HTTP itself is at fault those in
@@ -107,6 +117,16 @@ var causes = [...]struct {
 	upstreamStarting:  {-32603, 503, "upstream process is not ready yet"},
 	shuttingDown:      {-32603, 503, "shutting down"},
 	panicked:          {-32603, 500, "internal error"},
+
+	metaInvalid:         {-32602, 400, "Missing or invalid _meta field"},
+	headerMismatch:      {-32020, 400, "Header does not match the body"},
+	capabilityMissing:   {-32021, 400, "Missing required client capability"},
+	revisionUnsupported: {-32022, 400, "Unsupported protocol version"},
+	methodUnknown:       {-32601, 404, "Method not found"},
+	stateInvalid:        {-32602, 200, "Invalid or expired requestState"},
+	inputsInvalid:       {-32602, 200, "inputResponses must be an object of objects"},
+	superseded:          {-32600, 200, "superseded by a newer retry"},
+	tooManyParked:       {-32603, 503, "too many calls wait for answers of their clients"},
 }
 
 // failure is an error for a client.

@@ -19,17 +19,17 @@ import (
 func TestEveryCauseHasItsLine(t *testing.T) {
 	for c := range cause(len(causes)) {
 		at := causes[c]
-		if at.text == "" || at.status < 200 || at.code > -32600 || at.code < -32799 {
+		if at.text == "" || at.status < 200 || at.code < -32799 || at.code > -32600 && c < metaInvalid {
 			t.Errorf("cause %d: %+v", c, at)
 		}
-		if at.status == 404 && c != sessionUnknown {
+		if at.status == 404 && c != sessionUnknown && c < metaInvalid {
 			t.Errorf("cause %d: 404 means that the session is gone", c)
 		}
-		if at.code <= -32020 && at.code >= -32099 {
+		if at.code <= -32020 && at.code >= -32099 && (c < metaInvalid || at.code < -32022) {
 			t.Errorf("cause %d: code %d is not ours to use", c, at.code)
 		}
 	}
-	if panicked != cause(len(causes)-1) {
+	if tooManyParked != cause(len(causes)-1) {
 		t.Error("the table and the list of causes differ in length")
 	}
 }

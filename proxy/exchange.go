@@ -80,6 +80,7 @@ type use struct {
 	trail   *trail      // keeps what the client is told; nil for nothing
 	replay  []sse.Event // what it is told once more, first
 	resumed bool        // another exchange has counted the call
+	era     *era        // what this message says between clients without sessions and servers with one; else nil
 
 	shared  bool // a transport holds it as a stream: not for the pool
 	large   bool // it saw a message too large to keep the buffers of
@@ -256,6 +257,9 @@ func (x *exchange) next() (sse.Event, error) {
 		if x.at < len(x.rest) {
 			x.at++
 			out, ok := x.fromServer(x.rest[x.at-1])
+			if !ok && x.era.pending() {
+				return sse.Event{}, errAsked
+			}
 			if !ok {
 				continue
 			}

@@ -125,6 +125,9 @@ func idOf(body []byte) []byte {
 }
 
 func (srv *Server) post(req *downstream.Request, resp *downstream.Response) error {
+	if srv.isModernPost(req) {
+		return srv.postModern(req, resp)
+	}
 	ctx, stop := req.Ctx, req.Cancel
 	if stop == nil {
 		ctx, stop = context.WithCancelCause(ctx)
@@ -316,6 +319,11 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	s, err := srv.sessionOf(req)
 	if err != nil {
 		return err
+	}
+	if r := translate.Lookup(req.Version); s == nil && r != nil && r.Modern {
+		f := fail(noStream, "")
+		f.header = []downstream.Header{{Name: "Allow", Value: "POST"}}
+		return f
 	}
 	if s == nil {
 		return refuseUninitialized(notInitialized)

@@ -61,6 +61,12 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	if v := h.srv.now().cfg.Upstream.Version; v != "" {
 		propose = translate.Lookup(v)
 	}
+	return h.propose(ctx, raw, propose)
+}
+
+// propose sends initialize in the revision proposed, and once more in another
+// that the server names.
+func (h *handshake) propose(ctx context.Context, raw []byte, propose *translate.Revision) (*session, []byte, error) {
 	for retried := false; ; retried = true {
 		m, err := h.ask(ctx, raw, propose)
 		if err != nil && h.srv.now().own != nil && isAway(err) {

@@ -235,7 +235,9 @@ func TestUnreachableServerAtInitialize(t *testing.T) {
 	}
 }
 
-func TestModernRequestsAreRefusedAndNotForwarded(t *testing.T) {
+// TestModernRequestsHaveNoPlaceInASession: whoever has initialized goes on with
+// what was agreed upon, also in the eyes of those who ask under no session at all.
+func TestModernRequestsHaveNoPlaceInASession(t *testing.T) {
 	const modern = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol\/protocolVersion":"2026-07-28"}}}`
 	const legacyKey = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25"}}}`
 	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
@@ -245,26 +247,19 @@ func TestModernRequestsAreRefusedAndNotForwarded(t *testing.T) {
 	s := srv.initialize("2025-06-18")
 	want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"Not initialized; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"}}`
 	for _, c := range []struct{ session, body, version string }{
-		{"", modern, "2026-07-28"},
-		{"", modern, ""},
-		{s, modern, "2026-07-28"},
-		{"", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{}}`, "2026-07-28"},
+		{s, modern, ""},
 		{"", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, ""},
 		{"unknown", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "v999"},
 	} {
 		r := srv.post(c.session, c.body, "MCP-Protocol-Version", c.version)
-		if c.session == s && c.version != "" { // not a version this session can have
-			if r.status != 400 {
-				t.Errorf("%+v: %+v", c, r)
-			}
-			continue
-		}
 		if r.status != 400 {
 			t.Errorf("%+v: status %d", c, r.status)
 		}
 		sameJSON(t, r.body, want)
 	}
-	sameJSON(t, srv.post(s, modern).body, want)
+	if r := srv.post(s, modern, "MCP-Protocol-Version", "2026-07-28"); r.status != 400 {
+		t.Errorf("%+v", r)
+	}
 	sameJSON(t, srv.post(s, legacyKey).body, `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`)
 	if n := len(f.sent()); n != 2 {
 		t.Errorf("%d messages went upstream: %q", n, f.sent())

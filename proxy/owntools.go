@@ -98,7 +98,7 @@ func newCatalog(table *translate.Table, all []ownTools, place string, was *catal
 	if len(c.instructions) > maxOwnInstructions {
 		c.instructions = strings.ToValidUTF8(c.instructions[:maxOwnInstructions], "")
 	}
-	for _, r := range translate.Handshake() {
+	for _, r := range translate.All() {
 		if err := c.write(table, r, bytes.Join(list, []byte{','})); err != nil {
 			return nil, err
 		}

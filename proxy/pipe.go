@@ -42,7 +42,13 @@ type pipe struct {
 	from    []upstream.Header       // that go on with the message being taken
 	listens bool                    // the standing stream was asked for
 	called  chan struct{}           // wakes the watch
-	heard   atomic.Int64            // when a server on a pipe said something, in ns
+
+	// Of requests without a handshake, which only come on our stdin.
+	bothEras bool
+	calls    sync.WaitGroup
+	mu       sync.Mutex
+	running  map[string]context.CancelCauseFunc // by the keys of their ids
+	heard    atomic.Int64                       // when a server on a pipe said something, in ns
 }
 
 func newPipe(srv *Server) *pipe { return &pipe{srv: srv, called: make(chan struct{}, 1)} }
@@ -57,7 +63,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 		In: in, Out: out, MaxMessage: int(srv.now().cfg.Limits.ClientMessage),
 		TooLong: p.tooLong,
 	})
-	p.client = client
+	p.client, p.bothEras = client, true
 	p.ctx, p.fail = context.WithCancelCause(ctx)
 	tending, stop := context.WithCancel(context.Background())
 	srv.spawn(func() { srv.tend(tending) })
@@ -85,14 +91,24 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 
 // finish lets calls in flight be answered after the client has said its last.
 func (p *pipe) finish() {
-	s := p.begun.Load()
-	if s == nil {
-		return
-	}
 	timer := time.NewTimer(p.srv.now().cfg.Shutdown.Drain)
 	defer timer.Stop()
+	answered := make(chan struct{})
+	p.tasks.Go(func() {
+		p.calls.Wait()
+		close(answered)
+	})
+	if s := p.begun.Load(); s != nil {
+		select {
+		case <-s.open.idle():
+		case <-timer.C:
+			return
+		case <-p.ctx.Done():
+			return
+		}
+	}
 	select {
-	case <-s.open.idle():
+	case <-answered:
 	case <-timer.C:
 	case <-p.ctx.Done():
 	}
@@ -144,8 +160,13 @@ func (p *pipe) initialize(line []byte) {
 		return
 	}
 	switch {
+	case m.Method == wire.Cancelled && p.cancelModern(&m):
+		return
 	case m.Kind.Response(), m.Kind == wire.Notification:
 		p.srv.unwanted("not_initialized") // JSON-RPC owes no answer to these
+		return
+	case isModern(&m) && p.bothEras:
+		p.modern(&m)
 		return
 	case isModern(&m):
 		p.refuse(refuseUninitialized(modernRefused).about(m.ID()))
@@ -213,6 +234,9 @@ func (p *pipe) forward(line []byte, g *group, slot int) {
 	x.group, x.slot = g, slot
 	out, v, err := x.fromClient(line)
 	switch {
+	case err != nil && asFailure(err).cause == modernRefused && g == nil && p.bothEras:
+		p.modern(&x.msg)
+	case x.cancels && p.cancelModern(&x.msg):
 	case err != nil:
 		x.outcome = refused
 		p.deliver(g, slot, onPipe(asFailure(x.attributed(err))).body())

@@ -138,7 +138,7 @@ func TestPipeClientBeforeInitialize(t *testing.T) {
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 	c.hears(`{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"Not initialized; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"}}`)
 	c.say(`{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`)
-	c.hears(`{"jsonrpc":"2.0","id":"d","error":{"code":-32601,"message":"Not initialized; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"}}`)
+	c.hears(`{"jsonrpc":"2.0","id":"d","error":{"code":-32602,"message":"Missing or invalid _meta field: io.modelcontextprotocol/clientCapabilities"}}`)
 	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `nonsense`)
 	if got := c.hear(); gjson.Get(got, "error.code").Int() != -32700 {
 		t.Error(got)
@@ -148,7 +148,7 @@ func TestPipeClientBeforeInitialize(t *testing.T) {
 	c.initialize("2025-06-18", `{}`)
 	c.say(initialize("2025-06-18", `{}`))
 	c.hears(`{"jsonrpc":"2.0","id":0,"error":{"code":-32600,"message":"Already initialized"}}`)
-	c.say(strings.Replace(pingOne, `}`, `,"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`, 1))
+	c.say(modernRequestOf("1", "ping", meta(`{}`)))
 	if got := c.hear(); gjson.Get(got, "error.code").Int() != -32601 {
 		t.Error(got)
 	}

@@ -35,7 +35,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 	if err != nil {
 		return nil, wire.Drop, err
 	}
-	x.msg.Facts = x.s.facts
+	x.msg.Facts, x.msg.Stamp = x.s.facts, x.era.toServer()
 	switch m := &x.msg; {
 	case m.Kind == wire.Request:
 		x.claim(m)
@@ -100,13 +100,16 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 
 // admit checks a request of the client and enters it as x.call.
 func (x *exchange) admit(m *wire.Message) error {
+	id := m.ID()
 	switch {
+	case x.era != nil:
+		id = x.era.up.ID
 	case m.Method == wire.Initialize:
 		return fail(initializedTwice, "")
 	case isModern(m):
 		return refuseUninitialized(modernRefused)
 	}
-	c := newCallAt(m.ID(), m.Method, x.clock.now())
+	c := newCallAt(id, m.Method, x.clock.now())
 	c.stop, c.here = x.stop, x.errand != nil
 	c.group, c.slot = x.group, x.slot
 	if err := x.s.open.add(c); err != nil {
@@ -157,7 +160,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.srv.badUpstream(x.log(), err)
 		return nil, false
 	}
-	m.Facts = s.facts
+	m.Facts, m.Stamp = s.facts, x.era.toClient()
 	var asked *call // that the server no longer wants answered
 	switch {
 	case m.Kind == wire.Request:
@@ -209,7 +212,10 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		return nil, false
 	case err != nil:
 		f := asFailure(err)
-		out = appendError(nil, id, f.code, f.text, nil)
+		out = appendError(nil, x.era.rename(id), f.code, f.text, nil)
+	case v == wire.Local:
+		x.era.hold(kind, method, id, out)
+		return nil, false
 	case v == wire.Answer:
 		x.forgetAsked(id)
 		x.reply(out)

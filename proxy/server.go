@@ -69,6 +69,9 @@ type Server struct {
 	shadows  sync.Map      // names of the server's tools that ours stand before, and were logged
 	pipes    atomic.Int64  // sessions of clients on pipes, ever
 
+	backings  *backings  // sessions for clients that have none
+	dialogues *dialogues // calls of theirs
+
 	streams   atomic.Int64 // event streams of HTTP clients
 	kept      atomic.Int64 // bytes that they were told, for replaying
 	reloading sync.Mutex
@@ -135,6 +138,7 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	srv.losses = newLossLog(log, srv.metrics.losses, cfg.Log.Losses == "every")
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.warm()
+	srv.backings, srv.dialogues = newBackings(srv), newDialogues(srv)
 	return srv, nil
 }
 
@@ -426,6 +430,7 @@ func (srv *Server) tend(ctx context.Context) {
 			timer.Stop()
 			return
 		case now := <-timer.C:
+			srv.backings.tend(now.Add(-srv.now().cfg.Bridge.IdleTimeout))
 			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().cfg.Session.IdleTimeout)) {
 				srv.retire(s, errShutdown)
 			}
@@ -521,6 +526,8 @@ func (srv *Server) open(at net.Addr) error {
 // what goes on behind them.
 func (srv *Server) close() {
 	srv.drain()
+	srv.dialogues.close()
+	srv.backings.close()
 	for _, s := range srv.sessions.dropAll() {
 		if srv.now().cfg.Session.KeyFile != "" {
 			srv.retire(s, errShutdown)

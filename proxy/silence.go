@@ -61,8 +61,12 @@ func neverSent(err error) bool {
 // It does not wait. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#timeouts.
 func (srv *Server) giveUp(s *session, id string, header []upstream.Header) {
+	srv.giveUpAs(s, id, header, "timed out")
+}
+
+func (srv *Server) giveUpAs(s *session, id string, header []upstream.Header, reason string) {
 	notice := upstream.Outgoing{
-		Body:   []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"timed out"}}`),
+		Body:   []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"` + reason + `"}}`),
 		Header: append([]upstream.Header(nil), header...),
 	}
 	srv.spawn(func() {

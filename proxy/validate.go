@@ -93,6 +93,10 @@ func (c *Config) Validate() error {
 		value int
 	}{
 		{"session.max", c.Session.Max},
+		{"bridge.max_sessions", c.Bridge.MaxSessions},
+		{"bridge.max_parked", c.Bridge.MaxParked},
+		{"bridge.idle_timeout", int(c.Bridge.IdleTimeout)},
+		{"bridge.park_timeout", int(c.Bridge.ParkTimeout)},
 		{"limits.client_message", int(c.Limits.ClientMessage)},
 		{"limits.upstream_message", int(c.Limits.UpstreamMessage)},
 		{"limits.batch", c.Limits.Batch},
@@ -123,6 +127,12 @@ func (c *Config) Validate() error {
 	}
 	if r := c.Upstream.Restart; r.Max < 0 || r.Wait < 0 || r.MaxWait < r.Wait {
 		return fault("upstream.restart", "max and wait must not be negative, nor max_wait less than wait")
+	}
+	if c.Bridge.Coalesce < 0 || c.Bridge.TTL < 0 {
+		return fault("bridge", "coalesce and ttl must not be negative")
+	}
+	if name, ok := strings.CutPrefix(c.Bridge.Principal, "header:"); c.Bridge.Principal != "authorization" && (!ok || name == "" || strings.ContainsAny(name, " \t\r\n:")) {
+		return fault("bridge.principal", "%q is neither authorization nor header:NAME", c.Bridge.Principal)
 	}
 	if c.Shutdown.Drain < 0 {
 		return fault("shutdown.drain", "must not be negative")

@@ -1,0 +1,365 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// backing is a session with a server, held for clients that have none: their
+// requests go out on it under ids of ours, and several clients may share it, as
+// long as they are the same principal and declare the same of themselves.
+type backing struct {
+	key     backingKey
+	s       *session
+	said    profile
+	opening chan struct{} // closed when s stands, or err says why there will be none
+	err     error
+	hearing sync.Once       // of the standing stream
+	heard   bool            // there is one
+	life    context.Context // of what is heard on the session's standing stream
+	end     context.CancelFunc
+
+	mu            sync.Mutex
+	lastID        int64
+	level         int       // of log messages that the server was asked for; noLevel before
+	talk          *dialogue // the call in which the server may ask, nil for none
+	subscriptions map[*subscription]bool
+	uris          map[string]int // resources subscribed to, by how many subscriptions
+
+	// Guarded by the pool's mutex.
+	uses   int       // requests, parked calls and listens on it
+	asking int       // requests in which the server may ask something
+	since  time.Time // when uses fell to 0
+	dead   bool      // nobody else gets it
+}
+
+// profile is what a server says of itself in its handshake, as clients of the
+// newest revision get it.
+type profile struct {
+	capabilities []byte
+	server       []byte // serverInfo
+	instructions []byte // a JSON string, nil for none
+}
+
+// backingKey tells apart who must not share a session.
+type backingKey struct {
+	principal    string
+	client       string // clientInfo
+	capabilities string
+}
+
+// backings are the sessions held for clients that have none. Their number is
+// bounded, and each ends when nobody used it for a while.
+type backings struct {
+	srv *Server
+
+	mu    sync.Mutex
+	byKey map[backingKey][]*backing
+	count int
+}
+
+func newBackings(srv *Server) *backings {
+	return &backings{srv: srv, byKey: make(map[backingKey][]*backing)}
+}
+
+// get returns a session for q, which is in use until put. Not every server says
+// in which call it asks its client something: each call in which it may has the
+// session to itself among such calls.
+func (p *backings) get(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*backing, error) {
+	b, made, err := p.take(backingKey{who, string(q.client), string(q.capabilities)}, q.mayAsk())
+	if err != nil {
+		return nil, err
+	}
+	if made {
+		header := append([]upstream.Header(nil), header...)
+		p.srv.spawn(func() { p.open(b, q.client, q.capabilities, header) })
+	}
+	select {
+	case <-b.opening:
+	case <-ctx.Done():
+		p.put(b, q)
+		return nil, context.Cause(ctx)
+	}
+	if b.err != nil {
+		p.put(b, q)
+		return nil, b.err
+	}
+	if q.mayAsk() {
+		b.hear(p.srv, header)
+	}
+	return b, nil
+}
+
+// take finds a session for key, or enters one that is yet to be opened.
+func (p *backings) take(key backingKey, asks bool) (b *backing, made bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.byKey[key] {
+		if b.dead || asks && b.asking > 0 {
+			continue
+		}
+		b.use(asks)
+		return b, false, nil
+	}
+	if p.count >= p.srv.now().cfg.Bridge.MaxSessions && !p.evict() {
+		return nil, false, fail(tooManySessions, "")
+	}
+	b = &backing{key: key, opening: make(chan struct{}), level: noLevel}
+	b.life, b.end = context.WithCancel(context.Background())
+	b.use(asks)
+	p.byKey[key] = append(p.byKey[key], b)
+	p.count++
+	return b, true, nil
+}
+
+func (b *backing) use(asks bool) {
+	b.uses++
+	if asks {
+		b.asking++
+	}
+}
+
+// put ends the use of b for q.
+func (p *backings) put(b *backing, q *modernRequest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.uses--
+	if q.mayAsk() {
+		b.asking--
+	}
+	b.since = time.Now()
+	if b.uses == 0 && b.dead {
+		p.forget(b)
+	}
+}
+
+// kill sees to it that nobody else gets b, whose session is of no more use.
+func (p *backings) kill(b *backing) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.dead = true
+	if b.uses == 0 {
+		p.forget(b)
+	}
+}
+
+// evict ends the session that nobody has used for the longest time. Called with
+// p.mu held.
+func (p *backings) evict() bool {
+	var oldest *backing
+	for _, list := range p.byKey {
+		for _, b := range list {
+			if b.uses == 0 && (oldest == nil || b.since.Before(oldest.since)) {
+				oldest = b
+			}
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	p.forget(oldest)
+	return true
+}
+
+// forget takes b out, which nobody uses, and ends its session. Called with p.mu
+// held.
+func (p *backings) forget(b *backing) {
+	list := p.byKey[b.key]
+	for i, at := range list {
+		if at == b {
+			list = append(list[:i:i], list[i+1:]...)
+			p.count--
+			break
+		}
+	}
+	if p.byKey[b.key] = list; len(list) == 0 {
+		delete(p.byKey, b.key)
+	}
+	b.end()
+	if b.s != nil {
+		p.srv.spawn(func() { p.srv.endSession(b.s, errShutdown) })
+	}
+}
+
+// tend ends the sessions that nobody has used since then.
+func (p *backings) tend(then time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, list := range p.byKey {
+		for _, b := range append([]*backing(nil), list...) {
+			if b.uses == 0 && b.since.Before(then) {
+				p.forget(b)
+			}
+		}
+	}
+}
+
+// close ends all sessions.
+func (p *backings) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, list := range p.byKey {
+		for _, b := range append([]*backing(nil), list...) {
+			p.forget(b)
+		}
+	}
+}
+
+// open begins the session of b.
+func (p *backings) open(b *backing, client, capabilities []byte, header []upstream.Header) {
+	defer close(b.opening)
+	ctx, cancel := context.WithTimeout(p.srv.draining, p.srv.now().cfg.Upstream.HandshakeTimeout)
+	defer cancel()
+	if b.err = p.begin(ctx, b, client, capabilities, header); b.err != nil {
+		p.kill(b)
+	}
+}
+
+func (p *backings) begin(ctx context.Context, b *backing, client, capabilities []byte, header []upstream.Header) (err error) {
+	srv := p.srv
+	defer func() {
+		if r := recover(); r != nil {
+			srv.panicked(r)
+			err = fail(panicked, "")
+		}
+	}()
+	h := &handshake{srv: srv, header: header, id: []byte("1")}
+	s, answer, err := h.represent(ctx, client, capabilities)
+	if s == nil {
+		if h.conn != nil {
+			srv.spawn(func() { srv.endConn(h.conn) })
+		}
+		if err == nil {
+			err = refusedHandshake(answer)
+		}
+		return err
+	}
+	if s.piped {
+		l := openLanes(h.conn, h.standing, srv.now().cfg.Limits, srv)
+		l.whenLost(func() { p.kill(b) })
+		s.conn = l
+	}
+	b.lastID = 1
+	result := gjson.GetBytes(answer, "result")
+	b.said = profile{
+		capabilities: []byte(orElse(result.Get("capabilities").Raw, "{}")),
+		server:       []byte(orElse(result.Get("serverInfo").Raw, `{"name":"unknown-server","version":"0.0.0"}`)),
+		instructions: []byte(result.Get("instructions").Raw),
+	}
+	_, err = s.conn.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), Header: header})
+	if err != nil {
+		srv.endSession(s, err)
+		return err
+	}
+	p.mu.Lock()
+	b.s = s
+	p.mu.Unlock()
+	return nil
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// represent says initialize in the name of a client that has no such word. The
+// answer is an InitializeResult as the newest revision would have it.
+func (h *handshake) represent(ctx context.Context, client, capabilities []byte) (*session, []byte, error) {
+	h.vc = translate.Lookup(translate.Modern())
+	h.facts = clientFacts(gjson.ParseBytes(capabilities))
+	raw := append([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":`), '"')
+	raw = append(append(raw, h.vc.Name...), `","capabilities":`...)
+	raw = append(append(raw, capabilities...), `,"clientInfo":`...)
+	if client == nil {
+		client = []byte(`{"name":"unknown-client","version":"0.0.0"}`)
+	}
+	raw = append(append(raw, client...), `}}`...)
+	propose := translate.Latest()
+	if v := h.srv.now().cfg.Upstream.Version; v != "" {
+		propose = translate.Lookup(v)
+	}
+	return h.propose(ctx, raw, propose)
+}
+
+// refusedHandshake is the server's refusal of an initialize that was ours.
+func refusedHandshake(answer []byte) error {
+	e := gjson.GetBytes(answer, "error")
+	f := fail(upstreamRefused, "")
+	if m := e.Get("message").String(); m != "" {
+		f.text += ": " + m
+	}
+	if d := e.Get("data"); d.Exists() {
+		f.data = []byte(d.Raw)
+	}
+	return f
+}
+
+// nextID is the id of the next request on the session.
+func (b *backing) nextID() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lastID++
+	return strconv.AppendInt(nil, b.lastID, 10)
+}
+
+// setLevel asks the server for log messages of this level, if it has not been
+// asked for less severe ones already. A request wants them at its own level, and
+// gets no others.
+func (b *backing) setLevel(ctx context.Context, srv *Server, level int, header []upstream.Header) {
+	b.mu.Lock()
+	need := level != noLevel && b.s.facts.Has(wire.ServerLogging) && (b.level == noLevel || level < b.level)
+	if need {
+		b.level = level
+	}
+	b.mu.Unlock()
+	if !need {
+		return
+	}
+	params := []byte(`{"level":"` + logLevels[level] + `"}`)
+	if err := b.ask(ctx, srv, wire.LoggingSetLevel, params, header); err != nil {
+		srv.log.Debug("log level", zap.Error(err))
+	}
+}
+
+// ask sends the server a request of ours and waits for its answer. The error is
+// that of the server, too.
+func (b *backing) ask(ctx context.Context, srv *Server, method wire.Method, params []byte, header []upstream.Header) error {
+	id := b.nextID()
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	body = append(append(append(body, `,"method":"`...), method.String()...), `","params":`...)
+	body = append(append(body, params...), '}')
+	st, err := b.s.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: header})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	key := string(wire.AppendIDKey(nil, id))
+	var m wire.Message
+	for {
+		e, err := nextBefore(ctx, st)
+		switch {
+		case errors.Is(err, io.EOF):
+			return fail(upstreamSilent, "")
+		case err != nil:
+			return err
+		case m.Scan(e.Data, nil) != nil || !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != key:
+			continue
+		case m.Kind == wire.Error:
+			return errors.New(gjson.Get(view(m.Error()), "message").String())
+		}
+		return nil
+	}
+}

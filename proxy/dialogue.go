@@ -1,0 +1,561 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// dialogue is a call in which the server may ask its client something, where the
+// client has no session to be asked on: the questions become the call's result, and
+// the client calls again with the answers. Meanwhile the call at the server stays
+// open, and the dialogue reads what the server says about it. See
+// https://modelcontextprotocol.io/specification/2026-07-28/client/input-required.
+type dialogue struct {
+	srv    *Server
+	id     dialogueID
+	who    string            // the principal
+	digest [sha256.Size]byte // of what all requests of the dialogue have in common
+	first  *modernRequest    // the request that began it
+	from   []upstream.Header // of it
+	b      *backing
+	x      *exchange // for read only
+	call   string    // its id at the server
+	cut    context.CancelCauseFunc
+
+	mu     sync.Mutex
+	asked  []pending      // and not answered yet, in the order of asking
+	count  int            // questions of the whole call
+	round  uint32         // that the client was last asked in; 0 before
+	inputs []byte         // that this round was answered with
+	urls   bool           // the call is over, and is to be made again once URLs were opened
+	box    *mailbox       // of the request that waits; nil while parked
+	reply  *modernRequest // the request that waits, nil while parked
+	kept   []letter       // for the next request
+	timer  *time.Timer    // until the client is asked, or given up
+	answer *letter        // that came while nobody waited
+	over   bool
+}
+
+// dialogueID names a dialogue in its process, or the process.
+type dialogueID [16]byte
+
+// pending is a question under the name that the client knows it by.
+type pending struct {
+	key string
+	query
+}
+
+// dialogues are those whose client was asked something. Their number is bounded,
+// and so is the time that each waits.
+type dialogues struct {
+	srv      *Server
+	instance dialogueID // this process
+
+	mu   sync.Mutex
+	byID map[dialogueID]*dialogue
+}
+
+func newDialogues(srv *Server) *dialogues {
+	s := &dialogues{srv: srv, byID: make(map[dialogueID]*dialogue)}
+	rand.Read(s.instance[:]) // never fails
+	return s
+}
+
+// begin makes a dialogue of a request that is about to be sent on b. It is followed
+// by start, or by the end of the talk on b.
+func (s *dialogues) begin(r *relay, b *backing) *dialogue {
+	d := &dialogue{srv: s.srv, who: r.who, first: r.q, from: r.from, b: b, reply: r.q}
+	rand.Read(d.id[:])
+	box := newMailbox()
+	box.left = func() { d.leave(box) }
+	d.box = box
+	b.converse(d)
+	return d
+}
+
+// start reads what comes of the request, which x has sent.
+func (d *dialogue) start(x *exchange) {
+	d.mu.Lock()
+	d.x, d.call, d.cut = x, x.call.id, x.stop
+	over := d.over
+	d.mu.Unlock()
+	if over { // the client was faster
+		d.srv.giveUpAs(d.b.s, d.call, d.from, "client disconnected")
+		d.cut(errAbandoned)
+	}
+	d.srv.spawn(d.read)
+}
+
+// park enters d, whose client is asked; false when too many are.
+func (s *dialogues) park(d *dialogue) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID[d.id] == nil && len(s.byID) >= s.srv.now().cfg.Bridge.MaxParked {
+		return false
+	}
+	s.byID[d.id] = d
+	return true
+}
+
+func (s *dialogues) find(id dialogueID) *dialogue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byID[id]
+}
+
+func (s *dialogues) drop(d *dialogue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byID, d.id)
+}
+
+func (s *dialogues) parked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byID)
+}
+
+// close gives up all of them.
+func (s *dialogues) close() {
+	s.mu.Lock()
+	var all []*dialogue
+	for _, d := range s.byID {
+		all = append(all, d)
+	}
+	s.mu.Unlock()
+	for _, d := range all {
+		d.abandon("shutting down")
+	}
+}
+
+// read reads what the server says about the call until it has answered.
+func (d *dialogue) read() {
+	x := d.x
+	defer func() {
+		d.b.converse(nil)
+		x.done()
+		d.srv.backings.put(d.b, d.first)
+	}()
+	for {
+		e, err := x.take()
+		switch {
+		case errors.Is(err, errAsked):
+			if d.ask(x.era.take()); x.era.urls == nil {
+				continue
+			}
+			d.askURLs(x.era.urls)
+			return
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			f := d.srv.answerFor(x, err)
+			if f.cause == upstreamLost {
+				d.srv.backings.kill(d.b)
+			}
+			d.finish(f.renamed(nil).body(), f.status)
+			return
+		case x.final:
+			d.finish(bytes.Clone(e.Data), statusOf(&x.msg, e.Data))
+			return
+		default:
+			d.pass(&x.msg, e.Data)
+		}
+	}
+}
+
+// pass hands a notification to the request that waits, or keeps it for the next.
+func (d *dialogue) pass(m *wire.Message, body []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	to := d.reply
+	if to == nil {
+		to = d.first
+	}
+	if !interested(d.b, to, m, body) {
+		return
+	}
+	l := letter{body: bytes.Clone(body)}
+	if d.box != nil {
+		l.body = readdressed(l.body, to)
+		d.box.put(l)
+		return
+	}
+	if d.kept = append(d.kept, l); len(d.kept) > maxLetters {
+		d.kept = append(d.kept[:0], d.kept[1:]...)
+	}
+}
+
+// ask takes questions of the server in, and has the client asked when no more of
+// them come for a little while.
+func (d *dialogue) ask(list []query) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range list {
+		d.add(q)
+	}
+	if d.box != nil && len(d.asked) > 0 {
+		d.after(d.srv.now().cfg.Bridge.Coalesce, d.turn)
+	}
+}
+
+// add names a question. Called with d.mu held.
+func (d *dialogue) add(q query) {
+	d.count++
+	kind, _, _ := strings.Cut(q.method.String(), "/")
+	d.asked = append(d.asked, pending{fmt.Sprintf("%s-%d", kind, d.count), q})
+}
+
+// after has do called in a while, instead of what was to be called. Called with
+// d.mu held.
+func (d *dialogue) after(wait time.Duration, do func()) {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	d.timer = time.AfterFunc(wait, do)
+}
+
+// turn asks the client: the request that waits gets the questions for a result.
+func (d *dialogue) turn() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over || d.box == nil || len(d.asked) == 0 {
+		return
+	}
+	if !d.srv.dialogues.park(d) {
+		f := fail(tooManyParked, "").renamed(d.reply.id)
+		d.box.put(letter{body: f.body(), last: true, status: f.status})
+		d.box, d.reply = nil, nil
+		go d.abandon("too many calls wait")
+		return
+	}
+	if d.round == 0 {
+		d.digest = d.first.digest()
+	}
+	d.round++
+	d.inputs = nil
+	result := []byte(`{"resultType":"input_required","inputRequests":{`)
+	for n, p := range d.asked {
+		if n > 0 {
+			result = append(result, ',')
+		}
+		result = append(appendString(result, p.key), ':')
+		result = append(result, p.body...)
+	}
+	expires := time.Now().Add(d.srv.now().cfg.Bridge.ParkTimeout)
+	result = append(result, `},"requestState":`...)
+	result = appendString(result, d.srv.now().sealer.sealState(d.srv.dialogues.instance, d.state(expires)))
+	result = append(result, `,"_meta":{"`+modernPrefix+`serverInfo":`...)
+	result = append(append(result, d.b.said.server...), `}}`...)
+	d.box.put(letter{body: appendResult(nil, d.reply.id, view(result)), last: true, status: 200})
+	d.box, d.reply = nil, nil
+	d.after(time.Until(expires), d.expire)
+}
+
+// askURLs asks for URLs to be opened, of which the server's error speaks that
+// ended the call. See
+// https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error.
+func (d *dialogue) askURLs(answer []byte) {
+	if !d.first.facts.Has(wire.ClientElicitationURL) {
+		f := urlsUnasked()
+		d.finish(f.renamed(nil).body(), f.status)
+		return
+	}
+	d.mu.Lock()
+	d.urls = true
+	gjson.GetBytes(answer, "error.data.elicitations").ForEach(func(_, e gjson.Result) bool {
+		body := []byte(`{"method":"` + wire.ElicitationCreate.String() + `","params":{`)
+		comma := false
+		members(e.Raw, func(name string, v gjson.Result) {
+			if name == "elicitationId" {
+				return
+			}
+			if comma {
+				body = append(body, ',')
+			}
+			comma = true
+			body = append(append(appendString(body, name), ':'), v.Raw...)
+		})
+		d.add(query{method: wire.ElicitationCreate, body: append(body, `}}`...)})
+		return true
+	})
+	none := len(d.asked) == 0
+	d.mu.Unlock()
+	if none {
+		f := fail(upstreamRefused, "")
+		f.text = gjson.GetBytes(answer, "error.message").String()
+		d.finish(f.body(), 200)
+		return
+	}
+	d.turn()
+}
+
+// resume attaches r, which carries the answers to what its client was asked.
+func (s *dialogues) resume(r *relay) error {
+	st, instance, ok := s.srv.now().sealer.openState(gjson.ParseBytes(r.q.state).String())
+	if !ok || instance != s.instance || time.Now().After(st.expires) ||
+		st.who != sha256.Sum256([]byte(r.who)) || st.digest != r.q.digest() {
+		return fail(stateInvalid, "")
+	}
+	d := s.find(st.id)
+	if d == nil {
+		return fail(stateInvalid, "")
+	}
+	if r.q.inputs == nil {
+		r.q.inputs = []byte("{}")
+	}
+	if !objects(r.q.inputs) {
+		return fail(inputsInvalid, "")
+	}
+	return d.attach(r, st.round)
+}
+
+// attach makes r the request that waits, and sends the server its answers.
+func (d *dialogue) attach(r *relay, round uint32) error {
+	d.mu.Lock()
+	again := d.box != nil // the round was answered already
+	if d.over || round != d.round || again && !wire.Equal(r.q.inputs, d.inputs) {
+		d.mu.Unlock()
+		return fail(stateInvalid, "")
+	}
+	if d.urls {
+		all, refused := d.opened(r.q.inputs)
+		d.mu.Unlock()
+		return d.repeat(r, all, refused)
+	}
+	if again {
+		d.box.put(letter{body: fail(superseded, "").renamed(d.reply.id).body(), last: true, status: 200})
+	}
+	box := newMailbox()
+	box.left = func() { d.leave(box) }
+	d.box, d.reply, d.inputs = box, r.q, bytes.Clone(r.q.inputs)
+	for _, l := range d.kept {
+		if l.body = readdressed(l.body, r.q); l.body != nil {
+			box.put(l)
+		}
+	}
+	d.kept = nil
+	var answered []pending
+	var answers []string
+	if !again {
+		answered, answers = d.match(r.q.inputs)
+		d.timer.Stop()
+		if len(d.asked) > 0 {
+			d.after(0, d.turn)
+		}
+	}
+	answer := d.answer
+	d.mu.Unlock()
+	r.mu.Lock()
+	r.box = box
+	r.mu.Unlock()
+	if answer != nil {
+		d.finish(answer.body, answer.status)
+		return nil
+	}
+	for n, p := range answered {
+		d.say(appendResult(nil, p.id, answers[n]), r.from)
+	}
+	return nil
+}
+
+// match takes out the questions that are answered. Called with d.mu held.
+func (d *dialogue) match(inputs []byte) (answered []pending, answers []string) {
+	given := map[string]string{}
+	members(view(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
+	var left []pending
+	for _, p := range d.asked {
+		if v, ok := given[p.key]; ok {
+			answered, answers = append(answered, p), append(answers, v)
+		} else {
+			left = append(left, p)
+		}
+	}
+	d.asked = left
+	return answered, answers
+}
+
+// opened reports whether the user has agreed to open all URLs; refused is the first
+// question where not. Called with d.mu held.
+func (d *dialogue) opened(inputs []byte) (all bool, refused string) {
+	asked := d.asked
+	_, answers := d.match(inputs)
+	all = len(answers) == len(asked)
+	for n, a := range answers {
+		if gjson.Get(a, "action").String() != "accept" {
+			return false, gjson.GetBytes(asked[n].body, "params.message").String()
+		}
+	}
+	d.asked = asked
+	return all, ""
+}
+
+// repeat makes a call again that had to wait for URLs to be opened.
+func (d *dialogue) repeat(r *relay, all bool, refused string) error {
+	if all {
+		d.stop()
+		r.q.inputs, r.q.state = nil, nil
+		return r.begin()
+	}
+	if refused == "" {
+		return fail(inputsInvalid, "")
+	}
+	d.stop()
+	text := "User did not complete: " + refused
+	box := newMailbox()
+	r.mu.Lock()
+	r.box = box
+	r.mu.Unlock()
+	body := appendError(nil, r.q.id, -32603, text, nil)
+	if r.q.method == wire.ToolsCall {
+		body = appendResult(nil, r.q.id, `{"resultType":"complete","content":[{"type":"text","text":`+string(appendString(nil, text))+`}],"isError":true}`)
+	}
+	box.put(letter{body: body, last: true, status: 200})
+	return nil
+}
+
+// say sends the server a response of the client, as one that came over a session.
+func (d *dialogue) say(body []byte, from []upstream.Header) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.srv.now().cfg.Upstream.HandshakeTimeout)
+	defer cancel()
+	x := d.srv.newExchange(ctx, nil)
+	defer x.done()
+	x.s = d.b.s
+	x.s.enter()
+	x.from = append(x.from[:0], from...)
+	out, v, err := x.fromClient(body)
+	if err == nil && v == wire.Forward {
+		_, err = x.forward(out)
+	}
+	if err != nil {
+		x.log().Warn("answer was not delivered", zap.Error(err))
+	}
+}
+
+// leave says that the client of box has left. Where that waits for the answer, it
+// is not wanted any more.
+func (d *dialogue) leave(box *mailbox) {
+	d.mu.Lock()
+	waits := d.box == box
+	d.mu.Unlock()
+	if waits {
+		d.abandon("client disconnected")
+	}
+}
+
+// expire gives up a client that was asked and did not call again.
+func (d *dialogue) expire() {
+	d.mu.Lock()
+	parked := d.box == nil && !d.over
+	asked := d.asked
+	d.mu.Unlock()
+	if !parked {
+		return
+	}
+	if !d.urls {
+		for _, p := range asked {
+			if p.method == wire.ElicitationCreate {
+				d.say(appendResult(nil, p.id, `{"action":"cancel"}`), d.from)
+				continue
+			}
+			d.say(appendError(nil, p.id, -32603, "client did not respond", nil), d.from)
+		}
+	}
+	d.abandon("client did not respond")
+}
+
+var errAbandoned = errors.New("the call was given up")
+
+// abandon ends the call, which nobody waits for any more.
+func (d *dialogue) abandon(why string) {
+	if !d.stop() {
+		return
+	}
+	d.mu.Lock()
+	running := d.cut != nil && !d.urls && d.answer == nil
+	d.mu.Unlock()
+	if !running {
+		return
+	}
+	d.srv.giveUpAs(d.b.s, d.call, d.from, why)
+	d.cut(errAbandoned)
+}
+
+// stop ends the dialogue, and reports whether it had not ended before.
+func (d *dialogue) stop() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over {
+		return false
+	}
+	d.over = true
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	d.srv.dialogues.drop(d)
+	return true
+}
+
+// finish ends the call with the server's answer, under the id of the request that
+// waits. It stays for the next one where none does.
+func (d *dialogue) finish(body []byte, status int) {
+	d.mu.Lock()
+	box, reply := d.box, d.reply
+	if box == nil && !d.over {
+		d.answer = &letter{body: body, status: status}
+		d.mu.Unlock()
+		return
+	}
+	d.mu.Unlock()
+	if d.stop() {
+		box.put(letter{body: under(body, reply.id), last: true, status: status})
+	}
+}
+
+var addressShape = func() *wire.Shape {
+	s := new(wire.Shape)
+	s.At(wire.ParsePath("id")...)
+	s.At(wire.ParsePath("params.progressToken")...)
+	return s
+}()
+
+// under is a response under another id.
+func under(body, id []byte) []byte {
+	var m wire.Message
+	if m.Scan(body, addressShape) != nil {
+		return body
+	}
+	if at := m.Root().Get(wire.ID); at.OK() {
+		at.Put(append(m.Writer(), id...))
+	}
+	return m.AppendTo(make([]byte, 0, len(body)+len(id)))
+}
+
+// readdressed is a notification under the progress token of q; nil where it is about
+// progress that q did not ask for.
+func readdressed(body []byte, q *modernRequest) []byte {
+	var m wire.Message
+	if m.Scan(body, addressShape) != nil || m.Method != wire.Progress {
+		return body
+	}
+	if q.token == nil {
+		return nil
+	}
+	if at := m.Root().Get(wire.Params).Get(wire.ProgressTokenKey); at.OK() {
+		at.Put(append(m.Writer(), q.token...))
+	}
+	return m.AppendTo(make([]byte, 0, len(body)+len(q.token)))
+}

@@ -1,0 +1,80 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// era is what an exchange has to know where a client without a session talks to
+// a server with one. Its methods can be called on nil, which is all other
+// exchanges.
+type era struct {
+	up, down wire.Stamp // of messages to the server, and to the client
+
+	questions []query // that the server asked, and nobody took yet
+	urls      []byte  // the error that asks for URLs to be opened, nil for none
+}
+
+// query is a request of the server that its client is to be asked, as it
+// stands inside an InputRequiredResult. It owns its memory.
+type query struct {
+	id     []byte // of the server's request
+	method wire.Method
+	body   []byte
+}
+
+// errAsked says that the server has asked something before it answered.
+var errAsked = errors.New("the server has asked its client something")
+
+func (e *era) toServer() *wire.Stamp {
+	if e == nil {
+		return nil
+	}
+	return &e.up
+}
+
+func (e *era) toClient() *wire.Stamp {
+	if e == nil {
+		return nil
+	}
+	return &e.down
+}
+
+// sent is the id that a request has towards the server.
+func (e *era) sent(id []byte) []byte {
+	if e == nil || e.up.ID == nil {
+		return id
+	}
+	return e.up.ID
+}
+
+// rename is the id that an answer has towards the client.
+func (e *era) rename(id []byte) []byte {
+	if e == nil || e.down.ID == nil {
+		return id
+	}
+	return e.down.ID
+}
+
+// hold keeps what translation leaves to whoever remembers.
+func (e *era) hold(kind wire.Kind, method wire.Method, id, body []byte) {
+	switch {
+	case e == nil:
+	case kind == wire.Request:
+		e.questions = append(e.questions, query{bytes.Clone(id), method, bytes.Clone(body)})
+	case kind == wire.Error:
+		e.urls = bytes.Clone(body)
+	}
+}
+
+// pending reports whether something is held.
+func (e *era) pending() bool { return e != nil && (len(e.questions) > 0 || e.urls != nil) }
+
+// take takes the questions that are held.
+func (e *era) take() []query {
+	list := e.questions
+	e.questions = nil
+	return list
+}

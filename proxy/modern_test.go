@@ -1,0 +1,540 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// meta is the _meta of a client without a session.
+func meta(capabilities string, more ...string) string {
+	return `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities +
+		`,"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}` + strings.Join(append([]string{""}, more...), ",") + `}`
+}
+
+// identity is what servers say of themselves in results.
+const identity = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}`
+
+func modernRequestOf(id, method, params string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s}}`, id, method, params)
+}
+
+// modernly posts a request as its client does, with the headers that belong to it.
+func (srv testServer) modernly(body string, header ...string) reply {
+	srv.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return srv.exchange(ctx, "POST", "", body, modernHeader(body, header...)...)
+}
+
+func modernHeader(body string, header ...string) []string {
+	name := gjson.Get(body, "params.name").String()
+	if name == "" {
+		name = gjson.Get(body, "params.uri").String()
+	}
+	return append([]string{
+		"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", gjson.Get(body, "method").String(), "Mcp-Name", encodeHeader(name),
+	}, header...)
+}
+
+// legacyServer answers initialize with these capabilities, and everything else as
+// rest says.
+func legacyServer(capabilities string, rest func(id, method, m string) ([]string, error)) *fakeServer {
+	return newFake(func(m string) ([]string, error) {
+		id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String()
+		if method == "initialize" {
+			return one(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":%s,"serverInfo":{"name":"s","version":"2"},"instructions":"hi"}}`, id, capabilities))
+		}
+		if rest == nil || id == "" {
+			return nil, nil
+		}
+		return rest(id, method, m)
+	})
+}
+
+func TestDiscoverIsAnsweredFromTheHandshake(t *testing.T) {
+	f := legacyServer(`{"tools":{"listChanged":true},"tasks":{"list":{}}}`, nil)
+	srv := front(t, f)
+	body := modernRequestOf("1", "server/discover", meta(`{"elicitation":{}}`))
+	for range 2 {
+		r := srv.modernly(body)
+		if r.status != 200 {
+			t.Errorf("status %d", r.status)
+		}
+		sameJSON(t, r.body, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"tools":{"listChanged":true}},"instructions":"hi","ttlMs":0,"cacheScope":"private",`+identity+`}}`)
+	}
+	sameList(t, "sent", f.sent(), []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+	})
+}
+
+// TestModernListOverASession: one request at the server for each of the client,
+// under an id of ours.
+func TestModernListOverASession(t *testing.T) {
+	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+		return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}}`)
+	})
+	srv := front(t, f)
+	const trace = `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"`
+	for range 3 {
+		r := srv.modernly(modernRequestOf(`"x"`, "tools/list", `"cursor":"",`+meta(`{"elicitation":{}}`, `"progressToken":"tk"`, trace)))
+		sameJSON(t, r.body, `{"jsonrpc":"2.0","id":"x","result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private",`+identity+`}}`)
+	}
+	sent := f.sent()
+	if len(sent) != 5 {
+		t.Fatalf("%q", sent)
+	}
+	for n, m := range sent[2:] {
+		sameJSON(t, m, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list","params":{"cursor":"","_meta":{"progressToken":"p%d",%s}}}`, n+2, n+2, trace))
+	}
+}
+
+// asksName is a server that asks for a name, and answers the call when the gate
+// opens.
+func asksName(question string) (*fakeServer, chan struct{}) {
+	gate := make(chan struct{}, 8)
+	f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
+		if method != "tools/call" {
+			return nil, nil
+		}
+		return one(question, wait, `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[{"type":"text","text":"done"}]}}`)
+	})
+	f.gate, f.noGet = gate, true
+	return f, gate
+}
+
+// open opens the gate of f each time that a question of it is answered.
+func open(f *fakeServer, gate chan<- struct{}) {
+	answer := f.answer
+	f.answer = func(m string) ([]string, error) {
+		if gjson.Get(m, "method").String() == "" {
+			gate <- struct{}{}
+		}
+		return answer(m)
+	}
+}
+
+const nameQuestion = `{"jsonrpc":"2.0","id":"s1","method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}},"_meta":{"progressToken":4}}}`
+
+func modernCall(id, more string) string {
+	return modernRequestOf(id, "tools/call", `"name":"t","arguments":{},`+more+meta(`{"elicitation":{}}`))
+}
+
+// retryOf is a call again, with answers to what state asked.
+func retryOf(id, answers string, r reply) string {
+	return modernCall(id, `"inputResponses":`+answers+`,"requestState":`+gjson.Get(r.body, "result.requestState").Raw+`,`)
+}
+
+const ada = `{"elicitation-1":{"action":"accept","content":{"n":"Ada"}},"junk":{"action":"cancel"}}`
+
+func TestQuestionBecomesInputRequiredAndTheRetryAnswersIt(t *testing.T) {
+	f, gate := asksName(nameQuestion)
+	srv := front(t, f)
+	r := srv.modernly(modernCall("7", ""))
+	state := gjson.Get(r.body, "result.requestState").Raw
+	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":7,"result":{"resultType":"input_required","inputRequests":{"elicitation-1":{"method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}},"requestState":`+state+`,`+identity+`}}`)
+	if n := srv.dialogues.parked(); n != 1 {
+		t.Errorf("%d parked", n)
+	}
+	for _, c := range []struct {
+		what, body string
+		header     []string
+	}{
+		{"tampered", strings.Replace(retryOf("9", ada, r), `requestState":"`, `requestState":"A`, 1), nil},
+		{"another principal", retryOf("9", ada, r), []string{"Authorization", "Bearer other"}},
+		{"other arguments", strings.Replace(retryOf("9", ada, r), `"arguments":{}`, `"arguments":{"a":1}`, 1), nil},
+	} {
+		sameJSON(t, srv.modernly(c.body, c.header...).body, `{"jsonrpc":"2.0","id":9,"error":{"code":-32602,"message":"Invalid or expired requestState"}}`)
+	}
+	if r := srv.modernly(retryOf("9", `[]`, r)); gjson.Get(r.body, "error.code").Int() != -32602 {
+		t.Errorf("%+v", r)
+	}
+	open(f, gate)
+	sameJSON(t, srv.modernly(retryOf("8", ada, r)).body, `{"jsonrpc":"2.0","id":8,"result":{"content":[{"type":"text","text":"done"}],"resultType":"complete",`+identity+`}}`)
+	sent := f.sent()
+	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"s1","result":{"action":"accept","content":{"n":"Ada"}}}`)
+	if n := srv.dialogues.parked(); n != 0 {
+		t.Errorf("%d parked", n)
+	}
+	if r := srv.modernly(retryOf("10", ada, r)); gjson.Get(r.body, "error.message").String() != "Invalid or expired requestState" {
+		t.Errorf("after the end: %+v", r)
+	}
+}
+
+// TestRetryThatComesTwice takes over the answer; with other answers it is refused.
+func TestRetryThatComesTwice(t *testing.T) {
+	f, gate := asksName(nameQuestion)
+	srv := front(t, f)
+	r := srv.modernly(modernCall("7", ""))
+	replies := make(chan reply, 2)
+	go func() { replies <- srv.modernly(retryOf("8", ada, r)) }()
+	eventually(t, "the answer is delivered", func() bool { return len(f.sent()) == 4 })
+	if got := srv.modernly(retryOf("11", `{"elicitation-1":{"action":"decline"}}`, r)); gjson.Get(got.body, "error.code").Int() != -32602 {
+		t.Errorf("other answers: %+v", got)
+	}
+	go func() { replies <- srv.modernly(retryOf("9", ada, r)) }()
+	sameJSON(t, (<-replies).body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32600,"message":"superseded by a newer retry"}}`)
+	gate <- struct{}{}
+	if got := <-replies; gjson.Get(got.body, "id").Raw != "9" || !strings.Contains(got.body, "done") {
+		t.Errorf("%+v", got)
+	}
+	if n := len(f.sent()); n != 4 {
+		t.Errorf("the server got %d messages: %q", n, f.sent())
+	}
+}
+
+func TestRetryWithOneAnswerMissing(t *testing.T) {
+	const roots = `{"jsonrpc":"2.0","id":"s2","method":"roots/list"}`
+	f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
+		return one(nameQuestion, roots, wait, `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`)
+	})
+	f.gate, f.noGet = make(chan struct{}, 1), true
+	srv := front(t, f)
+	both := func(id, more string) string {
+		return modernRequestOf(id, "tools/call", `"name":"t","arguments":{},`+more+meta(`{"elicitation":{},"roots":{}}`))
+	}
+	r := srv.modernly(both("7", ""))
+	if n := len(gjson.Get(r.body, "result.inputRequests").Map()); n != 2 {
+		t.Fatalf("%+v", r)
+	}
+	r = srv.modernly(both("10", `"inputResponses":{"elicitation-1":{"action":"decline"}},"requestState":`+gjson.Get(r.body, "result.requestState").Raw+`,`))
+	sameJSON(t, gjson.Get(r.body, "result.inputRequests").Raw, `{"roots-2":{"method":"roots/list"}}`)
+	sent := f.sent()
+	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"s1","result":{"action":"decline"}}`)
+	f.gate <- struct{}{}
+	r = srv.modernly(both("11", `"inputResponses":{"roots-2":{"roots":[]}},"requestState":`+gjson.Get(r.body, "result.requestState").Raw+`,`))
+	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":11,"result":{"content":[],"resultType":"complete",`+identity+`}}`)
+}
+
+func TestUndeclaredQuestionsAreAnsweredForTheClient(t *testing.T) {
+	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+		return one(`{"jsonrpc":"2.0","id":"s9","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`,
+			`{"jsonrpc":"2.0","id":"z","method":"ping"}`,
+			`{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`)
+	})
+	f.noGet = true
+	srv := front(t, f)
+	if r := srv.modernly(modernCall("7", "")); gjson.Get(r.body, "result.resultType").String() != "complete" {
+		t.Errorf("%+v", r)
+	}
+	sent := f.sent()
+	sameList(t, "sent", sent[len(sent)-2:], []string{
+		`{"jsonrpc":"2.0","id":"s9","error":{"code":-32601,"message":"Method not found: sampling/createMessage"}}`,
+		`{"jsonrpc":"2.0","id":"z","result":{}}`,
+	})
+}
+
+// TestQuestionOnTheStandingStream belongs to the only call that it can.
+func TestQuestionOnTheStandingStream(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := legacyServer(`{"tools":{}}`, nil)
+		f.piped, f.gate = piped, make(chan struct{}, 1)
+		answer := f.answer
+		var id string
+		f.answer = func(m string) ([]string, error) {
+			switch {
+			case gjson.Get(m, "method").String() == "tools/call":
+				id = gjson.Get(m, "id").Raw
+				if piped {
+					return one(nameQuestion)
+				}
+				f.standing <- nameQuestion // before anybody knows that the call is here
+				return one(wait, `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`)
+			case gjson.Get(m, "id").String() == "s1" && piped:
+				return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
+			}
+			return answer(m)
+		}
+		srv := front(t, f)
+		r := srv.modernly(modernCall("7", ""))
+		if gjson.Get(r.body, "result.resultType").String() != "input_required" {
+			t.Fatalf("%+v", r)
+		}
+		f.gate <- struct{}{}
+		r = srv.modernly(retryOf("8", ada, r))
+		sameJSON(t, r.body, `{"jsonrpc":"2.0","id":8,"result":{"content":[],"resultType":"complete",`+identity+`}}`)
+	})
+}
+
+// TestTwoCallersAtOnceAskDifferentUsers: no two calls in which the server may ask
+// share a session, and no two principals ever do.
+func TestTwoCallersAtOnceAskDifferentUsers(t *testing.T) {
+	const n = 8
+	var mu sync.Mutex
+	opened := 0
+	o := origin{connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
+		f, gate := asksName(nameQuestion)
+		open(f, gate)
+		mu.Lock()
+		opened++
+		mu.Unlock()
+		return f.origin().connect(ctx, m)
+	}}
+	srv := frontOf(t, o)
+	var wg sync.WaitGroup
+	for k := range n {
+		wg.Go(func() {
+			who := []string{"Authorization", fmt.Sprintf("Bearer %d", k/2)}
+			id := fmt.Sprint(100 + k)
+			r := srv.modernly(modernCall(id, ""), who...)
+			if gjson.Get(r.body, "id").Raw != id {
+				t.Errorf("%+v", r)
+				return
+			}
+			r = srv.modernly(retryOf(id, ada, r), who...)
+			if gjson.Get(r.body, "id").Raw != id || !strings.Contains(r.body, "done") {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+	wg.Wait()
+	if opened < n/2 || opened > n {
+		t.Errorf("%d sessions for %d calls of %d principals", opened, n, n/2)
+	}
+}
+
+func TestClientThatNeverComesBack(t *testing.T) {
+	f, _ := asksName(nameQuestion)
+	srv := front(t, f, func(c *Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond })
+	r := srv.modernly(modernCall("7", ""))
+	eventually(t, "the call is given up", func() bool { return srv.dialogues.parked() == 0 && len(f.sent()) >= 5 })
+	sent := f.sent()
+	sameJSON(t, sent[3], `{"jsonrpc":"2.0","id":"s1","result":{"action":"cancel"}}`)
+	sameJSON(t, sent[4], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,"reason":"client did not respond"}}`)
+	sameJSON(t, srv.modernly(retryOf("8", ada, r)).body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"Invalid or expired requestState"}}`)
+}
+
+func TestModernClientThatLeavesCancels(t *testing.T) {
+	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
+		f := legacyServer(`{"tools":{}}`, func(string, string, string) ([]string, error) { return one(hang) })
+		f.noGet = true
+		srv := front(t, f)
+		ctx, leave := context.WithCancelCause(context.Background())
+		body := modernRequestOf("7", "tools/call", `"name":"t",`+meta(capabilities))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			srv.exchange(ctx, "POST", "", body, modernHeader(body)...)
+		}()
+		eventually(t, "the call is there", func() bool { return len(f.sent()) == 3 })
+		leave(downstream.ErrClientLeft)
+		<-done
+		eventually(t, "the call is cancelled", func() bool { return len(f.sent()) == 4 })
+		sameJSON(t, f.sent()[3], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,"reason":"client disconnected"}}`)
+	}
+}
+
+func TestURLsThatACallNeeds(t *testing.T) {
+	calls := 0
+	f := legacyServer(`{"tools":{}}`, func(id, method, m string) ([]string, error) {
+		if calls++; calls%2 == 0 {
+			return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
+		}
+		return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}}}`)
+	})
+	f.noGet = true
+	srv := front(t, f)
+	call := func(id, capabilities, more string) reply {
+		return srv.modernly(modernRequestOf(id, "tools/call", `"name":"t",`+more+meta(capabilities)))
+	}
+	const url = `{"elicitation":{"url":{}}}`
+	r := call("7", url, "")
+	state := gjson.Get(r.body, "result.requestState").Raw
+	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":7,"result":{"resultType":"input_required","inputRequests":{"elicitation-1":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/c","message":"Sign in"}}},"requestState":`+state+`,`+identity+`}}`)
+	sameJSON(t, call("8", url, `"inputResponses":{"elicitation-1":{"action":"accept"}},"requestState":`+state+`,`).body,
+		`{"jsonrpc":"2.0","id":8,"result":{"content":[],"resultType":"complete",`+identity+`}}`)
+
+	r = call("9", url, "")
+	state = gjson.Get(r.body, "result.requestState").Raw
+	sameJSON(t, call("10", url, `"inputResponses":{"elicitation-1":{"action":"decline"}},"requestState":`+state+`,`).body,
+		`{"jsonrpc":"2.0","id":10,"result":{"resultType":"complete","content":[{"type":"text","text":"User did not complete: Sign in"}],"isError":true}}`)
+
+	calls = 0
+	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
+		calls = 0
+		r = call("7", capabilities, "")
+		sameJSON(t, r.body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32021,"message":"Missing required client capability","data":{"requiredCapabilities":{"elicitation":{"url":{}}}}}}`)
+		if r.status != 400 {
+			t.Errorf("status %d", r.status)
+		}
+	}
+}
+
+func TestProgressAndLogsOfAModernRequest(t *testing.T) {
+	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
+		f := legacyServer(`{"tools":{},"logging":{}}`, func(id, method, m string) ([]string, error) {
+			if method == "logging/setLevel" {
+				return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+			}
+			return one(
+				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p`+id+`","progress":1}}`,
+				`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":"x"}}`,
+				`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"y"}}`,
+				`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`,
+				`{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`)
+		})
+		f.noGet = true
+		srv := front(t, f)
+		r := srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(capabilities, `"progressToken":"tk"`, `"io.modelcontextprotocol/logLevel":"warning"`)))
+		sameList(t, "events", r.events, []string{
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tk","progress":1}}`,
+			`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"y"}}`,
+			`{"jsonrpc":"2.0","id":7,"result":{"content":[],"resultType":"complete",` + identity + `}}`,
+		})
+		sent := f.sent()
+		sameJSON(t, sent[2], `{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"warning"}}`)
+		r = srv.modernly(modernRequestOf("8", "tools/call", `"name":"t",`+meta(capabilities)))
+		if !strings.Contains(r.body, `"complete"`) || len(r.events) > 0 {
+			t.Errorf("nobody asked for %+v", r)
+		}
+	}
+}
+
+func TestModernRequestsThatAreRefused(t *testing.T) {
+	f := legacyServer(`{"tools":{},"resources":{}}`, func(id, method, m string) ([]string, error) {
+		if method == "resources/read" {
+			return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32002,"message":"Resource not found"}}`)
+		}
+		return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32601,"message":"Method not found"}}`)
+	})
+	f.noGet = true
+	srv := front(t, f)
+	m := meta(`{"elicitation":{}}`)
+	for _, c := range []struct {
+		what, body string
+		header     []string
+		status     int
+		want       string
+	}{
+		{"no _meta", modernRequestOf("101", "server/discover", ""), nil, 400,
+			`{"code":-32602,"message":"Missing or invalid _meta field: io.modelcontextprotocol/protocolVersion"}`},
+		{"no capabilities", modernRequestOf("101", "tools/list", `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`), nil, 400,
+			`{"code":-32602,"message":"Missing or invalid _meta field: io.modelcontextprotocol/clientCapabilities"}`},
+		{"another name in the header", modernRequestOf("102", "tools/call", `"name":"bar",`+m), []string{"Mcp-Name", "foo"}, 400,
+			`{"code":-32020,"message":"Mcp-Name header does not match params.name"}`},
+		{"another method in the header", modernRequestOf("102", "tools/list", m), []string{"Mcp-Method", "tools/call"}, 400,
+			`{"code":-32020,"message":"Mcp-Method header does not match the method"}`},
+		{"another revision in the header", modernRequestOf("102", "tools/list", m), []string{"MCP-Protocol-Version", "2027-01-01"}, 400,
+			`{"code":-32020,"message":"MCP-Protocol-Version header does not match _meta"}`},
+		{"no revision in the header", modernRequestOf("102", "tools/list", m), []string{"MCP-Protocol-Version", ""}, 400,
+			`{"code":-32020,"message":"Missing required header: MCP-Protocol-Version"}`},
+		{"unknown revision", modernRequestOf("103", "tools/list", strings.Replace(m, "2026-07-28", "v999.0.0", 1)), []string{"MCP-Protocol-Version", "v999.0.0"}, 400,
+			`{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"v999.0.0"}}`},
+		{"ping", modernRequestOf("104", "ping", m), nil, 404, `{"code":-32601,"message":"Method not found: ping"}`},
+		{"subscribe", modernRequestOf("104", "resources/subscribe", `"uri":"u:1",`+m), nil, 404, `{"code":-32601,"message":"Method not found: resources/subscribe"}`},
+		{"a method that the server does not have", modernRequestOf("105", "x/y", m), nil, 404, `{"code":-32601,"message":"Method not found"}`},
+		{"a resource that is not there", modernRequestOf("106", "resources/read", `"uri":"file:///gone",`+m), nil, 200,
+			`{"code":-32602,"message":"Resource not found","data":{"uri":"file:///gone"}}`},
+		{"a log level that is none", modernRequestOf("107", "tools/list", meta(`{}`, `"io.modelcontextprotocol/logLevel":"loud"`)), nil, 400,
+			`{"code":-32602,"message":"Missing or invalid _meta field: io.modelcontextprotocol/logLevel"}`},
+	} {
+		r := srv.modernly(c.body, c.header...)
+		if r.status != c.status || gjson.Get(r.body, "id").Raw != gjson.Get(c.body, "id").Raw {
+			t.Errorf("%s: %+v", c.what, r)
+		}
+		sameJSON(t, gjson.Get(r.body, "error").Raw, c.want)
+	}
+	if r := srv.exchange(context.Background(), "GET", "", "", "MCP-Protocol-Version", "2026-07-28"); r.status != 405 || r.header["Allow"] != "POST" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestHeaderNames: what plain text cannot say is said in base64.
+func TestHeaderNames(t *testing.T) {
+	for text, header := range map[string]string{
+		"t": "t", "größe": "=?base64?Z3LDtsOfZQ==?=", " t": "=?base64?IHQ=?=", "": "", "=?base64?x?=": "=?base64?PT9iYXNlNjQ/eD89?=", "a\tb": "a\tb", "a\nb": "=?base64?YQpi?=",
+	} {
+		if got := encodeHeader(text); got != header {
+			t.Errorf("%q: %q", text, got)
+		}
+		if got, ok := decodeHeader(header); !ok || got != text {
+			t.Errorf("%q: %q %v", header, got, ok)
+		}
+	}
+	if _, ok := decodeHeader("=?base64?!?="); ok {
+		t.Error("no base64")
+	}
+}
+
+func TestListenTellsWhatItWasAskedFor(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := legacyServer(`{"tools":{"listChanged":true},"resources":{"subscribe":true}}`, func(id, _, _ string) ([]string, error) {
+			return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+		})
+		f.piped = piped
+		srv := front(t, f)
+		ctx, leave := context.WithCancelCause(context.Background())
+		defer leave(nil)
+		body := modernRequestOf(`"L"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["file:///a"]},`+meta(`{}`))
+		_, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
+		next := func() string {
+			e, err := resp.Stream.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(e.Data)
+		}
+		sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["file:///a"]}}}`)
+		f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a/b"}}`
+		sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a/b","_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`)
+		f.standing <- `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`
+		f.standing <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+		sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`)
+		leave(downstream.ErrClientLeft)
+		if _, err := resp.Stream.Next(); err == nil {
+			t.Error("goes on")
+		}
+		resp.Done()
+		eventually(t, "unsubscribed", func() bool {
+			sent := f.sent()
+			return gjson.Get(sent[len(sent)-1], "method").String() == "resources/unsubscribe"
+		})
+	})
+}
+
+func TestListenForNothingEnds(t *testing.T) {
+	f := legacyServer(`{"tools":{}}`, nil)
+	f.noGet = true
+	srv := front(t, f)
+	r := srv.modernly(modernRequestOf(`3`, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`)))
+	sameList(t, "events", r.events, []string{
+		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":3},"notifications":{}}}`,
+		`{"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":3}}}`,
+	})
+}
+
+// TestBothErasOnOnePipe: a client may discover first and initialize then.
+func TestBothErasOnOnePipe(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		o := origin{connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
+			own := legacyServer(`{"tools":{}}`, func(id, method, m string) ([]string, error) {
+				return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)
+			})
+			own.piped = piped
+			return own.origin().connect(ctx, m)
+		}}
+		c := frontOf(t, o).pipe()
+		c.say(modernRequestOf("1", "server/discover", meta(`{}`)))
+		if got := c.hear(); gjson.Get(got, "result.supportedVersions.0").String() != "2026-07-28" {
+			t.Error(got)
+		}
+		c.say(modernRequestOf("2", "tools/list", meta(`{}`)))
+		c.hears(`{"jsonrpc":"2.0","id":2,"result":{"tools":[],"resultType":"complete","ttlMs":0,"cacheScope":"private",` + identity + `}}`)
+		c.initialize("2025-06-18", `{}`)
+		c.say(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`)
+		c.hears(`{"jsonrpc":"2.0","id":3,"result":{"tools":[]}}`)
+		c.say(modernRequestOf("4", "tools/list", meta(`{}`)))
+		if got := c.hear(); gjson.Get(got, "result.resultType").String() != "complete" {
+			t.Error(got)
+		}
+	})
+}

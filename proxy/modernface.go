@@ -1,0 +1,200 @@
+package proxy
+
+import (
+	"context"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// isModernPost reports whether a message outside of any session is one of a client
+// that needs none.
+func (srv *Server) isModernPost(req *downstream.Request) bool {
+	if req.Session != "" {
+		return false
+	}
+	var m wire.Message
+	if m.Scan(req.Body, nil) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !isModern(&m) {
+		return false
+	}
+	if r := translate.Lookup(req.Version); req.Version != "" && (r == nil || r.Modern) {
+		return true
+	}
+	return m.Kind == wire.Request && isModern(&m)
+}
+
+// postModern answers one message of a client without a session.
+func (srv *Server) postModern(req *downstream.Request, resp *downstream.Response) error {
+	var m wire.Message
+	if err := m.Scan(req.Body, nil); err != nil {
+		return err
+	}
+	if m.Kind != wire.Request {
+		if m.Kind.Response() {
+			return fail(malformed, "a response belongs into inputResponses")
+		}
+		resp.Status = 202 // there is nothing that a notification could be about
+		return nil
+	}
+	if err := checkVersion(req.Version, &m); err != nil {
+		return asFailure(err).about(m.ID())
+	}
+	q, err := readModern(&m)
+	if err != nil {
+		return err
+	}
+	if err := q.checkHeaders(req.Header); err != nil {
+		return asFailure(err).about(q.id)
+	}
+	who := principal(req, srv.now().cfg.Bridge.Principal)
+	from := srv.appendPassed(nil, req.Header)
+	switch q.method {
+	case wire.ServerDiscover:
+		resp.Body, err = srv.discover(req.Ctx, q, who, from)
+		return err
+	case wire.SubscriptionsListen:
+		l, err := srv.subscribe(req.Ctx, q, who, from)
+		if err != nil {
+			return err
+		}
+		srv.streams.Add(1)
+		free := context.AfterFunc(srv.draining, l.box.close)
+		resp.Stream, resp.Done = l, func() { free(); l.end(); srv.streams.Add(-1) }
+		return nil
+	}
+	r, err := srv.ask(req.Ctx, q, who, from)
+	if err != nil {
+		return err
+	}
+	resp.Done = r.end
+	r.respond(resp)
+	return nil
+}
+
+// discover answers server/discover by what the server said in its handshake. See
+// https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
+func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, from []upstream.Header) ([]byte, error) {
+	b, err := srv.backings.get(ctx, q, who, from)
+	if err != nil {
+		return nil, asFailure(err).renamed(q.id)
+	}
+	defer srv.backings.put(b, q)
+	out := []byte(`{"resultType":"complete","supportedVersions":[`)
+	for n, r := range translate.All() {
+		if n > 0 {
+			out = append(out, ',')
+		}
+		out = appendString(out, r.Name)
+	}
+	out = append(append(out, `],"capabilities":`...), b.said.capabilities...)
+	if len(b.said.instructions) > 0 {
+		out = append(append(out, `,"instructions":`...), b.said.instructions...)
+	}
+	out = append(out, `,"ttlMs":0,"cacheScope":"private","_meta":{"`+modernPrefix+`serverInfo":`...)
+	out = append(append(out, b.said.server...), `}}`...)
+	return appendResult(nil, q.id, view(out)), nil
+}
+
+// modern handles a request without a handshake. It does not wait for its answer.
+func (p *pipe) modern(m *wire.Message) {
+	q, err := readModern(m)
+	if err != nil {
+		p.refuse(err)
+		return
+	}
+	ctx, stop := context.WithCancelCause(p.ctx)
+	key := string(wire.AppendIDKey(nil, q.id))
+	p.mu.Lock()
+	if p.running == nil {
+		p.running = map[string]context.CancelCauseFunc{}
+	}
+	taken := p.running[key] != nil
+	full := len(p.running) >= p.srv.now().cfg.Limits.OpenRequests
+	if !taken && !full {
+		p.running[key] = stop
+	}
+	p.mu.Unlock()
+	if taken || full {
+		stop(nil)
+		c := duplicateID
+		if full {
+			c = tooManyOpen
+		}
+		p.refuse(fail(c, "").about(q.id))
+		return
+	}
+	if q.method != wire.SubscriptionsListen { // which has no end of its own
+		p.calls.Add(1)
+	}
+	p.tasks.Go(func() {
+		defer func() {
+			if q.method != wire.SubscriptionsListen {
+				p.calls.Done()
+			}
+			stop(nil)
+			p.mu.Lock()
+			delete(p.running, key)
+			p.mu.Unlock()
+		}()
+		p.runModern(ctx, q)
+	})
+}
+
+// runModern answers a request without a handshake.
+func (p *pipe) runModern(ctx context.Context, q *modernRequest) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.srv.panicked(r)
+			p.refuse(fail(panicked, "").about(q.id))
+		}
+	}()
+	var st downstream.Stream
+	switch q.method {
+	case wire.ServerDiscover:
+		answer, err := p.srv.discover(ctx, q, "", nil)
+		if err != nil {
+			answer = asFailure(err).renamed(q.id).body()
+		}
+		p.write(answer)
+		return
+	case wire.SubscriptionsListen:
+		l, err := p.srv.subscribe(ctx, q, "", nil)
+		if err != nil {
+			p.refuse(err)
+			return
+		}
+		defer l.end()
+		st = l
+	default:
+		r, err := p.srv.ask(ctx, q, "", nil)
+		if err != nil {
+			p.refuse(asFailure(err).renamed(q.id))
+			return
+		}
+		defer r.end()
+		st = r
+	}
+	for {
+		e, err := st.Next()
+		if err != nil || ctx.Err() != nil {
+			return // cancelled: no answer is owed
+		}
+		p.write(e.Data)
+	}
+}
+
+// cancelModern ends the request that a notifications/cancelled names, if it is one
+// without a handshake.
+func (p *pipe) cancelModern(m *wire.Message) bool {
+	key := string(appendCancelled(nil, m, true))
+	p.mu.Lock()
+	stop := p.running[key]
+	p.mu.Unlock()
+	if stop == nil {
+		return false
+	}
+	stop(downstream.ErrClientLeft)
+	return true
+}

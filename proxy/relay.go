@@ -1,0 +1,340 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// relay is one request of a client without a session, as far as that client sees
+// it: a stream of messages that ends with the answer. Behind it is an exchange on a
+// session held for such clients, which it reads itself; where the server may ask
+// something before it answers, a dialogue reads it, and may outlive the relay. See "Modern client, legacy server" in
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
+//
+// For one goroutine at a time, but for Close. It ends with end.
+type relay struct {
+	srv  *Server
+	ctx  context.Context // ends when the client leaves
+	q    *modernRequest
+	who  string // the principal
+	from []upstream.Header
+
+	b    *backing
+	x    *exchange // nil where a dialogue has it
+	box  *mailbox  // what a dialogue has for us
+	done bool      // the answer was handed out
+
+	status int // of HTTP, of the answer
+
+	mu    sync.Mutex  // guards x and box against Close
+	leave func() bool // no longer watch ctx
+}
+
+// ask sends q to the server. The relay is the caller's to end.
+func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (*relay, error) {
+	r := &relay{srv: srv, ctx: ctx, q: q, who: who, from: from, status: 200}
+	var err error
+	if q.state != nil {
+		err = srv.dialogues.resume(r)
+	} else {
+		err = r.begin()
+	}
+	if err != nil {
+		r.end()
+		return nil, asFailure(err).renamed(q.id)
+	}
+	return r, nil
+}
+
+// begin sends the request on a session; once more on another where the server
+// knows the first one no longer.
+func (r *relay) begin() error {
+	if r.q.inputs != nil && !objects(r.q.inputs) {
+		return fail(inputsInvalid, "")
+	}
+	err := r.send()
+	if f := (*failure)(nil); errors.As(err, &f) && f.cause == upstreamRefused && f.status == 404 {
+		r.drop()
+		err = r.send()
+	}
+	return err
+}
+
+func (r *relay) send() error {
+	b, err := r.srv.backings.get(r.ctx, r.q, r.who, r.from)
+	if err != nil {
+		return err
+	}
+	r.b = b
+	b.setLevel(r.ctx, r.srv, r.q.level, r.from)
+	var d *dialogue
+	if r.q.mayAsk() {
+		d = r.srv.dialogues.begin(r, b) // the server may ask before we know that it has the request
+	}
+	x, err := r.srv.sendOn(b, r.q, r.from)
+	if err != nil {
+		b.converse(nil)
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d != nil {
+		r.box, r.b = d.box, nil // it ends the use of the session
+		d.start(x)
+		return nil
+	}
+	r.x = x
+	ctx, stop := r.ctx, x.stop // x may serve others by then
+	r.leave = context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
+	return nil
+}
+
+// sendOn sends q to the server behind b. The exchange is the caller's.
+func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header) (*exchange, error) {
+	ctx, stop := context.WithCancelCause(context.Background()) // a call may outlive the request that began it
+	x := srv.newExchange(ctx, stop)
+	x.s = b.s
+	x.s.enter()
+	x.from = append(x.from[:0], from...)
+	cfg := srv.now().cfg.Bridge
+	id := b.nextID()
+	x.era = &era{
+		up: wire.Stamp{ID: id, ProgressToken: append(append([]byte(`"p`), id...), '"')},
+		down: wire.Stamp{
+			ID: q.id, ProgressToken: q.token, ServerInfo: b.said.server,
+			TTL: cfg.TTL.Milliseconds(), Scope: wire.CacheHint(cfg.Public),
+		},
+	}
+	out, v, err := x.fromClient(bytes.Clone(q.raw))
+	switch {
+	case err != nil:
+		x.outcome = refused
+	case v == wire.Answer:
+		x.outcome = local
+		f := fail(methodUnknown, q.name)
+		f.cause = methodUnknown
+		err = f
+	case v != wire.Forward:
+		err = fail(methodUnknown, q.name)
+	}
+	if err == nil {
+		var st upstream.Stream
+		if st, err = x.forward(out); err == nil {
+			x.attach(st)
+			return x, nil
+		}
+		err = srv.answerFor(x, err)
+		if f := asFailure(err); f.cause == upstreamLost || f.cause == upstreamRefused && f.status == 404 {
+			srv.backings.kill(b)
+		}
+	}
+	x.done()
+	return nil, asFailure(err).renamed(q.id)
+}
+
+// urlsUnasked is the answer to a client that cannot be asked to open URLs.
+func urlsUnasked() *failure {
+	f := fail(capabilityMissing, "")
+	f.data = []byte(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
+	return f
+}
+
+// renamed is f for the client that knows the request by another id.
+func (f *failure) renamed(id []byte) *failure {
+	f.id = bytes.Clone(id)
+	return f
+}
+
+// drop lets go of the session, and of the call where nobody has answered it: then
+// its client has left, and does not want it any more.
+func (r *relay) drop() {
+	r.mu.Lock()
+	x, leave := r.x, r.leave
+	r.x, r.leave = nil, nil
+	r.mu.Unlock()
+	if leave != nil {
+		leave()
+	}
+	if x != nil {
+		if !r.done && x.call != nil && !x.call.cancelled.Load() {
+			r.srv.giveUpAs(r.b.s, x.call.id, r.from, "client disconnected")
+		}
+		x.done()
+	}
+	if r.b != nil {
+		r.srv.backings.put(r.b, r.q)
+		r.b = nil
+	}
+}
+
+// Next is the next message for the client; io.EOF behind the answer.
+func (r *relay) Next() (e sse.Event, err error) {
+	if r.done {
+		return sse.Event{}, io.EOF
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			r.srv.panicked(p)
+			e, err = r.answer(fail(panicked, "")), nil
+		}
+	}()
+	for {
+		if r.box != nil {
+			return r.fromBox()
+		}
+		e, err := r.x.next()
+		switch {
+		case errors.Is(err, errAsked): // URLs that nobody can be asked to open
+			return r.answer(urlsUnasked()), nil
+		case err != nil && r.ctx.Err() != nil: // the client has left
+			return sse.Event{}, io.EOF
+		case err != nil:
+			return r.answer(err), nil
+		case r.x.final:
+			r.done = true
+			r.status = statusOf(&r.x.msg, e.Data)
+			return sse.Event{Data: e.Data}, nil
+		case interested(r.b, r.q, &r.x.msg, e.Data):
+			return sse.Event{Data: e.Data}, nil
+		}
+	}
+}
+
+// fromBox is what the dialogue has for the client.
+func (r *relay) fromBox() (sse.Event, error) {
+	m, last, err := r.box.next(r.ctx)
+	if err != nil {
+		return sse.Event{}, io.EOF // nobody is there any more
+	}
+	if last {
+		r.done = true
+		r.status = m.status
+	}
+	return sse.Event{Data: m.body}, nil
+}
+
+// answer is the error that ends the relay.
+func (r *relay) answer(err error) sse.Event {
+	r.done = true
+	if r.x != nil {
+		err = r.srv.answerFor(r.x, err)
+	}
+	f := asFailure(err).renamed(r.q.id)
+	if f.cause == upstreamLost && r.b != nil {
+		r.srv.backings.kill(r.b)
+	}
+	r.status = f.status
+	return sse.Event{Data: f.body()}
+}
+
+// Close makes Next return. It may be called by any goroutine, and more than once.
+func (r *relay) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.box != nil:
+		r.box.close()
+	case r.x != nil:
+		r.x.stop(downstream.ErrClientLeft)
+		r.x.Close()
+	}
+	return nil
+}
+
+// end ends the relay. Without an answer that means that the client has left: it
+// no longer wants one.
+func (r *relay) end() {
+	r.mu.Lock()
+	box := r.box
+	r.mu.Unlock()
+	if box != nil {
+		box.close()
+	}
+	r.drop()
+}
+
+// interested reports whether a message that belongs to no answer goes to q's client;
+// what is for listeners is handed to them.
+func interested(b *backing, q *modernRequest, m *wire.Message, body []byte) bool {
+	if m.Kind != wire.Notification {
+		return true
+	}
+	switch m.Method {
+	case wire.Progress:
+		return q.token != nil
+	case wire.LogMessage:
+		return q.level != noLevel && levelOf(gjson.GetBytes(body, "params.level").String()) >= q.level
+	case wire.ToolsListChanged, wire.PromptsListChanged, wire.ResourcesListChanged, wire.ResourcesUpdated:
+		b.announce(m.Method, body)
+		return false
+	case wire.Cancelled:
+		return false // the server takes back a question, which its client has got by then or never will
+	}
+	return true
+}
+
+// statusOf is the HTTP status of an answer: clients without a session are told by
+// it that there is no such method. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#sending-messages-to-the-server.
+func statusOf(m *wire.Message, body []byte) int {
+	if m.Kind == wire.Error && gjson.GetBytes(body, "error.code").Int() == methodNotFound {
+		return 404
+	}
+	return 200
+}
+
+// objects reports whether raw is an object of objects.
+func objects(raw []byte) bool {
+	v := gjson.ParseBytes(raw)
+	if !v.IsObject() {
+		return false
+	}
+	good := true
+	v.ForEach(func(_, v gjson.Result) bool {
+		good = v.IsObject()
+		return good
+	})
+	return good
+}
+
+// respond makes what the relay says first the HTTP answer, or the relay the body
+// of a stream.
+func (r *relay) respond(resp *downstream.Response) {
+	e, err := r.Next()
+	switch {
+	case err != nil: // the client has left
+		resp.Status = 202
+	case r.done:
+		resp.Status, resp.Body = r.status, e.Data
+	default:
+		r.srv.streams.Add(1)
+		resp.Done = func() { r.srv.streams.Add(-1); r.end() }
+		resp.Stream = &begun{relay: r, first: e}
+	}
+}
+
+// begun is a relay whose first message was taken already.
+type begun struct {
+	*relay
+	first sse.Event
+	out   bool
+}
+
+// Next hands out the first message, then the others.
+func (o *begun) Next() (sse.Event, error) {
+	if !o.out {
+		o.out = true
+		return o.first, nil
+	}
+	return o.relay.Next()
+}

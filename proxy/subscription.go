@@ -1,0 +1,365 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// subscription is a subscriptions/listen of a client without a session: a stream of
+// the notifications that it asked for, out of what the server says on the standing
+// stream of a session. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/subscriptions.
+type subscription struct {
+	srv  *Server
+	ctx  context.Context
+	q    *modernRequest
+	from []upstream.Header
+	b    *backing
+
+	wants map[wire.Method]bool
+	uris  []string
+	box   *mailbox
+	begun bool // the acknowledgement was handed out
+	ended bool
+}
+
+// What a client may listen for, beside resources, and the capability that the
+// server needs for it.
+var listenable = []struct {
+	member     string
+	capability string
+	method     wire.Method
+}{
+	{"toolsListChanged", "tools.listChanged", wire.ToolsListChanged},
+	{"promptsListChanged", "prompts.listChanged", wire.PromptsListChanged},
+	{"resourcesListChanged", "resources.listChanged", wire.ResourcesListChanged},
+}
+
+// maxListened is how many resources one client may subscribe to at a time.
+const maxListened = 256
+
+// subscribe begins to listen for q. The subscription is the caller's to end.
+func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (*subscription, error) {
+	b, err := srv.backings.get(ctx, q, who, from)
+	if err != nil {
+		return nil, asFailure(err).renamed(q.id)
+	}
+	l := &subscription{srv: srv, ctx: ctx, q: q, from: from, b: b, box: newMailbox(), wants: map[wire.Method]bool{}}
+	asked := gjson.GetBytes(q.raw, "params.notifications")
+	heard := b.hear(srv, from)
+	for _, n := range listenable {
+		if heard && asked.Get(n.member).Bool() && gjson.GetBytes(b.said.capabilities, n.capability).Bool() {
+			l.wants[n.method] = true
+		}
+	}
+	if heard && gjson.GetBytes(b.said.capabilities, "resources.subscribe").Bool() {
+		for n, uri := range asked.Get("resourceSubscriptions").Array() {
+			if uri.Type != gjson.String || n >= maxListened {
+				continue
+			}
+			if err := b.subscribe(ctx, srv, uri.Raw, from); err != nil {
+				srv.log.Info("subscription refused", zap.Error(err))
+				continue
+			}
+			l.uris = append(l.uris, uri.Raw)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.subscriptions == nil {
+		b.subscriptions = map[*subscription]bool{}
+	}
+	b.subscriptions[l] = true
+	return l, nil
+}
+
+// acknowledgement says what of the things asked for will be told of.
+func (l *subscription) acknowledgement() []byte {
+	out := []byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"` + modernPrefix + `subscriptionId":`)
+	out = append(append(out, l.q.id...), `},"notifications":{`...)
+	comma := ""
+	for _, n := range listenable {
+		if l.wants[n.method] {
+			out = append(out, comma+`"`+n.member+`":true`...)
+			comma = ","
+		}
+	}
+	if len(l.uris) > 0 {
+		out = append(out, comma+`"resourceSubscriptions":[`+strings.Join(l.uris, ",")+`]`...)
+	}
+	return append(out, `}}}`...)
+}
+
+// Next is the acknowledgement, then one notification after the other.
+func (l *subscription) Next() (sse.Event, error) {
+	switch {
+	case !l.begun:
+		l.begun = true
+		return sse.Event{Data: l.acknowledgement()}, nil
+	case l.ended:
+		return sse.Event{}, io.EOF
+	case len(l.wants) == 0 && len(l.uris) == 0:
+		l.ended = true
+		return sse.Event{Data: l.result()}, nil
+	}
+	m, last, err := l.box.next(l.ctx)
+	if err != nil {
+		return sse.Event{}, io.EOF
+	}
+	l.ended = last
+	return sse.Event{Data: m.body}, nil
+}
+
+// result ends the stream well.
+func (l *subscription) result() []byte {
+	return appendResult(nil, l.q.id, `{"resultType":"complete","_meta":{"`+modernPrefix+`subscriptionId":`+string(l.q.id)+`}}`)
+}
+
+// Close makes Next return.
+func (l *subscription) Close() error {
+	l.box.close()
+	return nil
+}
+
+// end ends the subscription.
+func (l *subscription) end() {
+	l.Close()
+	b := l.b
+	b.mu.Lock()
+	delete(b.subscriptions, l)
+	b.mu.Unlock()
+	for _, uri := range l.uris {
+		b.unsubscribe(l.srv, uri, l.from)
+	}
+	l.srv.backings.put(b, l.q)
+}
+
+// subscribe has the server tell of changes of a resource, a JSON string.
+func (b *backing) subscribe(ctx context.Context, srv *Server, uri string, from []upstream.Header) error {
+	b.mu.Lock()
+	if b.uris == nil {
+		b.uris = map[string]int{}
+	}
+	first := b.uris[uri] == 0
+	b.uris[uri]++
+	b.mu.Unlock()
+	if !first {
+		return nil
+	}
+	err := b.ask(ctx, srv, wire.ResourcesSubscribe, []byte(`{"uri":`+uri+`}`), from)
+	if err != nil {
+		b.mu.Lock()
+		b.forgetURI(uri)
+		b.mu.Unlock()
+	}
+	return err
+}
+
+// forgetURI is called with b.mu held.
+func (b *backing) forgetURI(uri string) (last bool) {
+	if b.uris[uri]--; b.uris[uri] <= 0 {
+		delete(b.uris, uri)
+		return true
+	}
+	return false
+}
+
+// unsubscribe ends that, when nobody else listens. It does not wait.
+func (b *backing) unsubscribe(srv *Server, uri string, from []upstream.Header) {
+	b.mu.Lock()
+	last := b.forgetURI(uri)
+	b.mu.Unlock()
+	if !last || b.life.Err() != nil {
+		return
+	}
+	srv.spawn(func() {
+		ctx, cancel := context.WithTimeout(b.life, noticeTimeout)
+		defer cancel()
+		if err := b.ask(ctx, srv, wire.ResourcesUnsubscribe, []byte(`{"uri":`+uri+`}`), from); err != nil {
+			srv.log.Debug("unsubscribe", zap.Error(err))
+		}
+	})
+}
+
+// announce hands a notification to those who listen for it.
+func (b *backing) announce(method wire.Method, body []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.subscriptions) == 0 {
+		return
+	}
+	uri := ""
+	if method == wire.ResourcesUpdated {
+		uri = gjson.GetBytes(body, "params.uri").String()
+	}
+	told := false
+	for l := range b.subscriptions {
+		if l.wants[method] || uri != "" && l.covers(uri) {
+			told = true
+			l.box.put(letter{body: subscribed(body, l.q.id)})
+		}
+	}
+	if told || uri == "" {
+		return
+	}
+	for l := range b.subscriptions { // a server may name a resource in its own way
+		if len(l.uris) > 0 {
+			l.box.put(letter{body: subscribed(body, l.q.id)})
+		}
+	}
+}
+
+// covers reports whether l has subscribed to a resource, or to one that it is a
+// part of.
+func (l *subscription) covers(uri string) bool {
+	for _, own := range l.uris {
+		if strings.HasPrefix(uri, gjson.Parse(own).String()) {
+			return true
+		}
+	}
+	return false
+}
+
+var metaShape = func() *wire.Shape {
+	s := new(wire.Shape)
+	s.At(wire.ParsePath("params._meta.*")...)
+	return s
+}()
+
+// subscribed is a notification with the id of the request that it is sent for.
+func subscribed(body, id []byte) []byte {
+	var m wire.Message
+	if m.Scan(body, metaShape) != nil {
+		return bytes.Clone(body)
+	}
+	mark := append([]byte(`"`+modernPrefix+`subscriptionId":`), id...)
+	params := m.Root().Get(wire.Params)
+	switch meta := params.Get(wire.Meta); {
+	case meta.OK() && meta.Kind() == '{':
+		meta.Add(append(m.Writer(), mark...))
+	case params.OK():
+		params.Add(append(append(append(m.Writer(), `"_meta":{`...), mark...), '}'))
+	default:
+		m.Root().Add(append(append(append(m.Writer(), `"params":{"_meta":{`...), mark...), `}}`...))
+	}
+	return m.AppendTo(make([]byte, 0, len(body)+len(mark)+32))
+}
+
+// converse makes d the call in which the server may ask something; nil for none.
+func (b *backing) converse(d *dialogue) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.talk = d
+}
+
+// hear begins to listen to what the server says on the session's standing stream,
+// and reports whether it has one. It waits for that, the first time.
+func (b *backing) hear(srv *Server, from []upstream.Header) bool {
+	b.hearing.Do(func() {
+		st, err := srv.listen(b.life, b.s, upstream.ListenOptions{Header: from})
+		if err != nil {
+			if !errors.Is(err, upstream.ErrNoStream) {
+				srv.log.Info("no standing stream", zap.Error(err))
+			}
+			return
+		}
+		b.heard = true
+		header := append([]upstream.Header(nil), from...)
+		srv.spawn(func() { b.follow(srv, st, header) })
+	})
+	return b.heard
+}
+
+// follow reads the standing stream for as long as the session is held.
+func (b *backing) follow(srv *Server, st upstream.Stream, from []upstream.Header) {
+	wait := firstReopen
+	for {
+		if b.read(srv, st, from) {
+			wait = firstReopen
+		}
+		for {
+			select {
+			case <-time.After(wait):
+			case <-b.life.Done():
+				return
+			}
+			wait = min(2*wait, lastReopen)
+			var err error
+			if st, err = srv.listen(b.life, b.s, upstream.ListenOptions{Header: from}); err == nil {
+				break
+			}
+			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || asFailure(err).cause == upstreamLost || asFailure(err).status == 404 {
+				b.fellSilent()
+				return
+			}
+		}
+	}
+}
+
+// read reads one standing stream to its end, and reports whether it said anything.
+func (b *backing) read(srv *Server, st upstream.Stream, from []upstream.Header) (spoke bool) {
+	ctx, stop := context.WithCancelCause(b.life)
+	x := srv.newExchange(ctx, stop)
+	defer x.done()
+	x.s = b.s
+	x.s.enter()
+	x.from = append(x.from[:0], from...)
+	x.era = &era{down: wire.Stamp{ServerInfo: b.said.server}}
+	x.attach(st)
+	for {
+		e, err := x.take()
+		b.mu.Lock()
+		talk := b.talk
+		b.mu.Unlock()
+		switch {
+		case errors.Is(err, errAsked):
+			spoke = true
+			if list := x.era.take(); talk != nil {
+				talk.ask(list)
+			} else {
+				b.refuseQuestions(x, list)
+			}
+		case err != nil:
+			return spoke
+		case x.msg.Kind != wire.Notification:
+		case talk != nil:
+			spoke = true
+			talk.pass(&x.msg, e.Data)
+		default:
+			spoke = true
+			interested(b, &modernRequest{level: noLevel}, &x.msg, e.Data)
+		}
+	}
+}
+
+// refuseQuestions answers questions that belong to no call: there is nobody who
+// could be asked.
+func (b *backing) refuseQuestions(x *exchange, list []query) {
+	for _, q := range list {
+		x.forgetAsked(q.id)
+		x.reply(appendError(nil, q.id, -32603, "no client request to attach to", nil))
+	}
+}
+
+// fellSilent ends those who listen to a stream that is no more.
+func (b *backing) fellSilent() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for l := range b.subscriptions {
+		l.box.put(letter{body: l.result(), last: true})
+	}
+}
+
+var _ downstream.Stream = (*subscription)(nil)
