@@ -207,7 +207,7 @@ func TestRetryWithOneAnswerMissing(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	r = srv.modernly(both("10", `"inputResponses":{"elicitation-1":{"action":"decline"}},"requestState":`+gjson.Get(r.body, "result.requestState").Raw+`,`))
-	sameJSON(t, gjson.Get(r.body, "result.inputRequests").Raw, `{"roots-2":{"method":"roots/list"}}`)
+	sameJSON(t, gjson.Get(r.body, "result.inputRequests").Raw, `{"roots-2":{"method":"roots/list","params":{}}}`)
 	sent := f.sent()
 	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"s1","result":{"action":"decline"}}`)
 	f.gate <- struct{}{}

@@ -66,6 +66,9 @@ func embed(x *pass, root wire.Node) {
 	}
 	x.lost(root, wire.Debug)
 	x.local = true
+	if !root.Get(wire.Params).OK() {
+		root.Add(append(x.m.Writer(), `"params":{}`...)) // published clients stumble over a question without
+	}
 	for c := root.First(); c.OK(); c = c.Next() {
 		switch c.Name() {
 		case wire.JSONRPC, wire.ID:
@@ -278,26 +281,24 @@ func readResultType(x *pass, root wire.Node) {
 }
 
 // addCacheHints says for how long a list may be kept, and by whom (C30). Not at
-// all and by nobody else, where nobody said otherwise.
+// all and by nobody else, where nobody said otherwise: what a server says that
+// speaks an older revision does not count, since it may mean anything.
 func addCacheHints(x *pass, result wire.Node) {
 	var ttl int64
 	scope := wire.Private
 	if s := x.m.Stamp; s != nil {
 		ttl, scope = s.TTL, s.Scope
 	}
-	w := x.m.Writer()
-	if !result.Get(wire.TTLMs).OK() {
-		w = strconv.AppendInt(append(w, `"ttlMs":`...), ttl, 10)
+	x.lost(result, wire.Debug)
+	if at := result.Get(wire.TTLMs); at.OK() {
+		at.Put(strconv.AppendInt(x.m.Writer(), ttl, 10))
+	} else {
+		result.Add(strconv.AppendInt(append(x.m.Writer(), `"ttlMs":`...), ttl, 10))
 	}
-	if !result.Get(wire.CacheScope).OK() {
-		if len(w) > 0 {
-			w = append(w, ',')
-		}
-		w = append(append(append(w, `"cacheScope":"`...), scope.String()...), '"')
-	}
-	if len(w) > 0 {
-		x.lost(result, wire.Debug)
-		result.Add(w)
+	if at := result.Get(wire.CacheScope); at.OK() {
+		at.Put(append(append(append(x.m.Writer(), '"'), scope.String()...), '"'))
+	} else {
+		result.Add(append(append(append(x.m.Writer(), `"cacheScope":"`...), scope.String()...), '"'))
 	}
 }
 

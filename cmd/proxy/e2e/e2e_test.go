@@ -94,7 +94,7 @@ func publishedClients(m modules) []*client {
 		m.typescript("1.12.3", "2025-03-26", all...),
 		m.typescript("1.22.0", "2025-06-18", all...),
 		m.typescript("1.32.2", "2025-11-25", all...),
-		goSDKAsItIs(),
+		goSDK("2025-11-25"),
 	}
 }
 

@@ -76,6 +76,9 @@ func (j *job) requestUp() {
 		j.dropAll("params", "_meta", "progressToken")
 	}
 	if j.byServer() {
+		if !j.at("params").Exists() {
+			j.set("params", "{}")
+		}
 		j.remove("jsonrpc")
 		j.remove("id")
 		j.stays()
@@ -249,12 +252,8 @@ func (j *job) resultAcross() {
 			if s := j.Stamp; s != nil {
 				ttl, scope = strconv.FormatInt(s.TTL, 10), s.Scope.String()
 			}
-			if !j.at("result.ttlMs").Exists() {
-				j.set("result.ttlMs", ttl)
-			}
-			if !j.at("result.cacheScope").Exists() {
-				j.set("result.cacheScope", quote(scope))
-			}
+			j.set("result.ttlMs", ttl)
+			j.set("result.cacheScope", quote(scope))
 		}
 		if j.Stamp == nil || j.Stamp.ServerInfo == nil {
 			return
