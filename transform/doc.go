@@ -14,10 +14,10 @@
 //     writes the result anew around what has become of them;
 //   - source.go has the registry of sources, each of which knows what one kind
 //     of server answers and says it in fewer words;
-//   - fields (the package) selects members; shape.go shortens single members
-//     and gives lists by the page;
-//   - cap.go shares the budget among the blocks and takes the steps that make
-//     each fit, least loss first: tree.go for JSON, prose.go for texts;
+//   - shape.go takes the steps of the rule: fields (the package) selects members,
+//     page.go shortens single ones and gives lists by the page;
+//   - cap.go shares the budget among the blocks; what makes each fit, least loss
+//     first, is in fit.go, which has tree.go write JSON, and in prose.go;
 //   - guard.go knows what a tool's outputSchema forbids;
 //   - notice.go says what was cut, store.go keeps the original, and more.go
 //     serves it to whom it belongs to.

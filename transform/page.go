@@ -1,0 +1,181 @@
+package transform
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// A pager writes a document with each array by the page, and with the texts
+// shortened that the rule names.
+type pager struct {
+	run     *run
+	tape    tape
+	guarded bool
+	out     []byte
+	path    []string // names of the members around
+	pages   []page   // of the object being written
+	changed bool
+	cuts    cuts
+}
+
+// A page is the beginning of an array.
+type page struct {
+	Path     string `json:"path,omitempty"`
+	Total    int    `json:"total"`
+	Returned int    `json:"returned"`
+	HasMore  bool   `json:"has_more"`
+	Cursor   string `json:"cursor,omitempty"`
+}
+
+const pagesName = "_pagination"
+
+func (p *pager) value(n uint32, g guards) {
+	at := &p.tape.nodes[n]
+	switch c := p.tape.doc[at.pos]; {
+	case g.frozen():
+		p.out = wire.AppendCompact(p.out, p.tape.raw(n))
+	case c == '{':
+		p.object(n, g)
+	case c == '[':
+		p.array(n, g)
+	case c == '"':
+		p.string(n, g)
+	default:
+		p.out = append(p.out, p.tape.raw(n)...)
+	}
+}
+
+func (p *pager) object(n uint32, g guards) {
+	outer := p.pages
+	p.pages = nil
+	p.out = append(p.out, '{')
+	first, own := true, false
+	for m := n + 1; m < p.tape.nodes[n].next; m = p.tape.nodes[m].next {
+		if !first {
+			p.out = append(p.out, ',')
+		}
+		first = false
+		p.out = append(append(append(p.out, '"'), p.tape.name(m)...), '"', ':')
+		name := p.tape.label(m)
+		own = own || name == pagesName
+		p.path = append(p.path, name)
+		p.value(m, g.member(&p.tape, m))
+		p.path = p.path[:len(p.path)-1]
+	}
+	if len(p.pages) > 0 && !own && g.mayAdd() {
+		p.out = append(append(append(p.out, `,"`...), pagesName...), '"', ':')
+		if len(p.pages) == 1 {
+			p.out = p.pages[0].append(p.out)
+		} else {
+			for i, page := range p.pages {
+				p.out = page.append(append(p.out, "[,"[min(i, 1)]))
+			}
+			p.out = append(p.out, ']')
+		}
+	}
+	p.out = append(p.out, '}')
+	p.pages = outer
+}
+
+func (g page) append(dst []byte) []byte {
+	dst = append(dst, '{')
+	if g.Path != "" {
+		dst = append(appendQuoted(append(dst, `"path":`...), []byte(g.Path)), ',')
+	}
+	dst = fmt.Appendf(dst, `"total":%d,"returned":%d,"has_more":true`, g.Total, g.Returned)
+	if g.Cursor != "" {
+		dst = appendQuoted(append(dst, `,"cursor":`...), []byte(g.Cursor))
+	}
+	return append(dst, '}')
+}
+
+func (p *pager) array(n uint32, g guards) {
+	at := &p.tape.nodes[n]
+	keep := int(at.count)
+	if size := p.run.rule.pageSize; size > 0 && !p.own() {
+		keep = min(keep, max(size, g.minItems()))
+	}
+	cut := keep < int(at.count)
+	wrap := cut && p.run.rule.wrap && !p.guarded
+	if wrap {
+		p.out = append(p.out, `{"items":`...)
+	}
+	outer := p.pages
+	p.out = append(p.out, '[')
+	i := 0
+	for m := n + 1; m < at.next && i < keep; m = p.tape.nodes[m].next {
+		if i > 0 {
+			p.out = append(p.out, ',')
+		}
+		p.value(m, g.element(&p.tape, m, i))
+		i++
+	}
+	p.out = append(p.out, ']')
+	p.pages = outer
+	if !cut {
+		return
+	}
+	p.changed = true
+	where := "."
+	if len(p.path) > 0 {
+		parts := p.path[max(0, len(p.path)-4):]
+		where = clip(strings.Join(parts, "."), 100)
+	}
+	if len(p.cuts.arrays) < maxNoted {
+		p.cuts.arrays = append(p.cuts.arrays, ArrayCut{where, keep, int(at.count)})
+	}
+	here := page{Path: where, Total: int(at.count), Returned: keep, Cursor: p.run.handle()}
+	if wrap {
+		here.Path = ""
+		p.out = append(here.append(append(append(p.out, `,"`...), pagesName+`":`...)), '}')
+		return
+	}
+	p.pages = append(p.pages, here)
+}
+
+// own reports whether the array is one that we wrote: of pages.
+func (p *pager) own() bool { return len(p.path) > 0 && p.path[len(p.path)-1] == pagesName }
+
+func (p *pager) string(n uint32, g guards) {
+	raw := p.tape.raw(n)
+	inner := raw[1 : len(raw)-1]
+	c := p.cut()
+	if c != nil && !g.fixed() {
+		most := max(c.max, g.minLength())
+		if len(inner) > most && !p.protected(inner) {
+			if total := codePoints(inner, len(inner)); total > most {
+				s := shortening{max: most, strategy: c.strategy, marker: p.run.rule.marker}
+				short := s.text(wire.AppendUnescaped(nil, inner), total)
+				if utf8.RuneCount(short) >= g.minLength() {
+					p.out = appendQuoted(p.out, short)
+					p.changed = true
+					p.cuts.strings++
+					return
+				}
+			}
+		}
+	}
+	p.out = append(p.out, raw...)
+}
+
+func (p *pager) protected(inner []byte) bool {
+	name := p.path[len(p.path)-1]
+	return isKey(name) || (name == "data" || name == "blob") && base64Like(inner) || dateLike(inner)
+}
+
+// cut is what the rule says of the member being written; nil for nothing.
+func (p *pager) cut() *cut {
+	for i := range p.run.rule.cuts {
+		c := &p.run.rule.cuts[i]
+		if n := len(p.path) - len(c.steps); n >= 0 && len(c.steps) > 0 && slices.EqualFunc(c.steps, p.path[n:], func(step, name string) bool {
+			return step == name || step == "*"
+		}) {
+			return c
+		}
+	}
+	return nil
+}
