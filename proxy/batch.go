@@ -219,7 +219,7 @@ func (b *batchReply) start(it item) {
 		return
 	case v == wire.Answer:
 		x.outcome = local
-		b.settle(said{slot: it.slot, message: out, final: true})
+		b.settle(said{slot: it.slot, message: bytes.Clone(out), final: true}) // which is x's
 		x.done()
 		return
 	}

@@ -142,11 +142,12 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	x.headers(req)
 	switch {
 	case wire.IsArray(req.Body):
-		return srv.postBatch(x, req.Body, resp)
+		err = srv.postBatch(x, req.Body, resp)
 	case s == nil:
-		return srv.postInitialize(x, req.Body, resp)
+		err = srv.postInitialize(x, req.Body, resp)
+	default:
+		err = x.post(req.Body, resp)
 	}
-	err = x.post(req.Body, resp)
 	resp.Header = x.clock.appendTo(resp.Header)
 	return err
 }

@@ -27,7 +27,7 @@ func TestImportsPointDown(t *testing.T) {
 		"translate/wire":      "",
 		"translate":           "translate/wire",
 		"proxy/sse":           "",
-		"proxy/lines":         "",
+		"proxy/lines":         "proxy/large",
 		"proxy/large":         "",
 		"proxy/downstream":    "proxy/sse proxy/lines proxy/large translate/wire",
 		"proxy/upstream":      "proxy/sse proxy/lines proxy/large translate/wire",

@@ -350,7 +350,7 @@ func TestRealProcessIsStartedAgain(t *testing.T) {
 	esac; done`
 	cfg := DefaultConfig()
 	cfg.Upstream.Command = []string{sh, "-c", script}
-	srv := frontOf(t, stdioOrigin(cfg, zap.NewNop()), quickly)
+	srv := frontOf(t, stdioOrigin(cfg, zap.NewNop(), nil), quickly)
 	s := srv.initialize("2025-06-18")
 	for range 3 {
 		if r := srv.post(s, callOne); r.status != 502 || !strings.Contains(r.body, "exit status 3") {

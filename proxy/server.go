@@ -148,7 +148,7 @@ func originOf(cfg Config, log *zap.Logger) (origin, error) {
 	case cfg.Upstream.URL != "":
 		return httpOrigin(cfg, large.NewMemory(int64(cfg.Limits.InHand)))
 	case len(cfg.Upstream.Command) > 0:
-		return stdioOrigin(cfg, log), nil
+		return stdioOrigin(cfg, log, large.NewMemory(int64(cfg.Limits.InHand))), nil
 	case len(cfg.Adapters.Sources) > 0:
 		return aloneOrigin(), nil
 	}
@@ -191,19 +191,21 @@ func httpOrigin(cfg Config, memory *large.Memory) (origin, error) {
 	}, nil
 }
 
-func stdioOrigin(cfg Config, log *zap.Logger) origin {
+func stdioOrigin(cfg Config, log *zap.Logger, memory *large.Memory) origin {
 	child := upstream.Stdio{
 		Command:    cfg.Upstream.Command,
 		Env:        childEnv(cfg.Upstream, os.Environ()),
 		Dir:        cfg.Upstream.Dir,
 		MaxMessage: int(cfg.Limits.UpstreamMessage),
+		Memory:     memory,
 		StderrLine: func(line []byte) { log.Info("upstream stderr", zap.ByteString("line", line)) },
 	}
 	o := origin{
 		connect:  child.Connect,
 		restarts: true,
 		ready:    startable(cfg.Upstream.Command[0]),
-		renew:    func(cfg Config, log *zap.Logger) (origin, error) { return stdioOrigin(cfg, log), nil },
+		renew:    func(cfg Config, log *zap.Logger) (origin, error) { return stdioOrigin(cfg, log, memory), nil },
+		memory:   memory,
 	}
 	if cfg.Upstream.ShareChild {
 		o.share()

@@ -305,7 +305,7 @@ func TestRealProcessIsShared(t *testing.T) {
 	esac; done`
 	cfg := DefaultConfig()
 	cfg.Upstream.Command, cfg.Upstream.ShareChild = []string{sh, "-c", script}, true
-	srv := frontOf(t, stdioOrigin(cfg, zap.NewNop()))
+	srv := frontOf(t, stdioOrigin(cfg, zap.NewNop(), nil))
 	pids := map[string]bool{}
 	for range 3 {
 		s := srv.initialize("2025-06-18")

@@ -52,4 +52,11 @@ func TestServerTimingWhenAskedFor(t *testing.T) {
 	if !regexp.MustCompile(`^parse;dur=\d+\.\d{3}, translate;dur=\d+\.\d{3}, upstream;dur=\d+\.\d{3}$`).MatchString(r.header["Server-Timing"]) {
 		t.Errorf("%v", r.header)
 	}
+	if r := srv.post("", initialize("2025-06-18", `{}`), "X-Dragoman-Timing", "1"); r.header["Server-Timing"] == "" || r.header["Mcp-Session-Id"] == "" {
+		t.Errorf("initialize: %v", r.header)
+	}
+	s = srv.initialize("2025-03-26")
+	if r := srv.post(s, "["+pingOne+"]", "X-Dragoman-Timing", "1"); r.header["Server-Timing"] == "" {
+		t.Errorf("an array: %v", r.header)
+	}
 }

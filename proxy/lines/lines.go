@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
 const (
@@ -44,12 +46,30 @@ type Reader struct {
 	searched int
 	begun    bool // the first line is past
 	err      error
+
+	memory *large.Memory // of large buffers; nil for our own
+	lent   bool          // buf is of memory
 }
 
 // NewReader returns a Reader of the lines of src, each of at most max bytes
 // without its line end. max must be positive.
 func NewReader(src io.Reader, max int) *Reader {
 	return &Reader{src: src, max: max}
+}
+
+// NewReaderIn is NewReader with large lines in buffers of memory, which counts
+// them until the next one is read.
+func NewReaderIn(memory *large.Memory, src io.Reader, max int) *Reader {
+	return &Reader{src: src, max: max, memory: memory}
+}
+
+// Forget counts the line that was read last no more, and leaves it to whoever may
+// still look at it. Next is not called after it.
+func (r *Reader) Forget() {
+	if r.lent {
+		r.memory.Forget(r.buf)
+		r.lent = false
+	}
 }
 
 // Next returns the next line that is not blank, without its "\n" or "\r\n". It
@@ -111,6 +131,7 @@ func (r *Reader) last() ([]byte, error) {
 	line := r.buf[r.pos:r.end]
 	r.pos, r.searched = r.end, 0
 	if r.err != io.EOF || len(line) == 0 {
+		r.giveBack()
 		r.buf, r.pos, r.end = nil, 0, 0
 		return nil, r.err
 	}
@@ -169,7 +190,7 @@ func (r *Reader) fill() {
 	case pending <= len(r.buf)/2 && pending > 0:
 		r.move(r.buf)
 	default:
-		r.move(make([]byte, max(firstBuffer, 2*len(r.buf))))
+		r.move(r.grown(max(firstBuffer, 2*len(r.buf))))
 	}
 	for range maxEmptyReads {
 		n, err := r.src.Read(r.buf[r.end:])
@@ -182,9 +203,31 @@ func (r *Reader) fill() {
 	r.err = io.ErrNoProgress
 }
 
+// grown is a buffer of n bytes or more.
+func (r *Reader) grown(n int) []byte {
+	if r.memory == nil || n <= large.Size {
+		return make([]byte, n)
+	}
+	b := r.memory.Take(n)
+	return b[:cap(b)]
+}
+
 func (r *Reader) move(to []byte) {
 	r.end = copy(to, r.buf[r.pos:r.end])
-	r.pos, r.buf = 0, to
+	r.pos = 0
+	if len(r.buf) > 0 && &to[0] == &r.buf[0] {
+		return
+	}
+	r.giveBack()
+	r.buf, r.lent = to, r.memory != nil && len(to) > large.Size
+}
+
+// giveBack returns a buffer of memory, which nobody looks at any more.
+func (r *Reader) giveBack() {
+	if r.lent {
+		r.memory.Put(r.buf)
+		r.lent = false
+	}
 }
 
 // Append appends msg as one line to dst: its raw newlines and carriage returns

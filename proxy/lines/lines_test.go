@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
 // readAll notes every line, and every line that was too long, as text.
@@ -252,5 +254,36 @@ func TestWriterLetsLargeBuffersGo(t *testing.T) {
 	}
 	if cap(w.buf) > keepBuffer {
 		t.Errorf("buffer of %d bytes is kept", cap(w.buf))
+	}
+}
+
+// TestLargeLinesAreCounted from when they are read until the next one is, or
+// nobody wants any more.
+func TestLargeLinesAreCounted(t *testing.T) {
+	memory := large.NewMemory(1 << 20)
+	long := strings.Repeat("a", 300<<10)
+	r := NewReaderIn(memory, strings.NewReader(long+"\nshort\n"+long+"\n"), 1<<20)
+	for i, want := range []string{long, "short", long} {
+		line, err := r.Next()
+		if err != nil || string(line) != want {
+			t.Fatalf("line %d: %d bytes, %v", i, len(line), err)
+		}
+		if taken := memory.Budget.Taken(); i != 1 && taken < int64(len(long)) {
+			t.Errorf("line %d: %d bytes are counted", i, taken)
+		}
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Error(err)
+	}
+	if taken := memory.Budget.Taken(); taken != 0 {
+		t.Errorf("at the end %d bytes are counted", taken)
+	}
+	r = NewReaderIn(memory, strings.NewReader(long+"\n"), 1<<20)
+	if line, err := r.Next(); err != nil || string(line) != long {
+		t.Fatal(err)
+	}
+	r.Forget()
+	if taken := memory.Budget.Taken(); taken != 0 {
+		t.Errorf("forgotten, and %d bytes are counted", taken)
 	}
 }

@@ -33,6 +33,7 @@ type output struct {
 
 	once sync.Once
 	done chan struct{} // closed by Close
+	mu   sync.Mutex    // held by Next, and by whoever forgets its last line
 }
 
 // Read reads from the pipe. What the child wrote before its end is still there
@@ -48,6 +49,8 @@ func (o *output) Read(p []byte) (int, error) {
 
 // Next implements Stream.
 func (o *output) Next() (sse.Event, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for o.err == nil {
 		text, err := o.lines.Next()
 		var long *lines.TooLongError
@@ -65,6 +68,7 @@ func (o *output) Next() (sse.Event, error) {
 			o.err = o.skip(text)
 		}
 	}
+	o.lines.Forget()
 	return sse.Event{}, o.err
 }
 
@@ -123,6 +127,10 @@ func (o *output) Close() error {
 		close(o.done)
 		o.unwatch()
 		o.child.out.Close()
+		if o.mu.TryLock() { // else Next does it
+			o.lines.Forget()
+			o.mu.Unlock()
+		}
 	})
 	return nil
 }

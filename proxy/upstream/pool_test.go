@@ -88,13 +88,25 @@ func TestStreamThatGoesOnAfterTheAnswerIsClosed(t *testing.T) {
 }
 
 // closer answers, and closes a connection on which nothing came for a while,
-// as servers do.
-func closer(idle time.Duration) func(net.Conn, *bufio.Reader) {
+// as servers do; but not while a call is under way, for which quiet is read-locked:
+// a request that meets the end of its connection half-way is lost, and nobody may
+// send it again.
+func closer(idle time.Duration, quiet *sync.RWMutex) func(net.Conn, *bufio.Reader) {
 	reply := jsonReply(answer)
+	closed := func(c net.Conn, in *bufio.Reader) bool {
+		quiet.Lock()
+		defer quiet.Unlock()
+		c.SetReadDeadline(time.Now().Add(time.Millisecond))
+		if _, err := in.Peek(1); err == nil {
+			return false
+		}
+		c.Close()
+		return true
+	}
 	return func(c net.Conn, in *bufio.Reader) {
 		for {
 			c.SetReadDeadline(time.Now().Add(idle))
-			if _, err := in.Peek(1); err != nil {
+			if _, err := in.Peek(1); err != nil && closed(c, in) {
 				return
 			}
 			c.SetReadDeadline(time.Time{})
@@ -108,7 +120,8 @@ func closer(idle time.Duration) func(net.Conn, *bufio.Reader) {
 
 func TestIdleConnectionsClosedByTheServer(t *testing.T) {
 	noLeaks(t)
-	srv := serve(t, closer(50*time.Millisecond))
+	var quiet sync.RWMutex
+	srv := serve(t, closer(50*time.Millisecond, &quiet))
 	s := newHTTP(t, HTTPConfig{URL: srv.url()}).Session("", "")
 	var calls sync.WaitGroup
 	var failed atomic.Int32
@@ -122,6 +135,8 @@ func TestIdleConnectionsClosedByTheServer(t *testing.T) {
 		}
 		for range n {
 			calls.Go(func() {
+				quiet.RLock()
+				defer quiet.RUnlock()
 				if _, err := said(t.Context(), s); err != io.EOF {
 					failed.Add(1)
 					t.Errorf("call failed: %v", err)

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 )
 
@@ -27,6 +28,7 @@ type Stdio struct {
 	Dir     string   // working directory; "" for that of this process
 
 	MaxMessage   int           // bytes of one line from the server; 64 MiB
+	Memory       *large.Memory // of its large lines; nil stands for memory that nobody counts
 	WriteTimeout time.Duration // until the child has read a message; then it is stopped; 30 s
 
 	// StderrLine is called with each line that the child writes to its
@@ -62,6 +64,7 @@ type Child struct {
 	group        group
 	in, out, err *os.File // our ends of its pipes
 	maxMessage   int
+	memory       *large.Memory
 	writeTimeout time.Duration
 	closeGrace   time.Duration
 	termGrace    time.Duration
@@ -111,6 +114,7 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 		name:         s.Command[0],
 		cmd:          exec.Command(s.Command[0], s.Command[1:]...), //nolint:gosec // running it is the purpose
 		maxMessage:   cmp.Or(s.MaxMessage, 64<<20),
+		memory:       s.Memory,
 		writeTimeout: cmp.Or(s.WriteTimeout, 30*time.Second),
 		closeGrace:   cmp.Or(s.CloseGrace, 2*time.Second),
 		termGrace:    cmp.Or(s.TermGrace, 3*time.Second),
@@ -375,7 +379,7 @@ func (c *Child) Listen(ctx context.Context, _ ListenOptions) (Stream, error) {
 		return nil, fmt.Errorf("upstream %q: %w", c.name, errListenTwice)
 	}
 	o := &output{child: c, ctx: ctx, done: make(chan struct{})}
-	o.lines = lines.NewReader(o, c.maxMessage)
+	o.lines = lines.NewReaderIn(c.memory, o, c.maxMessage)
 	o.unwatch = context.AfterFunc(ctx, func() { c.out.Close() })
 	return o, nil
 }
