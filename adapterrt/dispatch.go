@@ -86,6 +86,9 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	}
 	r.Warnings = slices.Clone(c.warnings)
 	r.Meta = c.meta(req, r)
+	if req.Shape != nil {
+		req.Shape(r)
+	}
 }
 
 // fetch makes one HTTP call and sets the result's data or failure. The reply is

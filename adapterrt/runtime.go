@@ -193,6 +193,10 @@ type Request struct {
 	// https://www.w3.org/TR/trace-context/. No others are sent along, and no baggage:
 	// what is in that may be nobody else's business.
 	Trace []Header
+	// Shape, unless nil, makes the result of an operation of an adapter that went
+	// well what the caller shall have of it: it may put other Data in, and Warnings.
+	// Of a batch it gets each request's.
+	Shape func(r *Result)
 }
 
 // Dispatch runs one request to its result. It does not panic and returns soon

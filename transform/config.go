@@ -213,6 +213,9 @@ func knownKeys(n *yaml.Node, t reflect.Type, path string) error {
 			key := n.Content[i]
 			inner := typeOfKey(t, key.Value)
 			if inner == nil {
+				if key.Line == 0 {
+					return fmt.Errorf("unknown key %s", under(path, key.Value))
+				}
 				return fmt.Errorf("line %d: unknown key %s", key.Line, under(path, key.Value))
 			}
 			if err := knownKeys(n.Content[i+1], inner, under(path, key.Value)); err != nil {

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
@@ -11,6 +12,9 @@ import (
 type Options struct {
 	// Sources beside those of [Builtin]; one of the same name takes its place.
 	Sources []Source
+	// Given are rules that came with tools, each for the one tool that its Match
+	// names: they count where no rule of the configuration names it, too.
+	Given []Rule
 	// Tokens holds the encodings in use; nil makes a set of its own. Engines that
 	// follow one another share one, so that nothing is loaded twice.
 	Tokens *tokens.Set
@@ -31,6 +35,7 @@ type Engine struct {
 	encoding *tokens.Encoding // nil when nothing is capped
 	exact    bool
 	special  map[Match]*rule // by names without a *
+	given    map[Match]*rule // those that came with tools
 	globs    []*rule
 	rest     *rule    // where no rule matches
 	served   []served // tools that a source serves
@@ -45,12 +50,16 @@ type served struct {
 	tools   []string // globs
 }
 
+func (s *served) serves(tool string) bool {
+	return slices.ContainsFunc(s.tools, func(pattern string) bool { return glob(pattern, tool) })
+}
+
 // New makes an engine. The error is, or joins, [*ConfigError]s.
 func New(cfg Config, opt Options) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{config: cfg, special: make(map[Match]*rule), store: opt.Store}
+	e := &Engine{config: cfg, special: make(map[Match]*rule), given: make(map[Match]*rule), store: opt.Store}
 	set := opt.Tokens
 	if set == nil {
 		set = new(tokens.Set)
@@ -106,6 +115,14 @@ func New(cfg Config, opt Options) (*Engine, error) {
 			e.special[key] = r
 		}
 	}
+	for i := range opt.Given {
+		g := &opt.Given[i]
+		r, err := compile(&cfg, sources, "", g)
+		if err != nil {
+			return nil, fmt.Errorf("%s of %s: %w", g.Match.Tool, g.Match.Server, err)
+		}
+		e.given[g.Match] = r
+	}
 	return e, nil
 }
 
@@ -135,12 +152,41 @@ func (e *Engine) Touches(server, tool string) bool {
 	return r.works() || e.budget(r) > 0 || len(e.served) > 0 || len(e.detect) > 0
 }
 
-// rule is the one for a tool.
-func (e *Engine) rule(server, tool string) *rule {
+// Closest is the one of a tool's names that a rule names, else the first one that a
+// rule's pattern is for or that a source serves, else the first. There has to be one.
+func (e *Engine) Closest(names ...Name) Name {
+	for _, n := range names {
+		if e.named(n.Server, n.Tool) != nil {
+			return n
+		}
+	}
+	for _, n := range names {
+		if e.rule(n.Server, n.Tool) != e.rest {
+			return n
+		}
+		for _, s := range e.served {
+			if s.serves(n.Tool) {
+				return n
+			}
+		}
+	}
+	return names[0]
+}
+
+// named is the rule that names a tool, nil for none.
+func (e *Engine) named(server, tool string) *rule {
 	for _, m := range [...]Match{{server, tool}, {"", tool}} {
 		if r := e.special[m]; r != nil {
 			return r
 		}
+	}
+	return e.given[Match{server, tool}]
+}
+
+// rule is the one for a tool.
+func (e *Engine) rule(server, tool string) *rule {
+	if r := e.named(server, tool); r != nil {
+		return r
 	}
 	for _, r := range e.globs {
 		if glob(r.server, server) && glob(r.tool, tool) {

@@ -37,9 +37,11 @@ func (e *Engine) MoreTool() []byte {
 
 // cuts reports whether any rule can cut.
 func (e *Engine) cuts() bool {
-	for _, r := range e.special {
-		if r.works() || e.budget(r) > 0 {
-			return true
+	for _, rules := range [...]map[Match]*rule{e.special, e.given} {
+		for _, r := range rules {
+			if r.works() || e.budget(r) > 0 {
+				return true
+			}
 		}
 	}
 	for _, r := range e.globs {
@@ -144,6 +146,9 @@ func (a *ask) find(original []byte) ([]byte, error) {
 func wholeText(original []byte) []byte {
 	var l layout
 	l.lay(original, "", 2)
+	if len(l.blocks) == 0 && l.structured.is() && l.skipped == (skipped{}) {
+		return l.structured.of(original)
+	}
 	if len(l.blocks) == 1 && l.skipped == (skipped{}) && l.blocks[0].kind == textBlock {
 		text := l.textOf(&l.blocks[0])
 		if !l.structured.is() || wire.Valid(text) && wire.Equal(l.structured.of(original), text) {

@@ -90,7 +90,7 @@ func (r *run) notice(most, total int) string {
 			name = r.engine.MoreName()
 		}
 		more = fmt.Sprintf(`more: %s {"cursor":"%s"}`, name, handle)
-	} else if r.engine.config.MoreTool.Enabled != "off" {
+	} else if r.engine.config.MoreTool.Enabled != "off" && !r.call.NoMore {
 		more = "too large to keep the rest"
 	}
 	rest := append([]string(nil), r.cut.notes...)

@@ -18,9 +18,14 @@ type Call struct {
 	// MoreName is what the client knows the tool as that reads on; "" is
 	// [Engine.MoreName].
 	MoreName string
+	// NoMore says that the client cannot call that tool.
+	NoMore bool
 	// Full asks for all detail: only the budget applies.
 	Full bool
 }
+
+// A Name is what rules know a tool by.
+type Name struct{ Server, Tool string }
 
 // Schemas says whether the tool's outputSchema is known.
 type Schemas int

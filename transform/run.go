@@ -79,7 +79,7 @@ func (e *Engine) Apply(dst, result []byte, c *Call) ([]byte, Report) {
 	}
 	r := e.rule(c.Server, c.Tool)
 	budget, tool, ok := e.terms(r, c)
-	works := tool && !c.Full && !r.full && (r.works() || len(e.served)+len(e.detect) > 0)
+	works := tool && e.working(r, c)
 	if !ok || !works && (budget == 0 || e.short(result, budget)) {
 		return result, Report{BytesBefore: len(result), BytesAfter: len(result), Budget: budget}
 	}
@@ -180,7 +180,7 @@ func (r *run) handle() string {
 		return r.ticket.handle
 	}
 	r.reserved = true
-	if r.engine.config.MoreTool.Enabled != "off" && r.engine.store.takes(len(r.original)) {
+	if r.engine.config.MoreTool.Enabled != "off" && !r.call.NoMore && r.engine.store.takes(len(r.original)) {
 		r.ticket = r.engine.store.reserve(r.call.Session, r.call.Caller)
 	}
 	return r.ticket.handle

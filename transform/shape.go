@@ -191,10 +191,8 @@ func (r *run) source(value []byte) (s Source, v Values) {
 	}
 	e := r.engine
 	for _, s := range e.served {
-		for _, pattern := range s.tools {
-			if glob(pattern, r.call.Tool) {
-				return s.source, s.options
-			}
+		if s.serves(r.call.Tool) {
+			return s.source, s.options
 		}
 	}
 	best := 0

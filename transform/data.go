@@ -1,0 +1,116 @@
+package transform
+
+import (
+	"errors"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Data is [Engine.Apply] for a JSON value that will become a part of a result, such
+// as what an operation of an adapter answers. It appends to dst what the call's rule
+// and budget leave of it, or returns data itself. notice says in words what was cut
+// and how to read on; "" where nothing was. Method and Schema of the call do not
+// count: what is around the value has its own.
+func (e *Engine) Data(dst, data []byte, c *Call) (out []byte, notice string, report Report) {
+	untouched := Report{BytesBefore: len(data), BytesAfter: len(data)}
+	if e == nil || !e.config.Enabled || !wire.Valid(data) {
+		return data, "", untouched
+	}
+	start := skipSpace(data, 0)
+	if scalar(data[start:]) && data[start] != '"' {
+		return data, "", untouched
+	}
+	call := *c
+	call.Method, call.Schemas, call.Schema = "", None, nil
+	r := e.rule(call.Server, call.Tool)
+	budget, _, _ := e.terms(r, &call)
+	if !e.working(r, &call) && (budget == 0 || e.short(data, budget)) {
+		return data, "", untouched
+	}
+	// A text is the text of a block, anything else is structured: so that both are
+	// spared another layer of quotes.
+	before, after := `{"structuredContent":`, `}`
+	if data[start] == '"' {
+		before, after = `{"content":[{"type":"text","text":`, `}]}`
+	}
+	result := append(append(append(make([]byte, 0, len(data)+64), before...), data...), after...)
+	changed, report := e.apply(nil, result, &call, r, budget, e.working(r, &call))
+	report.BytesBefore, report.BytesAfter = len(data), len(data)
+	if len(changed) == len(result) && &changed[0] == &result[0] {
+		return data, "", report
+	}
+	if report.TokensBefore == 0 {
+		report.TokensBefore, report.Estimated = e.roughly(data)
+	}
+	var l layout
+	l.lay(changed, "", unlimited)
+	value := []byte("null") // it fitted by no more
+	for i := range l.blocks {
+		switch b := &l.blocks[i]; b.kind {
+		case noticeBlock:
+			notice = string(l.textOf(b))
+		case textBlock:
+			value = b.text.of(changed)
+		}
+	}
+	if l.structured.is() {
+		value = l.structured.of(changed)
+	}
+	report.BytesAfter = len(value)
+	return append(dst, value...), notice, report
+}
+
+// Budget is how many tokens the result of a call may have; 0 is any number.
+func (e *Engine) Budget(c *Call) int {
+	if e == nil || !e.config.Enabled {
+		return 0
+	}
+	budget, _, _ := e.terms(e.rule(c.Server, c.Tool), c)
+	return budget
+}
+
+// working reports whether anything is done to a tool's result before the capper.
+func (e *Engine) working(r *rule, c *Call) bool {
+	return !c.Full && !r.full && (r.works() || len(e.served)+len(e.detect) > 0)
+}
+
+// roughly counts a text, a long one by its beginning.
+func (e *Engine) roughly(text []byte) (n int, estimated bool) {
+	const some = 64 << 10
+	if len(text) <= some {
+		return e.encoding.Count(text), false
+	}
+	return int(float64(e.encoding.Count(text[:some])) * float64(len(text)) / some), true
+}
+
+// GivenRule reads a rule that came with a tool: a JSON object with the keys of
+// [Rule], all but match, which is the tool's.
+func GivenRule(match Match, block []byte) (Rule, error) {
+	var n yaml.Node
+	if err := yaml.Unmarshal(block, &n); err != nil {
+		return Rule{}, err
+	}
+	clearLines(&n)
+	var r Rule
+	if err := n.Decode(&r); err != nil {
+		return Rule{}, errors.New(strings.ReplaceAll(err.Error(), "line 0: ", ""))
+	}
+	if r.Match != (Match{}) {
+		return Rule{}, errors.New("match: the rule is for its own tool")
+	}
+	r.Match = match
+	var v faults
+	v.rule("", &r)
+	return r, errors.Join(v.all...)
+}
+
+// clearLines takes the lines from what was not read from a file of lines.
+func clearLines(n *yaml.Node) {
+	n.Line = 0
+	for _, c := range n.Content {
+		clearLines(c)
+	}
+}
