@@ -17,6 +17,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/transform"
 )
 
 // adapters are the operations of adapter files as tools of ours and as plain HTTP
@@ -28,7 +29,10 @@ type adapters struct {
 	sources []adapterrt.Source
 	elicits bool // what has to be confirmed is asked of users who can be asked
 	log     *zap.Logger
-	metrics *metrics // set before the first call
+	given   []transform.Rule // that the files hold; changes with srv.reloading held
+	metrics *metrics         // set before the first call, as
+	shapes  *shapeLog        // this is
+	shaping func() *shaping  // what counts now
 }
 
 // newAdapters reads the adapters of cfg; nil where it names none. key is what
@@ -64,6 +68,12 @@ func newAdapters(cfg AdaptersConfig, key []byte, log *zap.Logger) (*adapters, er
 	for _, info := range rt.Adapters() {
 		log.Info("adapter", zap.String("name", info.Name), zap.String("version", info.Version),
 			zap.Int("operations", info.Operations), zap.String("file", info.File))
+	}
+	if err := a.readRules(); err != nil {
+		if !cfg.SkipInvalid {
+			return nil, err
+		}
+		log.Error("rules of adapter files are left out", zap.Error(err))
 	}
 	return a, nil
 }
@@ -139,9 +149,16 @@ func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
 	for _, h := range c.Header {
 		req.Trace = append(req.Trace, adapterrt.Header{Name: h.Name, Value: h.Value})
 	}
+	d := a.reduceCall(c)
+	if d != nil {
+		req.Shape = d.shape
+	}
 	r := a.dispatch(ctx, at, &req)
 	if c.Ask != nil && a.elicits && r.Failure != nil && r.Failure.Code == adapterrt.ConfirmationRequired {
 		r = a.confirm(ctx, at, &req, c, r)
+	}
+	if d != nil && len(r.Parts) == 0 {
+		c.wanted.settled = d.settled
 	}
 	return a.rt().AppendToolResult(nil, &r)
 }
@@ -203,6 +220,10 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 			in.Trace = append(in.Trace, adapterrt.Header{Name: name, Value: v})
 		}
 	}
+	d := a.reduceHTTP(a.shaping(), req)
+	if d != nil {
+		in.Shape = d.shape
+	}
 	res := a.rt().HTTP(req.Ctx, &adapterrt.HTTPRequest{
 		Request: in,
 		Method:  req.Method, Path: req.Path, ContentType: req.Header("Content-Type"),
@@ -212,6 +233,7 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 	for _, h := range res.Header {
 		resp.Header = append(resp.Header, downstream.Header{Name: h.Name, Value: h.Value})
 	}
+	d.tell(resp)
 }
 
 // record counts a call and logs what is to be kept of it.
@@ -273,7 +295,7 @@ func (srv *Server) ReloadAdapters(because string) {
 	problems, changed, err := a.rt().Refresh(a.sources)
 	a.tell(problems)
 	if err == nil && changed {
-		err = srv.renewOwn()
+		err = errors.Join(a.readRules(), srv.renewOwn())
 	}
 	wrong := slices.ContainsFunc(problems, func(p adapterrt.Problem) bool { return p.Severity == adapterrt.Error })
 	if err != nil || wrong {
@@ -292,14 +314,17 @@ func (srv *Server) ReloadAdapters(because string) {
 // srv.reloading held.
 func (srv *Server) renewOwn() error {
 	was := srv.now()
-	own, err := newCatalog(was.table, was.withMore(srv.own), was.cfg.Adapters.Instructions, was.own)
-	if err != nil {
-		return err
-	}
 	next := *was
-	next.own = own
+	shaping, unshaped := newShaping(was.cfg, was.keys, was, srv.adapters.rules())
+	if unshaped == nil {
+		next.shaping = shaping
+	}
+	var err error
+	if next.own, err = newCatalog(was.table, next.withMore(srv.own), was.cfg.Adapters.Instructions, was.own); err != nil {
+		return errors.Join(unshaped, err)
+	}
 	srv.use(&next)
-	return nil
+	return unshaped
 }
 
 // use takes a setup into use, and tells clients of another list of tools.

@@ -257,7 +257,7 @@ func TestExampleOfTransformations(t *testing.T) {
 	if err := cfg.Validate(); err != nil {
 		t.Error(err)
 	}
-	s, err := newShaping(cfg, nil, nil)
+	s, err := newShaping(cfg, nil, nil, nil)
 	if err != nil || s == nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,8 @@
 //
 // Before an answer leaves, shaping.go makes a result fit for the model, if so
 // configured, and footprint.go a list of tools: after translation, so that what is
-// counted and cut is what this client gets.
+// counted and cut is what this client gets. What an adapter's operation answers is
+// shaped before, without what stands around it (adaptershape.go).
 //
 // # What is remembered
 //

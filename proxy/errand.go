@@ -27,6 +27,7 @@ type errand struct {
 	id   []byte                // of the request, a clone
 	down *translate.Translator // from our words to the client's
 	run  func(ctx context.Context, q *question) (answer []byte)
+	call *ownCall // that it is; nil for another request
 
 	answers chan []byte // to the question that is open, with room for it
 }
@@ -50,6 +51,7 @@ func (x *exchange) claim(m *wire.Message) {
 				}
 				return x.srv.callOwn(ctx, now.own, id, c)
 			})
+			x.errand.call = c
 		} else if !x.s.facts.Has(wire.ServerTools) {
 			x.refuseHere(now, id, "Unknown tool")
 		}

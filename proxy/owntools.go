@@ -45,6 +45,9 @@ type ownCall struct {
 	Caller    string            // stands for the Authorization of the request, "" for none
 	Header    []upstream.Header // what belongs to the trace of the request
 
+	// wanted is what shaping the result needs; nil where nothing is shaped.
+	wanted *wanted
+
 	// Ask asks the user to agree to something; nil where nobody can be asked. An
 	// error says that there was no answer, and is not for the user to be blamed.
 	Ask func(ctx context.Context, message string) (agreed bool, err error)

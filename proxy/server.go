@@ -111,6 +111,9 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	if srv.adapters, err = newAdapters(cfg.Adapters, first.sharedKey(), log); err != nil {
 		return nil, err
 	}
+	if first.shaping, err = newShaping(cfg, first.keys, nil, srv.adapters.rules()); err != nil {
+		return nil, err
+	}
 	srv.clash.turn = make(chan struct{}, 1)
 	if srv.adapters != nil {
 		srv.own = append(srv.own, srv.adapters)
@@ -135,6 +138,9 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 		srv.adapters.metrics = srv.metrics
 	}
 	srv.shapes = newShapeLog(srv.metrics.registry)
+	if srv.adapters != nil {
+		srv.adapters.shapes, srv.adapters.shaping = srv.shapes, func() *shaping { return srv.now().shaping }
+	}
 	srv.losses = newLossLog(log, srv.metrics.losses, cfg.Log.Losses == "every")
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.warm()

@@ -51,9 +51,6 @@ func newSetup(cfg Config, o origin, was *setup) (*setup, error) {
 		return nil, fmt.Errorf("session.key_file: %w", err)
 	}
 	s.shrink = cfg.Footprint.shrinker()
-	if s.shaping, err = newShaping(cfg, s.keys, was); err != nil {
-		return nil, err
-	}
 	isAuthorization := func(name string) bool { return strings.EqualFold(name, "Authorization") }
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(cfg.Upstream.Headers)), isAuthorization) {
 		s.passed = append(s.passed, "Authorization")
@@ -113,6 +110,9 @@ func (srv *Server) Reload(cfg Config) error {
 		o, renewed = next, true
 	}
 	next, err := newSetup(cfg, o, was)
+	if err == nil {
+		next.shaping, err = newShaping(cfg, next.keys, was, srv.adapters.rules())
+	}
 	if err == nil {
 		next.own, err = newCatalog(next.table, next.withMore(srv.own), cfg.Adapters.Instructions, was.own)
 	}

@@ -75,7 +75,7 @@ func (l *shapeLog) label(tool string) string {
 }
 
 // note takes down what was done with one result.
-func (l *shapeLog) note(x *exchange, tool string, r *transform.Report, took time.Duration) {
+func (l *shapeLog) note(log *zap.Logger, tool string, r *transform.Report, took time.Duration) {
 	l.seconds.Observe(took.Seconds())
 	l.results.WithLabelValues(l.label(tool), r.Outcome.String()).Inc()
 	if r.OverBudget {
@@ -98,7 +98,7 @@ func (l *shapeLog) note(x *exchange, tool string, r *transform.Report, took time
 	if r.Source != "" {
 		fields = append(fields, zap.String("adapter", r.Source), zap.Bool("detected", r.Detected))
 	}
-	switch log := x.log(); {
+	switch {
 	case r.Err != nil:
 		log.Warn("a transformation failed: the result is as it came, but for its budget", append(fields, zap.Error(r.Err))...)
 	case r.OverBudget:

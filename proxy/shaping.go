@@ -29,13 +29,14 @@ type shaping struct {
 	server string // what rules know the server by
 }
 
-// newShaping is nil where nothing is configured. was is what there was before.
-func newShaping(cfg Config, keys [][]byte, was *setup) (*shaping, error) {
+// newShaping is nil where nothing is configured. was is what there was before, given
+// are rules that came with tools.
+func newShaping(cfg Config, keys [][]byte, was *setup, given []transform.Rule) (*shaping, error) {
 	if cfg.Transform == nil || !cfg.Transform.Enabled {
 		return nil, nil
 	}
 	s := &shaping{tokens: new(tokens.Set), server: serverName(cfg.Upstream)}
-	opt := transform.Options{Keys: keys}
+	opt := transform.Options{Keys: keys, Given: given}
 	if was != nil && was.shaping != nil {
 		s.tokens = was.shaping.tokens
 		if was.cfg.Transform.Store == cfg.Transform.Store && reflect.DeepEqual(keys, was.keys) {
@@ -113,6 +114,7 @@ type wanted struct {
 	caller    string
 	maxTokens int
 	full      bool
+	settled   transform.Name // whose rule was done already: only its budget is left
 }
 
 // want notes what shaping x's request needs; nothing where there is none.
@@ -138,6 +140,9 @@ func (x *exchange) want(m *wire.Message) {
 		w.full = meta.Get("dragoman/detail").Str == "full"
 	}
 	x.call.wanted = w
+	if x.errand != nil && x.errand.call != nil {
+		x.errand.call.wanted = w
+	}
 }
 
 // lower is the lower of two budgets, 0 being none.
@@ -188,6 +193,9 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 		Server: w.shaping.server, Tool: w.tool, Method: m.Method.String(),
 		Session: x.s.who(), Caller: w.caller, MaxTokens: w.maxTokens, Full: w.full,
 	}
+	if w.settled != (transform.Name{}) {
+		call.Server, call.Tool, call.Full = w.settled.Server, w.settled.Tool, true
+	}
 	if m.Method == wire.ToolsCall && !w.shaping.engine.Touches(call.Server, call.Tool) && w.maxTokens == 0 {
 		return out
 	}
@@ -202,7 +210,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	}
 	began := time.Now()
 	changed, report := w.shaping.engine.Apply(nil, result, &call)
-	x.srv.shapes.note(x, w.tool, &report, time.Since(began))
+	x.srv.shapes.note(x.log(), w.tool, &report, time.Since(began))
 	if len(changed) == 0 || &changed[0] == &result[0] {
 		return out
 	}

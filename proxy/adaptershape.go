@@ -1,0 +1,158 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tidwall/sjson"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/transform"
+)
+
+// What an operation of an adapter answers is shaped before anything is wrapped around
+// it, so that it is the same for a tool's result and for a plain endpoint: by the rule
+// that names the operation (its adapter being the server), in the configuration or, as
+// its transform block, in the adapter's file. Around it there is only the budget left.
+
+// readRules takes the rules in adapter files down. A rule that is wrong keeps the
+// version that was right, and is in the error.
+func (a *adapters) readRules() error {
+	var given []transform.Rule
+	var wrong []error
+	for _, t := range a.rt().Transforms() {
+		at := transform.Match{Server: t.Adapter, Tool: t.Operation}
+		r, err := transform.GivenRule(at, t.JSON)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("adapter %s, operation %s: transform: %w", t.Adapter, t.Operation, err))
+			i := slices.IndexFunc(a.given, func(r transform.Rule) bool { return r.Match == at })
+			if i < 0 {
+				continue
+			}
+			r = a.given[i]
+		}
+		given = append(given, r)
+	}
+	a.given = given
+	return errors.Join(wrong...)
+}
+
+// rules are those of adapter files; a may be nil.
+func (a *adapters) rules() []transform.Rule {
+	if a == nil {
+		return nil
+	}
+	return a.given
+}
+
+// reduction shapes what the operations of one request answer.
+type reduction struct {
+	a       *adapters
+	shaping *shaping
+	call    transform.Call
+	tool    string         // of MCP that was called; "" for a plain endpoint
+	copies  int            // of an answer in the result
+	settled transform.Name // whose rule was done last
+	cut     bool           // something of an answer is not in the result
+	tokens  int            // of the answers that something is missing of, before
+}
+
+// What may stand around an answer, its warning included, in tokens: at most half of
+// the budget.
+const aroundAnswer = 250
+
+// shape is [adapterrt.Request.Shape].
+func (d *reduction) shape(r *adapterrt.Result) {
+	began := time.Now()
+	names := []transform.Name{{Server: r.Call.Adapter, Tool: r.Call.Operation}}
+	if d.tool != "" {
+		names = append(names, transform.Name{Server: d.shaping.server, Tool: d.tool})
+	}
+	d.settled = d.shaping.engine.Closest(names...)
+	call := d.call
+	call.Server, call.Tool = d.settled.Server, d.settled.Tool
+	if budget := d.shaping.engine.Budget(&call); budget > 0 {
+		call.MaxTokens = (budget - min(aroundAnswer, budget/2)) / d.copies
+	}
+	data, notice, report := d.shaping.engine.Data(nil, r.Data, &call)
+	if report.Outcome == transform.Passed {
+		return
+	}
+	d.a.shapes.note(d.a.log, d.settled.Tool, &report, time.Since(began))
+	r.Data = data
+	if notice == "" {
+		return
+	}
+	d.cut = true
+	d.tokens += report.TokensBefore
+	r.Warnings = append(r.Warnings, truncated(notice, &report))
+}
+
+// truncated is the warning that not all of an answer is there.
+func truncated(notice string, r *transform.Report) adapterrt.Notice {
+	field, unit := "data", "tokens"
+	before, after, limit := r.TokensBefore, r.TokensAfter, r.Budget
+	if after == 0 {
+		unit, before, after, limit = "bytes", r.BytesBefore, r.BytesAfter, r.BytesAfter
+	}
+	for i, a := range r.Arrays {
+		if i > 0 && a.Total-a.Kept <= before-after {
+			continue
+		}
+		unit, before, after, limit = "items", a.Total, a.Kept, a.Kept
+		if field = "data"; a.Path != "." {
+			field += "." + a.Path
+		}
+	}
+	details := []byte(`{}`)
+	for _, m := range []struct {
+		key   string
+		value any
+	}{{"field", field}, {"original_count", before}, {"truncated_count", after}, {"limit", limit}, {"unit", unit}} {
+		details, _ = sjson.SetBytes(details, m.key, m.value) // a plain key, a plain value
+	}
+	severity := "medium"
+	if 2*after >= before {
+		severity = "low"
+	}
+	return adapterrt.Notice{Code: "VALIDATION_TRUNCATED_WARNING", Message: notice, Details: details, Severity: severity}
+}
+
+// reduceCall prepares the shaping of a tool call; nil where there is none.
+func (a *adapters) reduceCall(c *ownCall) *reduction {
+	w := c.wanted
+	if w == nil {
+		return nil
+	}
+	d := &reduction{a: a, shaping: w.shaping, tool: c.Tool, copies: 1, call: transform.Call{
+		Session: c.Session, Caller: c.Caller, MaxTokens: w.maxTokens, Full: w.full,
+	}}
+	if a.opt.Structured {
+		d.copies = 2
+	}
+	return d
+}
+
+// reduceHTTP prepares the shaping for a plain endpoint, where nobody can read on;
+// nil where there is none.
+func (a *adapters) reduceHTTP(s *shaping, req *downstream.Request) *reduction {
+	if s == nil {
+		return nil
+	}
+	return &reduction{a: a, shaping: s, copies: 1, call: transform.Call{
+		Caller: callerOf(req.Header("Authorization")), MaxTokens: hint(req.Header(maxTokensHeader)), NoMore: true,
+	}}
+}
+
+// tell says in headers what is missing.
+func (d *reduction) tell(resp *downstream.Response) {
+	if d == nil || !d.cut {
+		return
+	}
+	resp.Header = append(resp.Header, downstream.Header{Name: "X-Truncated", Value: "true"},
+		downstream.Header{Name: "X-Original-Tokens", Value: strconv.Itoa(d.tokens)})
+}

@@ -1,0 +1,181 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+)
+
+const listOps = `
+  read:
+    - name: list_things
+      maps_to: "GET /things"
+      description: List things
+    - name: list_few
+      maps_to: "GET /things"
+      description: List few things
+      transform: {include_fields: [id], page_size: 3, max_tokens: 900}
+    - name: get_text
+      maps_to: "GET /text"
+      description: Get a text
+`
+
+// things is a directory with an adapter of an API with long answers.
+func things(t *testing.T) (dir string) {
+	t.Helper()
+	var list []string
+	for i := range 2000 {
+		list = append(list, fmt.Sprintf(`{"id":%d.0,"title":"thing number %d","internal":{"a":[1,2,3]}}`, i, i))
+	}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/text" {
+			fmt.Fprint(w, quote(strings.Repeat("A line of text.\n", 4000)))
+			return
+		}
+		fmt.Fprintf(w, `{"items":[%s],"next_cursor":"abc"}`, strings.Join(list, ","))
+	}))
+	t.Cleanup(api.Close)
+	t.Setenv("DRAGOMAN_TEST_API_TOKEN", "ghp_0123456789abcdefghijklmnopqrstuvwxyz")
+	return adapterDir(t, map[string]string{"things-adapter.md": adapterFile("things-api", api.URL, listOps)})
+}
+
+func operate(op string) string { return fmt.Sprintf(`,"arguments":{"operation":%q}`, op) }
+
+// TestOperationsOfAdaptersAreShaped by the rules that name them, in the
+// configuration or in their file; what is around their answer stays whole.
+func TestOperationsOfAdaptersAreShaped(t *testing.T) {
+	for _, structured := range []bool{false, true} {
+		for _, c := range []struct {
+			config, op string
+			budget     int
+			data       string // of the result, what it has to be; "" for any
+			cut        string // the field of the warning; "" for none
+		}{
+			{"default_max_tokens: 1000", "list_things", 1000, "", "data.items"},
+			{"default_max_tokens: 0", "list_things", 0, "", ""},
+			{"default_max_tokens: 0", "list_few", 900, `{"items":[{"id":0.0},{"id":1.0},{"id":2.0}],"next_cursor":"abc","_pagination":`, "data.items"},
+			{"{default_max_tokens: 0, rules: [{match: {tool: list_few}, include_fields: [title], page_size: 1}]}", "list_few", 0, `{"items":[{"title":"thing number 0"}],"next_cursor":"abc","_pagination":`, "data.items"},
+			{"{default_max_tokens: 0, rules: [{match: {server: things-api, tool: '*'}, page_size: 1, include_fields: [id]}]}", "list_things", 0, `{"items":[{"id":0.0}]`, "data.items"},
+			{"{default_max_tokens: 0, rules: [{match: {tool: mcp_aql_read}, page_size: 1, include_fields: [id]}]}", "list_things", 0, `{"items":[{"id":0.0}]`, "data.items"},
+			{"default_max_tokens: 800", "get_text", 800, "", "data"},
+		} {
+			t.Run(fmt.Sprint(structured, c.config, c.op), func(t *testing.T) {
+				dir := things(t)
+				srv := front(t, listing("2025-11-25", nil, nil), shaped(t, c.config), func(cfg *Config) {
+					cfg.Adapters.Sources, cfg.Adapters.Structured = []string{dir}, structured
+				})
+				session := srv.initialize("2025-11-25")
+				answer := srv.post(session, callOf(2, "mcp_aql_read", operate(c.op))).body
+				result := gjson.Get(answer, "result")
+				envelope := gjson.Parse(result.Get("content.0.text").String())
+				if !envelope.Get("success").Bool() || result.Get("isError").Bool() || !strings.HasPrefix(envelope.Get("data").Raw, c.data) {
+					t.Fatalf("%.600s", answer)
+				}
+				if structured && result.Get("structuredContent").Raw != envelope.Raw {
+					t.Error("the two differ")
+				}
+				warning := envelope.Get("warnings.0")
+				if c.cut == "" {
+					if warning.Exists() || len(envelope.Get("data.items").Array()) != 2000 {
+						t.Errorf("%.500s", answer)
+					}
+					return
+				}
+				if warning.Get("code").String() != "VALIDATION_TRUNCATED_WARNING" || warning.Get("details.field").String() != c.cut ||
+					warning.Get("details.original_count").Int() < 2000 || warning.Get("details.truncated_count").Int() > 1000 ||
+					warning.Get("details.limit").Int() < 1 || warning.Get("severity").String() != "medium" {
+					t.Errorf("%s", warning.Raw)
+				}
+				if n := count(t, result); c.budget > 0 && n > c.budget {
+					t.Errorf("%d tokens", n)
+				}
+				_, more, _ := strings.Cut(warning.Get("message").String(), `fetch_more {"cursor":"`)
+				cursor, _, _ := strings.Cut(more, `"`)
+				part := srv.post(session, callOf(3, "fetch_more", fmt.Sprintf(`,"arguments":{"cursor":%q,"limit_chars":40}`, cursor))).body
+				if got := text(part); !strings.HasPrefix(got, `{"items":[{"id":0.0,"title":"thing num`) && !strings.HasPrefix(got, "A line of text.\n") {
+					t.Errorf("%.300s", part)
+				}
+			})
+		}
+	}
+}
+
+// TestPlainEndpointsShapeTheirData, and say so in a warning and in headers.
+func TestPlainEndpointsShapeTheirData(t *testing.T) {
+	dir := things(t)
+	cfg := DefaultConfig()
+	cfg.Adapters.Sources, cfg.Adapters.Batch = []string{dir}, true
+	shaped(t, "default_max_tokens: 1000")(&cfg)
+	_, base := serveAdapters(t, cfg, nil)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for _, c := range []struct {
+		body, at  string // at is where the result is in the answer
+		header    []string
+		truncated string
+		most      int
+	}{
+		{`{"operation":"list_few"}`, "@this", nil, "true", 200},
+		{`{"operation":"list_things"}`, "@this", nil, "true", 1000},
+		{`{"operation":"list_things"}`, "@this", []string{"X-Max-Tokens", "400"}, "true", 400},
+		{`{"operation":"introspect","params":{"query":"operations"}}`, "@this", nil, "", 1000},
+		{`{"operations":[{"operation":"list_few"},{"operation":"list_things"}]}`, "results.1.result", nil, "true", 1000},
+	} {
+		status, header, body := visit(t, client, "POST", base+"/adapters/things-api/read", c.body, c.header...)
+		if status != 200 || header.Get("X-Truncated") != c.truncated || (header.Get("X-Original-Tokens") != "") != (c.truncated != "") {
+			t.Errorf("%s: %d %v %.300s", c.body, status, header, body)
+		}
+		if n := len(body); c.most > 0 && n > 6*c.most+1000 {
+			t.Errorf("%s: %d bytes", c.body, n)
+		}
+		result := gjson.Get(body, c.at)
+		if code := result.Get("warnings.0.code").String(); (code == "VALIDATION_TRUNCATED_WARNING") != (c.truncated != "") {
+			t.Errorf("%s: %.300s", c.body, body)
+		}
+		if strings.Contains(body, "fetch_more") {
+			t.Errorf("%s: nobody can call that: %.300s", c.body, body)
+		}
+	}
+}
+
+func TestRulesInAdapterFilesFollowTheirFiles(t *testing.T) {
+	base, _, _ := items(t)
+	file := func(rule string) string { return adapterFile("items-api", base, adapterOps+"transform: "+rule+"\n") }
+	dir := adapterDir(t, map[string]string{"items-adapter.md": file("{exclude_fields: [asked]}")})
+	srv := front(t, listing("2025-11-25", nil, nil), shaped(t, "{}"), func(c *Config) { c.Adapters.Sources = []string{dir} })
+	session := srv.initialize("2025-11-25")
+	data := func() string {
+		return gjson.Get(text(srv.post(session, callOf(2, "mcp_aql_read", `,"arguments":`+readItem)).body), "data").Raw
+	}
+	if got := data(); got != `{}` {
+		t.Error(got)
+	}
+	for _, step := range [][2]string{
+		{"{include_fields: [asked]}", `{"asked":"GET /items/7"}`},
+		{"{exclude_fields: [asked]}", `{}`},
+		{"{exclud_fields: [asked]}", `{}`}, // wrong: the one before stays
+		{"{adapter: nobody}", `{}`},
+		{"{}", `{"asked":"GET /items/7"}`},
+	} {
+		put(t, filepath.Join(dir, "items-adapter.md"), file(step[0]))
+		srv.ReloadAdapters("a test")
+		if got := data(); got != step[1] {
+			t.Errorf("%s: %s", step[0], got)
+		}
+	}
+
+	put(t, filepath.Join(dir, "items-adapter.md"), file("{max_depth: 99}"))
+	cfg := DefaultConfig()
+	cfg.Adapters.Sources = []string{dir}
+	_, err := newServer(cfg, zap.NewNop(), aloneOrigin())
+	if err == nil || !strings.Contains(err.Error(), "adapter items-api, operation get_item: transform: transform.max_depth: 99 is not 1 to 10") {
+		t.Error(err)
+	}
+}
