@@ -283,3 +283,30 @@ func TestRefresh(t *testing.T) {
 		}
 	}
 }
+
+// All that is wrong with a changed file is told, and what a source held before it
+// could not be read is not told again.
+func TestRefreshTellsEveryMistake(t *testing.T) {
+	dir, _ := write(t, map[string]string{"test-api-adapter.md": front("https://api.example.com", status)})
+	rt, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	sources := []Source{{Path: dir}}
+	if _, _, err := rt.Refresh(sources); err != nil {
+		t.Fatal(err)
+	}
+	wrong := strings.NewReplacer("type: adapter", "type: adaptor", "GET /", "GOT /").Replace(front("https://api.example.com", status))
+	if err := os.WriteFile(filepath.Join(dir, "test-api-adapter.md"), []byte(wrong), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	problems, _, _ := rt.Refresh(sources)
+	var paths []string
+	for _, p := range problems {
+		paths = append(paths, p.Path)
+	}
+	if want := []string{"type", "operations.read[0].maps_to"}; !slices.Equal(paths, want) {
+		t.Errorf("told of %q, want %q", paths, want)
+	}
+}

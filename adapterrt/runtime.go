@@ -79,13 +79,11 @@ func (rt *Runtime) Refresh(sources []Source) (problems []Problem, changed bool, 
 		}
 	}
 	more, changed, err := rt.Reload(files)
-	for _, p := range more {
-		// Of what a source held before, enough was said.
-		if !slices.ContainsFunc(problems, func(q Problem) bool { return within(p.File, q.File) }) {
-			problems = append(problems, p)
-		}
-	}
-	return problems, changed, err
+	// Of what a source held before, enough was said.
+	more = slices.DeleteFunc(more, func(p Problem) bool {
+		return slices.ContainsFunc(problems, func(q Problem) bool { return within(p.File, q.File) })
+	})
+	return append(problems, more...), changed, err
 }
 
 // within reports whether file is path, or in the directory of that path.
