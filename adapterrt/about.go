@@ -38,7 +38,7 @@ func (au *auth) credentials() []string {
 	}
 	var out []string
 	for _, c := range all {
-		if s := c.env + c.file; s != "" && !slices.Contains(out, s) {
+		if s := c.String(); s != "" && !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}

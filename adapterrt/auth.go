@@ -42,6 +42,10 @@ type auth struct {
 // credential is where a secret is kept: in the environment or in a file.
 type credential struct{ env, file string }
 
+// String is the name of the place, for logs. Files may hold, by mistake, the
+// credential itself where the name of its variable belongs.
+func (c credential) String() string { return maskSecrets(c.env) + c.file }
+
 func (c *checker) auth(root *node, a *Adapter) {
 	n := c.get(root, "", "auth", object)
 	if n == nil {
@@ -144,7 +148,7 @@ func (c *checker) credential(n *node, env, file string) credential {
 	}
 	if c.opt.Getenv != nil {
 		if v, ok := c.opt.Getenv(e.text); !ok || strings.TrimSpace(v) == "" {
-			c.warn(AuthConfigInvalid, at, "environment variable "+e.text+" is not set", e.line)
+			c.warn(AuthConfigInvalid, at, "environment variable "+credential{env: e.text}.String()+" is not set", e.line)
 		}
 	}
 	return credential{env: e.text}
@@ -220,7 +224,7 @@ func (rt *Runtime) secret(a *Adapter, c credential) (string, *Failure) {
 	}
 	if v = strings.TrimRight(v, "\r\n"); strings.TrimSpace(v) == "" {
 		if cause == nil {
-			cause = fmt.Errorf("credential %s%s is not set", c.env, c.file)
+			cause = fmt.Errorf("credential %v is not set", c)
 		}
 		return "", &Failure{
 			Code: AuthCredentialMissing, Own: true, Cause: cause,
@@ -231,7 +235,7 @@ func (rt *Runtime) secret(a *Adapter, c credential) (string, *Failure) {
 	for i := range len(v) {
 		if v[i] < ' ' || v[i] == 0x7f {
 			return "", &Failure{
-				Code: AuthInvalid, Own: true, Cause: fmt.Errorf("credential %s%s holds control characters", c.env, c.file),
+				Code: AuthInvalid, Own: true, Cause: fmt.Errorf("credential %v holds control characters", c),
 				Message: "Credential for adapter '" + a.Name + "' is not usable",
 				Details: jsonObject(nil).str("adapter", a.Name).end(),
 			}

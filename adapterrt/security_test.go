@@ -120,6 +120,23 @@ func raw2(t *testing.T, answer func(net.Conn, string)) string {
 }
 
 // TestNoCredentialInAPanic shows that a defect of ours does not tell what it held.
+// A credential stands where the name of its variable belongs: whoever reads the log
+// is told of the mistake, not of the credential.
+func TestNoCredentialInPlaceOfItsName(t *testing.T) {
+	const secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+	text := front("https://api.example.com", status, "auth: {type: bearer, token_env: "+secret+"}")
+	a, problems := Parse("test-api-adapter.md", []byte(text), &Options{Getenv: environment()})
+	if a == nil || len(problems) != 2 {
+		t.Fatal(problems)
+	}
+	rt := start(t, Options{Getenv: environment()}, map[string]string{"test-api-adapter.md": text})
+	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
+	info := rt.Adapters()[0]
+	if told := fmt.Sprint(problems, string(r.JSON()), r.Call.Cause, info); r.Call.Cause == nil || strings.Contains(told, secret) {
+		t.Error(told)
+	}
+}
+
 func TestNoCredentialInAPanic(t *testing.T) {
 	const secret = "plain-words-as-a-secret"
 	rt := one(t, fromEnv("S", secret), "https://api.example.com", status, "auth: {type: bearer, token_env: S}")
