@@ -131,6 +131,11 @@ func (rt *Runtime) request(ctx context.Context, c *call, a *Adapter) (*reply, *F
 		fl, leader := rt.cache.join(key)
 		if leader {
 			defer rt.cache.land(key, fl)
+			// One in front may have come to its end since the look above.
+			if kept := rt.cache.get(key); kept != nil && now.Before(kept.fresh) {
+				c.cached, fl.reply = "hit", kept.reply
+				return kept.reply.copy(), nil
+			}
 			fl.reply, fl.fail = rt.refresh(ctx, c, a, key, old)
 			if fl.reply != nil {
 				return fl.reply.copy(), nil
