@@ -214,7 +214,10 @@ func (a *adapters) EndSession(session string) { a.rt().EndSession(session) }
 
 // serveHTTP answers a request to the plain endpoints.
 func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response) {
-	in := adapterrt.Request{Body: req.Body, ID: req.Header("X-Request-Id"), Caller: callerOf(req.Header("Authorization"))}
+	in := adapterrt.Request{
+		Body: req.Body, ID: req.Header("X-Request-Id"),
+		Caller: req.Guest + "/" + callerOf(req.Header("Authorization")),
+	}
 	for _, name := range traceHeaders {
 		if v := req.Header(name); v != "" {
 			in.Trace = append(in.Trace, adapterrt.Header{Name: name, Value: v})

@@ -419,6 +419,41 @@ func TestConfirmationBelongsToTheSession(t *testing.T) {
 	}
 }
 
+// Without a session a confirmation belongs to whoever opened the listener, and to
+// whom the Authorization beside it names.
+func TestConfirmationBelongsToTheGuest(t *testing.T) {
+	_, change := withAdapters(t)
+	cfg := DefaultConfig()
+	change(&cfg)
+	cfg.Auth.Tokens = []string{"ann", "bob"}
+	_, base := serveAdapters(t, cfg, nil)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	drop := func(token string, header ...string) (int, string) {
+		status, _, body := visit(t, client, "POST", base+"/adapters/items-api/delete",
+			`{"operation":"drop_item","params":{"id":"7"`+token+`}}`, header...)
+		return status, body
+	}
+	ann, bob := []string{"Authorization", "Bearer ann"}, []string{"Authorization", "Bearer bob"}
+	status, body := drop("", ann...)
+	token := gjson.Get(body, "confirmation.token").String()
+	if status != 428 || token == "" || strings.Contains(body, "ann") {
+		t.Fatalf("asked: %d %s", status, body)
+	}
+	again := `,"_confirmation":"` + token + `"`
+	for name, header := range map[string][]string{
+		"another's token":      bob,
+		"her token, for a man": {"X-Dragoman-Token", "ann", "Authorization", "Bearer man"},
+	} {
+		if status, body := drop(again, header...); status != 403 || !strings.Contains(body, "TOKEN_SCOPE_MISMATCH") {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if status, body := drop(again, "X-Dragoman-Token", "ann"); status != 200 { // the same, in the other header
+		t.Errorf("her own: %d %s", status, body)
+	}
+}
+
 func TestAdapterFileThatIsWrong(t *testing.T) {
 	dir := adapterDir(t, map[string]string{"bad-adapter.md": "---\nnope", "good-adapter.md": adapterFile("good-api", "http://localhost:1", adapterOps)})
 	cfg := DefaultConfig()

@@ -2,6 +2,7 @@ package downstream
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"net"
@@ -32,7 +33,9 @@ type conn struct {
 	// takenOver is what goes on with the connection when fasthttp is done with
 	// it: a stream. It is set once.
 	takenOver func()
-	guests    *guests // by which host and origin were judged
+	guests    *guests           // by which host and origin were judged
+	guest     [sha256.Size]byte // of the token of the request under way
+	known     bool              // that there is one
 	// What clients send again with every request, as they sent it last.
 	host, origin, accept, session, version recent
 }

@@ -49,7 +49,7 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	if asksForOAuth(path) {
 		return noOAuth
 	}
-	if r := h.checkToken(ctx); r != nil {
+	if r := h.checkToken(ctx, c); r != nil {
 		return r
 	}
 	switch {
@@ -199,7 +199,7 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 	x.req.Body = x.in.data
 	x.req.Session = c.session.string(header.Peek("Mcp-Session-Id"))
 	x.req.Version = c.version.string(header.Peek("Mcp-Protocol-Version"))
-	x.req.LastEventID, x.req.Method, x.req.Path = "", "", ""
+	x.req.LastEventID, x.req.Method, x.req.Path, x.req.Guest = "", "", "", ""
 	if ctx.IsGet() {
 		x.req.LastEventID = string(header.Peek("Last-Event-Id"))
 	}

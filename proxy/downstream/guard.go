@@ -24,37 +24,44 @@ func newTokenList(tokens []string) tokenList {
 	return l
 }
 
-func (l tokenList) has(token []byte) bool {
-	sum := sha256.Sum256(token)
+// has looks for a token, and returns its hash.
+func (l tokenList) has(token []byte) (sum [sha256.Size]byte, ok bool) {
+	sum = sha256.Sum256(token)
 	found := 0
 	for i := range l {
 		found |= subtle.ConstantTimeCompare(l[i][:], sum[:])
 	}
-	return found == 1 && len(token) > 0
+	return sum, found == 1 && len(token) > 0
 }
 
-// checkToken judges the token of a request, where one is needed. One that came
-// as Authorization was meant for us, and is taken out: it is not for the server.
+// checkToken judges the token of a request, where one is needed, and notes on c whose
+// it is. One that came as Authorization was meant for us, and is taken out: it is not
+// for the server.
 //
 // See https://www.rfc-editor.org/rfc/rfc6750 for both headers.
-func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx) *refusal {
+func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	tokens := h.guests.Load().tokens
-	if len(tokens) == 0 {
+	c.guest, c.known = [sha256.Size]byte{}, len(tokens) > 0
+	if !c.known {
 		return nil
 	}
+	var ok bool
 	header := &ctx.Request.Header
 	if own := header.PeekAll(tokenHeader); len(own) > 0 {
-		if len(own) == 1 && tokens.has(own[0]) {
-			return nil
+		if len(own) == 1 {
+			c.guest, ok = tokens.has(own[0])
 		}
-		return unauthorized(ctx, badToken)
+		if !ok {
+			return unauthorized(ctx, badToken)
+		}
+		return nil
 	}
 	fields := header.PeekAll(fasthttp.HeaderAuthorization)
 	if len(fields) == 0 {
 		return unauthorized(ctx, noToken)
 	}
 	scheme, token, _ := bytes.Cut(fields[0], []byte{' '})
-	if len(fields) > 1 || !strings.EqualFold(string(scheme), "Bearer") || !tokens.has(bytes.TrimSpace(token)) {
+	if c.guest, ok = tokens.has(bytes.TrimSpace(token)); !ok || len(fields) > 1 || !strings.EqualFold(string(scheme), "Bearer") {
 		return unauthorized(ctx, badToken)
 	}
 	header.Del(fasthttp.HeaderAuthorization)

@@ -2,6 +2,7 @@ package downstream
 
 import (
 	"bytes"
+	"encoding/hex"
 
 	"github.com/valyala/fasthttp"
 )
@@ -28,6 +29,9 @@ func (h *HTTP) plain(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	}
 	x.run(ctx, c, func(_ Handler, req *Request, resp *Response) {
 		req.Method, req.Path = string(ctx.Method()), string(ctx.URI().PathOriginal())
+		if c.known {
+			req.Guest = hex.EncodeToString(c.guest[:])
+		}
 		h.cfg.Plain(req, resp)
 	})
 	return nil
