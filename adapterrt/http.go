@@ -21,7 +21,8 @@ type HTTPResponse struct {
 	Header    []Header
 	Body      []byte
 	Call      Record
-	Cancelled bool // the caller left: there is nobody to answer
+	Parts     []Record // of a batch, as in Result
+	Cancelled bool     // the caller left: there is nobody to answer
 }
 
 // Header is one header of a response.
@@ -113,7 +114,7 @@ func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query str
 
 func (rt *Runtime) reply(r *Result) HTTPResponse {
 	r.text = rt.opt.StringErrors
-	res := HTTPResponse{Status: r.HTTPStatus(), Body: r.JSON(), Call: r.Call, Cancelled: r.Cancelled}
+	res := HTTPResponse{Status: r.HTTPStatus(), Body: r.JSON(), Call: r.Call, Parts: r.Parts, Cancelled: r.Cancelled}
 	if after := r.RetryAfter(); after != "" {
 		res.Header = append(res.Header, Header{"Retry-After", after})
 	}

@@ -165,10 +165,7 @@ func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
 
 func (a *adapters) dispatch(ctx context.Context, at adapterrt.Endpoint, req *adapterrt.Request) adapterrt.Result {
 	r := a.rt().Dispatch(ctx, at, req)
-	a.record(&r.Call, r.Cancelled)
-	for i := range r.Parts {
-		a.record(&r.Parts[i], false)
-	}
+	a.recordAll(&r.Call, r.Parts, r.Cancelled, req)
 	return r
 }
 
@@ -231,7 +228,7 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 		Request: in,
 		Method:  req.Method, Path: req.Path, ContentType: req.Header("Content-Type"),
 	})
-	a.record(&res.Call, res.Cancelled)
+	a.recordAll(&res.Call, res.Parts, res.Cancelled, &in)
 	resp.Status, resp.Body = res.Status, res.Body
 	for _, h := range res.Header {
 		resp.Header = append(resp.Header, downstream.Header{Name: h.Name, Value: h.Value})
@@ -239,8 +236,17 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 	d.tell(resp)
 }
 
+// recordAll records the call that req asked for; where that was a batch, parts are
+// what it came to.
+func (a *adapters) recordAll(c *adapterrt.Record, parts []adapterrt.Record, gone bool, req *adapterrt.Request) {
+	a.record(c, gone, req)
+	for i := range parts {
+		a.record(&parts[i], false, req)
+	}
+}
+
 // record counts a call and logs what is to be kept of it.
-func (a *adapters) record(c *adapterrt.Record, gone bool) {
+func (a *adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request) {
 	if c.Operation == "" && c.Outcome == "" {
 		return // nothing was called
 	}
@@ -264,6 +270,12 @@ func (a *adapters) record(c *adapterrt.Record, gone bool) {
 			zap.String("adapter", c.Adapter), zap.String("version", c.Version), zap.String("operation", c.Operation),
 			zap.Stringer("category", c.Category), zap.String("outcome", outcome), zap.Int("status", c.Status),
 			zap.Int("bytes", c.Bytes), zap.Duration("upstream", c.Upstream), zap.Duration("duration", c.Duration),
+		}
+		if req.ID != "" {
+			fields = append(fields, zap.String("request_id", req.ID[:min(len(req.ID), maxTraced)]))
+		}
+		for _, h := range req.Trace {
+			fields = append(fields, zap.String(h.Name, h.Value[:min(len(h.Value), maxTraced)]))
 		}
 		if c.Danger != "" {
 			fields = append(fields, zap.String("danger", c.Danger))

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -451,6 +452,27 @@ func TestConfirmationBelongsToTheGuest(t *testing.T) {
 	}
 	if status, body := drop(again, "X-Dragoman-Token", "ann"); status != 200 { // the same, in the other header
 		t.Errorf("her own: %d %s", status, body)
+	}
+}
+
+// What is known of a call stands in its line in the log, also for each of a batch.
+func TestAdapterCallsAreLogged(t *testing.T) {
+	_, change := withAdapters(t)
+	srv := front(t, listing("2025-06-18", nil, nil), change, func(c *Config) { c.Adapters.Batch = true })
+	batch := []byte(`{"operations":[` + readItem + `,` + readItem + `]}`)
+	headers := map[string]string{"Content-Type": "application/json", "X-Request-Id": "r-1", "traceparent": "00-1-2-03"}
+	var resp downstream.Response
+	srv.adapters.serveHTTP(&downstream.Request{
+		Ctx: t.Context(), Method: "POST", Path: "/adapters/items-api/read", Body: batch,
+		Header: func(name string) string { return headers[name] },
+	}, &resp)
+	if !strings.Contains(string(resp.Body), `"succeeded":2`) {
+		t.Fatalf("%d %s", resp.Status, resp.Body)
+	}
+	lines := srv.logs.FilterMessage("adapter call").FilterField(zap.String("operation", "get_item")).
+		FilterField(zap.String("request_id", "r-1")).FilterField(zap.String("traceparent", "00-1-2-03"))
+	if lines.Len() != 2 {
+		t.Errorf("logged %v", srv.logs.FilterMessage("adapter call").All())
 	}
 }
 
