@@ -126,6 +126,13 @@ func (rt *Runtime) reply(r *Result) HTTPResponse {
 
 func (rt *Runtime) fail(f *Failure) HTTPResponse { return rt.reply(&Result{Failure: f}) }
 
+// Refusal is the body for a request to the plain endpoints that came no further than
+// whoever took it from its socket: the status that it got, and why.
+func (rt *Runtime) Refusal(status int, why string) []byte {
+	r := Result{Failure: &Failure{Code: mapStatus(status, nil).code, Message: why}, text: rt.opt.StringErrors}
+	return r.JSON()
+}
+
 func notFound(message string) *Failure { return &Failure{Code: NotFoundResource, Message: message} }
 
 func (rt *Runtime) notAllowed(allow string) HTTPResponse {

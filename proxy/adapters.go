@@ -236,6 +236,10 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 	d.tell(resp)
 }
 
+// refusal is the body of an answer at the plain endpoints to what came no further than
+// the listener.
+func (a *adapters) refusal(status int, why string) []byte { return a.rt().Refusal(status, why) }
+
 // recordAll records the call that req asked for; where that was a batch, parts are
 // what it came to.
 func (a *adapters) recordAll(c *adapterrt.Record, parts []adapterrt.Record, gone bool, req *adapterrt.Request) {

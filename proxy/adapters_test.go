@@ -251,7 +251,8 @@ func TestPlainEndpointsOfAdapters(t *testing.T) {
 		{method: "GET", path: "/adapters/nobody", status: 404, want: `NOT_FOUND_RESOURCE`},
 		{method: "PUT", path: "/adapters/items-api", body: readItem, status: 405, want: `Use GET, POST`},
 		{method: "GET", path: "/adaptersx", status: 404, want: "there is nothing here"},
-		{method: "GET", path: "/adapters", header: []string{"Origin", "http://evil.example"}, status: 403, want: "Origin"},
+		{method: "GET", path: "/adapters", header: []string{"Origin", "http://evil.example"}, status: 403, want: `{"success":false,"error":{"code":"PERMISSION_DENIED","message":"the Origin header`},
+		{method: "POST", path: "/adapters/items-api", body: readItem, header: []string{"Content-Encoding", "gzip"}, status: 415, want: `{"success":false,"error":{"code":"VALIDATION_`},
 	} {
 		status, _, body := visit(t, client, c.method, base+c.path, c.body, c.header...)
 		if status != c.status || !strings.Contains(body, c.want) {
@@ -279,7 +280,11 @@ func TestAdaptersAreBehindTheToken(t *testing.T) {
 		asks = append(asks, [3]string{"POST", "/mcp", callOurs(1, tool.Name, readItem)})
 	}
 	for _, a := range asks {
-		if status, _, body := visit(t, client, a[0], base+a[1], a[2]); status != 401 {
+		want := `{"success":false,"error":{"code":"PERMISSION_DENIED",`
+		if a[1] == "/mcp" {
+			want = `{"jsonrpc":"2.0","id":null,"error":`
+		}
+		if status, _, body := visit(t, client, a[0], base+a[1], a[2]); status != 401 || !strings.HasPrefix(body, want) {
 			t.Errorf("%s %s without the token: %d %s", a[0], a[1], status, body)
 		}
 	}

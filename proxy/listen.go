@@ -161,7 +161,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Log:          srv.logHTTP,
 	}
 	if a := srv.adapters; a != nil && srv.now().cfg.Adapters.HTTPPrefix != "" {
-		cfg.PlainPrefix, cfg.Plain = srv.now().cfg.Adapters.HTTPPrefix, a.serveHTTP
+		cfg.PlainPrefix, cfg.Plain, cfg.PlainRefusal = srv.now().cfg.Adapters.HTTPPrefix, a.serveHTTP, a.refusal
 	}
 	if srv.now().guard.cert != nil {
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: srv.certificate}

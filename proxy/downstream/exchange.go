@@ -26,7 +26,11 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 	c := ctx.Conn().(*conn) // Serve made it
 	c.bodyRead = false
 	if r := h.route(ctx, c); r != nil {
-		refuse(ctx, r)
+		if h.cfg.PlainRefusal != nil && h.isPlain(ctx.Path()) {
+			say(ctx, r.status, h.cfg.PlainRefusal(r.status, r.words))
+		} else {
+			refuse(ctx, r)
+		}
 	}
 	if !c.bodyRead {
 		h.leaveBody(ctx, c)

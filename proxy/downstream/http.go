@@ -71,9 +71,11 @@ type HTTPConfig struct {
 
 	// Plain serves all that is at PlainPrefix and below it, whatever the method, behind
 	// the same checks; it is called as a Handler's methods are. A body is read as
-	// that of a POST to the endpoint is. nil for nothing.
-	PlainPrefix string
-	Plain       func(*Request, *Response)
+	// that of a POST to the endpoint is. nil for nothing. PlainRefusal is the JSON for
+	// a request to them that was refused before, and why; nil for that of MCP.
+	PlainPrefix  string
+	Plain        func(*Request, *Response)
+	PlainRefusal func(status int, why string) []byte
 
 	// Log is told of what nobody else is told of: panics, failed accepts,
 	// broken connections. It may be nil. The errors hold no header's value.

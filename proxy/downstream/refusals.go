@@ -30,8 +30,8 @@ var (
 	tooSlow         = &refusal{status: 408, words: "the request took longer than %v to come in"}
 
 	noHost    = &refusal{status: 400, words: "the Host header is missing"}
-	badHost   = &refusal{status: 403, words: "the Host header names a host that is not allowed here; add it to the allowed hosts"}
-	badOrigin = &refusal{status: 403, words: "the Origin header names an origin that is not allowed here; add its host to the allowed hosts"}
+	badHost   = &refusal{status: 403, words: "the Host header names a host not allowed here; add it to the allowed hosts"}
+	badOrigin = &refusal{status: 403, words: "the Origin header names an origin not allowed here; add its host to the allowed hosts"}
 	noToken   = &refusal{status: 401, words: "a token is needed here, as Authorization: Bearer or as " + tokenHeader}
 	badToken  = &refusal{status: 401, words: "the token is not one of those allowed here"}
 
@@ -49,7 +49,7 @@ var (
 	noBody       = &refusal{status: 413, words: "this path takes no large body"}
 	shortBody    = &refusal{status: 400, words: "the body ended before its length"}
 	noBudget     = &refusal{status: 503, words: "too many bytes of messages are in hand; try again"}
-	tooManyPost  = &refusal{status: 503, words: "too many requests at one time; try again"}
+	tooManyPost  = &refusal{status: 503, words: "too many requests in hand; try again"}
 
 	onlyGet       = &refusal{status: 405, words: "this path takes GET, which opens a stream of server-sent events"}
 	onlyPost      = &refusal{status: 405, words: "this path takes POST, at the URI that the stream's endpoint event names"}
@@ -81,11 +81,16 @@ func refuse(ctx *fasthttp.RequestCtx, r *refusal) {
 		id = []byte("null")
 	}
 	words, _ := json.Marshal(r.words) // a string always can be
+	say(ctx, r.status, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, words))
+}
+
+// say answers with body, which is JSON.
+func say(ctx *fasthttp.RequestCtx, status int, body []byte) {
 	ctx.Response.ResetBody()
-	ctx.SetStatusCode(r.status)
+	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")
-	if r.status == fasthttp.StatusServiceUnavailable {
+	if status == fasthttp.StatusServiceUnavailable {
 		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
 	}
-	ctx.SetBody(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, words))
+	ctx.SetBody(body)
 }
