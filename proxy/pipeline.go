@@ -49,6 +49,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 		if refusal := x.gate(m); refusal != nil {
 			return x.own(refusal, raw), wire.Answer, nil
 		}
+		x.learn(m)
 	case m.Kind == wire.Notification:
 		if m.Method == wire.Initialized && x.s.catalogue.greeted {
 			return nil, wire.Drop, nil // we have told the server already

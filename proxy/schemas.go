@@ -3,11 +3,14 @@ package proxy
 import (
 	"strings"
 	"sync"
+	"time"
 	"unique"
 
 	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/transform"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Bounds of what is remembered of a session's tools.
@@ -22,6 +25,9 @@ type schemas struct {
 	mu    sync.Mutex
 	known map[string]schema
 	bytes int
+	asked bool // for the list ourselves
+
+	asking sync.Mutex // held meanwhile
 }
 
 // schema is an outputSchema, or that there is none. Sessions share their texts.
@@ -85,5 +91,64 @@ func (t *schemas) put(tool []byte) {
 func (t *schemas) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.known, t.bytes = nil, 0
+	t.known, t.bytes, t.asked = nil, 0, false
+}
+
+// begin reports whether somebody has to ask for the list, since a tool in it is
+// unknown and nobody did: once until the list changes.
+func (t *schemas) begin(tool string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.known[tool]; known || t.asked {
+		return false
+	}
+	t.asked = true
+	return true
+}
+
+// How long the server may take for its list where a call waits for it.
+const schemaTime = 2 * time.Second
+
+// learn asks the server for its tools where a client calls one without having asked
+// for them: what a tool's outputSchema allows has to be known before its result is
+// cut. Where the server does not say, structured content stays whole.
+func (x *exchange) learn(m *wire.Message) {
+	s := x.srv.now().shaping
+	if s == nil || m.Method != wire.ToolsCall || x.call == nil || x.call.wanted == nil ||
+		!x.s.vu.Structured || !x.s.vc.Structured || !x.s.facts.Has(wire.ServerTools) {
+		return
+	}
+	w := x.call.wanted
+	if w.maxTokens == 0 && !s.engine.Touches(s.server, w.tool) {
+		return
+	}
+	t := &x.s.schemas
+	t.asking.Lock() // another call may be about to know
+	defer t.asking.Unlock()
+	if !t.begin(w.tool) {
+		return
+	}
+	if err := x.readSchemas(time.Now().Add(schemaTime)); err != nil {
+		x.log().Debug("the server's tools are not known: their structured content stays whole", zap.Error(err))
+	}
+}
+
+func (x *exchange) readSchemas(until time.Time) error {
+	params := []byte("{}")
+	for range maxPages {
+		page, err := x.askServer("tools/list", params, time.Until(until))
+		if err != nil {
+			return err
+		}
+		editTools(page, func(tool []byte) []byte {
+			x.s.schemas.put(tool)
+			return tool
+		})
+		next := gjson.GetBytes(page, "result.nextCursor")
+		if next.Type != gjson.String {
+			return nil
+		}
+		params = []byte(`{"cursor":` + next.Raw + `}`)
+	}
+	return nil
 }

@@ -18,6 +18,9 @@ type Revision struct {
 
 	// Elicitation says that servers may ask the user of a client.
 	Elicitation bool
+	// Structured says that results may have structuredContent, and tools an
+	// outputSchema for it.
+	Structured bool
 
 	toolAnnotations bool // tools have annotations
 	order           int  // place in revisions
@@ -27,9 +30,9 @@ type Revision struct {
 var (
 	rev20241105 = &Revision{Name: "2024-11-05"}
 	rev20250326 = &Revision{Name: "2025-03-26", Batches: true, toolAnnotations: true}
-	rev20250618 = &Revision{Name: "2025-06-18", VersionHeader: true, Elicitation: true, toolAnnotations: true}
-	rev20251125 = &Revision{Name: "2025-11-25", VersionHeader: true, Elicitation: true, toolAnnotations: true}
-	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, Elicitation: true, toolAnnotations: true, Modern: true}
+	rev20250618 = &Revision{Name: "2025-06-18", VersionHeader: true, Elicitation: true, Structured: true, toolAnnotations: true}
+	rev20251125 = &Revision{Name: "2025-11-25", VersionHeader: true, Elicitation: true, Structured: true, toolAnnotations: true}
+	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, Elicitation: true, Structured: true, toolAnnotations: true, Modern: true}
 
 	revisions = []*Revision{rev20241105, rev20250326, rev20250618, rev20251125, rev20260728}
 )
