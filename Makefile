@@ -8,7 +8,7 @@ build: ## the command, in bin/
 	go build -trimpath -o bin/dragoman ./cmd/proxy
 
 test: ## everything, with the race detector
-	go test -race ./...
+	go test -race -timeout 20m ./...
 
 check: ## what a reviewer would not want to say
 	test -z "$$(gofmt -l .)"
