@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -26,13 +27,16 @@ type backing struct {
 	opening chan struct{} // closed when s stands, or err says why there will be none
 	err     error
 	hearing sync.Once       // of the standing stream
-	heard   bool            // there is one
+	settled chan struct{}   // closed when there is one, or none is waited for any more
 	life    context.Context // of what is heard on the session's standing stream
 	end     context.CancelFunc
 
 	mu            sync.Mutex
+	heard         bool // there is a standing stream
 	lastID        int64
 	level         int       // of log messages that the server was asked for; noLevel before
+	ours          int       // requests of our own that the server has not answered
+	loose         []query   // asked while there was none; bounded
 	talk          *dialogue // the call in which the server may ask, nil for none
 	subscriptions map[*subscription]bool
 	uris          map[string]int // resources subscribed to, by how many subscriptions
@@ -42,6 +46,7 @@ type backing struct {
 	asking int       // requests in which the server may ask something
 	since  time.Time // when uses fell to 0
 	dead   bool      // nobody else gets it
+	gone   bool      // it was taken out of the pool
 }
 
 // profile is what a server says of itself in its handshake, as clients of the
@@ -67,10 +72,12 @@ type backings struct {
 	mu    sync.Mutex
 	byKey map[backingKey][]*backing
 	count int
+
+	looseTime time.Duration // how long questions wait for a call to belong to
 }
 
 func newBackings(srv *Server) *backings {
-	return &backings{srv: srv, byKey: make(map[backingKey][]*backing)}
+	return &backings{srv: srv, byKey: make(map[backingKey][]*backing), looseTime: looseTime}
 }
 
 // get returns a session for q, which is in use until put. Not every server says
@@ -96,7 +103,7 @@ func (p *backings) get(ctx context.Context, q *modernRequest, who string, header
 		return nil, b.err
 	}
 	if q.mayAsk() {
-		b.hear(p.srv, header)
+		b.hear(ctx, p.srv, header)
 	}
 	return b, nil
 }
@@ -115,7 +122,7 @@ func (p *backings) take(key backingKey, asks bool) (b *backing, made bool, err e
 	if p.count >= p.srv.now().cfg.Bridge.MaxSessions && !p.evict() {
 		return nil, false, fail(tooManySessions, "")
 	}
-	b = &backing{key: key, opening: make(chan struct{}), level: noLevel}
+	b = &backing{key: key, opening: make(chan struct{}), settled: make(chan struct{}), level: noLevel}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.use(asks)
 	p.byKey[key] = append(p.byKey[key], b)
@@ -154,6 +161,19 @@ func (p *backings) kill(b *backing) {
 	}
 }
 
+// retire sees to it that whoever comes now gets a session that begins now.
+func (p *backings) retire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, list := range p.byKey {
+		for _, b := range slices.Clone(list) {
+			if b.dead = true; b.uses == 0 {
+				p.forget(b)
+			}
+		}
+	}
+}
+
 // evict ends the session that nobody has used for the longest time. Called with
 // p.mu held.
 func (p *backings) evict() bool {
@@ -172,19 +192,18 @@ func (p *backings) evict() bool {
 	return true
 }
 
-// forget takes b out, which nobody uses, and ends its session. Called with p.mu
-// held.
+// forget takes b out, which nobody uses, and ends its session; one that is being
+// opened ends as soon as it stands. Called with p.mu held.
 func (p *backings) forget(b *backing) {
-	list := p.byKey[b.key]
-	for i, at := range list {
-		if at == b {
-			list = append(list[:i:i], list[i+1:]...)
-			p.count--
-			break
-		}
+	if b.gone {
+		return
 	}
-	if p.byKey[b.key] = list; len(list) == 0 {
+	b.gone = true
+	p.count--
+	if list := p.byKey[b.key]; len(list) == 1 {
 		delete(p.byKey, b.key)
+	} else {
+		p.byKey[b.key] = slices.DeleteFunc(slices.Clone(list), func(at *backing) bool { return at == b })
 	}
 	b.end()
 	if b.s != nil {
@@ -197,7 +216,7 @@ func (p *backings) tend(then time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, list := range p.byKey {
-		for _, b := range append([]*backing(nil), list...) {
+		for _, b := range slices.Clone(list) {
 			if b.uses == 0 && b.since.Before(then) {
 				p.forget(b)
 			}
@@ -210,7 +229,7 @@ func (p *backings) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, list := range p.byKey {
-		for _, b := range append([]*backing(nil), list...) {
+		for _, b := range slices.Clone(list) {
 			p.forget(b)
 		}
 	}
@@ -245,6 +264,8 @@ func (p *backings) begin(ctx context.Context, b *backing, client, capabilities [
 		}
 		return err
 	}
+	s.owner = "modern " + b.key.principal
+	s.ended = nil // what our tools kept for the principal outlives one session of several
 	if s.piped {
 		l := openLanes(h.conn, h.standing, srv.now().cfg.Limits, srv)
 		l.whenLost(func() { p.kill(b) })
@@ -264,7 +285,12 @@ func (p *backings) begin(ctx context.Context, b *backing, client, capabilities [
 	}
 	p.mu.Lock()
 	b.s = s
+	gone := b.gone
 	p.mu.Unlock()
+	if gone { // everybody has left meanwhile
+		srv.endSession(s, errShutdown)
+		return errShutdown
+	}
 	return nil
 }
 
@@ -334,9 +360,19 @@ func (b *backing) setLevel(ctx context.Context, srv *Server, level int, header [
 	}
 }
 
-// ask sends the server a request of ours and waits for its answer. The error is
-// that of the server, too.
+// ask sends the server a request of ours and waits for its answer, for as long as
+// a handshake may take. The error is that of the server, too.
 func (b *backing) ask(ctx context.Context, srv *Server, method wire.Method, params []byte, header []upstream.Header) error {
+	ctx, cancel := context.WithTimeout(ctx, srv.now().cfg.Upstream.HandshakeTimeout)
+	defer cancel()
+	b.mu.Lock()
+	b.ours++
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		b.ours--
+		b.mu.Unlock()
+	}()
 	id := b.nextID()
 	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	body = append(append(append(body, `,"method":"`...), method.String()...), `","params":`...)
@@ -355,7 +391,17 @@ func (b *backing) ask(ctx context.Context, srv *Server, method wire.Method, para
 			return fail(upstreamSilent, "")
 		case err != nil:
 			return err
-		case m.Scan(e.Data, nil) != nil || !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != key:
+		case m.Scan(e.Data, nil) != nil:
+			continue
+		case m.Kind == wire.Request: // of nobody's call
+			answer := appendResult(nil, m.ID(), `{}`)
+			if m.Method != wire.Ping {
+				answer = refusedQuestion(m.ID())
+			}
+			if _, err := b.s.conn.Send(ctx, &upstream.Outgoing{Body: answer, Header: header}); err != nil {
+				return err
+			}
+		case !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != key:
 			continue
 		case m.Kind == wire.Error:
 			return errors.New(gjson.Get(view(m.Error()), "message").String())

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -47,6 +47,7 @@ type dialogue struct {
 	kept   []letter       // for the next request
 	timer  *time.Timer    // until the client is asked, or given up
 	answer *letter        // that came while nobody waited
+	aside  bool           // progress comes by the standing stream
 	over   bool
 }
 
@@ -55,7 +56,8 @@ type dialogueID [16]byte
 
 // pending is a question under the name that the client knows it by.
 type pending struct {
-	key string
+	key   string
+	loose bool // the call does not wait for it
 	query
 }
 
@@ -77,14 +79,14 @@ func newDialogues(srv *Server) *dialogues {
 
 // begin makes a dialogue of a request that is about to be sent on b. It is followed
 // by start, or by the end of the talk on b.
-func (s *dialogues) begin(r *relay, b *backing) *dialogue {
+func (s *dialogues) begin(r *relay, b *backing) (*dialogue, *mailbox) {
 	d := &dialogue{srv: s.srv, who: r.who, first: r.q, from: r.from, b: b, reply: r.q}
 	rand.Read(d.id[:])
 	box := newMailbox()
 	box.left = func() { d.leave(box) }
 	d.box = box
 	b.converse(d)
-	return d
+	return d, box
 }
 
 // start reads what comes of the request, which x has sent.
@@ -92,6 +94,7 @@ func (d *dialogue) start(x *exchange) {
 	d.mu.Lock()
 	d.x, d.call, d.cut = x, x.call.id, x.stop
 	over := d.over
+	d.awaitServer(d.patience().FirstByte)
 	d.mu.Unlock()
 	if over { // the client was faster
 		d.srv.giveUpAs(d.b.s, d.call, d.from, "client disconnected")
@@ -142,39 +145,57 @@ func (s *dialogues) close() {
 	}
 }
 
-// read reads what the server says about the call until it has answered.
+// read reads what the server says about the call until it has answered. Before the
+// client learns of that the session is free for its next call.
 func (d *dialogue) read() {
 	x := d.x
-	defer func() {
+	release := sync.OnceFunc(func() {
 		d.b.converse(nil)
 		x.done()
 		d.srv.backings.put(d.b, d.first)
-	}()
+	})
+	defer release()
 	for {
 		e, err := x.take()
 		switch {
 		case errors.Is(err, errAsked):
-			if d.ask(x.era.take()); x.era.urls == nil {
+			urls := x.era.urls
+			if d.ask(x.era.take()); urls == nil {
 				continue
 			}
-			d.askURLs(x.era.urls)
+			release()
+			d.askURLs(urls)
 			return
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF), err != nil && x.clientLeft():
 			return
 		case err != nil:
 			f := d.srv.answerFor(x, err)
 			if f.cause == upstreamLost {
 				d.srv.backings.kill(d.b)
 			}
+			release()
 			d.finish(f.renamed(nil).body(), f.status)
 			return
 		case x.final:
-			d.finish(bytes.Clone(e.Data), statusOf(&x.msg, e.Data))
+			d.hearLast()
+			body, status := bytes.Clone(e.Data), statusOf(&x.msg, e.Data)
+			release()
+			d.finish(body, status)
 			return
 		default:
 			d.pass(&x.msg, e.Data)
 		}
 	}
+}
+
+// overhear is pass for what came by the standing stream.
+func (d *dialogue) overhear(m *wire.Message, body []byte) {
+	if m.Method == wire.Progress {
+		d.mu.Lock()
+		d.aside = true
+		d.mu.Unlock()
+	}
+	d.pass(m, body)
 }
 
 // pass hands a notification to the request that waits, or keeps it for the next.
@@ -190,8 +211,10 @@ func (d *dialogue) pass(m *wire.Message, body []byte) {
 	}
 	l := letter{body: bytes.Clone(body)}
 	if d.box != nil {
-		l.body = readdressed(l.body, to)
-		d.box.put(l)
+		if l.body = readdressed(l.body, to); l.body != nil {
+			d.box.put(l)
+		}
+		d.awaitServer(d.patience().Silence)
 		return
 	}
 	if d.kept = append(d.kept, l); len(d.kept) > maxLetters {
@@ -216,7 +239,7 @@ func (d *dialogue) ask(list []query) {
 func (d *dialogue) add(q query) {
 	d.count++
 	kind, _, _ := strings.Cut(q.method.String(), "/")
-	d.asked = append(d.asked, pending{fmt.Sprintf("%s-%d", kind, d.count), q})
+	d.asked = append(d.asked, pending{key: fmt.Sprintf("%s-%d", kind, d.count), query: q})
 }
 
 // after has do called in a while, instead of what was to be called. Called with
@@ -239,7 +262,7 @@ func (d *dialogue) turn() {
 		f := fail(tooManyParked, "").renamed(d.reply.id)
 		d.box.put(letter{body: f.body(), last: true, status: f.status})
 		d.box, d.reply = nil, nil
-		go d.abandon("too many calls wait")
+		d.srv.spawn(func() { d.abandon("too many calls wait") })
 		return
 	}
 	if d.round == 0 {
@@ -275,7 +298,7 @@ func (d *dialogue) askURLs(answer []byte) {
 		return
 	}
 	d.mu.Lock()
-	d.urls = true
+	d.urls, d.asked = true, nil // nobody waits for answers to earlier questions
 	gjson.GetBytes(answer, "error.data.elicitations").ForEach(func(_, e gjson.Result) bool {
 		body := []byte(`{"method":"` + wire.ElicitationCreate.String() + `","params":{`)
 		comma := false
@@ -332,9 +355,11 @@ func (d *dialogue) attach(r *relay, round uint32) error {
 		return fail(stateInvalid, "")
 	}
 	if d.urls {
-		all, refused := d.opened(r.q.inputs)
-		d.mu.Unlock()
-		return d.repeat(r, all, refused)
+		if all, refused := d.opened(r.q.inputs); all || refused != "" {
+			d.end()
+			d.mu.Unlock()
+			return d.repeat(r, refused)
+		}
 	}
 	if again {
 		d.box.put(letter{body: fail(superseded, "").renamed(d.reply.id).body(), last: true, status: 200})
@@ -352,22 +377,28 @@ func (d *dialogue) attach(r *relay, round uint32) error {
 	var answers []string
 	if !again {
 		answered, answers = d.match(r.q.inputs)
+		if d.urls {
+			answered = nil // the server has not asked itself
+		}
 		d.timer.Stop()
 		if len(d.asked) > 0 {
 			d.after(0, d.turn)
 		}
+		d.awaitServer(d.patience().FirstByte)
 	}
 	answer := d.answer
 	d.mu.Unlock()
 	r.mu.Lock()
 	r.box = box
 	r.mu.Unlock()
+	for n, p := range answered {
+		if answer != nil && !p.loose {
+			continue // nobody waits for it any more
+		}
+		d.b.say(d.srv, appendResult(nil, p.id, answers[n]), r.from)
+	}
 	if answer != nil {
 		d.finish(answer.body, answer.status)
-		return nil
-	}
-	for n, p := range answered {
-		d.say(appendResult(nil, p.id, answers[n]), r.from)
 	}
 	return nil
 }
@@ -392,28 +423,23 @@ func (d *dialogue) match(inputs []byte) (answered []pending, answers []string) {
 // question where not. Called with d.mu held.
 func (d *dialogue) opened(inputs []byte) (all bool, refused string) {
 	asked := d.asked
-	_, answers := d.match(inputs)
-	all = len(answers) == len(asked)
+	answered, answers := d.match(inputs)
+	d.asked = asked
 	for n, a := range answers {
 		if gjson.Get(a, "action").String() != "accept" {
-			return false, gjson.GetBytes(asked[n].body, "params.message").String()
+			return false, orElse(gjson.GetBytes(answered[n].body, "params.message").String(), "opening a URL")
 		}
 	}
-	d.asked = asked
-	return all, ""
+	return len(answered) == len(asked), ""
 }
 
-// repeat makes a call again that had to wait for URLs to be opened.
-func (d *dialogue) repeat(r *relay, all bool, refused string) error {
-	if all {
-		d.stop()
+// repeat makes a call again that had to wait for URLs to be opened, unless the user
+// has refused that: refused then says what.
+func (d *dialogue) repeat(r *relay, refused string) error {
+	if refused == "" {
 		r.q.inputs, r.q.state = nil, nil
 		return r.begin()
 	}
-	if refused == "" {
-		return fail(inputsInvalid, "")
-	}
-	d.stop()
 	text := "User did not complete: " + refused
 	box := newMailbox()
 	r.mu.Lock()
@@ -425,24 +451,6 @@ func (d *dialogue) repeat(r *relay, all bool, refused string) error {
 	}
 	box.put(letter{body: body, last: true, status: 200})
 	return nil
-}
-
-// say sends the server a response of the client, as one that came over a session.
-func (d *dialogue) say(body []byte, from []upstream.Header) {
-	ctx, cancel := context.WithTimeout(context.Background(), d.srv.now().cfg.Upstream.HandshakeTimeout)
-	defer cancel()
-	x := d.srv.newExchange(ctx, nil)
-	defer x.done()
-	x.s = d.b.s
-	x.s.enter()
-	x.from = append(x.from[:0], from...)
-	out, v, err := x.fromClient(body)
-	if err == nil && v == wire.Forward {
-		_, err = x.forward(out)
-	}
-	if err != nil {
-		x.log().Warn("answer was not delivered", zap.Error(err))
-	}
 }
 
 // leave says that the client of box has left. Where that waits for the answer, it
@@ -459,37 +467,57 @@ func (d *dialogue) leave(box *mailbox) {
 // expire gives up a client that was asked and did not call again.
 func (d *dialogue) expire() {
 	d.mu.Lock()
-	parked := d.box == nil && !d.over
-	asked := d.asked
-	d.mu.Unlock()
-	if !parked {
+	if d.box != nil || !d.end() {
+		d.mu.Unlock()
 		return
 	}
-	if !d.urls {
-		for _, p := range asked {
-			if p.method == wire.ElicitationCreate {
-				d.say(appendResult(nil, p.id, `{"action":"cancel"}`), d.from)
-				continue
-			}
-			d.say(appendError(nil, p.id, -32603, "client did not respond", nil), d.from)
+	asked := d.asked
+	running, urls := d.running(), d.urls
+	d.mu.Unlock()
+	for _, p := range asked {
+		if urls || !running && !p.loose {
+			continue
 		}
+		answer := appendError(nil, p.id, -32603, noResponse, nil)
+		if p.method == wire.ElicitationCreate {
+			answer = appendResult(nil, p.id, `{"action":"cancel"}`)
+		}
+		d.b.say(d.srv, answer, d.from)
 	}
-	d.abandon("client did not respond")
+	if running {
+		d.recall(noResponse)
+	}
 }
 
-var errAbandoned = errors.New("the call was given up")
+const noResponse = "client did not respond"
 
-// abandon ends the call, which nobody waits for any more.
+// errAbandoned ends the exchange of a call that nobody waits for any more.
+var errAbandoned = fmt.Errorf("the call was given up: %w", downstream.ErrClientLeft)
+
+// abandon ends the call, which nobody waits for any more; whoever does is told that
+// we end.
 func (d *dialogue) abandon(why string) {
-	if !d.stop() {
-		return
-	}
 	d.mu.Lock()
-	running := d.cut != nil && !d.urls && d.answer == nil
-	d.mu.Unlock()
-	if !running {
+	box, reply, running := d.box, d.reply, d.running()
+	if !d.end() {
+		d.mu.Unlock()
 		return
 	}
+	d.mu.Unlock()
+	if box != nil {
+		f := fail(shuttingDown, "").renamed(reply.id)
+		box.put(letter{body: f.body(), last: true, status: f.status})
+	}
+	if running {
+		d.recall(why)
+	}
+}
+
+// running reports whether the server works on the call. Called with d.mu held.
+func (d *dialogue) running() bool { return d.cut != nil && !d.urls && d.answer == nil }
+
+// recall tells the server that nobody waits for its answer, and stops waiting for it.
+func (d *dialogue) recall(why string) {
 	d.srv.giveUpAs(d.b.s, d.call, d.from, why)
 	d.cut(errAbandoned)
 }
@@ -498,6 +526,11 @@ func (d *dialogue) abandon(why string) {
 func (d *dialogue) stop() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.end()
+}
+
+// end is stop for those who hold d.mu.
+func (d *dialogue) end() bool {
 	if d.over {
 		return false
 	}
@@ -507,6 +540,36 @@ func (d *dialogue) stop() bool {
 	}
 	d.srv.dialogues.drop(d)
 	return true
+}
+
+// patience is how long the server may be silent while it is its turn.
+func (d *dialogue) patience() TimeLimit { return d.srv.now().silence[d.first.method] }
+
+// awaitServer gives the call up when the server says nothing about it for so long
+// while its client waits for the answer. How long the client takes for its own
+// does not count. Called with d.mu held.
+func (d *dialogue) awaitServer(limit time.Duration) {
+	if limit <= 0 || d.over || d.box == nil || len(d.asked) > 0 {
+		return
+	}
+	d.after(limit, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !d.over && d.box != nil && len(d.asked) == 0 && d.cut != nil {
+			d.cut(silentFor(limit))
+		}
+	})
+}
+
+// hearLast waits a moment for progress that the server reported before its answer,
+// where that comes by another stream.
+func (d *dialogue) hearLast() {
+	d.mu.Lock()
+	aside := d.aside
+	d.mu.Unlock()
+	if aside {
+		time.Sleep(d.srv.now().cfg.Bridge.Coalesce)
+	}
 }
 
 // finish ends the call with the server's answer, under the id of the request that

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -12,6 +13,8 @@ import (
 // exchanges.
 type era struct {
 	up, down wire.Stamp // of messages to the server, and to the client
+
+	wait time.Duration // how much longer the server may be silent, as its client may be asked something
 
 	questions []query // that the server asked, and nobody took yet
 	urls      []byte  // the error that asks for URLs to be opened, nil for none
@@ -48,6 +51,14 @@ func (e *era) sent(id []byte) []byte {
 		return id
 	}
 	return e.up.ID
+}
+
+// patience is how much longer than others the server may be silent.
+func (e *era) patience() time.Duration {
+	if e == nil {
+		return 0
+	}
+	return e.wait
 }
 
 // rename is the id that an answer has towards the client.

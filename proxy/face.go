@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
@@ -215,6 +216,9 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	if x.call != nil {
 		limit := x.srv.now().silence[x.call.method]
 		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence
+		if more := x.era.patience(); more > 0 {
+			x.send.FirstByte, x.send.Silence = lengthened(limit.FirstByte, more), lengthened(limit.Silence, more)
+		}
 	}
 	st, err := x.s.conn.Send(x.ctx, &x.send)
 	x.clock.lap(&x.clock.upstream)
@@ -231,6 +235,14 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		x.srv.metrics.request(x.s, c.method, cancelled, c.began)
 	}
 	return st, nil
+}
+
+// lengthened is a limit made longer; 0 stays none.
+func lengthened(limit, by time.Duration) time.Duration {
+	if limit <= 0 {
+		return limit
+	}
+	return limit + by
 }
 
 // postInitialize begins a session.

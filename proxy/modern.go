@@ -23,7 +23,8 @@ type modernRequest struct {
 	id     []byte
 	method wire.Method
 	name   string // the method's
-	target []byte // params.name or params.uri, a JSON string; nil where the method has neither
+	target []byte // what the method is applied to, params.name or params.uri, as JSON; nil where there is none
+	twice  bool   // it is there more than once
 
 	client       []byte // clientInfo, nil for none
 	capabilities []byte
@@ -33,6 +34,9 @@ type modernRequest struct {
 
 	state  []byte // requestState, a JSON string; nil for none
 	inputs []byte // inputResponses, nil for none
+
+	maxTokens int  // that a header asks for; 0 for none
+	timed     bool // a header asks where the time goes
 }
 
 // The reserved members of _meta that a request has.
@@ -62,7 +66,7 @@ func levelOf(name string) int {
 // what the client is to be told of its _meta.
 func readModern(m *wire.Message) (*modernRequest, error) {
 	id := bytes.Clone(m.ID())
-	said, err := readMeta(view(m.Params()))
+	said, err := readMeta(view(m.Params()), targetOf(m.Method))
 	if err != nil {
 		return nil, asFailure(err).about(id)
 	}
@@ -71,8 +75,20 @@ func readModern(m *wire.Message) (*modernRequest, error) {
 	return said, nil
 }
 
-// readMeta reads params.
-func readMeta(params string) (*modernRequest, error) {
+// targetOf is the member of params that says what a method is applied to, "" for
+// a method that has none.
+func targetOf(method wire.Method) string {
+	switch method {
+	case wire.ToolsCall, wire.PromptsGet:
+		return "name"
+	case wire.ResourcesRead:
+		return "uri"
+	}
+	return ""
+}
+
+// readMeta reads params, of which target is the member that Mcp-Name is about.
+func readMeta(params, target string) (*modernRequest, error) {
 	q := &modernRequest{level: noLevel}
 	version := ""
 	var broken string // the first member that is not what it has to be
@@ -100,7 +116,8 @@ func readMeta(params string) (*modernRequest, error) {
 					broken = name
 				}
 			})
-		case "name", "uri":
+		case target:
+			q.twice = q.target != nil
 			q.target = []byte(v.Raw)
 		case "requestState":
 			q.state = []byte(v.Raw)
@@ -188,16 +205,13 @@ func (q *modernRequest) checkHeaders(header func(name string) string) error {
 	if method := header("Mcp-Method"); method != q.name {
 		return mismatch("Mcp-Method", "the method")
 	}
-	what := "params.name"
-	switch q.method {
-	case wire.ResourcesRead:
-		what = "params.uri"
-	case wire.ToolsCall, wire.PromptsGet:
-	default:
+	what := targetOf(q.method)
+	if what == "" {
 		return nil
 	}
+	what = "params." + what
 	name, ok := decodeHeader(header("Mcp-Name"))
-	if target := gjson.ParseBytes(q.target); !ok || target.Type == gjson.String && target.String() != name {
+	if target := gjson.ParseBytes(q.target); !ok || q.twice || target.Type == gjson.String && target.String() != name {
 		return mismatch("Mcp-Name", what)
 	}
 	return nil

@@ -48,6 +48,10 @@ func (srv *Server) postModern(req *downstream.Request, resp *downstream.Response
 	if err := q.checkHeaders(req.Header); err != nil {
 		return asFailure(err).about(q.id)
 	}
+	if srv.now().shaping != nil {
+		q.maxTokens = hint(req.Header(maxTokensHeader))
+	}
+	q.timed = req.Header(timingHeader) != ""
 	who := principal(req, srv.now().cfg.Bridge.Principal)
 	from := srv.appendPassed(nil, req.Header)
 	switch q.method {
@@ -60,7 +64,7 @@ func (srv *Server) postModern(req *downstream.Request, resp *downstream.Response
 			return err
 		}
 		srv.streams.Add(1)
-		free := context.AfterFunc(srv.draining, l.box.close)
+		free := context.AfterFunc(srv.draining, l.finish)
 		resp.Stream, resp.Done = l, func() { free(); l.end(); srv.streams.Add(-1) }
 		return nil
 	}

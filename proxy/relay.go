@@ -78,18 +78,22 @@ func (r *relay) send() error {
 	r.b = b
 	b.setLevel(r.ctx, r.srv, r.q.level, r.from)
 	var d *dialogue
+	var box *mailbox
 	if r.q.mayAsk() {
-		d = r.srv.dialogues.begin(r, b) // the server may ask before we know that it has the request
+		d, box = r.srv.dialogues.begin(r, b) // the server may ask before we know that it has the request
 	}
 	x, err := r.srv.sendOn(b, r.q, r.from)
 	if err != nil {
-		b.converse(nil)
+		if d != nil {
+			b.converse(nil)
+			d.stop()
+		}
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if d != nil {
-		r.box, r.b = d.box, nil // it ends the use of the session
+		r.box, r.b = box, nil // it ends the use of the session
 		d.start(x)
 		return nil
 	}
@@ -106,6 +110,7 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header) 
 	x.s = b.s
 	x.s.enter()
 	x.from = append(x.from[:0], from...)
+	x.maxTokens, x.clock.asked = q.maxTokens, q.timed
 	cfg := srv.now().cfg.Bridge
 	id := b.nextID()
 	x.era = &era{
@@ -114,6 +119,9 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header) 
 			ID: q.id, ProgressToken: q.token, ServerInfo: b.said.server,
 			TTL: cfg.TTL.Milliseconds(), Scope: wire.CacheHint(cfg.Public),
 		},
+	}
+	if q.mayAsk() {
+		x.era.wait = cfg.ParkTimeout // its dialogue says how long the server itself may take
 	}
 	out, v, err := x.fromClient(bytes.Clone(q.raw))
 	switch {
@@ -194,8 +202,10 @@ func (r *relay) Next() (e sse.Event, err error) {
 		}
 		e, err := r.x.next()
 		switch {
-		case errors.Is(err, errAsked): // URLs that nobody can be asked to open
+		case errors.Is(err, errAsked) && r.x.era.urls != nil: // that nobody can be asked to open
 			return r.answer(urlsUnasked()), nil
+		case errors.Is(err, errAsked):
+			r.b.attribute(r.srv, r.x.era.take(), r.from)
 		case err != nil && r.ctx.Err() != nil: // the client has left
 			return sse.Event{}, io.EOF
 		case err != nil:
@@ -316,6 +326,9 @@ func (r *relay) respond(resp *downstream.Response) {
 		resp.Status = 202
 	case r.done:
 		resp.Status, resp.Body = r.status, e.Data
+		if r.x != nil { // it is not read by a dialogue
+			resp.Header = r.x.clock.appendTo(resp.Header)
+		}
 	default:
 		r.srv.streams.Add(1)
 		resp.Done = func() { r.srv.streams.Add(-1); r.end() }

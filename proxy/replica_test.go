@@ -83,9 +83,15 @@ func (s *sessionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // replicas are n proxies of one key in front of s.
 func replicas(t *testing.T, s *sessionServer, n int, change ...func(*Config)) []testServer {
 	t.Helper()
+	return replicasOf(t, s, s, n, change...)
+}
+
+// replicasOf are replicas in front of what stands before s.
+func replicasOf(t *testing.T, front http.Handler, s *sessionServer, n int, change ...func(*Config)) []testServer {
+	t.Helper()
 	before := runtime.NumGoroutine()
 	s.heard = map[string]chan string{}
-	web := httptest.NewServer(s)
+	web := httptest.NewServer(front)
 	key := make([]byte, keyBytes)
 	rand.Read(key)
 	file := filepath.Join(t.TempDir(), "key")

@@ -38,7 +38,7 @@ func (s *sealer) sealState(instance dialogueID, st state) string {
 	plain = append(append(plain, instance[:]...), st.id[:]...)
 	plain = binary.BigEndian.AppendUint32(plain, st.round)
 	plain = append(append(plain, st.who[:]...), st.digest[:]...)
-	plain = binary.BigEndian.AppendUint64(plain, uint64(st.expires.Unix()))
+	plain = binary.BigEndian.AppendUint64(plain, uint64(st.expires.UnixMilli()))
 	return sealed.EncodeToString(s.keys[0].Seal(nil, nil, plain, stateUse))
 }
 
@@ -63,7 +63,7 @@ func (s *sealer) openState(text string) (st state, instance dialogueID, ok bool)
 		st.round, plain = binary.BigEndian.Uint32(plain), plain[4:]
 		plain = plain[copy(st.who[:], plain):]
 		plain = plain[copy(st.digest[:], plain):]
-		st.expires = time.Unix(int64(binary.BigEndian.Uint64(plain)), 0)
+		st.expires = time.UnixMilli(int64(binary.BigEndian.Uint64(plain)))
 		return st, instance, true
 	}
 	return state{}, instance, false

@@ -23,8 +23,9 @@ type session struct {
 	id     string // what HTTP clients call it; "" for a client on a pipe
 	ticket        // what the id holds
 	conn   upstream.Conn
-	piped  bool  // all the server says comes by one stream
-	pipe   int64 // tells sessions of clients on pipes apart; 0 for others
+	piped  bool   // all the server says comes by one stream
+	owner  string // whose it is, where several share it; "" for one client's own
+	pipe   int64  // tells sessions of clients on pipes apart; 0 for others
 
 	up   *translate.Translator // client to server
 	down *translate.Translator // server to client
@@ -46,6 +47,9 @@ type session struct {
 
 // who is a text for the session that nobody but its client knows.
 func (s *session) who() string {
+	if s.owner != "" {
+		return s.owner
+	}
 	if s.id == "" {
 		return "pipe " + strconv.FormatInt(s.pipe, 10)
 	}

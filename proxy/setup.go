@@ -132,6 +132,7 @@ func (srv *Server) Reload(cfg Config) error {
 		srv.face.Renew(next.renewable())
 	}
 	srv.losses.every.Store(cfg.Log.Losses == "every")
+	srv.backings.retire()
 	srv.sessions.renew(cfg.Session.Max, next.sealer, renewed)
 	if renewed && was.origin.shared != nil {
 		was.origin.shared.retire()

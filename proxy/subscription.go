@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -58,7 +60,7 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 	}
 	l := &subscription{srv: srv, ctx: ctx, q: q, from: from, b: b, box: newMailbox(), wants: map[wire.Method]bool{}}
 	asked := gjson.GetBytes(q.raw, "params.notifications")
-	heard := b.hear(srv, from)
+	heard := b.hear(ctx, srv, from)
 	for _, n := range listenable {
 		if heard && asked.Get(n.member).Bool() && gjson.GetBytes(b.said.capabilities, n.capability).Bool() {
 			l.wants[n.method] = true
@@ -82,6 +84,9 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 		b.subscriptions = map[*subscription]bool{}
 	}
 	b.subscriptions[l] = true
+	if heard && !b.heard { // it has ended since
+		l.finish()
+	}
 	return l, nil
 }
 
@@ -126,6 +131,9 @@ func (l *subscription) Next() (sse.Event, error) {
 func (l *subscription) result() []byte {
 	return appendResult(nil, l.q.id, `{"resultType":"complete","_meta":{"`+modernPrefix+`subscriptionId":`+string(l.q.id)+`}}`)
 }
+
+// finish ends the stream well, and soon.
+func (l *subscription) finish() { l.box.put(letter{body: l.result(), last: true}) }
 
 // Close makes Next return.
 func (l *subscription) Close() error {
@@ -257,29 +265,42 @@ func subscribed(body, id []byte) []byte {
 	return m.AppendTo(make([]byte, 0, len(body)+len(mark)+32))
 }
 
-// converse makes d the call in which the server may ask something; nil for none.
-func (b *backing) converse(d *dialogue) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.talk = d
-}
+// hearingTime is how long a call waits for the standing stream. A server may
+// not say that there is one before it has something to say on it.
+const hearingTime = 2 * time.Second
 
 // hear begins to listen to what the server says on the session's standing stream,
 // and reports whether it has one. It waits for that, the first time.
-func (b *backing) hear(srv *Server, from []upstream.Header) bool {
+func (b *backing) hear(ctx context.Context, srv *Server, from []upstream.Header) bool {
 	b.hearing.Do(func() {
-		st, err := srv.listen(b.life, b.s, upstream.ListenOptions{Header: from})
-		if err != nil {
-			if !errors.Is(err, upstream.ErrNoStream) {
-				srv.log.Info("no standing stream", zap.Error(err))
-			}
-			return
-		}
-		b.heard = true
-		header := append([]upstream.Header(nil), from...)
-		srv.spawn(func() { b.follow(srv, st, header) })
+		header := slices.Clone(from)
+		srv.spawn(func() { b.listen(srv, header) })
 	})
+	select {
+	case <-b.settled:
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return b.heard
+}
+
+// listen opens the standing stream and reads it.
+func (b *backing) listen(srv *Server, from []upstream.Header) {
+	settle := sync.OnceFunc(func() { close(b.settled) })
+	timer := time.AfterFunc(hearingTime, settle)
+	st, err := srv.listen(b.life, b.s, upstream.ListenOptions{Header: from})
+	timer.Stop()
+	b.mu.Lock()
+	b.heard = err == nil
+	b.mu.Unlock()
+	settle()
+	switch {
+	case err == nil:
+		b.follow(srv, st, from)
+	case !errors.Is(err, upstream.ErrNoStream):
+		srv.log.Info("no standing stream", zap.Error(err))
+	}
 }
 
 // follow reads the standing stream for as long as the session is held.
@@ -302,6 +323,9 @@ func (b *backing) follow(srv *Server, st upstream.Stream, from []upstream.Header
 			}
 			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || asFailure(err).cause == upstreamLost || asFailure(err).status == 404 {
 				b.fellSilent()
+				if !errors.Is(err, upstream.ErrNoStream) {
+					srv.backings.kill(b)
+				}
 				return
 			}
 		}
@@ -326,17 +350,13 @@ func (b *backing) read(srv *Server, st upstream.Stream, from []upstream.Header) 
 		switch {
 		case errors.Is(err, errAsked):
 			spoke = true
-			if list := x.era.take(); talk != nil {
-				talk.ask(list)
-			} else {
-				b.refuseQuestions(x, list)
-			}
+			b.attribute(srv, x.era.take(), from)
 		case err != nil:
 			return spoke
 		case x.msg.Kind != wire.Notification:
 		case talk != nil:
 			spoke = true
-			talk.pass(&x.msg, e.Data)
+			talk.overhear(&x.msg, e.Data)
 		default:
 			spoke = true
 			interested(b, &modernRequest{level: noLevel}, &x.msg, e.Data)
@@ -344,21 +364,13 @@ func (b *backing) read(srv *Server, st upstream.Stream, from []upstream.Header) 
 	}
 }
 
-// refuseQuestions answers questions that belong to no call: there is nobody who
-// could be asked.
-func (b *backing) refuseQuestions(x *exchange, list []query) {
-	for _, q := range list {
-		x.forgetAsked(q.id)
-		x.reply(appendError(nil, q.id, -32603, "no client request to attach to", nil))
-	}
-}
-
 // fellSilent ends those who listen to a stream that is no more.
 func (b *backing) fellSilent() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.heard = false
 	for l := range b.subscriptions {
-		l.box.put(letter{body: l.result(), last: true})
+		l.finish()
 	}
 }
 

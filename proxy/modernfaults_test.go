@@ -1,0 +1,624 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// perSession is an origin whose every session is with a server of its own, which
+// it is told of.
+func perSession(make func() *fakeServer) (origin, func() []*fakeServer) {
+	var mu sync.Mutex
+	var all []*fakeServer
+	o := origin{connect: func(ctx context.Context, m *upstream.Outgoing) (*upstream.Begun, error) {
+		f := make()
+		mu.Lock()
+		all = append(all, f)
+		mu.Unlock()
+		return f.origin().connect(ctx, m)
+	}}
+	return o, func() []*fakeServer {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]*fakeServer(nil), all...)
+	}
+}
+
+func (f *fakeServer) ended() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed > 0
+}
+
+func listServer() *fakeServer {
+	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+		return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)
+	})
+	f.noGet = true
+	return f
+}
+
+var modernTools = modernRequestOf("1", "tools/list", meta(`{}`))
+
+// TestUpstreamDiesWhileAQuestionIsParked: whoever comes back is told, and the next
+// call has another session.
+func TestUpstreamDiesWhileAQuestionIsParked(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		o, all := perSession(func() *fakeServer {
+			f, _ := asksName(nameQuestion)
+			f.piped, f.noGet = piped, !piped
+			if !piped {
+				f.answer = brokenAfterQuestion(f.answer)
+				return f
+			}
+			f.answer = legacyServer(`{"tools":{}}`, func(_, method, _ string) ([]string, error) {
+				if method == "tools/call" {
+					return one(nameQuestion)
+				}
+				return nil, nil
+			}).answer
+			return f
+		})
+		srv := frontOf(t, o)
+		r := srv.modernly(modernCall("7", ""))
+		if gjson.Get(r.body, "result.resultType").String() != "input_required" {
+			t.Fatalf("%+v", r)
+		}
+		if f := all()[0]; piped {
+			f.lose(upstream.ErrLost)
+		} else {
+			f.gate <- struct{}{}
+		}
+		d := parkedOne(t, srv)
+		eventually(t, "the end is known", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.answer != nil })
+		r = srv.modernly(retryOf("8", ada, r))
+		if r.status != 502 || gjson.Get(r.body, "id").Raw != "8" || gjson.Get(r.body, "error.code").Int() != -32603 {
+			t.Errorf("%+v", r)
+		}
+		if n := srv.dialogues.parked(); n != 0 {
+			t.Errorf("%d parked", n)
+		}
+		if r := srv.modernly(modernCall("9", "")); gjson.Get(r.body, "result.resultType").String() != "input_required" {
+			t.Errorf("the next call: %+v", r)
+		}
+		if n := len(all()); piped && n != 2 {
+			t.Errorf("%d sessions", n)
+		}
+	})
+}
+
+// brokenAfterQuestion is a server whose stream of a call breaks when the gate opens.
+func brokenAfterQuestion(answer func(string) ([]string, error)) func(string) ([]string, error) {
+	return func(m string) ([]string, error) {
+		if gjson.Get(m, "method").String() == "tools/call" {
+			return []string{nameQuestion, wait, `no message`}, io.ErrUnexpectedEOF
+		}
+		return answer(m)
+	}
+}
+
+// parkedOne is the only dialogue that is parked.
+func parkedOne(t *testing.T, srv testServer) *dialogue {
+	t.Helper()
+	srv.dialogues.mu.Lock()
+	defer srv.dialogues.mu.Unlock()
+	if len(srv.dialogues.byID) != 1 {
+		t.Fatalf("%d parked", len(srv.dialogues.byID))
+	}
+	for _, d := range srv.dialogues.byID {
+		return d
+	}
+	return nil
+}
+
+// TestAnswerThatComesWhileParked is kept for the retry; the answers of that are of
+// no use to anybody.
+func TestAnswerThatComesWhileParked(t *testing.T) {
+	f, gate := asksName(nameQuestion)
+	srv := front(t, f)
+	r := srv.modernly(modernCall("7", ""))
+	d := parkedOne(t, srv)
+	gate <- struct{}{}
+	eventually(t, "the answer is there", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.answer != nil })
+	sent := len(f.sent())
+	sameJSON(t, srv.modernly(retryOf("8", ada, r)).body, `{"jsonrpc":"2.0","id":8,"result":{"content":[{"type":"text","text":"done"}],"resultType":"complete",`+identity+`}}`)
+	if n := len(f.sent()); n != sent {
+		t.Errorf("the server got %q", f.sent()[sent:])
+	}
+}
+
+func TestRetryAtAnotherReplicaIsRefused(t *testing.T) {
+	all := replicas(t, &sessionServer{version: "2025-11-25", question: nameQuestion}, 2)
+	r := all[0].modernly(modernCall("7", ""))
+	other := all[1].modernly(retryOf("8", ada, r))
+	sameJSON(t, other.body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"Invalid or expired requestState"}}`)
+	if r := all[0].modernly(retryOf("9", ada, r)); !strings.Contains(gjson.Get(r.body, "result.content.0.text").String(), "Ada") {
+		t.Errorf("where it belongs: %+v", r)
+	}
+}
+
+// TestReloadBeginsNewSessions: what was under way goes on where it is.
+func TestReloadBeginsNewSessions(t *testing.T) {
+	o, all := perSession(func() *fakeServer {
+		f, gate := asksName(nameQuestion)
+		open(f, gate)
+		return f
+	})
+	srv := frontOf(t, o)
+	r := srv.modernly(modernCall("7", ""))
+	cfg := srv.now().cfg
+	if err := srv.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	srv.modernly(modernRequestOf("1", "server/discover", meta(`{"elicitation":{}}`)))
+	if n := len(all()); n != 2 {
+		t.Errorf("%d sessions", n)
+	}
+	if r := srv.modernly(retryOf("8", ada, r)); !strings.Contains(r.body, "done") {
+		t.Errorf("%+v", r)
+	}
+	eventually(t, "the old session has ended", all()[0].ended)
+}
+
+func TestPrincipalByHeader(t *testing.T) {
+	o, all := perSession(listServer)
+	srv := frontOf(t, o, func(c *Config) { c.Bridge.Principal = "header:X-User" })
+	for n, header := range [][]string{{"X-User", "a"}, {"X-User", "b"}, {"X-User", "a", "Authorization", "Bearer new"}, {}} {
+		if r := srv.modernly(modernTools, header...); r.status != 200 {
+			t.Errorf("%d: %+v", n, r)
+		}
+	}
+	if n := len(all()); n != 3 {
+		t.Errorf("%d sessions for two principals and nobody", n)
+	}
+}
+
+// TestSessionThatTheServerForgot is begun anew, once.
+func TestSessionThatTheServerForgot(t *testing.T) {
+	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
+		var forgotten atomic.Bool
+		o, all := perSession(func() *fakeServer {
+			f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+				return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
+			})
+			f.noGet, f.id = true, "named"
+			first := !forgotten.Load()
+			f.refuse = func(m string) error {
+				if first && forgotten.Load() && strings.Contains(m, "tools/call") {
+					return &upstream.StatusError{Code: 404}
+				}
+				return nil
+			}
+			return f
+		})
+		srv := frontOf(t, o)
+		call := modernRequestOf("7", "tools/call", `"name":"t",`+meta(capabilities))
+		srv.modernly(call)
+		forgotten.Store(true)
+		if r := srv.modernly(call); gjson.Get(r.body, "result.resultType").String() != "complete" {
+			t.Errorf("%+v", r)
+		}
+		if n := len(all()); n != 2 {
+			t.Errorf("%d sessions", n)
+		}
+	}
+}
+
+func TestTooManyCallsWait(t *testing.T) {
+	o, all := perSession(func() *fakeServer { f, _ := asksName(nameQuestion); return f })
+	srv := frontOf(t, o, func(c *Config) { c.Bridge.MaxParked = 1 })
+	srv.modernly(modernCall("7", ""))
+	r := srv.modernly(modernCall("8", ""))
+	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32603,"message":"too many calls wait for answers of their clients"}}`)
+	if r.status != 503 {
+		t.Errorf("status %d", r.status)
+	}
+	eventually(t, "the second call is given up", func() bool {
+		sent := all()[1].sent()
+		return strings.Contains(sent[len(sent)-1], "notifications/cancelled")
+	})
+}
+
+func TestTheSessionUnusedForLongestMakesRoom(t *testing.T) {
+	o, all := perSession(listServer)
+	srv := frontOf(t, o, func(c *Config) { c.Bridge.MaxSessions = 1 })
+	for _, who := range []string{"a", "b"} {
+		if r := srv.modernly(modernTools, "Authorization", who); r.status != 200 {
+			t.Errorf("%+v", r)
+		}
+	}
+	eventually(t, "the first has ended", all()[0].ended)
+}
+
+func TestNoRoomForASession(t *testing.T) {
+	o, _ := perSession(func() *fakeServer { f, _ := asksName(nameQuestion); return f })
+	srv := frontOf(t, o, func(c *Config) { c.Bridge.MaxSessions = 1 })
+	srv.modernly(modernCall("7", ""))
+	if r := srv.modernly(modernTools, "Authorization", "b"); r.status != 503 || gjson.Get(r.body, "error.message").String() != "too many sessions" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestQuestionsThatBelongToNoCall are refused, and nobody's answer suffers.
+func TestQuestionsThatBelongToNoCall(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
+			if method == "" {
+				return nil, nil
+			}
+			return one(`{"jsonrpc":"2.0","id":"s1","method":"roots/list"}`, `{"jsonrpc":"2.0","id":`+id+`,"result":{"tools":[]}}`)
+		})
+		f.piped = piped
+		srv := front(t, f)
+		srv.backings.looseTime = time.Millisecond
+		r := srv.modernly(modernRequestOf("1", "tools/list", meta(`{"roots":{}}`)))
+		if gjson.Get(r.body, "result.resultType").String() != "complete" {
+			t.Errorf("%+v", r)
+		}
+		eventually(t, "the question is refused", func() bool {
+			sent := f.sent()
+			return gjson.Get(sent[len(sent)-1], "error.message").String() == "no client request to attach to"
+		})
+	})
+}
+
+// TestQuestionBeforeTheCallThatAnswersIt: the next call in which the server may ask
+// is the one that it belongs to.
+func TestQuestionBeforeTheCallThatAnswersIt(t *testing.T) {
+	f, gate := asksName(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}`)
+	f.answer = func(answer func(string) ([]string, error)) func(string) ([]string, error) {
+		return func(m string) ([]string, error) {
+			if gjson.Get(m, "method").String() == "tools/list" {
+				return one(nameQuestion, `{"jsonrpc":"2.0","id":`+gjson.Get(m, "id").Raw+`,"result":{"tools":[]}}`)
+			}
+			return answer(m)
+		}
+	}(f.answer)
+	srv := front(t, f)
+	srv.modernly(modernRequestOf("1", "tools/list", meta(`{"elicitation":{}}`)))
+	gate <- struct{}{} // it does not wait
+	r := srv.modernly(modernCall("7", ""))
+	r = srv.modernly(retryOf("8", ada, r))
+	if !strings.Contains(r.body, "done") {
+		t.Errorf("%+v", r)
+	}
+	sent := f.sent()
+	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"s1","result":{"action":"accept","content":{"n":"Ada"}}}`)
+}
+
+// TestHowLongTheUserTakesIsNotTheServersSilence: the server's own is.
+func TestHowLongTheUserTakesIsNotTheServersSilence(t *testing.T) {
+	f, _ := asksName(nameQuestion) // and then says nothing
+	const limit = 100 * time.Millisecond
+	srv := front(t, f, func(c *Config) { c.Upstream.SilenceTimeout = limit })
+	r := srv.modernly(modernCall("7", ""))
+	d := parkedOne(t, srv)
+	<-time.After(3 * limit) // the user thinks; a call that this has ended would have its answer
+	d.mu.Lock()
+	if d.answer != nil || d.over {
+		t.Error("the call has ended")
+	}
+	d.mu.Unlock()
+	r = srv.modernly(retryOf("8", ada, r))
+	if r.status != 504 || gjson.Get(r.body, "id").Raw != "8" {
+		t.Errorf("%+v", r)
+	}
+	eventually(t, "the server is told", func() bool {
+		sent := f.sent()
+		return strings.Contains(sent[len(sent)-1], "notifications/cancelled")
+	})
+}
+
+// TestURLsAreAskedForUntilAllWereOpened, and the call is made again once.
+func TestURLsAreAskedForUntilAllWereOpened(t *testing.T) {
+	var calls atomic.Int32
+	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+		if calls.Add(1) > 1 {
+			return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
+		}
+		return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32042,"message":"m","data":{"elicitations":[
+			{"mode":"url","elicitationId":"e1","url":"https://a.example/1","message":"One"},
+			{"mode":"url","elicitationId":"e2","url":"https://a.example/2","message":"Two"}]}}}`)
+	})
+	f.noGet = true
+	srv := front(t, f)
+	retry := func(id, inputs, state string) reply {
+		return srv.modernly(modernRequestOf(id, "tools/call", `"name":"t",`+`"inputResponses":`+inputs+`,"requestState":`+state+`,`+meta(`{"elicitation":{"url":{}}}`)))
+	}
+	r := srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{"elicitation":{"url":{}}}`)))
+	r = retry("8", `{"elicitation-2":{"action":"accept"}}`, gjson.Get(r.body, "result.requestState").Raw)
+	sameJSON(t, gjson.Get(r.body, "result.inputRequests").Raw, `{"elicitation-1":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/1","message":"One"}}}`)
+	state := gjson.Get(r.body, "result.requestState").Raw
+	var wg sync.WaitGroup
+	var complete, refused atomic.Int32
+	for n := range 4 {
+		wg.Go(func() {
+			switch r := retry(fmt.Sprint(10+n), `{"elicitation-1":{"action":"accept"}}`, state); {
+			case gjson.Get(r.body, "result.resultType").String() == "complete":
+				complete.Add(1)
+			case gjson.Get(r.body, "error.code").Int() == -32602:
+				refused.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if complete.Load() != 1 || refused.Load() != 3 || calls.Load() != 2 {
+		t.Errorf("%d complete, %d refused, %d calls", complete.Load(), refused.Load(), calls.Load())
+	}
+}
+
+// TestWhoWaitsIsToldThatWeEnd: also who had been asked something before.
+func TestWhoWaitsIsToldThatWeEnd(t *testing.T) {
+	f, _ := asksName(nameQuestion)
+	srv := front(t, f)
+	r := srv.modernly(modernCall("7", ""))
+	told := make(chan reply, 1)
+	go func() { told <- srv.modernly(retryOf("8", ada, r)) }()
+	eventually(t, "the answer is delivered", func() bool { return len(f.sent()) == 4 })
+	srv.close()
+	if r := <-told; r.status != 503 || gjson.Get(r.body, "id").Raw != "8" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestTwoNamesOfOneCall: whoever reads the header must see what the server sees.
+func TestTwoNamesOfOneCall(t *testing.T) {
+	srv := front(t, listServer())
+	for _, c := range []struct{ method, params string }{
+		{"tools/call", `"name":"danger","uri":"safe",`},
+		{"tools/call", `"name":"danger","name":"safe",`},
+		{"tools/call", `"name":"safe","name":"danger",`},
+		{"resources/read", `"uri":"danger","name":"safe",`},
+	} {
+		r := srv.modernly(modernRequestOf("1", c.method, c.params+meta(`{}`)), "Mcp-Name", "safe")
+		if r.status != 400 || gjson.Get(r.body, "error.code").Int() != -32020 {
+			t.Errorf("%s {%s}: %+v", c.method, c.params, r)
+		}
+	}
+	if r := srv.modernly(modernRequestOf("1", "tools/call", `"name":"safe","uri":"other",`+meta(`{}`)), "Mcp-Name", "safe"); r.status != 200 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestStandingStreamThatDoesNotBegin keeps nobody from calling.
+func TestStandingStreamThatDoesNotBegin(t *testing.T) {
+	f, gate := asksName(nameQuestion)
+	open(f, gate)
+	srv := frontOf(t, opened(false, func(context.Context) (upstream.Conn, error) { return deafServer{f}, nil }))
+	if r := srv.modernly(modernCall("7", "")); gjson.Get(r.body, "result.resultType").String() != "input_required" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// deafServer does not answer a GET before it is given up.
+type deafServer struct{ *fakeServer }
+
+func (deafServer) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestListenEndsWellWithItsServer, and with us.
+func TestListenEndsWellWithItsServer(t *testing.T) {
+	for _, how := range []string{"server", "us"} {
+		f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
+		f.piped = true
+		srv := front(t, f)
+		body := modernRequestOf("3", "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`))
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		req, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
+		if _, err := resp.Stream.Next(); err != nil {
+			t.Fatal(err)
+		}
+		if how == "us" {
+			srv.drain()
+		} else {
+			f.lose(upstream.ErrLost)
+		}
+		r := srv.read(req, resp)
+		sameList(t, how, r.events, []string{`{"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":3}}}`})
+		cancel()
+	}
+}
+
+// TestOwnToolsForModernClients: they are listed, called, and may ask the user.
+func TestOwnToolsForModernClients(t *testing.T) {
+	own := asker("ours")
+	srv := beside(t, listing("2025-06-18", nil, nil), own)
+	r := srv.modernly(modernRequestOf("1", "tools/list", `"cursor":"2",`+meta(canBeAsked)))
+	if names(r.body) != "ours" {
+		t.Errorf("%+v", r)
+	}
+	call := func(id, more string) string {
+		return modernRequestOf(id, "tools/call", `"name":"ours","arguments":{},`+more+meta(canBeAsked))
+	}
+	r = srv.modernly(call("7", ""))
+	if gjson.Get(r.body, "result.inputRequests.elicitation-1.method").String() != "elicitation/create" {
+		t.Fatalf("%+v", r)
+	}
+	r = srv.modernly(call("8", `"inputResponses":{"elicitation-1":{"action":"accept","content":{}}},"requestState":`+gjson.Get(r.body, "result.requestState").Raw+`,`))
+	if gjson.Get(r.body, "id").Raw != "8" || gjson.Get(r.body, "result.resultType").String() != "complete" || text(r.body) != "true <nil>" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestModernResultsAreHeldToTheirBudget, and the rest is for the same principal.
+func TestModernResultsAreHeldToTheirBudget(t *testing.T) {
+	f := answering("2025-11-25", false, func(string) string { return texts(issues(500)) }, noTools)
+	srv := front(t, f, shaped(t, "default_max_tokens: 500"), func(c *Config) { c.Bridge.Principal = "header:X-User" })
+	mine := []string{"X-User", "a"}
+	call := modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{}`))
+	r := srv.modernly(call, mine...)
+	if n := count(t, gjson.Get(r.body, "result")); n > 500 || n < 200 {
+		t.Errorf("%d tokens", n)
+	}
+	less := srv.modernly(call, append([]string{"X-Max-Tokens", "200"}, mine...)...)
+	if n := count(t, gjson.Get(less.body, "result")); n > 200 {
+		t.Errorf("%d tokens", n)
+	}
+	cursor := gjson.Get(r.body, "result._meta.dragoman/transform.cursor").String()
+	more := modernRequestOf("8", "tools/call", fmt.Sprintf(`"name":"fetch_more","arguments":{"cursor":%q},`, cursor)+meta(`{}`))
+	if r := srv.modernly(more, "X-User", "b"); !gjson.Get(r.body, "result.isError").Bool() {
+		t.Errorf("another principal: %.300s", r.body)
+	}
+	if r := srv.modernly(more, mine...); gjson.Get(r.body, "result.isError").Bool() || gjson.Get(r.body, "result.resultType").String() != "complete" {
+		t.Errorf("its own: %.300s", r.body)
+	}
+}
+
+// countingServer counts what comes to a sessionServer.
+type countingServer struct {
+	*sessionServer
+	posts, others atomic.Int32
+}
+
+func (s *countingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		s.posts.Add(1)
+	} else {
+		s.others.Add(1)
+	}
+	s.sessionServer.ServeHTTP(w, r)
+}
+
+// TestOneUpstreamRequestForEachCall, once there is a session.
+func TestOneUpstreamRequestForEachCall(t *testing.T) {
+	s := &countingServer{sessionServer: &sessionServer{version: "2025-11-25"}}
+	srv := replicasOf(t, s, s.sessionServer, 1)[0]
+	for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
+		list := modernRequestOf("7", "test/session", meta(capabilities))
+		srv.modernly(list)
+		posts, others := s.posts.Load(), s.others.Load()
+		for range 20 {
+			if r := srv.modernly(list); r.status != 200 {
+				t.Fatalf("%+v", r)
+			}
+		}
+		if s.posts.Load() != posts+20 || s.others.Load() != others {
+			t.Errorf("%d POSTs and %d others for 20 calls", s.posts.Load()-posts, s.others.Load()-others)
+		}
+	}
+}
+
+// TestManyParkedCalls: each answer finds its call, and nothing is left.
+func TestManyParkedCalls(t *testing.T) {
+	const n = 200
+	o, all := perSession(func() *fakeServer {
+		f, gate := asksName(nameQuestion)
+		open(f, gate)
+		return f
+	})
+	srv := frontOf(t, o)
+	asked := make([]reply, n)
+	each := func(do func(k int)) {
+		var wg sync.WaitGroup
+		for k := range n {
+			wg.Go(func() { do(k) })
+		}
+		wg.Wait()
+	}
+	who := func(k int) []string { return []string{"Authorization", fmt.Sprintf("Bearer %d", k%7)} }
+	each(func(k int) { asked[k] = srv.modernly(modernCall(fmt.Sprint(k), ""), who(k)...) })
+	if p := srv.dialogues.parked(); p != n {
+		t.Fatalf("%d parked", p)
+	}
+	each(func(k int) {
+		id := fmt.Sprint(n + k)
+		switch k % 4 {
+		case 0: // never comes back
+		case 1: // leaves in the middle of it
+			ctx, leave := context.WithCancel(t.Context())
+			leave()
+			body := retryOf(id, ada, asked[k])
+			srv.exchange(ctx, "POST", "", body, modernHeader(body, who(k)...)...)
+		default:
+			if r := srv.modernly(retryOf(id, ada, asked[k]), who(k)...); gjson.Get(r.body, "id").Raw != id || !strings.Contains(r.body, "done") {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+	for _, d := range func() (left []*dialogue) {
+		srv.dialogues.mu.Lock()
+		defer srv.dialogues.mu.Unlock()
+		for _, d := range srv.dialogues.byID {
+			left = append(left, d)
+		}
+		return left
+	}() {
+		d.expire()
+	}
+	eventually(t, "nothing is parked", func() bool { return srv.dialogues.parked() == 0 })
+	srv.backings.mu.Lock()
+	held := srv.backings.count
+	srv.backings.mu.Unlock()
+	if held != len(all()) {
+		t.Errorf("%d held of %d sessions", held, len(all()))
+	}
+	eventually(t, "nobody uses a session", func() bool {
+		srv.backings.tend(time.Now().Add(time.Hour))
+		srv.backings.mu.Lock()
+		defer srv.backings.mu.Unlock()
+		return srv.backings.count == 0 && len(srv.backings.byKey) == 0
+	})
+}
+
+func FuzzRequestState(f *testing.F) {
+	s := testSealer(f, "http://a/mcp", 1)
+	good := s.sealState(dialogueID{1}, state{id: dialogueID{2}, round: 3, expires: time.UnixMilli(1_700_000_000_123)})
+	for _, seed := range []string{"", good, good[1:], good + "A", good + "\n", strings.Repeat("A", len(good)), s.seal(testTicket("x")), "=", "\xff"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		st, instance, ok := s.openState(text)
+		if !ok {
+			return
+		}
+		if text != good {
+			t.Fatalf("opened %q", text)
+		}
+		if instance != (dialogueID{1}) || st.id != (dialogueID{2}) || st.round != 3 || st.expires.UnixMilli() != 1_700_000_000_123 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func FuzzReadMeta(f *testing.F) {
+	for _, seed := range []string{
+		"", "{}", "[]", "null", "{" + meta(`{}`) + "}", `{"_meta":null}`, `{"_meta":[]}`, `{"_meta":{"io.modelcontextprotocol/protocolVersion":7}}`,
+		"{" + meta(`{"elicitation":{"url":{}}}`, `"progressToken":[]`) + `}`, "{" + meta(`{}`, `"io.modelcontextprotocol/logLevel":"loud"`) + "}",
+		`{"name":"a","name":"b",` + meta(`{}`) + "}", "{" + meta(`{}`) + "," + meta(`[]`) + "}", `{"\u005fmeta":{}}`, "{" + meta(`{}`),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, params string) {
+		if !gjson.Valid(params) {
+			return // no message holds it
+		}
+		q, err := readMeta(params, "name")
+		if err != nil {
+			if b := asFailure(err).body(); !gjson.ValidBytes(b) {
+				t.Errorf("the refusal is %s", b)
+			}
+			return
+		}
+		for what, raw := range map[string][]byte{"clientInfo": q.client, "capabilities": q.capabilities, "name": q.target, "token": q.token, "state": q.state, "inputs": q.inputs} {
+			if raw != nil && !gjson.ValidBytes(raw) {
+				t.Errorf("%s is %q", what, raw)
+			}
+		}
+		if !gjson.ParseBytes(q.capabilities).IsObject() || q.level < noLevel || q.level >= len(logLevels) {
+			t.Errorf("%+v", q)
+		}
+	})
+}
