@@ -159,27 +159,40 @@ func inTurn(has []transport, n int) transport {
 	return all[n%len(all)]
 }
 
+// several runs several things at a time, whatever -parallel says of subtests: peers mostly wait for each other.
+type several struct {
+	t     *testing.T
+	group sync.WaitGroup
+	turn  chan struct{}
+}
+
+func newSeveral(t *testing.T) *several { return &several{t: t, turn: make(chan struct{}, 6)} }
+
+// start begins a run, and returns what waits for its outcome.
+func (s *several) start(run func(context.Context) outcome) func() outcome {
+	var o outcome
+	done := make(chan struct{})
+	s.group.Go(func() {
+		defer close(done)
+		s.turn <- struct{}{}
+		defer func() { <-s.turn }()
+		ctx, cancel := context.WithTimeout(s.t.Context(), 4*time.Minute)
+		defer cancel()
+		o = run(ctx)
+	})
+	return func() outcome { <-done; return o }
+}
+
+// wait waits for all runs to end.
+func (s *several) wait() { s.group.Wait() }
+
 // meet runs all cells, through the proxy and without, and compares.
 func meet(t *testing.T, cells []cell) {
 	proxy := build(t)
 
-	// Peers mostly wait for each other, so several cells run at a time, whatever -parallel says of subtests.
-	var wait sync.WaitGroup
-	defer wait.Wait()
-	turn := make(chan struct{}, 6)
-	start := func(run func(context.Context) outcome) func() outcome {
-		var o outcome
-		done := make(chan struct{})
-		wait.Go(func() {
-			defer close(done)
-			turn <- struct{}{}
-			defer func() { <-turn }()
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-			defer cancel()
-			o = run(ctx)
-		})
-		return func() outcome { <-done; return o }
-	}
+	several := newSeveral(t)
+	defer several.wait()
+	start := several.start
 	type key struct {
 		client *client
 		server *server

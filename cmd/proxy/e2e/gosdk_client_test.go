@@ -32,24 +32,24 @@ type goClient struct {
 	last  mcp.Result       // what the last request was answered with
 }
 
-// goSDK is the Go SDK's client asking for a revision.
-func goSDK(revision string) *client {
+// goSDK is the Go SDK's client asking for a revision. Of the scenario it runs the steps that are all of these.
+func goSDK(revision string, these ...func(scene) bool) *client {
 	return &client{name: "Go SDK 1.8.0", revision: revision, transports: all, reads: true, run: func(ctx context.Context, to endpoint) (transcript, error) {
-		return runGoClient(ctx, revision, &mcp.ClientSessionOptions{ProtocolVersion: revision}, to)
+		return runGoClient(ctx, revision, &mcp.ClientSessionOptions{ProtocolVersion: revision}, to, these)
 	}}
 }
 
 // goSDKAsItIs is the Go SDK's client left to itself: it first asks whether the server speaks without a handshake, and goes
 // back to the newest revision with one.
-func goSDKAsItIs() *client {
+func goSDKAsItIs(these ...func(scene) bool) *client {
 	const revision = "2025-11-25"
 	return &client{name: "Go SDK 1.8.0 as it is", revision: revision, transports: all, reads: true, run: func(ctx context.Context, to endpoint) (transcript, error) {
-		return runGoClient(ctx, revision, nil, to)
+		return runGoClient(ctx, revision, nil, to, these)
 	}}
 }
 
 // runGoClient runs the scenario with what a client of a revision can do.
-func runGoClient(ctx context.Context, revision string, options *mcp.ClientSessionOptions, to endpoint) (_ transcript, err error) {
+func runGoClient(ctx context.Context, revision string, options *mcp.ClientSessionOptions, to endpoint, these []func(scene) bool) (_ transcript, err error) {
 	c := &goClient{listed: map[string]bool{}, asked: []any{}, heard: map[string][]any{}, came: make(chan struct{})}
 	capabilities := &mcp.ClientCapabilities{RootsV2: &mcp.RootCapabilities{ListChanged: true}, Sampling: &mcp.SamplingCapabilities{}}
 	switch revision {
@@ -95,6 +95,9 @@ func runGoClient(ctx context.Context, revision string, options *mcp.ClientSessio
 	}
 	steps := transcript{{Step: "initialize", Result: plain(c.session.InitializeResult())}}
 	for _, s := range scenario() {
+		if slices.ContainsFunc(these, func(is func(scene) bool) bool { return !is(s) }) {
+			continue
+		}
 		if s, ok := c.choose(s); ok {
 			steps = append(steps, c.run(ctx, s))
 		}
