@@ -22,7 +22,7 @@ type cacheRule struct {
 
 func (c *checker) cacheRule(n *node, path string, op *operation) {
 	v := n.get("cache")
-	if v == nil || v.kind == null || op.mapping == nil {
+	if v == nil || v.kind == null {
 		if f := c.get(n, path, "coalesce", boolean); f != nil {
 			c.warn(SchemaInvalidValue, path+".coalesce", "coalesce needs cache", f.line)
 		}
@@ -49,8 +49,9 @@ func (c *checker) cacheRule(n *node, path string, op *operation) {
 		return
 	}
 	switch {
-	case op.category != Read || op.mapping.method != "GET":
+	case op.category != Read || op.mapping != nil && op.mapping.method != "GET":
 		c.wrong(SchemaInvalidValue, path, "only read operations by GET are cached", "category read, method GET", v, 0)
+	case op.mapping == nil: // which is what is wrong
 	case !op.repeatable:
 		c.wrong(SchemaInvalidValue, path, "non-idempotent operations must not be cached", "no non_idempotent", v, 0)
 	default:

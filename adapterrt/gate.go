@@ -16,6 +16,7 @@ type gate struct {
 	params      []int
 	sourceName  string
 	source      *operation
+	at          string // in the file, for problems
 	sourceLine  int
 	arguments   []gateValue
 	list        []string
@@ -62,7 +63,7 @@ func (c *checker) gates(n *node, path string, op *operation) {
 
 func (c *checker) gate(n *node, path string, op *operation) {
 	c.known(n, path, "params", "source", "source_params", "list", "match", "capability", "match_values", "subject", "error_code", "on_unavailable", "ttl_ms", "timeout_ms")
-	g := &gate{subject: -1, sourceLine: n.line}
+	g := &gate{subject: -1, at: path, sourceLine: n.line}
 	param := func(name, at string, line int) int {
 		if k, ok := op.param([]byte(name)); ok {
 			return k
@@ -126,13 +127,13 @@ func (c *checker) sources(a *Adapter) {
 			}
 			g.source = a.index[g.sourceName]
 			if g.source == nil || g.source.category != Read || g.source.mapping == nil {
-				c.wrong(SchemaUnresolvedRef, "operations."+op.category.String()+"."+op.name+".capability_gate.source",
+				c.wrong(SchemaUnresolvedRef, g.at+".source",
 					"source is no read operation of this adapter: "+firstRunes(g.sourceName, 60), "a read operation", nil, g.sourceLine)
 				continue
 			}
 			for _, v := range g.arguments {
 				if _, ok := g.source.param([]byte(v.names[0])); !ok {
-					c.wrong(SchemaUnresolvedRef, "operations."+op.category.String()+"."+op.name+".capability_gate.source_params",
+					c.wrong(SchemaUnresolvedRef, g.at+".source_params",
 						"source has no parameter "+firstRunes(v.names[0], 60), "a parameter of "+g.sourceName, nil, g.sourceLine)
 				}
 			}

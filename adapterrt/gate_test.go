@@ -122,6 +122,10 @@ func TestGateMistakes(t *testing.T) {
 			t.Error(repl, "passed")
 		}
 	}
+	_, problems := Parse("test-api-adapter.md", []byte(front("https://api.example.com", strings.Replace(good, "source: get_schema", "source: query", 1))), &Options{})
+	if p := problems[len(problems)-1]; p.Path != "operations.read[1].capability_gate[0].source" {
+		t.Errorf("a source that is none: %v", problems)
+	}
 }
 
 // A clock that goes on a second whenever someone looks tells where the time went.

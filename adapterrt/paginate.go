@@ -33,7 +33,7 @@ type paging struct {
 
 func (c *checker) paging(n *node, path string, op *operation) {
 	p := c.get(n, path, "pagination", object)
-	if p == nil || op.mapping == nil {
+	if p == nil {
 		return
 	}
 	path += ".pagination"
@@ -56,7 +56,7 @@ func (c *checker) paging(n *node, path string, op *operation) {
 	if position == "" && g.style != "link_header" {
 		c.wrong(SchemaMissingField, path+".param_name", "param_name is required", "name of the parameter for the position", nil, p.line)
 	}
-	if g.style == "cursor" && g.next == nil {
+	if s := p.get("style"); s != nil && s.text == "cursor" && g.next == nil { // and not because the word is wrong
 		c.wrong(SchemaMissingField, path+".next_path", "next_path is required", "dotted path of the next cursor", nil, p.line)
 	}
 	if position != "" {
@@ -113,7 +113,7 @@ func (op *operation) hiddenParam(name string, integer bool) int {
 	switch {
 	case op.adapter.target.graphql:
 		p.place = inVariables
-	case op.mapping.method != "GET" && op.mapping.method != "DELETE":
+	case op.mapping != nil && op.mapping.method != "GET" && op.mapping.method != "DELETE":
 		p.place = inBody
 	}
 	p.compile()

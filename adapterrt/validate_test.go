@@ -157,6 +157,21 @@ func TestOneMistakeIsReportedOnce(t *testing.T) {
 	}
 }
 
+// A mapping that is wrong hides nothing else that is.
+func TestMistakesBesideAWrongMapping(t *testing.T) {
+	text := front("https://api.example.com", "read:\n- {name: op, maps_to: GOT /x, description: D, pagination: {style: page, param_name: p, per_page_param: n, max_limit: 0},\n   cache: {ttl: soon}}\n"+
+		"- {name: other, maps_to: GOT /y, description: D, pagination: {style: odd, param_name: p}, cache: {ttl: 30s}}")
+	_, problems := Parse("test-api-adapter.md", []byte(text), &Options{})
+	var paths []string
+	for _, p := range problems {
+		paths = append(paths, strings.TrimPrefix(p.Path, "operations.read"))
+	}
+	want := []string{"[0].maps_to", "[0].pagination.max_limit", "[0].cache.ttl", "[1].maps_to", "[1].pagination.style"}
+	if !slices.Equal(paths, want) {
+		t.Errorf("\n got  %q\n want %q", paths, want)
+	}
+}
+
 func TestProblemAsJSON(t *testing.T) {
 	text := strings.Replace(front("https://api.example.com", goodOps), "name: get_item\n    maps_to", "maps_to", 1)
 	_, problems := Parse("test-api-adapter.md", []byte(text), &Options{})
