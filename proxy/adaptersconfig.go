@@ -217,7 +217,7 @@ func (a *AdaptersConfig) Options(getenv func(string) (string, bool)) (adapterrt.
 		LooseParams: a.LooseParams, StringErrors: a.Errors.Shape == "string", AlwaysIsError: a.Errors.IsError == "always",
 		DevErrors: a.Errors.Dev, StrictIntrospection: a.Introspection == "strict",
 		MaxRequestBytes: int(a.MaxRequest), MaxResponseBytes: int(a.MaxResponse),
-		Getenv: getenv, UserAgent: "dragoman/" + ownVersion(),
+		Getenv: getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // which no token holds
 	}
 	switch a.Trust.Enforce {
 	case "strict":

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -272,13 +273,14 @@ func TestDryRunPrintsTheRequestAndSendsNothing(t *testing.T) {
 	dir := adapters(t, map[string]string{"notes-api-adapter.md": adapterFile("https://127.0.0.1:1/v1", "")})
 	const want = `POST https://127.0.0.1:1/v1/notes
 Accept: application/json
-User-Agent: dragoman
+User-Agent: dragoman/VERSION
 Content-Type: application/json
 Authorization: Bearer secr...
 
 {"title":"T","pin":"..."}
 `
 	out, errOut, code := adapter(t, dir, "call", "notes-api", "add_note", "title=T", "pin=4711", "--dry-run")
+	out = regexp.MustCompile(`dragoman/[^()\s]+`).ReplaceAllString(out, "dragoman/VERSION")
 	if out != want || errOut != "" || code != 0 {
 		t.Errorf("%d\n%s%s", code, out, errOut)
 	}
