@@ -342,6 +342,9 @@ func (srv *Server) renewOwn() error {
 	if next.own, err = newCatalog(was.table, next.withMore(srv.own), was.cfg.Adapters.Instructions, was.own); err != nil {
 		return errors.Join(unshaped, err)
 	}
+	if err := was.cfg.Footprint.enforced(next.own); err != nil {
+		return errors.Join(unshaped, err)
+	}
 	srv.use(&next)
 	return unshaped
 }

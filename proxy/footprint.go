@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -19,8 +20,11 @@ import (
 // every conversation.
 type FootprintConfig struct {
 	// MaxBytes is how large the list may be before it is warned of; 0 is any size.
-	// No list is ever refused.
+	// No server's list is ever refused.
 	MaxBytes Size `yaml:"max_bytes"`
+	// Enforce leaves out of a list over MaxBytes what says nothing, whatever Drop
+	// is, and refuses to serve tools of our own that are over it by themselves.
+	Enforce bool `yaml:"enforce"`
 	// Hoist is off, report, or apply: prose that three or more descriptions repeat
 	// is moved to the server's instructions.
 	Hoist string `yaml:"hoist"`
@@ -66,6 +70,19 @@ type catalogue struct {
 	mu    sync.Mutex
 	bytes int // of the pages so far
 	whole bool
+	tight bool // it was too large, and is said in fewer words from then on
+}
+
+// enforced is an error where tools of our own alone are over what a list may have.
+func (c *FootprintConfig) enforced(own *catalog) error {
+	if !c.Enforce || c.MaxBytes == 0 || own == nil {
+		return nil
+	}
+	n := compactLen("[" + string(own.listing[translate.Latest()]) + "]")
+	if n <= int(c.MaxBytes) {
+		return nil
+	}
+	return fmt.Errorf("footprint.enforce: tools of ours have %d bytes in the list, max_bytes is %d: serve fewer adapters, or shorten adapters.description_size", n, int(c.MaxBytes))
 }
 
 // hoist reads the server's tools, before the client knows anything, and moves what
@@ -132,22 +149,46 @@ func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error)
 // slimmed is an answer to tools/list, in the client's revision, with what the
 // configuration leaves of its tools.
 func (x *exchange) slimmed(page []byte) []byte {
-	shrink := x.srv.now().shrink
-	notes := x.s.catalogue.notes
-	if shrink != (footprint.Shrinker{}) || len(notes) > 0 {
-		page = x.own(editTools(page, func(tool []byte) []byte {
-			out, err := notes.Apply(nil, tool)
-			if err != nil {
-				return tool
-			}
-			if out, err = shrink.Apply(nil, out); err != nil {
-				return tool
-			}
-			return out
-		}), page)
+	page = x.shrunk(page, x.s.catalogue.notes, x.srv.now().shrink)
+	if x.isTight(page) {
+		page = x.shrunk(page, nil, footprint.Shrinker{Titles: true, Echoes: true, SchemaNames: true})
 	}
 	x.weigh(page)
 	return page
+}
+
+func (x *exchange) shrunk(page []byte, notes footprint.Notes, shrink footprint.Shrinker) []byte {
+	if shrink == (footprint.Shrinker{}) && len(notes) == 0 {
+		return page
+	}
+	return x.own(editTools(page, func(tool []byte) []byte {
+		out, err := notes.Apply(nil, tool)
+		if err != nil {
+			return tool
+		}
+		if out, err = shrink.Apply(nil, out); err != nil {
+			return tool
+		}
+		return out
+	}), page)
+}
+
+// isTight reports whether a page makes the list larger than is wanted, and
+// something is to be done about it.
+func (x *exchange) isTight(page []byte) bool {
+	cfg := &x.srv.now().cfg.Footprint
+	if !cfg.Enforce || cfg.MaxBytes == 0 {
+		return false
+	}
+	c := &x.s.catalogue
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := compactLen(gjson.Get(view(page), "result.tools").Raw)
+	if !c.whole {
+		n += c.bytes
+	}
+	c.tight = c.tight || n > int(cfg.MaxBytes)
+	return c.tight
 }
 
 // editTools is an answer to tools/list with what edit makes of each tool: it

@@ -121,6 +121,9 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	if first.own, err = newCatalog(first.table, first.withMore(srv.own), cfg.Adapters.Instructions, nil); err != nil {
 		return nil, err
 	}
+	if err := cfg.Footprint.enforced(first.own); err != nil {
+		return nil, err
+	}
 	if srv.memory == nil {
 		srv.memory = large.NewMemory(int64(cfg.Limits.InHand))
 	}

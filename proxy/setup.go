@@ -116,6 +116,9 @@ func (srv *Server) Reload(cfg Config) error {
 	if err == nil {
 		next.own, err = newCatalog(next.table, next.withMore(srv.own), cfg.Adapters.Instructions, was.own)
 	}
+	if err == nil {
+		err = cfg.Footprint.enforced(next.own)
+	}
 	if err == nil && srv.at != nil {
 		err = next.mayServe(srv.at)
 	}
