@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// resume attaches r, which carries the answers to what its client was asked.
+func (s *dialogues) resume(r *relay) error {
+	st, instance, ok := s.srv.now().sealer.openState(gjson.ParseBytes(r.q.state).String())
+	if !ok || instance != s.instance || time.Now().After(st.expires) ||
+		st.who != sha256.Sum256([]byte(r.who)) || st.digest != r.q.digest() {
+		return fail(stateInvalid, "")
+	}
+	d := s.find(st.id)
+	if d == nil {
+		return fail(stateInvalid, "")
+	}
+	if r.q.inputs == nil {
+		r.q.inputs = []byte("{}")
+	}
+	if !objects(r.q.inputs) {
+		return fail(inputsInvalid, "")
+	}
+	return d.attach(r, st.round)
+}
+
+// attach makes r the request that waits, and sends the server its answers.
+func (d *dialogue) attach(r *relay, round uint32) error {
+	d.mu.Lock()
+	again := d.box != nil // the round was answered already
+	if d.over || round != d.round || again && !wire.Equal(r.q.inputs, d.inputs) {
+		d.mu.Unlock()
+		return fail(stateInvalid, "")
+	}
+	if d.urls {
+		if all, refused := d.opened(r.q.inputs); all || refused != "" {
+			d.end()
+			d.mu.Unlock()
+			return d.repeat(r, refused)
+		}
+	}
+	if again {
+		d.box.put(letter{body: fail(superseded, "").renamed(d.reply.id).body(), last: true, status: 200})
+	}
+	box := newMailbox()
+	box.left = func() { d.leave(box) }
+	d.box, d.reply, d.inputs = box, r.q, bytes.Clone(r.q.inputs)
+	for _, l := range d.kept {
+		if l.body = readdressed(l.body, r.q); l.body != nil {
+			box.put(l)
+		}
+	}
+	d.kept = nil
+	var answered []pending
+	var answers []string
+	if !again {
+		answered, answers = d.match(r.q.inputs)
+		if d.urls {
+			answered = nil // the server has not asked itself
+		}
+		d.timer.Stop()
+		if len(d.asked) > 0 {
+			d.after(0, d.turn)
+		}
+		d.awaitServer(d.patience().FirstByte)
+	}
+	answer := d.answer
+	d.mu.Unlock()
+	r.mu.Lock()
+	r.box = box
+	r.mu.Unlock()
+	for n, p := range answered {
+		if answer != nil && !p.loose {
+			continue // nobody waits for it any more
+		}
+		d.b.say(d.srv, appendResult(nil, p.id, answers[n]), r.from)
+	}
+	if answer != nil {
+		d.finish(answer.body, answer.status)
+	}
+	return nil
+}
+
+// match takes out the questions that are answered. Called with d.mu held.
+func (d *dialogue) match(inputs []byte) (answered []pending, answers []string) {
+	given := map[string]string{}
+	members(view(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
+	var left []pending
+	for _, p := range d.asked {
+		if v, ok := given[p.key]; ok {
+			answered, answers = append(answered, p), append(answers, v)
+		} else {
+			left = append(left, p)
+		}
+	}
+	d.asked = left
+	return answered, answers
+}
+
+// opened reports whether the user has agreed to open all URLs; refused is the first
+// question where not. Called with d.mu held.
+func (d *dialogue) opened(inputs []byte) (all bool, refused string) {
+	asked := d.asked
+	answered, answers := d.match(inputs)
+	d.asked = asked
+	for n, a := range answers {
+		if gjson.Get(a, "action").String() != "accept" {
+			return false, orElse(gjson.GetBytes(answered[n].body, "params.message").String(), "opening a URL")
+		}
+	}
+	return len(answered) == len(asked), ""
+}
+
+// repeat makes a call again that had to wait for URLs to be opened, unless the user
+// has refused that: refused then says what.
+func (d *dialogue) repeat(r *relay, refused string) error {
+	if refused == "" {
+		r.q.inputs, r.q.state = nil, nil
+		return r.begin()
+	}
+	text := "User did not complete: " + refused
+	box := newMailbox()
+	r.mu.Lock()
+	r.box = box
+	r.mu.Unlock()
+	body := appendError(nil, r.q.id, -32603, text, nil)
+	if r.q.method == wire.ToolsCall {
+		body = appendResult(nil, r.q.id, `{"resultType":"complete","content":[{"type":"text","text":`+string(appendString(nil, text))+`}],"isError":true}`)
+	}
+	box.put(letter{body: body, last: true, status: 200})
+	return nil
+}
