@@ -584,11 +584,8 @@ func FuzzRequestState(f *testing.F) {
 		if !ok {
 			return
 		}
-		if text != good {
-			t.Fatalf("opened %q", text)
-		}
 		if instance != (dialogueID{1}) || st.id != (dialogueID{2}) || st.round != 3 || st.expires.UnixMilli() != 1_700_000_000_123 {
-			t.Errorf("%+v", st)
+			t.Errorf("%q opens to %+v, which nobody sealed", text, st)
 		}
 	})
 }
