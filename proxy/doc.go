@@ -47,6 +47,18 @@
 // counted and cut is what this client gets. What an adapter's operation answers is
 // shaped before, without what stands around it (adaptershape.go).
 //
+// # Clients without a session
+//
+// A client of a revision without a handshake says in each request who it is
+// (modern.go; modernface.go takes such requests in over HTTP and stdio). Its server
+// wants sessions: backing.go holds some, and a relay (relay.go) carries the request
+// over one of them by an exchange like any other, which era.go tells what else
+// translation needs to know. Where the server may ask something in the middle, a
+// dialogue (dialogue.go) reads the answer and parks the call while the client is
+// asked; requeststate.go seals what the client brings back. What belongs to no
+// request is heard on the session's standing stream and handed to those who listen
+// (subscription.go).
+//
 // # What is remembered
 //
 // Per session and direction, the requests without an answer: their ids, their
