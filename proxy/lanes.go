@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -115,7 +118,9 @@ func (l *lanes) open(ctx context.Context, out *upstream.Outgoing) (*lane, error)
 	if ln.token != "" {
 		l.byToken[ln.token] = ln
 	}
-	l.order = append(l.order, ln)
+	if m.Method != wire.SubscriptionsListen { // what it brings names it
+		l.order = append(l.order, ln)
+	}
 	return ln, nil
 }
 
@@ -242,6 +247,10 @@ func (l *lanes) sort(m *wire.Message) {
 			return
 		}
 	}
+	if ln := l.subscribed(m); ln != nil {
+		l.drops(ln.put(m.Raw, false))
+		return
+	}
 	firm := m.Kind == wire.Request
 	switch n := len(l.order); {
 	case l.standing != nil:
@@ -251,6 +260,25 @@ func (l *lanes) sort(m *wire.Message) {
 	default:
 		l.drops(l.waiting.put(m.Raw, firm))
 	}
+}
+
+// subscribed is the lane of the subscription that m is for, nil for none; see
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions.
+// Called with l.mu held.
+func (l *lanes) subscribed(m *wire.Message) *lane {
+	params := m.Params()
+	if !bytes.Contains(params, []byte(metaSubscription)) {
+		return nil
+	}
+	var ln *lane
+	gjson.Get(view(params), "_meta").ForEach(func(key, id gjson.Result) bool {
+		if key.String() == metaSubscription {
+			l.key = wire.AppendIDKey(l.key[:0], []byte(id.Raw))
+			ln = l.byID[string(l.key)]
+		}
+		return true
+	})
+	return ln
 }
 
 func (l *lanes) drops(n int) {
@@ -287,7 +315,7 @@ func skipped(err error) bool {
 func (l *lanes) lose(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, ln := range l.order {
+	for _, ln := range l.byID {
 		ln.finish(err)
 	}
 	clear(l.byID)
@@ -305,7 +333,7 @@ func (l *lanes) end(err error) {
 		lost = nil
 	}
 	err = l.err
-	all := append([]*lane(nil), l.order...)
+	all := slices.Collect(maps.Values(l.byID))
 	if l.standing != nil {
 		all = append(all, l.standing)
 	}

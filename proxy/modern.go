@@ -46,6 +46,12 @@ const (
 	metaLevel        = modernPrefix + "logLevel"
 )
 
+// Those of results, and of what a subscription brings.
+const (
+	metaServer       = modernPrefix + "serverInfo"
+	metaSubscription = modernPrefix + "subscriptionId"
+)
+
 // logLevels are the levels of log messages, least severe first. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging#log-levels.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
