@@ -80,6 +80,12 @@
 // again and told what it knew (restart.go). Where one process serves all sessions, it
 // is shared.go that keeps them apart.
 //
+// A server without a handshake remembers nothing of a client that begins with one. That
+// is in modernconn.go, which to the session is a connection to a server of the client's
+// own revision, made by modernhandshake.go: its log level, its subscriptions
+// (modernlisten.go), the questions it was asked (moderncall.go, modernask.go), and which
+// arguments of tools go into headers (toolheaders.go).
+//
 // # How long, for whom, by what settings
 //
 // How long the server may be silent is in silence.go; whom a listener lets in, and

@@ -56,12 +56,19 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 			return
 		}
 	}
-	srv.sessions.drop(s)
+	if _, ok := s.conn.(*modernConn); ok && !s.local {
+		srv.sessions.bury(s)
+	} else {
+		srv.sessions.drop(s)
+	}
 	srv.endSession(s, fail(sessionUnknown, "it was ended"))
 }
 
 // endUpstream asks a server that knows the session by itself to end it.
 func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
+	if _, ok := s.conn.(*modernConn); ok {
+		return nil // it is known here only
+	}
 	c, ok := s.conn.(interface {
 		Delete(ctx context.Context, header []upstream.Header) error
 	})
@@ -268,7 +275,7 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 		return err
 	}
 	srv.sessions.add(s)
-	if l, ok := s.conn.(*lanes); ok {
+	if l := lanesOf(s.conn); l != nil {
 		l.whenLost(func() {
 			srv.log.Warn("session lost", zap.Error(l.reason()))
 			srv.forget(s, l.reason())
@@ -287,11 +294,22 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	return nil
 }
 
+// lanesOf are the lanes that a connection has, nil for none.
+func lanesOf(conn upstream.Conn) *lanes {
+	switch c := conn.(type) {
+	case *lanes:
+		return c
+	case *modernConn:
+		return c.piped
+	}
+	return nil
+}
+
 // begin carries initialize to a new connection; s is nil when there is no
 // session in the end, and answer then what the server said.
 func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
 	id := x.msg.ID()
-	h := &handshake{srv: srv, header: x.from}
+	h := &handshake{srv: srv, header: x.from, bridges: true}
 	s, answer, err = h.negotiate(x.ctx, raw)
 	switch {
 	case s == nil && h.conn != nil:

@@ -32,6 +32,7 @@ type handshake struct {
 	standing upstream.Stream // everything the server says; nil where Send has a stream
 	pipe     bool            // the client is on a pipe
 	alone    bool            // there is no server, only tools of ours
+	bridges  bool            // a server without a handshake will do, too
 	header   []upstream.Header
 
 	id     []byte // of initialize, as it was sent
@@ -69,6 +70,11 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 func (h *handshake) propose(ctx context.Context, raw []byte, propose *translate.Revision) (*session, []byte, error) {
 	for retried := false; ; retried = true {
 		m, err := h.ask(ctx, raw, propose)
+		if looksModern(m, err) && !h.namesHandshake(m) {
+			if s, answer, ok := h.bridge(ctx, raw); ok {
+				return s, h.hoist(ctx, s, answer), nil
+			}
+		}
 		if err != nil && h.srv.now().own != nil && isAway(err) {
 			return h.goAlone(err)
 		}
@@ -353,6 +359,16 @@ func versionData(requested string) []byte {
 	return append(appendString(data, requested), '}')
 }
 
+// namesHandshake reports whether the server's error says that it would take another
+// revision with a handshake.
+func (h *handshake) namesHandshake(m *wire.Message) bool {
+	if m == nil {
+		return false
+	}
+	next, err := h.rejected(m)
+	return err == nil && next != nil
+}
+
 // rejected looks into the server's error for revisions that it would take, and
 // returns the newest one that we speak; nil when it names none. A server that
 // only speaks revisions without a handshake is an error.
@@ -361,7 +377,7 @@ func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 	names := e.Get("data.supported")
 	if !names.IsArray() {
 		if strings.Contains(e.Raw, modernPrefix) {
-			return nil, fail(upstreamModern, translate.Modern()+", which cannot be bridged yet").about(h.id)
+			return nil, fail(upstreamModern, translate.Modern()).about(h.id)
 		}
 		return nil, nil
 	}
@@ -380,7 +396,7 @@ func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 		return true
 	})
 	if newest == nil && e.Get("code").Int() == unsupportedVersion {
-		return nil, fail(upstreamModern, strings.Join(modern, ", ")+", which cannot be bridged yet").about(h.id)
+		return nil, fail(upstreamModern, strings.Join(modern, ", ")).about(h.id)
 	}
 	return newest, nil
 }

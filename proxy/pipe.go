@@ -181,7 +181,7 @@ func (p *pipe) initialize(line []byte) {
 }
 
 func (p *pipe) begin(line []byte) error {
-	h := &handshake{srv: p.srv, pipe: true, header: p.from}
+	h := &handshake{srv: p.srv, pipe: true, header: p.from, bridges: true}
 	s, answer, err := h.negotiate(p.ctx, line)
 	if s == nil {
 		if h.conn != nil {

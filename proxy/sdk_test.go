@@ -32,7 +32,11 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if revision := os.Getenv(serverRevision); revision != "" {
-		if err := sdkServer(revision).Run(context.Background(), &mcp.StdioTransport{}); err != nil && err != io.EOF {
+		serve := sdkServer
+		if revision == modernOnly {
+			serve = modernSDKServer
+		}
+		if err := serve(revision).Run(context.Background(), &mcp.StdioTransport{}); err != nil && err != io.EOF {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -211,6 +215,11 @@ func talk(t *testing.T, vc, vu, over, server string) {
 		defer web.CloseClientConnections()
 		cfg.Upstream.URL = web.URL
 	}
+	connected(ctx, t, cfg, vc, over, func(client *mcp.ClientSession, h *heard) { converse(ctx, t, client, h, vc) })
+}
+
+// connected has a client of revision vc talk through a proxy by cfg.
+func connected(ctx context.Context, t *testing.T, cfg Config, vc, over string, talk func(*mcp.ClientSession, *heard)) {
 	core, logs := observer.New(zap.DebugLevel)
 	srv, err := New(cfg, zap.New(core))
 	if err != nil {
@@ -258,7 +267,7 @@ func talk(t *testing.T, vc, vu, over, server string) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	converse(ctx, t, client, h, vc)
+	talk(client, h)
 }
 
 // converse is one client's scenario.

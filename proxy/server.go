@@ -264,8 +264,9 @@ func childEnv(u UpstreamConfig, ours []string) []string {
 // newSession is the session that a finished handshake leads to.
 func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	var again *revival
-	_, shares := h.conn.(*member) // whose process is the hub's to start again
-	if !h.alone && !shares && srv.now().origin.restarts && srv.now().cfg.Upstream.Restart.Max > 0 {
+	_, shares := h.conn.(*member)      // whose process is the hub's to start again
+	_, bridged := h.conn.(*modernConn) // with no handshake to say to another process
+	if !h.alone && !shares && !bridged && srv.now().origin.restarts && srv.now().cfg.Upstream.Restart.Max > 0 {
 		again = newRevival(srv, h, vu.Name)
 		h.conn, h.standing = again, voice{again}
 	}
@@ -291,6 +292,9 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 // takeUp is a session that began in another process, or longer ago than this one
 // remembers.
 func (srv *Server) takeUp(t ticket) *session {
+	if t.vu.Modern {
+		return srv.sessionWith(t, srv.resumeModern(t))
+	}
 	return srv.sessionWith(t, srv.now().origin.resume(t.named, versionHeader(t.vu)))
 }
 
@@ -303,9 +307,19 @@ func (srv *Server) sessionWith(t ticket, conn upstream.Conn) *session {
 		open:   newCalls(srv.now().cfg.Limits.OpenRequests),
 		asked:  newCalls(srv.now().cfg.Limits.OpenRequests),
 	}
-	if own := srv.now().own; own != nil {
+	own := srv.now().own
+	if own != nil {
 		s.ended = func() { srv.forgetOwn(s) }
 		s.told.Store(own.told)
+	}
+	if c, ok := conn.(*modernConn); ok {
+		s.up, s.down = c.asItself()
+		s.ended = func() {
+			c.end()
+			if own != nil {
+				srv.forgetOwn(s)
+			}
+		}
 	}
 	return s
 }

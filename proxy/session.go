@@ -111,8 +111,12 @@ type sessions struct {
 
 	mu   sync.Mutex
 	byID map[string]*session
-	held int // reserved and not yet added
+	held int      // reserved and not yet added
+	over []string // ids that clients have ended, oldest first, where no server knows that
 }
+
+// maxOver is how many ended ids are remembered.
+const maxOver = 1024
 
 func newSessions(max int, by *sealer, resume func(ticket) *session) *sessions {
 	return &sessions{max: max, sealer: by, resume: resume, byID: make(map[string]*session)}
@@ -127,6 +131,9 @@ func (t *sessions) renew(max int, by *sealer, afresh bool) {
 	for id, s := range t.byID {
 		if afresh && !s.local {
 			delete(t.byID, id)
+			if c, ok := s.conn.(*modernConn); ok {
+				c.unwatch()
+			}
 		}
 	}
 }
@@ -171,6 +178,9 @@ func (t *sessions) room() bool {
 		return false
 	}
 	delete(t.byID, oldest.id)
+	if c, ok := oldest.conn.(*modernConn); ok {
+		c.end()
+	}
 	return true
 }
 
@@ -199,8 +209,11 @@ func (t *sessions) find(id string) (*session, error) {
 		s.enter()
 		return s, nil
 	}
-	by := t.sealer
+	by, over := t.sealer, slices.Contains(t.over, id)
 	t.mu.Unlock()
+	if over {
+		return nil, nil
+	}
 	what, ok := by.open(id, now)
 	if !ok || what.local || t.resume == nil {
 		return nil, nil
@@ -230,6 +243,16 @@ func (t *sessions) drop(s *session) bool {
 	}
 	delete(t.byID, s.id)
 	return true
+}
+
+// bury drops s for good: its id opens nothing any more, here.
+func (t *sessions) bury(s *session) {
+	t.drop(s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over = append(t.over, s.id); len(t.over) > maxOver {
+		t.over = slices.Delete(t.over, 0, 1)
+	}
 }
 
 // dropIdle forgets the sessions that nothing was heard of since then, and those

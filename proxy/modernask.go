@@ -1,0 +1,239 @@
+package proxy
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+var errCallOver = errors.New("nobody waits for the answer")
+
+// cancelledAnswer is the answer of a client that does not want to say, and of one that
+// cannot be asked.
+const cancelledAnswer = `{"action":"cancel"}`
+
+// questions takes up an InputRequiredResult: what it asks becomes requests to the
+// client, and without a question the call is sent again after a while.
+func (b *bridgedCall) questions(result gjson.Result) error {
+	switch b.method {
+	case wire.ToolsCall, wire.PromptsGet, wire.ResourcesRead:
+	default:
+		return saying(internalCode, "the server asks for input, which "+b.method.String()+" does not have")
+	}
+	if b.rounds++; b.rounds > maxRounds {
+		return saying(internalCode, fmt.Sprintf("the server asked for input more than %d times", maxRounds))
+	}
+	b.state = strings.Clone(result.Get("requestState").Raw)
+	inputs := result.Get("inputRequests")
+	list := inputs.Map()
+	switch {
+	case len(list) > maxQuestions:
+		return saying(internalCode, "the server asks too much at once")
+	case len(list) == 0 && b.state == "":
+		return saying(internalCode, "the server asks for input and does not say which")
+	case len(list) == 0:
+		return b.shed()
+	}
+	var asking []*ask
+	var bodies [][]byte
+	unable := ""
+	inputs.ForEach(func(name, q gjson.Result) bool {
+		a := &ask{of: b, name: strings.Clone(name.Raw), method: wire.MethodOf([]byte(q.Get("method").String()))}
+		body, able := b.c.phrase(a, q)
+		switch {
+		case able:
+			bodies = append(bodies, body)
+		case a.method == wire.ElicitationCreate:
+			a.answer = []byte(cancelledAnswer)
+		default:
+			unable = fmt.Sprintf("%.64s", q.Get("method").String())
+			return false
+		}
+		asking = append(asking, a)
+		return true
+	})
+	if unable != "" {
+		b.fail("Client cannot answer " + unable)
+		return nil
+	}
+	b.asking = asking
+	b.c.expect(asking)
+	b.ready = append(b.ready, bodies...)
+	return nil
+}
+
+// internalCode is JSON-RPC's code for what went wrong here.
+const internalCode = -32603
+
+// phrase makes a request to the client of a question; false when the client has not
+// declared that it can be asked this.
+func (c *modernConn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
+	switch mode := q.Get("params.mode").String(); {
+	case a.method == wire.SamplingCreateMessage && c.facts.Has(wire.ClientSampling):
+	case a.method == wire.RootsList && c.facts.Has(wire.ClientRoots):
+	case a.method == wire.ElicitationCreate && mode == "url" && c.facts.Has(wire.ClientElicitationURL):
+		a.opens = appendString(nil, newUUID())
+	case a.method == wire.ElicitationCreate && mode != "url" && c.facts.Has(wire.ClientElicitationForm):
+	default:
+		return nil, false
+	}
+	c.mu.Lock()
+	c.lastAsk++
+	a.id = fmt.Appendf(nil, `"%s%d"`, c.prefix, c.lastAsk)
+	c.mu.Unlock()
+	raw := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q`, a.id, a.method)
+	if params := q.Get("params"); params.IsObject() {
+		raw = append(append(raw, `,"params":`...), params.Raw...)
+	}
+	var m wire.Message
+	if m.Scan(append(raw, '}'), c.down.Shape()) != nil {
+		return nil, false
+	}
+	m.Facts, m.Stamp = c.facts, &wire.Stamp{ElicitationID: a.opens}
+	out, v, err := c.down.Rewrite(nil, &m)
+	c.srv.losses.note(c.down.From(), c.down.To(), a.method, m.Losses, nil)
+	a.note = append([]byte(nil), m.Note...)
+	return out, err == nil && v == wire.Forward
+}
+
+// newUUID is a random UUID (https://www.rfc-editor.org/rfc/rfc9562#section-5.4).
+func newUUID() string {
+	var u [16]byte
+	rand.Read(u[:]) // never fails
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}
+
+// shed waits before the call is sent again to a server that does not take it yet.
+func (b *bridgedCall) shed() error {
+	if b.sheds++; b.sheds > maxSheds {
+		return saying(internalCode, "upstream busy")
+	}
+	timer := time.NewTimer(firstShed << (b.sheds - 1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return b.send(nil)
+	case <-b.ctx.Done():
+		return b.ctx.Err()
+	}
+}
+
+// expect enters questions.
+func (c *modernConn) expect(list []*ask) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range list {
+		if a.answer == nil {
+			c.asked[string(wire.AppendIDKey(nil, a.id))] = a
+		}
+	}
+}
+
+// forget takes those of list out that have no answer yet, and returns them.
+func (c *modernConn) forget(list []*ask) (open []*ask) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range list {
+		key := string(wire.AppendIDKey(nil, a.id))
+		if c.asked[key] == a {
+			delete(c.asked, key)
+			open = append(open, a)
+		}
+	}
+	return open
+}
+
+// hear leads a client's answer to the call that waits for it. m's memory is the
+// call's from now on.
+func (c *modernConn) hear(m *wire.Message) {
+	key := string(wire.AppendIDKey(nil, m.ID()))
+	c.mu.Lock()
+	a := c.asked[key]
+	delete(c.asked, key)
+	c.mu.Unlock()
+	if a == nil {
+		c.srv.unwanted("unknown_id")
+		return
+	}
+	a.of.heard <- heardAnswer{a, m.Raw} // there is room for one of each question
+}
+
+// await waits until the client has answered everything, and tells the server.
+func (b *bridgedCall) await() error {
+	timer := time.NewTimer(b.c.srv.now().cfg.Bridge.ParkTimeout)
+	defer timer.Stop()
+	for {
+		missing := 0
+		for _, a := range b.asking {
+			if a.answer == nil {
+				missing++
+			}
+		}
+		if missing == 0 {
+			break
+		}
+		select {
+		case h := <-b.heard:
+			if trouble := b.answered(h); trouble != "" {
+				b.fail(trouble)
+				return nil
+			}
+		case <-timer.C:
+			b.fail("Client did not answer in time")
+			return nil
+		case <-b.gone:
+			return errCallOver
+		case <-b.ctx.Done():
+			return b.ctx.Err()
+		}
+	}
+	answers := b.asking
+	b.asking = nil
+	if err := b.send(answers); err != nil {
+		if b.ctx.Err() == nil {
+			b.conclude(asFailure(err).renamed(b.id).body())
+			return nil
+		}
+		return err
+	}
+	return nil
+}
+
+// answered notes one answer as the server shall get it. The text that comes back
+// says why the call cannot go on.
+func (b *bridgedCall) answered(h heardAnswer) (trouble string) {
+	c, a := b.c, h.to
+	m := &b.msg
+	if err := m.Scan(h.raw, c.up.Shape()); err != nil {
+		return err.Error()
+	}
+	if m.Kind == wire.Error {
+		if a.method == wire.ElicitationCreate {
+			a.answer = []byte(cancelledAnswer)
+			return ""
+		}
+		return a.method.String() + " failed: " + gjson.Get(view(m.Error()), "message").String()
+	}
+	m.Method, m.Note, m.Facts, m.Stamp = a.method, a.note, c.facts, nil
+	out, v, err := c.up.Rewrite(nil, m)
+	c.srv.losses.note(c.up.From(), c.up.To(), a.method, m.Losses, b.stream.Header)
+	if err != nil {
+		return err.Error()
+	}
+	result := gjson.GetBytes(out, "result")
+	if v != wire.Forward || !result.IsObject() {
+		return a.method.String() + " failed: its answer is none"
+	}
+	a.answer = []byte(result.Raw)
+	if a.opens != nil && result.Get("action").String() == "accept" {
+		b.opened = append(b.opened, a.opens)
+	}
+	return ""
+}

@@ -1,0 +1,441 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// How often a server without sessions may ask before it answers, and how often and
+// when a call is sent again that it does not take at once.
+const (
+	maxRounds    = 10
+	maxQuestions = 64 // of one round
+	maxSheds     = 3
+	firstShed    = 250 * time.Millisecond
+)
+
+// bridgedCall is one request of a client with a session, at a server that has none:
+// the stream of what the server says about it. Questions become requests on that
+// stream, and their answers a further request, as long as the server asks; see
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr.
+//
+// A goroutine leads it, since it goes on when the client lets go of the stream:
+// towards such a server the end of a stream cancels, and clients with a session do
+// not mean that.
+type bridgedCall struct {
+	c      *modernConn
+	ctx    context.Context // ends when the call is cancelled, or the session ends
+	cancel context.CancelFunc
+	stream upstream.Outgoing // its Body is as it was sent first
+	id     []byte            // the client's
+	key    string
+	method wire.Method
+	target string // the name or the URI that the request is about, "" for none
+	note   []byte
+
+	// The client's side. want is a call of Next, and got what it returns.
+	client   context.Context
+	want     chan struct{}
+	got      chan nextEvent
+	gone     chan struct{} // closed when the stream is
+	once     sync.Once
+	released atomic.Bool
+
+	// For the goroutine only.
+	sent      []byte // the id that the server knows it by
+	st        upstream.Stream
+	msg       wire.Message
+	ready     [][]byte // for the client, before all else
+	over      bool
+	detached  bool // nobody reads any more
+	asking    []*ask
+	heard     chan heardAnswer
+	state     string // requestState as JSON, "" for none
+	rounds    int
+	sheds     int
+	refreshed bool
+	opened    [][]byte // elicitationIds of what the client has accepted to open
+}
+
+// ask is a question of the server that waits for the client's answer.
+type ask struct {
+	of     *bridgedCall
+	name   string // in inputRequests, as JSON
+	id     []byte // ours
+	method wire.Method
+	note   []byte
+	opens  []byte // elicitationId, nil for none
+	answer []byte // the result as the server gets it
+}
+
+type heardAnswer struct {
+	to  *ask
+	raw []byte
+}
+
+// call sends a request of the client to the server.
+func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.Message) (upstream.Stream, error) {
+	b := &bridgedCall{
+		c: c, client: ctx, method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(),
+		want: make(chan struct{}), got: make(chan nextEvent, 1), gone: make(chan struct{}), heard: make(chan heardAnswer, maxQuestions),
+	}
+	b.key = string(wire.AppendIDKey(nil, b.id))
+	b.ctx, b.cancel = context.WithCancel(c.life)
+	params := gjson.Parse(view(msg.Params()))
+	switch b.method {
+	case wire.ToolsCall, wire.PromptsGet:
+		b.target = strings.Clone(params.Get("name").String())
+	case wire.ResourcesRead:
+		b.target = strings.Clone(params.Get("uri").String())
+	}
+	arguments := []byte(params.Get("arguments").Raw)
+	msg.Facts = c.facts
+	msg.Stamp = &wire.Stamp{ID: b.sent, ClientInfo: c.client, Capabilities: c.can, LogLevel: c.logLevel()}
+	out, v, err := c.up.Rewrite(nil, msg)
+	c.srv.losses.note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
+	switch {
+	case err != nil:
+		b.cancel()
+		return nil, err
+	case v == wire.Answer:
+		b.cancel()
+		answer, err := sjson.SetRawBytes(out, "id", b.id)
+		return answerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil
+	case v != wire.Forward:
+		b.cancel()
+		return nil, saying(methodNotFound, "Method not found: "+b.method.String())
+	}
+	b.note = bytes.Clone(msg.Note)
+	b.stream = upstream.Outgoing{Body: out, Request: true, FirstByte: m.FirstByte, Silence: m.Silence, Stale: m.Stale}
+	from := append([]upstream.Header(nil), m.Header...)
+	c.mu.Lock()
+	c.running[b.key] = b
+	c.mu.Unlock()
+	if err = b.head(ctx, from, arguments); err == nil {
+		b.st, err = c.conn.Send(b.ctx, &b.stream)
+	}
+	b.stream.Stale = nil
+	if e, as := refusedAs(err, b.sent); err != nil && as == nil {
+		b.st, err = answerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
+	}
+	if err != nil {
+		b.over = true // the server has nothing to be told of
+		b.finish()
+		return nil, err
+	}
+	again := func() error {
+		c.tools.forget()
+		return b.head(b.ctx, from, arguments)
+	}
+	c.srv.spawn(func() { b.run(again) })
+	return b, nil
+}
+
+// head sets the headers of the request. The schemas of tools say which arguments
+// are among them.
+func (b *bridgedCall) head(ctx context.Context, from []upstream.Header, arguments []byte) error {
+	c := b.c
+	h := c.headers(from, gjson.GetBytes(b.stream.Body, "method").String(), b.target)
+	if b.method == wire.ToolsCall && c.piped == nil {
+		params, err := c.paramHeaders(ctx, b.target, arguments, from)
+		if err != nil {
+			return err
+		}
+		h = append(h, params...)
+	}
+	b.stream.Header = h
+	return nil
+}
+
+// run leads the call to its end. again finds out what headers a tool wants.
+func (b *bridgedCall) run(again func() error) {
+	wanted := false
+	left := func() bool { return true } // or lets go of the end of us all
+	defer func() { left() }()
+	defer b.finish()
+	defer func() {
+		if p := recover(); p != nil {
+			b.c.srv.panicked(p)
+			b.give(nextEvent{err: fail(panicked, "")}, wanted)
+		}
+	}()
+	for {
+		wanted = false
+		select {
+		case <-b.want:
+			wanted = true
+		case <-b.gone:
+			if b.over {
+				return
+			}
+			if !b.detached {
+				b.detached, left = true, context.AfterFunc(b.c.srv.draining, b.cancel)
+			}
+		case <-b.ctx.Done():
+		}
+		e, err := b.next(again)
+		b.give(nextEvent{e, err}, wanted)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// give answers a call of Next.
+func (b *bridgedCall) give(n nextEvent, wanted bool) {
+	if !wanted {
+		return
+	}
+	select {
+	case b.got <- n:
+	case <-b.gone:
+	}
+}
+
+// finish lets go of everything.
+func (b *bridgedCall) finish() {
+	c := b.c
+	c.mu.Lock()
+	if c.running[b.key] == b {
+		delete(c.running, b.key)
+	}
+	c.mu.Unlock()
+	c.forget(b.asking)
+	if !b.over && b.ctx.Err() != nil {
+		c.tellCancelled(b.sent)
+	}
+	b.let()
+	b.cancel()
+}
+
+// let gives the server's stream up.
+func (b *bridgedCall) let() {
+	if b.st == nil {
+		return
+	}
+	if st, ok := b.st.(upstream.Releaser); ok && b.released.Load() {
+		st.Release()
+	}
+	b.st.Close()
+	b.st = nil
+}
+
+// Next is the next message for the client.
+func (b *bridgedCall) Next() (sse.Event, error) {
+	select {
+	case b.want <- struct{}{}:
+	case <-b.ctx.Done():
+		return sse.Event{}, b.why()
+	case <-b.gone:
+		return sse.Event{}, upstream.ErrClosed
+	case <-b.client.Done():
+		return sse.Event{}, context.Cause(b.client)
+	}
+	select {
+	case n := <-b.got:
+		return n.event, n.err
+	case <-b.gone:
+		return sse.Event{}, upstream.ErrClosed
+	case <-b.client.Done():
+		return sse.Event{}, context.Cause(b.client)
+	}
+}
+
+// why is why there is no answer.
+func (b *bridgedCall) why() error {
+	if err := context.Cause(b.client); err != nil {
+		return err
+	}
+	return upstream.ErrClosed
+}
+
+// Release says that the last event is needed no more.
+func (b *bridgedCall) Release() { b.released.Store(true) }
+
+// Close lets go of the stream. The server goes on.
+func (b *bridgedCall) Close() error {
+	b.once.Do(func() { close(b.gone) })
+	return nil
+}
+
+// next is the next message for the client, valid until the next call.
+func (b *bridgedCall) next(again func() error) (sse.Event, error) {
+	for {
+		switch {
+		case len(b.ready) > 0:
+			out := b.ready[0]
+			b.ready = b.ready[1:]
+			return sse.Event{Data: out}, nil
+		case b.over:
+			return sse.Event{}, io.EOF
+		case b.asking != nil:
+			if err := b.await(); err != nil {
+				return sse.Event{}, err
+			}
+			continue
+		}
+		e, err := b.st.Next()
+		if err != nil {
+			if e, err = refusedAs(err, b.sent); err != nil {
+				return sse.Event{}, err
+			}
+		}
+		if len(bytes.TrimSpace(e.Data)) == 0 {
+			continue
+		}
+		out, err := b.take(e.Data, again)
+		switch {
+		case err != nil && b.ctx.Err() != nil:
+			return sse.Event{}, err
+		case err != nil:
+			b.conclude(asFailure(err).renamed(b.id).body())
+		case out != nil && !b.over:
+			return sse.Event{Data: out}, nil
+		}
+	}
+}
+
+// take makes of one message of the server what the client gets; nil where that is
+// nothing, or ready.
+func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
+	c, m := b.c, &b.msg
+	if err := m.Scan(raw, c.down.Shape()); err != nil {
+		c.srv.badUpstream(c.srv.log, err)
+		return nil, nil
+	}
+	m.Facts, m.Stamp = c.facts, nil
+	if !m.Kind.Response() {
+		return c.passDown(m, b.stream.Header), nil
+	}
+	if id := m.ID(); !bytes.Equal(id, b.sent) && (m.Kind != wire.Error || id != nil && string(id) != "null") {
+		c.srv.unwanted("unknown_id")
+		return nil, nil
+	}
+	if m.Kind == wire.Error && b.method == wire.ToolsCall && !b.refreshed && c.piped == nil &&
+		gjson.Get(view(m.Error()), "code").Int() == int64(causes[headerMismatch].code) {
+		b.refreshed = true
+		if err := again(); err != nil {
+			return nil, err
+		}
+		return nil, b.send(nil)
+	}
+	if m.Kind == wire.Result && b.method == wire.ToolsList && c.piped == nil {
+		if less, changed := c.tools.learn(raw, c.srv.log); changed {
+			if err := m.Scan(less, c.down.Shape()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	m.Method, m.Note, m.Facts, m.Stamp = b.method, b.note, c.facts, &wire.Stamp{ID: b.id}
+	out, v, err := c.down.Rewrite(nil, m)
+	c.srv.losses.note(c.down.From(), c.down.To(), b.method, m.Losses, b.stream.Header)
+	switch {
+	case err != nil:
+		return nil, err
+	case v == wire.Local:
+		return nil, b.questions(gjson.GetBytes(out, "result"))
+	}
+	if m.Kind == wire.Error {
+		if out, err = sjson.SetRawBytes(out, "id", b.id); err != nil { // it may have had none
+			return nil, err
+		}
+	}
+	b.conclude(out)
+	return nil, nil
+}
+
+// passDown is a notification of the server as the client gets it; nil for nothing.
+func (c *modernConn) passDown(m *wire.Message, header []upstream.Header) []byte {
+	if m.Kind != wire.Notification {
+		c.srv.unwanted("request") // servers of this revision have none
+		return nil
+	}
+	if m.Method == wire.ToolsListChanged {
+		c.tools.forget()
+	}
+	method := m.Method
+	m.Facts = c.facts
+	out, v, err := c.down.Rewrite(nil, m)
+	c.srv.losses.note(c.down.From(), c.down.To(), method, m.Losses, header)
+	if err != nil || v != wire.Forward {
+		return nil
+	}
+	return out
+}
+
+// conclude makes answer the last thing that the client gets.
+func (b *bridgedCall) conclude(answer []byte) {
+	c := b.c
+	b.over = true
+	for _, a := range c.forget(b.asking) {
+		b.ready = append(b.ready, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, a.id))
+	}
+	b.asking = nil
+	for _, id := range b.opened {
+		var m wire.Message
+		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":%s}}`, id)
+		if m.Scan(body, c.down.Shape()) == nil {
+			if out := c.passDown(&m, b.stream.Header); out != nil {
+				b.ready = append(b.ready, out)
+			}
+		}
+	}
+	b.ready = append(b.ready, answer)
+}
+
+// fail ends the call since its client cannot or will not answer: the server could
+// not be told.
+func (b *bridgedCall) fail(text string) {
+	if b.method != wire.ToolsCall {
+		b.conclude(saying(internalCode, text).about(b.id).body())
+		return
+	}
+	result := append([]byte(`{"content":[{"type":"text","text":`), appendString(nil, text)...)
+	b.conclude(appendResult(nil, b.id, string(append(result, `}],"isError":true}`...))))
+}
+
+// send asks the server once more, with what it wanted to know.
+func (b *bridgedCall) send(answers []*ask) error {
+	b.let()
+	b.sent = b.c.nextID()
+	o := b.stream
+	var err error
+	if o.Body, err = sjson.SetRawBytes(o.Body, "id", b.sent); err != nil {
+		return err
+	}
+	if len(answers) > 0 {
+		inputs := []byte{'{'}
+		for i, a := range answers {
+			if i > 0 {
+				inputs = append(inputs, ',')
+			}
+			inputs = append(append(append(inputs, a.name...), ':'), a.answer...)
+		}
+		if o.Body, err = sjson.SetRawBytes(o.Body, "params.inputResponses", append(inputs, '}')); err != nil {
+			return err
+		}
+	}
+	if b.state != "" {
+		if o.Body, err = sjson.SetRawBytes(o.Body, "params.requestState", []byte(b.state)); err != nil {
+			return err
+		}
+	}
+	b.st, err = b.c.conn.Send(b.ctx, &o)
+	if e, as := refusedAs(err, b.sent); err != nil && as == nil {
+		b.st, err = answerHere(b.ctx, func(context.Context) ([]byte, error) { return e.Data, nil }), nil
+	}
+	return err
+}

@@ -1,0 +1,400 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// defaultLevel is the level of log messages that a client hears of before it has
+// named one.
+const defaultLevel = `"info"`
+
+// modernConn is the session of a client that wants one with a server that has none.
+// To the session it is a connection to a server of the client's own revision; what
+// that server would remember is here: who the client is, its log level, what it has
+// subscribed to, and the questions that it was asked. See "Legacy client, modern
+// server" in
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
+type modernConn struct {
+	srv    *Server
+	conn   upstream.Conn
+	piped  *lanes // conn, where the server is on a pipe; else nil
+	facts  wire.Facts
+	up     *translate.Translator // the client's revision to the server's
+	down   *translate.Translator
+	client []byte // clientInfo, nil for none
+	can    []byte // clientCapabilities
+	prefix string // of the ids of our questions
+	tools  toolHeaders
+
+	life context.Context // of what nobody waits for by a request
+	end  context.CancelFunc
+
+	mu       sync.Mutex
+	lastID   int64
+	lastAsk  int64
+	level    []byte                  // a JSON string; nil before the client has said one
+	offered  []byte                  // the server's capabilities, nil while they are not known
+	asked    map[string]*ask         // questions without an answer, by the keys of their ids
+	running  map[string]*bridgedCall // what the server was asked, by the keys of the client's ids
+	watched  map[string]func()       // ends subscriptions, by URI
+	news     queue                   // for the standing stream
+	standing *newsOfModern           // nil for none
+}
+
+var _ upstream.Conn = (*modernConn)(nil)
+
+// newModernConn makes the session of a client with these capabilities on conn, which
+// is its own from now on.
+func (srv *Server) newModernConn(conn upstream.Conn, vc *translate.Revision, facts wire.Facts) *modernConn {
+	now := srv.now()
+	modern := translate.Lookup(translate.Modern())
+	c := &modernConn{
+		srv: srv, conn: conn, facts: facts, prefix: "p-",
+		up: now.table.Between(vc, modern), down: now.table.Between(modern, vc),
+		asked: make(map[string]*ask), running: make(map[string]*bridgedCall), watched: make(map[string]func()),
+	}
+	c.piped, _ = conn.(*lanes)
+	c.news.limit(now.cfg.Limits)
+	c.life, c.end = context.WithCancel(context.Background())
+	return c
+}
+
+// asItself are the translators of the session, which has nothing to translate.
+func (c *modernConn) asItself() (up, down *translate.Translator) {
+	same := c.srv.now().table.Between(c.up.From(), c.up.From())
+	return same, same
+}
+
+// resumeModern takes up a session that began in another process, of which its
+// id says what its client can do.
+func (srv *Server) resumeModern(t ticket) *modernConn {
+	c := srv.newModernConn(srv.now().origin.resume("", versionHeader(t.vu)), t.vc, t.facts)
+	c.can = capabilitiesOf(t.facts)
+	c.prefix += rand.Text()[:8] + "-" // the other process may have asked something, too
+	return c
+}
+
+// capabilitiesOf are what a client has declared, as far as facts tell.
+func capabilitiesOf(f wire.Facts) []byte {
+	dst := []byte{'{'}
+	object := func(name string, is wire.Facts, members ...string) {
+		if !f.Has(is) {
+			return
+		}
+		if len(dst) > 1 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), name...), `":{`...)
+		for i, m := range members {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(append(append(dst, '"'), m...), `":{}`...)
+		}
+		dst = append(dst, '}')
+	}
+	with := func(name string, is wire.Facts) []string {
+		if f.Has(is) {
+			return []string{name}
+		}
+		return nil
+	}
+	object("roots", wire.ClientRoots)
+	object("sampling", wire.ClientSampling, append(with("tools", wire.ClientSamplingTools), with("context", wire.ClientSamplingContext)...)...)
+	object("elicitation", wire.ClientElicitation, append(with("form", wire.ClientElicitationForm), with("url", wire.ClientElicitationURL)...)...)
+	return append(dst, '}')
+}
+
+// Send takes one message of the client.
+func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	if c.life.Err() != nil {
+		return nil, upstream.ErrClosed
+	}
+	var msg wire.Message
+	if err := msg.Scan(bytes.Clone(m.Body), c.up.Shape()); err != nil {
+		return nil, err
+	}
+	switch {
+	case msg.Kind.Response():
+		c.hear(&msg)
+		return nil, nil
+	case msg.Kind == wire.Notification && msg.Method == wire.Cancelled:
+		c.cancel(wire.AppendIDKey(nil, []byte(gjson.Get(view(msg.Params()), "requestId").Raw)))
+		return nil, nil
+	case msg.Kind == wire.Notification:
+		return nil, nil // what the client has told servers has no place here, and none of it asks for anything
+	}
+	switch msg.Method {
+	case wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
+		return c.remember(ctx, &msg, m.Header), nil
+	}
+	return c.call(ctx, m, &msg)
+}
+
+// remember does what a server with sessions would have done about msg.
+func (c *modernConn) remember(ctx context.Context, msg *wire.Message, header []upstream.Header) upstream.Stream {
+	id, method := bytes.Clone(msg.ID()), msg.Method
+	level := gjson.Get(view(msg.Params()), "level")
+	uri := gjson.Get(view(msg.Params()), "uri")
+	header = append([]upstream.Header(nil), header...)
+	return answerHere(ctx, func(ctx context.Context) ([]byte, error) {
+		var err error
+		switch {
+		case method == wire.LoggingSetLevel:
+			err = c.setLevel(ctx, level, header)
+		case uri.Type != gjson.String:
+			err = saying(invalidParams, "params.uri must be a string")
+		case method == wire.ResourcesSubscribe:
+			err = c.subscribe(ctx, uri.String(), header)
+		default:
+			c.unsubscribe(uri.String())
+		}
+		if f := (*failure)(nil); errors.As(err, &f) {
+			return f.about(id).body(), nil
+		}
+		return appendResult(nil, id, "{}"), err
+	})
+}
+
+// saying is an error of ours in the place of the server's.
+func saying(code int, text string) *failure {
+	f := fail(untranslatable, "")
+	f.code, f.text = code, text
+	return f
+}
+
+func (c *modernConn) setLevel(ctx context.Context, level gjson.Result, header []upstream.Header) error {
+	if err := c.mustOffer(ctx, "logging", wire.LoggingSetLevel, header); err != nil {
+		return err
+	}
+	if level.Type != gjson.String || levelOf(level.String()) == noLevel {
+		return saying(invalidParams, fmt.Sprintf("Invalid log level: %.64s", level.String()))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.level = appendString(nil, level.String())
+	return nil
+}
+
+// mustOffer is an error where the server has not what method needs.
+func (c *modernConn) mustOffer(ctx context.Context, capability string, method wire.Method, header []upstream.Header) error {
+	offers, err := c.offers(ctx, header)
+	if err != nil {
+		return err
+	}
+	switch v := gjson.GetBytes(offers, capability); v.Type {
+	case gjson.Null, gjson.False:
+		return saying(methodNotFound, "Method not found: "+method.String())
+	}
+	return nil
+}
+
+// offers are the server's capabilities.
+func (c *modernConn) offers(ctx context.Context, header []upstream.Header) ([]byte, error) {
+	c.mu.Lock()
+	offers := c.offered
+	c.mu.Unlock()
+	if offers != nil {
+		return offers, nil
+	}
+	result, err := c.discover(ctx, header)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(gjson.GetBytes(result, "capabilities").Raw), nil
+}
+
+// discover asks the server who it is. The result is the caller's. See
+// https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
+func (c *modernConn) discover(ctx context.Context, header []upstream.Header) ([]byte, error) {
+	result, err := c.inquire(ctx, wire.ServerDiscover, "", header)
+	if err != nil {
+		return nil, err
+	}
+	offers := gjson.GetBytes(result, "capabilities")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.offered = []byte("{}"); offers.IsObject() {
+		c.offered = []byte(offers.Raw)
+	}
+	return result, nil
+}
+
+// inquire asks the server something for ourselves. params is what is within the
+// braces. The result is the caller's.
+func (c *modernConn) inquire(ctx context.Context, method wire.Method, params string, header []upstream.Header) ([]byte, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.life, cancel)()
+	id, st, err := c.post(ctx, method, params, header)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	var m wire.Message
+	for {
+		e, err := st.Next()
+		if err != nil {
+			if e, err = refusedAs(err, id); err != nil {
+				return nil, err
+			}
+		}
+		if len(e.Data) == 0 || m.Scan(e.Data, nil) != nil || !m.Kind.Response() {
+			continue
+		}
+		if m.Kind == wire.Error {
+			said := gjson.GetMany(view(m.Error()), "code", "message")
+			return nil, saying(int(said[0].Int()), fmt.Sprintf("%.300s", said[1].String()))
+		}
+		return bytes.Clone(m.Result()), nil
+	}
+}
+
+// post sends a request of ours. The stream is the caller's to close.
+func (c *modernConn) post(ctx context.Context, method wire.Method, params string, header []upstream.Header) (id []byte, st upstream.Stream, err error) {
+	id = c.nextID()
+	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q`, id, method)
+	if params != "" {
+		body = append(append(append(body, `,"params":{`...), params...), '}')
+	}
+	var m wire.Message
+	if err := m.Scan(append(body, '}'), c.up.Shape()); err != nil {
+		return nil, nil, err
+	}
+	m.Facts, m.Stamp = c.facts, &wire.Stamp{ClientInfo: c.client, Capabilities: c.can}
+	out, _, err := c.up.Rewrite(nil, &m)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := upstream.Outgoing{Body: out, Request: true, Header: c.headers(header, method.String(), "")}
+	if method == wire.SubscriptionsListen {
+		o.FirstByte, o.Silence = 0, maxQuiet
+	}
+	st, err = c.conn.Send(ctx, &o)
+	return id, st, err
+}
+
+// headers are those of a request behind those that the client sent along. On a pipe
+// there are none.
+func (c *modernConn) headers(from []upstream.Header, method, target string) []upstream.Header {
+	if c.piped != nil {
+		return nil
+	}
+	h := make([]upstream.Header, 0, len(from)+4)
+	h = append(append(h, from...), upstream.Header{Name: "Mcp-Method", Value: encodeHeader(method)})
+	if target != "" {
+		h = append(h, upstream.Header{Name: "Mcp-Name", Value: encodeHeader(target)})
+	}
+	return h
+}
+
+// refusedAs is the answer to the request of this id, where err is an HTTP status with
+// a JSON-RPC error in its body; else err again. Where the status is about who asks,
+// or how often, it stays one.
+func refusedAs(err error, id []byte) (sse.Event, error) {
+	status, ok := errors.AsType[*upstream.StatusError](err)
+	if !ok || status.Code < 400 || status.Code > 499 || status.Code == 401 || status.Code == 403 || status.Code == 429 {
+		return sse.Event{}, err
+	}
+	var m wire.Message
+	if m.Scan(status.Body, nil) != nil || m.Kind != wire.Error {
+		return sse.Event{}, err
+	}
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	body = append(append(body, `,"error":`...), m.Error()...)
+	return sse.Event{Data: append(body, '}')}, nil
+}
+
+func (c *modernConn) nextID() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lastID++
+	return strconv.AppendInt(nil, c.lastID, 10)
+}
+
+// logLevel is the level that requests name, nil for none.
+func (c *modernConn) logLevel() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.level != nil:
+		return c.level
+	case c.facts.Has(wire.ServerLogging):
+		return []byte(defaultLevel)
+	}
+	return nil
+}
+
+// cancel ends what the client no longer wants.
+func (c *modernConn) cancel(key []byte) {
+	c.mu.Lock()
+	b := c.running[string(key)]
+	c.mu.Unlock()
+	if b != nil {
+		b.cancel()
+	}
+}
+
+// tellCancelled tells a server on a pipe that a request is given up; over HTTP the
+// end of its stream does.
+func (c *modernConn) tellCancelled(id []byte) {
+	if c.piped == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
+	defer cancel()
+	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
+	if _, err := c.piped.Send(ctx, &upstream.Outgoing{Body: body}); err != nil {
+		c.srv.log.Debug("the server was not told of a cancellation", zap.Error(err))
+	}
+}
+
+// Close ends the session, of which the server knows nothing.
+func (c *modernConn) Close(ctx context.Context) error {
+	c.end()
+	return c.conn.Close(ctx)
+}
+
+// answeredHere is the stream of a request that is answered here.
+type answeredHere struct {
+	ctx    context.Context
+	stop   context.CancelFunc
+	answer func(ctx context.Context) ([]byte, error)
+}
+
+func answerHere(ctx context.Context, answer func(ctx context.Context) ([]byte, error)) *answeredHere {
+	l := &answeredHere{answer: answer}
+	l.ctx, l.stop = context.WithCancel(ctx)
+	return l
+}
+
+// Next is the answer, then the end.
+func (l *answeredHere) Next() (sse.Event, error) {
+	if l.answer == nil {
+		return sse.Event{}, io.EOF
+	}
+	body, err := l.answer(l.ctx)
+	l.answer = nil
+	return sse.Event{Data: body}, err
+}
+
+// Close gives the answer up.
+func (l *answeredHere) Close() error {
+	l.stop()
+	return nil
+}

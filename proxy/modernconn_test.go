@@ -1,0 +1,606 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// modernServer refuses initialize as servers without a handshake do, answers
+// server/discover with these members of its result, and everything else as rest
+// says.
+func modernServer(piped bool, discovered string, rest func(id, method, m string) ([]string, error)) *fakeServer {
+	f := newFake(func(m string) ([]string, error) {
+		id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String()
+		switch {
+		case method == "initialize":
+			return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32601,"message":"Method not found"}}`)
+		case method == "server/discover":
+			return one(`{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private",` + discovered + `}}`)
+		case rest == nil || id == "":
+			return nil, nil
+		}
+		return rest(id, method, m)
+	})
+	f.piped, f.noGet = piped, !piped
+	return f
+}
+
+// said is what f got of a method.
+func (f *fakeServer) said(method string) (list []string) {
+	for _, m := range f.sent() {
+		if gjson.Get(m, "method").String() == method {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// lastHeaders are the headers of the last message that f got.
+func (f *fakeServer) lastHeaders() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := map[string]string{}
+	for _, one := range f.headers[len(f.headers)-1] {
+		h[one.Name] = one.Value
+	}
+	return h
+}
+
+func result(id, members string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"result":{` + members + `}}`
+}
+
+func rpcError(id, members string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"error":{` + members + `}}`
+}
+
+func TestInitializeIsAnsweredFromDiscover(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := modernServer(piped, `"capabilities":{"tools":{},"logging":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`, nil)
+		srv := front(t, f)
+		r := srv.post("", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{"roots":{"listChanged":true},"sampling":{}},"clientInfo":{"name":"c","version":"1"}}}`)
+		sameJSON(t, r.body, `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-03-26","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"unknown-server","version":"0.0.0"}}}`)
+		if r.header["Mcp-Session-Id"] == "" {
+			t.Error("no session id")
+		}
+		sameList(t, "asked", f.said("server/discover"), []string{
+			`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{},"sampling":{}},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}}}}`,
+		})
+		session := r.header["Mcp-Session-Id"]
+		sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":3,"method":"ping"}`).body, result("3", ""))
+		if r := srv.post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`); r.status != 202 {
+			t.Errorf("%+v", r)
+		}
+		if r := srv.exchange(t.Context(), "DELETE", session, ""); r.status >= 400 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestRefusedInitializeStandsWithoutDiscover: what is no server of that kind has
+// its own words passed on.
+func TestRefusedInitializeStandsWithoutDiscover(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := newFake(func(m string) ([]string, error) {
+			return one(rpcError(gjson.Get(m, "id").Raw, `"code":-32602,"message":"no `+gjson.Get(m, "method").String()+`"`))
+		})
+		f.piped = piped
+		srv := front(t, f)
+		sameJSON(t, srv.post("", initialize("2025-06-18", `{}`)).body, rpcError("0", `"code":-32602,"message":"no initialize"`))
+	})
+}
+
+func TestModernRefusalsByHTTPStatus(t *testing.T) {
+	for _, code := range []int{400, 404} {
+		f := modernServer(false, `"capabilities":{"tools":{}},"instructions":"hi",`+identity, nil)
+		f.refuse = nil
+		answer := f.answer
+		f.answer = func(m string) ([]string, error) {
+			if gjson.Get(m, "method").String() == "initialize" {
+				return nil, &upstream.StatusError{Code: code, Body: []byte(rpcError("null", `"code":-32602,"message":"_meta is missing"`))}
+			}
+			return answer(m)
+		}
+		srv := front(t, f)
+		r := srv.post("", initialize("2025-11-25", `{}`))
+		sameJSON(t, r.body, `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"},"instructions":"hi"}}`)
+	}
+}
+
+const annotatedTool = `{"name":"größe","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},"note":{"type":"string","x-mcp-header":"Note"}}}}`
+
+func TestCallWithHeadersFromItsArguments(t *testing.T) {
+	lists := 0
+	f := modernServer(false, `"capabilities":{"tools":{},"logging":{}}`, func(id, method, _ string) ([]string, error) {
+		if method == "tools/list" {
+			lists++
+			return one(result(id, `"resultType":"complete","tools":[`+annotatedTool+`]`))
+		}
+		return one(result(id, `"resultType":"complete","content":[]`))
+	})
+	srv := front(t, f)
+	session := srv.initializeWith("2025-03-26", `{"roots":{"listChanged":true},"sampling":{}}`)
+	for range 3 {
+		r := srv.post(session, `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"größe","arguments":{"region":"eu","n":42,"note":null}}}`)
+		sameJSON(t, r.body, result("5", `"content":[]`))
+	}
+	calls := f.said("tools/call")
+	if lists != 1 || len(calls) != 3 {
+		t.Errorf("%d lists and %d calls", lists, len(calls))
+	}
+	sameJSON(t, calls[0], `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"größe","arguments":{"region":"eu","n":42,"note":null},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{},"sampling":{}},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/logLevel":"info"}}}`)
+	h := f.lastHeaders()
+	want := map[string]string{"Mcp-Method": "tools/call", "Mcp-Name": "=?base64?Z3LDtsOfZQ==?=", "Mcp-Param-Region": "eu", "Mcp-Param-N": "42"}
+	if len(h) != len(want) {
+		t.Errorf("%q", h)
+	}
+	for name, value := range want {
+		if h[name] != value {
+			t.Errorf("%s: %q, want %q", name, h[name], value)
+		}
+	}
+	r := srv.post(session, `{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"größe","arguments":{"n":9007199254740993}}}`)
+	if gjson.Get(r.body, "error.code").Int() != -32602 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestHeaderMismatchRefreshesOnce: the server's tools are others than those we
+// know of.
+func TestHeaderMismatchRefreshesOnce(t *testing.T) {
+	for _, heals := range []bool{true, false} {
+		lists, calls := 0, 0
+		f := modernServer(false, `"capabilities":{"tools":{}}`, func(id, method, _ string) ([]string, error) {
+			if method == "tools/list" {
+				lists++
+				return one(result(id, `"resultType":"complete","tools":[{"name":"t","inputSchema":{"type":"object"}}]`))
+			}
+			if calls++; calls == 1 || !heals {
+				return nil, &upstream.StatusError{Code: 400, Body: []byte(rpcError(id, `"code":-32020,"message":"Mcp-Param-X missing"`))}
+			}
+			return one(result(id, `"resultType":"complete","content":[]`))
+		})
+		srv := front(t, f)
+		session := srv.initialize("2025-11-25")
+		want := result("5", `"content":[]`)
+		if !heals {
+			want = rpcError("5", `"code":-32603,"message":"Mcp-Param-X missing"`)
+		}
+		r := srv.post(session, `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"t"}}`)
+		sameJSON(t, r.body, want)
+		if lists != 2 || calls != 2 || r.status != 200 {
+			t.Errorf("%d lists, %d calls, status %d", lists, calls, r.status)
+		}
+	}
+}
+
+func TestToolsWithWrongAnnotationsAreLeftOut(t *testing.T) {
+	for _, schema := range []string{
+		`{"type":"object","properties":{"a":{"type":"number","x-mcp-header":"A"}}}`,
+		`{"type":"object","properties":{"a":{"type":"string","x-mcp-header":""}}}`,
+		`{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"a b"}}}`,
+		`{"type":"object","properties":{"a":{"type":"string","x-mcp-header":7}}}`,
+		`{"type":"object","x-mcp-header":"A"}`,
+		`{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}`,
+		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"string","x-mcp-header":"A"}}}}`,
+		`{"type":"object","properties":{"a":{"anyOf":[{"type":"string","x-mcp-header":"A"}]}}}`,
+	} {
+		f := modernServer(false, `"capabilities":{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+			return one(result(id, `"resultType":"complete","tools":[{"name":"bad","inputSchema":`+schema+`},{"name":"good","inputSchema":{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"string","x-mcp-header":"B","default":"x-mcp-header"}}}}}}]`))
+		})
+		srv := front(t, f)
+		r := srv.post(srv.initialize("2025-11-25"), `{"jsonrpc":"2.0","id":5,"method":"tools/list"}`)
+		if names := gjson.Get(r.body, "result.tools.#.name").Raw; names != `["good"]` {
+			t.Errorf("%s: %s", schema, names)
+		}
+		if n := srv.logs.FilterMessageSnippet("tool left out").Len(); n != 1 {
+			t.Errorf("%s: %d warnings", schema, n)
+		}
+	}
+}
+
+// asksFirst asks this before it answers a call, and takes any answer.
+func asksFirst(piped bool, asks string) *fakeServer {
+	return modernServer(piped, `"capabilities":{"tools":{},"prompts":{}}`, func(id, method, m string) ([]string, error) {
+		switch {
+		case method == "tools/list":
+			return one(result(id, `"resultType":"complete","tools":[]`))
+		case !gjson.Get(m, "params.inputResponses").Exists() && method != "other":
+			return one(result(id, `"resultType":"input_required",`+asks))
+		}
+		return one(result(id, `"resultType":"complete","content":[{"type":"text","text":"done"}]`))
+	})
+}
+
+// reads reads a stream event by event in the background.
+func (srv testServer) reads(session, body string) <-chan string {
+	events := make(chan string, 16)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	go func() {
+		defer close(events)
+		defer cancel()
+		req, resp := srv.begin(ctx, "POST", session, body)
+		if resp.Stream == nil {
+			events <- string(resp.Body)
+		} else {
+			for {
+				e, err := resp.Stream.Next()
+				if err != nil {
+					break
+				}
+				events <- string(e.Data)
+			}
+			resp.Stream.Close()
+		}
+		_ = req
+		resp.Done()
+	}()
+	return events
+}
+
+func toolCalled(id string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t","arguments":{}}}`
+}
+
+func TestQuestionOfAModernServerIsARequestAndItsAnswerTheRetry(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := asksFirst(piped, `"inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/x","message":"m"}}},"requestState":"S1"`)
+		srv := front(t, f)
+		session := srv.initializeWith("2025-11-25", `{"elicitation":{"url":{}}}`)
+		events := srv.reads(session, toolCalled("5"))
+		q := <-events
+		named := gjson.Get(q, "params.elicitationId")
+		if len(named.String()) != 36 {
+			t.Errorf("%s", q)
+		}
+		sameJSON(t, q, `{"jsonrpc":"2.0","id":"p-1","method":"elicitation/create","params":{"mode":"url","url":"https://a.example/x","message":"m","elicitationId":`+named.Raw+`}}`)
+		if r := srv.post(session, `{"jsonrpc":"2.0","id":"p-1","result":{"action":"accept","_meta":{"k":1}}}`); r.status != 202 {
+			t.Errorf("%+v", r)
+		}
+		sameJSON(t, <-events, `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":`+named.Raw+`}}`)
+		sameJSON(t, <-events, result("5", `"content":[{"type":"text","text":"done"}]`))
+		if more, ok := <-events; ok {
+			t.Errorf("and %s", more)
+		}
+		calls := f.said("tools/call")
+		first, second := gjson.Get(calls[0], "id").Int(), gjson.Get(calls[1], "id").Int()
+		if second <= first {
+			t.Errorf("ids %d and %d", first, second)
+		}
+		sameJSON(t, calls[1], fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"url":{}}},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}},"inputResponses":{"k":{"action":"accept"}},"requestState":"S1"}}`, second))
+	})
+}
+
+func TestRefusedQuestionsEndTheCall(t *testing.T) {
+	const asks = `"inputRequests":{"e":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}},"s":{"method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}},"requestState":"S"`
+	f := asksFirst(false, asks)
+	srv := front(t, f)
+	session := srv.initializeWith("2025-11-25", `{"elicitation":{},"sampling":{}}`)
+	events := srv.reads(session, toolCalled("5"))
+	if q := <-events; gjson.Get(q, "id").String() != "p-1" {
+		t.Error(q)
+	}
+	if q := <-events; gjson.Get(q, "id").String() != "p-2" {
+		t.Error(q)
+	}
+	srv.post(session, `{"jsonrpc":"2.0","id":"p-2","error":{"code":-1,"message":"user said no"}}`)
+	sameJSON(t, <-events, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p-1"}}`)
+	sameJSON(t, <-events, result("5", `"content":[{"type":"text","text":"sampling/createMessage failed: user said no"}],"isError":true`))
+	if n := len(f.said("tools/call")); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+
+	f = asksFirst(false, asks)
+	srv = front(t, f)
+	session = srv.initializeWith("2025-11-25", `{"elicitation":{}}`)
+	sameJSON(t, srv.post(session, toolCalled("6")).body, result("6", `"content":[{"type":"text","text":"Client cannot answer sampling/createMessage"}],"isError":true`))
+	sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":7,"method":"prompts/get","params":{"name":"p"}}`).body, rpcError("7", `"code":-32603,"message":"Client cannot answer sampling/createMessage"`))
+}
+
+// TestUndeclaredElicitationIsCancelled without the client having to say so.
+func TestUndeclaredElicitationIsCancelled(t *testing.T) {
+	f := asksFirst(false, `"inputRequests":{"e":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}}`)
+	srv := front(t, f)
+	sameJSON(t, srv.post(srv.initialize("2025-03-26"), toolCalled("6")).body, result("6", `"content":[{"type":"text","text":"done"}]`))
+	calls := f.said("tools/call")
+	if last := calls[len(calls)-1]; gjson.Get(last, "params.inputResponses").Raw != `{"e":{"action":"cancel"}}` || gjson.Get(last, "params.requestState").Exists() {
+		t.Error(last)
+	}
+}
+
+func TestServerThatAlwaysAsks(t *testing.T) {
+	rounds := 0
+	f := modernServer(false, `"capabilities":{"prompts":{}}`, func(id, _, _ string) ([]string, error) {
+		rounds++
+		return one(result(id, `"resultType":"input_required","inputRequests":{"e":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{}}}}`))
+	})
+	srv := front(t, f)
+	r := srv.post(srv.initialize("2025-11-25"), `{"jsonrpc":"2.0","id":7,"method":"prompts/get","params":{"name":"p"}}`)
+	sameJSON(t, r.body, rpcError("7", `"code":-32603,"message":"the server asked for input more than 10 times"`))
+	if rounds != maxRounds+1 {
+		t.Errorf("%d rounds", rounds)
+	}
+}
+
+func TestLoadShedding(t *testing.T) {
+	f := modernServer(false, `"capabilities":{}`, func(id, _, _ string) ([]string, error) {
+		return one(result(id, `"resultType":"input_required","requestState":"S"`))
+	})
+	srv := front(t, f)
+	session := srv.initialize("2025-11-25")
+	sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`).body, rpcError("5", `"code":-32603,"message":"upstream busy"`))
+	calls := f.said("prompts/get")
+	if len(calls) != 4 {
+		t.Fatalf("%q", calls)
+	}
+	for i, m := range calls[1:] {
+		if gjson.Get(m, "params.requestState").Raw != `"S"` || gjson.Get(m, "params.inputResponses").Exists() || gjson.Get(m, "id").Raw == gjson.Get(calls[i], "id").Raw {
+			t.Error(m)
+		}
+	}
+}
+
+func TestAnswersOfAModernServer(t *testing.T) {
+	for _, c := range []struct{ what, client, request, answer, want string }{
+		{"unknown resultType", "2025-11-25", `"method":"tools/list"`, `"result":{"resultType":"task","taskId":"t1","status":"working"}`,
+			`"error":{"code":-32603,"message":"Unsupported result type: task"}`},
+		{"to an older client", "2025-06-18", `"method":"resources/list"`,
+			`"result":{"resultType":"complete","ttlMs":5,"cacheScope":"public","resources":[{"uri":"u:1","name":"n","icons":[{"src":"data:,"}]}],` + identity + `}`,
+			`"result":{"resources":[{"uri":"u:1","name":"n"}]}`},
+		{"no such method", "2025-11-25", `"method":"x/y"`, `"error":{"code":-32601,"message":"Method not found"}`, `"error":{"code":-32601,"message":"Method not found"}`},
+		{"no such resource", "2025-11-25", `"method":"resources/read","params":{"uri":"u:x"}`,
+			`"error":{"code":-32602,"message":"Resource not found","data":{"uri":"u:x"}}`, `"error":{"code":-32002,"message":"Resource not found","data":{"uri":"u:x"}}`},
+		{"a capability is missing", "2025-11-25", `"method":"tools/list"`,
+			`"error":{"code":-32021,"message":"no","data":{"requiredCapabilities":{}}}`, `"error":{"code":-32603,"message":"no","data":{"requiredCapabilities":{}}}`},
+		{"input where there is none", "2025-11-25", `"method":"tools/list"`, `"result":{"resultType":"input_required","requestState":"S"}`,
+			`"error":{"code":-32603,"message":"the server asks for input, which tools/list does not have"}`},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			f := modernServer(false, `"capabilities":{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+				body := `{"jsonrpc":"2.0","id":` + id + `,` + c.answer + `}`
+				if strings.Contains(c.answer, `"error"`) {
+					return nil, &upstream.StatusError{Code: 404, Body: []byte(body)}
+				}
+				return one(body)
+			})
+			srv := front(t, f)
+			r := srv.post(srv.initialize(c.client), `{"jsonrpc":"2.0","id":5,`+c.request+`}`)
+			sameJSON(t, r.body, `{"jsonrpc":"2.0","id":5,`+c.want+`}`)
+			if r.status != 200 {
+				t.Errorf("status %d", r.status)
+			}
+		})
+	}
+}
+
+// TestRefusalsThatAreAboutWhoAsks go on as they came.
+func TestRefusalsThatAreAboutWhoAsks(t *testing.T) {
+	for code, want := range map[int]int{401: 401, 403: 403, 429: 429, 503: 503, 404: 502} {
+		f := modernServer(false, `"capabilities":{}`, func(string, string, string) ([]string, error) {
+			return nil, &upstream.StatusError{Code: code, Header: []upstream.Header{{Name: "Retry-After", Value: "7"}}}
+		})
+		srv := front(t, f)
+		session := srv.initialize("2025-11-25")
+		for range 2 { // the session remains
+			if r := srv.post(session, `{"jsonrpc":"2.0","id":5,"method":"prompts/list"}`); r.status != want || gjson.Get(r.body, "id").Int() != 5 {
+				t.Errorf("%d: %+v", code, r)
+			}
+		}
+	}
+}
+
+func TestLogLevelIsRemembered(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := modernServer(piped, `"capabilities":{"logging":{}}`, func(id, _, _ string) ([]string, error) {
+			return one(result(id, `"resultType":"complete","prompts":[]`))
+		})
+		srv := front(t, f)
+		session := srv.initialize("2025-11-25")
+		sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"debug"}}`).body, result("6", ""))
+		sameJSON(t, srv.post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"loud"}}`).body, rpcError("6", `"code":-32602,"message":"Invalid log level: loud"`))
+		srv.post(session, `{"jsonrpc":"2.0","id":7,"method":"prompts/list"}`)
+		sent := f.sent()
+		if len(sent) != 3 || gjson.Get(sent[2], `params._meta.io\.modelcontextprotocol/logLevel`).String() != "debug" {
+			t.Errorf("%q", sent)
+		}
+
+		srv = front(t, modernServer(piped, `"capabilities":{}`, nil))
+		sameJSON(t, srv.post(srv.initialize("2025-11-25"), `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"debug"}}`).body,
+			rpcError("6", `"code":-32601,"message":"Method not found: logging/setLevel"`))
+	})
+}
+
+// subscribable grants subscriptions to what has "good" in its URI, and to lists.
+func subscribable(piped bool) (*fakeServer, chan struct{}) {
+	gate := make(chan struct{}, 1)
+	f := modernServer(piped, `"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}}`, func(id, method, m string) ([]string, error) {
+		if method != "subscriptions/listen" {
+			return one(result(id, `"resultType":"complete"`))
+		}
+		uri, mark := gjson.Get(m, "params.notifications.resourceSubscriptions.0"), `"_meta":{"io.modelcontextprotocol/subscriptionId":`+id+`}`
+		granted := `{}`
+		switch {
+		case strings.Contains(uri.String(), "good"):
+			granted = `{"resourceSubscriptions":[` + uri.Raw + `]}`
+		case !uri.Exists():
+			granted = gjson.Get(m, "params.notifications").Raw
+		}
+		events := []string{`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + mark + `,"notifications":` + granted + `}}`}
+		if uri.Exists() {
+			events = append(events, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":`+uri.Raw+`,`+mark+`}}`)
+		} else {
+			events = append(events, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+mark+`}}`)
+		}
+		if !piped {
+			events = append(events, hang)
+		}
+		return events, nil
+	})
+	f.gate = gate
+	return f, gate
+}
+
+func TestSubscriptionsOfAClientWithASession(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f, _ := subscribable(piped)
+		srv := front(t, f)
+		session := srv.initialize("2025-11-25")
+		ask := func(id, method, uri string) string {
+			return srv.post(session, `{"jsonrpc":"2.0","id":`+id+`,"method":"resources/`+method+`","params":{"uri":"`+uri+`"}}`).body
+		}
+		sameJSON(t, ask("7", "subscribe", "u:1"), rpcError("7", `"code":-32602,"message":"Subscription not accepted: u:1"`))
+		sameJSON(t, ask("8", "subscribe", "u:good"), result("8", ""))
+		sameJSON(t, ask("9", "subscribe", "u:good"), result("9", ""))
+		sameJSON(t, ask("10", "unsubscribe", "u:never"), result("10", ""))
+
+		ctx, leave := context.WithCancelCause(context.Background())
+		req, resp := srv.begin(ctx, "GET", session, "")
+		if resp.Stream == nil {
+			t.Fatalf("%d %s", resp.Status, resp.Body)
+		}
+		got := map[string]bool{}
+		for range 2 {
+			e, err := resp.Stream.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[string(e.Data)] = true
+		}
+		for m := range got {
+			if strings.Contains(m, "_meta") || !strings.Contains(m, "resources/updated") && !strings.Contains(m, "tools/list_changed") {
+				t.Errorf("%q", m)
+			}
+		}
+		if len(got) != 2 {
+			t.Errorf("%v", got)
+		}
+		leave(downstream.ErrClientLeft)
+		_ = req
+		resp.Stream.Close()
+		resp.Done()
+		sameJSON(t, ask("11", "unsubscribe", "u:good"), result("11", ""))
+		if piped {
+			eventually(t, "the server is told", func() bool { return len(f.said("notifications/cancelled")) == 3 })
+		}
+		if n := len(f.said("subscriptions/listen")); n != 3 {
+			t.Errorf("%d subscriptions", n)
+		}
+	})
+}
+
+// TestClientThatLeavesDoesNotCancel: the end of a stream means something else to
+// each of the two.
+func TestClientThatLeavesDoesNotCancel(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := modernServer(piped, `"capabilities":{"prompts":{}}`, func(id, _, _ string) ([]string, error) {
+			if piped {
+				return nil, nil
+			}
+			return one(wait, result(id, `"resultType":"complete","messages":[]`))
+		})
+		f.gate = make(chan struct{})
+		srv := front(t, f)
+		session := srv.initialize("2025-11-25")
+		ctx, leave := context.WithCancelCause(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			req, resp := srv.begin(ctx, "POST", session, `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`)
+			_ = req
+			if resp.Done != nil {
+				resp.Done()
+			}
+		}()
+		eventually(t, "the call is there", func() bool { return len(f.said("prompts/get")) == 1 })
+		leave(downstream.ErrClientLeft)
+		<-done
+		s, err := srv.sessions.find(session)
+		if err != nil || s == nil {
+			t.Fatal("no session")
+		}
+		s.leave()
+		c := s.conn.(*modernConn)
+		running := func() int {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.running)
+		}
+		if running() != 1 {
+			t.Error("the call has ended with its client's stream")
+		}
+		if piped {
+			f.standing <- result(gjson.Get(f.said("prompts/get")[0], "id").Raw, `"resultType":"complete","messages":[]`)
+		} else {
+			f.gate <- struct{}{}
+		}
+		eventually(t, "the call ends", func() bool { return running() == 0 })
+		if sent := f.said("notifications/cancelled"); len(sent) != 0 {
+			t.Errorf("%q", sent)
+		}
+	})
+}
+
+func TestCancelledReachesAModernServer(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := modernServer(piped, `"capabilities":{"prompts":{}}`, func(string, string, string) ([]string, error) {
+			if piped {
+				return nil, nil
+			}
+			return one(hang)
+		})
+		srv := front(t, f)
+		session := srv.initialize("2025-11-25")
+		events := srv.reads(session, `{"jsonrpc":"2.0","id":"x","method":"prompts/get","params":{"name":"p"}}`)
+		eventually(t, "the call is there", func() bool { return len(f.said("prompts/get")) == 1 })
+		srv.post(session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`)
+		if answer := <-events; answer != "" {
+			t.Errorf("%s", answer)
+		}
+		if piped {
+			eventually(t, "the server is told", func() bool { return len(f.said("notifications/cancelled")) == 1 })
+			sameJSON(t, f.said("notifications/cancelled")[0], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+		}
+	})
+}
+
+func TestModernServerThatIsLostInACall(t *testing.T) {
+	f := modernServer(true, `"capabilities":{"prompts":{}}`, nil)
+	srv := front(t, f)
+	session := srv.initialize("2025-11-25")
+	events := srv.reads(session, `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`)
+	eventually(t, "the call is there", func() bool { return len(f.said("prompts/get")) == 1 })
+	f.lose(errors.New("gone"))
+	if answer := <-events; gjson.Get(answer, "error.code").Int() != -32603 || gjson.Get(answer, "id").Int() != 5 {
+		t.Errorf("%s", answer)
+	}
+	eventually(t, "the session is over", func() bool { return srv.sessions.count() == 0 })
+}
+
+func TestClientThatDoesNotAnswerAModernServer(t *testing.T) {
+	f := asksFirst(false, `"inputRequests":{"r":{"method":"roots/list"}}`)
+	srv := front(t, f, func(c *Config) { c.Bridge.ParkTimeout = 10 * time.Millisecond })
+	events := srv.reads(srv.initializeWith("2025-06-18", `{"roots":{}}`), toolCalled("5"))
+	sameJSON(t, <-events, `{"jsonrpc":"2.0","id":"p-1","method":"roots/list"}`)
+	sameJSON(t, <-events, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p-1"}}`)
+	sameJSON(t, <-events, result("5", `"content":[{"type":"text","text":"Client did not answer in time"}],"isError":true`))
+}
+
+func TestBatchInFrontOfAModernServer(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := modernServer(piped, `"capabilities":{"prompts":{}}`, func(id, method, _ string) ([]string, error) {
+			return one(result(id, `"resultType":"complete","is":"`+method+`"`))
+		})
+		srv := front(t, f)
+		r := srv.post(srv.initialize("2025-03-26"), `[{"jsonrpc":"2.0","id":5,"method":"prompts/list"},{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","id":6,"method":"prompts/get","params":{"name":"p"}}]`)
+		sameJSON(t, r.body, `[`+result("5", `"is":"prompts/list"`)+`,`+result(`"a"`, "")+`,`+result("6", `"is":"prompts/get"`)+`]`)
+	})
+}

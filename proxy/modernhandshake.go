@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// noName is who a server is that does not say.
+const noName = `{"name":"unknown-server","version":"0.0.0"}`
+
+// looksModern reports whether an answer to initialize, or the error in its place,
+// may come from a server that has no handshake.
+func looksModern(m *wire.Message, err error) bool {
+	if err != nil {
+		status, ok := errors.AsType[*upstream.StatusError](err)
+		if !ok || status.Code != 400 && status.Code != 404 {
+			return false
+		}
+		m = new(wire.Message)
+		if m.Scan(status.Body, nil) != nil {
+			return false
+		}
+	}
+	if m.Kind != wire.Error {
+		return false
+	}
+	switch gjson.Get(view(m.Error()), "code").Int() {
+	case methodNotFound, invalidParams, -32600, unsupportedVersion, -32021, -32020:
+		return true
+	}
+	return false
+}
+
+// bridge makes the session at a server that has no handshake, after it has refused
+// one: it is asked who it is, once, on the same connection. ok is false where it
+// is no such server; then its refusal stands. See
+// https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
+func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer []byte, ok bool) {
+	modern := translate.Lookup(translate.Modern())
+	if !h.bridges || h.srv.now().origin.shared != nil {
+		return nil, nil, false
+	}
+	if h.conn == nil && h.srv.now().origin.resume != nil {
+		h.conn = h.srv.now().origin.resume("", "")
+	}
+	if h.conn == nil {
+		return nil, nil, false
+	}
+	if named, is := h.conn.(interface{ SetSession(id, version string) }); is {
+		named.SetSession("", versionHeader(modern))
+	}
+	if h.standing != nil {
+		h.conn, h.standing = openLanes(h.conn, h.standing, h.srv.now().cfg.Limits, h.srv), nil
+	}
+	c := h.srv.newModernConn(h.conn, h.vc, h.facts)
+	h.conn = c
+	result, err := c.introduce(ctx, raw, h.header)
+	if err != nil {
+		h.log().Debug("the server does not answer server/discover either", zap.Error(err))
+		return nil, nil, false
+	}
+	names := gjson.GetBytes(result, "supportedVersions").Array()
+	if !slices.ContainsFunc(names, func(v gjson.Result) bool { return v.String() == modern.Name }) {
+		return nil, nil, false
+	}
+	if gjson.GetBytes(result, "capabilities.logging").IsObject() {
+		h.facts |= wire.ServerLogging
+	}
+	if declared(result, "tools") {
+		h.facts |= wire.ServerTools
+	}
+	c.facts = h.facts
+	if answer, err = h.initializeResult(c, result); err != nil {
+		h.log().Warn("the server cannot be introduced", zap.Error(err))
+		return nil, nil, false
+	}
+	h.named, h.early = "", nil
+	return h.srv.newSession(h, modern), answer, true
+}
+
+// introduce says to the server who the client is, whose initialize raw is, and
+// returns its DiscoverResult.
+func (c *modernConn) introduce(ctx context.Context, raw []byte, header []upstream.Header) ([]byte, error) {
+	var m wire.Message
+	if err := m.Scan(slices.Clone(raw), c.up.Shape()); err != nil {
+		return nil, err
+	}
+	m.Facts = c.facts
+	out, _, err := c.up.Rewrite(nil, &m)
+	c.srv.losses.note(c.up.From(), c.up.To(), wire.Initialize, m.Losses, header)
+	if err != nil {
+		return nil, err
+	}
+	said := gjson.GetManyBytes(out, "params.capabilities", "params.clientInfo")
+	c.can = []byte("{}")
+	if said[0].IsObject() {
+		c.can = []byte(said[0].Raw)
+	}
+	if said[1].IsObject() {
+		c.client = []byte(said[1].Raw)
+	}
+	return c.discover(ctx, header)
+}
+
+// initializeResult is a DiscoverResult as the answer to initialize.
+func (h *handshake) initializeResult(c *modernConn, result []byte) ([]byte, error) {
+	said := gjson.GetManyBytes(result, "capabilities", "instructions")
+	server := noName
+	gjson.GetBytes(result, "_meta").ForEach(func(key, v gjson.Result) bool {
+		if key.String() == metaServer && v.IsObject() {
+			server = v.Raw
+		}
+		return true
+	})
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), h.id...)
+	body = appendString(append(body, `,"result":{"protocolVersion":`...), h.vc.Name)
+	body = append(body, `,"capabilities":`...)
+	if said[0].IsObject() {
+		body = append(body, said[0].Raw...)
+	} else {
+		body = append(body, "{}"...)
+	}
+	body = append(append(body, `,"serverInfo":`...), server...)
+	if said[1].Type == gjson.String {
+		body = append(append(body, `,"instructions":`...), said[1].Raw...)
+	}
+	var m wire.Message
+	if err := m.Scan(append(body, "}}"...), c.down.Shape()); err != nil {
+		return nil, err
+	}
+	m.Method, m.Facts = wire.Initialize, h.facts
+	out, _, err := c.down.Rewrite(nil, &m)
+	h.srv.losses.note(c.down.From(), c.down.To(), wire.Initialize, m.Losses, h.header)
+	if err == nil && gjson.GetBytes(out, "result.protocolVersion").String() != h.vc.Name {
+		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
+	}
+	if own := h.srv.now().own; err == nil && own != nil {
+		out, err = own.introduce(out)
+	}
+	return out, err
+}

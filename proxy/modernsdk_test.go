@@ -1,0 +1,141 @@
+//lint:file-ignore SA1019 roots and logging are deprecated in the newest revision and all that the older ones have.
+
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// modernOnly is the revision of servers without a handshake.
+const modernOnly = "2026-07-28"
+
+// modernSDKServer is the official Go SDK's server without sessions. By itself it
+// still answers initialize, whatever revisions it is told to support.
+func modernSDKServer(revision string) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ServerOptions{
+		SupportedProtocolVersions: []string{revision},
+		Instructions:              "read this",
+		Capabilities:              &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}},
+	})
+	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			if method == "initialize" {
+				return nil, &jsonrpc.Error{Code: unsupportedVersion, Message: "Unsupported protocol version", Data: json.RawMessage(`{"supported":["2026-07-28"]}`)}
+			}
+			return next(ctx, method, r)
+		}
+	})
+	type none struct{}
+	say := func(format string, args ...any) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}, nil, nil
+	}
+	add := func(name string, do func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, any, error)) {
+		mcp.AddTool(s, &mcp.Tool{Name: name}, func(ctx context.Context, r *mcp.CallToolRequest, _ none) (*mcp.CallToolResult, any, error) {
+			return do(ctx, r)
+		})
+	}
+	add("hello", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) { return say("hello") })
+	add("ask", func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+		roots, ok := r.Params.InputResponses["where"].(*mcp.ListRootsResult)
+		if !ok {
+			return &mcp.CallToolResult{RequestState: "s", InputRequests: mcp.InputRequestMap{"where": &mcp.ListRootsParams{}}}, nil, nil
+		}
+		return say("%s %s", roots.Roots[0].URI, r.Params.RequestState)
+	})
+	add("elicit", func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+		said, ok := r.Params.InputResponses["who"].(*mcp.ElicitResult)
+		if !ok {
+			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{
+				"who": &mcp.ElicitParams{Message: "?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`)},
+			}}, nil, nil
+		}
+		return say("%s %v", said.Action, said.Content["name"])
+	})
+	add("progress", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+		for i := range 3 {
+			err := r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1), Total: 3})
+			if err != nil {
+				return nil, nil, err
+			}
+		}
+		return say("done")
+	})
+	return s
+}
+
+// TestSDKServerWithoutAHandshake serves clients of every revision that has one.
+func TestSDKServerWithoutAHandshake(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	for _, vc := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
+		for _, over := range []string{"http", "sse", "stdio"} {
+			for _, server := range []string{"http", "stdio"} {
+				t.Run(fmt.Sprintf("%s %s to %s", over, vc, server), func(t *testing.T) { talkModern(t, vc, over, server) })
+			}
+		}
+	}
+}
+
+func talkModern(t *testing.T, vc, over, server string) {
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() { noMoreGoroutines(t, before) })
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	cfg := DefaultConfig()
+	cfg.Shutdown.Drain = patience
+	if server == "stdio" {
+		cfg.Upstream.Command = []string{os.Args[0]}
+		cfg.Upstream.Env = map[string]string{serverRevision: modernOnly}
+	} else {
+		one := modernSDKServer(modernOnly)
+		web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, &mcp.StreamableHTTPOptions{Stateless: true}))
+		defer web.Close()
+		defer web.CloseClientConnections()
+		cfg.Upstream.URL = web.URL
+	}
+	connected(ctx, t, cfg, vc, over, func(client *mcp.ClientSession, h *heard) {
+		if is := client.InitializeResult(); is.ProtocolVersion != vc || is.ServerInfo.Name != "sdk" || is.Instructions != "read this" {
+			t.Errorf("%+v", is)
+		}
+		want := func(tool, text string) {
+			t.Helper()
+			p := &mcp.CallToolParams{Name: tool}
+			p.SetProgressToken("token")
+			r, err := client.CallTool(ctx, p)
+			if err != nil {
+				t.Fatalf("%s: %v", tool, err)
+			}
+			if got := r.Content[0].(*mcp.TextContent).Text; got != text || r.IsError {
+				t.Errorf("%s: %q, error %t", tool, got, r.IsError)
+			}
+		}
+		want("hello", "hello")
+		list, err := client.ListTools(ctx, nil)
+		if err != nil || len(list.Tools) != 4 {
+			t.Fatalf("%v %v", list, err)
+		}
+		want("ask", "file:///root s")
+		if vc >= "2025-06-18" { // the server asks nobody else
+			want("elicit", "accept ann")
+		}
+		want("progress", "done")
+		eventually(t, "three steps of progress", func() bool { return h.count("progress") == 3 })
+		if err := client.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "info"}); err != nil {
+			t.Error(err)
+		}
+		if err := client.Ping(ctx, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}

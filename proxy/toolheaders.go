@@ -1,0 +1,265 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// headerMark is the annotation of an argument that also stands in a header. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
+const headerMark = "x-mcp-header"
+
+const (
+	// maxListed bounds how many pages of tools are read for one call.
+	maxListed = 100
+	// maxSchemaDepth is how deep we look for annotations.
+	maxSchemaDepth = 64
+	// maxSafe is the greatest integer that every reader of a header reads alike.
+	maxSafe = 1<<53 - 1
+)
+
+// toolHeaders are the arguments of a server's tools that go into headers, as far as
+// its list was seen. The zero value has seen none.
+type toolHeaders struct {
+	mu    sync.Mutex
+	known map[string][]headerArgument
+}
+
+// headerArgument is an argument that goes into a header.
+type headerArgument struct {
+	path   []string // within arguments
+	header string
+	kind   string // string, integer or boolean
+}
+
+func (t *toolHeaders) find(tool string) (list []headerArgument, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list, ok = t.known[tool]
+	return list, ok
+}
+
+func (t *toolHeaders) put(tool string, list []headerArgument) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil {
+		t.known = make(map[string][]headerArgument)
+	}
+	if _, again := t.known[tool]; again || len(t.known) < maxTools {
+		t.known[strings.Clone(tool)] = list
+	}
+}
+
+// forget is for when the list has changed.
+func (t *toolHeaders) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known = nil
+}
+
+// learn takes down the answer to a tools/list. Tools whose annotations are wrong
+// cannot be called and are taken out; changed says that there were some.
+func (t *toolHeaders) learn(answer []byte, log *zap.Logger) (out []byte, changed bool) {
+	tools := gjson.GetBytes(answer, "result.tools")
+	if !tools.IsArray() {
+		return answer, false
+	}
+	kept := []byte{'['}
+	tools.ForEach(func(_, tool gjson.Result) bool {
+		name := tool.Get("name").String()
+		list, err := headerArguments(tool.Get("inputSchema"))
+		if err != nil {
+			changed = true
+			log.Warn("tool left out: its arguments cannot be put into headers", zap.String("tool", fmt.Sprintf("%.128s", name)), zap.Error(err))
+			return true
+		}
+		t.put(name, list)
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(kept, tool.Raw...)
+		return true
+	})
+	if !changed {
+		return answer, false
+	}
+	out, err := sjson.SetRawBytes(answer, "result.tools", append(kept, ']'))
+	if err != nil {
+		return answer, false
+	}
+	return out, true
+}
+
+// headerArguments are the annotated arguments of a tool's inputSchema.
+func headerArguments(schema gjson.Result) ([]headerArgument, error) {
+	if !strings.Contains(schema.Raw, headerMark) {
+		return nil, nil
+	}
+	list, err := appendAnnotated(nil, schema, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range list {
+		if slices.ContainsFunc(list[:i], func(b headerArgument) bool { return strings.EqualFold(a.header, b.header) }) {
+			return nil, fmt.Errorf("%s %q occurs twice", headerMark, a.header)
+		}
+	}
+	return list, nil
+}
+
+func appendAnnotated(list []headerArgument, schema gjson.Result, path []string) (_ []headerArgument, err error) {
+	if len(path) > maxSchemaDepth {
+		return nil, fmt.Errorf("schema deeper than %d", maxSchemaDepth)
+	}
+	kind := schema.Get("type").String()
+	members(schema.Raw, func(name string, v gjson.Result) {
+		switch {
+		case err != nil:
+		case name == headerMark:
+			a := headerArgument{path: slices.Clone(path), header: strings.Clone(v.String()), kind: strings.Clone(kind)}
+			err = a.check(v)
+			list = append(list, a)
+		case name == "properties":
+			members(v.Raw, func(name string, v gjson.Result) {
+				if err == nil {
+					list, err = appendAnnotated(list, v, append(path, strings.Clone(name)))
+				}
+			})
+		case holdsData(name):
+		case annotated(v, 0):
+			err = fmt.Errorf("%s within %.64q", headerMark, name)
+		}
+	})
+	return list, err
+}
+
+// check says what is wrong with an annotation.
+func (a headerArgument) check(mark gjson.Result) error {
+	token := a.header != ""
+	for i := range len(a.header) {
+		ch := a.header[i]
+		token = token && (ch >= '0' && ch <= '9' || ch|0x20 >= 'a' && ch|0x20 <= 'z' || strings.IndexByte("!#$%&'*+-.^_`|~", ch) >= 0)
+	}
+	switch {
+	case mark.Type != gjson.String || !token:
+		return fmt.Errorf("%s %.64s is no name of a header", headerMark, mark.Raw)
+	case len(a.path) == 0:
+		return fmt.Errorf("%s on the whole schema", headerMark)
+	case a.kind != "string" && a.kind != "integer" && a.kind != "boolean":
+		return fmt.Errorf("%s %q on a value of type %.64q", headerMark, a.header, a.kind)
+	}
+	return nil
+}
+
+// holdsData reports whether a member of a schema holds values and no schema.
+func holdsData(name string) bool {
+	switch name {
+	case "default", "enum", "const", "examples", "title", "description":
+		return true
+	}
+	return false
+}
+
+// annotated reports whether an annotation stands anywhere in v.
+func annotated(v gjson.Result, depth int) (found bool) {
+	if !strings.Contains(v.Raw, headerMark) || v.Type != gjson.JSON {
+		return false
+	}
+	if depth > maxSchemaDepth {
+		return true
+	}
+	v.ForEach(func(key, v gjson.Result) bool {
+		found = key.String() == headerMark || !holdsData(key.String()) && annotated(v, depth+1)
+		return !found
+	})
+	return found
+}
+
+// paramHeaders are the headers that a call of tool has from its arguments. A tool
+// that is not known is looked up in the server's list first.
+func (c *modernConn) paramHeaders(ctx context.Context, tool string, arguments []byte, from []upstream.Header) ([]upstream.Header, error) {
+	list, ok := c.tools.find(tool)
+	if !ok {
+		if err := c.readTools(ctx, from); err != nil && ctx.Err() != nil {
+			return nil, err
+		}
+		if list, ok = c.tools.find(tool); !ok {
+			c.tools.put(tool, nil) // it may be there nevertheless: the server will know
+		}
+	}
+	var h []upstream.Header
+	for _, a := range list {
+		value, err := a.value(arguments)
+		if err != nil {
+			return nil, err
+		}
+		if value != nil {
+			h = append(h, upstream.Header{Name: "Mcp-Param-" + a.header, Value: encodeHeader(*value)})
+		}
+	}
+	return h, nil
+}
+
+// value is what the header says, nil for no header.
+func (a headerArgument) value(arguments []byte) (*string, error) {
+	at := gjson.ParseBytes(arguments)
+	for _, name := range a.path {
+		next := gjson.Result{}
+		members(at.Raw, func(n string, v gjson.Result) {
+			if n == name {
+				next = v
+			}
+		})
+		at = next
+	}
+	var text string
+	switch {
+	case a.kind == "string" && at.Type == gjson.String:
+		text = at.String()
+	case a.kind == "boolean" && at.IsBool():
+		text = at.Raw
+	case a.kind == "integer" && at.Type == gjson.Number && at.Num == math.Trunc(at.Num):
+		if math.Abs(at.Num) > maxSafe {
+			return nil, saying(invalidParams, "Argument "+strings.Join(a.path, ".")+" is too large for a header")
+		}
+		text = strconv.FormatInt(int64(at.Num), 10)
+	default:
+		return nil, nil // absent, or nothing that the tool would take
+	}
+	return &text, nil
+}
+
+// readTools reads the server's list of tools, page by page.
+func (c *modernConn) readTools(ctx context.Context, from []upstream.Header) error {
+	params := ""
+	for range maxListed {
+		result, err := c.inquire(ctx, wire.ToolsList, params, from)
+		if err != nil {
+			return err
+		}
+		c.tools.learn(appendResult(nil, nil, view(result)), c.srv.log)
+		cursor := gjson.GetBytes(result, "nextCursor")
+		if cursor.Type != gjson.String {
+			return nil
+		}
+		next := `"cursor":` + cursor.Raw
+		if bytes.Equal([]byte(next), []byte(params)) {
+			return nil
+		}
+		params = next
+	}
+	return nil
+}
