@@ -285,10 +285,10 @@ func encodeHeader(text string) string {
 }
 
 // principal is on whose behalf a request comes: as much as we are configured to
-// know. Requests of two principals never share anything.
+// know, and by which token the listener let it in. Requests of two principals never share anything.
 func principal(req *downstream.Request, by string) string {
 	if req.Header == nil {
-		return ""
+		return req.Guest
 	}
 	name := "Authorization"
 	if h, ok := strings.CutPrefix(by, "header:"); ok {
@@ -296,8 +296,8 @@ func principal(req *downstream.Request, by string) string {
 	}
 	value := req.Header(name)
 	if value == "" {
-		return ""
+		return req.Guest
 	}
 	sum := sha256.Sum256([]byte(value))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
+	return req.Guest + "/" + base64.RawURLEncoding.EncodeToString(sum[:])
 }

@@ -538,3 +538,20 @@ func TestBothErasOnOnePipe(t *testing.T) {
 		}
 	})
 }
+
+// TestPrincipals: neither what the server knows a client by makes two of them one,
+// nor what the listener does.
+func TestPrincipals(t *testing.T) {
+	seen := map[string]bool{}
+	for _, guest := range []string{"", "a", "b"} {
+		for _, authorization := range []string{"", "Bearer 1", "Bearer 2"} {
+			who := principal(&downstream.Request{Guest: guest, Header: func(name string) string {
+				return map[string]string{"Authorization": authorization}[name]
+			}}, "authorization")
+			if seen[who] {
+				t.Errorf("%q with %q is somebody else as well", guest, authorization)
+			}
+			seen[who] = true
+		}
+	}
+}

@@ -44,8 +44,8 @@ type Request struct {
 	// X-Dragoman-Token, nor the Authorization that was one.
 	Header func(name string) string
 
-	// Guest stands for the token that opened the listener, without telling it, for a
-	// request to the plain endpoints; "" where none is needed.
+	// Guest stands for the token that opened the listener, without telling it; ""
+	// where none is needed.
 	Guest string
 
 	// Method and Path, escaped and without the query, are there for a request to

@@ -2,6 +2,7 @@ package downstream
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -204,6 +205,9 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 	x.req.Session = c.session.string(header.Peek("Mcp-Session-Id"))
 	x.req.Version = c.version.string(header.Peek("Mcp-Protocol-Version"))
 	x.req.LastEventID, x.req.Method, x.req.Path, x.req.Guest = "", "", "", ""
+	if c.known {
+		x.req.Guest = hex.EncodeToString(c.guest[:])
+	}
 	if ctx.IsGet() {
 		x.req.LastEventID = string(header.Peek("Last-Event-Id"))
 	}

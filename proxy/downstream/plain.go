@@ -2,7 +2,6 @@ package downstream
 
 import (
 	"bytes"
-	"encoding/hex"
 
 	"github.com/valyala/fasthttp"
 )
@@ -29,9 +28,6 @@ func (h *HTTP) plain(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	}
 	x.run(ctx, c, func(_ Handler, req *Request, resp *Response) {
 		req.Method, req.Path = string(ctx.Method()), string(ctx.URI().PathOriginal())
-		if c.known {
-			req.Guest = hex.EncodeToString(c.guest[:])
-		}
 		h.cfg.Plain(req, resp)
 	})
 	return nil
