@@ -86,3 +86,27 @@ func TestHostileResultsPassTheOtherSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestTheLargestResultsFitEveryBudget at the sizes that are promised: 10 MB of one
+// list, one text or prose, a million blocks, 5,000 links.
+func TestTheLargestResultsFitEveryBudget(t *testing.T) {
+	const large = 10 << 20
+	many := func(s string, n int) string { return strings.TrimSuffix(strings.Repeat(s+",", n), ",") }
+	row := `{"id":"a1","title":"A title of some words","state":"open","labels":["bug","p1"],"body":null}`
+	e := engine(t, "transform: {}")
+	for name, in := range map[string][]byte{
+		"list":            textResult("[" + many(row, large/len(row)) + "]"),
+		"one string":      textResult(`{"log":"` + strings.Repeat("some words of a log; ", large/21) + `"}`),
+		"prose":           textResult(strings.Repeat("A sentence of some words. Another one.\n\n", large/40)),
+		"structured":      []byte(`{"content":[],"structuredContent":{"rows":[` + many(row, large/len(row)) + `]}}`),
+		"a million texts": []byte(`{"content":[` + many(`{"type":"text","text":"x y"}`, 1_000_000) + `]}`),
+		"5,000 links":     []byte(`{"content":[` + many(`{"type":"resource_link","uri":"file:///a/b/c","name":"c"}`, 5000) + `]}`),
+	} {
+		for _, budget := range []int{100, 500, 4000} {
+			out, r := e.Apply(nil, in, &Call{Tool: "x", Schemas: None, MaxTokens: budget})
+			if n := parse(t, out).count(e.encoding); n > budget || n < budget/10 || r.OverBudget || r.Err != nil {
+				t.Errorf("%s for %d: %d tokens, %v, %v", name, budget, n, r.Steps, r.Err)
+			}
+		}
+	}
+}
