@@ -136,7 +136,7 @@ func introduce(out io.Writer, url string) {
 
     %[1]s
 
-for clients of %[2]s to %[3]s. In a client's configuration:
+for clients of %[2]s to %[4]s. In a client's configuration:
 
     {"mcpServers": {"dragoman": {"type": "http", "url": "%[1]s"}}}
 
@@ -152,7 +152,7 @@ By hand:
 
 Stop with Ctrl-C. In front of a server of yours: dragoman serve --upstream URL
 
-`, url, translate.Oldest().Name, translate.Latest().Name)
+`, url, translate.Oldest().Name, translate.Latest().Name, translate.All()[0].Name)
 }
 
 func translateCommand() *cobra.Command {
