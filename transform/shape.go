@@ -150,8 +150,8 @@ func (r *run) document(value []byte, g guards, l *layout) document {
 		}
 		d = r.selected(d)
 	}
-	if r.rule.pageSize == 0 && len(r.rule.cuts) == 0 {
-		return d
+	if r.rule.pageSize == 0 && len(r.rule.cuts) == 0 || len(d.text) == 0 || d.text[0] != '{' && d.text[0] != '[' {
+		return d // a value by itself has no pages, and no member to name
 	}
 	p := &pager{run: r, guarded: g != nil}
 	if err := p.tape.parse(d.text); err != nil || p.tape.partial {
