@@ -180,3 +180,64 @@ func connectTo(t *testing.T, revision string, to endpoint) *mcp.ClientSession {
 	t.Cleanup(func() { s.Close() })
 	return s
 }
+
+// TestBlocksThatAreNoTextSurvive a budget that their texts do not fit: images and audio stay, resource links as far as the
+// budget goes, and the rest can be read on.
+func TestBlocksThatAreNoTextSurvive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts peers")
+	}
+	m := nodePeers(t)
+	proxy := build(t)
+	file := config(t, "transform: {default_max_tokens: 300}\n")
+	everything := m.everything("2026.8.31", "2025-11-25", stdio)
+	for _, revision := range []string{"2025-06-18", "2025-11-25"} {
+		t.Run(revision, func(t *testing.T) {
+			to := endpoint{over: stdio, command: everything.command(revision, "e2e-blocks-"+revision), stderr: new(output)}
+			to.command = proxy.args("stdio", to, "--config", file)
+			s := connectTo(t, revision, to)
+
+			image := 0
+			for _, c := range callTool(t, s, "get-tiny-image", map[string]any{}).Content {
+				if i, ok := c.(*mcp.ImageContent); ok && bytes.HasPrefix(i.Data, []byte("\x89PNG")) {
+					image++
+				}
+			}
+			if image != 1 {
+				t.Errorf("%d images", image)
+			}
+
+			r := callTool(t, s, "get-resource-links", map[string]any{"count": 10})
+			links := 0
+			for _, c := range r.Content {
+				if l, ok := c.(*mcp.ResourceLink); ok && l.URI != "" {
+					links++
+				}
+			}
+			if links == 0 || links >= 10 {
+				t.Errorf("%d of 10 links", links)
+			}
+			cut, ok := r.Meta["dragoman/transform"].(map[string]any)
+			if !ok {
+				t.Fatalf("nothing was cut: %v", r.Meta)
+			}
+			if whole := readOn(t, s, cut["cursor"].(string)); strings.Count(whole, `"resource_link"`) != 10 {
+				t.Errorf("the original has not all links: %.300s", whole)
+			}
+		})
+	}
+	t.Run("audio", func(t *testing.T) {
+		const revision = "2025-11-25"
+		to := endpoint{over: stdio, command: goServer(revision).command(revision, "e2e-blocks-audio"), stderr: new(output)}
+		to.command = proxy.args("stdio", to, "--config", file)
+		audio := 0
+		for _, c := range callTool(t, connectTo(t, revision, to), "get-audio", map[string]any{}).Content {
+			if a, ok := c.(*mcp.AudioContent); ok && len(a.Data) > 0 {
+				audio++
+			}
+		}
+		if audio == 0 {
+			t.Error("no audio")
+		}
+	})
+}
