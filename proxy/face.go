@@ -133,8 +133,11 @@ func idOf(body []byte) []byte {
 }
 
 func (srv *Server) post(req *downstream.Request, resp *downstream.Response) error {
-	if srv.isModernPost(req) {
-		return srv.postModern(req, resp)
+	if req.Session == "" {
+		m := new(wire.Message) // here, so that calls within sessions do without
+		if isModernPost(req, m) {
+			return srv.postModern(req, m, resp)
+		}
 	}
 	ctx, stop := req.Ctx, req.Cancel
 	if stop == nil {

@@ -10,27 +10,19 @@ import (
 )
 
 // isModernPost reports whether a message outside of any session is one of a client
-// that needs none.
-func (srv *Server) isModernPost(req *downstream.Request) bool {
-	if req.Session != "" {
-		return false
-	}
-	var m wire.Message
-	if m.Scan(req.Body, nil) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !isModern(&m) {
+// that needs none, which m then holds, scanned.
+func isModernPost(req *downstream.Request, m *wire.Message) bool {
+	if m.Scan(req.Body, nil) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !isModern(m) {
 		return false
 	}
 	if r := translate.Lookup(req.Version); req.Version != "" && (r == nil || r.Modern) {
 		return true
 	}
-	return m.Kind == wire.Request && isModern(&m)
+	return m.Kind == wire.Request && isModern(m)
 }
 
 // postModern answers one message of a client without a session.
-func (srv *Server) postModern(req *downstream.Request, resp *downstream.Response) error {
-	var m wire.Message
-	if err := m.Scan(req.Body, nil); err != nil {
-		return err
-	}
+func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *downstream.Response) error {
 	if m.Kind != wire.Request {
 		if m.Kind.Response() {
 			return fail(malformed, "a response belongs into inputResponses")
@@ -38,10 +30,10 @@ func (srv *Server) postModern(req *downstream.Request, resp *downstream.Response
 		resp.Status = 202 // there is nothing that a notification could be about
 		return nil
 	}
-	if err := checkVersion(req.Version, &m); err != nil {
+	if err := checkVersion(req.Version, m); err != nil {
 		return asFailure(err).about(m.ID())
 	}
-	q, err := readModern(&m)
+	q, err := readModern(m)
 	if err != nil {
 		return err
 	}
