@@ -20,19 +20,33 @@ const (
 	readerBytes = 64 << 10
 )
 
-// client is one MCP client with a connection and a session of its own. It is for
-// one goroutine at a time.
+// client is one MCP client with a connection of its own, and a session where its
+// revision has them. It is for one goroutine at a time.
 type client struct {
 	conn    net.Conn
 	r       *bufio.Reader
 	host    string
+	speaks  *translate.Revision
 	session string
+	user    string // the value of its Authorization header, "" for none
 	resp    fasthttp.Response
 }
 
-// dial opens a session at url.
-func dial(at string) (*client, error) {
-	u, err := url.Parse(at)
+// dial connects a client to the end of a way, and opens its session.
+func dial(w *way) (*client, error) {
+	c, err := connect(w)
+	if err != nil || c.speaks.Modern {
+		return c, err
+	}
+	if err := c.initialize(); err != nil {
+		c.conn.Close()
+		return nil, fmt.Errorf("initialize: %w", err)
+	}
+	return c, nil
+}
+
+func connect(w *way) (*client, error) {
+	u, err := url.Parse(w.url)
 	if err != nil {
 		return nil, err
 	}
@@ -40,16 +54,11 @@ func dial(at string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &client{conn: conn, r: bufio.NewReaderSize(conn, readerBytes), host: u.Host}
-	if err := c.initialize(); err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("initialize: %w", err)
-	}
-	return c, nil
+	return &client{conn: conn, r: bufio.NewReaderSize(conn, readerBytes), host: u.Host, speaks: w.speaks}, nil
 }
 
 func (c *client) initialize() error {
-	hello := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"compare","version":"1"}}}`, translate.Oldest().Name)
+	hello := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"compare","version":"1"}}}`, c.speaks.Name)
 	if err := c.do(c.wrap(hello)); err != nil {
 		return err
 	}
@@ -68,12 +77,36 @@ func (c *client) initialize() error {
 
 // wrap makes of a message the HTTP request that carries it.
 func (c *client) wrap(message []byte) []byte {
-	session := ""
+	headers := ""
 	if c.session != "" {
-		session = "Mcp-Session-Id: " + c.session + "\r\n"
+		headers = "Mcp-Session-Id: " + c.session + "\r\n"
+	}
+	if c.speaks.Modern {
+		message, headers = c.present(message)
+	}
+	if c.user != "" {
+		headers += "Authorization: " + c.user + "\r\n"
 	}
 	return fmt.Appendf(nil, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
-		"Accept: application/json, text/event-stream\r\n%sContent-Length: %d\r\n\r\n%s", c.host, session, len(message), message)
+		"Accept: application/json, text/event-stream\r\n%sContent-Length: %d\r\n\r\n%s", c.host, headers, len(message), message)
+}
+
+// present has a request say who sends it, as it does where there is no session. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic#meta.
+func (c *client) present(request []byte) (presented []byte, headers string) {
+	const who = `"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"compare","version":"1"}}`
+	method, params := gjson.GetBytes(request, "method"), gjson.GetBytes(request, "params")
+	at := params.Index + len(params.Raw) - 1
+	presented = append(presented, request[:at]...)
+	if at > params.Index+1 {
+		presented = append(presented, ',')
+	}
+	presented = fmt.Appendf(presented, `"_meta":{"io.modelcontextprotocol/protocolVersion":%q,%s`, c.speaks.Name, who)
+	headers = fmt.Sprintf("MCP-Protocol-Version: %s\r\nMcp-Method: %s\r\n", c.speaks.Name, method.Str)
+	if name := params.Get("name").Str; name != "" {
+		headers += "Mcp-Name: " + name + "\r\n"
+	}
+	return append(presented, request[at:]...), headers
 }
 
 // do sends a request and reads its response into c.resp.

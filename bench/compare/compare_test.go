@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // start runs a role inside the test.
@@ -34,7 +36,7 @@ func TestEveryCallIsAnsweredOnEveryWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, url := range map[string]string{direct: server, bare: start(t, bare, server), standard: start(t, standard, server)} {
-		w := &way{name: name, url: url}
+		w := &way{name: name, url: url, speaks: translate.Oldest()}
 		for i := range work {
 			var c cell
 			if err := c.turn(t.Context(), w, &work[i], 2, time.Millisecond); err != nil {
@@ -47,12 +49,33 @@ func TestEveryCallIsAnsweredOnEveryWay(t *testing.T) {
 	}
 }
 
+func TestClientsOfTheNewestRevisionCallWithoutASession(t *testing.T) {
+	server := start(t, "modern", "")
+	work, err := works()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &way{url: server, server: server, speaks: translate.Lookup(translate.Modern())}
+	perCall, err := w.requestsPerCall(&work[small])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if perCall != 1 {
+		t.Errorf("%v requests for each call, want 1", perCall)
+	}
+	w.speaks = translate.Oldest()
+	if c, err := dial(w); err == nil {
+		c.conn.Close()
+		t.Error("a server without a handshake took one")
+	}
+}
+
 func TestAnotherAnswerIsNotCounted(t *testing.T) {
 	work, err := works()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := dial(start(t, "server", ""))
+	c, err := dial(&way{url: start(t, "server", ""), speaks: translate.Oldest()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func (l launcher) measureLeaving(ctx context.Context, leaves int) (map[string]*n
 
 // leave makes call id, leaves, and waits until the server knows.
 func (p *patient) leave(ctx context.Context, n *notice, w *way, id int64) error {
-	c, err := dial(w.url)
+	c, err := dial(w)
 	if err != nil {
 		return err
 	}

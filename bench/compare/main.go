@@ -5,7 +5,8 @@
 //	go run ./bench/compare
 //	go run ./bench/compare -rounds 20 -slice 2s
 //
-// Clients speak the oldest revision, the server the one before the latest. Every
+// Clients speak the oldest revision, the server the one before the latest; then the
+// newest revision, which has no handshake, takes the place of one or both. Every
 // proxy, and the server, is a process of its own, so that its processor time and
 // memory can be read. Run it from the root of the module.
 package main
@@ -28,6 +29,7 @@ func main() {
 	slice := flag.Duration("slice", 400*time.Millisecond, "length of a turn, for each kind of call and number of connections")
 	leaves := flag.Int("leaves", 20, "how many clients leave a quiet call, for each way")
 	sleepers := flag.Int("idle", 9000, "how many clients on HTTP+SSE stay connected and say nothing")
+	users := flag.Int("users", 1000, "how many clients without a session have something kept for them")
 	binary := flag.String("dragoman", "", "the command to measure (default: build it)")
 	part := flag.String("serve", "", "be one of the other processes: "+roleNames()+"; arguments: the server's URL")
 	flag.Parse()
@@ -37,13 +39,13 @@ func main() {
 	switch {
 	case *part != "":
 		err = serve(ctx, *part, flag.Arg(0))
-	case *rounds < 1 || *slice <= 0 || *leaves < 0 || *sleepers < 0 || flag.NArg() > 0:
+	case *rounds < 1 || *slice <= 0 || *leaves < 0 || *sleepers < 0 || *users < 0 || flag.NArg() > 0:
 		flag.Usage()
 		os.Exit(2)
 	case runtime.GOOS != "linux":
 		err = fmt.Errorf("reads /proc, which %s has not", runtime.GOOS)
 	default:
-		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, idle: *sleepers, binary: *binary})
+		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, binary: *binary})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -57,6 +59,7 @@ type plan struct {
 	slice  time.Duration
 	leaves int
 	idle   int
+	users  int
 	binary string // "" to build it
 }
 
@@ -104,7 +107,15 @@ func compare(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
-	r := report{still: still, out: os.Stdout, ways: ways, work: work, measured: measured, notices: notices}
+	eras, err := l.measureEras(ctx, p, server.URL(), work)
+	if err != nil {
+		return err
+	}
+	crowd, err := l.measureCrowd(ctx, p.users)
+	if err != nil {
+		return err
+	}
+	r := report{eras: eras, crowd: crowd, still: still, out: os.Stdout, ways: ways, work: work, measured: measured, notices: notices}
 	r.print()
 	return nil
 }

@@ -74,7 +74,7 @@ func (c *cell) turn(ctx context.Context, w *way, call *work, load int, slice tim
 		}
 	}()
 	for range load {
-		one, err := dial(w.url)
+		one, err := dial(w)
 		if err != nil {
 			return err
 		}

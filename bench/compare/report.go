@@ -16,13 +16,18 @@ type report struct {
 	measured map[key]*cell
 	notices  map[string]*notice // nil when nobody left
 	still    *idle              // nil when nobody stayed idle
+	eras     *eras
+	crowd    *crowd // nil when nothing was kept for anybody
 }
 
 func (r *report) print() {
 	for i := range r.work {
 		for _, load := range loads() {
-			r.printCalls(i, load)
+			r.printCalls(r.ways, r.measured, i, load)
 		}
+	}
+	for _, load := range loads() {
+		r.printCalls(r.eras.ways, r.eras.measured, small, load)
 	}
 	r.printIdle()
 	r.printLeaving()
@@ -40,10 +45,10 @@ func (r *report) table(head string, lines []string) {
 	fmt.Fprintln(r.out)
 }
 
-func (r *report) printCalls(i, load int) {
+func (r *report) printCalls(ways []*way, measured map[key]*cell, i, load int) {
 	var lines []string
-	for _, w := range r.ways {
-		c := r.measured[key{w.name, i, load}]
+	for _, w := range ways {
+		c := measured[key{w.name, i, load}]
 		line := fmt.Sprintf("%s\t%.0f\t%s\t%s", w.name, c.perSecond(), millis(c.latency.Quantile(0.5)), millis(c.latency.Quantile(0.99)))
 		if w.proxy != nil {
 			line += fmt.Sprintf("\t%.1f\t%s", c.cpuPerCall(), megabytes(c.resident))
@@ -135,6 +140,10 @@ func (r *report) printRatios() {
 		goals = append(goals,
 			goal{at + ", MB", float64(r.still.alone.Resident) / 1e6, 60, 110},
 			goal{at + ", each with a stream to the server, MB", float64(r.still.listen.Resident) / 1e6, 120, 250})
+	}
+	goals = append(goals, r.eras.goals()...)
+	if r.crowd != nil {
+		goals = append(goals, r.crowd.goals()...)
 	}
 	lines := make([]string, len(goals))
 	for i, g := range goals {

@@ -9,9 +9,14 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
@@ -25,11 +30,11 @@ const maxConns = 1024
 // roles are the processes that this command can be itself.
 func roles() map[string]func(context.Context, net.Listener, string) error {
 	return map[string]func(context.Context, net.Listener, string) error{
-		"server": serveMCP, "fasthttp": serveFast, "httputil": serveStandard,
+		"server": serveMCP, "modern": serveModern, "fasthttp": serveFast, "httputil": serveStandard,
 	}
 }
 
-func roleNames() string { return "server, fasthttp, httputil" }
+func roleNames() string { return "server, modern, fasthttp, httputil" }
 
 func serve(ctx context.Context, role, upstream string) error {
 	f := roles()[role]
@@ -64,25 +69,91 @@ func serveMCP(ctx context.Context, ln net.Listener, _ string) error {
 		return err
 	}
 	hello := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"compare","version":"1"}}}`, serverRevision().Name)
-	return serveFastHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {
-		body := c.PostBody()
-		if !c.IsPost() {
-			c.SetStatusCode(fasthttp.StatusMethodNotAllowed)
-			return
-		}
+	return serveAnswers(ctx, ln, work, func(c *fasthttp.RequestCtx, body []byte) {
 		if bytes.Contains(body, []byte(`"initialize"`)) {
 			c.Response.Header.Set("Mcp-Session-Id", "5f2c7a90-3d1e-4b7a-9b60-0c9f1e2d3a4b")
-			answer(c, hello)
+			// Whoever opens several sessions may number the requests that do so.
+			answerTo(c, body, hello)
 			return
-		}
-		for i := range work {
-			if bytes.Contains(body, work[i].sign) {
-				answer(c, work[i].answer)
-				return
-			}
 		}
 		c.SetStatusCode(fasthttp.StatusAccepted)
 	})
+}
+
+// serveModern is the same server without sessions, in the newest revision.
+func serveModern(ctx context.Context, ln net.Listener, _ string) error {
+	work, err := works()
+	if err != nil {
+		return err
+	}
+	for i := range work {
+		if work[i].answer, err = sjson.SetBytes(work[i].answer, "result.resultType", "complete"); err != nil {
+			return err
+		}
+	}
+	name := translate.Modern()
+	who := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":[%q],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"compare","version":"1"}}}}`, name)
+	refusal := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":[%q],"requested":"?"}}}`, name)
+	return serveAnswers(ctx, ln, work, func(c *fasthttp.RequestCtx, body []byte) {
+		if bytes.Contains(body, []byte(`"server/discover"`)) {
+			answerTo(c, body, who)
+			return
+		}
+		c.SetStatusCode(fasthttp.StatusBadRequest)
+		answerTo(c, body, refusal)
+	})
+}
+
+// counted is where a server says how many messages it was sent.
+const counted = "/counted"
+
+// serveAnswers answers work, and leaves to otherwise what is left.
+func serveAnswers(ctx context.Context, ln net.Listener, work []work, otherwise func(c *fasthttp.RequestCtx, body []byte)) error {
+	var posts atomic.Int64
+	return serveFastHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {
+		if !c.IsPost() {
+			if string(c.Path()) == counted {
+				c.Response.SetBodyString(strconv.FormatInt(posts.Load(), 10))
+				return
+			}
+			c.SetStatusCode(fasthttp.StatusMethodNotAllowed)
+			return
+		}
+		posts.Add(1)
+		body := c.PostBody()
+		for i := range work {
+			if !bytes.Contains(body, work[i].sign) {
+				continue
+			}
+			if _, renamed := idAfter(body, work[i].answer); renamed {
+				answerTo(c, body, work[i].answer)
+			} else {
+				answer(c, work[i].answer)
+			}
+			return
+		}
+		otherwise(c, body)
+	})
+}
+
+// idAfter is the id of a request, and whether it is another than that of answer.
+func idAfter(request, answer []byte) (id string, renamed bool) {
+	id = gjson.GetBytes(request, "id").Raw
+	return id, id != gjson.GetBytes(answer, "id").Raw
+}
+
+// answerTo answers a request under its own id.
+func answerTo(c *fasthttp.RequestCtx, request, body []byte) {
+	id, _ := idAfter(request, body)
+	was := gjson.GetBytes(body, "id")
+	answer(c, slices.Concat(body[:was.Index], []byte(orNull(id)), body[was.Index+len(was.Raw):]))
+}
+
+func orNull(id string) string {
+	if id == "" {
+		return "null"
+	}
+	return id
 }
 
 func answer(c *fasthttp.RequestCtx, body []byte) {

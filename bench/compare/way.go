@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // The names of the ways that others are compared with.
@@ -24,10 +25,12 @@ const (
 
 // way is one way from the clients to the server.
 type way struct {
-	name  string
-	url   string
-	proxy *process.Process // nil for the direct one
-	idle  process.Usage    // before the first call
+	name   string
+	url    string
+	speaks *translate.Revision // what its clients speak
+	server string              // URL of the server at its end
+	proxy  *process.Process    // nil for the direct one
+	idle   process.Usage       // before the first call
 }
 
 // launcher starts what is measured.
@@ -44,7 +47,7 @@ func (l launcher) role(ctx context.Context, role, upstream string) (*process.Pro
 // all starts every way to the server at url. What was started is in the result
 // also when there is an error.
 func (l launcher) all(ctx context.Context, url string) ([]*way, error) {
-	ways := []*way{{name: direct, url: url}}
+	ways := []*way{{name: direct, url: url, speaks: translate.Oldest()}}
 	for _, start := range []func(context.Context, string) (*way, error){l.bare, l.standard, l.nginx, l.ours} {
 		w, err := start(ctx, url)
 		if err != nil {
@@ -78,7 +81,7 @@ func newWay(name string, p *process.Process, err error) (*way, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &way{name: name, url: p.URL(), proxy: p}, nil
+	return &way{name: name, url: p.URL(), speaks: translate.Oldest(), proxy: p}, nil
 }
 
 // nginxConfig has one process, since one is measured, and no buffer file.
