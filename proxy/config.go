@@ -153,7 +153,7 @@ type SessionConfig struct {
 }
 
 // BridgeConfig is about clients that have no session, in front of a server that
-// wants one.
+// wants one, and the other way round.
 type BridgeConfig struct {
 	// Principal says on whose behalf a request comes: "authorization" is whoever
 	// sends this Authorization header, "header:NAME" whoever a trusted proxy names
@@ -173,6 +173,9 @@ type BridgeConfig struct {
 	// they may share them. Zero and false where the server is not known to allow it.
 	TTL    time.Duration `yaml:"ttl"`
 	Public bool          `yaml:"public"`
+	// DefaultLogLevel is that of the log messages which a client with a session gets
+	// from a server without one before it has named a level; "off" for none.
+	DefaultLogLevel string `yaml:"default_log_level"`
 }
 
 // LimitsConfig bounds what peers may send.
@@ -261,6 +264,7 @@ func DefaultConfig() Config {
 		Bridge: BridgeConfig{
 			Principal: "authorization", MaxSessions: 10_000, IdleTimeout: 5 * time.Minute,
 			MaxParked: 1000, ParkTimeout: 10 * time.Minute, Coalesce: 30 * time.Millisecond,
+			DefaultLogLevel: "info",
 		},
 		Limits: LimitsConfig{
 			ClientMessage:   10 << 20,

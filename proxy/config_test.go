@@ -201,6 +201,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"upstream.version:":                  func(c *Config) { c.Upstream.Version = "2026-07-28" },
 		"contract.strip_mode:":               func(c *Config) { c.Contract.StripMode = "x" },
 		"contract.completions_for_24:":       func(c *Config) { c.Contract.CompletionsFor24 = "x" },
+		"bridge.default_log_level:":          func(c *Config) { c.Bridge.DefaultLogLevel = "loud" },
 		"log.level:":                         func(c *Config) { c.Log.Level = "loud" },
 		"log.losses:":                        func(c *Config) { c.Log.Losses = "x" },
 		"limits.batch:":                      func(c *Config) { c.Limits.Batch = 0 },

@@ -19,10 +19,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// defaultLevel is the level of log messages that a client hears of before it has
-// named one.
-const defaultLevel = `"info"`
-
 // modernConn is the session of a client that wants one with a server that has none.
 // To the session it is a connection to a server of the client's own revision; what
 // that server would remember is here: who the client is, its log level, what it has
@@ -331,11 +327,11 @@ func (c *modernConn) nextID() []byte {
 func (c *modernConn) logLevel() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.level != nil:
+	if c.level != nil {
 		return c.level
-	case c.facts.Has(wire.ServerLogging):
-		return []byte(defaultLevel)
+	}
+	if level := c.srv.now().cfg.Bridge.DefaultLogLevel; level != "off" && c.facts.Has(wire.ServerLogging) {
+		return appendString(nil, level)
 	}
 	return nil
 }

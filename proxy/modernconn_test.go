@@ -419,6 +419,49 @@ func TestLogLevelIsRemembered(t *testing.T) {
 	})
 }
 
+// TestLogLevelBeforeTheClientNamesOne: what the configuration says, as of now, and only
+// where the server has log messages.
+func TestLogLevelBeforeTheClientNamesOne(t *testing.T) {
+	said := func(f *fakeServer) gjson.Result {
+		list := f.said("prompts/list")
+		return gjson.Get(list[len(list)-1], `params._meta.io\.modelcontextprotocol/logLevel`)
+	}
+	answers := func(id, _, _ string) ([]string, error) { return one(result(id, `"resultType":"complete","prompts":[]`)) }
+	both(t, func(t *testing.T, piped bool) {
+		f := modernServer(piped, `"capabilities":{"logging":{}}`, answers)
+		srv := front(t, f)
+		session := srv.initialize("2025-11-25")
+		list := func() gjson.Result {
+			srv.post(session, `{"jsonrpc":"2.0","id":7,"method":"prompts/list"}`)
+			return said(f)
+		}
+		if l := list(); l.String() != "info" {
+			t.Errorf("by default: %s", l.Raw)
+		}
+		for _, level := range []string{"off", "warning"} {
+			cfg := srv.now().cfg
+			cfg.Bridge.DefaultLogLevel = level
+			if err := srv.Reload(cfg); err != nil {
+				t.Fatal(err)
+			}
+			if l := list(); l.Exists() != (level != "off") || l.Exists() && l.String() != level {
+				t.Errorf("%s: %s", level, l.Raw)
+			}
+		}
+		srv.post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"debug"}}`)
+		if l := list(); l.String() != "debug" {
+			t.Errorf("named: %s", l.Raw)
+		}
+
+		f = modernServer(piped, `"capabilities":{}`, answers)
+		srv = front(t, f)
+		srv.post(srv.initialize("2025-11-25"), `{"jsonrpc":"2.0","id":7,"method":"prompts/list"}`)
+		if l := said(f); l.Exists() {
+			t.Errorf("a server without logging: %s", l.Raw)
+		}
+	})
+}
+
 // subscribable grants subscriptions to what has "good" in its URI, and to lists.
 func subscribable(piped bool) (*fakeServer, chan struct{}) {
 	gate := make(chan struct{}, 1)

@@ -134,6 +134,9 @@ func (c *Config) Validate() error {
 	if name, ok := strings.CutPrefix(c.Bridge.Principal, "header:"); c.Bridge.Principal != "authorization" && (!ok || name == "" || strings.ContainsAny(name, " \t\r\n:")) {
 		return fault("bridge.principal", "%q is neither authorization nor header:NAME", c.Bridge.Principal)
 	}
+	if l := c.Bridge.DefaultLogLevel; l != "off" && levelOf(l) == noLevel {
+		return fault("bridge.default_log_level", "%q is neither off nor one of %s", l, strings.Join(logLevels, ", "))
+	}
 	if c.Shutdown.Drain < 0 {
 		return fault("shutdown.drain", "must not be negative")
 	}
