@@ -169,18 +169,19 @@ func (d *dialogue) read() {
 		case errors.Is(err, io.EOF), err != nil && x.clientLeft():
 			return
 		case err != nil:
+			unbegun := x.unbegun(err)
 			f := d.srv.answerFor(x, err)
-			if f.cause == upstreamLost {
+			if f.cause == upstreamLost || unbegun {
 				d.srv.backings.kill(d.b)
 			}
 			release()
-			d.finish(f.renamed(nil).body(), f.status)
+			d.finish(letter{body: f.renamed(nil).body(), status: f.status, unbegun: unbegun})
 			return
 		case x.final:
 			d.hearLast()
 			body, status := bytes.Clone(e.Data), statusOf(&x.msg, e.Data)
 			release()
-			d.finish(body, status)
+			d.finish(letter{body: body, status: status})
 			return
 		default:
 			d.pass(&x.msg, e.Data)
@@ -294,7 +295,7 @@ func (d *dialogue) turn() {
 func (d *dialogue) askURLs(answer []byte) {
 	if !d.first.facts.Has(wire.ClientElicitationURL) {
 		f := urlsUnasked()
-		d.finish(f.renamed(nil).body(), f.status)
+		d.finish(letter{body: f.renamed(nil).body(), status: f.status})
 		return
 	}
 	d.mu.Lock()
@@ -320,7 +321,7 @@ func (d *dialogue) askURLs(answer []byte) {
 	if none {
 		f := fail(upstreamRefused, "")
 		f.text = gjson.GetBytes(answer, "error.message").String()
-		d.finish(f.body(), 200)
+		d.finish(letter{body: f.body(), status: 200})
 		return
 	}
 	d.turn()
@@ -447,17 +448,18 @@ func (d *dialogue) hearLast() {
 
 // finish ends the call with the server's answer, under the id of the request that
 // waits. It stays for the next one where none does.
-func (d *dialogue) finish(body []byte, status int) {
+func (d *dialogue) finish(l letter) {
 	d.mu.Lock()
 	box, reply := d.box, d.reply
 	if box == nil && !d.over {
-		d.answer = &letter{body: body, status: status}
+		d.answer = &l
 		d.mu.Unlock()
 		return
 	}
 	d.mu.Unlock()
 	if d.stop() {
-		box.put(letter{body: under(body, reply.id), last: true, status: status})
+		l.body, l.last = under(l.body, reply.id), true
+		box.put(l)
 	}
 }
 

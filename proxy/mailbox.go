@@ -24,6 +24,8 @@ type letter struct {
 	body   []byte
 	last   bool
 	status int // of HTTP, of the last one
+
+	unbegun bool // the last one is an error, of a server that does not know the session
 }
 
 // maxLetters is how many messages wait between two looks of the client.

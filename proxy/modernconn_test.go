@@ -426,7 +426,9 @@ func TestLogLevelBeforeTheClientNamesOne(t *testing.T) {
 		list := f.said("prompts/list")
 		return gjson.Get(list[len(list)-1], `params._meta.io\.modelcontextprotocol/logLevel`)
 	}
-	answers := func(id, _, _ string) ([]string, error) { return one(result(id, `"resultType":"complete","prompts":[]`)) }
+	answers := func(id, _, _ string) ([]string, error) {
+		return one(result(id, `"resultType":"complete","prompts":[]`))
+	}
 	both(t, func(t *testing.T, piped bool) {
 		f := modernServer(piped, `"capabilities":{"logging":{}}`, answers)
 		srv := front(t, f)

@@ -33,6 +33,7 @@ type relay struct {
 	x    *exchange // nil where a dialogue has it
 	box  *mailbox  // what a dialogue has for us
 	done bool      // the answer was handed out
+	sent bool      // once more, as the server had forgotten the session
 
 	status int // of HTTP, of the answer
 
@@ -63,11 +64,25 @@ func (r *relay) begin() error {
 		return fail(inputsInvalid, "")
 	}
 	err := r.send()
-	if f := (*failure)(nil); errors.As(err, &f) && f.cause == upstreamRefused && f.status == 404 {
-		r.drop()
-		err = r.send()
+	if err != nil && asFailure(err).unknownSession() {
+		return r.resend()
 	}
 	return err
+}
+
+// resend sends the request on another session, once, as the server knows the one it
+// was sent on no longer, and so has done nothing about it. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management.
+func (r *relay) resend() error {
+	r.sent = true
+	if r.b != nil {
+		r.srv.backings.kill(r.b)
+	}
+	if r.x != nil {
+		r.x.call.cancelled.Store(true) // the server has no such call
+	}
+	r.drop()
+	return r.send()
 }
 
 func (r *relay) send() error {
@@ -208,6 +223,10 @@ func (r *relay) Next() (e sse.Event, err error) {
 			r.b.attribute(r.srv, r.x.era.take(), r.from)
 		case err != nil && r.ctx.Err() != nil: // the client has left
 			return sse.Event{}, io.EOF
+		case err != nil && r.x.unbegun(err) && !r.sent:
+			if err := r.resend(); err != nil {
+				return r.answer(err), nil
+			}
 		case err != nil:
 			return r.answer(err), nil
 		case r.x.final:
@@ -223,15 +242,32 @@ func (r *relay) Next() (e sse.Event, err error) {
 // fromBox is what the dialogue has for the client.
 func (r *relay) fromBox() (sse.Event, error) {
 	m, last, err := r.box.next(r.ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return sse.Event{}, io.EOF // nobody is there any more
-	}
-	if last {
+	case m.unbegun && r.sent:
+		return r.answer(fail(upstreamRefused, "").nowhere()), nil
+	case m.unbegun:
+		r.mu.Lock()
+		r.box = nil
+		r.mu.Unlock()
+		if err := r.resend(); err != nil {
+			return r.answer(err), nil
+		}
+		return r.Next()
+	case last:
 		r.done = true
 		r.status = m.status
 	}
 	return sse.Event{Data: m.body}, nil
 }
+
+// unknownSession reports whether the server has no such session, or none any more.
+func (f *failure) unknownSession() bool { return f.cause == upstreamRefused && f.status == 404 }
+
+// unbegun reports whether err says that the server has not looked at the request,
+// since it does not know the session.
+func (x *exchange) unbegun(err error) bool { return x.resumes == 0 && asFailure(err).unknownSession() }
 
 // answer is the error that ends the relay.
 func (r *relay) answer(err error) sse.Event {
@@ -240,6 +276,9 @@ func (r *relay) answer(err error) sse.Event {
 		err = r.srv.answerFor(r.x, err)
 	}
 	f := asFailure(err).renamed(r.q.id)
+	if f.unknownSession() { // nor one that had just begun
+		f.nowhere()
+	}
 	if f.cause == upstreamLost && r.b != nil {
 		r.srv.backings.kill(r.b)
 	}

@@ -82,7 +82,7 @@ func (d *dialogue) attach(r *relay, round uint32) error {
 		d.b.say(d.srv, appendResult(nil, p.id, answers[n]), r.from)
 	}
 	if answer != nil {
-		d.finish(answer.body, answer.status)
+		d.finish(*answer)
 	}
 	return nil
 }

@@ -398,7 +398,7 @@ func (srv *Server) answerFor(x *exchange, err error) *failure {
 			srv.forget(x.s, err)
 		}
 	case f.cause == upstreamRefused && f.status == 404:
-		f.status, f.code, f.text, f.data = 502, -32603, "upstream endpoint not found", nil
+		f.nowhere()
 	}
 	x.outcome = failed
 	if f.status >= 500 && !x.clientLeft() {
@@ -408,6 +408,12 @@ func (srv *Server) answerFor(x *exchange, err error) *failure {
 		}
 		log.Warn("request failed", zap.Int("status", f.status), zap.Error(f))
 	}
+	return f
+}
+
+// nowhere is f where no server is at the address that we have of it.
+func (f *failure) nowhere() *failure {
+	f.status, f.code, f.text, f.data = 502, -32603, "upstream endpoint not found", nil
 	return f
 }
 
