@@ -28,11 +28,16 @@ type counts struct {
 	bad      atomic.Int64 // all others
 	wrong    atomic.Int64 // answered with another one's answer
 	sessions atomic.Int64
+	outcomes
 }
 
 func (c *counts) String() string {
-	return fmt.Sprintf("%d sessions; %d good calls answered, %d not; %d bad ones; %d wrong answers",
+	all := fmt.Sprintf("%d sessions; %d good calls answered, %d not; %d bad ones; %d wrong answers",
 		c.sessions.Load(), c.good.Load(), c.failed.Load(), c.bad.Load(), c.wrong.Load())
+	if more := c.outcomes.String(); more != "" {
+		all += "\n" + more
+	}
+	return all
 }
 
 // visitor is one client of one session.
@@ -45,13 +50,16 @@ type visitor struct {
 	id      int
 }
 
-// visit opens one session after the other until ctx ends.
-func (c *counts) visit(ctx context.Context, url string, seed uint64) {
+// visitor makes one whose connections end with done.
+func (c *counts) visitor(url string, seed uint64) (v *visitor, done func()) {
 	transport := &http.Transport{DisableCompression: true}
-	defer transport.CloseIdleConnections()
-	v := &visitor{counts: c, http: &http.Client{Transport: transport}, url: url, rand: rand.New(rand.NewPCG(seed, 1))}
+	return &visitor{counts: c, http: &http.Client{Transport: transport}, url: url, rand: rand.New(rand.NewPCG(seed, 1))}, transport.CloseIdleConnections
+}
+
+// visit opens one session after the other until ctx ends.
+func (c *counts) visit(ctx context.Context, stay func(context.Context) error) {
 	for ctx.Err() == nil {
-		if err := v.stay(ctx); err != nil && ctx.Err() == nil {
+		if err := stay(ctx); err != nil && ctx.Err() == nil {
 			c.failed.Add(1)
 			time.Sleep(10 * time.Millisecond) // a proxy that refuses is not worth a busy loop
 		}

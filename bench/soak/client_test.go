@@ -14,7 +14,7 @@ func newVisitor(url string) *visitor {
 }
 
 func TestGoodCallsAreAnsweredAndOthersAreNot(t *testing.T) {
-	s, err := startServer()
+	s, err := startServer(http.HandlerFunc(serveHTTP))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestAnothersAnswerIsFound(t *testing.T) {
 	if v.behave(t.Context(), echo); v.wrong.Load() != 1 {
 		t.Error(v.String())
 	}
-	if (&subject{counts: counts{}}).judge() == nil {
+	if (&subject{counts: &counts{}}).judge() == nil {
 		t.Error("a run without samples passed")
 	}
 }

@@ -6,7 +6,11 @@
 //	go run ./bench/soak -time 10m
 //
 // One dragoman is in front of an HTTP server, another starts a command for every
-// session. Run it from the root of the module; it needs Linux.
+// session. Two are replicas between clients without sessions and a server that has
+// them and asks its users things; clients leave, come back twice, late, as somebody
+// else, at the other replica. One more, the same, is started again all the time. The
+// last is between clients with sessions and a server that has none. Run it from the
+// root of the module; it needs Linux.
 package main
 
 import (
@@ -14,10 +18,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -59,13 +65,66 @@ func main() {
 	}
 }
 
+// parkTime is how long a call may wait for its client to answer.
+const parkTime = 2 * time.Second
+
 // quick ends sessions that their clients left behind, and waits for servers that
 // hang, soon enough for both to happen often.
 func quick() []string {
 	return []string{
 		"DRAGOMAN_ADMIN_LISTEN=",
 		"DRAGOMAN_SESSION_IDLE_TIMEOUT=3s", "DRAGOMAN_UPSTREAM_SILENCE_TIMEOUT=2s",
+		"DRAGOMAN_BRIDGE_IDLE_TIMEOUT=3s", "DRAGOMAN_BRIDGE_PARK_TIMEOUT=" + parkTime.String(),
 	}
+}
+
+// stage is what a run is made of.
+type stage struct {
+	ctx     context.Context
+	binary  string
+	dir     string
+	servers []*httpServer
+	watched []*subject
+	again   *again
+}
+
+func (s *stage) close() {
+	for _, w := range s.watched {
+		w.proxy.Stop()
+	}
+	if s.again != nil {
+		s.again.stop()
+	}
+	for _, server := range s.servers {
+		server.close()
+	}
+}
+
+// server starts a server on HTTP.
+func (s *stage) server(h http.Handler) (url string, err error) {
+	server, err := startServer(h)
+	if err != nil {
+		return "", err
+	}
+	s.servers = append(s.servers, server)
+	return server.url, nil
+}
+
+// dragoman starts one that is watched.
+func (s *stage) dragoman(name string, env []string, arg ...string) (*subject, error) {
+	p, err := s.start(s.ctx, env, append([]string{"--listen", "127.0.0.1:0"}, arg...)...)
+	if err != nil {
+		return nil, err
+	}
+	w := &subject{name: name, proxy: p, counts: &counts{}}
+	s.watched = append(s.watched, w)
+	return w, nil
+}
+
+func (s *stage) start(ctx context.Context, env []string, arg ...string) (*process.Process, error) {
+	cmd := exec.Command(s.binary, append([]string{"serve"}, arg...)...)
+	cmd.Env = slices.Concat(os.Environ(), quick(), env)
+	return process.Start(ctx, cmd)
 }
 
 func soak(ctx context.Context, length, every time.Duration, clients int, binary string) error {
@@ -79,56 +138,116 @@ func soak(ctx context.Context, length, every time.Duration, clients int, binary 
 			return err
 		}
 	}
+	s := &stage{ctx: ctx, binary: binary, dir: dir}
+	defer s.close()
+	for _, set := range []func() error{s.sessions, s.eras} {
+		if err := set(); err != nil {
+			return err
+		}
+	}
+	return s.run(ctx, length, every, clients)
+}
+
+// sessions are clients with a session before servers with one, that misbehave: on
+// HTTP, and a command for each session.
+func (s *stage) sessions() error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	server, err := startServer()
+	url, err := s.server(http.HandlerFunc(serveHTTP))
 	if err != nil {
 		return err
 	}
-	defer server.close()
-	var watched []*subject
-	defer func() {
-		for _, s := range watched {
-			s.proxy.Stop()
-		}
-	}()
 	for _, arg := range [][]string{
-		{"http", "--upstream", server.url},
+		{"http", "--upstream", url},
 		{"stdio", "--", self, "-child"},
 	} {
-		cmd := exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0"}, arg[1:]...)...)
-		cmd.Env = append(os.Environ(), quick()...)
-		p, err := process.Start(ctx, cmd)
+		w, err := s.dragoman(arg[0], nil, arg[1:]...)
 		if err != nil {
 			return err
 		}
-		watched = append(watched, &subject{name: arg[0], proxy: p})
+		w.load = func(ctx context.Context, seed uint64) {
+			v, done := w.counts.visitor(w.proxy.URL(), seed)
+			defer done()
+			w.counts.visit(ctx, v.stay)
+		}
 	}
-	return run(ctx, watched, length, every, clients)
+	return nil
+}
+
+// eras are clients without sessions before a server with them, that asks them
+// something, by way of two replicas; the same by way of a process that is started
+// again all the time; and clients with sessions before a server without.
+func (s *stage) eras() error {
+	url, err := s.server(newCurious())
+	if err != nil {
+		return err
+	}
+	if s.again, err = s.startAgain(url); err != nil {
+		return err
+	}
+	guests := &counts{}
+	key, err := s.key("replicas")
+	if err != nil {
+		return err
+	}
+	var replicas []string
+	for _, name := range []string{"replica a"} {
+		w, err := s.dragoman(name, []string{key}, "--upstream", url)
+		if err != nil {
+			return err
+		}
+		replicas = append(replicas, w.proxy.URL())
+		w.counts = guests
+		w.load = func(ctx context.Context, seed uint64) {
+			g, done := guests.guest(func() []string { return replicas }, seed, false)
+			defer done()
+			g.stayOn(ctx)
+		}
+	}
+	if url, err = s.server(http.HandlerFunc(modernServer)); err != nil {
+		return err
+	}
+	w, err := s.dragoman("to-modern", nil, "--upstream", url)
+	if err != nil {
+		return err
+	}
+	w.load = func(ctx context.Context, seed uint64) {
+		v, done := w.counts.visitor(w.proxy.URL(), seed)
+		defer done()
+		w.counts.visit(ctx, (&host{v}).stay)
+	}
+	return nil
 }
 
 // run loads all subjects and samples them.
-func run(ctx context.Context, watched []*subject, length, every time.Duration, clients int) error {
+func (s *stage) run(ctx context.Context, length, every time.Duration, clients int) error {
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	var wg sync.WaitGroup
-	for _, s := range watched {
+	for n, w := range s.watched {
 		for i := range clients {
-			wg.Go(func() { s.counts.visit(ctx, s.proxy.URL(), uint64(i)) })
+			wg.Go(func() { w.load(ctx, uint64(n*clients+i)) })
 		}
 	}
-	err := sample(ctx, watched, every)
+	wg.Go(func() { s.again.run(ctx) })
+	err := sample(ctx, s.watched, every)
 	cancel()
 	wg.Wait()
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, s := range watched {
-		fmt.Println(s.name+":", s.counts.String())
-		errs = append(errs, s.judge())
+	var told []*counts
+	for _, w := range s.watched {
+		if !slices.Contains(told, w.counts) {
+			told = append(told, w.counts)
+			fmt.Println(w.name+":", w.counts.String())
+			errs = append(errs, w.counts.judge(w.name))
+		}
+		errs = append(errs, w.judge())
 	}
-	return errors.Join(errs...)
+	fmt.Println("started again:", s.again.counts.String())
+	return errors.Join(append(errs, s.again.counts.judge("started again"))...)
 }

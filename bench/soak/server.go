@@ -48,19 +48,19 @@ func (r request) answer() string {
 
 const note = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"still here"}}`
 
-// httpServer is the HTTP server that behaves badly.
+// httpServer is a server on HTTP, one that behaves badly.
 type httpServer struct {
 	url    string
 	server *http.Server
 	done   chan struct{}
 }
 
-func startServer() (*httpServer, error) {
+func startServer(h http.Handler) (*httpServer, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	s := &httpServer{"http://" + ln.Addr().String() + "/mcp", &http.Server{Handler: http.HandlerFunc(serveHTTP)}, make(chan struct{})}
+	s := &httpServer{"http://" + ln.Addr().String() + "/mcp", &http.Server{Handler: h}, make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		s.server.Serve(ln)

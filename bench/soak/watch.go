@@ -43,7 +43,8 @@ func column(i int) (name string, noise float64) {
 type subject struct {
 	name    string
 	proxy   *process.Process
-	counts  counts
+	counts  *counts // of its clients; several may share one
+	load    func(ctx context.Context, seed uint64)
 	samples [][columns]float64
 }
 
@@ -51,7 +52,7 @@ type subject struct {
 func sample(ctx context.Context, watched []*subject, every time.Duration) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	fmt.Printf("%6s  %-6s %10s %10s %10s %10s %12s\n", "s", "server", "RSS MB", "goroutines", "files", "children", "good calls")
+	fmt.Printf("%6s  %-9s %10s %10s %10s %10s %12s\n", "s", "server", "RSS MB", "goroutines", "files", "children", "good calls")
 	for began := time.Now(); ; {
 		select {
 		case <-ctx.Done():
@@ -66,7 +67,7 @@ func sample(ctx context.Context, watched []*subject, every time.Duration) error 
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			last := s.samples[len(s.samples)-1]
-			fmt.Printf("%6.0f  %-6s %10.1f %10.0f %10.0f %10.0f %12d\n", time.Since(began).Seconds(), s.name,
+			fmt.Printf("%6.0f  %-9s %10.1f %10.0f %10.0f %10.0f %12d\n", time.Since(began).Seconds(), s.name,
 				last[resident], last[goroutines], last[files], last[children], s.counts.good.Load())
 		}
 	}
@@ -112,7 +113,7 @@ func gauge(ctx context.Context, url, name string) (float64, error) {
 	return 0, fmt.Errorf("%s: no %s (status %d)", url, name, resp.StatusCode)
 }
 
-// judge says what grew, and what went wrong with calls.
+// judge says what grew.
 func (s *subject) judge() error {
 	var errs []error
 	if len(s.samples) < minSamples {
@@ -129,14 +130,20 @@ func (s *subject) judge() error {
 			}
 		}
 	}
-	if n := s.counts.wrong.Load(); n > 0 {
-		errs = append(errs, fmt.Errorf("%s: %d calls got another one's answer", s.name, n))
+	return errors.Join(errs...)
+}
+
+// judge says what went wrong with calls.
+func (c *counts) judge(name string) error {
+	var errs []error
+	if n := c.wrong.Load(); n > 0 {
+		errs = append(errs, fmt.Errorf("%s: %d calls got another one's answer", name, n))
 	}
-	if n := s.counts.failed.Load(); n > 0 {
-		errs = append(errs, fmt.Errorf("%s: %d good calls failed", s.name, n))
+	if n := c.failed.Load(); n > 0 {
+		errs = append(errs, fmt.Errorf("%s: %d good calls failed", name, n))
 	}
-	if s.counts.good.Load() == 0 {
-		errs = append(errs, fmt.Errorf("%s: no call was answered", s.name))
+	if c.good.Load() == 0 {
+		errs = append(errs, fmt.Errorf("%s: no call was answered", name))
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/bench/compare/process"
+)
+
+// guestsAgain are the clients of the process that is started again.
+const guestsAgain = 4
+
+// again is a dragoman that is started again all the time, at the same address and
+// with the same key, while questions are parked there.
+type again struct {
+	counts counts
+	start  func(context.Context) (*process.Process, error)
+	url    string
+
+	mu   sync.Mutex
+	proc *process.Process
+}
+
+func (s *stage) startAgain(upstream string) (*again, error) {
+	key, err := s.key("again")
+	if err != nil {
+		return nil, err
+	}
+	addr, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	a := &again{url: "http://" + addr + "/mcp", start: func(ctx context.Context) (*process.Process, error) {
+		return s.start(ctx, []string{key}, "--listen", addr, "--upstream", upstream)
+	}}
+	a.proc, err = a.start(s.ctx)
+	return a, err
+}
+
+// freeAddress is one that nobody listened on a moment ago.
+func freeAddress() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer ln.Close()
+	return ln.Addr().String(), nil
+}
+
+// key is the setting of a key in a file.
+func (s *stage) key(name string) (env string, err error) {
+	file := filepath.Join(s.dir, name+".key")
+	return "DRAGOMAN_SESSION_KEY_FILE=" + file, os.WriteFile(file, []byte("c29hay1zb2FrLXNvYWstc29hay1zb2FrLXNvYWstMzI=\n"), 0o600)
+}
+
+func (a *again) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.proc != nil {
+		a.proc.Stop()
+	}
+}
+
+// run has guests call while the process is ended and started. A process that does not
+// come back is a failure.
+func (a *again) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i := range guestsAgain {
+		wg.Go(func() {
+			g, done := a.counts.guest(func() []string { return []string{a.url} }, uint64(1000+i), true)
+			defer done()
+			g.stayOn(ctx)
+		})
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(3 * time.Second):
+		}
+		a.mu.Lock()
+		a.proc.Stop()
+		p, err := a.start(context.WithoutCancel(ctx))
+		a.proc = p
+		a.mu.Unlock()
+		if err != nil {
+			a.counts.failed.Add(1)
+			a.counts.show("start again", fmt.Sprint(err))
+			return
+		}
+		a.counts.note("processes")
+	}
+}
