@@ -253,8 +253,17 @@ func (p *backings) begin(ctx context.Context, b *backing, client, capabilities [
 			err = fail(panicked, "")
 		}
 	}()
+	known, err := srv.upstreamEra(ctx, header)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			srv.eras.drop(header, known) // it may have been replaced by another
+		}
+	}()
 	h := &handshake{srv: srv, header: header, id: []byte("1")}
-	s, answer, err := h.represent(ctx, client, capabilities)
+	s, answer, err := h.represent(ctx, client, capabilities, known)
 	if s == nil {
 		if h.conn != nil {
 			srv.spawn(func() { srv.endConn(h.conn) })
@@ -283,6 +292,9 @@ func (p *backings) begin(ctx context.Context, b *backing, client, capabilities [
 		srv.endSession(s, err)
 		return err
 	}
+	if known.unsure {
+		srv.eras.note(header, &serverEra{shakes: true, handshake: s.vu})
+	}
 	p.mu.Lock()
 	b.s = s
 	gone := b.gone
@@ -303,7 +315,10 @@ func orElse(s, other string) string {
 
 // represent says initialize in the name of a client that has no such word. The
 // answer is an InitializeResult as the newest revision would have it.
-func (h *handshake) represent(ctx context.Context, client, capabilities []byte) (*session, []byte, error) {
+func (h *handshake) represent(ctx context.Context, client, capabilities []byte, known *serverEra) (*session, []byte, error) {
+	if !known.shakes {
+		return nil, nil, fail(upstreamModern, known.revision.Name)
+	}
 	h.vc = translate.Lookup(translate.Modern())
 	h.facts = clientFacts(gjson.ParseBytes(capabilities))
 	raw := append([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":`), '"')
@@ -314,10 +329,10 @@ func (h *handshake) represent(ctx context.Context, client, capabilities []byte) 
 	}
 	raw = append(append(raw, client...), `}}`...)
 	propose := translate.Latest()
-	if v := h.srv.now().cfg.Upstream.Version; v != "" {
-		propose = translate.Lookup(v)
+	if known.handshake != nil {
+		propose = known.handshake
 	}
-	return h.propose(ctx, raw, propose)
+	return h.propose(ctx, raw, h.srv.now().proposal(propose))
 }
 
 // refusedHandshake is the server's refusal of an initialize that was ours.

@@ -107,8 +107,8 @@ type UpstreamConfig struct {
 	// server; "" for none.
 	ClientCert string `yaml:"client_cert"`
 	ClientKey  string `yaml:"client_key"`
-	// Version is the protocol revision proposed to the server; "" proposes
-	// what the client asked for.
+	// Version is the protocol revision that the server speaks; "" finds out
+	// whether it has a handshake, and proposes what the client asked for.
 	Version string `yaml:"version"`
 	// ConnectTimeout bounds dialling and the TLS handshake.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`

@@ -86,6 +86,8 @@
 // (modernlisten.go), the questions it was asked (moderncall.go, modernask.go), and which
 // arguments of tools go into headers (toolheaders.go).
 //
+// Which kind of server it is, upstreamera.go finds out and remembers.
+//
 // # How long, for whom, by what settings
 //
 // How long the server may be silent is in silence.go; whom a listener lets in, and

@@ -29,6 +29,7 @@ const patience = 20 * time.Second
 // without one ends well. On a pipe the events go to the standing stream.
 type fakeServer struct {
 	piped  bool
+	asked  bool // whether it has a handshake, before anything else
 	answer func(message string) ([]string, error)
 	// refuse makes Send itself fail.
 	refuse func(message string) error
@@ -51,7 +52,17 @@ func newFake(answer func(string) ([]string, error)) *fakeServer {
 }
 
 func (f *fakeServer) origin() origin {
-	return opened(f.piped, func(context.Context) (upstream.Conn, error) { return f, nil })
+	o := opened(f.piped, func(context.Context) (upstream.Conn, error) { return f, nil })
+	if f.asked {
+		o.open = func(ctx context.Context) (b *upstream.Begun, err error) {
+			b = &upstream.Begun{Conn: f}
+			if f.piped {
+				b.Standing, err = f.Listen(context.WithoutCancel(ctx), upstream.ListenOptions{})
+			}
+			return b, err
+		}
+	}
+	return o
 }
 
 func (f *fakeServer) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {

@@ -58,22 +58,42 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	if err := h.srv.heedClash(ctx, h); err != nil {
 		return nil, nil, asFailure(err).about(h.id)
 	}
-	propose := h.vc
-	if v := h.srv.now().cfg.Upstream.Version; v != "" {
-		propose = translate.Lookup(v)
+	return h.propose(ctx, raw, h.srv.now().proposal(h.vc))
+}
+
+// proposal is the revision that initialize proposes to the server: the one that is
+// configured, else first.
+func (s *setup) proposal(first *translate.Revision) *translate.Revision {
+	if v := translate.Lookup(s.cfg.Upstream.Version); v != nil && !v.Modern {
+		return v
 	}
-	return h.propose(ctx, raw, propose)
+	return first
 }
 
 // propose sends initialize in the revision proposed, and once more in another
-// that the server names.
+// that the server names. A server that is known to have no handshake is not bothered
+// with one.
 func (h *handshake) propose(ctx context.Context, raw []byte, propose *translate.Revision) (*session, []byte, error) {
+	if known := h.srv.eras.peek(h.header); h.bridges && known != nil && known.modern() && !known.shakes {
+		if s, answer, ok := h.bridge(ctx, raw); ok {
+			return s, h.hoist(ctx, s, answer), nil
+		}
+		h.unbridge()
+		h.srv.eras.drop(h.header, known)
+	}
 	for retried := false; ; retried = true {
 		m, err := h.ask(ctx, raw, propose)
 		if looksModern(m, err) && !h.namesHandshake(m) {
 			if s, answer, ok := h.bridge(ctx, raw); ok {
+				h.srv.eras.note(h.header, &serverEra{revision: s.vu})
 				return s, h.hoist(ctx, s, answer), nil
 			}
+		}
+		if err == nil && m.Kind == wire.Result && !h.shakesFor(ctx) {
+			if s, answer, ok := h.bridge(ctx, raw); ok {
+				return s, h.hoist(ctx, s, answer), nil
+			}
+			return nil, nil, fail(upstreamModern, translate.Modern()).about(h.id)
 		}
 		if err != nil && h.srv.now().own != nil && isAway(err) {
 			return h.goAlone(err)

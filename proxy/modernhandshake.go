@@ -49,10 +49,7 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 	if !h.bridges || h.srv.now().origin.shared != nil {
 		return nil, nil, false
 	}
-	if h.conn == nil && h.srv.now().origin.resume != nil {
-		h.conn = h.srv.now().origin.resume("", "")
-	}
-	if h.conn == nil {
+	if h.conn == nil && !h.open(ctx) {
 		return nil, nil, false
 	}
 	if named, is := h.conn.(interface{ SetSession(id, version string) }); is {
@@ -68,8 +65,7 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 		h.log().Debug("the server does not answer server/discover either", zap.Error(err))
 		return nil, nil, false
 	}
-	names := gjson.GetBytes(result, "supportedVersions").Array()
-	if !slices.ContainsFunc(names, func(v gjson.Result) bool { return v.String() == modern.Name }) {
+	if speaks, _, _ := spokenOf(gjson.GetBytes(result, "supportedVersions")); speaks != modern {
 		return nil, nil, false
 	}
 	if gjson.GetBytes(result, "capabilities.logging").IsObject() {
@@ -85,6 +81,43 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 	}
 	h.named, h.early = "", nil
 	return h.srv.newSession(h, modern), answer, true
+}
+
+// open opens a connection for a server without a handshake.
+func (h *handshake) open(ctx context.Context) bool {
+	b := h.srv.eras.take()
+	if b == nil && h.srv.now().origin.open != nil {
+		var err error
+		if b, err = h.srv.now().origin.open(ctx); err != nil {
+			h.log().Debug("no connection without a handshake", zap.Error(err))
+			return false
+		}
+	}
+	if b == nil {
+		return false
+	}
+	h.conn, h.standing = b.Conn, b.Standing
+	return true
+}
+
+// unbridge takes back what bridge has left of a server that is none without a
+// handshake, so that initialize can be said to it. What it was asked before is void.
+func (h *handshake) unbridge() {
+	if conn := h.conn; conn != nil {
+		h.srv.spawn(func() { h.srv.endConn(conn) })
+	}
+	h.conn, h.standing = nil, nil
+}
+
+// shakesFor reports whether the server has a handshake at all, which has just
+// answered one without beginning a session: some that have none answer it, too, and
+// refuse all that follows.
+func (h *handshake) shakesFor(ctx context.Context) bool {
+	if !h.bridges || h.standing != nil || h.named != "" {
+		return true
+	}
+	e, err := h.srv.upstreamEra(ctx, h.header)
+	return err != nil || !e.modern() || e.shakes
 }
 
 // introduce says to the server who the client is, whose initialize raw is, and

@@ -91,8 +91,15 @@ func newRevival(srv *Server, h *handshake, version string) *revival {
 	return r
 }
 
-// connect begins a session with the server, as it is reached now.
+// connect begins a session with the server, as it is reached now, in the process
+// that was asked who it is where that waits for one.
 func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+	if b := srv.eras.take(); b != nil {
+		if _, err := b.Conn.Send(ctx, initialize); err == nil {
+			return b, nil
+		}
+		srv.spawn(func() { srv.endBegun(b) })
+	}
 	return srv.now().origin.connect(ctx, initialize)
 }
 

@@ -35,6 +35,9 @@ type origin struct {
 	// restarts says that what ends is a process, in the place of which another one
 	// can be started.
 	restarts bool
+	// open opens a connection on which nothing was said yet; nil where servers are
+	// known to have a handshake.
+	open func(ctx context.Context) (*upstream.Begun, error)
 	// shared is the process that all sessions have; nil where each has its own.
 	shared *shared
 	// ready says why there is no server to connect to; nil where that cannot be
@@ -69,6 +72,7 @@ type Server struct {
 	shadows  sync.Map      // names of the server's tools that ours stand before, and were logged
 	pipes    atomic.Int64  // sessions of clients on pipes, ever
 
+	eras      *eras      // whether the server has a handshake
 	backings  *backings  // sessions for clients that have none
 	dialogues *dialogues // calls of theirs
 
@@ -147,7 +151,7 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	srv.losses = newLossLog(log, srv.metrics.losses, cfg.Log.Losses == "every")
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.warm()
-	srv.backings, srv.dialogues = newBackings(srv), newDialogues(srv)
+	srv.eras, srv.backings, srv.dialogues = newEras(srv), newBackings(srv), newDialogues(srv)
 	return srv, nil
 }
 
@@ -195,8 +199,14 @@ func httpOrigin(cfg Config, memory *large.Memory) (origin, error) {
 		memory:  memory,
 		renew:   func(cfg Config, _ *zap.Logger) (origin, error) { return httpOrigin(cfg, memory) },
 		connect: d.Connect,
-		resume:  func(id, version string) upstream.Conn { return d.HTTP().Session(id, version) },
-		close:   func() { d.Close() },
+		open: func(context.Context) (*upstream.Begun, error) {
+			if d.Transport() == upstream.HTTPWithSSE {
+				return nil, errShakesHands
+			}
+			return &upstream.Begun{Conn: d.HTTP().Session("", translate.Modern())}, nil
+		},
+		resume: func(id, version string) upstream.Conn { return d.HTTP().Session(id, version) },
+		close:  func() { d.Close() },
 	}, nil
 }
 
@@ -211,6 +221,7 @@ func stdioOrigin(cfg Config, log *zap.Logger, memory *large.Memory) origin {
 	}
 	o := origin{
 		connect:  child.Connect,
+		open:     child.Open,
 		restarts: true,
 		ready:    startable(cfg.Upstream.Command[0]),
 		renew:    func(cfg Config, log *zap.Logger) (origin, error) { return stdioOrigin(cfg, log, memory), nil },
@@ -462,6 +473,7 @@ func (srv *Server) tend(ctx context.Context) {
 			return
 		case now := <-timer.C:
 			srv.backings.tend(now.Add(-srv.now().cfg.Bridge.IdleTimeout))
+			srv.eras.tend(now)
 			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().cfg.Session.IdleTimeout)) {
 				srv.retire(s, errShutdown)
 			}
@@ -559,6 +571,7 @@ func (srv *Server) close() {
 	srv.drain()
 	srv.dialogues.close()
 	srv.backings.close()
+	srv.eras.close()
 	for _, s := range srv.sessions.dropAll() {
 		if srv.now().cfg.Session.KeyFile != "" {
 			srv.retire(s, errShutdown)

@@ -135,6 +135,9 @@ func (srv *Server) Reload(cfg Config) error {
 		srv.face.Renew(next.renewable())
 	}
 	srv.losses.every.Store(cfg.Log.Losses == "every")
+	if renewed {
+		srv.eras.forget()
+	}
 	srv.backings.retire()
 	srv.sessions.renew(cfg.Session.Max, next.sealer, renewed)
 	if renewed && was.origin.shared != nil {

@@ -146,10 +146,7 @@ var unshareable = [...]string{"capabilities.logging", "capabilities.tasks"}
 // newHub starts the process and goes through the handshake.
 func newHub(ctx context.Context, srv *Server) (*hub, error) {
 	cfg := srv.now().cfg
-	version := translate.Latest()
-	if v := cfg.Upstream.Version; v != "" {
-		version = translate.Lookup(v)
-	}
+	version := srv.now().proposal(translate.Latest())
 	hs := &handshake{srv: srv, id: []byte("0")}
 	m, err := hs.introduce(ctx, version)
 	if err == nil && m.Kind == wire.Error {

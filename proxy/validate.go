@@ -180,8 +180,11 @@ func (u *UpstreamConfig) validate() error {
 		}
 	}
 	if u.Version != "" {
-		if r := translate.Lookup(u.Version); r == nil || r.Modern {
-			return fmt.Errorf("upstream.version: %q is not one of %s", u.Version, strings.Join(handshakeNames(), ", "))
+		switch r := translate.Lookup(u.Version); {
+		case r == nil:
+			return fmt.Errorf("upstream.version: %q is not one of %s", u.Version, strings.Join(allNames(), ", "))
+		case r.Modern && u.Transport == string(upstream.HTTPWithSSE):
+			return fmt.Errorf("upstream.version: %s is not spoken over HTTP+SSE", u.Version)
 		}
 	}
 	return nil

@@ -28,14 +28,24 @@ var _ Connector = Stdio{}
 
 // Connect starts a child for the session.
 func (s Stdio) Connect(ctx context.Context, initialize *Outgoing) (*Begun, error) {
+	b, err := s.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.Conn.Send(ctx, initialize); err != nil {
+		b.Conn.Close(ctx) //nolint:errcheck // it has none
+		return nil, err
+	}
+	return b, nil
+}
+
+// Open starts a child to which nothing is said yet. ctx bounds Open only.
+func (s Stdio) Open(ctx context.Context) (*Begun, error) {
 	c, err := s.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
 	st, err := c.Listen(context.WithoutCancel(ctx), ListenOptions{})
-	if err == nil {
-		_, err = c.Send(ctx, initialize)
-	}
 	if err != nil {
 		c.Close(ctx) //nolint:errcheck // it has none
 		return nil, err

@@ -1,0 +1,410 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+const (
+	// eraSilence is how long a process may be silent when it is asked who it is, and
+	// eraTime how long a server over HTTP may take: servers with a handshake need not
+	// answer what comes before it.
+	eraSilence = 3 * time.Second
+	eraTime    = 10 * time.Second
+	// maxEras is for how many credentials it is remembered, and maxDiscovered how much
+	// of what a server said of itself.
+	maxEras       = 1024
+	maxDiscovered = 64 << 10
+	// spareTime is how long a process waits for the session that it was started for.
+	spareTime = 10 * time.Second
+)
+
+// errShakesHands is what opening a connection without a handshake ends with, where
+// servers have one by their transport.
+var errShakesHands = errors.New("servers on this transport have a handshake")
+
+// serverEra is what a server is: with a handshake, without, or both. It does not
+// change.
+type serverEra struct {
+	// revision is the one without a handshake that it speaks, nil for none.
+	revision *translate.Revision
+	// shakes says that it takes initialize, as far as it is known to.
+	shakes bool
+	// handshake is the newest revision with a handshake that it has named, nil for none.
+	handshake *translate.Revision
+	// discovered is its DiscoverResult, to be read only; nil where there is none, and
+	// where it is too large to be kept.
+	discovered []byte
+	// unsure says that this was concluded from a failure that may have been another's.
+	unsure bool
+}
+
+// modern reports whether requests need no session.
+func (e *serverEra) modern() bool { return e.revision != nil }
+
+// eras are what was found out about the server, per credential: a gateway may have
+// two of them served by two different servers. What is found out once is remembered
+// until it turns out to be wrong. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
+type eras struct {
+	srv *Server
+
+	silence time.Duration // eraSilence
+
+	mu     sync.Mutex
+	known  map[string]*eraEntry // by credential
+	spare  *spareConn
+	closed bool
+}
+
+// eraEntry is one of them, or what there will be.
+type eraEntry struct {
+	found chan struct{} // closed when era or err is there
+	era   *serverEra
+	err   error
+	asked time.Time // last
+}
+
+// spareConn is the connection that a process was asked on, for the first session.
+type spareConn struct {
+	*upstream.Begun
+	since time.Time
+}
+
+func newEras(srv *Server) *eras {
+	return &eras{srv: srv, silence: eraSilence, known: make(map[string]*eraEntry)}
+}
+
+// upstreamEra is what the server is to a client whose headers for it these are.
+// Where that is not known the server is asked, once for all who want to know. The
+// error is that the server cannot be reached, does not let us in, or speaks only
+// revisions that we do not.
+func (srv *Server) upstreamEra(ctx context.Context, header []upstream.Header) (*serverEra, error) {
+	p := srv.eras
+	if e := p.fixed(); e != nil {
+		return e, nil
+	}
+	who := credential(header)
+	p.mu.Lock()
+	at := p.known[who]
+	if at == nil {
+		if len(p.known) >= maxEras && !p.evict() {
+			p.mu.Unlock()
+			return nil, fail(tooManySessions, "")
+		}
+		at = &eraEntry{found: make(chan struct{})}
+		p.known[who] = at
+		header := append([]upstream.Header(nil), header...)
+		srv.spawn(func() { p.find(at, who, header) })
+	}
+	at.asked = time.Now()
+	p.mu.Unlock()
+	select {
+	case <-at.found:
+		return at.era, at.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// fixed is what the server is by its configuration or its transport; nil where it
+// has to be asked.
+func (p *eras) fixed() *serverEra {
+	now := p.srv.now()
+	if v := translate.Lookup(now.cfg.Upstream.Version); v != nil {
+		if v.Modern {
+			return &serverEra{revision: v}
+		}
+		return &serverEra{shakes: true, handshake: v}
+	}
+	if now.origin.open == nil {
+		return &serverEra{shakes: true}
+	}
+	return nil
+}
+
+// credential is what the server knows a client by, in a form that is none itself.
+func credential(header []upstream.Header) string {
+	for _, h := range header {
+		if strings.EqualFold(h.Name, "Authorization") {
+			sum := sha256.Sum256([]byte(h.Value))
+			return string(sum[:])
+		}
+	}
+	return ""
+}
+
+// peek is what is known of the server without asking; nil for nothing.
+func (p *eras) peek(header []upstream.Header) *serverEra {
+	if e := p.fixed(); e != nil {
+		return e
+	}
+	who := credential(header)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at := p.known[who]; at != nil && at.era != nil {
+		at.asked = time.Now()
+		return at.era
+	}
+	return nil
+}
+
+// note takes down what was found out in another way, and so is newer.
+func (p *eras) note(header []upstream.Header, e *serverEra) {
+	who := credential(header)
+	found := make(chan struct{})
+	close(found)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known[who] == nil && len(p.known) >= maxEras && !p.evict() {
+		return
+	}
+	p.known[who] = &eraEntry{found: found, era: e, asked: time.Now()}
+}
+
+// drop forgets e, which has turned out to be wrong, unless something else is known
+// by now.
+func (p *eras) drop(header []upstream.Header, e *serverEra) {
+	who := credential(header)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at := p.known[who]; at != nil && at.era == e {
+		delete(p.known, who)
+	}
+}
+
+// evict forgets what nobody has asked for the longest time. Called with p.mu held.
+func (p *eras) evict() bool {
+	oldest := ""
+	var since time.Time
+	for who, at := range p.known {
+		if (at.era != nil || at.err != nil) && (since.IsZero() || at.asked.Before(since)) {
+			oldest, since = who, at.asked
+		}
+	}
+	delete(p.known, oldest)
+	return !since.IsZero()
+}
+
+// forget is for another server behind the same configuration, or the same one
+// reached in another way.
+func (p *eras) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.known)
+	p.letSpare()
+}
+
+// find asks the server, and lets those know who wait.
+func (p *eras) find(at *eraEntry, who string, header []upstream.Header) {
+	srv := p.srv
+	var e *serverEra
+	var b *upstream.Begun
+	err := error(fail(panicked, ""))
+	defer func() {
+		if r := recover(); r != nil {
+			srv.panicked(r)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if at.era, at.err = e, err; (err != nil || e.unsure) && p.known[who] == at {
+			delete(p.known, who)
+		}
+		if b != nil {
+			p.letSpare()
+			p.spare = &spareConn{b, time.Now()}
+			if p.closed {
+				p.letSpare()
+			}
+		}
+		close(at.found)
+	}()
+	e, b, err = p.ask(srv.draining, header)
+	if err == nil {
+		srv.log.Debug("what the server is", zap.Bool("modern", e.modern()), zap.Bool("handshake", e.shakes))
+	}
+}
+
+// letSpare ends the connection that nobody has taken. Called with p.mu held.
+func (p *eras) letSpare() {
+	if b := p.spare; b != nil {
+		p.spare = nil
+		p.srv.spawn(func() { p.srv.endBegun(b.Begun) })
+	}
+}
+
+func (srv *Server) endBegun(b *upstream.Begun) {
+	if b.Standing != nil {
+		b.Standing.Close()
+	}
+	srv.endConn(b.Conn)
+}
+
+// take is the process that was asked who it is, nil for none. It is the caller's.
+func (p *eras) take() *upstream.Begun {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.spare
+	p.spare = nil
+	if b == nil {
+		return nil
+	}
+	return b.Begun
+}
+
+// tend ends a process that nobody has taken.
+func (p *eras) tend(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.spare != nil && now.Sub(p.spare.since) >= spareTime {
+		p.letSpare()
+	}
+}
+
+func (p *eras) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.letSpare()
+}
+
+// ask finds out what the server is. b is the process that it was asked on and that
+// goes on, nil for none.
+func (p *eras) ask(ctx context.Context, header []upstream.Header) (e *serverEra, b *upstream.Begun, err error) {
+	b, err = p.srv.now().origin.open(ctx)
+	switch {
+	case errors.Is(err, errShakesHands):
+		return &serverEra{shakes: true}, nil, nil
+	case err != nil:
+		return nil, nil, err
+	}
+	limit, piped := eraTime, b.Standing != nil
+	if piped {
+		limit = p.silence
+	}
+	asking, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	m, code, err := p.discover(asking, b, header)
+	if err != nil || !piped { // over HTTP the next one costs nothing
+		p.srv.endBegun(b)
+		b = nil
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil, context.Cause(ctx)
+	case saysNothing(code), neverSent(err):
+		return nil, nil, err // initialize would end in the same way
+	case err == nil, code < 500 && m != nil:
+		e, err = conclude(m, code)
+	default:
+		e, err = &serverEra{shakes: true, unsure: !piped && (code == 0 || code >= 500)}, nil
+	}
+	if err != nil && b != nil {
+		p.srv.endBegun(b)
+		b = nil
+	}
+	return e, b, err
+}
+
+// saysNothing reports whether a status is about who asks, or when, or comes from who
+// stands before the server.
+func saysNothing(code int) bool {
+	switch code {
+	case 401, 403, 407, 408, 429, 502, 503, 504:
+		return true
+	}
+	return false
+}
+
+// discover sends server/discover. m is the answer; with an HTTP status, of this code,
+// it is the error in its body, nil for none, and err is the status. See
+// https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
+func (p *eras) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
+	h := &handshake{srv: p.srv, conn: b.Conn, standing: b.Standing, header: header, id: []byte(`"dragoman:era"`)}
+	o := &upstream.Outgoing{Request: true, FirstByte: eraTime, Body: fmt.Appendf(nil,
+		`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"_meta":{%q:%q,%q:{"name":"dragoman","version":"1"},%q:{}}}}`,
+		h.id, wire.ServerDiscover, modernKey, translate.Modern(), metaClient, metaCapabilities)}
+	if b.Standing == nil {
+		o.Header = append(slices.Clone(header), upstream.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
+	}
+	st, err := b.Conn.Send(ctx, o)
+	if err == nil && st == nil {
+		st = b.Standing
+	} else if err == nil {
+		defer st.Close()
+	}
+	if err == nil {
+		m, err = h.await(ctx, st)
+	}
+	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
+		m = new(wire.Message)
+		if m.Scan(bytes.Clone(status.Body), nil) != nil || m.Kind != wire.Error {
+			m = nil
+		}
+		return m, status.Code, err
+	}
+	return m, 0, err
+}
+
+// conclude is what an answer to server/discover tells of who gave it; code is that
+// of HTTP, 0 for success. No single error decides: servers with a handshake have
+// all kinds of them for what comes before it.
+func conclude(m *wire.Message, code int) (*serverEra, error) {
+	if m.Kind == wire.Result {
+		names := gjson.Get(view(m.Result()), "supportedVersions")
+		modern, handshake, _ := spokenOf(names)
+		e := &serverEra{revision: modern, shakes: modern == nil || handshake != nil, handshake: handshake}
+		if modern != nil && len(m.Result()) <= maxDiscovered {
+			e.discovered = bytes.Clone(m.Result())
+		}
+		return e, nil
+	}
+	said := gjson.Parse(view(m.Error()))
+	modern, handshake, others := spokenOf(said.Get("data.supported"))
+	switch rpc := said.Get("code").Int(); {
+	case rpc == unsupportedVersion && handshake == nil && modern == nil && others != "":
+		return nil, fail(upstreamModern, others)
+	case rpc == unsupportedVersion && (handshake != nil || modern != nil):
+		return &serverEra{revision: modern, shakes: handshake != nil, handshake: handshake}, nil
+	case rpc == int64(causes[headerMismatch].code), rpc == int64(causes[capabilityMissing].code),
+		(rpc == invalidParams || rpc == methodNotFound) && (code == 400 || code == 404) && strings.Contains(said.Raw, modernPrefix):
+		return &serverEra{revision: translate.Lookup(translate.Modern())}, nil
+	}
+	return &serverEra{shakes: true}, nil
+}
+
+// spokenOf are the newest revisions of each kind in a list of names that we speak,
+// nil for none, and the first few that we do not.
+func spokenOf(names gjson.Result) (modern, handshake *translate.Revision, others string) {
+	if !names.IsArray() {
+		return nil, nil, ""
+	}
+	var unknown []string
+	names.ForEach(func(_, v gjson.Result) bool {
+		switch r := translate.Lookup(v.String()); {
+		case r == nil && len(unknown) < 4:
+			unknown = append(unknown, fmt.Sprintf("%.32s", v.String()))
+		case r == nil:
+		case r.Modern:
+			modern = r
+		case !r.Modern && (handshake == nil || newer(r, handshake)):
+			handshake = r
+		}
+		return true
+	})
+	return modern, handshake, strings.Join(unknown, ", ")
+}
