@@ -555,3 +555,16 @@ func TestPrincipals(t *testing.T) {
 		}
 	}
 }
+
+// TestIDsAreFreeOnceAnswered: who has the answer may use the id of its request again.
+func TestIDsAreFreeOnceAnswered(t *testing.T) {
+	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) { return one(result(id, `"tools":[]`)) })
+	f.piped = true
+	c := front(t, f).pipe()
+	for n := range 200 {
+		c.say(modernRequestOf("1", []string{"tools/list", "server/discover"}[n%2], meta(`{}`)))
+		if got := c.hear(); !gjson.Get(got, "result").Exists() {
+			t.Fatal(got)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -124,58 +125,70 @@ func (p *pipe) modern(m *wire.Message) {
 	if q.method != wire.SubscriptionsListen { // which has no end of its own
 		p.calls.Add(1)
 	}
+	free := sync.OnceFunc(func() {
+		p.mu.Lock()
+		delete(p.running, key)
+		p.mu.Unlock()
+	})
 	p.tasks.Go(func() {
 		defer func() {
 			if q.method != wire.SubscriptionsListen {
 				p.calls.Done()
 			}
 			stop(nil)
-			p.mu.Lock()
-			delete(p.running, key)
-			p.mu.Unlock()
+			free()
 		}()
-		p.runModern(ctx, q)
+		p.runModern(ctx, q, free)
 	})
 }
 
-// runModern answers a request without a handshake.
-func (p *pipe) runModern(ctx context.Context, q *modernRequest) {
+// runModern answers a request without a handshake. It calls free before the client
+// gets the answer, and with it the right to use the id again.
+func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.srv.panicked(r)
+			free()
 			p.refuse(fail(panicked, "").about(q.id))
 		}
 	}()
 	var st downstream.Stream
+	var last *bool
 	switch q.method {
 	case wire.ServerDiscover:
 		answer, err := p.srv.discover(ctx, q, "", nil)
 		if err != nil {
 			answer = asFailure(err).renamed(q.id).body()
 		}
+		free()
 		p.write(answer)
 		return
 	case wire.SubscriptionsListen:
 		l, err := p.srv.subscribe(ctx, q, "", nil)
 		if err != nil {
+			free()
 			p.refuse(err)
 			return
 		}
 		defer l.end()
-		st = l
+		st, last = l, &l.ended
 	default:
 		r, err := p.srv.ask(ctx, q, "", nil)
 		if err != nil {
+			free()
 			p.refuse(asFailure(err).renamed(q.id))
 			return
 		}
 		defer r.end()
-		st = r
+		st, last = r, &r.done
 	}
 	for {
 		e, err := st.Next()
 		if err != nil || ctx.Err() != nil {
 			return // cancelled: no answer is owed
+		}
+		if *last {
+			free()
 		}
 		p.write(e.Data)
 	}
