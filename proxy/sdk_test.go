@@ -27,6 +27,10 @@ import (
 const serverRevision = "DRAGOMAN_TEST_SERVER_REVISION"
 
 func TestMain(m *testing.M) {
+	if address := os.Getenv(wireAddress); address != "" {
+		beWire(address)
+		os.Exit(0)
+	}
 	if how := os.Getenv(badChild); how != "" {
 		beBadChild(how)
 		os.Exit(0)
