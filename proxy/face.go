@@ -42,7 +42,11 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 	srv := (*Server)(f)
 	defer srv.rescue(resp)
 	s, err := srv.sessionOf(req)
-	if err == nil && s == nil {
+	switch {
+	case err != nil || s != nil:
+	case namesModern(req.Version):
+		err = onlyPost()
+	default:
 		err = fail(notInitialized, "no session to end")
 	}
 	if err != nil {
@@ -102,7 +106,7 @@ func (srv *Server) rescue(resp *downstream.Response) {
 }
 
 // sessionOf is the session that a request names, entered; nil when it names
-// none.
+// none, and when it is of a client without sessions.
 func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
 	if req.Session == "" {
 		return nil, nil
@@ -112,8 +116,8 @@ func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
 	switch {
 	case err != nil:
 		return nil, fail(tooManySessions, "").about(idOf(req.Body))
-	case s == nil && req.Version != "" && (rev == nil || rev.Modern):
-		return nil, refuseUninitialized(modernRefused).about(idOf(req.Body))
+	case s == nil && namesModern(req.Version):
+		return nil, nil // where there are no sessions, the header means nothing
 	case s == nil:
 		return nil, fail(sessionUnknown, "").about(idOf(req.Body))
 	case req.Version != "" && rev == nil:
@@ -133,9 +137,9 @@ func idOf(body []byte) []byte {
 }
 
 func (srv *Server) post(req *downstream.Request, resp *downstream.Response) error {
-	if req.Session == "" {
+	if req.Session == "" || namesModern(req.Version) {
 		m := new(wire.Message) // here, so that calls within sessions do without
-		if isModernPost(req, m) {
+		if srv.isModernPost(req, m) {
 			return srv.postModern(req, m, resp)
 		}
 	}
@@ -354,10 +358,8 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	if err != nil {
 		return err
 	}
-	if r := translate.Lookup(req.Version); s == nil && r != nil && r.Modern {
-		f := fail(noStream, "")
-		f.header = []downstream.Header{{Name: "Allow", Value: "POST"}}
-		return f
+	if s == nil && namesModern(req.Version) {
+		return onlyPost()
 	}
 	if s == nil {
 		return refuseUninitialized(notInitialized)

@@ -10,16 +10,42 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// isModernPost reports whether a message outside of any session is one of a client
-// that needs none, which m then holds, scanned.
-func isModernPost(req *downstream.Request, m *wire.Message) bool {
+// namesModern reports whether the revision that a header names is none that begins
+// with a handshake; one that we do not know is taken for a newer one.
+func namesModern(version string) bool {
+	r := translate.Lookup(version)
+	return version != "" && (r == nil || r.Modern)
+}
+
+// isModernPost reports whether a message is one of a client that needs no session,
+// and m then holds it, scanned. A session that such a client names all the same means
+// nothing; but some that do have one put the newest revision they know into the header.
+func (srv *Server) isModernPost(req *downstream.Request, m *wire.Message) bool {
 	if m.Scan(req.Body, nil) != nil || m.Kind == wire.Request && m.Method == wire.Initialize && !isModern(m) {
 		return false
 	}
-	if r := translate.Lookup(req.Version); req.Version != "" && (r == nil || r.Modern) {
+	if m.Kind == wire.Request && isModern(m) {
 		return true
 	}
-	return m.Kind == wire.Request && isModern(m)
+	if !namesModern(req.Version) {
+		return false
+	}
+	if req.Session == "" {
+		return true
+	}
+	s, err := srv.sessions.find(req.Session)
+	if s != nil {
+		s.leave()
+	}
+	return s == nil && err == nil
+}
+
+// onlyPost is the answer to a client without sessions that would open or end one.
+func onlyPost() error {
+	f := fail(noStream, "")
+	f.text = "Clients without a session only POST"
+	f.header = []downstream.Header{{Name: "Allow", Value: "POST"}}
+	return f
 }
 
 // postModern answers one message of a client without a session.

@@ -45,9 +45,12 @@ type relay struct {
 func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (*relay, error) {
 	r := &relay{srv: srv, ctx: ctx, q: q, who: who, from: from, status: 200}
 	var err error
-	if q.state != nil {
+	switch {
+	case q.method == wire.Initialize: // which for sessions is ours, and never goes on
+		err = fail(methodUnknown, q.name)
+	case q.state != nil:
 		err = srv.dialogues.resume(r)
-	} else {
+	default:
 		err = r.begin()
 	}
 	if err != nil {
@@ -333,11 +336,17 @@ func interested(b *backing, q *modernRequest, m *wire.Message, body []byte) bool
 }
 
 // statusOf is the HTTP status of an answer: clients without a session are told by
-// it that there is no such method. See
+// it that there is no such method, or what is wrong with how they asked. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#sending-messages-to-the-server.
 func statusOf(m *wire.Message, body []byte) int {
-	if m.Kind == wire.Error && gjson.GetBytes(body, "error.code").Int() == methodNotFound {
-		return 404
+	if m.Kind != wire.Error {
+		return 200
+	}
+	switch code := int(gjson.GetBytes(body, "error.code").Int()); code {
+	case causes[methodUnknown].code:
+		return causes[methodUnknown].status
+	case causes[headerMismatch].code, causes[capabilityMissing].code, causes[revisionUnsupported].code:
+		return causes[headerMismatch].status
 	}
 	return 200
 }
