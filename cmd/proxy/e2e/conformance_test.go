@@ -51,7 +51,8 @@ func TestConformance(t *testing.T) {
 	server := buildConformanceServer(t)
 	proxy := build(t)
 
-	direct := suite.against(t, server.serve(t))
+	everything := []string{"--suite", "all", "--spec-version", "2025-11-25"}
+	direct := suite.against(t, server.serve(t), everything...)
 	if len(direct) < 30 {
 		t.Fatalf("the suite has %d scenarios, where 33 are known", len(direct))
 	}
@@ -99,7 +100,7 @@ func TestConformance(t *testing.T) {
 			}
 			var through scenarioChecks
 			err := proxy.serve(t.Context(), streamable, to, append(r.flags, "--upstream-transport", string(r.over)), func(at endpoint) error {
-				through = suite.against(t, at.url)
+				through = suite.against(t, at.url, everything...)
 				return nil
 			})
 			if err != nil {
@@ -150,7 +151,10 @@ func summary(checks map[string]string) string {
 }
 
 // suite is the installed conformance suite, and a Node.js that is new enough for it.
-type suite struct{ node, main string }
+type suite struct {
+	modules    modules
+	node, main string
+}
 
 // conformanceSuite installs both, and skips the test where there is no npm, or Node.js is too old and npm has none for
 // this system.
@@ -162,7 +166,7 @@ func conformanceSuite(t *testing.T) suite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := suite{main: filepath.Join(string(m), "@modelcontextprotocol", "conformance", "dist", "index.js")}
+	s := suite{modules: m, main: filepath.Join(string(m), "@modelcontextprotocol", "conformance", "dist", "index.js")}
 	for _, node := range installedNodes(m) {
 		out, err := exec.Command(node, "-p", "Number(process.versions.node.split('.')[0]) >= 22").Output()
 		if err == nil && strings.TrimSpace(string(out)) == "true" {
@@ -180,12 +184,12 @@ func installedNodes(m modules) []string {
 	return append(here, "node")
 }
 
-// against runs all scenarios against the server at url.
-func (s suite) against(t *testing.T, url string) scenarioChecks {
+// against runs the scenarios that args choose against the server at url.
+func (s suite) against(t *testing.T, url string, args ...string) scenarioChecks {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	run := exec.CommandContext(ctx, s.node, s.main, "server", "--url", url, "--suite", "all", "--spec-version", "2025-11-25", "-o", dir)
+	run := exec.CommandContext(ctx, s.node, append([]string{s.main, "server", "--url", url, "-o", dir}, args...)...)
 	run.WaitDelay = 5 * time.Second
 	out, err := run.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) { // 1: some check failed

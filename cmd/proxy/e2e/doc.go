@@ -10,10 +10,11 @@
 //	gosdk_*.go    the official Go SDK as client and as server
 //	jsonserver_…  a published HTTP API (api/) behind an adapter (testdata/): by the runtime alone, then by clients
 //	proxy_test.go builds and starts the proxy, and checks that it ends well
-//	conformance/  the official conformance suite, and the Node 22 that it needs
+//	conformance/  the official conformance suite, the Node 22 that it needs, and servers for it
 //
 // That suite's scenarios for servers run with the Go SDK's conformance server, directly and through the proxy: what passes
-// directly passes through the proxy (conformance_test.go).
+// directly passes through the proxy (conformance_test.go). Those of one era run through the proxy in front of a server of
+// the other, written for them with a published SDK, too (conformance_eras_test.go).
 //
 // The peers in TypeScript need Node 20 and npm and are installed once into the user's cache folder; without Node the
 // tests between Go peers still run. With -short nothing is built or started. With -v the tests end in a table of what met
