@@ -144,8 +144,8 @@ func (c *modernConn) introduce(ctx context.Context, raw []byte, header []upstrea
 	return c.discover(ctx, header)
 }
 
-// initializeResult is a DiscoverResult as the answer to initialize.
-func (h *handshake) initializeResult(c *modernConn, result []byte) ([]byte, error) {
+// appendIntroduction appends a DiscoverResult as an answer to initialize would say it.
+func appendIntroduction(body, id []byte, revision string, result []byte) []byte {
 	said := gjson.GetManyBytes(result, "capabilities", "instructions")
 	server := noName
 	gjson.GetBytes(result, "_meta").ForEach(func(key, v gjson.Result) bool {
@@ -154,8 +154,8 @@ func (h *handshake) initializeResult(c *modernConn, result []byte) ([]byte, erro
 		}
 		return true
 	})
-	body := append([]byte(`{"jsonrpc":"2.0","id":`), h.id...)
-	body = appendString(append(body, `,"result":{"protocolVersion":`...), h.vc.Name)
+	body = append(append(body, `{"jsonrpc":"2.0","id":`...), id...)
+	body = appendString(append(body, `,"result":{"protocolVersion":`...), revision)
 	body = append(body, `,"capabilities":`...)
 	if said[0].IsObject() {
 		body = append(body, said[0].Raw...)
@@ -166,8 +166,14 @@ func (h *handshake) initializeResult(c *modernConn, result []byte) ([]byte, erro
 	if said[1].Type == gjson.String {
 		body = append(append(body, `,"instructions":`...), said[1].Raw...)
 	}
+	return append(body, "}}"...)
+}
+
+// initializeResult is a DiscoverResult as the answer to initialize.
+func (h *handshake) initializeResult(c *modernConn, result []byte) ([]byte, error) {
+	body := appendIntroduction(nil, h.id, h.vc.Name, result)
 	var m wire.Message
-	if err := m.Scan(append(body, "}}"...), c.down.Shape()); err != nil {
+	if err := m.Scan(body, c.down.Shape()); err != nil {
 		return nil, err
 	}
 	m.Method, m.Facts = wire.Initialize, h.facts

@@ -21,8 +21,14 @@ const maxPages = 200
 
 // Report is what a server is, and what its clients would get through the proxy.
 type Report struct {
-	Server       string         `json:"server"` // name and version, as it says
+	Server string `json:"server"` // name and version, as it says
+	// Era is "legacy" for a server with a handshake, "modern" for one without, and
+	// "both".
+	Era string `json:"era"`
+	// Revision is the newest one that it speaks, and Handshake what it answers to
+	// initialize, "" where it has none.
 	Revision     string         `json:"revision"`
+	Handshake    string         `json:"handshake,omitempty"`
 	Transport    string         `json:"transport"` // http, sse or stdio
 	Capabilities []string       `json:"capabilities"`
 	Lists        []ListReport   `json:"lists"`
@@ -38,10 +44,17 @@ type ListReport struct {
 // ClientReport is what clients of one revision would get.
 type ClientReport struct {
 	Revision string `json:"revision"`
+	// Way is "same" where messages pass as they are, "translated", or "bridged"
+	// between a side with a handshake and one without.
+	Way string `json:"way"`
+	// Features are the capabilities that clients are offered, "resources.subscribe".
+	Features []string `json:"features"`
 	// Works says that nothing of the lists is missing.
 	Works   bool     `json:"works"`
 	Missing []string `json:"missing,omitempty"` // "tools: name", with the reason where there is one
 	Changes []Change `json:"changes,omitempty"`
+	// Lost is what calls and sessions go without, in words.
+	Lost []string `json:"lost,omitempty"`
 }
 
 // Change is what one rule does to the entries of one list.
@@ -61,24 +74,6 @@ func (r *Report) Works() bool {
 		}
 	}
 	return true
-}
-
-// Probe asks the server that cfg names what it is and what it has, and works out
-// what would become of that for clients of each revision. Nothing is called; the
-// session is ended.
-func Probe(ctx context.Context, cfg Config, log *zap.Logger) (*Report, error) {
-	p, end, err := newInquiry(cfg, log)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	if err := p.begin(ctx); err != nil {
-		return nil, err
-	}
-	if err := p.ask(ctx, allLists()); err != nil {
-		return nil, err
-	}
-	return p.report()
 }
 
 // ToolList is what a server tells the model of its tools.
@@ -110,12 +105,12 @@ func Tools(ctx context.Context, cfg Config, log *zap.Logger) (*ToolList, error) 
 	return l, nil
 }
 
-// inquiry is a client of the newest revision that asks for lists only.
+// inquiry is a client that asks for lists only.
 type inquiry struct {
 	srv   *Server
 	h     *handshake
 	vu    *translate.Revision
-	said  []byte // the answer to initialize
+	said  []byte // the answer to initialize, or what one would be
 	lists []list
 	asked int
 }
@@ -139,13 +134,17 @@ func newInquiry(cfg Config, log *zap.Logger) (p *inquiry, end func(), err error)
 	bare := *srv.now()
 	bare.own = nil // nor anything of ours
 	srv.setup.Store(&bare)
-	p = &inquiry{srv: srv, h: &handshake{srv: srv, pipe: true}}
+	p = &inquiry{srv: srv, h: &handshake{srv: srv, pipe: true, bridges: true}}
 	return p, func() {
-		if p.h.conn != nil {
-			srv.endConn(p.h.conn)
-		}
+		p.end()
 		srv.close()
 	}, nil
+}
+
+func (p *inquiry) end() {
+	if p.h.conn != nil {
+		p.srv.endConn(p.h.conn)
+	}
 }
 
 // begin shakes hands with the server.
@@ -221,6 +220,10 @@ func (p *inquiry) all(ctx context.Context, l *list) error {
 			defer st.Close()
 		}
 		m, err := p.h.await(ctx, st)
+		if e, as := refusedAs(err, p.h.id); err != nil && as == nil {
+			m = new(wire.Message)
+			err = m.Scan(e.Data, nil)
+		}
 		switch {
 		case errors.Is(err, io.EOF):
 			return fail(upstreamSilent, "")
@@ -242,61 +245,6 @@ func (p *inquiry) all(ctx context.Context, l *list) error {
 		cursor = `"cursor":` + next.Raw
 	}
 	return fmt.Errorf("more than %d pages", maxPages)
-}
-
-func (p *inquiry) report() (*Report, error) {
-	said := gjson.Parse(string(p.said)).Get("result")
-	r := &Report{
-		Server:    strings.TrimSpace(said.Get("serverInfo.name").String() + " " + said.Get("serverInfo.version").String()),
-		Revision:  p.vu.Name,
-		Transport: transportOf(p.h.conn),
-	}
-	said.Get("capabilities").ForEach(func(name, _ gjson.Result) bool {
-		r.Capabilities = append(r.Capabilities, name.String())
-		return true
-	})
-	for _, l := range p.lists {
-		r.Lists = append(r.Lists, ListReport{l.name, len(l.items)})
-	}
-	for _, vc := range translate.Handshake() {
-		c, err := p.client(vc)
-		if err != nil {
-			return nil, err
-		}
-		r.Clients = append(r.Clients, c)
-	}
-	return r, nil
-}
-
-// client is what clients of one revision would get of what was listed.
-func (p *inquiry) client(vc *translate.Revision) (ClientReport, error) {
-	c := ClientReport{Revision: vc.Name, Works: true}
-	t := p.srv.now().table.Between(p.vu, vc)
-	if t.Identity() {
-		return c, nil
-	}
-	if _, losses, err := carry(t, wire.Initialize, string(p.said)); err != nil {
-		return c, err
-	} else if len(losses) > 0 {
-		c.note("initialize", "", losses)
-	}
-	for _, l := range p.lists {
-		for _, item := range l.items {
-			name := gjson.Get(item, l.key).String()
-			out, losses, err := carry(t, l.method, `{"jsonrpc":"2.0","id":0,"result":{"`+l.name+`":[`+item+`]}}`)
-			switch {
-			case err != nil:
-				c.Works = false
-				c.Missing = append(c.Missing, l.name+": "+name+": "+err.Error())
-				continue
-			case gjson.Get(view(out), "result."+l.name+".#").Int() == 0:
-				c.Works = false
-				c.Missing = append(c.Missing, l.name+": "+name)
-			}
-			c.note(l.name, name, losses)
-		}
-	}
-	return c, nil
 }
 
 // carry translates one answer of the server.
@@ -337,7 +285,9 @@ func (c *ClientReport) note(list, name string, losses []wire.Loss) {
 
 // transportOf names the way to a server.
 func transportOf(conn upstream.Conn) string {
-	switch conn.(type) {
+	switch c := conn.(type) {
+	case *plainModern:
+		return transportOf(c.Conn)
 	case *upstream.HTTPSession:
 		return "http"
 	case *upstream.SSESession:

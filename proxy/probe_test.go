@@ -59,7 +59,10 @@ func TestProbeTellsWhatWouldBeLost(t *testing.T) {
 	if want := []ListReport{{"tools", 3}, {"resources", 1}, {"resourceTemplates", 0}}; !slices.Equal(r.Lists, want) {
 		t.Errorf("lists %v, want %v", r.Lists, want)
 	}
-	newest, oldest := r.Clients[0], r.Clients[len(r.Clients)-1]
+	if want := []string{"bridged", "same", "translated", "translated", "translated"}; !slices.EqualFunc(r.Clients, want, func(c ClientReport, way string) bool { return c.Way == way }) {
+		t.Errorf("ways of %+v", r.Clients)
+	}
+	newest, oldest := r.Clients[1], r.Clients[len(r.Clients)-1]
 	if !newest.Works || len(newest.Changes) > 0 {
 		t.Errorf("the server's own revision: %+v", newest)
 	}
@@ -81,7 +84,7 @@ func TestProbeTellsWhatWouldBeLost(t *testing.T) {
 func TestProbeSaysWhyItCannot(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://127.0.0.1:1/mcp": "connection refused",
-		lister(t, map[string]string{"initialize": `"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}}`}): "2026-07-28",
+		lister(t, map[string]string{"server/discover": `"error":{"code":-32022,"message":"no","data":{"supported":["2031-01-01"]}}`}): "2031-01-01",
 		lister(t, nil): "Method not found",
 	} {
 		cfg := DefaultConfig()

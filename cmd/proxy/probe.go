@@ -24,9 +24,10 @@ func probeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe (URL | -- COMMAND [ARG...])",
 		Short: "Tell what a server is, and what clients of each revision would get of it",
-		Long: "Ask a server for its revision, its capabilities and its lists, and tell for clients of each revision\n" +
-			"what would be changed on the way, by which rule. Nothing is called. The exit code is 1 when the server\n" +
-			"cannot be reached, or when something of its lists would be missing.",
+		Long: "Ask a server whether it has a handshake, for its revision, its capabilities and its lists, and tell for\n" +
+			"clients of each revision what they are offered, what would be changed on the way, by which rule, and what\n" +
+			"would be lost. Nothing is called. The exit code is 1 when the server cannot be reached, or when something\n" +
+			"of its lists would be missing.",
 		Example: "  dragoman probe http://127.0.0.1:3000/mcp\n" +
 			"  dragoman probe --json -- npx -y @modelcontextprotocol/server-everything",
 	}
@@ -72,36 +73,69 @@ func probeCommand() *cobra.Command {
 func printReport(out io.Writer, r *proxy.Report) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "server\t%s\n", printable(r.Server))
-	fmt.Fprintf(w, "revision\t%s over %s\n", r.Revision, r.Transport)
+	fmt.Fprintf(w, "era\t%s\n", eras[r.Era])
+	revision := r.Revision
+	if r.Handshake != "" && r.Handshake != revision {
+		revision += ", by handshake " + r.Handshake + ","
+	}
+	fmt.Fprintf(w, "revision\t%s over %s\n", revision, r.Transport)
 	fmt.Fprintf(w, "capabilities\t%s\n", printable(strings.Join(r.Capabilities, ", ")))
 	for _, l := range r.Lists {
 		fmt.Fprintf(w, "%s\t%d\n", l.Name, l.Count)
 	}
 	for _, c := range r.Clients {
-		switch {
-		case len(c.Changes) == 0 && c.Works:
-			fmt.Fprintf(w, "\nclients of %s get everything as it is\n", c.Revision)
-			continue
-		case c.Works:
-			fmt.Fprintf(w, "\nclients of %s get everything, with changes:\n", c.Revision)
-		default:
-			fmt.Fprintf(w, "\nclients of %s do not get:\n", c.Revision)
-			for _, m := range c.Missing {
-				fmt.Fprintf(w, "  %s\n", printable(m))
-			}
-			if len(c.Changes) > 0 {
-				fmt.Fprintln(w, "and the rest with changes:")
-			}
-		}
-		for _, ch := range c.Changes {
-			where := ch.List
-			if len(ch.Names) > 0 {
-				where += " " + printable(names(ch.Names))
-			}
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", ch.Rule, ch.What, ch.Level, where)
-		}
+		printClient(w, c)
 	}
 	return w.Flush()
+}
+
+// eras are the eras of servers in words.
+var eras = map[string]string{
+	"legacy": "legacy: with a handshake",
+	"modern": "modern: without a handshake",
+	"both":   "both: with a handshake and without",
+}
+
+// printClient writes what clients of one revision get.
+func printClient(w io.Writer, c proxy.ClientReport) {
+	by := ""
+	if c.Way == "bridged" {
+		by = ", bridged between the eras"
+	}
+	switch {
+	case len(c.Changes) == 0 && c.Works && by == "":
+		fmt.Fprintf(w, "\nclients of %s get everything as it is\n", c.Revision)
+	case len(c.Changes) == 0 && c.Works:
+		fmt.Fprintf(w, "\nclients of %s get everything%s\n", c.Revision, by)
+	case c.Works:
+		fmt.Fprintf(w, "\nclients of %s get everything%s, with changes:\n", c.Revision, by)
+	default:
+		fmt.Fprintf(w, "\nclients of %s do not get:\n", c.Revision)
+		for _, m := range c.Missing {
+			fmt.Fprintf(w, "  %s\n", printable(m))
+		}
+		switch {
+		case len(c.Changes) == 0:
+			fmt.Fprintf(w, "and the rest%s\n", by)
+		case by == "":
+			fmt.Fprintln(w, "and the rest with changes:")
+		default:
+			fmt.Fprintf(w, "and the rest%s, with changes:\n", by)
+		}
+	}
+	for _, ch := range c.Changes {
+		where := ch.List
+		if len(ch.Names) > 0 {
+			where += " " + printable(names(ch.Names))
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", ch.Rule, ch.What, ch.Level, where)
+	}
+	if c.Way == "bridged" {
+		fmt.Fprintf(w, "  offered: %s\n", printable(strings.Join(c.Features, ", ")))
+	}
+	for _, l := range c.Lost {
+		fmt.Fprintf(w, "  lost: %s\n", printable(l))
+	}
 }
 
 // names lists the first few.

@@ -46,7 +46,8 @@ func TestProbe(t *testing.T) {
 		err   error
 		lines []string
 	}{
-		{plain, nil, []string{"server        s [2J 2", "revision      2025-11-25 over http", "tools         1", "clients of 2024-11-05 get everything as it is"}},
+		{plain, nil, []string{"server        s [2J 2", "revision      2025-11-25 over http", "tools         1", "era           legacy: with a handshake",
+			"clients of 2026-07-28 get everything, bridged between the eras", "  offered: tools", "  lost: progress that the client reports: dropped", "clients of 2024-11-05 get everything as it is"}},
 		{plain + "," + titled, nil, []string{"tools         2", "clients of 2025-06-18 get everything as it is",
 			"clients of 2025-03-26 get everything, with changes:", "  C01  title  warn  tools (1: b)"}},
 		{plain + "," + titled + "," + task, errMissing, []string{"tools         3", "clients of 2024-11-05 do not get:", "  tools: c",

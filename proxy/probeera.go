@@ -1,0 +1,280 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Probe asks the server that cfg names what it is and what it has, in each era that
+// it speaks, and works out what would become of that for clients of each revision.
+// Nothing is called; sessions are ended.
+func Probe(ctx context.Context, cfg Config, log *zap.Logger) (*Report, error) {
+	legacy, end, err := newInquiry(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	legacy.h.bridges = false // it is asked in its own words
+	e, err := legacy.srv.upstreamEra(ctx, nil)
+	if err != nil {
+		return nil, plainly(err)
+	}
+	p := probing{e: e}
+	if e.modern() {
+		p.modern = &inquiry{srv: legacy.srv, h: &handshake{srv: legacy.srv, pipe: true}}
+		defer p.modern.end()
+		if err := p.modern.discover(ctx); err != nil {
+			return nil, err
+		}
+		if err := p.modern.ask(ctx, allLists()); err != nil {
+			return nil, err
+		}
+	}
+	if e.shakes {
+		p.legacy = legacy
+		if err := legacy.begin(ctx); err != nil {
+			return nil, err
+		}
+		if err := legacy.ask(ctx, allLists()); err != nil {
+			return nil, err
+		}
+		p.mute = legacy.isMute(ctx)
+	}
+	return p.report()
+}
+
+// probing is what was learnt from a server, by era.
+type probing struct {
+	e              *serverEra
+	modern, legacy *inquiry // nil where the server does not speak like that
+	mute           bool     // the legacy side has no standing stream
+}
+
+// discover is how an inquiry of a server without a handshake begins.
+func (p *inquiry) discover(ctx context.Context) error {
+	if !p.h.open(ctx) {
+		return errors.New("no connection to the server")
+	}
+	p.vu = translate.Lookup(translate.Modern())
+	p.h.conn = &plainModern{p.h.conn, p.h.standing != nil}
+	p.h.id = []byte("0")
+	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":%q,"params":{}}`, wire.ServerDiscover)
+	st, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.h.header})
+	if err != nil {
+		return plainly(err)
+	}
+	if st == nil {
+		st = p.h.standing
+	} else {
+		defer st.Close()
+	}
+	m, err := p.h.await(ctx, st)
+	switch {
+	case err != nil:
+		return plainly(err)
+	case m.Kind == wire.Error:
+		return fmt.Errorf("%s: %s", wire.ServerDiscover, gjson.Get(view(m.Error()), "message").String())
+	}
+	p.said = appendIntroduction(nil, p.h.id, p.vu.Name, m.Result())
+	return nil
+}
+
+// plainModern is a connection to a server without a handshake, whose requests say
+// themselves who asks.
+type plainModern struct {
+	upstream.Conn
+	piped bool
+}
+
+// Send adds to a request what it has to say.
+func (c *plainModern) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	o := *m
+	var err error
+	meta := fmt.Appendf(nil, `{%q:%q,%q:{"name":"dragoman-probe","version":"1"},%q:{}}`, modernKey, translate.Modern(), metaClient, metaCapabilities)
+	if o.Body, err = sjson.SetRawBytes(slices.Clone(m.Body), "params._meta", meta); err != nil {
+		return nil, err
+	}
+	if !c.piped {
+		o.Header = append(slices.Clone(m.Header), upstream.Header{Name: "Mcp-Method", Value: gjson.GetBytes(m.Body, "method").String()})
+	}
+	return c.Conn.Send(ctx, &o)
+}
+
+// isMute reports whether a server over HTTP has no standing stream, on which it would
+// tell what nobody has asked for.
+func (p *inquiry) isMute(ctx context.Context) bool {
+	if p.h.standing != nil {
+		return false
+	}
+	st, err := p.h.conn.Listen(ctx, upstream.ListenOptions{Header: p.h.header})
+	if err == nil {
+		st.Close()
+	}
+	return errors.Is(err, upstream.ErrNoStream)
+}
+
+// side is what clients of a revision talk to: what is closest to them.
+func (p *probing) side(vc *translate.Revision) *inquiry {
+	if p.legacy == nil || vc.Modern && p.modern != nil {
+		return p.modern
+	}
+	return p.legacy
+}
+
+func (p *probing) report() (*Report, error) {
+	first := p.side(translate.Lookup(translate.Modern()))
+	said := gjson.Parse(string(first.said)).Get("result")
+	r := &Report{
+		Server:    strings.TrimSpace(said.Get("serverInfo.name").String() + " " + said.Get("serverInfo.version").String()),
+		Era:       "both",
+		Revision:  first.vu.Name,
+		Transport: transportOf(first.h.conn),
+	}
+	switch {
+	case p.legacy == nil:
+		r.Era = "modern"
+	case p.modern == nil:
+		r.Era = "legacy"
+	}
+	if p.legacy != nil {
+		r.Handshake = p.legacy.vu.Name
+	}
+	said.Get("capabilities").ForEach(func(name, _ gjson.Result) bool {
+		r.Capabilities = append(r.Capabilities, name.String())
+		return true
+	})
+	for _, l := range first.lists {
+		r.Lists = append(r.Lists, ListReport{l.name, len(l.items)})
+	}
+	for _, vc := range translate.All() {
+		c, err := p.side(vc).client(vc)
+		if err != nil {
+			return nil, err
+		}
+		c.Lost = p.lost(vc, c.Features)
+		r.Clients = append(r.Clients, c)
+	}
+	return r, nil
+}
+
+// client is what clients of one revision would get of what was listed.
+func (p *inquiry) client(vc *translate.Revision) (ClientReport, error) {
+	c := ClientReport{Revision: vc.Name, Way: "translated", Works: true, Features: features(p.said)}
+	t := p.srv.now().table.Between(p.vu, vc)
+	switch {
+	case t.Identity():
+		c.Way = "same"
+		return c, nil
+	case vc.Modern != p.vu.Modern:
+		c.Way = "bridged"
+	}
+	out, losses, err := carry(t, wire.Initialize, string(p.said))
+	if err != nil {
+		return c, err
+	}
+	c.Features = features(out)
+	c.note("initialize", "", losses)
+	headers := p.vu.Modern && transportOf(p.h.conn) == "http"
+	for _, l := range p.lists {
+		for _, item := range l.items {
+			name := gjson.Get(item, l.key).String()
+			if _, err := headerArguments(gjson.Get(item, "inputSchema")); headers && l.method == wire.ToolsList && err != nil {
+				c.miss(l.name, name, err.Error())
+				continue
+			}
+			out, losses, err := carry(t, l.method, `{"jsonrpc":"2.0","id":0,"result":{"`+l.name+`":[`+item+`]}}`)
+			switch {
+			case err != nil:
+				c.miss(l.name, name, err.Error())
+				continue
+			case gjson.Get(view(out), "result."+l.name+".#").Int() == 0:
+				c.miss(l.name, name, "")
+			}
+			c.note(l.name, name, losses)
+		}
+	}
+	return c, nil
+}
+
+// miss takes down what is not there, and why.
+func (c *ClientReport) miss(list, name, why string) {
+	c.Works = false
+	m := list + ": " + name
+	if why != "" {
+		m += ": " + why
+	}
+	c.Missing = append(c.Missing, m)
+}
+
+// features are the capabilities in an answer to initialize, with those parts of them
+// that are switched on.
+func features(initialized []byte) []string {
+	list := []string{}
+	gjson.GetBytes(initialized, "result.capabilities").ForEach(func(name, v gjson.Result) bool {
+		if v.Type == gjson.Null || v.Type == gjson.False {
+			return true
+		}
+		list = append(list, name.String())
+		if name.String() == "experimental" || !v.IsObject() {
+			return true
+		}
+		v.ForEach(func(part, on gjson.Result) bool {
+			if on.Type == gjson.True || on.IsObject() {
+				list = append(list, name.String()+"."+part.String())
+			}
+			return true
+		})
+		return true
+	})
+	return list
+}
+
+// lost is what clients of one revision go without beyond what lists show.
+func (p *probing) lost(vc *translate.Revision, offered []string) (list []string) {
+	side := p.side(vc)
+	for _, name := range features(side.said) {
+		if !slices.Contains(offered, name) && !strings.Contains(name, ".") {
+			list = append(list, name+": the capability")
+		}
+	}
+	tells := slices.ContainsFunc(offered, func(name string) bool {
+		return strings.HasSuffix(name, ".listChanged") || strings.HasSuffix(name, ".subscribe")
+	})
+	piped := side.h.standing != nil
+	switch {
+	case vc.Modern == side.vu.Modern:
+		if side.vu.Elicitation && !vc.Elicitation {
+			list = append(list, "questions to the user: refused, the client has no such thing")
+		}
+		return list
+	case vc.Modern:
+		list = append(list, "what the server asks outside of a call: waits for the next call, or is refused",
+			"progress that the client reports: dropped")
+		if tells && p.mute {
+			list = append(list, "news of lists and resources: the server has no stream for them")
+		}
+		if piped && slices.Contains(offered, "logging") {
+			list = append(list, "log messages while several calls run: nobody's, since they name none")
+		}
+	default:
+		list = append(list, "changes of the client's roots, and progress that it reports: dropped")
+		if !vc.Elicitation {
+			list = append(list, "questions to the user: answered with cancel, the client has no such thing")
+		}
+	}
+	if !piped {
+		list = append(list, "answers whose stream broke: not told again")
+	}
+	return list
+}
