@@ -22,6 +22,7 @@ import (
 // long as they are the same principal and declare the same of themselves.
 type backing struct {
 	key     backingKey
+	realm   string // who hears of changes together with it
 	s       *session
 	said    profile
 	opening chan struct{} // closed when s stands, or err says why there will be none
@@ -122,7 +123,8 @@ func (p *backings) take(key backingKey, asks bool) (b *backing, made bool, err e
 	if p.count >= p.srv.now().cfg.Bridge.MaxSessions && !p.evict() {
 		return nil, false, fail(tooManySessions, "")
 	}
-	b = &backing{key: key, opening: make(chan struct{}), settled: make(chan struct{}), level: noLevel}
+	realm := keyOf("session", key.principal, key.client, key.capabilities)
+	b = &backing{key: key, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: noLevel}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.use(asks)
 	p.byKey[key] = append(p.byKey[key], b)
@@ -202,6 +204,7 @@ func (p *backings) forget(b *backing) {
 	p.count--
 	if list := p.byKey[b.key]; len(list) == 1 {
 		delete(p.byKey, b.key)
+		p.srv.results.unheard(b.realm)
 	} else {
 		p.byKey[b.key] = slices.DeleteFunc(slices.Clone(list), func(at *backing) bool { return at == b })
 	}

@@ -176,6 +176,9 @@ type BridgeConfig struct {
 	// DefaultLogLevel is that of the log messages which a client with a session gets
 	// from a server without one before it has named a level; "off" for none.
 	DefaultLogLevel string `yaml:"default_log_level"`
+	// Cache is of lists and resources, towards clients of either kind. What a server
+	// with sessions sends is kept for TTL, and for the principal that asked for it.
+	Cache CacheConfig `yaml:"cache"`
 }
 
 // LimitsConfig bounds what peers may send.
@@ -264,7 +267,7 @@ func DefaultConfig() Config {
 		Bridge: BridgeConfig{
 			Principal: "authorization", MaxSessions: 10_000, IdleTimeout: 5 * time.Minute,
 			MaxParked: 1000, ParkTimeout: 10 * time.Minute, Coalesce: 30 * time.Millisecond,
-			DefaultLogLevel: "info",
+			DefaultLogLevel: "info", Cache: CacheConfig{Entries: 10_000},
 		},
 		Limits: LimitsConfig{
 			ClientMessage:   10 << 20,

@@ -236,6 +236,13 @@ func (d *dialogue) ask(list []query) {
 	}
 }
 
+// hasAsked reports whether the server has asked anything.
+func (d *dialogue) hasAsked() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.count > 0
+}
+
 // add names a question. Called with d.mu held.
 func (d *dialogue) add(q query) {
 	d.count++

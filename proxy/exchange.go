@@ -60,7 +60,8 @@ type use struct {
 	send    upstream.Outgoing
 
 	clock     stopwatch
-	maxTokens int // that the request asked for by a header
+	who       string // whose initialize it is, as far as we know
+	maxTokens int    // that the request asked for by a header
 
 	stream   upstream.Stream
 	closed   bool

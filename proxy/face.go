@@ -155,6 +155,9 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	}
 	x.s = s
 	x.headers(req)
+	if s == nil {
+		x.who = "http " + principal(req, srv.now().cfg.Bridge.Principal)
+	}
 	switch {
 	case wire.IsArray(req.Body):
 		err = srv.postBatch(x, req.Body, resp)
@@ -316,7 +319,7 @@ func lanesOf(conn upstream.Conn) *lanes {
 // session in the end, and answer then what the server said.
 func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
 	id := x.msg.ID()
-	h := &handshake{srv: srv, header: x.from, bridges: true}
+	h := &handshake{srv: srv, header: x.from, who: x.who, bridges: true}
 	s, answer, err = h.negotiate(x.ctx, raw)
 	switch {
 	case s == nil && h.conn != nil:

@@ -33,6 +33,7 @@ type handshake struct {
 	pipe     bool            // the client is on a pipe
 	alone    bool            // there is no server, only tools of ours
 	bridges  bool            // a server without a handshake will do, too
+	who      string          // the principal, "" where that is not known
 	header   []upstream.Header
 
 	id     []byte // of initialize, as it was sent

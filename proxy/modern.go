@@ -189,9 +189,14 @@ func (q *modernRequest) mayAsk() bool {
 // digest stands for what a retry must have in common with its request: all but
 // what the answers to the server's questions add.
 func (q *modernRequest) digest() [sha256.Size]byte {
+	return digestOf(q.name, gjson.GetBytes(q.raw, "params").Raw)
+}
+
+// digestOf stands for what a method is asked to do by these params.
+func digestOf(method, params string) [sha256.Size]byte {
 	h := sha256.New()
-	h.Write([]byte(q.name))
-	members(gjson.GetBytes(q.raw, "params").Raw, func(name string, v gjson.Result) {
+	h.Write([]byte(method))
+	members(params, func(name string, v gjson.Result) {
 		switch name {
 		case "_meta", "inputResponses", "requestState":
 			return

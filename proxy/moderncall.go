@@ -102,6 +102,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		b.target = strings.Clone(params.Get("uri").String())
 	}
 	arguments := []byte(params.Get("arguments").Raw)
+	e := c.enquire(msg, b.target, m.Header)
 	msg.Facts = c.facts
 	msg.Stamp = &wire.Stamp{ID: b.sent, ClientInfo: c.client, Capabilities: c.can, LogLevel: c.logLevel()}
 	out, v, err := c.up.Rewrite(nil, msg)
@@ -125,7 +126,10 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 	c.running[b.key] = b
 	c.mu.Unlock()
 	if err = b.head(ctx, from, arguments); err == nil {
-		b.st, err = c.conn.Send(b.ctx, &b.stream)
+		b.st, err = e.open(b.ctx, b.sent, func() (upstream.Stream, error) {
+			o := b.stream
+			return c.conn.Send(b.ctx, &o)
+		})
 	}
 	b.stream.Stale = nil
 	if e, as := refusedAs(err, b.sent); err != nil && as == nil {
@@ -366,6 +370,7 @@ func (c *modernConn) passDown(m *wire.Message, header []upstream.Header) []byte 
 	if m.Method == wire.ToolsListChanged {
 		c.tools.forget()
 	}
+	c.srv.results.heard(m)
 	method := m.Method
 	m.Facts = c.facts
 	out, v, err := c.down.Rewrite(nil, m)

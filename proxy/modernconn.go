@@ -35,6 +35,7 @@ type modernConn struct {
 	client []byte // clientInfo, nil for none
 	can    []byte // clientCapabilities
 	prefix string // of the ids of our questions
+	realm  string // of what is kept of the server's results
 	tools  toolHeaders
 
 	life context.Context // of what nobody waits for by a request
@@ -64,10 +65,29 @@ func (srv *Server) newModernConn(conn upstream.Conn, vc *translate.Revision, fac
 		up: now.table.Between(vc, modern), down: now.table.Between(modern, vc),
 		asked: make(map[string]*ask), running: make(map[string]*bridgedCall), watched: make(map[string]func()),
 	}
+	c.belongTo(rand.Text()) // nobody else, where we do not know whose it is
 	c.piped, _ = conn.(*lanes)
 	c.news.limit(now.cfg.Limits)
 	c.life, c.end = context.WithCancel(context.Background())
 	return c
+}
+
+// belongTo makes the session one of a principal.
+func (c *modernConn) belongTo(who string) {
+	realm := keyOf("modern", who)
+	c.realm = string(realm[:])
+}
+
+// enquire is a request of the client, as one whose answer may
+// be kept.
+func (c *modernConn) enquire(msg *wire.Message, uri string, header []upstream.Header) *enquiry {
+	if !c.srv.results.keeps(msg.Method) {
+		return nil
+	}
+	return c.srv.results.enquire(lookup{
+		method: msg.Method, digest: digestOf(string(msg.MethodName()), view(msg.Params())), uri: uri,
+		header: header, variant: c.can, realm: c.realm, ttl: asSaid,
+	})
 }
 
 // asItself are the translators of the session, which has nothing to translate.
@@ -363,6 +383,9 @@ func (c *modernConn) tellCancelled(id []byte) {
 // Close ends the session, of which the server knows nothing.
 func (c *modernConn) Close(ctx context.Context) error {
 	c.end()
+	if c.piped != nil {
+		c.srv.results.unheard(c.realm)
+	}
 	return c.conn.Close(ctx)
 }
 

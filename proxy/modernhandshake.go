@@ -59,6 +59,9 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 		h.conn, h.standing = openLanes(h.conn, h.standing, h.srv.now().cfg.Limits, h.srv), nil
 	}
 	c := h.srv.newModernConn(h.conn, h.vc, h.facts)
+	if h.who != "" {
+		c.belongTo(h.who)
+	}
 	h.conn = c
 	result, err := c.introduce(ctx, raw, h.header)
 	if err != nil {

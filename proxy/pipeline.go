@@ -178,6 +178,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		if m.Method == wire.ToolsListChanged {
 			s.schemas.forget()
 		}
+		x.srv.results.heard(m)
 	default:
 		if x.isAnswer(m) {
 			m.Method, m.Note = x.call.method, x.call.note

@@ -95,12 +95,24 @@ func (r *relay) send() error {
 	}
 	r.b = b
 	b.setLevel(r.ctx, r.srv, r.q.level, r.from)
+	e, begun := r.enquire(), false
+	defer func() {
+		if !begun {
+			e.end()
+		}
+	}()
+	if err := e.wait(r.ctx); err != nil {
+		return err
+	}
 	var d *dialogue
 	var box *mailbox
 	if r.q.mayAsk() {
 		d, box = r.srv.dialogues.begin(r, b) // the server may ask before we know that it has the request
+		if e != nil {
+			e.asked = d.hasAsked
+		}
 	}
-	x, err := r.srv.sendOn(b, r.q, r.from)
+	x, err := r.srv.sendOn(b, r.q, r.from, e)
 	if err != nil {
 		if d != nil {
 			b.converse(nil)
@@ -108,6 +120,7 @@ func (r *relay) send() error {
 		}
 		return err
 	}
+	begun = true
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if d != nil {
@@ -121,8 +134,25 @@ func (r *relay) send() error {
 	return nil
 }
 
-// sendOn sends q to the server behind b. The exchange is the caller's.
-func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header) (*exchange, error) {
+// enquire is the request as one whose answer may be kept, nil where it may not. The
+// server's word that it has changed is listened for.
+func (r *relay) enquire() *enquiry {
+	if _, is := r.b.s.conn.(alone); is || r.q.inputs != nil || !r.srv.results.keeps(r.q.method) {
+		return nil
+	}
+	e := r.srv.results.enquire(lookup{
+		method: r.q.method, digest: r.q.digest(), uri: gjson.ParseBytes(r.q.target).String(),
+		principal: r.who, header: r.from, realm: r.b.realm, ttl: r.srv.now().cfg.Bridge.TTL,
+	})
+	if e != nil {
+		r.b.hear(r.ctx, r.srv, r.from)
+	}
+	return e
+}
+
+// sendOn sends q to the server behind b, or has the answer that e has found. The
+// exchange is the caller's.
+func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, e *enquiry) (*exchange, error) {
 	ctx, stop := context.WithCancelCause(context.Background()) // a call may outlive the request that began it
 	x := srv.newExchange(ctx, stop)
 	x.s = b.s
@@ -135,7 +165,7 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header) 
 		up: wire.Stamp{ID: id, ProgressToken: append(append([]byte(`"p`), id...), '"')},
 		down: wire.Stamp{
 			ID: q.id, ProgressToken: q.token, ServerInfo: b.said.server,
-			TTL: cfg.TTL.Milliseconds(), Scope: wire.CacheHint(cfg.Public),
+			TTL: e.remaining(cfg.TTL).Milliseconds(), Scope: wire.CacheHint(cfg.Public),
 		},
 	}
 	if q.mayAsk() {
@@ -155,7 +185,14 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header) 
 	}
 	if err == nil {
 		var st upstream.Stream
-		if st, err = x.forward(out); err == nil {
+		st, err = e.stream(id, func() (upstream.Stream, error) {
+			st, err := x.forward(out)
+			if x.errand != nil {
+				e.taint() // it is us who answer
+			}
+			return st, err
+		})
+		if err == nil {
 			x.attach(st)
 			return x, nil
 		}

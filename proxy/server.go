@@ -75,6 +75,7 @@ type Server struct {
 	eras      *eras      // whether the server has a handshake
 	backings  *backings  // sessions for clients that have none
 	dialogues *dialogues // calls of theirs
+	results   *resultCache
 
 	streams   atomic.Int64 // event streams of HTTP clients
 	kept      atomic.Int64 // bytes that they were told, for replaying
@@ -141,6 +142,8 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
 	}
 	srv.metrics = newMetrics(func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
+	srv.results = newResultCache(func() CacheConfig { return srv.now().cfg.Bridge.Cache })
+	srv.results.register(srv.metrics.registry)
 	if srv.adapters != nil {
 		srv.adapters.metrics = srv.metrics
 	}

@@ -95,6 +95,7 @@ func (c *Config) Validate() error {
 		{"session.max", c.Session.Max},
 		{"bridge.max_sessions", c.Bridge.MaxSessions},
 		{"bridge.max_parked", c.Bridge.MaxParked},
+		{"bridge.cache.entries", c.Bridge.Cache.Entries},
 		{"bridge.idle_timeout", int(c.Bridge.IdleTimeout)},
 		{"bridge.park_timeout", int(c.Bridge.ParkTimeout)},
 		{"limits.client_message", int(c.Limits.ClientMessage)},

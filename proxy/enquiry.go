@@ -1,0 +1,434 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// fetch is a request to the server. Others of the same principal may wait for its answer.
+type fetch struct {
+	about subject
+	realm string
+	done  chan struct{}
+
+	// Guarded by the cache's mutex.
+	stale bool // what it asks for has changed since
+	alone bool // done is closed, and nobody waits
+	over  bool
+	found *kept // nil where there is nothing to be had of it
+}
+
+// enquiry is one request whose answer may be kept. Its methods can be called on nil,
+// which is every other request.
+type enquiry struct {
+	c       *resultCache
+	private cacheKey
+	public  cacheKey
+	about   subject
+	realm   string
+	ttl     time.Duration // for how long the answer is good, or asSaid
+	asked   func() bool   // the server has asked the client something; nil for never
+
+	found   *kept
+	own     *fetch // nil where a result was found
+	tainted bool   // the answer is nobody else's
+}
+
+// lookup is what an enquiry is made of.
+type lookup struct {
+	method    wire.Method
+	digest    [sha256.Size]byte // of method and params, without what does not matter to the answer
+	uri       string            // of the resource to be read
+	principal string
+	header    []upstream.Header // that the server gets; Authorization is part of who asks
+	variant   []byte            // what else the server knows of the client and its answer may depend on
+	realm     string            // those who hear of changes together
+	ttl       time.Duration     // as in enquiry
+}
+
+// keeps reports whether results of this method are kept, if they may be.
+func (c *resultCache) keeps(method wire.Method) bool {
+	if c.bounds().Bytes <= 0 {
+		return false
+	}
+	switch method {
+	case wire.ToolsList, wire.PromptsList, wire.ResourcesList, wire.ResourcesTemplatesList, wire.ResourcesRead:
+		return true
+	}
+	return false
+}
+
+// enquire begins an enquiry; nil where nothing is kept. It ends with end.
+func (c *resultCache) enquire(q lookup) *enquiry {
+	if q.ttl == 0 || !c.keeps(q.method) {
+		return nil
+	}
+	e := &enquiry{c: c, about: subject{q.method, q.uri}, realm: q.realm, ttl: q.ttl}
+	authorization := ""
+	for _, h := range q.header {
+		if strings.EqualFold(h.Name, "Authorization") {
+			authorization = h.Value
+		}
+	}
+	variant := sha256.Sum256(q.variant)
+	e.private = keyOf("private", q.realm, q.principal, authorization, string(variant[:]), string(q.digest[:]))
+	e.public = keyOf("public", string(variant[:]), string(q.digest[:]))
+	return e
+}
+
+// keyOf is a key of parts of any content: no two lists of parts are the same text.
+func keyOf(parts ...string) cacheKey {
+	h := sha256.New()
+	var n [8]byte
+	for _, p := range parts {
+		binary.BigEndian.PutUint64(n[:], uint64(len(p)))
+		h.Write(n[:])
+		io.WriteString(h, p)
+	}
+	return cacheKey(h.Sum(nil))
+}
+
+// wait looks for a result, and where it is being asked for just now waits for the
+// answer, once. Then there is a result, or the request is to be sent. The error is
+// that of ctx.
+func (e *enquiry) wait(ctx context.Context) error {
+	if e == nil {
+		return nil
+	}
+	return e.await(ctx, e.look())
+}
+
+// await waits for the answer to another request; nil for none.
+func (e *enquiry) await(ctx context.Context, under *fetch) error {
+	if under == nil {
+		return nil
+	}
+	select {
+	case <-under.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	e.c.mu.Lock()
+	defer e.c.mu.Unlock()
+	if e.found = under.found; e.found == nil { // each its own way: behind one that fails they would all stand in a row
+		e.begin("miss")
+		return nil
+	}
+	e.c.looked.WithLabelValues("shared").Inc()
+	return nil
+}
+
+// begin makes the request one whose answer may be kept. Called with c.mu held.
+func (e *enquiry) begin(outcome string) {
+	e.own = &fetch{about: e.about, realm: e.realm, done: make(chan struct{})}
+	e.c.sent[e.own] = true
+	e.c.looked.WithLabelValues(outcome).Inc()
+}
+
+// look finds a result, or the request that will bring it; with neither the enquiry's
+// own may be that.
+func (e *enquiry) look() *fetch {
+	c := e.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range [...]cacheKey{e.private, e.public} {
+		k := c.get(key)
+		switch {
+		case k == nil:
+		case k.result == nil:
+			e.begin("pass")
+			return nil
+		default:
+			e.found = k
+			c.looked.WithLabelValues("hit").Inc()
+			return nil
+		}
+	}
+	if under := c.fetches[e.private]; under != nil {
+		return under
+	}
+	e.begin("miss")
+	c.fetches[e.private] = e.own
+	return nil
+}
+
+// remaining is for how much longer the result that was found is good; other where
+// none was.
+func (e *enquiry) remaining(other time.Duration) time.Duration {
+	if e == nil || e.found == nil {
+		return other
+	}
+	return max(0, e.found.until.Sub(e.c.now()))
+}
+
+// stream is what the server says about the request of this id: the result that was
+// found, or what comes of send, of which the answer is kept. It is to be called once,
+// after wait.
+func (e *enquiry) stream(id []byte, send func() (upstream.Stream, error)) (upstream.Stream, error) {
+	if e == nil {
+		return send()
+	}
+	if e.found != nil {
+		return &again{answer: e.again(id)}, nil
+	}
+	st, err := send()
+	if err != nil || st == nil {
+		e.end()
+		return st, err
+	}
+	return &watched{Stream: st, e: e, key: string(wire.AppendIDKey(nil, id))}, nil
+}
+
+// open is wait and stream for whoever cannot wait yet: the stream does.
+func (e *enquiry) open(ctx context.Context, id []byte, send func() (upstream.Stream, error)) (upstream.Stream, error) {
+	if e == nil {
+		return send()
+	}
+	under := e.look()
+	if under == nil {
+		return e.stream(id, send)
+	}
+	w := &waiting{e: e, under: under, id: id, send: send}
+	w.ctx, w.stop = context.WithCancel(ctx)
+	return w, nil
+}
+
+// again is the result that was found as the answer to another request.
+func (e *enquiry) again(id []byte) []byte {
+	result := e.found.result
+	left := strconv.FormatInt(e.remaining(0).Milliseconds(), 10)
+	out := make([]byte, 0, len(result)+len(id)+len(left)+64)
+	out = append(append(append(out, `{"jsonrpc":"2.0","id":`...), id...), `,"result":`...)
+	if ttl := gjson.GetBytes(result, "ttlMs"); ttl.Index > 0 && e.ttl == asSaid {
+		out = append(append(out, result[:ttl.Index]...), left...)
+		result = result[ttl.Index+len(ttl.Raw):]
+	}
+	return append(append(out, result...), '}')
+}
+
+// end gives the request up, if it was not answered: nobody waits for it any more. It
+// may be called more than once.
+func (e *enquiry) end() {
+	if e == nil {
+		return
+	}
+	e.c.mu.Lock()
+	defer e.c.mu.Unlock()
+	e.land(nil)
+}
+
+// land ends the fetch of the enquiry. Called with c.mu held.
+func (e *enquiry) land(k *kept) {
+	f := e.own
+	if f == nil || f.over {
+		return
+	}
+	f.found, f.over = k, true
+	if e.c.fetches[e.private] == f {
+		delete(e.c.fetches, e.private)
+	}
+	delete(e.c.sent, f)
+	if !f.alone {
+		close(f.done)
+	}
+}
+
+// part lets those go who wait for the answer.
+func (e *enquiry) part() {
+	c := e.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := e.own
+	if f == nil || f.over || f.alone {
+		return
+	}
+	f.alone = true
+	if c.fetches[e.private] == f {
+		delete(c.fetches, e.private)
+	}
+	close(f.done)
+}
+
+// taint says that the answer will depend on more than the question.
+func (e *enquiry) taint() {
+	if e != nil {
+		e.tainted = true
+		e.end()
+	}
+}
+
+// hear looks at a message of the server, of which it keeps nothing but a result.
+func (e *enquiry) hear(data []byte, key string) {
+	var m wire.Message
+	switch {
+	case len(bytes.TrimSpace(data)) == 0:
+		return
+	case wire.IsArray(data) || m.Scan(data, nil) != nil || m.Kind == wire.Request:
+		e.taint()
+		return
+	case m.Kind == wire.Notification:
+		e.part() // it may be long, and its client slow
+		return
+	case string(wire.AppendIDKey(nil, m.ID())) != key:
+		return
+	}
+	if m.Kind == wire.Error || e.tainted || e.asked != nil && e.asked() {
+		e.end()
+		return
+	}
+	e.keep(&m)
+}
+
+// keep keeps the server's result, if that may be kept.
+func (e *enquiry) keep(m *wire.Message) {
+	c := e.c
+	k := &kept{key: e.private, about: e.about, realm: e.realm}
+	fresh := e.ttl
+	said := gjson.Parse(view(m.Result()))
+	if fresh == asSaid {
+		fresh = saidTTL(said.Get("ttlMs"))
+		if scope := said.Get("cacheScope"); scope.Type == gjson.String && scope.Str == "public" {
+			k.key = e.public
+		}
+	}
+	bounds := c.bounds()
+	t := said.Get("resultType")
+	if final := !t.Exists() || t.String() == "complete"; final && fresh > 0 && len(m.Result()) <= int(bounds.Bytes)/4 {
+		k.result = bytes.Clone(m.Result())
+	} else {
+		k.key, fresh = e.private, passTime
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.own == nil || e.own.over || e.own.stale {
+		e.land(nil)
+		return
+	}
+	k.until = c.now().Add(fresh)
+	c.put(k, bounds)
+	if k.result == nil {
+		e.land(nil)
+		return
+	}
+	if at := c.byKey[e.private]; at != nil && k.key != e.private {
+		c.remove(at)
+	}
+	e.land(k)
+}
+
+// again is the stream of a request whose answer is known.
+type again struct{ answer []byte }
+
+// Next is the answer, then the end.
+func (a *again) Next() (sse.Event, error) {
+	if a.answer == nil {
+		return sse.Event{}, io.EOF
+	}
+	e := sse.Event{Data: a.answer}
+	a.answer = nil
+	return e, nil
+}
+
+// Close does nothing: nobody else knows of the stream.
+func (a *again) Close() error { return nil }
+
+// watched is a stream of the server, of which the answer is kept.
+type watched struct {
+	upstream.Stream
+	e   *enquiry
+	key string // of the request's id
+}
+
+// Next is what the server says next.
+func (w *watched) Next() (sse.Event, error) {
+	e, err := w.Stream.Next()
+	if err != nil {
+		w.e.end()
+		return e, err
+	}
+	w.e.hear(e.Data, w.key)
+	return e, nil
+}
+
+// Close gives the stream up.
+func (w *watched) Close() error {
+	w.e.end()
+	return w.Stream.Close()
+}
+
+// Release says that the last event is needed no more.
+func (w *watched) Release() {
+	if st, ok := w.Stream.(upstream.Releaser); ok {
+		st.Release()
+	}
+}
+
+// waiting is a stream that begins when another request was answered.
+type waiting struct {
+	e     *enquiry
+	under *fetch
+	id    []byte
+	send  func() (upstream.Stream, error)
+	ctx   context.Context
+	stop  context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	upstream.Stream
+}
+
+// Next waits for the other request, the first time.
+func (w *waiting) Next() (sse.Event, error) {
+	if w.under != nil {
+		err := w.e.await(w.ctx, w.under)
+		if w.under = nil; err != nil {
+			return sse.Event{}, err
+		}
+		st, err := w.e.stream(w.id, w.send)
+		if err != nil {
+			return sse.Event{}, err
+		}
+		w.mu.Lock()
+		if w.Stream = st; w.closed {
+			st.Close()
+		}
+		w.mu.Unlock()
+	}
+	if w.Stream == nil {
+		return sse.Event{}, io.EOF
+	}
+	return w.Stream.Next()
+}
+
+// Close gives the stream up, or the wait for it.
+func (w *waiting) Close() error {
+	w.stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed = true; w.Stream == nil {
+		return nil
+	}
+	return w.Stream.Close()
+}
+
+// Release says that the last event is needed no more.
+func (w *waiting) Release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if st, ok := w.Stream.(upstream.Releaser); ok {
+		st.Release()
+	}
+}

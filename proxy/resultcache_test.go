@@ -1,0 +1,448 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// keeping is a configuration by which results are kept.
+func keeping(c *Config) {
+	c.Bridge.Cache = CacheConfig{Bytes: 1 << 20, Entries: 100}
+	c.Bridge.TTL = time.Minute
+}
+
+// clock is a time that stands still.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// standStill gives the cache of srv a time that only passes when it is told to.
+func (srv testServer) standStill() *clock {
+	c := &clock{at: time.Unix(1_800_000_000, 0)}
+	srv.results.now = c.now
+	return c
+}
+
+// libraryResult is what a server with sessions has of everything that may be kept.
+func libraryResult(method, m string) string {
+	switch method {
+	case "tools/list":
+		return `"tools":[{"name":"t","inputSchema":{"type":"object"}}]`
+	case "prompts/list":
+		return `"prompts":[]`
+	case "resources/list":
+		return `"resources":[]`
+	case "resources/templates/list":
+		return `"resourceTemplates":[]`
+	case "resources/read":
+		return `"contents":[{"uri":` + gjson.Get(m, "params.uri").Raw + `,"text":"x"}]`
+	}
+	return ""
+}
+
+const everything = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"logging":{}}`
+
+func library() *fakeServer {
+	return legacyServer(everything, func(id, method, m string) ([]string, error) {
+		return one(result(id, libraryResult(method, m)))
+	})
+}
+
+func modernRead(id, uri string, capabilities string) string {
+	return modernRequestOf(id, "resources/read", fmt.Sprintf(`"uri":%q,`, uri)+meta(capabilities))
+}
+
+func modernList(id, method string) string { return modernRequestOf(id, method, meta(`{}`)) }
+
+func TestResultsAreKeptForTheirTime(t *testing.T) {
+	f := library()
+	srv := front(t, f, keeping)
+	clock := srv.standStill()
+	for n, c := range []struct {
+		passes time.Duration
+		left   int64
+		asked  int
+	}{{0, 60_000, 1}, {0, 60_000, 1}, {time.Second, 59_000, 1}, {58_999 * time.Millisecond, 1, 1}, {time.Millisecond, 60_000, 2}, {time.Second, 59_000, 2}} {
+		clock.pass(c.passes)
+		id := fmt.Sprintf(`"%d"`, n)
+		sameJSON(t, srv.modernly(modernList(id, "tools/list")).body,
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":%d,"cacheScope":"private",%s}}`, id, c.left, identity))
+		if got := len(f.said("tools/list")); got != c.asked {
+			t.Errorf("%d: the server was asked %d times, want %d", n, got, c.asked)
+		}
+	}
+	if hits := counted(t, srv.metrics, "dragoman_cache_lookups_total", "outcome=hit"); hits != 4 {
+		t.Errorf("%d hits", hits)
+	}
+}
+
+func TestNothingIsKeptUnlessWanted(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"by default": func(*Config) {},
+		"no room":    func(c *Config) { keeping(c); c.Bridge.Cache.Bytes = 0 },
+		"no time":    func(c *Config) { keeping(c); c.Bridge.TTL = 0 },
+		"too large":  func(c *Config) { keeping(c); c.Bridge.Cache.Bytes = 100 },
+	} {
+		f := library()
+		srv := front(t, f, change)
+		for range 3 {
+			srv.modernly(modernList("1", "tools/list"))
+		}
+		if n := len(f.said("tools/list")); n != 3 {
+			t.Errorf("%s: asked %d times", name, n)
+		}
+	}
+}
+
+// TestOnlyWhatMayBeKeptIsKept: no error, no call, no retry, and of another question
+// nothing.
+func TestOnlyWhatMayBeKeptIsKept(t *testing.T) {
+	f := library()
+	answer := f.answer
+	f.answer = func(m string) ([]string, error) {
+		if id := gjson.Get(m, "id").Raw; gjson.Get(m, "params.uri").String() == "bad:" {
+			return one(rpcError(id, `"code":-32002,"message":"no"`))
+		}
+		return answer(m)
+	}
+	srv := front(t, f, keeping)
+	for _, body := range []string{
+		modernRead("1", "bad:", `{}`),
+		modernRequestOf("1", "resources/read", `"uri":"u:1","inputResponses":{},`+meta(`{}`)),
+		modernRequestOf("1", "tools/call", `"name":"t",`+meta(`{}`)),
+		modernRequestOf("1", "prompts/get", `"name":"t",`+meta(`{}`)),
+	} {
+		before := len(f.sent())
+		for range 3 {
+			srv.modernly(body)
+		}
+		method := gjson.Get(body, "method").String()
+		n := 0
+		for _, m := range f.sent()[before:] {
+			if gjson.Get(m, "method").String() == method {
+				n++
+			}
+		}
+		if n != 3 {
+			t.Errorf("%s: asked %d times", body, n)
+		}
+	}
+	before := len(f.said("resources/list"))
+	for n := range 3 {
+		srv.modernly(modernRequestOf("1", "resources/list", fmt.Sprintf(`"cursor":"%d",`, n)+meta(`{}`)))
+	}
+	if n := len(f.said("resources/list")) - before; n != 3 {
+		t.Errorf("three pages of a list were asked for %d times", n)
+	}
+	if entries, _ := srv.results.size(); entries != 3 {
+		t.Errorf("%d entries", entries)
+	}
+}
+
+// TestNobodyGetsWhatAnotherOneAsked: whoever asks by another token, or as another
+// client, is another one, whatever clients may do with what they get.
+func TestNobodyGetsWhatAnotherOneAsked(t *testing.T) {
+	f := library()
+	srv := front(t, f, keeping, func(c *Config) { c.Bridge.Public = true })
+	asks := func(capabilities string, header ...string) {
+		srv.modernly(modernRequestOf("1", "tools/list", meta(capabilities)), header...)
+	}
+	for range 2 {
+		asks(`{}`)
+		asks(`{}`, "Authorization", "Bearer a")
+		asks(`{}`, "Authorization", "Bearer b")
+		asks(`{"elicitation":{}}`, "Authorization", "Bearer b")
+	}
+	if n := len(f.said("tools/list")); n != 4 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestATrustedNameIsNotEnough: two tokens share nothing that is kept, though a
+// trusted proxy says that they are one.
+func TestATrustedNameIsNotEnough(t *testing.T) {
+	f := library()
+	srv := front(t, f, keeping, func(c *Config) { c.Bridge.Principal = "header:X-User" })
+	for range 2 {
+		srv.modernly(modernList("1", "tools/list"), "X-User", "ada", "Authorization", "Bearer a")
+		srv.modernly(modernList("1", "tools/list"), "X-User", "ada", "Authorization", "Bearer b")
+		srv.modernly(modernList("1", "tools/list"), "X-User", "eve", "Authorization", "Bearer a")
+	}
+	if n := len(f.said("tools/list")); n != 3 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+func TestWhatHasChangedIsAskedForAgain(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := library()
+		f.piped = piped
+		srv := front(t, f, keeping)
+		asked := func() (counts [5]int) {
+			srv.modernly(modernList("1", "tools/list"))
+			srv.modernly(modernList("1", "prompts/list"))
+			srv.modernly(modernList("1", "resources/list"))
+			srv.modernly(modernRead("1", "u:1/a", `{}`))
+			srv.modernly(modernRead("1", "u:2", `{}`))
+			for n, method := range [...]string{"tools/list", "prompts/list", "resources/list"} {
+				counts[n] = len(f.said(method))
+			}
+			for _, m := range f.said("resources/read") {
+				if gjson.Get(m, "params.uri").String() == "u:2" {
+					counts[4]++
+				} else {
+					counts[3]++
+				}
+			}
+			return counts
+		}
+		want := asked()
+		if want != [5]int{1, 1, 1, 1, 1} {
+			t.Fatal(want)
+		}
+		for _, c := range []struct {
+			what, body string
+			again      [5]int
+		}{
+			{"tools", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, [5]int{1}},
+			{"prompts", `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`, [5]int{0, 1}},
+			{"resources", `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`, [5]int{0, 0, 1}},
+			{"a resource", `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:2"}}`, [5]int{0, 0, 0, 0, 1}},
+			{"what a resource is part of", `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`, [5]int{0, 0, 0, 1}},
+		} {
+			entries, _ := srv.results.size()
+			f.standing <- c.body
+			eventually(t, c.what+" is dropped", func() bool { now, _ := srv.results.size(); return now < entries })
+			for n, more := range c.again {
+				want[n] += more
+			}
+			if got := asked(); got != want {
+				t.Errorf("%s: asked %v, want %v", c.what, got, want)
+			}
+		}
+	})
+}
+
+// TestAChangeDuringTheRequest: what was asked for before it is not kept.
+func TestAChangeDuringTheRequest(t *testing.T) {
+	f := library()
+	answer := f.answer
+	f.answer = func(m string) ([]string, error) {
+		events, err := answer(m)
+		if gjson.Get(m, "method").String() == "tools/list" {
+			events = append([]string{`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`}, events...)
+		}
+		return events, err
+	}
+	srv := front(t, f, keeping)
+	for range 2 {
+		srv.modernly(modernList("1", "tools/list"))
+	}
+	if n := len(f.said("tools/list")); n != 2 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestWhatMayHaveChangedUnheardIsDropped: nobody tells of a change while no stream
+// stands.
+func TestWhatMayHaveChangedUnheardIsDropped(t *testing.T) {
+	t.Run("the stream breaks", func(t *testing.T) {
+		f := library()
+		srv := front(t, f, keeping)
+		srv.modernly(modernList("1", "tools/list"))
+		f.lose(upstream.ErrClosed)
+		eventually(t, "dropped", func() bool { n, _ := srv.results.size(); return n == 0 })
+	})
+	t.Run("the session ends", func(t *testing.T) {
+		srv := front(t, library(), keeping)
+		srv.modernly(modernList("1", "tools/list"))
+		srv.backings.tend(time.Now().Add(time.Hour))
+		if n, bytes := srv.results.size(); n != 0 || bytes != 0 {
+			t.Errorf("%d entries of %d bytes", n, bytes)
+		}
+	})
+	t.Run("a new configuration", func(t *testing.T) {
+		srv := front(t, library(), keeping)
+		srv.modernly(modernList("1", "tools/list"))
+		if err := srv.Reload(srv.now().cfg); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := srv.results.size(); n != 0 {
+			t.Errorf("%d entries", n)
+		}
+	})
+}
+
+func TestKeptResultsAreBounded(t *testing.T) {
+	f := library()
+	srv := front(t, f, keeping, func(c *Config) { c.Bridge.Cache = CacheConfig{Bytes: 4 << 10, Entries: 5} })
+	read := func(n int) { srv.modernly(modernRead("1", fmt.Sprintf("u:%d", n), `{}`)) }
+	for n := range 50 {
+		read(n)
+		read(0) // what is used is what stays
+		if entries, bytes := srv.results.size(); entries > 5 || bytes > 4<<10 || entries == 0 {
+			t.Fatalf("%d entries of %d bytes", entries, bytes)
+		}
+	}
+	if n := len(f.said("resources/read")); n != 50 {
+		t.Errorf("asked %d times", n)
+	}
+	read(1)
+	if n := len(f.said("resources/read")); n != 51 {
+		t.Error("the oldest one is still there")
+	}
+}
+
+// held is a server whose answers to resources/read wait for the gate.
+func held(before ...string) (*fakeServer, chan struct{}) {
+	gate := make(chan struct{}, 100)
+	f := legacyServer(`{"resources":{}}`, func(id, method, m string) ([]string, error) {
+		return append(append(before, wait), result(id, libraryResult(method, m))), nil
+	})
+	f.gate, f.noGet = gate, true
+	return f, gate
+}
+
+// TestOneRequestAtATime: those who ask meanwhile get its answer, under ids of their
+// own.
+func TestOneRequestAtATime(t *testing.T) {
+	f, gate := held()
+	srv := front(t, f, keeping)
+	var all sync.WaitGroup
+	for n := range 20 {
+		all.Go(func() {
+			id := fmt.Sprint(n)
+			if r := srv.modernly(modernRead(id, "u:1", `{}`)); gjson.Get(r.body, "id").Raw != id || !strings.Contains(r.body, `"text":"x"`) {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+	eventually(t, "all wait", func() bool { return srv.backings.users() == 20 })
+	close(gate)
+	all.Wait()
+	if n := len(f.said("resources/read")); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestWhoWaitsIsNotTiedToWhoAsks: that the client leaves whose request it was ends
+// nobody else's.
+func TestWhoWaitsIsNotTiedToWhoAsks(t *testing.T) {
+	f, gate := held()
+	srv := front(t, f, keeping)
+	leaving, leave := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	body := modernRead("1", "u:1", `{}`)
+	all.Go(func() { srv.exchange(leaving, "POST", "", body, modernHeader(body)...) })
+	eventually(t, "it asks", func() bool { return len(f.said("resources/read")) == 1 })
+	for range 5 {
+		all.Go(func() {
+			if r := srv.modernly(modernRead("2", "u:1", `{}`)); !strings.Contains(r.body, `"text":"x"`) {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+	eventually(t, "all wait", func() bool { return srv.backings.users() == 6 })
+	leave()
+	close(gate)
+	all.Wait()
+}
+
+// TestWhoWaitsMayLeave, and the request goes on for whose it is.
+func TestWhoWaitsMayLeave(t *testing.T) {
+	f, gate := held()
+	srv := front(t, f, keeping)
+	var all sync.WaitGroup
+	all.Go(func() {
+		if r := srv.modernly(modernRead("1", "u:1", `{}`)); !strings.Contains(r.body, `"text":"x"`) {
+			t.Errorf("%+v", r)
+		}
+	})
+	eventually(t, "it asks", func() bool { return len(f.said("resources/read")) == 1 })
+	leaving, leave := context.WithCancel(t.Context())
+	body := modernRead("2", "u:1", `{}`)
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		srv.exchange(leaving, "POST", "", body, modernHeader(body)...)
+	}()
+	eventually(t, "it waits", func() bool { return srv.backings.users() == 2 })
+	leave()
+	<-left
+	close(gate)
+	all.Wait()
+	if n := len(f.said("resources/read")); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestNobodyWaitsForAnothersUser: a question in the middle makes the answer one client's
+// own.
+func TestNobodyWaitsForAnothersUser(t *testing.T) {
+	f, gate := held(`{"jsonrpc":"2.0","id":"s1","method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{}}}}`)
+	srv := front(t, f, keeping)
+	capabilities := `{"elicitation":{}}`
+	asked := srv.modernly(modernRead("1", "u:1", capabilities))
+	if gjson.Get(asked.body, "result.resultType").String() != "input_required" {
+		t.Fatalf("%+v", asked)
+	}
+	other := srv.modernly(modernRead("2", "u:1", capabilities))
+	if gjson.Get(other.body, "result.resultType").String() != "input_required" {
+		t.Fatalf("%+v", other)
+	}
+	close(gate)
+	done := srv.modernly(modernRequestOf("3", "resources/read", `"uri":"u:1","inputResponses":{"elicitation-1":{"action":"accept","content":{}}},"requestState":`+gjson.Get(asked.body, "result.requestState").Raw+`,`+meta(capabilities)))
+	if !strings.Contains(done.body, `"text":"x"`) {
+		t.Fatalf("%+v", done)
+	}
+	if n, _ := srv.results.size(); n != 0 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+// TestAnotherPrincipalDoesNotWait: its request goes to the server while the first one
+// has no answer.
+func TestAnotherPrincipalDoesNotWait(t *testing.T) {
+	f, gate := held()
+	srv := front(t, f, keeping)
+	var all sync.WaitGroup
+	for n := range 2 {
+		all.Go(func() { srv.modernly(modernRead("1", "u:1", `{}`), "Authorization", fmt.Sprint("Bearer ", n)) })
+	}
+	eventually(t, "both ask", func() bool { return len(f.said("resources/read")) == 2 })
+	close(gate)
+	all.Wait()
+}
+
+// users is how many requests, parked calls and listens are on sessions.
+func (p *backings) users() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, list := range p.byKey {
+		for _, b := range list {
+			n += b.uses
+		}
+	}
+	return n
+}
