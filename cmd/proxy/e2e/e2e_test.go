@@ -44,6 +44,8 @@ type server struct {
 	revision   string // the newest that it speaks
 	only       bool   // it speaks no other
 	refuses    string // a step that it answers with status 400 over HTTP+SSE; its own client then gives up the session
+	deaf       bool   // over HTTP it does not notice, by itself, that a client without a session left the stream of its call
+	declares   bool   // without a session it asks only what the client says it can be asked, else it refuses the call
 	transports []transport
 	command    func(revision, mark string) []string // on stdio; mark is an argument to be known by
 	serve      func(revision string, over transport) (url string, stop func(), err error)
@@ -294,6 +296,12 @@ func check(t *testing.T, c cell, alone, through outcome) {
 	}
 	vc, vu := c.client.revision, c.upstream()
 	steps := expected(alone.steps, vc, vu)
+	if vu == newest && vc != vu {
+		c.withSession(steps)
+		if c.client.reads {
+			withoutHints(through.steps) // it has members for them in any revision
+		}
+	}
 	if c.client.reads {
 		for _, e := range steps {
 			if methodOf()[e.Step] == "resources/read" {

@@ -20,12 +20,12 @@ import (
 )
 
 // goServerArg as the first argument makes the test binary the Go SDK's server on stdio; the second is the one revision it
-// speaks.
+// speaks, the third the name of the tool that asks for roots.
 const goServerArg = "serve-mcp-on-stdio"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == goServerArg {
-		err := newGoServer(os.Args[2]).Run(context.Background(), &mcp.StdioTransport{})
+	if len(os.Args) > 3 && os.Args[1] == goServerArg {
+		err := newGoServer(os.Args[2], os.Args[3]).Run(context.Background(), &mcp.StdioTransport{})
 		if err != nil && !errors.Is(err, context.Canceled) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -37,13 +37,21 @@ func TestMain(m *testing.M) {
 
 // goServer is the Go SDK's server. It speaks one revision and no other.
 func goServer(revision string) *server {
+	transports, roots := all, "get-roots-list"
+	if revision == newest {
+		transports, roots = []transport{stdio, streamable}, "list-roots" // for those that have the other, clients wait to be asked outside of calls
+	}
 	return &server{
-		name: "Go SDK 1.8.0", revision: revision, only: true, transports: all,
-		refuses: "unknown method",
-		command: func(revision, mark string) []string { return []string{os.Args[0], goServerArg, revision, mark} },
+		name: "Go SDK 1.8.0", revision: revision, only: true, transports: transports,
+		refuses: "unknown method", deaf: revision == newest,
+		command: func(revision, mark string) []string { return []string{os.Args[0], goServerArg, revision, roots, mark} },
 		serve: func(revision string, over transport) (string, func(), error) {
-			fresh := func(*http.Request) *mcp.Server { return newGoServer(revision) }
+			fresh := func(*http.Request) *mcp.Server { return newGoServer(revision, roots) }
 			var handler http.Handler = mcp.NewStreamableHTTPHandler(fresh, nil)
+			if revision == newest {
+				one := newGoServer(revision, roots)
+				handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, &mcp.StreamableHTTPOptions{Stateless: true})
+			}
 			if over == withSSE {
 				handler = mcp.NewSSEHandler(fresh, nil)
 			}
@@ -60,7 +68,7 @@ const goResource = "demo://resource/dynamic/text/1"
 
 // newGoServer has the tools, prompts and resources that the scenario asks for, with every ornament that the newest
 // handshake revision knows: what older clients must not be sent is all there.
-func newGoServer(revision string) *mcp.Server {
+func newGoServer(revision, roots string) *mcp.Server {
 	icons := []mcp.Icon{{Source: "data:image/png;base64,iVBORw0KGgo=", MIMEType: "image/png", Sizes: []string{"8x8"}}}
 	annotations := &mcp.Annotations{Audience: []mcp.Role{"user"}, Priority: 0.5, LastModified: "2025-01-02T03:04:05Z"}
 	meta := mcp.Meta{"example.com/n": 1.0}
@@ -81,6 +89,10 @@ func newGoServer(revision string) *mcp.Server {
 			return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{r.Params.Argument.Value + "ngineering"}, Total: 1}}, nil
 		},
 	})
+
+	if revision == newest {
+		server.AddReceivingMiddleware(withoutHandshake)
+	}
 
 	// Over HTTP the SDK answers methods that it does not know with status 400, and its own client then gives up the session.
 	err := mcp.AddReceivingCustomMethod(server, unknownMethod, func(context.Context, *mcp.ServerSession, *noParams) (*noResult, error) {
@@ -153,7 +165,7 @@ func newGoServer(revision string) *mcp.Server {
 	})
 	tool("get-cancellations", `{}`, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		// The notification and this call may overtake each other.
-		for wait := time.Now().Add(10 * time.Second); cancellations.Load() == 0 && time.Now().Before(wait) && ctx.Err() == nil; {
+		for wait := time.Now().Add(5 * time.Second); cancellations.Load() == 0 && time.Now().Before(wait) && ctx.Err() == nil; {
 			time.Sleep(time.Millisecond)
 		}
 		return text("%d", cancellations.Load()), ctx.Err()
@@ -182,35 +194,33 @@ func newGoServer(revision string) *mcp.Server {
 		result.StructuredContent = json.RawMessage(`{"conditions":"Cloudy","temperature":33}`)
 		return result, nil
 	})
-	tool("trigger-sampling-request", `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return told(r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{
-			MaxTokens: 20, IncludeContext: "thisServer", SystemPrompt: "Be brief.",
-			Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "say hi"}}},
-		}))
+	// asks makes a tool that tells what the client answered to a question.
+	asks := func(name string, question mcp.InputRequest) {
+		tool(name, `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if revision != newest {
+				return told(ask(ctx, r.Session, question))
+			}
+			if answer, ok := r.Params.InputResponses["q"]; ok {
+				return told(bare(answer), nil)
+			}
+			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": question}}, nil
+		})
+	}
+	asks("trigger-sampling-request", &mcp.CreateMessageParams{
+		MaxTokens: 20, IncludeContext: "thisServer", SystemPrompt: "Be brief.",
+		Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "say hi"}}},
 	})
-	tool("trigger-sampling-of-blocks", `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return told(r.Session.CreateMessageWithTools(ctx, &mcp.CreateMessageWithToolsParams{
-			MaxTokens: 20,
-			Messages:  []*mcp.SamplingMessageV2{{Role: "user", Content: []mcp.Content{&mcp.TextContent{Text: "first"}, &mcp.TextContent{Text: "second"}}}},
-		}))
+	asks("trigger-sampling-of-blocks", &mcp.CreateMessageWithToolsParams{
+		MaxTokens: 20,
+		Messages:  []*mcp.SamplingMessageV2{{Role: "user", Content: []mcp.Content{&mcp.TextContent{Text: "first"}, &mcp.TextContent{Text: "second"}}}},
 	})
-	tool("trigger-elicitation-request", `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		answer, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Fill in", RequestedSchema: json.RawMessage(`{"type":"object","properties":{
-			"agreed":{"type":"boolean","default":false},
-			"colour":{"type":"string","title":"Colour","oneOf":[{"const":"r","title":"Red"},{"const":"g","title":"Green"}],"default":"g"},
-			"fruits":{"type":"array","title":"Fruits","items":{"anyOf":[{"const":"a","title":"Apple"},{"const":"p","title":"Pear"}]},"default":["p"]},
-			"name":{"type":"string","default":"nobody"}},"required":["fruits"]}`)})
-		if err != nil {
-			return told(nil, err)
-		}
-		return told(answer.Content, nil)
-	})
-	tool("trigger-url-elicitation", `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return told(r.Session.Elicit(ctx, &mcp.ElicitParams{Mode: "url", Message: "open", URL: "https://example.com/e", ElicitationID: "e-1"}))
-	})
-	tool("get-roots-list", `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return told(r.Session.ListRoots(ctx, nil))
-	})
+	asks("trigger-elicitation-request", &mcp.ElicitParams{Message: "Fill in", RequestedSchema: json.RawMessage(`{"type":"object","properties":{
+		"agreed":{"type":"boolean","default":false},
+		"colour":{"type":"string","title":"Colour","oneOf":[{"const":"r","title":"Red"},{"const":"g","title":"Green"}],"default":"g"},
+		"fruits":{"type":"array","title":"Fruits","items":{"anyOf":[{"const":"a","title":"Apple"},{"const":"p","title":"Pear"}]},"default":["p"]},
+		"name":{"type":"string","default":"nobody"}},"required":["fruits"]}`)})
+	asks("trigger-url-elicitation", &mcp.ElicitParams{Mode: "url", Message: "open", URL: "https://example.com/e", ElicitationID: "e-1"})
+	asks(roots, &mcp.ListRootsParams{})
 	tool("toggle-subscriber-updates", `{}`, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return text("updated"), server.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: goResource})
 	})
@@ -241,4 +251,49 @@ func newGoServer(revision string) *mcp.Server {
 	prompt("resource-prompt", &mcp.ResourceLink{URI: goResource, Name: "one", Icons: icons})
 	prompt("completable-prompt", &mcp.TextContent{Text: "completable"}, &mcp.PromptArgument{Name: "department", Title: "Department"})
 	return server
+}
+
+// withoutHandshake refuses what the SDK still does, whatever revisions it is told to support.
+func withoutHandshake(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		if method == "initialize" {
+			return nil, &jsonrpc.Error{Code: -32022, Message: "Unsupported protocol version", Data: json.RawMessage(`{"supported":["` + newest + `"]}`)}
+		}
+		return next(ctx, method, r)
+	}
+}
+
+// ask puts a question to a client that has a session.
+func ask(ctx context.Context, s *mcp.ServerSession, question mcp.InputRequest) (any, error) {
+	switch q := question.(type) {
+	case *mcp.CreateMessageParams:
+		return s.CreateMessage(ctx, q)
+	case *mcp.CreateMessageWithToolsParams:
+		return s.CreateMessageWithTools(ctx, q)
+	case *mcp.ElicitParams:
+		answer, err := s.Elicit(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		return bare(answer), nil
+	case *mcp.ListRootsParams:
+		return s.ListRoots(ctx, q)
+	}
+	panic(fmt.Sprintf("%T", question))
+}
+
+// bare is what an answer says, without what only some clients and revisions put around it.
+func bare(answer any) any {
+	switch a := answer.(type) {
+	case *mcp.ElicitResult:
+		if a.Content == nil {
+			return a.Action
+		}
+		return a.Content
+	case *mcp.CreateMessageWithToolsResult:
+		if len(a.Content) == 1 {
+			return &mcp.CreateMessageResult{Content: a.Content[0], Model: a.Model, Role: a.Role, StopReason: a.StopReason}
+		}
+	}
+	return answer
 }

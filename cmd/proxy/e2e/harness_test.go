@@ -19,7 +19,7 @@ func TestLeftoversFindsAChild(t *testing.T) {
 	if pids := leftovers(mark); pids != nil {
 		t.Fatalf("before: %s", pids)
 	}
-	child := exec.Command(os.Args[0], goServerArg, "2024-11-05", mark)
+	child := exec.Command(os.Args[0], goServerArg, "2024-11-05", "get-roots-list", mark)
 	stdin, err := child.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -90,31 +90,36 @@ func installModules(folder string) (modules, error) {
 	return installed, nil
 }
 
-// typescript is the client of one published SDK.
+// typescript is the client of one published SDK of the 1.x line.
 func (m modules) typescript(sdk, revision string, transports ...transport) *client {
 	return &client{name: "TypeScript SDK " + sdk, revision: revision, transports: transports, run: func(ctx context.Context, to endpoint) (transcript, error) {
-		config := map[string]any{"sdk": filepath.Join(string(m), "sdk-"+sdk), "revision": revision, "transport": to.over}
-		if to.over == stdio {
-			config["command"], config["args"] = to.command[0], to.command[1:]
-		} else {
-			config["url"] = to.url
-		}
-		arg, err := json.Marshal(config)
-		if err != nil {
-			return nil, err
-		}
-		var stdout, stderr bytes.Buffer
-		node := exec.CommandContext(ctx, "node", filepath.Join("peers", "client.mjs"), string(arg))
-		node.Stdout, node.Stderr = &stdout, &stderr
-		node.WaitDelay = 5 * time.Second
-		err = node.Run()
-		to.stderr.Write(stderr.Bytes())
-		t, readErr := readTranscript(stdout.Bytes())
-		if err != nil {
-			return nil, fmt.Errorf("the client, after %d steps: %w", len(t), err)
-		}
-		return t, readErr
+		return runNodeClient(ctx, to, map[string]any{"sdk": filepath.Join(string(m), "sdk-"+sdk), "revision": revision})
 	}}
+}
+
+// runNodeClient runs the scenario with a published client.
+func runNodeClient(ctx context.Context, to endpoint, config map[string]any) (transcript, error) {
+	config["transport"] = to.over
+	if to.over == stdio {
+		config["command"], config["args"] = to.command[0], to.command[1:]
+	} else {
+		config["url"] = to.url
+	}
+	arg, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	var stdout, stderr bytes.Buffer
+	node := exec.CommandContext(ctx, "node", filepath.Join("peers", "client.mjs"), string(arg))
+	node.Stdout, node.Stderr = &stdout, &stderr
+	node.WaitDelay = 5 * time.Second
+	err = node.Run()
+	to.stderr.Write(stderr.Bytes())
+	t, readErr := readTranscript(stdout.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("the client, after %d steps: %w", len(t), err)
+	}
+	return t, readErr
 }
 
 // everything is the published server-everything of a version, which speaks revision and perhaps older ones.

@@ -127,8 +127,8 @@ var (
 	rawResult = regexp.MustCompile(`(?s)Raw result: (\{.*\})`)
 )
 
-// steady replaces what differs from run to run: times, session ids, progress tokens, and the order of members in a result
-// that a server quotes.
+// steady replaces what differs from run to run: times, ids of sessions and of questions that lead to a page, progress
+// tokens, and the order of members in a result that a server quotes.
 func steady(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -139,8 +139,16 @@ func steady(v any) any {
 					member = "base64 of " + string(b)
 				}
 			}
+			member = steady(member)
+			m, ok := member.(map[string]any)
+			if empty := member == nil || ok && len(m) == 0; empty && (k == "_meta" || k == "params") {
+				continue // there was but a token in it
+			}
+			if k == "elicitationId" {
+				member = "<id>"
+			}
 			if k != "progressToken" {
-				out[k] = steady(member)
+				out[k] = member
 			}
 		}
 		return out
@@ -153,6 +161,11 @@ func steady(v any) any {
 	case string:
 		v = clock.ReplaceAllString(v, "<clock>")
 		v = session.ReplaceAllString(v, "session <id>")
+		if strings.HasPrefix(v, "{") || strings.HasPrefix(v, "[") {
+			if t, err := readValue([]byte(v)); err == nil {
+				return compact(t)
+			}
+		}
 		if quoted := rawResult.FindStringSubmatch(v); quoted != nil {
 			if t, err := readValue([]byte(quoted[1])); err == nil {
 				v = strings.Replace(v, quoted[1], compact(t), 1)

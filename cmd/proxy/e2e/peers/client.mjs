@@ -3,27 +3,23 @@
 //   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2025-06-18","transport":"http","url":"http://…"}'
 //   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2024-11-05","transport":"sse","url":"http://…"}'
 //   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2024-11-05","transport":"stdio","command":"node","args":["…"]}'
+//   node client.mjs '{"sdk":"<folder of the client>","mode":{"pin":"2026-07-28"},"transport":"http","url":"http://…"}'
+//
+// The last is of the 2.x line (sdk2.mjs), the others of the 1.x line (sdk1.mjs).
 //
 // What is recorded is what came over the wire, not what the client made of it. When the client could not read an answer,
 // "refused" says why.
-import { existsSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { pathToFileURL } from "node:url";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 
 const config = JSON.parse(process.argv[2]);
 const scenario = JSON.parse(readFileSync(new URL("scenario.json", import.meta.url)));
-
-const dist = join(config.sdk, "dist");
-const load = (file) => import(pathToFileURL(join(existsSync(join(dist, "esm")) ? join(dist, "esm") : dist, file)));
-const { Client } = await load("client/index.js");
-const types = await load("types.js");
 
 const print = (line) => process.stdout.write(JSON.stringify(line) + "\n");
 const message = (e) => String(e?.message ?? e);
 
 // Tap sees every message of a transport, both ways, before the client does.
 class Tap {
+  #seen = new WeakSet(); // messages: listeners may hand them on to the one before
   #waiting = []; // [what is waited for, whom to tell]
   sent = []; // requests of the client
   answers = new Map(); // id of a request -> its { result | error }
@@ -31,15 +27,17 @@ class Tap {
   heard = new Map(); // notifications: method -> the params of each
 
   constructor(transport) {
-    const { start, send } = transport;
-    transport.start = () => {
-      const deliver = transport.onmessage;
-      transport.onmessage = (m, ...more) => {
-        this.#in(m);
-        deliver.call(transport, m, ...more);
-      };
-      return start.call(transport);
-    };
+    const { send } = transport;
+    let deliver = transport.onmessage;
+    Object.defineProperty(transport, "onmessage", { // which more than one may set, one after another
+      get: () => deliver,
+      set: (listener) => {
+        deliver = listener && ((m, ...more) => {
+          this.#in(m);
+          listener.call(transport, m, ...more);
+        });
+      },
+    });
     transport.send = (m, ...more) => {
       if (m.method !== undefined && m.id !== undefined) this.sent.push(m);
       return send.call(transport, m, ...more);
@@ -47,8 +45,11 @@ class Tap {
   }
 
   #in(m) {
+    if (this.#seen.has(m)) return;
+    this.#seen.add(m);
     if (m.method === undefined) {
       this.answers.set(m.id, m);
+      if (m.result?.resultType === "input_required") this.asked.push(...Object.values(m.result.inputRequests ?? {}));
       return;
     }
     if (m.id !== undefined) this.asked.push({ method: m.method, params: m.params });
@@ -56,9 +57,14 @@ class Tap {
     this.#waiting = this.#waiting.filter(([found, resolve]) => !found() || resolve());
   }
 
-  // answer is what came for the first request from a place in the order sent, an empty object when nothing did.
-  answer(from) {
-    return this.answers.get(this.sent[from]?.id) ?? {};
+  // of are what came for the requests of a method from a place in the order sent.
+  of(method, from) {
+    return this.sent.slice(from).filter((m) => m.method === method).map((m) => this.answers.get(m.id) ?? {});
+  }
+
+  // answer is the last of them, an empty object when there is none: what came before was asked back.
+  answer(method, from) {
+    return this.of(method, from).at(-1) ?? {};
   }
 
   // until tells whether something is so, or becomes so by a message that comes within the time given.
@@ -86,32 +92,16 @@ function fill({ properties }) {
   return Object.fromEntries(Object.entries(properties).map(([name, p]) => [name, value(name, p)]));
 }
 
-const elicits = { "2025-06-18": {}, "2025-11-25": { form: {}, url: {} } }[config.revision];
-const capabilities = { sampling: {}, roots: { listChanged: true }, ...(elicits && { elicitation: elicits }) };
-const client = new Client({ name: "dragoman-e2e", version: "1.0.0" }, { capabilities });
-
-client.setRequestHandler(types.ListRootsRequestSchema, () => ({ roots: [{ uri: "file:///e2e/root", name: "root" }] }));
-client.setRequestHandler(types.CreateMessageRequestSchema, ({ params }) => {
-  const content = [params.messages.at(-1).content].flat().at(-1);
-  return { role: "assistant", model: "e2e", stopReason: "endTurn", content: { type: "text", text: `sampled ${content.text ?? content.type}` } };
-});
-if (elicits) {
-  client.setRequestHandler(types.ElicitRequestSchema, ({ params }) =>
-    params.mode === "url" ? { action: "accept" } : { action: "accept", content: fill(params.requestedSchema) });
-}
-
-let transport;
-if (config.transport === "http") {
-  const { StreamableHTTPClientTransport } = await load("client/streamableHttp.js");
-  transport = new StreamableHTTPClientTransport(new URL(config.url));
-} else if (config.transport === "sse") {
-  globalThis.EventSource ??= createRequire(join(config.sdk, "package.json"))("eventsource").EventSource; // which early SDKs leave to others
-  const { SSEClientTransport } = await load("client/sse.js");
-  transport = new SSEClientTransport(new URL(config.url));
-} else {
-  const { StdioClientTransport } = await load("client/stdio.js");
-  transport = new StdioClientTransport({ command: config.command, args: config.args, stderr: "inherit" });
-}
+const answers = {
+  roots: () => ({ roots: [{ uri: "file:///e2e/root", name: "root" }] }),
+  sample: ({ params }) => {
+    const content = [params.messages.at(-1).content].flat().at(-1);
+    return { role: "assistant", model: "e2e", stopReason: "endTurn", content: { type: "text", text: `sampled ${content.text ?? content.type}` } };
+  },
+  elicit: ({ params }) => (params.mode === "url" ? { action: "accept" } : { action: "accept", content: fill(params.requestedSchema) }),
+};
+const { open } = await import(config.mode ? "./sdk2.mjs" : "./sdk1.mjs");
+const { client, transport, calls, request, greeting, lacks } = await open(config, answers);
 const tap = new Tap(transport);
 
 // What the server lists decides which of a step's alternatives is run.
@@ -130,29 +120,19 @@ const lists = {
   "resources/templates/list": (p) => client.listResourceTemplates(p),
 };
 
-const calls = {
-  ping: (_, o) => client.ping(o),
-  "tools/call": (p, o) => client.callTool(p, undefined, o),
-  "prompts/get": (p, o) => client.getPrompt(p, o),
-  "resources/read": (p, o) => client.readResource(p, o),
-  "resources/subscribe": (p, o) => client.subscribeResource(p, o),
-  "resources/unsubscribe": (p, o) => client.unsubscribeResource(p, o),
-  "completion/complete": (p, o) => client.complete(p, o),
-  "logging/setLevel": (p, o) => client.setLoggingLevel(p.level, o),
-};
-
 async function list({ method }) {
   const pages = [];
   for (let cursor, page = 0; page === 0 || cursor !== undefined; page++) {
     const from = tap.sent.length;
     await lists[method](cursor === undefined ? undefined : { cursor });
-    const { result } = tap.answer(from);
-    pages.push(result);
-    result.tools?.forEach((t) => listed.tool.add(t.name));
-    result.prompts?.forEach((p) => listed.prompt.add(p.name));
-    result.resources?.forEach((r) => listed.resource.add(folder(r.uri)));
-    result.resourceTemplates?.forEach((r) => listed.resource.add(folder(r.uriTemplate)));
-    cursor = result.nextCursor;
+    for (const { result } of tap.of(method, from)) {
+      pages.push(result);
+      result.tools?.forEach((t) => listed.tool.add(t.name));
+      result.prompts?.forEach((p) => listed.prompt.add(p.name));
+      result.resources?.forEach((r) => listed.resource.add(folder(r.uri)));
+      result.resourceTemplates?.forEach((r) => listed.resource.add(folder(r.uriTemplate)));
+      cursor = result.nextCursor;
+    }
   }
   return { result: pages };
 }
@@ -165,16 +145,16 @@ async function call({ method, params, progress, cancel }) {
   if (progress || cancel) options.onprogress = () => cancel && abort.abort("e2e");
   const from = tap.sent.length;
   const reported = progressed().length;
-  const run = calls[method] ?? ((p) => client.request({ method, ...(p && { params: p }) }, types.ResultSchema, options));
+  const run = calls[method] ?? ((p) => request(method, p, options));
   try {
     await run(params, options);
   } catch (e) {
     if (cancel) return { result: { cancelled: abort.signal.aborted } };
-    const { result, error } = tap.answer(from);
+    const { result, error } = tap.answer(method, from);
     return result ? { result, refused: message(e) } : { error: error ?? { message: message(e) } };
   }
   if (progress) await tap.until(() => progressed().some((p) => p.progress === p.total), 20);
-  return { result: tap.answer(from).result, ...(progress && { progress: progressed().slice(reported) }) };
+  return { result: tap.answer(method, from).result ?? {}, ...(progress && { progress: progressed().slice(reported) }) };
 }
 
 async function run(step) {
@@ -188,8 +168,9 @@ async function run(step) {
 }
 
 await client.connect(transport);
-print({ step: "initialize", result: tap.answer(0).result });
+print({ step: "initialize", result: tap.answer("initialize", 0).result ?? greeting() });
 for (const step of scenario) {
+  if (lacks?.(step)) continue;
   const alternatives = step.any ? step.any.map((params) => ({ ...step, params })).filter(known) : [step];
   if (alternatives.length === 0) continue;
   print({ step: step.step, ...(await run(alternatives[0]).catch((e) => ({ error: { message: message(e) } }))) });

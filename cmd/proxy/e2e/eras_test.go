@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// newest is the revision without a handshake.
+const newest = "2026-07-28"
+
+// TestLegacyClientsOfModernServers lets published clients that begin with a handshake meet servers that know none. What
+// they live through is what they live through with the same server when it speaks their revision itself.
+func TestLegacyClientsOfModernServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts dozens of peers")
+	}
+	m := nodePeers(t)
+	meet(t, legacyToModern(m))
+}
+
+func legacyToModern(m modules) (cells []cell) {
+	clients := []*client{
+		m.typescript("1.0.4", "2024-11-05", withSSE, stdio),
+		m.typescript("1.10.2", "2024-11-05", all...),
+		m.typescript("1.12.3", "2025-03-26", all...),
+		m.typescript("1.22.0", "2025-06-18", all...),
+		m.typescript("1.32.2", "2025-11-25", all...),
+		m.typescript2("legacy", "2025-11-25", all...),
+		goSDK("2024-11-05"),
+		goSDK("2025-03-26"),
+		goSDK("2025-06-18"),
+		goSDK("2025-11-25"),
+	}
+	for i, c := range clients {
+		for j, s := range []*server{m.typescriptServer2(newest), goServer(newest)} {
+			for k, down := range c.transports {
+				cells = append(cells, cell{client: c, server: s, down: down, up: s.transports[(i+j+k)%len(s.transports)]})
+			}
+		}
+	}
+	return cells
+}
+
+// withSession changes what a client lived through in a session with a server into what it does without the server's
+// knowing of one.
+func (c cell) withSession(steps transcript) {
+	for i := range steps {
+		e := &steps[i]
+		switch e.Step {
+		case "read nothing": // which has a code of its own in the older revisions
+			e.Error.(map[string]any)["code"] = json.Number("-32002")
+		case "cancellations seen":
+			if c.server.deaf && c.up == streamable {
+				content := at(e.Result, "content").([]any)
+				content[0].(map[string]any)["text"] = "0"
+			}
+		default:
+			c.cannotAsk(e)
+		}
+	}
+	withoutHints(steps) // which the Go SDK sends to all its clients
+}
+
+// withoutHints removes what results say about how long they hold.
+func withoutHints(steps transcript) {
+	for _, e := range steps {
+		for _, hint := range []string{"ttlMs", "cacheScope"} {
+			remove(e.Result, hint)
+			remove(e.Result, "*."+hint)
+		}
+	}
+}
+
+// cannotAsk is what becomes of a step in which the server could not ask the client: with a session the server was told so,
+// here it either refuses the call or asks and finds that nobody answers.
+func (c cell) cannotAsk(e *entry) {
+	said := fmt.Sprint(at(e.Error, "message"))
+	blocks, _ := at(e.Result, "content").([]any)
+	if len(blocks) == 1 && at(e.Result, "isError") == true {
+		said = fmt.Sprint(at(blocks[0], "text"))
+	}
+	if c.server.declares {
+		what, ok := strings.CutPrefix(said, "Cannot request input ")
+		if !ok {
+			return
+		}
+		what, _, _ = strings.Cut(what, ": ")
+		mode := "form"
+		if e.Step == "elicitation by url" {
+			mode = "url"
+		}
+		e.Result, e.Error = nil, plain(map[string]any{
+			"code": -32603, "message": "Cannot request input " + what + ": the request's client capabilities do not declare the required capability",
+			"data": map[string]any{"requiredCapabilities": map[string]any{"elicitation": map[string]any{mode: map[string]any{}}}},
+		})
+		return
+	}
+	if strings.HasPrefix(said, "client does not support") {
+		remove(e.Result, "isError")
+		block := map[string]any{"type": "text", "text": `"cancel"`}
+		if c.client.revision >= "2025-06-18" {
+			block["_meta"] = map[string]any{"example.com/n": 1}
+		}
+		e.Result.(map[string]any)["content"] = plain([]any{block})
+	}
+}

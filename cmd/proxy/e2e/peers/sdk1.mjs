@@ -1,0 +1,48 @@
+// The published SDK as one package, versions 1.x.
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+import { join } from "node:path";
+
+// open makes a client, and the transport to connect it over. What the server asks is answered by answers.
+export async function open(config, answers) {
+  const dist = join(config.sdk, "dist");
+  const load = (file) => import(pathToFileURL(join(existsSync(join(dist, "esm")) ? join(dist, "esm") : dist, file)));
+  const { Client } = await load("client/index.js");
+  const types = await load("types.js");
+
+  const elicits = { "2025-06-18": {}, "2025-11-25": { form: {}, url: {} } }[config.revision];
+  const capabilities = { sampling: {}, roots: { listChanged: true }, ...(elicits && { elicitation: elicits }) };
+  const client = new Client({ name: "dragoman-e2e", version: "1.0.0" }, { capabilities });
+  client.setRequestHandler(types.ListRootsRequestSchema, answers.roots);
+  client.setRequestHandler(types.CreateMessageRequestSchema, answers.sample);
+  if (elicits) client.setRequestHandler(types.ElicitRequestSchema, answers.elicit);
+
+  let transport;
+  if (config.transport === "http") {
+    const { StreamableHTTPClientTransport } = await load("client/streamableHttp.js");
+    transport = new StreamableHTTPClientTransport(new URL(config.url));
+  } else if (config.transport === "sse") {
+    globalThis.EventSource ??= createRequire(join(config.sdk, "package.json"))("eventsource").EventSource; // which early SDKs leave to others
+    const { SSEClientTransport } = await load("client/sse.js");
+    transport = new SSEClientTransport(new URL(config.url));
+  } else {
+    const { StdioClientTransport } = await load("client/stdio.js");
+    transport = new StdioClientTransport({ command: config.command, args: config.args, stderr: "inherit" });
+  }
+  return {
+    client,
+    transport,
+    request: (method, params, options) => client.request({ method, ...(params && { params }) }, types.ResultSchema, options),
+    calls: {
+      ping: (_, o) => client.ping(o),
+      "tools/call": (p, o) => client.callTool(p, undefined, o),
+      "prompts/get": (p, o) => client.getPrompt(p, o),
+      "resources/read": (p, o) => client.readResource(p, o),
+      "resources/subscribe": (p, o) => client.subscribeResource(p, o),
+      "resources/unsubscribe": (p, o) => client.unsubscribeResource(p, o),
+      "completion/complete": (p, o) => client.complete(p, o),
+      "logging/setLevel": (p, o) => client.setLoggingLevel(p.level, o),
+    },
+  };
+}

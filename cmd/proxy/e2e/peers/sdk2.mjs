@@ -1,0 +1,51 @@
+// The published packages of the 2.x line.
+import { pathToFileURL } from "node:url";
+import { join } from "node:path";
+
+const anything = { "~standard": { version: 1, vendor: "e2e", validate: (value) => ({ value }) } };
+
+// open makes a client, and the transport to connect it over. What the server asks is answered by answers. config.mode is
+// how it finds out what the server speaks: "legacy", "auto", or { pin: revision }.
+export async function open(config, answers) {
+  const load = (file) => import(pathToFileURL(join(config.sdk, "dist", file)));
+  const { Client, LOG_LEVEL_META_KEY, SSEClientTransport, StreamableHTTPClientTransport } = await load("index.mjs");
+  const capabilities = { sampling: {}, roots: { listChanged: true }, elicitation: { form: {}, url: {} } };
+  const client = new Client({ name: "dragoman-e2e", version: "1.0.0" }, { capabilities, versionNegotiation: { mode: config.mode } });
+  client.setRequestHandler("roots/list", answers.roots);
+  client.setRequestHandler("sampling/createMessage", answers.sample);
+  client.setRequestHandler("elicitation/create", answers.elicit);
+
+  let transport;
+  if (config.transport === "stdio") {
+    const { StdioClientTransport } = await load("stdio.mjs");
+    transport = new StdioClientTransport({ command: config.command, args: config.args, stderr: "inherit" });
+  } else {
+    const Transport = config.transport === "sse" ? SSEClientTransport : StreamableHTTPClientTransport;
+    transport = new Transport(new URL(config.url));
+  }
+
+  // What a session remembers, a client without one says with each request, or keeps a stream open for.
+  const modern = () => client.getProtocolEra() === "modern";
+  let level;
+  const listening = new Map();
+  const leveled = (p) => (modern() && level ? { ...p, _meta: { ...p?._meta, [LOG_LEVEL_META_KEY]: level } } : p);
+  return {
+    client,
+    transport,
+    greeting: () => client.getDiscoverResult(), // which comes before the transport has a listener
+    // lacks tells whether a step is of sessions only.
+    lacks: (step) => modern() && (step.method === "ping" || step.notify !== undefined || step.await === "roots/list"),
+    request: (method, params, options) => client.request({ method, ...(params && { params }) }, anything, options),
+    calls: {
+      ping: (_, o) => client.ping(o),
+      "tools/call": (p, o) => client.callTool(leveled(p), o),
+      "prompts/get": (p, o) => client.getPrompt(leveled(p), o),
+      "resources/read": (p, o) => client.readResource(leveled(p), o),
+      "resources/subscribe": async (p, o) =>
+        modern() ? void listening.set(p.uri, await client.listen({ resourceSubscriptions: [p.uri] }, o)) : client.subscribeResource(p, o),
+      "resources/unsubscribe": async (p, o) => (modern() ? listening.get(p.uri).close() : client.unsubscribeResource(p, o)),
+      "completion/complete": (p, o) => client.complete(p, o),
+      "logging/setLevel": async (p, o) => (modern() ? void (level = p.level) : client.setLoggingLevel(p.level, o)),
+    },
+  };
+}

@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+)
+
+// typescript2 is the client of the published packages of the 2.x line. How it finds out what the server speaks is its
+// mode: "legacy", "auto" or a pin on one revision.
+func (m modules) typescript2(mode any, revision string, transports ...transport) *client {
+	name := "TypeScript client 2.4.0"
+	if mode == "auto" {
+		name += " as it is"
+	}
+	return &client{name: name, revision: revision, transports: transports, run: func(ctx context.Context, to endpoint) (transcript, error) {
+		return runNodeClient(ctx, to, map[string]any{"sdk": filepath.Join(string(m), "@modelcontextprotocol", "client"), "mode": mode})
+	}}
+}
+
+// pinned is the mode of a client that speaks one revision only.
+func pinned(revision string) any { return map[string]any{"pin": revision} }
+
+// typescriptServer2 is a server written with the published packages of the 2.x line, which by themselves serve both eras
+// with the same handlers. Asked for the newest revision it serves clients without a session only, otherwise clients with
+// one only: so each is the reference for the other, by the packages' own translation between the eras.
+func (m modules) typescriptServer2(revision string) *server {
+	config := func(revision string, over transport) string {
+		eras := "legacy"
+		if revision == newest {
+			eras = "modern"
+		}
+		b, err := json.Marshal(map[string]any{"modules": string(m), "transport": over, "eras": eras})
+		if err != nil {
+			panic(err)
+		}
+		return string(b)
+	}
+	main := filepath.Join("peers", "server2.mjs")
+	return &server{
+		name: "TypeScript server 2.4.0", revision: revision, only: revision == newest, declares: true,
+		transports: []transport{stdio, streamable},
+		command: func(revision, mark string) []string {
+			return []string{"node", main, config(revision, stdio), mark}
+		},
+		serve: func(revision string, over transport) (string, func(), error) {
+			url, stop, err := onLoopback("server2", main, config(revision, over))
+			return url + "/mcp", stop, err
+		},
+	}
+}
