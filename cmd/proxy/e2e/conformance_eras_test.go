@@ -80,21 +80,22 @@ func (s suite) meet(t *testing.T, r requirements, url string, unmet map[string]s
 	return found
 }
 
-// A serverScript is a server of the tests in conformance/, written with a published SDK.
-type serverScript struct {
-	name string // of the file
-	sdk  string // the folder of its package
-}
+// A script is a server of the tests in conformance/, written with a published SDK.
+type script string
 
-// command starts it on stdio.
-func (s suite) command(server serverScript) []string {
-	return []string{s.node, filepath.Join("conformance", server.name), filepath.Join(string(s.modules), server.sdk), "stdio"}
+const (
+	legacyServer script = "legacy.mjs" // of 2025-11-25, asks in the middle of a call by requests of its own
+	modernServer script = "modern.mjs" // of 2026-07-28 and nothing else, asks by input_required
+)
+
+// command is how it is started.
+func (s suite) command(server script, over string) []string {
+	return []string{s.node, filepath.Join("conformance", string(server)), string(s.modules), over}
 }
 
 // serve starts it on HTTP until the test ends.
-func (s suite) serve(t *testing.T, server serverScript) (url string) {
-	args := s.command(server)
-	args[len(args)-1] = "http"
+func (s suite) serve(t *testing.T, server script) (url string) {
+	args := s.command(server, "http")
 	node := exec.Command(args[0], args[1:]...)
 	stderr := &output{}
 	node.Stderr = stderr
@@ -112,19 +113,18 @@ func (s suite) serve(t *testing.T, server serverScript) (url string) {
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		t.Fatalf("%s did not listen: %v\n%s", server.name, err, tail(stderr.String()))
+		t.Fatalf("%s did not listen: %v\n%s", server, err, tail(stderr.String()))
 	}
 	return strings.TrimSpace(line)
 }
 
-// behind runs do with the proxy in front of a server, over HTTP or stdio, and fails for errors in its log.
-func (s suite) behind(t *testing.T, proxy dragoman, over transport, server serverScript, do func(url string)) {
-	to := endpoint{over: over, command: s.command(server), stderr: &output{}}
+// inFrontOf runs do with the proxy in front of a server, over HTTP or stdio, and fails for errors in its log.
+func (d dragoman) inFrontOf(t *testing.T, s suite, server script, over transport, do func(url string)) {
+	to := endpoint{over: over, command: s.command(server, "stdio"), stderr: &output{}}
 	if over != stdio {
 		to.url = s.serve(t, server)
 	}
-	flags := []string{"--upstream-transport", string(over)}
-	err := proxy.serve(t.Context(), streamable, to, flags, func(at endpoint) error {
+	err := d.serve(t.Context(), streamable, to, []string{"--upstream-transport", string(over)}, func(at endpoint) error {
 		do(at.url)
 		return nil
 	})
@@ -136,9 +136,6 @@ func (s suite) behind(t *testing.T, proxy dragoman, over transport, server serve
 	}
 }
 
-// legacyScript is a server of 2025-11-25, which asks in the middle of a call by requests of its own.
-var legacyScript = serverScript{"legacy.mjs", filepath.Join("@modelcontextprotocol", "sdk")}
-
 const (
 	hardCodedKey = "the suite wants the question under the key \"user_name\", and the key of a question that a server asks by " +
 		"a request of its own can only be the proxy's"
@@ -148,28 +145,36 @@ const (
 		"requestState: a server that asks by a request of its own has nothing yet that could be answered"
 )
 
-// TestConformanceOfClientsWithoutASession runs what the suite demands of servers of 2026-07-28 through the proxy, in front
-// of a server of 2025-11-25.
-func TestConformanceOfClientsWithoutASession(t *testing.T) {
+// TestConformanceAcrossEras runs what the suite demands of servers of one era through the proxy, in front of a server of
+// the other.
+func TestConformanceAcrossEras(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs Node.js 22 and the conformance suite")
 	}
 	suite := conformanceSuite(t)
-	set := suite.requirements(t, "2026-07-28")
 	proxy := build(t)
-	unmet := map[string]string{
-		"input-required-result-basic-elicitation sep-2322-elicitation-incomplete":         hardCodedKey,
-		"input-required-result-ignore-extra-params sep-2322-ignore-unexpected-params":     retryOfNothing,
-		"http-custom-header-server-validation sep-2243-server-reject-invalid-param-chars": argumentHeaders,
-		"http-custom-header-server-validation sep-2243-server-reject-param-mismatch":      argumentHeaders,
-		"http-custom-header-server-validation sep-2243-server-validate-param-match":       argumentHeaders,
-	}
-	for _, over := range []transport{streamable, stdio} {
-		t.Run(string(over), func(t *testing.T) {
-			suite.behind(t, proxy, over, legacyScript, func(url string) {
-				report(t, set, suite.meet(t, set, url, unmet))
+	for _, c := range []struct {
+		revision string
+		server   script
+		unmet    map[string]string // scenario and check, and why it cannot succeed
+	}{
+		{"2026-07-28", legacyServer, map[string]string{
+			"input-required-result-basic-elicitation sep-2322-elicitation-incomplete":         hardCodedKey,
+			"input-required-result-ignore-extra-params sep-2322-ignore-unexpected-params":     retryOfNothing,
+			"http-custom-header-server-validation sep-2243-server-reject-invalid-param-chars": argumentHeaders,
+			"http-custom-header-server-validation sep-2243-server-reject-param-mismatch":      argumentHeaders,
+			"http-custom-header-server-validation sep-2243-server-validate-param-match":       argumentHeaders,
+		}},
+		{"2025-11-25", modernServer, nil},
+	} {
+		set := suite.requirements(t, c.revision)
+		for _, over := range []transport{streamable, stdio} {
+			t.Run(fmt.Sprintf("%s in front of %s over %s", c.revision, c.server, over), func(t *testing.T) {
+				proxy.inFrontOf(t, suite, c.server, over, func(url string) {
+					report(t, set, suite.meet(t, set, url, c.unmet))
+				})
 			})
-		})
+		}
 	}
 }
 
