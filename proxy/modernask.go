@@ -44,7 +44,7 @@ func (b *bridgedCall) questions(result gjson.Result) error {
 	var bodies [][]byte
 	unable := ""
 	inputs.ForEach(func(name, q gjson.Result) bool {
-		a := &ask{of: b, name: strings.Clone(name.Raw), method: wire.MethodOf([]byte(q.Get("method").String()))}
+		a := &ask{name: strings.Clone(name.Raw), method: wire.MethodOf([]byte(q.Get("method").String()))}
 		body, able := b.c.phrase(a, q)
 		switch {
 		case able:
@@ -62,7 +62,10 @@ func (b *bridgedCall) questions(result gjson.Result) error {
 		b.fail("Client cannot answer " + unable)
 		return nil
 	}
-	b.asking = asking
+	b.asking, b.heard = asking, make(chan heardAnswer, len(asking)) // a name may be there twice
+	for _, a := range asking {
+		a.heard = b.heard
+	}
 	b.c.expect(asking)
 	b.ready = append(b.ready, bodies...)
 	return nil
@@ -162,7 +165,7 @@ func (c *modernConn) hear(m *wire.Message) {
 		c.srv.unwanted("unknown_id")
 		return
 	}
-	a.of.heard <- heardAnswer{a, m.Raw} // there is room for one of each question
+	a.heard <- heardAnswer{a, m.Raw}
 }
 
 // await waits until the client has answered everything, and tells the server.

@@ -62,7 +62,7 @@ type bridgedCall struct {
 	over      bool
 	detached  bool // nobody reads any more
 	asking    []*ask
-	heard     chan heardAnswer
+	heard     chan heardAnswer // of those; there is room for one of each
 	state     string // requestState as JSON, "" for none
 	rounds    int
 	sheds     int
@@ -72,7 +72,7 @@ type bridgedCall struct {
 
 // ask is a question of the server that waits for the client's answer.
 type ask struct {
-	of     *bridgedCall
+	heard  chan<- heardAnswer
 	name   string // in inputRequests, as JSON
 	id     []byte // ours
 	method wire.Method
@@ -90,7 +90,7 @@ type heardAnswer struct {
 func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.Message) (upstream.Stream, error) {
 	b := &bridgedCall{
 		c: c, client: ctx, method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(),
-		want: make(chan struct{}), got: make(chan nextEvent, 1), gone: make(chan struct{}), heard: make(chan heardAnswer, maxQuestions),
+		want: make(chan struct{}), got: make(chan nextEvent, 1), gone: make(chan struct{}),
 	}
 	b.key = string(wire.AppendIDKey(nil, b.id))
 	b.ctx, b.cancel = context.WithCancel(c.life)

@@ -1,0 +1,116 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// prompt answers every request at once, by its method and under its id.
+type prompt struct{ results map[string]string }
+
+func (c *prompt) Send(_ context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	if !m.Request {
+		return nil, nil
+	}
+	said := gjson.GetManyBytes(m.Body, "id", "method")
+	body := append(append([]byte(`{"jsonrpc":"2.0","id":`), said[0].Raw...), `,`...)
+	return &promptStream{body: append(append(body, c.results[said[1].Str]...), '}')}, nil
+}
+
+func (c *prompt) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
+	return nil, upstream.ErrNoStream
+}
+
+func (c *prompt) Close(context.Context) error { return nil }
+
+type promptStream struct{ body []byte }
+
+func (s *promptStream) Next() (sse.Event, error) { return sse.Event{Data: s.body}, nil }
+func (s *promptStream) Close() error             { return nil }
+
+// BenchmarkEras is the road of one call and its answer between a client and a server of
+// which one, or neither, has a handshake, without transports.
+func BenchmarkEras(b *testing.B) {
+	const (
+		tool     = `"content":[{"type":"text","text":"It will rain."}]`
+		listed   = `"tools":[{"name":"x","inputSchema":{"type":"object"}}]`
+		complete = `"resultType":"complete",`
+	)
+	legacy := &prompt{map[string]string{
+		"initialize": `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}`,
+		"tools/call": `"result":{` + tool + `}`, "tools/list": `"result":{` + listed + `}`,
+		"server/discover": `"error":{"code":-32601,"message":"Method not found"}`,
+	}}
+	modern := &prompt{map[string]string{
+		"initialize":      `"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}}`,
+		"server/discover": `"result":{` + complete + `"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`,
+		"tools/call":      `"result":{` + complete + tool + `}`, "tools/list": `"result":{` + complete + `"ttlMs":0,"cacheScope":"private",` + listed + `}`,
+	}}
+	const arguments = `"name":"x","arguments":{"query":"what the weather will be","limit":20}`
+	session := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + arguments + `}}`
+	for _, c := range []struct {
+		name   string
+		server *prompt
+		body   string
+		modern bool
+	}{
+		{"legacy to legacy", legacy, session, false},
+		{"modern to legacy", legacy, modernRequestOf("1", "tools/call", arguments+","+meta(`{}`)), true},
+		{"modern that can be asked to legacy", legacy, modernRequestOf("1", "tools/call", arguments+","+meta(`{"elicitation":{}}`)), true},
+		{"legacy to modern", modern, session, false},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			srv, err := newServer(DefaultConfig(), zap.NewNop(), opened(false, func(context.Context) (upstream.Conn, error) { return c.server, nil }))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer srv.close()
+			f := (*face)(srv)
+			req := &downstream.Request{Ctx: b.Context(), Header: func(string) string { return "" }}
+			if c.modern {
+				header := modernHeader(c.body)
+				req.Version = "2026-07-28"
+				req.Header = func(name string) string {
+					for i := 0; i < len(header); i += 2 {
+						if header[i] == name {
+							return header[i+1]
+						}
+					}
+					return ""
+				}
+			} else {
+				var resp downstream.Response
+				f.Post(&downstream.Request{Ctx: b.Context(), Header: req.Header, Body: []byte(initialize("2024-11-05", `{}`))}, &resp)
+				resp.Done()
+				req.Session = resp.Header[0].Value
+			}
+			body := make([]byte, len(c.body))
+			var resp downstream.Response
+			b.ReportAllocs()
+			for b.Loop() {
+				req.Body = append(body[:0], c.body...)
+				resp = downstream.Response{}
+				f.Post(req, &resp)
+				if resp.Stream != nil {
+					e, err := resp.Stream.Next()
+					if err != nil {
+						b.Fatal(err)
+					}
+					resp.Body = e.Data
+				}
+				if !bytes.Contains(resp.Body, []byte("It will rain.")) {
+					b.Fatalf("status %d: %s", resp.Status, resp.Body)
+				}
+				resp.Done()
+			}
+		})
+	}
+}
