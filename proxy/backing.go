@@ -35,10 +35,11 @@ type backing struct {
 	mu            sync.Mutex
 	heard         bool // there is a standing stream
 	lastID        int64
-	level         int       // of log messages that the server was asked for; noLevel before
-	ours          int       // requests of our own that the server has not answered
-	loose         []query   // asked while there was none; bounded
-	talk          *dialogue // the call in which the server may ask, nil for none
+	level         int                // of log messages that the server was asked for; noLevel before
+	ours          int                // requests of our own that the server has not answered
+	loose         []query            // asked while there was none; bounded
+	talk          *dialogue          // the call in which the server may ask, nil for none
+	dialogues     map[*dialogue]bool // in flight
 	subscriptions map[*subscription]bool
 	uris          map[string]int // resources subscribed to, by how many subscriptions
 
@@ -103,7 +104,7 @@ func (p *backings) get(ctx context.Context, q *modernRequest, who string, header
 		p.put(b, q)
 		return nil, b.err
 	}
-	if q.mayAsk() {
+	if q.mayAsk() || b.wantsLogs(q) {
 		b.hear(ctx, p.srv, header)
 	}
 	return b, nil

@@ -47,7 +47,7 @@ type dialogue struct {
 	kept   []letter       // for the next request
 	timer  *time.Timer    // until the client is asked, or given up
 	answer *letter        // that came while nobody waited
-	aside  bool           // progress comes by the standing stream
+	aside  bool           // progress or log messages come by the standing stream
 	over   bool
 }
 
@@ -85,7 +85,7 @@ func (s *dialogues) begin(r *relay, b *backing) (*dialogue, *mailbox) {
 	box := newMailbox()
 	box.left = func() { d.leave(box) }
 	d.box = box
-	b.converse(d)
+	b.takePart(d)
 	return d, box
 }
 
@@ -150,7 +150,7 @@ func (s *dialogues) close() {
 func (d *dialogue) read() {
 	x := d.x
 	release := sync.OnceFunc(func() {
-		d.b.converse(nil)
+		d.b.partWith(d)
 		x.done()
 		d.srv.backings.put(d.b, d.first)
 	})
@@ -191,7 +191,7 @@ func (d *dialogue) read() {
 
 // overhear is pass for what came by the standing stream.
 func (d *dialogue) overhear(m *wire.Message, body []byte) {
-	if m.Method == wire.Progress {
+	if m.Method == wire.Progress || m.Method == wire.LogMessage {
 		d.mu.Lock()
 		d.aside = true
 		d.mu.Unlock()
@@ -442,8 +442,8 @@ func (d *dialogue) awaitServer(limit time.Duration) {
 	})
 }
 
-// hearLast waits a moment for progress that the server reported before its answer,
-// where that comes by another stream.
+// hearLast waits a moment for progress and log messages that the server sent before
+// its answer, where they come by another stream.
 func (d *dialogue) hearLast() {
 	d.mu.Lock()
 	aside := d.aside

@@ -14,6 +14,7 @@ import (
 type era struct {
 	up, down wire.Stamp // of messages to the server, and to the client
 
+	logs bool          // log messages may be about the request
 	wait time.Duration // how much longer the server may be silent, as its client may be asked something
 
 	questions []query // that the server asked, and nobody took yet
@@ -60,6 +61,9 @@ func (e *era) patience() time.Duration {
 	}
 	return e.wait
 }
+
+// wantsLogs reports whether log messages may be about the request.
+func (e *era) wantsLogs() bool { return e != nil && e.logs }
 
 // rename is the id that an answer has towards the client.
 func (e *era) rename(id []byte) []byte {

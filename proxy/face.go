@@ -229,7 +229,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	if x.errand != nil {
 		return x.errand.start(x.ctx, x.s.asked), nil
 	}
-	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from, Stale: x.isStale}
+	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from, Stale: x.isStale, Logs: x.era.wantsLogs()}
 	if x.call != nil {
 		limit := x.srv.now().silence[x.call.method]
 		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence

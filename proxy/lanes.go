@@ -25,6 +25,7 @@ import (
 //
 //   - an answer goes to the lane of its request,
 //   - progress to the lane of the request that brought the token,
+//   - log messages to that of the only request that wants some, if there is one,
 //   - all else to the standing stream; without one, to the only request in
 //     flight; a request of the server then to the latest of several, so that
 //     no call waits for ever on a client that opens no stream;
@@ -102,7 +103,7 @@ func (l *lanes) open(ctx context.Context, out *upstream.Outgoing) (*lane, error)
 	}
 	ln := l.newLane(ctx)
 	ln.limit = TimeLimit{FirstByte: out.FirstByte, Silence: out.Silence}
-	ln.id = string(wire.AppendIDKey(nil, m.ID()))
+	ln.id, ln.logs = string(wire.AppendIDKey(nil, m.ID())), out.Logs
 	if token := gjson.Get(view(m.Params()), "_meta.progressToken"); token.Exists() {
 		ln.token = string(wire.AppendIDKey(nil, []byte(token.Raw)))
 	}
@@ -146,7 +147,7 @@ func (l *lanes) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.
 // move makes a lane in the place of one that nobody reads any more.
 func (l *lanes) move(ctx context.Context, old *lane) *lane {
 	ln := l.newLane(ctx)
-	ln.id, ln.token, ln.limit, ln.spoke = old.id, old.token, old.limit, true
+	ln.id, ln.token, ln.logs, ln.limit, ln.spoke = old.id, old.token, old.logs, old.limit, true
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old.mu.Lock()
@@ -251,6 +252,12 @@ func (l *lanes) sort(m *wire.Message) {
 		l.drops(ln.put(m.Raw, false))
 		return
 	}
+	if m.Method == wire.LogMessage {
+		if ln := l.logged(); ln != nil {
+			l.drops(ln.put(m.Raw, false))
+			return
+		}
+	}
 	firm := m.Kind == wire.Request
 	switch n := len(l.order); {
 	case l.standing != nil:
@@ -279,6 +286,20 @@ func (l *lanes) subscribed(m *wire.Message) *lane {
 		return true
 	})
 	return ln
+}
+
+// logged is the lane of the only request that wants log messages, nil where there is
+// none or several. Called with l.mu held.
+func (l *lanes) logged() (only *lane) {
+	for _, ln := range l.order {
+		switch {
+		case ln.logs && only != nil:
+			return nil
+		case ln.logs:
+			only = ln
+		}
+	}
+	return only
 }
 
 func (l *lanes) drops(n int) {
@@ -371,6 +392,7 @@ type lane struct {
 	of        *lanes
 	ctx       context.Context
 	id, token string    // keys; "" on the standing stream
+	logs      bool      // log messages may be about it
 	limit     TimeLimit // of silence; 0 for none
 	spoke     bool      // Next had something; for Next only
 

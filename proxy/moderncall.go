@@ -120,7 +120,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		return nil, saying(methodNotFound, "Method not found: "+b.method.String())
 	}
 	b.note = bytes.Clone(msg.Note)
-	b.stream = upstream.Outgoing{Body: out, Request: true, FirstByte: m.FirstByte, Silence: m.Silence, Stale: m.Stale}
+	b.stream = upstream.Outgoing{Body: out, Request: true, FirstByte: m.FirstByte, Silence: m.Silence, Stale: m.Stale, Logs: msg.Stamp.LogLevel != nil}
 	from := append([]upstream.Header(nil), m.Header...)
 	c.mu.Lock()
 	c.running[b.key] = b

@@ -222,13 +222,13 @@ func asksFirst(piped bool, asks string) *fakeServer {
 }
 
 // reads reads a stream event by event in the background.
-func (srv testServer) reads(session, body string) <-chan string {
+func (srv testServer) reads(session, body string, header ...string) <-chan string {
 	events := make(chan string, 16)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	go func() {
 		defer close(events)
 		defer cancel()
-		req, resp := srv.begin(ctx, "POST", session, body)
+		req, resp := srv.begin(ctx, "POST", session, body, header...)
 		if resp.Stream == nil {
 			events <- string(resp.Body)
 		} else {

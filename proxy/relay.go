@@ -106,7 +106,7 @@ func (r *relay) send() error {
 	}
 	var d *dialogue
 	var box *mailbox
-	if r.q.mayAsk() {
+	if r.q.mayAsk() || b.wantsLogs(r.q) {
 		d, box = r.srv.dialogues.begin(r, b) // the server may ask before we know that it has the request
 		if e != nil {
 			e.asked = d.hasAsked
@@ -115,7 +115,7 @@ func (r *relay) send() error {
 	x, err := r.srv.sendOn(b, r.q, r.from, e)
 	if err != nil {
 		if d != nil {
-			b.converse(nil)
+			b.partWith(d)
 			d.stop()
 		}
 		return err
@@ -168,6 +168,7 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, 
 			TTL: e.remaining(cfg.TTL).Milliseconds(), Scope: wire.CacheHint(cfg.Public),
 		},
 	}
+	x.era.logs = b.wantsLogs(q)
 	if q.mayAsk() {
 		x.era.wait = cfg.ParkTimeout // its dialogue says how long the server itself may take
 	}

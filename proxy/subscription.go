@@ -345,9 +345,10 @@ func (b *backing) read(srv *Server, st upstream.Stream, from []upstream.Header) 
 	x.attach(st)
 	for {
 		e, err := x.take()
-		b.mu.Lock()
-		talk := b.talk
-		b.mu.Unlock()
+		var of *dialogue
+		if err == nil {
+			of = b.about(&x.msg)
+		}
 		switch {
 		case errors.Is(err, errAsked):
 			spoke = true
@@ -355,9 +356,9 @@ func (b *backing) read(srv *Server, st upstream.Stream, from []upstream.Header) 
 		case err != nil:
 			return spoke
 		case x.msg.Kind != wire.Notification:
-		case talk != nil:
+		case of != nil:
 			spoke = true
-			talk.overhear(&x.msg, e.Data)
+			of.overhear(&x.msg, e.Data)
 		default:
 			spoke = true
 			interested(b, &modernRequest{level: noLevel}, &x.msg, e.Data)

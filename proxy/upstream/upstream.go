@@ -33,6 +33,10 @@ type Outgoing struct {
 	// what belongs to which request.
 	FirstByte, Silence time.Duration
 
+	// Logs says that log messages that name no request may be about this one. It
+	// matters to those who sort what a pipe brings.
+	Logs bool
+
 	// Stale is asked by a Conn that has to keep a message back for a while, before
 	// it is sent: true says that nobody wants that any more. It may be nil.
 	Stale func() bool

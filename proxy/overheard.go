@@ -1,0 +1,84 @@
+package proxy
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Notifications that a server sends on the standing stream may be about a call all
+// the same: progress says so by its token, and log messages can only be about the
+// one call that wants some.
+
+// wantsLogs reports whether the server may send q log messages.
+func (b *backing) wantsLogs(q *modernRequest) bool {
+	return q.level != noLevel && b.s.facts.Has(wire.ServerLogging)
+}
+
+// takePart enters a dialogue before its call is sent; where the server may ask in it,
+// it is the one whose questions these are.
+func (b *backing) takePart(d *dialogue) {
+	b.mu.Lock()
+	if b.dialogues == nil {
+		b.dialogues = map[*dialogue]bool{}
+	}
+	b.dialogues[d] = true
+	b.mu.Unlock()
+	if d.first.mayAsk() {
+		b.converse(d)
+	}
+}
+
+// partWith ends that.
+func (b *backing) partWith(d *dialogue) {
+	b.mu.Lock()
+	delete(b.dialogues, d)
+	b.mu.Unlock()
+	if d.first.mayAsk() {
+		b.converse(nil)
+	}
+}
+
+// about is the call that a notification of the standing stream is about, nil for none.
+func (b *backing) about(m *wire.Message) *dialogue {
+	b.mu.Lock()
+	talk := b.talk
+	all := make([]*dialogue, 0, len(b.dialogues))
+	for d := range b.dialogues {
+		all = append(all, d)
+	}
+	b.mu.Unlock()
+	switch m.Method {
+	case wire.Progress:
+		token := gjson.Get(view(m.Params()), "progressToken").String()
+		for _, d := range all {
+			if d.knownBy(token) {
+				return d
+			}
+		}
+		return nil
+	case wire.LogMessage:
+		if b.s.piped {
+			return nil // its lanes have found out, when it came
+		}
+		var only *dialogue
+		for _, d := range all {
+			switch {
+			case d.first.level == noLevel:
+			case only != nil:
+				return nil
+			default:
+				only = d
+			}
+		}
+		return only
+	}
+	return talk
+}
+
+// knownBy reports whether token is the one that the server has for the call.
+func (d *dialogue) knownBy(token string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.call != "" && token == "p"+d.call
+}

@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// TestLogsWithoutATraceOfTheirRequest are those of the only request that wants some,
+// whoever may be asked in it.
+func TestLogsWithoutATraceOfTheirRequest(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} {
+			f := legacyServer(`{"tools":{},"logging":{}}`, nil)
+			f.piped, f.gate = piped, make(chan struct{}, 1)
+			answer := f.answer
+			f.answer = func(m string) ([]string, error) {
+				id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String()
+				if id == "" || method == "initialize" {
+					return answer(m)
+				}
+				if method != "tools/call" {
+					return one(result(id, ""))
+				}
+				said := []string{
+					`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":"x"}}`,
+					`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"y"}}`,
+					fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p%s","progress":1}}`, id),
+				}
+				if piped {
+					return append(said, result(id, `"content":[]`)), nil
+				}
+				for _, m := range said {
+					f.standing <- m
+				}
+				return one(wait, result(id, `"content":[]`))
+			}
+			srv := front(t, f)
+			body := modernRequestOf("7", "tools/call", `"name":"t",`+meta(capabilities, `"progressToken":"tk"`, `"io.modelcontextprotocol/logLevel":"warning"`))
+			_, resp := srv.begin(t.Context(), "POST", "", body, modernHeader(body)...)
+			if resp.Stream == nil {
+				t.Fatalf("%d %s", resp.Status, resp.Body)
+			}
+			next := func() string {
+				e, err := resp.Stream.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(e.Data)
+			}
+			sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"y"}}`)
+			sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tk","progress":1}}`)
+			f.gate <- struct{}{}
+			sameJSON(t, next(), `{"jsonrpc":"2.0","id":7,"result":{"content":[],"resultType":"complete",`+identity+`}}`)
+			resp.Done()
+		}
+	})
+}
+
+// TestLogsThatMayBeOfTwoRequests are nobody's, and progress is that of its token.
+func TestLogsThatMayBeOfTwoRequests(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := legacyServer(`{"tools":{},"prompts":{},"logging":{}}`, nil)
+		f.piped, f.gate = piped, make(chan struct{}, 2)
+		answer := f.answer
+		f.answer = func(m string) ([]string, error) {
+			switch id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String(); {
+			case method == "logging/setLevel":
+				return one(result(id, ""))
+			case id == "" || method == "initialize":
+				return answer(m)
+			case piped:
+				return nil, nil
+			default:
+				return one(wait, result(id, ""))
+			}
+		}
+		srv := front(t, f)
+		replies := map[string]<-chan string{}
+		for n, method := range []string{"tools/list", "prompts/list"} {
+			id := fmt.Sprint(7 + n)
+			body := modernRequestOf(id, method, meta(`{}`, `"progressToken":"t`+id+`"`, `"io.modelcontextprotocol/logLevel":"info"`))
+			replies[id] = srv.reads("", body, modernHeader(body)...)
+			eventually(t, "the server has "+method, func() bool { return len(f.said(method)) == 1 })
+		}
+		f.standing <- `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"whose"}}`
+		sent := gjson.Get(f.said("prompts/list")[0], "id").Raw
+		f.standing <- `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p` + sent + `","progress":1}}`
+		sameJSON(t, <-replies["8"], `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t8","progress":1}}`)
+		for _, method := range []string{"tools/list", "prompts/list"} {
+			if piped {
+				f.standing <- result(gjson.Get(f.said(method)[0], "id").Raw, "")
+			} else {
+				f.gate <- struct{}{}
+			}
+		}
+		for id, r := range replies {
+			if m := <-r; gjson.Get(m, "id").Raw != id {
+				t.Errorf("request %s got %s", id, m)
+			}
+		}
+	})
+}
