@@ -84,7 +84,7 @@ func TestMatrixCases(t *testing.T) {
 }
 
 // pendingCases are played elsewhere, once what they are about is there.
-var pendingCases = map[int]string{88: "tasks: bridge", 87: "the probe of the server's era"}
+var pendingCases = map[int]string{88: "tasks: bridge"}
 
 // TestMatrixCasesAreWordForWord as the page has them that they come from.
 func TestMatrixCasesAreWordForWord(t *testing.T) {
@@ -201,6 +201,8 @@ func (c *staged) legacy(capabilities string, rest func(*turn)) *scripted {
 		switch {
 		case u.method == "initialize":
 			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"serverInfo":{"name":"s","version":"2"},"instructions":"hi"}}`)
+		case u.method == "server/discover":
+			u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"error":{"code":-32601,"message":"Method not found"}}`)
 		case rest != nil && u.id != "" && u.method != "":
 			rest(u)
 		}
@@ -520,6 +522,30 @@ var bridgeCases = map[int]bridgeCase{
 		r := client.say(c.in[0])
 		c.same(r.next(), c.out[0])
 		r.hasStatus(200)
+	}},
+
+	87: {do: func(c *staged) {
+		s := c.sessionless(func(u *turn) {
+			switch u.method {
+			case "server/discover":
+				u.answer(400, numbered(c.in[0], u.id))
+			case "initialize":
+				u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`)
+			case "tools/list":
+				u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"tools":[]}}`)
+			}
+		})
+		client, _ := c.stage(s)
+		if got := client.say(modernRequestOf("1", "tools/list", meta(`{}`))).next(); !gjson.Get(got, "result.tools").IsArray() {
+			c.Error(got)
+		}
+		// What the server was asked before is a request of ours on another session: ids
+		// count from the handshake on.
+		m := s.gets(1, "initialize").text
+		c.same(m, numbered(c.out[0], gjson.Get(m, "id").Raw))
+		if s.count("server/discover") != 1 {
+			c.Errorf("%d probes", s.count("server/discover"))
+		}
 	}},
 
 	89: {do: func(c *staged) {

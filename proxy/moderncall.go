@@ -63,7 +63,7 @@ type bridgedCall struct {
 	detached  bool // nobody reads any more
 	asking    []*ask
 	heard     chan heardAnswer // of those; there is room for one of each
-	state     string // requestState as JSON, "" for none
+	state     string           // requestState as JSON, "" for none
 	rounds    int
 	sheds     int
 	refreshed bool
