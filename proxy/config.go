@@ -167,6 +167,16 @@ type BridgeConfig struct {
 	// server asked, and ParkTimeout how long one may.
 	MaxParked   int           `yaml:"max_parked"`
 	ParkTimeout time.Duration `yaml:"park_timeout"`
+	// Peers are the addresses, host:port, that the other replicas listen at for
+	// clients; the name of a headless service stands for all of its addresses. A
+	// request that another replica holds the call or the session of is forwarded
+	// there. They know each other by session.key_file, which must be set. None
+	// forwards nothing, and takes in nothing.
+	Peers []string `yaml:"peers"`
+	// PeerCAFile holds the certificates that those of other replicas are verified
+	// with where the listener speaks TLS; "" for the system's. One that shows the
+	// very certificate that we show is good as it is.
+	PeerCAFile string `yaml:"peer_ca_file"`
 	// Coalesce is how long we wait for further questions before a client is asked.
 	Coalesce time.Duration `yaml:"coalesce"`
 	// TTL is how long clients may keep lists and resources, and Public says that

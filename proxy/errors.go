@@ -54,6 +54,7 @@ const (
 	upstreamVersion
 	upstreamModern
 	toolClash
+	peerLost
 	upstreamDown
 	upstreamTimeout
 	upstreamRefused // with the status and, where it sent one, the error it answered
@@ -108,6 +109,7 @@ var causes = [...]struct {
 	upstreamVersion:   {-32602, 200, "Unsupported protocol version"},
 	upstreamModern:    {-32603, 502, "upstream speaks only revisions without initialize"},
 	toolClash:         {-32603, 502, "tools of the server have names of adapters'"},
+	peerLost:          {-32603, 502, "the replica that served the request was lost"},
 	upstreamDown:      {-32603, 502, "upstream request failed"},
 	upstreamTimeout:   {-32603, 504, "upstream timed out"},
 	upstreamRefused:   {-32603, 502, "upstream refused the request"},

@@ -23,6 +23,9 @@ type face Server
 func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
 	srv := (*Server)(f)
 	defer srv.rescue(resp)
+	if srv.goesHome("POST", req, resp) {
+		return
+	}
 	if err := srv.post(req, resp); err != nil {
 		refuse(resp, err)
 	}
@@ -32,6 +35,9 @@ func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
 func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
 	srv := (*Server)(f)
 	defer srv.rescue(resp)
+	if srv.goesHome("GET", req, resp) {
+		return
+	}
 	if err := srv.get(req, resp); err != nil {
 		refuse(resp, err)
 	}
@@ -41,6 +47,9 @@ func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
 func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 	srv := (*Server)(f)
 	defer srv.rescue(resp)
+	if srv.goesHome("DELETE", req, resp) {
+		return
+	}
 	s, err := srv.sessionOf(req)
 	switch {
 	case err != nil || s != nil:

@@ -29,6 +29,8 @@ import (
 type listener struct {
 	tokens []string
 	cert   *tls.Certificate // nil for none
+
+	peerRoots *x509.CertPool // what other replicas are verified with; nil for the system's
 }
 
 // newListener reads what guards a listener from the files that cfg names.
@@ -51,6 +53,11 @@ func newListener(cfg Config) (l listener, err error) {
 			return l, fmt.Errorf("tls: %w", err)
 		}
 		l.cert = &pair
+	}
+	if file := cfg.Bridge.PeerCAFile; file != "" {
+		if l.peerRoots, err = certificates(file); err != nil {
+			return l, fmt.Errorf("bridge.peer_ca_file: %w", err)
+		}
 	}
 	return l, nil
 }
@@ -158,6 +165,8 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Heartbeat:    srv.now().renewable().Heartbeat,
 		AllowedHosts: srv.now().renewable().AllowedHosts,
 		Tokens:       srv.now().renewable().Tokens,
+		Replicas:     srv.inbox,
+		ReplicasPath: peersPath,
 		Log:          srv.logHTTP,
 	}
 	if a := srv.adapters; a != nil && srv.now().cfg.Adapters.HTTPPrefix != "" {

@@ -37,6 +37,7 @@ type metrics struct {
 	restarts  prometheus.Counter
 	shadowed  *prometheus.CounterVec
 	gates     *prometheus.CounterVec
+	forwarded *prometheus.CounterVec
 	toolsList prometheus.Gauge
 	adapterMetrics
 	pairs sync.Map // of pair to *meters
@@ -98,6 +99,10 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 			Name: "dragoman_gates_total",
 			Help: "Capability gates on the server's tools that were asked, by what came of it.",
 		}, []string{"tool", "verdict"}),
+		forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_forwarded_total",
+			Help: "Requests that another replica holds the session or the call of, by whether it served them, was lost or was nowhere.",
+		}, []string{"outcome"}),
 		adapterMetrics: newAdapterMetrics(),
 	}
 	m.adapterMetrics.register(m.registry)
@@ -105,7 +110,7 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 		Name: "dragoman_tools_list_bytes",
 		Help: "Size of the list of tools that the last client got first, as compact JSON.",
 	})
-	m.registry.MustRegister(m.toolsList, m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts, m.shadowed, m.gates,
+	m.registry.MustRegister(m.toolsList, m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts, m.shadowed, m.gates, m.forwarded,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_sessions",
 			Help: "Sessions of HTTP clients that are held.",

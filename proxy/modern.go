@@ -295,14 +295,18 @@ func principal(req *downstream.Request, by string) string {
 	if req.Header == nil {
 		return req.Guest
 	}
-	name := "Authorization"
-	if h, ok := strings.CutPrefix(by, "header:"); ok {
-		name = h
-	}
-	value := req.Header(name)
+	value := req.Header(principalHeader(by))
 	if value == "" {
 		return req.Guest
 	}
 	sum := sha256.Sum256([]byte(value))
 	return req.Guest + "/" + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// principalHeader is the header that says who the principal is.
+func principalHeader(by string) string {
+	if h, ok := strings.CutPrefix(by, "header:"); ok {
+		return h
+	}
+	return "Authorization"
 }

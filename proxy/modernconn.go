@@ -100,7 +100,12 @@ func (c *modernConn) asItself() (up, down *translate.Translator) {
 // id says what its client can do.
 func (srv *Server) resumeModern(t ticket) *modernConn {
 	c := srv.newModernConn(srv.now().origin.resume("", versionHeader(t.vu)), t.vc, t.facts)
-	c.can = capabilitiesOf(t.facts)
+	if t.client != "" {
+		c.client = []byte(t.client)
+	}
+	if c.can = []byte(t.can); len(c.can) == 0 {
+		c.can = capabilitiesOf(t.facts)
+	}
 	c.prefix += rand.Text()[:8] + "-" // the other process may have asked something, too
 	return c
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -86,6 +87,11 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		free := context.AfterFunc(srv.draining, l.finish)
 		resp.Stream, resp.Done = l, func() { free(); l.end(); srv.streams.Add(-1) }
 		return nil
+	}
+	if to, ok := srv.dialogues.heldBy(q, who); ok && !req.Forwarded && srv.peers.configured() {
+		if err := srv.forward(to, "POST", req, resp); !errors.Is(err, errNotTaken) {
+			return err
+		}
 	}
 	r, err := srv.ask(req.Ctx, q, who, from)
 	if err != nil {

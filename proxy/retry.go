@@ -10,11 +10,26 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// heldBy is the other process that holds the call which q goes on with; false where
+// there is none, or q has no right to go on.
+func (s *dialogues) heldBy(q *modernRequest, who string) (instance dialogueID, ok bool) {
+	if q.state == nil {
+		return instance, false
+	}
+	st, instance, ok := s.srv.now().sealer.openState(gjson.ParseBytes(q.state).String())
+	return instance, ok && instance != s.instance && st.mayGoOn(q, who)
+}
+
+// mayGoOn reports whether q is a request, of this principal, that the state was made
+// for and that comes in time.
+func (st *state) mayGoOn(q *modernRequest, who string) bool {
+	return time.Now().Before(st.expires) && st.who == sha256.Sum256([]byte(who)) && st.digest == q.digest()
+}
+
 // resume attaches r, which carries the answers to what its client was asked.
 func (s *dialogues) resume(r *relay) error {
 	st, instance, ok := s.srv.now().sealer.openState(gjson.ParseBytes(r.q.state).String())
-	if !ok || instance != s.instance || time.Now().After(st.expires) ||
-		st.who != sha256.Sum256([]byte(r.who)) || st.digest != r.q.digest() {
+	if !ok || instance != s.instance || !st.mayGoOn(r.q, r.who) {
 		return fail(stateInvalid, "")
 	}
 	d := s.find(st.id)

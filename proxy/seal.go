@@ -27,6 +27,9 @@ const keyBytes = 32
 // of it has to fit into a header of the client's.
 const maxNamed = 2 << 10
 
+// maxIntroduced is how long clientInfo, and clientCapabilities, may be in an id.
+const maxIntroduced = 512
+
 var errNamedTooLong = fmt.Errorf("the server's session id is longer than %d bytes", maxNamed)
 
 // ticket is what a session id holds: all that a process needs to know of a
@@ -37,6 +40,12 @@ type ticket struct {
 	facts  wire.Facts
 	local  bool   // the session lives in the process that began it, and nowhere else
 	named  string // the server's own id of it, "" for none
+
+	// Of a session with a server that knows none: the process that it began in,
+	// where what cannot be here is, and who the client is.
+	home   dialogueID
+	client string // clientInfo, "" where it is too long
+	can    string // clientCapabilities, "" where it is too long
 }
 
 // sealer makes session ids, which nobody can make up or look into, and opens
@@ -50,6 +59,7 @@ type sealer struct {
 // Where things are in the plain text of an id. The server's id is the rest.
 const (
 	ticketForm   = 1 // the first byte; another layout gets another number
+	bridgedForm  = 2 // of a session with a server that knows none
 	ticketMade   = 1
 	ticketVc     = ticketMade + 8
 	ticketVu     = ticketVc + 1
@@ -104,6 +114,11 @@ func (s *sealer) seal(t ticket) string {
 		plain[ticketFlags] |= flagLocal
 	}
 	copy(plain[ticketBelong:], s.belong[:])
+	if t.vu.Modern {
+		plain[0] = bridgedForm
+		plain = append(plain, t.home[:]...)
+		plain = appendText(appendText(plain, t.client), t.can)
+	}
 	plain = append(plain, t.named...)
 	return sealed.EncodeToString(s.keys[0].Seal(nil, nil, plain, nil))
 }
@@ -111,7 +126,7 @@ func (s *sealer) seal(t ticket) string {
 // open returns what is in an id; false when it was not made here or by a process
 // with the same key, or for another server, or too long ago.
 func (s *sealer) open(id string, now time.Time) (ticket, bool) {
-	const least, most = ticketNamed, ticketNamed + maxNamed
+	const least, most = ticketNamed, ticketNamed + len(dialogueID{}) + 2*(maxIntroduced+2) + maxNamed
 	over := s.keys[0].Overhead()
 	if n := sealed.DecodedLen(len(id)); n < least+over || n > most+over || strings.ContainsAny(id, "\r\n") {
 		return ticket{}, false // the decoder would pass over line breaks
@@ -130,7 +145,7 @@ func (s *sealer) open(id string, now time.Time) (ticket, bool) {
 
 // read takes apart what seal has put together.
 func (s *sealer) read(plain []byte, now time.Time) (t ticket, ok bool) {
-	if len(plain) < ticketNamed || plain[0] != ticketForm || !bytes.Equal(plain[ticketBelong:ticketNamed], s.belong[:]) {
+	if len(plain) < ticketNamed || plain[0] != ticketForm && plain[0] != bridgedForm || !bytes.Equal(plain[ticketBelong:ticketNamed], s.belong[:]) {
 		return ticket{}, false
 	}
 	t = ticket{
@@ -139,9 +154,16 @@ func (s *sealer) read(plain []byte, now time.Time) (t ticket, ok bool) {
 		vu:    translate.Numbered(plain[ticketVu]),
 		facts: wire.Facts(binary.BigEndian.Uint16(plain[ticketFacts:])),
 		local: plain[ticketFlags]&flagLocal != 0,
-		named: string(plain[ticketNamed:]),
 	}
-	return t, t.vc != nil && t.vu != nil && !s.expired(t.made, now)
+	rest, ok := plain[ticketNamed:], true
+	if plain[0] == bridgedForm {
+		rest = rest[copy(t.home[:], rest):]
+		said := textReader{rest: rest}
+		t.client, t.can = said.next(), said.next()
+		rest, ok = said.rest, !said.broken
+	}
+	t.named = string(rest)
+	return t, ok && t.vc != nil && t.vu != nil && !s.expired(t.made, now)
 }
 
 // expired reports whether an id made then is too old.
@@ -209,4 +231,26 @@ func parseKey(text string) []byte {
 		return nil
 	}
 	return key
+}
+
+// textReader takes several texts apart, each behind its length.
+type textReader struct {
+	rest   []byte
+	broken bool // there were not as many as next was called
+}
+
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+// next takes one text, "" where there is none.
+func (t *textReader) next() string {
+	n, width := binary.Uvarint(t.rest)
+	if width <= 0 || n > uint64(len(t.rest)-width) {
+		t.broken, t.rest = true, nil
+		return ""
+	}
+	text := string(t.rest[width:][:n])
+	t.rest = t.rest[width+int(n):]
+	return text
 }

@@ -76,6 +76,8 @@ type Server struct {
 	backings  *backings  // sessions for clients that have none
 	dialogues *dialogues // calls of theirs
 	results   *resultCache
+	peers     *peers // the other replicas
+	inbox     *inbox // what they forward
 
 	streams   atomic.Int64 // event streams of HTTP clients
 	kept      atomic.Int64 // bytes that they were told, for replaying
@@ -155,6 +157,7 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.warm()
 	srv.eras, srv.backings, srv.dialogues = newEras(srv), newBackings(srv), newDialogues(srv)
+	srv.peers, srv.inbox = newPeers(srv), newInbox(srv)
 	return srv, nil
 }
 
@@ -284,10 +287,14 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 		again = newRevival(srv, h, vu.Name)
 		h.conn, h.standing = again, voice{again}
 	}
-	s := srv.sessionWith(ticket{
+	t := ticket{
 		made: time.Now(), vc: h.vc, vu: vu, facts: h.facts, named: h.named,
 		local: h.pipe || h.alone || h.standing != nil || srv.now().origin.resume == nil,
-	}, h.conn)
+	}
+	if c, ok := h.conn.(*modernConn); ok {
+		c.introduceIn(&t)
+	}
+	s := srv.sessionWith(t, h.conn)
 	s.piped = h.standing != nil
 	s.open.unique, s.asked.unique = h.pipe, s.piped
 	if again != nil {
@@ -583,6 +590,7 @@ func (srv *Server) close() {
 		srv.spawn(func() { srv.endSession(s, errShutdown) })
 	}
 	srv.tasks.Wait()
+	srv.peers.close()
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
 	if end := srv.now().origin.close; end != nil {

@@ -234,6 +234,19 @@ func (t *sessions) find(id string) (*session, error) {
 	return s, nil
 }
 
+// home is the process that has what an id cannot hold of a session which is not held
+// here; false where there is none.
+func (t *sessions) home(id string) (home dialogueID, ok bool) {
+	t.mu.Lock()
+	held, by := t.byID[id] != nil, t.sealer
+	t.mu.Unlock()
+	if held {
+		return home, false
+	}
+	what, ok := by.open(id, time.Now())
+	return what.home, ok && what.home != dialogueID{}
+}
+
 // drop forgets s and reports whether it was known.
 func (t *sessions) drop(s *session) bool {
 	t.mu.Lock()

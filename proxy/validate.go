@@ -36,7 +36,7 @@ func (c *Config) Validate() error {
 			return fault("admin.listen", "%q is not host:port", c.Admin.Listen)
 		}
 	}
-	taken := []string{"/livez", "/readyz", "/metrics"}
+	taken := []string{"/livez", "/readyz", "/metrics", peersPath}
 	for _, p := range []struct{ path, value string }{
 		{"path", c.Path}, {"sse_path", c.SSEPath}, {"messages_path", c.MessagesPath},
 	} {
@@ -137,6 +137,9 @@ func (c *Config) Validate() error {
 	}
 	if l := c.Bridge.DefaultLogLevel; l != "off" && levelOf(l) == noLevel {
 		return fault("bridge.default_log_level", "%q is neither off nor one of %s", l, strings.Join(logLevels, ", "))
+	}
+	if err := c.validatePeers(); err != nil {
+		return err
 	}
 	if c.Shutdown.Drain < 0 {
 		return fault("shutdown.drain", "must not be negative")

@@ -49,8 +49,12 @@ type Request struct {
 	Guest string
 
 	// Method and Path, escaped and without the query, are there for a request to
-	// the plain endpoints only.
+	// the plain endpoints only; Method for one of another replica, too.
 	Method, Path string
+
+	// Forwarded says that the client sent the request to another replica, which
+	// forwarded it. It goes no further.
+	Forwarded bool
 }
 
 // Response is filled by the handler. At most one of Body and Stream is set;

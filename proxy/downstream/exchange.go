@@ -54,6 +54,9 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	if asksForOAuth(path) {
 		return noOAuth
 	}
+	if h.cfg.Replicas != nil && string(path) == h.cfg.ReplicasPath {
+		return h.forwarded(ctx, c)
+	}
 	if r := h.checkToken(ctx, c); r != nil {
 		return r
 	}

@@ -77,6 +77,11 @@ type HTTPConfig struct {
 	Plain        func(*Request, *Response)
 	PlainRefusal func(status int, why string) []byte
 
+	// Replicas takes in, at ReplicasPath, what other replicas forward, behind the
+	// same checks of Host and Origin. nil for nothing.
+	Replicas     ReplicasHandler
+	ReplicasPath string
+
 	// Log is told of what nobody else is told of: panics, failed accepts,
 	// broken connections. It may be nil. The errors hold no header's value.
 	Log func(what string, err error)

@@ -37,6 +37,7 @@ var (
 
 	nothingHere = &refusal{status: 404, words: "there is nothing here"}
 	elsewhere   = &refusal{status: 404, words: "there is nothing here; the MCP endpoint is %s"}
+	misdirected = &refusal{status: 421, words: "this is not the replica that the request is for"}
 	noOAuth     = &refusal{status: 404, words: "there is no OAuth discovery through this proxy: configure the client with a token, or ask the server behind it directly"}
 
 	badMethod   = &refusal{status: 405, words: "the MCP endpoint takes POST, GET and DELETE"}

@@ -208,6 +208,10 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 // SessionID implements SessionStream.
 func (x *exchange) SessionID() string { return x.session }
 
+// Whole reports whether the message that Next has returned is all that the response
+// says, one body of JSON. It is not to be called during Next.
+func (x *exchange) Whole() bool { return x.phase == over }
+
 // Release implements Releaser.
 func (x *exchange) Release() {
 	x.mu.Lock()

@@ -104,6 +104,10 @@ type SessionStream interface {
 	// SessionID is the Mcp-Session-Id of the response, "" when it had none or
 	// before the first Next has returned. It is not to be called during Next.
 	SessionID() string
+
+	// Whole reports whether the message that Next has returned is all of the
+	// response, a body of JSON. It is not to be called during Next.
+	Whole() bool
 }
 
 var (

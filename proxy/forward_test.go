@@ -1,0 +1,511 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// peerServer is a replica that others can reach.
+type peerServer struct {
+	testServer
+	at  string
+	end func() // and all that it holds; at the end of the test at the latest
+}
+
+// peersOf are n replicas in front of web, each of which listens and knows where the
+// others do.
+func peersOf(t *testing.T, n int, web http.Handler, change ...func(*Config)) []peerServer {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	server := httptest.NewServer(web)
+	cfg := DefaultConfig()
+	cfg.Upstream.URL = server.URL
+	cfg.Upstream.HandshakeTimeout = patience
+	cfg.Shutdown.Drain = 0
+	cfg.Session.KeyFile = filepath.Join(t.TempDir(), "key")
+	key := make([]byte, keyBytes)
+	rand.Read(key)
+	if err := os.WriteFile(cfg.Session.KeyFile, []byte(base64.StdEncoding.EncodeToString(key)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var doors []net.Listener
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		doors = append(doors, ln)
+		cfg.Bridge.Peers = append(cfg.Bridge.Peers, ln.Addr().String())
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	var all []peerServer
+	for _, ln := range doors {
+		core, logs := observer.New(zap.DebugLevel)
+		srv, err := New(cfg, zap.New(core))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if err := srv.Serve(ctx, ln); err != nil {
+				t.Error(err)
+			}
+		}()
+		all = append(all, peerServer{testServer{srv, t, logs}, ln.Addr().String(), func() { stop(); <-ended }})
+	}
+	t.Cleanup(func() {
+		for _, p := range all {
+			p.end()
+		}
+		server.CloseClientConnections()
+		server.Close()
+		noMoreGoroutines(t, before)
+	})
+	return all
+}
+
+func (p peerServer) forwarded(outcome string) int {
+	return counted(p.t, p.metrics, "dragoman_forwarded_total", "outcome="+outcome)
+}
+
+// askedAt are peers whose server asks for a name, and what came of the first call, at
+// the first of them.
+func askedAt(t *testing.T, n int, change ...func(*Config)) ([]peerServer, *sessionServer, reply) {
+	t.Helper()
+	s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
+	all := peersOf(t, n, s, change...)
+	r := all[0].modernly(modernCall("7", ""))
+	if gjson.Get(r.body, "result.resultType").String() != "input_required" {
+		t.Fatalf("%+v", r)
+	}
+	return all, s, r
+}
+
+const expiredState = `{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"Invalid or expired requestState"}}`
+
+// TestRetryIsForwardedToTheReplicaThatHoldsTheCall: which one that is stands in the
+// state, and where it is the replicas say.
+func TestRetryIsForwardedToTheReplicaThatHoldsTheCall(t *testing.T) {
+	all, _, r := askedAt(t, 3)
+	again := all[1].modernly(retryOf("8", ada, r))
+	if again.status != 200 || gjson.Get(again.body, "id").Raw != "8" || !strings.Contains(gjson.Get(again.body, "result.content.0.text").String(), "Ada") {
+		t.Fatalf("%+v", again)
+	}
+	if n := all[1].forwarded("served"); n != 1 {
+		t.Errorf("%d forwarded", n)
+	}
+	if all[0].dialogues.parked() != 0 {
+		t.Error("the call is still parked")
+	}
+	sameJSON(t, all[2].modernly(retryOf("8", ada, r)).body, expiredState) // it is over
+}
+
+// TestOnlyGoodRetriesAreForwarded: the others fail where they come to.
+func TestOnlyGoodRetriesAreForwarded(t *testing.T) {
+	all, _, r := askedAt(t, 2)
+	retry := retryOf("8", ada, r)
+	for what, c := range map[string]struct {
+		body   string
+		header []string
+	}{
+		"tampered":          {strings.Replace(retry, `requestState":"`, `requestState":"A`, 1), nil},
+		"another principal": {retry, []string{"Authorization", "Bearer other"}},
+		"other arguments":   {strings.Replace(retry, `"arguments":{}`, `"arguments":{"a":1}`, 1), nil},
+	} {
+		if got := all[1].modernly(c.body, c.header...); gjson.Get(got.body, "error.code").Int() != -32602 {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+	if n := all[1].forwarded("served") + all[1].forwarded("nowhere") + all[1].forwarded("lost"); n != 0 {
+		t.Errorf("%d forwarded", n)
+	}
+	if all[0].dialogues.parked() != 1 {
+		t.Error("the call is no longer parked")
+	}
+}
+
+func TestRetryAfterTheDeadlineIsNotForwarded(t *testing.T) {
+	all, _, r := askedAt(t, 2, func(c *Config) { c.Bridge.ParkTimeout = time.Millisecond })
+	eventually(t, "the call is given up", func() bool { return all[0].dialogues.parked() == 0 })
+	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
+	if n := all[1].forwarded("served"); n != 0 {
+		t.Errorf("%d forwarded", n)
+	}
+}
+
+// TestThePrincipalHoldsAcrossReplicas: it travels sealed, by whichever header it is
+// known.
+func TestThePrincipalHoldsAcrossReplicas(t *testing.T) {
+	for _, header := range [][]string{{"authorization", "Authorization"}, {"header:X-User", "X-User"}} {
+		s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
+		all := peersOf(t, 2, s, func(c *Config) { c.Bridge.Principal = header[0] })
+		r := all[0].modernly(modernCall("7", ""), header[1], "Bearer ada")
+		sameJSON(t, all[1].modernly(retryOf("8", ada, r), header[1], "Bearer bob").body, expiredState)
+		if got := all[1].modernly(retryOf("8", ada, r), header[1], "Bearer ada"); gjson.Get(got.body, "result.resultType").String() != "complete" {
+			t.Errorf("%s: %+v", header[0], got)
+		}
+	}
+}
+
+// TestRetryToAReplicaThatIsGone fails as one that comes too late, also when many
+// come, and also after the replica was known.
+func TestRetryToAReplicaThatIsGone(t *testing.T) {
+	all, _, r := askedAt(t, 3)
+	if got := all[1].modernly(retryOf("9", `{}`, r)); gjson.Get(got.body, "result.resultType").String() != "input_required" {
+		t.Fatalf("while it is there: %+v", got)
+	}
+	all[0].end()
+	for _, p := range all[1:] {
+		sameJSON(t, p.modernly(retryOf("8", ada, r)).body, expiredState)
+		sameJSON(t, p.modernly(retryOf("8", ada, r)).body, expiredState)
+		if n := p.forwarded("served"); n > 1 {
+			t.Errorf("%d served", n)
+		}
+	}
+	if got := all[1].modernly(modernCall("7", "")); gjson.Get(got.body, "result.resultType").String() != "input_required" {
+		t.Errorf("a new call: %+v", got)
+	}
+}
+
+// TestReplicaThatIsLostWhileItServes: the client is told as if the state had expired.
+func TestReplicaThatIsLostWhileItServes(t *testing.T) {
+	answered := make(chan struct{})
+	all, r := gated(t, 2, nil, answered, "")
+	got := make(chan reply, 1)
+	go func() { got <- all[1].modernly(retryOf("8", ada, r)) }()
+	<-answered
+	all[0].end()
+	if r := <-got; gjson.Get(r.body, "error.message").String() != "Invalid or expired requestState" && r.status != 503 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestRetryThatComesTwiceByTwoReplicas attaches to the call; with other answers it is
+// refused.
+func TestRetryThatComesTwiceByTwoReplicas(t *testing.T) {
+	gate := make(chan struct{})
+	answered := make(chan struct{})
+	all, r := gated(t, 3, gate, answered, "")
+	replies := make(chan reply, 1)
+	go func() { replies <- all[1].modernly(retryOf("8", ada, r)) }()
+	<-answered
+	if got := all[2].modernly(retryOf("8", `{"elicitation-1":{"action":"decline"}}`, r)); gjson.Get(got.body, "error.message").String() != "Invalid or expired requestState" {
+		t.Errorf("other answers: %+v", got)
+	}
+	second := make(chan reply, 1)
+	go func() { second <- all[2].modernly(retryOf("9", ada, r)) }()
+	sameJSON(t, (<-replies).body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32600,"message":"superseded by a newer retry"}}`)
+	close(gate)
+	if got := <-second; gjson.Get(got.body, "id").Raw != "9" || gjson.Get(got.body, "result.content.0.text").String() != "done" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// gated are peers in front of a server that, once its question was answered, says so,
+// reports progress as the token in last says, and goes on when the gate opens.
+func gated(t *testing.T, n int, gate <-chan struct{}, answered chan<- struct{}, more string) ([]peerServer, reply) {
+	t.Helper()
+	heard := make(chan struct{}, 1)
+	all := peersOf(t, n, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m := string(body)
+		id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String()
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.Method != http.MethodPost:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case method == "initialize":
+			fmt.Fprint(w, result(id, `"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`))
+		case method == "notifications/cancelled":
+			w.WriteHeader(http.StatusAccepted)
+			close(answered)
+		case method == "":
+			w.WriteHeader(http.StatusAccepted)
+			heard <- struct{}{}
+		case method != "tools/call":
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			w.Header().Set("Content-Type", "text/event-stream")
+			say := func(text string) {
+				fmt.Fprintf(w, "data: %s\n\n", text)
+				w.(http.Flusher).Flush()
+			}
+			say(nameQuestion)
+			select {
+			case <-heard:
+			case <-r.Context().Done():
+				return
+			}
+			if more == "" {
+				close(answered)
+			} else {
+				say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, gjson.Get(m, "params._meta.progressToken").Raw))
+			}
+			select {
+			case <-gate:
+				say(result(id, `"content":[{"type":"text","text":"done"}]`))
+			case <-r.Context().Done():
+			}
+		}
+	}))
+	first := modernCall("7", "")
+	if more != "" {
+		first = modernRequestOf("7", "tools/call", `"name":"t","arguments":{},`+meta(`{"elicitation":{}}`, more))
+	}
+	r := all[0].modernly(first)
+	if gjson.Get(r.body, "result.resultType").String() != "input_required" {
+		t.Fatalf("%+v", r)
+	}
+	return all, r
+}
+
+const theToken = `"progressToken":"tk"`
+
+func retryWithToken(id string, r reply) string {
+	return modernRequestOf(id, "tools/call", `"name":"t","arguments":{},"inputResponses":`+ada+`,"requestState":`+gjson.Get(r.body, "result.requestState").Raw+`,`+meta(`{"elicitation":{}}`, theToken))
+}
+
+// TestProgressComesBackFromTheOtherReplica as it is reported.
+func TestProgressComesBackFromTheOtherReplica(t *testing.T) {
+	gate := make(chan struct{})
+	all, r := gated(t, 2, gate, make(chan struct{}), theToken)
+	body := retryWithToken("8", r)
+	req, resp := all[1].begin(context.Background(), "POST", "", body, modernHeader(body)...)
+	if resp.Stream == nil {
+		t.Fatalf("%d %s", resp.Status, resp.Body)
+	}
+	e, err := resp.Stream.Next()
+	if err != nil || gjson.GetBytes(e.Data, "params.progressToken").String() != "tk" {
+		t.Fatalf("%s, %v", e.Data, err)
+	}
+	close(gate)
+	rest := all[1].read(req, resp)
+	if len(rest.events) != 1 || gjson.Get(rest.events[0], "result.content.0.text").String() != "done" {
+		t.Errorf("%+v", rest)
+	}
+}
+
+// TestClientThatLeavesTheOtherReplicaCancels, as it does where the call is.
+func TestClientThatLeavesTheOtherReplicaCancels(t *testing.T) {
+	cancelled := make(chan struct{})
+	all, r := gated(t, 2, nil, cancelled, theToken)
+	body := retryWithToken("8", r)
+	ctx, leave := context.WithCancelCause(context.Background())
+	_, resp := all[1].begin(ctx, "POST", "", body, modernHeader(body)...)
+	if resp.Stream == nil {
+		t.Fatalf("%d %s", resp.Status, resp.Body)
+	}
+	leave(downstream.ErrClientLeft)
+	resp.Stream.Close()
+	resp.Done()
+	select {
+	case <-cancelled:
+	case <-time.After(patience):
+		t.Error("the server was not told")
+	}
+	eventually(t, "nothing is held", func() bool { return all[0].dialogues.parked() == 0 })
+}
+
+// knock sends a forwarded request as a replica does.
+func (p peerServer) knock(method, box, body string) (int, string) {
+	p.t.Helper()
+	out, err := http.NewRequest(method, "http://"+p.at+peersPath, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if box != "" {
+		out.Header.Set(forwardHeader, box)
+	}
+	out.Header.Set("Content-Type", "application/json")
+	out.Header.Set("Connection", "close")
+	res, err := http.DefaultClient.Do(out)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(text)
+}
+
+// TestForwardedRequestsAreOnlyTakenFromReplicas, in time, once, as they were made, and
+// by the process that they are for.
+func TestForwardedRequestsAreOnlyTakenFromReplicas(t *testing.T) {
+	all, _, r := askedAt(t, 2, func(c *Config) { c.Auth.Tokens = []string{"none of these need it"} })
+	p, by := all[0], all[0].now().sealer
+	body := retryOf("8", ada, r)
+	good := forward{
+		to: p.dialogues.instance, at: time.Now(), digest: sha256.Sum256([]byte(body)), method: "POST", version: "2026-07-28",
+		header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
+	}
+	with := func(change func(*forward)) forward {
+		f := good
+		change(&f)
+		return f
+	}
+	once := by.sealForward("POST", forward{to: p.dialogues.instance, at: time.Now()})
+	if status, _ := p.knock("POST", once, "{}"); status != 200 {
+		t.Errorf("presence: %d", status)
+	}
+	for what, c := range map[string]struct{ box, body string }{
+		"nobody":           {"", body},
+		"noise":            {"AAAA", body},
+		"another key":      {testSealer(t, "u", 9).sealForward("POST", good), body},
+		"a replay":         {once, "{}"},
+		"for a GET":        {by.sealForward("GET", good), body},
+		"another process":  {by.sealForward("POST", with(func(f *forward) { f.to = all[1].dialogues.instance })), body},
+		"too old":          {by.sealForward("POST", with(func(f *forward) { f.at = f.at.Add(-2 * forwardWindow) })), body},
+		"of the future":    {by.sealForward("POST", with(func(f *forward) { f.at = f.at.Add(2 * forwardWindow) })), body},
+		"another body":     {by.sealForward("POST", good), strings.Replace(body, "Ada", "Eve", 1)},
+		"a requestState":   {gjson.Get(r.body, "result.requestState").String(), body},
+		"a session's seal": {by.seal(testTicket("x")), body},
+	} {
+		if status, text := p.knock("POST", c.box, c.body); status != 421 || strings.Contains(text, "result") {
+			t.Errorf("%s: %d %s", what, status, text)
+		}
+	}
+	if p.dialogues.parked() != 1 {
+		t.Fatal("the call is no longer parked")
+	}
+	if status, text := p.knock("POST", by.sealForward("POST", good), body); status != 200 || !strings.Contains(text, "Ada") {
+		t.Errorf("the good one: %d %s", status, text)
+	}
+}
+
+// TestForwardedRequestGoesNoFurther, whatever it is about.
+func TestForwardedRequestGoesNoFurther(t *testing.T) {
+	all, _, r := askedAt(t, 2)
+	body := retryOf("8", ada, r)
+	f := forward{
+		to: all[1].dialogues.instance, at: time.Now(), digest: sha256.Sum256([]byte(body)), method: "POST", version: "2026-07-28",
+		header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
+	}
+	status, text := all[1].knock("POST", all[1].now().sealer.sealForward("POST", f), body)
+	if status != 200 {
+		t.Errorf("status %d", status)
+	}
+	sameJSON(t, text, expiredState)
+	if all[0].dialogues.parked() != 1 {
+		t.Error("the call was answered")
+	}
+}
+
+// TestWithoutPeersNothingIsForwardedOrTakenIn.
+func TestWithoutPeersNothingIsForwardedOrTakenIn(t *testing.T) {
+	all, _, r := askedAt(t, 2, func(c *Config) { c.Bridge.Peers = nil })
+	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
+	box := all[0].now().sealer.sealForward("POST", forward{to: all[0].dialogues.instance, at: time.Now()})
+	if status, _ := all[0].knock("POST", box, "{}"); status != 404 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestKeysOfReplicasMayBeReplaced while some have the next one already.
+func TestKeysOfReplicasMayBeReplaced(t *testing.T) {
+	before, between, after := testSealer(t, "u", 1), testSealer(t, "u", 2, 1), testSealer(t, "u", 2)
+	f := forward{at: time.UnixMilli(7), method: "POST", session: "s", guest: "g", header: []upstream.Header{{Name: "A", Value: "\xff"}, {Name: "B", Value: ""}}}
+	for what, c := range map[string]struct {
+		by, in *sealer
+		ok     bool
+	}{
+		"old in both": {before, between, true}, "new in both": {between, between, true}, "new in new": {between, after, true},
+		"new in old": {between, before, false}, "old in new": {before, after, false},
+	} {
+		box := c.by.sealForward("POST", f)
+		got, ok := c.in.openForward("POST", box)
+		if ok != c.ok || ok && fmt.Sprint(got) != fmt.Sprint(f) {
+			t.Errorf("%s: %+v, %t", what, got, ok)
+		}
+		if ok := c.by.isPresence(c.in.presence(box), box); ok && !c.ok && what == "old in new" {
+			t.Errorf("%s: believed", what)
+		}
+	}
+}
+
+// TestNamesOfReplicasAreLookedUp, not at each turn, and not more than so many
+// addresses are taken.
+func TestNamesOfReplicasAreLookedUp(t *testing.T) {
+	f, _ := asksName(nameQuestion)
+	srv := front(t, f, func(c *Config) { c.Bridge.Peers = []string{"replicas.example:8808", "10.0.0.1:9", "gone.example:1"} })
+	asked := map[string]int{}
+	srv.peers.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
+		asked[host]++
+		if host == "gone.example" {
+			return nil, &net.DNSError{Err: "no such host", Name: host}
+		}
+		var all []netip.Addr
+		for n := range 200 {
+			all = append(all, netip.AddrFrom4([4]byte{10, 1, 0, byte(n)}))
+		}
+		return append(all, all[0]), nil
+	}
+	for range 3 {
+		got := srv.peers.addresses(context.Background())
+		if len(got) != maxPeers || got[1] != (peerAddress{"10.1.0.1:8808", "replicas.example"}) {
+			t.Fatalf("%d: %+v", len(got), got)
+		}
+	}
+	if asked["replicas.example"] != 1 || asked["10.0.0.1"] != 0 {
+		t.Errorf("%v", asked)
+	}
+}
+
+func TestPlacesOfProcessesAreBounded(t *testing.T) {
+	f, _ := asksName(nameQuestion)
+	srv := front(t, f)
+	for n := range 3 * maxPlaces {
+		srv.peers.lose(dialogueID{byte(n), byte(n >> 8)})
+	}
+	if n := len(srv.peers.places); n > maxPlaces {
+		t.Errorf("%d", n)
+	}
+}
+
+func FuzzForwardSeal(f *testing.F) {
+	f.Add([]byte{}, "POST", "a", "b")
+	f.Add(bytes.Repeat([]byte{1}, 100), "GET", "\x00", strings.Repeat("x", 300))
+	f.Add(append(bytes.Repeat([]byte{1}, 57), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), "", "", "")
+	s, err := newSealer([][]byte{make([]byte, keyBytes)}, UpstreamConfig{URL: "u"}, time.Hour)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, plain []byte, method, name, value string) {
+		readForward(plain) // whatever it is
+		if _, ok := s.openForward(method, string(plain)); ok {
+			t.Error("noise was opened")
+		}
+		want := forward{at: time.UnixMilli(9), method: method, session: value, guest: name, header: []upstream.Header{{Name: name, Value: value}}}
+		got, ok := s.openForward(method, s.sealForward(method, want))
+		if !ok || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%+v became %+v", want, got)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+)
+
+// inbox takes in what other replicas forward.
+type inbox struct {
+	srv *Server
+
+	// The seals that were used since then, and in the time before. A seal that is
+	// in neither is too old.
+	mu           sync.Mutex
+	seen, before map[[sha256.Size]byte]struct{}
+	since        time.Time
+}
+
+// maxSeen bounds how many seals are taken within a window, all of them made with our
+// key.
+const maxSeen = 1 << 18
+
+func newInbox(srv *Server) *inbox { return &inbox{srv: srv} }
+
+// Open implements [downstream.ReplicasHandler].
+func (b *inbox) Open() bool { return b.srv.peers.configured() }
+
+// Admits implements [downstream.ReplicasHandler].
+func (b *inbox) Admits(method string, header func(name string) string) bool {
+	_, ok := b.open(method, header(forwardHeader))
+	return ok
+}
+
+// open is what a seal says, if it is for this process and of this time.
+func (b *inbox) open(method, box string) (forward, bool) {
+	f, ok := b.srv.now().sealer.openForward(method, box)
+	return f, ok && f.to == b.srv.dialogues.instance && time.Since(f.at).Abs() <= forwardWindow
+}
+
+// Serve implements [downstream.ReplicasHandler]: the request is served as though its
+// client had come here.
+func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
+	srv := b.srv
+	defer srv.rescue(resp)
+	box := req.Header(forwardHeader)
+	f, ok := b.open(req.Method, box)
+	switch {
+	case !ok || !b.once(box):
+		resp.Status = fasthttp.StatusMisdirectedRequest
+		return
+	case f.method == "":
+		resp.Body = []byte(`"` + srv.now().sealer.presence(box) + `"`)
+		return
+	case f.digest != sha256.Sum256(req.Body):
+		resp.Status = fasthttp.StatusMisdirectedRequest
+		return
+	}
+	own := downstream.Request{
+		Ctx: req.Ctx, Cancel: req.Cancel, Body: req.Body, Forwarded: true,
+		Session: f.session, Version: f.version, LastEventID: f.lastEventID, Guest: f.guest,
+		Header: func(name string) string { return headerIn(f.header, name) },
+	}
+	handler := (*face)(srv)
+	switch f.method {
+	case "POST":
+		handler.Post(&own, resp)
+	case "GET":
+		handler.Get(&own, resp)
+	case "DELETE":
+		handler.Delete(&own, resp)
+	}
+}
+
+// once reports whether a seal was not used before.
+func (b *inbox) once(box string) bool {
+	sum := sha256.Sum256([]byte(box))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := time.Now(); now.Sub(b.since) > 2*forwardWindow {
+		b.before, b.seen, b.since = b.seen, make(map[[sha256.Size]byte]struct{}), now
+	}
+	_, used := b.seen[sum]
+	if _, ok := b.before[sum]; used || ok || len(b.seen) >= maxSeen {
+		return false
+	}
+	b.seen[sum] = struct{}{}
+	return true
+}

@@ -1,0 +1,218 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// errNotTaken says that nobody has begun to serve a forwarded request.
+var errNotTaken = errors.New("no replica took the request")
+
+// forward has the process to serve a client's request by this method, and answers
+// with what that says. The error is errNotTaken where it may be served in another way.
+func (srv *Server) forward(to dialogueID, method string, req *downstream.Request, resp *downstream.Response) error {
+	p := srv.peers
+	at, err := p.find(to)
+	if err != nil {
+		srv.metrics.forwarded.WithLabelValues("nowhere").Inc()
+		return errNotTaken
+	}
+	link, err := p.link(at)
+	if err != nil {
+		srv.log.Error("replica cannot be reached", zap.String("address", at.at), zap.Error(err))
+		return errNotTaken
+	}
+	a := &peerAnswer{srv: srv, link: link, at: at, lost: fail(peerLost, "")}
+	var m wire.Message
+	if method == "POST" && m.Scan(req.Body, nil) == nil && m.Kind == wire.Request {
+		a.id = bytes.Clone(m.ID())
+		if isModern(&m) {
+			a.lost = fail(stateInvalid, "")
+		}
+	}
+	err = a.begin(req, forward{
+		to: to, at: time.Now(), digest: sha256.Sum256(req.Body), method: method,
+		session: req.Session, version: req.Version, lastEventID: req.LastEventID, guest: req.Guest,
+		header: srv.carriedHeaders(req.Header),
+	})
+	if err == nil {
+		srv.metrics.forwarded.WithLabelValues("served").Inc()
+		a.respond(resp)
+		return nil
+	}
+	a.end()
+	status, refused := errors.AsType[*upstream.StatusError](err)
+	switch {
+	case req.Ctx.Err() != nil:
+		return context.Cause(req.Ctx)
+	case refused && status.Code == fasthttp.StatusMisdirectedRequest, neverSent(err):
+		err = errNotTaken // another process is there now, or none
+	case refused:
+		srv.metrics.forwarded.WithLabelValues("served").Inc()
+		respondStatus(status, resp)
+		return nil
+	case errors.Is(err, upstream.ErrNoStream):
+		srv.metrics.forwarded.WithLabelValues("served").Inc()
+		f := fail(noStream, "")
+		f.header = []downstream.Header{{Name: "Allow", Value: "POST, DELETE"}}
+		return f
+	default:
+		err = a.lost.about(a.id)
+	}
+	p.lose(to)
+	srv.metrics.forwarded.WithLabelValues("lost").Inc()
+	srv.log.Info("replica did not answer", zap.String("address", at.at), zap.Error(err))
+	return err
+}
+
+// carriedHeaders are those of a client's request that may matter to who serves it.
+func (srv *Server) carriedHeaders(header func(name string) string) []upstream.Header {
+	if header == nil {
+		return nil
+	}
+	list := srv.appendPassed(nil, header)
+	for _, name := range []string{principalHeader(srv.now().cfg.Bridge.Principal), "Mcp-Method", "Mcp-Name", maxTokensHeader, timingHeader} {
+		if v := header(name); v != "" && headerIn(list, name) == "" {
+			list = append(list, upstream.Header{Name: name, Value: v})
+		}
+	}
+	return list
+}
+
+func headerIn(list []upstream.Header, name string) string {
+	for _, h := range list {
+		if strings.EqualFold(h.Name, name) {
+			return h.Value
+		}
+	}
+	return ""
+}
+
+// respondStatus is the answer of a replica that is an error, or has no body.
+func respondStatus(status *upstream.StatusError, resp *downstream.Response) {
+	resp.Status = status.Code
+	for _, h := range status.Header {
+		if h.Name != fasthttp.HeaderContentType {
+			resp.Header = append(resp.Header, downstream.Header{Name: h.Name, Value: h.Value})
+		}
+	}
+	if gjson.ValidBytes(status.Body) {
+		resp.Body = status.Body
+	}
+}
+
+// peerAnswer is what another replica says to a request, handed on as it comes.
+type peerAnswer struct {
+	srv  *Server
+	link *peerLink
+	at   peerAddress
+	st   upstream.Stream
+	stop context.CancelCauseFunc
+	free func() bool
+	once sync.Once
+
+	id       []byte   // of the request whose answer the client waits for; nil for none
+	lost     *failure // where it does not come
+	first    sse.Event
+	pending  bool // first is to be handed out
+	standing bool // it is the stream of a GET
+}
+
+// begin sends the request. For a standing stream it returns when that is granted,
+// else with the first thing that is said.
+func (a *peerAnswer) begin(req *downstream.Request, f forward) (err error) {
+	ctx, stop := context.WithCancelCause(req.Ctx)
+	a.stop, a.free = stop, func() bool { return true }
+	conn := a.link.http.Session("", "")
+	header := func(method string) []upstream.Header {
+		return []upstream.Header{{Name: forwardHeader, Value: a.srv.now().sealer.sealForward(method, f)}}
+	}
+	if f.method == "GET" {
+		a.free = context.AfterFunc(a.srv.draining, func() { stop(errShutdown) }) // standing streams would never drain
+		a.standing = true
+		a.st, err = conn.Listen(ctx, upstream.ListenOptions{Header: header("GET")})
+		return err
+	}
+	out := upstream.Outgoing{Body: req.Body, Request: f.method == "POST", Header: header("POST")}
+	if a.st, err = conn.Send(ctx, &out); a.st == nil { // the end of a session has no answer
+		return err
+	}
+	a.first, err = a.st.Next()
+	a.pending = true
+	return err
+}
+
+// respond makes the answer what it is at the other replica: one body, or a stream.
+func (a *peerAnswer) respond(resp *downstream.Response) {
+	if a.st == nil {
+		resp.Done = a.end
+		return
+	}
+	if st, ok := a.st.(upstream.SessionStream); ok && !a.standing && st.Whole() {
+		resp.Body, resp.Done = a.first.Data, a.end // which lives as long as the stream
+		return
+	}
+	a.srv.streams.Add(1)
+	resp.Stream, resp.Done = a, func() { a.srv.streams.Add(-1); a.end() }
+}
+
+// Next is the next thing that the replica says. A call that is lost with it is
+// answered here.
+func (a *peerAnswer) Next() (sse.Event, error) {
+	e, err := a.first, error(nil)
+	if !a.pending {
+		e, err = a.st.Next()
+	}
+	a.pending = false
+	switch {
+	case a.standing && err != nil:
+		return sse.Event{}, io.EOF // a client that listens comes again
+	case a.id == nil:
+		return e, err
+	case err == nil:
+		var m wire.Message
+		if m.Scan(e.Data, nil) == nil && m.Kind.Response() {
+			a.id = nil
+		}
+		return e, nil
+	case errors.Is(err, upstream.ErrClosed):
+		return e, err
+	}
+	a.srv.log.Info("replica was lost in the midst of an answer", zap.String("address", a.at.at), zap.Error(err))
+	f := a.lost.about(a.id)
+	a.id = nil
+	return sse.Event{Data: f.body()}, nil
+}
+
+// Close gives the answer up, which to the other replica is a client that leaves.
+func (a *peerAnswer) Close() error {
+	if a.st != nil {
+		return a.st.Close()
+	}
+	return nil
+}
+
+// end lets go of everything.
+func (a *peerAnswer) end() {
+	a.once.Do(func() {
+		a.free()
+		_ = a.Close()
+		a.stop(downstream.ErrOver)
+		a.srv.peers.unlink(a.at, a.link)
+	})
+}

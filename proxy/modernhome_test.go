@@ -1,0 +1,201 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// sessionless is a server without sessions. Its prompt tells what it heard of the
+// client, its tool asks for a name, and its resource is changed when news says so.
+type sessionless struct {
+	mu    sync.Mutex
+	news  chan struct{}
+	heard []string // the methods
+}
+
+func (s *sessionless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	m := string(body)
+	id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String()
+	s.mu.Lock()
+	s.heard = append(s.heard, method)
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	meta := func(name string) gjson.Result { return gjson.Get(m, `params._meta.io\.modelcontextprotocol/`+name) }
+	switch {
+	case r.Method != http.MethodPost:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	case method == "initialize":
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, rpcError("null", `"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}`))
+	case method == "server/discover":
+		fmt.Fprint(w, result(id, `"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{},"logging":{},"resources":{"subscribe":true}}`))
+	case method == "prompts/get":
+		says := meta("clientInfo").Raw + "|" + meta("clientCapabilities").Raw + "|" + meta("logLevel").String()
+		fmt.Fprint(w, result(id, `"resultType":"complete","description":`+string(appendString(nil, says))+`,"messages":[]`))
+	case method == "tools/list":
+		fmt.Fprint(w, result(id, `"resultType":"complete","tools":[]`))
+	case method == "tools/call" && !gjson.Get(m, "params.inputResponses").Exists():
+		fmt.Fprint(w, result(id, `"resultType":"input_required","requestState":"st","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}}`))
+	case method == "tools/call":
+		fmt.Fprint(w, result(id, `"resultType":"complete","content":[{"type":"text","text":`+string(appendString(nil, gjson.Get(m, "params.inputResponses.a.content.n").String()))+`}]`))
+	case method == "subscriptions/listen":
+		w.Header().Set("Content-Type", "text/event-stream")
+		uri := gjson.Get(m, "params.notifications.resourceSubscriptions.0").Raw
+		of := `"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}`
+		say := func(method, params string) {
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":%q,\"params\":{%s,%s}}\n\n", method, params, of)
+			w.(http.Flusher).Flush()
+		}
+		say("notifications/subscriptions/acknowledged", `"notifications":{"resourceSubscriptions":[`+uri+`]}`)
+		for {
+			select {
+			case <-s.news:
+				say("notifications/resources/updated", `"uri":`+uri)
+			case <-r.Context().Done():
+				return
+			}
+		}
+	default:
+		fmt.Fprint(w, rpcError(id, `"code":-32601,"message":"Method not found"`))
+	}
+}
+
+const (
+	manyCapabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`
+	aboutMe          = `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`
+)
+
+// about is what the server hears of a client, whose request came by way of srv.
+func (srv testServer) about(session string) (client, capabilities, level string) {
+	srv.t.Helper()
+	r := srv.post(session, aboutMe)
+	said := strings.Split(gjson.Get(r.body, "result.description").String(), "|")
+	if len(said) != 3 {
+		srv.t.Fatalf("%+v", r)
+	}
+	return said[0], said[1], said[2]
+}
+
+// TestASessionHasOneHome: what was said at one replica holds at all, as long as the
+// one that it began at is there.
+func TestASessionHasOneHome(t *testing.T) {
+	s := &sessionless{news: make(chan struct{})}
+	all := peersOf(t, 3, s)
+	session := all[0].initializeWith("2025-11-25", manyCapabilities)
+	sameJSON(t, all[1].post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"error"}}`).body, result("6", ""))
+	for _, p := range all {
+		client, can, level := p.about(session)
+		sameJSON(t, client, `{"name":"c","version":"1"}`)
+		sameJSON(t, can, manyCapabilities)
+		if level != "error" {
+			t.Errorf("level %s", level)
+		}
+	}
+	sameJSON(t, all[2].post(session, `{"jsonrpc":"2.0","id":8,"method":"resources/subscribe","params":{"uri":"u:1"}}`).body, result("8", ""))
+	ctx, leave := context.WithCancelCause(context.Background())
+	_, resp := all[1].begin(ctx, "GET", session, "")
+	if resp.Stream == nil {
+		t.Fatalf("%d %s", resp.Status, resp.Body)
+	}
+	s.news <- struct{}{}
+	if e, err := resp.Stream.Next(); err != nil || gjson.GetBytes(e.Data, "params.uri").String() != "u:1" {
+		t.Errorf("%s, %v", e.Data, err)
+	}
+	leave(downstream.ErrClientLeft)
+	resp.Stream.Close()
+	resp.Done()
+	for _, p := range all[1:] {
+		if p.sessions.count() != 0 {
+			t.Error("the session is held elsewhere, too")
+		}
+	}
+	if r := all[2].exchange(context.Background(), "DELETE", session, ""); r.status >= 300 {
+		t.Errorf("%+v", r)
+	}
+	for _, p := range all {
+		if r := p.post(session, aboutMe); r.status != 404 {
+			t.Errorf("after its end: %+v", r)
+		}
+	}
+}
+
+// TestQuestionIsAnsweredThroughAnotherReplica, and asked through one that is not the
+// session's home.
+func TestQuestionIsAnsweredThroughAnotherReplica(t *testing.T) {
+	all := peersOf(t, 3, &sessionless{})
+	session := all[0].initializeWith("2025-11-25", manyCapabilities)
+	req, resp := all[1].begin(context.Background(), "POST", session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask"}}`)
+	if resp.Stream == nil {
+		t.Fatalf("%d %s", resp.Status, resp.Body)
+	}
+	e, err := resp.Stream.Next()
+	if err != nil || gjson.GetBytes(e.Data, "method").String() != "elicitation/create" {
+		t.Fatalf("%s, %v", e.Data, err)
+	}
+	answer := result(gjson.GetBytes(e.Data, "id").Raw, `"action":"accept","content":{"n":"Ada"}`)
+	if r := all[2].post(session, answer); r.status != 202 {
+		t.Errorf("%+v", r)
+	}
+	rest := all[1].read(req, resp)
+	if len(rest.events) != 1 || gjson.Get(rest.events[0], "result.content.0.text").String() != "Ada" {
+		t.Errorf("%+v", rest)
+	}
+}
+
+// TestASessionOutlivesItsHome: who the client is stands in its id, and the rest begins
+// anew.
+func TestASessionOutlivesItsHome(t *testing.T) {
+	s := &sessionless{news: make(chan struct{})}
+	all := peersOf(t, 2, s)
+	session := all[0].initializeWith("2025-11-25", manyCapabilities)
+	sameJSON(t, all[1].post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"error"}}`).body, result("6", ""))
+	all[0].end()
+	client, can, level := all[1].about(session)
+	sameJSON(t, client, `{"name":"c","version":"1"}`)
+	sameJSON(t, can, manyCapabilities)
+	if level != "info" {
+		t.Errorf("level %s", level)
+	}
+	sameJSON(t, all[1].post(session, `{"jsonrpc":"2.0","id":6,"method":"logging/setLevel","params":{"level":"debug"}}`).body, result("6", ""))
+	if _, _, level := all[1].about(session); level != "debug" {
+		t.Errorf("level %s", level)
+	}
+}
+
+// TestIDSaysWhoTheClientIs as far as there is room, and stays bounded.
+func TestIDSaysWhoTheClientIs(t *testing.T) {
+	s := testSealer(t, "u", 1)
+	srv := front(t, modernServer(false, `"capabilities":{}`, nil))
+	for _, c := range []struct{ client, can, wantClient, wantCan string }{
+		{`{"name":"c","version":"1","title":"C"}`, `{"roots":{}}`, `{"name":"c","version":"1","title":"C"}`, `{"roots":{}}`},
+		{`{"name":"c","version":"1","title":"` + strings.Repeat("x", maxIntroduced) + `"}`, `{"experimental":{"x":"` + strings.Repeat("x", maxIntroduced) + `"}}`, `{"name":"c","version":"1"}`, ``},
+		{`{"name":"` + strings.Repeat("x", maxIntroduced) + `","version":"1"}`, `{}`, ``, `{}`},
+		{``, ``, ``, ``},
+	} {
+		conn := &modernConn{srv: srv.Server, client: []byte(c.client), can: []byte(c.can)}
+		want := ticket{made: time.Unix(1_700_000_000, 0), vc: translate.Oldest(), vu: translate.Lookup(translate.Modern())}
+		conn.introduceIn(&want)
+		if want.client != c.wantClient || want.can != c.wantCan || want.home != srv.dialogues.instance {
+			t.Errorf("%s: %+v", c.client, want)
+		}
+		id := s.seal(want)
+		if got, ok := s.open(id, want.made); !ok || got != want {
+			t.Errorf("%+v became %+v, %t", want, got, ok)
+		}
+		if len(id) > 2<<10 {
+			t.Errorf("%d bytes", len(id))
+		}
+	}
+}
