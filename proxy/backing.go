@@ -35,11 +35,12 @@ type backing struct {
 	mu            sync.Mutex
 	heard         bool // there is a standing stream
 	lastID        int64
-	level         int                // of log messages that the server was asked for; noLevel before
-	ours          int                // requests of our own that the server has not answered
-	loose         []query            // asked while there was none; bounded
-	talk          *dialogue          // the call in which the server may ask, nil for none
-	dialogues     map[*dialogue]bool // in flight
+	level         int                     // of log messages that the server was asked for; noLevel before
+	ours          int                     // requests of our own that the server has not answered
+	loose         []query                 // asked while there was none; bounded
+	talk          *dialogue               // the call in which the server may ask, nil for none
+	dialogues     map[*dialogue]bool      // in flight
+	unopened      map[*dialogue]*unopened // what parked calls wait for
 	subscriptions map[*subscription]bool
 	uris          map[string]int // resources subscribed to, by how many subscriptions
 

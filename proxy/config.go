@@ -179,6 +179,9 @@ type BridgeConfig struct {
 	PeerCAFile string `yaml:"peer_ca_file"`
 	// Coalesce is how long we wait for further questions before a client is asked.
 	Coalesce time.Duration `yaml:"coalesce"`
+	// OpenedTimeout is how long a call that had to wait for URLs to be opened waits
+	// for the server to say that they were, once the client has.
+	OpenedTimeout time.Duration `yaml:"opened_timeout"`
 	// TTL is how long clients may keep lists and resources, and Public says that
 	// they may share them. Zero and false where the server is not known to allow it.
 	TTL    time.Duration `yaml:"ttl"`
@@ -276,7 +279,7 @@ func DefaultConfig() Config {
 		Session:   SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxAge: 24 * time.Hour},
 		Bridge: BridgeConfig{
 			Principal: "authorization", MaxSessions: 10_000, IdleTimeout: 5 * time.Minute,
-			MaxParked: 1000, ParkTimeout: 10 * time.Minute, Coalesce: 30 * time.Millisecond,
+			MaxParked: 1000, ParkTimeout: 10 * time.Minute, Coalesce: 30 * time.Millisecond, OpenedTimeout: 2 * time.Second,
 			DefaultLogLevel: "info", Cache: CacheConfig{Entries: 10_000},
 		},
 		Limits: LimitsConfig{

@@ -325,7 +325,9 @@ func (d *dialogue) askURLs(answer []byte) {
 	})
 	none := len(d.asked) == 0
 	d.mu.Unlock()
+	d.b.expectOpened(d, gjson.GetBytes(answer, "error.data.elicitations"))
 	if none {
+		d.b.forgetOpened(d)
 		f := fail(upstreamRefused, "")
 		f.text = gjson.GetBytes(answer, "error.message").String()
 		d.finish(letter{body: f.body(), status: 200})
@@ -355,6 +357,7 @@ func (d *dialogue) expire() {
 	asked := d.asked
 	running, urls := d.running(), d.urls
 	d.mu.Unlock()
+	d.b.forgetOpened(d)
 	for _, p := range asked {
 		if urls || !running && !p.loose {
 			continue
@@ -385,6 +388,7 @@ func (d *dialogue) abandon(why string) {
 		return
 	}
 	d.mu.Unlock()
+	d.b.forgetOpened(d)
 	if box != nil {
 		f := fail(shuttingDown, "").renamed(reply.id)
 		box.put(letter{body: f.body(), last: true, status: f.status})

@@ -17,8 +17,9 @@ type era struct {
 	logs bool          // log messages may be about the request
 	wait time.Duration // how much longer the server may be silent, as its client may be asked something
 
-	questions []query // that the server asked, and nobody took yet
-	urls      []byte  // the error that asks for URLs to be opened, nil for none
+	opened    func(notification []byte) // hears of URLs that were opened; nil for nobody
+	questions []query                   // that the server asked, and nobody took yet
+	urls      []byte                    // the error that asks for URLs to be opened, nil for none
 }
 
 // query is a request of the server that its client is to be asked, as it
@@ -79,6 +80,10 @@ func (e *era) hold(kind wire.Kind, method wire.Method, id, body []byte) {
 	case e == nil:
 	case kind == wire.Request:
 		e.questions = append(e.questions, query{bytes.Clone(id), method, bytes.Clone(body)})
+	case kind == wire.Notification:
+		if e.opened != nil && method == wire.ElicitationCompleted {
+			e.opened(body)
+		}
 	case kind == wire.Error:
 		e.urls = bytes.Clone(body)
 	}

@@ -342,7 +342,7 @@ func TestURLsThatACallNeeds(t *testing.T) {
 		return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}}}`)
 	})
 	f.noGet = true
-	srv := front(t, f)
+	srv := front(t, f, func(c *Config) { c.Bridge.OpenedTimeout = time.Millisecond }) // it never says that they were opened
 	call := func(id, capabilities, more string) reply {
 		return srv.modernly(modernRequestOf(id, "tools/call", `"name":"t",`+more+meta(capabilities)))
 	}

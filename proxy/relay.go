@@ -168,7 +168,7 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, 
 			TTL: e.remaining(cfg.TTL).Milliseconds(), Scope: wire.CacheHint(cfg.Public),
 		},
 	}
-	x.era.logs = b.wantsLogs(q)
+	x.era.logs, x.era.opened = b.wantsLogs(q), b.opened
 	if q.mayAsk() {
 		x.era.wait = cfg.ParkTimeout // its dialogue says how long the server itself may take
 	}

@@ -133,12 +133,15 @@ func (d *dialogue) opened(inputs []byte) (all bool, refused string) {
 }
 
 // repeat makes a call again that had to wait for URLs to be opened, unless the user
-// has refused that: refused then says what.
+// has refused that: refused then says what. The server may need a moment longer than
+// the user to know that they were.
 func (d *dialogue) repeat(r *relay, refused string) error {
 	if refused == "" {
+		d.b.awaitOpened(r.ctx, d, d.srv.now().cfg.Bridge.OpenedTimeout)
 		r.q.inputs, r.q.state = nil, nil
 		return r.begin()
 	}
+	d.b.forgetOpened(d)
 	text := "User did not complete: " + refused
 	box := newMailbox()
 	r.mu.Lock()

@@ -341,7 +341,7 @@ func (b *backing) read(srv *Server, st upstream.Stream, from []upstream.Header) 
 	x.s = b.s
 	x.s.enter()
 	x.from = append(x.from[:0], from...)
-	x.era = &era{down: wire.Stamp{ServerInfo: b.said.server}}
+	x.era = &era{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened}
 	x.attach(st)
 	for {
 		e, err := x.take()

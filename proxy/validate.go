@@ -129,8 +129,8 @@ func (c *Config) Validate() error {
 	if r := c.Upstream.Restart; r.Max < 0 || r.Wait < 0 || r.MaxWait < r.Wait {
 		return fault("upstream.restart", "max and wait must not be negative, nor max_wait less than wait")
 	}
-	if c.Bridge.Coalesce < 0 || c.Bridge.TTL < 0 {
-		return fault("bridge", "coalesce and ttl must not be negative")
+	if c.Bridge.Coalesce < 0 || c.Bridge.TTL < 0 || c.Bridge.OpenedTimeout < 0 {
+		return fault("bridge", "coalesce, opened_timeout and ttl must not be negative")
 	}
 	if name, ok := strings.CutPrefix(c.Bridge.Principal, "header:"); c.Bridge.Principal != "authorization" && (!ok || name == "" || strings.ContainsAny(name, " \t\r\n:")) {
 		return fault("bridge.principal", "%q is neither authorization nor header:NAME", c.Bridge.Principal)

@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// TestCallsWaitForTheirURLsToBeOpened: whichever of the two comes first, the call is
+// made again once both the client and the server have said so.
+func TestCallsWaitForTheirURLsToBeOpened(t *testing.T) {
+	const (
+		complete = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}`
+		other    = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e2"}}`
+		url      = `{"elicitation":{"url":{}}}`
+	)
+	both(t, func(t *testing.T, piped bool) {
+		for _, c := range []struct {
+			what  string
+			limit time.Duration
+			do    func(s *scripted, client *talker, retry func() *told) *told
+		}{
+			{"the server first", time.Hour, func(s *scripted, client *talker, retry func() *told) *told {
+				s.unasked(complete)
+				return retry()
+			}},
+			{"the client first", time.Hour, func(s *scripted, client *talker, retry func() *told) *told {
+				r := retry()
+				s.unasked(other)
+				client.say(modernRequestOf("20", "prompts/list", meta(url))).next() // the proxy has read all that
+				if n := s.count("tools/call"); n != 1 {
+					s.t.Errorf("%d calls before the server has said that the page was seen", n)
+				}
+				s.unasked(complete)
+				return r
+			}},
+			{"on the stream of another request", time.Hour, func(s *scripted, client *talker, retry func() *told) *told {
+				client.say(modernRequestOf("20", "prompts/get", `"name":"says",`+meta(url))).next()
+				return retry()
+			}},
+			{"the server never", 20 * time.Millisecond, func(s *scripted, client *talker, retry func() *told) *told { return retry() }},
+		} {
+			t.Run(c.what, func(t *testing.T) {
+				s := script(t, piped, nil)
+				s.session = "session-1"
+				s.script = func(u *turn) {
+					switch {
+					case u.method == "initialize":
+						u.answer(200, `{"jsonrpc":"2.0","id":`+u.id+`,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"s","version":"2"}}}`)
+					case u.method == "prompts/get":
+						u.say(complete, result(u.id, `"messages":[]`))
+					case u.method == "prompts/list":
+						u.answer(200, result(u.id, `"prompts":[]`))
+					case u.method == "tools/call" && u.count("tools/call") == 1:
+						u.answer(200, rpcError(u.id, `"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}`))
+					case u.method == "tools/call":
+						u.answer(200, result(u.id, `"content":[]`))
+					case u.id != "" && u.method != "":
+						u.answer(400, rpcError(u.id, `"code":-32601,"message":"Method not found"`))
+					}
+				}
+				p := through(t, s.at(), func(cfg *Config) { cfg.Bridge.OpenedTimeout = c.limit })
+				client := p.client(t, false)
+				state := gjson.Get(client.say(asCall("7", url, "")).next(), "result.requestState").Raw
+				if state == "" {
+					t.Fatal("no requestState")
+				}
+				r := c.do(s, client, func() *told {
+					return client.say(asCall("8", url, `"inputResponses":{"elicitation-1":{"action":"accept"}},"requestState":`+state+`,`))
+				})
+				if got := r.next(); !strings.Contains(got, `"complete"`) || gjson.Get(got, "id").Raw != "8" {
+					t.Error(got)
+				}
+				if n := s.count("tools/call"); n != 2 {
+					t.Errorf("%d calls", n)
+				}
+				if strings.Contains(s.gets(2, "tools/call").text, "requestState") {
+					t.Error("the server got what is ours")
+				}
+				p.backings.mu.Lock()
+				defer p.backings.mu.Unlock()
+				for _, list := range p.backings.byKey {
+					for _, b := range list {
+						b.mu.Lock()
+						if len(b.unopened) > 0 {
+							t.Errorf("%d calls wait for ever", len(b.unopened))
+						}
+						b.mu.Unlock()
+					}
+				}
+			})
+		}
+	})
+}
