@@ -67,6 +67,8 @@ type bridgedCall struct {
 	rounds    int
 	sheds     int
 	refreshed bool
+	asked     bool     // whether the server is still what it was
+	answers   []*ask   // that were sent last
 	opened    [][]byte // elicitationIds of what the client has accepted to open
 }
 
@@ -138,6 +140,9 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 	if err != nil {
 		b.over = true // the server has nothing to be told of
 		b.finish()
+		if c.srv.turned(ctx, from, true, err) {
+			err = outlived()
+		}
 		return nil, err
 	}
 	again := func() error {
@@ -293,7 +298,13 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 		}
 		e, err := b.st.Next()
 		if err != nil {
-			if e, err = refusedAs(err, b.sent); err != nil {
+			refusal := err
+			if e, err = refusedAs(err, b.sent); err != nil || !isUnsupported(e.Data) {
+				if b.c.srv.turned(b.ctx, b.stream.Header, true, refusal) {
+					return sse.Event{}, outlived()
+				}
+			}
+			if err != nil {
 				return sse.Event{}, err
 			}
 		}
@@ -302,7 +313,7 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 		}
 		out, err := b.take(e.Data, again)
 		switch {
-		case err != nil && b.ctx.Err() != nil:
+		case err != nil && (b.ctx.Err() != nil || asFailure(err).cause == sessionUnknown):
 			return sse.Event{}, err
 		case err != nil:
 			b.conclude(asFailure(err).renamed(b.id).body())
@@ -334,7 +345,16 @@ func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
 		if err := again(); err != nil {
 			return nil, err
 		}
-		return nil, b.send(nil)
+		return nil, b.send(b.answers)
+	}
+	if m.Kind == wire.Error && !b.asked && isUnsupported(raw) {
+		b.asked = true
+		switch still, err := c.isModern(b.ctx, b.stream.Header); {
+		case err == nil && !still:
+			return nil, outlived()
+		case err == nil:
+			return nil, b.send(b.answers)
+		}
 	}
 	if m.Kind == wire.Result && b.method == wire.ToolsList && c.piped == nil {
 		if less, changed := c.tools.learn(raw, c.srv.log); changed {
@@ -415,7 +435,7 @@ func (b *bridgedCall) fail(text string) {
 // send asks the server once more, with what it wanted to know.
 func (b *bridgedCall) send(answers []*ask) error {
 	b.let()
-	b.sent = b.c.nextID()
+	b.sent, b.answers = b.c.nextID(), answers
 	o := b.stream
 	var err error
 	if o.Body, err = sjson.SetRawBytes(o.Body, "id", b.sent); err != nil {

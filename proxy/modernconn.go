@@ -270,6 +270,7 @@ func (c *modernConn) inquire(ctx context.Context, method wire.Method, params str
 	var m wire.Message
 	for {
 		e, err := st.Next()
+		refusal := err
 		if err != nil {
 			if e, err = refusedAs(err, id); err != nil {
 				return nil, err
@@ -280,7 +281,9 @@ func (c *modernConn) inquire(ctx context.Context, method wire.Method, params str
 		}
 		if m.Kind == wire.Error {
 			said := gjson.GetMany(view(m.Error()), "code", "message")
-			return nil, saying(int(said[0].Int()), fmt.Sprintf("%.300s", said[1].String()))
+			f := saying(int(said[0].Int()), fmt.Sprintf("%.300s", said[1].String()))
+			f.err = refusal
+			return nil, f
 		}
 		return bytes.Clone(m.Result()), nil
 	}

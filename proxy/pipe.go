@@ -405,7 +405,7 @@ func (p *pipe) lostWith(f *failure) {
 	if p.s.piped {
 		return
 	}
-	if f.cause == upstreamLost || f.status == 404 && f.cause == upstreamRefused {
+	if f.cause == upstreamLost || f.cause == sessionUnknown || f.status == 404 && f.cause == upstreamRefused {
 		p.fail(fmt.Errorf("%w: %w", errUpstreamGone, f.forAll()))
 	}
 }

@@ -403,7 +403,7 @@ func (srv *Server) endConn(c upstream.Conn) {
 // A session that err has ended is forgotten; that of a client on a pipe ends with
 // the pipe.
 func (srv *Server) answerFor(x *exchange, err error) *failure {
-	f := asFailure(err)
+	f := asFailure(x.outlives(err))
 	if x.call != nil {
 		f.about([]byte(x.call.id))
 		x.s.open.end(x.call)
@@ -414,6 +414,9 @@ func (srv *Server) answerFor(x *exchange, err error) *failure {
 	switch {
 	case f.cause == upstreamLost && x.s.id != "":
 		srv.forget(x.s, err)
+	case f.cause == sessionUnknown && x.s.id != "":
+		srv.sessions.bury(x.s)
+		srv.retire(x.s, err)
 	case f.cause == upstreamRefused && f.status == 404 && x.s.named != "":
 		if x.s.id != "" {
 			srv.forget(x.s, err)

@@ -339,7 +339,8 @@ func (p *eras) discover(ctx context.Context, b *upstream.Begun, header []upstrea
 		`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"_meta":{%q:%q,%q:{"name":"dragoman","version":"1"},%q:{}}}}`,
 		h.id, wire.ServerDiscover, modernKey, translate.Modern(), metaClient, metaCapabilities)}
 	if b.Standing == nil {
-		o.Header = append(slices.Clone(header), upstream.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
+		o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)
+		o.Header = append(o.Header, upstream.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
 	}
 	st, err := b.Conn.Send(ctx, o)
 	if err == nil && st == nil {
@@ -358,6 +359,12 @@ func (p *eras) discover(ctx context.Context, b *upstream.Begun, header []upstrea
 		return m, status.Code, err
 	}
 	return m, 0, err
+}
+
+// ofMessage reports whether a header is about the message that it came with.
+func ofMessage(h upstream.Header) bool {
+	const prefix = "Mcp-"
+	return len(h.Name) > len(prefix) && strings.EqualFold(h.Name[:len(prefix)], prefix)
 }
 
 // conclude is what an answer to server/discover tells of who gave it; code is that

@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// turned reports whether the server turns out to be of the other era than it was
+// assumed to be by who was refused with err: it may have been replaced. Where err
+// gives reason to doubt, the server is asked anew.
+func (srv *Server) turned(ctx context.Context, header []upstream.Header, modern bool, err error) bool {
+	if srv.eras.fixed() != nil || !doubtful(modern, err) && asFailure(err).cause != upstreamModern {
+		return false
+	}
+	if known := srv.eras.peek(header); known != nil && known.serves(modern) {
+		srv.eras.drop(header, known)
+	}
+	now, err := srv.upstreamEra(ctx, header)
+	return err == nil && !now.serves(modern)
+}
+
+// isModern finds out anew whether the server needs no session. A process is asked
+// itself.
+func (c *modernConn) isModern(ctx context.Context, header []upstream.Header) (bool, error) {
+	if c.piped != nil {
+		_, err := c.discover(ctx, header)
+		return err == nil, err
+	}
+	if known := c.srv.eras.peek(header); known != nil {
+		c.srv.eras.drop(header, known)
+	}
+	now, err := c.srv.upstreamEra(ctx, header)
+	return err == nil && now.modern(), err
+}
+
+// isUnsupported reports whether an error is about the revision.
+func isUnsupported(message []byte) bool {
+	return gjson.GetBytes(message, "error.code").Int() == unsupportedVersion
+}
+
+// serves reports whether the server takes requests without a session, or sessions.
+func (e *serverEra) serves(modern bool) bool {
+	if modern {
+		return e.modern()
+	}
+	return e.shakes
+}
+
+// doubtful reports whether a refusal is one that a server of the era would not give,
+// which is modern or not.
+func doubtful(modern bool, err error) bool {
+	code, body := 0, []byte(nil)
+	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
+		code, body = status.Code, status.Body
+	}
+	if code < 400 || code > 499 || saysNothing(code) {
+		return false
+	}
+	var m wire.Message
+	isError := m.Scan(bytes.Clone(body), nil) == nil && m.Kind == wire.Error
+	rpc := 0
+	if isError {
+		rpc = int(gjson.Get(view(m.Error()), "code").Int())
+	}
+	switch rpc {
+	case unsupportedVersion:
+		return true
+	case causes[headerMismatch].code, causes[capabilityMissing].code:
+		return !modern
+	case methodNotFound, invalidParams:
+		return !modern && bytes.Contains(body, []byte(modernPrefix))
+	}
+	return modern || bytes.Contains(body, []byte(modernPrefix)) || bytes.Contains(body, []byte(translate.Modern()))
+}
+
+// outlived is what the client of a session hears whose server is of another era by
+// now: it may begin a new one.
+func outlived() *failure {
+	return fail(sessionUnknown, "the server is another one by now; initialize again")
+}
+
+// outlives makes err the end of x's session, if it says that the server has no
+// sessions any more.
+func (x *exchange) outlives(err error) error {
+	if _, bridged := x.s.conn.(*modernConn); bridged || x.s.piped || x.s.id == "" && x.s.pipe == 0 || !doubtful(false, err) {
+		return err
+	}
+	if x.srv.turned(x.ctx, x.from, false, err) {
+		return outlived()
+	}
+	return err
+}

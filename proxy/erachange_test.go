@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// replaceable is an address with one server behind it, then with another.
+type replaceable struct {
+	url   string
+	now   atomic.Pointer[http.Handler]
+	asked atomic.Int64 // requests
+	all   []*mcp.Server
+}
+
+func newReplaceable(t *testing.T) *replaceable {
+	r := new(replaceable)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.asked.Add(1)
+		(*r.now.Load()).ServeHTTP(w, q)
+	}))
+	t.Cleanup(web.Close)
+	t.Cleanup(web.CloseClientConnections)
+	r.url = web.URL
+	return r
+}
+
+// by puts a published server there, of one revision or of all.
+func (r *replaceable) by(revision string) {
+	s := sdkServer(revision)
+	if revision == modernOnly {
+		s = modernSDKServer(revision)
+	}
+	r.all = append(r.all, s)
+	var h http.Handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: revision == modernOnly})
+	r.now.Store(&h)
+}
+
+// before is the proxy in front of it.
+func (r *replaceable) before(t *testing.T) testServer {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.Upstream.URL = r.url
+	o, err := httpOrigin(cfg, large.NewMemory(1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := runtime.NumGoroutine()
+	srv, err := newServer(cfg, zap.NewNop(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		srv.close()
+		for _, s := range r.all {
+			for session := range s.Sessions() {
+				session.Close()
+			}
+		}
+		noMoreGoroutines(t, before)
+	})
+	return testServer{srv, t, nil}
+}
+
+// TestServerIsReplacedUnderASession: its client is sent to begin a new one, and gets
+// that in whatever era the server is by then.
+func TestServerIsReplacedUnderASession(t *testing.T) {
+	for _, turn := range [][2]string{{"2025-06-18", modernOnly}, {modernOnly, "2025-06-18"}} {
+		for _, vc := range []string{"2025-03-26", "2025-11-25"} {
+			for _, method := range []string{"tools/list", "tools/call"} {
+				t.Run(fmt.Sprintf("%s to %s, %s, %s", turn[0], turn[1], vc, method), func(t *testing.T) {
+					r := newReplaceable(t)
+					r.by(turn[0])
+					srv := r.before(t)
+					call := func(session, id string) reply {
+						return srv.post(session, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{"name":"hello","arguments":{}}}`)
+					}
+					good := func(session, id string) {
+						t.Helper()
+						if a := call(session, id); a.status != 200 || !gjson.Get(a.body, "result").Exists() {
+							t.Errorf("%+v", a)
+						}
+					}
+					session := srv.initialize(vc)
+					srv.post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+					good(session, "5")
+					r.by(turn[1])
+					for id := range 2 {
+						if a := call(session, fmt.Sprint(6+id)); a.status != 404 {
+							t.Errorf("the old session: %+v", a)
+						}
+					}
+					for range 2 {
+						session = srv.initialize(vc)
+						srv.post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+						good(session, "8")
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestRevisionRefusedInMidSession: the server is asked anew, and if it is what it
+// was, the call is sent once more.
+func TestRevisionRefusedInMidSession(t *testing.T) {
+	const refusal = `"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}`
+	both(t, func(t *testing.T, piped bool) {
+		for _, heals := range []bool{true, false} {
+			calls := 0
+			f := modernServer(piped, `"capabilities":{"prompts":{}}`, func(id, _, _ string) ([]string, error) {
+				if calls++; calls > 1 && heals {
+					return one(result(id, `"resultType":"complete","messages":[]`))
+				}
+				if piped {
+					return one(rpcError(id, refusal))
+				}
+				return nil, &upstream.StatusError{Code: 400, Body: []byte(rpcError(id, refusal))}
+			})
+			f.asked = !piped // which one process cannot be twice
+			srv := front(t, f)
+			want := result("5", `"messages":[]`)
+			if !heals {
+				want = rpcError("5", strings.Replace(refusal, "-32022", "-32603", 1))
+			}
+			r := srv.post(srv.initialize("2025-11-25"), `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`)
+			sameJSON(t, r.body, want)
+			if calls != 2 || r.status != 200 {
+				t.Errorf("%d calls, status %d", calls, r.status)
+			}
+		}
+	})
+}
