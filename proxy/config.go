@@ -158,6 +158,9 @@ type BridgeConfig struct {
 	// Principal says on whose behalf a request comes: "authorization" is whoever
 	// sends this Authorization header, "header:NAME" whoever a trusted proxy names
 	// in that header. Two principals never share a session with the server.
+	// "claim:iss+sub" is "authorization", but what the server asks in the middle of a
+	// call may be answered by whoever has these claims of its JWT in common, once the
+	// server at upstream.url has let the new token in; nobody verifies it here.
 	Principal string `yaml:"principal"`
 	// MaxSessions is how many sessions with the server are held, and IdleTimeout
 	// how long one that nobody uses.

@@ -30,7 +30,7 @@ type dialogue struct {
 	who    string            // the principal
 	digest [sha256.Size]byte // of what all requests of the dialogue have in common
 	first  *modernRequest    // the request that began it
-	from   []upstream.Header // of it
+	from   []upstream.Header // of the request that came last; guarded by mu
 	b      *backing
 	x      *exchange // for read only
 	call   string    // its id at the server
@@ -93,12 +93,11 @@ func (s *dialogues) begin(r *relay, b *backing) (*dialogue, *mailbox) {
 func (d *dialogue) start(x *exchange) {
 	d.mu.Lock()
 	d.x, d.call, d.cut = x, x.call.id, x.stop
-	over := d.over
+	over, from := d.over, d.from
 	d.awaitServer(d.patience().FirstByte)
 	d.mu.Unlock()
 	if over { // the client was faster
-		d.srv.giveUpAs(d.b.s, d.call, d.from, "client disconnected")
-		d.cut(errAbandoned)
+		d.recall("client disconnected", from)
 	}
 	d.srv.spawn(d.read)
 }
@@ -354,7 +353,7 @@ func (d *dialogue) expire() {
 		d.mu.Unlock()
 		return
 	}
-	asked := d.asked
+	asked, from := d.asked, d.from
 	running, urls := d.running(), d.urls
 	d.mu.Unlock()
 	d.b.forgetOpened(d)
@@ -366,10 +365,10 @@ func (d *dialogue) expire() {
 		if p.method == wire.ElicitationCreate {
 			answer = appendResult(nil, p.id, `{"action":"cancel"}`)
 		}
-		d.b.say(d.srv, answer, d.from)
+		d.b.say(d.srv, answer, from)
 	}
 	if running {
-		d.recall(noResponse)
+		d.recall(noResponse, from)
 	}
 }
 
@@ -382,7 +381,7 @@ var errAbandoned = fmt.Errorf("the call was given up: %w", downstream.ErrClientL
 // we end.
 func (d *dialogue) abandon(why string) {
 	d.mu.Lock()
-	box, reply, running := d.box, d.reply, d.running()
+	box, reply, running, from := d.box, d.reply, d.running(), d.from
 	if !d.end() {
 		d.mu.Unlock()
 		return
@@ -394,7 +393,7 @@ func (d *dialogue) abandon(why string) {
 		box.put(letter{body: f.body(), last: true, status: f.status})
 	}
 	if running {
-		d.recall(why)
+		d.recall(why, from)
 	}
 }
 
@@ -402,8 +401,8 @@ func (d *dialogue) abandon(why string) {
 func (d *dialogue) running() bool { return d.cut != nil && !d.urls && d.answer == nil }
 
 // recall tells the server that nobody waits for its answer, and stops waiting for it.
-func (d *dialogue) recall(why string) {
-	d.srv.giveUpAs(d.b.s, d.call, d.from, why)
+func (d *dialogue) recall(why string, from []upstream.Header) {
+	d.srv.giveUpAs(d.b.s, d.call, from, why)
 	d.cut(errAbandoned)
 }
 

@@ -106,8 +106,15 @@ func (d *dialogue) takeUp(list []query) {
 	d.turn()
 }
 
-// say sends the server a response of the client, as one that came over a session.
+// say is deliver for whoever can do nothing about an error.
 func (b *backing) say(srv *Server, body []byte, from []upstream.Header) {
+	if err := b.deliver(srv, body, from); err != nil {
+		srv.log.Warn("answer was not delivered", append(traced(from), zap.Error(err))...)
+	}
+}
+
+// deliver sends the server a response of the client, as one that came over a session.
+func (b *backing) deliver(srv *Server, body []byte, from []upstream.Header) error {
 	ctx, cancel := context.WithTimeout(context.Background(), srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	x := srv.newExchange(ctx, nil)
@@ -119,7 +126,5 @@ func (b *backing) say(srv *Server, body []byte, from []upstream.Header) {
 	if err == nil && v == wire.Forward {
 		_, err = x.forward(out)
 	}
-	if err != nil {
-		x.log().Warn("answer was not delivered", zap.Error(err))
-	}
+	return err
 }

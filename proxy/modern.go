@@ -9,7 +9,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -35,8 +34,9 @@ type modernRequest struct {
 	state  []byte // requestState, a JSON string; nil for none
 	inputs []byte // inputResponses, nil for none
 
-	maxTokens int  // that a header asks for; 0 for none
-	timed     bool // a header asks where the time goes
+	user      string // who may answer what the server asks
+	maxTokens int    // that a header asks for; 0 for none
+	timed     bool   // a header asks where the time goes
 }
 
 // The reserved members of _meta that a request has.
@@ -287,26 +287,4 @@ func encodeHeader(text string) string {
 		return text
 	}
 	return headerOpen + base64.StdEncoding.EncodeToString([]byte(text)) + headerClose
-}
-
-// principal is on whose behalf a request comes: as much as we are configured to
-// know, and by which token the listener let it in. Requests of two principals never share anything.
-func principal(req *downstream.Request, by string) string {
-	if req.Header == nil {
-		return req.Guest
-	}
-	value := req.Header(principalHeader(by))
-	if value == "" {
-		return req.Guest
-	}
-	sum := sha256.Sum256([]byte(value))
-	return req.Guest + "/" + base64.RawURLEncoding.EncodeToString(sum[:])
-}
-
-// principalHeader is the header that says who the principal is.
-func principalHeader(by string) string {
-	if h, ok := strings.CutPrefix(by, "header:"); ok {
-		return h
-	}
-	return "Authorization"
 }

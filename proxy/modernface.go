@@ -72,7 +72,9 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		q.maxTokens = hint(req.Header(maxTokensHeader))
 	}
 	q.timed = req.Header(timingHeader) != ""
-	who := principal(req, srv.now().cfg.Bridge.Principal)
+	by := srv.now().cfg.Bridge.Principal
+	who := principal(req, by)
+	q.user = user(req, by, who)
 	from := srv.appendPassed(nil, req.Header)
 	switch q.method {
 	case wire.ServerDiscover:
@@ -88,7 +90,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		resp.Stream, resp.Done = l, func() { free(); l.end(); srv.streams.Add(-1) }
 		return nil
 	}
-	if to, ok := srv.dialogues.heldBy(q, who); ok && !req.Forwarded && srv.peers.configured() {
+	if to, ok := srv.dialogues.heldBy(q); ok && !req.Forwarded && srv.peers.configured() {
 		if err := srv.forward(to, "POST", req, resp); !errors.Is(err, errNotTaken) {
 			return err
 		}

@@ -12,13 +12,13 @@ import (
 type state struct {
 	id      dialogueID
 	round   uint32
-	who     [sha256.Size]byte // stands for the principal
+	who     [sha256.Size]byte // stands for who may answer
 	digest  [sha256.Size]byte // of the request
 	expires time.Time
 }
 
 func (d *dialogue) state(expires time.Time) state {
-	return state{d.id, d.round, sha256.Sum256([]byte(d.who)), d.digest, expires}
+	return state{d.id, d.round, sha256.Sum256([]byte(d.first.user)), d.digest, expires}
 }
 
 // stateForm is the first byte of a requestState's plain text; another layout gets

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"crypto/sha256"
+	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -12,24 +13,24 @@ import (
 
 // heldBy is the other process that holds the call which q goes on with; false where
 // there is none, or q has no right to go on.
-func (s *dialogues) heldBy(q *modernRequest, who string) (instance dialogueID, ok bool) {
+func (s *dialogues) heldBy(q *modernRequest) (instance dialogueID, ok bool) {
 	if q.state == nil {
 		return instance, false
 	}
 	st, instance, ok := s.srv.now().sealer.openState(gjson.ParseBytes(q.state).String())
-	return instance, ok && instance != s.instance && st.mayGoOn(q, who)
+	return instance, ok && instance != s.instance && st.mayGoOn(q)
 }
 
-// mayGoOn reports whether q is a request, of this principal, that the state was made
+// mayGoOn reports whether q is a request, of the same user, that the state was made
 // for and that comes in time.
-func (st *state) mayGoOn(q *modernRequest, who string) bool {
-	return time.Now().Before(st.expires) && st.who == sha256.Sum256([]byte(who)) && st.digest == q.digest()
+func (st *state) mayGoOn(q *modernRequest) bool {
+	return time.Now().Before(st.expires) && st.who == sha256.Sum256([]byte(q.user)) && st.digest == q.digest()
 }
 
 // resume attaches r, which carries the answers to what its client was asked.
 func (s *dialogues) resume(r *relay) error {
 	st, instance, ok := s.srv.now().sealer.openState(gjson.ParseBytes(r.q.state).String())
-	if !ok || instance != s.instance || !st.mayGoOn(r.q, r.who) {
+	if !ok || instance != s.instance || !st.mayGoOn(r.q) {
 		return fail(stateInvalid, "")
 	}
 	d := s.find(st.id)
@@ -42,14 +43,37 @@ func (s *dialogues) resume(r *relay) error {
 	if !objects(r.q.inputs) {
 		return fail(inputsInvalid, "")
 	}
-	return d.attach(r, st.round)
+	if r.who != d.who {
+		if err := d.admit(r); err != nil {
+			return err
+		}
+	}
+	return d.attach(r, st)
+}
+
+// admit has the server say that it knows who brings the answers by another token than
+// the one that the call was made with, of which we know no more than that both claim
+// to be the same user's. It has to let the token begin a session of its own, and then
+// to answer it on the session where the call is open. Until then nothing of the call
+// has changed, and nothing was told of it.
+func (d *dialogue) admit(r *relay) error {
+	b, err := d.srv.backings.get(r.ctx, r.q, r.who, r.from)
+	if err != nil {
+		return err
+	}
+	defer d.srv.backings.put(b, r.q)
+	err = d.b.ask(r.ctx, d.srv, wire.Ping, []byte("{}"), r.from)
+	if err != nil && asFailure(err).status == 404 { // the session is gone, and the call with it
+		return fail(stateInvalid, "")
+	}
+	return err
 }
 
 // attach makes r the request that waits, and sends the server its answers.
-func (d *dialogue) attach(r *relay, round uint32) error {
+func (d *dialogue) attach(r *relay, st state) error {
 	d.mu.Lock()
 	again := d.box != nil // the round was answered already
-	if d.over || round != d.round || again && !wire.Equal(r.q.inputs, d.inputs) {
+	if d.over || st.round != d.round || again && !wire.Equal(r.q.inputs, d.inputs) {
 		d.mu.Unlock()
 		return fail(stateInvalid, "")
 	}
@@ -65,7 +89,7 @@ func (d *dialogue) attach(r *relay, round uint32) error {
 	}
 	box := newMailbox()
 	box.left = func() { d.leave(box) }
-	d.box, d.reply, d.inputs = box, r.q, bytes.Clone(r.q.inputs)
+	d.box, d.reply, d.inputs, d.from = box, r.q, bytes.Clone(r.q.inputs), r.from
 	for _, l := range d.kept {
 		if l.body = readdressed(l.body, r.q); l.body != nil {
 			box.put(l)
@@ -94,12 +118,40 @@ func (d *dialogue) attach(r *relay, round uint32) error {
 		if answer != nil && !p.loose {
 			continue // nobody waits for it any more
 		}
-		d.b.say(d.srv, appendResult(nil, p.id, answers[n]), r.from)
+		if err := d.b.deliver(d.srv, appendResult(nil, p.id, answers[n]), r.from); err != nil {
+			return d.takeBack(r, box, answered[n:], st.expires, err)
+		}
 	}
 	if answer != nil {
 		d.finish(*answer)
 	}
 	return nil
+}
+
+// takeBack parks the call again, as the server did not take the answers of r to these
+// questions: a token that has expired, say. The next retry may bring them.
+func (d *dialogue) takeBack(r *relay, box *mailbox, left []pending, until time.Time, err error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over {
+		return nil // what came of it is in the box
+	}
+	d.asked = append(slices.Clone(left), d.asked...)
+	waits, reply := d.box, d.reply
+	if waits == nil { // it was asked for others meanwhile
+		return nil
+	}
+	d.box, d.reply, d.inputs = nil, nil, nil
+	d.after(time.Until(until), d.expire)
+	if waits != box { // the same retry has come again
+		f := asFailure(err).renamed(reply.id)
+		waits.put(letter{body: f.body(), last: true, status: f.status})
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.box = nil
+	return err
 }
 
 // match takes out the questions that are answered. Called with d.mu held.

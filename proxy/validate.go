@@ -132,8 +132,8 @@ func (c *Config) Validate() error {
 	if c.Bridge.Coalesce < 0 || c.Bridge.TTL < 0 || c.Bridge.OpenedTimeout < 0 {
 		return fault("bridge", "coalesce, opened_timeout and ttl must not be negative")
 	}
-	if name, ok := strings.CutPrefix(c.Bridge.Principal, "header:"); c.Bridge.Principal != "authorization" && (!ok || name == "" || strings.ContainsAny(name, " \t\r\n:")) {
-		return fault("bridge.principal", "%q is neither authorization nor header:NAME", c.Bridge.Principal)
+	if err := c.validatePrincipal(); err != nil {
+		return err
 	}
 	if l := c.Bridge.DefaultLogLevel; l != "off" && levelOf(l) == noLevel {
 		return fault("bridge.default_log_level", "%q is neither off nor one of %s", l, strings.Join(logLevels, ", "))

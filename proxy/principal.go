@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+)
+
+// principal is on whose behalf a request comes: as much as we are configured to
+// know, and by which token the listener let it in. Requests of two principals never share anything.
+func principal(req *downstream.Request, by string) string {
+	if req.Header == nil {
+		return req.Guest
+	}
+	value := req.Header(principalHeader(by))
+	if value == "" {
+		return req.Guest
+	}
+	sum := sha256.Sum256([]byte(value))
+	return req.Guest + "/" + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// principalHeader is the header that says who the principal is.
+func principalHeader(by string) string {
+	if h, ok := strings.CutPrefix(by, "header:"); ok {
+		return h
+	}
+	return "Authorization"
+}
+
+// maxClaims is how large the claims of a token may be that we look into.
+const maxClaims = 8 << 10
+
+// claimsOf are the names in "claim:iss+sub", nil where by is something else.
+func claimsOf(by string) []string {
+	names, ok := strings.CutPrefix(by, "claim:")
+	if !ok {
+		return nil
+	}
+	return strings.Split(names, "+")
+}
+
+// user is who may answer what the server asks in the middle of a request of who: the
+// principal itself, or by its claims whoever has another token of the same user. Nobody
+// has verified those here, so they open nothing by themselves; see dialogue.admit. A
+// token that has not all of the claims, once each and as text, is nobody else's user.
+func user(req *downstream.Request, by, who string) string {
+	names := claimsOf(by)
+	if names == nil || req.Header == nil {
+		return who
+	}
+	claims, ok := readClaims(req.Header("Authorization"))
+	if !ok {
+		return who
+	}
+	parts := []string{"claims", req.Guest}
+	for _, name := range names {
+		value, found := "", 0
+		members(claims, func(is string, v gjson.Result) {
+			if is == name {
+				found++
+				if v.Type != gjson.String {
+					found++
+				}
+				value = v.String()
+			}
+		})
+		if found != 1 || value == "" {
+			return who
+		}
+		parts = append(parts, name, value)
+	}
+	sum := keyOf(parts...)
+	return "claims " + string(sum[:])
+}
+
+// readClaims are the claims of a bearer token that is a signed JWT, see
+// https://www.rfc-editor.org/rfc/rfc7519#section-3. Nothing says that they are true.
+func readClaims(authorization string) (claims string, ok bool) {
+	scheme, token, ok := strings.Cut(authorization, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", false
+	}
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 || base64.RawURLEncoding.DecodedLen(len(parts[1])) > maxClaims || strings.ContainsAny(parts[1], "\r\n") {
+		return "", false
+	}
+	text, err := base64.RawURLEncoding.Strict().DecodeString(parts[1])
+	if err != nil || !gjson.ValidBytes(text) {
+		return "", false
+	}
+	return string(text), true
+}
+
+// validatePrincipal checks bridge.principal.
+func (c *Config) validatePrincipal() error {
+	by := c.Bridge.Principal
+	if names := claimsOf(by); names != nil {
+		for _, name := range names {
+			if name == "" || strings.ContainsAny(name, " \t\r\n") {
+				return fmt.Errorf("bridge.principal: %q: a claim has no name", by)
+			}
+		}
+		if c.Upstream.URL == "" {
+			return fmt.Errorf("bridge.principal: %q: nobody verifies the claims but a server at upstream.url", by)
+		}
+		for name := range c.Upstream.Headers {
+			if strings.EqualFold(name, "Authorization") {
+				return fmt.Errorf("bridge.principal: %q: the server cannot verify the claims, as it gets the Authorization of upstream.headers", by)
+			}
+		}
+		return nil
+	}
+	if name, ok := strings.CutPrefix(by, "header:"); by != "authorization" && (!ok || name == "" || strings.ContainsAny(name, " \t\r\n:")) {
+		return fmt.Errorf("bridge.principal: %q is none of authorization, header:NAME, claim:NAME+NAME", by)
+	}
+	return nil
+}

@@ -1,0 +1,328 @@
+package proxy
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// jwt is a token of these claims. Its signature is what we never look at.
+func jwt(claims, signature string) string {
+	b64 := base64.RawURLEncoding.EncodeToString
+	return "Bearer " + b64([]byte(`{"alg":"RS256"}`)) + "." + b64([]byte(claims)) + "." + b64([]byte(signature))
+}
+
+const adaClaims = `{"iss":"https://a","sub":"ada"}`
+
+// byClaims is a configuration that takes users by the claims of their tokens.
+func byClaims(c *Config) { c.Bridge.Principal = "claim:iss+sub" }
+
+func requestBy(guest, authorization string) *downstream.Request {
+	return &downstream.Request{Guest: guest, Header: func(name string) string {
+		return map[string]string{"Authorization": authorization}[name]
+	}}
+}
+
+func userBy(guest, authorization, by string) string {
+	req := requestBy(guest, authorization)
+	return user(req, by, principal(req, by))
+}
+
+// TestTokensOfOneUser: who has the same claims is the same user by any token, and
+// another principal all the same.
+func TestTokensOfOneUser(t *testing.T) {
+	const by = "claim:iss+sub"
+	one := jwt(adaClaims, "1")
+	for name, other := range map[string]string{
+		"another signature": jwt(adaClaims, "2"),
+		"another order":     jwt(`{"sub":"ada","exp":7,"iss":"https://a"}`, "1"),
+		"escapes":           jwt(`{"s\u0075b":"\u0061da","iss":"https:\/\/a"}`, "1"),
+		"lower case":        "bearer " + strings.TrimPrefix(jwt(adaClaims, "2"), "Bearer "),
+	} {
+		if userBy("", one, by) != userBy("", other, by) {
+			t.Errorf("%s: another user", name)
+		}
+		if principal(requestBy("", one), by) == principal(requestBy("", other), by) {
+			t.Errorf("%s: the same principal", name)
+		}
+	}
+}
+
+// TestTokensThatNameNobody: who does not say who it is, once and plainly, has nothing in
+// common with anybody, also not with one whose token says the same.
+func TestTokensThatNameNobody(t *testing.T) {
+	long := jwt(fmt.Sprintf(`{"iss":"https://a","sub":"ada","x":"%s"}`, strings.Repeat("x", maxClaims)), "")
+	if _, ok := readClaims(long); ok {
+		t.Error("claims of any size are looked into")
+	}
+	for _, claims := range []string{
+		`{"iss":"https://a"}`, `{"sub":"ada"}`, `{"iss":"https://a","sub":""}`, `{"iss":"https://a","sub":7}`, `{"iss":"https://a","sub":null}`,
+		`{"iss":["https://a"],"sub":"ada"}`, `{"iss":"https://a","sub":"eve","sub":"ada"}`, `{"iss":"https://a","sub":"eve","s\u0075b":"ada"}`,
+		`{"iss":"https://a","sub":{"sub":"ada"}}`, `[]`, `"ada"`, `null`, ``, `{`, `{"iss":"https://a","sub":"ada"} ` + `x`,
+	} {
+		one, two := jwt(claims, "1"), jwt(claims, "2")
+		if a, b := userBy("", one, "claim:iss+sub"), userBy("", two, "claim:iss+sub"); a == b {
+			t.Errorf("%s: two tokens are one user", claims)
+		} else if a != userBy("", one, "claim:iss+sub") || a != principal(requestBy("", one), "claim:iss+sub") {
+			t.Errorf("%s: not the token itself", claims)
+		}
+	}
+	seen := map[string]string{}
+	payload := strings.Split(jwt(adaClaims, "1"), ".")[1]
+	for _, authorization := range []string{
+		"", "Bearer", "Bearer ", "Bearer a", "Bearer a.b.c", "Basic " + payload, "Bearer ." + payload, "Bearer a." + payload, "Bearer a." + payload + ".c.d",
+		"Bearer a." + payload + "=.c", "Bearer a." + payload + "\n.c", jwt(adaClaims, "1"),
+	} {
+		who := userBy("", authorization, "claim:iss+sub")
+		if other, is := seen[who]; is {
+			t.Errorf("%q and %q are one user", authorization, other)
+		}
+		seen[who] = authorization
+	}
+}
+
+// TestNoTwoUsersAreOne: whatever is in their claims, and whoever let them in.
+func TestNoTwoUsersAreOne(t *testing.T) {
+	type identity struct{ guest, iss, sub string }
+	text := rapid.OneOf(rapid.StringMatching(`[a":,\\]{1,4}`), rapid.StringN(1, 6, -1))
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) (identity, string) {
+			id := identity{rapid.SampledFrom([]string{"", "g", "claims"}).Draw(t, name), text.Draw(t, name), text.Draw(t, name)}
+			claims, err := json.Marshal(map[string]string{"iss": id.iss, "sub": id.sub})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return id, userBy(id.guest, jwt(string(claims), rapid.String().Draw(t, name)), "claim:iss+sub")
+		}
+		a, userA := draw("a")
+		b, userB := draw("b")
+		if (a == b) != (userA == userB) {
+			t.Fatalf("%q and %q: %q and %q", a, b, userA, userB)
+		}
+	})
+}
+
+// guarded is a server that lets only these tokens in, by what it is asked.
+type guarded struct {
+	*fakeServer
+	mu   sync.Mutex
+	lets func(authorization, method string) bool
+}
+
+func (g *guarded) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	authorization := ""
+	for _, h := range m.Header {
+		if h.Name == "Authorization" {
+			authorization = h.Value
+		}
+	}
+	g.mu.Lock()
+	lets := g.lets
+	g.mu.Unlock()
+	if !lets(authorization, gjson.GetBytes(m.Body, "method").String()) {
+		return nil, &upstream.StatusError{Code: 401, Header: []upstream.Header{{Name: "WWW-Authenticate", Value: "Bearer"}}}
+	}
+	return g.fakeServer.Send(ctx, m)
+}
+
+func (g *guarded) only(tokens ...string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lets = func(authorization, _ string) bool {
+		for _, token := range tokens {
+			if authorization == token {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func guardedFront(t *testing.T, change ...func(*Config)) (*guarded, testServer) {
+	f, gate := asksName(nameQuestion)
+	answer := f.answer
+	f.answer = func(m string) ([]string, error) {
+		switch id := gjson.Get(m, "id").Raw; gjson.Get(m, "method").String() {
+		case "ping":
+			return one(result(id, ""))
+		case "tools/list":
+			return one(result(id, `"tools":[]`))
+		}
+		return answer(m)
+	}
+	open(f, gate)
+	g := &guarded{fakeServer: f}
+	srv := frontOf(t, opened(false, func(context.Context) (upstream.Conn, error) { return g, nil }), append(change, byClaims)...)
+	return g, srv
+}
+
+// answers is how many of them the server got to its question.
+func (f *fakeServer) answers() (n int) {
+	for _, m := range f.sent() {
+		if gjson.Get(m, "id").String() == "s1" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestARefreshedTokenAnswers: the question that was asked by an older token of the same
+// user waits for its answer, which the server gets with the new one.
+func TestARefreshedTokenAnswers(t *testing.T) {
+	old, fresh := jwt(adaClaims, "1"), jwt(adaClaims, "2")
+	g, srv := guardedFront(t)
+	g.only(old)
+	asked := srv.modernly(modernCall("7", ""), "Authorization", old)
+	g.only(fresh) // the old one has expired
+	r := srv.modernly(retryOf("8", ada, asked), "Authorization", fresh)
+	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":8,"result":{"resultType":"complete","content":[{"type":"text","text":"done"}],`+identity+`}}`)
+	if n := len(g.said("tools/call")); n != 1 || g.answers() != 1 {
+		t.Errorf("%d calls, %d answers", n, g.answers())
+	}
+}
+
+// TestByDefaultATokenIsItsUser: a refreshed one ends the question.
+func TestByDefaultATokenIsItsUser(t *testing.T) {
+	old, fresh := jwt(adaClaims, "1"), jwt(adaClaims, "2")
+	g, srv := guardedFront(t)
+	cfg := srv.now().cfg
+	cfg.Bridge.Principal = "authorization"
+	if err := srv.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	g.only(old, fresh)
+	asked := srv.modernly(modernCall("7", ""), "Authorization", old)
+	r := srv.modernly(retryOf("8", ada, asked), "Authorization", fresh)
+	sameJSON(t, r.body, rpcError("8", `"code":-32602,"message":"Invalid or expired requestState"`))
+	if g.answers() != 0 {
+		t.Error("the answer was delivered")
+	}
+}
+
+// TestAForgedTokenOpensNothing: claims that nobody has signed lead to no session, to
+// nothing that is kept, and to no question, whatever of it the server looks at.
+func TestAForgedTokenOpensNothing(t *testing.T) {
+	token, forged := jwt(adaClaims, "1"), jwt(adaClaims, "forged")
+	for name, lets := range map[string]func(method string) bool{
+		"at everything":   func(string) bool { return false },
+		"at initialize":   func(method string) bool { return method != "initialize" },
+		"within sessions": func(method string) bool { return method == "initialize" || method == "notifications/initialized" },
+		"at requests":     func(method string) bool { return method == "" },
+		"at the session's end": func(method string) bool {
+			return method == "initialize" || method == "notifications/initialized" || method == ""
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, srv := guardedFront(t, keeping)
+			g.lets = func(authorization, method string) bool { return authorization == token || lets(method) }
+			asked := srv.modernly(modernCall("7", ""), "Authorization", token)
+			listed := srv.modernly(modernRequestOf("1", "tools/list", meta(`{"elicitation":{}}`)), "Authorization", token)
+			if !gjson.Get(asked.body, "result.requestState").Exists() || !gjson.Get(listed.body, "result.tools").Exists() {
+				t.Fatalf("%+v %+v", asked, listed)
+			}
+			for _, body := range []string{
+				retryOf("8", ada, asked), retryOf("8", `{}`, asked), retryOf("8", `{"junk":{}}`, asked),
+				modernRequestOf("1", "tools/list", meta(`{"elicitation":{}}`)), modernCall("9", ""),
+			} {
+				r := srv.modernly(body, "Authorization", forged)
+				if r.status != 401 || gjson.Get(r.body, "result").Exists() || strings.Contains(r.body+fmt.Sprint(r.events), "Name?") {
+					t.Errorf("%s\n%+v", body, r)
+				}
+			}
+			if n := len(g.said("tools/call")); n != 1 || g.answers() != 0 {
+				t.Errorf("%d calls and %d answers came through", n, g.answers())
+			}
+			r := srv.modernly(retryOf("10", ada, asked), "Authorization", token) // and the user is still asked
+			if gjson.Get(r.body, "result.content.0.text").String() != "done" {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// TestOnlyTheUserAnswers: neither another user of the server nor somebody that the
+// listener knows as another one.
+func TestOnlyTheUserAnswers(t *testing.T) {
+	token := jwt(adaClaims, "1")
+	eve := jwt(`{"iss":"https://a","sub":"eve"}`, "1")
+	g, srv := guardedFront(t)
+	g.only(token, eve, "")
+	asked := srv.modernly(modernCall("7", ""), "Authorization", token)
+	for _, other := range []string{eve, ""} {
+		r := srv.modernly(retryOf("8", ada, asked), "Authorization", other)
+		sameJSON(t, r.body, rpcError("8", `"code":-32602,"message":"Invalid or expired requestState"`))
+	}
+	if n := len(g.said("ping")); n != 0 || g.answers() != 0 {
+		t.Errorf("%d pings, %d answers", n, g.answers())
+	}
+}
+
+// TestAnAnswerThatIsRefusedIsAskedForAgain: a token that has expired while its user
+// thought costs neither the question nor the call.
+func TestAnAnswerThatIsRefusedIsAskedForAgain(t *testing.T) {
+	old, fresh := jwt(adaClaims, "1"), jwt(adaClaims, "2")
+	g, srv := guardedFront(t)
+	g.only(old)
+	asked := srv.modernly(modernCall("7", ""), "Authorization", old)
+	g.only()
+	for range 2 {
+		if r := srv.modernly(retryOf("8", ada, asked), "Authorization", old); r.status != 401 || r.header["WWW-Authenticate"] != "Bearer" {
+			t.Errorf("%+v", r)
+		}
+	}
+	if n := srv.dialogues.parked(); n != 1 {
+		t.Errorf("%d calls are parked", n)
+	}
+	g.only(fresh)
+	if r := srv.modernly(retryOf("8", ada, asked), "Authorization", fresh); gjson.Get(r.body, "result.content.0.text").String() != "done" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestARefusedAnswerStillEnds: its call is given up when nobody brings a better one.
+func TestARefusedAnswerStillEnds(t *testing.T) {
+	old := jwt(adaClaims, "1")
+	g, srv := guardedFront(t, func(c *Config) { c.Bridge.ParkTimeout = 200 * time.Millisecond })
+	g.only(old)
+	asked := srv.modernly(modernCall("7", ""), "Authorization", old)
+	g.lets = func(_, method string) bool { return method != "" }
+	if r := srv.modernly(retryOf("8", ada, asked), "Authorization", old); r.status != 401 {
+		t.Errorf("%+v", r)
+	}
+	eventually(t, "it is given up", func() bool { return srv.dialogues.parked() == 0 && len(g.said("notifications/cancelled")) == 1 })
+}
+
+func TestClaimsNeedAServerThatVerifiesThem(t *testing.T) {
+	for name, c := range map[string]struct {
+		by     string
+		change func(*Config)
+		good   bool
+	}{
+		"over HTTP":            {"claim:iss+sub", func(*Config) {}, true},
+		"one claim":            {"claim:https://x/id", func(*Config) {}, true},
+		"no claim":             {"claim:", func(*Config) {}, false},
+		"an empty claim":       {"claim:iss+", func(*Config) {}, false},
+		"a pipe":               {"claim:iss+sub", func(c *Config) { c.Upstream.URL, c.Upstream.Command = "", []string{"a"} }, false},
+		"no server":            {"claim:iss+sub", func(c *Config) { c.Upstream.URL = "" }, false},
+		"a token of our own":   {"claim:iss+sub", func(c *Config) { c.Upstream.Headers = map[string]string{"authorization": "x"} }, false},
+		"a header is no claim": {"claims:iss", func(*Config) {}, false},
+	} {
+		cfg := DefaultConfig()
+		cfg.Upstream.URL, cfg.Bridge.Principal = "http://a", c.by
+		c.change(&cfg)
+		if err := cfg.Validate(); (err == nil) != c.good || err != nil && !strings.HasPrefix(err.Error(), "bridge.principal: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
