@@ -24,6 +24,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -112,7 +113,7 @@ func (s *stage) server(h http.Handler) (url string, err error) {
 
 // dragoman starts one that is watched.
 func (s *stage) dragoman(name string, env []string, arg ...string) (*subject, error) {
-	p, err := s.start(s.ctx, env, append([]string{"--listen", "127.0.0.1:0"}, arg...)...)
+	p, err := s.start(s.ctx, env, arg...)
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +161,8 @@ func (s *stage) sessions() error {
 		return err
 	}
 	for _, arg := range [][]string{
-		{"http", "--upstream", url},
-		{"stdio", "--", self, "-child"},
+		{"http", "--listen", "127.0.0.1:0", "--upstream", url},
+		{"stdio", "--listen", "127.0.0.1:0", "--", self, "-child"},
 	} {
 		w, err := s.dragoman(arg[0], nil, arg[1:]...)
 		if err != nil {
@@ -192,13 +193,20 @@ func (s *stage) eras() error {
 	if err != nil {
 		return err
 	}
-	var replicas []string
-	for _, name := range []string{"replica a"} {
-		w, err := s.dragoman(name, []string{key}, "--upstream", url)
+	var at, replicas []string
+	for range 2 {
+		addr, err := freeAddress()
 		if err != nil {
 			return err
 		}
-		replicas = append(replicas, w.proxy.URL())
+		at, replicas = append(at, addr), append(replicas, "http://"+addr+"/mcp")
+	}
+	peers := "DRAGOMAN_BRIDGE_PEERS=[" + strings.Join(at, ",") + "]"
+	for n, name := range []string{"replica a", "replica b"} {
+		w, err := s.dragoman(name, []string{key, peers}, "--upstream", url, "--listen", at[n])
+		if err != nil {
+			return err
+		}
 		w.counts = guests
 		w.load = func(ctx context.Context, seed uint64) {
 			g, done := guests.guest(func() []string { return replicas }, seed, false)
@@ -209,7 +217,7 @@ func (s *stage) eras() error {
 	if url, err = s.server(http.HandlerFunc(modernServer)); err != nil {
 		return err
 	}
-	w, err := s.dragoman("to-modern", nil, "--upstream", url)
+	w, err := s.dragoman("to-modern", nil, "--listen", "127.0.0.1:0", "--upstream", url)
 	if err != nil {
 		return err
 	}
