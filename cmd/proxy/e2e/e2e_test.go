@@ -44,6 +44,7 @@ type server struct {
 	revision   string // the newest that it speaks
 	only       bool   // it speaks no other
 	refuses    string // a step that it answers with status 400 over HTTP+SSE; its own client then gives up the session
+	once       bool   // over HTTP+SSE it ends with its first client
 	deaf       bool   // over HTTP it does not notice, by itself, that a client without a session left the stream of its call
 	declares   bool   // without a session it asks only what the client says it can be asked, else it refuses the call
 	transports []transport

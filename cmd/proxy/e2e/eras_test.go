@@ -27,7 +27,7 @@ func legacyToModern(m modules) (cells []cell) {
 		m.typescript("1.12.3", "2025-03-26", all...),
 		m.typescript("1.22.0", "2025-06-18", all...),
 		m.typescript("1.32.2", "2025-11-25", all...),
-		m.typescript2("legacy", "2025-11-25", all...),
+		m.typescript2("legacy", "2025-11-25", nil),
 		goSDK("2024-11-05"),
 		goSDK("2025-03-26"),
 		goSDK("2025-06-18"),

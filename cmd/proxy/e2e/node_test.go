@@ -125,7 +125,7 @@ func runNodeClient(ctx context.Context, to endpoint, config map[string]any) (tra
 // everything is the published server-everything of a version, which speaks revision and perhaps older ones.
 func (m modules) everything(version, revision string, transports ...transport) *server {
 	return &server{
-		name: "everything " + version, revision: revision, transports: transports,
+		name: "everything " + version, revision: revision, transports: transports, once: version == "2025.4.8",
 		command: func(_, mark string) []string {
 			return []string{"node", filepath.Join(string(m), "everything-"+version, "dist", "index.js"), "stdio", mark}
 		},

@@ -7,14 +7,18 @@ import (
 )
 
 // typescript2 is the client of the published packages of the 2.x line. How it finds out what the server speaks is its
-// mode: "legacy", "auto" or a pin on one revision.
-func (m modules) typescript2(mode any, revision string, transports ...transport) *client {
+// mode: "legacy", "auto" or a pin on one revision. It leaves out the steps in not.
+func (m modules) typescript2(mode any, revision string, not map[string]string) *client {
+	transports := all
+	if mode != "legacy" {
+		transports = []transport{streamable, stdio}
+	}
 	name := "TypeScript client 2.4.0"
 	if mode == "auto" {
 		name += " as it is"
 	}
 	return &client{name: name, revision: revision, transports: transports, run: func(ctx context.Context, to endpoint) (transcript, error) {
-		return runNodeClient(ctx, to, map[string]any{"sdk": filepath.Join(string(m), "@modelcontextprotocol", "client"), "mode": mode})
+		return runNodeClient(ctx, to, map[string]any{"sdk": filepath.Join(string(m), "@modelcontextprotocol", "client"), "mode": mode, "not": not})
 	}}
 }
 

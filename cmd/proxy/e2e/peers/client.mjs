@@ -170,7 +170,7 @@ async function run(step) {
 await client.connect(transport);
 print({ step: "initialize", result: tap.answer("initialize", 0).result ?? greeting() });
 for (const step of scenario) {
-  if (lacks?.(step)) continue;
+  if (lacks?.(step) || config.not?.[step.step]) continue;
   const alternatives = step.any ? step.any.map((params) => ({ ...step, params })).filter(known) : [step];
   if (alternatives.length === 0) continue;
   print({ step: step.step, ...(await run(alternatives[0]).catch((e) => ({ error: { message: message(e) } }))) });
