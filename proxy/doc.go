@@ -88,6 +88,14 @@
 //
 // Which kind of server it is, upstreamera.go finds out and remembers.
 //
+// # Several replicas
+//
+// What is in one process only, a call that waits for its client (retry.go) or the home of
+// a session with a server that knows none (modernhome.go), is served there, whichever
+// process the client came to: peers.go knows where the others are, forwarding.go hands
+// them a request and the client their answer, forwarded.go takes one in, and forward.go
+// is what they believe of each other.
+//
 // # How long, for whom, by what settings
 //
 // How long the server may be silent is in silence.go; whom a listener lets in, and

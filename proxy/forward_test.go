@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -169,9 +170,33 @@ func TestThePrincipalHoldsAcrossReplicas(t *testing.T) {
 		s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
 		all := peersOf(t, 2, s, func(c *Config) { c.Bridge.Principal = header[0] })
 		r := all[0].modernly(modernCall("7", ""), header[1], "Bearer ada")
-		sameJSON(t, all[1].modernly(retryOf("8", ada, r), header[1], "Bearer bob").body, expiredState)
+		if got := all[1].modernly(retryOf("8", ada, r), header[1], "Bearer bob"); gjson.Get(got.body, "error.message").String() != "Invalid or expired requestState" {
+			t.Errorf("%s: %+v", header[0], got)
+		}
 		if got := all[1].modernly(retryOf("8", ada, r), header[1], "Bearer ada"); gjson.Get(got.body, "result.resultType").String() != "complete" {
 			t.Errorf("%s: %+v", header[0], got)
+		}
+	}
+}
+
+// TestRefreshedTokenIsAnotherPrincipal, and the error says so, here and at the replica
+// that holds the call; to whom is by another header it is not.
+func TestRefreshedTokenIsAnotherPrincipal(t *testing.T) {
+	for by, says := range map[string]bool{"authorization": true, "header:X-User": false} {
+		s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
+		all := peersOf(t, 2, s, func(c *Config) { c.Bridge.Principal = by })
+		r := all[0].modernly(modernCall("7", ""), "Authorization", "Bearer old", "X-User", "ada")
+		for _, p := range all {
+			got := p.modernly(retryOf("8", ada, r), "Authorization", "Bearer new", "X-User", "bob")
+			want := expiredState
+			if says {
+				want = `{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"Invalid or expired requestState","data":` + anotherToken + `}}`
+			}
+			sameJSON(t, got.body, want)
+		}
+		got := all[1].modernly(retryOf("9", ada, r), "Authorization", "Bearer old", "X-User", "ada")
+		if gjson.Get(got.body, "result.resultType").String() != "complete" {
+			t.Errorf("%s: %+v", by, got)
 		}
 	}
 }
@@ -235,6 +260,7 @@ func TestRetryThatComesTwiceByTwoReplicas(t *testing.T) {
 func gated(t *testing.T, n int, gate <-chan struct{}, answered chan<- struct{}, more string) ([]peerServer, reply) {
 	t.Helper()
 	heard := make(chan struct{}, 1)
+	tell := sync.OnceFunc(func() { close(answered) })
 	all := peersOf(t, n, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		m := string(body)
@@ -247,7 +273,7 @@ func gated(t *testing.T, n int, gate <-chan struct{}, answered chan<- struct{}, 
 			fmt.Fprint(w, result(id, `"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`))
 		case method == "notifications/cancelled":
 			w.WriteHeader(http.StatusAccepted)
-			close(answered)
+			tell()
 		case method == "":
 			w.WriteHeader(http.StatusAccepted)
 			heard <- struct{}{}
@@ -266,7 +292,7 @@ func gated(t *testing.T, n int, gate <-chan struct{}, answered chan<- struct{}, 
 				return
 			}
 			if more == "" {
-				close(answered)
+				tell()
 			} else {
 				say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, gjson.Get(m, "params._meta.progressToken").Raw))
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -27,11 +28,26 @@ func (st *state) mayGoOn(q *modernRequest) bool {
 	return time.Now().Before(st.expires) && st.who == sha256.Sum256([]byte(q.user)) && st.digest == q.digest()
 }
 
+// anotherToken is what a client is told that comes back with another token than it
+// began with. To us that is somebody else.
+const anotherToken = `{"reason":"the call was made with another Authorization; where tokens are refreshed while a user is asked, bridge.principal: claim:iss+sub or header:NAME knows the user by something else"}`
+
+// ofAnotherToken reports whether the call was made with a token, and q has one that is
+// not the same.
+func (st *state) ofAnotherToken(q *modernRequest) bool {
+	guest, token, _ := strings.Cut(q.user, "/")
+	return token != "" && st.who != sha256.Sum256([]byte(q.user)) && st.who != sha256.Sum256([]byte(guest))
+}
+
 // resume attaches r, which carries the answers to what its client was asked.
 func (s *dialogues) resume(r *relay) error {
 	st, instance, ok := s.srv.now().sealer.openState(gjson.ParseBytes(r.q.state).String())
 	if !ok || instance != s.instance || !st.mayGoOn(r.q) {
-		return fail(stateInvalid, "")
+		f := fail(stateInvalid, "")
+		if ok && s.srv.now().cfg.Bridge.Principal == "authorization" && st.ofAnotherToken(r.q) {
+			f.data = []byte(anotherToken)
+		}
+		return f
 	}
 	d := s.find(st.id)
 	if d == nil {

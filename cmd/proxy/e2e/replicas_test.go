@@ -9,10 +9,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -93,6 +95,8 @@ func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	carries := stream
 	switch {
 	case r.Method != http.MethodPost:
+	case gjson.GetBytes(body, "params.inputResponses").Exists(): // of a client without a session
+		carries = answer
 	case gjson.GetBytes(body, "method").Exists():
 		carries = call
 	default:
@@ -159,6 +163,33 @@ func (d dragoman) replicas(t *testing.T, n int, config, upstream string) (all []
 		all = append(all, r)
 	}
 	return all
+}
+
+// acquaint tells replicas, which watch their configuration, where all of them are.
+func acquaint(t *testing.T, config string, all []*replica) {
+	t.Helper()
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var peers []string
+	for _, r := range all {
+		at, err := url.Parse(r.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		peers = append(peers, at.Host)
+	}
+	if err := os.WriteFile(config, fmt.Appendf(text, "bridge: {peers: [%s]}\n", strings.Join(peers, ", ")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		for end := time.Now().Add(time.Minute); !strings.Contains(r.log.String(), "new configuration"); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the configuration was not taken into use\n%s", r.log)
+			}
+		}
+	}
 }
 
 // kill ends a replica without a word.
