@@ -277,6 +277,7 @@ func DefaultConfig() Config {
 			StripMode:            "strict",
 			ElicitationFallback:  "error",
 			CompletionsFor24:     "auto",
+			Tasks:                "strip",
 		},
 		Footprint: FootprintConfig{MaxBytes: footprint.DefaultBudget, Hoist: "off"},
 		Session:   SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxAge: 24 * time.Hour},

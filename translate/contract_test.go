@@ -133,7 +133,7 @@ func TestRewriteKeepsToItsBuffers(t *testing.T) {
 		tr := newTable(t, o).Between(revision(t, g.from), revision(t, g.to))
 		room := append(append(make([]byte, 0, len(g.in)+8), g.in...), "UNTOUCHED"[:8]...)
 		raw := room[:len(g.in)] // its capacity reaches over what is not the message's
-		m := wire.Message{Facts: g.facts}
+		m := wire.Message{Facts: g.facts, Stamp: g.stamp}
 		if err := m.Scan(raw, tr.Shape()); err != nil {
 			t.Fatalf("%s: %v", g.name, err)
 		}

@@ -247,6 +247,10 @@ func addResultType(x *pass, result wire.Node) {
 		return
 	}
 	x.lost(result, wire.Debug)
+	if task := result.Get(wire.Task); task.OK() && task.Changed() {
+		result.Add(append(x.m.Writer(), `"resultType":"task"`...))
+		return
+	}
 	result.Add(append(x.m.Writer(), `"resultType":"complete"`...))
 }
 
@@ -255,7 +259,7 @@ func addResultType(x *pass, result wire.Node) {
 func readResultType(x *pass, root wire.Node) {
 	result := root.Get(wire.ResultKey)
 	kind := result.Get(wire.ResultType)
-	if !kind.OK() || asked(x.m.Method) {
+	if !kind.OK() || asked(x.m.Method) || result.Changed() {
 		return
 	}
 	x.lost(kind, wire.Debug)
@@ -323,8 +327,15 @@ func nameURL(x *pass, params wire.Node) {
 // removeTasksExtension takes the tasks extension from those that a side declares,
 // and the declaration where nothing is left in it (C28).
 func removeTasksExtension(x *pass, extensions wire.Node) {
+	level := wire.Warn
+	if x.m.Kind == wire.Result && x.carriesTasks() {
+		if x.t.to.Modern {
+			return
+		}
+		level = wire.Debug // it is said in other words
+	}
 	if removeMembers(extensions, func(name wire.Name) bool { return name == wire.TasksExtension }) {
-		x.lost(extensions, wire.Warn)
+		x.lost(extensions, level)
 	}
 }
 

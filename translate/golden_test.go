@@ -95,6 +95,7 @@ var facts = map[string]wire.Facts{
 	"elicitation.url":  wire.ClientElicitation | wire.ClientElicitationURL,
 	"tasks":            wire.ClientTasks,
 	"logging":          wire.ServerLogging,
+	"server.tasks":     wire.ServerTasks,
 }
 
 func (g *golden) addStamp(line string) error {
@@ -104,7 +105,7 @@ func (g *golden) addStamp(line string) error {
 	key, value, _ := strings.Cut(line, "=")
 	for name, to := range map[string]*[]byte{
 		"client": &g.stamp.ClientInfo, "capabilities": &g.stamp.Capabilities, "level": &g.stamp.LogLevel,
-		"server": &g.stamp.ServerInfo, "subscription": &g.stamp.Subscription, "elicitation": &g.stamp.ElicitationID, "id": &g.stamp.ID, "token": &g.stamp.ProgressToken,
+		"server": &g.stamp.ServerInfo, "subscription": &g.stamp.Subscription, "elicitation": &g.stamp.ElicitationID, "id": &g.stamp.ID, "token": &g.stamp.ProgressToken, "task": &g.stamp.Task,
 	} {
 		if key == name {
 			*to = []byte(value)

@@ -31,6 +31,8 @@ func optionsOf(t testing.TB, lines []string) (translate.Options, slow.Options) {
 			o.ProgressMessageAsLog = value == "on"
 		case "title_as_resource_name":
 			o.TitleAsResourceName = value == "on"
+		case "tasks":
+			o.Tasks = value
 		default:
 			t.Fatalf("unknown option %q", line)
 		}

@@ -21,6 +21,9 @@ type Revision struct {
 	// Structured says that results may have structuredContent, and tools an
 	// outputSchema for it.
 	Structured bool
+	// Tasks says that requests may become tasks, by the revision itself and not by
+	// an extension.
+	Tasks bool
 
 	toolAnnotations bool // tools have annotations
 	order           int  // place in revisions
@@ -31,7 +34,7 @@ var (
 	rev20241105 = &Revision{Name: "2024-11-05"}
 	rev20250326 = &Revision{Name: "2025-03-26", Batches: true, toolAnnotations: true}
 	rev20250618 = &Revision{Name: "2025-06-18", VersionHeader: true, Elicitation: true, Structured: true, toolAnnotations: true}
-	rev20251125 = &Revision{Name: "2025-11-25", VersionHeader: true, Elicitation: true, Structured: true, toolAnnotations: true}
+	rev20251125 = &Revision{Name: "2025-11-25", VersionHeader: true, Elicitation: true, Structured: true, Tasks: true, toolAnnotations: true}
 	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, Elicitation: true, Structured: true, toolAnnotations: true, Modern: true}
 
 	revisions = []*Revision{rev20241105, rev20250326, rev20250618, rev20251125, rev20260728}

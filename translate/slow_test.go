@@ -84,12 +84,13 @@ func switches(n uint16) translate.Options {
 		DropResourceUpdated:  on(),
 		ProgressMessageAsLog: on(),
 		TitleAsResourceName:  on(),
+		Tasks:                take("strip", "bridge"),
 	}
 }
 
 // numberOf is the number that gives these options.
 func numberOf(o translate.Options) uint16 {
-	for n := range uint16(2 * 2 * 3 * 3 * 3 * 2 * 2 * 2) {
+	for n := range uint16(2 * 2 * 3 * 3 * 3 * 2 * 2 * 2 * 2) {
 		got := switches(n)
 		if o.StripMode == "" {
 			o.StripMode = got.StripMode
@@ -103,7 +104,7 @@ func numberOf(o translate.Options) uint16 {
 
 func withDefaults(o translate.Options) translate.Options {
 	for value, def := range map[*string]string{
-		&o.StripMode: "strict", &o.ResourceContentsName: "on", &o.ElicitationFallback: "error", &o.CompletionsFor24: "auto",
+		&o.StripMode: "strict", &o.ResourceContentsName: "on", &o.ElicitationFallback: "error", &o.CompletionsFor24: "auto", &o.Tasks: "strip",
 	} {
 		if *value == "" {
 			*value = def
@@ -193,7 +194,7 @@ var stamps = []*wire.Stamp{nil, {}, {
 	ClientInfo: []byte(`{"name":"c","version":"1"}`), Capabilities: []byte(`{"roots":{}}`), LogLevel: []byte(`"info"`),
 	ServerInfo: []byte(`{"name":"s","version":"2"}`), Subscription: []byte(`"L"`), TTL: 60000, Scope: wire.Public, ElicitationID: []byte(`"e-1"`),
 }, {
-	ID: []byte(`7`), ProgressToken: []byte(`"p7"`),
+	ID: []byte(`7`), ProgressToken: []byte(`"p7"`), Task: []byte(`{"ttl":60000}`),
 }}
 
 const pairs = 25 // of five revisions, with themselves too

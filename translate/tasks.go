@@ -6,12 +6,60 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// dropTaskTools removes execution from a tool, and a tool that can only be run as
-// a task from the list (C07).
+// Tasks are a part of 2025-11-25 and an extension of 2026-07-28; see
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks and
+// https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
+
+// carriesTasks reports whether tasks go from one to the other, and the server has them.
+func (x *pass) carriesTasks() bool {
+	return bridgesTasks(x.t.options) && x.t.from.Modern != x.t.to.Modern && x.m.Facts.Has(wire.ServerTasks)
+}
+
+// wantsTask reports whether the message is about a call that is to be a task.
+func (x *pass) wantsTask() bool {
+	return bridgesTasks(x.t.options) && x.t.from.Modern != x.t.to.Modern &&
+		x.m.Method == wire.ToolsCall && x.m.Stamp != nil && x.m.Stamp.Task != nil
+}
+
+// dropTaskTools removes a tool that can only be run as a task from the list (C07),
+// unless tasks are carried.
 func dropTaskTools(x *pass, tool wire.Node) {
-	if tool.Get(wire.Execution).Get(wire.TaskSupport).Is("required") {
+	if tool.Get(wire.Execution).Get(wire.TaskSupport).Is("required") && !x.carriesTasks() {
 		x.lost(tool, wire.Warn)
 		tool.Remove()
+	}
+}
+
+// allowTask says of a tool that it may be run as a task: whether it is, servers of
+// 2026-07-28 decide for each call (G.3).
+func allowTask(x *pass, tool wire.Node) {
+	if !x.carriesTasks() || tool.Kind() != '{' || tool.Get(wire.Execution).OK() {
+		return
+	}
+	x.lost(tool, wire.Debug)
+	tool.Add(append(x.m.Writer(), `"execution":{"taskSupport":"optional"}`...))
+}
+
+// stripTask is strip for the wish for a task, which where tasks are carried is said
+// in another way.
+func stripTask(x *pass, task wire.Node) {
+	if x.wantsTask() {
+		remove(x, task)
+		return
+	}
+	strip(x, task)
+}
+
+// askForTask makes a call one that is to be a task (G.3).
+func askForTask(x *pass, params wire.Node) {
+	if !x.wantsTask() {
+		return
+	}
+	x.lost(params, wire.Debug)
+	if at := params.Get(wire.Task); at.OK() {
+		at.Put(append(x.m.Writer(), x.m.Stamp.Task...))
+	} else {
+		params.Add(append(append(x.m.Writer(), `"task":`...), x.m.Stamp.Task...))
 	}
 }
 
@@ -20,10 +68,210 @@ var errTaskResult = errors.New("the server created a task that nobody asked for"
 // refuseTaskResult fails an answer that is a task although the call was not sent
 // as one (C20).
 func refuseTaskResult(x *pass, result wire.Node) {
-	task := result.Get(wire.Task)
-	if task.OK() && task.Kind() == '{' && !result.Get(wire.Content).OK() && !result.Get(wire.Action).OK() {
-		x.fail(task, errTaskResult)
+	if isTask(result) && !x.wantsTask() {
+		x.fail(result.Get(wire.Task), errTaskResult)
 	}
+}
+
+// isTask reports whether a result is the handle of a task. One that holds an answer
+// too is not.
+func isTask(result wire.Node) bool {
+	task := result.Get(wire.Task)
+	return task.OK() && task.Kind() == '{' && !result.Get(wire.Content).OK() && !result.Get(wire.Action).OK()
+}
+
+// flattenTask takes a task out of the member that it is in (G.3).
+func flattenTask(x *pass, result wire.Node) {
+	if !x.wantsTask() || !isTask(result) {
+		return
+	}
+	task := result.Get(wire.Task)
+	if !task.First().OK() {
+		x.fail(task, errTaskResult)
+		return
+	}
+	x.lost(task, wire.Debug)
+	task.Swap(appendTask(x.m.Writer(), task, renamedUp))
+}
+
+// wrapTask is the way back (G.3).
+func wrapTask(x *pass, root wire.Node) {
+	result := root.Get(wire.ResultKey)
+	if !x.wantsTask() || !result.Get(wire.ResultType).Is("task") {
+		return
+	}
+	x.lost(result, wire.Debug)
+	w := append(x.m.Writer(), `{"task":{`...)
+	w = append(appendTask(w, result, renamedDown), '}')
+	if meta := result.Get(wire.Meta); meta.OK() {
+		open := len(w)
+		w = append(w, `,"_meta":{`...)
+		none := len(w)
+		for c := meta.First(); meta.Kind() == '{' && c.OK(); c = c.Next() {
+			if !isStamp(c.Name()) {
+				w = appendMember(w, len(w) > none, c.Key(), c.Raw())
+			}
+		}
+		if len(w) == none {
+			w = w[:open]
+		} else {
+			w = append(w, '}')
+		}
+	}
+	result.Put(append(w, '}'))
+}
+
+// renamedUp and renamedDown are what the members of a task are called on the other
+// side; "" leaves one out.
+func renamedUp(c wire.Node) (key string) {
+	switch c.Name() {
+	case wire.TTL:
+		return wire.TTLMs.String()
+	case wire.PollInterval:
+		return wire.PollIntervalMs.String()
+	}
+	return string(c.Key())
+}
+
+func renamedDown(c wire.Node) (key string) {
+	switch c.Name() {
+	case wire.TTLMs:
+		return wire.TTL.String()
+	case wire.PollIntervalMs:
+		return wire.PollInterval.String()
+	case wire.ResultType, wire.Meta, wire.ResultKey, wire.ErrorKey, wire.InputRequests:
+		return ""
+	}
+	return string(c.Key())
+}
+
+// appendTask writes the members of a task under the names that they get.
+func appendTask(dst []byte, task wire.Node, name func(wire.Node) string) []byte {
+	from := len(dst)
+	for c := task.First(); c.OK(); c = c.Next() {
+		if key := name(c); key != "" {
+			dst = appendMember(dst, len(dst) > from, []byte(key), c.Raw())
+		}
+	}
+	return dst
+}
+
+func appendMember(dst []byte, comma bool, key, value []byte) []byte {
+	if comma {
+		dst = append(dst, ',')
+	}
+	dst = append(append(append(dst, '"'), key...), `":`...)
+	return append(dst, value...)
+}
+
+// taskUp is the state of a task with the result in it, where there is one: that a
+// tool has failed is no failure of its task any more (G.3).
+func taskUp(x *pass, task wire.Node) {
+	if task.Kind() != '{' {
+		return
+	}
+	x.lost(task, wire.Debug)
+	ended := task.Get(wire.ResultKey).OK()
+	for c := task.First(); c.OK(); c = c.Next() {
+		switch c.Name() {
+		case wire.TTL, wire.PollInterval:
+			c.Swap(appendMember(x.m.Writer(), false, []byte(renamedUp(c)), c.Raw()))
+		case wire.Status:
+			if ended && c.Is("failed") {
+				c.Put(append(x.m.Writer(), `"completed"`...))
+			}
+		}
+	}
+}
+
+// taskDown is the way back; what came of the task is asked for by itself there (G.3).
+func taskDown(x *pass, task wire.Node) {
+	if task.Kind() != '{' {
+		return
+	}
+	x.lost(task, wire.Debug)
+	result := task.Get(wire.ResultKey)
+	isError := result.Get(wire.IsError)
+	failed := isError.OK() && isError.Kind() == 't'
+	for c := task.First(); c.OK(); c = c.Next() {
+		switch c.Name() {
+		case wire.TTLMs, wire.PollIntervalMs:
+			c.Swap(appendMember(x.m.Writer(), false, []byte(renamedDown(c)), c.Raw()))
+		case wire.ResultKey, wire.ErrorKey, wire.InputRequests:
+			c.Remove()
+		case wire.Status:
+			if failed && c.Is("completed") {
+				c.Put(append(x.m.Writer(), `"failed"`...))
+			}
+		}
+	}
+}
+
+// acknowledge leaves nothing in a result but that it is one (G.3).
+func acknowledge(x *pass, result wire.Node) {
+	if result.Kind() != '{' {
+		return
+	}
+	for c := result.First(); c.OK(); c = c.Next() {
+		if c.Name() != wire.Meta && c.Name() != wire.ResultType {
+			x.lost(result, wire.Debug)
+			c.Remove()
+		}
+	}
+}
+
+// tasksStatusUp renames a notification. What a task has come to belongs into it,
+// which takes who knows the server to find out (G.3).
+func tasksStatusUp(x *pass, root wire.Node) {
+	handOver(x, root)
+	root.Get(wire.MethodKey).Put(appendQuoted(x.m.Writer(), wire.TasksNotified))
+}
+
+// tasksStatusDown is the way back, without a memory (G.3).
+func tasksStatusDown(x *pass, root wire.Node) {
+	x.lost(root, wire.Debug)
+	root.Get(wire.MethodKey).Put(appendQuoted(x.m.Writer(), wire.TasksStatus))
+	if meta := root.Get(wire.Params).Get(wire.Meta); meta.OK() {
+		removeMembers(meta, isStamp)
+	}
+}
+
+func appendQuoted(dst []byte, m wire.Method) []byte {
+	return append(append(append(dst, '"'), m.String()...), '"')
+}
+
+// declareExtension says by the extension that a server has tasks (G.3).
+func declareExtension(x *pass, capabilities wire.Node) {
+	if !x.carriesTasks() || capabilities.Kind() != '{' {
+		return
+	}
+	extensions := capabilities.Get(wire.Extensions)
+	member := append(append(append(make([]byte, 0, 64), '"'), wire.TasksExtension.String()...), `":{}`...)
+	switch {
+	case !extensions.OK():
+		x.lost(capabilities, wire.Debug)
+		capabilities.Add(append(append(append(x.m.Writer(), `"extensions":{`...), member...), '}'))
+	case extensions.Kind() != '{':
+		x.lost(capabilities, wire.Debug)
+		extensions.Put(append(append(append(x.m.Writer(), '{'), member...), '}'))
+	case !extensions.Get(wire.TasksExtension).OK():
+		x.lost(capabilities, wire.Debug)
+		extensions.Add(append(x.m.Writer(), member...))
+	}
+}
+
+// declareTasks is the way back (G.3): tasks can be cancelled, but nobody lists them.
+func declareTasks(x *pass, capabilities wire.Node) {
+	const tasks = `{"cancel":{},"requests":{"tools":{"call":{}}}}`
+	if !x.carriesTasks() || capabilities.Kind() != '{' {
+		return
+	}
+	x.lost(capabilities, wire.Debug)
+	if at := capabilities.Get(wire.Tasks); at.OK() {
+		at.Put(append(x.m.Writer(), tasks...))
+		return
+	}
+	capabilities.Add(append(x.m.Writer(), `"tasks":`+tasks...))
 }
 
 // dropUnlessNamed drops a cancellation that does not say of what (C23).

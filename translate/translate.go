@@ -42,6 +42,9 @@ type Translator struct {
 }
 
 func newTranslator(from, to *Revision, o Options) *Translator {
+	if !from.Tasks && !to.Tasks {
+		o.Tasks = "strip"
+	}
 	t := &Translator{from: from, to: to, options: o}
 	if from != to {
 		t.plan = sync.OnceValue(func() *plan { return lay(rulesBetween(from, to, o)) })

@@ -20,6 +20,8 @@ const (
 	ServerLogging
 	// ServerTools says that the server declared tools.
 	ServerTools
+	// ServerTasks says that calls of the server's tools may become tasks.
+	ServerTasks
 )
 
 // Has reports whether every bit of want is set.

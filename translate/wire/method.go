@@ -29,6 +29,7 @@ const (
 	TasksResult
 	TasksList
 	TasksCancel
+	TasksUpdate
 	ServerDiscover
 	SubscriptionsListen
 	Initialized
@@ -42,6 +43,7 @@ const (
 	RootsListChanged
 	ElicitationCompleted
 	TasksStatus
+	TasksNotified
 	SubscriptionsAcknowledged
 	NumMethods
 )
@@ -67,6 +69,7 @@ var methodNames = [NumMethods]string{
 	TasksResult:               "tasks/result",
 	TasksList:                 "tasks/list",
 	TasksCancel:               "tasks/cancel",
+	TasksUpdate:               "tasks/update",
 	ServerDiscover:            "server/discover",
 	SubscriptionsListen:       "subscriptions/listen",
 	Initialized:               "notifications/initialized",
@@ -80,6 +83,7 @@ var methodNames = [NumMethods]string{
 	RootsListChanged:          "notifications/roots/list_changed",
 	ElicitationCompleted:      "notifications/elicitation/complete",
 	TasksStatus:               "notifications/tasks/status",
+	TasksNotified:             "notifications/tasks",
 	SubscriptionsAcknowledged: "notifications/subscriptions/acknowledged",
 }
 

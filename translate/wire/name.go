@@ -53,6 +53,10 @@ const (
 	Execution
 	TaskSupport
 	Task
+	TTL
+	PollInterval
+	Status
+	IsError
 	Arguments
 	URI
 	Size
@@ -100,7 +104,9 @@ const (
 	// 2026-07-28
 	ResultType
 	TTLMs
+	PollIntervalMs
 	CacheScope
+	InputRequests
 	InputResponses
 	RequestState
 	ElicitationID
@@ -155,6 +161,10 @@ var nameTexts = [NumNames]string{
 	Execution:         "execution",
 	TaskSupport:       "taskSupport",
 	Task:              "task",
+	TTL:               "ttl",
+	PollInterval:      "pollInterval",
+	Status:            "status",
+	IsError:           "isError",
 	Arguments:         "arguments",
 	URI:               "uri",
 	Size:              "size",
@@ -194,7 +204,9 @@ var nameTexts = [NumNames]string{
 	ProgressTokenKey:  "progressToken",
 	ResultType:        "resultType",
 	TTLMs:             "ttlMs",
+	PollIntervalMs:    "pollIntervalMs",
 	CacheScope:        "cacheScope",
+	InputRequests:     "inputRequests",
 	InputResponses:    "inputResponses",
 	RequestState:      "requestState",
 	ElicitationID:     "elicitationId",

@@ -22,6 +22,9 @@ type Stamp struct {
 	// ElicitationID is the name that a question to open a URL gets towards a
 	// revision that wants one: a string.
 	ElicitationID []byte
+	// Task says of a call of a tool, and of its answer, that the client wants, or has
+	// wanted, a task: what an older revision has for that in params, an object.
+	Task []byte
 }
 
 // CacheHint says who may share what is cached.

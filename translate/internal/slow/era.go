@@ -64,6 +64,12 @@ func (j *job) requestUp() {
 	case wire.Initialize, wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
 		j.stays()
 		return
+	case wire.TasksResult:
+		j.stays()
+		return
+	case wire.TasksUpdate:
+		j.refuse(-32601, "Method not found: "+j.Method.String())
+		return
 	case wire.ToolsCall:
 		j.drop1("params", "task")
 	case wire.SamplingCreateMessage, wire.ElicitationCreate:
@@ -116,12 +122,23 @@ func (j *job) mark(meta, name, value, least string) {
 
 func (j *job) requestDown() {
 	switch j.Method {
-	case wire.Ping, wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe, wire.TasksGet, wire.TasksCancel:
+	case wire.Ping, wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
 		j.refuse(-32601, "Method not found: "+j.Method.String())
 		return
+	case wire.TasksGet, wire.TasksCancel, wire.TasksUpdate:
+		if !j.bridgesTasks() {
+			j.refuse(-32601, "Method not found: "+j.Method.String())
+			return
+		}
+		if j.Method == wire.TasksUpdate {
+			j.stays()
+		}
 	case wire.ServerDiscover, wire.SubscriptionsListen:
 		j.stays()
 	case wire.ToolsCall, wire.PromptsGet, wire.ResourcesRead:
+		if j.wantsTask() && j.at("params").IsObject() {
+			j.set("params.task", string(j.Stamp.Task))
+		}
 		j.drop1("params", "inputResponses")
 		j.drop1("params", "requestState")
 		if uri := j.at("params.uri"); j.Method == wire.ResourcesRead && uri.Type == gjson.String && len(uri.Raw) <= wire.MaxNote {
@@ -175,7 +192,15 @@ func (j *job) notificationAcross() {
 	case j.verdict != wire.Forward:
 	case j.up(r26):
 		switch j.Method {
-		case wire.TasksStatus, wire.RootsListChanged:
+		case wire.TasksStatus:
+			if !j.bridgesTasks() {
+				j.drop()
+				return
+			}
+			j.taskState("params")
+			j.set("method", `"notifications/tasks"`)
+			j.stays()
+		case wire.RootsListChanged:
 			j.drop()
 		case wire.Cancelled:
 			if !j.at("params.requestId").Exists() {
@@ -199,6 +224,14 @@ func (j *job) notificationAcross() {
 		switch j.Method {
 		case wire.SubscriptionsAcknowledged:
 			j.stays()
+		case wire.TasksNotified:
+			if !j.bridgesTasks() {
+				j.drop()
+				return
+			}
+			j.taskState("params")
+			j.set("method", `"notifications/tasks/status"`)
+			j.dropAll("params", "_meta", reserved...)
 		case wire.ToolsListChanged, wire.PromptsListChanged, wire.ResourcesListChanged, wire.ResourcesUpdated:
 			j.dropAll("params", "_meta", reserved...)
 		}
@@ -218,6 +251,10 @@ func (j *job) resultType() (final bool) {
 		return true
 	case j.isText("result.resultType", "input_required"):
 		j.stays()
+		return false
+	}
+	if j.isText("result.resultType", "task") && j.wantsTask() {
+		j.wrapTask()
 		return false
 	}
 	text := compact(kind.Raw)
@@ -294,6 +331,9 @@ func (j *job) eraTool(p string) {
 	case j.up(r26):
 		j.remove(p + ".execution")
 	case j.down(r26):
+		if j.carriesTasks() && !j.at(p+".execution").Exists() {
+			j.set(p+".execution", `{"taskSupport":"optional"}`)
+		}
 		if schema := j.at(p + ".outputSchema"); schema.Exists() && textAt(schema, "type") != "object" {
 			j.remove(p + ".outputSchema")
 		}
@@ -313,6 +353,10 @@ func (j *job) eraCapabilities(path string) {
 		}
 	}
 	if j.up(r26) || j.down(r26) {
+		if j.Kind == wire.Result && j.carriesTasks() {
+			j.tasksCapability(path)
+			return
+		}
 		j.dropAll(path, "extensions", tasksExtension)
 	}
 }

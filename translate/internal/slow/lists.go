@@ -15,7 +15,9 @@ func (j *job) tools(path string) {
 		for _, tool := range j.at(path).Array() {
 			support := tool.Get("execution.taskSupport")
 			if tool.IsObject() && support.Type == gjson.String && support.String() == "required" {
-				continue // it can only be called with a task
+				if !j.carriesTasks() {
+					continue // it can only be called with a task
+				}
 			}
 			kept, _ = sjson.SetRaw(kept, "-1", tool.Raw)
 		}

@@ -40,7 +40,7 @@ func (j *job) requestWithin() error {
 	case wire.ElicitationCreate:
 		return j.elicitationRequest()
 	case wire.TasksGet, wire.TasksResult, wire.TasksList, wire.TasksCancel:
-		if j.down(r11) || j.up(r26) {
+		if (j.down(r11) || j.up(r26)) && (!j.bridgesTasks() || j.Method == wire.TasksList) {
 			j.refuse(-32601, "Method not found: "+j.Method.String())
 		}
 	}
@@ -160,6 +160,12 @@ func (j *job) resultWithin() error {
 			return err
 		}
 		j.elicitationResult()
+	case wire.TasksGet:
+		j.taskState("result")
+	case wire.TasksCancel:
+		if j.bridgesTasks() && j.up(r26) {
+			j.keepOnly("result", "_meta", "resultType")
+		}
 	}
 	return nil
 }
@@ -168,6 +174,10 @@ func (j *job) resultWithin() error {
 // holds an answer too is not such a handle.
 func (j *job) taskResult() error {
 	if (j.down(r11) || j.up(r26)) && j.at("result.task").IsObject() && !j.at("result.content").Exists() && !j.at("result.action").Exists() {
+		if j.wantsTask() && !empty(j.at("result.task")) {
+			j.flattenTask()
+			return nil
+		}
 		return fmt.Errorf("%s was answered by a task", j.Method)
 	}
 	return nil

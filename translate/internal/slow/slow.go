@@ -42,6 +42,7 @@ type Options struct {
 	CompletionsFor24     string
 	ProgressMessageAsLog bool
 	TitleAsResourceName  bool
+	Tasks                string
 }
 
 // Message is one message to translate, and what is known of its session.

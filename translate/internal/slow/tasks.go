@@ -1,0 +1,149 @@
+package slow
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// bridgesTasks says that tasks go from the revision that has them to the one with an
+// extension for them, or back.
+func (j *job) bridgesTasks() bool {
+	return j.Tasks == "bridge" && (j.from == r11 && j.to == r26 || j.from == r26 && j.to == r11)
+}
+
+// carriesTasks says that the server has tasks, too.
+func (j *job) carriesTasks() bool { return j.bridgesTasks() && j.Facts.Has(wire.ServerTasks) }
+
+// wantsTask says that the client wants this call to be a task.
+func (j *job) wantsTask() bool {
+	return j.bridgesTasks() && j.Method == wire.ToolsCall && j.Stamp != nil && j.Stamp.Task != nil
+}
+
+// rewriteMembers gives the members of an object other names; "" leaves one out.
+func rewriteMembers(object gjson.Result, name func(string) string) string {
+	var out []string
+	object.ForEach(func(key, v gjson.Result) bool {
+		if n := name(key.String()); n != "" {
+			if n == key.String() {
+				n = key.Raw
+			} else {
+				n = quote(n)
+			}
+			out = append(out, n+":"+v.Raw)
+		}
+		return true
+	})
+	return strings.Join(out, ",")
+}
+
+func taskMemberUp(name string) string {
+	switch name {
+	case "ttl":
+		return "ttlMs"
+	case "pollInterval":
+		return "pollIntervalMs"
+	}
+	return name
+}
+
+func taskMemberDown(name string) string {
+	switch name {
+	case "ttlMs":
+		return "ttl"
+	case "pollIntervalMs":
+		return "pollInterval"
+	case "result", "error", "inputRequests":
+		return ""
+	}
+	return name
+}
+
+// flattenTask takes a task out of the member that it is in.
+func (j *job) flattenTask() {
+	members := rewriteMembers(j.at("result"), func(name string) string {
+		if name == "task" {
+			return ""
+		}
+		return name
+	})
+	if members != "" {
+		members = "," + members
+	}
+	if !j.at("result.resultType").Exists() {
+		members += `,"resultType":"task"`
+	}
+	j.set("result", "{"+rewriteMembers(j.at("result.task"), taskMemberUp)+members+"}")
+}
+
+// wrapTask is the way back.
+func (j *job) wrapTask() {
+	out := `{"task":{` + rewriteMembers(j.at("result"), func(name string) string {
+		if name == "resultType" || name == "_meta" {
+			return ""
+		}
+		return taskMemberDown(name)
+	}) + "}"
+	if meta := j.at("result._meta"); meta.Exists() {
+		kept := rewriteMembers(meta, func(name string) string {
+			if slices.Contains(reserved, name) {
+				return ""
+			}
+			return name
+		})
+		if kept != "" {
+			out += `,"_meta":{` + kept + "}"
+		}
+	}
+	j.set("result", out+"}")
+}
+
+// taskState is the state of a task, at path.
+func (j *job) taskState(path string) {
+	task := j.at(path)
+	if !j.bridgesTasks() || !task.IsObject() {
+		return
+	}
+	if j.up(r26) {
+		if task.Get("result").Exists() && j.isText(path+".status", "failed") {
+			j.set(path+".status", `"completed"`)
+		}
+		j.set(path, "{"+rewriteMembers(j.at(path), taskMemberUp)+"}")
+		return
+	}
+	if result := task.Get("result"); result.IsObject() && result.Get("isError").Type == gjson.True && j.isText(path+".status", "completed") {
+		j.set(path+".status", `"failed"`)
+	}
+	j.set(path, "{"+rewriteMembers(j.at(path), taskMemberDown)+"}")
+}
+
+// keepOnly removes all other members of an object.
+func (j *job) keepOnly(path string, names ...string) {
+	if !j.at(path).IsObject() {
+		return
+	}
+	j.set(path, "{"+rewriteMembers(j.at(path), func(name string) string {
+		if slices.Contains(names, name) {
+			return name
+		}
+		return ""
+	})+"}")
+}
+
+// tasksCapability says in the words of the other side that the server has tasks.
+func (j *job) tasksCapability(path string) {
+	if j.up(r26) {
+		if !j.at(path + ".extensions").IsObject() {
+			j.set(path+".extensions", "{}")
+		}
+		if at := path + ".extensions." + escaped(tasksExtension); !j.at(at).Exists() {
+			j.set(at, "{}")
+		}
+		return
+	}
+	j.dropAll(path, "extensions", tasksExtension)
+	j.set(path+".tasks", `{"cancel":{},"requests":{"tools":{"call":{}}}}`)
+}
