@@ -73,7 +73,7 @@ func TestConfigFile(t *testing.T) {
 		{"# nothing\n", ""},
 		{"limits:\n  batch: 7\n", ""},
 		{"limits:\n  batch: 7\n  bach: 8\n", "line 3: unknown key limits.bach"},
-		{"contract:\n  tasks: bridge\n", "line 2: unknown key contract.tasks"},
+		{"contract:\n  task: bridge\n", "line 2: unknown key contract.task"},
 		{"listn: x\n", "line 1: unknown key listn"},
 		{"limits:\n  time:\n    ping: {silence: 1s}\n", ""},
 		{"limits:\n  time:\n    ping: {silent: 1s}\n", "line 3: unknown key limits.time.ping.silent"},

@@ -89,6 +89,8 @@ func targetOf(method wire.Method) string {
 		return "name"
 	case wire.ResourcesRead:
 		return "uri"
+	case wire.TasksGet, wire.TasksUpdate, wire.TasksCancel:
+		return "taskId"
 	}
 	return ""
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -212,8 +213,21 @@ func (b *bridgedCall) await() error {
 // answered notes one answer as the server shall get it. The text that comes back
 // says why the call cannot go on.
 func (b *bridgedCall) answered(h heardAnswer) (trouble string) {
-	c, a := b.c, h.to
-	m := &b.msg
+	if trouble = b.c.translateAnswer(h, &b.msg, b.stream.Header); trouble == "" && h.to.accepted() {
+		b.opened = append(b.opened, h.to.opens)
+	}
+	return trouble
+}
+
+// accepted reports whether the client has agreed to open a URL.
+func (a *ask) accepted() bool {
+	return a.opens != nil && gjson.GetBytes(a.answer, "action").String() == "accept"
+}
+
+// translateAnswer makes of an answer what the server shall get. The text that comes
+// back says why there is nothing.
+func (c *modernConn) translateAnswer(h heardAnswer, m *wire.Message, header []upstream.Header) (trouble string) {
+	a := h.to
 	if err := m.Scan(h.raw, c.up.Shape()); err != nil {
 		return err.Error()
 	}
@@ -226,7 +240,7 @@ func (b *bridgedCall) answered(h heardAnswer) (trouble string) {
 	}
 	m.Method, m.Note, m.Facts, m.Stamp = a.method, a.note, c.facts, nil
 	out, v, err := c.up.Rewrite(nil, m)
-	c.srv.losses.note(c.up.From(), c.up.To(), a.method, m.Losses, b.stream.Header)
+	c.srv.losses.note(c.up.From(), c.up.To(), a.method, m.Losses, header)
 	if err != nil {
 		return err.Error()
 	}
@@ -235,8 +249,5 @@ func (b *bridgedCall) answered(h heardAnswer) (trouble string) {
 		return a.method.String() + " failed: its answer is none"
 	}
 	a.answer = []byte(result.Raw)
-	if a.opens != nil && result.Get("action").String() == "accept" {
-		b.opened = append(b.opened, a.opens)
-	}
 	return ""
 }

@@ -45,6 +45,7 @@ type bridgedCall struct {
 	method wire.Method
 	target string // the name or the URI that the request is about, "" for none
 	note   []byte
+	wish   []byte // for a task: what the client said of it; nil for none
 
 	// The client's side. want is a call of Next, and got what it returns.
 	client   context.Context
@@ -102,11 +103,17 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		b.target = strings.Clone(params.Get("name").String())
 	case wire.ResourcesRead:
 		b.target = strings.Clone(params.Get("uri").String())
+	case wire.TasksGet:
+		b.target = strings.Clone(params.Get("taskId").String())
 	}
+	b.wish = c.wish(b.method, params)
 	arguments := []byte(params.Get("arguments").Raw)
 	e := c.enquire(msg, b.target, m.Header)
 	msg.Facts = c.facts
-	msg.Stamp = &wire.Stamp{ID: b.sent, ClientInfo: c.client, Capabilities: c.can, LogLevel: c.logLevel()}
+	msg.Stamp = &wire.Stamp{ID: b.sent, ClientInfo: c.client, Capabilities: c.can, LogLevel: c.logLevel(), Task: b.wish}
+	if b.wish != nil || b.method == wire.TasksGet {
+		msg.Stamp.Capabilities = c.canTasks()
+	}
 	out, v, err := c.up.Rewrite(nil, msg)
 	c.srv.losses.note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
 	switch {
@@ -363,7 +370,7 @@ func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
 			}
 		}
 	}
-	m.Method, m.Note, m.Facts, m.Stamp = b.method, b.note, c.facts, &wire.Stamp{ID: b.id}
+	m.Method, m.Note, m.Facts, m.Stamp = b.method, b.note, c.facts, &wire.Stamp{ID: b.id, Task: b.wish}
 	out, v, err := c.down.Rewrite(nil, m)
 	c.srv.losses.note(c.down.From(), c.down.To(), b.method, m.Losses, b.stream.Header)
 	switch {
@@ -376,6 +383,9 @@ func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
 		if out, err = sjson.SetRawBytes(out, "id", b.id); err != nil { // it may have had none
 			return nil, err
 		}
+	}
+	if b.wish != nil {
+		out = b.asTask(out)
 	}
 	b.conclude(out)
 	return nil, nil
@@ -409,16 +419,22 @@ func (b *bridgedCall) conclude(answer []byte) {
 		b.ready = append(b.ready, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, a.id))
 	}
 	b.asking = nil
-	for _, id := range b.opened {
+	b.ready = append(c.appendOpened(b.ready, b.opened, b.stream.Header), answer)
+}
+
+// appendOpened appends to list what tells the client that it is over with URLs that
+// it has opened, by their elicitationIds.
+func (c *modernConn) appendOpened(list, opened [][]byte, header []upstream.Header) [][]byte {
+	for _, id := range opened {
 		var m wire.Message
 		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":%s}}`, id)
 		if m.Scan(body, c.down.Shape()) == nil {
-			if out := c.passDown(&m, b.stream.Header); out != nil {
-				b.ready = append(b.ready, out)
+			if out := c.passDown(&m, header); out != nil {
+				list = append(list, out)
 			}
 		}
 	}
-	b.ready = append(b.ready, answer)
+	return list
 }
 
 // fail ends the call since its client cannot or will not answer: the server could

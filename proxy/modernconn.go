@@ -37,6 +37,7 @@ type modernConn struct {
 	prefix string // of the ids of our questions
 	realm  string // of what is kept of the server's results
 	tools  toolHeaders
+	tasks  tasksOfModern
 
 	life context.Context // of what nobody waits for by a request
 	end  context.CancelFunc
@@ -67,6 +68,7 @@ func (srv *Server) newModernConn(conn upstream.Conn, vc *translate.Revision, fac
 	}
 	c.belongTo(rand.Text()) // nobody else, where we do not know whose it is
 	c.piped, _ = conn.(*lanes)
+	c.tasks.bridged = now.cfg.Contract.Tasks == "bridge" && vc.Tasks
 	c.news.limit(now.cfg.Limits)
 	c.life, c.end = context.WithCancel(context.Background())
 	return c
@@ -163,6 +165,10 @@ func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	switch msg.Method {
 	case wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
 		return c.remember(ctx, &msg, m.Header), nil
+	case wire.TasksGet, wire.TasksResult, wire.TasksCancel, wire.TasksUpdate:
+		if st := c.task(ctx, &msg, m.Header); st != nil {
+			return st, nil
+		}
 	}
 	return c.call(ctx, m, &msg)
 }
@@ -259,10 +265,22 @@ func (c *modernConn) discover(ctx context.Context, header []upstream.Header) ([]
 // inquire asks the server something for ourselves. params is what is within the
 // braces. The result is the caller's.
 func (c *modernConn) inquire(ctx context.Context, method wire.Method, params string, header []upstream.Header) ([]byte, error) {
+	return c.inquireAs(ctx, ownRequest{method: method, params: params, can: c.can}, header)
+}
+
+// ownRequest is a request of ours.
+type ownRequest struct {
+	method wire.Method
+	params string // what is within the braces
+	target string // what Mcp-Name says of it, "" for nothing
+	can    []byte // the clientCapabilities that it declares
+}
+
+func (c *modernConn) inquireAs(ctx context.Context, q ownRequest, header []upstream.Header) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
-	id, st, err := c.post(ctx, method, params, header)
+	id, st, err := c.post(ctx, q, header)
 	if err != nil {
 		return nil, err
 	}
@@ -290,23 +308,23 @@ func (c *modernConn) inquire(ctx context.Context, method wire.Method, params str
 }
 
 // post sends a request of ours. The stream is the caller's to close.
-func (c *modernConn) post(ctx context.Context, method wire.Method, params string, header []upstream.Header) (id []byte, st upstream.Stream, err error) {
+func (c *modernConn) post(ctx context.Context, q ownRequest, header []upstream.Header) (id []byte, st upstream.Stream, err error) {
 	id = c.nextID()
-	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q`, id, method)
-	if params != "" {
-		body = append(append(append(body, `,"params":{`...), params...), '}')
+	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q`, id, q.method)
+	if q.params != "" {
+		body = append(append(append(body, `,"params":{`...), q.params...), '}')
 	}
 	var m wire.Message
 	if err := m.Scan(append(body, '}'), c.up.Shape()); err != nil {
 		return nil, nil, err
 	}
-	m.Facts, m.Stamp = c.facts, &wire.Stamp{ClientInfo: c.client, Capabilities: c.can}
+	m.Facts, m.Stamp = c.facts, &wire.Stamp{ClientInfo: c.client, Capabilities: q.can}
 	out, _, err := c.up.Rewrite(nil, &m)
 	if err != nil {
 		return nil, nil, err
 	}
-	o := upstream.Outgoing{Body: out, Request: true, Header: c.headers(header, method.String(), "")}
-	if method == wire.SubscriptionsListen {
+	o := upstream.Outgoing{Body: out, Request: true, Header: c.headers(header, q.method.String(), q.target)}
+	if q.method == wire.SubscriptionsListen {
 		o.FirstByte, o.Silence = 0, maxQuiet
 	}
 	st, err = c.conn.Send(ctx, &o)

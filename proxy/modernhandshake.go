@@ -77,6 +77,9 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 	if declared(result, "tools") {
 		h.facts |= wire.ServerTools
 	}
+	if c.tasks.bridged && declaresTasks(gjson.GetBytes(result, "capabilities")) {
+		h.facts |= wire.ServerTasks
+	}
 	c.facts = h.facts
 	if answer, err = h.initializeResult(c, result); err != nil {
 		h.log().Warn("the server cannot be introduced", zap.Error(err))

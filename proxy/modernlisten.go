@@ -42,7 +42,7 @@ func (c *modernConn) subscribe(ctx context.Context, uri string, header []upstrea
 	}
 	life, end := context.WithCancel(c.life)
 	what := append(append([]byte(`"notifications":{"resourceSubscriptions":[`), appendString(nil, uri)...), `]}`...)
-	l := &watching{c: c, ctx: life, what: string(what), header: header}
+	l := &watching{c: c, ctx: life, what: string(what), can: c.can, header: header}
 	stop := context.AfterFunc(ctx, end)
 	granted, err := l.begin()
 	switch {
@@ -92,6 +92,7 @@ type watching struct {
 	c      *modernConn
 	ctx    context.Context // ends with the wish to know
 	what   string          // its params, without the braces
+	can    []byte          // the clientCapabilities that it declares
 	header []upstream.Header
 
 	id []byte
@@ -102,7 +103,7 @@ type watching struct {
 func (l *watching) begin() (granted gjson.Result, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.c.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
-	if l.id, l.st, err = l.c.post(l.ctx, wire.SubscriptionsListen, l.what, l.header); err != nil {
+	if l.id, l.st, err = l.c.post(l.ctx, ownRequest{method: wire.SubscriptionsListen, params: l.what, can: l.can}, l.header); err != nil {
 		l.st = nil
 		return granted, err
 	}
@@ -251,7 +252,7 @@ func (c *modernConn) Listen(ctx context.Context, o upstream.ListenOptions) (upst
 		c.srv.spawn(func() { n.copy(st, header) })
 	}
 	if what != "" {
-		l := &watching{c: c, ctx: n.ctx, what: `"notifications":{` + what + `}`, header: header}
+		l := &watching{c: c, ctx: n.ctx, what: `"notifications":{` + what + `}`, can: c.can, header: header}
 		c.srv.spawn(func() {
 			if _, err := l.begin(); err != nil {
 				c.srv.log.Debug("subscription", zap.Error(err))

@@ -43,6 +43,10 @@ type relay struct {
 
 // ask sends q to the server. The relay is the caller's to end.
 func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (*relay, error) {
+	switch q.method {
+	case wire.TasksGet, wire.TasksUpdate, wire.TasksCancel:
+		return nil, fail(methodUnknown, q.name).renamed(q.id)
+	}
 	r := &relay{srv: srv, ctx: ctx, q: q, who: who, from: from, status: 200}
 	var err error
 	switch {

@@ -10,9 +10,9 @@ var step20260728 = Step{
 	To: rev20260728,
 	Up: append(renamed, []Rule{
 		{ID: "C20", What: "tasks", At: both(
-			at(wire.Request, wire.TasksGet, ""), at(wire.Request, wire.TasksResult, ""), at(wire.Request, wire.TasksCancel, "")),
-			Do: methodNotFound, When: stripsTasks},
-		{ID: "C20", What: "tasks", At: both(at(wire.Request, wire.TasksList, ""), at(wire.Request, wire.TasksUpdate, "")), Do: methodNotFound},
+			at(wire.Request, wire.TasksGet, ""), at(wire.Request, wire.TasksResult, ""), at(wire.Request, wire.TasksCancel, ""),
+			at(wire.Request, wire.TasksUpdate, "")), Do: methodNotFound, When: stripsTasks},
+		{ID: "C20", What: "tasks", At: at(wire.Request, wire.TasksList, ""), Do: methodNotFound},
 		{ID: "C20", What: "notifications/tasks/status", At: at(wire.Notification, wire.TasksStatus, ""), Do: drop, When: stripsTasks},
 		{ID: "C20", What: "tasks", At: in("tasks", clientCapabilities, serverCapabilities), Do: strip},
 		{ID: "C20", What: "task", At: both(toolCall, samplingResult, at(wire.Result, wire.ElicitationCreate, "result")),

@@ -68,8 +68,10 @@ func (j *job) requestUp() {
 		j.stays()
 		return
 	case wire.TasksUpdate:
-		j.refuse(-32601, "Method not found: "+j.Method.String())
-		return
+		if !j.bridgesTasks() {
+			j.refuse(-32601, "Method not found: "+j.Method.String())
+			return
+		}
 	case wire.ToolsCall:
 		j.drop1("params", "task")
 	case wire.SamplingCreateMessage, wire.ElicitationCreate:

@@ -1,0 +1,572 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Tasks of a client with a session at a server without. Both have them, in other
+// words: what one message shows is translated, and the rest is here. The client says
+// for each call whether it wants a task, and asks what became of it by a request that
+// waits; the server decides for itself, and is polled. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks and
+// https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
+
+// tasksExtension is what servers and clients without a handshake declare that have
+// tasks, and relatedTask the member of _meta that names one.
+const (
+	tasksExtension = modernPrefix + "tasks"
+	relatedTask    = modernPrefix + "related-task"
+)
+
+// Bounds of what a session remembers of tasks.
+const (
+	maxDoneTasks  = 64       // that the server has not made tasks of
+	maxDoneBytes  = 16 << 20 // of their results
+	defaultTTL    = 5 * time.Minute
+	maxTTL        = time.Hour
+	maxTaskAsks   = 1024 // questions of tasks, by their names
+	maxTaskWatch  = 64   // tasks that the client is told of
+	defaultPoll   = time.Second
+	shortestPoll  = 20 * time.Millisecond
+	longestPoll   = 10 * time.Minute
+	maxTaskInputs = maxQuestions
+)
+
+// tasksOfModern is what a session remembers of its tasks. Guarded by the session's
+// mutex. All of it but the questions in hand can be lost: it is never of more than
+// this session.
+type tasksOfModern struct {
+	bridged bool            // the client may have tasks, if the server has; never changes
+	done    []doneTask      // oldest first
+	bytes   int             // of their results
+	asked   map[string]bool // questions, by task and name; true once answered
+	watched int
+}
+
+// doneTask is a call that the client wanted a task of and the server has answered
+// at once.
+type doneTask struct {
+	id      string
+	state   []byte // a Task
+	result  []byte
+	expires time.Time
+}
+
+// declaresTasks reports whether capabilities have the extension.
+func declaresTasks(capabilities gjson.Result) (declared bool) {
+	members(capabilities.Get("extensions").Raw, func(name string, v gjson.Result) {
+		declared = declared || name == tasksExtension && v.Type != gjson.Null
+	})
+	return declared
+}
+
+// hasTasks reports whether the client's tasks are the server's.
+func (c *modernConn) hasTasks() bool { return c.tasks.bridged && c.facts.Has(wire.ServerTasks) }
+
+// wish is what a client says of the task that it wants a call to be; nil for none.
+func (c *modernConn) wish(method wire.Method, params gjson.Result) []byte {
+	if task := params.Get("task"); method == wire.ToolsCall && c.hasTasks() && task.IsObject() {
+		return []byte(task.Raw)
+	}
+	return nil
+}
+
+// canTasks are the client's capabilities for a request that is about a task.
+func (c *modernConn) canTasks() []byte {
+	can := c.can
+	if can == nil {
+		can = []byte("{}")
+	}
+	out, err := sjson.SetRawBytes(can, "extensions."+strings.ReplaceAll(tasksExtension, ".", `\.`), []byte("{}"))
+	if err != nil {
+		return can
+	}
+	return out
+}
+
+// task answers a request about a task here; nil where the server does.
+func (c *modernConn) task(ctx context.Context, msg *wire.Message, header []upstream.Header) upstream.Stream {
+	if !c.hasTasks() {
+		return nil
+	}
+	id, method := bytes.Clone(msg.ID()), msg.Method
+	answer := func(do func(ctx context.Context) ([]byte, error)) upstream.Stream {
+		return answerHere(ctx, func(ctx context.Context) ([]byte, error) {
+			body, err := do(ctx)
+			if f := (*failure)(nil); errors.As(err, &f) {
+				return f.about(id).body(), nil
+			}
+			return body, err
+		})
+	}
+	at := gjson.Get(view(msg.Params()), "taskId")
+	name := strings.Clone(at.String())
+	done, here := c.doneTask(name)
+	switch {
+	case method == wire.TasksUpdate:
+		return answer(func(context.Context) ([]byte, error) {
+			return nil, saying(methodNotFound, "Method not found: "+method.String())
+		})
+	case at.Type != gjson.String:
+		return answer(func(context.Context) ([]byte, error) {
+			return nil, saying(invalidParams, "params.taskId must be a string")
+		})
+	case here:
+		return answer(func(context.Context) ([]byte, error) { return done.answer(id, method) })
+	case method == wire.TasksGet:
+		return nil
+	}
+	header = slices.Clone(header)
+	if method == wire.TasksCancel {
+		return answer(func(ctx context.Context) ([]byte, error) { return c.cancelTask(ctx, id, name, header) })
+	}
+	w := &taskWait{c: c, id: id, task: name, header: header, heard: make(chan heardAnswer, maxTaskInputs+1)}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	w.free = context.AfterFunc(c.life, w.cancel)
+	return w
+}
+
+// aboutTask asks the server about a task. more is what else is in params.
+func (c *modernConn) aboutTask(ctx context.Context, method wire.Method, task, more string, header []upstream.Header) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.srv.now().cfg.Upstream.HandshakeTimeout)
+	defer cancel()
+	params := string(appendString([]byte(`"taskId":`), task)) + more
+	return c.inquireAs(ctx, ownRequest{method: method, params: params, target: task, can: c.canTasks()}, header)
+}
+
+// cancelTask cancels a task, which the server only acknowledges, and tells the client
+// what became of it.
+func (c *modernConn) cancelTask(ctx context.Context, id []byte, task string, header []upstream.Header) ([]byte, error) {
+	if _, err := c.aboutTask(ctx, wire.TasksCancel, task, "", header); err != nil {
+		return nil, err
+	}
+	state, err := c.aboutTask(ctx, wire.TasksGet, task, "", header)
+	if err != nil {
+		return nil, err
+	}
+	return c.downResult(id, wire.TasksGet, state, header)
+}
+
+// downResult is a result of the server as the client's answer to a request of this
+// method.
+func (c *modernConn) downResult(id []byte, method wire.Method, result []byte, header []upstream.Header) ([]byte, error) {
+	var m wire.Message
+	if err := m.Scan(appendResult(nil, id, view(result)), c.down.Shape()); err != nil {
+		return nil, err
+	}
+	m.Method, m.Facts = method, c.facts
+	out, v, err := c.down.Rewrite(nil, &m)
+	c.srv.losses.note(c.down.From(), c.down.To(), method, m.Losses, header)
+	if err == nil && v != wire.Forward {
+		err = saying(internalCode, "Unsupported result of "+method.String())
+	}
+	return out, err
+}
+
+// asTask is the answer to a call that was to be a task. Where the server has made
+// none, it is one that is over already.
+func (b *bridgedCall) asTask(answer []byte) []byte {
+	c := b.c
+	result := gjson.GetBytes(answer, "result")
+	switch task := result.Get("task"); {
+	case !result.IsObject():
+		return answer
+	case task.IsObject() && !result.Get("content").Exists():
+		c.watchTask(task.Get("taskId").String(), task.Get("ttl"), b.stream.Header)
+		return answer
+	}
+	now := time.Now().UTC()
+	ttl := defaultTTL
+	if said := gjson.GetBytes(b.wish, "ttl"); said.Type == gjson.Number {
+		ttl = time.Duration(min(max(said.Num, 0), float64(maxTTL/time.Millisecond))) * time.Millisecond
+	}
+	status := "completed"
+	if result.Get("isError").Type == gjson.True {
+		status = "failed"
+	}
+	t := doneTask{id: newUUID(), result: []byte(result.Raw), expires: now.Add(ttl)}
+	at := now.Format(time.RFC3339Nano)
+	t.state = fmt.Appendf(nil, `{"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttl":%d}`, t.id, status, at, at, ttl.Milliseconds())
+	if !c.keepTask(t) {
+		return saying(internalCode, "the result is too large to be kept for a task").about(b.id).body()
+	}
+	return appendResult(nil, b.id, `{"task":`+string(t.state)+`}`)
+}
+
+// keepTask keeps a task for as long as it lives and others leave it the room; false
+// where there is not enough for it alone.
+func (c *modernConn) keepTask(t doneTask) bool {
+	if len(t.result) > maxDoneBytes {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tasks.done = append(c.tasks.done, t)
+	c.tasks.bytes += len(t.result)
+	c.tasks.tidy(time.Now())
+	return true
+}
+
+// tidy lets go of what has expired, and of the oldest where there is too much.
+func (t *tasksOfModern) tidy(now time.Time) {
+	t.done = slices.DeleteFunc(t.done, func(d doneTask) bool {
+		gone := !now.Before(d.expires)
+		if gone {
+			t.bytes -= len(d.result)
+		}
+		return gone
+	})
+	for len(t.done) > maxDoneTasks || t.bytes > maxDoneBytes {
+		t.bytes -= len(t.done[0].result)
+		t.done = slices.Delete(t.done, 0, 1)
+	}
+}
+
+func (c *modernConn) doneTask(id string) (doneTask, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tasks.tidy(time.Now())
+	i := slices.IndexFunc(c.tasks.done, func(d doneTask) bool { return d.id == id })
+	if i < 0 {
+		return doneTask{}, false
+	}
+	return c.tasks.done[i], true
+}
+
+// answer answers a request about a task that is over.
+func (t doneTask) answer(id []byte, method wire.Method) ([]byte, error) {
+	switch method {
+	case wire.TasksGet:
+		return appendResult(nil, id, view(t.state)), nil
+	case wire.TasksResult:
+		return ofTask(appendResult(nil, id, view(t.result)), "result", t.id)
+	}
+	return nil, saying(invalidParams, "Cannot cancel task: it is over")
+}
+
+// ofTask says in the _meta of a member of a message to which task it belongs.
+func ofTask(message []byte, member, task string) ([]byte, error) {
+	return sjson.SetRawBytes(message, member+"._meta."+strings.ReplaceAll(relatedTask, ".", `\.`), append(appendString([]byte(`{"taskId":`), task), '}'))
+}
+
+// taskWait is the answer to a tasks/result: it comes when the task is over. Until
+// then the server is polled, and what it wants to know is asked on this stream. It is
+// run by who reads it.
+type taskWait struct {
+	c      *modernConn
+	ctx    context.Context
+	cancel context.CancelFunc
+	free   func() bool
+	id     []byte // the client's
+	task   string
+	header []upstream.Header
+
+	mu     sync.Mutex // held while it runs
+	msg    wire.Message
+	ready  [][]byte // for the client, before all else
+	over   bool
+	polled bool
+	wait   time.Duration // until the next poll
+	asking []*ask        // questions of this stream, in the order of asking
+	heard  chan heardAnswer
+	opened [][]byte
+}
+
+// Next is the next message for the client.
+func (w *taskWait) Next() (sse.Event, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		switch {
+		case len(w.ready) > 0:
+			out := w.ready[0]
+			w.ready = w.ready[1:]
+			return sse.Event{Data: out}, nil
+		case w.over:
+			return sse.Event{}, io.EOF
+		}
+		if err := w.step(); err != nil {
+			if w.ctx.Err() != nil {
+				return sse.Event{}, w.why()
+			}
+			w.conclude(asFailure(err).renamed(w.id).body())
+		}
+	}
+}
+
+func (w *taskWait) why() error {
+	if w.c.life.Err() != nil {
+		return upstream.ErrClosed
+	}
+	return context.Cause(w.ctx)
+}
+
+// step waits for an answer of the client, or for the time to poll.
+func (w *taskWait) step() error {
+	if w.polled {
+		timer := time.NewTimer(w.wait)
+		defer timer.Stop()
+		select {
+		case h := <-w.heard:
+			return w.hear(h)
+		case <-timer.C:
+		case <-w.ctx.Done():
+			return w.ctx.Err()
+		}
+	}
+	w.polled = true
+	return w.poll()
+}
+
+// poll asks how the task is.
+func (w *taskWait) poll() error {
+	c := w.c
+	state, err := c.aboutTask(w.ctx, wire.TasksGet, w.task, "", w.header)
+	if err != nil {
+		return err
+	}
+	said := gjson.ParseBytes(state)
+	w.wait = pollInterval(said.Get("pollIntervalMs"))
+	switch status := said.Get("status").String(); status {
+	case "completed":
+		out, err := c.downResult(w.id, wire.ToolsCall, []byte(orElse(said.Get("result").Raw, "{}")), w.header)
+		if err == nil && gjson.GetBytes(out, "result").IsObject() {
+			out, err = ofTask(out, "result", w.task)
+		}
+		if err != nil {
+			return err
+		}
+		w.conclude(out)
+	case "failed":
+		fault := said.Get("error")
+		if !fault.IsObject() {
+			return saying(internalCode, orElse(said.Get("statusMessage").String(), "the task has failed"))
+		}
+		w.conclude(append(append(append(append([]byte(`{"jsonrpc":"2.0","id":`), w.id...), `,"error":`...), fault.Raw...), '}'))
+	case "cancelled":
+		return saying(internalCode, orElse(said.Get("statusMessage").String(), "the task was cancelled"))
+	case "input_required":
+		return w.ask(said.Get("inputRequests"))
+	}
+	return nil
+}
+
+func pollInterval(said gjson.Result) time.Duration {
+	if said.Type != gjson.Number {
+		return defaultPoll
+	}
+	ms := min(max(said.Num, 0), float64(longestPoll/time.Millisecond))
+	return max(time.Duration(ms)*time.Millisecond, shortestPoll)
+}
+
+// ask asks the client what it was not asked before.
+func (w *taskWait) ask(inputs gjson.Result) error {
+	c := w.c
+	var trouble error
+	members(inputs.Raw, func(name string, q gjson.Result) {
+		if trouble != nil || !c.claimAsk(w.task, name) {
+			return
+		}
+		a := &ask{heard: w.heard, name: string(appendString(nil, name)), method: wire.MethodOf([]byte(q.Get("method").String()))}
+		w.asking = append(w.asking, a)
+		body, able := c.phrase(a, q)
+		if able {
+			body, trouble = ofTask(body, "params", w.task)
+			c.expect([]*ask{a})
+			w.ready = append(w.ready, body)
+			return
+		}
+		if a.answer = []byte(cancelledAnswer); a.method != wire.ElicitationCreate {
+			trouble = w.giveUp(fmt.Sprintf("Client cannot answer %.64s", q.Get("method").String()))
+		}
+		if len(w.asking) > maxTaskInputs {
+			trouble = saying(internalCode, "the server asks too much at once")
+		}
+	})
+	if trouble != nil {
+		return trouble
+	}
+	return w.tell()
+}
+
+// hear takes one answer of the client.
+func (w *taskWait) hear(h heardAnswer) error {
+	if trouble := w.c.translateAnswer(h, &w.msg, w.header); trouble != "" {
+		return w.giveUp(trouble)
+	}
+	if h.to.accepted() {
+		w.opened = append(w.opened, h.to.opens)
+	}
+	return w.tell()
+}
+
+// tell sends the server the answers, once there are all of them.
+func (w *taskWait) tell() error {
+	if len(w.asking) == 0 || slices.ContainsFunc(w.asking, func(a *ask) bool { return a.answer == nil }) {
+		return nil
+	}
+	more := []byte(`,"inputResponses":{`)
+	for i, a := range w.asking {
+		if i > 0 {
+			more = append(more, ',')
+		}
+		more = append(append(append(more, a.name...), ':'), a.answer...)
+	}
+	_, err := w.c.aboutTask(w.ctx, wire.TasksUpdate, w.task, string(append(more, '}')), w.header)
+	if err != nil {
+		return err
+	}
+	w.c.settleAsks(w.task, w.asking, true)
+	w.asking, w.wait = nil, shortestPoll
+	return nil
+}
+
+// giveUp ends a task whose server cannot be told that the client does not answer.
+func (w *taskWait) giveUp(text string) error {
+	if _, err := w.c.aboutTask(w.ctx, wire.TasksCancel, w.task, "", w.header); err != nil {
+		w.c.srv.log.Debug("task not cancelled", zap.Error(err))
+	}
+	result := append([]byte(`{"content":[{"type":"text","text":`), appendString(nil, text)...)
+	out, err := ofTask(appendResult(nil, w.id, string(append(result, `}],"isError":true}`...))), "result", w.task)
+	if err == nil {
+		w.conclude(out)
+	}
+	return err
+}
+
+// conclude makes answer the last thing that the client gets.
+func (w *taskWait) conclude(answer []byte) {
+	w.over = true
+	for _, a := range w.drop() {
+		w.ready = append(w.ready, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, a.id))
+	}
+	w.ready = append(w.c.appendOpened(w.ready, w.opened, w.header), answer)
+}
+
+// drop lets go of the questions, and returns those that have no answer.
+func (w *taskWait) drop() []*ask {
+	w.c.settleAsks(w.task, w.asking, false)
+	open := w.c.forget(w.asking)
+	w.asking = nil
+	return open
+}
+
+// Close lets go of the stream. The task goes on; who asks for its result again is
+// asked again what the server wants to know.
+func (w *taskWait) Close() error {
+	w.cancel()
+	w.free()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drop()
+	return nil
+}
+
+func askKey(task, name string) string { return task + "\x00" + name }
+
+// claimAsk reports whether a question is one that nobody was asked yet, and notes
+// that somebody is now. A server repeats it until it has seen the answer.
+func (c *modernConn) claimAsk(task, name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := askKey(task, name)
+	if _, known := c.tasks.asked[key]; known {
+		return false
+	}
+	if c.tasks.asked == nil || len(c.tasks.asked) >= maxTaskAsks {
+		c.tasks.asked = make(map[string]bool)
+	}
+	c.tasks.asked[key] = false
+	return true
+}
+
+// settleAsks notes that questions were answered, or are open again.
+func (c *modernConn) settleAsks(task string, list []*ask, answered bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range list {
+		key := askKey(task, gjson.Parse(a.name).String())
+		if answered {
+			c.tasks.asked[key] = true
+		} else {
+			delete(c.tasks.asked, key)
+		}
+	}
+}
+
+// watchTask has the client told how a task goes, if it listens.
+func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.Header) {
+	c.mu.Lock()
+	full := c.standing == nil || c.tasks.watched >= maxTaskWatch || c.life.Err() != nil
+	if !full {
+		c.tasks.watched++
+	}
+	c.mu.Unlock()
+	if full {
+		return
+	}
+	long := maxTTL
+	if ttl.Type == gjson.Number {
+		long = min(time.Duration(max(ttl.Num, 0))*time.Millisecond, maxTTL)
+	}
+	ctx, cancel := context.WithTimeout(c.life, long)
+	what := append(appendString([]byte(`"notifications":{"taskIds":[`), task), `]}`...)
+	l := &watching{c: c, ctx: ctx, what: string(what), can: c.canTasks(), header: slices.Clone(header)}
+	c.srv.spawn(func() {
+		defer func() {
+			l.end()
+			cancel()
+			c.mu.Lock()
+			c.tasks.watched--
+			c.mu.Unlock()
+		}()
+		defer context.AfterFunc(c.srv.draining, cancel)()
+		granted, err := l.begin()
+		if err != nil || !contains(granted.Get("notifications.taskIds"), task) {
+			c.srv.log.Debug("no news of a task", zap.Error(err))
+			return
+		}
+		for {
+			e, err := l.st.Next()
+			var m wire.Message
+			switch {
+			case err != nil:
+				return
+			case len(e.Data) == 0 || m.Scan(e.Data, nil) != nil:
+				continue
+			case m.Kind.Response():
+				return
+			}
+			over := isOver(gjson.Get(view(m.Params()), "status").String())
+			l.bring(&m)
+			if over {
+				return
+			}
+		}
+	})
+}
+
+// isOver reports whether a task of this status will have no other.
+func isOver(status string) bool {
+	switch status {
+	case "completed", "failed", "cancelled":
+		return true
+	}
+	return false
+}
