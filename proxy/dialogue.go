@@ -44,7 +44,7 @@ type dialogue struct {
 	urls   bool           // the call is over, and is to be made again once URLs were opened
 	box    *mailbox       // of the request that waits; nil while parked
 	reply  *modernRequest // the request that waits, nil while parked
-	kept   []letter       // for the next request
+	kept   meanwhile      // for the next request
 	timer  *time.Timer    // until the client is asked, or given up
 	answer *letter        // that came while nobody waited
 	aside  bool           // progress or log messages come by the standing stream
@@ -174,7 +174,7 @@ func (d *dialogue) read() {
 				d.srv.backings.kill(d.b)
 			}
 			release()
-			d.finish(letter{body: f.renamed(nil).body(), status: f.status, unbegun: unbegun})
+			d.finish(letter{body: f.renamed(nil).body(), status: f.status, header: f.header, unbegun: unbegun})
 			return
 		case x.final:
 			d.hearLast()
@@ -184,8 +184,27 @@ func (d *dialogue) read() {
 			return
 		default:
 			d.pass(&x.msg, e.Data)
+			d.awaitRoom(x.ctx)
 		}
 	}
+}
+
+// awaitRoom waits for a client that is slower than its server.
+func (d *dialogue) awaitRoom(ctx context.Context) {
+	d.mu.Lock()
+	box := d.box
+	wait := box != nil && box.crowded()
+	if wait && len(d.asked) == 0 && d.timer != nil {
+		d.timer.Stop() // it is not the server that is silent
+	}
+	d.mu.Unlock()
+	if !wait {
+		return
+	}
+	box.awaitRoom(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.awaitServer(d.patience().Silence)
 }
 
 // overhear is pass for what came by the standing stream.
@@ -217,9 +236,7 @@ func (d *dialogue) pass(m *wire.Message, body []byte) {
 		d.awaitServer(d.patience().Silence)
 		return
 	}
-	if d.kept = append(d.kept, l); len(d.kept) > maxLetters {
-		d.kept = append(d.kept[:0], d.kept[1:]...)
-	}
+	d.kept.put(l, m.Method)
 }
 
 // ask takes questions of the server in, and has the client asked when no more of

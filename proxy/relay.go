@@ -36,6 +36,7 @@ type relay struct {
 	sent bool      // once more, as the server had forgotten the session
 
 	status int // of HTTP, of the answer
+	header []downstream.Header
 
 	mu    sync.Mutex  // guards x and box against Close
 	leave func() bool // no longer watch ctx
@@ -302,7 +303,7 @@ func (r *relay) fromBox() (sse.Event, error) {
 		return r.Next()
 	case last:
 		r.done = true
-		r.status = m.status
+		r.status, r.header = m.status, m.header
 	}
 	return sse.Event{Data: m.body}, nil
 }
@@ -327,7 +328,7 @@ func (r *relay) answer(err error) sse.Event {
 	if f.cause == upstreamLost && r.b != nil {
 		r.srv.backings.kill(r.b)
 	}
-	r.status = f.status
+	r.status, r.header = f.status, f.header
 	return sse.Event{Data: f.body()}
 }
 
@@ -415,7 +416,7 @@ func (r *relay) respond(resp *downstream.Response) {
 	case err != nil: // the client has left
 		resp.Status = 202
 	case r.done:
-		resp.Status, resp.Body = r.status, e.Data
+		resp.Status, resp.Body, resp.Header = r.status, e.Data, append(resp.Header, r.header...)
 		if r.x != nil { // it is not read by a dialogue
 			resp.Header = r.x.clock.appendTo(resp.Header)
 		}

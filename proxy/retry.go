@@ -106,12 +106,11 @@ func (d *dialogue) attach(r *relay, st state) error {
 	box := newMailbox()
 	box.left = func() { d.leave(box) }
 	d.box, d.reply, d.inputs, d.from = box, r.q, bytes.Clone(r.q.inputs), r.from
-	for _, l := range d.kept {
+	for _, l := range d.kept.take() {
 		if l.body = readdressed(l.body, r.q); l.body != nil {
 			box.put(l)
 		}
 	}
-	d.kept = nil
 	var answered []pending
 	var answers []string
 	if !again {
