@@ -476,6 +476,39 @@ func TestKeysOfReplicasMayBeReplaced(t *testing.T) {
 	}
 }
 
+// TestReplicasThatSpeakTLS take each other's certificate where it is the same, and
+// another one only where bridge.peer_ca_file vouches for it.
+func TestReplicasThatSpeakTLS(t *testing.T) {
+	cert, key, _ := certificate(t)
+	all, _, r := askedAt(t, 2, func(c *Config) { c.TLS = TLSConfig{Cert: cert, Key: key} })
+	served := func(what string, want bool) {
+		t.Helper()
+		all[1].peers.places = map[dialogueID]place{}
+		got := all[1].modernly(retryOf("8", `{}`, r))
+		if is := gjson.Get(got.body, "result.resultType").String() == "input_required"; is != want {
+			t.Errorf("%s: %+v", what, got)
+		}
+		if gjson.Get(got.body, "result.requestState").Exists() {
+			r = got
+		}
+	}
+	served("the same certificate", true)
+	other, otherKey, _ := certificate(t)
+	cfg := all[0].now().cfg
+	cfg.TLS = TLSConfig{Cert: other, Key: otherKey}
+	if err := all[0].Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	all[1].peers.close() // connections that were made before
+	served("another certificate", false)
+	cfg = all[1].now().cfg
+	cfg.Bridge.PeerCAFile = other
+	if err := all[1].Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	served("another certificate that is vouched for", true)
+}
+
 // TestNamesOfReplicasAreLookedUp, not at each turn, and not more than so many
 // addresses are taken.
 func TestNamesOfReplicasAreLookedUp(t *testing.T) {

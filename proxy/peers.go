@@ -57,12 +57,12 @@ type peerLink struct {
 }
 
 const (
-	maxPeers    = 64              // addresses
-	maxPlaces   = 1024            // processes remembered
-	peersAge    = 5 * time.Second // how long a name's addresses are good for
-	placeAge    = 5 * time.Minute // how long a process is where it said
-	absentAge   = 3 * time.Second // how long one that is nowhere is not looked for again
-	askTimeout  = 3 * time.Second // for all answers to where a process is
+	maxPeers    = 64               // addresses
+	maxPlaces   = 1024             // processes remembered
+	peersAge    = 5 * time.Second  // how long a name's addresses are good for
+	placeAge    = 30 * time.Second // how long a process is where it said
+	absentAge   = 3 * time.Second  // how long one that is nowhere is not looked for again
+	askTimeout  = 3 * time.Second  // for all answers to where a process is
 	peerConnect = 2 * time.Second
 )
 
