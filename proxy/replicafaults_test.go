@@ -1,0 +1,212 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+)
+
+// patient is a server that asks for a name in each call, and counts those that it has
+// not answered. A call that is cancelled ends; one that is told to breaks off.
+type patient struct {
+	open    atomic.Int64
+	answers atomic.Int64
+	broken  chan struct{} // closed when all calls are to break off
+
+	mu    sync.Mutex
+	calls map[string]chan string // by session and id: what is said to the call
+}
+
+func newPatient() *patient {
+	return &patient{broken: make(chan struct{}), calls: map[string]chan string{}}
+}
+
+func (s *patient) call(key string) chan string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls[key] == nil {
+		s.calls[key] = make(chan string, 4)
+	}
+	return s.calls[key]
+}
+
+func (s *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	m := string(body)
+	id, method, session := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String(), r.Header.Get("Mcp-Session-Id")
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case r.Method == http.MethodGet:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	case r.Method == http.MethodDelete:
+	case method == "initialize":
+		w.Header().Set("Mcp-Session-Id", newUUID())
+		fmt.Fprint(w, result(id, `"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`))
+	case method == "notifications/cancelled":
+		w.WriteHeader(http.StatusAccepted)
+		s.call(session + gjson.Get(m, "params.requestId").Raw) <- ""
+	case method == "":
+		w.WriteHeader(http.StatusAccepted)
+		s.answers.Add(1)
+		s.call(session + strings.TrimPrefix(gjson.Get(m, "id").String(), "q")) <- gjson.Get(m, "result.content.n").String()
+	case method != "tools/call":
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		s.open.Add(1)
+		defer s.open.Add(-1)
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: %s\n\n", strings.Replace(nameQuestion, `"s1"`, `"q`+id+`"`, 1))
+		w.(http.Flusher).Flush()
+		select {
+		case said := <-s.call(session + id):
+			if said != "" && said != "slow" {
+				fmt.Fprintf(w, "data: %s\n\n", result(id, `"content":[{"type":"text","text":"`+said+`"}]`))
+			}
+			if said == "slow" {
+				select {
+				case <-s.call(session + id):
+				case <-r.Context().Done():
+				}
+			}
+		case <-s.broken:
+			panic(http.ErrAbortHandler)
+		case <-r.Context().Done():
+		}
+	}
+}
+
+const slow = `{"elicitation-1":{"action":"accept","content":{"n":"slow"}}}`
+
+// TestFaultsLeaveNothingBehind: each ends in the error that it has, at each of three
+// replicas, and then no call is open anywhere, and no session in use.
+func TestFaultsLeaveNothingBehind(t *testing.T) {
+	const calls = 9
+	message := func(r reply) string { return gjson.Get(r.body, "error.message").String() }
+	var oneByOne sync.Mutex
+	const expired = "Invalid or expired requestState"
+	for _, c := range []struct {
+		what   string
+		change func(*Config)
+		answer int64 // of the users, that reach the server
+		fault  func(t *testing.T, s *patient, all []peerServer, at int, r reply)
+	}{
+		{"the upstream dies", nil, 0, func(t *testing.T, s *patient, all []peerServer, at int, r reply) {
+			<-s.broken
+			holder := all[at%3]
+			eventually(t, "the end of the calls is known", func() bool {
+				holder.dialogues.mu.Lock()
+				defer holder.dialogues.mu.Unlock()
+				for _, d := range holder.dialogues.byID {
+					d.mu.Lock()
+					known := d.answer != nil
+					d.mu.Unlock()
+					if !known {
+						return false
+					}
+				}
+				return true
+			})
+			if got := all[(at+1)%3].modernly(retryOf("8", ada, r)); gjson.Get(got.body, "error.code").Int() != -32603 || got.status != 502 {
+				t.Errorf("%+v", got)
+			}
+		}},
+		{"the client never comes back", func(c *Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond }, calls, func(t *testing.T, s *patient, all []peerServer, at int, r reply) {
+			eventually(t, "its call is given up", func() bool { return all[at%3].dialogues.parked() == 0 })
+			for _, p := range all {
+				if got := p.modernly(retryOf("8", ada, r)); message(got) != expired {
+					t.Errorf("%+v", got)
+				}
+			}
+		}},
+		{"the client leaves the retry", nil, calls, func(t *testing.T, s *patient, all []peerServer, at int, r reply) {
+			oneByOne.Lock() // so that the answer which comes is this one's
+			defer oneByOne.Unlock()
+			ctx, leave := context.WithCancelCause(context.Background())
+			body := retryOf("8", slow, r)
+			before := s.answers.Load()
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				all[(at+1)%3].exchange(ctx, "POST", "", body, modernHeader(body)...)
+			}()
+			eventually(t, "the answer is there", func() bool { return s.answers.Load() > before })
+			leave(downstream.ErrClientLeft)
+			<-left
+		}},
+		{"the retry comes tampered, by another, and then well, to all", nil, calls, func(t *testing.T, s *patient, all []peerServer, at int, r reply) {
+			retry := retryOf("8", ada, r)
+			for _, p := range all {
+				if got := p.modernly(strings.Replace(retry, `requestState":"`, `requestState":"A`, 1)); message(got) != expired {
+					t.Errorf("%+v", got)
+				}
+				if got := p.modernly(retry, "Authorization", "Bearer other"); message(got) != expired {
+					t.Errorf("%+v", got)
+				}
+			}
+			for n := range 3 {
+				got := all[(at+1+n)%3].modernly(retry)
+				if n == 0 && gjson.Get(got.body, "result.content.0.text").String() != "Ada" || n > 0 && message(got) != expired {
+					t.Errorf("%d: %+v", n, got)
+				}
+			}
+		}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			s := newPatient()
+			change := func(cfg *Config) {
+				if c.change != nil {
+					c.change(cfg)
+				}
+			}
+			all := peersOf(t, 3, s, change)
+			var wait sync.WaitGroup
+			var asked sync.WaitGroup
+			for at := range calls {
+				asked.Add(1)
+				wait.Go(func() {
+					r := all[at%3].modernly(modernCall("7", ""))
+					asked.Done()
+					if gjson.Get(r.body, "result.resultType").String() != "input_required" {
+						t.Errorf("%+v", r)
+						return
+					}
+					c.fault(t, s, all, at, r)
+				})
+			}
+			asked.Wait()
+			if c.what == "the upstream dies" {
+				close(s.broken)
+			}
+			wait.Wait()
+			eventually(t, "no call is open at the server", func() bool { return s.open.Load() == 0 })
+			for _, p := range all {
+				eventually(t, "no session is in use", func() bool { return p.dialogues.parked() == 0 && p.backings.used() == 0 })
+			}
+			if n := s.answers.Load(); n != c.answer {
+				t.Errorf("the server got %d answers", n)
+			}
+		})
+	}
+}
+
+// used is how many requests and calls are on all sessions.
+func (p *backings) used() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, list := range p.byKey {
+		for _, b := range list {
+			n += b.uses + b.asking
+		}
+	}
+	return n
+}
