@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -44,6 +45,8 @@ type backing struct {
 	subscriptions map[*subscription]bool
 	uris          map[string]int // resources subscribed to, by how many subscriptions
 
+	headers toolHeaders // of the arguments of tools; where there is a session
+
 	// Guarded by the pool's mutex.
 	uses   int       // requests, parked calls and listens on it
 	asking int       // requests in which the server may ask something
@@ -60,8 +63,18 @@ type profile struct {
 	instructions []byte // a JSON string, nil for none
 }
 
+// backingKind is what a session is to those who have none.
+type backingKind uint8
+
+const (
+	shaken   backingKind = iota // one that began with a handshake
+	toolless                    // one with nobody: only tools of ours are there
+	straight                    // none: the server needs it as little as they do
+)
+
 // backingKey tells apart who must not share a session.
 type backingKey struct {
+	kind         backingKind
 	principal    string
 	client       string // clientInfo
 	capabilities string
@@ -87,26 +100,43 @@ func newBackings(srv *Server) *backings {
 // in which call it asks its client something: each call in which it may has the
 // session to itself among such calls.
 func (p *backings) get(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*backing, error) {
-	b, made, err := p.take(backingKey{who, string(q.client), string(q.capabilities)}, q.mayAsk())
+	key := backingKey{principal: who, client: string(q.client), capabilities: string(q.capabilities)}
+	if p.srv.isOurs(q) && p.srv.isDirect(ctx, header) {
+		key.kind = toolless
+	}
+	b, err := p.hold(ctx, key, q, header)
+	if err == nil && (q.mayAsk() || b.wantsLogs(q)) {
+		b.hear(ctx, p.srv, header)
+	}
+	return b, err
+}
+
+// direct returns what stands for the server where it needs no session, in use until
+// let go.
+func (p *backings) direct(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*backing, error) {
+	return p.hold(ctx, backingKey{kind: straight, principal: who}, q, header)
+}
+
+// hold finds or opens the session of a key.
+func (p *backings) hold(ctx context.Context, key backingKey, q *modernRequest, header []upstream.Header) (*backing, error) {
+	asks := key.kind != straight && q.mayAsk()
+	b, made, err := p.take(key, asks)
 	if err != nil {
 		return nil, err
 	}
 	if made {
-		header := append([]upstream.Header(nil), header...)
-		p.srv.spawn(func() { p.open(b, q.client, q.capabilities, header) })
+		header, q := append([]upstream.Header(nil), header...), q.own()
+		p.srv.spawn(func() { p.open(b, q, header) })
 	}
 	select {
 	case <-b.opening:
 	case <-ctx.Done():
-		p.put(b, q)
+		p.let(b, asks)
 		return nil, context.Cause(ctx)
 	}
 	if b.err != nil {
-		p.put(b, q)
+		p.let(b, asks)
 		return nil, b.err
-	}
-	if q.mayAsk() || b.wantsLogs(q) {
-		b.hear(ctx, p.srv, header)
 	}
 	return b, nil
 }
@@ -142,11 +172,14 @@ func (b *backing) use(asks bool) {
 }
 
 // put ends the use of b for q.
-func (p *backings) put(b *backing, q *modernRequest) {
+func (p *backings) put(b *backing, q *modernRequest) { p.let(b, q.mayAsk()) }
+
+// let ends the use of b for a call in which the server may ask something, or another.
+func (p *backings) let(b *backing, asks bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.uses--
-	if q.mayAsk() {
+	if asks {
 		b.asking--
 	}
 	b.since = time.Now()
@@ -241,49 +274,90 @@ func (p *backings) close() {
 }
 
 // open begins the session of b.
-func (p *backings) open(b *backing, client, capabilities []byte, header []upstream.Header) {
+func (p *backings) open(b *backing, q *modernRequest, header []upstream.Header) {
 	defer close(b.opening)
 	ctx, cancel := context.WithTimeout(p.srv.draining, p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
-	if b.err = p.begin(ctx, b, client, capabilities, header); b.err != nil {
+	if b.err = p.begin(ctx, b, q, header); b.err != nil {
 		p.kill(b)
 	}
 }
 
-func (p *backings) begin(ctx context.Context, b *backing, client, capabilities []byte, header []upstream.Header) (err error) {
-	srv := p.srv
+func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, header []upstream.Header) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			srv.panicked(r)
+			p.srv.panicked(r)
 			err = fail(panicked, "")
 		}
 	}()
-	known, err := srv.upstreamEra(ctx, header)
-	if err != nil {
-		return err
+	h := &handshake{srv: p.srv, header: header, id: []byte("1")}
+	var s *session
+	var known *serverEra
+	if b.key.kind != toolless {
+		if known, err = p.srv.upstreamEra(ctx, header); err != nil {
+			return err
+		}
+		defer func() {
+			if err != nil {
+				p.srv.eras.drop(header, known) // it may have been replaced by another
+			}
+		}()
 	}
-	defer func() {
-		if err != nil {
-			srv.eras.drop(header, known) // it may have been replaced by another
-		}
-	}()
-	h := &handshake{srv: srv, header: header, id: []byte("1")}
-	s, answer, err := h.represent(ctx, client, capabilities, known)
-	if s == nil {
-		if h.conn != nil {
-			srv.spawn(func() { srv.endConn(h.conn) })
-		}
-		if err == nil {
-			err = refusedHandshake(answer)
-		}
+	if b.key.kind == straight {
+		s, err = h.directly(ctx, q, known)
+	} else {
+		s, err = p.shake(ctx, h, b, q, known)
+	}
+	if err != nil {
 		return err
 	}
 	s.owner = "modern " + b.key.principal
 	s.ended = nil // what our tools kept for the principal outlives one session of several
 	if s.piped {
-		l := openLanes(h.conn, h.standing, srv.now().cfg.Limits, srv)
+		l := openLanes(h.conn, h.standing, p.srv.now().cfg.Limits, p.srv)
 		l.whenLost(func() { p.kill(b) })
-		s.conn = l
+		if s.conn = l; b.key.kind == straight {
+			s.conn = &apart{lanes: l, srv: p.srv}
+		}
+	}
+	if b.key.kind != straight {
+		_, err = s.conn.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), Header: header})
+	}
+	if err != nil {
+		p.srv.endSession(s, err)
+		return err
+	}
+	if known != nil && known.unsure {
+		p.srv.eras.note(header, &serverEra{shakes: true, handshake: s.vu})
+	}
+	p.mu.Lock()
+	b.s = s
+	gone := b.gone
+	p.mu.Unlock()
+	if gone { // everybody has left meanwhile
+		p.srv.endSession(s, errShutdown)
+		return errShutdown
+	}
+	return nil
+}
+
+// shake goes through the handshake of b's session, with the server or with nobody.
+func (p *backings) shake(ctx context.Context, h *handshake, b *backing, q *modernRequest, known *serverEra) (s *session, err error) {
+	var answer []byte
+	if b.key.kind == toolless {
+		h.vc, h.facts = translate.Lookup(translate.Modern()), q.facts
+		s, answer, err = h.settleAlone()
+	} else {
+		s, answer, err = h.represent(ctx, q.client, q.capabilities, known)
+	}
+	if s == nil {
+		if h.conn != nil {
+			p.srv.spawn(func() { p.srv.endConn(h.conn) })
+		}
+		if err == nil {
+			err = refusedHandshake(answer)
+		}
+		return nil, err
 	}
 	b.lastID = 1
 	result := gjson.GetBytes(answer, "result")
@@ -292,23 +366,7 @@ func (p *backings) begin(ctx context.Context, b *backing, client, capabilities [
 		server:       []byte(orElse(result.Get("serverInfo").Raw, `{"name":"unknown-server","version":"0.0.0"}`)),
 		instructions: []byte(result.Get("instructions").Raw),
 	}
-	_, err = s.conn.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), Header: header})
-	if err != nil {
-		srv.endSession(s, err)
-		return err
-	}
-	if known.unsure {
-		srv.eras.note(header, &serverEra{shakes: true, handshake: s.vu})
-	}
-	p.mu.Lock()
-	b.s = s
-	gone := b.gone
-	p.mu.Unlock()
-	if gone { // everybody has left meanwhile
-		srv.endSession(s, errShutdown)
-		return errShutdown
-	}
-	return nil
+	return s, nil
 }
 
 func orElse(s, other string) string {
@@ -380,9 +438,32 @@ func (b *backing) setLevel(ctx context.Context, srv *Server, level int, header [
 	}
 }
 
-// ask sends the server a request of ours and waits for its answer, for as long as
-// a handshake may take. The error is that of the server, too.
+// tools is what is known of the headers of tools.
+func (b *backing) tools() *toolHeaders {
+	if b.s.direct != nil {
+		return &b.s.direct.tools
+	}
+	return &b.headers
+}
+
+// list asks the server for a page of its tools. params is what is within the braces.
+func (b *backing) list(ctx context.Context, srv *Server, params string, header []upstream.Header) ([]byte, error) {
+	if b.s.direct != nil {
+		return b.s.inquire(ctx, srv, wire.ToolsList, params, header)
+	}
+	return b.inquire(ctx, srv, wire.ToolsList, []byte("{"+params+"}"), header)
+}
+
+// ask is inquire for who has no use for the answer.
 func (b *backing) ask(ctx context.Context, srv *Server, method wire.Method, params []byte, header []upstream.Header) error {
+	_, err := b.inquire(ctx, srv, method, params, header)
+	return err
+}
+
+// inquire sends the server a request of ours and waits for its answer, for as long as
+// a handshake may take. The error is that of the server, too; the result is the
+// caller's.
+func (b *backing) inquire(ctx context.Context, srv *Server, method wire.Method, params []byte, header []upstream.Header) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	b.mu.Lock()
@@ -399,7 +480,7 @@ func (b *backing) ask(ctx context.Context, srv *Server, method wire.Method, para
 	body = append(append(body, params...), '}')
 	st, err := b.s.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: header})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer st.Close()
 	key := string(wire.AppendIDKey(nil, id))
@@ -408,9 +489,9 @@ func (b *backing) ask(ctx context.Context, srv *Server, method wire.Method, para
 		e, err := nextBefore(ctx, st)
 		switch {
 		case errors.Is(err, io.EOF):
-			return fail(upstreamSilent, "")
+			return nil, fail(upstreamSilent, "")
 		case err != nil:
-			return err
+			return nil, err
 		case m.Scan(e.Data, nil) != nil:
 			continue
 		case m.Kind == wire.Request: // of nobody's call
@@ -419,13 +500,13 @@ func (b *backing) ask(ctx context.Context, srv *Server, method wire.Method, para
 				answer = refusedQuestion(m.ID())
 			}
 			if _, err := b.s.conn.Send(ctx, &upstream.Outgoing{Body: answer, Header: header}); err != nil {
-				return err
+				return nil, err
 			}
 		case !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != key:
 			continue
 		case m.Kind == wire.Error:
-			return errors.New(gjson.Get(view(m.Error()), "message").String())
+			return nil, errors.New(gjson.Get(view(m.Error()), "message").String())
 		}
-		return nil
+		return bytes.Clone(m.Result()), nil
 	}
 }

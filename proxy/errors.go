@@ -141,6 +141,8 @@ type failure struct {
 	data   []byte // raw JSON; nil for none
 	header []downstream.Header
 	err    error // what was behind it, for the log
+
+	verbatim []byte // the JSON-RPC error as the server sent it; nil for one of ours
 }
 
 // fail is the failure of a cause; detail is put behind the table's text.
@@ -170,7 +172,12 @@ func (f *failure) about(id []byte) *failure {
 }
 
 // body is the JSON-RPC error.
-func (f *failure) body() []byte { return appendError(nil, f.id, f.code, f.text, f.data) }
+func (f *failure) body() []byte {
+	if f.verbatim != nil {
+		return f.verbatim
+	}
+	return appendError(nil, f.id, f.code, f.text, f.data)
+}
 
 // asFailure finds out what a client is to be told about err. The failure is the
 // caller's.

@@ -244,6 +244,9 @@ func (x *exchange) tell() (e sse.Event, err error) {
 		return sse.Event{}, io.EOF // a standing stream just ends; its client opens another
 	}
 	x.answered, x.final = true, true // nothing comes behind it
+	if x.call.method == wire.SubscriptionsListen && errors.Is(err, errShutdown) {
+		return sse.Event{Data: listenResult([]byte(x.call.id))}, nil
+	}
 	return sse.Event{Data: x.srv.answerFor(x, err).body()}, nil
 }
 
@@ -344,7 +347,7 @@ func (x *exchange) ended(err error) error {
 		return context.Cause(x.ctx)
 	case !errors.Is(err, io.EOF):
 		return err
-	case len(x.resumeAt) == 0 || x.resumes >= maxResumes:
+	case len(x.resumeAt) == 0 || x.resumes >= maxResumes || x.s.direct != nil:
 		return fail(upstreamSilent, "")
 	}
 	return x.resume()

@@ -212,7 +212,7 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) error {
 	case err != nil:
 		return x.srv.answerFor(x, err)
 	case x.final && x.at == len(x.rest):
-		resp.Body = e.Data
+		resp.Status, resp.Body = x.directStatus(e.Data), e.Data
 	default:
 		x.share()
 		if ln, ok := st.(*lane); ok {
@@ -242,6 +242,9 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	if x.call != nil {
 		limit := x.srv.now().silence[x.call.method]
 		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence
+		if x.call.method == wire.SubscriptionsListen {
+			x.send.Silence = maxQuiet
+		}
 		if more := x.era.patience(); more > 0 {
 			x.send.FirstByte, x.send.Silence = lengthened(limit.FirstByte, more), lengthened(limit.Silence, more)
 		}

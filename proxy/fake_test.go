@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -297,6 +299,13 @@ func (srv testServer) begin(ctx context.Context, method, session, body string, h
 	req := &downstream.Request{
 		Ctx: ctx, Body: []byte(body), Session: session, Version: h["MCP-Protocol-Version"], LastEventID: h["Last-Event-ID"],
 		Header: func(name string) string { return h[name] },
+		Headers: func(prefix string, do func(name, value string)) {
+			for _, name := range slices.Sorted(maps.Keys(h)) {
+				if strings.HasPrefix(name, prefix) {
+					do(name, h[name])
+				}
+			}
+		},
 	}
 	resp := new(downstream.Response)
 	f := (*face)(srv.Server)

@@ -127,6 +127,11 @@ func (h *handshake) goAlone(err error) (*session, []byte, error) {
 	if conn := h.conn; conn != nil {
 		h.srv.spawn(func() { h.srv.endConn(conn) })
 	}
+	return h.settleAlone()
+}
+
+// settleAlone settles with nobody.
+func (h *handshake) settleAlone() (*session, []byte, error) {
 	h.alone, h.conn, h.standing, h.named, h.early = true, alone{}, nil, "", nil
 	m := new(wire.Message)
 	if err := m.Scan(alone{}.answerTo(wire.Initialize, h.id), nil); err != nil {

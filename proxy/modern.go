@@ -9,6 +9,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -25,6 +27,8 @@ type modernRequest struct {
 	target []byte // what the method is applied to, params.name or params.uri, as JSON; nil where there is none
 	twice  bool   // it is there more than once
 
+	arguments []byte // of a tool; nil for none
+
 	client       []byte // clientInfo, nil for none
 	capabilities []byte
 	facts        wire.Facts // what is declared there
@@ -34,9 +38,10 @@ type modernRequest struct {
 	state  []byte // requestState, a JSON string; nil for none
 	inputs []byte // inputResponses, nil for none
 
-	user      string // who may answer what the server asks
-	maxTokens int    // that a header asks for; 0 for none
-	timed     bool   // a header asks where the time goes
+	user      string            // who may answer what the server asks
+	header    []upstream.Header // what HTTP headers say of the message, as they came; nil on a pipe
+	maxTokens int               // that a header asks for; 0 for none
+	timed     bool              // a header asks where the time goes
 }
 
 // The reserved members of _meta that a request has.
@@ -68,17 +73,38 @@ func levelOf(name string) int {
 	return noLevel
 }
 
-// readModern takes a scanned request apart. It clones what it keeps. The error is
-// what the client is to be told of its _meta.
-func readModern(m *wire.Message) (*modernRequest, error) {
-	id := bytes.Clone(m.ID())
-	said, err := readMeta(view(m.Params()), targetOf(m.Method))
+// lookModern takes a scanned request apart. What it returns points into m, and says
+// nothing of what the client can do beside what it has declared. header is what names
+// the revision over HTTP, "" where there are no headers. The error is what the client
+// is to be told of its _meta.
+func lookModern(m *wire.Message, header string) (*modernRequest, error) {
+	q, err := readMeta(view(m.Params()), targetOf(m.Method), header)
 	if err != nil {
-		return nil, asFailure(err).about(id)
+		return nil, asFailure(err).about(m.ID())
 	}
-	said.raw, said.id = bytes.Clone(m.Raw), id
-	said.method, said.name = m.Method, string(m.MethodName())
-	return said, nil
+	q.raw, q.id = m.Raw, m.ID()
+	q.method, q.name = m.Method, view(m.MethodName())
+	return q, nil
+}
+
+// readModern is lookModern for who keeps the request.
+func readModern(m *wire.Message, header string) (*modernRequest, error) {
+	q, err := lookModern(m, header)
+	if err != nil {
+		return nil, err
+	}
+	return q.own(), nil
+}
+
+// own is q with memory of its own.
+func (q *modernRequest) own() *modernRequest {
+	o := *q
+	o.name = strings.Clone(q.name)
+	for _, part := range []*[]byte{&o.raw, &o.id, &o.target, &o.arguments, &o.client, &o.capabilities, &o.token, &o.state, &o.inputs} {
+		*part = bytes.Clone(*part)
+	}
+	o.facts = clientFacts(gjson.ParseBytes(o.capabilities))
+	return &o
 }
 
 // targetOf is the member of params that says what a method is applied to, "" for
@@ -95,8 +121,10 @@ func targetOf(method wire.Method) string {
 	return ""
 }
 
-// readMeta reads params, of which target is the member that Mcp-Name is about.
-func readMeta(params, target string) (*modernRequest, error) {
+// readMeta reads params, of which target is the member that Mcp-Name is about. Its
+// checks have the order that clients may rely on: what _meta must hold, whether header
+// says the same, whether we speak that.
+func readMeta(params, target, header string) (*modernRequest, error) {
 	q := &modernRequest{level: noLevel}
 	version := ""
 	var broken string // the first member that is not what it has to be
@@ -109,15 +137,14 @@ func readMeta(params, target string) (*modernRequest, error) {
 				case modernKey:
 					version, good = v.String(), v.Type == gjson.String
 				case metaCapabilities:
-					q.capabilities, good = []byte(v.Raw), v.IsObject()
-					q.facts = clientFacts(v)
+					q.capabilities, good = bytesOf(v.Raw), v.IsObject()
 				case metaClient:
-					q.client, good = []byte(v.Raw), v.IsObject()
+					q.client, good = bytesOf(v.Raw), v.IsObject()
 				case metaLevel:
 					q.level = levelOf(v.String())
 					good = q.level != noLevel
 				case "progressToken":
-					q.token = []byte(v.Raw)
+					q.token = bytesOf(v.Raw)
 					good = v.Type == gjson.String || v.Type == gjson.Number
 				}
 				if !good && broken == "" {
@@ -126,11 +153,13 @@ func readMeta(params, target string) (*modernRequest, error) {
 			})
 		case target:
 			q.twice = q.target != nil
-			q.target = []byte(v.Raw)
+			q.target = bytesOf(v.Raw)
 		case "requestState":
-			q.state = []byte(v.Raw)
+			q.state = bytesOf(v.Raw)
 		case "inputResponses":
-			q.inputs = []byte(v.Raw)
+			q.inputs = bytesOf(v.Raw)
+		case "arguments":
+			q.arguments = bytesOf(v.Raw)
 		}
 	})
 	switch {
@@ -143,6 +172,9 @@ func readMeta(params, target string) (*modernRequest, error) {
 		f := fail(metaInvalid, "")
 		f.text += ": " + broken
 		return nil, f
+	}
+	if header != "" && header != version {
+		return nil, mismatch("MCP-Protocol-Version", "_meta")
 	}
 	if r := translate.Lookup(version); r == nil || !r.Modern {
 		return nil, unsupported(version)
@@ -209,12 +241,43 @@ func digestOf(method, params string) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
+// headers notes the headers that say what the message is. Those of the session, which
+// there is none of, and of the revision, which the connection to the server has, are
+// not among them.
+func (q *modernRequest) headers(req *downstream.Request) {
+	q.header = []upstream.Header{}
+	if req.Headers == nil {
+		return
+	}
+	req.Headers(mcpPrefix, func(name, value string) {
+		if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") {
+			q.header = append(q.header, upstream.Header{Name: name, Value: value})
+		}
+	})
+}
+
+// handshakeOnly reports whether a method is one of revisions with a handshake, which
+// this one has taken away.
+func handshakeOnly(m wire.Method) bool {
+	switch m {
+	case wire.Initialize, wire.Ping, wire.LoggingSetLevel, wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
+		return true
+	}
+	return false
+}
+
+func unknownMethod(name string) *failure { return fail(methodUnknown, fmt.Sprintf("%.100s", name)) }
+
 // checkHeaders holds the headers of a modern request against its body. They are
 // for those on the way who do not read bodies; we do, and so must see to it that
-// they never tell another story. Called before _meta is known to be good, with q
-// nil, and after. See
+// they never tell another story. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
 func (q *modernRequest) checkHeaders(header func(name string) string) error {
+	if name := twiceSaid(q.header); name != "" {
+		f := fail(headerMismatch, "")
+		f.text = fmt.Sprintf("%.100s header is there more than once", name)
+		return f
+	}
 	if method := header("Mcp-Method"); method != q.name {
 		return mismatch("Mcp-Method", "the method")
 	}
@@ -230,32 +293,16 @@ func (q *modernRequest) checkHeaders(header func(name string) string) error {
 	return nil
 }
 
-// checkVersion holds the header that names the revision against the one in _meta.
-func checkVersion(header string, m *wire.Message) error {
-	if header == "" {
-		f := fail(headerMismatch, "").about(m.ID())
-		f.text = "Missing required header: MCP-Protocol-Version"
-		return f
-	}
-	version := ""
-	members(view(m.Params()), func(name string, v gjson.Result) {
-		if name == "_meta" {
-			members(v.Raw, func(name string, v gjson.Result) {
-				if name == modernKey && v.Type == gjson.String {
-					version = v.String()
-				}
-			})
-		}
-	})
-	if version != "" && version != header {
-		return mismatch("MCP-Protocol-Version", "_meta").about(m.ID())
-	}
-	return nil
+// missingVersion is the refusal of a request without the header that names its revision.
+func missingVersion() *failure {
+	f := fail(headerMismatch, "")
+	f.text = "Missing required header: MCP-Protocol-Version"
+	return f
 }
 
 func mismatch(header, with string) *failure {
 	f := fail(headerMismatch, "")
-	f.text = header + " header does not match " + with
+	f.text = fmt.Sprintf("%.100s header does not match %s", header, with)
 	return f
 }
 

@@ -58,15 +58,19 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		resp.Status = 202 // there is nothing that a notification could be about
 		return nil
 	}
-	if err := checkVersion(req.Version, m); err != nil {
-		return asFailure(err).about(m.ID())
+	if req.Version == "" {
+		return missingVersion().about(m.ID())
 	}
-	q, err := readModern(m)
+	q, err := lookModern(m, req.Version)
 	if err != nil {
 		return err
 	}
+	q.headers(req)
 	if err := q.checkHeaders(req.Header); err != nil {
 		return asFailure(err).about(q.id)
+	}
+	if handshakeOnly(q.method) {
+		return unknownMethod(q.name).about(q.id)
 	}
 	if srv.now().shaping != nil {
 		q.maxTokens = hint(req.Header(maxTokensHeader))
@@ -76,6 +80,14 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	who := principal(req, by)
 	q.user = user(req, by, who)
 	from := srv.appendPassed(nil, req.Header)
+	if !srv.isOurs(q) && srv.isDirect(req.Ctx, from) {
+		return srv.postDirect(req, q, who, from, resp)
+	}
+	return srv.postRelayed(req, q.own(), who, from, resp)
+}
+
+// postRelayed answers one request by way of a session with the server.
+func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who string, from []upstream.Header, resp *downstream.Response) (err error) {
 	switch q.method {
 	case wire.ServerDiscover:
 		resp.Body, err = srv.discover(req.Ctx, q, who, from)
@@ -130,7 +142,7 @@ func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, f
 
 // modern handles a request without a handshake. It does not wait for its answer.
 func (p *pipe) modern(m *wire.Message) {
-	q, err := readModern(m)
+	q, err := readModern(m, "")
 	if err != nil {
 		p.refuse(err)
 		return

@@ -602,7 +602,7 @@ func FuzzReadMeta(f *testing.F) {
 		if !gjson.Valid(params) {
 			return // no message holds it
 		}
-		q, err := readMeta(params, "name")
+		q, err := readMeta(params, "name", "")
 		if err != nil {
 			if b := asFailure(err).body(); !gjson.ValidBytes(b) {
 				t.Errorf("the refusal is %s", b)

@@ -63,8 +63,9 @@ type catalog struct {
 	byName       map[string]ownTools
 	listing      map[*translate.Revision][]byte // entries of tools/list between commas
 	instructions string
-	place        string   // of our instructions in the server's
-	told         *edition // what sessions were told of
+	headers      toolHeaders // of their arguments
+	place        string      // of our instructions in the server's
+	told         *edition    // what sessions were told of
 }
 
 // edition is a list of tools that clients have seen.
@@ -106,6 +107,7 @@ func newCatalog(table *translate.Table, all []ownTools, place string, was *catal
 			return nil, err
 		}
 	}
+	c.headers.learn(appendToolsList(nil, nil, c.listing[translate.Latest()]), zap.NewNop())
 	if was != nil && bytes.Equal(was.listing[translate.Latest()], c.listing[translate.Latest()]) {
 		c.told = was.told
 	}

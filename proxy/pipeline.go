@@ -23,6 +23,9 @@ const (
 // b stays as it is.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
+// bytesOf is the opposite of view: nobody writes there.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
 // fromClient scans one message of the client and makes of it what the server
 // shall get. A request is entered as x.call. raw may be rewritten in place; out
 // lives until the exchange's next step.
@@ -104,7 +107,7 @@ func (x *exchange) admit(m *wire.Message) error {
 	id := m.ID()
 	switch {
 	case x.era != nil:
-		id = x.era.up.ID
+		id = x.era.sent(id)
 	case m.Method == wire.Initialize:
 		return fail(initializedTwice, "")
 	case isModern(m):
@@ -164,6 +167,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	m.Facts, m.Stamp = s.facts, x.era.toClient()
 	var asked *call // that the server no longer wants answered
 	switch {
+	case m.Kind == wire.Request && s.direct != nil:
+		x.srv.unwanted("request") // there are none in this revision, and nobody who would answer
+		return nil, false
 	case m.Kind == wire.Request:
 		if err := x.admitAsked(m); err != nil {
 			f := asFailure(err)
@@ -177,6 +183,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		}
 		if m.Method == wire.ToolsListChanged {
 			s.schemas.forget()
+			if s.direct != nil {
+				s.direct.tools.forget()
+			}
 		}
 		x.srv.results.heard(m)
 	default:
@@ -244,6 +253,12 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 // completed is a result as the client shall get it: with tools of ours, and shaped.
 // m is the message that out was translated from.
 func (x *exchange) completed(out []byte, m *wire.Message) []byte {
+	switch m.Method {
+	case wire.ServerDiscover:
+		out = x.introduced(out)
+	case wire.ToolsList:
+		out = x.callable(out)
+	}
 	if x.errand == nil {
 		out = x.withOurs(out, m.Method)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -99,6 +100,9 @@ func (r *relay) send() error {
 		return err
 	}
 	r.b = b
+	if err := r.srv.checkCall(r.ctx, b, r.q, r.from); err != nil {
+		return err
+	}
 	b.setLevel(r.ctx, r.srv, r.q.level, r.from)
 	e, begun := r.enquire(), false
 	defer func() {
@@ -278,6 +282,9 @@ func (r *relay) Next() (e sse.Event, err error) {
 		case r.x.final:
 			r.done = true
 			r.status = statusOf(&r.x.msg, e.Data)
+			if r.q.method == wire.ToolsList {
+				r.b.headers.learn(e.Data, zap.NewNop()) // whom a wrong annotation stops is for its client to say
+			}
 			return sse.Event{Data: e.Data}, nil
 		case interested(r.b, r.q, &r.x.msg, e.Data):
 			return sse.Event{Data: e.Data}, nil

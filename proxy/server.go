@@ -407,11 +407,13 @@ func (srv *Server) answerFor(x *exchange, err error) *failure {
 	if x.call != nil {
 		f.about([]byte(x.call.id))
 		x.s.open.end(x.call)
-		if f.cause == upstreamTimeout && !neverSent(err) {
+		if f.cause == upstreamTimeout && !neverSent(err) && !(x.s.direct != nil && x.s.direct.web) { // there the end of the stream says so
 			srv.giveUp(x.s, x.call.id, x.from)
 		}
 	}
 	switch {
+	case f.cause == upstreamRefused && x.s.direct != nil:
+		x.asItCame(f, err)
 	case f.cause == upstreamLost && x.s.id != "":
 		srv.forget(x.s, err)
 	case f.cause == sessionUnknown && x.s.id != "":

@@ -27,6 +27,8 @@ type session struct {
 	owner  string // whose it is, where several share it; "" for one client's own
 	pipe   int64  // tells sessions of clients on pipes apart; 0 for others
 
+	direct *direct // where neither end knows of sessions; else nil
+
 	up   *translate.Translator // client to server
 	down *translate.Translator // server to client
 

@@ -128,8 +128,11 @@ func (l *subscription) Next() (sse.Event, error) {
 }
 
 // result ends the stream well.
-func (l *subscription) result() []byte {
-	return appendResult(nil, l.q.id, `{"resultType":"complete","_meta":{"`+modernPrefix+`subscriptionId":`+string(l.q.id)+`}}`)
+func (l *subscription) result() []byte { return listenResult(l.q.id) }
+
+// listenResult ends the stream of the subscription of this id well.
+func listenResult(id []byte) []byte {
+	return appendResult(nil, id, `{"resultType":"complete","_meta":{"`+metaSubscription+`":`+string(id)+`}}`)
 }
 
 // finish ends the stream well, and soon.

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -9,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
@@ -22,9 +22,14 @@ import (
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
 const headerMark = "x-mcp-header"
 
+// paramPrefix is what the names of the headers begin with.
+const paramPrefix = "Mcp-Param-"
+
 const (
 	// maxListed bounds how many pages of tools are read for one call.
 	maxListed = 100
+	// readAgain is for how long a list that has just been read is good enough.
+	readAgain = time.Second
 	// maxSchemaDepth is how deep we look for annotations.
 	maxSchemaDepth = 64
 	// maxSafe is the greatest integer that every reader of a header reads alike.
@@ -34,8 +39,10 @@ const (
 // toolHeaders are the arguments of a server's tools that go into headers, as far as
 // its list was seen. The zero value has seen none.
 type toolHeaders struct {
-	mu    sync.Mutex
-	known map[string][]headerArgument
+	mu     sync.Mutex
+	known  map[string][]headerArgument
+	turn   chan struct{} // held by who reads the list
+	readAt time.Time     // that was done last, or tried
 }
 
 // headerArgument is an argument that goes into a header.
@@ -67,7 +74,7 @@ func (t *toolHeaders) put(tool string, list []headerArgument) {
 func (t *toolHeaders) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.known = nil
+	t.known, t.readAt = nil, time.Time{}
 }
 
 // learn takes down the answer to a tools/list. Tools whose annotations are wrong
@@ -191,15 +198,17 @@ func annotated(v gjson.Result, depth int) (found bool) {
 // paramHeaders are the headers that a call of tool has from its arguments. A tool
 // that is not known is looked up in the server's list first.
 func (c *modernConn) paramHeaders(ctx context.Context, tool string, arguments []byte, from []upstream.Header) ([]upstream.Header, error) {
-	list, ok := c.tools.find(tool)
-	if !ok {
-		if err := c.readTools(ctx, from); err != nil && ctx.Err() != nil {
-			return nil, err
-		}
-		if list, ok = c.tools.find(tool); !ok {
-			c.tools.put(tool, nil) // it may be there nevertheless: the server will know
-		}
+	list, _, err := c.tools.look(ctx, tool, c.srv.log, func(params string) ([]byte, error) {
+		return c.inquire(ctx, wire.ToolsList, params, from)
+	})
+	if err != nil && ctx.Err() != nil {
+		return nil, err
 	}
+	return headersOf(list, arguments)
+}
+
+// headersOf are the headers of a call with these arguments.
+func headersOf(list []headerArgument, arguments []byte) ([]upstream.Header, error) {
 	var h []upstream.Header
 	for _, a := range list {
 		value, err := a.value(arguments)
@@ -207,14 +216,99 @@ func (c *modernConn) paramHeaders(ctx context.Context, tool string, arguments []
 			return nil, err
 		}
 		if value != nil {
-			h = append(h, upstream.Header{Name: "Mcp-Param-" + a.header, Value: encodeHeader(*value)})
+			h = append(h, upstream.Header{Name: paramPrefix + a.header, Value: encodeHeader(*value)})
 		}
 	}
 	return h, nil
 }
 
+// look is what is known of a tool, which is looked up in the server's list first where
+// that is nothing; known is false where it is not there, either. ask sends a tools/list
+// with these members of params and returns its result.
+func (t *toolHeaders) look(ctx context.Context, tool string, log *zap.Logger, ask func(params string) ([]byte, error)) (list []headerArgument, known bool, err error) {
+	if list, known = t.find(tool); known {
+		return list, true, nil
+	}
+	if err := t.refresh(ctx, time.Now().Add(-readAgain), log, ask); err != nil {
+		return nil, false, err
+	}
+	if list, known = t.find(tool); !known {
+		t.put(tool, nil) // it may be there nevertheless: the server will know
+	}
+	return list, known, nil
+}
+
+// refresh reads the list, unless somebody has done so since then.
+func (t *toolHeaders) refresh(ctx context.Context, then time.Time, log *zap.Logger, ask func(params string) ([]byte, error)) error {
+	t.mu.Lock()
+	if t.turn == nil {
+		t.turn = make(chan struct{}, 1)
+	}
+	turn := t.turn
+	t.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	t.mu.Lock()
+	fresh := t.readAt.After(then)
+	t.mu.Unlock()
+	if fresh {
+		return nil
+	}
+	err := t.read(log, ask)
+	t.mu.Lock()
+	t.readAt = time.Now()
+	t.mu.Unlock()
+	return err
+}
+
+// read reads the list, page by page.
+func (t *toolHeaders) read(log *zap.Logger, ask func(params string) ([]byte, error)) error {
+	params := ""
+	for range maxListed {
+		result, err := ask(params)
+		if err != nil {
+			return err
+		}
+		t.learn(appendResult(nil, nil, view(result)), log)
+		cursor := gjson.GetBytes(result, "nextCursor")
+		if cursor.Type != gjson.String {
+			return nil
+		}
+		next := `"cursor":` + cursor.Raw
+		if next == params {
+			return nil
+		}
+		params = next
+	}
+	return nil
+}
+
 // value is what the header says, nil for no header.
 func (a headerArgument) value(arguments []byte) (*string, error) {
+	at := a.argument(arguments)
+	var text string
+	switch {
+	case a.kind == "string" && at.Type == gjson.String:
+		text = at.String()
+	case a.kind == "boolean" && at.IsBool():
+		text = at.Raw
+	case a.kind == "integer" && at.Type == gjson.Number && at.Num == math.Trunc(at.Num):
+		if math.Abs(at.Num) > maxSafe {
+			return nil, tooLarge(a)
+		}
+		text = strconv.FormatInt(int64(at.Num), 10)
+	default:
+		return nil, nil // absent, or nothing that the tool would take
+	}
+	return &text, nil
+}
+
+// argument is what stands at the place of a in a call, nothing where there is nothing.
+func (a headerArgument) argument(arguments []byte) gjson.Result {
 	at := gjson.ParseBytes(arguments)
 	for _, name := range a.path {
 		next := gjson.Result{}
@@ -225,41 +319,5 @@ func (a headerArgument) value(arguments []byte) (*string, error) {
 		})
 		at = next
 	}
-	var text string
-	switch {
-	case a.kind == "string" && at.Type == gjson.String:
-		text = at.String()
-	case a.kind == "boolean" && at.IsBool():
-		text = at.Raw
-	case a.kind == "integer" && at.Type == gjson.Number && at.Num == math.Trunc(at.Num):
-		if math.Abs(at.Num) > maxSafe {
-			return nil, saying(invalidParams, "Argument "+strings.Join(a.path, ".")+" is too large for a header")
-		}
-		text = strconv.FormatInt(int64(at.Num), 10)
-	default:
-		return nil, nil // absent, or nothing that the tool would take
-	}
-	return &text, nil
-}
-
-// readTools reads the server's list of tools, page by page.
-func (c *modernConn) readTools(ctx context.Context, from []upstream.Header) error {
-	params := ""
-	for range maxListed {
-		result, err := c.inquire(ctx, wire.ToolsList, params, from)
-		if err != nil {
-			return err
-		}
-		c.tools.learn(appendResult(nil, nil, view(result)), c.srv.log)
-		cursor := gjson.GetBytes(result, "nextCursor")
-		if cursor.Type != gjson.String {
-			return nil
-		}
-		next := `"cursor":` + cursor.Raw
-		if bytes.Equal([]byte(next), []byte(params)) {
-			return nil
-		}
-		params = next
-	}
-	return nil
+	return at
 }

@@ -74,6 +74,7 @@ type eras struct {
 // eraEntry is one of them, or what there will be.
 type eraEntry struct {
 	found chan struct{} // closed when era or err is there
+	until time.Time     // it is good; zero for ever
 	era   *serverEra
 	err   error
 	asked time.Time // last
@@ -101,7 +102,7 @@ func (srv *Server) upstreamEra(ctx context.Context, header []upstream.Header) (*
 	who := credential(header)
 	p.mu.Lock()
 	at := p.known[who]
-	if at == nil {
+	if at == nil || !at.until.IsZero() && time.Now().After(at.until) {
 		if len(p.known) >= maxEras && !p.evict() {
 			p.mu.Unlock()
 			return nil, fail(tooManySessions, "")
@@ -221,8 +222,13 @@ func (p *eras) find(at *eraEntry, who string, header []upstream.Header) {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if at.era, at.err = e, err; (err != nil || e.unsure) && p.known[who] == at {
+		at.era, at.err = e, err
+		switch {
+		case p.known[who] != at:
+		case err != nil:
 			delete(p.known, who)
+		case e.unsure: // the session that is begun now will know
+			at.until = time.Now().Add(eraTime)
 		}
 		if b != nil {
 			p.letSpare()

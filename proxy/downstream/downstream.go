@@ -43,6 +43,9 @@ type Request struct {
 	// token that opened the listener is not for the server: there is never an
 	// X-Dragoman-Token, nor the Authorization that was one.
 	Header func(name string) string
+	// Headers calls do for each of those headers whose name begins with prefix, which
+	// is spelled as in "Mcp-". Names are spelled so, too. It is nil where nobody asks.
+	Headers func(prefix string, do func(name, value string))
 
 	// Guest stands for the token that opened the listener, without telling it; ""
 	// where none is needed.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -161,7 +162,7 @@ type exchange struct {
 
 func newExchange(h *HTTP) *exchange {
 	x := &exchange{face: h}
-	x.req.Header = x.header // bound once
+	x.req.Header, x.req.Headers = x.header, x.headers // bound once
 	x.chunks.face = h
 	x.events.init(h)
 	return x
@@ -172,6 +173,17 @@ func (x *exchange) header(name string) string {
 		return ""
 	}
 	return headerOf(&x.ctx.Request.Header, name)
+}
+
+func (x *exchange) headers(prefix string, do func(name, value string)) {
+	if x.ctx == nil {
+		return
+	}
+	for name, value := range x.ctx.Request.Header.All() {
+		if len(name) >= len(prefix) && string(name[:len(prefix)]) == prefix && !strings.EqualFold(string(name), tokenHeader) {
+			do(string(name), string(value))
+		}
+	}
 }
 
 // take reads the body of a POST.

@@ -1,0 +1,208 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// direct is what a session has beside others when neither its client nor its server
+// knows of sessions: then it is only what we know of such a server, as one principal
+// reaches it. Messages go through as they came, by exchanges like any other. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
+type direct struct {
+	web   bool   // the server is reached over HTTP
+	meta  []byte // members of _meta of our own requests, which are its first client's
+	era   *era   // of all exchanges; it does not change
+	tools toolHeaders
+	last  atomic.Int64 // id of ours
+}
+
+// directly makes a session for clients without one at a server that has none, either.
+// discovered is its DiscoverResult, nil where nobody has asked it. The client is on a
+// pipe and has the session for itself if h says so.
+func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serverEra) (s *session, err error) {
+	srv := h.srv
+	h.vc = known.revision
+	d := &direct{meta: metaOf(h.vc, q)}
+	if err := h.reach(ctx, d); err != nil {
+		return nil, err
+	}
+	d.web = h.standing == nil
+	discovered := known.discovered
+	if discovered == nil && srv.now().own != nil || h.standing != nil {
+		if discovered, err = h.discover(ctx, d); err != nil {
+			srv.spawn(func() { srv.endConn(h.conn) })
+			return nil, err
+		}
+	}
+	if discovered == nil || declared(discovered, "tools") {
+		h.facts |= wire.ServerTools
+	}
+	cfg := srv.now().cfg.Bridge
+	d.era = &era{down: wire.Stamp{
+		ServerInfo: serverInfo(discovered), TTL: cfg.TTL.Milliseconds(), Scope: wire.CacheHint(cfg.Public),
+	}}
+	s = srv.newSession(h, h.vc)
+	s.direct = d
+	s.open.max = max(s.open.max, srv.now().cfg.Limits.Requests)
+	return s, nil
+}
+
+// reach opens the connection.
+func (h *handshake) reach(ctx context.Context, d *direct) error {
+	b := h.srv.eras.take()
+	if b == nil {
+		var err error
+		if b, err = h.srv.now().origin.open(ctx); err != nil {
+			return err
+		}
+	}
+	h.conn, h.standing = b.Conn, b.Standing
+	h.id = []byte(`"dragoman:0"`)
+	h.sent = d.request(h.id, wire.ServerDiscover.String(), "")
+	return nil
+}
+
+// discover asks the server who it is. The result is the caller's.
+func (h *handshake) discover(ctx context.Context, d *direct) ([]byte, error) {
+	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: h.sent, Request: true, Header: d.headers(h.header, wire.ServerDiscover.String(), "")})
+	if err != nil {
+		return nil, err
+	}
+	if st == nil {
+		st = h.standing
+	} else {
+		defer st.Close()
+	}
+	m, err := h.await(ctx, st)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Kind != wire.Result:
+		return nil, refusedHandshake(m.Raw)
+	}
+	return slices.Clone(m.Result()), nil
+}
+
+// metaOf is what requests of our own say of their sender, between the braces.
+func metaOf(v *translate.Revision, q *modernRequest) []byte {
+	meta := fmt.Appendf(nil, `%q:%q,%q:`, modernKey, v.Name, metaCapabilities)
+	meta = append(meta, q.capabilities...)
+	if q.client != nil {
+		meta = append(fmt.Appendf(meta, `,%q:`, metaClient), q.client...)
+	}
+	return meta
+}
+
+// serverInfo is who a server says it is, nil where it does not.
+func serverInfo(result []byte) (is []byte) {
+	members(gjson.GetBytes(result, "_meta").Raw, func(name string, v gjson.Result) {
+		if name == metaServer && v.IsObject() {
+			is = []byte(v.Raw)
+		}
+	})
+	return is
+}
+
+// mcpPrefix is what the names of headers begin with that say what a message is.
+const mcpPrefix = "Mcp-"
+
+// request is one of our own. params is what is within the braces, beside _meta.
+func (d *direct) request(id []byte, method, params string) []byte {
+	if params != "" {
+		params += ","
+	}
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s"_meta":{%s}}}`, id, method, params, d.meta)
+}
+
+// headers are those of a request of our own, behind those that the client sent along.
+// On a pipe there are none.
+func (d *direct) headers(from []upstream.Header, method, target string) []upstream.Header {
+	if !d.web {
+		return nil
+	}
+	h := make([]upstream.Header, 0, len(from)+2)
+	for _, f := range from {
+		if len(f.Name) < len(mcpPrefix) || !strings.EqualFold(f.Name[:len(mcpPrefix)], mcpPrefix) {
+			h = append(h, f)
+		}
+	}
+	h = append(h, upstream.Header{Name: "Mcp-Method", Value: encodeHeader(method)})
+	if target != "" {
+		h = append(h, upstream.Header{Name: "Mcp-Name", Value: encodeHeader(target)})
+	}
+	return h
+}
+
+// inquire asks the server something for ourselves, on a session whose requests have
+// streams of their own. The result is the caller's.
+func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, params string, from []upstream.Header) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, srv.now().cfg.Upstream.HandshakeTimeout)
+	defer cancel()
+	d := s.direct
+	id := append(strconv.AppendInt([]byte(`"dragoman:`), d.last.Add(1), 10), '"')
+	o := &upstream.Outgoing{Body: d.request(id, method.String(), params), Request: true, Header: d.headers(from, method.String(), "")}
+	st, err := s.conn.Send(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	var m wire.Message
+	for {
+		e, err := nextBefore(ctx, st)
+		if err != nil {
+			if e, err = refusedAs(err, id); err != nil {
+				return nil, err
+			}
+		}
+		if len(e.Data) == 0 || m.Scan(e.Data, nil) != nil || !m.Kind.Response() {
+			continue
+		}
+		if m.Kind == wire.Error {
+			return nil, refusedHandshake(m.Raw)
+		}
+		return slices.Clone(m.Result()), nil
+	}
+}
+
+// introduced is the server's answer to server/discover, with our tools in it.
+func (x *exchange) introduced(out []byte) []byte {
+	own := x.srv.now().own
+	if own == nil || x.s.direct == nil {
+		return out
+	}
+	tells := gjson.GetBytes(out, "result.capabilities.tools.listChanged").Bool()
+	with, err := own.introduce(out)
+	if err == nil && !tells { // subscriptions go to the server, which has no news of ours
+		with, err = sjson.DeleteBytes(with, "result.capabilities.tools.listChanged")
+	}
+	if err != nil {
+		return out
+	}
+	return x.own(with, out)
+}
+
+// callable is the server's list of tools without those that nobody can call over HTTP,
+// from which we learn what headers the others want.
+func (x *exchange) callable(page []byte) []byte {
+	d := x.s.direct
+	if d == nil || x.errand != nil {
+		return page
+	}
+	out, changed := d.tools.learn(page, x.srv.log)
+	if !changed || !d.web {
+		return page
+	}
+	return x.own(out, page)
+}

@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// isDirect reports whether the server needs no session, as little as its client does.
+// Where that cannot be found out the answer is for the road by a session to say why.
+func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) bool {
+	known, err := srv.upstreamEra(ctx, from)
+	return err == nil && known.modern()
+}
+
+// isOurs reports whether q calls a tool of ours. Whatever the server is, that takes
+// the road by a session: the tool may have something to ask.
+func (srv *Server) isOurs(q *modernRequest) bool {
+	own := srv.now().own
+	return own != nil && q.method == wire.ToolsCall && own.named([]byte(gjson.GetBytes(q.raw, "params").Raw)) != ""
+}
+
+// postDirect carries one request to a server that needs no session, as it is: its
+// bytes, its headers, and what comes back.
+func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who string, from []upstream.Header, resp *downstream.Response) error {
+	b, err := srv.backings.direct(req.Ctx, q, who, from)
+	if err == nil {
+		if err = srv.checkCall(req.Ctx, b, q, from); err != nil {
+			srv.backings.let(b, false)
+		}
+	}
+	if err != nil {
+		return asFailure(err).about(q.id)
+	}
+	ctx, stop := req.Ctx, req.Cancel
+	if stop == nil {
+		ctx, stop = context.WithCancelCause(ctx)
+	}
+	x := srv.newExchange(ctx, stop)
+	resp.Done = func() { x.done(); srv.backings.let(b, false) }
+	x.s, x.era = b.s, b.s.direct.era
+	x.s.enter()
+	x.from = append(append(x.from[:0], from...), q.header...)
+	x.clock.asked, x.maxTokens = q.timed, q.maxTokens
+	if q.method == wire.SubscriptionsListen { // which would never drain
+		x.free = context.AfterFunc(srv.draining, func() { stop(errShutdown) })
+	}
+	err = x.post(req.Body, resp)
+	resp.Header = x.clock.appendTo(resp.Header)
+	return err
+}
+
+// checkCall holds the headers of a call that repeat arguments against these, by what
+// the server's list says of the tool.
+func (srv *Server) checkCall(ctx context.Context, b *backing, q *modernRequest, from []upstream.Header) error {
+	if q.method != wire.ToolsCall || q.header == nil {
+		return nil
+	}
+	if own := srv.now().own; own != nil && srv.isOurs(q) {
+		list, _ := own.headers.find(gjson.ParseBytes(q.target).String())
+		return checkParams(list, q.arguments, q.header)
+	}
+	began := time.Now()
+	tools, tool := b.tools(), gjson.ParseBytes(q.target).String()
+	ask := func(params string) ([]byte, error) { return b.list(ctx, srv, params, from) }
+	list, known := tools.find(tool)
+	if !known && (b.s.direct != nil || q.hasParams()) {
+		var err error
+		if list, _, err = tools.look(ctx, tool, srv.log, ask); err != nil {
+			return context.Cause(ctx) // the server will say itself what is wrong with it
+		}
+	}
+	wrong := checkParams(list, q.arguments, q.header)
+	if wrong == nil || asFailure(wrong).cause != headerMismatch {
+		return wrong
+	}
+	if tools.refresh(ctx, began.Add(-readAgain), srv.log, ask) == nil { // its client may know better
+		list, _ = tools.find(tool)
+		wrong = checkParams(list, q.arguments, q.header)
+	}
+	return wrong
+}
+
+// hasParams reports whether headers repeat arguments of a tool.
+func (q *modernRequest) hasParams() bool {
+	for _, h := range q.header {
+		if len(h.Name) > len(paramPrefix) && strings.EqualFold(h.Name[:len(paramPrefix)], paramPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// statusFor is the HTTP status of a server's error that came without one. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#sending-messages-to-the-server.
+func statusFor(code int64) int {
+	switch code {
+	case methodNotFound:
+		return 404
+	case int64(causes[headerMismatch].code), int64(causes[capabilityMissing].code), unsupportedVersion:
+		return 400
+	}
+	return 200
+}
+
+// directStatus is the status of x's answer, 0 where the server's own stands.
+func (x *exchange) directStatus(body []byte) int {
+	if x.s.direct == nil || x.s.direct.web || x.msg.Kind != wire.Error {
+		return 0
+	}
+	return statusFor(gjson.GetBytes(body, "error.code").Int())
+}
+
+// asItCame makes f the server's own error, byte by byte, if it may be passed on so:
+// its id is the request's, or the client knows by the transport what it is about.
+func (x *exchange) asItCame(f *failure, err error) {
+	status, ok := errors.AsType[*upstream.StatusError](err)
+	if !ok || x.call == nil {
+		return
+	}
+	var m wire.Message
+	if m.Scan(status.Body, nil) != nil || m.Kind != wire.Error {
+		return
+	}
+	if string(wire.AppendIDKey(nil, m.ID())) == x.call.key || !x.s.open.unique {
+		f.verbatim = status.Body
+	}
+}

@@ -1,0 +1,81 @@
+package proxy
+
+import (
+	"math"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// checkParams holds the headers that repeat arguments of a tool against the body. A
+// header that has no argument is as wrong as one that says something else. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
+func checkParams(list []headerArgument, arguments []byte, header []upstream.Header) error {
+	for _, a := range list {
+		said, there := headerIn(header, paramPrefix, a.header)
+		if err := a.agrees(a.argument(arguments), said, there); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// agrees holds an argument against its header.
+func (a headerArgument) agrees(at gjson.Result, said string, there bool) error {
+	wrong := mismatch(paramPrefix+a.header, "arguments."+strings.Join(a.path, "."))
+	text, ok := decodeHeader(said)
+	switch {
+	case !ok:
+		return wrong
+	case !at.Exists() || at.Type == gjson.Null:
+		if there {
+			return wrong
+		}
+	case a.kind == "integer" && at.Type == gjson.Number:
+		if at.Num == math.Trunc(at.Num) && math.Abs(at.Num) > maxSafe {
+			return tooLarge(a)
+		}
+		if !there || !wire.Valid(bytesOf(text)) || !wire.Equal(bytesOf(text), bytesOf(at.Raw)) {
+			return wrong
+		}
+	case at.Type == gjson.JSON: // which the tool will not take, and no header can say
+		if there {
+			return wrong
+		}
+	case at.String() == "" && !there: // an empty value is as good as none to many on the way
+	case !there || text != at.String():
+		return wrong
+	}
+	return nil
+}
+
+// tooLarge says that an argument has no header that everybody would read alike.
+func tooLarge(a headerArgument) *failure {
+	return saying(invalidParams, "Argument "+strings.Join(a.path, ".")+" is too large for a header")
+}
+
+// headerIn finds a header by its name, which is prefix and rest.
+func headerIn(header []upstream.Header, prefix, rest string) (value string, there bool) {
+	for _, h := range header {
+		if len(h.Name) == len(prefix)+len(rest) && strings.EqualFold(h.Name[:len(prefix)], prefix) && strings.EqualFold(h.Name[len(prefix):], rest) {
+			return h.Value, true
+		}
+	}
+	return "", false
+}
+
+// twiceSaid is the name of a header that is there more than once, "" for none: whoever
+// reads them may take any of the two.
+func twiceSaid(header []upstream.Header) string {
+	for i, h := range header {
+		for _, other := range header[:i] {
+			if strings.EqualFold(h.Name, other.Name) {
+				return h.Name
+			}
+		}
+	}
+	return ""
+}
