@@ -157,7 +157,7 @@ func (p *eras) peek(header []upstream.Header) *serverEra {
 	who := credential(header)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if at := p.known[who]; at != nil && at.era != nil {
+	if at := p.known[who]; at != nil && at.era != nil && at.until.IsZero() {
 		at.asked = time.Now()
 		return at.era
 	}
