@@ -15,7 +15,7 @@ import (
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
 func checkParams(list []headerArgument, arguments []byte, header []upstream.Header) error {
 	for _, a := range list {
-		said, there := headerIn(header, paramPrefix, a.header)
+		said, there := paramIn(header, paramPrefix, a.header)
 		if err := a.agrees(a.argument(arguments), said, there); err != nil {
 			return err
 		}
@@ -57,8 +57,8 @@ func tooLarge(a headerArgument) *failure {
 	return saying(invalidParams, "Argument "+strings.Join(a.path, ".")+" is too large for a header")
 }
 
-// headerIn finds a header by its name, which is prefix and rest.
-func headerIn(header []upstream.Header, prefix, rest string) (value string, there bool) {
+// paramIn finds a header by its name, which is prefix and rest.
+func paramIn(header []upstream.Header, prefix, rest string) (value string, there bool) {
 	for _, h := range header {
 		if len(h.Name) == len(prefix)+len(rest) && strings.EqualFold(h.Name[:len(prefix)], prefix) && strings.EqualFold(h.Name[len(prefix):], rest) {
 			return h.Value, true
