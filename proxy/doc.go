@@ -91,7 +91,7 @@
 // # Several replicas
 //
 // What is in one process only, a call that waits for its client (retry.go) or the home of
-// a session with a server that knows none (modernhome.go), is served there, whichever
+// a session with a server that knows none (home.go), is served there, whichever
 // process the client came to: peers.go knows where the others are, forwarding.go hands
 // them a request and the client their answer, forwarded.go takes one in, and forward.go
 // is what they believe of each other.

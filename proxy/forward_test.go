@@ -3,9 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -41,14 +39,25 @@ func peersOf(t *testing.T, n int, web http.Handler, change ...func(*Config)) []p
 	t.Helper()
 	before := runtime.NumGoroutine()
 	server := httptest.NewServer(web)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		noMoreGoroutines(t, before)
+	})
+	return acquainted(t, n, func(cfg Config, log *zap.Logger) (*Server, error) {
+		cfg.Upstream.URL = server.URL
+		return New(cfg, log)
+	}, change...)
+}
+
+// acquainted are n replicas that begin makes.
+func acquainted(t *testing.T, n int, begin func(Config, *zap.Logger) (*Server, error), change ...func(*Config)) []peerServer {
+	t.Helper()
 	cfg := DefaultConfig()
-	cfg.Upstream.URL = server.URL
 	cfg.Upstream.HandshakeTimeout = patience
 	cfg.Shutdown.Drain = 0
 	cfg.Session.KeyFile = filepath.Join(t.TempDir(), "key")
-	key := make([]byte, keyBytes)
-	rand.Read(key)
-	if err := os.WriteFile(cfg.Session.KeyFile, []byte(base64.StdEncoding.EncodeToString(key)), 0o600); err != nil {
+	if err := os.WriteFile(cfg.Session.KeyFile, []byte(strings.Repeat("5a", keyBytes)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var doors []net.Listener
@@ -69,7 +78,7 @@ func peersOf(t *testing.T, n int, web http.Handler, change ...func(*Config)) []p
 	var all []peerServer
 	for _, ln := range doors {
 		core, logs := observer.New(zap.DebugLevel)
-		srv, err := New(cfg, zap.New(core))
+		srv, err := begin(cfg, zap.New(core))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,9 +96,6 @@ func peersOf(t *testing.T, n int, web http.Handler, change ...func(*Config)) []p
 		for _, p := range all {
 			p.end()
 		}
-		server.CloseClientConnections()
-		server.Close()
-		noMoreGoroutines(t, before)
 	})
 	return all
 }

@@ -41,8 +41,8 @@ type ticket struct {
 	local  bool   // the session lives in the process that began it, and nowhere else
 	named  string // the server's own id of it, "" for none
 
-	// Of a session with a server that knows none: the process that it began in,
-	// where what cannot be here is, and who the client is.
+	// The process that has what cannot be in an id, where that is so; and of a session
+	// with a server that knows none, who the client is.
 	home   dialogueID
 	client string // clientInfo, "" where it is too long
 	can    string // clientCapabilities, "" where it is too long
@@ -59,7 +59,7 @@ type sealer struct {
 // Where things are in the plain text of an id. The server's id is the rest.
 const (
 	ticketForm   = 1 // the first byte; another layout gets another number
-	bridgedForm  = 2 // of a session with a server that knows none
+	homedForm    = 2 // of a session that has a home
 	ticketMade   = 1
 	ticketVc     = ticketMade + 8
 	ticketVu     = ticketVc + 1
@@ -114,8 +114,8 @@ func (s *sealer) seal(t ticket) string {
 		plain[ticketFlags] |= flagLocal
 	}
 	copy(plain[ticketBelong:], s.belong[:])
-	if t.vu.Modern {
-		plain[0] = bridgedForm
+	if t.home != (dialogueID{}) {
+		plain[0] = homedForm
 		plain = append(plain, t.home[:]...)
 		plain = appendText(appendText(plain, t.client), t.can)
 	}
@@ -145,7 +145,7 @@ func (s *sealer) open(id string, now time.Time) (ticket, bool) {
 
 // read takes apart what seal has put together.
 func (s *sealer) read(plain []byte, now time.Time) (t ticket, ok bool) {
-	if len(plain) < ticketNamed || plain[0] != ticketForm && plain[0] != bridgedForm || !bytes.Equal(plain[ticketBelong:ticketNamed], s.belong[:]) {
+	if len(plain) < ticketNamed || plain[0] != ticketForm && plain[0] != homedForm || !bytes.Equal(plain[ticketBelong:ticketNamed], s.belong[:]) {
 		return ticket{}, false
 	}
 	t = ticket{
@@ -156,7 +156,7 @@ func (s *sealer) read(plain []byte, now time.Time) (t ticket, ok bool) {
 		local: plain[ticketFlags]&flagLocal != 0,
 	}
 	rest, ok := plain[ticketNamed:], true
-	if plain[0] == bridgedForm {
+	if plain[0] == homedForm {
 		rest = rest[copy(t.home[:], rest):]
 		said := textReader{rest: rest}
 		t.client, t.can = said.next(), said.next()

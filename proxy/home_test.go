@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -197,5 +198,23 @@ func TestIDSaysWhoTheClientIs(t *testing.T) {
 		if len(id) > 2<<10 {
 			t.Errorf("%d bytes", len(id))
 		}
+	}
+}
+
+// TestServersProcessIsReachedThroughEveryReplica: its session lives in one of them, and
+// so do the streams that are taken up.
+func TestServersProcessIsReachedThroughEveryReplica(t *testing.T) {
+	f := silentPipe()
+	all := acquainted(t, 3, func(cfg Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, f.origin()) })
+	session := all[0].initialize("2025-06-18")
+	c, last := all[1].streaming(f, session, `1`)
+	c.leaves()
+	c = all[2].open("GET", session, "", "Last-Event-ID", last)
+	f.standing <- answer(`1`)
+	c.hears(answer(`1`))
+	c.ends()
+	all[0].end()
+	if r := all[1].post(session, whoAmI); r.status != 404 {
+		t.Errorf("after the end of its home: %+v", r)
 	}
 }

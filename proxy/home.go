@@ -24,10 +24,11 @@ func (c *modernConn) introduceIn(t *ticket) {
 	}
 }
 
-// goesHome has a request of a session with a server that knows none answered by the
-// process which the session began in: its log level, its subscriptions and the
-// questions to its client are there. Where that is gone, or there is no way to it, the
-// session is taken up here, and what only that process knew is lost.
+// goesHome has a request answered by the process that its session began in, where that
+// has what no id can hold: the server's own process, or, of a session with a server that
+// knows none, the log level, the subscriptions and the questions to its client. Where the
+// process is gone, or there is no way to it, a session of the latter kind is taken up
+// here, and what only that process knew is lost; one of the former is over.
 func (srv *Server) goesHome(method string, req *downstream.Request, resp *downstream.Response) bool {
 	if req.Session == "" || req.Forwarded || !srv.peers.configured() {
 		return false
