@@ -215,6 +215,10 @@ func (s *fakeStream) Close() error {
 
 func (s *fakeStream) SessionID() string { return s.id }
 
+func (s *fakeStream) Whole() bool { return false }
+
+var _ upstream.SessionStream = (*fakeStream)(nil)
+
 // initializing answers initialize with version, and everything else as rest says.
 func initializing(version string, rest func(message string) ([]string, error)) func(string) ([]string, error) {
 	return func(m string) ([]string, error) {
