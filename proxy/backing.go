@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -44,6 +45,7 @@ type backing struct {
 	unopened      map[*dialogue]*unopened // what parked calls wait for
 	subscriptions map[*subscription]bool
 	uris          map[string]int // resources subscribed to, by how many subscriptions
+	taskTools     taskTools
 
 	headers toolHeaders // of the arguments of tools; where there is a session
 
@@ -188,8 +190,18 @@ func (p *backings) let(b *backing, asks bool) {
 	}
 }
 
+// retain keeps b in use until release.
+func (p *backings) retain(b *backing) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.use(false)
+}
+
+func (p *backings) release(b *backing) { p.let(b, false) }
+
 // kill sees to it that nobody else gets b, whose session is of no more use.
 func (p *backings) kill(b *backing) {
+	defer p.srv.heldTasks.lost(b)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.dead = true
@@ -505,8 +517,21 @@ func (b *backing) inquire(ctx context.Context, srv *Server, method wire.Method, 
 		case !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != key:
 			continue
 		case m.Kind == wire.Error:
-			return nil, errors.New(gjson.Get(view(m.Error()), "message").String())
+			return nil, &serverError{bytes.Clone(m.Error())}
 		}
 		return bytes.Clone(m.Result()), nil
 	}
+}
+
+// serverError is an error that the server has answered, as it stands in JSON.
+type serverError struct{ raw []byte }
+
+func (e *serverError) Error() string { return gjson.GetBytes(e.raw, "message").String() }
+
+// failure is the error for the client.
+func (e *serverError) failure() *failure {
+	said := gjson.ParseBytes(e.raw)
+	f := saying(int(said.Get("code").Int()), fmt.Sprintf("%.300s", said.Get("message").String()))
+	f.data = []byte(said.Get("data").Raw)
+	return f
 }

@@ -242,6 +242,7 @@ func (d *dialogue) pass(m *wire.Message, body []byte) {
 // ask takes questions of the server in, and has the client asked when no more of
 // them come for a little while.
 func (d *dialogue) ask(list []query) {
+	list = d.srv.heldTasks.route(d.b, list)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, q := range list {

@@ -19,6 +19,7 @@ type era struct {
 
 	opened    func(notification []byte) // hears of URLs that were opened; nil for nobody
 	questions []query                   // that the server asked, and nobody took yet
+	about     string                    // the task that the request in hand is about
 	urls      []byte                    // the error that asks for URLs to be opened, nil for none
 }
 
@@ -26,6 +27,7 @@ type era struct {
 // stands inside an InputRequiredResult. It owns its memory.
 type query struct {
 	id     []byte // of the server's request
+	task   string // that it says it is about, "" for none
 	method wire.Method
 	body   []byte
 }
@@ -79,7 +81,7 @@ func (e *era) hold(kind wire.Kind, method wire.Method, id, body []byte) {
 	switch {
 	case e == nil:
 	case kind == wire.Request:
-		e.questions = append(e.questions, query{bytes.Clone(id), method, bytes.Clone(body)})
+		e.questions = append(e.questions, query{id: bytes.Clone(id), task: e.about, method: method, body: bytes.Clone(body)})
 	case kind == wire.Notification:
 		if e.opened != nil && method == wire.ElicitationCompleted {
 			e.opened(body)

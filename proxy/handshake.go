@@ -353,6 +353,9 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	if declared(m.Result(), "tools") {
 		h.facts |= wire.ServerTools
 	}
+	if h.vc.Modern && vu.Tasks && h.srv.now().cfg.Contract.Tasks == "bridge" && gjson.Get(view(m.Result()), "capabilities.tasks.requests.tools.call").IsObject() {
+		h.facts |= wire.ServerTasks
+	}
 	s := h.srv.newSession(h, vu)
 	if err := m.Scan(m.Raw, s.down.Shape()); err != nil {
 		return nil, nil, err

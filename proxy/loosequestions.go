@@ -23,6 +23,7 @@ const (
 // call that they can only belong to, now or soon.
 func (b *backing) attribute(srv *Server, list []query, from []upstream.Header) {
 	var refused, kept []query
+	list = srv.heldTasks.route(b, list)
 	b.mu.Lock()
 	talk := b.talk
 	for _, q := range list {

@@ -38,6 +38,8 @@ type modernRequest struct {
 	state  []byte // requestState, a JSON string; nil for none
 	inputs []byte // inputResponses, nil for none
 
+	task taskPlan // what becomes of a call of a tool, as far as tasks go
+
 	user      string            // who may answer what the server asks
 	header    []upstream.Header // what HTTP headers say of the message, as they came; nil on a pipe
 	maxTokens int               // that a header asks for; 0 for none

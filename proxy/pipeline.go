@@ -202,6 +202,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	id := append(x.id[:0], m.ID()...)
 	x.id = id
 	method, kind := m.Method, m.Kind
+	if x.era != nil && kind == wire.Request {
+		x.era.about = taskOf(m.Params())
+	}
 	learn := listed && x.final && kind == wire.Result && x.srv.lists.worth(key, len(raw)-len(id))
 	var asIs aroundID
 	if learn {

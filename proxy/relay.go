@@ -45,15 +45,13 @@ type relay struct {
 
 // ask sends q to the server. The relay is the caller's to end.
 func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (*relay, error) {
-	switch q.method {
-	case wire.TasksGet, wire.TasksUpdate, wire.TasksCancel:
-		return nil, fail(methodUnknown, q.name).renamed(q.id)
-	}
 	r := &relay{srv: srv, ctx: ctx, q: q, who: who, from: from, status: 200}
 	var err error
 	switch {
 	case q.method == wire.Initialize: // which for sessions is ours, and never goes on
 		err = fail(methodUnknown, q.name)
+	case q.method == wire.TasksGet || q.method == wire.TasksUpdate || q.method == wire.TasksCancel:
+		err = srv.heldTasks.answer(r)
 	case q.state != nil:
 		err = srv.dialogues.resume(r)
 	default:
@@ -104,6 +102,9 @@ func (r *relay) send() error {
 		return err
 	}
 	b.setLevel(r.ctx, r.srv, r.q.level, r.from)
+	if r.q.task, err = r.srv.heldTasks.plan(r.ctx, b, r.q, r.from); err != nil {
+		return err
+	}
 	e, begun := r.enquire(), false
 	defer func() {
 		if !begun {
@@ -178,6 +179,12 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, 
 		},
 	}
 	x.era.logs, x.era.opened = b.wantsLogs(q), b.opened
+	if q.task != plainCall {
+		x.era.up.Task = []byte("{}")
+	}
+	if q.task == asTask {
+		x.era.down.Task = x.era.up.Task
+	}
 	if q.mayAsk() {
 		x.era.wait = cfg.ParkTimeout // its dialogue says how long the server itself may take
 	}
@@ -199,6 +206,13 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, 
 			st, err := x.forward(out)
 			if x.errand != nil {
 				e.taint() // it is us who answer
+			}
+			switch {
+			case err != nil || x.errand != nil:
+			case q.task == asTask:
+				st = srv.heldTasks.born(st, b, id)
+			case q.task == taskHere:
+				st = srv.runTask(x, b, st, id)
 			}
 			return st, err
 		})

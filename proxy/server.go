@@ -75,6 +75,7 @@ type Server struct {
 	eras      *eras      // whether the server has a handshake
 	backings  *backings  // sessions for clients that have none
 	dialogues *dialogues // calls of theirs
+	heldTasks *backedTasks
 	results   *resultCache
 	peers     *peers // the other replicas
 	inbox     *inbox // what they forward
@@ -156,6 +157,7 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	srv.losses = newLossLog(log, srv.metrics.losses, cfg.Log.Losses == "every")
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.warm()
+	srv.heldTasks = newBackedTasks(srv)
 	srv.eras, srv.backings, srv.dialogues = newEras(srv), newBackings(srv), newDialogues(srv)
 	srv.peers, srv.inbox = newPeers(srv), newInbox(srv)
 	return srv, nil
@@ -490,6 +492,7 @@ func (srv *Server) tend(ctx context.Context) {
 			timer.Stop()
 			return
 		case now := <-timer.C:
+			srv.heldTasks.tend(now)
 			srv.backings.tend(now.Add(-srv.now().cfg.Bridge.IdleTimeout))
 			srv.eras.tend(now)
 			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().cfg.Session.IdleTimeout)) {
@@ -588,6 +591,7 @@ func (srv *Server) open(at net.Addr) error {
 func (srv *Server) close() {
 	srv.drain()
 	srv.dialogues.close()
+	srv.heldTasks.close()
 	srv.backings.close()
 	srv.eras.close()
 	for _, s := range srv.sessions.dropAll() {

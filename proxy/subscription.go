@@ -206,6 +206,9 @@ func (b *backing) unsubscribe(srv *Server, uri string, from []upstream.Header) {
 
 // announce hands a notification to those who listen for it.
 func (b *backing) announce(method wire.Method, body []byte) {
+	if method == wire.ToolsListChanged {
+		b.forgetTaskTools()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.subscriptions) == 0 {

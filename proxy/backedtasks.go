@@ -1,0 +1,569 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Bounds of the tasks that are held for clients without a session.
+const (
+	maxBackedTasks = 1000
+	maxTaskLife    = 24 * time.Hour
+	idleTaskLife   = time.Hour // of a task without a ttl that nobody asks for
+	questionTime   = 2 * time.Second
+)
+
+// backedTasks are the tasks that calls of clients without a session have become at
+// a server with sessions. Each lives on the session that its call was sent on, and is
+// its principal's. Their number is bounded, and each ends with its ttl.
+type backedTasks struct {
+	srv *Server
+
+	mu    sync.Mutex
+	byKey map[taskKey]*backedTask
+}
+
+type taskKey struct{ principal, id string }
+
+// backedTask is one of them.
+type backedTask struct {
+	srv *Server
+	key taskKey
+	b   *backing // in use until the task is forgotten
+
+	mu      sync.Mutex
+	expires time.Time
+	endless bool               // it has no ttl of its own
+	asked   []pending          // and not answered yet
+	count   int                // questions of the task
+	changed chan struct{}      // closed when the next one comes
+	stop    context.CancelFunc // ends the wait for its result, nil while there is none
+	over    bool
+}
+
+func newBackedTasks(srv *Server) *backedTasks {
+	return &backedTasks{srv: srv, byKey: make(map[taskKey]*backedTask)}
+}
+
+// taskPlan is what becomes of a call, as far as tasks go.
+type taskPlan int
+
+const (
+	plainCall taskPlan = iota
+	asTask             // the client gets the task
+	taskHere           // the tool wants one, and the client has none: it is ours
+)
+
+// plan is what becomes of q on b.
+func (t *backedTasks) plan(ctx context.Context, b *backing, q *modernRequest, from []upstream.Header) (taskPlan, error) {
+	if q.method != wire.ToolsCall || !b.s.facts.Has(wire.ServerTasks) {
+		return plainCall, nil
+	}
+	required, err := b.onlyAsTask(ctx, t.srv, gjson.ParseBytes(q.target).String(), from)
+	switch {
+	case err != nil || !required:
+		return plainCall, err
+	case !q.hasTasks():
+		return taskHere, nil
+	case !t.room(time.Now()):
+		f := fail(tooManyParked, "")
+		f.text = "too many tasks"
+		return plainCall, f
+	}
+	return asTask, nil
+}
+
+// hasTasks reports whether the client of q has declared the extension.
+func (q *modernRequest) hasTasks() bool { return declaresTasks(gjson.ParseBytes(q.capabilities)) }
+
+// taskTools are the tools of a server that only run as tasks, as far as its list was
+// read. Guarded by the session's mutex, but for reading.
+type taskTools struct {
+	reading sync.Mutex
+	known   bool
+	only    map[string]bool
+}
+
+// onlyAsTask reports whether a tool only runs as a task. The server is asked for its
+// list once until it changes.
+func (b *backing) onlyAsTask(ctx context.Context, srv *Server, tool string, from []upstream.Header) (bool, error) {
+	t := &b.taskTools
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	b.mu.Lock()
+	known, only := t.known, t.only[tool]
+	b.mu.Unlock()
+	if known {
+		return only, nil
+	}
+	b.hear(ctx, srv, from)
+	b.mu.Lock()
+	t.known = true // a change from here on is one of what we read
+	b.mu.Unlock()
+	found := make(map[string]bool)
+	params := "{}"
+	for range maxListed {
+		page, err := b.inquire(ctx, srv, wire.ToolsList, []byte(params), from)
+		if _, refused := errors.AsType[*serverError](err); refused {
+			break // it lists none
+		}
+		if err != nil {
+			b.forgetTaskTools()
+			return false, err
+		}
+		gjson.GetBytes(page, "tools").ForEach(func(_, tool gjson.Result) bool {
+			if tool.Get("execution.taskSupport").String() == "required" && len(found) < maxTools {
+				found[strings.Clone(tool.Get("name").String())] = true
+			}
+			return true
+		})
+		cursor := gjson.GetBytes(page, "nextCursor")
+		next := `{"cursor":` + cursor.Raw + `}`
+		if cursor.Type != gjson.String || next == params {
+			break
+		}
+		params = next
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t.only = found
+	return found[tool], nil
+}
+
+// forgetTaskTools is for when the server's list has changed.
+func (b *backing) forgetTaskTools() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taskTools.known, b.taskTools.only = false, nil
+}
+
+// born is the stream of a call that is to be a task: where it has become one, that is
+// known before the client knows of it.
+func (t *backedTasks) born(st upstream.Stream, b *backing, id []byte) upstream.Stream {
+	return &taskBirth{Stream: st, of: t, b: b, key: string(wire.AppendIDKey(nil, id)), id: id}
+}
+
+type taskBirth struct {
+	upstream.Stream
+	of  *backedTasks
+	b   *backing
+	key string
+	id  []byte
+}
+
+// Next is the stream's, after a look at it.
+func (s *taskBirth) Next() (sse.Event, error) {
+	e, err := s.Stream.Next()
+	var m wire.Message
+	if err != nil || m.Scan(e.Data, nil) != nil || m.Kind != wire.Result || string(wire.AppendIDKey(nil, m.ID())) != s.key {
+		return e, err
+	}
+	task := gjson.Get(view(m.Result()), "task")
+	if name := task.Get("taskId"); name.Type == gjson.String && !s.of.enter(s.b, strings.Clone(name.String()), task.Get("ttl")) {
+		e.Data = appendError(nil, s.id, internalCode, "the task cannot be told from others, or is one too many", nil)
+	}
+	return e, nil
+}
+
+// room reports whether one more task can be held.
+func (t *backedTasks) room(now time.Time) bool {
+	t.tend(now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byKey) < maxBackedTasks
+}
+
+// enter takes a task in; false where there is no room, or another of that name.
+func (t *backedTasks) enter(b *backing, id string, ttl gjson.Result) bool {
+	k := &backedTask{srv: t.srv, key: taskKey{b.key.principal, id}, b: b, changed: make(chan struct{})}
+	k.endless = ttl.Type != gjson.Number
+	life := idleTaskLife
+	if !k.endless {
+		life = time.Duration(min(max(ttl.Num, 0), float64(maxTaskLife/time.Millisecond))) * time.Millisecond
+	}
+	k.expires = time.Now().Add(life)
+	t.srv.backings.retain(b)
+	t.mu.Lock()
+	full := len(t.byKey) >= maxBackedTasks || t.byKey[k.key] != nil
+	if !full {
+		t.byKey[k.key] = k
+	}
+	t.mu.Unlock()
+	if full {
+		t.srv.backings.release(b)
+	}
+	return !full
+}
+
+// find is the task of this principal, nil for none.
+func (t *backedTasks) find(who, id string) *backedTask {
+	t.mu.Lock()
+	k := t.byKey[taskKey{who, id}]
+	t.mu.Unlock()
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	if !now.Before(k.expires) {
+		return nil
+	}
+	if k.endless {
+		k.expires = now.Add(idleTaskLife)
+	}
+	return k
+}
+
+// end forgets the tasks that which says yes to.
+func (t *backedTasks) end(which func(*backedTask) bool) {
+	var gone []*backedTask
+	t.mu.Lock()
+	for key, k := range t.byKey {
+		if which(k) {
+			gone = append(gone, k)
+			delete(t.byKey, key)
+		}
+	}
+	t.mu.Unlock()
+	for _, k := range gone {
+		k.mu.Lock()
+		k.over = true
+		stop := k.stop
+		k.mu.Unlock()
+		if stop != nil {
+			stop()
+		}
+		t.srv.backings.release(k.b)
+	}
+}
+
+// tend forgets what has expired by now.
+func (t *backedTasks) tend(now time.Time) {
+	t.end(func(k *backedTask) bool {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return !now.Before(k.expires)
+	})
+}
+
+// lost forgets the tasks of a session that is of no more use.
+func (t *backedTasks) lost(b *backing) { t.end(func(k *backedTask) bool { return k.b == b }) }
+
+// close forgets all of them.
+func (t *backedTasks) close() { t.end(func(*backedTask) bool { return true }) }
+
+// answer answers a request about a task. See
+// https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
+func (t *backedTasks) answer(r *relay) error {
+	q := r.q
+	switch {
+	case t.srv.now().cfg.Contract.Tasks != "bridge":
+		return fail(methodUnknown, q.name)
+	case !q.hasTasks():
+		f := fail(capabilityMissing, "")
+		f.data = []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)
+		return f
+	}
+	k := t.find(r.who, gjson.ParseBytes(q.target).String())
+	if k == nil {
+		return saying(invalidParams, "Task not found")
+	}
+	var body []byte
+	var err error
+	switch q.method {
+	case wire.TasksGet:
+		var state []byte
+		if state, err = k.state(r.ctx, r.from); err == nil {
+			body, err = k.told(q.id, wire.TasksGet, state, r.from)
+		}
+	case wire.TasksUpdate:
+		if q.inputs == nil || !objects(q.inputs) {
+			return fail(inputsInvalid, "")
+		}
+		k.update(q.inputs, r.from)
+		body, err = k.told(q.id, wire.TasksCancel, []byte("{}"), r.from)
+	default:
+		if err = k.cancel(r.ctx, r.from); err == nil {
+			body, err = k.told(q.id, wire.TasksCancel, []byte("{}"), r.from)
+		}
+	}
+	if fault, ok := errors.AsType[*serverError](err); ok {
+		return fault.failure()
+	}
+	if err != nil {
+		if f := asFailure(err); f.cause == upstreamLost || f.unknownSession() {
+			t.srv.backings.kill(k.b)
+		}
+		return err
+	}
+	r.mu.Lock()
+	r.box = newMailbox()
+	r.mu.Unlock()
+	r.box.put(letter{body: body, last: true, status: 200})
+	return nil
+}
+
+// params are those of a request about the task, and nothing else.
+func (k *backedTask) params() []byte {
+	return append(appendString([]byte(`{"taskId":`), k.key.id), '}')
+}
+
+// ask asks the server about the task. The result is the caller's; the error may be
+// the server's own.
+func (k *backedTask) ask(ctx context.Context, method wire.Method, from []upstream.Header) ([]byte, error) {
+	return k.b.inquire(ctx, k.srv, method, k.params(), from)
+}
+
+// state is the task as the server says it is, with what came of it or what it asks.
+func (k *backedTask) state(ctx context.Context, from []upstream.Header) ([]byte, error) {
+	state, err := k.ask(ctx, wire.TasksGet, from)
+	if err != nil {
+		return nil, err
+	}
+	switch gjson.GetBytes(state, "status").String() {
+	case "completed", "failed":
+		return k.withResult(ctx, state, from)
+	case "input_required":
+		if inputs := k.inputs(ctx, from); inputs != nil {
+			return sjson.SetRawBytes(state, "inputRequests", inputs)
+		}
+		return sjson.SetBytes(state, "status", "working") // nothing is to be answered, yet
+	}
+	return state, nil
+}
+
+// withResult puts into the state what came of the task.
+func (k *backedTask) withResult(ctx context.Context, state []byte, from []upstream.Header) ([]byte, error) {
+	result, err := k.ask(ctx, wire.TasksResult, from)
+	if fault, ok := errors.AsType[*serverError](err); ok {
+		if state, err = sjson.SetBytes(state, "status", "failed"); err != nil {
+			return nil, err
+		}
+		return sjson.SetRawBytes(state, "error", fault.raw)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sjson.SetRawBytes(state, "result", result)
+}
+
+// told is a result of the server about the task as its client gets it.
+func (k *backedTask) told(id []byte, method wire.Method, result []byte, from []upstream.Header) ([]byte, error) {
+	s := k.b.s
+	var m wire.Message
+	if err := m.Scan(appendResult(nil, id, view(result)), s.down.Shape()); err != nil {
+		return nil, err
+	}
+	m.Method, m.Facts, m.Stamp = method, s.facts, &wire.Stamp{ServerInfo: k.b.said.server}
+	out, _, err := s.down.Rewrite(nil, &m)
+	k.srv.losses.note(s.vu, s.vc, method, m.Losses, from)
+	return out, err
+}
+
+// cancel has the server end the task. That it is over already is no error here.
+func (k *backedTask) cancel(ctx context.Context, from []upstream.Header) error {
+	_, err := k.ask(ctx, wire.TasksCancel, from)
+	if fault, ok := errors.AsType[*serverError](err); ok && fault.failure().code == invalidParams {
+		return nil
+	}
+	return err
+}
+
+// inputs are the questions of the task that wait for an answer, as an object; nil for
+// none. They come on the stream of its result, which is then waited for.
+func (k *backedTask) inputs(ctx context.Context, from []upstream.Header) []byte {
+	timer := time.NewTimer(questionTime)
+	defer timer.Stop()
+	k.listen(from)
+	for first := true; ; first = false {
+		k.mu.Lock()
+		changed, any, waited := k.changed, len(k.asked) > 0, k.count > 0
+		var out []byte
+		if any {
+			out = []byte{'{'}
+			for n, p := range k.asked {
+				if n > 0 {
+					out = append(out, ',')
+				}
+				out = append(append(appendString(out, p.key), ':'), p.body...)
+			}
+			out = append(out, '}')
+		}
+		k.mu.Unlock()
+		if any || waited && first && k.answeredAll() {
+			return out
+		}
+		select {
+		case <-changed:
+			pause := time.NewTimer(k.srv.now().cfg.Bridge.Coalesce) // there may be more of them
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+			}
+			pause.Stop()
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// answeredAll reports whether every question so far was answered: the server has not
+// said yet what it makes of that.
+func (k *backedTask) answeredAll() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.count > 0 && len(k.asked) == 0
+}
+
+// add takes questions of the server in.
+func (k *backedTask) add(list []query) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, q := range list {
+		if len(k.asked) >= maxQuestions {
+			k.srv.spawn(func() { k.b.refuse(k.srv, []query{q}, nil) })
+			continue
+		}
+		k.count++
+		kind, _, _ := strings.Cut(q.method.String(), "/")
+		k.asked = append(k.asked, pending{key: fmt.Sprintf("%s-%d", kind, k.count), query: q})
+	}
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// update sends the server the answers to its questions. Others are ignored.
+func (k *backedTask) update(inputs []byte, from []upstream.Header) {
+	given := map[string]string{}
+	members(view(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
+	var answered []pending
+	k.mu.Lock()
+	k.asked = slices.DeleteFunc(k.asked, func(p pending) bool {
+		_, is := given[p.key]
+		if is {
+			answered = append(answered, p)
+		}
+		return is
+	})
+	k.mu.Unlock()
+	for _, p := range answered {
+		k.b.say(k.srv, appendResult(nil, p.id, given[p.key]), from)
+	}
+}
+
+// listen waits for the result of the task, for what the server asks meanwhile. The
+// result itself is asked for when the client wants it.
+func (k *backedTask) listen(from []upstream.Header) {
+	ctx, stop := context.WithCancelCause(k.b.life)
+	k.mu.Lock()
+	running := k.stop != nil || k.over
+	if !running {
+		k.stop = func() { stop(upstream.ErrClosed) }
+	}
+	k.mu.Unlock()
+	if running {
+		stop(nil)
+		return
+	}
+	from = slices.Clone(from)
+	k.srv.spawn(func() {
+		defer func() {
+			stop(nil)
+			k.mu.Lock()
+			k.stop = nil
+			k.mu.Unlock()
+		}()
+		if err := k.read(ctx, stop, from); err != nil && ctx.Err() == nil {
+			k.srv.log.Debug("the result of a task", zap.Error(err))
+		}
+	})
+}
+
+// read reads the stream of the task's result to its end.
+func (k *backedTask) read(ctx context.Context, stop context.CancelCauseFunc, from []upstream.Header) error {
+	id := k.b.nextID()
+	body := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"method":"tasks/result","params":`...)
+	body = append(append(body, k.params()...), '}')
+	st, err := k.b.s.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: from, Silence: maxQuiet})
+	if err != nil {
+		return err
+	}
+	x := k.srv.newExchange(ctx, stop)
+	defer x.done()
+	x.s = k.b.s
+	x.s.enter()
+	x.from = append(x.from[:0], from...)
+	x.era = &era{down: wire.Stamp{ServerInfo: k.b.said.server}, opened: k.b.opened}
+	x.attach(&untilAnswer{Stream: st, key: wire.AppendIDKey(nil, id)})
+	for {
+		e, err := x.take()
+		switch {
+		case errors.Is(err, errAsked):
+			k.add(x.era.take())
+		case err != nil:
+			return err
+		default:
+			interested(k.b, &modernRequest{level: noLevel}, &x.msg, e.Data)
+		}
+	}
+}
+
+// untilAnswer is the stream of a request without its answer.
+type untilAnswer struct {
+	upstream.Stream
+	key []byte
+}
+
+// Next is upstream.ErrClosed in the place of the answer.
+func (s *untilAnswer) Next() (sse.Event, error) {
+	e, err := s.Stream.Next()
+	var m wire.Message
+	if err == nil && m.Scan(e.Data, nil) == nil && m.Kind.Response() && bytes.Equal(wire.AppendIDKey(nil, m.ID()), s.key) {
+		return sse.Event{}, upstream.ErrClosed
+	}
+	return e, err
+}
+
+// route hands the questions that name a task of b to that, and returns the others.
+func (t *backedTasks) route(b *backing, list []query) (others []query) {
+	for _, q := range list {
+		if q.task != "" {
+			if k := t.find(b.key.principal, q.task); k != nil && k.b == b {
+				k.add([]query{q})
+				continue
+			}
+		}
+		others = append(others, q)
+	}
+	return others
+}
+
+// taskOf is the task that a request of the server says it is about, "" for none.
+func taskOf(params []byte) (task string) {
+	if !bytes.Contains(params, []byte(relatedTask)) {
+		return ""
+	}
+	members(gjson.Get(view(params), "_meta").Raw, func(name string, v gjson.Result) {
+		if name == relatedTask {
+			task = strings.Clone(v.Get("taskId").String())
+		}
+	})
+	return task
+}

@@ -1,0 +1,152 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// How often the result of a task is asked for again where the server has closed the
+// stream before it gave it, and when.
+const (
+	maxResultAsks = 5 // in a row, without a message between
+	resultAskWait = time.Second
+)
+
+// taskRun is a call that is a task at the server and none to its client: the stream
+// of what the server says about both, with the task's result as the answer. Nobody
+// else knows of the task, which ends with the stream.
+type taskRun struct {
+	srv  *Server
+	b    *backing
+	ctx  context.Context
+	from []upstream.Header
+	send upstream.Outgoing // as the call was sent: how long the server may be silent
+	id   []byte            // of the call
+	key  string
+
+	task string // "" before there is one
+	asks int
+
+	mu     sync.Mutex
+	st     upstream.Stream
+	last   []byte // the id of what st is the stream of
+	over   bool   // it was answered
+	closed bool
+}
+
+// runTask makes st, the stream of a call of this id, one that ends with the result.
+func (srv *Server) runTask(x *exchange, b *backing, st upstream.Stream, id []byte) *taskRun {
+	return &taskRun{
+		srv: srv, b: b, ctx: x.ctx, from: append([]upstream.Header(nil), x.from...), id: id, key: string(wire.AppendIDKey(nil, id)),
+		send: upstream.Outgoing{Request: true, FirstByte: x.send.FirstByte, Silence: x.send.Silence}, st: st, last: id,
+	}
+}
+
+// Next is the next message about the call or the task.
+func (t *taskRun) Next() (sse.Event, error) {
+	for {
+		t.mu.Lock()
+		st, last := t.st, t.last
+		t.mu.Unlock()
+		e, err := st.Next()
+		var m wire.Message
+		switch {
+		case err != nil && t.task != "" && errors.Is(err, io.EOF) && t.asks < maxResultAsks:
+			if err := t.again(); err != nil {
+				return sse.Event{}, err
+			}
+			continue
+		case err != nil:
+			return e, err
+		}
+		if t.task != "" {
+			t.asks, e.ID, e.HasID = 0, nil, false // to take it up again is to ask again
+		}
+		if m.Scan(e.Data, nil) != nil || !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != string(wire.AppendIDKey(nil, last)) {
+			return e, nil
+		}
+		created := gjson.Get(view(m.Result()), "task.taskId")
+		if t.task == "" && m.Kind == wire.Result && created.Type == gjson.String {
+			t.task = strings.Clone(created.String())
+			if err := t.askResult(); err != nil {
+				return sse.Event{}, err
+			}
+			continue
+		}
+		t.mu.Lock()
+		t.over = true
+		t.mu.Unlock()
+		if t.task != "" {
+			e.Data = under(e.Data, t.id)
+		}
+		return e, nil
+	}
+}
+
+// again asks for the result once more, in a while.
+func (t *taskRun) again() error {
+	t.asks++
+	timer := time.NewTimer(resultAskWait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return t.askResult()
+	case <-t.ctx.Done():
+		return context.Cause(t.ctx)
+	}
+}
+
+// askResult asks for the result, which the server gives when there is one.
+func (t *taskRun) askResult() error {
+	id := t.b.nextID()
+	out := t.send
+	out.Header = t.from
+	out.Body = append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"method":"tasks/result","params":{"taskId":`...)
+	out.Body = append(appendString(out.Body, t.task), `}}`...)
+	st, err := t.b.s.conn.Send(t.ctx, &out)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	old, closed := t.st, t.closed
+	t.st, t.last = st, id
+	t.mu.Unlock()
+	old.Close()
+	if closed {
+		st.Close()
+	}
+	return nil
+}
+
+// Close gives the stream up, and with it the task.
+func (t *taskRun) Close() error {
+	t.mu.Lock()
+	st, running := t.st, !t.over && !t.closed && string(t.last) != string(t.id)
+	t.closed = true
+	t.mu.Unlock()
+	if running {
+		t.srv.spawn(t.cancel)
+	}
+	return st.Close()
+}
+
+// cancel tells the server that nobody waits for the task.
+func (t *taskRun) cancel() {
+	ctx, stop := context.WithTimeout(context.Background(), noticeTimeout)
+	defer stop()
+	params := append(appendString([]byte(`{"taskId":`), t.task), '}')
+	if err := t.b.ask(ctx, t.srv, wire.TasksCancel, params, t.from); err != nil {
+		t.srv.log.Debug("task not cancelled", zap.Error(err))
+	}
+}
