@@ -244,13 +244,16 @@ func (d *dialogue) pass(m *wire.Message, body []byte) {
 func (d *dialogue) ask(list []query) {
 	list = d.srv.heldTasks.route(d.b, list)
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, q := range list {
+	room := min(max(maxQuestions-len(d.asked), 0), len(list))
+	for _, q := range list[:room] {
 		d.add(q)
 	}
-	if d.box != nil && len(d.asked) > 0 {
+	if d.box != nil && room > 0 {
 		d.after(d.srv.now().cfg.Bridge.Coalesce, d.turn)
 	}
+	from := d.from
+	d.mu.Unlock()
+	d.b.refuseAs(d.srv, list[room:], "too many questions at once", from)
 }
 
 // hasAsked reports whether the server has asked anything.

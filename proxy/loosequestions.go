@@ -72,13 +72,20 @@ func (b *backing) takeLoose(list []query) (taken []query) {
 
 // refuse answers questions that nobody can be asked.
 func (b *backing) refuse(srv *Server, list []query, from []upstream.Header) {
+	b.refuseAs(srv, list, unattached, from)
+}
+
+// refuseAs answers questions that the client is not asked, for this reason.
+func (b *backing) refuseAs(srv *Server, list []query, why string, from []upstream.Header) {
 	for _, q := range list {
-		b.say(srv, refusedQuestion(q.id), from)
+		b.say(srv, appendError(nil, q.id, -32603, why, nil), from)
 	}
 }
 
+const unattached = "no client request to attach to"
+
 func refusedQuestion(id []byte) []byte {
-	return appendError(nil, id, -32603, "no client request to attach to", nil)
+	return appendError(nil, id, -32603, unattached, nil)
 }
 
 // converse makes d the call in which the server may ask something; nil for none.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -200,6 +201,7 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 	}()
 	var st downstream.Stream
 	var last *bool
+	cut := new(bool)
 	switch q.method {
 	case wire.ServerDiscover:
 		answer, err := p.srv.discover(ctx, q, "", nil)
@@ -217,7 +219,7 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 			return
 		}
 		defer l.end()
-		st, last = l, &l.ended
+		st, last, cut = l, &l.ended, &l.cut
 	default:
 		r, err := p.srv.ask(ctx, q, "", nil)
 		if err != nil {
@@ -237,6 +239,10 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 			free()
 		}
 		p.write(e.Data)
+		if *cut { // see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
+			p.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, q.id))
+			return
+		}
 	}
 }
 

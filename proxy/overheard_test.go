@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // TestLogsWithoutATraceOfTheirRequest are those of the only request that wants some,
@@ -101,4 +103,37 @@ func TestLogsThatMayBeOfTwoRequests(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestServerThatAsksTooMuchAtOnce is told so; its client is asked what is bearable.
+func TestServerThatAsksTooMuchAtOnce(t *testing.T) {
+	const many = 5 * maxQuestions
+	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+		var questions []string
+		for n := range many {
+			questions = append(questions, fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"roots/list"}`, n))
+		}
+		return one(append(questions, hang)...)
+	})
+	f.noGet = true
+	srv := front(t, f)
+	r := srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{"roots":{}}`)))
+	if n := len(gjson.Get(r.body, "result.inputRequests").Map()); n != maxQuestions {
+		t.Errorf("%d questions: %.200s", n, r.body)
+	}
+	eventually(t, "the others are refused", func() bool { return len(f.sent()) == 3+many-maxQuestions })
+	sameJSON(t, f.sent()[3], rpcError(`"q64"`, `"code":-32603,"message":"too many questions at once"`))
+}
+
+// TestListenThatEndsByItselfOnAPipe is also taken back, as the specification has it
+// there, where no stream is closed.
+func TestListenThatEndsByItselfOnAPipe(t *testing.T) {
+	f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
+	f.piped = true
+	c := front(t, f).pipe()
+	c.say(modernRequestOf(`"L"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`)))
+	c.hears(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true}}}`)
+	f.lose(upstream.ErrLost)
+	c.hears(`{"jsonrpc":"2.0","id":"L","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"L"}}`)
 }

@@ -35,6 +35,7 @@ type subscription struct {
 	box   *mailbox
 	begun bool // the acknowledgement was handed out
 	ended bool
+	cut   bool // ended although there was something to listen for
 }
 
 // What a client may listen for, beside resources, and the capability that the
@@ -123,7 +124,7 @@ func (l *subscription) Next() (sse.Event, error) {
 	if err != nil {
 		return sse.Event{}, io.EOF
 	}
-	l.ended = last
+	l.ended, l.cut = last, last
 	return sse.Event{Data: m.body}, nil
 }
 
