@@ -43,6 +43,32 @@ func legacyToModern(m modules) (cells []cell) {
 	return cells
 }
 
+// TestServersOfBothEras lets clients with a handshake meet servers that take both ways: each client is served in its own.
+func TestServersOfBothEras(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a dozen peers")
+	}
+	m := nodePeers(t)
+	var cells []cell
+	for i, c := range []*client{m.typescript("1.12.3", "2025-03-26", all...), goSDK("2025-06-18"), m.typescript("1.32.2", "2025-11-25", all...)} {
+		for j, s := range []*server{m.typescriptServer2OfBothEras(), goServerOfBothEras(false)} {
+			cells = append(cells, cell{client: c, server: s, down: inTurn(c.transports, i+j), up: s.transports[i%len(s.transports)]})
+		}
+	}
+	stateless := goServerOfBothEras(true)
+	for _, down := range all {
+		cells = append(cells, cell{client: goSDK("2025-11-25", except(withoutSession)), server: stateless, down: down, up: streamable})
+	}
+	meet(t, cells)
+}
+
+// withoutSession are the steps that would be waited for in vain where a server has the messages of a handshake, but no
+// session.
+var withoutSession = map[string]string{
+	"resource updated": "nobody is subscribed",
+	"log message":      "the level is forgotten",
+}
+
 // withSession changes what a client lived through in a session with a server into what it does without the server's
 // knowing of one.
 func (c cell) withSession(steps transcript) {

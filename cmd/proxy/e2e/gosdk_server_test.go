@@ -17,6 +17,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 )
 
 // goServerArg as the first argument makes the test binary the Go SDK's server on stdio; the second is the one revision it
@@ -64,10 +65,45 @@ func goServer(revision string) *server {
 	}
 }
 
+// bothEras stands for a server that takes clients with and without a handshake.
+const bothEras = "both"
+
+// goServerOfBothEras is the Go SDK's server as it is. Whether it has sessions decides which era it says it is of: with
+// them it names to server/discover only revisions that begin with a handshake.
+func goServerOfBothEras(stateless bool) *server {
+	const roots = "list-roots"
+	name := "Go SDK 1.8.0 as it is"
+	if stateless {
+		name += ", stateless"
+	}
+	return &server{
+		name: name, revision: "2025-11-25", refuses: "unknown method", transports: []transport{stdio, streamable},
+		command: func(_, mark string) []string { return []string{os.Args[0], goServerArg, bothEras, roots, mark} },
+		serve: func(string, transport) (string, func(), error) {
+			one := newGoServer(bothEras, roots)
+			web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, &mcp.StreamableHTTPOptions{Stateless: stateless}))
+			return web.URL, func() {
+				web.CloseClientConnections()
+				web.Close()
+			}, nil
+		},
+	}
+}
+
+// supported are the revisions that a server is to speak, none for all.
+func supported(revision string) []string {
+	if revision == bothEras {
+		return nil
+	}
+	return []string{revision}
+}
+
 const goResource = "demo://resource/dynamic/text/1"
 
 // newGoServer has the tools, prompts and resources that the scenario asks for, with every ornament that the newest
 // handshake revision knows: what older clients must not be sent is all there.
+//
+// With the revision bothEras it speaks all that the SDK does.
 func newGoServer(revision, roots string) *mcp.Server {
 	icons := []mcp.Icon{{Source: "data:image/png;base64,iVBORw0KGgo=", MIMEType: "image/png", Sizes: []string{"8x8"}}}
 	annotations := &mcp.Annotations{Audience: []mcp.Role{"user"}, Priority: 0.5, LastModified: "2025-01-02T03:04:05Z"}
@@ -76,7 +112,7 @@ func newGoServer(revision, roots string) *mcp.Server {
 	server = mcp.NewServer(&mcp.Implementation{Name: "go-sdk", Title: "Go SDK", Version: "1.8.0", WebsiteURL: "https://example.com/", Icons: icons}, &mcp.ServerOptions{
 		Instructions:              "Call anything.",
 		PageSize:                  5,
-		SupportedProtocolVersions: []string{revision},
+		SupportedProtocolVersions: supported(revision),
 		Capabilities:              &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}},
 		RootsListChangedHandler: func(ctx context.Context, r *mcp.RootsListChangedRequest) {
 			if _, err := r.Session.ListRoots(ctx, nil); err != nil {
@@ -194,18 +230,38 @@ func newGoServer(revision, roots string) *mcp.Server {
 		result.StructuredContent = json.RawMessage(`{"conditions":"Cloudy","temperature":33}`)
 		return result, nil
 	})
+	// answered is what a call comes to that puts a question to the client.
+	answered := func(ctx context.Context, r *mcp.CallToolRequest, question mcp.InputRequest) (any, *mcp.CallToolResult, error) {
+		if revision != newest && revision != bothEras {
+			answer, err := ask(ctx, r.Session, question)
+			return answer, nil, err
+		}
+		if answer, ok := r.Params.InputResponses["q"]; ok {
+			return bare(answer), nil, nil
+		}
+		return nil, &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": question}}, nil
+	}
 	// asks makes a tool that tells what the client answered to a question.
 	asks := func(name string, question mcp.InputRequest) {
 		tool(name, `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if revision != newest {
-				return told(ask(ctx, r.Session, question))
+			answer, not, err := answered(ctx, r, question)
+			if not != nil {
+				return not, nil
 			}
-			if answer, ok := r.Params.InputResponses["q"]; ok {
-				return told(bare(answer), nil)
-			}
-			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": question}}, nil
+			return told(answer, err)
 		})
 	}
+	tool("ask", `{"who":{"type":"string"}}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		who := gjson.GetBytes(r.Params.Arguments, "who").String()
+		answer, not, err := answered(ctx, r, &mcp.ElicitParams{
+			Message:         "Are you " + who + "?",
+			RequestedSchema: json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}`),
+		})
+		if not != nil || err != nil {
+			return not, err
+		}
+		return text("%s: %v", who, at(answer, "answer")), nil
+	})
 	asks("trigger-sampling-request", &mcp.CreateMessageParams{
 		MaxTokens: 20, IncludeContext: "thisServer", SystemPrompt: "Be brief.",
 		Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "say hi"}}},

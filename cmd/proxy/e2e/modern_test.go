@@ -47,7 +47,7 @@ func (s *server) notModern(over transport) map[string]string {
 	return not
 }
 
-func withAll(a, b map[string]string) map[string]string {
+func withAll[V any](a, b map[string]V) map[string]V {
 	both := maps.Clone(a)
 	maps.Copy(both, b)
 	return both
@@ -75,7 +75,9 @@ func TestModernClient(t *testing.T) {
 		not           map[string]string
 	}
 	var pairs []pair
-	for i, s := range append(publishedServers(m), m.typescriptServer2("2025-11-25")) {
+	withSessions := goServerOfBothEras(false)
+	withSessions.transports = []transport{streamable} // on a pipe it says that it is of both eras
+	for i, s := range append(publishedServers(m), m.typescriptServer2("2025-11-25"), withSessions) {
 		for j, name := range []string{"Go", "TypeScript", "TypeScript as it is"} {
 			for k, down := range []transport{streamable, stdio} {
 				up := inTurn(s.transports, i+j+k)

@@ -99,27 +99,31 @@ func (m modules) typescript(sdk, revision string, transports ...transport) *clie
 
 // runNodeClient runs the scenario with a published client.
 func runNodeClient(ctx context.Context, to endpoint, config map[string]any) (transcript, error) {
-	config["transport"] = to.over
+	stdout, err := runNode(ctx, "client.mjs", to, config)
+	t, readErr := readTranscript(stdout)
+	if err != nil {
+		return nil, fmt.Errorf("the client, after %d steps: %w", len(t), err)
+	}
+	return t, readErr
+}
+
+// runNode runs one of the programs in peers/ with a client that goes to an endpoint, and returns what it printed.
+func runNode(ctx context.Context, program string, to endpoint, config map[string]any) ([]byte, error) {
+	config = withAll(config, map[string]any{"transport": to.over, "url": to.url})
 	if to.over == stdio {
 		config["command"], config["args"] = to.command[0], to.command[1:]
-	} else {
-		config["url"] = to.url
 	}
 	arg, err := json.Marshal(config)
 	if err != nil {
 		return nil, err
 	}
 	var stdout, stderr bytes.Buffer
-	node := exec.CommandContext(ctx, "node", filepath.Join("peers", "client.mjs"), string(arg))
+	node := exec.CommandContext(ctx, "node", filepath.Join("peers", program), string(arg))
 	node.Stdout, node.Stderr = &stdout, &stderr
 	node.WaitDelay = 5 * time.Second
 	err = node.Run()
 	to.stderr.Write(stderr.Bytes())
-	t, readErr := readTranscript(stdout.Bytes())
-	if err != nil {
-		return nil, fmt.Errorf("the client, after %d steps: %w", len(t), err)
-	}
-	return t, readErr
+	return stdout.Bytes(), err
 }
 
 // everything is the published server-everything of a version, which speaks revision and perhaps older ones.

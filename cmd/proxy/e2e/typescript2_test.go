@@ -29,12 +29,25 @@ func pinned(revision string) any { return map[string]any{"pin": revision} }
 // with the same handlers. Asked for the newest revision it serves clients without a session only, otherwise clients with
 // one only: so each is the reference for the other, by the packages' own translation between the eras.
 func (m modules) typescriptServer2(revision string) *server {
-	config := func(revision string, over transport) string {
-		eras := "legacy"
-		if revision == newest {
-			eras = "modern"
+	return m.typescriptServer2Of(revision, func(asked string) string {
+		if asked == newest {
+			return "modern"
 		}
-		b, err := json.Marshal(map[string]any{"modules": string(m), "transport": over, "eras": eras})
+		return "legacy"
+	})
+}
+
+// typescriptServer2OfBothEras is the same as the packages have it by themselves.
+func (m modules) typescriptServer2OfBothEras() *server {
+	s := m.typescriptServer2Of("2025-11-25", func(string) string { return "both" })
+	s.name += " as it is"
+	return s
+}
+
+// typescriptServer2Of serves the eras that belong to the revision that it is asked for.
+func (m modules) typescriptServer2Of(revision string, eras func(asked string) string) *server {
+	config := func(revision string, over transport) string {
+		b, err := json.Marshal(map[string]any{"modules": string(m), "transport": over, "eras": eras(revision)})
 		if err != nil {
 			panic(err)
 		}
