@@ -82,26 +82,39 @@ type backingKey struct {
 	capabilities string
 }
 
+// maxSelf is how much a client may say of itself, and of what it can do: a session that
+// is held for it remembers that.
+const maxSelf = 16 << 10
+
 // backings are the sessions held for clients that have none. Their number is
 // bounded, and each ends when nobody used it for a while.
 type backings struct {
 	srv *Server
 
-	mu    sync.Mutex
-	byKey map[backingKey][]*backing
-	count int
+	mu     sync.Mutex
+	byKey  map[backingKey][]*backing
+	count  int
+	held   map[string]int // sessions of each principal
+	shares share          // of sessions in use
 
 	looseTime time.Duration // how long questions wait for a call to belong to
 }
 
 func newBackings(srv *Server) *backings {
-	return &backings{srv: srv, byKey: make(map[backingKey][]*backing), looseTime: looseTime}
+	return &backings{srv: srv, byKey: make(map[backingKey][]*backing), held: make(map[string]int), looseTime: looseTime}
 }
 
 // get returns a session for q, which is in use until put. Not every server says
 // in which call it asks its client something: each call in which it may has the
 // session to itself among such calls.
 func (p *backings) get(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*backing, error) {
+	for name, said := range map[string][]byte{metaClient: q.client, metaCapabilities: q.capabilities} {
+		if len(said) > maxSelf {
+			f := fail(metaInvalid, "")
+			f.text += ": " + name
+			return nil, f
+		}
+	}
 	key := backingKey{principal: who, client: string(q.client), capabilities: string(q.capabilities)}
 	if p.srv.isOurs(q) && p.srv.isDirect(ctx, header) {
 		key.kind = toolless
@@ -147,21 +160,30 @@ func (p *backings) hold(ctx context.Context, key backingKey, q *modernRequest, h
 func (p *backings) take(key backingKey, asks bool) (b *backing, made bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	most := p.srv.now().cfg.Bridge.MaxSessions
 	for _, b := range p.byKey[key] {
 		if b.dead || asks && b.asking > 0 {
 			continue
 		}
+		if b.uses == 0 && !p.shares.take(key.principal, most) {
+			return nil, false, fail(tooManySessions, "")
+		}
 		b.use(asks)
 		return b, false, nil
 	}
-	if p.count >= p.srv.now().cfg.Bridge.MaxSessions && !p.evict() {
+	if !p.shares.take(key.principal, most) {
 		return nil, false, fail(tooManySessions, "")
 	}
-	realm := keyOf("session", key.principal, key.client, key.capabilities)
+	if p.count >= most && !p.evict() {
+		p.shares.give(key.principal)
+		return nil, false, fail(tooManySessions, "")
+	}
+	realm := keyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.client, key.capabilities)
 	b = &backing{key: key, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: noLevel}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.use(asks)
 	p.byKey[key] = append(p.byKey[key], b)
+	p.held[key.principal]++
 	p.count++
 	return b, true, nil
 }
@@ -180,7 +202,9 @@ func (p *backings) put(b *backing, q *modernRequest) { p.let(b, q.mayAsk()) }
 func (p *backings) let(b *backing, asks bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b.uses--
+	if b.uses--; b.uses == 0 {
+		p.shares.give(b.key.principal)
+	}
 	if asks {
 		b.asking--
 	}
@@ -223,14 +247,16 @@ func (p *backings) retire() {
 	}
 }
 
-// evict ends the session that nobody has used for the longest time. Called with
-// p.mu held.
+// evict ends a session that nobody uses: of the principal that has the most, the one
+// that was not used for the longest time. Called with p.mu held.
 func (p *backings) evict() bool {
 	var oldest *backing
+	most := 0
 	for _, list := range p.byKey {
 		for _, b := range list {
-			if b.uses == 0 && (oldest == nil || b.since.Before(oldest.since)) {
-				oldest = b
+			held := p.held[b.key.principal]
+			if b.uses == 0 && (held > most || held == most && b.since.Before(oldest.since)) {
+				oldest, most = b, held
 			}
 		}
 	}
@@ -249,6 +275,9 @@ func (p *backings) forget(b *backing) {
 	}
 	b.gone = true
 	p.count--
+	if p.held[b.key.principal]--; p.held[b.key.principal] == 0 {
+		delete(p.held, b.key.principal)
+	}
 	if list := p.byKey[b.key]; len(list) == 1 {
 		delete(p.byKey, b.key)
 		p.srv.results.unheard(b.realm)

@@ -163,11 +163,13 @@ type BridgeConfig struct {
 	// server at upstream.url has let the new token in; nobody verifies it here.
 	Principal string `yaml:"principal"`
 	// MaxSessions is how many sessions with the server are held, and IdleTimeout
-	// how long one that nobody uses.
+	// how long one that nobody uses. No principal uses more of them than are left for
+	// all the others.
 	MaxSessions int           `yaml:"max_sessions"`
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// MaxParked is how many calls may wait for their client to answer what the
-	// server asked, and ParkTimeout how long one may.
+	// server asked, and ParkTimeout how long one may. No principal has more of them
+	// than are left for all the others.
 	MaxParked   int           `yaml:"max_parked"`
 	ParkTimeout time.Duration `yaml:"park_timeout"`
 	// Peers are the addresses, host:port, that the other replicas listen at for

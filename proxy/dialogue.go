@@ -69,6 +69,7 @@ type dialogues struct {
 
 	mu   sync.Mutex
 	byID map[dialogueID]*dialogue
+	used share
 }
 
 func newDialogues(srv *Server) *dialogues {
@@ -106,7 +107,10 @@ func (d *dialogue) start(x *exchange) {
 func (s *dialogues) park(d *dialogue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byID[d.id] == nil && len(s.byID) >= s.srv.now().cfg.Bridge.MaxParked {
+	if s.byID[d.id] != nil {
+		return true
+	}
+	if !s.used.take(d.who, s.srv.now().cfg.Bridge.MaxParked) {
 		return false
 	}
 	s.byID[d.id] = d
@@ -122,7 +126,10 @@ func (s *dialogues) find(id dialogueID) *dialogue {
 func (s *dialogues) drop(d *dialogue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.byID, d.id)
+	if s.byID[d.id] != nil {
+		s.used.give(d.who)
+		delete(s.byID, d.id)
+	}
 }
 
 func (s *dialogues) parked() int {

@@ -1,0 +1,160 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+)
+
+// TestNobodyHasMoreThanIsLeft holds whenever one was taken, whoever takes and gives.
+func TestNobodyHasMoreThanIsLeft(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s share
+		most := rapid.IntRange(1, 40).Draw(t, "most")
+		has, taken := map[string]int{}, 0
+		for range rapid.IntRange(0, 200).Draw(t, "steps") {
+			who := rapid.SampledFrom([]string{"", "a", "b", "c", "d", "e"}).Draw(t, "who")
+			if has[who] > 0 && rapid.Bool().Draw(t, "give") {
+				s.give(who)
+				has[who]--
+				taken--
+				continue
+			}
+			may := taken < most && has[who] <= most-taken
+			if got := s.take(who, most); got != may {
+				t.Fatalf("%q has %d, %d of %d are taken: %v", who, has[who], taken, most, got)
+			}
+			if may {
+				has[who]++
+				taken++
+			}
+		}
+		if len(s.of) > taken || s.taken != taken {
+			t.Fatalf("%d are remembered, and %d taken, of %d", len(s.of), s.taken, taken)
+		}
+	})
+}
+
+// greedy asks for a session of its own again and again, as so many clients, and keeps
+// what it gets.
+func (p *backings) greedy(who string, times int) (got int) {
+	for n := range times {
+		if _, _, err := p.take(backingKey{principal: who, client: fmt.Sprint(n), capabilities: "{}"}, false); err == nil {
+			got++
+		}
+	}
+	return got
+}
+
+// TestOnePrincipalDoesNotTakeAllSessions: whatever it does, others find one.
+func TestOnePrincipalDoesNotTakeAllSessions(t *testing.T) {
+	for _, times := range []int{10, 100} {
+		const most = 64
+		srv := front(t, library(), func(c *Config) { c.Bridge.MaxSessions = most })
+		p := srv.backings
+		left := most
+		for n := range 4 {
+			got := p.greedy(fmt.Sprint("greedy ", n), times*most)
+			if left -= got; got == 0 || left <= 0 || got > left+2 {
+				t.Errorf("%d times, %d: %d sessions, and %d are left", times, n, got, left)
+			}
+		}
+		for n := range left {
+			if got := p.greedy(fmt.Sprint("modest ", n), 1); got != 1 {
+				t.Errorf("%d times: somebody finds none, though %d were left", times, left-n)
+			}
+		}
+		if p.greedy("late", 1) != 0 || p.count != most {
+			t.Errorf("%d sessions", p.count)
+		}
+	}
+}
+
+// TestWarmSessionsOfOthersStay, when somebody opens more than there is room for.
+func TestWarmSessionsOfOthersStay(t *testing.T) {
+	f := library()
+	srv := front(t, f, func(c *Config) { c.Bridge.MaxSessions = 20 })
+	list := func(who string) { srv.modernly(modernList("1", "tools/list"), "Authorization", who) }
+	for n := range 5 {
+		list(fmt.Sprint("other ", n))
+	}
+	before := len(f.said("initialize"))
+	for n := range 200 {
+		body := strings.Replace(modernList("1", "tools/list"), `"name":"c"`, fmt.Sprintf(`"name":"c%d"`, n), 1)
+		if r := srv.modernly(body, "Authorization", "greedy"); r.status != 200 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	opened := len(f.said("initialize")) - before
+	for n := range 5 {
+		list(fmt.Sprint("other ", n))
+	}
+	if n := len(f.said("initialize")) - before - opened; n != 0 {
+		t.Errorf("%d sessions of others had been ended", n)
+	}
+	if n := srv.backings.held["greedy"]; n > 15 {
+		t.Errorf("%d sessions of one", n)
+	}
+}
+
+// TestOnePrincipalDoesNotParkAllCalls: others are asked, too, though it is asked as often
+// as it can be.
+func TestOnePrincipalDoesNotParkAllCalls(t *testing.T) {
+	f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
+		if method != "tools/call" {
+			return nil, nil
+		}
+		return one(nameQuestion, hang)
+	})
+	f.noGet = true
+	srv := front(t, f, func(c *Config) { c.Bridge.MaxParked = 8 })
+	asks := func(who string) bool {
+		r := srv.modernly(modernCall("1", ""), "Authorization", who)
+		return gjson.Get(r.body, "result.resultType").String() == "input_required"
+	}
+	var mu sync.Mutex
+	parked := 0
+	var all sync.WaitGroup
+	for range 80 {
+		all.Go(func() {
+			if asks("greedy") {
+				mu.Lock()
+				defer mu.Unlock()
+				parked++
+			}
+		})
+	}
+	all.Wait()
+	if parked == 0 || parked > 5 {
+		t.Errorf("%d calls of one are parked", parked)
+	}
+	for n := range 8 - parked {
+		if !asks(fmt.Sprint("modest ", n)) {
+			t.Errorf("%d: not asked", n)
+		}
+	}
+	if srv.dialogues.parked() != 8 {
+		t.Errorf("%d are parked", srv.dialogues.parked())
+	}
+	srv.dialogues.close()
+	if s := srv.dialogues.used; s.taken != 0 || len(s.of) != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestWhatAClientSaysOfItselfIsBounded: a session that is held for it remembers that.
+func TestWhatAClientSaysOfItselfIsBounded(t *testing.T) {
+	srv := front(t, library())
+	long := strings.Repeat("x", maxSelf)
+	for member, body := range map[string]string{
+		metaClient:       strings.Replace(modernList("1", "tools/list"), `"name":"c"`, `"name":"`+long+`"`, 1),
+		metaCapabilities: modernRequestOf("1", "tools/list", meta(`{"experimental":{"x":"`+long+`"}}`)),
+	} {
+		r := srv.modernly(body)
+		sameJSON(t, r.body, rpcError("1", `"code":-32602,"message":"Missing or invalid _meta field: `+member+`"`))
+	}
+}
