@@ -1,0 +1,239 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+)
+
+// modernExchange is a request of a client without a session and what comes of it:
+// notifications, rounds of questions with the client's answers, and the end.
+type modernExchange struct {
+	request string            // method and params without _meta, within braces
+	meta    []string          // further members of _meta
+	on      []string          // notifications before the first word on the request
+	asks    []string          // one round each: members of inputRequests
+	replies map[string]string // by the name of the question
+	answer  string            // members of the message
+}
+
+// modernExchanges have what may happen in a request, as far as both eras know it.
+func modernExchanges() []modernExchange {
+	call := func(name string) string {
+		return `"method":"tools/call","params":{"name":"` + name + `","arguments":{"a":1.0,"b":null,"ü":"\u00fc"}}`
+	}
+	const (
+		done  = `"result":{"resultType":"complete","content":[{"type":"text","text":"done"}]}`
+		token = `"progressToken":"tk"`
+		level = `"io.modelcontextprotocol/logLevel":"warning"`
+		form  = `{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}`
+	)
+	return []modernExchange{
+		{request: `"method":"tools/list","params":{"cursor":""}`, answer: `"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"plain","inputSchema":{"type":"object"}}],"nextCursor":"2"}`},
+		{request: call("plain"), answer: done, meta: []string{`"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"`, `"x/y":{"z":[]}`}},
+		{request: call("fails"), answer: `"result":{"resultType":"complete","content":[],"isError":true,"_meta":{"x/y":1}}`},
+		{request: call("structured"), answer: `"result":{"resultType":"complete","content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1}}`},
+		{request: call("refuses"), answer: `"error":{"code":-32602,"message":"no such tool"}`},
+		{request: call("own"), answer: `"error":{"code":-32000,"message":"mine","data":{"k":[1.0]}}`},
+		{request: call("progress"), meta: []string{token}, answer: done, on: []string{
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tk","progress":1}}`,
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tk","progress":2,"total":2,"message":"m"}}`}},
+		{request: call("logs"), meta: []string{level}, answer: done, on: []string{
+			`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","logger":"l","data":{"x":[1]}}}`,
+			`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"y"}}`}},
+		{request: call("form"), answer: done, asks: []string{`"who":` + form}, replies: map[string]string{"who": `{"action":"accept","content":{"n":"Ada"}}`}},
+		{request: call("declined"), answer: done, asks: []string{`"who":` + form}, replies: map[string]string{"who": `{"action":"decline"}`}},
+		{request: call("url"), answer: done, asks: []string{`"u":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/c","message":"m"}}`}, replies: map[string]string{"u": `{"action":"accept"}`}},
+		{request: call("all"), answer: done, meta: []string{token}, asks: []string{
+			`"a":{"method":"roots/list","params":{}},"b":` + form + `,"c":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"q"}}],"maxTokens":5}}`,
+			`"d":{"method":"roots/list","params":{}}`,
+		}, replies: map[string]string{
+			"a": `{"roots":[{"uri":"file:///a"}]}`, "b": `{"action":"cancel"}`, "d": `{"roots":[]}`,
+			"c": `{"role":"assistant","content":{"type":"text","text":"a"},"model":"m"}`,
+		}},
+		{request: `"method":"prompts/get","params":{"name":"p"}`, answer: `"result":{"resultType":"complete","messages":[]}`, asks: []string{`"r":{"method":"roots/list","params":{}}`}, replies: map[string]string{"r": `{"roots":[]}`}},
+		{request: `"method":"resources/read","params":{"uri":"file:///a"}`, answer: `"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[{"uri":"file:///a","text":"x"}]}`},
+		{request: `"method":"resources/read","params":{"uri":"file:///gone"}`, answer: `"error":{"code":-32602,"message":"Resource not found","data":{"uri":"file:///gone"}}`},
+		{request: `"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"x","value":"y"}}`, answer: `"result":{"resultType":"complete","completion":{"values":["yes"]}}`},
+		{request: `"method":"x/unknown","params":{"a":[]}`, answer: `"error":{"code":-32601,"message":"Method not found"}`},
+		{request: `"method":"x/known","params":{"a":[]}`, answer: `"result":{"resultType":"complete","b":{}}`},
+	}
+}
+
+// modernPeer is the server of these.
+func modernPeer(t *testing.T, piped bool) *scripted {
+	s := script(t, piped, nil)
+	s.noGet = true
+	said := map[string]modernExchange{}
+	for _, e := range modernExchanges() {
+		said[modernKeyOf("{"+e.request+"}")] = e
+	}
+	s.script = func(u *turn) {
+		e, known := said[modernKeyOf(u.text)]
+		switch {
+		case u.id == "":
+			return
+		case u.method == "server/discover":
+			u.answer(200, result(u.id, `"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{},"resources":{},"logging":{},"completions":{}},"ttlMs":0,"cacheScope":"private","instructions":"hi",`+identity))
+			return
+		case !known:
+			u.answer(404, rpcError(u.id, `"code":-32601,"message":"Method not found"`))
+			return
+		}
+		round := 0
+		if state := gjson.Get(u.text, "params.requestState"); state.Exists() {
+			round = int(state.Int())
+		}
+		if round == 0 {
+			token := gjson.Get(u.text, "params._meta.progressToken").Raw
+			for _, m := range e.on {
+				if token != "" && strings.Contains(m, "progressToken") {
+					m, _ = sjson.SetRaw(m, "params.progressToken", token)
+				}
+				u.say(m)
+			}
+		}
+		if round < len(e.asks) {
+			u.say(result(u.id, fmt.Sprintf(`"resultType":"input_required","inputRequests":{%s},"requestState":"%d"`, e.asks[round], round+1)))
+			return
+		}
+		m := `{"jsonrpc":"2.0","id":` + u.id + `,` + e.answer + `}`
+		if strings.Contains(e.answer, "-32601") && !u.begun {
+			u.answer(404, m)
+			return
+		}
+		u.say(m)
+	}
+	return s
+}
+
+// modernKeyOf is what a request is about, in each round.
+func modernKeyOf(request string) string {
+	request, _ = sjson.Delete(request, "params._meta")
+	request, _ = sjson.Delete(request, "params.inputResponses")
+	request, _ = sjson.Delete(request, "params.requestState")
+	var params any
+	_ = json.Unmarshal([]byte(gjson.Get(request, "params").Raw), &params)
+	text, _ := json.Marshal(params)
+	return gjson.Get(request, "method").String() + string(text)
+}
+
+// live has a client go through all of it, and returns what it heard of each request:
+// questions without the names that they have for the two of them.
+func live(t *testing.T, client *talker) (heard [][]string) {
+	t.Helper()
+	const capabilities = `{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}}`
+	id := 0
+	for _, e := range modernExchanges() {
+		var own []string
+		more := ""
+		for again := true; again; {
+			again = false
+			id++
+			params := strings.TrimPrefix(strings.TrimSuffix(gjson.Get("{"+e.request+"}", "params").Raw, "}"), "{")
+			r := client.say(modernRequestOf(fmt.Sprint(id), gjson.Get("{"+e.request+"}", "method").String(), params+","+more+meta(capabilities, e.meta...)))
+			for {
+				m := r.next()
+				if gjson.Get(m, "id").Raw != fmt.Sprint(id) {
+					own = append(own, m)
+					continue
+				}
+				if gjson.Get(m, "result.resultType").String() != "input_required" {
+					own = append(own, fmt.Sprint(r.code()), withoutIdentity(m))
+					break
+				}
+				again = true
+				answers, asked := "", gjson.Get(m, "result.inputRequests").Map()
+				names := make([]string, 0, len(asked))
+				for name := range asked {
+					names = append(names, name)
+				}
+				slices.Sort(names) // "a" to "d" as well as "elicitation-2"
+				var questions []string
+				for _, name := range names {
+					questions = append(questions, asked[name].Raw)
+					if answers != "" {
+						answers += ","
+					}
+					answers += fmt.Sprintf("%q:%s", name, e.replyTo(asked[name]))
+				}
+				slices.Sort(questions)
+				own = append(own, questions...)
+				more = `"inputResponses":{` + answers + `},"requestState":` + gjson.Get(m, "result.requestState").Raw + `,`
+				break
+			}
+		}
+		for n, m := range own {
+			own[n], _ = sjson.Delete(m, "id")
+		}
+		heard = append(heard, own)
+	}
+	return heard
+}
+
+// replyTo is the client's answer to a question, whatever its name.
+func (e modernExchange) replyTo(question gjson.Result) string {
+	for _, round := range e.asks {
+		for name, q := range gjson.Parse("{" + round + "}").Map() {
+			if q.Get("method").String() == question.Get("method").String() {
+				return e.replies[name]
+			}
+		}
+	}
+	return "{}"
+}
+
+// code is the HTTP status, 0 on a pipe.
+func (r *told) code() int {
+	if r.begun == nil {
+		return 0
+	}
+	<-r.begun
+	return r.status
+}
+
+func isCode(m string) bool { return m[0] != '{' }
+
+// withoutIdentity is a message without what every result says of its server.
+func withoutIdentity(m string) string {
+	m, _ = sjson.Delete(m, `result._meta.io\.modelcontextprotocol/serverInfo`)
+	if gjson.Get(m, "result._meta").Raw == "{}" {
+		m, _ = sjson.Delete(m, "result._meta")
+	}
+	return m
+}
+
+// TestAModernExchangeThereAndBackSaysTheSame: what a client and a server without
+// sessions say to each other is the same where two proxies carry it over a session
+// of the newest revision that has one.
+func TestAModernExchangeThereAndBackSaysTheSame(t *testing.T) {
+	for _, way := range [][3]bool{{}, {true, true, true}, {false, true, false}, {true, false, true}, {false, false, true}} {
+		if testing.Short() && way[0] != way[1] {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s-%s-%s", shape(way[0]), shape(way[1]), shape(way[2])), func(t *testing.T) {
+			newest := func(cfg *Config) { cfg.Upstream.Version = modernOnly }
+			at := modernPeer(t, way[2]).at()
+			direct := live(t, proxied{web: at, pipe: at}.client(t, way[2]))
+			second := through(t, modernPeer(t, way[2]).at(), newest)
+			to := second.web
+			if way[1] {
+				to = second.pipe
+			}
+			there := live(t, through(t, to, func(cfg *Config) { cfg.Upstream.Version = "2025-11-25" }).client(t, way[0]))
+			for n, e := range modernExchanges() {
+				if way[0] != way[2] { // only one of them has a status
+					there[n], direct[n] = slices.DeleteFunc(there[n], isCode), slices.DeleteFunc(direct[n], isCode)
+				}
+				if !sameAs(there[n], direct[n]) {
+					t.Errorf("%s\n said %q\n and  %q", e.request, direct[n], there[n])
+				}
+			}
+		})
+	}
+}
