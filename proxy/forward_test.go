@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -457,6 +458,35 @@ func TestWithoutPeersNothingIsForwardedOrTakenIn(t *testing.T) {
 	box := all[0].now().sealer.sealForward("POST", forward{to: all[0].dialogues.instance, at: time.Now()})
 	if status, _ := all[0].knock("POST", box, "{}"); status != 404 {
 		t.Errorf("status %d", status)
+	}
+}
+
+// TestHeadersOfTheClientGoAlong: those that the server gets, and those that say what
+// the message is; a token that opened the listener is none of them.
+func TestHeadersOfTheClientGoAlong(t *testing.T) {
+	f, _ := asksName(nameQuestion)
+	srv := front(t, f, func(c *Config) { c.Bridge.Principal = "header:X-User" })
+	has := map[string]string{
+		"Authorization": "Bearer a", "X-User": "ada", "Mcp-Method": "tools/call", "Mcp-Name": "t", "Mcp-Param-City": "=?base64?w7w=?=",
+		"Mcp-Session-Id": "s", "MCP-Protocol-Version": "2026-07-28", "traceparent": "00-1", maxTokensHeader: "9", "Cookie": "c",
+	}
+	req := &downstream.Request{Header: func(name string) string { return has[name] }}
+	req.Headers = func(prefix string, do func(name, value string)) {
+		for name, value := range has {
+			if strings.EqualFold(name[:min(len(name), len(prefix))], prefix) {
+				do(name, value)
+			}
+		}
+	}
+	got := map[string]string{}
+	for _, h := range srv.carriedHeaders(req) {
+		got[h.Name] = h.Value
+	}
+	for _, name := range []string{"Mcp-Session-Id", "MCP-Protocol-Version", "Cookie"} {
+		delete(has, name)
+	}
+	if !maps.Equal(got, has) {
+		t.Errorf("got %v, want %v", got, has)
 	}
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"crypto/sha256"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,6 +65,13 @@ func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
 		Ctx: req.Ctx, Cancel: req.Cancel, Body: req.Body, Forwarded: true,
 		Session: f.session, Version: f.version, LastEventID: f.lastEventID, Guest: f.guest,
 		Header: func(name string) string { return headerIn(f.header, name) },
+		Headers: func(prefix string, do func(name, value string)) {
+			for _, h := range f.header {
+				if len(h.Name) >= len(prefix) && strings.EqualFold(h.Name[:len(prefix)], prefix) {
+					do(h.Name, h.Value)
+				}
+			}
+		},
 	}
 	handler := (*face)(srv)
 	switch f.method {

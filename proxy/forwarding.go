@@ -48,7 +48,7 @@ func (srv *Server) forward(to dialogueID, method string, req *downstream.Request
 	err = a.begin(req, forward{
 		to: to, at: time.Now(), digest: sha256.Sum256(req.Body), method: method,
 		session: req.Session, version: req.Version, lastEventID: req.LastEventID, guest: req.Guest,
-		header: srv.carriedHeaders(req.Header),
+		header: srv.carriedHeaders(req),
 	})
 	if err == nil {
 		srv.metrics.forwarded.WithLabelValues("served").Inc()
@@ -81,13 +81,20 @@ func (srv *Server) forward(to dialogueID, method string, req *downstream.Request
 }
 
 // carriedHeaders are those of a client's request that may matter to who serves it.
-func (srv *Server) carriedHeaders(header func(name string) string) []upstream.Header {
-	if header == nil {
-		return nil
+func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Header) {
+	if req.Headers != nil {
+		req.Headers(mcpPrefix, func(name, value string) {
+			if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") { // which have their place
+				list = append(list, upstream.Header{Name: name, Value: value})
+			}
+		})
 	}
-	list := srv.appendPassed(nil, header)
+	if req.Header == nil {
+		return list
+	}
+	list = srv.appendPassed(list, req.Header)
 	for _, name := range []string{principalHeader(srv.now().cfg.Bridge.Principal), "Mcp-Method", "Mcp-Name", maxTokensHeader, timingHeader} {
-		if v := header(name); v != "" && headerIn(list, name) == "" {
+		if v := req.Header(name); v != "" && headerIn(list, name) == "" {
 			list = append(list, upstream.Header{Name: name, Value: v})
 		}
 	}
