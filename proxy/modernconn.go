@@ -250,6 +250,11 @@ func (c *modernConn) offers(ctx context.Context, header []upstream.Header) ([]by
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
 func (c *modernConn) discover(ctx context.Context, header []upstream.Header) ([]byte, error) {
 	result, err := c.inquire(ctx, wire.ServerDiscover, "", header)
+	if f, ok := errors.AsType[*failure](err); ok && f.code == unsupportedVersion {
+		if modern, _, _ := spokenOf(gjson.GetBytes(f.data, "supported")); modern != nil { // the one that it has just refused
+			result, err = c.inquire(ctx, wire.ServerDiscover, "", header)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -298,9 +303,12 @@ func (c *modernConn) inquireAs(ctx context.Context, q ownRequest, header []upstr
 			continue
 		}
 		if m.Kind == wire.Error {
-			said := gjson.GetMany(view(m.Error()), "code", "message")
+			said := gjson.GetMany(view(m.Error()), "code", "message", "data")
 			f := saying(int(said[0].Int()), fmt.Sprintf("%.300s", said[1].String()))
 			f.err = refusal
+			if said[2].Exists() {
+				f.data = []byte(said[2].Raw)
+			}
 			return nil, f
 		}
 		return bytes.Clone(m.Result()), nil

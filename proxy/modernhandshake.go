@@ -30,6 +30,10 @@ func looksModern(m *wire.Message, err error) bool {
 			return false
 		}
 	}
+	if m.Kind == wire.Result {
+		v := translate.Lookup(gjson.GetBytes(m.Result(), "protocolVersion").String())
+		return v != nil && v.Modern // in which there is nothing that it could have begun
+	}
 	if m.Kind != wire.Error {
 		return false
 	}

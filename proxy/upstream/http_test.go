@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -372,6 +373,26 @@ func TestBadConfiguration(t *testing.T) {
 		if _, err := NewHTTP(c.config); err == nil || err.Error() != c.want {
 			t.Errorf("%s: error %v, want %s", c.config.URL, err, c.want)
 		}
+	}
+}
+
+// TestHeaderWithoutAValueIsSent: that an argument is the empty text is something else than that there is none.
+func TestHeaderWithoutAValueIsSent(t *testing.T) {
+	var got []string
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Values("Mcp-Param-A")
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer ts.Close()
+	h := newHTTP(t, HTTPConfig{URL: ts.URL})
+	st, err := h.Session("", "").Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true, Header: []Header{{"Mcp-Param-A", ""}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Close()
+	if !slices.Equal(got, []string{""}) {
+		t.Errorf("%q", got)
 	}
 }
 

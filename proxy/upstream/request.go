@@ -90,9 +90,6 @@ func (h *heads) append(dst []byte, r request) ([]byte, error) {
 	dst = append(dst, h.fixed[r.kind].rest...)
 	var err error
 	field := func(name, value string) {
-		if value == "" {
-			return
-		}
 		if !validValue(value) && err == nil {
 			err = &HeaderError{name, "value with a byte that no header may have"}
 		}
@@ -101,9 +98,14 @@ func (h *heads) append(dst []byte, r request) ([]byte, error) {
 		dst = append(dst, value...)
 		dst = append(dst, "\r\n"...)
 	}
-	field("Mcp-Session-Id", r.id)
-	field("MCP-Protocol-Version", r.version)
-	field("Last-Event-ID", r.lastEventID)
+	own := func(name, value string) {
+		if value != "" {
+			field(name, value)
+		}
+	}
+	own("Mcp-Session-Id", r.id)
+	own("MCP-Protocol-Version", r.version)
+	own("Last-Event-ID", r.lastEventID)
 	for _, f := range r.header {
 		if h.has(f.Name) {
 			continue

@@ -1,0 +1,58 @@
+package proxy
+
+import (
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// TestInitializeAnsweredInARevisionWithoutOne: a server that answers it so has begun nothing, and is asked who it is.
+func TestInitializeAnsweredInARevisionWithoutOne(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := modernServer(piped, `"capabilities":{"tools":{}}`, nil)
+		answer := f.answer
+		f.answer = func(m string) ([]string, error) {
+			if gjson.Get(m, "method").String() == "initialize" {
+				return one(result(gjson.Get(m, "id").Raw, `"protocolVersion":"2026-07-28","capabilities":{},"serverInfo":{"name":"s","version":"2"}`))
+			}
+			return answer(m)
+		}
+		r := front(t, f).post("", initialize("2025-06-18", `{}`))
+		if gjson.Get(r.body, "result.protocolVersion").String() != "2025-06-18" || !gjson.Get(r.body, "result.capabilities.tools").Exists() {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestDiscoverRefusedInTheRevisionItLists is asked once more, and no more often.
+func TestDiscoverRefusedInTheRevisionItLists(t *testing.T) {
+	for _, c := range []struct {
+		refusals, asked int
+		supported       string
+	}{
+		{1, 2, `["2026-07-28"]`},
+		{2, 2, `["2026-07-28"]`},
+		{1, 1, `["2027-01-01"]`},
+	} {
+		f := modernServer(false, `"capabilities":{"tools":{}}`, nil)
+		answer, left := f.answer, c.refusals
+		f.answer = func(m string) ([]string, error) {
+			if gjson.Get(m, "method").String() == "server/discover" && left > 0 {
+				left--
+				return nil, &upstream.StatusError{Code: 400, Body: []byte(rpcError(gjson.Get(m, "id").Raw,
+					`"code":-32022,"message":"Unsupported protocol version","data":{"supported":`+c.supported+`,"requested":"2026-07-28"}`))}
+			}
+			return answer(m)
+		}
+		srv := front(t, f, func(cfg *Config) { cfg.Upstream.Version = "2026-07-28" })
+		r := srv.post("", initialize("2025-11-25", `{}`))
+		if ok := gjson.Get(r.body, "result").Exists(); ok != (c.asked > c.refusals) {
+			t.Errorf("%+v: %+v", c, r)
+		}
+		if n := len(f.said("server/discover")); n != c.asked {
+			t.Errorf("%+v: asked %d times", c, n)
+		}
+	}
+}
