@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,15 +13,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gopkg.in/yaml.v3"
 )
 
-// requirements are the scenarios for servers that the suite demands of a revision.
+// requirements are the scenarios that the suite demands of a revision.
 type requirements struct {
 	revision string
-	scored   []string
+	scored   []string // of servers
 	extra    []string // run, and told, but not demanded
+	client   []string // of clients, but for those about OAuth, in which nobody between client and server has a part
 }
 
 // requirements reads them from the suite. Those of extensions of the protocol are left out.
@@ -31,12 +35,15 @@ func (s suite) requirements(t *testing.T, revision string) requirements {
 	}
 	var file struct {
 		Server    []string
+		Client    []string
 		NotScored []struct{ Scenario, Leg, Reason string } `yaml:"not_scored"`
 	}
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	r := requirements{revision: revision, scored: file.Server}
+	r := requirements{revision: revision, scored: file.Server, client: slices.DeleteFunc(file.Client, func(scenario string) bool {
+		return strings.HasPrefix(scenario, "auth/")
+	})}
 	for _, n := range file.NotScored {
 		if n.Leg == "server" && n.Reason != "extension" {
 			r.extra = append(r.extra, n.Scenario)
@@ -45,15 +52,21 @@ func (s suite) requirements(t *testing.T, revision string) requirements {
 	return r
 }
 
-// all are the names of the scenarios.
+// all are the names of the scenarios for servers.
 func (r requirements) all() []string { return slices.Concat(r.scored, r.extra) }
 
 // meet runs the scenarios against the server at url and fails for each check that does not succeed, but for those that
 // unmet has a reason for, and for each of those that does.
 func (s suite) meet(t *testing.T, r requirements, url string, unmet map[string]string) scenarioChecks {
 	found := s.against(t, url, "--requirements", r.revision)
+	judge(t, r.all(), found, unmet)
+	return found
+}
+
+// judge is the part of meet that comes when all is found out.
+func judge(t *testing.T, scenarios []string, found scenarioChecks, unmet map[string]string) {
 	seen := map[string]bool{}
-	for _, scenario := range r.all() {
+	for _, scenario := range scenarios {
 		t.Run(scenario, func(t *testing.T) {
 			if len(found[scenario]) == 0 {
 				t.Fatal("did not run")
@@ -77,7 +90,6 @@ func (s suite) meet(t *testing.T, r requirements, url string, unmet map[string]s
 			t.Errorf("%s was not made, and there is a reason why it should not succeed: %s", check, unmet[check])
 		}
 	}
-	return found
 }
 
 // A script is a server of the tests in conformance/, written with a published SDK.
@@ -171,19 +183,81 @@ func TestConformanceAcrossEras(t *testing.T) {
 		for _, over := range []transport{streamable, stdio} {
 			t.Run(fmt.Sprintf("%s in front of %s over %s", c.revision, c.server, over), func(t *testing.T) {
 				proxy.inFrontOf(t, suite, c.server, over, func(url string) {
-					report(t, set, suite.meet(t, set, url, c.unmet))
+					found := suite.meet(t, set, url, c.unmet)
+					t.Logf("%d scenarios for servers of %s, of them %d scored; checks by status:\n%s",
+						len(found), set.revision, len(set.scored), lines(found, set.all()))
 				})
 			})
 		}
 	}
 }
 
-// report says how each scenario ended.
-func report(t *testing.T, set requirements, found scenarioChecks) {
-	var lines []string
-	for _, name := range set.all() {
-		lines = append(lines, fmt.Sprintf("%-48s %s", name, summary(found[name])))
+// lines say how each scenario ended.
+func lines(found scenarioChecks, scenarios []string) string {
+	var b strings.Builder
+	for _, name := range scenarios {
+		fmt.Fprintf(&b, "%-48s %s\n", name, summary(found[name]))
 	}
-	t.Logf("%d scenarios for servers of %s, of them %d scored; checks by status:\n%s",
-		len(lines), set.revision, len(set.scored), strings.Join(lines, "\n"))
+	return b.String()
+}
+
+const noHandshake = "the revision has no initialize, and so nobody sends it"
+
+// TestConformanceOfTheProxyAsAClient runs what the suite demands of clients of 2026-07-28, where the client is a published
+// one of 2025-11-25 with the proxy before it: what the suite's servers see of it is the proxy's doing.
+func TestConformanceOfTheProxyAsAClient(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs Node.js 22 and the conformance suite")
+	}
+	suite := conformanceSuite(t)
+	set := suite.requirements(t, "2026-07-28")
+	proxy := build(t)
+	command := []string{suite.node, filepath.Join("conformance", "client.mjs"), string(suite.modules), string(proxy)}
+	const begins = "it is not known yet that the server has no handshake, and so the first that it gets is one"
+	for _, c := range []struct {
+		name  string
+		flags []string
+		unmet map[string]string
+	}{
+		{"configured", []string{"--upstream-version", "2026-07-28"}, map[string]string{
+			"http-standard-headers ClientMcpMethodHeader_initialize":                noHandshake,
+			"http-standard-headers ClientMcpMethodHeader_notifications_initialized": noHandshake,
+		}},
+		{"found out", nil, map[string]string{
+			"request-metadata ClientSendsVersionHeader":                             begins,
+			"request-metadata ClientPopulatesMeta":                                  begins,
+			"request-metadata ClientSendsClientInfo":                                begins,
+			"http-standard-headers ClientMcpMethodHeader_initialize":                begins,
+			"http-standard-headers ClientMcpMethodHeader_notifications_initialized": noHandshake,
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := scenarioChecks{}
+			for _, scenario := range set.client {
+				found[scenario] = suite.client(t, scenario, set.revision, slices.Concat(command, c.flags))
+			}
+			judge(t, set.client, found, c.unmet)
+			t.Logf("%d scenarios for clients of %s; checks by status:\n%s", len(found), set.revision, lines(found, set.client))
+		})
+	}
+}
+
+// client runs a scenario for clients with the one that command starts, which gets the address of the scenario's server as
+// its last argument.
+func (s suite) client(t *testing.T, scenario, revision string, command []string) map[string]string {
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	run := exec.CommandContext(ctx, s.node, s.main, "client", "--command", strings.Join(command, " "),
+		"--scenario", scenario, "--spec-version", revision, "-o", dir)
+	run.WaitDelay = 5 * time.Second
+	out, err := run.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) { // 1: some check failed
+		t.Fatalf("%s: %v\n%s", scenario, err, tail(string(out)))
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*", "checks.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%s: %d results, %v\n%s", scenario, len(files), err, tail(string(out)))
+	}
+	return readChecks(t, files[0], func(c suiteCheck) string { return c.Name })
 }

@@ -201,20 +201,28 @@ func (s suite) against(t *testing.T, url string, args ...string) scenarioChecks 
 	}
 	found := scenarioChecks{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var checks []struct{ ID, Status string }
-		if err := json.Unmarshal(text, &checks); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		name := scenarioName(filepath.Base(filepath.Dir(file)))
-		found[name] = map[string]string{}
-		for _, c := range checks {
-			if before, ok := found[name][c.ID]; !ok || slices.Index(checkStatuses, before) < slices.Index(checkStatuses, c.Status) {
-				found[name][c.ID] = c.Status // the worst, where one is made several times
-			}
+		found[scenarioName(filepath.Base(filepath.Dir(file)))] = readChecks(t, file, func(c suiteCheck) string { return c.ID })
+	}
+	return found
+}
+
+// suiteCheck is one of those that a scenario has made.
+type suiteCheck struct{ ID, Name, Status string }
+
+// readChecks reads what a scenario has found out: the status of each check, the worst where one is made several times.
+func readChecks(t *testing.T, file string, name func(suiteCheck) string) map[string]string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var checks []suiteCheck
+	if err := json.Unmarshal(text, &checks); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	found := map[string]string{}
+	for _, c := range checks {
+		if before, ok := found[name(c)]; !ok || slices.Index(checkStatuses, before) < slices.Index(checkStatuses, c.Status) {
+			found[name(c)] = c.Status
 		}
 	}
 	return found
