@@ -153,7 +153,11 @@ func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, 
 	d := s.direct
 	id := append(strconv.AppendInt([]byte(`"dragoman:`), d.last.Add(1), 10), '"')
 	o := &upstream.Outgoing{Body: d.request(id, method.String(), params), Request: true, Header: d.headers(from, method.String(), "")}
-	st, err := s.conn.Send(ctx, o)
+	conn := s.conn
+	if c, ok := conn.(*headed); ok {
+		conn = c.Conn // the headers are there
+	}
+	st, err := conn.Send(ctx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -68,13 +68,16 @@ func (srv *Server) checkCall(ctx context.Context, b *backing, q *modernRequest, 
 		return checkParams(list, q.arguments, q.header)
 	}
 	began := time.Now()
+	client := ctx
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
 	tools, tool := b.tools(), gjson.ParseBytes(q.target).String()
 	ask := func(params string) ([]byte, error) { return b.list(ctx, srv, params, from) }
 	list, known := tools.find(tool)
 	if !known && (b.s.direct != nil || q.hasParams()) {
 		var err error
 		if list, _, err = tools.look(ctx, tool, srv.log, ask); err != nil {
-			return context.Cause(ctx) // the server will say itself what is wrong with it
+			return context.Cause(client) // the server will say itself what is wrong with it
 		}
 	}
 	wrong := checkParams(list, q.arguments, q.header)

@@ -242,6 +242,13 @@ func (t *calls) has(c *call) bool {
 	return t.holds(c)
 }
 
+// knows reports whether a call of this id is open.
+func (t *calls) knows(key []byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byKey[string(key)] != nil
+}
+
 // list returns all calls, which stay open.
 func (t *calls) list() []*call {
 	t.mu.Lock()

@@ -143,11 +143,25 @@ func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, f
 
 // modern handles a request without a handshake. It does not wait for its answer.
 func (p *pipe) modern(m *wire.Message) {
-	q, err := readModern(m, "")
+	q, err := lookModern(m, "")
+	if err == nil && handshakeOnly(q.method) {
+		err = unknownMethod(q.name).about(q.id)
+	}
 	if err != nil {
 		p.refuse(err)
 		return
 	}
+	if !p.srv.isOurs(q) && (p.straight != nil || p.srv.isDirect(p.ctx, p.from)) {
+		if p.straight == nil {
+			if err := p.goStraight(q); err != nil {
+				p.refuse(asFailure(err).about(q.id))
+				return
+			}
+		}
+		p.straight.forward(m.Raw, nil, 0)
+		return
+	}
+	q = q.own()
 	ctx, stop := context.WithCancelCause(p.ctx)
 	key := string(wire.AppendIDKey(nil, q.id))
 	p.mu.Lock()

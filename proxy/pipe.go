@@ -45,6 +45,7 @@ type pipe struct {
 
 	// Of requests without a handshake, which only come on our stdin.
 	bothEras bool
+	straight *pipe // to a server that needs no session either; nil before the first such request
 	calls    sync.WaitGroup
 	mu       sync.Mutex
 	running  map[string]context.CancelCauseFunc // by the keys of their ids
@@ -77,6 +78,10 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	if p.s != nil {
 		srv.endSession(p.s, errShutdown)
 	}
+	if half := p.straight; half != nil {
+		srv.endSession(half.s, errShutdown)
+		half.tasks.Wait()
+	}
 	p.tasks.Wait()
 	stop()
 	srv.close()
@@ -98,14 +103,14 @@ func (p *pipe) finish() {
 		p.calls.Wait()
 		close(answered)
 	})
-	if s := p.begun.Load(); s != nil {
-		select {
-		case <-s.open.idle():
-		case <-timer.C:
-			return
-		case <-p.ctx.Done():
+	if half := p.straight; half != nil {
+		half.leaveSubscriptions()
+		if !half.untilAnswered(timer.C) {
 			return
 		}
+	}
+	if p.begun.Load() != nil && !p.untilAnswered(timer.C) {
+		return
 	}
 	select {
 	case <-answered:
@@ -160,7 +165,7 @@ func (p *pipe) initialize(line []byte) {
 		return
 	}
 	switch {
-	case m.Method == wire.Cancelled && p.cancelModern(&m):
+	case m.Method == wire.Cancelled && p.cancelModern(&m), p.takesStraight(&m):
 		return
 	case m.Kind.Response(), m.Kind == wire.Notification:
 		p.srv.unwanted("not_initialized") // JSON-RPC owes no answer to these
@@ -224,6 +229,9 @@ func (p *pipe) exchange() *exchange {
 	x.s = p.s
 	x.s.enter()
 	x.from = append(x.from[:0], p.from...)
+	if p.s.direct != nil {
+		x.era = p.s.direct.era
+	}
 	return x
 }
 
@@ -236,7 +244,7 @@ func (p *pipe) forward(line []byte, g *group, slot int) {
 	switch {
 	case err != nil && asFailure(err).cause == modernRefused && g == nil && p.bothEras:
 		p.modern(&x.msg)
-	case x.cancels && p.cancelModern(&x.msg):
+	case x.cancels && (p.cancelModern(&x.msg) || p.takesStraight(&x.msg)):
 	case err != nil:
 		x.outcome = refused
 		p.deliver(g, slot, onPipe(asFailure(x.attributed(err))).body())
@@ -354,8 +362,8 @@ func (p *pipe) watch() {
 		}
 		now, heard := time.Now(), time.Unix(0, p.heard.Load())
 		late, next := p.s.open.overdue(func(c *call) time.Duration {
-			if c.here {
-				return time.Hour // the server has nothing to do with it
+			if c.here || c.method == wire.SubscriptionsListen {
+				return time.Hour // the server has nothing to do with it, or nothing to say
 			}
 			return p.srv.now().silence.left(c, heard, now)
 		})
@@ -402,7 +410,7 @@ func (p *pipe) failOpen(f *failure) {
 // lostWith ends us when a failure over HTTP means that the session is over. That
 // a server on a pipe is lost is for bring to see, who has calls to answer.
 func (p *pipe) lostWith(f *failure) {
-	if p.s.piped {
+	if p.s.piped || p.s.direct != nil {
 		return
 	}
 	if f.cause == upstreamLost || f.cause == sessionUnknown || f.status == 404 && f.cause == upstreamRefused {

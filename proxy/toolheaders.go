@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -30,6 +31,10 @@ const (
 	maxListed = 100
 	// readAgain is for how long a list that has just been read is good enough.
 	readAgain = time.Second
+	// readLater is for how long nobody asks again for a list that was not to be had.
+	readLater = 30 * time.Second
+	// readTime bounds how long a call waits for the list.
+	readTime = 5 * time.Second
 	// maxSchemaDepth is how deep we look for annotations.
 	maxSchemaDepth = 64
 	// maxSafe is the greatest integer that every reader of a header reads alike.
@@ -42,7 +47,8 @@ type toolHeaders struct {
 	mu     sync.Mutex
 	known  map[string][]headerArgument
 	turn   chan struct{} // held by who reads the list
-	readAt time.Time     // that was done last, or tried
+	readAt time.Time     // that was done last; in the future while it is of no use
+	err    error         // why it is not
 }
 
 // headerArgument is an argument that goes into a header.
@@ -74,7 +80,7 @@ func (t *toolHeaders) put(tool string, list []headerArgument) {
 func (t *toolHeaders) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.known, t.readAt = nil, time.Time{}
+	t.known, t.readAt, t.err = nil, time.Time{}, nil
 }
 
 // learn takes down the answer to a tools/list. Tools whose annotations are wrong
@@ -253,15 +259,20 @@ func (t *toolHeaders) refresh(ctx context.Context, then time.Time, log *zap.Logg
 		return context.Cause(ctx)
 	}
 	t.mu.Lock()
-	fresh := t.readAt.After(then)
+	fresh, err := t.readAt.After(then), t.err
 	t.mu.Unlock()
 	if fresh {
-		return nil
+		return err
 	}
-	err := t.read(log, ask)
+	err = t.read(log, ask)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return err // its client has left, which says nothing of the list
+	}
 	t.mu.Lock()
-	t.readAt = time.Now()
-	t.mu.Unlock()
+	defer t.mu.Unlock()
+	if t.readAt, t.err = time.Now(), err; err != nil {
+		t.readAt = t.readAt.Add(readLater)
+	}
 	return err
 }
 

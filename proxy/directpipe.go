@@ -1,0 +1,218 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// goStraight makes the pipe's second half, for messages that need no session at a
+// server that needs none, either: a pipe of its own to the same client. In front of a
+// server on a pipe that has a process for itself, and nothing to rename.
+func (p *pipe) goStraight(q *modernRequest) error {
+	known, err := p.srv.upstreamEra(p.ctx, p.from)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, p.srv.now().cfg.Upstream.HandshakeTimeout)
+	defer cancel()
+	h := &handshake{srv: p.srv, pipe: true, header: p.from}
+	s, err := h.directly(ctx, q.own(), known)
+	if err != nil {
+		return err
+	}
+	s.owner = "modern " // as where calls of our own tools go, who keep something for it
+	s.ended = nil
+	half := newPipe(p.srv)
+	half.client, half.ctx, half.fail, half.from = p.client, p.ctx, p.fail, p.from
+	half.s = s
+	half.begun.Store(s)
+	if s.direct.web {
+		s.conn = &headed{Conn: s.conn, srv: p.srv, s: s}
+	} else {
+		x := half.exchange()
+		x.attach(h.standing)
+		half.tasks.Go(func() { half.bring(x) })
+		half.tasks.Go(half.watch)
+	}
+	p.straight = half
+	return nil
+}
+
+// takesStraight carries a notification on that belongs to the second half: the
+// cancellation of a request there, or anything while there is no session.
+func (p *pipe) takesStraight(m *wire.Message) bool {
+	half := p.straight
+	if half == nil || m.Kind != wire.Notification {
+		return false
+	}
+	if key := appendCancelled(nil, m, m.Method == wire.Cancelled); m.Method == wire.Cancelled && !half.s.open.knows(key) {
+		return false
+	}
+	half.forward(m.Raw, nil, 0)
+	return true
+}
+
+// leaveSubscriptions ends what has no end of its own.
+func (p *pipe) leaveSubscriptions() {
+	for _, c := range p.s.open.list() {
+		if c.method == wire.SubscriptionsListen {
+			p.s.open.cancel([]byte(c.key))
+		}
+	}
+}
+
+// headed gives the requests of a client on a pipe the headers that a server over HTTP
+// wants. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
+type headed struct {
+	upstream.Conn
+	srv *Server
+	s   *session
+}
+
+// Send sends one message. A call whose headers the server finds wrong is sent once
+// more, after its list of tools was read again.
+func (c *headed) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	var msg wire.Message
+	if err := msg.Scan(m.Body, nil); err != nil {
+		return nil, err
+	}
+	if msg.Kind.Response() || msg.Method == wire.Cancelled {
+		return nil, nil // clients have no answers, and the end of a stream cancels
+	}
+	call := &headedCall{c: c, ctx: ctx, out: *m, from: m.Header, method: gjson.GetBytes(m.Body, "method").String()}
+	if msg.Kind == wire.Request {
+		params := gjson.Parse(view(msg.Params()))
+		if target := targetOf(msg.Method); target != "" {
+			call.target = params.Get(target).String()
+		}
+		if msg.Method == wire.ToolsCall {
+			call.arguments = bytes.Clone(bytesOf(params.Get("arguments").Raw))
+			call.out.Body = bytes.Clone(m.Body)
+		}
+	}
+	if err := call.head(); err != nil {
+		return nil, err
+	}
+	st, err := c.Conn.Send(ctx, &call.out)
+	if err != nil || st == nil || msg.Method != wire.ToolsCall {
+		return st, err
+	}
+	call.out.Stale, call.st = nil, st
+	return call, nil
+}
+
+// headedCall is a call of a tool, and the stream of what the server says about it.
+type headedCall struct {
+	c              *headed
+	ctx            context.Context
+	out            upstream.Outgoing
+	from           []upstream.Header
+	method, target string
+	arguments      []byte
+	spoke          bool
+
+	mu     sync.Mutex // guards st against Close
+	st     upstream.Stream
+	closed bool
+}
+
+// head sets the headers of the request.
+func (h *headedCall) head() error {
+	d := h.c.s.direct
+	h.out.Header = d.headers(h.from, h.method, h.target)
+	if h.method != wire.ToolsCall.String() {
+		return nil
+	}
+	list, _, err := d.tools.look(h.ctx, h.target, h.c.srv.log, func(params string) ([]byte, error) {
+		return h.c.s.inquire(h.ctx, h.c.srv, wire.ToolsList, params, h.from)
+	})
+	if err != nil && h.ctx.Err() != nil {
+		return err
+	}
+	params, err := headersOf(list, h.arguments)
+	h.out.Header = append(h.out.Header, params...)
+	return err
+}
+
+// Next is what the server says next.
+func (h *headedCall) Next() (sse.Event, error) {
+	e, err := h.stream().Next()
+	if h.spoke {
+		return e, err
+	}
+	h.spoke = true
+	if !h.isMismatch(e, err) {
+		return e, err
+	}
+	h.c.s.direct.tools.forget()
+	if h.head() != nil {
+		return e, err
+	}
+	st, again := h.c.Conn.Send(h.ctx, &h.out)
+	if again != nil {
+		return sse.Event{}, again
+	}
+	h.mu.Lock()
+	old := h.st
+	if h.st = st; h.closed {
+		st.Close()
+	}
+	h.mu.Unlock()
+	old.Close()
+	return st.Next()
+}
+
+// isMismatch reports whether the server has found the headers wrong.
+func (h *headedCall) isMismatch(e sse.Event, err error) bool {
+	if err != nil {
+		if e, err = refusedAs(err, []byte("0")); err != nil {
+			return false
+		}
+	}
+	var m wire.Message
+	return m.Scan(e.Data, nil) == nil && m.Kind == wire.Error &&
+		gjson.Get(view(m.Error()), "code").Int() == int64(causes[headerMismatch].code)
+}
+
+func (h *headedCall) stream() upstream.Stream {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.st
+}
+
+// Release says that the last event is needed no more.
+func (h *headedCall) Release() {
+	if st, ok := h.stream().(upstream.Releaser); ok {
+		st.Release()
+	}
+}
+
+// Close gives the call up.
+func (h *headedCall) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	return h.st.Close()
+}
+
+var _ upstream.Releaser = (*headedCall)(nil)
+
+// untilAnswered waits until no call is open, for as long as it may take.
+func (p *pipe) untilAnswered(timer <-chan time.Time) bool {
+	select {
+	case <-p.s.open.idle():
+		return true
+	case <-timer:
+	case <-p.ctx.Done():
+	}
+	return false
+}
