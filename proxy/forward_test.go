@@ -137,6 +137,31 @@ func TestRetryIsForwardedToTheReplicaThatHoldsTheCall(t *testing.T) {
 	sameJSON(t, all[2].modernly(retryOf("8", ada, r)).body, expiredState) // it is over
 }
 
+// TestRetryIsForwardedToTheReplicaThatHasTheProcess of a server on a pipe.
+func TestRetryIsForwardedToTheReplicaThatHasTheProcess(t *testing.T) {
+	var call string
+	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+		call = id
+		return one(nameQuestion)
+	})
+	f.piped = true
+	before := f.answer
+	f.answer = func(m string) ([]string, error) {
+		if !gjson.Get(m, "method").Exists() {
+			return one(result(call, `"content":[{"type":"text","text":"done"}]`))
+		}
+		return before(m)
+	}
+	all := acquainted(t, 2, func(cfg Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, f.origin()) })
+	r := all[0].modernly(modernCall("7", ""))
+	if r := all[1].modernly(retryOf("8", ada, r)); gjson.Get(r.body, "result.content.0.text").String() != "done" {
+		t.Errorf("%+v", r)
+	}
+	if n := len(f.said("initialize")); n != 1 {
+		t.Errorf("%d processes", n)
+	}
+}
+
 // TestOnlyGoodRetriesAreForwarded: the others fail where they come to.
 func TestOnlyGoodRetriesAreForwarded(t *testing.T) {
 	all, _, r := askedAt(t, 2)

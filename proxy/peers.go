@@ -119,7 +119,7 @@ func (p *peers) note(id dialogueID, at place) {
 
 // ask asks all addresses at once for a process, and takes the first that is it.
 func (p *peers) ask(id dialogueID) place {
-	ctx, cancel := context.WithTimeout(p.srv.draining, askTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	all := p.addresses(ctx)
 	found := make(chan peerAddress, len(all))
