@@ -290,6 +290,13 @@ func (p *backings) forget(b *backing) {
 	}
 }
 
+// number is how many sessions there are.
+func (p *backings) number() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count
+}
+
 // tend ends the sessions that nobody has used since then.
 func (p *backings) tend(then time.Time) {
 	p.mu.Lock()

@@ -159,6 +159,7 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	srv.warm()
 	srv.heldTasks = newBackedTasks(srv)
 	srv.eras, srv.backings, srv.dialogues = newEras(srv), newBackings(srv), newDialogues(srv)
+	srv.metrics.registry.MustRegister(srv.gauges()...)
 	srv.peers, srv.inbox = newPeers(srv), newInbox(srv)
 	return srv, nil
 }

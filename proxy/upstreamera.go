@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -66,6 +67,7 @@ type eras struct {
 	silence time.Duration // eraSilence
 
 	mu     sync.Mutex
+	said   string               // of the server, in the log, last
 	known  map[string]*eraEntry // by credential
 	spare  *spareConn
 	closed bool
@@ -241,8 +243,28 @@ func (p *eras) find(at *eraEntry, who string, header []upstream.Header) {
 	}()
 	e, b, err = p.ask(srv.draining, header)
 	if err == nil {
-		srv.log.Debug("what the server is", zap.Bool("modern", e.modern()), zap.Bool("handshake", e.shakes))
+		srv.log.Log(p.newsLevel(e), "what the server is", e.fields()...)
 	}
+}
+
+// newsLevel is how loud it is said what the server is: not for every credential,
+// as long as it is the same.
+func (p *eras) newsLevel(e *serverEra) zapcore.Level {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if what := fmt.Sprint(e.modern(), e.shakes); what != p.said {
+		p.said = what
+		return zap.InfoLevel
+	}
+	return zap.DebugLevel
+}
+
+// fields say what e is in a log.
+func (e *serverEra) fields() (f []zap.Field) {
+	if e.modern() {
+		f = append(f, zap.String("without_handshake", e.revision.Name))
+	}
+	return append(f, zap.Bool("handshake", e.shakes))
 }
 
 // letSpare ends the connection that nobody has taken. Called with p.mu held.

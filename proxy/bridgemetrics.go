@@ -1,0 +1,15 @@
+package proxy
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// gauges are what is held for clients without a session now, each of which has a
+// bound in [BridgeConfig].
+func (srv *Server) gauges() []prometheus.Collector {
+	gauge := func(name, help string, now func() int) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(now()) })
+	}
+	return []prometheus.Collector{
+		gauge("dragoman_bridge_sessions", "Sessions with the server that are held for clients without one.", srv.backings.number),
+		gauge("dragoman_bridge_parked_calls", "Calls of clients without a session that wait for what the server asked.", srv.dialogues.parked),
+	}
+}
