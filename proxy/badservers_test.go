@@ -376,6 +376,12 @@ func beBadChild(how string) {
 		if err != nil {
 			return
 		}
+		if gjson.Get(m, "method").String() == "server/discover" && how == "exits when asked early" {
+			os.Exit(4)
+		}
+		if gjson.Get(m, "method").String() == "server/discover" && how == "is silent when asked early" {
+			continue
+		}
 		if gjson.Get(m, "method").String() != "tools/call" {
 			answers, _ := initializing("2025-06-18", obliging)(m)
 			for _, a := range answers {

@@ -86,7 +86,9 @@
 // (modernlisten.go), the questions it was asked (moderncall.go, modernask.go), and which
 // arguments of tools go into headers (toolheaders.go).
 //
-// Which kind of server it is, upstreamera.go finds out and remembers.
+// Which kind of server it is, upstreamera.go finds out and remembers; erachange.go
+// notices when that is no longer true. What published peers do beside the
+// specification is in quirks.go.
 //
 // # Several replicas
 //

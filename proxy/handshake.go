@@ -347,6 +347,9 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 		f.data = versionData(said)
 		return nil, nil, f
 	}
+	if vu != h.vc && !h.vc.Modern {
+		h.srv.met(otherRevision)
+	}
 	if gjson.Get(view(m.Result()), "capabilities.logging").Exists() {
 		h.facts |= wire.ServerLogging
 	}

@@ -38,6 +38,7 @@ type metrics struct {
 	shadowed  *prometheus.CounterVec
 	gates     *prometheus.CounterVec
 	forwarded *prometheus.CounterVec
+	quirks    *prometheus.CounterVec
 	toolsList prometheus.Gauge
 	adapterMetrics
 	pairs sync.Map // of pair to *meters
@@ -103,6 +104,10 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 			Name: "dragoman_forwarded_total",
 			Help: "Requests that another replica holds the session or the call of, by whether it served them, was lost or was nowhere.",
 		}, []string{"outcome"}),
+		quirks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_quirks_total",
+			Help: "Peculiarities of published clients and servers that were dealt with, by name.",
+		}, []string{"quirk"}),
 		adapterMetrics: newAdapterMetrics(),
 	}
 	m.adapterMetrics.register(m.registry)
@@ -110,7 +115,7 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 		Name: "dragoman_tools_list_bytes",
 		Help: "Size of the list of tools that the last client got first, as compact JSON.",
 	})
-	m.registry.MustRegister(m.toolsList, m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts, m.shadowed, m.gates, m.forwarded,
+	m.registry.MustRegister(m.toolsList, m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts, m.shadowed, m.gates, m.forwarded, m.quirks,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_sessions",
 			Help: "Sessions of HTTP clients that are held.",

@@ -28,6 +28,7 @@ type modernRequest struct {
 	twice  bool   // it is there more than once
 
 	arguments []byte // of a tool; nil for none
+	plainName bool   // Mcp-Name was not encoded, though it should have been
 
 	client       []byte // clientInfo, nil for none
 	capabilities []byte
@@ -288,8 +289,14 @@ func (q *modernRequest) checkHeaders(header func(name string) string) error {
 		return nil
 	}
 	what = "params." + what
-	name, ok := decodeHeader(header("Mcp-Name"))
-	if target := gjson.ParseBytes(q.target); !ok || q.twice || target.Type == gjson.String && target.String() != name {
+	value := header("Mcp-Name")
+	if target := gjson.ParseBytes(q.target); target.Type == gjson.String {
+		ok, plain := isName(value, target.String())
+		q.plainName = plain
+		if !ok || q.twice {
+			return mismatch("Mcp-Name", what)
+		}
+	} else if _, ok := decodeHeader(value); !ok || q.twice {
 		return mismatch("Mcp-Name", what)
 	}
 	return nil

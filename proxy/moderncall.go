@@ -68,6 +68,7 @@ type bridgedCall struct {
 	rounds    int
 	sheds     int
 	refreshed bool
+	retitled  bool
 	asked     bool     // whether the server is still what it was
 	answers   []*ask   // that were sent last
 	opened    [][]byte // elicitationIds of what the client has accepted to open
@@ -346,13 +347,15 @@ func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
 		c.srv.unwanted("unknown_id")
 		return nil, nil
 	}
-	if m.Kind == wire.Error && b.method == wire.ToolsCall && !b.refreshed && c.piped == nil &&
-		gjson.Get(view(m.Error()), "code").Int() == int64(causes[headerMismatch].code) {
-		b.refreshed = true
-		if err := again(); err != nil {
-			return nil, err
+	if m.Kind == wire.Error && c.piped == nil && gjson.Get(view(m.Error()), "code").Int() == int64(causes[headerMismatch].code) {
+		refresh := b.method == wire.ToolsCall && !b.refreshed
+		if refresh || b.retitle() {
+			b.refreshed = true
+			if err := again(); err != nil {
+				return nil, err
+			}
+			return nil, b.send(b.answers)
 		}
-		return nil, b.send(b.answers)
 	}
 	if m.Kind == wire.Error && !b.asked && isUnsupported(raw) {
 		b.asked = true

@@ -46,6 +46,7 @@ type modernConn struct {
 	lastID   int64
 	lastAsk  int64
 	level    []byte                  // a JSON string; nil before the client has said one
+	rawNames bool                    // the server wants them as they are
 	offered  []byte                  // the server's capabilities, nil while they are not known
 	asked    map[string]*ask         // questions without an answer, by the keys of their ids
 	running  map[string]*bridgedCall // what the server was asked, by the keys of the client's ids
@@ -348,9 +349,19 @@ func (c *modernConn) headers(from []upstream.Header, method, target string) []up
 	h := make([]upstream.Header, 0, len(from)+4)
 	h = append(append(h, from...), upstream.Header{Name: "Mcp-Method", Value: encodeHeader(method)})
 	if target != "" {
-		h = append(h, upstream.Header{Name: "Mcp-Name", Value: encodeHeader(target)})
+		h = append(h, upstream.Header{Name: "Mcp-Name", Value: c.nameHeader(target)})
 	}
 	return h
+}
+
+// nameHeader is the value of Mcp-Name, as the server wants it.
+func (c *modernConn) nameHeader(target string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rawNames {
+		return target
+	}
+	return encodeHeader(target)
 }
 
 // refusedAs is the answer to the request of this id, where err is an HTTP status with

@@ -73,6 +73,9 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	if handshakeOnly(q.method) {
 		return unknownMethod(q.name).about(q.id)
 	}
+	if q.plainName {
+		srv.met(rawName)
+	}
 	if srv.now().shaping != nil {
 		q.maxTokens = hint(req.Header(maxTokensHeader))
 	}

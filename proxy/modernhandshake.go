@@ -127,7 +127,11 @@ func (h *handshake) shakesFor(ctx context.Context) bool {
 		return true
 	}
 	e, err := h.srv.upstreamEra(ctx, h.header)
-	return err != nil || !e.modern() || e.shakes
+	if err != nil || !e.modern() || e.shakes {
+		return true
+	}
+	h.srv.met(idleHandshake)
+	return false
 }
 
 // introduce says to the server who the client is, whose initialize raw is, and

@@ -337,8 +337,15 @@ func (p *eras) ask(ctx context.Context, header []upstream.Header) (e *serverEra,
 	case saysNothing(code), neverSent(err):
 		return nil, nil, err // initialize would end in the same way
 	case err == nil, code < 500 && m != nil:
-		e, err = conclude(m, code)
+		if e, err = conclude(m, code); err == nil && m.Kind == wire.Error && e.handshake != nil {
+			p.srv.met(legacyList)
+		}
 	default:
+		if _, exited := errors.AsType[*upstream.ExitError](err); exited {
+			p.srv.met(exitsEarly)
+		} else if piped && errors.Is(err, context.DeadlineExceeded) {
+			p.srv.met(silentEarly)
+		}
 		e, err = &serverEra{shakes: true, unsure: !piped && (code == 0 || code >= 500)}, nil
 	}
 	if err != nil && b != nil {

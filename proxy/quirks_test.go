@@ -1,0 +1,197 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+)
+
+// quirkPeers has a peer with each quirk, and what is right in front of it. They
+// return the proxy that has dealt with it; nil where it is not the proxy that does.
+var quirkPeers = map[quirk]func(t *testing.T) *Server{
+	legacyList: func(t *testing.T) *Server {
+		srv := beforeSDK(t, sdkServer("2025-06-18"), false)
+		goodModernList(t, srv)
+		return srv.Server
+	},
+	exitsEarly:  func(t *testing.T) *Server { return beforeEarlyQuestions(t, "exits when asked early").Server },
+	silentEarly: func(t *testing.T) *Server { return beforeEarlyQuestions(t, "is silent when asked early").Server },
+	idleHandshake: func(t *testing.T) *Server {
+		s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ServerOptions{SupportedProtocolVersions: []string{modernOnly}})
+		helloTool(s)
+		srv := beforeSDK(t, s, true)
+		for _, vc := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
+			session := srv.initialize(vc)
+			if r := srv.post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`); r.status != 202 {
+				t.Errorf("%s: %+v", vc, r)
+			}
+			r := srv.post(session, `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"hello","arguments":{}}}`)
+			if gjson.Get(r.body, "result.content.0.text").String() != "hello" {
+				t.Errorf("%s: %+v", vc, r)
+			}
+		}
+		return srv.Server
+	},
+	noStanding: func(t *testing.T) *Server {
+		f := legacyServer(`{"tools":{"listChanged":true}}`, nil)
+		f.noGet = true
+		srv := front(t, f)
+		if r := srv.exchange(t.Context(), "GET", srv.initialize("2025-06-18"), ""); r.status != 405 {
+			t.Errorf("%+v", r)
+		}
+		r := srv.modernly(modernRequestOf("7", "subscriptions/listen", meta(`{}`, `"a":1`)+`,"notifications":{"toolsListChanged":true}`))
+		if len(r.events) != 2 || gjson.Get(r.events[0], "params.notifications").Raw != "{}" || gjson.Get(r.events[1], "result.resultType").String() != "complete" {
+			t.Errorf("%+v", r)
+		}
+		return srv.Server
+	},
+	otherRevision: func(t *testing.T) *Server {
+		srv := front(t, newFake(initializing("2024-11-05", nil)))
+		for _, vc := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
+			if r := srv.post("", initialize(vc, `{}`)); gjson.Get(r.body, "result.protocolVersion").String() != vc {
+				t.Errorf("%s: %+v", vc, r)
+			}
+		}
+		return srv.Server
+	},
+	rawName: func(t *testing.T) *Server {
+		srv := front(t, legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) { return one(result(id, `"content":[]`)) }))
+		call := modernRequestOf("7", "tools/call", meta(`{}`)+`,"name":"größe","arguments":{}`)
+		for value, status := range map[string]int{"größe": 200, "gr\xf6\xdfe": 200, encodeHeader("größe"): 200, "grösse": 400, "gr\xf6\xdfer": 400, "=?base64?!?=": 400} {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			r := srv.exchange(ctx, "POST", "", call, "MCP-Protocol-Version", modernOnly, "Mcp-Method", "tools/call", "Mcp-Name", value)
+			cancel()
+			if r.status != status {
+				t.Errorf("%q: %+v", value, r)
+			}
+		}
+		return srv.Server
+	},
+	rawNameWanted: func(t *testing.T) *Server {
+		s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
+		s.AddPrompt(&mcp.Prompt{Name: "größe"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			return &mcp.GetPromptResult{Description: "found"}, nil
+		})
+		srv := beforeSDK(t, s, true, func(cfg *Config) { cfg.Upstream.Version = modernOnly })
+		session := srv.initialize("2025-06-18")
+		for range 2 {
+			r := srv.post(session, `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"größe"}}`)
+			if gjson.Get(r.body, "result.description").String() != "found" {
+				t.Errorf("%+v", r)
+			}
+		}
+		return srv.Server
+	},
+	bareQuestion: func(t *testing.T) *Server {
+		f := legacyServer(`{"tools":{}}`, func(id, _, m string) ([]string, error) {
+			if !strings.Contains(m, "tools/call") {
+				return nil, nil
+			}
+			return one(`{"jsonrpc":"2.0","id":"s1","method":"roots/list"}`, hang)
+		})
+		srv := front(t, f)
+		r := srv.modernly(modernRequestOf("7", "tools/call", meta(`{"roots":{}}`)+`,"name":"t","arguments":{}`))
+		var questions mcp.InputRequestMap // as the SDK reads them
+		if err := questions.UnmarshalJSON([]byte(gjson.Get(r.body, "result.inputRequests").Raw)); err != nil || len(questions) != 1 {
+			t.Errorf("%v in %+v", err, r)
+		}
+		return nil
+	},
+}
+
+// TestQuirks walks all that we know of.
+func TestQuirks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	seen := map[quirk]bool{}
+	for _, q := range quirks {
+		t.Run(string(q.quirk), func(t *testing.T) {
+			if seen[q.quirk] || q.peer == "" || q.versions == "" || q.does == "" || q.we == "" {
+				t.Fatalf("it stands there twice, or not in full: %+v", q)
+			}
+			seen[q.quirk] = true
+			peer := quirkPeers[q.quirk]
+			if peer == nil {
+				t.Fatal("there is no peer with it")
+			}
+			if srv := peer(t); srv != nil && counted(t, srv.metrics, "dragoman_quirks_total", "quirk="+string(q.quirk)) == 0 {
+				t.Error("it was not met")
+			}
+		})
+	}
+	for q := range quirkPeers {
+		if !seen[q] {
+			t.Errorf("a peer with %s, which is not among the quirks", q)
+		}
+	}
+}
+
+func helloTool(s *mcp.Server) {
+	type none struct{}
+	mcp.AddTool(s, &mcp.Tool{Name: "hello"}, func(context.Context, *mcp.CallToolRequest, none) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}, nil, nil
+	})
+}
+
+// beforeSDK is the proxy in front of a published server over HTTP.
+func beforeSDK(t *testing.T, s *mcp.Server, stateless bool, change ...func(*Config)) testServer {
+	t.Helper()
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: stateless}))
+	t.Cleanup(web.Close)
+	t.Cleanup(web.CloseClientConnections)
+	cfg := DefaultConfig()
+	cfg.Upstream.URL = web.URL
+	for _, c := range change {
+		c(&cfg)
+	}
+	o, err := httpOrigin(cfg, large.NewMemory(1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := newServer(cfg, zap.NewNop(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.close)
+	return testServer{srv, t, nil}
+}
+
+// beforeEarlyQuestions is the proxy in front of a process that takes no requests
+// before initialize.
+func beforeEarlyQuestions(t *testing.T, how string) testServer {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.Upstream.Command, cfg.Upstream.Env = []string{os.Args[0]}, map[string]string{badChild: how}
+	cfg.Upstream.HandshakeTimeout = patience
+	srv, err := New(cfg, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.close)
+	if how == "is silent when asked early" {
+		srv.eras.silence = 200 * time.Millisecond
+	}
+	for range 2 {
+		goodModernList(t, testServer{srv, t, nil})
+	}
+	return testServer{srv, t, nil}
+}
+
+func goodModernList(t *testing.T, srv testServer) {
+	t.Helper()
+	r := srv.modernly(modernRequestOf("7", "tools/list", meta(`{}`)))
+	if !gjson.Get(r.body, "result.tools").IsArray() {
+		t.Errorf("%+v", r)
+	}
+}
