@@ -346,8 +346,9 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 			return err
 		}
 		defer func() {
-			if err != nil {
-				p.srv.eras.drop(header, known) // it may have been replaced by another
+			if err != nil { // it may have been replaced by another
+				p.srv.eras.drop(header, known)
+				err = p.srv.orOtherEra(ctx, header, known, err)
 			}
 		}()
 	}

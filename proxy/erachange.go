@@ -80,6 +80,25 @@ func doubtful(modern bool, err error) bool {
 	return modern || bytes.Contains(body, []byte(modernPrefix)) || bytes.Contains(body, []byte(translate.Modern()))
 }
 
+// orOtherEra is err, with which a handshake has ended, or that the server has none
+// any more, if that was why.
+func (srv *Server) orOtherEra(ctx context.Context, header []upstream.Header, was *serverEra, err error) error {
+	if !was.shakes || isAway(err) || srv.eras.fixed() != nil {
+		return err
+	}
+	now, failed := srv.upstreamEra(ctx, header)
+	if failed != nil || now.shakes {
+		return err
+	}
+	f := fail(upstreamModern, now.revision.Name)
+	f.err = err
+	return f
+}
+
+// isOtherEra reports whether err says that the server needs no session, where one was
+// to begin.
+func isOtherEra(err error) bool { return err != nil && asFailure(err).cause == upstreamModern }
+
 // outlived is what the client of a session hears whose server is of another era by
 // now: it may begin a new one.
 func outlived() *failure {

@@ -113,6 +113,36 @@ func TestServerIsReplacedUnderASession(t *testing.T) {
 	}
 }
 
+// TestServerIsReplacedUnderClientsWithoutASession: they do not notice.
+func TestServerIsReplacedUnderClientsWithoutASession(t *testing.T) {
+	for _, turn := range [][]string{{"2025-06-18", modernOnly, "2025-03-26"}, {modernOnly, "2025-11-25", modernOnly}} {
+		for _, can := range []string{`{}`, `{"roots":{}}`} { // who can be asked has a dialogue
+			for _, method := range []string{"tools/list", "tools/call", "server/discover"} {
+				t.Run(fmt.Sprintf("%s, %s, %s", turn, can, method), func(t *testing.T) {
+					r := newReplaceable(t)
+					r.by(turn[0])
+					srv := r.before(t)
+					id := 0
+					for _, revision := range turn {
+						r.by(revision)
+						for range 2 {
+							id++
+							params := meta(can)
+							if method == "tools/call" {
+								params += `,"name":"hello","arguments":{}`
+							}
+							a := srv.modernly(modernRequestOf(fmt.Sprint(id), method, params))
+							if a.status != 200 || gjson.Get(a.body, "result.resultType").String() != "complete" || gjson.Get(a.body, "id").Int() != int64(id) {
+								t.Errorf("in front of %s: %+v", revision, a)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
 // TestRevisionRefusedInMidSession: the server is asked anew, and if it is what it
 // was, the call is sent once more.
 func TestRevisionRefusedInMidSession(t *testing.T) {

@@ -84,10 +84,21 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	who := principal(req, by)
 	q.user = user(req, by, who)
 	from := srv.appendPassed(nil, req.Header)
-	if !srv.isOurs(q) && srv.isDirect(req.Ctx, from) {
-		return srv.postDirect(req, q, who, from, resp)
+	direct := !srv.isOurs(q) && srv.isDirect(req.Ctx, from)
+	for again := false; ; again = true {
+		if direct {
+			err = srv.postDirect(req, q, who, from, resp)
+		} else {
+			err = srv.postRelayed(req, q.own(), who, from, resp)
+		}
+		if err == nil || again || srv.isOurs(q) || !srv.turned(req.Ctx, from, direct, err) {
+			return err
+		}
+		if direct = !direct; resp.Done != nil {
+			resp.Done()
+			resp.Done, resp.Header = nil, nil
+		}
 	}
-	return srv.postRelayed(req, q.own(), who, from, resp)
 }
 
 // postRelayed answers one request by way of a session with the server.
@@ -116,8 +127,7 @@ func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who st
 		return err
 	}
 	resp.Done = r.end
-	r.respond(resp)
-	return nil
+	return r.respond(resp)
 }
 
 // discover answers server/discover by what the server said in its handshake. See

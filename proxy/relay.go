@@ -288,7 +288,10 @@ func (r *relay) Next() (e sse.Event, err error) {
 		case err != nil && r.ctx.Err() != nil: // the client has left
 			return sse.Event{}, io.EOF
 		case err != nil && r.x.unbegun(err) && !r.sent:
-			if err := r.resend(); err != nil {
+			switch err := r.resend(); {
+			case isOtherEra(err):
+				return sse.Event{}, err
+			case err != nil:
 				return r.answer(err), nil
 			}
 		case err != nil:
@@ -318,7 +321,10 @@ func (r *relay) fromBox() (sse.Event, error) {
 		r.mu.Lock()
 		r.box = nil
 		r.mu.Unlock()
-		if err := r.resend(); err != nil {
+		switch err := r.resend(); {
+		case isOtherEra(err):
+			return sse.Event{}, err
+		case err != nil:
 			return r.answer(err), nil
 		}
 		return r.Next()
@@ -334,7 +340,9 @@ func (f *failure) unknownSession() bool { return f.cause == upstreamRefused && f
 
 // unbegun reports whether err says that the server has not looked at the request,
 // since it does not know the session.
-func (x *exchange) unbegun(err error) bool { return x.resumes == 0 && asFailure(err).unknownSession() }
+func (x *exchange) unbegun(err error) bool {
+	return x.resumes == 0 && (asFailure(err).unknownSession() || x.srv.turned(x.ctx, x.from, false, err))
+}
 
 // answer is the error that ends the relay.
 func (r *relay) answer(err error) sse.Event {
@@ -431,9 +439,11 @@ func objects(raw []byte) bool {
 
 // respond makes what the relay says first the HTTP answer, or the relay the body
 // of a stream.
-func (r *relay) respond(resp *downstream.Response) {
+func (r *relay) respond(resp *downstream.Response) error {
 	e, err := r.Next()
 	switch {
+	case err != nil && isOtherEra(err):
+		return err
 	case err != nil: // the client has left
 		resp.Status = 202
 	case r.done:
@@ -446,6 +456,7 @@ func (r *relay) respond(resp *downstream.Response) {
 		resp.Done = func() { r.srv.streams.Add(-1); r.end() }
 		resp.Stream = &begun{relay: r, first: e}
 	}
+	return nil
 }
 
 // begun is a relay whose first message was taken already.
