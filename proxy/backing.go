@@ -353,7 +353,9 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 		}()
 	}
 	if b.key.kind == straight {
-		s, err = h.directly(ctx, q, known)
+		if s, err = h.directly(ctx, q, known); err == nil {
+			s.direct.realm = b.realm
+		}
 	} else {
 		s, err = p.shake(ctx, h, b, q, known)
 	}

@@ -25,6 +25,7 @@ type direct struct {
 	meta  []byte // members of _meta of our own requests, which are its first client's
 	era   *era   // of all exchanges; it does not change
 	tools toolHeaders
+	realm string       // of what is kept of its results
 	last  atomic.Int64 // id of ours
 }
 

@@ -69,6 +69,11 @@
 // The last answer to each kind of list, and what became of it, is kept for all
 // sessions together and spares the same work again (lists.go).
 //
+// Where it is turned on, lists and resources are kept that the server has sent, between
+// clients and servers of which one at least has no sessions: resultcache.go has them, and
+// enquiry.go is one request on its way through. Who may get what of all this is in
+// principal.go, and how much of it in share.go.
+//
 // A question whose answer may come by way of another process carries its note in
 // its id (carry.go).
 //

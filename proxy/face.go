@@ -249,7 +249,12 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 			x.send.FirstByte, x.send.Silence = lengthened(limit.FirstByte, more), lengthened(limit.Silence, more)
 		}
 	}
-	st, err := x.s.conn.Send(x.ctx, &x.send)
+	st, err := upstream.Stream(nil), error(nil)
+	if e := x.enquire(body); e != nil {
+		st, err = x.sendKept(e, body)
+	} else {
+		st, err = x.s.conn.Send(x.ctx, &x.send)
+	}
 	x.clock.lap(&x.clock.upstream)
 	if err != nil && x.ctx.Err() != nil {
 		err = context.Cause(x.ctx)
