@@ -53,6 +53,10 @@ type backedTask struct {
 	changed chan struct{}      // closed when the next one comes
 	stop    context.CancelFunc // ends the wait for its result, nil while there is none
 	over    bool
+
+	listeners map[*subscription]bool
+	telling   bool // they are being told
+	again     bool // and shall be once more
 }
 
 func newBackedTasks(srv *Server) *backedTasks {
@@ -275,9 +279,7 @@ func (t *backedTasks) answer(r *relay) error {
 	case t.srv.now().cfg.Contract.Tasks != "bridge":
 		return fail(methodUnknown, q.name)
 	case !q.hasTasks():
-		f := fail(capabilityMissing, "")
-		f.data = []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)
-		return f
+		return tasksUndeclared()
 	}
 	k := t.find(r.who, gjson.ParseBytes(q.target).String())
 	if k == nil {
@@ -510,7 +512,7 @@ func (k *backedTask) read(ctx context.Context, stop context.CancelCauseFunc, fro
 	x.s = k.b.s
 	x.s.enter()
 	x.from = append(x.from[:0], from...)
-	x.era = &era{down: wire.Stamp{ServerInfo: k.b.said.server}, opened: k.b.opened}
+	x.era = &era{down: wire.Stamp{ServerInfo: k.b.said.server}, opened: k.b.opened, tasks: k.srv.heldTasks.hears(k.b)}
 	x.attach(&untilAnswer{Stream: st, key: wire.AppendIDKey(nil, id)})
 	for {
 		e, err := x.take()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 )
 
 const canTask = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
@@ -226,6 +228,10 @@ func TestTasksTheClientHasNotDeclared(t *testing.T) {
 			t.Errorf("%s: %d", method, r.status)
 		}
 	}
+	r := srv.modernly(modernRequestOf("2", "subscriptions/listen", `"notifications":{"taskIds":["t1"]},`+meta(`{}`)))
+	if r.status != 400 || gjson.Get(r.body, "error.code").Int() != -32021 {
+		t.Errorf("%+v", r)
+	}
 }
 
 // TestLegacyTasksAreStrippedUnlessBridged, and where the server makes none of calls.
@@ -317,4 +323,38 @@ func TestTaskEndsWithTheClientThatWaitsForIt(t *testing.T) {
 	leave()
 	<-done
 	eventually(t, "the end of the task", func() bool { return len(f.said("tasks/cancel")) == 1 })
+}
+
+// TestNewsOfATask say of it what its state does.
+func TestNewsOfATask(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		s := &legacyTasks{states: []string{"completed"}, outcome: `"result":{"content":[]}`}
+		f := s.server(taskCapabilities)
+		f.piped = piped
+		srv := front(t, f, bridgingTasks)
+		srv.modernly(callAsTask("1", "slow"))
+		ctx, leave := context.WithCancelCause(context.Background())
+		defer leave(nil)
+		body := modernRequestOf(`"L"`, "subscriptions/listen", `"notifications":{"taskIds":["t1","t2"]},`+meta(canTask))
+		_, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
+		next := func() string {
+			e, err := resp.Stream.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(e.Data)
+		}
+		sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"taskIds":["t1"]}}}`)
+		f.standing <- `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t2","status":"working"}}`
+		f.standing <- `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t1","status":"completed",` + taskTimes + `,"ttl":60000}}`
+		sameJSON(t, next(), `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"t1","status":"completed",`+taskTimes+`,"ttlMs":60000,"pollIntervalMs":20,"result":{"content":[]},"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`)
+		leave(downstream.ErrClientLeft)
+		resp.Done()
+		k := srv.oneTask(t)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if len(k.listeners) != 0 {
+			t.Error("somebody listens still")
+		}
+	})
 }

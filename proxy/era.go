@@ -18,6 +18,7 @@ type era struct {
 	wait time.Duration // how much longer the server may be silent, as its client may be asked something
 
 	opened    func(notification []byte) // hears of URLs that were opened; nil for nobody
+	tasks     func(notification []byte) // hears of tasks in another state; nil for nobody
 	questions []query                   // that the server asked, and nobody took yet
 	about     string                    // the task that the request in hand is about
 	urls      []byte                    // the error that asks for URLs to be opened, nil for none
@@ -85,6 +86,9 @@ func (e *era) hold(kind wire.Kind, method wire.Method, id, body []byte) {
 	case kind == wire.Notification:
 		if e.opened != nil && method == wire.ElicitationCompleted {
 			e.opened(body)
+		}
+		if e.tasks != nil && method == wire.TasksStatus {
+			e.tasks(body)
 		}
 	case kind == wire.Error:
 		e.urls = bytes.Clone(body)

@@ -238,7 +238,7 @@ func (c *modernConn) Listen(ctx context.Context, o upstream.ListenOptions) (upst
 			what += `"` + of.filter + `":true`
 		}
 	}
-	if what == "" && c.piped == nil && !gjson.GetBytes(offers, "resources.subscribe").Bool() {
+	if what == "" && c.piped == nil && !c.hasTasks() && !gjson.GetBytes(offers, "resources.subscribe").Bool() {
 		return nil, upstream.ErrNoStream
 	}
 	n := &newsOfModern{c: c, client: ctx, signal: make(chan struct{}, 1)}

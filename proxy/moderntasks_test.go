@@ -1,11 +1,14 @@
 package proxy
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 )
 
 func bridgingTasks(c *Config) { c.Contract.Tasks = "bridge" }
@@ -266,4 +269,56 @@ func TestTasksAreStrippedUnlessBridged(t *testing.T) {
 		session := srv.initialize("2025-11-25")
 		sameJSON(t, srv.post(session, toolCalled("5")).body, rpcError("5", `"code":-32603,"message":"Unsupported result type: task"`))
 	}
+}
+
+// TestNewsOfATaskOfAModernServer come by the standing stream, if there is one, until
+// the task is over.
+func TestNewsOfATaskOfAModernServer(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := modernTasks(piped, `"status":"working"`)
+		gate := make(chan struct{}, 8)
+		answer := f.answer
+		f.gate = gate
+		f.answer = func(m string) ([]string, error) {
+			if gjson.Get(m, "method").String() != "subscriptions/listen" {
+				return answer(m)
+			}
+			id := gjson.Get(m, "id").Raw
+			of := `"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}`
+			events := []string{
+				`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + of + `,"notifications":` + gjson.Get(m, "params.notifications").Raw + `}}`,
+				`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + of + `,"taskId":"t1","status":"input_required",` + taskTimes + `,"ttlMs":60000,"inputRequests":{}}}`,
+				`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + of + `,"taskId":"t1","status":"completed",` + taskTimes + `,"ttlMs":60000,"result":{"content":[],"isError":true}}}`,
+			}
+			if piped {
+				return events, nil
+			}
+			return one(append(events, wait)...)
+		}
+		srv := front(t, f, bridgingTasks)
+		session := srv.initialize("2025-11-25")
+		srv.post(session, taskCalled("2")) // nobody listens
+		ctx, leave := context.WithCancelCause(context.Background())
+		defer leave(nil)
+		_, resp := srv.begin(ctx, "GET", session, "")
+		if resp.Stream == nil {
+			t.Fatalf("%+v", resp)
+		}
+		srv.post(session, taskCalled("3"))
+		for _, status := range []string{"input_required", "failed"} {
+			e, err := resp.Stream.Next()
+			for err == nil && len(e.Data) == 0 {
+				e, err = resp.Stream.Next()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameJSON(t, string(e.Data), `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t1","status":"`+status+`",`+taskTimes+`,"ttl":60000}}`)
+		}
+		if n := len(f.said("subscriptions/listen")); n != 1 {
+			t.Errorf("%d subscriptions", n)
+		}
+		leave(downstream.ErrClientLeft)
+		resp.Done()
+	})
 }

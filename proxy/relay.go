@@ -179,6 +179,7 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, 
 		},
 	}
 	x.era.logs, x.era.opened = b.wantsLogs(q), b.opened
+	x.era.tasks = srv.heldTasks.hears(b)
 	if q.task != plainCall {
 		x.era.up.Task = []byte("{}")
 	}

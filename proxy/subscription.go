@@ -32,6 +32,7 @@ type subscription struct {
 
 	wants map[wire.Method]bool
 	uris  []string
+	tasks []*backedTask
 	box   *mailbox
 	begun bool // the acknowledgement was handed out
 	ended bool
@@ -79,6 +80,10 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 			l.uris = append(l.uris, uri.Raw)
 		}
 	}
+	if l.tasks, err = srv.heldTasks.subscribe(ctx, l, who, asked.Get("taskIds").Array()); err != nil {
+		l.end()
+		return nil, asFailure(err).renamed(q.id)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.subscriptions == nil {
@@ -104,6 +109,18 @@ func (l *subscription) acknowledgement() []byte {
 	}
 	if len(l.uris) > 0 {
 		out = append(out, comma+`"resourceSubscriptions":[`+strings.Join(l.uris, ",")+`]`...)
+		comma = ","
+	}
+	for n, k := range l.tasks {
+		if n == 0 {
+			out = append(out, comma+`"taskIds":[`...)
+		} else {
+			out = append(out, ',')
+		}
+		out = appendString(out, k.key.id)
+	}
+	if len(l.tasks) > 0 {
+		out = append(out, ']')
 	}
 	return append(out, `}}}`...)
 }
@@ -116,7 +133,7 @@ func (l *subscription) Next() (sse.Event, error) {
 		return sse.Event{Data: l.acknowledgement()}, nil
 	case l.ended:
 		return sse.Event{}, io.EOF
-	case len(l.wants) == 0 && len(l.uris) == 0:
+	case len(l.wants) == 0 && len(l.uris) == 0 && len(l.tasks) == 0:
 		l.ended = true
 		return sse.Event{Data: l.result()}, nil
 	}
@@ -152,6 +169,9 @@ func (l *subscription) end() {
 	b.mu.Lock()
 	delete(b.subscriptions, l)
 	b.mu.Unlock()
+	for _, k := range l.tasks {
+		k.unsubscribe(l)
+	}
 	for _, uri := range l.uris {
 		b.unsubscribe(l.srv, uri, l.from)
 	}
@@ -348,7 +368,7 @@ func (b *backing) read(srv *Server, st upstream.Stream, from []upstream.Header) 
 	x.s = b.s
 	x.s.enter()
 	x.from = append(x.from[:0], from...)
-	x.era = &era{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened}
+	x.era = &era{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened, tasks: srv.heldTasks.hears(b)}
 	x.attach(st)
 	for {
 		e, err := x.take()

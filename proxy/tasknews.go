@@ -1,0 +1,128 @@
+package proxy
+
+import (
+	"context"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// News of tasks for clients without a session that listen for them. A server with
+// sessions only says that a task is in another state; what belongs to that, it is
+// asked. See "Task Status Notifications" in
+// https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
+
+// subscribe is which of these tasks l's client will be told of.
+func (t *backedTasks) subscribe(ctx context.Context, l *subscription, who string, ids []gjson.Result) (list []*backedTask, err error) {
+	switch {
+	case len(ids) == 0 || t.srv.now().cfg.Contract.Tasks != "bridge":
+		return nil, nil
+	case !l.q.hasTasks():
+		return nil, tasksUndeclared()
+	}
+	for n, id := range ids {
+		if id.Type != gjson.String || n >= maxListened {
+			continue
+		}
+		if k := t.find(who, id.String()); k != nil && k.b.hear(ctx, t.srv, l.from) {
+			k.mu.Lock()
+			if k.listeners == nil {
+				k.listeners = make(map[*subscription]bool)
+			}
+			k.listeners[l] = true
+			k.mu.Unlock()
+			list = append(list, k)
+		}
+	}
+	return list, nil
+}
+
+// unsubscribe ends that.
+func (k *backedTask) unsubscribe(l *subscription) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.listeners, l)
+}
+
+// hears is who hears what the server says on b of its tasks.
+func (t *backedTasks) hears(b *backing) func(notification []byte) {
+	return func(notification []byte) {
+		k := t.find(b.key.principal, gjson.GetBytes(notification, "params.taskId").String())
+		if k == nil || k.b != b {
+			return
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		switch {
+		case len(k.listeners) == 0 || k.over:
+		case k.telling:
+			k.again = true
+		default:
+			k.telling = true
+			t.srv.spawn(k.tellAll)
+		}
+	}
+}
+
+// tellAll tells those who listen how the task is, until there is nothing new.
+func (k *backedTask) tellAll() {
+	for {
+		k.mu.Lock()
+		var from []upstream.Header
+		for l := range k.listeners {
+			from = l.from
+		}
+		k.again = false
+		k.mu.Unlock()
+		ctx, cancel := context.WithTimeout(k.b.life, k.srv.now().cfg.Upstream.HandshakeTimeout)
+		news, err := k.news(ctx, from)
+		cancel()
+		if err != nil {
+			k.srv.log.Debug("news of a task", zap.Error(err))
+		}
+		k.mu.Lock()
+		for l := range k.listeners {
+			if err == nil {
+				l.box.put(letter{body: subscribed(news, l.q.id)})
+			}
+		}
+		if !k.again || k.over {
+			k.telling = false
+			k.mu.Unlock()
+			return
+		}
+		k.mu.Unlock()
+	}
+}
+
+// news is the notification of how the task is now.
+func (k *backedTask) news(ctx context.Context, from []upstream.Header) ([]byte, error) {
+	state, err := k.state(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	body, err := k.told([]byte("0"), wire.TasksGet, state, from)
+	if err != nil {
+		return nil, err
+	}
+	params := []byte(gjson.GetBytes(body, "result").Raw)
+	for _, not := range [...]string{"resultType", "_meta"} {
+		if params, err = sjson.DeleteBytes(params, not); err != nil {
+			return nil, err
+		}
+	}
+	out := append([]byte(`{"jsonrpc":"2.0","method":"`+wire.TasksNotified.String()+`","params":`), params...)
+	return append(out, '}'), nil
+}
+
+// tasksUndeclared is the answer to a client that asks about tasks and has not
+// declared the extension.
+func tasksUndeclared() *failure {
+	f := fail(capabilityMissing, "")
+	f.data = []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)
+	return f
+}
