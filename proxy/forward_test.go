@@ -593,8 +593,40 @@ func TestNamesOfReplicasAreLookedUp(t *testing.T) {
 			t.Fatalf("%d: %+v", len(got), got)
 		}
 	}
-	if asked["replicas.example"] != 1 || asked["10.0.0.1"] != 0 {
+	srv.peers.at = time.Time{}
+	srv.peers.addresses(context.Background())
+	if n := srv.logs.FilterMessage("addresses of replicas are not found").Len(); n != 1 {
+		t.Errorf("%d lines in the log", n)
+	}
+	if asked["replicas.example"] != 2 || asked["10.0.0.1"] != 0 {
 		t.Errorf("%v", asked)
+	}
+}
+
+// TestLinksEndWithTheirAddresses, and not before their last use.
+func TestLinksEndWithTheirAddresses(t *testing.T) {
+	all, _, _ := askedAt(t, 2)
+	p := all[1].peers
+	at, err := p.find(all[0].dialogues.instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := p.link(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := all[1].now().cfg
+	cfg.Bridge.Peers = []string{"127.0.0.1:1"}
+	if err := all[1].Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	p.addresses(context.Background())
+	if len(p.links) != 1 || p.links[at] != link {
+		t.Errorf("in use: %v", p.links)
+	}
+	p.unlink(at, link)
+	if len(p.links) != 0 {
+		t.Errorf("afterwards: %v", p.links)
 	}
 }
 

@@ -155,6 +155,28 @@ func TestQuestionIsAnsweredThroughAnotherReplica(t *testing.T) {
 	}
 }
 
+// TestBatchGoesHome as it is, and notifications and what cannot be read do, too.
+func TestBatchGoesHome(t *testing.T) {
+	all := peersOf(t, 2, &sessionless{})
+	session := all[0].initializeWith("2025-03-26", `{}`)
+	r := all[1].post(session, `[`+strings.Replace(aboutMe, "5", "6", 1)+`,`+aboutMe+`,{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]`)
+	if got := gjson.Parse(r.body).Array(); r.status != 200 || len(got) != 2 {
+		t.Errorf("%+v", r)
+	}
+	if r := all[1].post(session, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`); r.status != 202 || r.body != "" {
+		t.Errorf("%+v", r)
+	}
+	if r := all[1].post(session, `{"jsonrpc":`); r.status != 400 || gjson.Get(r.body, "error.code").Int() != -32700 {
+		t.Errorf("%+v", r)
+	}
+	if r := all[1].post(session, `{"jsonrpc":"2.0","id":9,"method":"x/none"}`); gjson.Get(r.body, "error.code").Int() != -32601 || gjson.Get(r.body, "id").Raw != "9" {
+		t.Errorf("%+v", r)
+	}
+	if n := all[1].sessions.count(); n != 0 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
 // TestASessionOutlivesItsHome: who the client is stands in its id, and the rest begins
 // anew.
 func TestASessionOutlivesItsHome(t *testing.T) {

@@ -33,6 +33,7 @@ type peers struct {
 	known  []peerAddress // as of the time at, for the entries of listed
 	listed []string
 	at     time.Time
+	absent string // of listed, those that were not found
 	places map[dialogueID]place
 	links  map[peerAddress]*peerLink // to some of known, and those in use
 }
@@ -175,6 +176,8 @@ func (p *peers) addresses(ctx context.Context) []peerAddress {
 		return known
 	}
 	known = nil
+	var absent []string
+	var reason error
 	for _, entry := range listed {
 		host, port, err := net.SplitHostPort(entry)
 		if err != nil {
@@ -182,7 +185,7 @@ func (p *peers) addresses(ctx context.Context) []peerAddress {
 		}
 		ips, err := p.resolve(ctx, host)
 		if err != nil {
-			p.srv.log.Warn("address of replicas not found", zap.String("peer", entry), zap.Error(err))
+			absent, reason = append(absent, entry), err
 		}
 		for _, ip := range ips {
 			at := peerAddress{net.JoinHostPort(ip.Unmap().String(), port), host}
@@ -194,6 +197,11 @@ func (p *peers) addresses(ctx context.Context) []peerAddress {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known, p.listed, p.at = known, listed, time.Now()
+	if now := strings.Join(absent, ", "); now != p.absent {
+		if p.absent = now; now != "" {
+			p.srv.log.Warn("addresses of replicas are not found", zap.String("peers", now), zap.Error(reason))
+		}
+	}
 	for at, link := range p.links {
 		if link.uses == 0 && !slices.Contains(known, at) {
 			link.http.Close()
