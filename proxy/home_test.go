@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -239,4 +240,30 @@ func TestServersProcessIsReachedThroughEveryReplica(t *testing.T) {
 	if r := all[1].post(session, whoAmI); r.status != 404 {
 		t.Errorf("after the end of its home: %+v", r)
 	}
+}
+
+// TestSidecarsSessionsAreAtTheirOwnServers: each replica has a server beside it, which
+// knows its own sessions and no others.
+func TestSidecarsSessionsAreAtTheirOwnServers(t *testing.T) {
+	pods := map[string]*sessionServer{}
+	for _, name := range []string{"0", "1"} {
+		pods[name] = &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { pods[r.Header.Get("X-Pod")].ServeHTTP(w, r) }))
+	defer server.Close()
+	n := -1
+	all := acquainted(t, 2, func(cfg Config, log *zap.Logger) (*Server, error) {
+		n++
+		cfg.Upstream.URL, cfg.Upstream.Headers = server.URL, map[string]string{"X-Pod": fmt.Sprint(n)}
+		return New(cfg, log)
+	})
+	session := all[0].initialize("2025-06-18")
+	if here, there := all[0].who(session), all[1].who(session); here != there {
+		t.Errorf("session %s is %s at the other replica", here, there)
+	}
+	all[0].end()
+	if r := all[1].post(session, whoAmI); r.status != 404 {
+		t.Errorf("after the end of its home: %+v", r)
+	}
+	server.CloseClientConnections()
 }

@@ -294,7 +294,7 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 		made: time.Now(), vc: h.vc, vu: vu, facts: h.facts, named: h.named,
 		local: h.pipe || h.alone || h.standing != nil || srv.now().origin.resume == nil,
 	}
-	if t.local && !h.pipe {
+	if !h.pipe && (t.local || srv.serverIsBeside()) {
 		t.home = srv.dialogues.instance
 	}
 	if c, ok := h.conn.(*modernConn); ok {
