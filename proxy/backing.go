@@ -44,7 +44,8 @@ type backing struct {
 	dialogues     map[*dialogue]bool      // in flight
 	unopened      map[*dialogue]*unopened // what parked calls wait for
 	subscriptions map[*subscription]bool
-	uris          map[string]int // resources subscribed to, by how many subscriptions
+	watched       map[string]*resourceWatch // resources subscribed to, by URI
+	leaving       map[string]chan struct{}  // those that were; closed when the server knows
 	taskTools     taskTools
 
 	headers toolHeaders // of the arguments of tools; where there is a session
@@ -486,6 +487,11 @@ func (b *backing) setLevel(ctx context.Context, srv *Server, level int, header [
 	params := []byte(`{"level":"` + logLevels[level] + `"}`)
 	if err := b.ask(ctx, srv, wire.LoggingSetLevel, params, header); err != nil {
 		srv.log.Debug("log level", zap.Error(err))
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.level == level { // who comes next asks again
+			b.level = noLevel
+		}
 	}
 }
 

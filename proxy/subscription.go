@@ -68,16 +68,22 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 			l.wants[n.method] = true
 		}
 	}
+	b.mu.Lock()
+	if b.subscriptions == nil {
+		b.subscriptions = map[*subscription]bool{}
+	}
+	b.subscriptions[l] = true // the server may tell of a change as soon as it is asked to
+	b.mu.Unlock()
 	if heard && gjson.GetBytes(b.said.capabilities, "resources.subscribe").Bool() {
 		for n, uri := range asked.Get("resourceSubscriptions").Array() {
 			if uri.Type != gjson.String || n >= maxListened {
 				continue
 			}
+			l.cover(append(l.uris, uri.Raw))
 			if err := b.subscribe(ctx, srv, uri.Raw, from); err != nil {
+				l.cover(l.uris[:len(l.uris)-1])
 				srv.log.Info("subscription refused", zap.Error(err))
-				continue
 			}
-			l.uris = append(l.uris, uri.Raw)
 		}
 	}
 	if l.tasks, err = srv.heldTasks.subscribe(ctx, l, who, asked.Get("taskIds").Array()); err != nil {
@@ -86,14 +92,17 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.subscriptions == nil {
-		b.subscriptions = map[*subscription]bool{}
-	}
-	b.subscriptions[l] = true
 	if heard && !b.heard { // it has ended since
 		l.finish()
 	}
 	return l, nil
+}
+
+// cover makes these the resources that l is about.
+func (l *subscription) cover(uris []string) {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.uris = uris
 }
 
 // acknowledgement says what of the things asked for will be told of.
@@ -176,53 +185,6 @@ func (l *subscription) end() {
 		b.unsubscribe(l.srv, uri, l.from)
 	}
 	l.srv.backings.put(b, l.q)
-}
-
-// subscribe has the server tell of changes of a resource, a JSON string.
-func (b *backing) subscribe(ctx context.Context, srv *Server, uri string, from []upstream.Header) error {
-	b.mu.Lock()
-	if b.uris == nil {
-		b.uris = map[string]int{}
-	}
-	first := b.uris[uri] == 0
-	b.uris[uri]++
-	b.mu.Unlock()
-	if !first {
-		return nil
-	}
-	err := b.ask(ctx, srv, wire.ResourcesSubscribe, []byte(`{"uri":`+uri+`}`), from)
-	if err != nil {
-		b.mu.Lock()
-		b.forgetURI(uri)
-		b.mu.Unlock()
-	}
-	return err
-}
-
-// forgetURI is called with b.mu held.
-func (b *backing) forgetURI(uri string) (last bool) {
-	if b.uris[uri]--; b.uris[uri] <= 0 {
-		delete(b.uris, uri)
-		return true
-	}
-	return false
-}
-
-// unsubscribe ends that, when nobody else listens. It does not wait.
-func (b *backing) unsubscribe(srv *Server, uri string, from []upstream.Header) {
-	b.mu.Lock()
-	last := b.forgetURI(uri)
-	b.mu.Unlock()
-	if !last || b.life.Err() != nil {
-		return
-	}
-	srv.spawn(func() {
-		ctx, cancel := context.WithTimeout(b.life, noticeTimeout)
-		defer cancel()
-		if err := b.ask(ctx, srv, wire.ResourcesUnsubscribe, []byte(`{"uri":`+uri+`}`), from); err != nil {
-			srv.log.Debug("unsubscribe", zap.Error(err))
-		}
-	})
 }
 
 // announce hands a notification to those who listen for it.

@@ -1,0 +1,94 @@
+package proxy
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// resourceWatch is a session's subscription to one resource, for all who listen for it.
+// The server is told of each beginning and each end in the order in which they came to
+// be, however fast clients come and go.
+type resourceWatch struct {
+	uses    int
+	settled chan struct{} // closed when the server has answered
+	err     error         // that it answered
+}
+
+// subscribe has the server tell of changes of a resource, a JSON string. Each success is
+// followed by one unsubscribe.
+func (b *backing) subscribe(ctx context.Context, srv *Server, uri string, from []upstream.Header) error {
+	b.mu.Lock()
+	w := b.watched[uri]
+	if w == nil {
+		if b.watched == nil {
+			b.watched, b.leaving = make(map[string]*resourceWatch), make(map[string]chan struct{})
+		}
+		w = &resourceWatch{settled: make(chan struct{})}
+		b.watched[uri] = w
+		before := b.leaving[uri]
+		from := append([]upstream.Header(nil), from...)
+		srv.spawn(func() { b.watch(srv, w, before, uri, from) }) // which does not end with its first client
+	}
+	w.uses++
+	b.mu.Unlock()
+	var err error
+	select {
+	case <-w.settled:
+		err = w.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		b.unsubscribe(srv, uri, from)
+	}
+	return err
+}
+
+// watch asks the server, once it has heard that an earlier subscription is over.
+func (b *backing) watch(srv *Server, w *resourceWatch, before <-chan struct{}, uri string, from []upstream.Header) {
+	defer close(w.settled)
+	if before != nil {
+		select {
+		case <-before:
+		case <-b.life.Done():
+		}
+	}
+	w.err = b.ask(b.life, srv, wire.ResourcesSubscribe, []byte(`{"uri":`+uri+`}`), from)
+}
+
+// unsubscribe ends that, when nobody else listens. It does not wait.
+func (b *backing) unsubscribe(srv *Server, uri string, from []upstream.Header) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.watched[uri]
+	if w.uses--; w.uses > 0 {
+		return
+	}
+	delete(b.watched, uri)
+	if b.life.Err() != nil {
+		return
+	}
+	over := make(chan struct{})
+	b.leaving[uri] = over
+	srv.spawn(func() {
+		defer func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if close(over); b.leaving[uri] == over {
+				delete(b.leaving, uri)
+			}
+		}()
+		if <-w.settled; w.err != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(b.life, noticeTimeout)
+		defer cancel()
+		if err := b.ask(ctx, srv, wire.ResourcesUnsubscribe, []byte(`{"uri":`+uri+`}`), from); err != nil {
+			srv.log.Debug("unsubscribe", zap.Error(err))
+		}
+	})
+}

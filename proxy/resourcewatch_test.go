@@ -1,0 +1,189 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// listens is a client that listens for a resource until it leaves.
+type listens struct {
+	resp  *downstream.Response
+	leave func()
+}
+
+func (srv testServer) listenFor(uri string) *listens {
+	srv.t.Helper()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	body := modernRequestOf(`"L"`, "subscriptions/listen", fmt.Sprintf(`"notifications":{"resourceSubscriptions":[%q]},`, uri)+meta(`{}`))
+	_, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
+	if resp.Stream == nil {
+		srv.t.Fatalf("%s", resp.Body)
+	}
+	return &listens{resp, sync.OnceFunc(func() { cancel(downstream.ErrClientLeft); resp.Done() })}
+}
+
+// next is the next notification.
+func (l *listens) next(t *testing.T) string {
+	t.Helper()
+	e, err := l.resp.Stream.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(e.Data)
+}
+
+// watchable is a server whose answers about subscriptions do as they are told.
+func watchable(answer func(id, method string) ([]string, error)) *fakeServer {
+	return legacyServer(`{"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) { return answer(id, method) })
+}
+
+// TestWhoComesBackAtOnceIsSubscribed: the server hears of the end before it hears of the
+// new beginning.
+func TestWhoComesBackAtOnceIsSubscribed(t *testing.T) {
+	gate := make(chan struct{})
+	f := watchable(func(id, method string) ([]string, error) {
+		if method == "resources/unsubscribe" {
+			<-gate
+		}
+		return one(result(id, ""))
+	})
+	srv := front(t, f)
+	first := srv.listenFor("u:1")
+	first.leave()
+	eventually(t, "it ends", func() bool { return len(f.said("resources/unsubscribe")) == 1 })
+	ready := make(chan *listens)
+	go func() { ready <- srv.listenFor("u:1") }()
+	eventually(t, "it waits", func() bool { return srv.backings.users() == 1 })
+	if n := len(f.said("resources/subscribe")); n != 1 {
+		t.Errorf("subscribed %d times before the end was answered", n)
+	}
+	close(gate)
+	again := <-ready
+	defer again.leave()
+	var order []string
+	for _, m := range f.sent() {
+		if uri := gjson.Get(m, "params.uri"); uri.Exists() {
+			order = append(order, gjson.Get(m, "method").String())
+		}
+	}
+	if want := []string{"resources/subscribe", "resources/unsubscribe", "resources/subscribe"}; !slices.Equal(order, want) {
+		t.Errorf("%q", order)
+	}
+	f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`
+	again.next(t)
+	if m := again.next(t); gjson.Get(m, "params.uri").String() != "u:1" {
+		t.Error(m)
+	}
+}
+
+// TestAChangeThatComesWithTheSubscription is told of, though the server has not answered
+// when it tells.
+func TestAChangeThatComesWithTheSubscription(t *testing.T) {
+	var f *fakeServer
+	f = watchable(func(id, method string) ([]string, error) {
+		if method == "resources/subscribe" {
+			f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`
+			for n := 0; n < 100 && len(f.standing) > 0; n++ {
+				f.standing <- `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}` // goes to nobody
+			}
+		}
+		return one(result(id, ""))
+	})
+	f.standing = make(chan string, 200)
+	srv := front(t, f)
+	l := srv.listenFor("u:1")
+	defer l.leave()
+	if m := l.next(t); gjson.Get(m, "params.notifications.resourceSubscriptions.0").String() != "u:1" {
+		t.Error(m)
+	}
+	if m := l.next(t); gjson.Get(m, "params.uri").String() != "u:1" {
+		t.Error(m)
+	}
+}
+
+// TestARefusalIsEverybodysWhoAsked, not that of the first one only.
+func TestARefusalIsEverybodysWhoAsked(t *testing.T) {
+	gate := make(chan struct{})
+	f := watchable(func(id, method string) ([]string, error) {
+		if method == "resources/subscribe" {
+			<-gate
+		}
+		return one(rpcError(id, `"code":-32602,"message":"no"`))
+	})
+	srv := front(t, f)
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			l := srv.listenFor("u:1")
+			defer l.leave()
+			if m := l.next(t); gjson.Get(m, "params.notifications.resourceSubscriptions").Exists() {
+				t.Error(m)
+			}
+		})
+	}
+	eventually(t, "both wait", func() bool { return srv.backings.users() == 2 && len(f.said("resources/subscribe")) == 1 })
+	close(gate)
+	all.Wait()
+	if n := len(f.said("resources/unsubscribe")); n != 0 {
+		t.Errorf("%d ends of what never was", n)
+	}
+}
+
+// TestWhoLeavesFirstEndsNobodysSubscription: it is not the first one's that others share.
+func TestWhoLeavesFirstEndsNobodysSubscription(t *testing.T) {
+	gate := make(chan struct{})
+	f := watchable(func(id, method string) ([]string, error) {
+		if method == "resources/subscribe" {
+			<-gate
+		}
+		return one(result(id, ""))
+	})
+	srv := front(t, f)
+	ctx, leave := context.WithCancelCause(context.Background())
+	body := modernRequestOf(`"L"`, "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(`{}`))
+	var all sync.WaitGroup
+	all.Go(func() { srv.exchange(ctx, "POST", "", body, modernHeader(body)...) })
+	eventually(t, "the first asks", func() bool { return len(f.said("resources/subscribe")) == 1 })
+	second := make(chan *listens)
+	go func() { second <- srv.listenFor("u:1") }()
+	eventually(t, "both wait", func() bool { return srv.backings.users() == 2 })
+	leave(downstream.ErrClientLeft)
+	all.Wait()
+	close(gate)
+	l := <-second
+	if m := l.next(t); gjson.Get(m, "params.notifications.resourceSubscriptions.0").String() != "u:1" {
+		t.Error(m)
+	}
+	l.leave()
+	eventually(t, "the last ends it", func() bool { return len(f.said("resources/unsubscribe")) == 1 })
+}
+
+// TestALevelThatIsRefusedIsAskedForAgain: the server may have had a bad moment.
+func TestALevelThatIsRefusedIsAskedForAgain(t *testing.T) {
+	bad := true
+	f := legacyServer(everything, func(id, method, m string) ([]string, error) {
+		if method == "logging/setLevel" && bad {
+			return nil, upstream.ErrClosed
+		}
+		return one(result(id, libraryResult(method, m)))
+	})
+	srv := front(t, f)
+	list := func() {
+		srv.modernly(modernRequestOf("1", "tools/list", meta(`{}`, `"io.modelcontextprotocol/logLevel":"info"`)))
+	}
+	list()
+	bad = false
+	list()
+	list()
+	if n := len(f.said("logging/setLevel")); n != 2 {
+		t.Errorf("asked %d times", n)
+	}
+}
