@@ -60,7 +60,7 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 		named.SetSession("", versionHeader(modern))
 	}
 	if h.standing != nil {
-		h.conn, h.standing = openLanes(h.conn, h.standing, h.srv.now().cfg.Limits, h.srv), nil
+		h.conn, h.standing = h.srv.lanesTo(h.conn, h.standing), nil
 	}
 	c := h.srv.newModernConn(h.conn, h.vc, h.facts)
 	if h.who != "" {
@@ -91,6 +91,18 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 	}
 	h.named, h.early = "", nil
 	return h.srv.newSession(h, modern), answer, true
+}
+
+// lanesTo are the lanes of a server without a handshake on a pipe. One that is a
+// process and ends by itself is started again; there is nothing that it has to be told.
+func (srv *Server) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes {
+	if now := srv.now(); now.origin.restarts && now.cfg.Upstream.Restart.Max > 0 {
+		h := &handshake{srv: srv, conn: conn, standing: standing}
+		h.greetModern()
+		r := newRevival(srv, h, translate.Modern())
+		conn, standing = r, voice{r}
+	}
+	return openLanes(conn, standing, srv.now().cfg.Limits, srv)
 }
 
 // open opens a connection for a server without a handshake.

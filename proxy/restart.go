@@ -47,7 +47,7 @@ var errOtherRevision = errors.New("it now speaks another revision")
 type revival struct {
 	srv     *Server
 	connect func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error)
-	hello   []byte   // initialize, as it was sent
+	hello   []byte   // initialize, or server/discover where there is no handshake, as it was sent
 	id      []byte   // of it
 	version string   // that it was answered with
 	s       *session // whose server it is; nil for several
@@ -268,7 +268,10 @@ func (r *revival) restart() error {
 		switch {
 		case r.life.Err() != nil:
 			return r.give(upstream.ErrClosed)
-		case errors.Is(err, errOtherRevision), !r.backoff.another(0):
+		case errors.Is(err, errOtherRevision):
+			r.srv.eras.forget() // the next session finds out
+			return r.give(err)
+		case !r.backoff.another(0):
 			return r.give(err)
 		}
 	}
@@ -307,9 +310,9 @@ func (r *revival) start() (err error) {
 	if err != nil {
 		return err
 	}
-	if said := gjson.Get(view(m.Result()), "protocolVersion").String(); said != r.version {
+	if said := r.speaks(m); said != r.version {
 		if m.Kind == wire.Error {
-			return fmt.Errorf("refused initialize: %.200s", gjson.Get(view(m.Error()), "message").String())
+			return fmt.Errorf("refused its first request: %.200s", gjson.Get(view(m.Error()), "message").String())
 		}
 		return fmt.Errorf("%w (%.32q, was %s)", errOtherRevision, said, r.version)
 	}
@@ -330,6 +333,14 @@ func (r *revival) start() (err error) {
 	r.conn, r.st, r.state = b.Conn, b.Standing, alive
 	close(r.ready)
 	return nil
+}
+
+// speaks is the revision that an answer to hello settles on.
+func (r *revival) speaks(m *wire.Message) string {
+	if modern, _, _ := spokenOf(gjson.Get(view(m.Result()), "supportedVersions")); modern != nil && modern.Name == r.version {
+		return r.version
+	}
+	return gjson.Get(view(m.Result()), "protocolVersion").String()
 }
 
 // forUs reports whether a message answers one of ours.

@@ -369,10 +369,9 @@ func saysNothing(code int) bool {
 // it is the error in its body, nil for none, and err is the status. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
 func (p *eras) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
-	h := &handshake{srv: p.srv, conn: b.Conn, standing: b.Standing, header: header, id: []byte(`"dragoman:era"`)}
-	o := &upstream.Outgoing{Request: true, FirstByte: eraTime, Body: fmt.Appendf(nil,
-		`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"_meta":{%q:%q,%q:{"name":"dragoman","version":"1"},%q:{}}}}`,
-		h.id, wire.ServerDiscover, modernKey, translate.Modern(), metaClient, metaCapabilities)}
+	h := &handshake{srv: p.srv, conn: b.Conn, standing: b.Standing, header: header}
+	h.greetModern()
+	o := &upstream.Outgoing{Request: true, FirstByte: eraTime, Body: h.sent}
 	if b.Standing == nil {
 		o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)
 		o.Header = append(o.Header, upstream.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
@@ -394,6 +393,13 @@ func (p *eras) discover(ctx context.Context, b *upstream.Begun, header []upstrea
 		return m, status.Code, err
 	}
 	return m, 0, err
+}
+
+// greetModern makes server/discover, on behalf of nobody, what h says first.
+func (h *handshake) greetModern() {
+	h.id = []byte(`"dragoman:era"`)
+	h.sent = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"_meta":{%q:%q,%q:{"name":"dragoman","version":"1"},%q:{}}}}`,
+		h.id, wire.ServerDiscover, modernKey, translate.Modern(), metaClient, metaCapabilities)
 }
 
 // ofMessage reports whether a header is about the message that it came with.
