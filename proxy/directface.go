@@ -101,7 +101,8 @@ func (q *modernRequest) hasParams() bool {
 	return false
 }
 
-// statusFor is the HTTP status of a server's error that came without one. See
+// statusFor is the HTTP status of a server's error that came without one: it tells clients without a
+// session that there is no such method, or what is wrong with how they asked. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#sending-messages-to-the-server.
 func statusFor(code int64) int {
 	switch code {

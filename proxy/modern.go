@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -210,6 +212,35 @@ func unsupported(requested string) *failure {
 	}
 	data = append(data, `],"requested":`...)
 	f.data = append(appendString(data, fmt.Sprintf("%.64s", requested)), '}')
+	return f
+}
+
+// listing is err for a client that is let through to a server without a handshake: where it
+// says which revisions there are, these are those that such a client finds in the
+// server's own answer to server/discover.
+func (srv *Server) listing(err error, from []upstream.Header) error {
+	f, ok := errors.AsType[*failure](err)
+	if !ok || f.cause != revisionUnsupported {
+		return err
+	}
+	known := srv.eras.peek(from)
+	if known == nil || !known.modern() {
+		return err
+	}
+	names := []byte{'['}
+	gjson.GetBytes(known.discovered, "supportedVersions").ForEach(func(_, v gjson.Result) bool {
+		if translate.Lookup(v.String()) != nil {
+			names = append(appendString(names, v.String()), ',')
+		}
+		return true
+	})
+	if len(names) == 1 {
+		names = append(appendString(names, known.revision.Name), ',')
+	}
+	names[len(names)-1] = ']'
+	if data, err := sjson.SetRawBytes(f.data, "supported", names); err == nil {
+		f.data = data
+	}
 	return f
 }
 

@@ -64,7 +64,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	}
 	q, err := lookModern(m, req.Version)
 	if err != nil {
-		return err
+		return srv.listing(err, srv.appendPassed(nil, req.Header))
 	}
 	q.headers(req)
 	if err := q.checkHeaders(req.Header); err != nil {
@@ -161,7 +161,7 @@ func (p *pipe) modern(m *wire.Message) {
 		err = unknownMethod(q.name).about(q.id)
 	}
 	if err != nil {
-		p.refuse(err)
+		p.refuse(p.srv.listing(err, p.from))
 		return
 	}
 	if !p.srv.isOurs(q) && (p.straight != nil || p.srv.isDirect(p.ctx, p.from)) {

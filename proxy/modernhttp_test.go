@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -102,5 +103,29 @@ func TestInitializeOfAClientWithoutAHandshake(t *testing.T) {
 		if method := gjson.Get(m, "method").String(); method != "initialize" && method != "notifications/initialized" {
 			t.Errorf("the server got %s", m)
 		}
+	}
+}
+
+// TestUnknownRevisionIsToldWhatTheServerLists: one list, whether a client asks for it or has to be told.
+func TestUnknownRevisionIsToldWhatTheServerLists(t *testing.T) {
+	m := strings.Replace(meta(`{}`), "2026-07-28", "v999", 1)
+	all := `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
+	for _, c := range []struct {
+		what   string
+		server *fakeServer
+		want   string
+	}{
+		{"a server with a handshake", legacyServer(`{}`, nil), all},
+		{"a server without", plainFake(false, nil), `["2026-07-28"]`},
+		{"a server without, on a pipe", plainFake(true, nil), `["2026-07-28"]`},
+	} {
+		srv := front(t, c.server)
+		list := gjson.Get(srv.modernly(modernRequestOf("1", "server/discover", meta(`{}`))).body, "result.supportedVersions").Raw
+		r := srv.modernly(modernRequestOf("2", "tools/list", m), "MCP-Protocol-Version", "v999")
+		if r.status != 400 || gjson.Get(r.body, "error.code").Int() != -32022 {
+			t.Errorf("%s: %+v", c.what, r)
+		}
+		sameJSON(t, list, c.want)
+		sameJSON(t, gjson.Get(r.body, "error.data").Raw, `{"supported":`+c.want+`,"requested":"v999"}`)
 	}
 }

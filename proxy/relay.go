@@ -48,8 +48,6 @@ func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from [
 	r := &relay{srv: srv, ctx: ctx, q: q, who: who, from: from, status: 200}
 	var err error
 	switch {
-	case q.method == wire.Initialize: // which for sessions is ours, and never goes on
-		err = fail(methodUnknown, q.name)
 	case q.method == wire.TasksGet || q.method == wire.TasksUpdate || q.method == wire.TasksCancel:
 		err = srv.heldTasks.answer(r)
 	case q.state != nil:
@@ -408,20 +406,12 @@ func interested(b *backing, q *modernRequest, m *wire.Message, body []byte) bool
 	return true
 }
 
-// statusOf is the HTTP status of an answer: clients without a session are told by
-// it that there is no such method, or what is wrong with how they asked. See
-// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#sending-messages-to-the-server.
+// statusOf is the HTTP status of an answer.
 func statusOf(m *wire.Message, body []byte) int {
 	if m.Kind != wire.Error {
 		return 200
 	}
-	switch code := int(gjson.GetBytes(body, "error.code").Int()); code {
-	case causes[methodUnknown].code:
-		return causes[methodUnknown].status
-	case causes[headerMismatch].code, causes[capabilityMissing].code, causes[revisionUnsupported].code:
-		return causes[headerMismatch].status
-	}
-	return 200
+	return statusFor(gjson.GetBytes(body, "error.code").Int())
 }
 
 // objects reports whether raw is an object of objects.
