@@ -130,20 +130,17 @@ func (s suite) serve(t *testing.T, server script) (url string) {
 	return strings.TrimSpace(line)
 }
 
-// inFrontOf runs do with the proxy in front of a server, over HTTP or stdio, and fails for errors in its log.
-func (d dragoman) inFrontOf(t *testing.T, s suite, server script, over transport, do func(url string)) {
-	to := endpoint{over: over, command: s.command(server, "stdio"), stderr: &output{}}
-	if over != stdio {
-		to.url = s.serve(t, server)
-	}
-	err := d.serve(t.Context(), streamable, to, []string{"--upstream-transport", string(over)}, func(at endpoint) error {
+// before runs do with the proxy in front of a server, and fails for errors in its log.
+func (d dragoman) before(t *testing.T, server endpoint, do func(url string)) {
+	server.stderr = &output{}
+	err := d.serve(t.Context(), streamable, server, []string{"--upstream-transport", string(server.over)}, func(at endpoint) error {
 		do(at.url)
 		return nil
 	})
 	if err != nil {
-		t.Fatalf("%v\n%s", err, tail(to.stderr.String()))
+		t.Fatalf("%v\n%s", err, tail(server.stderr.String()))
 	}
-	for _, line := range errorLines(to.stderr.String()) {
+	for _, line := range errorLines(server.stderr.String()) {
 		t.Errorf("logged: %s", line)
 	}
 }
@@ -177,10 +174,57 @@ func TestConformanceAcrossEras(t *testing.T) {
 		set := suite.requirements(t, c.revision)
 		for _, over := range []transport{streamable, stdio} {
 			t.Run(fmt.Sprintf("%s in front of %s over %s", c.revision, c.server, over), func(t *testing.T) {
-				proxy.inFrontOf(t, suite, c.server, over, func(url string) {
+				server := endpoint{over: over, command: suite.command(c.server, "stdio")}
+				if over != stdio {
+					server.url = suite.serve(t, c.server)
+				}
+				proxy.before(t, server, func(url string) {
 					found := suite.meet(t, set, url, c.unmet)
 					t.Logf("%d scenarios for servers of %s, of them %d scored; checks by status:\n%s",
 						len(found), set.revision, len(set.scored), lines(found, set.all()))
+				})
+			})
+		}
+	}
+}
+
+// TestConformanceWithinTheModernEra runs what the suite demands of servers of 2026-07-28 against such servers, written with
+// two published SDKs, directly and through the proxy: what succeeds directly succeeds through the proxy.
+func TestConformanceWithinTheModernEra(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs Node.js 22 and the conformance suite")
+	}
+	suite := conformanceSuite(t)
+	proxy := build(t)
+	set := suite.requirements(t, "2026-07-28")
+	goSDK := buildConformanceServer(t)
+	for _, c := range []struct {
+		name    string
+		url     string
+		command []string // the same server on stdio
+		differs map[string]string
+	}{
+		{"TypeScript", suite.serve(t, modernServer), suite.command(modernServer, "stdio"), nil},
+		{"Go", goSDK.serve(t, "-stateless=true"), []string{string(goSDK)}, map[string]string{
+			"server-sse-streams-functional": plainAnswer,
+		}},
+	} {
+		direct := suite.against(t, c.url, "--requirements", set.revision)
+		for _, over := range []transport{streamable, stdio} {
+			t.Run(fmt.Sprintf("%s over %s", c.name, over), func(t *testing.T) {
+				road := conformanceRoad{differs: c.differs}
+				proxy.before(t, endpoint{over: over, url: c.url, command: c.command}, func(url string) {
+					through := suite.against(t, url, "--requirements", set.revision)
+					for _, scenario := range set.all() {
+						t.Run(scenario, func(t *testing.T) {
+							if len(direct[scenario]) == 0 {
+								t.Fatal("did not run")
+							}
+							road.compare(t, direct[scenario], through[scenario])
+						})
+					}
+					t.Logf("%d scenarios, of them %d scored\ndirectly:\n%s\nthrough the proxy:\n%s",
+						len(set.all()), len(set.scored), lines(direct, set.all()), lines(through, set.all()))
 				})
 			})
 		}
