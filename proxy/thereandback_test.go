@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
@@ -415,4 +416,115 @@ func sameAs(got, want []string) bool {
 		}
 	}
 	return true
+}
+
+// TestSubscriptionsThereAndBack: what a client has subscribed to, and what becomes
+// other in lists, comes by a listen between the two proxies; what it takes back is
+// taken back at the server.
+func TestSubscriptionsThereAndBack(t *testing.T) {
+	for _, way := range [][3]bool{{}, {true, true, true}, {false, true, false}, {true, false, true}} {
+		t.Run(fmt.Sprintf("%s-%s-%s", shape(way[0]), shape(way[1]), shape(way[2])), func(t *testing.T) {
+			s := script(t, way[2], nil)
+			s.session = "session-1"
+			s.script = func(u *turn) {
+				switch uri := gjson.Get(u.text, "params.uri").String(); {
+				case u.method == "initialize":
+					u.answer(200, result(u.id, `"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true}},"serverInfo":{"name":"s","version":"2"}`))
+				case u.id == "" || u.method == "":
+				case u.method == "resources/subscribe" && uri == "file:///refused":
+					u.answer(200, rpcError(u.id, `"code":-32602,"message":"no"`))
+				default:
+					u.answer(200, result(u.id, ""))
+				}
+			}
+			second := through(t, s.at(), func(cfg *Config) { cfg.Upstream.Version = "2025-06-18" })
+			to := second.web
+			if way[1] {
+				to = second.pipe
+			}
+			client := through(t, to, func(cfg *Config) { cfg.Upstream.Version = modernOnly }).client(t, way[0])
+			client.initialize("2025-06-18", `{}`)
+			var news *told
+			if !way[0] {
+				news = client.listen()
+				news.hasStatus(200)
+			}
+			say := func(id, method, uri string) string {
+				t.Helper()
+				r := client.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{"uri":"` + uri + `"}}`)
+				if news == nil {
+					news = r
+				}
+				return r.next()
+			}
+			sameJSON(t, say("1", "resources/subscribe", "file:///a"), result("1", ""))
+			sameJSON(t, say("2", "resources/subscribe", "file:///a"), result("2", ""))
+			sameJSON(t, say("3", "resources/subscribe", "file:///refused"), rpcError("3", `"code":-32602,"message":"Subscription not accepted: file:///refused"`))
+			if n := s.count("resources/subscribe"); n != 2 {
+				t.Errorf("%d subscriptions", n)
+			}
+			// Lists are listened for in the background: the second proxy has no word for when.
+			for end := time.Now().Add(patience); ; {
+				s.unasked(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				select {
+				case m := <-news.events:
+					sameJSON(t, strings.Replace(m, `,"params":{}`, "", 1), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				case <-time.After(100 * time.Millisecond):
+					if time.Now().After(end) {
+						t.Fatal("nobody is told of the tools")
+					}
+					continue
+				}
+				break
+			}
+			s.unasked(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a","x":{"y":1.0}}}`)
+			for {
+				if m := news.next(); !strings.Contains(m, "tools/list_changed") {
+					sameJSON(t, m, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a","x":{"y":1.0}}}`)
+					break
+				}
+			}
+			if way[0] {
+				client.say(`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"file:///a"}}`)
+			} else {
+				sameJSON(t, say("4", "resources/unsubscribe", "file:///a"), result("4", ""))
+			}
+			sameJSON(t, gjson.Get(s.gets(1, "resources/unsubscribe").text, "params").Raw, `{"uri":"file:///a"}`)
+		})
+	}
+}
+
+// TestDeleteEndsWhatRunsAtAServerWithoutSessions: its requests, and its subscriptions.
+func TestDeleteEndsWhatRunsAtAServerWithoutSessions(t *testing.T) {
+	for _, piped := range []bool{false, true} {
+		t.Run(shape(piped), func(t *testing.T) {
+			c := &staged{T: t, server: piped}
+			ended := make(chan string, 8)
+			s := c.modern(`"capabilities":{"tools":{},"resources":{"subscribe":true}}`, func(u *turn) {
+				if u.method == "subscriptions/listen" {
+					uri := gjson.Get(u.text, "params.notifications").Raw
+					u.say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + u.id + `},"notifications":` + uri + `}}`)
+				}
+				<-u.ctx.Done()
+				ended <- u.method
+			})
+			client, _ := c.stage(s)
+			client.initialize("2025-11-25", `{}`)
+			sameJSON(t, client.say(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"u:1"}}`).next(), result("1", ""))
+			client.say(toolCalled("5"))
+			s.gets(1, "tools/call")
+			r := client.do("DELETE", "", map[string][]string{"Mcp-Session-Id": {client.session}, "Mcp-Protocol-Version": {"2025-11-25"}})
+			if r.code(); r.status < 200 || r.status > 299 {
+				t.Errorf("status %d", r.status)
+			}
+			for range 2 { // a process ends with its session
+				select {
+				case <-ended:
+				case <-time.After(patience):
+					t.Fatal("something goes on")
+				}
+			}
+			client.say(`{"jsonrpc":"2.0","id":6,"method":"ping"}`).hasStatus(404)
+		})
+	}
 }
