@@ -16,6 +16,7 @@ import (
 const (
 	modernToLegacy = "modern client, legacy server"
 	legacyToModern = "legacy client, modern server"
+	modernToModern = "modern client, modern server"
 )
 
 // eras is what it costs to go from revisions with a handshake to those without, and
@@ -39,6 +40,7 @@ func (l launcher) eraWays(ctx context.Context, legacy, modern string) ([]*way, e
 		{dragoman, translate.Oldest(), legacy},
 		{modernToLegacy, newest, legacy},
 		{legacyToModern, translate.Oldest(), modern},
+		{modernToModern, newest, modern},
 	} {
 		w, err := l.ours(ctx, c.server)
 		if err != nil {
