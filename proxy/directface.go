@@ -67,25 +67,37 @@ func (srv *Server) checkCall(ctx context.Context, b *backing, q *modernRequest, 
 		list, _ := own.headers.find(gjson.ParseBytes(q.target).String())
 		return checkParams(list, q.arguments, q.header)
 	}
+	tools, tool := b.tools(), gjson.ParseBytes(q.target).String()
+	list, known := tools.find(tool)
+	unread := !known && (b.s.direct != nil || q.hasParams())
+	var wrong error
+	if !unread {
+		if wrong = checkParams(list, q.arguments, q.header); wrong == nil || asFailure(wrong).cause != headerMismatch {
+			return wrong
+		}
+	}
+	return srv.checkAgain(ctx, b, q, from, wrong)
+}
+
+// checkAgain is checkCall by a list that is read now: nothing was known of the tool,
+// or what was known finds this wrong, and the client may know better.
+func (srv *Server) checkAgain(client context.Context, b *backing, q *modernRequest, from []upstream.Header, wrong error) error {
 	began := time.Now()
-	client := ctx
-	ctx, cancel := context.WithTimeout(ctx, readTime)
+	ctx, cancel := context.WithTimeout(client, readTime)
 	defer cancel()
 	tools, tool := b.tools(), gjson.ParseBytes(q.target).String()
 	ask := func(params string) ([]byte, error) { return b.list(ctx, srv, params, from) }
-	list, known := tools.find(tool)
-	if !known && (b.s.direct != nil || q.hasParams()) {
-		var err error
-		if list, _, err = tools.look(ctx, tool, srv.log, ask); err != nil {
+	if wrong == nil {
+		list, _, err := tools.look(ctx, tool, srv.log, ask)
+		if err != nil {
 			return context.Cause(client) // the server will say itself what is wrong with it
 		}
+		if wrong = checkParams(list, q.arguments, q.header); wrong == nil || asFailure(wrong).cause != headerMismatch {
+			return wrong
+		}
 	}
-	wrong := checkParams(list, q.arguments, q.header)
-	if wrong == nil || asFailure(wrong).cause != headerMismatch {
-		return wrong
-	}
-	if tools.refresh(ctx, began.Add(-readAgain), srv.log, ask) == nil { // its client may know better
-		list, _ = tools.find(tool)
+	if tools.refresh(ctx, began.Add(-readAgain), srv.log, ask) == nil {
+		list, _ := tools.find(tool)
 		wrong = checkParams(list, q.arguments, q.header)
 	}
 	return wrong

@@ -25,31 +25,30 @@ func checkParams(list []headerArgument, arguments []byte, header []upstream.Head
 
 // agrees holds an argument against its header.
 func (a headerArgument) agrees(at gjson.Result, said string, there bool) error {
-	wrong := mismatch(paramPrefix+a.header, "arguments."+strings.Join(a.path, "."))
+	if integer := a.kind == "integer" && at.Type == gjson.Number; integer && at.Num == math.Trunc(at.Num) && math.Abs(at.Num) > maxSafe {
+		if _, ok := decodeHeader(said); ok {
+			return tooLarge(a)
+		}
+	} else if a.says(at, said, there) {
+		return nil
+	}
+	return mismatch(paramPrefix+a.header, "arguments."+strings.Join(a.path, "."))
+}
+
+// says reports whether the header, if it is there, says what the argument is.
+func (a headerArgument) says(at gjson.Result, said string, there bool) bool {
 	text, ok := decodeHeader(said)
 	switch {
 	case !ok:
-		return wrong
-	case !at.Exists() || at.Type == gjson.Null:
-		if there {
-			return wrong
-		}
+		return false
+	case !at.Exists(), at.Type == gjson.Null, at.Type == gjson.JSON: // the last of which the tool will not take, and no header can say
+		return !there
 	case a.kind == "integer" && at.Type == gjson.Number:
-		if at.Num == math.Trunc(at.Num) && math.Abs(at.Num) > maxSafe {
-			return tooLarge(a)
-		}
-		if !there || !wire.Valid(bytesOf(text)) || !wire.Equal(bytesOf(text), bytesOf(at.Raw)) {
-			return wrong
-		}
-	case at.Type == gjson.JSON: // which the tool will not take, and no header can say
-		if there {
-			return wrong
-		}
+		return there && wire.Valid(bytesOf(text)) && wire.Equal(bytesOf(text), bytesOf(at.Raw))
 	case at.String() == "" && !there: // an empty value is as good as none to many on the way
-	case !there || text != at.String():
-		return wrong
+		return true
 	}
-	return nil
+	return there && text == at.String()
 }
 
 // tooLarge says that an argument has no header that everybody would read alike.
