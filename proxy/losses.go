@@ -21,8 +21,16 @@ type lossLog struct {
 	counter *prometheus.CounterVec
 	every   atomic.Bool
 
-	mu      sync.Mutex
-	repeats map[lossKind]*repeat
+	mu       sync.Mutex
+	repeats  map[lossKind]*repeat
+	counters map[lossCount]prometheus.Counter // looking them up by their labels takes longer
+}
+
+// lossCount is what losses are counted by.
+type lossCount struct {
+	from, to *translate.Revision
+	rule     string
+	level    wire.Level
 }
 
 type lossKind struct {
@@ -38,7 +46,7 @@ type repeat struct {
 }
 
 func newLossLog(log *zap.Logger, counter *prometheus.CounterVec, every bool) *lossLog {
-	l := &lossLog{log: log, counter: counter, repeats: make(map[lossKind]*repeat)}
+	l := &lossLog{log: log, counter: counter, repeats: make(map[lossKind]*repeat), counters: make(map[lossCount]prometheus.Counter)}
 	l.every.Store(every)
 	return l
 }
@@ -47,12 +55,23 @@ func newLossLog(log *zap.Logger, counter *prometheus.CounterVec, every bool) *lo
 func (l *lossLog) note(from, to *translate.Revision, method wire.Method, losses []wire.Loss, header []upstream.Header) {
 	for i := range losses {
 		loss := &losses[i]
-		l.counter.WithLabelValues(from.Name, to.Name, loss.Rule, levelName(loss.Level)).Add(float64(loss.Count))
+		l.counterOf(lossCount{from, to, loss.Rule, loss.Level}).Add(float64(loss.Count))
 		if !l.every.Load() && !l.first(lossKind{from, to, method, loss.Rule}, loss) {
 			continue
 		}
 		l.write(lossKind{from, to, method, loss.Rule}, loss, traced(header)...)
 	}
+}
+
+func (l *lossLog) counterOf(by lossCount) prometheus.Counter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.counters[by]
+	if c == nil {
+		c = l.counter.WithLabelValues(by.from.Name, by.to.Name, by.rule, levelName(by.level))
+		l.counters[by] = c
+	}
+	return c
 }
 
 // first reports whether this kind was never seen, and counts it otherwise.
