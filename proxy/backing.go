@@ -34,10 +34,12 @@ type backing struct {
 	life    context.Context // of what is heard on the session's standing stream
 	end     context.CancelFunc
 
+	leveling chan struct{} // holds one while the level is looked at
+	level    int           // of log messages that the server was asked for; noLevel before
+
 	mu            sync.Mutex
 	heard         bool // there is a standing stream
 	lastID        int64
-	level         int                     // of log messages that the server was asked for; noLevel before
 	ours          int                     // requests of our own that the server has not answered
 	loose         []query                 // asked while there was none; bounded
 	talk          *dialogue               // the call in which the server may ask, nil for none
@@ -180,7 +182,7 @@ func (p *backings) take(key backingKey, asks bool) (b *backing, made bool, err e
 		return nil, false, fail(tooManySessions, "")
 	}
 	realm := keyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.client, key.capabilities)
-	b = &backing{key: key, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: noLevel}
+	b = &backing{key: key, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: noLevel, leveling: make(chan struct{}, 1)}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.use(asks)
 	p.byKey[key] = append(p.byKey[key], b)
@@ -472,27 +474,27 @@ func (b *backing) nextID() []byte {
 }
 
 // setLevel asks the server for log messages of this level, if it has not been
-// asked for less severe ones already. A request wants them at its own level, and
-// gets no others.
+// asked for less severe ones already, and waits until it knows. A request wants them
+// at its own level, and gets no others.
 func (b *backing) setLevel(ctx context.Context, srv *Server, level int, header []upstream.Header) {
-	b.mu.Lock()
-	need := level != noLevel && b.s.facts.Has(wire.ServerLogging) && (b.level == noLevel || level < b.level)
-	if need {
-		b.level = level
+	if level == noLevel || !b.s.facts.Has(wire.ServerLogging) {
+		return
 	}
-	b.mu.Unlock()
-	if !need {
+	select {
+	case b.leveling <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-b.leveling }()
+	if b.level != noLevel && b.level <= level {
 		return
 	}
 	params := []byte(`{"level":"` + logLevels[level] + `"}`)
 	if err := b.ask(ctx, srv, wire.LoggingSetLevel, params, header); err != nil {
-		srv.log.Debug("log level", zap.Error(err))
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.level == level { // who comes next asks again
-			b.level = noLevel
-		}
+		srv.log.Debug("log level", zap.Error(err)) // who comes next asks again
+		return
 	}
+	b.level = level
 }
 
 // tools is what is known of the headers of tools.

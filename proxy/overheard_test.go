@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -136,4 +137,37 @@ func TestListenThatEndsByItselfOnAPipe(t *testing.T) {
 	f.lose(upstream.ErrLost)
 	c.hears(`{"jsonrpc":"2.0","id":"L","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"L"}}`)
+}
+
+// TestLogLevelIsAwaited, also by requests that find it asked for already.
+func TestLogLevelIsAwaited(t *testing.T) {
+	f := legacyServer(`{"tools":{},"logging":{}}`, func(id, method, _ string) ([]string, error) {
+		if method == "logging/setLevel" {
+			return one(wait, result(id, ""))
+		}
+		return one(result(id, `"tools":[]`))
+	})
+	f.noGet, f.gate = true, make(chan struct{}, 1)
+	srv := front(t, f)
+	var replies []<-chan string
+	for n := range 3 {
+		body := modernRequestOf(fmt.Sprint(n), "tools/list", meta(`{}`, `"io.modelcontextprotocol/logLevel":"info"`))
+		replies = append(replies, srv.reads("", body, modernHeader(body)...))
+	}
+	eventually(t, "the server is asked", func() bool { return len(f.said("logging/setLevel")) == 1 })
+	if r := srv.modernly(modernRequestOf("9", "tools/list", meta(`{}`))); !strings.Contains(r.body, `"tools"`) {
+		t.Errorf("a request that wants no log messages waits: %+v", r)
+	}
+	if n := len(f.said("tools/list")); n != 1 {
+		t.Errorf("%d requests before the server knows the level", n-1)
+	}
+	f.gate <- struct{}{}
+	for _, r := range replies {
+		if m := <-r; !strings.Contains(m, `"tools"`) {
+			t.Error(m)
+		}
+	}
+	if n := len(f.said("logging/setLevel")); n != 1 {
+		t.Errorf("the level was set %d times", n)
+	}
 }
