@@ -62,6 +62,10 @@ func (srv *Server) forward(to dialogueID, method string, req *downstream.Request
 		return context.Cause(req.Ctx)
 	case refused && status.Code == fasthttp.StatusMisdirectedRequest, neverSent(err):
 		err = errNotTaken // another process is there now, or none
+	case errors.Is(err, io.EOF): // the call was cancelled: no answer is owed
+		srv.metrics.forwarded.WithLabelValues("served").Inc()
+		resp.Status = fasthttp.StatusAccepted
+		return nil
 	case refused:
 		srv.metrics.forwarded.WithLabelValues("served").Inc()
 		respondStatus(status, resp)
@@ -197,7 +201,7 @@ func (a *peerAnswer) Next() (sse.Event, error) {
 			a.id = nil
 		}
 		return e, nil
-	case errors.Is(err, upstream.ErrClosed):
+	case errors.Is(err, upstream.ErrClosed), errors.Is(err, io.EOF): // the call was cancelled: no answer is owed
 		return e, err
 	}
 	a.srv.log.Info("replica was lost in the midst of an answer", zap.String("address", a.at.at), zap.Error(err))

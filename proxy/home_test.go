@@ -178,6 +178,27 @@ func TestBatchGoesHome(t *testing.T) {
 	}
 }
 
+// TestCancelledThroughAnotherReplica: the call ends, and no answer comes of it.
+func TestCancelledThroughAnotherReplica(t *testing.T) {
+	all := peersOf(t, 3, &sessionless{})
+	session := all[0].initializeWith("2025-11-25", manyCapabilities)
+	req, resp := all[1].begin(context.Background(), "POST", session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask"}}`)
+	if resp.Stream == nil {
+		t.Fatalf("%d %s", resp.Status, resp.Body)
+	}
+	if _, err := resp.Stream.Next(); err != nil { // the question
+		t.Fatal(err)
+	}
+	if r := all[2].post(session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`); r.status != 202 {
+		t.Errorf("%+v", r)
+	}
+	for _, e := range all[1].read(req, resp).events {
+		if gjson.Get(e, "id").Raw == "7" {
+			t.Errorf("answered: %s", e)
+		}
+	}
+}
+
 // TestASessionOutlivesItsHome: who the client is stands in its id, and the rest begins
 // anew.
 func TestASessionOutlivesItsHome(t *testing.T) {
