@@ -14,7 +14,7 @@ var step20260728 = Step{
 			at(wire.Request, wire.TasksUpdate, "")), Do: methodNotFound, When: stripsTasks},
 		{ID: "C20", What: "tasks", At: at(wire.Request, wire.TasksList, ""), Do: methodNotFound},
 		{ID: "C20", What: "notifications/tasks/status", At: at(wire.Notification, wire.TasksStatus, ""), Do: drop, When: stripsTasks},
-		{ID: "C20", What: "tasks", At: in("tasks", clientCapabilities, serverCapabilities), Do: strip},
+		{ID: "C20", What: "tasks", At: in("tasks", clientCapabilities, serverCapabilities), Do: stripTasks},
 		{ID: "C20", What: "task", At: both(toolCall, samplingResult, at(wire.Result, wire.ElicitationCreate, "result")),
 			Reads: []string{"*"}, Do: refuseTaskResult},
 		{ID: "G.3", What: "tasks/result", At: at(wire.Request, wire.TasksResult, ""), Do: handOver, When: bridgesTasks},
@@ -46,7 +46,7 @@ var step20260728 = Step{
 			at(wire.Result, wire.ElicitationCreate, "result._meta"), at(wire.Result, wire.RootsList, "result._meta")), Do: remove},
 
 		{ID: "C07", What: "task-only tool", At: tools, Reads: []string{"execution.taskSupport"}, Do: dropTaskTools},
-		{ID: "C07", What: "execution", At: in("execution", tools), Do: strip},
+		{ID: "C07", What: "execution", At: in("execution", tools), Do: stripTasks},
 
 		{ID: "C22", What: "-32042", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code"}, Do: handOverURLs},
 		{ID: "C22", What: "-32002", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code", "data.uri"}, Do: notFoundAsParams},

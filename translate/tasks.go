@@ -40,6 +40,16 @@ func allowTask(x *pass, tool wire.Node) {
 	tool.Add(append(x.m.Writer(), `"execution":{"taskSupport":"optional"}`...))
 }
 
+// stripTasks is strip for what a server says of its tasks, which where they are
+// carried is said in another way.
+func stripTasks(x *pass, n wire.Node) {
+	if x.m.Kind == wire.Result && x.carriesTasks() {
+		remove(x, n)
+		return
+	}
+	strip(x, n)
+}
+
 // stripTask is strip for the wish for a task, which where tasks are carried is said
 // in another way.
 func stripTask(x *pass, task wire.Node) {

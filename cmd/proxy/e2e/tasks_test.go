@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestTasks: a published client of 2025-11-25 has the tasks of a published server of that revision, and what that asks
+// meanwhile, through two proxies with 2026-07-28 and its extension for tasks in between as it has them directly.
+func TestTasks(t *testing.T) {
+	m := nodePeers(t)
+	bin := build(t)
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(config, []byte("contract: {tasks: bridge}\nadmin: {listen: \"\"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	server := m.everything("2026.8.31", "2025-11-25", all...)
+	url, stop, err := m.serveEverything("2026.8.31", streamable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	want := m.tasks(ctx, t, url)
+	if len(want) < 5 {
+		t.Fatalf("the client alone says %q", want)
+	}
+	for _, to := range []endpoint{
+		{over: stdio, command: server.command("2025-11-25", "tasks"), stderr: new(output)},
+		{over: streamable, url: url, stderr: new(output)},
+	} {
+		t.Run(string(to.over), func(t *testing.T) {
+			err := bin.serve(ctx, streamable, to, []string{"--config", config}, func(between endpoint) error {
+				between.stderr = new(output)
+				flags := []string{"--config", config, "--upstream-version", newest}
+				return bin.serve(ctx, streamable, between, flags, func(front endpoint) error {
+					if diff := cmp.Diff(want, m.tasks(ctx, t, front.url)); diff != "" {
+						t.Error(diff)
+					}
+					return nil
+				})
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// tasks is what the published client tells of its tasks at a server.
+func (m modules) tasks(ctx context.Context, t *testing.T, url string) []string {
+	t.Helper()
+	arg, err := json.Marshal(map[string]string{"sdk": filepath.Join(string(m), "sdk-1.32.2"), "url": url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := exec.CommandContext(ctx, "node", filepath.Join("peers", "tasks.mjs"), string(arg))
+	var stderr output
+	node.Stderr = &stderr
+	out, err := node.Output()
+	if err != nil {
+		t.Errorf("%v: %s", err, stderr.String())
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
