@@ -59,6 +59,12 @@
 // request is heard on the session's standing stream and handed to those who listen
 // (subscription.go).
 //
+// Where the switch contract.tasks carries tasks over, backedtasks.go holds those that
+// calls of such clients have become, with what they ask (taskquestions.go) and who
+// listens for them (tasknews.go); taskrun.go is a call that is a task for the server
+// only. The other way round that is moderntasks.go, and moderntaskwait.go for a result
+// that is waited for.
+//
 // # What is remembered
 //
 // Per session and direction, the requests without an answer: their ids, their

@@ -1,0 +1,262 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// taskWait is the answer to a tasks/result: it comes when the task is over. Until
+// then the server is polled, and what it wants to know is asked on this stream. It is
+// run by who reads it.
+type taskWait struct {
+	c      *modernConn
+	ctx    context.Context
+	cancel context.CancelFunc
+	free   func() bool
+	id     []byte // the client's
+	task   string
+	header []upstream.Header
+
+	mu     sync.Mutex // held while it runs
+	msg    wire.Message
+	ready  [][]byte // for the client, before all else
+	over   bool
+	polled bool
+	wait   time.Duration // until the next poll
+	asking []*ask        // questions of this stream, in the order of asking
+	heard  chan heardAnswer
+	opened [][]byte
+}
+
+// Next is the next message for the client.
+func (w *taskWait) Next() (sse.Event, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		switch {
+		case len(w.ready) > 0:
+			out := w.ready[0]
+			w.ready = w.ready[1:]
+			return sse.Event{Data: out}, nil
+		case w.over:
+			return sse.Event{}, io.EOF
+		}
+		if err := w.step(); err != nil {
+			if w.ctx.Err() != nil {
+				return sse.Event{}, w.why()
+			}
+			w.conclude(asFailure(err).renamed(w.id).body())
+		}
+	}
+}
+
+func (w *taskWait) why() error {
+	if w.c.life.Err() != nil {
+		return upstream.ErrClosed
+	}
+	return context.Cause(w.ctx)
+}
+
+// step waits for an answer of the client, or for the time to poll.
+func (w *taskWait) step() error {
+	if w.polled {
+		timer := time.NewTimer(w.wait)
+		defer timer.Stop()
+		select {
+		case h := <-w.heard:
+			return w.hear(h)
+		case <-timer.C:
+		case <-w.ctx.Done():
+			return w.ctx.Err()
+		}
+	}
+	w.polled = true
+	return w.poll()
+}
+
+// poll asks how the task is.
+func (w *taskWait) poll() error {
+	c := w.c
+	state, err := c.aboutTask(w.ctx, wire.TasksGet, w.task, "", w.header)
+	if err != nil {
+		return err
+	}
+	said := gjson.ParseBytes(state)
+	w.wait = pollInterval(said.Get("pollIntervalMs"))
+	switch status := said.Get("status").String(); status {
+	case "completed":
+		out, err := c.downResult(w.id, wire.ToolsCall, []byte(orElse(said.Get("result").Raw, "{}")), w.header)
+		if err == nil && gjson.GetBytes(out, "result").IsObject() {
+			out, err = ofTask(out, "result", w.task)
+		}
+		if err != nil {
+			return err
+		}
+		w.conclude(out)
+	case "failed":
+		fault := said.Get("error")
+		if !fault.IsObject() {
+			return saying(internalCode, orElse(said.Get("statusMessage").String(), "the task has failed"))
+		}
+		w.conclude(append(append(append(append([]byte(`{"jsonrpc":"2.0","id":`), w.id...), `,"error":`...), fault.Raw...), '}'))
+	case "cancelled":
+		return saying(internalCode, orElse(said.Get("statusMessage").String(), "the task was cancelled"))
+	case "input_required":
+		return w.ask(said.Get("inputRequests"))
+	}
+	return nil
+}
+
+func pollInterval(said gjson.Result) time.Duration {
+	if said.Type != gjson.Number {
+		return defaultPoll
+	}
+	ms := min(max(said.Num, 0), float64(longestPoll/time.Millisecond))
+	return max(time.Duration(ms)*time.Millisecond, shortestPoll)
+}
+
+// ask asks the client what it was not asked before.
+func (w *taskWait) ask(inputs gjson.Result) error {
+	c := w.c
+	var trouble error
+	members(inputs.Raw, func(name string, q gjson.Result) {
+		if trouble != nil || !c.claimAsk(w.task, name) {
+			return
+		}
+		a := &ask{heard: w.heard, name: string(appendString(nil, name)), method: wire.MethodOf([]byte(q.Get("method").String()))}
+		w.asking = append(w.asking, a)
+		body, able := c.phrase(a, q)
+		if able {
+			body, trouble = ofTask(body, "params", w.task)
+			c.expect([]*ask{a})
+			w.ready = append(w.ready, body)
+			return
+		}
+		if a.answer = []byte(cancelledAnswer); a.method != wire.ElicitationCreate {
+			trouble = w.giveUp(fmt.Sprintf("Client cannot answer %.64s", q.Get("method").String()))
+		}
+		if len(w.asking) > maxTaskInputs {
+			trouble = saying(internalCode, "the server asks too much at once")
+		}
+	})
+	if trouble != nil {
+		return trouble
+	}
+	return w.tell()
+}
+
+// hear takes one answer of the client.
+func (w *taskWait) hear(h heardAnswer) error {
+	if trouble := w.c.translateAnswer(h, &w.msg, w.header); trouble != "" {
+		return w.giveUp(trouble)
+	}
+	if h.to.accepted() {
+		w.opened = append(w.opened, h.to.opens)
+	}
+	return w.tell()
+}
+
+// tell sends the server the answers, once there are all of them.
+func (w *taskWait) tell() error {
+	if len(w.asking) == 0 || slices.ContainsFunc(w.asking, func(a *ask) bool { return a.answer == nil }) {
+		return nil
+	}
+	more := []byte(`,"inputResponses":{`)
+	for i, a := range w.asking {
+		if i > 0 {
+			more = append(more, ',')
+		}
+		more = append(append(append(more, a.name...), ':'), a.answer...)
+	}
+	_, err := w.c.aboutTask(w.ctx, wire.TasksUpdate, w.task, string(append(more, '}')), w.header)
+	if err != nil {
+		return err
+	}
+	w.c.settleAsks(w.task, w.asking, true)
+	w.asking, w.wait = nil, shortestPoll
+	return nil
+}
+
+// giveUp ends a task whose server cannot be told that the client does not answer.
+func (w *taskWait) giveUp(text string) error {
+	if _, err := w.c.aboutTask(w.ctx, wire.TasksCancel, w.task, "", w.header); err != nil {
+		w.c.srv.log.Debug("task not cancelled", zap.Error(err))
+	}
+	result := append([]byte(`{"content":[{"type":"text","text":`), appendString(nil, text)...)
+	out, err := ofTask(appendResult(nil, w.id, string(append(result, `}],"isError":true}`...))), "result", w.task)
+	if err == nil {
+		w.conclude(out)
+	}
+	return err
+}
+
+// conclude makes answer the last thing that the client gets.
+func (w *taskWait) conclude(answer []byte) {
+	w.over = true
+	for _, a := range w.drop() {
+		w.ready = append(w.ready, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, a.id))
+	}
+	w.ready = append(w.c.appendOpened(w.ready, w.opened, w.header), answer)
+}
+
+// drop lets go of the questions, and returns those that have no answer.
+func (w *taskWait) drop() []*ask {
+	w.c.settleAsks(w.task, w.asking, false)
+	open := w.c.forget(w.asking)
+	w.asking = nil
+	return open
+}
+
+// Close lets go of the stream. The task goes on; who asks for its result again is
+// asked again what the server wants to know.
+func (w *taskWait) Close() error {
+	w.cancel()
+	w.free()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drop()
+	return nil
+}
+
+func askKey(task, name string) string { return task + "\x00" + name }
+
+// claimAsk reports whether a question is one that nobody was asked yet, and notes
+// that somebody is now. A server repeats it until it has seen the answer.
+func (c *modernConn) claimAsk(task, name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := askKey(task, name)
+	if _, known := c.tasks.asked[key]; known {
+		return false
+	}
+	if c.tasks.asked == nil || len(c.tasks.asked) >= maxTaskAsks {
+		c.tasks.asked = make(map[string]bool)
+	}
+	c.tasks.asked[key] = false
+	return true
+}
+
+// settleAsks notes that questions were answered, or are open again.
+func (c *modernConn) settleAsks(task string, list []*ask, answered bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range list {
+		key := askKey(task, gjson.Parse(a.name).String())
+		if answered {
+			c.tasks.asked[key] = true
+		} else {
+			delete(c.tasks.asked, key)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// inputs are the questions of the task that wait for an answer, as an object; nil for
+// none. They come on the stream of its result, which is then waited for.
+func (k *backedTask) inputs(ctx context.Context, from []upstream.Header) []byte {
+	timer := time.NewTimer(questionTime)
+	defer timer.Stop()
+	k.listen(from)
+	for first := true; ; first = false {
+		k.mu.Lock()
+		changed, any, waited := k.changed, len(k.asked) > 0, k.count > 0
+		var out []byte
+		if any {
+			out = []byte{'{'}
+			for n, p := range k.asked {
+				if n > 0 {
+					out = append(out, ',')
+				}
+				out = append(append(appendString(out, p.key), ':'), p.body...)
+			}
+			out = append(out, '}')
+		}
+		k.mu.Unlock()
+		if any || waited && first && k.answeredAll() {
+			return out
+		}
+		select {
+		case <-changed:
+			pause := time.NewTimer(k.srv.now().cfg.Bridge.Coalesce) // there may be more of them
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+			}
+			pause.Stop()
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// answeredAll reports whether every question so far was answered: the server has not
+// said yet what it makes of that.
+func (k *backedTask) answeredAll() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.count > 0 && len(k.asked) == 0
+}
+
+// add takes questions of the server in.
+func (k *backedTask) add(list []query) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, q := range list {
+		if len(k.asked) >= maxQuestions {
+			k.srv.spawn(func() { k.b.refuse(k.srv, []query{q}, nil) })
+			continue
+		}
+		k.count++
+		kind, _, _ := strings.Cut(q.method.String(), "/")
+		k.asked = append(k.asked, pending{key: fmt.Sprintf("%s-%d", kind, k.count), query: q})
+	}
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// update sends the server the answers to its questions. Others are ignored.
+func (k *backedTask) update(inputs []byte, from []upstream.Header) {
+	given := map[string]string{}
+	members(view(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
+	var answered []pending
+	k.mu.Lock()
+	k.asked = slices.DeleteFunc(k.asked, func(p pending) bool {
+		_, is := given[p.key]
+		if is {
+			answered = append(answered, p)
+		}
+		return is
+	})
+	k.mu.Unlock()
+	for _, p := range answered {
+		k.b.say(k.srv, appendResult(nil, p.id, given[p.key]), from)
+	}
+}
+
+// listen waits for the result of the task, for what the server asks meanwhile. The
+// result itself is asked for when the client wants it.
+func (k *backedTask) listen(from []upstream.Header) {
+	ctx, stop := context.WithCancelCause(k.b.life)
+	k.mu.Lock()
+	running := k.stop != nil || k.over
+	if !running {
+		k.stop = func() { stop(upstream.ErrClosed) }
+	}
+	k.mu.Unlock()
+	if running {
+		stop(nil)
+		return
+	}
+	from = slices.Clone(from)
+	k.srv.spawn(func() {
+		defer func() {
+			stop(nil)
+			k.mu.Lock()
+			k.stop = nil
+			k.mu.Unlock()
+		}()
+		if err := k.read(ctx, stop, from); err != nil && ctx.Err() == nil {
+			k.srv.log.Debug("the result of a task", zap.Error(err))
+		}
+	})
+}
+
+// read reads the stream of the task's result to its end.
+func (k *backedTask) read(ctx context.Context, stop context.CancelCauseFunc, from []upstream.Header) error {
+	id := k.b.nextID()
+	body := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"method":"tasks/result","params":`...)
+	body = append(append(body, k.params()...), '}')
+	st, err := k.b.s.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: from, Silence: maxQuiet})
+	if err != nil {
+		return err
+	}
+	x := k.srv.newExchange(ctx, stop)
+	defer x.done()
+	x.s = k.b.s
+	x.s.enter()
+	x.from = append(x.from[:0], from...)
+	x.era = &era{down: wire.Stamp{ServerInfo: k.b.said.server}, opened: k.b.opened, tasks: k.srv.heldTasks.hears(k.b)}
+	x.attach(&untilAnswer{Stream: st, key: wire.AppendIDKey(nil, id)})
+	for {
+		e, err := x.take()
+		switch {
+		case errors.Is(err, errAsked):
+			k.add(x.era.take())
+		case err != nil:
+			return err
+		default:
+			interested(k.b, &modernRequest{level: noLevel}, &x.msg, e.Data)
+		}
+	}
+}
+
+// untilAnswer is the stream of a request without its answer.
+type untilAnswer struct {
+	upstream.Stream
+	key []byte
+}
+
+// Next is upstream.ErrClosed in the place of the answer.
+func (s *untilAnswer) Next() (sse.Event, error) {
+	e, err := s.Stream.Next()
+	var m wire.Message
+	if err == nil && m.Scan(e.Data, nil) == nil && m.Kind.Response() && bytes.Equal(wire.AppendIDKey(nil, m.ID()), s.key) {
+		return sse.Event{}, upstream.ErrClosed
+	}
+	return e, err
+}
+
+// route hands the questions that name a task of b to that, and returns the others.
+func (t *backedTasks) route(b *backing, list []query) (others []query) {
+	for _, q := range list {
+		if q.task != "" {
+			if k := t.find(b.key.principal, q.task); k != nil && k.b == b {
+				k.add([]query{q})
+				continue
+			}
+		}
+		others = append(others, q)
+	}
+	return others
+}
+
+// taskOf is the task that a request of the server says it is about, "" for none.
+func taskOf(params []byte) (task string) {
+	if !bytes.Contains(params, []byte(relatedTask)) {
+		return ""
+	}
+	members(gjson.Get(view(params), "_meta").Raw, func(name string, v gjson.Result) {
+		if name == relatedTask {
+			task = strings.Clone(v.Get("taskId").String())
+		}
+	})
+	return task
+}
