@@ -1,0 +1,165 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// TestWhatIsGivenAgainIsGood holds for every order of questions, changes and times: what
+// anybody gets was made for the same question, for the same principal or for all, is
+// younger than the server said, and younger than the last change that was told of.
+func TestWhatIsGivenAgainIsGood(t *testing.T) {
+	type version struct {
+		who, uri string
+		public   bool
+		made     time.Time
+		number   int
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		bounds := CacheConfig{Bytes: Size(rapid.IntRange(1, 8<<10).Draw(t, "bytes")), Entries: rapid.IntRange(1, 8).Draw(t, "entries")}
+		c := newResultCache(func() CacheConfig { return bounds })
+		now := time.Unix(1_800_000_000, 0)
+		c.now = func() time.Time { return now }
+		uris := rapid.SampledFrom([]string{"u:1", "u:1/a", "u:2", "u:3"})
+		people := rapid.SampledFrom([]string{"ada", "eve", ""})
+		var versions []version
+		changed := map[string]int{} // how many versions there were at the last change
+		const ttl = 10 * time.Second
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 9).Draw(t, "step") {
+			case 0:
+				now = now.Add(time.Duration(rapid.IntRange(0, 12).Draw(t, "seconds")) * time.Second)
+			case 1:
+				uri := uris.Draw(t, "changed")
+				var m wire.Message
+				if err := m.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%q}}`, uri), nil); err != nil {
+					t.Fatal(err)
+				}
+				c.heard(&m)
+				changed[uri] = len(versions)
+			default:
+				who, uri := people.Draw(t, "who"), uris.Draw(t, "uri")
+				v := version{who, uri, rapid.Bool().Draw(t, "public"), now, len(versions)}
+				scope := "private"
+				if v.public {
+					scope = "public"
+				}
+				e := c.enquire(lookup{
+					method: wire.ResourcesRead, digest: sha256.Sum256([]byte(uri)), uri: uri, principal: who, realm: who, ttl: asSaid,
+				})
+				if err := e.wait(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				end := rapid.IntRange(0, 5).Draw(t, "end")
+				st, err := e.stream([]byte("7"), func() (upstream.Stream, error) {
+					switch end {
+					case 0:
+						return nil, errors.New("not sent")
+					case 1:
+						return &again{answer: []byte(`{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}`)}, nil
+					case 2:
+						return &again{}, nil // it ends without an answer
+					}
+					versions = append(versions, v)
+					return &again{answer: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":7,"result":{"n":%d,"ttlMs":%d,"cacheScope":%q}}`, v.number, ttl.Milliseconds(), scope)}, nil
+				})
+				if err != nil {
+					continue
+				}
+				for {
+					said, err := st.Next()
+					if err != nil {
+						break
+					}
+					r := gjson.GetBytes(said.Data, "result")
+					if !r.Exists() {
+						continue
+					}
+					got := versions[r.Get("n").Int()]
+					left := time.Duration(r.Get("ttlMs").Int()) * time.Millisecond
+					since := 0
+					for other, n := range changed {
+						if related(other, uri) {
+							since = max(since, n)
+						}
+					}
+					switch {
+					case got.uri != uri, got.who != who && !got.public:
+						t.Fatalf("%q asks for %s and gets %+v", who, uri, got)
+					case got.number < since:
+						t.Fatalf("%s has changed since %+v", uri, got)
+					case left != got.made.Add(ttl).Sub(now) || left <= 0:
+						t.Fatalf("%s are left of %+v", left, got)
+					}
+				}
+				st.Close()
+			}
+			entries, bytes := c.size()
+			if entries > bounds.Entries || bytes > int(bounds.Bytes) || entries == 0 && bytes != 0 {
+				t.Fatalf("%d entries of %d bytes, within %+v", entries, bytes, bounds)
+			}
+			if len(c.fetches) != 0 || len(c.sent) != 0 {
+				t.Fatalf("%d and %d requests are never over", len(c.fetches), len(c.sent))
+			}
+		}
+	})
+}
+
+// TestNothingIsSpentOnWhatIsNotKept: with the cache off, or for a call, a request is not
+// looked into.
+func TestNothingIsSpentOnWhatIsNotKept(t *testing.T) {
+	var bounds CacheConfig
+	c := newResultCache(func() CacheConfig { return bounds })
+	if n := testing.AllocsPerRun(100, func() {
+		if c.keeps(wire.ToolsList) || c.keeps(wire.ToolsCall) {
+			t.Error("it is on")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	bounds = CacheConfig{Bytes: 1, Entries: 1}
+	if !c.keeps(wire.ToolsList) || c.keeps(wire.ToolsCall) || c.keeps(wire.Initialize) {
+		t.Error("what is kept is wrong")
+	}
+}
+
+// TestWaitingEndsWithWhoWaits, while the request goes on.
+func TestWaitingEndsWithWhoWaits(t *testing.T) {
+	c := newResultCache(func() CacheConfig { return CacheConfig{Bytes: 1 << 20, Entries: 9} })
+	q := lookup{method: wire.ToolsList, ttl: time.Minute}
+	first := c.enquire(q)
+	if err := first.wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("left")
+	cancel(why)
+	if err := c.enquire(q).wait(ctx); !errors.Is(err, why) {
+		t.Error(err)
+	}
+	st, err := c.enquire(q).open(t.Context(), []byte("1"), func() (upstream.Stream, error) {
+		t.Error("sent")
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Close()
+	if _, err := st.Next(); err == nil {
+		t.Error("goes on after its end")
+	}
+	first.end()
+	if len(c.sent) != 0 || len(c.fetches) != 0 {
+		t.Error("a request is never over")
+	}
+}
