@@ -64,6 +64,13 @@
 // listens for them (tasknews.go); taskrun.go is a call that is a task for the server
 // only. The other way round that is moderntasks.go, and moderntaskwait.go for a result
 // that is waited for.
+// A server of such a revision has no use for a session either. Then there is nothing to
+// translate: direct.go makes what stands for the session, and an exchange carries the
+// request as it is, from HTTP (directface.go) or from a pipe (directpipe.go, which makes
+// the headers that HTTP servers want). One process that serves several such clients is
+// kept from mixing them up by apart.go. Headers that repeat arguments of a tool are held
+// against these by paramcheck.go, whatever the server is; tools of ours take the road
+// over a session as always, with nobody at its other end.
 //
 // # What is remembered
 //
