@@ -104,3 +104,38 @@ func TestOwnToolsWhereTheServerHasNone(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestGateAtAServerWithoutAHandshake: our own question to the server is of its
+// revision, and the refusal of the client's.
+func TestGateAtAServerWithoutAHandshake(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := plainFake(piped, func(id, method, m string) ([]string, error) {
+			switch {
+			case method == "tools/list":
+				return one(result(id, `"resultType":"complete","tools":[]`))
+			case gjson.Get(m, "params.name").String() == "get_schema":
+				return one(string(appendResult(nil, []byte(id), asText(`{"streams":[{"name":"a","caps":{"expand":["x"]}}]}`))))
+			}
+			return one(result(id, `"resultType":"complete","content":[{"type":"text","text":"records"}]`))
+		})
+		srv := front(t, f, func(cfg *Config) {
+			gate := goodGate
+			gate.MatchValues = true
+			cfg.Gates = []GateConfig{gate}
+		})
+		ask := func(value string) string {
+			return srv.modernly(modernRequestOf("1", "tools/call", `"name":"get_records","arguments":{"stream":"a","expand":["`+value+`"]},`+meta(`{}`))).body
+		}
+		if got := ask("x"); text(got) != "records" {
+			t.Error(got)
+		}
+		if got := ask("y"); !refusedExpand(got) || gjson.Get(got, "result.resultType").String() != "complete" {
+			t.Error(got)
+		}
+		for _, m := range f.said("tools/call") {
+			if gjson.Get(m, "params.name").String() == "get_schema" && !strings.Contains(m, modernKey) {
+				t.Errorf("the server was asked %s", m)
+			}
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -307,7 +308,12 @@ func (x *exchange) askServer(method string, params []byte, timeout time.Duration
 	}
 	defer x.s.open.end(c)
 	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params)
-	st, err := x.s.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: x.from, FirstByte: timeout, Silence: timeout})
+	header := x.from
+	if d := x.s.direct; d != nil { // each request says who sends it
+		body = d.request(id, method, string(bytes.TrimSuffix(bytes.TrimPrefix(params, []byte{'{'}), []byte{'}'})))
+		header = d.headers(x.from, method, gjson.GetBytes(params, "name").String())
+	}
+	st, err := x.s.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: header, FirstByte: timeout, Silence: timeout})
 	switch {
 	case err != nil:
 		return nil, err

@@ -50,6 +50,9 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 			return raw, wire.Forward, nil
 		}
 		if refusal := x.gate(m); refusal != nil {
+			if x.s.direct != nil {
+				refusal = bytes.Replace(refusal, []byte(`"result":{`), []byte(`"result":{"resultType":"complete",`), 1)
+			}
 			return x.own(refusal, raw), wire.Answer, nil
 		}
 		x.learn(m)
