@@ -90,3 +90,53 @@ func BenchmarkPost(b *testing.B) {
 }
 
 const initAnswer = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`
+
+// BenchmarkDirect is a call of a tool where neither end has sessions, with a client of
+// the newest revision that has one, in front of the same revision, beside it.
+func BenchmarkDirect(b *testing.B) {
+	const answer = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"ok"}]}}`
+	for _, c := range []struct {
+		name, version, body, began string
+	}{
+		{"without sessions", modernOnly, modernRequestOf("1", "tools/call", `"name":"t","arguments":{},`+meta(`{}`)), ""},
+		{"with sessions", "2025-11-25", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`, initialize("2025-11-25", `{}`)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			conn := &instant{answer: []byte(strings.Replace(initAnswer, "2025-06-18", c.version, 1))}
+			o := opened(false, func(context.Context) (upstream.Conn, error) { return instantConn{conn}, nil })
+			o.open = func(context.Context) (*upstream.Begun, error) { return &upstream.Begun{Conn: instantConn{conn}}, nil }
+			cfg := DefaultConfig()
+			cfg.Upstream.Version = c.version
+			srv, err := newServer(cfg, zap.NewNop(), o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer srv.close()
+			f := (*face)(srv)
+			header := map[string]string{"Mcp-Method": "tools/call", "Mcp-Name": "t"}
+			req := &downstream.Request{
+				Ctx: b.Context(), Cancel: func(error) {}, Version: c.version, Header: func(name string) string { return header[name] },
+				Headers: func(_ string, do func(name, value string)) { do("Mcp-Method", "tools/call"); do("Mcp-Name", "t") },
+			}
+			var resp downstream.Response
+			if c.began != "" {
+				req.Body = []byte(c.began)
+				f.Post(req, &resp)
+				resp.Done()
+				req.Session = resp.Header[0].Value
+			}
+			conn.answer = []byte(answer)
+			body := make([]byte, len(c.body))
+			b.ReportAllocs()
+			for b.Loop() {
+				req.Body = append(body[:0], c.body...)
+				resp = downstream.Response{}
+				f.Post(req, &resp)
+				if len(resp.Body) != len(answer) {
+					b.Fatalf("%s", resp.Body)
+				}
+				resp.Done()
+			}
+		})
+	}
+}

@@ -265,3 +265,18 @@ func TestClosingTheStreamClosesTheServers(t *testing.T) {
 		}
 	}
 }
+
+// TestHeaderThatIsThereTwice: whoever stands between us may take either.
+func TestHeaderThatIsThereTwice(t *testing.T) {
+	up := newPlainServer(t, func(w http.ResponseWriter, _ *http.Request, _ string) { sayJSON(w, 200, `{}`) })
+	client := before(t, up.URL)
+	for _, name := range []string{"Mcp-Name", "mcp-param-region", "Mcp-Method"} {
+		resp := postsPlain(t.Context(), t, client, plainRequest("1", "prompts/get", `"name":"p",`), name, "p", name, "q")
+		if got := read(t, resp); resp.StatusCode != 400 || gjson.Get(got, "error.code").Int() != -32020 {
+			t.Errorf("%s: %d %s", name, resp.StatusCode, got)
+		}
+	}
+	if len(up.got) != 0 {
+		t.Errorf("the server got %q", up.got)
+	}
+}
