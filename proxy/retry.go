@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"slices"
 	"strings"
@@ -205,6 +206,9 @@ func (d *dialogue) opened(inputs []byte) (all bool, refused string) {
 func (d *dialogue) repeat(r *relay, refused string) error {
 	if refused == "" {
 		d.b.awaitOpened(r.ctx, d, d.srv.now().cfg.Bridge.OpenedTimeout)
+		if r.ctx.Err() != nil {
+			return context.Cause(r.ctx)
+		}
 		r.q.inputs, r.q.state = nil, nil
 		return r.begin()
 	}
