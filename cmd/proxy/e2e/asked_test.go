@@ -43,9 +43,6 @@ func TestEachUserIsAskedItsOwn(t *testing.T) {
 	var names []string
 	for _, row := range rows {
 		for _, s := range servers {
-			if s.revision == newest && slices.ContainsFunc(row.clients, isModern) {
-				continue
-			}
 			for _, up := range s.transports {
 				name := strings.ReplaceAll(fmt.Sprintf("%s %s to %s %s (%s)", row.name, row.over, up, s.name, s.revision), " ", "_")
 				names = append(names, name)
@@ -100,5 +97,3 @@ func askedAtOnce(ctx context.Context, proxy dragoman, clients []map[string]any, 
 	o.log = to.stderr.String()
 	return o
 }
-
-func isModern(config map[string]any) bool { return config["mode"] != nil && config["mode"] != "legacy" }

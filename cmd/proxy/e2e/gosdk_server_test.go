@@ -77,7 +77,7 @@ func goServerOfBothEras(stateless bool) *server {
 		name += ", stateless"
 	}
 	return &server{
-		name: name, revision: "2025-11-25", refuses: "unknown method", transports: []transport{stdio, streamable},
+		name: name, revision: "2025-11-25", refuses: "unknown method", deaf: true, transports: []transport{stdio, streamable},
 		command: func(_, mark string) []string { return []string{os.Args[0], goServerArg, bothEras, roots, mark} },
 		serve: func(string, transport) (string, func(), error) {
 			one := newGoServer(bothEras, roots)

@@ -75,9 +75,7 @@ func TestModernClient(t *testing.T) {
 		not           map[string]string
 	}
 	var pairs []pair
-	withSessions := goServerOfBothEras(false)
-	withSessions.transports = []transport{streamable} // on a pipe it says that it is of both eras
-	for i, s := range append(publishedServers(m), m.typescriptServer2("2025-11-25"), withSessions) {
+	for i, s := range append(publishedServers(m), m.typescriptServer2("2025-11-25"), goServerOfBothEras(false)) {
 		for j, name := range []string{"Go", "TypeScript", "TypeScript as it is"} {
 			for k, down := range []transport{streamable, stdio} {
 				up := inTurn(s.transports, i+j+k)

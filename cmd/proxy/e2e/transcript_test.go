@@ -86,6 +86,14 @@ func (t transcript) arrived() bool {
 	return true
 }
 
+// era reports whether the client found that the server is of the era that it is
+// there to meet: left to themselves, clients take a slow server for an old one.
+func (t transcript) era(c *client) bool {
+	hello := t.step("initialize").Result
+	modern, _ := at(hello, "supportedVersions").([]any)
+	return c.revision != newest || at(hello, "protocolVersion") == newest || modern != nil
+}
+
 // step returns the entry of a step, the zero entry when there is none.
 func (t transcript) step(name string) entry {
 	for _, e := range t {
