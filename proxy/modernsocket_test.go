@@ -1,0 +1,94 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// reportingServer is an HTTP server that has sessions, and reports progress where it is asked to.
+func reportingServer(t *testing.T) *plainServer {
+	return newPlainServer(t, func(w http.ResponseWriter, _ *http.Request, body string) {
+		id := gjson.Get(body, "id").Raw
+		switch method := gjson.Get(body, "method").String(); method {
+		case "initialize":
+			w.Header().Set("Mcp-Session-Id", "theirs")
+			sayJSON(w, 200, result(id, `"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}`))
+		case "tools/list":
+			w.Header().Set("Mcp-Session-Id", "theirs")
+			sayJSON(w, 200, result(id, `"tools":[]`))
+		case "tools/call":
+			w.Header().Set("Content-Type", "text/event-stream")
+			token := gjson.Get(body, "params._meta.progressToken").Raw
+			io.WriteString(w, "id: 1\ndata:\n\nid: 2\ndata: "+
+				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`+token+`,"progress":1}}`+
+				"\n\nid: 3\ndata: "+result(id, `"content":[]`)+"\n\n")
+		case "":
+			w.WriteHeader(405) // GET and DELETE
+		default:
+			w.WriteHeader(202)
+		}
+	})
+}
+
+// TestWhatHTTPSaysToClientsWithoutASession, in front of a server that has sessions. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#streamable-http.
+func TestWhatHTTPSaysToClientsWithoutASession(t *testing.T) {
+	server := reportingServer(t)
+	c := serving(t, func(cfg *Config) {
+		cfg.Upstream.URL, cfg.Upstream.Version = server.URL, "2025-11-25"
+		cfg.Limits.ClientMessage = 64 << 10
+	})
+	list := modernRequestOf("1", "tools/list", meta(`{}`))
+	call := modernRequestOf("2", "tools/call", `"name":"t",`+meta(`{}`, `"progressToken":"p"`))
+	long := modernRequestOf("3", "tools/list", `"cursor":"`+strings.Repeat("x", 64<<10)+`",`+meta(`{}`))
+	for _, q := range []struct {
+		what, method, body string
+		header             []string // beside those of each request; one without a value is left out
+		status             int
+		kind               string
+	}{
+		{"a list", "POST", list, nil, 200, "application/json"},
+		{"a list, with what means nothing", "POST", list, []string{"Mcp-Session-Id", "mine", "Last-Event-ID", "7"}, 200, "application/json"},
+		{"a call that tells how far it is", "POST", call, nil, 200, "text/event-stream"},
+		{"a notification", "POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`, nil, 202, ""},
+		{"a stream", "GET", "", []string{"Accept", "text/event-stream"}, 405, "application/json"},
+		{"a stream to take up again", "GET", "", []string{"Accept", "text/event-stream", "Mcp-Session-Id", "mine", "Last-Event-ID", "7"}, 405, "application/json"},
+		{"the end of a session", "DELETE", "", []string{"Mcp-Session-Id", "mine"}, 405, "application/json"},
+		{"a foreign page", "POST", list, []string{"Origin", "https://evil.example"}, 403, "application/json"},
+		{"another type", "POST", list, []string{"Content-Type", "text/plain"}, 415, "application/json"},
+		{"no stream wanted", "POST", list, []string{"Accept", "application/json"}, 406, "application/json"},
+		{"too much", "POST", long, nil, 413, "application/json"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), q.method, c.base+"/mcp", strings.NewReader(q.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for h := append(modernHeader(q.body, "Content-Type", "application/json", "Accept", "application/json, text/event-stream"), q.header...); len(h) > 0; h = h[2:] {
+			req.Header.Set(h[0], h[1])
+		}
+		resp, err := c.http.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := read(t, resp)
+		resp.Body.Close()
+		if resp.StatusCode != q.status || resp.Header.Get("Content-Type") != q.kind {
+			t.Errorf("%s: %d %q %s", q.what, resp.StatusCode, resp.Header.Get("Content-Type"), body)
+		}
+		if said := resp.Header.Values("Mcp-Session-Id"); said != nil {
+			t.Errorf("%s: session %q", q.what, said)
+		}
+		if allow := resp.Header.Get("Allow"); (q.status == 405) != (allow == "POST") {
+			t.Errorf("%s: Allow: %q", q.what, allow)
+		}
+		if q.kind == "text/event-stream" {
+			if resp.Header.Get("X-Accel-Buffering") != "no" || strings.Contains(body, "id:") || strings.Count(body, "data:") != 2 {
+				t.Errorf("%s: %q %s", q.what, resp.Header, body)
+			}
+		}
+	}
+}
