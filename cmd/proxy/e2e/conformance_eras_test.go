@@ -243,7 +243,8 @@ func lines(found scenarioChecks, scenarios []string) string {
 const noHandshake = "the revision has no initialize, and so nobody sends it"
 
 // TestConformanceOfTheProxyAsAClient runs what the suite demands of clients of 2026-07-28, where the client is a published
-// one of 2025-11-25 with the proxy before it: what the suite's servers see of it is the proxy's doing.
+// one with the proxy before it, to which it speaks over a pipe. Of one of 2025-11-25 all that the suite's servers see is
+// the proxy's doing; of one of 2026-07-28 the headers are, and the tools that are left out.
 func TestConformanceOfTheProxyAsAClient(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs Node.js 22 and the conformance suite")
@@ -251,18 +252,21 @@ func TestConformanceOfTheProxyAsAClient(t *testing.T) {
 	suite := conformanceSuite(t)
 	set := suite.requirements(t, "2026-07-28")
 	proxy := build(t)
-	command := []string{suite.node, filepath.Join("conformance", "client.mjs"), string(suite.modules), string(proxy)}
 	const begins = "it is not known yet that the server has no handshake, and so the first that it gets is one"
+	configured := []string{"--upstream-version", "2026-07-28"}
+	unsent := map[string]string{
+		"http-standard-headers ClientMcpMethodHeader_initialize":                noHandshake,
+		"http-standard-headers ClientMcpMethodHeader_notifications_initialized": noHandshake,
+	}
 	for _, c := range []struct {
-		name  string
-		flags []string
-		unmet map[string]string
+		name   string
+		client string // the package
+		flags  []string
+		unmet  map[string]string
 	}{
-		{"configured", []string{"--upstream-version", "2026-07-28"}, map[string]string{
-			"http-standard-headers ClientMcpMethodHeader_initialize":                noHandshake,
-			"http-standard-headers ClientMcpMethodHeader_notifications_initialized": noHandshake,
-		}},
-		{"found out", nil, map[string]string{
+		{"a client with a handshake, a server that is configured", "sdk", configured, unsent},
+		{"a client without, a server that is configured", "client", configured, unsent},
+		{"a client with a handshake, a server to find out about", "sdk", nil, map[string]string{
 			"request-metadata ClientSendsVersionHeader":                             begins,
 			"request-metadata ClientPopulatesMeta":                                  begins,
 			"request-metadata ClientSendsClientInfo":                                begins,
@@ -271,9 +275,10 @@ func TestConformanceOfTheProxyAsAClient(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			command := []string{suite.node, filepath.Join("conformance", "client.mjs"), string(suite.modules), c.client, string(proxy)}
 			found := scenarioChecks{}
 			for _, scenario := range set.client {
-				found[scenario] = suite.client(t, scenario, set.revision, slices.Concat(command, c.flags))
+				found[scenario] = suite.client(t, scenario, set.revision, append(command, c.flags...))
 			}
 			judge(t, set.client, found, c.unmet)
 			t.Logf("%d scenarios for clients of %s; checks by status:\n%s", len(found), set.revision, lines(found, set.client))

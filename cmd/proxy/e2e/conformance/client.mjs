@@ -1,24 +1,35 @@
-// A client of revisions with a handshake, written with the published 1.x SDK. It reaches the server of a scenario through
-// the proxy, which it starts, and there does all that there is to do: calls each tool, reads each resource, gets each prompt.
+// A client written with a published SDK, of revisions with a handshake (sdk, the 1.x line) or of 2026-07-28 (client, 2.x).
+// It reaches the server of a scenario through the proxy, which it starts, and there does all that there is to do: calls
+// each tool, reads each resource, gets each prompt.
 //
-//   node client.mjs NODE_MODULES PROXY [FLAG...] URL
+//   node client.mjs NODE_MODULES sdk|client PROXY [FLAG...] URL
 
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-const [modules, proxy, ...rest] = process.argv.slice(2);
+const [modules, line, proxy, ...rest] = process.argv.slice(2);
 const url = rest.pop();
-const load = (file) => import(pathToFileURL(join(modules, '@modelcontextprotocol', 'sdk', 'dist', 'esm', file)));
-const { Client } = await load('client/index.js');
-const { StdioClientTransport } = await load('client/stdio.js');
-const schemas = await load('types.js');
-
+const load = (file) => import(pathToFileURL(join(modules, '@modelcontextprotocol', line, 'dist', file)));
 const capabilities = { roots: { listChanged: true }, sampling: {}, elicitation: {} };
-const client = new Client({ name: 'conformance-client', version: '1.0.0' }, { capabilities });
-client.setRequestHandler(schemas.ElicitRequestSchema, () => ({ action: 'accept', content: { confirmed: true } }));
+const info = { name: 'conformance-client', version: '1.0.0' };
+const makers = {
+  async sdk() {
+    const { Client } = await load('esm/client/index.js');
+    const { ElicitRequestSchema } = await load('esm/types.js');
+    const { StdioClientTransport } = await load('esm/client/stdio.js');
+    return { client: new Client(info, { capabilities }), StdioClientTransport, elicitation: ElicitRequestSchema };
+  },
+  async client() {
+    const { Client } = await load('index.mjs');
+    const { StdioClientTransport } = await load('stdio.mjs');
+    const options = { capabilities, versionNegotiation: { mode: { pin: '2026-07-28' } } };
+    return { client: new Client(info, options), StdioClientTransport, elicitation: 'elicitation/create' };
+  },
+};
 
-const transport = new StdioClientTransport({ command: proxy, args: ['stdio', '--upstream', url, ...rest], stderr: 'inherit' });
-await client.connect(transport);
+const { client, StdioClientTransport, elicitation } = await makers[line]();
+client.setRequestHandler(elicitation, () => ({ action: 'accept', content: { confirmed: true } }));
+await client.connect(new StdioClientTransport({ command: proxy, args: ['stdio', '--upstream', url, ...rest], stderr: 'inherit' }));
 
 const values = { number: 5, integer: 5, boolean: true, string: 'text' };
 const fitting = (schema) => Object.fromEntries(Object.entries(schema.properties ?? {}).map(([name, { type }]) => [name, values[type]]));
