@@ -96,7 +96,7 @@
 // holds of such a session it may forget (session.go). In front of a pipe the
 // session is the pipe, and ends with it; a process that ends by itself is started
 // again and told what it knew (restart.go). Where one process serves all sessions, it
-// is shared.go that keeps them apart.
+// is shared.go that keeps them apart, or guest.go where it has no handshake.
 //
 // A server without a handshake remembers nothing of a client that begins with one. That
 // is in modernconn.go, which to the session is a connection to a server of the client's

@@ -29,7 +29,7 @@ func (srv *Server) turned(ctx context.Context, header []upstream.Header, modern 
 // isModern finds out anew whether the server needs no session. A process is asked
 // itself.
 func (c *modernConn) isModern(ctx context.Context, header []upstream.Header) (bool, error) {
-	if c.piped != nil {
+	if !c.web {
 		_, err := c.discover(ctx, header)
 		return err == nil, err
 	}

@@ -90,6 +90,11 @@ func (h *handshake) propose(ctx context.Context, raw []byte, propose *translate.
 				return s, h.hoist(ctx, s, answer), nil
 			}
 		}
+		if err != nil && h.sharesModern(ctx) {
+			if s, answer, ok := h.bridge(ctx, raw); ok {
+				return s, h.hoist(ctx, s, answer), nil
+			}
+		}
 		if err == nil && m.Kind == wire.Result && !h.shakesFor(ctx) {
 			if s, answer, ok := h.bridge(ctx, raw); ok {
 				return s, h.hoist(ctx, s, answer), nil

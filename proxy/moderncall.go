@@ -166,7 +166,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 func (b *bridgedCall) head(ctx context.Context, from []upstream.Header, arguments []byte) error {
 	c := b.c
 	h := c.headers(from, gjson.GetBytes(b.stream.Body, "method").String(), b.target)
-	if b.method == wire.ToolsCall && c.piped == nil {
+	if b.method == wire.ToolsCall && c.web {
 		params, err := c.paramHeaders(ctx, b.target, arguments, from)
 		if err != nil {
 			return err
@@ -347,7 +347,7 @@ func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
 		c.srv.unwanted("unknown_id")
 		return nil, nil
 	}
-	if m.Kind == wire.Error && c.piped == nil && gjson.Get(view(m.Error()), "code").Int() == int64(causes[headerMismatch].code) {
+	if m.Kind == wire.Error && c.web && gjson.Get(view(m.Error()), "code").Int() == int64(causes[headerMismatch].code) {
 		refresh := b.method == wire.ToolsCall && !b.refreshed
 		if refresh || b.retitle() {
 			b.refreshed = true
@@ -366,7 +366,7 @@ func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
 			return nil, b.send(b.answers)
 		}
 	}
-	if m.Kind == wire.Result && b.method == wire.ToolsList && c.piped == nil {
+	if m.Kind == wire.Result && b.method == wire.ToolsList && c.web {
 		if less, changed := c.tools.learn(raw, c.srv.log); changed {
 			if err := m.Scan(less, c.down.Shape()); err != nil {
 				return nil, err

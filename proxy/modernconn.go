@@ -28,7 +28,8 @@ import (
 type modernConn struct {
 	srv    *Server
 	conn   upstream.Conn
-	piped  *lanes // conn, where the server is on a pipe; else nil
+	web    bool   // the server is reached over HTTP, where messages have headers
+	piped  *lanes // conn, where the server is on a pipe of its own; else nil
 	facts  wire.Facts
 	up     *translate.Translator // the client's revision to the server's
 	down   *translate.Translator
@@ -69,6 +70,8 @@ func (srv *Server) newModernConn(conn upstream.Conn, vc *translate.Revision, fac
 	}
 	c.belongTo(rand.Text()) // nobody else, where we do not know whose it is
 	c.piped, _ = conn.(*lanes)
+	_, shares := conn.(*guest)
+	c.web = c.piped == nil && !shares
 	c.tasks.bridged = now.cfg.Contract.Tasks == "bridge" && vc.Tasks
 	c.news.limit(now.cfg.Limits)
 	c.life, c.end = context.WithCancel(context.Background())

@@ -50,7 +50,7 @@ func looksModern(m *wire.Message, err error) bool {
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
 func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer []byte, ok bool) {
 	modern := translate.Lookup(translate.Modern())
-	if !h.bridges || h.srv.now().origin.shared != nil {
+	if !h.bridges {
 		return nil, nil, false
 	}
 	if h.conn == nil && !h.open(ctx) {
@@ -107,6 +107,15 @@ func (srv *Server) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes 
 
 // open opens a connection for a server without a handshake.
 func (h *handshake) open(ctx context.Context) bool {
+	if sh := h.srv.now().origin.shared; sh != nil && h.bridges {
+		g, err := sh.guest(ctx, h.srv)
+		if err != nil {
+			h.log().Debug("no process to share", zap.Error(err))
+			return false
+		}
+		h.conn, h.standing = g, nil
+		return true
+	}
 	b := h.srv.eras.take()
 	if b == nil && h.srv.now().origin.open != nil {
 		var err error

@@ -595,6 +595,9 @@ func (srv *Server) close() {
 	srv.heldTasks.close()
 	srv.backings.close()
 	srv.eras.close()
+	if sh := srv.now().origin.shared; sh != nil {
+		sh.emptyPlain()
+	}
 	for _, s := range srv.sessions.dropAll() {
 		if srv.now().cfg.Session.KeyFile != "" {
 			srv.retire(s, errShutdown)

@@ -24,8 +24,11 @@ type shared struct {
 	turn chan struct{} // held by who looks for the hub, or starts it
 
 	mu      sync.Mutex
-	hub     *hub // nil while there is no process
-	retired bool // the last one to leave ends the process
+	hub     *hub   // nil while there is no process
+	plain   *apart // the process, where it has no handshake; nil for none
+	guests  int    // of plain
+	emptied bool   // there will be no more of them
+	retired bool   // the last one to leave ends the process
 }
 
 func newShared() *shared { return &shared{turn: make(chan struct{}, 1)} }
@@ -89,6 +92,7 @@ func (sh *shared) retire() {
 	sh.mu.Lock()
 	sh.retired = true
 	h := sh.hub
+	sh.letPlain()
 	sh.mu.Unlock()
 	if h != nil && h.deserted() {
 		h.srv.spawn(h.close)
@@ -105,9 +109,14 @@ func (sh *shared) isRetired() bool {
 func (sh *shared) close() {
 	sh.mu.Lock()
 	h := sh.hub
+	plain := sh.plain
+	sh.plain = nil
 	sh.mu.Unlock()
 	if h != nil {
 		h.close()
+	}
+	if plain != nil {
+		plain.srv.endConn(plain)
 	}
 }
 
