@@ -358,3 +358,18 @@ func TestNewsOfATask(t *testing.T) {
 		}
 	})
 }
+
+func TestTasksOfAClientOnAPipe(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		s := &legacyTasks{states: []string{"completed"}, outcome: `"result":{"content":[]}`}
+		f := s.server(taskCapabilities)
+		f.piped = piped
+		c := front(t, f, bridgingTasks).pipe()
+		c.say(callAsTask("1", "slow"))
+		c.hears(result("1", `"resultType":"task","taskId":"t1","status":"working",`+taskTimes+`,"ttlMs":60000,"pollIntervalMs":20,`+identity))
+		c.say(ofTaskModern("2", "tasks/get", "t1", ""))
+		c.hears(result("2", `"status":"completed","result":{"content":[]},`+stateOfT1))
+		c.say(ofTaskModern("3", "tasks/cancel", "t2", ""))
+		c.hears(rpcError("3", `"code":-32602,"message":"Task not found"`))
+	})
+}
