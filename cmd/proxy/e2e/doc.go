@@ -7,6 +7,8 @@
 //
 //	peers/        published TypeScript clients and servers: versions, scenario, the runner of the clients
 //	node_test.go  installs and starts those
+//	eras_test.go  clients with a handshake and servers without one, and servers that take both; modern_test.go the
+//	              other way round, asked_test.go what users are asked at once
 //	gosdk_*.go    the official Go SDK as client and as server
 //	jsonserver_…  a published HTTP API (api/) behind an adapter (testdata/): by the runtime alone, then by clients
 //	proxy_test.go builds and starts the proxy, and checks that it ends well

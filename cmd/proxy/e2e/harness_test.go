@@ -76,6 +76,11 @@ func TestREADMEHasTheTable(t *testing.T) {
 			t.Errorf("not in the README: %s", row)
 		}
 	}
+	for test, cells := range map[string][]cell{"TestLegacyClientsOfModernServers": legacyToModern(""), "TestModernPeers": modernToModern("")} {
+		if says := fmt.Sprintf("`%s`, %d runs", test, len(cells)); !strings.Contains(string(readme), says) {
+			t.Errorf("the README does not say %s", says)
+		}
+	}
 	if n := len(cells); !strings.Contains(string(readme), fmt.Sprintf("`TestPublishedPeers`, %d runs", n)) {
 		t.Errorf("the README does not say that there are %d runs", n)
 	}
