@@ -320,3 +320,46 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestProcessIsStartedAgainForWhoNeedsNoSession: what it was asked is lost, and the
+// next one is served by another.
+func TestProcessIsStartedAgainForWhoNeedsNoSession(t *testing.T) {
+	for _, over := range []string{"http", "stdio"} {
+		t.Run("from "+over, func(t *testing.T) {
+			kids := newFamily(func(nth int) *fakeServer {
+				return modernServer(true, `"capabilities":{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+					if nth == 1 {
+						return nil, nil
+					}
+					return one(result(id, `"resultType":"complete","prompts":[]`))
+				})
+			})
+			o := kids.origin()
+			o.open = func(ctx context.Context) (*upstream.Begun, error) {
+				return o.connect(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)})
+			}
+			srv := frontOf(t, o, quickly)
+			answers := make(chan string, 1)
+			ask := func(body string) { answers <- srv.modernly(body).body }
+			if over == "stdio" {
+				c := srv.pipe()
+				ask = func(body string) {
+					c.say(body)
+					answers <- c.hear()
+				}
+			}
+			go ask(modernRequestOf("1", "prompts/list", meta(`{}`)))
+			first := kids.child(t, 0)
+			got(t, first, `"prompts/list"`)
+			first.lose(exited)
+			if r := <-answers; !strings.Contains(r, "started again") || gjson.Get(r, "id").Raw != "1" {
+				t.Error(r)
+			}
+			go ask(modernRequestOf("1", "prompts/list", meta(`{}`)))
+			sameJSON(t, <-answers, result("1", `"resultType":"complete","prompts":[]`))
+			if n := len(kids.child(t, 1).said("initialize")); n != 0 {
+				t.Error("initialize was sent")
+			}
+		})
+	}
+}

@@ -64,6 +64,7 @@
 // listens for them (tasknews.go); taskrun.go is a call that is a task for the server
 // only. The other way round that is moderntasks.go, and moderntaskwait.go for a result
 // that is waited for.
+//
 // A server of such a revision has no use for a session either. Then there is nothing to
 // translate: direct.go makes what stands for the session, and an exchange carries the
 // request as it is, from HTTP (directface.go) or from a pipe (directpipe.go, which makes
