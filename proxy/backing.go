@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -181,7 +182,7 @@ func (p *backings) take(key backingKey, asks bool) (b *backing, made bool, err e
 		p.shares.give(key.principal)
 		return nil, false, fail(tooManySessions, "")
 	}
-	realm := keyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.client, key.capabilities)
+	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.client, key.capabilities)
 	b = &backing{key: key, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: noLevel, leveling: make(chan struct{}, 1)}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.use(asks)
@@ -283,7 +284,7 @@ func (p *backings) forget(b *backing) {
 	}
 	if list := p.byKey[b.key]; len(list) == 1 {
 		delete(p.byKey, b.key)
-		p.srv.results.unheard(b.realm)
+		p.srv.results.Unheard(b.realm)
 	} else {
 		p.byKey[b.key] = slices.DeleteFunc(slices.Clone(list), func(at *backing) bool { return at == b })
 	}

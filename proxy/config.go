@@ -13,6 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
@@ -197,6 +198,19 @@ type BridgeConfig struct {
 	// Cache is of lists and resources, towards clients of either kind. What a server
 	// with sessions sends is kept for TTL, and for the principal that asked for it.
 	Cache CacheConfig `yaml:"cache"`
+}
+
+// CacheConfig bounds the results that we keep to give them again.
+type CacheConfig struct {
+	// Bytes is how much of them there may be; 0 keeps none. One result is never more
+	// than a quarter of it.
+	Bytes Size `yaml:"bytes"`
+	// Entries is how many of them there may be.
+	Entries int `yaml:"entries"`
+}
+
+func (c CacheConfig) bounds() results.Bounds {
+	return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}
 }
 
 // LimitsConfig bounds what peers may send.

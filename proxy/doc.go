@@ -84,8 +84,7 @@
 // sessions together and spares the same work again (lists.go).
 //
 // Where it is turned on, lists and resources are kept that the server has sent, between
-// clients and servers of which one at least has no sessions: resultcache.go has them, and
-// enquiry.go is one request on its way through. Who may get what of all this is in
+// clients and servers of which one at least has no sessions: package results has them. Who may get what of all this is in
 // principal.go, and how much of it in share.go.
 //
 // A question whose answer may come by way of another process carries its note in

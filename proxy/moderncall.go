@@ -136,7 +136,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 	c.running[b.key] = b
 	c.mu.Unlock()
 	if err = b.head(ctx, from, arguments); err == nil {
-		b.st, err = e.open(b.ctx, b.sent, func() (upstream.Stream, error) {
+		b.st, err = e.Open(b.ctx, b.sent, func() (upstream.Stream, error) {
 			o := b.stream
 			return c.conn.Send(b.ctx, &o)
 		})
@@ -403,7 +403,7 @@ func (c *modernConn) passDown(m *wire.Message, header []upstream.Header) []byte 
 	if m.Method == wire.ToolsListChanged {
 		c.tools.forget()
 	}
-	c.srv.results.heard(m)
+	c.srv.results.Heard(m)
 	method := m.Method
 	m.Facts = c.facts
 	out, v, err := c.down.Rewrite(nil, m)

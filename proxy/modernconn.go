@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -80,19 +81,19 @@ func (srv *Server) newModernConn(conn upstream.Conn, vc *translate.Revision, fac
 
 // belongTo makes the session one of a principal.
 func (c *modernConn) belongTo(who string) {
-	realm := keyOf("modern", who)
+	realm := results.KeyOf("modern", who)
 	c.realm = string(realm[:])
 }
 
 // enquire is a request of the client, as one whose answer may
 // be kept.
-func (c *modernConn) enquire(msg *wire.Message, uri string, header []upstream.Header) *enquiry {
-	if !c.srv.results.keeps(msg.Method) {
+func (c *modernConn) enquire(msg *wire.Message, uri string, header []upstream.Header) *results.Enquiry {
+	if !c.srv.results.Keeps(msg.Method) {
 		return nil
 	}
-	return c.srv.results.enquire(lookup{
-		method: msg.Method, digest: digestOf(string(msg.MethodName()), view(msg.Params())), uri: uri,
-		header: header, variant: c.can, realm: c.realm, ttl: asSaid,
+	return c.srv.results.Enquire(results.Lookup{
+		Method: msg.Method, Digest: digestOf(string(msg.MethodName()), view(msg.Params())), URI: uri,
+		Header: header, Variant: c.can, Realm: c.realm, TTL: results.AsSaid,
 	})
 }
 
@@ -432,7 +433,7 @@ func (c *modernConn) tellCancelled(id []byte) {
 func (c *modernConn) Close(ctx context.Context) error {
 	c.end()
 	if c.piped != nil {
-		c.srv.results.unheard(c.realm)
+		c.srv.results.Unheard(c.realm)
 	}
 	return c.conn.Close(ctx)
 }

@@ -164,7 +164,7 @@ func (l *watching) run() {
 		if l.ctx.Err() != nil {
 			return
 		}
-		l.c.srv.results.unheard(l.c.realm)
+		l.c.srv.results.Unheard(l.c.realm)
 		if l.st != nil {
 			l.st.Close()
 			l.st = nil

@@ -190,7 +190,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 				s.direct.tools.forget()
 			}
 		}
-		x.srv.results.heard(m)
+		x.srv.results.Heard(m)
 	default:
 		if x.isAnswer(m) {
 			m.Method, m.Note = x.call.method, x.call.note

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
 )
 
 // principal is on whose behalf a request comes: as much as we are configured to
@@ -75,7 +76,7 @@ func user(req *downstream.Request, by, who string) string {
 		}
 		parts = append(parts, name, value)
 	}
-	sum := keyOf(parts...)
+	sum := results.KeyOf(parts...)
 	return "claims " + string(sum[:])
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -106,10 +107,10 @@ func (r *relay) send() error {
 	e, begun := r.enquire(), false
 	defer func() {
 		if !begun {
-			e.end()
+			e.End()
 		}
 	}()
-	if err := e.wait(r.ctx); err != nil {
+	if err := e.Wait(r.ctx); err != nil {
 		return err
 	}
 	var d *dialogue
@@ -117,7 +118,7 @@ func (r *relay) send() error {
 	if r.q.mayAsk() || b.wantsLogs(r.q) {
 		d, box = r.srv.dialogues.begin(r, b) // the server may ask before we know that it has the request
 		if e != nil {
-			e.asked = d.hasAsked
+			e.Asked = d.hasAsked
 		}
 	}
 	x, err := r.srv.sendOn(b, r.q, r.from, e)
@@ -144,13 +145,13 @@ func (r *relay) send() error {
 
 // enquire is the request as one whose answer may be kept, nil where it may not. The
 // server's word that it has changed is listened for.
-func (r *relay) enquire() *enquiry {
-	if _, is := r.b.s.conn.(alone); is || r.q.inputs != nil || !r.srv.results.keeps(r.q.method) {
+func (r *relay) enquire() *results.Enquiry {
+	if _, is := r.b.s.conn.(alone); is || r.q.inputs != nil || !r.srv.results.Keeps(r.q.method) {
 		return nil
 	}
-	e := r.srv.results.enquire(lookup{
-		method: r.q.method, digest: r.q.digest(), uri: gjson.ParseBytes(r.q.target).String(),
-		principal: r.who, header: r.from, realm: r.b.realm, ttl: r.srv.now().cfg.Bridge.TTL,
+	e := r.srv.results.Enquire(results.Lookup{
+		Method: r.q.method, Digest: r.q.digest(), URI: gjson.ParseBytes(r.q.target).String(),
+		Principal: r.who, Header: r.from, Realm: r.b.realm, TTL: r.srv.now().cfg.Bridge.TTL,
 	})
 	if e != nil {
 		r.b.hear(r.ctx, r.srv, r.from)
@@ -160,7 +161,7 @@ func (r *relay) enquire() *enquiry {
 
 // sendOn sends q to the server behind b, or has the answer that e has found. The
 // exchange is the caller's.
-func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, e *enquiry) (*exchange, error) {
+func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, e *results.Enquiry) (*exchange, error) {
 	ctx, stop := context.WithCancelCause(context.Background()) // a call may outlive the request that began it
 	x := srv.newExchange(ctx, stop)
 	x.s = b.s
@@ -173,7 +174,7 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, 
 		up: wire.Stamp{ID: id, ProgressToken: append(append([]byte(`"p`), id...), '"')},
 		down: wire.Stamp{
 			ID: q.id, ProgressToken: q.token, ServerInfo: b.said.server,
-			TTL: e.remaining(cfg.TTL).Milliseconds(), Scope: wire.CacheHint(cfg.Public),
+			TTL: e.Remaining(cfg.TTL).Milliseconds(), Scope: wire.CacheHint(cfg.Public),
 		},
 	}
 	x.era.logs, x.era.opened = b.wantsLogs(q), b.opened
@@ -201,10 +202,10 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, 
 	}
 	if err == nil {
 		var st upstream.Stream
-		st, err = e.stream(id, func() (upstream.Stream, error) {
+		st, err = e.Stream(id, func() (upstream.Stream, error) {
 			st, err := x.forward(out)
 			if x.errand != nil {
-				e.taint() // it is us who answer
+				e.Taint() // it is us who answer
 			}
 			switch {
 			case err != nil || x.errand != nil:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -76,7 +77,7 @@ type Server struct {
 	backings  *backings  // sessions for clients that have none
 	dialogues *dialogues // calls of theirs
 	heldTasks *backedTasks
-	results   *resultCache
+	results   *results.Cache
 	peers     *peers // the other replicas
 	inbox     *inbox // what they forward
 
@@ -145,8 +146,8 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
 	}
 	srv.metrics = newMetrics(func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
-	srv.results = newResultCache(func() CacheConfig { return srv.now().cfg.Bridge.Cache })
-	srv.results.register(srv.metrics.registry)
+	srv.results = results.New(func() results.Bounds { return srv.now().cfg.Bridge.Cache.bounds() })
+	srv.results.Register(srv.metrics.registry)
 	if srv.adapters != nil {
 		srv.adapters.metrics = srv.metrics
 	}

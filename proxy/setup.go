@@ -131,7 +131,7 @@ func (srv *Server) Reload(cfg Config) error {
 	srv.use(next)
 	srv.warm()
 	srv.lists.forget() // of translators that nobody asks any more
-	srv.results.forget()
+	srv.results.Forget()
 	if srv.face != nil {
 		srv.face.Renew(next.renewable())
 	}

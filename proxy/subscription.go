@@ -299,7 +299,7 @@ func (b *backing) follow(srv *Server, st upstream.Stream, from []upstream.Header
 		if b.read(srv, st, from) {
 			wait = firstReopen
 		}
-		srv.results.unheard(b.realm)
+		srv.results.Unheard(b.realm)
 		for {
 			select {
 			case <-time.After(wait):

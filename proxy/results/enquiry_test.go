@@ -1,4 +1,4 @@
-package proxy
+package results
 
 import (
 	"context"
@@ -26,10 +26,10 @@ func TestWhatIsGivenAgainIsGood(t *testing.T) {
 		number   int
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		bounds := CacheConfig{Bytes: Size(rapid.IntRange(1, 8<<10).Draw(t, "bytes")), Entries: rapid.IntRange(1, 8).Draw(t, "entries")}
-		c := newResultCache(func() CacheConfig { return bounds })
+		bounds := Bounds{Bytes: int64(rapid.IntRange(1, 8<<10).Draw(t, "bytes")), Entries: rapid.IntRange(1, 8).Draw(t, "entries")}
+		c := New(func() Bounds { return bounds })
 		now := time.Unix(1_800_000_000, 0)
-		c.now = func() time.Time { return now }
+		c.Now = func() time.Time { return now }
 		uris := rapid.SampledFrom([]string{"u:1", "u:1/a", "u:2", "u:3"})
 		people := rapid.SampledFrom([]string{"ada", "eve", ""})
 		var versions []version
@@ -45,7 +45,7 @@ func TestWhatIsGivenAgainIsGood(t *testing.T) {
 				if err := m.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%q}}`, uri), nil); err != nil {
 					t.Fatal(err)
 				}
-				c.heard(&m)
+				c.Heard(&m)
 				changed[uri] = len(versions)
 			default:
 				who, uri := people.Draw(t, "who"), uris.Draw(t, "uri")
@@ -54,14 +54,14 @@ func TestWhatIsGivenAgainIsGood(t *testing.T) {
 				if v.public {
 					scope = "public"
 				}
-				e := c.enquire(lookup{
-					method: wire.ResourcesRead, digest: sha256.Sum256([]byte(uri)), uri: uri, principal: who, realm: who, ttl: asSaid,
+				e := c.Enquire(Lookup{
+					Method: wire.ResourcesRead, Digest: sha256.Sum256([]byte(uri)), URI: uri, Principal: who, Realm: who, TTL: AsSaid,
 				})
-				if err := e.wait(t.Context()); err != nil {
+				if err := e.Wait(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				end := rapid.IntRange(0, 5).Draw(t, "end")
-				st, err := e.stream([]byte("7"), func() (upstream.Stream, error) {
+				st, err := e.Stream([]byte("7"), func() (upstream.Stream, error) {
 					switch end {
 					case 0:
 						return nil, errors.New("not sent")
@@ -104,7 +104,7 @@ func TestWhatIsGivenAgainIsGood(t *testing.T) {
 				}
 				st.Close()
 			}
-			entries, bytes := c.size()
+			entries, bytes := c.Size()
 			if entries > bounds.Entries || bytes > int(bounds.Bytes) || entries == 0 && bytes != 0 {
 				t.Fatalf("%d entries of %d bytes, within %+v", entries, bytes, bounds)
 			}
@@ -118,36 +118,36 @@ func TestWhatIsGivenAgainIsGood(t *testing.T) {
 // TestNothingIsSpentOnWhatIsNotKept: with the cache off, or for a call, a request is not
 // looked into.
 func TestNothingIsSpentOnWhatIsNotKept(t *testing.T) {
-	var bounds CacheConfig
-	c := newResultCache(func() CacheConfig { return bounds })
+	var bounds Bounds
+	c := New(func() Bounds { return bounds })
 	if n := testing.AllocsPerRun(100, func() {
-		if c.keeps(wire.ToolsList) || c.keeps(wire.ToolsCall) {
+		if c.Keeps(wire.ToolsList) || c.Keeps(wire.ToolsCall) {
 			t.Error("it is on")
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	bounds = CacheConfig{Bytes: 1, Entries: 1}
-	if !c.keeps(wire.ToolsList) || c.keeps(wire.ToolsCall) || c.keeps(wire.Initialize) {
+	bounds = Bounds{Bytes: 1, Entries: 1}
+	if !c.Keeps(wire.ToolsList) || c.Keeps(wire.ToolsCall) || c.Keeps(wire.Initialize) {
 		t.Error("what is kept is wrong")
 	}
 }
 
 // TestWaitingEndsWithWhoWaits, while the request goes on.
 func TestWaitingEndsWithWhoWaits(t *testing.T) {
-	c := newResultCache(func() CacheConfig { return CacheConfig{Bytes: 1 << 20, Entries: 9} })
-	q := lookup{method: wire.ToolsList, ttl: time.Minute}
-	first := c.enquire(q)
-	if err := first.wait(t.Context()); err != nil {
+	c := New(func() Bounds { return Bounds{Bytes: 1 << 20, Entries: 9} })
+	q := Lookup{Method: wire.ToolsList, TTL: time.Minute}
+	first := c.Enquire(q)
+	if err := first.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("left")
 	cancel(why)
-	if err := c.enquire(q).wait(ctx); !errors.Is(err, why) {
+	if err := c.Enquire(q).Wait(ctx); !errors.Is(err, why) {
 		t.Error(err)
 	}
-	st, err := c.enquire(q).open(t.Context(), []byte("1"), func() (upstream.Stream, error) {
+	st, err := c.Enquire(q).Open(t.Context(), []byte("1"), func() (upstream.Stream, error) {
 		t.Error("sent")
 		return nil, nil
 	})
@@ -158,7 +158,7 @@ func TestWaitingEndsWithWhoWaits(t *testing.T) {
 	if _, err := st.Next(); err == nil {
 		t.Error("goes on after its end")
 	}
-	first.end()
+	first.End()
 	if len(c.sent) != 0 || len(c.fetches) != 0 {
 		t.Error("a request is never over")
 	}

@@ -1,4 +1,7 @@
-package proxy
+// Package results keeps lists and resources that a server has sent, and gives them
+// again. A [Cache] belongs to one server; an [Enquiry] is one request on its way
+// through it, to what is kept, to another's answer, or to the server.
+package results
 
 import (
 	ordered "container/list"
@@ -13,28 +16,25 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// CacheConfig bounds the results that we keep to give them again.
-type CacheConfig struct {
-	// Bytes is how much of them there may be; 0 keeps none. One result is never more
-	// than a quarter of it.
-	Bytes Size `yaml:"bytes"`
-	// Entries is how many of them there may be.
-	Entries int `yaml:"entries"`
+// Bounds are how much is kept.
+type Bounds struct {
+	Bytes   int64 // of results; 0 keeps none. One result is never more than a quarter of it.
+	Entries int
 }
 
 const (
-	// asSaid is the ttl of what a server sends that says it itself.
-	asSaid time.Duration = -1
+	// AsSaid is the ttl of what a server sends that says it itself.
+	AsSaid time.Duration = -1
 	// maxFresh is how long a result is kept whatever the server says.
 	maxFresh = 24 * time.Hour
 	// passTime is for how long nobody waits for another's request, after the answer to
 	// one was not to be kept.
 	passTime = time.Minute
-	// keptOverhead is what a result costs beside its bytes.
-	keptOverhead = 256
+	// Overhead is what a result costs beside its bytes.
+	Overhead = 256
 )
 
-// resultCache keeps lists and resources that the server has sent, for as long as it
+// Cache keeps lists and resources that the server has sent, for as long as it
 // or the configuration says that they are good, and until it says that they have
 // changed; and it sees to it that they are asked for once at a time. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching.
@@ -42,60 +42,62 @@ const (
 // What is kept is what the server said: who is given it again gets it in the same way
 // as who got it first. A result belongs to the principal that asked for it, unless the
 // server itself calls it public; nobody waits for the request of another principal.
-type resultCache struct {
-	bounds func() CacheConfig
-	now    func() time.Time
+type Cache struct {
+	// Now is time.Now; a test may set another clock before all else.
+	Now func() time.Time
+
+	bounds func() Bounds
 	looked *prometheus.CounterVec // by what came of it
 
 	mu      sync.Mutex
-	byKey   map[cacheKey]*ordered.Element
+	byKey   map[Key]*ordered.Element
 	order   ordered.List // of *kept, latest used first
 	bytes   int
-	fetches map[cacheKey]*fetch // that others may wait for
-	sent    map[*fetch]bool     // all whose answer may be kept
+	fetches map[Key]*fetch  // that others may wait for
+	sent    map[*fetch]bool // all whose answer may be kept
 }
 
-func newResultCache(bounds func() CacheConfig) *resultCache {
-	return &resultCache{
-		bounds: bounds, now: time.Now,
+func New(bounds func() Bounds) *Cache {
+	return &Cache{
+		bounds: bounds, Now: time.Now,
 		looked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_cache_lookups_total",
 			Help: "Lists and resources that were asked for while results are kept, by whether there was one (hit, shared with a request under way, miss, pass).",
 		}, []string{"outcome"}),
-		byKey: make(map[cacheKey]*ordered.Element), fetches: make(map[cacheKey]*fetch), sent: make(map[*fetch]bool),
+		byKey: make(map[Key]*ordered.Element), fetches: make(map[Key]*fetch), sent: make(map[*fetch]bool),
 	}
 }
 
-// register has the cache counted.
-func (c *resultCache) register(r prometheus.Registerer) {
+// Register has the cache counted.
+func (c *Cache) Register(r prometheus.Registerer) {
 	gauge := func(name, help string, of func(entries, bytes int) int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(of(c.size())) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(of(c.Size())) })
 	}
 	r.MustRegister(c.looked,
 		gauge("dragoman_cache_entries", "Lists and resources that are kept.", func(entries, _ int) int { return entries }),
 		gauge("dragoman_cache_bytes", "What they take, with what stands around them.", func(_, bytes int) int { return bytes }))
 }
 
-// size is how many results are kept, and their bytes.
-func (c *resultCache) size() (entries, bytes int) {
+// Size is how many results are kept, and their bytes.
+func (c *Cache) Size() (entries, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.byKey), c.bytes
 }
 
-// cacheKey stands for a question, and who may see the answer.
-type cacheKey [sha256.Size]byte
+// Key stands for a question, and who may see the answer.
+type Key [sha256.Size]byte
 
 // kept is one result. What is in it does not change.
 type kept struct {
-	key    cacheKey
+	key    Key
 	about  subject
 	realm  string
 	result []byte // as the server said it; nil where its answer was not to be kept
 	until  time.Time
 }
 
-func (k *kept) size() int { return keptOverhead + len(k.realm) + len(k.about.uri) + len(k.result) }
+func (k *kept) size() int { return Overhead + len(k.realm) + len(k.about.uri) + len(k.result) }
 
 // subject is what a result is about, for whoever hears that it has changed.
 type subject struct {
@@ -104,13 +106,13 @@ type subject struct {
 }
 
 // get returns what is kept and still good. Called with c.mu held.
-func (c *resultCache) get(key cacheKey) *kept {
+func (c *Cache) get(key Key) *kept {
 	at := c.byKey[key]
 	if at == nil {
 		return nil
 	}
 	k := at.Value.(*kept)
-	if !c.now().Before(k.until) {
+	if !c.Now().Before(k.until) {
 		c.remove(at)
 		return nil
 	}
@@ -119,7 +121,7 @@ func (c *resultCache) get(key cacheKey) *kept {
 }
 
 // remove is called with c.mu held.
-func (c *resultCache) remove(at *ordered.Element) {
+func (c *Cache) remove(at *ordered.Element) {
 	k := c.order.Remove(at).(*kept)
 	delete(c.byKey, k.key)
 	c.bytes -= k.size()
@@ -136,7 +138,7 @@ func saidTTL(v gjson.Result) time.Duration {
 
 // put takes k in, and lets go of what was not used for the longest time where there
 // is too much. Called with c.mu held.
-func (c *resultCache) put(k *kept, bounds CacheConfig) {
+func (c *Cache) put(k *kept, bounds Bounds) {
 	if at := c.byKey[k.key]; at != nil {
 		c.remove(at)
 	}
@@ -148,7 +150,7 @@ func (c *resultCache) put(k *kept, bounds CacheConfig) {
 }
 
 // drop lets go of what is so, also of what is being asked for.
-func (c *resultCache) drop(is func(about subject, realm string) bool) {
+func (c *Cache) drop(is func(about subject, realm string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for at := c.order.Front(); at != nil; {
@@ -168,8 +170,8 @@ func (c *resultCache) drop(is func(about subject, realm string) bool) {
 	}
 }
 
-// heard lets go of what a notification of the server is about, whoever got it.
-func (c *resultCache) heard(m *wire.Message) {
+// Heard lets go of what a notification of the server is about, whoever got it.
+func (c *Cache) Heard(m *wire.Message) {
 	var lists [2]wire.Method
 	switch m.Method {
 	case wire.ToolsListChanged:
@@ -179,7 +181,7 @@ func (c *resultCache) heard(m *wire.Message) {
 	case wire.ResourcesListChanged:
 		lists = [2]wire.Method{wire.ResourcesList, wire.ResourcesTemplatesList}
 	case wire.ResourcesUpdated:
-		uri := gjson.Get(view(m.Params()), "uri").String()
+		uri := gjson.GetBytes(m.Params(), "uri").String()
 		c.drop(func(about subject, _ string) bool {
 			return about.method == wire.ResourcesRead && related(about.uri, uri)
 		})
@@ -195,10 +197,10 @@ func (c *resultCache) heard(m *wire.Message) {
 // https://modelcontextprotocol.io/specification/2026-07-28/server/resources#subscriptions.
 func related(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 
-// unheard lets go of what belongs to those who may have missed a change.
-func (c *resultCache) unheard(realm string) {
+// Unheard lets go of what belongs to those who may have missed a change.
+func (c *Cache) Unheard(realm string) {
 	c.drop(func(_ subject, r string) bool { return r == realm })
 }
 
-// forget lets go of everything.
-func (c *resultCache) forget() { c.drop(func(subject, string) bool { return true }) }
+// Forget lets go of everything.
+func (c *Cache) Forget() { c.drop(func(subject, string) bool { return true }) }

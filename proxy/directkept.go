@@ -5,14 +5,15 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // enquire is x's request, as the server gets it, as one whose answer may be kept, where
 // neither end knows of sessions; nil for all others.
-func (x *exchange) enquire(body []byte) *enquiry {
-	if x.s.direct == nil || x.call == nil || !x.srv.results.keeps(x.call.method) {
+func (x *exchange) enquire(body []byte) *results.Enquiry {
+	if x.s.direct == nil || x.call == nil || !x.srv.results.Keeps(x.call.method) {
 		return nil
 	}
 	var m wire.Message
@@ -38,15 +39,15 @@ func (x *exchange) enquire(body []byte) *enquiry {
 	if retried {
 		return nil
 	}
-	return x.srv.results.enquire(lookup{
-		method: x.call.method, digest: digestOf(string(m.MethodName()), view(m.Params())), uri: uri,
-		principal: x.s.who(), header: x.from, variant: can, realm: x.s.direct.realm, ttl: asSaid,
+	return x.srv.results.Enquire(results.Lookup{
+		Method: x.call.method, Digest: digestOf(string(m.MethodName()), view(m.Params())), URI: uri,
+		Principal: x.s.who(), Header: x.from, Variant: can, Realm: x.s.direct.realm, TTL: results.AsSaid,
 	})
 }
 
 // sendKept sends x's request, or has what is kept in the place of the answer.
-func (x *exchange) sendKept(e *enquiry, body []byte) (upstream.Stream, error) {
+func (x *exchange) sendKept(e *results.Enquiry, body []byte) (upstream.Stream, error) {
 	o := x.send
 	o.Body = bytes.Clone(body) // it may have to wait
-	return e.open(x.ctx, []byte(x.call.id), func() (upstream.Stream, error) { return x.s.conn.Send(x.ctx, &o) })
+	return e.Open(x.ctx, []byte(x.call.id), func() (upstream.Stream, error) { return x.s.conn.Send(x.ctx, &o) })
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -136,7 +137,7 @@ func TestNoInterimResultIsKept(t *testing.T) {
 			t.Errorf("asked %d times", got)
 		}
 	}
-	if _, bytes := srv.results.size(); bytes > 2*keptOverhead {
+	if _, bytes := srv.results.Size(); bytes > 2*results.Overhead {
 		t.Errorf("%d bytes are kept", bytes)
 	}
 }
@@ -198,7 +199,7 @@ func TestChangesAtAServerWithoutSessionsAreHeard(t *testing.T) {
 		}
 		before := len(f.said("tools/list"))
 		srv.post(session, `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"t"}}`)
-		eventually(t, "dropped", func() bool { n, _ := srv.results.size(); return n == 0 })
+		eventually(t, "dropped", func() bool { n, _ := srv.results.Size(); return n == 0 })
 		srv.post(session, wantTools)
 		if n := len(f.said("tools/list")); n <= before {
 			t.Errorf("asked %d times", n)

@@ -1,4 +1,4 @@
-package proxy
+package results
 
 import (
 	"bytes"
@@ -31,36 +31,38 @@ type fetch struct {
 	found *kept // nil where there is nothing to be had of it
 }
 
-// enquiry is one request whose answer may be kept. Its methods can be called on nil,
-// which is every other request.
-type enquiry struct {
-	c       *resultCache
-	private cacheKey
-	public  cacheKey
+// Enquiry is one request whose answer may be kept. Its methods can be called on nil,
+// which is every other request. It is for one goroutine at a time.
+type Enquiry struct {
+	c       *Cache
+	private Key
+	public  Key
 	about   subject
 	realm   string
-	ttl     time.Duration // for how long the answer is good, or asSaid
-	asked   func() bool   // the server has asked the client something; nil for never
+	ttl     time.Duration // for how long the answer is good, or AsSaid
+
+	// Asked reports whether the server has asked the client something; nil for never.
+	Asked func() bool
 
 	found   *kept
 	own     *fetch // nil where a result was found
 	tainted bool   // the answer is nobody else's
 }
 
-// lookup is what an enquiry is made of.
-type lookup struct {
-	method    wire.Method
-	digest    [sha256.Size]byte // of method and params, without what does not matter to the answer
-	uri       string            // of the resource to be read
-	principal string
-	header    []upstream.Header // that the server gets; Authorization is part of who asks
-	variant   []byte            // what else the server knows of the client and its answer may depend on
-	realm     string            // those who hear of changes together
-	ttl       time.Duration     // as in enquiry
+// Lookup is what an enquiry is made of. Its memory stays the caller's.
+type Lookup struct {
+	Method    wire.Method
+	Digest    [sha256.Size]byte // of method and params, without what does not matter to the answer
+	URI       string            // of the resource to be read
+	Principal string
+	Header    []upstream.Header // that the server gets; Authorization is part of who asks
+	Variant   []byte            // what else the server knows of the client and its answer may depend on
+	Realm     string            // those who hear of changes together
+	TTL       time.Duration     // for how long the answer is good, or AsSaid; 0 keeps nothing
 }
 
-// keeps reports whether results of this method are kept, if they may be.
-func (c *resultCache) keeps(method wire.Method) bool {
+// Keeps reports whether results of this method are kept, if they may be.
+func (c *Cache) Keeps(method wire.Method) bool {
 	if c.bounds().Bytes <= 0 {
 		return false
 	}
@@ -71,26 +73,26 @@ func (c *resultCache) keeps(method wire.Method) bool {
 	return false
 }
 
-// enquire begins an enquiry; nil where nothing is kept. It ends with end.
-func (c *resultCache) enquire(q lookup) *enquiry {
-	if q.ttl == 0 || !c.keeps(q.method) {
+// Enquire begins an enquiry; nil where nothing is kept. It ends with End.
+func (c *Cache) Enquire(q Lookup) *Enquiry {
+	if q.TTL == 0 || !c.Keeps(q.Method) {
 		return nil
 	}
-	e := &enquiry{c: c, about: subject{q.method, q.uri}, realm: q.realm, ttl: q.ttl}
+	e := &Enquiry{c: c, about: subject{q.Method, q.URI}, realm: q.Realm, ttl: q.TTL}
 	authorization := ""
-	for _, h := range q.header {
+	for _, h := range q.Header {
 		if strings.EqualFold(h.Name, "Authorization") {
 			authorization = h.Value
 		}
 	}
-	variant := sha256.Sum256(q.variant)
-	e.private = keyOf("private", q.realm, q.principal, authorization, string(variant[:]), string(q.digest[:]))
-	e.public = keyOf("public", string(variant[:]), string(q.digest[:]))
+	variant := sha256.Sum256(q.Variant)
+	e.private = KeyOf("private", q.Realm, q.Principal, authorization, string(variant[:]), string(q.Digest[:]))
+	e.public = KeyOf("public", string(variant[:]), string(q.Digest[:]))
 	return e
 }
 
-// keyOf is a key of parts of any content: no two lists of parts are the same text.
-func keyOf(parts ...string) cacheKey {
+// KeyOf is a key of parts of any content: no two lists of parts are the same text.
+func KeyOf(parts ...string) Key {
 	h := sha256.New()
 	var n [8]byte
 	for _, p := range parts {
@@ -98,13 +100,13 @@ func keyOf(parts ...string) cacheKey {
 		h.Write(n[:])
 		io.WriteString(h, p)
 	}
-	return cacheKey(h.Sum(nil))
+	return Key(h.Sum(nil))
 }
 
-// wait looks for a result, and where it is being asked for just now waits for the
+// Wait looks for a result, and where it is being asked for just now waits for the
 // answer, once. Then there is a result, or the request is to be sent. The error is
 // that of ctx.
-func (e *enquiry) wait(ctx context.Context) error {
+func (e *Enquiry) Wait(ctx context.Context) error {
 	if e == nil {
 		return nil
 	}
@@ -112,7 +114,7 @@ func (e *enquiry) wait(ctx context.Context) error {
 }
 
 // await waits for the answer to another request; nil for none.
-func (e *enquiry) await(ctx context.Context, under *fetch) error {
+func (e *Enquiry) await(ctx context.Context, under *fetch) error {
 	if under == nil {
 		return nil
 	}
@@ -132,7 +134,7 @@ func (e *enquiry) await(ctx context.Context, under *fetch) error {
 }
 
 // begin makes the request one whose answer may be kept. Called with c.mu held.
-func (e *enquiry) begin(outcome string) {
+func (e *Enquiry) begin(outcome string) {
 	e.own = &fetch{about: e.about, realm: e.realm, done: make(chan struct{})}
 	e.c.sent[e.own] = true
 	e.c.looked.WithLabelValues(outcome).Inc()
@@ -140,11 +142,11 @@ func (e *enquiry) begin(outcome string) {
 
 // look finds a result, or the request that will bring it; with neither the enquiry's
 // own may be that.
-func (e *enquiry) look() *fetch {
+func (e *Enquiry) look() *fetch {
 	c := e.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, key := range [...]cacheKey{e.private, e.public} {
+	for _, key := range [...]Key{e.private, e.public} {
 		k := c.get(key)
 		switch {
 		case k == nil:
@@ -165,19 +167,19 @@ func (e *enquiry) look() *fetch {
 	return nil
 }
 
-// remaining is for how much longer the result that was found is good; other where
+// Remaining is for how much longer the result that was found is good; other where
 // none was.
-func (e *enquiry) remaining(other time.Duration) time.Duration {
+func (e *Enquiry) Remaining(other time.Duration) time.Duration {
 	if e == nil || e.found == nil {
 		return other
 	}
-	return max(0, e.found.until.Sub(e.c.now()))
+	return max(0, e.found.until.Sub(e.c.Now()))
 }
 
-// stream is what the server says about the request of this id: the result that was
+// Stream is what the server says about the request of this id: the result that was
 // found, or what comes of send, of which the answer is kept. It is to be called once,
-// after wait.
-func (e *enquiry) stream(id []byte, send func() (upstream.Stream, error)) (upstream.Stream, error) {
+// after Wait.
+func (e *Enquiry) Stream(id []byte, send func() (upstream.Stream, error)) (upstream.Stream, error) {
 	if e == nil {
 		return send()
 	}
@@ -186,20 +188,20 @@ func (e *enquiry) stream(id []byte, send func() (upstream.Stream, error)) (upstr
 	}
 	st, err := send()
 	if err != nil || st == nil {
-		e.end()
+		e.End()
 		return st, err
 	}
 	return &watched{Stream: st, e: e, key: string(wire.AppendIDKey(nil, id))}, nil
 }
 
-// open is wait and stream for whoever cannot wait yet: the stream does.
-func (e *enquiry) open(ctx context.Context, id []byte, send func() (upstream.Stream, error)) (upstream.Stream, error) {
+// Open is Wait and Stream for whoever cannot wait yet: the stream does.
+func (e *Enquiry) Open(ctx context.Context, id []byte, send func() (upstream.Stream, error)) (upstream.Stream, error) {
 	if e == nil {
 		return send()
 	}
 	under := e.look()
 	if under == nil {
-		return e.stream(id, send)
+		return e.Stream(id, send)
 	}
 	w := &waiting{e: e, under: under, id: id, send: send}
 	w.ctx, w.stop = context.WithCancel(ctx)
@@ -207,21 +209,21 @@ func (e *enquiry) open(ctx context.Context, id []byte, send func() (upstream.Str
 }
 
 // again is the result that was found as the answer to another request.
-func (e *enquiry) again(id []byte) []byte {
+func (e *Enquiry) again(id []byte) []byte {
 	result := e.found.result
-	left := strconv.FormatInt(e.remaining(0).Milliseconds(), 10)
+	left := strconv.FormatInt(e.Remaining(0).Milliseconds(), 10)
 	out := make([]byte, 0, len(result)+len(id)+len(left)+64)
 	out = append(append(append(out, `{"jsonrpc":"2.0","id":`...), id...), `,"result":`...)
-	if ttl := gjson.GetBytes(result, "ttlMs"); ttl.Index > 0 && e.ttl == asSaid {
+	if ttl := gjson.GetBytes(result, "ttlMs"); ttl.Index > 0 && e.ttl == AsSaid {
 		out = append(append(out, result[:ttl.Index]...), left...)
 		result = result[ttl.Index+len(ttl.Raw):]
 	}
 	return append(append(out, result...), '}')
 }
 
-// end gives the request up, if it was not answered: nobody waits for it any more. It
+// End gives the request up, if it was not answered: nobody waits for it any more. It
 // may be called more than once.
-func (e *enquiry) end() {
+func (e *Enquiry) End() {
 	if e == nil {
 		return
 	}
@@ -231,7 +233,7 @@ func (e *enquiry) end() {
 }
 
 // land ends the fetch of the enquiry. Called with c.mu held.
-func (e *enquiry) land(k *kept) {
+func (e *Enquiry) land(k *kept) {
 	f := e.own
 	if f == nil || f.over {
 		return
@@ -247,7 +249,7 @@ func (e *enquiry) land(k *kept) {
 }
 
 // part lets those go who wait for the answer.
-func (e *enquiry) part() {
+func (e *Enquiry) part() {
 	c := e.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,22 +264,22 @@ func (e *enquiry) part() {
 	close(f.done)
 }
 
-// taint says that the answer will depend on more than the question.
-func (e *enquiry) taint() {
+// Taint says that the answer will depend on more than the question.
+func (e *Enquiry) Taint() {
 	if e != nil {
 		e.tainted = true
-		e.end()
+		e.End()
 	}
 }
 
 // hear looks at a message of the server, of which it keeps nothing but a result.
-func (e *enquiry) hear(data []byte, key string) {
+func (e *Enquiry) hear(data []byte, key string) {
 	var m wire.Message
 	switch {
 	case len(bytes.TrimSpace(data)) == 0:
 		return
 	case wire.IsArray(data) || m.Scan(data, nil) != nil || m.Kind == wire.Request:
-		e.taint()
+		e.Taint()
 		return
 	case m.Kind == wire.Notification:
 		e.part() // it may be long, and its client slow
@@ -285,20 +287,20 @@ func (e *enquiry) hear(data []byte, key string) {
 	case string(wire.AppendIDKey(nil, m.ID())) != key:
 		return
 	}
-	if m.Kind == wire.Error || e.tainted || e.asked != nil && e.asked() {
-		e.end()
+	if m.Kind == wire.Error || e.tainted || e.Asked != nil && e.Asked() {
+		e.End()
 		return
 	}
 	e.keep(&m)
 }
 
 // keep keeps the server's result, if that may be kept.
-func (e *enquiry) keep(m *wire.Message) {
+func (e *Enquiry) keep(m *wire.Message) {
 	c := e.c
 	k := &kept{key: e.private, about: e.about, realm: e.realm}
 	fresh := e.ttl
-	said := gjson.Parse(view(m.Result()))
-	if fresh == asSaid {
+	said := gjson.ParseBytes(m.Result())
+	if fresh == AsSaid {
 		fresh = saidTTL(said.Get("ttlMs"))
 		if scope := said.Get("cacheScope"); scope.Type == gjson.String && scope.Str == "public" {
 			k.key = e.public
@@ -317,7 +319,7 @@ func (e *enquiry) keep(m *wire.Message) {
 		e.land(nil)
 		return
 	}
-	k.until = c.now().Add(fresh)
+	k.until = c.Now().Add(fresh)
 	c.put(k, bounds)
 	if k.result == nil {
 		e.land(nil)
@@ -348,7 +350,7 @@ func (a *again) Close() error { return nil }
 // watched is a stream of the server, of which the answer is kept.
 type watched struct {
 	upstream.Stream
-	e   *enquiry
+	e   *Enquiry
 	key string // of the request's id
 }
 
@@ -356,7 +358,7 @@ type watched struct {
 func (w *watched) Next() (sse.Event, error) {
 	e, err := w.Stream.Next()
 	if err != nil {
-		w.e.end()
+		w.e.End()
 		return e, err
 	}
 	w.e.hear(e.Data, w.key)
@@ -365,7 +367,7 @@ func (w *watched) Next() (sse.Event, error) {
 
 // Close gives the stream up.
 func (w *watched) Close() error {
-	w.e.end()
+	w.e.End()
 	return w.Stream.Close()
 }
 
@@ -378,7 +380,7 @@ func (w *watched) Release() {
 
 // waiting is a stream that begins when another request was answered.
 type waiting struct {
-	e     *enquiry
+	e     *Enquiry
 	under *fetch
 	id    []byte
 	send  func() (upstream.Stream, error)
@@ -397,7 +399,7 @@ func (w *waiting) Next() (sse.Event, error) {
 		if w.under = nil; err != nil {
 			return sse.Event{}, err
 		}
-		st, err := w.e.stream(w.id, w.send)
+		st, err := w.e.Stream(w.id, w.send)
 		if err != nil {
 			return sse.Event{}, err
 		}
