@@ -42,14 +42,23 @@ func (l launcher) eraWays(ctx context.Context, legacy, modern string) ([]*way, e
 		{legacyToModern, translate.Oldest(), modern},
 		{modernToModern, newest, modern},
 	} {
-		w, err := l.ours(ctx, c.server)
+		w, err := l.crossing(ctx, c.name, c.speaks, c.server)
+		ways = append(ways, w...)
 		if err != nil {
 			return ways, err
 		}
-		w.name, w.speaks, w.server = c.name, c.speaks, c.server
-		ways = append(ways, w)
 	}
 	return ways, nil
+}
+
+// crossing starts a proxy in front of the server at url, for clients that speak this.
+func (l launcher) crossing(ctx context.Context, name string, speaks *translate.Revision, url string) ([]*way, error) {
+	w, err := l.ours(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	w.name, w.speaks, w.server = name, speaks, url
+	return []*way{w}, nil
 }
 
 func (l launcher) measureEras(ctx context.Context, p plan, legacy string, list []work) (*eras, error) {

@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/bench/histogram"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 const (
@@ -26,11 +28,13 @@ type notice struct {
 }
 
 // patient is a server whose calls wait until their client leaves: until their
-// connection is closed, or they are cancelled.
+// connection is closed, or they are cancelled. It knows sessions, or does not.
 type patient struct {
-	arrived chan int64 // ids of calls
+	modern  bool
+	arrived chan int64 // numbers of calls
 	left    chan int64
 	end     <-chan struct{}
+	calls   sync.Map // the numbers of calls by the ids that they came under
 }
 
 func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -38,33 +42,45 @@ func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	id := gjson.GetBytes(body, "id").Raw
 	switch method := gjson.GetBytes(body, "method").Str; {
 	case r.Method != http.MethodPost:
 		w.WriteHeader(http.StatusMethodNotAllowed)
+	case method == "server/discover" && p.modern:
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":[%q],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}}`, id, translate.Modern())
+	case method == "tools/list":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","tools":[{"name":"wait","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"}}`, id)
+	case method == "server/discover", method == "initialize" && p.modern:
+		w.WriteHeader(http.StatusBadRequest)
 	case method == "initialize":
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Mcp-Session-Id", "9a1e")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"patient","version":"1"}}}`,
-			gjson.GetBytes(body, "id").Raw, serverRevision().Name)
+			id, serverRevision().Name)
 	case method == "tools/call":
-		id := gjson.GetBytes(body, "id").Int()
-		p.tell(p.arrived, id)
+		number := gjson.GetBytes(body, "params.arguments.number").Int()
+		p.calls.Store(id, number)
+		p.tell(p.arrived, number)
 		select {
 		case <-r.Context().Done():
-			p.tell(p.left, id)
+			p.tell(p.left, number)
 		case <-p.end:
 		}
 	case method == "notifications/cancelled":
-		p.tell(p.left, gjson.GetBytes(body, "params.requestId").Int())
+		if number, ok := p.calls.Load(gjson.GetBytes(body, "params.requestId").Raw); ok {
+			p.tell(p.left, number.(int64))
+		}
 		w.WriteHeader(http.StatusAccepted)
 	default:
 		w.WriteHeader(http.StatusAccepted)
 	}
 }
 
-func (p *patient) tell(c chan<- int64, id int64) {
+func (p *patient) tell(c chan<- int64, number int64) {
 	select {
-	case c <- id:
+	case c <- number:
 	case <-p.end:
 	}
 }
@@ -74,13 +90,34 @@ func (l launcher) measureLeaving(ctx context.Context, leaves int) (map[string]*n
 	if leaves == 0 {
 		return nil, nil
 	}
+	newest := translate.Lookup(translate.Modern())
+	notices := map[string]*notice{}
+	err := l.leaving(ctx, &patient{}, leaves, notices, func(ctx context.Context, url string) ([]*way, error) {
+		ways, err := l.all(ctx, url)
+		if err != nil {
+			return ways, err
+		}
+		w, err := l.crossing(ctx, modernToLegacy, newest, url)
+		return append(ways, w...), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = l.leaving(ctx, &patient{modern: true}, leaves, notices, func(ctx context.Context, url string) ([]*way, error) {
+		return l.crossing(ctx, modernToModern, newest, url)
+	})
+	return notices, err
+}
+
+// leaving has clients leave calls of p, on the ways that start makes.
+func (l launcher) leaving(ctx context.Context, p *patient, leaves int, notices map[string]*notice, start func(ctx context.Context, url string) ([]*way, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p := &patient{arrived: make(chan int64, leaves), left: make(chan int64, leaves), end: ctx.Done()}
+	p.arrived, p.left, p.end = make(chan int64, leaves), make(chan int64, leaves), ctx.Done()
 	s := &http.Server{Handler: p}
 	served := make(chan struct{})
 	go func() {
@@ -91,14 +128,13 @@ func (l launcher) measureLeaving(ctx context.Context, leaves int) (map[string]*n
 		s.Close()
 		<-served
 	}()
-	ways, err := l.all(ctx, "http://"+ln.Addr().String()+"/mcp")
+	ways, err := start(ctx, "http://"+ln.Addr().String()+"/mcp")
 	defer stopAll(ways)
 	defer cancel() // calls that wait would hold the proxies up
 	if err != nil {
-		return nil, err
+		return err
 	}
-	notices := map[string]*notice{}
-	id := int64(0)
+	number := int64(0)
 	for _, w := range ways {
 		n := &notice{}
 		notices[w.name] = n
@@ -106,39 +142,39 @@ func (l launcher) measureLeaving(ctx context.Context, leaves int) (map[string]*n
 			if n.missed > 1 {
 				break // it never does
 			}
-			id++
-			if err := p.leave(ctx, n, w, id); err != nil {
-				return nil, fmt.Errorf("leaving, %s: %w", w.name, err)
+			number++
+			if err := p.leave(ctx, n, w, number); err != nil {
+				return fmt.Errorf("leaving, %s: %w", w.name, err)
 			}
 		}
 	}
-	return notices, nil
+	return nil
 }
 
-// leave makes call id, leaves, and waits until the server knows.
-func (p *patient) leave(ctx context.Context, n *notice, w *way, id int64) error {
+// leave makes a call of this number, leaves, and waits until the server knows.
+func (p *patient) leave(ctx context.Context, n *notice, w *way, number int64) error {
 	c, err := dial(w)
 	if err != nil {
 		return err
 	}
 	defer c.conn.Close()
-	request := c.wrap(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"wait","arguments":{}}}`, id))
+	request := c.wrap(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{"number":%d}}}`, number))
 	if _, err := c.conn.Write(request); err != nil {
 		return err
 	}
-	if arrived, err := p.await(ctx, p.arrived, id, callTime); err != nil {
+	if arrived, err := p.await(ctx, p.arrived, number, callTime); err != nil {
 		return err
 	} else if !arrived {
 		return errors.New("the call did not arrive")
 	}
-	if early, err := p.await(ctx, p.left, id, quiet); err != nil {
+	if early, err := p.await(ctx, p.left, number, quiet); err != nil {
 		return err
 	} else if early {
 		return errors.New("the call ended before its client left")
 	}
 	began := time.Now()
 	c.conn.Close()
-	switch left, err := p.await(ctx, p.left, id, unseen); {
+	switch left, err := p.await(ctx, p.left, number, unseen); {
 	case err != nil:
 		return err
 	case left:
@@ -149,14 +185,14 @@ func (p *patient) leave(ctx context.Context, n *notice, w *way, id int64) error 
 	return nil
 }
 
-// await waits at most limit for id to come. What came late for another is skipped.
-func (p *patient) await(ctx context.Context, from <-chan int64, id int64, limit time.Duration) (bool, error) {
+// await waits at most limit for a number to come. What came late for another is skipped.
+func (p *patient) await(ctx context.Context, from <-chan int64, number int64, limit time.Duration) (bool, error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for {
 		select {
 		case got := <-from:
-			if got == id {
+			if got == number {
 				return true, nil
 			}
 		case <-timer.C:

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -75,11 +77,11 @@ func (r *report) printLeaving() {
 		return
 	}
 	var lines []string
-	for _, w := range r.ways {
-		n := r.notices[w.name]
-		line := w.name + "\t-\t-"
+	for _, name := range slices.Sorted(maps.Keys(r.notices)) {
+		n := r.notices[name]
+		line := name + "\t-\t-"
 		if n.latency.Total() > 0 {
-			line = fmt.Sprintf("%s\t%s\t%s", w.name, millis(n.latency.Quantile(0.5)), millis(n.latency.Max()))
+			line = fmt.Sprintf("%s\t%s\t%s", name, millis(n.latency.Quantile(0.5)), millis(n.latency.Max()))
 		}
 		lines = append(lines, fmt.Sprintf("%s\t%d of %d", line, n.missed, uint64(n.missed)+n.latency.Total()))
 	}
@@ -123,12 +125,16 @@ func (r *report) printRatios() {
 		{"added p50, one at a time, ms", added(0.5), 0.06, 0.1},
 		{"added p99, one at a time, ms", added(0.99), 0.3, 1},
 	}
-	if n := r.notices[dragoman]; n != nil {
+	for _, name := range []string{dragoman, modernToLegacy, modernToModern} {
+		n := r.notices[name]
+		if n == nil {
+			continue
+		}
 		late := unseen // what was never noticed took longer than that
 		if n.missed == 0 {
 			late = time.Duration(n.latency.Max())
 		}
-		goals = append(goals, goal{"leaving known upstream, slowest, ms", float64(late) / float64(time.Millisecond), 20, 100})
+		goals = append(goals, goal{name + ", leaving known upstream, slowest, ms", float64(late) / float64(time.Millisecond), 20, 100})
 	}
 	for _, w := range r.ways {
 		if w.name == dragoman {
