@@ -249,9 +249,14 @@ func (srv *Server) listing(err error, from []upstream.Header) error {
 func (q *modernRequest) mayAsk() bool {
 	switch q.method {
 	case wire.ToolsCall, wire.PromptsGet, wire.ResourcesRead:
-		return q.facts.Has(wire.ClientElicitation) || q.facts.Has(wire.ClientSampling) || q.facts.Has(wire.ClientRoots)
+		return q.canBeAsked()
 	}
 	return false
+}
+
+// canBeAsked reports whether the client can be asked anything.
+func (q *modernRequest) canBeAsked() bool {
+	return q.facts.Has(wire.ClientElicitation) || q.facts.Has(wire.ClientSampling) || q.facts.Has(wire.ClientRoots)
 }
 
 // digest stands for what a retry must have in common with its request: all but

@@ -192,6 +192,11 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, 
 	switch {
 	case err != nil:
 		x.outcome = refused
+	case v == wire.Answer && gjson.GetBytes(out, "result").Exists(): // a gate is shut
+		answer := under(out, id)
+		x.attach(answerHere(ctx, func(context.Context) ([]byte, error) { return answer, nil }))
+		e.End()
+		return x, nil
 	case v == wire.Answer:
 		x.outcome = local
 		f := fail(methodUnknown, q.name)
