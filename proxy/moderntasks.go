@@ -191,7 +191,7 @@ func (b *bridgedCall) asTask(answer []byte) []byte {
 	now := time.Now().UTC()
 	ttl := defaultTTL
 	if said := gjson.GetBytes(b.wish, "ttl"); said.Type == gjson.Number {
-		ttl = time.Duration(min(max(said.Num, 0), float64(maxTTL/time.Millisecond))) * time.Millisecond
+		ttl = lifetime(said.Num)
 	}
 	status := "completed"
 	if result.Get("isError").Type == gjson.True {
@@ -204,6 +204,11 @@ func (b *bridgedCall) asTask(answer []byte) []byte {
 		return saying(internalCode, "the result is too large to be kept for a task").about(b.id).body()
 	}
 	return appendResult(nil, b.id, `{"task":`+string(t.state)+`}`)
+}
+
+// lifetime is how long a task of this ttl, in milliseconds, is of interest here.
+func lifetime(ttl float64) time.Duration {
+	return time.Duration(min(max(ttl, 0), float64(maxTTL/time.Millisecond))) * time.Millisecond
 }
 
 // keepTask keeps a task for as long as it lives and others leave it the room; false
@@ -275,7 +280,7 @@ func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.
 	}
 	long := maxTTL
 	if ttl.Type == gjson.Number {
-		long = min(time.Duration(max(ttl.Num, 0))*time.Millisecond, maxTTL)
+		long = lifetime(ttl.Num)
 	}
 	ctx, cancel := context.WithTimeout(c.life, long)
 	what := append(appendString([]byte(`"notifications":{"taskIds":[`), task), `]}`...)

@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -321,4 +323,30 @@ func TestNewsOfATaskOfAModernServer(t *testing.T) {
 		leave(downstream.ErrClientLeft)
 		resp.Done()
 	})
+}
+
+// TestTaskThatAsksTooMuch ends: who answers is not to wait for a call that has no room
+// for the answers.
+func TestTaskThatAsksTooMuch(t *testing.T) {
+	asks := []string{}
+	for n := range maxTaskInputs + 1 {
+		asks = append(asks, `"k`+strconv.Itoa(n)+`":{"method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{}}}}`)
+	}
+	f := modernTasks(false, `"status":"input_required","inputRequests":{`+strings.Join(asks, ",")+`}`)
+	srv := front(t, f, bridgingTasks)
+	session := srv.initializeWith("2025-11-25", `{"elicitation":{}}`)
+	srv.post(session, taskCalled("3"))
+	last := ""
+	for last = range srv.reads(session, aboutTask("4", "tasks/result", "t1")) {
+	}
+	sameJSON(t, last, rpcError("4", `"code":-32603,"message":"the server asks too much at once"`))
+}
+
+// TestTaskOfALongLife: a ttl may be larger than any time here can be.
+func TestTaskOfALongLife(t *testing.T) {
+	for ttl, want := range map[float64]time.Duration{-1: 0, 1500: 1500 * time.Millisecond, 1 << 53: maxTTL, 1e300: maxTTL} {
+		if got := lifetime(ttl); got != want {
+			t.Errorf("%v: %v", ttl, got)
+		}
+	}
 }

@@ -135,7 +135,10 @@ func (w *taskWait) ask(inputs gjson.Result) error {
 			return
 		}
 		a := &ask{heard: w.heard, name: string(appendString(nil, name)), method: wire.MethodOf([]byte(q.Get("method").String()))}
-		w.asking = append(w.asking, a)
+		if w.asking = append(w.asking, a); len(w.asking) > maxTaskInputs {
+			trouble = saying(internalCode, "the server asks too much at once")
+			return
+		}
 		body, able := c.phrase(a, q)
 		if able {
 			body, trouble = ofTask(body, "params", w.task)
@@ -145,9 +148,6 @@ func (w *taskWait) ask(inputs gjson.Result) error {
 		}
 		if a.answer = []byte(cancelledAnswer); a.method != wire.ElicitationCreate {
 			trouble = w.giveUp(fmt.Sprintf("Client cannot answer %.64s", q.Get("method").String()))
-		}
-		if len(w.asking) > maxTaskInputs {
-			trouble = saying(internalCode, "the server asks too much at once")
 		}
 	})
 	if trouble != nil {
