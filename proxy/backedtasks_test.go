@@ -325,6 +325,24 @@ func TestTaskEndsWithTheClientThatWaitsForIt(t *testing.T) {
 	eventually(t, "the end of the task", func() bool { return len(f.said("tasks/cancel")) == 1 })
 }
 
+// TestTaskEndsWithTheClientThatLeavesAsItIsMade: its server has it by then.
+func TestTaskEndsWithTheClientThatLeavesAsItIsMade(t *testing.T) {
+	s := &legacyTasks{states: []string{"working"}}
+	f := s.server(taskCapabilities)
+	ctx, leave := context.WithCancel(t.Context())
+	f.refuse = func(m string) error {
+		if gjson.Get(m, "method").String() == "tasks/result" {
+			leave()
+			return context.Canceled
+		}
+		return nil
+	}
+	srv := front(t, f, bridgingTasks)
+	body := modernRequestOf("4", "tools/call", `"name":"slow","arguments":{},`+meta(`{}`))
+	srv.exchange(ctx, "POST", "", body, modernHeader(body)...)
+	eventually(t, "the end of the task", func() bool { return len(f.said("tasks/cancel")) == 1 })
+}
+
 // TestNewsOfATask say of it what its state does.
 func TestNewsOfATask(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {

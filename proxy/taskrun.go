@@ -35,7 +35,7 @@ type taskRun struct {
 	id   []byte            // of the call
 	key  string
 
-	task string // "" before there is one
+	task string // "" before there is one; set with mu held
 	asks int
 
 	mu     sync.Mutex
@@ -78,7 +78,7 @@ func (t *taskRun) Next() (sse.Event, error) {
 		}
 		created := gjson.Get(view(m.Result()), "task.taskId")
 		if t.task == "" && m.Kind == wire.Result && created.Type == gjson.String {
-			t.task = strings.Clone(created.String())
+			t.born(strings.Clone(created.String()))
 			if err := t.askResult(); err != nil {
 				return sse.Event{}, err
 			}
@@ -91,6 +91,16 @@ func (t *taskRun) Next() (sse.Event, error) {
 			e.Data = under(e.Data, t.id)
 		}
 		return e, nil
+	}
+}
+
+// born notes that the call is a task by now. Where its client has left meanwhile, it
+// is not wanted any more.
+func (t *taskRun) born(task string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.task = task; t.closed {
+		t.srv.spawn(t.cancel)
 	}
 }
 
@@ -132,7 +142,7 @@ func (t *taskRun) askResult() error {
 // Close gives the stream up, and with it the task.
 func (t *taskRun) Close() error {
 	t.mu.Lock()
-	st, running := t.st, !t.over && !t.closed && string(t.last) != string(t.id)
+	st, running := t.st, !t.over && !t.closed && t.task != ""
 	t.closed = true
 	t.mu.Unlock()
 	if running {
