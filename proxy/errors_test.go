@@ -94,3 +94,12 @@ func TestErrorTextIsQuoted(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+func TestPanicEndsItsTaskAndNothingElse(t *testing.T) {
+	srv := front(t, newFake(nil))
+	srv.spawn(func() { panic("oh") })
+	srv.tasks.Wait()
+	if srv.logs.FilterMessage("panic").Len() != 1 {
+		t.Error("not told")
+	}
+}

@@ -476,8 +476,17 @@ func (srv *Server) unknownAnswer(log *zap.Logger, s *session, m *wire.Message) {
 func (srv *Server) replays() *atomic.Int64 { return &srv.kept }
 
 // spawn runs a task that close waits for. Whoever calls it is waited for too, so
-// that no task begins after the last one has ended.
-func (srv *Server) spawn(task func()) { srv.tasks.Go(task) }
+// that no task begins after the last one has ended. A panic ends the task, and not us.
+func (srv *Server) spawn(task func()) {
+	srv.tasks.Go(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				srv.panicked(p)
+			}
+		}()
+		task()
+	})
+}
 
 // panicked logs a panic that was kept from going further.
 func (srv *Server) panicked(p any) {
