@@ -225,8 +225,9 @@ func (p *eras) find(at *eraEntry, who string, header []upstream.Header) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		at.era, at.err = e, err
+		current := p.known[who] == at
 		switch {
-		case p.known[who] != at:
+		case !current:
 		case err != nil:
 			delete(p.known, who)
 		case e.unsure: // the session that is begun now will know
@@ -235,7 +236,7 @@ func (p *eras) find(at *eraEntry, who string, header []upstream.Header) {
 		if b != nil {
 			p.letSpare()
 			p.spare = &spareConn{b, time.Now()}
-			if p.closed {
+			if p.closed || !current {
 				p.letSpare()
 			}
 		}

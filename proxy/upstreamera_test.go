@@ -176,6 +176,32 @@ func TestAskerWhoLeavesDoesNotSpoilIt(t *testing.T) {
 	}
 }
 
+// TestProcessOfAnOlderConfigurationServesNobody who comes after a new one, though it
+// was being asked who it is just then.
+func TestProcessOfAnOlderConfigurationServesNobody(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	f := newFake(func(string) ([]string, error) {
+		close(asked)
+		<-answer
+		return one(result(`"dragoman:era"`, `"supportedVersions":["2026-07-28"]`))
+	})
+	f.piped, f.asked = true, true
+	srv := front(t, f)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		srv.upstreamEra(t.Context(), nil)
+	}()
+	<-asked
+	srv.eras.forget()
+	close(answer)
+	<-done
+	if srv.eras.take() != nil {
+		t.Error("it is kept")
+	}
+	eventually(t, "its end", f.ended)
+}
+
 func TestConfiguredVersionIsNotAskedFor(t *testing.T) {
 	for version, want := range map[string]string{"2026-07-28": "2026-07-28", "2025-03-26": "handshake 2025-03-26"} {
 		f := modernServer(false, `"capabilities":{}`, nil)
