@@ -46,11 +46,12 @@ func newMailbox() *mailbox {
 	return &mailbox{signal: make(chan struct{}, 1), fetched: make(chan struct{}, 1)}
 }
 
-// put puts a message in, and reports whether anyone may still fetch it.
+// put puts a message in, and reports whether anyone may still fetch it. Nothing comes
+// behind the last one.
 func (b *mailbox) put(l letter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if n := len(b.queue); b.closed || n > 0 && b.queue[n-1].last {
 		return false
 	}
 	b.queue, b.bytes = append(b.queue, l), b.bytes+len(l.body)

@@ -55,6 +55,14 @@ func TestMailboxIsBounded(t *testing.T) {
 	if len(b.queue) != maxLetters || !b.queue[maxLetters-1].last {
 		t.Errorf("%d wait", len(b.queue))
 	}
+	for range 2 * maxLetters {
+		if b.put(letter{}) {
+			t.Fatal("put behind the last one")
+		}
+	}
+	if !b.queue[len(b.queue)-1].last {
+		t.Error("the last one has given way")
+	}
 	b = newMailbox()
 	for range 8 {
 		b.put(letter{body: make([]byte, maxLetterBytes/2)})
