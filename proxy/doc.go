@@ -51,9 +51,9 @@
 //
 // A client of a revision without a handshake says in each request who it is
 // (modern.go; modernface.go takes such requests in over HTTP and stdio). Its server
-// wants sessions: backing.go holds some, and a relay (relay.go) carries the request
-// over one of them by an exchange like any other, which era.go tells what else
-// translation needs to know. Where the server may ask something in the middle, a
+// wants sessions: backings.go holds some (backing.go is one), and a relay (relay.go)
+// carries the request over one of them by an exchange like any other, which era.go
+// tells what else translation needs to know. Where the server may ask something in the middle, a
 // dialogue (dialogue.go) reads the answer and parks the call while the client is
 // asked; requeststate.go seals what the client brings back. What belongs to no
 // request is heard on the session's standing stream and handed to those who listen
@@ -84,8 +84,8 @@
 // sessions together and spares the same work again (lists.go).
 //
 // Where it is turned on, lists and resources are kept that the server has sent, between
-// clients and servers of which one at least has no sessions: package results has them. Who may get what of all this is in
-// principal.go, and how much of it in share.go.
+// clients and servers of which one at least has no sessions: package results has them.
+// Who may get what of all this is in principal.go, and how much of it in share.go.
 //
 // A question whose answer may come by way of another process carries its note in
 // its id (carry.go).

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/url"
-	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -25,33 +23,6 @@ import (
 const endTimeout = 10 * time.Second
 
 var errShutdown = errors.New("shutting down")
-
-// origin is where connections to the server come from.
-type origin struct {
-	// connect opens a connection and says initialize on it.
-	connect func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error)
-	// resume is the connection of a session that the server knows by itself;
-	// nil where a session lives and ends with its connection.
-	resume func(id, version string) upstream.Conn
-	// restarts says that what ends is a process, in the place of which another one
-	// can be started.
-	restarts bool
-	// open opens a connection on which nothing was said yet; nil where servers are
-	// known to have a handshake.
-	open func(ctx context.Context) (*upstream.Begun, error)
-	// shared is the process that all sessions have; nil where each has its own.
-	shared *shared
-	// ready says why there is no server to connect to; nil where that cannot be
-	// known.
-	ready func(ctx context.Context) error
-	// renew is the same server by another configuration; nil where there is none.
-	renew func(cfg Config, log *zap.Logger) (origin, error)
-	// close ends what conversations share; may be nil.
-	close func()
-	// memory is what large messages of the server take; nil where they are not
-	// counted.
-	memory *large.Memory
-}
 
 // Server stands between clients and one MCP server. Make it with [New]; then
 // [Server.Serve] or [Server.ServePipe] is called, once.
@@ -163,123 +134,6 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	srv.metrics.registry.MustRegister(srv.gauges()...)
 	srv.peers, srv.inbox = newPeers(srv), newInbox(srv)
 	return srv, nil
-}
-
-// originOf is the upstream that cfg names.
-func originOf(cfg Config, log *zap.Logger) (origin, error) {
-	switch {
-	case cfg.Upstream.URL != "":
-		return httpOrigin(cfg, large.NewMemory(int64(cfg.Limits.InHand)))
-	case len(cfg.Upstream.Command) > 0:
-		return stdioOrigin(cfg, log, large.NewMemory(int64(cfg.Limits.InHand))), nil
-	case len(cfg.Adapters.Sources) > 0:
-		return aloneOrigin(), nil
-	}
-	return origin{}, errors.New("upstream: neither url nor command is set; say --upstream URL, -- COMMAND, or --adapters DIR")
-}
-
-func httpOrigin(cfg Config, memory *large.Memory) (origin, error) {
-	u := cfg.Upstream
-	c := upstream.HTTPConfig{
-		URL:              u.URL,
-		DialTimeout:      u.ConnectTimeout,
-		FirstByteTimeout: u.SilenceTimeout,
-		IdleTimeout:      u.SilenceTimeout,
-		MaxMessage:       int(cfg.Limits.UpstreamMessage),
-		Proxy:            webProxy,
-		Memory:           memory,
-	}
-	var err error
-	if c.TLS, err = upstreamTLS(u); err != nil {
-		return origin{}, err
-	}
-	for name, value := range u.Headers {
-		c.Header = append(c.Header, upstream.Header{Name: name, Value: value})
-	}
-	d, err := upstream.NewDialer(c, upstream.Transport(u.Transport))
-	if err != nil {
-		return origin{}, err
-	}
-	at, err := url.Parse(u.URL)
-	if err != nil {
-		return origin{}, errors.New("upstream.url: not a URL")
-	}
-	return origin{
-		ready:   reachable(at),
-		memory:  memory,
-		renew:   func(cfg Config, _ *zap.Logger) (origin, error) { return httpOrigin(cfg, memory) },
-		connect: d.Connect,
-		open: func(context.Context) (*upstream.Begun, error) {
-			if d.Transport() == upstream.HTTPWithSSE {
-				return nil, errShakesHands
-			}
-			return &upstream.Begun{Conn: d.HTTP().Session("", translate.Modern())}, nil
-		},
-		resume: func(id, version string) upstream.Conn { return d.HTTP().Session(id, version) },
-		close:  func() { d.Close() },
-	}, nil
-}
-
-func stdioOrigin(cfg Config, log *zap.Logger, memory *large.Memory) origin {
-	child := upstream.Stdio{
-		Command:    cfg.Upstream.Command,
-		Env:        childEnv(cfg.Upstream, os.Environ()),
-		Dir:        cfg.Upstream.Dir,
-		MaxMessage: int(cfg.Limits.UpstreamMessage),
-		Memory:     memory,
-		StderrLine: func(line []byte) { log.Info("upstream stderr", zap.ByteString("line", line)) },
-	}
-	o := origin{
-		connect:  child.Connect,
-		open:     child.Open,
-		restarts: true,
-		ready:    startable(cfg.Upstream.Command[0]),
-		renew:    func(cfg Config, log *zap.Logger) (origin, error) { return stdioOrigin(cfg, log, memory), nil },
-		memory:   memory,
-	}
-	if cfg.Upstream.ShareChild {
-		o.share()
-	}
-	return o
-}
-
-// share makes all sessions have one process.
-func (o *origin) share() {
-	o.shared = newShared()
-	o.close = o.shared.close
-}
-
-// opened is an origin whose connections are open before anything is said on
-// them. piped says that all the server says comes by one Listen.
-func opened(piped bool, open func(ctx context.Context) (upstream.Conn, error)) origin {
-	return origin{connect: func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-		conn, err := open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		b := &upstream.Begun{Conn: conn}
-		if piped {
-			b.Standing, err = conn.Listen(context.WithoutCancel(ctx), upstream.ListenOptions{})
-		}
-		if err == nil {
-			b.Answer, err = conn.Send(ctx, initialize)
-		}
-		if err != nil {
-			conn.Close(ctx)
-			return nil, err
-		}
-		return b, nil
-	}}
-}
-
-// childEnv is the environment of a child: what it may inherit, and what was
-// set for it.
-func childEnv(u UpstreamConfig, ours []string) []string {
-	env := upstream.AllowEnv(ours, u.PassEnv)
-	for name, value := range u.Env {
-		env = append(env, name+"="+value)
-	}
-	return env
 }
 
 // newSession is the session that a finished handshake leads to.
