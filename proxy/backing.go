@@ -84,10 +84,6 @@ type backingKey struct {
 	capabilities string
 }
 
-// maxSelf is how much a client may say of itself, and of what it can do: a session that
-// is held for it remembers that.
-const maxSelf = 16 << 10
-
 // open begins the session of b.
 func (p *backings) open(b *backing, q *modernRequest, header []upstream.Header) {
 	defer close(b.opening)

@@ -29,6 +29,10 @@ func newBackings(srv *Server) *backings {
 	return &backings{srv: srv, byKey: make(map[backingKey][]*backing), held: make(map[string]int), looseTime: looseTime}
 }
 
+// maxSelf is how much a client may say of itself, and of what it can do: a session that
+// is held for it remembers that.
+const maxSelf = 16 << 10
+
 // get returns a session for q, which is in use until put. Not every server says
 // in which call it asks its client something: each call in which it may has the
 // session to itself among such calls.
