@@ -31,6 +31,7 @@ type backedTasks struct {
 
 	mu    sync.Mutex
 	byKey map[taskKey]*backedTask
+	used  share
 }
 
 type taskKey struct{ principal, id string }
@@ -79,7 +80,7 @@ func (t *backedTasks) plan(ctx context.Context, b *backing, q *modernRequest, fr
 		return plainCall, err
 	case !q.hasTasks():
 		return taskHere, nil
-	case !t.room(time.Now()):
+	case !t.room(b.key.principal, time.Now()):
 		f := fail(tooManyParked, "")
 		f.text = "too many tasks"
 		return plainCall, f
@@ -179,12 +180,12 @@ func (s *taskBirth) Next() (sse.Event, error) {
 	return e, nil
 }
 
-// room reports whether one more task can be held.
-func (t *backedTasks) room(now time.Time) bool {
+// room reports whether one more task of this principal can be held.
+func (t *backedTasks) room(who string, now time.Time) bool {
 	t.tend(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.byKey) < maxBackedTasks
+	return t.used.room(who, maxBackedTasks)
 }
 
 // enter takes a task in; false where there is no room, or another of that name.
@@ -198,7 +199,7 @@ func (t *backedTasks) enter(b *backing, id string, ttl gjson.Result) bool {
 	k.expires = time.Now().Add(life)
 	t.srv.backings.retain(b)
 	t.mu.Lock()
-	full := len(t.byKey) >= maxBackedTasks || t.byKey[k.key] != nil
+	full := t.byKey[k.key] != nil || !t.used.take(k.key.principal, maxBackedTasks)
 	if !full {
 		t.byKey[k.key] = k
 	}
@@ -237,6 +238,7 @@ func (t *backedTasks) end(which func(*backedTask) bool) {
 		if which(k) {
 			gone = append(gone, k)
 			delete(t.byKey, key)
+			t.used.give(key.principal)
 		}
 	}
 	t.mu.Unlock()

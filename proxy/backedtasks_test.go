@@ -163,16 +163,25 @@ func TestTooManyTasks(t *testing.T) {
 	if gjson.Get(r.body, "error.code").Int() != -32603 {
 		t.Error(r.body)
 	}
-	for n := range maxBackedTasks - 1 {
-		if !srv.heldTasks.enter(k.b, strings.Repeat("x", n+1), gjson.Parse("60000")) {
-			t.Fatalf("no room for %d", n)
-		}
+	n := 1
+	for srv.heldTasks.enter(k.b, strings.Repeat("x", n), gjson.Parse("60000")) {
+		n++
+	}
+	if n < maxBackedTasks/2 {
+		t.Errorf("no room for more than %d", n)
+	}
+	if r := srv.modernly(callAsTask("3", "slow"), "Authorization", "Bearer other"); gjson.Get(r.body, "result.taskId").String() != "t1" {
+		t.Errorf("another principal's: %s", r.body)
 	}
 	if r := srv.modernly(callAsTask("3", "slow")); gjson.Get(r.body, "error.message").String() != "too many tasks" {
 		t.Error(r.body)
 	}
 	if r := srv.modernly(callAsTask("4", "quick")); !gjson.Get(r.body, "result").Exists() {
 		t.Error(r.body)
+	}
+	srv.heldTasks.tend(time.Now().Add(time.Hour))
+	if used := srv.heldTasks.used; used.taken != 0 {
+		t.Errorf("%d are taken when none is left", used.taken)
 	}
 }
 

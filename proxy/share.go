@@ -11,9 +11,15 @@ type share struct {
 	taken int
 }
 
+// room reports whether who may take one where there are max.
+func (s *share) room(who string, max int) bool {
+	left := max - s.taken
+	return left > 0 && s.of[who] <= left
+}
+
 // take takes one for who where there are max; false when it has enough of them.
 func (s *share) take(who string, max int) bool {
-	if left := max - s.taken; left <= 0 || s.of[who] > left {
+	if !s.room(who, max) {
 		return false
 	}
 	if s.of == nil {
