@@ -332,9 +332,16 @@ func (d *dialogue) askURLs(answer []byte) {
 		d.finish(letter{body: f.renamed(nil).body(), status: f.status})
 		return
 	}
+	list := gjson.GetBytes(answer, "error.data.elicitations")
+	d.b.expectOpened(d, list)
 	d.mu.Lock()
+	if d.over { // the client was faster
+		d.mu.Unlock()
+		d.b.forgetOpened(d)
+		return
+	}
 	d.urls, d.asked = true, nil // nobody waits for answers to earlier questions
-	gjson.GetBytes(answer, "error.data.elicitations").ForEach(func(_, e gjson.Result) bool {
+	list.ForEach(func(_, e gjson.Result) bool {
 		body := []byte(`{"method":"` + wire.ElicitationCreate.String() + `","params":{`)
 		comma := false
 		members(e.Raw, func(name string, v gjson.Result) {
@@ -352,7 +359,6 @@ func (d *dialogue) askURLs(answer []byte) {
 	})
 	none := len(d.asked) == 0
 	d.mu.Unlock()
-	d.b.expectOpened(d, gjson.GetBytes(answer, "error.data.elicitations"))
 	if none {
 		d.b.forgetOpened(d)
 		f := fail(upstreamRefused, "")
@@ -494,8 +500,9 @@ func (d *dialogue) finish(l letter) {
 		d.mu.Unlock()
 		return
 	}
+	ended := d.end()
 	d.mu.Unlock()
-	if d.stop() {
+	if ended {
 		l.body, l.last = under(l.body, reply.id), true
 		box.put(l)
 	}

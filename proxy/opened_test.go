@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // TestCallsWaitForTheirURLsToBeOpened: whichever of the two comes first, the call is
@@ -123,5 +125,16 @@ func TestClientThatLeavesWhileItsURLsAreWaitedFor(t *testing.T) {
 	<-done
 	if n := len(f.said("tools/call")); n != 1 {
 		t.Errorf("%d calls", n)
+	}
+}
+
+// TestNobodyWaitsForTheURLsOfACallThatWasGivenUp before its server has named them.
+func TestNobodyWaitsForTheURLsOfACallThatWasGivenUp(t *testing.T) {
+	srv := front(t, legacyServer(`{"tools":{}}`, nil))
+	q := &modernRequest{facts: wire.ClientElicitationURL}
+	d := &dialogue{srv: srv.Server, first: q, b: &backing{}, over: true}
+	d.askURLs([]byte(rpcError("1", `"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}`)))
+	if n := len(d.b.unopened); n > 0 {
+		t.Errorf("%d calls are waited for", n)
 	}
 }
