@@ -34,6 +34,11 @@ type direct struct {
 // pipe and has the session for itself if h says so.
 func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serverEra) (s *session, err error) {
 	srv := h.srv
+	if !known.modern() {
+		f := fail(upstreamModern, "")
+		f.text = "upstream has a handshake by now"
+		return nil, f
+	}
 	h.vc = known.revision
 	d := &direct{meta: metaOf(h.vc, q)}
 	if err := h.reach(ctx, d); err != nil {

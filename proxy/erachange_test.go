@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // replaceable is an address with one server behind it, then with another.
@@ -172,4 +173,29 @@ func TestRevisionRefusedInMidSession(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestServerThatHasAHandshakeByNow is not taken for one without, by who has learned of
+// it a moment before.
+func TestServerThatHasAHandshakeByNow(t *testing.T) {
+	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+		return one(rpcError(id, `"code":-32601,"message":"Method not found"`))
+	})
+	f.asked = true
+	srv := front(t, f)
+	var m wire.Message
+	if err := m.Scan([]byte(modernRequestOf("1", "tools/list", meta(`{}`))), nil); err != nil {
+		t.Fatal(err)
+	}
+	q, err := readModern(&m, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = srv.backings.direct(t.Context(), q, "", nil)
+	if err == nil || asFailure(err).cause == panicked {
+		t.Errorf("%v", err)
+	}
+	if !srv.turned(t.Context(), nil, true, err) {
+		t.Errorf("%v is no reason to go another way", err)
+	}
 }
