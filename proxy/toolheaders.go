@@ -46,9 +46,10 @@ const (
 type toolHeaders struct {
 	mu     sync.Mutex
 	known  map[string][]headerArgument
-	turn   chan struct{} // held by who reads the list
-	readAt time.Time     // that was done last; in the future while it is of no use
-	err    error         // why it is not
+	turn   chan struct{}   // held by who reads the list
+	readAt time.Time       // that was done last; in the future while it is of no use
+	err    error           // why it is not
+	left   map[string]bool // tools left out, of which the log has been told
 }
 
 // headerArgument is an argument that goes into a header.
@@ -96,7 +97,9 @@ func (t *toolHeaders) learn(answer []byte, log *zap.Logger) (out []byte, changed
 		list, err := headerArguments(tool.Get("inputSchema"))
 		if err != nil {
 			changed = true
-			log.Warn("tool left out: its arguments cannot be put into headers", zap.String("tool", fmt.Sprintf("%.128s", name)), zap.Error(err))
+			if t.leave(name) {
+				log.Warn("tool left out: its arguments cannot be put into headers", zap.String("tool", fmt.Sprintf("%.128s", name)), zap.Error(err))
+			}
 			return true
 		}
 		t.put(name, list)
@@ -114,6 +117,20 @@ func (t *toolHeaders) learn(answer []byte, log *zap.Logger) (out []byte, changed
 		return answer, false
 	}
 	return out, true
+}
+
+// leave reports whether a tool was not left out before: lists are read often.
+func (t *toolHeaders) leave(tool string) (first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.left[tool] || len(t.left) >= maxTools {
+		return false
+	}
+	if t.left == nil {
+		t.left = make(map[string]bool)
+	}
+	t.left[strings.Clone(tool)] = true
+	return true
 }
 
 // headerArguments are the annotated arguments of a tool's inputSchema.
