@@ -355,7 +355,7 @@ func (d *dialogue) askURLs(answer []byte) {
 			body = append(append(appendString(body, name), ':'), v.Raw...)
 		})
 		d.add(query{method: wire.ElicitationCreate, body: append(body, `}}`...)})
-		return true
+		return len(d.asked) < maxQuestions // the server names the others again when the call is made again
 	})
 	none := len(d.asked) == 0
 	d.mu.Unlock()

@@ -138,3 +138,12 @@ func TestNobodyWaitsForTheURLsOfACallThatWasGivenUp(t *testing.T) {
 		t.Errorf("%d calls are waited for", n)
 	}
 }
+
+func TestURLsOfACallAreBounded(t *testing.T) {
+	srv := front(t, legacyServer(`{"tools":{}}`, nil))
+	d := &dialogue{srv: srv.Server, first: &modernRequest{facts: wire.ClientElicitationURL}, b: &backing{}}
+	d.askURLs([]byte(rpcError("1", `"code":-32042,"message":"m","data":{"elicitations":[`+strings.Repeat(`{"mode":"url","url":"https://a.example/c"},`, maxQuestions)+`{"mode":"url"}]}`)))
+	if n := len(d.asked); n != maxQuestions {
+		t.Errorf("%d questions", n)
+	}
+}
