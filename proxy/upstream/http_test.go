@@ -390,6 +390,9 @@ func TestHeaderWithoutAValueIsSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := st.Next(); err != nil {
+		t.Fatal(err)
+	}
 	st.Close()
 	if !slices.Equal(got, []string{""}) {
 		t.Errorf("%q", got)
