@@ -45,8 +45,14 @@ func (p *backings) get(ctx context.Context, q *modernRequest, who string, header
 		}
 	}
 	key := backingKey{principal: who, client: string(q.client), capabilities: string(q.capabilities)}
-	if p.srv.isOurs(q) && p.srv.isDirect(ctx, header) {
-		key.kind = toolless
+	if p.srv.isOurs(q) {
+		direct, err := p.srv.isDirect(ctx, header)
+		if err != nil {
+			return nil, err
+		}
+		if direct {
+			key.kind = toolless
+		}
 	}
 	b, err := p.hold(ctx, key, q, header)
 	if err == nil && (q.canBeAsked() || b.wantsLogs(q)) { // servers ask for roots as a session begins

@@ -14,10 +14,14 @@ import (
 )
 
 // isDirect reports whether the server needs no session, as little as its client does.
-// Where that cannot be found out the answer is for the road by a session to say why.
-func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) bool {
+// The error is that it took too long to say so; any other reason why that cannot be
+// found out is for the road by a session to say.
+func (srv *Server) isDirect(ctx context.Context, from []upstream.Header) (bool, error) {
 	known, err := srv.upstreamEra(ctx, from)
-	return err == nil && known.modern()
+	if tookTooLong(err) {
+		return false, err
+	}
+	return err == nil && known.modern(), nil
 }
 
 // isOurs reports whether q calls a tool of ours. Whatever the server is, that takes

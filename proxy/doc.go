@@ -104,7 +104,8 @@
 // (modernlisten.go), the questions it was asked (moderncall.go, modernask.go), and which
 // arguments of tools go into headers (toolheaders.go).
 //
-// Which kind of server it is, upstreamera.go finds out and remembers; erachange.go
+// Which kind of server it is, upstreamera.go finds out and remembers (eraslow.go where
+// that is a process, which may be slow to start); erachange.go
 // notices when that is no longer true. What published peers do beside the
 // specification is in quirks.go.
 //

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -283,7 +284,14 @@ func (h *handshake) refusal(m *wire.Message) []byte {
 // await reads until the answer to initialize. The only requests a server may
 // make before it are pings, which we answer.
 func (h *handshake) await(ctx context.Context, st upstream.Stream) (*wire.Message, error) {
-	key := wire.AppendIDKey(nil, h.id)
+	return h.awaitAny(ctx, st, h.id)
+}
+
+// awaitAny reads until the answer to one of these ids.
+func (h *handshake) awaitAny(ctx context.Context, st upstream.Stream, ids ...[]byte) (*wire.Message, error) {
+	answered := func(m *wire.Message) bool {
+		return slices.ContainsFunc(ids, func(id []byte) bool { return isAbout(m, id) })
+	}
 	var pieces [][]byte
 	for {
 		e, err := nextBefore(ctx, st)
@@ -313,13 +321,18 @@ func (h *handshake) await(ctx context.Context, st upstream.Stream) (*wire.Messag
 					h.early = append(h.early, m.Raw)
 				}
 			case m.Kind == wire.Error && m.ID() == nil, m.Kind == wire.Error && string(m.ID()) == "null",
-				bytes.Equal(wire.AppendIDKey(nil, m.ID()), key):
+				answered(m):
 				return m, nil
 			default:
 				h.srv.unknownAnswer(h.log(), nil, m)
 			}
 		}
 	}
+}
+
+// isAbout reports whether a response names this id.
+func isAbout(m *wire.Message, id []byte) bool {
+	return bytes.Equal(wire.AppendIDKey(nil, m.ID()), wire.AppendIDKey(nil, id))
 }
 
 // nextBefore is st.Next, given up when ctx ends: the standing stream of a pipe

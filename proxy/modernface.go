@@ -84,7 +84,12 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	who := principal(req, by)
 	q.user = user(req, by, who)
 	from := srv.appendPassed(nil, req.Header)
-	direct := !srv.isOurs(q) && srv.isDirect(req.Ctx, from)
+	direct := false
+	if !srv.isOurs(q) {
+		if direct, err = srv.isDirect(req.Ctx, from); err != nil {
+			return asFailure(err).about(q.id)
+		}
+	}
 	for again := false; ; again = true {
 		if direct {
 			err = srv.postDirect(req, q, who, from, resp)
@@ -164,7 +169,17 @@ func (p *pipe) modern(m *wire.Message) {
 		p.refuse(p.srv.listing(err, p.from))
 		return
 	}
-	if !p.srv.isOurs(q) && (p.straight != nil || p.srv.isDirect(p.ctx, p.from)) {
+	direct := false
+	if !p.srv.isOurs(q) {
+		if direct = p.straight != nil; !direct {
+			direct, err = p.srv.isDirect(p.ctx, p.from)
+		}
+		if err != nil {
+			p.refuse(asFailure(err).about(q.id))
+			return
+		}
+	}
+	if direct {
 		if p.straight == nil {
 			if err := p.goStraight(q); err != nil {
 				p.refuse(asFailure(err).about(q.id))

@@ -41,7 +41,7 @@ var quirks = [...]struct {
 	{
 		silentEarly, "servers on stdio made with small or older libraries", "2024-11-05 to 2025-11-25",
 		"say nothing to a request that comes before initialize",
-		"wait for 3 s, once; the session gets another process (eras.ask)",
+		"after 3 s initialize is said as well, once; the session gets another process (eras.sound)",
 	},
 	{
 		idleHandshake, "Go SDK, stateless server restricted to 2026-07-28", "1.8",

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// eraSilence is how long a process may be silent when it is asked who it is, and
-	// eraTime how long a server over HTTP may take: servers with a handshake need not
-	// answer what comes before it.
-	eraSilence = 3 * time.Second
+	// eraSilence is how long a process may be silent when it is asked who it is, before
+	// it is told initialize as well, and eraTime how long a server over HTTP may take:
+	// servers with a handshake need not answer what comes before it.
+	eraSilence = 3*time.Second - eraBreath
 	eraTime    = 10 * time.Second
 	// maxEras is for how many credentials it is remembered, and maxDiscovered how much
 	// of what a server said of itself.
@@ -321,22 +321,30 @@ func (p *eras) ask(ctx context.Context, header []upstream.Header) (e *serverEra,
 	case err != nil:
 		return nil, nil, err
 	}
-	limit, piped := eraTime, b.Standing != nil
+	piped := b.Standing != nil
+	var r reaction
+	code := 0
 	if piped {
-		limit = p.silence
+		r, err = p.sound(ctx, b)
+	} else {
+		r.m, code, err = p.discover(ctx, b, header)
 	}
-	asking, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	m, code, err := p.discover(asking, b, header)
-	if err != nil || !piped { // over HTTP the next one costs nothing
+	if err != nil || !piped || r.greeted { // over HTTP the next one costs nothing
 		p.srv.endBegun(b)
 		b = nil
 	}
+	m := r.m
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, context.Cause(ctx)
 	case saysNothing(code), neverSent(err):
 		return nil, nil, err // initialize would end in the same way
+	case piped && tookTooLong(err):
+		return nil, nil, err // it has
+	case r.begun:
+		if e, err = concludeBegun(m); err == nil && m.Kind == wire.Result && e.shakes {
+			p.srv.met(silentEarly)
+		}
 	case err == nil, code < 500 && m != nil:
 		if e, err = conclude(m, code); err == nil && m.Kind == wire.Error && e.handshake != nil {
 			p.srv.met(legacyList)
@@ -344,8 +352,6 @@ func (p *eras) ask(ctx context.Context, header []upstream.Header) (e *serverEra,
 	default:
 		if _, exited := errors.AsType[*upstream.ExitError](err); exited {
 			p.srv.met(exitsEarly)
-		} else if piped && errors.Is(err, context.DeadlineExceeded) {
-			p.srv.met(silentEarly)
 		}
 		e, err = &serverEra{shakes: true, unsure: !piped && (code == 0 || code >= 500)}, nil
 	}
@@ -366,24 +372,20 @@ func saysNothing(code int) bool {
 	return false
 }
 
-// discover sends server/discover. m is the answer; with an HTTP status, of this code,
-// it is the error in its body, nil for none, and err is the status. See
+// discover sends server/discover over HTTP. m is the answer; with an HTTP status, of
+// this code, it is the error in its body, nil for none, and err is the status. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
 func (p *eras) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
-	h := &handshake{srv: p.srv, conn: b.Conn, standing: b.Standing, header: header}
+	ctx, cancel := context.WithTimeout(ctx, eraTime)
+	defer cancel()
+	h := &handshake{srv: p.srv, conn: b.Conn, header: header}
 	h.greetModern()
 	o := &upstream.Outgoing{Request: true, FirstByte: eraTime, Body: h.sent}
-	if b.Standing == nil {
-		o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)
-		o.Header = append(o.Header, upstream.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
-	}
+	o.Header = slices.DeleteFunc(slices.Clone(header), ofMessage)
+	o.Header = append(o.Header, upstream.Header{Name: "Mcp-Method", Value: wire.ServerDiscover.String()})
 	st, err := b.Conn.Send(ctx, o)
-	if err == nil && st == nil {
-		st = b.Standing
-	} else if err == nil {
-		defer st.Close()
-	}
 	if err == nil {
+		defer st.Close()
 		m, err = h.await(ctx, st)
 	}
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {

@@ -1,0 +1,288 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// slowly are processes that begin to read a while after their start; what was written
+// to them meanwhile is there then. They answer line by line.
+type slowly struct {
+	mu  sync.Mutex
+	got [][]string // of each process
+}
+
+func (s *slowly) at(t *testing.T, start time.Duration, answer func(m string) ([]string, error)) endpoint {
+	return endpoint{wire: accept(t, func(conn net.Conn) {
+		s.mu.Lock()
+		n := len(s.got)
+		s.got = append(s.got, nil)
+		s.mu.Unlock()
+		time.Sleep(start)
+		for in := bufio.NewReader(conn); ; {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.got[n] = append(s.got[n], gjson.Get(line, "method").String())
+			s.mu.Unlock()
+			answers, _ := answer(line)
+			for _, a := range answers {
+				io.WriteString(conn, a+"\n")
+			}
+		}
+	})}
+}
+
+// heard is what each process has read.
+func (s *slowly) heard() (list []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, methods := range s.got {
+		list = append(list, strings.Join(methods, " "))
+	}
+	return list
+}
+
+// TestProcessThatStartsSlowly: longer than servers that are silent about
+// server/discover are waited for.
+func TestProcessThatStartsSlowly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	list := func(id, _, _ string) ([]string, error) { return one(result(id, `"resultType":"complete","tools":[]`)) }
+	// refusing is a server of whom initialize is answered so, with its id before it.
+	refusing := func(f *fakeServer, members string) func(m string) ([]string, error) {
+		return func(m string) ([]string, error) {
+			if gjson.Get(m, "method").String() == "initialize" {
+				return one(rpcError(gjson.Get(m, "id").Raw, members))
+			}
+			return f.answer(m)
+		}
+	}
+	discovering := func(versions string) func(id, method, m string) ([]string, error) {
+		return func(id, method, m string) ([]string, error) {
+			switch {
+			case method != "server/discover":
+				return list(id, method, m)
+			case versions != "":
+				return one(result(id, `"resultType":"complete","supportedVersions":`+versions+`,"capabilities":{"tools":{}}`))
+			}
+			return nil, nil
+		}
+	}
+	modern := modernServer(true, `"capabilities":{"tools":{}}`, list)
+	for _, c := range []struct {
+		name   string
+		answer func(m string) ([]string, error)
+		want   string
+	}{
+		{"modern, -32022", refusing(modern, `"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}`), "2026-07-28"},
+		{"modern, -32601", modern.answer, "2026-07-28"},
+		{"both", legacyServer(`{"tools":{}}`, discovering(`["2026-07-28","2025-11-25"]`)).answer, "2026-07-28 handshake 2025-11-25"},
+		{"legacy, silent", legacyServer(`{"tools":{}}`, discovering("")).answer, "handshake"},
+	} {
+		both(t, func(t *testing.T, piped bool) {
+			s := new(slowly)
+			cfg := DefaultConfig()
+			cfg.Upstream.HandshakeTimeout = patience
+			s.at(t, 300*time.Millisecond, c.answer).behind(&cfg)
+			srv, err := New(cfg, zap.NewNop())
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv.eras.silence = 50 * time.Millisecond
+			front := testServer{srv, t, nil}
+			good := func(said string) {
+				if !gjson.Get(said, "result.tools").IsArray() {
+					t.Errorf("%s: %s", c.name, said)
+				}
+			}
+			request := modernRequestOf("7", "tools/list", meta(`{}`))
+			if piped {
+				client := front.pipe()
+				for range 2 {
+					client.say(request)
+					good(client.hear())
+				}
+			} else {
+				t.Cleanup(srv.close)
+				for range 2 {
+					good(front.modernly(request).body)
+				}
+			}
+			if e := srv.eras.peek(nil); e == nil || concluded(e) != c.want {
+				t.Errorf("%s: concluded %+v", c.name, e)
+			}
+			if strings.HasPrefix(c.want, "handshake") || piped {
+				return
+			}
+			for _, vc := range []string{"2024-11-05", "2025-11-25"} {
+				good(front.post(front.initialize(vc), `{"jsonrpc":"2.0","id":5,"method":"tools/list"}`).body)
+			}
+			for i, methods := range s.heard() {
+				if i > 0 && !strings.Contains(c.want, "handshake") && strings.Contains(methods, "initialize") {
+					t.Errorf("%s: process %d got %s", c.name, i, methods)
+				}
+			}
+		})
+	}
+}
+
+// TestWhatAnswersToBothTell: a process that has been silent about server/discover is
+// told initialize as well.
+func TestWhatAnswersToBothTell(t *testing.T) {
+	const discovered = `"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}`
+	const refused = `"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}`
+	begun := func(version string) string {
+		return `"protocolVersion":"` + version + `","capabilities":{},"serverInfo":{"name":"s","version":"2"}`
+	}
+	type says func(discover, initialize string) []string // by the ids
+	answers := func(members string) says {
+		return func(_, id string) []string { return []string{result(id, members)} }
+	}
+	refuses := func(members string) says {
+		return func(_, id string) []string { return []string{rpcError(id, members)} }
+	}
+	for _, c := range []struct {
+		name string
+		says says
+		want string
+	}{
+		{"initialize is answered", answers(begun("2025-11-25")), "handshake"},
+		{"in a revision without one", answers(begun("2026-07-28")), "2026-07-28"},
+		{"-32022 with a modern one", refuses(refused), "2026-07-28"},
+		{"-32022 with legacy ones", refuses(`"code":-32022,"message":"m","data":{"supported":["2025-03-26","2025-06-18"]}`), "handshake 2025-06-18"},
+		{"-32022 with what nobody knows", refuses(`"code":-32022,"message":"m","data":{"supported":["2031-01-01"]}`), ""},
+		{"-32602 with legacy ones", refuses(`"code":-32602,"message":"m","data":{"supported":["2024-11-05"]}`), "handshake"},
+		{"-32022", refuses(`"code":-32022,"message":"m"`), "2026-07-28"},
+		{"-32601", refuses(`"code":-32601,"message":"m"`), "2026-07-28"},
+		{"-32000", refuses(`"code":-32000,"message":"m"`), "handshake"},
+		{"an error without an id", func(_, _ string) []string { return []string{rpcError("null", `"code":-32700,"message":"m"`)} }, "handshake"},
+		{"discover, late", func(d, _ string) []string { return []string{result(d, discovered)} }, "2026-07-28"},
+		{"discover, then a refusal", func(d, i string) []string { return []string{result(d, discovered), rpcError(i, refused)} }, "2026-07-28"},
+		{"a session, then discover", func(d, i string) []string {
+			return []string{result(i, begun("2025-11-25")), result(d, strings.Replace(discovered, `]`, `,"2025-11-25"]`, 1))}
+		}, "2026-07-28 handshake 2025-11-25"},
+		{"discover is refused, then a session", func(d, i string) []string {
+			return []string{rpcError(d, `"code":-32601,"message":"m"`), result(i, begun("2025-11-25"))}
+		}, "handshake"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var asked string
+			f := newFake(nil)
+			f.answer = func(m string) ([]string, error) {
+				switch id := gjson.Get(m, "id").Raw; gjson.Get(m, "method").String() {
+				case "server/discover":
+					asked = id
+				case "initialize":
+					return c.says(asked, id), nil
+				}
+				return nil, nil
+			}
+			f.piped, f.asked = true, true
+			srv := front(t, f)
+			srv.eras.silence = time.Millisecond
+			got := ""
+			e, err := srv.upstreamEra(t.Context(), nil)
+			if err == nil {
+				got = concluded(e)
+			}
+			if got != c.want {
+				t.Errorf("concluded %q (%v)", got, err)
+			}
+			if known := err == nil; known != (srv.eras.peek(nil) != nil) {
+				t.Errorf("remembered %v", srv.eras.peek(nil))
+			}
+			if b := srv.eras.take(); b != nil || f.closed == 0 {
+				t.Error("a process that has seen both goes on")
+			}
+		})
+	}
+}
+
+// TestProcessThatStaysSilent is given up, in one go, and nothing is remembered.
+func TestProcessThatStaysSilent(t *testing.T) {
+	mute := func() *fakeServer {
+		f := newFake(func(string) ([]string, error) { return nil, nil })
+		f.piped, f.asked = true, true
+		return f
+	}
+	t.Run("HTTP", func(t *testing.T) {
+		o, started := processes(t, mute(), plainFake(true, func(id, _, _ string) ([]string, error) {
+			return one(result(id, `"resultType":"complete","tools":[]`))
+		}))
+		srv := frontOf(t, o, func(cfg *Config) { cfg.Upstream.HandshakeTimeout = time.Second })
+		srv.eras.silence = time.Millisecond
+		request := modernRequestOf("7", "tools/list", meta(`{}`))
+		if r := srv.modernly(request); r.status != 504 {
+			t.Errorf("%+v", r)
+		}
+		if srv.eras.peek(nil) != nil || *started != 1 {
+			t.Errorf("%d processes", *started)
+		}
+		if r := srv.modernly(request); r.status != 200 {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("pipe", func(t *testing.T) {
+		o, started := processes(t, mute())
+		srv := frontOf(t, o, func(cfg *Config) { cfg.Upstream.HandshakeTimeout = 100 * time.Millisecond })
+		srv.eras.silence = time.Millisecond
+		c := srv.pipe()
+		c.say(modernRequestOf("7", "tools/list", meta(`{}`)))
+		c.hears(`{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"upstream timed out"}}`)
+		if *started != 1 {
+			t.Errorf("%d processes", *started)
+		}
+	})
+}
+
+// TestProcessThatEndsLate has been told both by then.
+func TestProcessThatEndsLate(t *testing.T) {
+	f := newFake(nil)
+	f.answer = func(m string) ([]string, error) {
+		if gjson.Get(m, "method").String() == "initialize" {
+			f.lose(&upstream.ExitError{Command: "s", Status: "exit status 1"})
+		}
+		return nil, nil
+	}
+	f.piped, f.asked = true, true
+	srv := front(t, f)
+	srv.eras.silence = time.Millisecond
+	if e, err := srv.upstreamEra(t.Context(), nil); err != nil || concluded(e) != "handshake" {
+		t.Errorf("%+v %v", e, err)
+	}
+}
+
+// TestProcessIsNotToldInitializeInVain where it answers, or where we end.
+func TestProcessIsNotToldInitializeInVain(t *testing.T) {
+	f := plainFake(true, nil)
+	srv := front(t, f)
+	if e, err := srv.upstreamEra(t.Context(), nil); err != nil || !e.modern() || len(f.said("initialize")) > 0 {
+		t.Errorf("%+v %v, sent %q", e, err, f.sent())
+	}
+	silent := newFake(func(string) ([]string, error) { return nil, nil })
+	silent.piped, silent.asked = true, true
+	ended := front(t, silent)
+	go func() {
+		eventually(t, "it is asked", func() bool { return len(silent.sent()) > 0 })
+		ended.close()
+	}()
+	if _, err := ended.upstreamEra(context.Background(), nil); !errors.Is(err, errShutdown) && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
