@@ -39,8 +39,8 @@ func (p *pipe) goStraight(q *modernRequest) error {
 	} else {
 		x := half.exchange()
 		x.attach(h.standing)
-		half.tasks.Go(func() { half.bring(x) })
-		half.tasks.Go(half.watch)
+		half.spawn(func() { half.bring(x) })
+		half.spawn(half.watch)
 	}
 	p.straight = half
 	return nil

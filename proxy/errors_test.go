@@ -103,3 +103,18 @@ func TestPanicEndsItsTaskAndNothingElse(t *testing.T) {
 		t.Error("not told")
 	}
 }
+
+// TestPanicBehindAPipeEndsThePipe, whose client would wait for ever else.
+func TestPanicBehindAPipeEndsThePipe(t *testing.T) {
+	srv := front(t, newFake(nil))
+	p := newPipe(srv.Server)
+	p.ctx, p.fail = context.WithCancelCause(t.Context())
+	p.spawn(func() { panic("oh") })
+	p.tasks.Wait()
+	if err := context.Cause(p.ctx); err == nil || asFailure(err).cause != panicked {
+		t.Errorf("ended by %v", err)
+	}
+	if srv.logs.FilterMessage("panic").Len() != 1 {
+		t.Error("not told")
+	}
+}

@@ -219,7 +219,7 @@ func (p *pipe) modern(m *wire.Message) {
 		delete(p.running, key)
 		p.mu.Unlock()
 	})
-	p.tasks.Go(func() {
+	p.spawn(func() {
 		defer func() {
 			if q.method != wire.SubscriptionsListen {
 				p.calls.Done()

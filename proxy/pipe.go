@@ -94,12 +94,22 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	return fmt.Errorf("client: %w", err)
 }
 
+// spawn runs a task that the end of p waits for. A panic ends p, for which the task
+// cannot be missed, and not the process.
+func (p *pipe) spawn(task func()) {
+	p.tasks.Go(func() {
+		if !p.srv.contained(task) {
+			p.fail(fail(panicked, ""))
+		}
+	})
+}
+
 // finish lets calls in flight be answered after the client has said its last.
 func (p *pipe) finish() {
 	timer := time.NewTimer(p.srv.now().cfg.Shutdown.Drain)
 	defer timer.Stop()
 	answered := make(chan struct{})
-	p.tasks.Go(func() {
+	p.spawn(func() {
 		p.calls.Wait()
 		close(answered)
 	})
@@ -207,15 +217,15 @@ func (p *pipe) begin(line []byte) error {
 	}
 	p.write(answer)
 	if s.told.Load() != nil {
-		p.tasks.Go(p.announce)
+		p.spawn(p.announce)
 	}
 	if h.standing == nil {
 		x.done()
 		return nil
 	}
 	x.attach(h.standing)
-	p.tasks.Go(func() { p.bring(x) })
-	p.tasks.Go(p.watch)
+	p.spawn(func() { p.bring(x) })
+	p.spawn(p.watch)
 	return nil
 }
 
@@ -274,7 +284,7 @@ func (p *pipe) send(x *exchange, out []byte) {
 		p.lostWith(f)
 	case st != nil:
 		x.attach(st)
-		p.tasks.Go(func() { p.answer(x) })
+		p.spawn(func() { p.answer(x) })
 		return
 	case x.call != nil:
 		x.call = nil // it stays open: the answer comes with everything else
@@ -285,7 +295,7 @@ func (p *pipe) send(x *exchange, out []byte) {
 	case x.msg.Method == wire.Initialized && !p.s.piped && !p.listens:
 		p.listens = true
 		standing := p.exchange()
-		p.tasks.Go(func() { p.listen(standing) })
+		p.spawn(func() { p.listen(standing) })
 	}
 	x.done()
 }

@@ -332,14 +332,19 @@ func (srv *Server) replays() *atomic.Int64 { return &srv.kept }
 // spawn runs a task that close waits for. Whoever calls it is waited for too, so
 // that no task begins after the last one has ended. A panic ends the task, and not us.
 func (srv *Server) spawn(task func()) {
-	srv.tasks.Go(func() {
-		defer func() {
-			if p := recover(); p != nil {
-				srv.panicked(p)
-			}
-		}()
-		task()
-	})
+	srv.tasks.Go(func() { srv.contained(task) })
+}
+
+// contained runs a task, and reports whether it came to its end: a panic is logged, and
+// goes no further.
+func (srv *Server) contained(task func()) (ended bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			srv.panicked(p)
+		}
+	}()
+	task()
+	return true
 }
 
 // panicked logs a panic that was kept from going further.
