@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -154,8 +155,8 @@ func (b *backing) forgetTaskTools() {
 
 // born is the stream of a call that is to be a task: where it has become one, that is
 // known before the client knows of it.
-func (t *backedTasks) born(st upstream.Stream, b *backing, id []byte) upstream.Stream {
-	return &taskBirth{Stream: st, of: t, b: b, key: string(wire.AppendIDKey(nil, id)), id: id}
+func (t *backedTasks) born(st upstream.Stream, b *backing, id []byte, from []upstream.Header) upstream.Stream {
+	return &taskBirth{Stream: st, of: t, b: b, key: string(wire.AppendIDKey(nil, id)), id: id, from: append([]upstream.Header(nil), from...)}
 }
 
 type taskBirth struct {
@@ -164,6 +165,8 @@ type taskBirth struct {
 	b   *backing
 	key string
 	id  []byte
+
+	from []upstream.Header
 }
 
 // Next is the stream's, after a look at it.
@@ -175,6 +178,7 @@ func (s *taskBirth) Next() (sse.Event, error) {
 	}
 	task := gjson.Get(view(m.Result()), "task")
 	if name := task.Get("taskId"); name.Type == gjson.String && !s.of.enter(s.b, strings.Clone(name.String()), task.Get("ttl")) {
+		s.of.refuse(s.b, strings.Clone(name.String()), s.from)
 		e.Data = appendError(nil, s.id, internalCode, "the task cannot be told from others, or is one too many", nil)
 	}
 	return e, nil
@@ -206,8 +210,31 @@ func (t *backedTasks) enter(b *backing, id string, ttl gjson.Result) bool {
 	t.mu.Unlock()
 	if full {
 		t.srv.backings.release(b)
+	} else if t.srv.backings.isLost(b) { // since before it was there to be forgotten
+		t.lost(b)
 	}
 	return !full
+}
+
+// refuse has the server end a task that there is no room for. One of the same name that
+// is held on the same session is not told from it, and goes on.
+func (t *backedTasks) refuse(b *backing, id string, from []upstream.Header) {
+	k := &backedTask{srv: t.srv, key: taskKey{b.key.principal, id}, b: b}
+	t.mu.Lock()
+	other := t.byKey[k.key]
+	t.mu.Unlock()
+	if other != nil && other.b == b {
+		return
+	}
+	t.srv.backings.retain(b)
+	t.srv.spawn(func() {
+		defer t.srv.backings.release(b)
+		ctx, stop := context.WithTimeout(context.Background(), noticeTimeout)
+		defer stop()
+		if err := k.cancel(ctx, from); err != nil {
+			t.srv.log.Debug("task not cancelled", zap.Error(err))
+		}
+	})
 }
 
 // find is the task of this principal, nil for none.

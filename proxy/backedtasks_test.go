@@ -400,3 +400,47 @@ func TestTasksOfAClientOnAPipe(t *testing.T) {
 		c.hears(rpcError("3", `"code":-32602,"message":"Task not found"`))
 	})
 }
+
+// TestTaskThatIsOneTooManyEndsAtItsServer, which had made it by then.
+func TestTaskThatIsOneTooManyEndsAtItsServer(t *testing.T) {
+	s := &legacyTasks{states: []string{"working"}}
+	f := s.server(taskCapabilities)
+	var srv testServer
+	answer := f.answer
+	f.answer = func(m string) ([]string, error) {
+		if gjson.Get(m, "method").String() == "tools/call" {
+			srv.heldTasks.mu.Lock()
+			for srv.heldTasks.used.take("", maxBackedTasks) {
+			}
+			srv.heldTasks.mu.Unlock()
+		}
+		return answer(m)
+	}
+	srv = front(t, f, bridgingTasks)
+	if r := srv.modernly(callAsTask("1", "slow")); gjson.Get(r.body, "error.code").Int() != -32603 {
+		t.Error(r.body)
+	}
+	eventually(t, "the end of the task", func() bool { return len(f.said("tasks/cancel")) == 1 })
+	sameJSON(t, gjson.Get(f.said("tasks/cancel")[0], "params").Raw, `{"taskId":"t1"}`)
+}
+
+// TestTaskOfALostSessionIsNotHeld, though the session was lost as the task was made.
+func TestTaskOfALostSessionIsNotHeld(t *testing.T) {
+	s := &legacyTasks{states: []string{"working"}}
+	srv := front(t, s.server(taskCapabilities), bridgingTasks)
+	srv.modernly(callAsTask("1", "slow"))
+	b := srv.oneTask(t).b
+	srv.backings.retain(b) // as the call is
+	srv.backings.kill(b)
+	srv.heldTasks.enter(b, "t2", gjson.Parse("60000"))
+	if srv.heldTasks.find(b.key.principal, "t2") != nil {
+		t.Error("the task is held")
+	}
+	srv.backings.mu.Lock()
+	uses := b.uses
+	srv.backings.mu.Unlock()
+	if uses != 1 {
+		t.Errorf("the session is in use %d times", uses)
+	}
+	srv.backings.release(b)
+}

@@ -56,6 +56,7 @@ type backing struct {
 	asking int       // requests in which the server may ask something
 	since  time.Time // when uses fell to 0
 	dead   bool      // nobody else gets it
+	lost   bool      // and who has it cannot use it
 	gone   bool      // it was taken out of the pool
 }
 

@@ -163,10 +163,17 @@ func (p *backings) kill(b *backing) {
 	defer p.srv.heldTasks.lost(b)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b.dead = true
+	b.dead, b.lost = true, true
 	if b.uses == 0 {
 		p.forget(b)
 	}
+}
+
+// isLost reports whether b was killed.
+func (p *backings) isLost(b *backing) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return b.lost
 }
 
 // retire sees to it that whoever comes now gets a session that begins now.

@@ -215,7 +215,7 @@ func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, 
 			switch {
 			case err != nil || x.errand != nil:
 			case q.task == asTask:
-				st = srv.heldTasks.born(st, b, id)
+				st = srv.heldTasks.born(st, b, id, x.from)
 			case q.task == taskHere:
 				st = srv.runTask(x, b, st, id)
 			}
