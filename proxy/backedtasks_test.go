@@ -444,3 +444,18 @@ func TestTaskOfALostSessionIsNotHeld(t *testing.T) {
 	}
 	srv.backings.release(b)
 }
+
+// TestNewsOfATaskGoOnAfterAPanic of whoever told the ones before.
+func TestNewsOfATaskGoOnAfterAPanic(t *testing.T) {
+	s := &legacyTasks{states: []string{"working"}}
+	srv := front(t, s.server(taskCapabilities), bridgingTasks)
+	srv.modernly(callAsTask("1", "slow"))
+	k := srv.oneTask(t)
+	broken := &backedTask{srv: k.srv, telling: true} // on no session
+	if srv.contained(broken.tellAll) {
+		t.Fatal("no panic")
+	}
+	if broken.telling {
+		t.Error("nobody tells, and nobody ever will")
+	}
+}

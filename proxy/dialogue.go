@@ -100,7 +100,13 @@ func (d *dialogue) start(x *exchange) {
 	if over { // the client was faster
 		d.recall("client disconnected", from)
 	}
-	d.srv.spawn(d.read)
+	d.srv.spawn(func() {
+		if !d.srv.contained(d.read) {
+			f := fail(panicked, "")
+			d.finish(letter{body: f.body(), status: f.status})
+			d.b.forgetOpened(d)
+		}
+	})
 }
 
 // park enters d, whose client is asked; false when too many are.
@@ -249,8 +255,15 @@ func (d *dialogue) pass(m *wire.Message, body []byte) {
 // ask takes questions of the server in, and has the client asked when no more of
 // them come for a little while.
 func (d *dialogue) ask(list []query) {
-	list = d.srv.heldTasks.route(d.b, list)
+	list, from := d.takeIn(d.srv.heldTasks.route(d.b, list))
+	d.b.refuseAs(d.srv, list, "too many questions at once", from)
+}
+
+// takeIn takes in as many questions as there is room for. It returns the others, and
+// the headers of the request that came last.
+func (d *dialogue) takeIn(list []query) (others []query, from []upstream.Header) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	room := min(max(maxQuestions-len(d.asked), 0), len(list))
 	for _, q := range list[:room] {
 		d.add(q)
@@ -258,9 +271,7 @@ func (d *dialogue) ask(list []query) {
 	if d.box != nil && room > 0 {
 		d.after(d.srv.now().cfg.Bridge.Coalesce, d.turn)
 	}
-	from := d.from
-	d.mu.Unlock()
-	d.b.refuseAs(d.srv, list[room:], "too many questions at once", from)
+	return list[room:], d.from
 }
 
 // hasAsked reports whether the server has asked anything.
@@ -502,10 +513,15 @@ func (d *dialogue) finish(l letter) {
 	}
 	ended := d.end()
 	d.mu.Unlock()
-	if ended {
-		l.body, l.last = under(l.body, reply.id), true
-		box.put(l)
+	if !ended {
+		return
 	}
+	if !d.srv.contained(func() { l.body = under(l.body, reply.id) }) {
+		f := fail(panicked, "").renamed(reply.id)
+		l = letter{body: f.body(), status: f.status}
+	}
+	l.last = true
+	box.put(l)
 }
 
 var addressShape = func() *wire.Shape {

@@ -568,3 +568,41 @@ func TestIDsAreFreeOnceAnswered(t *testing.T) {
 		}
 	}
 }
+
+// TestPanicOfWhoReadsForACallIsItsAnswer: the client does not wait for what nobody
+// reads any more.
+func TestPanicOfWhoReadsForACallIsItsAnswer(t *testing.T) {
+	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) {
+		return one(wait, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}`, wait, result(id, `"content":[]`))
+	})
+	f.gate = make(chan struct{}, 2)
+	srv := front(t, f)
+	go func() {
+		eventually(t, "the call", func() bool {
+			srv.backings.mu.Lock()
+			defer srv.backings.mu.Unlock()
+			for _, list := range srv.backings.byKey {
+				for _, b := range list {
+					b.mu.Lock()
+					for d := range b.dialogues {
+						d.mu.Lock()
+						reading := d.x != nil
+						if reading {
+							d.first = nil // which nobody is ready for
+						}
+						d.mu.Unlock()
+						b.mu.Unlock()
+						return reading
+					}
+					b.mu.Unlock()
+				}
+			}
+			return false
+		})
+		f.gate <- struct{}{}
+	}()
+	r := srv.modernly(modernRequestOf("4", "tools/call", `"name":"t","arguments":{},`+meta(`{"elicitation":{}}`, `"progressToken":7`)))
+	if !strings.Contains(fmt.Sprint(r), `"id":4,"error":{"code":-32603,"message":"internal error"}`) {
+		t.Errorf("%+v", r)
+	}
+}

@@ -70,6 +70,14 @@ func (t *backedTasks) hears(b *backing) func(notification []byte) {
 
 // tellAll tells those who listen how the task is, until there is nothing new.
 func (k *backedTask) tellAll() {
+	told := false
+	defer func() {
+		if !told { // by a panic: the next news is told again
+			k.mu.Lock()
+			k.telling = false
+			k.mu.Unlock()
+		}
+	}()
 	for {
 		k.mu.Lock()
 		var from []upstream.Header
@@ -84,19 +92,25 @@ func (k *backedTask) tellAll() {
 		if err != nil {
 			k.srv.log.Debug("news of a task", zap.Error(err))
 		}
-		k.mu.Lock()
-		for l := range k.listeners {
-			if err == nil {
-				l.box.put(letter{body: subscribed(news, l.q.id)})
-			}
-		}
-		if !k.again || k.over {
-			k.telling = false
-			k.mu.Unlock()
+		if told = k.tell(news); told {
 			return
 		}
-		k.mu.Unlock()
 	}
+}
+
+// tell tells those who listen, nil for nothing, and reports whether nothing is newer
+// than that: the telling is over then.
+func (k *backedTask) tell(news []byte) (last bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for l := range k.listeners {
+		if news != nil {
+			l.box.put(letter{body: subscribed(news, l.q.id)})
+		}
+	}
+	last = !k.again || k.over
+	k.telling = !last
+	return last
 }
 
 // news is the notification of how the task is now.
