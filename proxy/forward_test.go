@@ -630,6 +630,33 @@ func TestLinksEndWithTheirAddresses(t *testing.T) {
 	}
 }
 
+// TestLinksEndWithTheirUseAfterTheEnd, though their address is a known one.
+func TestLinksEndWithTheirUseAfterTheEnd(t *testing.T) {
+	all, _, _ := askedAt(t, 2)
+	p := all[1].peers
+	at, err := p.find(all[0].dialogues.instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := p.link(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.close()
+	after, err := p.link(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.unlink(at, before)
+	if p.links[at] != after {
+		t.Error("the link of somebody else is gone")
+	}
+	p.unlink(at, after)
+	if len(p.links) != 0 {
+		t.Errorf("afterwards: %v", p.links)
+	}
+}
+
 func TestPlacesOfProcessesAreBounded(t *testing.T) {
 	f, _ := asksName(nameQuestion)
 	srv := front(t, f)

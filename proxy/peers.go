@@ -36,6 +36,7 @@ type peers struct {
 	absent string // of listed, those that were not found
 	places map[dialogueID]place
 	links  map[peerAddress]*peerLink // to some of known, and those in use
+	closed bool                      // links end with their use
 }
 
 // peerAddress is where a replica may listen.
@@ -255,7 +256,8 @@ const quietPeer = 24 * time.Hour
 func (p *peers) unlink(at peerAddress, l *peerLink) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l.uses--; l.uses == 0 && !slices.Contains(p.known, at) {
+	l.uses--
+	if p.links[at] == l && l.uses == 0 && (p.closed || !slices.Contains(p.known, at)) {
 		l.http.Close()
 		delete(p.links, at)
 	}
@@ -264,6 +266,7 @@ func (p *peers) unlink(at peerAddress, l *peerLink) {
 func (p *peers) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.closed = true
 	for at, l := range p.links {
 		l.http.Close()
 		delete(p.links, at)
