@@ -35,9 +35,7 @@ type direct struct {
 func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serverEra) (s *session, err error) {
 	srv := h.srv
 	if !known.modern() {
-		f := fail(upstreamModern, "")
-		f.text = "upstream has a handshake by now"
-		return nil, f
+		return nil, fail(upstreamLegacy, "")
 	}
 	h.vc = known.revision
 	d := &direct{meta: metaOf(h.vc, q)}

@@ -16,7 +16,7 @@ import (
 // assumed to be by who was refused with err: it may have been replaced. Where err
 // gives reason to doubt, the server is asked anew.
 func (srv *Server) turned(ctx context.Context, header []upstream.Header, modern bool, err error) bool {
-	if srv.eras.fixed() != nil || !doubtful(modern, err) && asFailure(err).cause != upstreamModern {
+	if srv.eras.fixed() != nil || !doubtful(modern, err) && !saysEra(err) {
 		return false
 	}
 	if known := srv.eras.peek(header); known != nil && known.serves(modern) {
@@ -93,6 +93,12 @@ func (srv *Server) orOtherEra(ctx context.Context, header []upstream.Header, was
 	f := fail(upstreamModern, now.revision.Name)
 	f.err = err
 	return f
+}
+
+// saysEra reports whether it is us who found that the server is of the other era.
+func saysEra(err error) bool {
+	c := asFailure(err).cause
+	return c == upstreamModern || c == upstreamLegacy
 }
 
 // isOtherEra reports whether err says that the server needs no session, where one was

@@ -192,7 +192,7 @@ func TestServerThatHasAHandshakeByNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = srv.backings.direct(t.Context(), q, "", nil)
-	if err == nil || asFailure(err).cause == panicked {
+	if err == nil || asFailure(err).cause != upstreamLegacy {
 		t.Errorf("%v", err)
 	}
 	if !srv.turned(t.Context(), nil, true, err) {

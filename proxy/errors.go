@@ -53,6 +53,7 @@ const (
 	untranslatable
 	upstreamVersion
 	upstreamModern
+	upstreamLegacy
 	toolClash
 	peerLost
 	upstreamDown
@@ -108,6 +109,7 @@ var causes = [...]struct {
 	untranslatable:    {-32603, 200, "translation failed"},
 	upstreamVersion:   {-32602, 200, "Unsupported protocol version"},
 	upstreamModern:    {-32603, 502, "upstream speaks only revisions without initialize"},
+	upstreamLegacy:    {-32603, 502, "upstream has a handshake by now"},
 	toolClash:         {-32603, 502, "tools of the server have names of adapters'"},
 	peerLost:          {-32603, 502, "the replica that served the request was lost"},
 	upstreamDown:      {-32603, 502, "upstream request failed"},

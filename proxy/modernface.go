@@ -181,13 +181,16 @@ func (p *pipe) modern(m *wire.Message) {
 	}
 	if direct {
 		if p.straight == nil {
-			if err := p.goStraight(q); err != nil {
-				p.refuse(asFailure(err).about(q.id))
-				return
-			}
+			err = p.goStraight(q)
 		}
-		p.straight.forward(m.Raw, nil, 0)
-		return
+		switch {
+		case err == nil:
+			p.straight.forward(m.Raw, nil, 0)
+			return
+		case asFailure(err).cause != upstreamLegacy:
+			p.refuse(asFailure(err).about(q.id))
+			return
+		}
 	}
 	q = q.own()
 	ctx, stop := context.WithCancelCause(p.ctx)
