@@ -341,7 +341,7 @@ func (x *exchange) ended(err error) error {
 	switch {
 	case x.call == nil:
 		return err
-	case x.call.cancelled.Load():
+	case x.call.cancelled.Load(), errors.Is(err, errCancelled):
 		return io.EOF // no answer is owed
 	case x.ctx.Err() != nil:
 		return context.Cause(x.ctx)

@@ -38,7 +38,7 @@ const (
 type bridgedCall struct {
 	c      *modernConn
 	ctx    context.Context // ends when the call is cancelled, or the session ends
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	stream upstream.Outgoing // its Body is as it was sent first
 	id     []byte            // the client's
 	key    string
@@ -97,7 +97,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		want: make(chan struct{}), got: make(chan nextEvent, 1), gone: make(chan struct{}),
 	}
 	b.key = string(wire.AppendIDKey(nil, b.id))
-	b.ctx, b.cancel = context.WithCancel(c.life)
+	b.ctx, b.cancel = context.WithCancelCause(c.life)
 	params := gjson.Parse(view(msg.Params()))
 	switch b.method {
 	case wire.ToolsCall, wire.PromptsGet:
@@ -119,14 +119,14 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 	c.srv.losses.note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
 	switch {
 	case err != nil:
-		b.cancel()
+		b.cancel(nil)
 		return nil, err
 	case v == wire.Answer:
-		b.cancel()
+		b.cancel(nil)
 		answer, err := sjson.SetRawBytes(out, "id", b.id)
 		return answerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil
 	case v != wire.Forward:
-		b.cancel()
+		b.cancel(nil)
 		return nil, saying(methodNotFound, "Method not found: "+b.method.String())
 	}
 	b.note = bytes.Clone(msg.Note)
@@ -199,11 +199,14 @@ func (b *bridgedCall) run(again func() error) {
 				return
 			}
 			if !b.detached {
-				b.detached, left = true, context.AfterFunc(b.c.srv.draining, b.cancel)
+				b.detached, left = true, context.AfterFunc(b.c.srv.draining, func() { b.cancel(nil) })
 			}
 		case <-b.ctx.Done():
 		}
 		e, err := b.next(again)
+		if err != nil && b.recalled() {
+			err = errCancelled
+		}
 		b.give(nextEvent{e, err}, wanted)
 		if err != nil {
 			return
@@ -235,7 +238,7 @@ func (b *bridgedCall) finish() {
 		c.tellCancelled(b.sent)
 	}
 	b.let()
-	b.cancel()
+	b.cancel(nil)
 }
 
 // let gives the server's stream up.
@@ -271,8 +274,14 @@ func (b *bridgedCall) Next() (sse.Event, error) {
 	}
 }
 
+// recalled reports whether the client has cancelled the call.
+func (b *bridgedCall) recalled() bool { return context.Cause(b.ctx) == errCancelled }
+
 // why is why there is no answer.
 func (b *bridgedCall) why() error {
+	if b.recalled() {
+		return errCancelled
+	}
 	if err := context.Cause(b.client); err != nil {
 		return err
 	}

@@ -411,7 +411,7 @@ func (c *modernConn) cancel(key []byte) {
 	b := c.running[string(key)]
 	c.mu.Unlock()
 	if b != nil {
-		b.cancel()
+		b.cancel(errCancelled)
 	}
 }
 

@@ -594,6 +594,29 @@ func TestClientThatLeavesDoesNotCancel(t *testing.T) {
 	})
 }
 
+// TestCancelledEndsTheCallForGood: whoever reads its stream learns that it was
+// cancelled, even before it is told in another way.
+func TestCancelledEndsTheCallForGood(t *testing.T) {
+	f := modernServer(false, `"capabilities":{"prompts":{}}`, func(string, string, string) ([]string, error) { return one(hang) })
+	srv := front(t, f)
+	s, err := srv.sessions.find(srv.initialize("2025-11-25"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := s.conn
+	st, err := conn.Send(t.Context(), &upstream.Outgoing{Request: true, Body: []byte(`{"jsonrpc":"2.0","id":"x","method":"prompts/get","params":{"name":"p"}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if _, err := conn.Send(t.Context(), &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := st.Next(); !errors.Is(err, errCancelled) {
+		t.Errorf("%s, %v", e.Data, err)
+	}
+}
+
 func TestCancelledReachesAModernServer(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {
 		f := modernServer(piped, `"capabilities":{"prompts":{}}`, func(string, string, string) ([]string, error) {
