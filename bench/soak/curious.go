@@ -42,9 +42,22 @@ type curious struct {
 	mu       sync.Mutex
 	last     int
 	sessions map[string]map[string]chan string // questions without an answer, by their ids
+	served   map[string]bool                   // sessions that had a call
 }
 
-func newCurious() *curious { return &curious{sessions: map[string]map[string]chan string{}} }
+func newCurious() *curious {
+	return &curious{sessions: map[string]map[string]chan string{}, served: map[string]bool{}}
+}
+
+// forgets reports whether a session is not known any more at this call. A new one is: a
+// client is not to be sent away twice.
+func (s *curious) forgets(session string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	served := s.served[session]
+	s.served[session] = true
+	return served && rand.IntN(forgetful) == 0
+}
 
 func (s *curious) open() string {
 	s.mu.Lock()
@@ -103,13 +116,14 @@ func (s *curious) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete:
 		s.mu.Lock()
 		delete(s.sessions, session)
+		delete(s.served, session)
 		s.mu.Unlock()
 	case call.method == "": // an answer
 		s.answered(session, gjson.Parse(call.id).Str, gjson.GetBytes(body, "result.content.city").Str)
 		w.WriteHeader(http.StatusAccepted)
 	case call.id == "":
 		w.WriteHeader(http.StatusAccepted)
-	case manner(call.tool) == echo && rand.IntN(forgetful) == 0:
+	case manner(call.tool) == echo && s.forgets(session):
 		w.WriteHeader(http.StatusNotFound)
 	case manner(call.tool) == ask || manner(call.tool) == askDie:
 		s.ask(w, r, session, call)
