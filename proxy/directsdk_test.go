@@ -5,9 +5,6 @@ package proxy
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"os"
 	"runtime"
 	"testing"
 
@@ -34,18 +31,7 @@ func TestSDKWithoutAHandshakeOnBothSides(t *testing.T) {
 func talkDirectly(t *testing.T, over, server string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	cfg := DefaultConfig()
-	cfg.Shutdown.Drain = patience
-	if server == "stdio" {
-		cfg.Upstream.Command = []string{os.Args[0]}
-		cfg.Upstream.Env = map[string]string{serverRevision: modernOnly}
-	} else {
-		one := modernSDKServer(modernOnly)
-		web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, &mcp.StreamableHTTPOptions{Stateless: true}))
-		defer web.Close()
-		defer web.CloseClientConnections()
-		cfg.Upstream.URL = web.URL
-	}
+	cfg := beforeModernSDK(t, server)
 	connected(ctx, t, cfg, modernOnly, over, func(client *mcp.ClientSession, h *heard) {
 		if is := client.InitializeResult(); is.ProtocolVersion != modernOnly || is.ServerInfo.Name != "sdk" || is.Instructions != "read this" {
 			t.Errorf("%+v", is)

@@ -87,23 +87,30 @@ func TestSDKServerWithoutAHandshake(t *testing.T) {
 	}
 }
 
-func talkModern(t *testing.T, vc, over, server string) {
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() { noMoreGoroutines(t, before) })
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
-	defer cancel()
+// beforeModernSDK is the configuration of a proxy before the SDK's server without
+// sessions, on stdio or on HTTP until the test ends.
+func beforeModernSDK(t *testing.T, server string) Config {
 	cfg := DefaultConfig()
 	cfg.Shutdown.Drain = patience
 	if server == "stdio" {
 		cfg.Upstream.Command = []string{os.Args[0]}
 		cfg.Upstream.Env = map[string]string{serverRevision: modernOnly}
-	} else {
-		one := modernSDKServer(modernOnly)
-		web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, &mcp.StreamableHTTPOptions{Stateless: true}))
-		defer web.Close()
-		defer web.CloseClientConnections()
-		cfg.Upstream.URL = web.URL
+		return cfg
 	}
+	one := modernSDKServer(modernOnly)
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, &mcp.StreamableHTTPOptions{Stateless: true}))
+	t.Cleanup(web.Close)
+	t.Cleanup(web.CloseClientConnections)
+	cfg.Upstream.URL = web.URL
+	return cfg
+}
+
+func talkModern(t *testing.T, vc, over, server string) {
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() { noMoreGoroutines(t, before) })
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	cfg := beforeModernSDK(t, server)
 	connected(ctx, t, cfg, vc, over, func(client *mcp.ClientSession, h *heard) {
 		if is := client.InitializeResult(); is.ProtocolVersion != vc || is.ServerInfo.Name != "sdk" || is.Instructions != "read this" {
 			t.Errorf("%+v", is)

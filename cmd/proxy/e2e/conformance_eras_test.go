@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -108,26 +106,7 @@ func (s suite) command(server script, over string) []string {
 // serve starts it on HTTP until the test ends.
 func (s suite) serve(t *testing.T, server script) (url string) {
 	args := s.command(server, "http")
-	node := exec.Command(args[0], args[1:]...)
-	stderr := &output{}
-	node.Stderr = stderr
-	stdout, err := node.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = node.Process.Kill()
-		_, _ = io.Copy(io.Discard, stdout)
-		_ = node.Wait()
-	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatalf("%s did not listen: %v\n%s", server, err, tail(stderr.String()))
-	}
-	return strings.TrimSpace(line)
+	return listening(t, exec.Command(args[0], args[1:]...))
 }
 
 // before runs do with the proxy in front of a server, and fails for errors in its log.

@@ -279,7 +279,14 @@ func buildConformanceServer(t *testing.T) conformanceServer {
 
 // serve starts it on HTTP until the test ends. Only with -stateless=true does it serve clients without a session.
 func (s conformanceServer) serve(t *testing.T, mode string) (url string) {
-	server := exec.Command(string(s), "-http", "127.0.0.1:0", mode)
+	return "http://" + listening(t, exec.Command(string(s), "-http", "127.0.0.1:0", mode))
+}
+
+// listening starts a server that ends with the test, and returns what it says first,
+// which is where it listens.
+func listening(t *testing.T, server *exec.Cmd) string {
+	stderr := &output{}
+	server.Stderr = stderr
 	stdout, err := server.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +301,7 @@ func (s conformanceServer) serve(t *testing.T, mode string) (url string) {
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the conformance server did not listen: %v", err)
+		t.Fatalf("%s did not listen: %v\n%s", server.Args[0], err, tail(stderr.String()))
 	}
-	return "http://" + strings.TrimSpace(line)
+	return strings.TrimSpace(line)
 }
