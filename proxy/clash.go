@@ -8,6 +8,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // What becomes of a tool of an adapter that has the name of one of the server's. In
@@ -125,7 +127,11 @@ func (x *exchange) clashed(page []byte, names []string) []byte {
 	}
 	x.srv.log.Warn("tools of the server have names of adapters'", zap.Strings("tools", names))
 	f := fail(toolClash, strings.Join(names, ", "))
-	return appendError(nil, x.id, f.code, f.text, nil)
+	var m wire.Message
+	if m.Scan(page, nil) != nil {
+		return page
+	}
+	return appendError(nil, m.ID(), f.code, f.text, nil) // the client's id, which may not be the server's
 }
 
 // isClash reports whether a tool of an adapter must not stand before one of the

@@ -200,13 +200,13 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 		return out
 	}
 	call.Schema, call.Schemas = x.s.schemas.find(w.tool)
-	result := m.Result()
+	result, id := m.Result(), m.ID()
 	if m.Edited() {
 		var again wire.Message
 		if again.Scan(out, nil) != nil {
 			return out
 		}
-		result = again.Result()
+		result, id = again.Result(), again.ID() // the client's id, which may not be the server's
 	}
 	began := time.Now()
 	changed, report := w.shaping.engine.Apply(nil, result, &call)
@@ -214,7 +214,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	if len(changed) == 0 || &changed[0] == &result[0] {
 		return out
 	}
-	return x.own(appendResult(make([]byte, 0, len(changed)+len(x.id)+64), x.id, view(changed)), out)
+	return x.own(appendResult(make([]byte, 0, len(changed)+len(id)+64), id, view(changed)), out)
 }
 
 // caller stands for the Authorization of the request, "" for none.

@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// answerIDs are request ids as a client may write them. The answer carries the same bytes.
+var answerIDs = []string{`7`, `-3`, `9007199254740993`, `123456789012345678901234567890`, `"x"`, `""`, `"a\u00e9\"\\\/\n"`, `"7"`}
+
+// TestAnswersCarryTheIDOfTheirRequest for each era of the client and of the server,
+// over HTTP and stdio on both sides, where a result is transformed, where an adapter
+// answers, and where a tool of the proxy does.
+func TestAnswersCarryTheIDOfTheirRequest(t *testing.T) {
+	_, serveAdapters := withAdapters(t)
+	transforming := shaped(t, "{default_max_tokens: 300, rules: [{match: {tool: fields}, include_fields: [a]}]}")
+	for corner := range 16 {
+		clientModern, serverModern := corner&1 != 0, corner&2 != 0
+		c := &staged{client: corner&4 != 0, server: corner&8 != 0, bound: map[string]string{}}
+		name := fmt.Sprintf("modern=%v %s to modern=%v %s", clientModern, shape(c.client), serverModern, shape(c.server))
+		t.Run(name, func(t *testing.T) {
+			c.T = t
+			client, _ := c.stage(c.verbose(serverModern), transforming, serveAdapters)
+			ask := func(id, method, params string) string {
+				t.Helper()
+				if clientModern {
+					return client.say(modernRequestOf(id, method, params+`,`+meta(`{}`))).next()
+				}
+				return client.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s}}`, id, method, params)).next()
+			}
+			if !clientModern {
+				client.initialize("2025-11-25", `{}`)
+			}
+			for _, id := range answerIDs {
+				var cursor string
+				for _, r := range []struct{ what, method, params, has string }{
+					{"a capped result", "tools/call", `"name":"t","arguments":{}`, `result._meta.dragoman/transform.cursor`},
+					{"a filtered result", "tools/call", `"name":"fields","arguments":{}`, `result.content.0.text`},
+					{"a result as it came", "tools/call", `"name":"short","arguments":{}`, `result.content`},
+					{"a resource", "resources/read", `"uri":"file:///x"`, `result.contents`},
+					{"a prompt", "prompts/get", `"name":"p"`, `result.messages`},
+					{"a list of tools", "tools/list", `"cursor":""`, `result.tools`},
+					{"an adapter", "tools/call", `"name":"mcp_aql_read","arguments":` + readItem, `result.content.0.text`},
+					{"an operation that an adapter does not have", "tools/call", `"name":"mcp_aql_read","arguments":{"operation":"none"}`, `result.content.0.text`},
+					{"fetch_more", "tools/call", "", `result.content.0.text`},
+					{"an error", "tools/call", `"name":"broken","arguments":{}`, `error.message`},
+				} {
+					if r.what == "fetch_more" {
+						r.params = fmt.Sprintf(`"name":"fetch_more","arguments":{"cursor":%q,"offset_chars":0}`, cursor)
+					}
+					answer := ask(id, r.method, r.params)
+					if got := gjson.Get(answer, "id").Raw; got != id {
+						t.Errorf("%s: id %s, want %s", r.what, got, id)
+					}
+					if !gjson.Get(answer, r.has).Exists() || r.what == "fetch_more" && gjson.Get(answer, "result.isError").Bool() {
+						t.Errorf("%s: %.300s", r.what, answer)
+					}
+					if r.what == "a capped result" {
+						cursor = gjson.Get(answer, r.has).String()
+					}
+				}
+			}
+		})
+	}
+}
+
+// verbose is a server of either era whose tool t answers with more than a budget allows.
+func (c *staged) verbose(modern bool) *scripted {
+	more := ""
+	if modern {
+		more = `"resultType":"complete",`
+	}
+	answers := map[string]string{
+		"t":      `"content":[{"type":"text","text":` + quote(issues(200)) + `}]`,
+		"fields": `"content":[{"type":"text","text":"{\"a\":1,\"b\":2}"}]`,
+		"short":  `"content":[{"type":"text","text":"hi"}]`,
+	}
+	reply := func(u *turn) {
+		body := ""
+		switch name := gjson.Get(u.text, "params.name").String(); {
+		case u.method == "tools/list":
+			body = `"tools":[{"name":"t","inputSchema":{"type":"object"}}]`
+		case u.method == "resources/read":
+			body = `"contents":[{"uri":"file:///x","text":` + quote(issues(200)) + `}]`
+		case u.method == "prompts/get":
+			body = `"messages":[{"role":"user","content":{"type":"text","text":` + quote(issues(200)) + `}}]`
+		case u.method == "tools/call" && name == "broken":
+			u.answer(200, rpcError(u.id, `"code":-32603,"message":"broken"`))
+			return
+		case u.method == "tools/call":
+			body = answers[name]
+		default:
+			return
+		}
+		u.answer(200, result(u.id, more+body))
+	}
+	if !modern {
+		return c.legacy(`{"tools":{},"prompts":{},"resources":{}}`, reply)
+	}
+	return c.sessionless(func(u *turn) {
+		switch u.method {
+		case "initialize":
+			u.answer(404, rpcError(u.id, `"code":-32601,"message":"Method not found: initialize"`))
+		case "server/discover":
+			u.answer(200, result(u.id, `"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private","capabilities":{"tools":{},"prompts":{},"resources":{}},`+identity))
+		default:
+			reply(u)
+		}
+	})
+}
+
+// TestLateNameCollisionAnswersTheRequest of a client without a session: the refusal of
+// a list with a tool that has an adapter's name carries the client's id.
+func TestLateNameCollisionAnswersTheRequest(t *testing.T) {
+	_, serveAdapters := withAdapters(t)
+	c := &staged{T: t, bound: map[string]string{}}
+	var lists atomic.Int64
+	s := c.legacy(`{"tools":{}}`, func(u *turn) {
+		name := "t"
+		if lists.Add(1) > 1 {
+			name = "mcp_aql_read"
+		}
+		u.answer(200, result(u.id, `"tools":[{"name":"`+name+`","inputSchema":{"type":"object"}}]`))
+	})
+	client, _ := c.stage(s, serveAdapters, func(cfg *Config) { cfg.Adapters.OnClash = clashFail })
+	for range 3 {
+		answer := client.say(modernRequestOf(`"\u0061"`, "tools/list", meta(`{}`))).next()
+		if got := gjson.Get(answer, "id").Raw; got != `"\u0061"` {
+			t.Errorf("id %s of %s", got, answer)
+		}
+	}
+	if answer := client.say(modernRequestOf("1", "tools/list", meta(`{}`))).next(); !gjson.Get(answer, "error").Exists() {
+		t.Error(answer)
+	}
+}
