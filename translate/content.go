@@ -178,12 +178,8 @@ func structuredToText(x *pass, structured wire.Node) {
 		x.fail(content, errNotArray)
 		return
 	}
-	if content.OK() {
-		for block := content.First(); block.OK(); block = block.Next() {
-			if text, ok := block.Get(wire.Text).Text(); ok && block.Get(wire.Type).Is("text") && x.says(text, structured.Raw()) {
-				return
-			}
-		}
+	if content.OK() && x.said(structured.Raw(), content) {
+		return
 	}
 	w := x.m.Writer()
 	if !content.OK() {
@@ -199,10 +195,25 @@ func structuredToText(x *pass, structured wire.Node) {
 	content.Add(w)
 }
 
-// says reports whether the inside of a string, as JSON, equals a value.
-func (x *pass) says(text, value []byte) bool {
-	said := x.unescaped(text)
-	return wire.Valid(said) && wire.Equal(said, value)
+// said reports whether the text of a block says what value says: as JSON that
+// equals it, or as the string that is all that value holds (S1). Each block costs
+// the reading of that block, however large value is.
+func (x *pass) said(value []byte, content wire.Node) bool {
+	only, hasOnly := wire.OnlyText(value)
+	x.scratch = wire.AppendUnescaped(slices.Grow(x.scratch[:0], len(only)), only)
+	n := len(x.scratch)
+	for block := content.First(); block.OK(); block = block.Next() {
+		raw, ok := block.Get(wire.Text).Text()
+		if !ok || !block.Get(wire.Type).Is("text") {
+			continue
+		}
+		x.scratch = wire.AppendUnescaped(slices.Grow(x.scratch[:n], len(raw)), raw)
+		text := x.scratch[n:]
+		if hasOnly && string(text) == string(x.scratch[:n]) || wire.Valid(text) && wire.Equal(text, value) {
+			return true
+		}
+	}
+	return false
 }
 
 // unescaped is the text of the inside of a string, until the next call.

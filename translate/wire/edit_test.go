@@ -236,3 +236,21 @@ func twiceNamed(v gjson.Result) (twice bool) {
 	})
 	return twice
 }
+
+func TestOnlyText(t *testing.T) {
+	for value, want := range map[string]string{
+		`{"a":"x"}`:               "x",
+		` {"a":"x"}`[1:]:          "x",
+		"{ \"\" :\n\"\\\"}\" \t}": `\"}`,
+		`{"a":""}`:                "",
+	} {
+		if got, ok := OnlyText([]byte(value)); !ok || string(got) != want {
+			t.Errorf("OnlyText(%s) is %q, %v", value, got, ok)
+		}
+	}
+	for _, value := range []string{`{}`, `{ }`, `[]`, `"x"`, `null`, `7`, `{"a":1}`, `{"a":["x"]}`, `{"a":"x","a":"x"}`, `{"a":1,"b":"x"}`} {
+		if got, ok := OnlyText([]byte(value)); ok {
+			t.Errorf("OnlyText(%s) is %q", value, got)
+		}
+	}
+}

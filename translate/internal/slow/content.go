@@ -118,11 +118,24 @@ func hasTwin(content, value gjson.Result) bool {
 	return false
 }
 
-func (j *job) samplingRequest() {
+// isOnlyText says that value is an object with one member, and that member this text.
+func isOnlyText(value gjson.Result, text string) bool {
+	count, same := 0, false
+	if value.IsObject() {
+		value.ForEach(func(_, v gjson.Result) bool {
+			count++
+			same = v.Type == gjson.String && unquote(v) == text
+			return true
+		})
+	}
+	return count == 1 && same
+}
+
+func (j *job) samplingRequest() error {
 	if j.to < r11 || !j.Facts.Has(wire.ClientSamplingTools) {
 		if !empty(j.at("params.tools")) || j.usesTools() {
 			j.refuse(-32602, "Client does not support tools in sampling")
-			return
+			return nil
 		}
 		if j.at("params").IsObject() {
 			j.remove("params.tools")
