@@ -354,6 +354,13 @@ func structuredUnlessObject(x *pass, structured wire.Node) {
 	}
 }
 
+// toolResultUnlessObject is structuredUnlessObject for a tool_result block (C04).
+func toolResultUnlessObject(x *pass, structured wire.Node) {
+	if structured.Parent().Get(wire.Type).Is("tool_result") {
+		structuredUnlessObject(x, structured)
+	}
+}
+
 // booleanToSchema writes a schema that is a boolean as the object that means the
 // same (C25).
 func booleanToSchema(x *pass, schema wire.Node) {

@@ -87,6 +87,7 @@ var (
 	clientCapabilities = at(wire.Request, wire.Initialize, "params.capabilities")
 	serverCapabilities = at(wire.Result, wire.Initialize, "result.capabilities")
 
+	samplingTools    = in("tools[]", sampling)
 	samplingMessages = in("messages[]", sampling)
 	samplingResult   = at(wire.Result, wire.SamplingCreateMessage, "result")
 	samplingBlocks   = both(

@@ -47,6 +47,7 @@ var step20260728 = Step{
 
 		{ID: "C07", What: "task-only tool", At: tools, Reads: []string{"execution.taskSupport"}, Do: dropTaskTools},
 		{ID: "C07", What: "execution", At: in("execution", tools), Do: stripTasks},
+		{ID: "C07", What: "execution", At: in("execution", samplingTools), Do: strip},
 
 		{ID: "C22", What: "-32042", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code"}, Do: handOverURLs},
 		{ID: "C22", What: "-32002", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code", "data.uri"}, Do: notFoundAsParams},
@@ -88,12 +89,14 @@ var step20260728 = Step{
 		{ID: "G.3", What: "tasks", At: serverCapabilities, Reads: []string{"*", "extensions.*"}, Do: declareTasks, When: bridgesTasks},
 		{ID: "C28", What: "extensions", At: in("extensions", clientCapabilities, serverCapabilities), Reads: []string{"*"}, Do: removeTasksExtension},
 		{ID: "G.3", What: "execution", At: tools, Reads: []string{"execution.taskSupport"}, Do: allowTask, When: bridgesTasks},
-		{ID: "C03", What: "outputSchema", At: in("outputSchema", tools), Reads: []string{"type"}, Do: stripUnlessObject},
-		{ID: "C25", What: "boolean schema", At: in("properties.*",
-			in("inputSchema", tools), in("outputSchema", tools), in("tools[].inputSchema", sampling), in("tools[].outputSchema", sampling)),
+		{ID: "C03", What: "outputSchema", At: in("outputSchema", tools, samplingTools), Reads: []string{"type"}, Do: stripUnlessObject},
+		{ID: "C25", What: "boolean schema", At: both(
+			in("inputSchema.properties.*", tools, samplingTools), in("outputSchema.properties.*", tools, samplingTools)),
 			Do: booleanToSchema},
 		{ID: "C04", What: "structuredContent", At: in("structuredContent", toolCall),
 			Reads: []string{"../content[].type", "../content[].text"}, Do: structuredUnlessObject},
+		{ID: "C04", What: "structuredContent", At: in("structuredContent", samplingBlocks),
+			Reads: []string{"../type", "../content[].type", "../content[].text"}, Do: toolResultUnlessObject},
 		{ID: "C22", What: "-32602", At: at(wire.Error, wire.ResourcesRead, "error"), Reads: []string{"code", "data.uri"}, Do: paramsAsNotFound},
 		{ID: "C22", What: "-32020", At: at(wire.Error, anyMethod, "error"), Reads: []string{"code"}, Do: eraErrorAsInternal},
 		{ID: "C22", What: "uri", At: at(wire.Request, wire.ResourcesRead, "params.uri"), Do: noteURI},

@@ -90,27 +90,46 @@ func (j *job) structuredContent() error {
 	if !unknown || !value.Exists() {
 		return nil
 	}
-	content := j.at("result.content")
+	return j.intoText("result")
+}
+
+// toolResult does the same for a block of a sampling message that holds a tool's
+// result, where the value is no object.
+func (j *job) toolResult(p string) error {
+	block := j.at(p)
+	if !j.down(r26) || !block.IsObject() || textAt(block, "type") != "tool_result" {
+		return nil
+	}
+	if value := block.Get("structuredContent"); !value.Exists() || value.IsObject() {
+		return nil
+	}
+	return j.intoText(p)
+}
+
+func (j *job) intoText(result string) error {
+	value, content := j.at(result+".structuredContent"), j.at(result+".content")
 	if value.Type != gjson.Null && !hasTwin(content, value) {
 		block := `{"type":"text","text":` + quote(compact(value.Raw)) + `}`
 		switch {
 		case content.IsArray():
-			j.set("result.content.-1", block)
+			j.set(result+".content.-1", block)
 		case content.Exists():
-			return errors.New("result.content is no array")
+			return errors.New(result + ".content is no array")
 		default:
-			j.set("result.content", "["+block+"]")
+			j.set(result+".content", "["+block+"]")
 		}
 	}
-	j.remove("result.structuredContent")
+	j.remove(result + ".structuredContent")
 	return nil
 }
 
-// hasTwin says that a text block of content holds value as JSON.
+// hasTwin says that a text block of content holds value as JSON, or the string that
+// is all that value holds.
 func hasTwin(content, value gjson.Result) bool {
 	for _, b := range arrayOf(content) {
 		if b.IsObject() && textAt(b, "type") == "text" && b.Get("text").Type == gjson.String {
-			if text := unquote(b.Get("text")); gjson.Valid(text) && Equal(text, value.Raw) {
+			text := unquote(b.Get("text"))
+			if gjson.Valid(text) && Equal(text, value.Raw) || isOnlyText(value, text) {
 				return true
 			}
 		}
@@ -158,14 +177,26 @@ func (j *job) samplingRequest() error {
 		if j.down(r11) {
 			j.stripMeta(p)
 		}
-		if j.at(p + ".content").IsArray() {
-			for b := range j.each(p + ".content") {
-				j.block(b)
-			}
-		} else {
-			j.block(p + ".content")
+		if err := j.samplingContent(p + ".content"); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// samplingContent is one block or an array of them.
+func (j *job) samplingContent(path string) error {
+	if !j.at(path).IsArray() {
+		j.block(path)
+		return j.toolResult(path)
+	}
+	for p := range j.each(path) {
+		j.block(p)
+		if err := j.toolResult(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func isToolBlock(b gjson.Result) bool {
@@ -211,14 +242,14 @@ func (j *job) oneBlockEach(path string) {
 	j.set(path, "["+strings.Join(out, ",")+"]")
 }
 
-func (j *job) samplingResult() {
+func (j *job) samplingResult() error {
 	const path = "result.content"
 	content := j.at(path)
 	if j.down(r11) {
 		blocks := content.Array() // of a value that is no array: itself
 		switch {
 		case !content.Exists():
-			return
+			return nil
 		case len(blocks) == 1 && !isToolBlock(blocks[0]):
 			j.set(path, blocks[0].Raw)
 		case content.IsArray() || isToolBlock(content):
@@ -229,13 +260,7 @@ func (j *job) samplingResult() {
 			j.set(path, `{"type":"text","text":`+quote(strings.Join(texts, "\n"))+`}`)
 		}
 	}
-	if content = j.at(path); content.IsArray() {
-		for p := range j.each(path) {
-			j.block(p)
-		}
-	} else {
-		j.block(path)
-	}
+	return j.samplingContent(path)
 }
 
 // inWords is a block of a sampling result as a part of one text.

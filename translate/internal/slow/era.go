@@ -75,6 +75,9 @@ func (j *job) requestUp() {
 	case wire.ToolsCall:
 		j.drop1("params", "task")
 	case wire.SamplingCreateMessage, wire.ElicitationCreate:
+		for p := range j.each("params.tools") {
+			j.drop1(p, "execution")
+		}
 		j.drop1("params", "task")
 		j.drop1("params", "_meta")
 		if j.Method == wire.ElicitationCreate {
@@ -156,8 +159,7 @@ func (j *job) requestDown() {
 		}
 	case wire.SamplingCreateMessage:
 		for p := range j.each("params.tools") {
-			j.booleans(p + ".inputSchema")
-			j.booleans(p + ".outputSchema")
+			j.schemas(p)
 		}
 	}
 	j.dropAll("params", "_meta", reserved...)
@@ -336,12 +338,20 @@ func (j *job) eraTool(p string) {
 		if j.carriesTasks() && !j.at(p+".execution").Exists() {
 			j.set(p+".execution", `{"taskSupport":"optional"}`)
 		}
-		if schema := j.at(p + ".outputSchema"); schema.Exists() && textAt(schema, "type") != "object" {
-			j.remove(p + ".outputSchema")
-		}
-		j.booleans(p + ".inputSchema")
-		j.booleans(p + ".outputSchema")
+		j.schemas(p)
 	}
+}
+
+// schemas makes those of a tool what they were before 2026-07-28.
+func (j *job) schemas(tool string) {
+	if !j.at(tool).IsObject() {
+		return
+	}
+	if schema := j.at(tool + ".outputSchema"); schema.Exists() && textAt(schema, "type") != "object" {
+		j.remove(tool + ".outputSchema")
+	}
+	j.booleans(tool + ".inputSchema")
+	j.booleans(tool + ".outputSchema")
 }
 
 func (j *job) eraCapabilities(path string) {

@@ -36,7 +36,7 @@ func (j *job) requestWithin() error {
 	case wire.ToolsCall:
 		j.stripTask()
 	case wire.SamplingCreateMessage:
-		j.samplingRequest()
+		return j.samplingRequest()
 	case wire.ElicitationCreate:
 		return j.elicitationRequest()
 	case wire.TasksGet, wire.TasksResult, wire.TasksList, wire.TasksCancel:
@@ -154,7 +154,7 @@ func (j *job) resultWithin() error {
 		if err := j.taskResult(); err != nil {
 			return err
 		}
-		j.samplingResult()
+		return j.samplingResult()
 	case wire.ElicitationCreate:
 		if err := j.taskResult(); err != nil {
 			return err
