@@ -199,6 +199,11 @@ func (srv *Server) postBatch(x *exchange, body []byte, resp *downstream.Response
 func (b *batchReply) pass(raw []byte) {
 	x := b.x.leg()
 	defer x.done()
+	defer func() {
+		if p := recover(); p != nil {
+			x.srv.panicked(p)
+		}
+	}()
 	out, v, err := x.fromClient(raw)
 	if err == nil && v == wire.Forward {
 		_, err = x.forward(out)
@@ -211,6 +216,11 @@ func (b *batchReply) pass(raw []byte) {
 // start sends one request on its way and leaves the rest to a goroutine.
 func (b *batchReply) start(it item) {
 	x := b.x.leg()
+	defer func() {
+		if p := recover(); p != nil {
+			b.fail(x, it.slot, x.panicked(p, it.raw))
+		}
+	}()
 	out, v, err := x.fromClient(it.raw)
 	switch {
 	case err != nil:

@@ -236,7 +236,7 @@ func (x *exchange) tell() (e sse.Event, err error) {
 		x.pending = false
 		return x.first, nil
 	}
-	e, err = x.next()
+	e, err = x.take()
 	if err == nil || errors.Is(err, io.EOF) {
 		return e, err
 	}
@@ -282,7 +282,7 @@ func (x *exchange) next() (sse.Event, error) {
 	}
 }
 
-// take is next for whoever has no other use for a panic than an error.
+// take is next, with an error in the place of a panic.
 func (x *exchange) take() (e sse.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -22,7 +23,7 @@ type face Server
 // Post takes one message, or an array of them.
 func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
 	srv := (*Server)(f)
-	defer srv.rescue(resp)
+	defer srv.rescue(req, resp)
 	if srv.goesHome("POST", req, resp) {
 		return
 	}
@@ -34,7 +35,7 @@ func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
 // Get opens the standing stream of a session, or takes one up again.
 func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
 	srv := (*Server)(f)
-	defer srv.rescue(resp)
+	defer srv.rescue(req, resp)
 	if srv.goesHome("GET", req, resp) {
 		return
 	}
@@ -46,7 +47,7 @@ func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
 // Delete ends a session.
 func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 	srv := (*Server)(f)
-	defer srv.rescue(resp)
+	defer srv.rescue(req, resp)
 	if srv.goesHome("DELETE", req, resp) {
 		return
 	}
@@ -107,10 +108,11 @@ func refuse(resp *downstream.Response, err error) {
 	resp.Status, resp.Header, resp.Body = f.status, append(resp.Header, f.header...), f.body()
 }
 
-func (srv *Server) rescue(resp *downstream.Response) {
+// rescue answers a request at which there was a panic.
+func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 	if p := recover(); p != nil {
 		srv.panicked(p)
-		refuse(resp, fail(panicked, ""))
+		refuse(resp, fail(panicked, "").about(idOf(req.Body)))
 	}
 }
 
@@ -182,7 +184,12 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 // post is the road of one message over a session: scanned, rewritten, sent, and
 // what the server says about it back the same way. All of it happens on the
 // goroutine of the request.
-func (x *exchange) post(raw []byte, resp *downstream.Response) error {
+func (x *exchange) post(raw []byte, resp *downstream.Response) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = x.panicked(p, raw)
+		}
+	}()
 	out, v, err := x.fromClient(raw)
 	switch {
 	case err != nil:
@@ -280,11 +287,18 @@ func lengthened(limit, by time.Duration) time.Duration {
 }
 
 // postInitialize begins a session.
-func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Response) error {
+func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Response) (err error) {
 	if err := x.msg.Scan(raw, nil); err != nil {
 		return err
 	}
 	m := &x.msg
+	id := bytes.Clone(m.ID())
+	defer func() {
+		if p := recover(); p != nil {
+			srv.panicked(p)
+			err = fail(panicked, "").about(id)
+		}
+	}()
 	switch {
 	case m.Kind == wire.Request && isModern(m):
 		return refuseUninitialized(modernRefused).about(m.ID())

@@ -145,10 +145,11 @@ type fakeStream struct {
 }
 
 // What a stream does in the place of an event: hang until it is closed, wait for
-// the server's gate.
+// the server's gate, panic.
 const (
 	hang = "hang"
 	wait = "wait"
+	boom = "boom"
 )
 
 func (s *fakeStream) Next() (sse.Event, error) {
@@ -162,6 +163,9 @@ func (s *fakeStream) Next() (sse.Event, error) {
 					return sse.Event{}, s.of.lost
 				}
 				return sse.Event{}, io.EOF
+			}
+			if e == boom {
+				panic(boom)
 			}
 			return fakeEvent(e), nil
 		case <-s.ctx.Done():
@@ -177,6 +181,9 @@ func (s *fakeStream) Next() (sse.Event, error) {
 		return sse.Event{}, io.EOF
 	}
 	e := s.events[0]
+	if e == boom {
+		panic(boom)
+	}
 	if e == wait {
 		s.events, e = s.events[1:], s.events[1]
 		select {

@@ -47,7 +47,7 @@ func (b *inbox) open(method, box string) (forward, bool) {
 // client had come here.
 func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
 	srv := b.srv
-	defer srv.rescue(resp)
+	defer srv.rescue(req, resp)
 	box := req.Header(forwardHeader)
 	f, ok := b.open(req.Method, box)
 	switch {

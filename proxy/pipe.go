@@ -154,7 +154,9 @@ func (p *pipe) take(line []byte) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.srv.panicked(r)
-			p.refuse(fail(panicked, ""))
+			if id := idOf(line); id != nil || wire.IsArray(line) {
+				p.refuse(fail(panicked, "").about(id))
+			}
 		}
 	}()
 	switch {
@@ -250,6 +252,15 @@ func (p *pipe) exchange() *exchange {
 func (p *pipe) forward(line []byte, g *group, slot int) {
 	x := p.exchange()
 	x.group, x.slot = g, slot
+	defer func() {
+		if r := recover(); r != nil {
+			f := x.panicked(r, line)
+			if f.id != nil && (x.call == nil || x.s.open.end(x.call)) {
+				p.deliver(g, slot, f.body())
+			}
+			x.done()
+		}
+	}()
 	out, v, err := x.fromClient(line)
 	switch {
 	case err != nil && asFailure(err).cause == modernRefused && g == nil && p.bothEras:

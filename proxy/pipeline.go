@@ -149,6 +149,11 @@ func (x *exchange) reunite(asked *calls) bool {
 func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	m, s := &x.msg, x.s
 	x.met, x.final = nil, false
+	defer func() {
+		if p := recover(); p != nil {
+			out, ok = x.afterPanic(p, raw)
+		}
+	}()
 	down := s.down
 	if x.errand != nil {
 		down = x.errand.down
@@ -229,7 +234,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		return nil, false
 	case err != nil:
 		f := asFailure(err)
-		out = appendError(nil, x.era.rename(id), f.code, f.text, nil)
+		out, kind, learn = appendError(nil, x.era.rename(id), f.code, f.text, nil), wire.Error, false
 	case v == wire.Local:
 		x.era.hold(kind, method, id, out)
 		return nil, false

@@ -45,9 +45,15 @@ type relay struct {
 }
 
 // ask sends q to the server. The relay is the caller's to end.
-func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (*relay, error) {
+func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (_ *relay, err error) {
 	r := &relay{srv: srv, ctx: ctx, q: q, who: who, from: from, status: 200}
-	var err error
+	defer func() {
+		if p := recover(); p != nil {
+			srv.panicked(p)
+			srv.contained(r.end)
+			err = fail(panicked, "").renamed(q.id)
+		}
+	}()
 	switch {
 	case q.method == wire.TasksGet || q.method == wire.TasksUpdate || q.method == wire.TasksCancel:
 		err = srv.heldTasks.answer(r)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -333,23 +332,6 @@ func (srv *Server) replays() *atomic.Int64 { return &srv.kept }
 // that no task begins after the last one has ended. A panic ends the task, and not us.
 func (srv *Server) spawn(task func()) {
 	srv.tasks.Go(func() { srv.contained(task) })
-}
-
-// contained runs a task, and reports whether it came to its end: a panic is logged, and
-// goes no further.
-func (srv *Server) contained(task func()) (ended bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			srv.panicked(p)
-		}
-	}()
-	task()
-	return true
-}
-
-// panicked logs a panic that was kept from going further.
-func (srv *Server) panicked(p any) {
-	srv.log.Error("panic", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 }
 
 // tend does what is to be done from time to time, until ctx ends.

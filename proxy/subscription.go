@@ -263,7 +263,12 @@ const hearingTime = 2 * time.Second
 func (b *backing) hear(ctx context.Context, srv *Server, from []upstream.Header) bool {
 	b.hearing.Do(func() {
 		header := slices.Clone(from)
-		srv.spawn(func() { b.listen(srv, header) })
+		srv.spawn(func() {
+			if !srv.contained(func() { b.listen(srv, header) }) {
+				b.fellSilent() // its listeners begin again, on a session that is read
+				srv.backings.kill(b)
+			}
+		})
 	})
 	select {
 	case <-b.settled:

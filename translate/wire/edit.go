@@ -30,8 +30,9 @@ const (
 	before     // in front of the member
 )
 
-// Node is a recorded value of a message; the zero Node is none. It is valid
-// until the next Scan.
+// Node is a recorded value of a message; the zero Node is none, and can be read: it
+// has nothing in it and nothing behind it. It cannot be edited. A Node is valid until
+// the next Scan.
 type Node struct {
 	m *Message
 	i uint32
@@ -53,19 +54,35 @@ func (n Node) node() *node { return &n.m.nodes[n.i] }
 
 // Raw is the value as it stands in the message, without the marks on it.
 func (n Node) Raw() []byte {
+	if n.m == nil {
+		return nil
+	}
 	at := n.node()
 	return n.m.Raw[at.pos:at.end:at.end]
 }
 
-// Kind is the value's first byte: { [ " t f n, a digit or a minus.
-func (n Node) Kind() byte { return n.m.Raw[n.node().pos] }
+// Kind is the value's first byte: { [ " t f n, a digit or a minus; 0 for no value.
+func (n Node) Kind() byte {
+	if n.m == nil {
+		return 0
+	}
+	return n.m.Raw[n.node().pos]
+}
 
 // Name is the name of the member that the value belongs to, as a small number.
-func (n Node) Name() Name { return n.node().name }
+func (n Node) Name() Name {
+	if n.m == nil {
+		return 0
+	}
+	return n.node().name
+}
 
 // Key is the name of the member that the value belongs to, as it stands in the
 // message, without quotes; nil for an element.
 func (n Node) Key() []byte {
+	if n.m == nil {
+		return nil
+	}
 	at := n.node()
 	if at.key == at.pos {
 		return nil
@@ -93,6 +110,9 @@ func (n Node) Hollow() bool { return Hollow(n.Raw()) }
 
 // Element reports whether the value is an element of an array.
 func (n Node) Element() bool {
+	if n.m == nil {
+		return false
+	}
 	at := n.node()
 	return at.key == at.pos
 }
@@ -107,6 +127,9 @@ func (n Node) Parent() Node {
 
 // First is the first recorded member or element.
 func (n Node) First() Node {
+	if n.m == nil {
+		return Node{}
+	}
 	at := n.node()
 	if !at.open || n.i+1 == at.next {
 		return Node{}
@@ -116,8 +139,11 @@ func (n Node) First() Node {
 
 // Next is the sibling behind.
 func (n Node) Next() Node {
+	if n.i == 0 {
+		return Node{}
+	}
 	at := n.node()
-	if n.i == 0 || at.next == n.m.nodes[at.parent].next {
+	if at.next == n.m.nodes[at.parent].next {
 		return Node{}
 	}
 	return Node{n.m, at.next}
@@ -125,9 +151,6 @@ func (n Node) Next() Node {
 
 // Get is the last member of that name, as most parsers pick it.
 func (n Node) Get(name Name) (found Node) {
-	if !n.OK() {
-		return Node{}
-	}
 	for c := n.First(); c.OK(); c = c.Next() {
 		if c.node().name == name {
 			found = c
@@ -138,12 +161,18 @@ func (n Node) Get(name Name) (found Node) {
 
 // Removed reports whether the value is marked for removal.
 func (n Node) Removed() bool {
+	if n.m == nil {
+		return false
+	}
 	e := n.node().edit
 	return e != 0 && n.m.edits[e-1].op == remove
 }
 
 // Changed reports whether the value was removed or replaced.
 func (n Node) Changed() bool {
+	if n.m == nil {
+		return false
+	}
 	e := n.node().edit
 	return e != 0 && n.m.edits[e-1].op <= swap
 }

@@ -254,3 +254,14 @@ func TestOnlyText(t *testing.T) {
 		}
 	}
 }
+
+// TestNoNodeCanBeRead: rules look into values that a peer may have left out.
+func TestNoNodeCanBeRead(t *testing.T) {
+	var m Message
+	for _, n := range []Node{{}, m.Root(), m.Root().First(), m.Root().Get(Params).Next().Parent()} {
+		if raw, text := n.Text(); n.OK() || n.First().OK() || n.Next().OK() || n.Parent().OK() || n.Get(Params).OK() || raw != nil || text ||
+			n.Raw() != nil || n.Kind() != 0 || n.Name() != OtherName || n.Key() != nil || n.Element() || n.Hollow() || n.Is("") || n.Removed() || n.Changed() || n.Path().String() != "" {
+			t.Errorf("%#v is not nothing", n)
+		}
+	}
+}

@@ -1,0 +1,322 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// tripwire is a log that panics where a message from this revision to another is
+// reported to have lost something: in the middle of its translation.
+type tripwire struct {
+	zapcore.Core
+	from *atomic.Pointer[string]
+}
+
+func (w tripwire) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return ce.AddCore(e, w)
+}
+
+func (w tripwire) With(fields []zapcore.Field) zapcore.Core {
+	return tripwire{w.Core.With(fields), w.from}
+}
+
+func (w tripwire) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	if from := w.from.Load(); from != nil && e.Message == "lost in translation" {
+		for _, f := range fields {
+			if f.Key == "from" && f.String == *from {
+				panic(boom)
+			}
+		}
+	}
+	return w.Core.Write(e, fields)
+}
+
+// faulty is a server whose tools panic, or answer, as their names say.
+func faulty(version string, piped bool) *fakeServer {
+	reply := func(id, method, m string) ([]string, error) {
+		const note = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
+		answer := result(id, `"content":[{"type":"text","text":"ok"}],"structuredContent":{"a":1}`)
+		switch gjson.Get(m, "params.name").String() {
+		case "send":
+			panic(boom)
+		case "read":
+			return one(boom)
+		case "read on":
+			return one(note, boom)
+		case "translate on":
+			return one(note, answer)
+		}
+		return one(answer)
+	}
+	f := newFake(initializing(version, func(m string) ([]string, error) {
+		if id, method := gjson.Get(m, "id").Raw, gjson.Get(m, "method").String(); id != "" && method == "tools/call" {
+			return reply(id, method, m)
+		}
+		return nil, nil
+	}))
+	if version == modernVersion {
+		f = modernServer(piped, `"capabilities":{"tools":{}}`, func(id, method, m string) ([]string, error) {
+			if method == "tools/call" {
+				return reply(id, method, m)
+			}
+			return one(result(id, `"resultType":"complete","tools":[]`))
+		})
+		f.asked = true
+	}
+	f.piped = piped
+	return f
+}
+
+const modernVersion = "2026-07-28"
+
+// TestPanicAnswersItsCall wherever it happens between the client and the server: with
+// the id of the call. Nothing else is lost unless the connection itself cannot be read.
+func TestPanicAnswersItsCall(t *testing.T) {
+	for _, client := range []string{"2024-11-05", "2025-11-25", modernVersion} {
+		for _, server := range []string{"2024-11-05", "2025-11-25", modernVersion} {
+			for shapes := range 4 {
+				overPipe, piped := shapes&1 != 0, shapes&2 != 0
+				t.Run(fmt.Sprintf("%s %s to %s %s", client, shape(overPipe), server, shape(piped)), func(t *testing.T) {
+					panicBetween(t, client, server, overPipe, piped)
+				})
+			}
+		}
+	}
+}
+
+func panicBetween(t *testing.T, client, server string, overPipe, piped bool) {
+	for _, fault := range []string{"send", "read", "read on", "request", "response", "translate on"} {
+		if piped && (fault == "read" || fault == "read on") && client == modernVersion && server == modernVersion {
+			continue // one stream for all: see TestPanicOfAReaderEndsItsSession
+		}
+		t.Run(fault, func(t *testing.T) {
+			var from atomic.Pointer[string]
+			core, logs := observer.New(zap.DebugLevel)
+			cfg := DefaultConfig()
+			cfg.Log.Losses = "every"
+			cfg.Upstream.HandshakeTimeout = patience
+			srv, err := newServer(cfg, zap.New(tripwire{core, &from}), faulty(server, piped).origin())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(srv.close)
+			ask := callingAs(testServer{srv, t, logs}, client, overPipe)
+			switch fault {
+			case "request":
+				from.Store(&client)
+			case "response", "translate on":
+				from.Store(&server)
+			}
+			answer := ask(`"\u0021"`, fault)
+			from.Store(nil)
+			panicked := logs.FilterMessage("panic").Len() > 0
+			if got := gjson.Get(answer, "id").Raw; got != `"\u0021"` || panicked && gjson.Get(answer, "error.code").Int() != -32603 {
+				t.Errorf("panicked: %v, got %s", panicked, answer)
+			}
+			if !panicked && (fault == "send" || fault == "read" || fault == "read on") {
+				t.Error("no panic")
+			}
+			if piped && (fault == "read" || fault == "read on") {
+				return // its connection is lost
+			}
+			if answer := ask("2", "fine"); gjson.Get(answer, "id").Raw != "2" || !gjson.Get(answer, "result").Exists() {
+				t.Errorf("the next call gets %s", answer)
+			}
+		})
+	}
+}
+
+// callingAs is how a client of a revision calls a tool, and gets the answer.
+func callingAs(srv testServer, version string, overPipe bool) func(id, tool string) string {
+	call := func(id, tool string) string {
+		if version == modernVersion {
+			return modernRequestOf(id, "tools/call", `"name":"`+tool+`","arguments":{},`+meta(`{"elicitation":{}}`))
+		}
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"task":{"ttl":1}}}`, id, tool)
+	}
+	answers := func(m string) bool { return !gjson.Get(m, "method").Exists() }
+	if overPipe {
+		c := srv.pipe()
+		if version != modernVersion {
+			c.initialize(version, `{}`)
+		}
+		return func(id, tool string) string {
+			c.say(call(id, tool))
+			for {
+				if m := c.hear(); answers(m) {
+					return m
+				}
+			}
+		}
+	}
+	session := ""
+	if version != modernVersion {
+		session = srv.initialize(version)
+	}
+	return func(id, tool string) string {
+		body := call(id, tool)
+		r := reply{}
+		if version == modernVersion {
+			r = srv.modernly(body)
+		} else {
+			r = srv.post(session, body)
+		}
+		for _, m := range append(r.events, r.body) {
+			if m != "" && answers(m) {
+				return m
+			}
+		}
+		return ""
+	}
+}
+
+// TestErrorForAListOfToolsThatWeAskFor: a call of a client that has not listed the tools
+// makes us ask for them, which the server answers with an error.
+func TestErrorForAListOfToolsThatWeAskFor(t *testing.T) {
+	for _, broken := range []string{`"error":{"code":-32603,"message":"no"}`, `"result":[]`, `"result":{"tools":{}}`, `"result":{"tools":[1,null,{}]}`, `"result":null`} {
+		both(t, func(t *testing.T, piped bool) {
+			server := func() *fakeServer {
+				f := newFake(initializing("2025-11-25", func(m string) ([]string, error) {
+					id := gjson.Get(m, "id").Raw
+					if gjson.Get(m, "method").String() == "tools/list" {
+						return one(`{"jsonrpc":"2.0","id":` + id + `,` + broken + `}`)
+					}
+					return one(string(appendResult(nil, []byte(id), texts(issues(2000)))))
+				}))
+				f.piped = piped
+				return f
+			}
+			cut := shaped(t, "default_max_tokens: 300")
+			srv := front(t, server(), cut)
+			session := srv.initialize("2025-11-25")
+			pipe, _ := pipeClient(t, server(), cut)
+			pipe.initialize("2025-11-25", "{}")
+			for road, ask := range map[string]func(string) string{
+				"http": func(m string) string { return srv.post(session, m).body },
+				"pipe": func(m string) string { pipe.say(m); return pipe.hear() },
+			} {
+				if answer := ask(callOf(7, "t", "")); gjson.Get(answer, "id").Raw != "7" || !gjson.Get(answer, "result").Exists() {
+					t.Errorf("%s %s: %.200s", broken, road, answer)
+				}
+				if answer := ask(listTools); gjson.Get(answer, "id").Raw != "1" {
+					t.Errorf("%s %s: %.200s", broken, road, answer)
+				}
+			}
+		})
+	}
+}
+
+// TestPanicOfAReaderEndsItsSession: what a server on a pipe says cannot be read on.
+// Every call of the session is answered, and a new session works.
+func TestPanicOfAReaderEndsItsSession(t *testing.T) {
+	for _, version := range []string{"2025-11-25", modernVersion} {
+		t.Run(version, func(t *testing.T) {
+			servers := make(chan *fakeServer, 8)
+			srv := frontOf(t, opened(true, func(context.Context) (upstream.Conn, error) {
+				f := faulty("2025-11-25", true)
+				servers <- f
+				return f, nil
+			}))
+			ask := callingAs(srv, version, false)
+			if answer := ask("1", "fine"); !gjson.Get(answer, "result").Exists() {
+				t.Fatal(answer)
+			}
+			if answer := ask(`"b"`, "read"); gjson.Get(answer, "id").Raw != `"b"` || gjson.Get(answer, "error.code").Int() != -32603 {
+				t.Error(answer)
+			}
+			if answer := callingAs(srv, version, false)("2", "fine"); gjson.Get(answer, "id").Raw != "2" || !gjson.Get(answer, "result").Exists() {
+				t.Error(answer)
+			}
+			for len(servers) > 0 {
+				f := <-servers
+				eventually(t, "the processes end", func() bool {
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					return f.closed > 0 || len(servers) == 0
+				})
+			}
+		})
+	}
+}
+
+// TestPanicWithinABatch answers the one request at which it happens.
+func TestPanicWithinABatch(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		const list = `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"fine"}},{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"send"}},{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"fine"}}]`
+		hold := func(array string) {
+			t.Helper()
+			answers := gjson.Parse(array).Array()
+			if len(answers) != 3 || answers[1].Get("id").Raw != `"b"` || answers[1].Get("error.code").Int() != -32603 ||
+				!answers[0].Get("result").Exists() || !answers[2].Get("result").Exists() {
+				t.Errorf("%s", array)
+			}
+		}
+		srv := front(t, faulty("2025-03-26", piped))
+		hold(srv.post(srv.initialize("2025-03-26"), list).body)
+		c, _ := pipeClient(t, faulty("2025-03-26", piped))
+		c.initialize("2025-03-26", `{}`)
+		c.say(list)
+		hold(c.hear())
+	})
+}
+
+// TestPanicAsASessionBegins answers the initialize.
+func TestPanicAsASessionBegins(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := newFake(func(m string) ([]string, error) {
+			if gjson.Get(m, "method").String() == "initialize" {
+				panic(boom)
+			}
+			return nil, nil
+		})
+		f.piped = piped
+		begin := `{"jsonrpc":"2.0","id":"\u0062","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+		c, srv := pipeClient(t, f)
+		c.say(begin)
+		for _, answer := range []string{srv.post("", begin).body, c.hear()} {
+			if gjson.Get(answer, "id").Raw != `"\u0062"` || gjson.Get(answer, "error.code").Int() != -32603 {
+				t.Error(answer)
+			}
+		}
+		r := srv.modernly(modernRequestOf(`"\u0063"`, "tools/list", meta(`{}`)))
+		if gjson.Get(r.body, "id").Raw != `"\u0063"` || gjson.Get(r.body, "error.code").Int() != -32603 {
+			t.Error(r.body)
+		}
+	})
+}
+
+// TestPanicOnTheStandingStream ends those who listen to it, who begin again, and no call.
+func TestPanicOnTheStandingStream(t *testing.T) {
+	f := legacyServer(`{"tools":{"listChanged":true}}`, func(id, method, _ string) ([]string, error) {
+		return one(result(id, `"content":[]`))
+	})
+	srv := front(t, f)
+	f.standing <- boom
+	f.standing <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	body := modernRequestOf("1", "subscriptions/listen", `"notifications":{"toolsListChanged":true},`+meta(`{}`))
+	_, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
+	defer resp.Done()
+	for _, want := range []string{"notifications/subscriptions/acknowledged", "notifications/tools/list_changed"} {
+		e, err := resp.Stream.Next()
+		if err != nil || gjson.GetBytes(e.Data, "method").String() != want {
+			t.Fatalf("%s %v, want %s", e.Data, err, want)
+		}
+	}
+	if r := srv.modernly(modernRequestOf("2", "tools/call", `"name":"t",`+meta(`{}`))); !gjson.Get(r.body, "result").Exists() {
+		t.Error(r.body)
+	}
+	if srv.logs.FilterMessage("panic").Len() != 1 {
+		t.Error("no panic")
+	}
+}
