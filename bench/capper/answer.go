@@ -1,0 +1,137 @@
+package main
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/transform/tokens"
+)
+
+//go:embed testdata/*.json
+var corpus embed.FS
+
+// encoding is what the default model counts by.
+var encoding = func() *tokens.Encoding {
+	e, err := new(tokens.Set).Encoding(tokens.CL100K, 1)
+	if err != nil {
+		panic(err)
+	}
+	return e
+}()
+
+// An answer is a CallToolResult of the corpus.
+type answer struct {
+	Name   string          `json:"name"`
+	Kind   string          `json:"kind"`
+	Facts  string          `json:"facts"` // the rules that find its facts
+	Result json.RawMessage `json:"result"`
+	Schema json.RawMessage `json:"schema"` // the tool's outputSchema
+}
+
+// held reports whether an answer is set aside: no tuning looks at it.
+func held(name string) bool { return sha256.Sum256([]byte(name))[0]&1 == 1 }
+
+// load reads the answers of a set.
+func load(set, only string) (all []*answer, err error) {
+	files, err := corpus.ReadDir("testdata")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".json")
+		if set == "tune" && held(name) || set == "held" && !held(name) || !strings.Contains(name, only) {
+			continue
+		}
+		text, err := corpus.ReadFile("testdata/" + file.Name())
+		if err != nil {
+			return nil, err
+		}
+		a := new(answer)
+		if err := json.Unmarshal(text, a); err != nil {
+			return nil, fmt.Errorf("%s: %w", file.Name(), err)
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// texts are what a model reads of an answer, the same thing once.
+func (a *answer) texts() (all []string) {
+	structured := gjson.GetBytes(a.Result, "structuredContent")
+	said := false
+	gjson.GetBytes(a.Result, "content").ForEach(func(_, b gjson.Result) bool {
+		text := b.Get("text").Str
+		if t := b.Get("resource.text"); t.Exists() {
+			text = t.Str
+		}
+		if text != "" {
+			all = append(all, text)
+			said = said || repeats(structured, text)
+		}
+		return true
+	})
+	if structured.Exists() && !said {
+		all = append(all, structured.Raw)
+	}
+	return all
+}
+
+// repeats reports whether a text says what the structured content says.
+func repeats(structured gjson.Result, text string) bool {
+	if !structured.Exists() {
+		return false
+	}
+	if longest(structured) == text {
+		return true
+	}
+	return gjson.Valid(text) && equalJSON(structured.Raw, text)
+}
+
+func equalJSON(a, b string) bool {
+	var x, y any
+	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
+		return false
+	}
+	p, _ := json.Marshal(x)
+	q, _ := json.Marshal(y)
+	return string(p) == string(q)
+}
+
+// essential is the size of an answer in tokens: repeats once, JSON without blanks,
+// base64 out.
+func (a *answer) essential() (n int) {
+	for _, text := range a.texts() {
+		if gjson.Valid(text) && (text[0] == '{' || text[0] == '[') {
+			text = string(gjson.Parse(text).Get("@ugly").Raw)
+			text = withoutBase64(text)
+		}
+		n += encoding.Count([]byte(text))
+	}
+	return n
+}
+
+func withoutBase64(doc string) string {
+	var drop []string
+	var walk func(v gjson.Result)
+	walk = func(v gjson.Result) {
+		v.ForEach(func(_, e gjson.Result) bool {
+			switch {
+			case e.IsObject(), e.IsArray():
+				walk(e)
+			case e.Type == gjson.String && len(e.Str) > 200 && base64Text(e.Str):
+				drop = append(drop, e.Raw)
+			}
+			return true
+		})
+	}
+	walk(gjson.Parse(doc))
+	for _, d := range drop {
+		doc = strings.Replace(doc, d, `""`, 1)
+	}
+	return doc
+}

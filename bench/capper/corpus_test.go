@@ -1,0 +1,43 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// TestCorpus: every answer has facts that its own text holds, so that a score of 1
+// can be reached.
+func TestCorpus(t *testing.T) {
+	answers, err := load("all", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	aside := 0
+	for _, a := range answers {
+		if held(a.Name) {
+			aside++
+		}
+		if !gjson.GetBytes(a.Result, "content").IsArray() {
+			t.Errorf("%s: no list of content", a.Name)
+		}
+		facts := factsOf(a)
+		if len(facts) < 5 {
+			t.Errorf("%s: only %d facts", a.Name, len(facts))
+		}
+		needs := make([][]string, len(facts))
+		for i, f := range facts {
+			for _, p := range f.parts {
+				needs[i] = append(needs[i], normal(p))
+			}
+		}
+		for i, ok := range keptOf(whole(a), needs) {
+			if !ok {
+				t.Errorf("%s: %q is a fact, and not in the answer", a.Name, facts[i].parts)
+			}
+		}
+	}
+	if len(answers) < 60 || aside < len(answers)/3 || aside > 2*len(answers)/3 {
+		t.Errorf("%d answers, %d of them set aside", len(answers), aside)
+	}
+}

@@ -1,0 +1,53 @@
+// Command capper measures what is kept of real answers that are held to a budget
+// of tokens, beside four plain ways to cut.
+//
+//	go run ./bench/capper                 # the answers that are for tuning
+//	go run ./bench/capper -set held       # those that no tuning has seen
+//	go run ./bench/capper -set all -by answer
+//
+// testdata has the answers, SOURCES.md where they are from, facts.go the rules
+// that say what a reader looks for in each.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+func main() {
+	set := flag.String("set", "tune", "answers to measure: tune, held or all")
+	by := flag.String("by", "kind", "rows of the table: kind or answer")
+	budgets := flag.String("budgets", "200,500,2000,8000", "budgets in tokens")
+	only := flag.String("only", "", "only answers whose name has this in it")
+	show := flag.Int("show", 0, "print what is left of each answer at this budget")
+	flag.Parse()
+
+	var sizes []int
+	for _, s := range strings.Split(*budgets, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 100 {
+			fmt.Fprintf(os.Stderr, "capper: -budgets: %q is no number of at least 100\n", s)
+			os.Exit(2)
+		}
+		sizes = append(sizes, n)
+	}
+	answers, err := load(*set, *only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "capper:", err)
+		os.Exit(1)
+	}
+	if *show > 0 {
+		for _, a := range answers {
+			fmt.Printf("=== %s\n%s\n", a.Name, strings.Join(product(a, *show).texts(), "\n---\n"))
+		}
+		return
+	}
+	t := measure(answers, sizes)
+	t.print(os.Stdout, *by == "answer")
+	if t.broken() {
+		os.Exit(1)
+	}
+}
