@@ -206,11 +206,7 @@ func (h *handshake) represent(ctx context.Context, client, capabilities []byte, 
 		client = []byte(`{"name":"unknown-client","version":"0.0.0"}`)
 	}
 	raw = append(append(raw, client...), `}}`...)
-	propose := translate.Latest()
-	if known.handshake != nil {
-		propose = known.handshake
-	}
-	return h.propose(ctx, raw, h.srv.now().proposal(propose))
+	return h.propose(ctx, raw, known.handshake)
 }
 
 // refusedHandshake is the server's refusal of an initialize that was ours.

@@ -109,7 +109,8 @@ type UpstreamConfig struct {
 	ClientCert string `yaml:"client_cert"`
 	ClientKey  string `yaml:"client_key"`
 	// Version is the protocol revision that the server speaks; "" finds out
-	// whether it has a handshake, and proposes what the client asked for.
+	// whether it has a handshake, and proposes the newest revision with one, or an
+	// older one where the server refuses that.
 	Version string `yaml:"version"`
 	// ConnectTimeout bounds dialling and the TLS handshake.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`

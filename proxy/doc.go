@@ -11,7 +11,7 @@
 // A client's message comes in at a face: [Server.Serve] has the one for HTTP
 // (face.go), [Server.ServePipe] the one for a pipe (pipe.go), which clients on
 // HTTP+SSE are as well (pipes.go). An initialize
-// (handshake.go) leads to a session: the two revisions, what the client can do,
+// (handshake.go; proposal.go has the revisions that it proposes) leads to a session: the two revisions, what the client can do,
 // a connection of its own to the server, and a translator for each direction
 // (session.go). Every other message belongs to a session and is taken along by
 // an exchange (exchange.go), which owns all buffers on the road:

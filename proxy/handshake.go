@@ -60,22 +60,14 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	if err := h.srv.heedClash(ctx, h); err != nil {
 		return nil, nil, asFailure(err).about(h.id)
 	}
-	return h.propose(ctx, raw, h.srv.now().proposal(h.vc))
+	return h.propose(ctx, raw, nil)
 }
 
-// proposal is the revision that initialize proposes to the server: the one that is
-// configured, else first.
-func (s *setup) proposal(first *translate.Revision) *translate.Revision {
-	if v := translate.Lookup(s.cfg.Upstream.Version); v != nil && !v.Modern {
-		return v
-	}
-	return first
-}
-
-// propose sends initialize in the revision proposed, and once more in another
-// that the server names. A server that is known to have no handshake is not bothered
-// with one.
-func (h *handshake) propose(ctx context.Context, raw []byte, propose *translate.Revision) (*session, []byte, error) {
+// propose sends initialize, in one revision after the other until the server accepts
+// one. named is the newest revision with a handshake that the server has named, nil
+// where it has not. A server that is known to have no handshake is not bothered with
+// one.
+func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Revision) (*session, []byte, error) {
 	if known := h.srv.eras.peek(h.header); h.bridges && known != nil && known.modern() && !known.shakes {
 		if s, answer, ok := h.bridge(ctx, raw); ok {
 			return s, h.hoist(ctx, s, answer), nil
@@ -83,9 +75,10 @@ func (h *handshake) propose(ctx context.Context, raw []byte, propose *translate.
 		h.unbridge()
 		h.srv.eras.drop(h.header, known)
 	}
-	for retried := false; ; retried = true {
-		m, err := h.ask(ctx, raw, propose)
-		if looksModern(m, err) && !h.namesHandshake(m) {
+	steps := h.srv.eras.fallbacks.steps(h, named)
+	for {
+		m, err := h.ask(ctx, raw, steps.next())
+		if steps.first() && looksModern(m, err) && !h.namesHandshake(m) {
 			if s, answer, ok := h.bridge(ctx, raw); ok {
 				h.srv.eras.note(h.header, &serverEra{revision: s.vu})
 				return s, h.hoist(ctx, s, answer), nil
@@ -102,27 +95,34 @@ func (h *handshake) propose(ctx context.Context, raw []byte, propose *translate.
 			}
 			return nil, nil, fail(upstreamModern, translate.Modern()).about(h.id)
 		}
-		if err != nil && h.srv.now().own != nil && isAway(err) {
-			return h.goAlone(err)
-		}
-		if err != nil {
-			return nil, nil, asFailure(err).about(h.id)
-		}
-		if m.Kind == wire.Result {
+		if err == nil && m.Kind == wire.Result {
+			steps.accepted(m)
 			s, answer, err := h.settle(m)
 			if err == nil {
 				answer = h.hoist(ctx, s, answer)
 			}
 			return s, answer, err
 		}
-		next, err := h.rejected(m)
-		if err != nil {
-			return nil, nil, err
+		if err == nil {
+			next, err := h.rejected(m)
+			if err != nil {
+				return nil, nil, err
+			}
+			if next != nil && steps.only(next) {
+				continue
+			}
 		}
-		if next == nil || next == propose || retried {
+		if h.srv.now().origin.shared == nil && steps.goOn(m, err) { // what is shared has its own handshake
+			h.unbridge() // a process that has refused one revision may be of no use for another
+			continue
+		}
+		switch {
+		case err == nil:
 			return nil, h.refusal(m), nil
+		case h.srv.now().own != nil && isAway(err):
+			return h.goAlone(err)
 		}
-		propose = next
+		return nil, nil, asFailure(err).about(h.id)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestRefusedInitializeStandsWithoutDiscover(t *testing.T) {
 			return one(rpcError(gjson.Get(m, "id").Raw, `"code":-32602,"message":"no `+gjson.Get(m, "method").String()+`"`))
 		})
 		f.piped = piped
-		srv := front(t, f)
+		srv := front(t, f, func(cfg *Config) { cfg.Upstream.Version = "2025-11-25" })
 		sameJSON(t, srv.post("", initialize("2025-06-18", `{}`)).body, rpcError("0", `"code":-32602,"message":"no initialize"`))
 	})
 }

@@ -46,7 +46,7 @@ func looksModern(m *wire.Message, err error) bool {
 
 // bridge makes the session at a server that has no handshake, after it has refused
 // one: it is asked who it is, once, on the same connection. ok is false where it
-// is no such server; then its refusal stands. See
+// is no such server, or does not answer in time; then its refusal stands. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
 func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer []byte, ok bool) {
 	modern := translate.Lookup(translate.Modern())
@@ -67,7 +67,9 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 		c.belongTo(h.who)
 	}
 	h.conn = c
-	result, err := c.introduce(ctx, raw, h.header)
+	asking, cancel := context.WithTimeout(ctx, eraTime)
+	defer cancel()
+	result, err := c.introduce(asking, raw, h.header)
 	if err != nil {
 		h.log().Debug("the server does not answer server/discover either", zap.Error(err))
 		return nil, nil, false
@@ -137,7 +139,7 @@ func (h *handshake) unbridge() {
 	if conn := h.conn; conn != nil {
 		h.srv.spawn(func() { h.srv.endConn(conn) })
 	}
-	h.conn, h.standing = nil, nil
+	h.conn, h.standing, h.early, h.named = nil, nil, nil, ""
 }
 
 // shakesFor reports whether the server has a handshake at all, which has just

@@ -148,9 +148,12 @@ func (p *inquiry) end() {
 }
 
 // begin shakes hands with the server.
-func (p *inquiry) begin(ctx context.Context) error {
+func (p *inquiry) begin(ctx context.Context) error { return p.beginAs(ctx, translate.Latest()) }
+
+// beginAs shakes hands with the server as a client of this revision does.
+func (p *inquiry) beginAs(ctx context.Context, vc *translate.Revision) error {
 	initialize := fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},`+
-		`"clientInfo":{"name":"dragoman-probe","version":"1"}}}`, translate.Latest().Name)
+		`"clientInfo":{"name":"dragoman-probe","version":"1"}}}`, vc.Name)
 	s, answer, err := p.h.negotiate(ctx, []byte(initialize))
 	switch {
 	case err != nil:

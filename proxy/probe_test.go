@@ -31,7 +31,10 @@ func lister(t *testing.T, answers map[string]string) string {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		answer, ok := answers[m.Get("method").String()+m.Get("params.cursor").String()]
+		answer, ok := answers[m.Get("method").String()+m.Get("params.cursor").String()+m.Get("params.protocolVersion").String()]
+		if !ok {
+			answer, ok = answers[m.Get("method").String()+m.Get("params.cursor").String()]
+		}
 		if !ok {
 			answer = `"error":{"code":-32601,"message":"Method not found"}`
 		}

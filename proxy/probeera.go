@@ -50,6 +50,13 @@ func Probe(ctx context.Context, cfg Config, log *zap.Logger) (*Report, error) {
 			return nil, err
 		}
 		p.mute = legacy.isMute(ctx)
+		if legacy.srv.eras.fallbacks.of(nil) != nil {
+			end, err := p.askOlder(ctx)
+			defer end()
+			if err != nil {
+				return nil, err
+			}
+		}
 	}
 	return p.report()
 }
@@ -59,6 +66,36 @@ type probing struct {
 	e              *serverEra
 	modern, legacy *inquiry // nil where the server does not speak like that
 	mute           bool     // the legacy side has no standing stream
+
+	// older are the sessions of clients to whom a server that refuses the newest
+	// revision speaks their own, by that.
+	older map[*translate.Revision]*inquiry
+}
+
+// askOlder asks a server that has refused the newest revision what it is to clients of
+// each of the others. end ends the sessions.
+func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
+	p.older = make(map[*translate.Revision]*inquiry)
+	end = func() {
+		for _, q := range p.older {
+			q.end()
+		}
+	}
+	for _, vc := range translate.Handshake() {
+		if vc == translate.Latest() || vc == p.legacy.vu {
+			continue
+		}
+		q := &inquiry{srv: p.legacy.srv, h: &handshake{srv: p.legacy.srv, pipe: true}}
+		if err := q.beginAs(ctx, vc); err != nil || q.vu != vc {
+			q.end() // what it is to others holds for these, too
+			continue
+		}
+		p.older[vc] = q
+		if err := q.ask(ctx, allLists()); err != nil {
+			return end, err
+		}
+	}
+	return end, nil
 }
 
 // discover is how an inquiry of a server without a handshake begins.
@@ -128,6 +165,9 @@ func (p *inquiry) isMute(ctx context.Context) bool {
 func (p *probing) side(vc *translate.Revision) *inquiry {
 	if p.legacy == nil || vc.Modern && p.modern != nil {
 		return p.modern
+	}
+	if q := p.older[vc]; q != nil {
+		return q
 	}
 	return p.legacy
 }

@@ -155,15 +155,8 @@ var unshareable = [...]string{"capabilities.logging", "capabilities.tasks"}
 // newHub starts the process and goes through the handshake.
 func newHub(ctx context.Context, srv *Server) (*hub, error) {
 	cfg := srv.now().cfg
-	version := srv.now().proposal(translate.Latest())
-	hs := &handshake{srv: srv, id: []byte("0")}
-	m, err := hs.introduce(ctx, version)
-	if err == nil && m.Kind == wire.Error {
-		var next *translate.Revision
-		if next, err = hs.rejected(m); err == nil && next != nil && next != version {
-			m, err = hs.introduce(ctx, next)
-		}
-	}
+	hs := &handshake{srv: srv, id: []byte("0"), vc: translate.Lookup(translate.Modern())}
+	m, err := hs.introduceAll(ctx)
 	var vu *translate.Revision
 	if err == nil {
 		vu, err = spoken(m)
@@ -196,6 +189,32 @@ func newHub(ctx context.Context, srv *Server) (*hub, error) {
 		return nil, err
 	}
 	return h, nil
+}
+
+// introduceAll introduces us in one revision after the other until the server accepts
+// one. The answer is its last one.
+func (h *handshake) introduceAll(ctx context.Context) (*wire.Message, error) {
+	steps := h.srv.eras.fallbacks.steps(h, nil)
+	for {
+		m, err := h.introduce(ctx, steps.next())
+		if err == nil && m.Kind == wire.Result {
+			steps.accepted(m)
+			return m, nil
+		}
+		if err == nil {
+			next, err := h.rejected(m)
+			if err != nil {
+				return nil, err
+			}
+			if next != nil && steps.only(next) {
+				continue
+			}
+		}
+		if !steps.goOn(m, err) {
+			return m, err
+		}
+		h.unbridge()
+	}
 }
 
 // introduce sends an initialize of our own and returns what it is answered.

@@ -64,7 +64,8 @@ func (e *serverEra) modern() bool { return e.revision != nil }
 type eras struct {
 	srv *Server
 
-	silence time.Duration // eraSilence
+	silence   time.Duration // eraSilence
+	fallbacks fallbacks     // the older revisions that it accepted
 
 	mu     sync.Mutex
 	said   string               // of the server, in the log, last
@@ -209,6 +210,7 @@ func (p *eras) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.known)
+	p.fallbacks.forget()
 	p.letSpare()
 }
 

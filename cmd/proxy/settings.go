@@ -40,7 +40,7 @@ func upstreamFlags(s *settings) {
 	f := s.cmd.Flags()
 	f.StringVar(&s.upstream, "upstream", "", "URL of the server's Streamable HTTP endpoint, or of its HTTP+SSE stream")
 	f.StringVar(&s.transport, "upstream-transport", "", "http, sse, stdio, or auto to find out (default auto)")
-	f.StringVar(&s.version, "upstream-version", "", "protocol revision to propose to the server (default: the client's)")
+	f.StringVar(&s.version, "upstream-version", "", "the only protocol revision to propose to the server (default: the newest, and older ones to a server that refuses it)")
 	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} stands for the environment's value; repeatable")
 	f.BoolVar(&s.share, "share-child", false, "one process of COMMAND for all sessions, for servers known to be stateless")
 	f.StringArrayVar(&s.passEnv, "pass-env", nil, "further environment variable that COMMAND gets, '*' for all; repeatable")

@@ -58,15 +58,15 @@ type cell struct {
 	server *server
 	down   transport
 	up     transport
-	pinned bool // the proxy speaks the server's newest revision to it, though the server would also take the client's
 }
 
-// upstream is the revision that the proxy speaks to the server.
+// upstream is the revision that the proxy speaks to the server: the newest one of it, with a handshake where there is one
+// on both sides.
 func (c cell) upstream() string {
-	if c.pinned || c.server.only {
-		return c.server.revision
+	if c.server.revision == newest && !c.server.only && c.client.revision != newest {
+		return newestHandshake
 	}
-	return min(c.client.revision, c.server.revision)
+	return c.server.revision
 }
 
 func (c cell) String() string {
@@ -138,15 +138,13 @@ func TestGoPeers(t *testing.T) {
 
 // everyOneMeetsEveryOther makes the cells in which every client meets every server once, over transports that make two
 // orthogonal Latin squares: any three neighbours among the clients meet any three among the servers over all nine pairs.
-// Where a server would also speak an older client's revision it is made to speak its own, since otherwise there is
-// nothing to translate; it meets the client next to it in the lists a second time, in that client's revision.
+// A server meets the older client next to it in the lists once more.
 func everyOneMeetsEveryOther(clients []*client, servers []*server) (cells []cell) {
 	for i, c := range clients {
 		for j, s := range servers {
-			older := c.revision < s.revision
 			down, up := inTurn(c.transports, i+j), inTurn(s.transports, i+2*j)
-			cells = append(cells, cell{client: c, server: s, down: down, up: up, pinned: older})
-			if older && !s.only && i+1 == j {
+			cells = append(cells, cell{client: c, server: s, down: down, up: up})
+			if c.revision < s.revision && !s.only && i+1 == j {
 				cells = append(cells, cell{client: c, server: s, down: down, up: inTurn(s.transports, i+2*j+2)})
 			}
 		}
@@ -254,9 +252,6 @@ func proxied(ctx context.Context, proxy dragoman, c cell, mark string) (o outcom
 	}
 	defer stop()
 	var flags []string
-	if c.pinned {
-		flags = append(flags, "--upstream-version", c.server.revision)
-	}
 	if c.down == stdio { // else it finds out
 		flags = append(flags, "--upstream-transport", string(c.up))
 	}

@@ -7,8 +7,10 @@ import (
 	"testing"
 )
 
-// newest is the revision without a handshake.
-const newest = "2026-07-28"
+const (
+	newest          = "2026-07-28" // which has no handshake
+	newestHandshake = "2025-11-25"
+)
 
 // TestLegacyClientsOfModernServers lets published clients that begin with a handshake meet servers that know none. What
 // they live through is what they live through with the same server when it speaks their revision itself.
