@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -105,14 +107,29 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 func refuse(resp *downstream.Response, err error) {
 	f := asFailure(err)
 	resp.Stream = nil
-	resp.Status, resp.Header, resp.Body = f.status, append(resp.Header, f.header...), f.body()
+	resp.Status, resp.Header = f.status, append(resp.Header, f.header...)
+	if f.status == fasthttp.StatusAccepted {
+		return
+	}
+	resp.Body = f.body()
+	if f.status == fasthttp.StatusServiceUnavailable && !slices.ContainsFunc(resp.Header, isRetryAfter) {
+		resp.Header = append(resp.Header, downstream.Header{Name: fasthttp.HeaderRetryAfter, Value: "1"})
+	}
+}
+
+func isRetryAfter(h downstream.Header) bool {
+	return strings.EqualFold(h.Name, fasthttp.HeaderRetryAfter)
 }
 
 // rescue answers a request at which there was a panic.
 func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 	if p := recover(); p != nil {
 		srv.panicked(p)
-		refuse(resp, fail(panicked, "").about(idOf(req.Body)))
+		f := fail(panicked, "").about(idOf(req.Body))
+		if f.id != nil && req.Session != "" && !namesModern(req.Version) {
+			f = f.withinSession()
+		}
+		refuse(resp, f)
 	}
 }
 
@@ -175,7 +192,9 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	case s == nil:
 		err = srv.postInitialize(x, req.Body, resp)
 	default:
-		err = x.post(req.Body, resp)
+		if err = x.post(req.Body, resp); err != nil && !x.isInitialized() {
+			err = asFailure(err).withinSession()
+		}
 	}
 	resp.Header = x.clock.appendTo(resp.Header)
 	return err
@@ -229,6 +248,11 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) (err error) {
 		resp.Stream = x
 	}
 	return nil
+}
+
+// isInitialized reports whether x's message ends the handshake, which fails like initialize.
+func (x *exchange) isInitialized() bool {
+	return x.msg.Kind == wire.Notification && x.msg.Method == wire.Initialized
 }
 
 // attributed gives err the id of x's request.
@@ -407,7 +431,11 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	x.share()
 	if l, ok := s.conn.(*lanes); ok {
 		if err := x.takeUp(l, req.LastEventID); err != nil {
-			return srv.answerFor(x, err)
+			f := srv.answerFor(x, err)
+			if f.cause == upstreamLost {
+				f = fail(sessionUnknown, "")
+			}
+			return f
 		}
 		resp.Stream = x
 		return nil
@@ -419,7 +447,17 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 		f.header = []downstream.Header{{Name: "Allow", Value: "POST, DELETE"}}
 		return f
 	case err != nil:
-		return srv.answerFor(x, err)
+		f := srv.answerFor(x, err)
+		switch {
+		case f.cause == upstreamLost:
+			return fail(sessionUnknown, "")
+		case f.status < fasthttp.StatusInternalServerError:
+			return f
+		}
+		from, after := slices.Clone(x.from), req.LastEventID
+		st = newLaterStream(ctx, x.log(), func(ctx context.Context) (upstream.Stream, error) {
+			return srv.listen(ctx, s, upstream.ListenOptions{LastEventID: after, Header: from})
+		})
 	}
 	x.attach(st)
 	resp.Stream = x

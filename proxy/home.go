@@ -53,10 +53,10 @@ func (srv *Server) goesHome(method string, req *downstream.Request, resp *downst
 	}
 	err := srv.forward(home, method, req, resp)
 	switch {
-	case errors.Is(err, errNotTaken):
+	case errors.Is(err, errNotTaken), err != nil && method == "GET" && asFailure(err).cause == peerLost:
 		return false
 	case err != nil:
-		refuse(resp, err)
+		refuse(resp, asFailure(err).withinSession())
 	}
 	return true
 }

@@ -234,7 +234,7 @@ func TestLostChildAnswersEveryCall(t *testing.T) {
 	f.lose(&upstream.ExitError{Command: "child", Status: "exit status 3", Stderr: "oh"})
 	for id, c := range map[string]calling{"1": a, "2": b} {
 		r := <-c.reply
-		if r.status != 502 || gjson.Get(r.body, "id").Raw != id || gjson.Get(r.body, "error.code").Int() != -32603 ||
+		if r.status != 200 || gjson.Get(r.body, "id").Raw != id || gjson.Get(r.body, "error.code").Int() != -32603 ||
 			!strings.Contains(r.body, "exit status 3") {
 			t.Errorf("%+v", r)
 		}

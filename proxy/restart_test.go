@@ -110,7 +110,7 @@ func TestProcessIsStartedAgainAndToldWhatTheFirstOneKnew(t *testing.T) {
 	lost := srv.call(first, s, callOne)
 	first.lose(exited)
 	r := <-lost.reply
-	if r.status != 502 || gjson.Get(r.body, "id").Raw != "1" || gjson.Get(r.body, "error.code").Int() != -32603 ||
+	if r.status != 200 || gjson.Get(r.body, "id").Raw != "1" || gjson.Get(r.body, "error.code").Int() != -32603 ||
 		!strings.Contains(r.body, "started again") || !strings.Contains(r.body, "exit status 3") {
 		t.Errorf("%+v", r)
 	}
@@ -251,7 +251,7 @@ func TestCallsWaitForTheNewProcessWithinTheHandshakeTime(t *testing.T) {
 	<-lost.reply
 	eventually(t, "a call that waited in vain", func() bool {
 		r := srv.post(s, callSecond)
-		return r.status == 503 && strings.Contains(r.body, "not ready yet")
+		return r.status == 200 && strings.Contains(r.body, "not ready yet")
 	})
 }
 
@@ -353,7 +353,7 @@ func TestRealProcessIsStartedAgain(t *testing.T) {
 	srv := frontOf(t, stdioOrigin(cfg, zap.NewNop(), nil), quickly)
 	s := srv.initialize("2025-06-18")
 	for range 3 {
-		if r := srv.post(s, callOne); r.status != 502 || !strings.Contains(r.body, "exit status 3") {
+		if r := srv.post(s, callOne); r.status != 200 || !strings.Contains(r.body, "exit status 3") {
 			t.Errorf("%+v", r)
 		}
 		if r := srv.post(s, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); gjson.Get(r.body, "result.tools").Raw != "[]" {

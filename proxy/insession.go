@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// Published SDKs close their client when a message of a session is answered with a 5xx.
+// Within a session a failure of the server is therefore only the JSON-RPC error, with
+// status 200. Other statuses tell the client what to do and stay: the challenges 401 and
+// 403, 404 for a lost session, 429, and our own 503 with Retry-After.
+
+// withinSession is f as a client with a handshake gets it over HTTP, in its session. A
+// notification or a response has no answer that could hold an error: it counts as
+// accepted, and the failure is in the log.
+func (f *failure) withinSession() *failure {
+	if f.status < http.StatusInternalServerError || f.full() {
+		return f
+	}
+	own := *f
+	own.status = http.StatusOK
+	if own.id == nil {
+		own.status = http.StatusAccepted
+	}
+	return &own
+}
+
+// full reports whether f says that a limit of ours is reached.
+func (f *failure) full() bool {
+	switch f.cause {
+	case tooManyOpen, tooManySessions, tooManyParked:
+		return true
+	}
+	return false
+}
+
+// laterStream is a standing stream that the server did not grant for a reason that may
+// pass. The client's stream stays open meanwhile, since published SDKs close their client,
+// or ask again without a pause, when it is refused or ends.
+type laterStream struct {
+	ctx  context.Context
+	stop context.CancelFunc
+	open func(context.Context) (upstream.Stream, error)
+	log  *zap.Logger
+
+	mu sync.Mutex
+	st upstream.Stream // nil until the server grants one
+}
+
+func newLaterStream(ctx context.Context, log *zap.Logger, open func(context.Context) (upstream.Stream, error)) *laterStream {
+	l := &laterStream{open: open, log: log}
+	l.ctx, l.stop = context.WithCancel(ctx)
+	return l
+}
+
+// Next waits for the server's stream and then yields its events. It ends when the server
+// says for good that there is none, so that the client asks again and is told.
+func (l *laterStream) Next() (sse.Event, error) {
+	for pause := firstReopen; l.st == nil; pause = min(2*pause, lastReopen) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-l.ctx.Done():
+			timer.Stop()
+			return sse.Event{}, context.Cause(l.ctx)
+		}
+		st, err := l.open(l.ctx)
+		switch {
+		case err == nil:
+			l.attach(st)
+		case errors.Is(err, upstream.ErrNoStream), asFailure(err).status < http.StatusInternalServerError:
+			return sse.Event{}, err
+		default:
+			l.log.Debug("standing stream", zap.Error(err))
+		}
+	}
+	return l.st.Next()
+}
+
+func (l *laterStream) attach(st upstream.Stream) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.st = st
+	if l.ctx.Err() != nil {
+		st.Close()
+	}
+}
+
+// Close implements [upstream.Stream].
+func (l *laterStream) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stop()
+	if l.st == nil {
+		return nil
+	}
+	return l.st.Close()
+}
