@@ -552,7 +552,7 @@ func TestOwnToolsFollowTheConfiguration(t *testing.T) {
 			t.Errorf("with it %v: %s", on, got)
 		}
 	}
-	s, err := srv.sessions.find(session)
+	s, err := srv.sessions.find(session, ownerMark{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func TestBadRequests(t *testing.T) {
 	web := badWeb(t, nil)
 	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
 	client.initialize()
-	held, err := client.srv.sessions.find(client.session)
+	held, err := client.srv.sessions.find(client.session, ownerMark{})
 	if err != nil {
 		t.Fatal(err)
 	}

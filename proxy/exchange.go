@@ -61,7 +61,8 @@ type use struct {
 
 	clock     stopwatch
 	who       string // whose initialize it is, as far as we know
-	maxTokens int    // that the request asked for by a header
+	owner     ownerMark
+	maxTokens int // that the request asked for by a header
 
 	stream   upstream.Stream
 	closed   bool

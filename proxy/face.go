@@ -140,7 +140,7 @@ func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
 		return nil, nil
 	}
 	rev := translate.Lookup(req.Version)
-	s, err := srv.sessions.find(req.Session)
+	s, err := srv.sessions.find(req.Session, srv.ownerOf(req))
 	switch {
 	case err != nil:
 		return nil, fail(tooManySessions, "").about(idOf(req.Body))
@@ -184,7 +184,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	x.s = s
 	x.headers(req)
 	if s == nil {
-		x.who = "http " + principal(req, srv.now().cfg.Bridge.Principal)
+		x.who, x.owner = "http "+principal(req, srv.now().cfg.Bridge.Principal), srv.ownerOf(req)
 	}
 	switch {
 	case wire.IsArray(req.Body):
@@ -374,7 +374,7 @@ func lanesOf(conn upstream.Conn) *lanes {
 // session in the end, and answer then what the server said.
 func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
 	id := x.msg.ID()
-	h := &handshake{srv: srv, header: x.from, who: x.who, bridges: true}
+	h := &handshake{srv: srv, header: x.from, who: x.who, owner: x.owner, bridges: true}
 	s, answer, err = h.negotiate(x.ctx, raw)
 	switch {
 	case s == nil && h.conn != nil:

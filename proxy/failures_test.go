@@ -98,6 +98,9 @@ func newFaultyServer(t *testing.T, method string, modern bool) *faultyServer {
 		case r.Method == http.MethodGet && s.stands != nil:
 			s.stands(w, r)
 			return
+		case r.Method == http.MethodDelete:
+			w.WriteHeader(http.StatusNoContent)
+			return
 		case r.Method != http.MethodPost:
 			w.WriteHeader(http.StatusMethodNotAllowed)
 			return

@@ -35,6 +35,7 @@ type handshake struct {
 	alone    bool            // there is no server, only tools of ours
 	bridges  bool            // a server without a handshake will do, too
 	who      string          // the principal, "" where that is not known
+	owner    ownerMark
 	header   []upstream.Header
 
 	id     []byte // of initialize, as it was sent

@@ -47,7 +47,7 @@ func (srv *Server) goesHome(method string, req *downstream.Request, resp *downst
 	if req.Session == "" || req.Forwarded || !srv.peers.configured() {
 		return false
 	}
-	home, ok := srv.sessions.home(req.Session)
+	home, ok := srv.sessions.home(req.Session, srv.ownerOf(req))
 	if !ok || home == srv.dialogues.instance {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -154,9 +155,9 @@ func (c *modernConn) forget(list []*ask) (open []*ask) {
 	return open
 }
 
-// hear leads a client's answer to the call that waits for it. m's memory is the
-// call's from now on.
-func (c *modernConn) hear(m *wire.Message) {
+// hear leads a client's answer to the call that waits for it, with the headers of the
+// POST that brought it. m's memory is the call's from now on.
+func (c *modernConn) hear(m *wire.Message, header []upstream.Header) {
 	key := string(wire.AppendIDKey(nil, m.ID()))
 	c.mu.Lock()
 	a := c.asked[key]
@@ -166,7 +167,7 @@ func (c *modernConn) hear(m *wire.Message) {
 		c.srv.unwanted("unknown_id")
 		return
 	}
-	a.heard <- heardAnswer{a, m.Raw}
+	a.heard <- heardAnswer{a, m.Raw, slices.Clone(header)}
 }
 
 // await waits until the client has answered everything, and tells the server.
@@ -199,6 +200,12 @@ func (b *bridgedCall) await() error {
 		}
 	}
 	answers := b.asking
+	if by, err := answeredBy(answers); err != nil {
+		b.fail(err.Error())
+		return nil
+	} else if by != nil {
+		b.goOnFor(by)
+	}
 	b.asking = nil
 	if err := b.send(answers); err != nil {
 		if b.ctx.Err() == nil {
@@ -208,6 +215,35 @@ func (b *bridgedCall) await() error {
 		return err
 	}
 	return nil
+}
+
+// answerer is a client as the headers of its POST identify it to the server.
+type answerer struct{ header []upstream.Header }
+
+var errAnswerers = errors.New("the answers came with different Authorization headers; call again")
+
+// answeredBy is the client that has answered these questions, nil where none did: the
+// server is to judge the answers by its credentials, and not by those of the client that
+// made the call.
+func answeredBy(list []*ask) (by *answerer, err error) {
+	for _, a := range list {
+		switch {
+		case a.by == nil:
+		case by != nil && headerIn(by.header, "Authorization") != headerIn(a.by.header, "Authorization"):
+			return nil, errAnswerers
+		default:
+			by = a.by
+		}
+	}
+	return by, nil
+}
+
+// goOnFor makes by the client whose headers go along from now on.
+func (b *bridgedCall) goOnFor(by *answerer) {
+	if b.stream.Header != nil { // on a pipe there are none
+		b.stream.Header = slices.Concat(by.header, b.stream.Header[len(b.from):])
+	}
+	b.from = by.header
 }
 
 // answered notes one answer as the server shall get it. The text that comes back
@@ -228,6 +264,7 @@ func (a *ask) accepted() bool {
 // back says why there is nothing.
 func (c *modernConn) translateAnswer(h heardAnswer, m *wire.Message, header []upstream.Header) (trouble string) {
 	a := h.to
+	a.by = &answerer{h.header}
 	if err := m.Scan(h.raw, c.up.Shape()); err != nil {
 		return err.Error()
 	}

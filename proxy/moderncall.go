@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,7 +46,8 @@ type bridgedCall struct {
 	method wire.Method
 	target string // the name or the URI that the request is about, "" for none
 	note   []byte
-	wish   []byte // for a task: what the client said of it; nil for none
+	wish   []byte            // for a task: what the client said of it; nil for none
+	from   []upstream.Header // the client's, that go along; the stream's headers begin with them
 
 	// The client's side. want is a call of Next, and got what it returns.
 	client   context.Context
@@ -81,13 +83,15 @@ type ask struct {
 	id     []byte // ours
 	method wire.Method
 	note   []byte
-	opens  []byte // elicitationId, nil for none
-	answer []byte // the result as the server gets it
+	opens  []byte    // elicitationId, nil for none
+	answer []byte    // the result as the server gets it
+	by     *answerer // nil where the answer is ours, or has not come
 }
 
 type heardAnswer struct {
-	to  *ask
-	raw []byte
+	to     *ask
+	raw    []byte
+	header []upstream.Header // of the client's POST that brought it
 }
 
 // call sends a request of the client to the server.
@@ -131,11 +135,11 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 	}
 	b.note = bytes.Clone(msg.Note)
 	b.stream = upstream.Outgoing{Body: out, Request: true, FirstByte: m.FirstByte, Silence: m.Silence, Stale: m.Stale, Logs: msg.Stamp.LogLevel != nil}
-	from := append([]upstream.Header(nil), m.Header...)
+	b.from = slices.Clone(m.Header)
 	c.mu.Lock()
 	c.running[b.key] = b
 	c.mu.Unlock()
-	if err = b.head(ctx, from, arguments); err == nil {
+	if err = b.head(ctx, arguments); err == nil {
 		b.st, err = e.Open(b.ctx, b.sent, func() (upstream.Stream, error) {
 			o := b.stream
 			return c.conn.Send(b.ctx, &o)
@@ -148,14 +152,14 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 	if err != nil {
 		b.over = true // the server has nothing to be told of
 		b.finish()
-		if c.srv.turned(ctx, from, true, err) {
+		if c.srv.turned(ctx, b.from, true, err) {
 			err = outlived()
 		}
 		return nil, err
 	}
 	again := func() error {
 		c.tools.forget()
-		return b.head(b.ctx, from, arguments)
+		return b.head(b.ctx, arguments)
 	}
 	c.srv.spawn(func() { b.run(again) })
 	return b, nil
@@ -163,11 +167,11 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 
 // head sets the headers of the request. The schemas of tools say which arguments
 // are among them.
-func (b *bridgedCall) head(ctx context.Context, from []upstream.Header, arguments []byte) error {
+func (b *bridgedCall) head(ctx context.Context, arguments []byte) error {
 	c := b.c
-	h := c.headers(from, gjson.GetBytes(b.stream.Body, "method").String(), b.target)
+	h := c.headers(b.from, gjson.GetBytes(b.stream.Body, "method").String(), b.target)
 	if b.method == wire.ToolsCall && c.web {
-		params, err := c.paramHeaders(ctx, b.target, arguments, from)
+		params, err := c.paramHeaders(ctx, b.target, arguments, b.from)
 		if err != nil {
 			return err
 		}

@@ -159,7 +159,7 @@ func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	}
 	switch {
 	case msg.Kind.Response():
-		c.hear(&msg)
+		c.hear(&msg, m.Header)
 		return nil, nil
 	case msg.Kind == wire.Notification && msg.Method == wire.Cancelled:
 		c.cancel(wire.AppendIDKey(nil, []byte(gjson.Get(view(msg.Params()), "requestId").Raw)))

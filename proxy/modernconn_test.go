@@ -568,7 +568,7 @@ func TestClientThatLeavesDoesNotCancel(t *testing.T) {
 		eventually(t, "the call is there", func() bool { return len(f.said("prompts/get")) == 1 })
 		leave(downstream.ErrClientLeft)
 		<-done
-		s, err := srv.sessions.find(session)
+		s, err := srv.sessions.find(session, ownerMark{})
 		if err != nil || s == nil {
 			t.Fatal("no session")
 		}
@@ -599,7 +599,7 @@ func TestClientThatLeavesDoesNotCancel(t *testing.T) {
 func TestCancelledEndsTheCallForGood(t *testing.T) {
 	f := modernServer(false, `"capabilities":{"prompts":{}}`, func(string, string, string) ([]string, error) { return one(hang) })
 	srv := front(t, f)
-	s, err := srv.sessions.find(srv.initialize("2025-11-25"))
+	s, err := srv.sessions.find(srv.initialize("2025-11-25"), ownerMark{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (srv *Server) isModernPost(req *downstream.Request, m *wire.Message) bool {
 	if req.Session == "" {
 		return true
 	}
-	s, err := srv.sessions.find(req.Session)
+	s, err := srv.sessions.find(req.Session, srv.ownerOf(req))
 	if s != nil {
 		s.leave()
 	}

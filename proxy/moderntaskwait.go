@@ -179,8 +179,15 @@ func (w *taskWait) tell() error {
 		}
 		more = append(append(append(more, a.name...), ':'), a.answer...)
 	}
-	_, err := w.c.aboutTask(w.ctx, wire.TasksUpdate, w.task, string(append(more, '}')), w.header)
+	header := w.header
+	by, err := answeredBy(w.asking)
 	if err != nil {
+		return w.giveUp(err.Error())
+	}
+	if by != nil {
+		header = by.header
+	}
+	if _, err = w.c.aboutTask(w.ctx, wire.TasksUpdate, w.task, string(append(more, '}')), header); err != nil {
 		return err
 	}
 	w.c.settleAsks(w.task, w.asking, true)

@@ -530,7 +530,7 @@ func TestIdleSessionsEnd(t *testing.T) {
 	f := newFake(initializing("2025-06-18", obliging))
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
-	found, _ := srv.sessions.find(s)
+	found, _ := srv.sessions.find(s, ownerMark{})
 	far := found.used.Load() + 1
 	if got := srv.sessions.dropIdle(timeOf(far)); len(got) != 0 {
 		t.Error("dropped while in use")

@@ -20,7 +20,7 @@ func (f *pipes) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp 
 	p.client = client
 	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
 	context.AfterFunc(p.ctx, client.Close) // lost, or stopped: what was written still goes out
-	return &posts{p, context.AfterFunc(srv.draining, p.drain)}
+	return &posts{p, srv.ownerOf(req), context.AfterFunc(srv.draining, p.drain)}
 }
 
 // drain ends a pipe when its calls in flight are answered.
@@ -32,7 +32,13 @@ func (p *pipe) drain() {
 // posts is a pipe whose messages come one by one, each in a request.
 type posts struct {
 	*pipe
+	owner   ownerMark
 	undrain func() bool
+}
+
+// Owns holds the sender of a message against the client that opened the stream.
+func (t *posts) Owns(guest string, header func(name string) string) bool {
+	return t.owner.is(t.srv.now().ownerOf(guest, header))
 }
 
 // Take handles one message of the client.

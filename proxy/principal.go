@@ -55,11 +55,22 @@ func user(req *downstream.Request, by, who string) string {
 	if names == nil || req.Header == nil {
 		return who
 	}
-	claims, ok := readClaims(req.Header("Authorization"))
+	text, ok := claimed(req.Header("Authorization"), names)
 	if !ok {
 		return who
 	}
-	parts := []string{"claims", req.Guest}
+	sum := results.KeyOf("claims", req.Guest, text)
+	return "claims " + string(sum[:])
+}
+
+// claimed is a text for the values of these claims in a bearer token. It is false for a
+// token that has not all of them, once each and as text.
+func claimed(authorization string, names []string) (string, bool) {
+	claims, ok := readClaims(authorization)
+	if !ok {
+		return "", false
+	}
+	var parts []string
 	for _, name := range names {
 		value, found := "", 0
 		members(claims, func(is string, v gjson.Result) {
@@ -72,12 +83,12 @@ func user(req *downstream.Request, by, who string) string {
 			}
 		})
 		if found != 1 || value == "" {
-			return who
+			return "", false
 		}
 		parts = append(parts, name, value)
 	}
 	sum := results.KeyOf(parts...)
-	return "claims " + string(sum[:])
+	return string(sum[:]), true
 }
 
 // readClaims are the claims of a bearer token that is a signed JWT, see

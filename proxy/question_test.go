@@ -96,7 +96,7 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 	if got := <-done; !strings.Contains(got, "left") && !strings.Contains(got, "closed") {
 		t.Errorf("ended with %s", got)
 	}
-	s, _ := srv.sessions.find(session)
+	s, _ := srv.sessions.find(session, ownerMark{})
 	defer s.leave()
 	if !s.asked.none() {
 		t.Error("the question still waits")

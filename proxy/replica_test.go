@@ -294,7 +294,7 @@ func TestSessionOverHTTPIsForgottenAndFoundAgain(t *testing.T) {
 		t.Error("not found again")
 	}
 	// While the only place is in use there is none.
-	used, err := srv.sessions.find(one)
+	used, err := srv.sessions.find(one, ownerMark{})
 	if err != nil || used == nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestForeignAndOldSessionsAreNotFound(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
 	srv := replicas(t, s, 1)[0]
 	id := srv.initialize("2025-06-18")
-	held, err := srv.sessions.find(id)
+	held, err := srv.sessions.find(id, ownerMark{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +367,7 @@ func TestSessionOnAPipeDiesWithItsProcess(t *testing.T) {
 	if !ok || !what.local {
 		t.Errorf("%+v, %t", what, ok)
 	}
-	held, _ := srv.sessions.find(id)
+	held, _ := srv.sessions.find(id, ownerMark{})
 	held.leave()
 	srv.forget(held, errShutdown)
 	if r := srv.post(id, pingOne); r.status != 404 {

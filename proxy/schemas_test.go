@@ -52,7 +52,7 @@ func TestSchemasAreAskedForWhereTheListWasNeverSeen(t *testing.T) {
 				if n := timesAsked(f, "tools/list"); n != c.asks {
 					t.Errorf("asked %d times", n)
 				}
-				s, err := srv.sessions.find(session)
+				s, err := srv.sessions.find(session, ownerMark{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -38,8 +38,9 @@ type ticket struct {
 	made   time.Time // to the second
 	vc, vu *translate.Revision
 	facts  wire.Facts
-	local  bool   // the session lives in the process that began it, and nowhere else
-	named  string // the server's own id of it, "" for none
+	local  bool      // the session lives in the process that began it, and nowhere else
+	named  string    // the server's own id of it, "" for none
+	mark   ownerMark // of its owner
 
 	// The process that has what cannot be in an id, where that is so; and of a session
 	// with a server that knows none, who the client is.
@@ -60,6 +61,7 @@ type sealer struct {
 const (
 	ticketForm   = 1 // the first byte; another layout gets another number
 	homedForm    = 2 // of a session that has a home
+	ownedForm    = 4 // added to either: the owner's mark stands before the rest
 	ticketMade   = 1
 	ticketVc     = ticketMade + 8
 	ticketVu     = ticketVc + 1
@@ -114,8 +116,12 @@ func (s *sealer) seal(t ticket) string {
 		plain[ticketFlags] |= flagLocal
 	}
 	copy(plain[ticketBelong:], s.belong[:])
+	if t.mark != (ownerMark{}) {
+		plain[0] |= ownedForm
+		plain = append(plain, t.mark[:]...)
+	}
 	if t.home != (dialogueID{}) {
-		plain[0] = homedForm
+		plain[0] = plain[0]&^ticketForm | homedForm
 		plain = append(plain, t.home[:]...)
 		plain = appendText(appendText(plain, t.client), t.can)
 	}
@@ -126,7 +132,7 @@ func (s *sealer) seal(t ticket) string {
 // open returns what is in an id; false when it was not made here or by a process
 // with the same key, or for another server, or too long ago.
 func (s *sealer) open(id string, now time.Time) (ticket, bool) {
-	const least, most = ticketNamed, ticketNamed + len(dialogueID{}) + 2*(maxIntroduced+2) + maxNamed
+	const least, most = ticketNamed, ticketNamed + len(ownerMark{}) + len(dialogueID{}) + 2*(maxIntroduced+2) + maxNamed
 	over := s.keys[0].Overhead()
 	if n := sealed.DecodedLen(len(id)); n < least+over || n > most+over || strings.ContainsAny(id, "\r\n") {
 		return ticket{}, false // the decoder would pass over line breaks
@@ -145,7 +151,7 @@ func (s *sealer) open(id string, now time.Time) (ticket, bool) {
 
 // read takes apart what seal has put together.
 func (s *sealer) read(plain []byte, now time.Time) (t ticket, ok bool) {
-	if len(plain) < ticketNamed || plain[0] != ticketForm && plain[0] != homedForm || !bytes.Equal(plain[ticketBelong:ticketNamed], s.belong[:]) {
+	if len(plain) < ticketNamed || !bytes.Equal(plain[ticketBelong:ticketNamed], s.belong[:]) {
 		return ticket{}, false
 	}
 	t = ticket{
@@ -156,11 +162,19 @@ func (s *sealer) read(plain []byte, now time.Time) (t ticket, ok bool) {
 		local: plain[ticketFlags]&flagLocal != 0,
 	}
 	rest, ok := plain[ticketNamed:], true
-	if plain[0] == homedForm {
+	form := plain[0] &^ ownedForm
+	if plain[0]&ownedForm != 0 {
+		rest = rest[copy(t.mark[:], rest):]
+	}
+	switch form {
+	case ticketForm:
+	case homedForm:
 		rest = rest[copy(t.home[:], rest):]
 		said := textReader{rest: rest}
 		t.client, t.can = said.next(), said.next()
 		rest, ok = said.rest, !said.broken
+	default:
+		return ticket{}, false // of another version
 	}
 	t.named = string(rest)
 	return t, ok && t.vc != nil && t.vu != nil && !s.expired(t.made, now)

@@ -145,7 +145,7 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 		h.conn, h.standing = again, voice{again}
 	}
 	t := ticket{
-		made: time.Now(), vc: h.vc, vu: vu, facts: h.facts, named: h.named,
+		made: time.Now(), vc: h.vc, vu: vu, facts: h.facts, named: h.named, mark: h.owner,
 		local: h.pipe || h.alone || h.standing != nil || srv.now().origin.resume == nil,
 	}
 	if !h.pipe && (t.local || srv.serverIsBeside()) {

@@ -196,14 +196,14 @@ func (t *sessions) add(s *session) {
 	t.byID[s.id] = s
 }
 
-// find returns the session of an id, marked as in use; nil when there is none.
-// One that is not held is taken up, if its id says how. The error is
+// find returns the session of an id, marked as in use; nil when there is none, or when it
+// is not the owner's. One that is not held is taken up, if its id says how. The error is
 // errTooManySessions.
-func (t *sessions) find(id string) (*session, error) {
+func (t *sessions) find(id string, owner ownerMark) (*session, error) {
 	now := time.Now()
 	t.mu.Lock()
 	s := t.byID[id]
-	if s != nil {
+	if s != nil && s.mark.is(owner) {
 		defer t.mu.Unlock()
 		if t.sealer.expired(s.made, now) {
 			return nil, nil
@@ -217,7 +217,7 @@ func (t *sessions) find(id string) (*session, error) {
 		return nil, nil
 	}
 	what, ok := by.open(id, now)
-	if !ok || what.local || t.resume == nil {
+	if !ok || !what.mark.is(owner) || what.local || t.resume == nil {
 		return nil, nil
 	}
 	s = t.resume(what)
@@ -236,9 +236,9 @@ func (t *sessions) find(id string) (*session, error) {
 	return s, nil
 }
 
-// home is the process that has what an id cannot hold of a session which is not held
-// here; false where there is none.
-func (t *sessions) home(id string) (home dialogueID, ok bool) {
+// home is the process that has what an id cannot hold of the owner's session which is not
+// held here; false where there is none.
+func (t *sessions) home(id string, owner ownerMark) (home dialogueID, ok bool) {
 	t.mu.Lock()
 	held, by := t.byID[id] != nil, t.sealer
 	t.mu.Unlock()
@@ -246,7 +246,7 @@ func (t *sessions) home(id string) (home dialogueID, ok bool) {
 		return home, false
 	}
 	what, ok := by.open(id, time.Now())
-	return what.home, ok && what.home != dialogueID{}
+	return what.home, ok && what.mark.is(owner) && what.home != dialogueID{}
 }
 
 // drop forgets s and reports whether it was known.

@@ -2,7 +2,6 @@ package downstream
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -67,7 +66,7 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	case h.cfg.Pipes != nil && string(path) == h.cfg.SSEPath:
 		return h.openPipe(ctx, c)
 	case h.cfg.Pipes != nil && string(path) == h.cfg.MessagesPath:
-		return h.postMessage(ctx)
+		return h.postMessage(ctx, c)
 	}
 	if h.isPlain(path) {
 		return h.plain(ctx, c)
@@ -220,9 +219,7 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 	x.req.Session = c.session.string(header.Peek("Mcp-Session-Id"))
 	x.req.Version = c.version.string(header.Peek("Mcp-Protocol-Version"))
 	x.req.LastEventID, x.req.Method, x.req.Path, x.req.Guest = "", "", "", ""
-	if c.known {
-		x.req.Guest = hex.EncodeToString(c.guest[:])
-	}
+	x.req.Guest = c.guestName()
 	if ctx.IsGet() {
 		x.req.LastEventID = string(header.Peek("Last-Event-Id"))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -66,6 +67,14 @@ func (h *HTTP) checkToken(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	}
 	header.Del(fasthttp.HeaderAuthorization)
 	return nil
+}
+
+// guestName stands for the token of the request in hand, "" where none is needed.
+func (c *conn) guestName() string {
+	if !c.known {
+		return ""
+	}
+	return hex.EncodeToString(c.guest[:])
 }
 
 func unauthorized(ctx *fasthttp.RequestCtx, r *refusal) *refusal {

@@ -41,6 +41,9 @@ type PipeSession interface {
 	// place; header returns the value of a header of the message's request, ""
 	// when absent, also until then. Take heeds the pipe's context.
 	Take(message []byte, header func(name string) string)
+	// Owns reports whether a request with these headers, let in by the token that guest
+	// stands for, may speak for the client. It is called concurrently with the others.
+	Owns(guest string, header func(name string) string) bool
 	// Left is called once, when the pipe has ended and Take will not be called
 	// any more. why is ErrClientLeft, ErrStopped, ErrClosed, ErrNotRead, or what
 	// writing failed of. The server's Shutdown waits for it to return.

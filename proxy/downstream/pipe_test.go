@@ -33,6 +33,8 @@ func (f fakeSession) Take(m []byte, header func(string) string) {
 	}
 }
 
+func (f fakeSession) Owns(string, func(string) string) bool { return true }
+
 func (f fakeSession) Left(why error) {
 	if f.left != nil {
 		f.left(why)

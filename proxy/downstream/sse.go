@@ -43,6 +43,7 @@ func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 
 	req := Request{
 		Ctx:         p.ctx,
+		Guest:       c.guestName(),
 		Version:     string(header.Peek("Mcp-Protocol-Version")),
 		LastEventID: string(header.Peek("Last-Event-Id")),
 		Header:      func(name string) string { return headerOf(header, name) },
@@ -85,7 +86,7 @@ func (p *Pipe) refuse(ctx *fasthttp.RequestCtx, resp *Response) {
 
 // postMessage serves a POST of one message, which is answered before it is
 // looked into: what there is to say about it comes on the stream.
-func (h *HTTP) postMessage(ctx *fasthttp.RequestCtx) *refusal {
+func (h *HTTP) postMessage(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	if !ctx.IsPost() {
 		ctx.Response.Header.Set(fasthttp.HeaderAllow, "POST")
 		return onlyPost
@@ -101,7 +102,14 @@ func (h *HTTP) postMessage(ctx *fasthttp.RequestCtx) *refusal {
 	h.mu.Lock()
 	p := h.pipes[string(id)]
 	h.mu.Unlock()
-	if p == nil {
+	owns := false
+	if p != nil {
+		guest, get := c.guestName(), func(name string) string { return headerOf(header, name) }
+		if !h.guard(func() { owns = p.session.Owns(guest, get) }) {
+			return panicked
+		}
+	}
+	if !owns {
 		return noPipe
 	}
 	if !h.admit() {
