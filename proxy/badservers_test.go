@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -362,7 +363,7 @@ func beBadChild(how string) {
 	switch how {
 	case "exits at start":
 		fmt.Fprintln(os.Stderr, "license expired")
-		os.Exit(3)
+		syscall.Exit(3)
 	case "noise for ever":
 		for {
 			write("Welcome to the server!")
@@ -377,7 +378,7 @@ func beBadChild(how string) {
 			return
 		}
 		if gjson.Get(m, "method").String() == "server/discover" && how == "exits when asked early" {
-			os.Exit(4)
+			syscall.Exit(4)
 		}
 		if gjson.Get(m, "method").String() == "server/discover" && how == "is silent when asked early" {
 			continue
@@ -392,7 +393,7 @@ func beBadChild(how string) {
 		switch how {
 		case "exits mid-call":
 			fmt.Fprintln(os.Stderr, "segmentation fault")
-			os.Exit(7)
+			syscall.Exit(7)
 		case "closes its output":
 			_ = os.Stdout.Close()
 			_, _ = io.Copy(io.Discard, in)

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -26,14 +27,16 @@ import (
 // and stdout.
 const serverRevision = "DRAGOMAN_TEST_SERVER_REVISION"
 
+// A child ends by syscall.Exit: os.Exit of a program with the race detector waits for
+// a second, and each test with a process waits for that.
 func TestMain(m *testing.M) {
 	if address := os.Getenv(wireAddress); address != "" {
 		beWire(address)
-		os.Exit(0)
+		syscall.Exit(0)
 	}
 	if how := os.Getenv(badChild); how != "" {
 		beBadChild(how)
-		os.Exit(0)
+		syscall.Exit(0)
 	}
 	if revision := os.Getenv(serverRevision); revision != "" {
 		serve := sdkServer
@@ -42,9 +45,9 @@ func TestMain(m *testing.M) {
 		}
 		if err := serve(revision).Run(context.Background(), &mcp.StdioTransport{}); err != nil && err != io.EOF {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			syscall.Exit(1)
 		}
-		os.Exit(0)
+		syscall.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -107,7 +110,7 @@ func sdkServer(revision string) *mcp.Server {
 		return say("done")
 	})
 	add("crash", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
-		os.Exit(3)
+		syscall.Exit(3)
 		return nil, nil, nil
 	})
 	// hang is called, then cancelled; seen tells the next call.

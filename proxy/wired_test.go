@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ const wireAddress = "DRAGOMAN_TEST_WIRE"
 func beWire(address string) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
-		os.Exit(1)
+		syscall.Exit(1)
 	}
 	go func() {
 		io.Copy(conn, os.Stdin)
