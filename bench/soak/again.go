@@ -26,20 +26,21 @@ type again struct {
 	proc *process.Process
 }
 
-func (s *stage) startAgain(upstream string) (*again, error) {
+func (s *stage) startAgain(upstream string) error {
 	key, err := s.key("again")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	addr, err := freeAddress()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a := &again{url: "http://" + addr + "/mcp", start: func(ctx context.Context) (*process.Process, error) {
 		return s.start(ctx, []string{key}, "--listen", addr, "--upstream", upstream)
 	}}
 	a.proc, err = a.start(s.ctx)
-	return a, err
+	s.beside = append(s.beside, beside{"started again", &a.counts, a.run, a.stop})
+	return err
 }
 
 // freeAddress is one that nobody listened on a moment ago.

@@ -46,8 +46,10 @@ type visitor struct {
 	http    *http.Client
 	url     string
 	session string
+	token   string
 	rand    *rand.Rand
 	id      int
+	status  int // of the last response
 }
 
 // visitor makes one whose connections end with done.
@@ -120,6 +122,8 @@ func (v *visitor) act(ctx context.Context) bool {
 		v.session = "forged"
 		v.misbehave(ctx, callTime, v.call(echo))
 		v.session = own
+	case n < 40:
+		v.reuse(ctx)
 	case n < 100:
 		v.behave(ctx, events)
 	default:
@@ -191,11 +195,16 @@ func (v *visitor) do(ctx context.Context, method string, limit time.Duration, me
 	if v.session != "" {
 		r.Header.Set("Mcp-Session-Id", v.session)
 	}
+	if v.token != "" {
+		r.Header.Set("Authorization", "Bearer "+v.token)
+	}
+	v.status = 0
 	resp, err := v.http.Do(r)
 	if err != nil {
 		return "", nil, err
 	}
 	defer resp.Body.Close()
+	v.status = resp.StatusCode
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err == nil && resp.StatusCode >= http.StatusBadRequest {
 		err = errStatus

@@ -22,11 +22,16 @@ const (
 )
 
 const (
-	question  = `{"mode":"form","message":"Which city?","requestedSchema":{"type":"object","properties":{"city":{"type":"string"}}}}`
 	changed   = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	forgetful = 300 // one in so many calls finds that the server has forgotten its session
 	maxHang   = 30 * time.Second
 )
+
+// question asks which city a call with this text is about.
+func question(text string) string {
+	message, _ := json.Marshal("Which city for " + text + "?") // a string always can be
+	return fmt.Sprintf(`{"mode":"form","message":%s,"requestedSchema":{"type":"object","properties":{"city":{"type":"string"}}}}`, message)
+}
 
 // saying is an answer with this text.
 func (r request) saying(text, more string) string {
@@ -156,7 +161,7 @@ func (s *curious) ask(w http.ResponseWriter, r *http.Request, session string, ca
 	}
 	defer s.answered(session, id, "") // where nobody has
 	w.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":%q,"method":"elicitation/create","params":%s}`+"\n\n", id, question)
+	fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":%q,"method":"elicitation/create","params":%s}`+"\n\n", id, question(call.plain()))
 	if http.NewResponseController(w).Flush() != nil {
 		return
 	}
@@ -207,7 +212,7 @@ func modernServer(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{"where":{"method":"elicitation/create","params":%s}},"requestState":%s}}`,
-			call.id, question, call.text)
+			call.id, question(call.plain()), call.text)
 	case manner(call.tool) == echo:
 		io.WriteString(w, call.saying(call.plain(), complete))
 	default:

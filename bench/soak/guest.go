@@ -132,8 +132,13 @@ func (g *guest) callWith(m manner, text, more string) said {
 
 // retry is the same call with an answer to what it asked.
 func (g *guest) retry(call said, state, key, city string) said {
-	text, _ := json.Marshal(state)
-	return g.callWith(manner(call.name), call.text, fmt.Sprintf(`,"inputResponses":{%q:{"action":"accept","content":{"city":%q}}},"requestState":%s`, key, city, text))
+	return g.retryWith(call, state, map[string]any{key: map[string]any{"action": "accept", "content": map[string]string{"city": city}}})
+}
+
+func (g *guest) retryWith(call said, state string, responses map[string]any) said {
+	text, _ := json.Marshal(state) // neither can fail
+	all, _ := json.Marshal(responses)
+	return g.callWith(manner(call.name), call.text, fmt.Sprintf(`,"inputResponses":%s,"requestState":%s`, all, text))
 }
 
 func (g *guest) anywhere() string {

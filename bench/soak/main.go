@@ -42,6 +42,7 @@ func main() {
 	length := flag.Duration("time", 10*time.Minute, "how long")
 	every := flag.Duration("every", 5*time.Second, "time between two looks")
 	clients := flag.Int("clients", 16, "clients of each dragoman")
+	only := flag.String("only", "", "only what has this in its name")
 	binary := flag.String("dragoman", "", "the command to test (default: build it)")
 	child := flag.Bool("child", false, "be the server on stdin and stdout")
 	flag.Parse()
@@ -58,7 +59,7 @@ func main() {
 	case runtime.GOOS != "linux":
 		err = fmt.Errorf("reads /proc, which %s has not", runtime.GOOS)
 	default:
-		err = soak(ctx, *length, *every, *clients, *binary)
+		err = soak(ctx, *length, *every, *clients, *binary, *only)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
@@ -66,15 +67,17 @@ func main() {
 	}
 }
 
-// parkTime is how long a call may wait for its client to answer.
-const parkTime = 2 * time.Second
+const (
+	parkTime = 2 * time.Second // how long a call may wait for its client to answer
+	silence  = 2 * time.Second // how long a server may say nothing about a call
+)
 
 // quick ends sessions that their clients left behind, and waits for servers that
 // hang, soon enough for both to happen often.
 func quick() []string {
 	return []string{
 		"DRAGOMAN_ADMIN_LISTEN=",
-		"DRAGOMAN_SESSION_IDLE_TIMEOUT=3s", "DRAGOMAN_UPSTREAM_SILENCE_TIMEOUT=2s",
+		"DRAGOMAN_SESSION_IDLE_TIMEOUT=3s", "DRAGOMAN_UPSTREAM_SILENCE_TIMEOUT=" + silence.String(),
 		"DRAGOMAN_BRIDGE_IDLE_TIMEOUT=3s", "DRAGOMAN_BRIDGE_PARK_TIMEOUT=" + parkTime.String(),
 	}
 }
@@ -86,15 +89,23 @@ type stage struct {
 	dir     string
 	servers []*httpServer
 	watched []*subject
-	again   *again
+	beside  []beside
+}
+
+// beside is a load on processes that are not sampled, because they come and go.
+type beside struct {
+	name   string
+	counts *counts
+	run    func(context.Context)
+	stop   func()
 }
 
 func (s *stage) close() {
 	for _, w := range s.watched {
 		w.proxy.Stop()
 	}
-	if s.again != nil {
-		s.again.stop()
+	for _, b := range s.beside {
+		b.stop()
 	}
 	for _, server := range s.servers {
 		server.close()
@@ -128,7 +139,7 @@ func (s *stage) start(ctx context.Context, env []string, arg ...string) (*proces
 	return process.Start(ctx, cmd)
 }
 
-func soak(ctx context.Context, length, every time.Duration, clients int, binary string) error {
+func soak(ctx context.Context, length, every time.Duration, clients int, binary, only string) error {
 	dir, err := os.MkdirTemp("", "soak")
 	if err != nil {
 		return err
@@ -141,12 +152,31 @@ func soak(ctx context.Context, length, every time.Duration, clients int, binary 
 	}
 	s := &stage{ctx: ctx, binary: binary, dir: dir}
 	defer s.close()
-	for _, set := range []func() error{s.sessions, s.eras} {
+	for _, set := range []func() error{s.sessions, s.eras, s.day} {
 		if err := set(); err != nil {
 			return err
 		}
 	}
+	s.keep(only)
 	return s.run(ctx, length, every, clients)
+}
+
+// keep stops what does not have this in its name.
+func (s *stage) keep(name string) {
+	s.watched = slices.DeleteFunc(s.watched, func(w *subject) bool {
+		drop := !strings.Contains(w.name, name)
+		if drop {
+			w.proxy.Stop()
+		}
+		return drop
+	})
+	s.beside = slices.DeleteFunc(s.beside, func(b beside) bool {
+		drop := !strings.Contains(b.name, name)
+		if drop {
+			b.stop()
+		}
+		return drop
+	})
 }
 
 // sessions are clients with a session before servers with one, that misbehave: on
@@ -185,7 +215,7 @@ func (s *stage) eras() error {
 	if err != nil {
 		return err
 	}
-	if s.again, err = s.startAgain(url); err != nil {
+	if err := s.startAgain(url); err != nil {
 		return err
 	}
 	guests := &counts{}
@@ -239,7 +269,9 @@ func (s *stage) run(ctx context.Context, length, every time.Duration, clients in
 			wg.Go(func() { w.load(ctx, uint64(n*clients+i)) })
 		}
 	}
-	wg.Go(func() { s.again.run(ctx) })
+	for _, b := range s.beside {
+		wg.Go(func() { b.run(ctx) })
+	}
 	err := sample(ctx, s.watched, every)
 	cancel()
 	wg.Wait()
@@ -256,6 +288,9 @@ func (s *stage) run(ctx context.Context, length, every time.Duration, clients in
 		}
 		errs = append(errs, w.judge())
 	}
-	fmt.Println("started again:", s.again.counts.String())
-	return errors.Join(append(errs, s.again.counts.judge("started again"))...)
+	for _, b := range s.beside {
+		fmt.Println(b.name+":", b.counts.String())
+		errs = append(errs, b.counts.judge(b.name))
+	}
+	return errors.Join(errs...)
 }

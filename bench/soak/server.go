@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -22,6 +25,7 @@ const (
 	hang   manner = "hang"   // never answers
 	cut    manner = "cut"    // closes in the middle of the answer
 	lie    manner = "lie"    // answers something that is no answer
+	late   manner = "late"   // answers after a while, which now and then is too long
 )
 
 // maxCall bounds what a server here reads of one call.
@@ -103,6 +107,12 @@ func behave(w http.ResponseWriter, r *http.Request, call request) {
 	case events:
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(w, "data: %s\n\ndata: %s\n\n", note, call.answer())
+	case late:
+		select {
+		case <-r.Context().Done():
+		case <-time.After(delay()):
+			io.WriteString(w, call.answer())
+		}
 	case hang:
 		select {
 		case <-r.Context().Done():
@@ -120,32 +130,91 @@ func behave(w http.ResponseWriter, r *http.Request, call request) {
 	}
 }
 
-// servePipe is the same on a pipe. A cut answer is its last.
+// delay is how long a late answer takes: longer than the client waits, and at times
+// longer than the proxy does.
+func delay() time.Duration {
+	if rand.IntN(20) == 0 {
+		return silence + time.Duration(rand.IntN(500))*time.Millisecond
+	}
+	return time.Duration(rand.IntN(60)) * time.Millisecond
+}
+
+// pipeServer is a server on stdin and stdout. Its late answers, and those it asks its
+// user something for, come in any order.
+type pipeServer struct {
+	mu    sync.Mutex
+	out   io.Writer
+	last  int
+	asked map[string]request // calls that wait for their user, by the id of the question
+}
+
+// servePipe reads until in ends. A cut answer is the last.
 func servePipe(in io.Reader, out io.Writer) error {
+	s := &pipeServer{out: out, asked: map[string]request{}}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxCall)
 	for lines.Scan() {
 		call := read(lines.Bytes())
-		if call.id == "" || call.method == "" {
+		switch {
+		case call.id == "":
+			continue
+		case call.method == "":
+			s.answered(call.id, gjson.GetBytes(lines.Bytes(), "result.content.city").Str)
 			continue
 		}
 		say := call.answer()
-		switch {
+		switch tool := manner(call.tool); {
 		case call.method == "initialize":
 			say = call.hello()
-		case manner(call.tool) == hang:
+		case call.method == "ping":
+			say = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, call.id)
+		case call.method != "tools/call":
+			say = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, call.id)
+		case tool == hang:
 			continue
-		case manner(call.tool) == cut:
-			_, err := io.WriteString(out, say[:20])
-			return err
-		case manner(call.tool) == lie:
+		case tool == late:
+			time.AfterFunc(delay(), func() { s.write(say + "\n") })
+			continue
+		case tool == ask:
+			say = s.question(call)
+		case tool == cut:
+			return s.write(say[:20])
+		case tool == lie:
 			say = "noise\n" + `{"jsonrpc":"2.0","id":"nobody's","result":{}}` + "\n" + `{"jsonrpc":"2.0","id":` + call.id + `}`
-		case manner(call.tool) == events:
+		case tool == events:
 			say = note + "\n" + say
 		}
-		if _, err := io.WriteString(out, say+"\n"); err != nil {
+		if err := s.write(say + "\n"); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
+}
+
+func (s *pipeServer) write(line string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := io.WriteString(s.out, line)
+	return err
+}
+
+// question asks the user in the middle of a call.
+func (s *pipeServer) question(call request) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	id := strconv.Quote("q-" + strconv.Itoa(s.last))
+	s.asked[id] = call
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":%s}`, id, question(call.plain()))
+}
+
+// answered ends the call that asked.
+func (s *pipeServer) answered(id, city string) {
+	s.mu.Lock()
+	call, ok := s.asked[id]
+	delete(s.asked, id)
+	s.mu.Unlock()
+	if ok {
+		s.write(call.saying(call.plain()+" in "+city, "") + "\n")
+	}
 }

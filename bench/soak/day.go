@@ -1,0 +1,362 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+const (
+	shimLife  = 15 * time.Second // how long a shim lives
+	shimCalls = 4                // calls that are open on a shim at a time
+	tokenA    = "soak-token-of-the-first-user-0001"
+	tokenB    = "soak-token-of-the-second-user-002"
+)
+
+// day is what happens on an ordinary day, over HTTP and through the shim: the server
+// restarts, ids are reused, another user tries a session, calls run in parallel and all
+// ask.
+func (s *stage) day() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	child := []string{"--", self, "-child"}
+	mortal, err := startRestarting()
+	if err != nil {
+		return err
+	}
+	restarts := &counts{}
+	s.beside = append(s.beside, beside{"restarts of the server", restarts, func(ctx context.Context) {
+		if err := mortal.run(ctx); err != nil {
+			restarts.failed.Add(1)
+			restarts.show("restart of the server", err.Error())
+		}
+		restarts.good.Add(1)
+	}, mortal.stop})
+	if err := s.throughRestarts(mortal); err != nil {
+		return err
+	}
+	s.shims("shim, restarts", func(ctx context.Context, c *counts) error {
+		return s.live(ctx, c, nil, []string{"--upstream", mortal.url()}, func(ctx context.Context, c *counts, shim *shim) {
+			shim.handshake(ctx)
+			id := shim.next()
+			text, began := fmt.Sprintf("shim %p %d", shim, id), time.Now()
+			m, err := shim.call(ctx, callTime, id, callMessage(id, pick(id), text))
+			c.overRestart(ctx, "through the shim", m, err, text, mortal.out(began))
+		})
+	})
+	s.shims("shim, reused ids", func(ctx context.Context, c *counts) error {
+		return s.live(ctx, c, nil, child, reuseOnShim)
+	})
+	s.shims("shim, parallel questions", func(ctx context.Context, c *counts) error {
+		return s.live(ctx, c, nil, child, askOnShim)
+	})
+	if err := s.tokens(child); err != nil {
+		return err
+	}
+	return s.parallel(child)
+}
+
+func pick(n int) manner {
+	if n%4 == 0 {
+		return late
+	}
+	return echo
+}
+
+func callMessage(id int, m manner, text string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`, id, m, text)
+}
+
+// throughRestarts has clients that begin one session and keep it.
+func (s *stage) throughRestarts(mortal *restarting) error {
+	w, err := s.dragoman("restarts", []string{"DRAGOMAN_SESSION_IDLE_TIMEOUT=5m"}, "--listen", "127.0.0.1:0", "--upstream", mortal.url())
+	if err != nil {
+		return err
+	}
+	w.load = func(ctx context.Context, seed uint64) {
+		v, done := w.counts.visitor(w.proxy.URL(), seed)
+		defer done()
+		w.counts.visit(ctx, func(ctx context.Context) error {
+			began := time.Now()
+			if err := v.begin(ctx); err != nil {
+				if mortal.out(began) {
+					return nil
+				}
+				return err
+			}
+			for ctx.Err() == nil {
+				v.id++
+				text, began := v.text(), time.Now()
+				body, _, err := v.post(ctx, callTime, callMessage(v.id, pick(v.id), text))
+				w.counts.overRestart(ctx, "over HTTP", gjson.Parse(answerIn(body)), err, text, mortal.out(began))
+				time.Sleep(time.Duration(v.rand.IntN(20)) * time.Millisecond)
+			}
+			return nil
+		})
+	}
+	return nil
+}
+
+// begin opens a session.
+func (v *visitor) begin(ctx context.Context) error {
+	v.session = ""
+	_, head, err := v.post(ctx, callTime, fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"soak","version":"1"}}}`, translate.Handshake()[1].Name))
+	if err != nil {
+		return err
+	}
+	v.session = head.Get("Mcp-Session-Id")
+	v.sessions.Add(1)
+	_, _, err = v.post(ctx, callTime, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return err
+}
+
+// overRestart judges the answer to a call in a session that is not to end. Only a call
+// that was under way while the server was away may fail, with an error that says why.
+func (c *counts) overRestart(ctx context.Context, how string, m gjson.Result, err error, text string, out bool) {
+	got, message := m.Get("result.content.0.text"), m.Get("error.message").Str
+	switch {
+	case ctx.Err() != nil:
+	case err == nil && got.Str == text:
+		c.good.Add(1)
+		c.note("answered " + how)
+	case got.Exists():
+		c.wrong.Add(1)
+		c.show("another call's answer "+how, text+" expected: "+m.Raw)
+	case err == nil && strings.Contains(message, "timed out"), err == nil && strings.Contains(message, "silent"):
+		c.bad.Add(1) // a late answer that was too late
+	case err == nil && out && message != "":
+		c.bad.Add(1)
+		c.note("failed " + how + " while the server was away, with a reason")
+	default:
+		c.failed.Add(1)
+		c.show("session that is to last "+how, fmt.Sprint(err, " ", m.Raw))
+	}
+}
+
+// shims adds a load that starts one shim after the other.
+func (s *stage) shims(name string, life func(context.Context, *counts) error) {
+	c := &counts{}
+	s.beside = append(s.beside, beside{name, c, func(ctx context.Context) {
+		c.visit(ctx, func(ctx context.Context) error {
+			err := life(ctx, c)
+			if err != nil {
+				c.show(name, err.Error())
+			}
+			return err
+		})
+	}, func() {}})
+}
+
+// live starts a shim, has act called all the time by several at once, and ends it.
+func (s *stage) live(ctx context.Context, c *counts, env, arg []string, act func(context.Context, *counts, *shim)) error {
+	shim, err := s.shim(env, arg...)
+	if err != nil {
+		return err
+	}
+	c.sessions.Add(1)
+	short, cancel := context.WithTimeout(ctx, shimLife)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range shimCalls {
+		wg.Go(func() {
+			for short.Err() == nil {
+				select {
+				case <-shim.ended:
+					return
+				default:
+					act(short, c, shim)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case <-shim.ended:
+		if ctx.Err() == nil {
+			return fmt.Errorf("%w by itself: %v", errEnded, shim.err)
+		}
+	default:
+	}
+	if err := shim.close(); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// handshake makes sure that the shim's session has begun.
+func (c *shim) handshake(ctx context.Context) {
+	c.begin.Do(func() {
+		c.call(ctx, callTime, 0, fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"soak","version":"1"}}}`, translate.Handshake()[1].Name))
+		c.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	})
+}
+
+// reuseOnShim gives up a call and uses its id for the next one. The ping between them
+// makes sure that an answer that had already left is not taken for the second call's.
+func reuseOnShim(ctx context.Context, c *counts, shim *shim) {
+	shim.handshake(ctx)
+	id, ping := shim.next(), shim.next()
+	text := fmt.Sprintf("shim %p %d", shim, id)
+	shim.call(ctx, time.Duration(1+id%30)*time.Millisecond, id, callMessage(id, late, text+" first"))
+	if m, err := shim.call(ctx, callTime, ping, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, ping)); err != nil || !m.Get("result").Exists() {
+		if ctx.Err() == nil {
+			c.failed.Add(1)
+			c.show("ping", fmt.Sprint(err, " ", m.Raw))
+		}
+		return
+	}
+	m, err := shim.call(ctx, callTime, id, callMessage(id, late, text))
+	c.overRestart(ctx, "with a reused id", m, err, text, false)
+}
+
+// reuse leaves a call of a session over HTTP, or cancels it, and uses its id for the next.
+func (v *visitor) reuse(ctx context.Context) {
+	v.id++
+	text := v.text()
+	v.post(ctx, time.Duration(1+v.rand.IntN(30))*time.Millisecond, callMessage(v.id, late, text+" first"))
+	if v.rand.IntN(2) == 0 {
+		v.post(ctx, callTime, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, v.id))
+	}
+	for n := range 2 {
+		again := fmt.Sprint(text, " again ", n)
+		body, _, err := v.post(ctx, callTime, callMessage(v.id, late, again))
+		v.overRestart(ctx, "with a reused id", gjson.Parse(answerIn(body)), err, again, false)
+	}
+}
+
+// tokens are two users of a server whose sessions are processes: what the second tries
+// with a session of the first must look as if there were no such session, and change nothing.
+func (s *stage) tokens(child []string) error {
+	w, err := s.dragoman("two tokens", []string{"DRAGOMAN_AUTH_TOKENS=[" + tokenA + "," + tokenB + "]"}, append([]string{"--listen", "127.0.0.1:0"}, child...)...)
+	if err != nil {
+		return err
+	}
+	w.load = func(ctx context.Context, seed uint64) {
+		v, done := w.counts.visitor(w.proxy.URL(), seed)
+		defer done()
+		v.token = tokenA
+		w.counts.visit(ctx, func(ctx context.Context) error {
+			if err := v.begin(ctx); err != nil {
+				return err
+			}
+			for range 20 {
+				v.behave(ctx, echo)
+				v.reuse(ctx)
+				v.trespass(ctx)
+			}
+			v.behave(ctx, echo)
+			_, _, err := v.do(ctx, http.MethodDelete, callTime, "")
+			return err
+		})
+	}
+	return nil
+}
+
+// trespass tries the session with a token that it does not belong to.
+func (v *visitor) trespass(ctx context.Context) {
+	token, want := tokenB, http.StatusNotFound
+	if v.rand.IntN(4) == 0 {
+		token, want = "", http.StatusUnauthorized
+	}
+	method, body := http.MethodPost, ""
+	switch v.rand.IntN(4) {
+	case 0:
+		method = http.MethodDelete
+	case 1:
+		method = http.MethodGet
+	default:
+		v.id++
+		body = callMessage(v.id, echo, "trespasser")
+	}
+	own := v.token
+	v.token = token
+	answer, head, err := v.do(ctx, method, callTime, body)
+	v.token = own
+	switch {
+	case ctx.Err() != nil:
+	case head != nil && err == errStatus && v.status == want:
+		v.good.Add(1)
+		v.note(fmt.Sprintf("another token's %s: %d", method, want))
+	default:
+		v.wrong.Add(1)
+		v.show("a session used with another token", fmt.Sprint(method, " ", v.status, " ", err, " ", answer))
+	}
+}
+
+// parallel are clients without sessions whose calls run in parallel and all ask, before
+// servers that tell calls apart by their streams, and such as have one pipe.
+func (s *stage) parallel(child []string) error {
+	url, err := s.server(newCurious())
+	if err != nil {
+		return err
+	}
+	for name, arg := range map[string][]string{"parallel, HTTP": {"--upstream", url}, "parallel, stdio": child} {
+		w, err := s.dragoman(name, nil, append([]string{"--listen", "127.0.0.1:0"}, arg...)...)
+		if err != nil {
+			return err
+		}
+		w.load = func(ctx context.Context, seed uint64) {
+			g, done := w.counts.guest(func() []string { return []string{w.proxy.URL()} }, seed, false)
+			defer done()
+			for ctx.Err() == nil {
+				g.askTogether(ctx)
+			}
+		}
+	}
+	return nil
+}
+
+// askTogether makes some calls at once that all ask.
+func (g *guest) askTogether(ctx context.Context) {
+	var wg sync.WaitGroup
+	for range 2 + g.rand.IntN(6) {
+		g.id += 100
+		one := &guest{counts: g.counts, http: g.http, urls: g.urls, user: g.user, id: g.id}
+		wg.Go(func() {
+			one.answerAll(ctx, func(s said) answer { return one.send(ctx, one.urls()[0], s) })
+		})
+	}
+	wg.Wait()
+}
+
+// askOnShim makes such a call on a pipe, where others do the same.
+func askOnShim(ctx context.Context, c *counts, shim *shim) {
+	g := &guest{counts: c, user: fmt.Sprintf("shim %p", shim), id: 100 * shim.next()}
+	g.answerAll(ctx, func(s said) answer {
+		m, err := shim.call(ctx, callTime, g.id, string(s.body))
+		return answer{http.StatusOK, m, err}
+	})
+}
+
+// answerAll makes a call and answers what it is asked until it ends. A question names the
+// call that it belongs to, which need not be the one that brings it.
+func (g *guest) answerAll(ctx context.Context, send func(said) answer) {
+	call := g.call(ask, "")
+	a := send(call)
+	for range 50 {
+		if !a.asks() {
+			break
+		}
+		responses := map[string]any{}
+		a.body.Get("result.inputRequests").ForEach(func(key, question gjson.Result) bool {
+			about := strings.TrimSuffix(strings.TrimPrefix(question.Get("params.message").Str, "Which city for "), "?")
+			responses[key.Str] = map[string]any{"action": "accept", "content": map[string]string{"city": cityOf(about)}}
+			return true
+		})
+		a = send(g.retryWith(call, a.state(), responses))
+	}
+	g.expect(ctx, "parallel call that asks", a, call.text+" in "+cityOf(call.text))
+}
+
+// cityOf is a city that no other text has.
+func cityOf(text string) string { return "city of " + text }
