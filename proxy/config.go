@@ -1,12 +1,12 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
@@ -323,78 +324,52 @@ func DefaultConfig() Config {
 	}
 }
 
-// Load lays the YAML file at path over c. A key that does not exist is an
-// error that names its path and line.
-func (c *Config) Load(path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("configuration: %w", err)
-	}
-	if err := c.decode(text); err != nil {
-		return fmt.Errorf("configuration %s: %w", path, err)
-	}
-	return nil
+// ConfigSources are what a configuration is made of. Each stands above those before it,
+// and all of them above the defaults.
+type ConfigSources struct {
+	File    string                         // YAML; "" for none
+	Environ []string                       // "NAME=value"; those of [EnvPrefix] count
+	Flags   func(*Config, *setting.Layers) // what the command line says; nil for nothing
 }
 
-func (c *Config) decode(text []byte) error {
-	var doc yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	switch err := dec.Decode(&doc); {
-	case errors.Is(err, io.EOF):
-		return nil // an empty file sets nothing
-	case err != nil:
-		return err
+// EnvPrefix begins the names of our variables: limits.batch is DRAGOMAN_LIMITS_BATCH.
+const EnvPrefix = "DRAGOMAN_"
+
+// EnvFile is the variable that names the configuration file.
+const EnvFile = EnvPrefix + "CONFIG"
+
+// Read makes the configuration. The error tells every mistake: where it is, the path of
+// the setting, what was expected.
+func (s ConfigSources) Read() (Config, error) {
+	c := DefaultConfig()
+	layers := setting.Over(&c)
+	if s.File != "" {
+		text, err := os.ReadFile(s.File)
+		if err != nil {
+			return c, fmt.Errorf("configuration file: %w", err)
+		}
+		layers.File(s.File, text)
 	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return errors.New("more than one document")
+	layers.Env(EnvPrefix, s.Environ, []string{EnvFile})
+	if s.Flags != nil {
+		s.Flags(&c, layers)
 	}
-	if err := knownKeys(doc.Content[0], reflect.TypeFor[Config](), ""); err != nil {
-		return err
-	}
-	return doc.Decode(c)
+	layers.Add(c.Expand(func(name string) (string, bool) {
+		layers.Forgive(name)
+		return lookup(s.Environ, name)
+	}))
+	layers.Add(c.Validate())
+	return c, layers.Err()
 }
 
-// knownKeys walks a mapping beside the struct it is decoded into.
-func knownKeys(n *yaml.Node, t reflect.Type, path string) error {
-	if t.Kind() == reflect.Map && n.Kind == yaml.MappingNode {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if err := knownKeys(n.Content[i+1], t.Elem(), join(path, n.Content[i].Value)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if t.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode {
-		for i, e := range n.Content {
-			if err := knownKeys(e, t.Elem(), fmt.Sprintf("%s[%d]", path, i)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if t.Kind() != reflect.Struct || n.Kind != yaml.MappingNode {
-		return nil // the decoder says what it thinks of other shapes
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		f, ok := fieldByKey(t, key.Value)
-		if !ok {
-			return fmt.Errorf("line %d: unknown key %s", key.Line, join(path, key.Value))
-		}
-		if err := knownKeys(n.Content[i+1], f.Type, join(path, key.Value)); err != nil {
-			return err
+// lookup finds a variable; of two with one name the last counts.
+func lookup(environ []string, name string) (value string, ok bool) {
+	for _, entry := range environ {
+		if key, v, found := strings.Cut(entry, "="); found && key == name {
+			value, ok = v, true
 		}
 	}
-	return nil
-}
-
-func fieldByKey(t reflect.Type, key string) (reflect.StructField, bool) {
-	for i := range t.NumField() {
-		if f := t.Field(i); f.Tag.Get("yaml") == key {
-			return f, true
-		}
-	}
-	return reflect.StructField{}, false
+	return value, ok
 }
 
 func join(path, key string) string {
@@ -427,37 +402,18 @@ func keysOf(v reflect.Value, path string, do func(string, reflect.Value) error) 
 	return nil
 }
 
-// LoadEnv lays the DRAGOMAN_ variables over c: limits.batch is
-// DRAGOMAN_LIMITS_BATCH. Values are written as in the file.
-func (c *Config) LoadEnv(lookup func(name string) (string, bool)) error {
-	return c.keys(func(path string, v reflect.Value) error {
-		name := "DRAGOMAN_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
-		text, ok := lookup(name)
-		if !ok {
-			return nil
-		}
-		if v.Kind() == reflect.String {
-			v.SetString(text) // as it is: "off" and "2025" are text here
-			return nil
-		}
-		if err := yaml.Unmarshal([]byte(text), v.Addr().Interface()); err != nil {
-			return fmt.Errorf("environment variable %s: not a value for %s", name, path)
-		}
-		return nil
-	})
-}
-
 // Expand puts the environment's values in the place of ${NAME} in the settings
-// that may hold secrets. A name that is not set is an error.
+// that may hold secrets. Each name that is not set is a mistake.
 func (c *Config) Expand(lookup func(name string) (string, bool)) error {
+	var all setting.Mistakes
 	for _, m := range []struct {
 		path   string
 		values map[string]string
 	}{{"upstream.headers", c.Upstream.Headers}, {"upstream.env", c.Upstream.Env}} {
-		for k, v := range m.values {
-			out, err := expand(v, lookup)
+		for _, k := range slices.Sorted(maps.Keys(m.values)) {
+			out, err := expand(m.values[k], lookup)
 			if err != nil {
-				return fmt.Errorf("%s.%s: %w", m.path, k, err)
+				all.Addf(m.path+"."+k, "%s", err)
 			}
 			m.values[k] = out
 		}
@@ -465,11 +421,11 @@ func (c *Config) Expand(lookup func(name string) (string, bool)) error {
 	for i, token := range c.Auth.Tokens {
 		out, err := expand(token, lookup)
 		if err != nil {
-			return fmt.Errorf("auth.tokens[%d]: %w", i, err)
+			all.Addf(fmt.Sprintf("auth.tokens[%d]", i), "%s", err)
 		}
 		c.Auth.Tokens[i] = out
 	}
-	return nil
+	return all.Err()
 }
 
 // expand replaces ${NAME}; a lone $ stands for itself, since secrets hold them.
@@ -497,6 +453,9 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 // Size is a number of bytes; in text also with a unit: 10MiB, 64KiB.
 type Size int
 
+// Form says what a size looks like in a configuration.
+func (s *Size) Form() string { return "a size such as 64KiB, 10MiB or a number of bytes" }
+
 // UnmarshalYAML reads a size.
 func (s *Size) UnmarshalYAML(n *yaml.Node) error {
 	number, shift := n.Value, 0
@@ -507,7 +466,7 @@ func (s *Size) UnmarshalYAML(n *yaml.Node) error {
 	}
 	v, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || v < 0 || v > 1<<40>>shift {
-		return fmt.Errorf("line %d: %q is not a size; write 10MiB, 64KiB or a number of bytes", n.Line, n.Value)
+		return fmt.Errorf("%q is not a size; write 64KiB, 10MiB or a number of bytes", n.Value)
 	}
 	*s = Size(v << shift)
 	return nil

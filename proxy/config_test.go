@@ -9,17 +9,16 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
 
 const example = "../deploy/config.example.yaml"
 
 func TestExampleShowsTheDefaults(t *testing.T) {
-	var cfg Config
-	if err := cfg.Load(example); err != nil {
+	cfg, err := ConfigSources{File: example}.Read()
+	if err != nil {
 		t.Fatal(err)
-	}
-	if err := cfg.Validate(); err != nil {
-		t.Error(err)
 	}
 	want := map[string]any{}
 	defaults := DefaultConfig()
@@ -65,6 +64,13 @@ func TestExampleShowsEveryKey(t *testing.T) {
 	})
 }
 
+// decode lays the YAML text of a file over c.
+func (c *Config) decode(text string) error {
+	layers := setting.Over(c)
+	layers.File("configuration", []byte(text))
+	return layers.Err()
+}
+
 func TestConfigFile(t *testing.T) {
 	for _, c := range []struct {
 		text, fault string
@@ -72,31 +78,46 @@ func TestConfigFile(t *testing.T) {
 		{"", ""},
 		{"# nothing\n", ""},
 		{"limits:\n  batch: 7\n", ""},
-		{"limits:\n  batch: 7\n  bach: 8\n", "line 3: unknown key limits.bach"},
-		{"contract:\n  task: bridge\n", "line 2: unknown key contract.task"},
-		{"listn: x\n", "line 1: unknown key listn"},
+		{"limits:\n  batch: 7\n  bach: 8\n", "FILE:3: limits.bach: unknown setting; did you mean limits.batch?"},
+		{"contract:\n  task: bridge\n", "FILE:2: contract.task: unknown setting; did you mean contract.tasks?"},
+		{"listn: x\n", "FILE:1: listn: unknown setting; did you mean listen?"},
+		{"nothing_like_it: x\n", "FILE:1: nothing_like_it: unknown setting"},
 		{"limits:\n  time:\n    ping: {silence: 1s}\n", ""},
-		{"limits:\n  time:\n    ping: {silent: 1s}\n", "line 3: unknown key limits.time.ping.silent"},
-		{"limits:\n  batch: many\n", "line 2"},
-		{"limits:\n  client_message: 10Mib\n", `line 2: "10Mib" is not a size`},
+		{"limits:\n  time:\n    ping: {silent: 1s}\n", "FILE:3: limits.time.ping.silent: unknown setting; did you mean limits.time.ping.silence?"},
+		{"limits:\n  batch: many\n", "FILE:2: limits.batch: expected a whole number"},
+		{"limits:\n  client_message: 10Mib\n", `FILE:2: limits.client_message: "10Mib" is not a size; write 64KiB, 10MiB or a number of bytes`},
 		{"limits:\n  client_message: -1\n", "is not a size"},
-		{"heartbeat: 5\n---\nheartbeat: 6\n", "more than one document"},
-		{"a: [\n", "yaml"},
-		{"- a\n", "cannot unmarshal"},
+		{"heartbeat: 10\n", "FILE:1: heartbeat: expected a duration such as 10s, 5m or 1h30m; did you mean 10s?"},
+		{"heartbeat: soon\n", "FILE:1: heartbeat: expected a duration such as 10s, 5m or 1h30m"},
+		{"heartbeat: 0\n", ""},
+		{"heartbeat: 5s\n---\nheartbeat: 6s\n", "more than one YAML document"},
+		{"auth:\n  tokens: secret\n", "FILE:2: auth.tokens: expected a list of texts such as [a, b]"},
+		{"auth: {trust_network: secret}\n", "FILE:1: auth.trust_network: expected true or false"},
+		{"limits: 5\n", "FILE:1: limits: expected a mapping of keys to values"},
+		{"gates:\n  - tool: a\n    parms: [b]\n", "FILE:3: gates[0].parms: unknown setting; did you mean gates[0].params?"},
+		{"listen: a:1\nlisten: b:1\n", "FILE:2: listen: set twice; the first time in line 1"},
+		{"transform: {default_max_tokens: many}\n", "FILE:1: transform.default_max_tokens: expected a whole number"},
+		{"transform:\n  max_tokens: 5\n", "FILE:2: transform.max_tokens: unknown setting"},
+		{"transform:\n  rules:\n    - match: {tol: x}\n", "FILE:3: transform.rules[0]: unknown key match.tol"},
+		{"transform:\n", ""},
+		{"upstream:\n  url: host:3000/mcp\n", "FILE:2: upstream.url: must begin with http:// or https://; did you mean http://host:3000/mcp?"},
+		{"upstream:\n  url: 127.0.0.1:3000/mcp\n", "did you mean http://127.0.0.1:3000/mcp?"},
+		{"listen: 8808\n", `FILE:1: listen: "8808" is not host:port; did you mean 127.0.0.1:8808?`},
+		{"a: [\n", "FILE:1: not YAML"},
+		{"- a\n", "FILE:1: expected a mapping of keys to values"},
 	} {
 		file := filepath.Join(t.TempDir(), "dragoman.yaml")
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cfg := DefaultConfig()
-		err := cfg.Load(file)
+		_, err := ConfigSources{File: file}.Read()
 		if c.fault == "" {
 			if err != nil {
 				t.Errorf("%q: %v", c.text, err)
 			}
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), c.fault) || !strings.Contains(err.Error(), file) {
+		if err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(c.fault, "FILE", file)) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v; want %q", c.text, err, c.fault)
 		}
 	}
@@ -104,36 +125,86 @@ func TestConfigFile(t *testing.T) {
 
 func TestFileLeavesOtherDefaults(t *testing.T) {
 	cfg := DefaultConfig()
-	if err := cfg.decode([]byte("limits:\n  client_message: 64KiB\ncontract:\n  keep_meta: true\n")); err != nil {
-		t.Fatal(err)
+	if err := cfg.decode("limits:\n  client_message: 64KiB\ncontract:\n  keep_meta: true\ntransform: {max_tokens: 0, default_max_tokens: 7}\n"); err == nil {
+		t.Error("an unknown key was taken")
 	}
-	if cfg.Limits.ClientMessage != 64<<10 || cfg.Limits.Batch != 100 || !cfg.Contract.KeepMeta || cfg.Contract.StripMode != "strict" {
+	if cfg.Limits.ClientMessage != 64<<10 || cfg.Limits.Batch != 100 || !cfg.Contract.KeepMeta || cfg.Contract.StripMode != "strict" ||
+		cfg.Transform.DefaultMaxTokens != 7 || !cfg.Transform.Adapters.Capper.Enabled {
 		t.Errorf("%+v", cfg)
 	}
 }
 
 func TestEnvironmentStandsAboveTheFile(t *testing.T) {
-	cfg := DefaultConfig()
-	env := map[string]string{
-		"DRAGOMAN_LIMITS_BATCH":                    "7",
-		"DRAGOMAN_LIMITS_CLIENT_MESSAGE":           "1MiB",
-		"DRAGOMAN_CONTRACT_RESOURCE_CONTENTS_NAME": "off",
-		"DRAGOMAN_CONTRACT_KEEP_META":              "true",
-		"DRAGOMAN_UPSTREAM_COMMAND":                "[a, b]",
-		"DRAGOMAN_UPSTREAM_VERSION":                "2024-11-05",
-		"DRAGOMAN_SHUTDOWN_DRAIN":                  "3s",
-	}
-	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
-	if err := cfg.LoadEnv(lookup); err != nil {
+	file := filepath.Join(t.TempDir(), "dragoman.yaml")
+	if err := os.WriteFile(file, []byte("limits: {batch: 6, open_requests: 9}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Limits.Batch != 7 || cfg.Limits.ClientMessage != 1<<20 || cfg.Contract.ResourceContentsName != "off" || !cfg.Contract.KeepMeta ||
-		!reflect.DeepEqual(cfg.Upstream.Command, []string{"a", "b"}) || cfg.Upstream.Version != "2024-11-05" || cfg.Shutdown.Drain != 3*time.Second {
+	cfg, err := ConfigSources{File: file, Environ: []string{
+		"DRAGOMAN_LIMITS_BATCH=7",
+		"DRAGOMAN_LIMITS_CLIENT_MESSAGE=1MiB",
+		"DRAGOMAN_CONTRACT_RESOURCE_CONTENTS_NAME=off",
+		"DRAGOMAN_CONTRACT_KEEP_META=true",
+		"DRAGOMAN_UPSTREAM_COMMAND=[a, b]",
+		"DRAGOMAN_ALLOWED_HOSTS=a.example, b.example:80",
+		"DRAGOMAN_UPSTREAM_VERSION=2024-11-05",
+		"DRAGOMAN_SHUTDOWN_DRAIN=3s",
+		"DRAGOMAN_HEARTBEAT=",
+		"DRAGOMAN_ADMIN_LISTEN=",
+		"DRAGOMAN_TRANSFORM_DEFAULT_MAX_TOKENS=1000",
+		"DRAGOMAN_TRANSFORM_ADAPTERS_CAPPER_MODEL=gpt-4o",
+		"DRAGOMAN_CONFIG=elsewhere", "OTHER=x",
+		"DRAGOMAN_MCP_SERVICE_HOST=10.0.0.1", "DRAGOMAN_PORT=tcp://10.0.0.1:8808", "DRAGOMAN_PORT_8808_TCP_ADDR=10.0.0.1",
+		"DRAGOMAN_OWN_SECRET=s", "DRAGOMAN_AUTH_TOKENS=${DRAGOMAN_OWN_SECRET}",
+	}}.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Limits.Batch != 7 || cfg.Limits.OpenRequests != 9 || cfg.Limits.ClientMessage != 1<<20 || cfg.Contract.ResourceContentsName != "off" || !cfg.Contract.KeepMeta ||
+		!reflect.DeepEqual(cfg.Upstream.Command, []string{"a", "b"}) || !reflect.DeepEqual(cfg.AllowedHosts, []string{"a.example", "b.example:80"}) ||
+		cfg.Upstream.Version != "2024-11-05" || cfg.Shutdown.Drain != 3*time.Second || cfg.Heartbeat != 15*time.Second || cfg.Admin.Listen != "" ||
+		!reflect.DeepEqual(cfg.Auth.Tokens, []string{"s"}) {
 		t.Errorf("%+v", cfg)
 	}
-	env["DRAGOMAN_LIMITS_BATCH"] = "secret"
-	if err := cfg.LoadEnv(lookup); err == nil || !strings.Contains(err.Error(), "DRAGOMAN_LIMITS_BATCH") || strings.Contains(err.Error(), "secret") {
-		t.Error(err)
+	if c := cfg.Transform; c == nil || c.DefaultMaxTokens != 1000 || c.Adapters.Capper.Model != "gpt-4o" || !c.Enabled || c.MoreTool.Name != "fetch_more" {
+		t.Errorf("transform: %+v", c)
+	}
+}
+
+// Each mistake is told, with its place, and no value is quoted.
+func TestAllMistakesAreToldAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "dragoman.yaml")
+	if err := os.WriteFile(file, []byte("limits:\n  bach: 8\nlog: {level: loud}\nheartbeat: 10\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ConfigSources{File: file, Environ: []string{
+		"DRAGOMAN_LIMIT_BATCH=secret", "DRAGOMAN_LIMITS_OPEN_REQUESTS=secret", "DRAGOMAN_LISTEN=8808", "DRAGOMAN_UPSTREAM_HEADERS={A: '${MISSING}'}",
+	}}.Read()
+	want := []string{
+		"7 mistakes in the configuration:",
+		file + ":2: limits.bach: unknown setting; did you mean limits.batch?",
+		file + ":4: heartbeat: expected a duration such as 10s, 5m or 1h30m; did you mean 10s?",
+		"DRAGOMAN_LIMITS_OPEN_REQUESTS: limits.open_requests: expected a whole number",
+		"DRAGOMAN_UPSTREAM_HEADERS: upstream.headers.A: environment variable MISSING is not set",
+		`DRAGOMAN_LISTEN: listen: "8808" is not host:port; did you mean 127.0.0.1:8808?`,
+		file + `:3: log.level: "loud" is not one of debug, info, warn, error`,
+		"DRAGOMAN_LIMIT_BATCH: no setting has this variable; did you mean DRAGOMAN_LIMITS_BATCH?",
+	}
+	if err == nil || err.Error() != strings.Join(want, "\n  ") {
+		t.Errorf("got\n%v\nwant\n%s", err, strings.Join(want, "\n  "))
+	}
+}
+
+// Every setting of the example has a variable that sets it.
+func TestEverySettingHasAVariable(t *testing.T) {
+	defaults := DefaultConfig()
+	if err := defaults.keys(func(path string, v reflect.Value) error {
+		name := EnvPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+		if _, err := (ConfigSources{Environ: []string{name + "="}}).Read(); err != nil && strings.Contains(err.Error(), "no setting") {
+			t.Error(err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -261,7 +332,7 @@ func TestExampleOfTransformations(t *testing.T) {
 	}
 	cfg := DefaultConfig()
 	uncommented := "transform:\n" + strings.ReplaceAll("\n"+section, "\n#   ", "\n")
-	if err := cfg.decode([]byte(uncommented)); err != nil {
+	if err := cfg.decode(uncommented); err != nil {
 		t.Fatalf("%v\n%s", err, uncommented)
 	}
 	if err := cfg.Validate(); err != nil {

@@ -170,7 +170,7 @@ func TestGateIsOpenWhenItsSourceIsSilent(t *testing.T) {
 
 func TestGatesInTheConfiguration(t *testing.T) {
 	var cfg Config
-	err := cfg.decode([]byte("gates:\n  - tool: a\n    parms: [b]\n"))
+	err := cfg.decode("gates:\n  - tool: a\n    parms: [b]\n")
 	if err == nil || !strings.Contains(fmt.Sprint(err), "gates[0].parms") {
 		t.Errorf("error %v", err)
 	}

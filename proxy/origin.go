@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -50,7 +51,7 @@ func originOf(cfg Config, log *zap.Logger) (origin, error) {
 	case len(cfg.Adapters.Sources) > 0:
 		return aloneOrigin(), nil
 	}
-	return origin{}, errors.New("upstream: neither url nor command is set; say --upstream URL, -- COMMAND, or --adapters DIR")
+	return origin{}, setting.Mistake{Path: "upstream", Text: "neither url nor command is set; say --upstream URL, -- COMMAND, or --adapters DIR"}
 }
 
 func httpOrigin(cfg Config, memory *large.Memory) (origin, error) {

@@ -16,18 +16,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy"
 )
 
-// What went wrong with an adapter command, beside all that is a 1.
-const (
-	exitFiles     = 2 // an adapter file has errors
-	exitOperation = 3 // an operation failed, or an example did
-)
-
-const adapterExitCodes = `Exit codes:
-  0  all is well
-  1  the command could not be run: its flags, its arguments, no such adapter
-  2  adapter files have errors
-  3  the operation failed, or an example came out otherwise than it says`
-
 // adapterSettings are the flags that all adapter commands share.
 type adapterSettings struct {
 	config   string
@@ -40,7 +28,7 @@ func adapterCommand() *cobra.Command {
 		Use:   "adapter",
 		Short: "Check adapter files, show them, and call their operations",
 		Long: "Adapters are Markdown files whose front matter says how an HTTP API becomes operations.\n" +
-			"dragoman serve --adapters DIR offers them to clients; these commands are for those who write them.\n\n" + adapterExitCodes,
+			"dragoman serve --adapters DIR offers them to clients; these commands are for those who write them.\n\n" + exitHelp,
 		Example: "  dragoman adapter new my-api > adapters/my-api-adapter.md\n" +
 			"  dragoman adapter validate adapters/my-api-adapter.md\n" +
 			"  dragoman adapter test adapters/my-api-adapter.md\n" +
@@ -76,14 +64,9 @@ type workplace struct {
 
 // workplace is that of args, or of the settings without any.
 func (s *adapterSettings) workplace(args []string) (*workplace, error) {
-	cfg := proxy.DefaultConfig()
-	if s.config != "" {
-		if err := cfg.Load(s.config); err != nil {
-			return nil, err
-		}
-	}
-	if err := cfg.LoadEnv(os.LookupEnv); err != nil {
-		return nil, err
+	cfg, err := proxy.ConfigSources{File: s.config, Environ: os.Environ()}.Read()
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
 	}
 	if len(args) == 0 {
 		args = s.sources
@@ -94,7 +77,6 @@ func (s *adapterSettings) workplace(args []string) (*workplace, error) {
 		cfg.Adapters.Sources = []string{defaultAdapters}
 	}
 	w := &workplace{sources: cfg.Adapters.List()}
-	var err error
 	if w.options, err = cfg.Adapters.Options(os.LookupEnv); err != nil {
 		return nil, err
 	}
@@ -153,7 +135,7 @@ func (s *adapterSettings) find(cmd *cobra.Command, name string) (*adapterrt.Runt
 	rt.Close()
 	err = fmt.Errorf("no adapter %q in %s; there are: %s", name, w.where(), orNone(names))
 	if wrong {
-		err = &exitError{exitFiles, err}
+		err = &exitError{exitUsage, err}
 	}
 	return nil, nil, err
 }
@@ -169,7 +151,7 @@ func adapterListCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the adapters",
-		Long:  "List the adapters that would be served. What is wrong with the others goes to stderr.\n\n" + adapterExitCodes,
+		Long:  "List the adapters that would be served. What is wrong with the others goes to stderr.\n\n" + exitHelp,
 		Args:  cobra.NoArgs,
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
@@ -193,7 +175,7 @@ func adapterListCommand(s *adapterSettings) *cobra.Command {
 			})
 		}
 		if err == nil && wrong {
-			err = &exitError{exitFiles, errors.New("some adapter files have errors")}
+			err = &exitError{exitUsage, errors.New("some adapter files have errors")}
 		}
 		return err
 	}

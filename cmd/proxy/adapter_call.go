@@ -17,7 +17,7 @@ func adapterCallCommand(s *adapterSettings) *cobra.Command {
 		Short: "Call an operation with the credentials of the environment",
 		Long: "Call an operation of an adapter with the credentials of the environment, and print its result as JSON.\n" +
 			"A value is read as its parameter's type wants it; KEY:=JSON gives any value as it is. For an array,\n" +
-			"repeat the key. Confirmations are asked of --yes.\n\n" + adapterExitCodes,
+			"repeat the key. Confirmations are asked of --yes.\n\n" + exitHelp,
 		Example: "  dragoman adapter call github-api get_repo owner=octocat repo=hello-world\n" +
 			"  dragoman adapter call github-api create_issue owner=o repo=r title='It is broken' labels=bug labels=urgent\n" +
 			"  dragoman adapter call notion create_page 'parent:={\"page_id\":\"…\"}' --dry-run",
@@ -56,7 +56,7 @@ func adapterCallCommand(s *adapterSettings) *cobra.Command {
 		r := rt.Dispatch(cmd.Context(), at, req)
 		if f := r.Failure; f != nil && f.Code == adapterrt.ConfirmationRequired {
 			if !*yes {
-				return &exitError{exitOperation, fmt.Errorf("%s; say --yes if it is meant", f.Message)}
+				return &exitError{exitServer, fmt.Errorf("%s; say --yes if it is meant", f.Message)}
 			}
 			var details struct {
 				Token string `json:"confirmation_token"`
@@ -161,5 +161,5 @@ func failed(f *adapterrt.Failure) error {
 	} else if f.Cause != nil {
 		err = fmt.Errorf("%w (%s)", f, printable(f.Cause.Error()))
 	}
-	return &exitError{exitOperation, err}
+	return &exitError{exitServer, err}
 }

@@ -18,7 +18,7 @@ func adapterValidateCommand(s *adapterSettings) *cobra.Command {
 		Short: "Report every mistake in adapter files",
 		Long: "Report every mistake in adapter files at once, one a line, or all as a JSON array of\n" +
 			"{path, message, expected, received, code, severity, file, line}. Directories stand for the adapter\n" +
-			"files in them; without arguments the files are those of --adapters. Nothing is called.\n\n" + adapterExitCodes,
+			"files in them; without arguments the files are those of --adapters. Nothing is called.\n\n" + exitHelp,
 		Example: "  dragoman adapter validate adapters/my-api-adapter.md\n" +
 			"  dragoman adapter validate --strict --json adapters | jq '.[].message'",
 	}
@@ -57,7 +57,7 @@ func adapterValidateCommand(s *adapterSettings) *cobra.Command {
 		}
 		errs := countErrors(problems)
 		if errs > 0 {
-			return &exitError{exitFiles, fmt.Errorf("%s in %s", count(errs, "error"), count(len(files), "file"))}
+			return &exitError{exitUsage, fmt.Errorf("%s in %s", count(errs, "error"), count(len(files), "file"))}
 		}
 		if !*asJSON {
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s, %s\n", count(len(files), "file"), count(len(problems), "warning"))
@@ -89,7 +89,7 @@ func adapterTestCommand(s *adapterSettings) *cobra.Command {
 		Short: "Play the examples in adapter files, offline",
 		Long: "Play the examples that stand in the documentation of adapter files: what each operation sends, what\n" +
 			"comes back, and what the result must be. Nothing is sent and no credential is read. Each example is a\n" +
-			"fenced block of the kind golden; dragoman adapter new NAME has one.\n\n" + adapterExitCodes,
+			"fenced block of the kind golden; dragoman adapter new NAME has one.\n\n" + exitHelp,
 		Example: "  dragoman adapter test adapters/my-api-adapter.md",
 	}
 	verbose := cmd.Flags().BoolP("verbose", "v", false, "name the examples that come out well, too")
@@ -131,9 +131,9 @@ func adapterTestCommand(s *adapterSettings) *cobra.Command {
 		}
 		switch {
 		case wrong > 0:
-			return &exitError{exitFiles, fmt.Errorf("%s in adapter files", count(wrong, "error"))}
+			return &exitError{exitUsage, fmt.Errorf("%s in adapter files", count(wrong, "error"))}
 		case failures > 0:
-			return &exitError{exitOperation, fmt.Errorf("%d of %s came out otherwise", failures, count(played, "example"))}
+			return &exitError{exitServer, fmt.Errorf("%d of %s came out otherwise", failures, count(played, "example"))}
 		}
 		_, err = fmt.Fprintf(out, "%s, all as they should be\n", count(played, "example"))
 		return err
@@ -157,7 +157,7 @@ func adapterNewCommand() *cobra.Command {
 		Use:   "new NAME",
 		Short: "Print a commented adapter file to start from",
 		Long: "Print a commented adapter file to start from, or write it to a file that is not there yet.\n" +
-			"It is valid as it is, and its example passes dragoman adapter test.\n\n" + adapterExitCodes,
+			"It is valid as it is, and its example passes dragoman adapter test.\n\n" + exitHelp,
 		Example: "  dragoman adapter new my-api > adapters/my-api-adapter.md\n" +
 			"  dragoman adapter new my-api --output adapters",
 		Args: cobra.ExactArgs(1),

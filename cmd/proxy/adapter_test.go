@@ -97,12 +97,12 @@ DIR/other-api-adapter.md:6: error: target.transport: Transport serial is known, 
 DIR/other-api-adapter.md:7: warning: operations: adapter has no operations [SCHEMA_MISSING_FIELD]
 `
 	out, errOut, code := adapter(t, dir, "validate")
-	if out != want || errOut != "2 errors in 2 files\n" || code != exitFiles {
+	if out != want || errOut != "2 errors in 2 files\n" || code != exitUsage {
 		t.Errorf("%d\n%s%s", code, out, errOut)
 	}
 	out, errOut, code = adapter(t, dir, "validate", "--json", filepath.Join(dir, "other-api-adapter.md"))
 	var problems []map[string]any
-	if err := json.Unmarshal([]byte(out), &problems); err != nil || len(problems) != 3 || code != exitFiles {
+	if err := json.Unmarshal([]byte(out), &problems); err != nil || len(problems) != 3 || code != exitUsage {
 		t.Fatal(code, out, errOut, err)
 	}
 	for _, key := range []string{"path", "message", "expected", "received", "code", "severity", "file", "line"} {
@@ -122,7 +122,7 @@ DIR/other-api-adapter.md:7: warning: operations: adapter has no operations [SCHE
 		"validate " + good + " " + good:                     "Duplicate adapter name",
 		"validate main.go":                                  "adapter files are called NAME-adapter.md",
 	} {
-		if out, _, code := adapter(t, dir, strings.Fields(args)...); !strings.Contains(out, want) || code != exitFiles {
+		if out, _, code := adapter(t, dir, strings.Fields(args)...); !strings.Contains(out, want) || code != exitUsage {
 			t.Errorf("%s: %d %s", args, code, out)
 		}
 	}
@@ -132,7 +132,7 @@ DIR/other-api-adapter.md:7: warning: operations: adapter has no operations [SCHE
 	if out, _, code := adapter(t, dir, "validate", odd); !strings.Contains(out, "1 warning\n") || code != 0 {
 		t.Error(out, code)
 	}
-	if _, errOut, code := adapter(t, dir, "validate", "--strict", odd); code != exitFiles {
+	if _, errOut, code := adapter(t, dir, "validate", "--strict", odd); code != exitUsage {
 		t.Error(errOut, code)
 	}
 }
@@ -147,7 +147,7 @@ func TestAdapterListAndShow(t *testing.T) {
 notes-api  1.2.0    3           Notes, for tests of the commands
 `
 	out, errOut, code := adapter(t, dir, "list")
-	if out != list || code != exitFiles || !strings.Contains(errOut, "DIR/other-api-adapter.md:6: error:") || strings.Contains(errOut, "warning") {
+	if out != list || code != exitUsage || !strings.Contains(errOut, "DIR/other-api-adapter.md:6: error:") || strings.Contains(errOut, "warning") {
 		t.Errorf("%d\n%s%s", code, out, errOut)
 	}
 	const show = `name         notes-api
@@ -193,7 +193,7 @@ example  {"operation":"add_note","params":{"title":"…"}}
 			t.Errorf("%s: %s", args, out)
 		}
 	}
-	if _, errOut, code := adapter(t, dir, "show", "notes"); code != exitFiles || !strings.Contains(errOut, `no adapter "notes" in DIR; there are: notes-api`) {
+	if _, errOut, code := adapter(t, dir, "show", "notes"); code != exitUsage || !strings.Contains(errOut, `no adapter "notes" in DIR; there are: notes-api`) {
 		t.Error(errOut, code)
 	}
 	if _, errOut, code := adapter(t, dir, "show", "notes-api", "x"); code != 1 || !strings.Contains(errOut, `no operation "x"; there are: add_note, get_note, delete_note`) {
@@ -235,14 +235,14 @@ func TestAdapterCall(t *testing.T) {
 		stderr string
 	}{
 		{args: "get_note id=a/b", sends: "GET /v1/notes/a%2Fb?view=short" + auth, stdout: "{\n  \"success\": true,\n  \"data\": {\n    \"id\": \"<7>\"\n  }\n}\n"},
-		{args: "get_note id=gone", sends: "GET /v1/notes/gone?view=short" + auth, code: exitOperation, stdout: `"NOT_FOUND_RESOURCE"`, stderr: "Not found: no such note"},
-		{args: "get_note id=7 view=long", code: exitOperation, stdout: `"VALIDATION_INVALID_VALUE"`, stderr: "must be one of: short, full"},
-		{args: "get_note", code: exitOperation, stdout: `"VALIDATION_MISSING_PARAM"`, stderr: "'id'"},
-		{args: "get_note id=7 colour=red", code: exitOperation, stdout: `"VALIDATION_UNKNOWN_PARAM"`, stderr: "colour"},
+		{args: "get_note id=gone", sends: "GET /v1/notes/gone?view=short" + auth, code: exitServer, stdout: `"NOT_FOUND_RESOURCE"`, stderr: "Not found: no such note"},
+		{args: "get_note id=7 view=long", code: exitServer, stdout: `"VALIDATION_INVALID_VALUE"`, stderr: "must be one of: short, full"},
+		{args: "get_note", code: exitServer, stdout: `"VALIDATION_MISSING_PARAM"`, stderr: "'id'"},
+		{args: "get_note id=7 colour=red", code: exitServer, stdout: `"VALIDATION_UNKNOWN_PARAM"`, stderr: "colour"},
 		{args: "add_note title=5 tags=a tags=b ranks=1 ranks=2 stars=3 meta={\"a\":1}", sends: "POST /v1/notes" + auth + `{"title":"5","tags":["a","b"],"ranks":[1,2],"stars":3,"meta":{"a":1}}`, stdout: `"success": true`},
 		{args: "add_note title=a=b tags:=[\"x\"]", sends: "POST /v1/notes" + auth + `{"title":"a=b","tags":["x"]}`, stdout: `"success": true`},
-		{args: "add_note title=x stars=many", code: exitOperation, stdout: "VALIDATION_INVALID_TYPE", stderr: "expected 'integer', got 'string'"},
-		{args: "delete_note id=7", code: exitOperation, stderr: "say --yes if it is meant"},
+		{args: "add_note title=x stars=many", code: exitServer, stdout: "VALIDATION_INVALID_TYPE", stderr: "expected 'integer', got 'string'"},
+		{args: "delete_note id=7", code: exitServer, stderr: "say --yes if it is meant"},
 		{args: "delete_note id=7 --yes", sends: "DELETE /v1/notes/7" + auth, stdout: `"success": true`},
 		{args: "introspect query=operations", stdout: `"add_note"`},
 		{args: "add_note title", code: 1, stderr: `"title" is no KEY=VALUE`},
@@ -263,7 +263,7 @@ func TestAdapterCall(t *testing.T) {
 		}
 	}
 	t.Setenv("NOTES_TOKEN", "")
-	if _, errOut, code := adapter(t, dir, "call", "notes-api", "get_note", "id=7"); code != exitOperation || !strings.Contains(errOut, "NOTES_TOKEN is not set") {
+	if _, errOut, code := adapter(t, dir, "call", "notes-api", "get_note", "id=7"); code != exitServer || !strings.Contains(errOut, "NOTES_TOKEN is not set") {
 		t.Error(errOut, code)
 	}
 }
@@ -284,7 +284,7 @@ Authorization: Bearer secr...
 	if out != want || errOut != "" || code != 0 {
 		t.Errorf("%d\n%s%s", code, out, errOut)
 	}
-	if _, errOut, code := adapter(t, dir, "call", "notes-api", "add_note", "--dry-run"); code != exitOperation || !strings.Contains(errOut, "Missing required parameter 'title'") {
+	if _, errOut, code := adapter(t, dir, "call", "notes-api", "add_note", "--dry-run"); code != exitServer || !strings.Contains(errOut, "Missing required parameter 'title'") {
 		t.Error(errOut, code)
 	}
 }
@@ -297,9 +297,9 @@ func TestAdapterTest(t *testing.T) {
 		code          int
 	}{
 		"good":     {goodExample, "DIR/notes-api-adapter.md:34: get_note ok\n1 example, all as they should be\n", 0},
-		"bad":      {goodExample + bad, "DIR/notes-api-adapter.md:44: get_note answers\n{\"success\":true,\"data\":{\"id\": 1}}\nwant\n{\"success\": true, \"data\": {\"id\": 2}}\n", exitOperation},
+		"bad":      {goodExample + bad, "DIR/notes-api-adapter.md:44: get_note answers\n{\"success\":true,\"data\":{\"id\": 1}}\nwant\n{\"success\": true, \"data\": {\"id\": 2}}\n", exitServer},
 		"none":     {"# Notes\n", "DIR/notes-api-adapter.md: no examples\n0 examples, all as they should be\n", 0},
-		"unclosed": {"```golden\n{}\n", "DIR/notes-api-adapter.md:34: error: documentation: example is not closed [SCHEMA_PARSE_ERROR]\n", exitFiles},
+		"unclosed": {"```golden\n{}\n", "DIR/notes-api-adapter.md:34: error: documentation: example is not closed [SCHEMA_PARSE_ERROR]\n", exitUsage},
 	} {
 		dir := adapters(t, map[string]string{"notes-api-adapter.md": adapterFile("https://notes.example.com/v1", c.documentation)})
 		out, errOut, code := adapter(t, dir, "test", "--verbose")
@@ -383,7 +383,7 @@ func TestAdapterCommandsHeedTheConfiguration(t *testing.T) {
 		out, _, err := run(t.Context(), "", append([]string{"adapter"}, args...)...)
 		return out, err
 	}
-	if out, err := command("validate", "--adapters", dir); exitCode(err) != exitFiles || !strings.Contains(out, "base_url must be https") {
+	if out, err := command("validate", "--adapters", dir); exitCode(err) != exitUsage || !strings.Contains(out, "base_url must be https") {
 		t.Error(out, err)
 	}
 	if out, err := command("validate", "--adapters", dir, "--insecure-host", "notes.test"); err != nil {
@@ -392,11 +392,11 @@ func TestAdapterCommandsHeedTheConfiguration(t *testing.T) {
 	if out, err := command("list", "--config", config); err != nil || !strings.Contains(out, "notes-api") {
 		t.Error(out, err)
 	}
-	if out, err := command("call", "--config", config, "notes-api", "get_note"); exitCode(err) != exitOperation || !strings.Contains(out, `"error": "Missing required`) {
+	if out, err := command("call", "--config", config, "notes-api", "get_note"); exitCode(err) != exitServer || !strings.Contains(out, `"error": "Missing required`) {
 		t.Error(out, err)
 	}
 	write(t, config, "adapters: {colour: red}")
-	if _, err := command("list", "--config", config); exitCode(err) != 1 || !strings.Contains(err.Error(), "colour") {
+	if _, err := command("list", "--config", config); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "colour") {
 		t.Error(err)
 	}
 	t.Setenv("MCP_AQL_ENDPOINT_MODE", "both")

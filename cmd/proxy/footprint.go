@@ -79,9 +79,6 @@ func footprintCommand() *cobra.Command {
 
 // toolsOf asks the server that args name, as they stand on the command line.
 func toolsOf(cmd *cobra.Command, s *settings, args []string) (*proxy.ToolList, error) {
-	if len(args) == 1 && cmd.ArgsLenAtDash() < 0 {
-		s.upstream, args = args[0], nil
-	}
 	cfg, err := s.config(args)
 	if err != nil {
 		return nil, err
@@ -95,7 +92,8 @@ func toolsOf(cmd *cobra.Command, s *settings, args []string) (*proxy.ToolList, e
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), probeTime)
 	defer cancel()
-	return proxy.Tools(ctx, cfg, log)
+	tools, err := proxy.Tools(ctx, cfg, log)
+	return tools, withCode(exitServer, err)
 }
 
 func readBaseline(file string) (*footprintReport, error) {

@@ -4,15 +4,18 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 func main() {
@@ -33,7 +36,8 @@ func command() *cobra.Command {
 		Use:   "dragoman",
 		Short: "An interpreter between MCP clients and servers of different protocol revisions",
 		Long: "dragoman stands between MCP clients and servers that speak different revisions of the protocol.\n" +
-			"Without a command it serves a small built-in server, to try it out.",
+			"Without a command it serves a small built-in server, to try it out.\n\n" + exitHelp,
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -46,7 +50,9 @@ func command() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	demo := newSettings(root, listenFlags)
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, demo) }
+	root.SetVersionTemplate("{{.Version}}")
 	root.AddCommand(serveCommand(), stdioCommand(), translateCommand(), probeCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
+	checkUsage(root)
 	return root
 }
 
@@ -56,18 +62,29 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			info, ok := debug.ReadBuildInfo()
-			if !ok {
-				return errors.New("built without version information")
-			}
-			revision := ""
-			for _, s := range info.Settings {
-				if s.Key == "vcs.revision" {
-					revision = " " + s.Value
-				}
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "dragoman %s%s %s\n", info.Main.Version, revision, info.GoVersion)
-			return nil
+			_, err := fmt.Fprint(cmd.OutOrStdout(), version())
+			return err
 		},
 	}
+}
+
+// version tells which build this is, and the protocol revisions that it speaks.
+func version() string {
+	number, commit, goVersion := "(unknown)", "", runtime.Version()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		number = info.Main.Version
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				commit = ", commit " + s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				commit += " with changes"
+			}
+		}
+	}
+	var names []string
+	for _, r := range translate.All() {
+		names = append(names, r.Name)
+	}
+	return fmt.Sprintf("dragoman %s%s, %s\nMCP %s\n", number, commit, goVersion, strings.Join(names, ", "))
 }

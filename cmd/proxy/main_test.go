@@ -47,13 +47,17 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"serve", "neither url nor command is set"},
 		{"stdio", "neither url nor command is set"},
 		{"serve cat", "write -- before the server's command: dragoman serve -- cat"},
-		{"serve --upstream http://x/ -- cat", "exclude each other"},
+		{"serve --upstream http://x/ -- cat", "two servers: a URL and a command; keep one"},
+		{"serve localhost:3000/mcp", "upstream.url: must begin with http:// or https://; did you mean http://localhost:3000/mcp?"},
+		{"serve http://x/ -- cat", "two servers"},
+		{"serve http://x/ --upstream http://y/", "two servers"},
+		{"stdio http://x/ cat", "write -- before the server's command"},
 		{"serve --upstream x", "upstream.url: must begin with"},
-		{"serve --upstream http://x/ --header nonsense", "--header: must be"},
+		{"serve --upstream http://x/ --header nonsense", "--header: expected 'Name: value'"},
 		{"serve --upstream http://x/ --header A:${DRAGOMAN_NOT_SET_EVER}", "upstream.headers.A: environment variable DRAGOMAN_NOT_SET_EVER is not set"},
 		{"serve --upstream http://x/ --upstream-version 1", "upstream.version:"},
 		{"serve --upstream http://x/ --log-level loud", "log.level:"},
-		{"serve --upstream http://x/ --config " + file, "line 2: unknown key limits.bach"},
+		{"serve --upstream http://x/ --config " + file, "c.yaml:2: limits.bach: unknown setting; did you mean limits.batch?"},
 		{"serve --upstream http://x/ --listen " + busy.Addr().String(), "address already in use"},
 		{"--listen " + busy.Addr().String(), "address already in use"},
 		{"translate --from 2025-06-18 --to x", `--to: "x" is not a revision`},
@@ -64,13 +68,37 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want %q", c.args, err, c.want)
 		}
+		if code := exitCode(err); (code == exitUsage) == strings.Contains(c.want, "address already in use") {
+			t.Errorf("%s: exit code %d", c.args, code)
+		}
 	}
 }
 
 func TestVersion(t *testing.T) {
-	out, _, err := run(t.Context(), "", "version")
-	if err != nil || !strings.HasPrefix(out, "dragoman ") || !strings.Contains(out, "go1") {
-		t.Errorf("%q, %v", out, err)
+	for _, arg := range []string{"version", "--version"} {
+		out, _, err := run(t.Context(), "", arg)
+		if err != nil || !strings.HasPrefix(out, "dragoman ") || !strings.Contains(out, "go1") || !strings.Contains(out, translate.Oldest().Name) {
+			t.Errorf("%s: %q, %v", arg, out, err)
+		}
+	}
+}
+
+func TestServerByItsURLAlone(t *testing.T) {
+	if got := settingsOf(t, "https://mcp.example.com/mcp"); got.Upstream.URL != "https://mcp.example.com/mcp" || got.Upstream.Command != nil {
+		t.Errorf("%+v", got.Upstream)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for args, want := range map[string]int{
+		"version":                              0,
+		"serve --upstream-version 1 http://x/": exitUsage, "serve": exitUsage, "serve --nonsense": exitUsage, "version x": exitUsage, "nonsense": exitUsage,
+		"probe http://127.0.0.1:1/": exitServer, "footprint http://127.0.0.1:1/": exitServer, "probe -- false": exitServer,
+		"translate": exitUsage,
+	} {
+		if _, _, err := run(t.Context(), "", strings.Fields(args)...); exitCode(err) != want {
+			t.Errorf("%s: %d (%v), want %d", args, exitCode(err), err, want)
+		}
 	}
 }
 

@@ -26,17 +26,14 @@ func probeCommand() *cobra.Command {
 		Short: "Tell what a server is, and what clients of each revision would get of it",
 		Long: "Ask a server whether it has a handshake, for its revision, its capabilities and its lists, and tell for\n" +
 			"clients of each revision what they are offered, what would be changed on the way, by which rule, and what\n" +
-			"would be lost. Nothing is called. The exit code is 1 when the server cannot be reached, or when something\n" +
-			"of its lists would be missing.",
+			"would be lost. Nothing is called. The exit code is 1 when something of its lists would be missing, and 3\n" +
+			"when the server cannot be reached.",
 		Example: "  dragoman probe http://127.0.0.1:3000/mcp\n" +
 			"  dragoman probe --json -- npx -y @modelcontextprotocol/server-everything",
 	}
 	s := newSettings(cmd, upstreamFlags)
 	asJSON := cmd.Flags().Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 1 && cmd.ArgsLenAtDash() < 0 {
-			s.upstream, args = args[0], nil
-		}
 		cfg, err := s.config(args)
 		if err != nil {
 			return err
@@ -52,7 +49,7 @@ func probeCommand() *cobra.Command {
 		defer cancel()
 		r, err := proxy.Probe(ctx, cfg, log)
 		if err != nil {
-			return err
+			return withCode(exitServer, err)
 		}
 		if *asJSON {
 			enc := json.NewEncoder(cmd.OutOrStdout())

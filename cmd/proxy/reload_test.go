@@ -26,10 +26,7 @@ func reloading(t *testing.T, fault error) (file string, used chan proxy.Config, 
 	core, logs := observer.New(zap.InfoLevel)
 	r := &reloader{
 		log: zap.New(core), files: []string{file},
-		load: func() (proxy.Config, error) {
-			cfg := proxy.DefaultConfig()
-			return cfg, cfg.Load(file)
-		},
+		load: proxy.ConfigSources{File: file}.Read,
 		use: func(cfg proxy.Config) error {
 			used <- cfg
 			return fault

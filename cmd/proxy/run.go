@@ -15,10 +15,10 @@ import (
 
 func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "serve [--adapters DIR] (--upstream URL | -- COMMAND [ARG...])",
+		Use:   "serve [--adapters DIR] (URL | -- COMMAND [ARG...])",
 		Short: "Serve HTTP clients in front of a server",
-		Example: "  dragoman serve --upstream http://127.0.0.1:3000/mcp\n" +
-			"  dragoman serve --upstream https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
+		Example: "  dragoman serve http://127.0.0.1:3000/mcp\n" +
+			"  dragoman serve https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
 			"  dragoman serve -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman serve --adapters ./adapters",
 	}
@@ -39,13 +39,14 @@ func serveCommand() *cobra.Command {
 
 func stdioCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "stdio [--adapters DIR] (--upstream URL | -- COMMAND [ARG...])",
+		Use:   "stdio [--adapters DIR] (URL | -- COMMAND [ARG...])",
 		Short: "Be a server on stdin and stdout in front of another one",
-		Example: "  dragoman stdio --upstream https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
+		Example: "  dragoman stdio https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
 			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman stdio --adapters ./adapters",
 	}
 	s := newSettings(cmd, upstreamFlags, adapterFlags)
+	s.wholeEnv = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {
@@ -62,7 +63,7 @@ func stdioCommand() *cobra.Command {
 		if concerns := adapterConcerns(srv, cfg); len(concerns) > 0 {
 			defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
 		}
-		return srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
+		return withCode(exitServer, srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout))
 	}
 	return cmd
 }
@@ -192,7 +193,7 @@ func translateCommand() *cobra.Command {
 func revision(flag, name string) (*translate.Revision, error) {
 	r := translate.Lookup(name)
 	if r == nil {
-		return nil, fmt.Errorf("%s: %q is not a revision; there are %v", flag, name, translate.All())
+		return nil, &exitError{exitUsage, fmt.Errorf("%s: %q is not a revision; there are %v", flag, name, translate.All())}
 	}
 	return r, nil
 }

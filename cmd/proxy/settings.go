@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +14,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // settings are the flags of a command; each stands above what the environment
@@ -27,6 +32,10 @@ type settings struct {
 	adapters  []string
 	share     bool
 	logLevel  string
+
+	// wholeEnv says that COMMAND gets our whole environment unless upstream.pass_env
+	// is set: a client that starts us instead of it has put its variables there.
+	wholeEnv bool
 }
 
 // which groups of flags a command has.
@@ -67,68 +76,94 @@ func (s *settings) configFile() string {
 	if s.file != "" {
 		return s.file
 	}
-	return os.Getenv("DRAGOMAN_CONFIG")
+	return os.Getenv(proxy.EnvFile)
 }
 
-// config is what the defaults, the file, the environment and the flags make
-// together. command is what stands behind the flags' end.
-func (s *settings) config(command []string) (proxy.Config, error) {
-	cfg := proxy.DefaultConfig()
-	if file := s.configFile(); file != "" {
-		if err := cfg.Load(file); err != nil {
-			return cfg, err
-		}
+// config is what the defaults, the file, the environment and the flags make together.
+// args are a URL of the server, or its command behind --.
+func (s *settings) config(args []string) (proxy.Config, error) {
+	cfg, err := proxy.ConfigSources{
+		File: s.configFile(), Environ: os.Environ(),
+		Flags: func(cfg *proxy.Config, l *setting.Layers) { s.lay(cfg, l, args) },
+	}.Read()
+	if err != nil {
+		return cfg, &exitError{exitUsage, err}
 	}
-	if err := cfg.LoadEnv(os.LookupEnv); err != nil {
-		return cfg, err
-	}
-	if err := s.lay(&cfg, command); err != nil {
-		return cfg, err
-	}
-	if err := cfg.Expand(os.LookupEnv); err != nil {
-		return cfg, err
-	}
-	return cfg, cfg.Validate()
+	return cfg, nil
 }
 
 // lay lays the flags over cfg.
-func (s *settings) lay(cfg *proxy.Config, command []string) error {
-	if s.upstream != "" && len(command) > 0 {
-		return errors.New("--upstream and a command exclude each other")
-	}
-	if s.upstream != "" {
-		cfg.Upstream.URL, cfg.Upstream.Command, cfg.Upstream.ShareChild = s.upstream, nil, false
+func (s *settings) lay(cfg *proxy.Config, l *setting.Layers, args []string) {
+	server, command, err := s.server(args)
+	l.Add(err)
+	if server != "" {
+		cfg.Upstream.URL, cfg.Upstream.Command, cfg.Upstream.ShareChild = server, nil, false
 	}
 	if len(command) > 0 {
-		if s.cmd.ArgsLenAtDash() != 0 {
-			return fmt.Errorf("write -- before the server's command: dragoman %s -- %s", s.cmd.Name(), strings.Join(command, " "))
-		}
 		cfg.Upstream.URL, cfg.Upstream.Command = "", command
 	}
 	cfg.Adapters.Sources = append(cfg.Adapters.Sources, s.adapters...)
 	cfg.Upstream.ShareChild = cfg.Upstream.ShareChild || s.share
-	set(&cfg.Listen, s.listen)
-	set(&cfg.Upstream.Transport, s.transport)
-	set(&cfg.Upstream.Version, s.version)
-	set(&cfg.Log.Level, s.logLevel)
+	for _, f := range []struct {
+		field             *string
+		value, path, flag string
+	}{
+		{&cfg.Listen, s.listen, "listen", "--listen"},
+		{&cfg.Upstream.Transport, s.transport, "upstream.transport", "--upstream-transport"},
+		{&cfg.Upstream.Version, s.version, "upstream.version", "--upstream-version"},
+		{&cfg.Log.Level, s.logLevel, "log.level", "--log-level"},
+	} {
+		if f.value != "" {
+			*f.field = f.value
+			l.Flag(f.path, f.flag)
+		}
+	}
 	for _, h := range s.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			return errors.New("--header: must be 'Name: value'") // what it is may be a secret
+			l.Add(setting.Mistake{Where: "--header", Text: "expected 'Name: value'"}) // what it is may be a secret
+			continue
 		}
 		if cfg.Upstream.Headers == nil {
 			cfg.Upstream.Headers = make(map[string]string)
 		}
 		cfg.Upstream.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		l.Flag("upstream.headers", "--header")
+	}
+	if s.wholeEnv && slices.Equal(cfg.Upstream.PassEnv, upstream.DefaultEnv()) {
+		cfg.Upstream.PassEnv = []string{"*"}
 	}
 	cfg.Upstream.PassEnv = append(cfg.Upstream.PassEnv, s.passEnv...)
-	return nil
 }
 
-func set(field *string, flag string) {
-	if flag != "" {
-		*field = flag
+// server tells the server's URL, or its command, in args and flags.
+func (s *settings) server(args []string) (server string, command []string, err error) {
+	dash := s.cmd.ArgsLenAtDash()
+	before := args
+	if dash >= 0 {
+		before, command = args[:min(dash, len(args))], args[min(dash, len(args)):]
 	}
+	switch {
+	case len(before) == 1 && looksLikeURL(before[0]):
+		server = before[0]
+	case len(before) > 0:
+		return "", nil, fmt.Errorf("write -- before the server's command: dragoman %s -- %s", s.cmd.Name(), strings.Join(args, " "))
+	}
+	switch {
+	case server != "" && s.upstream != "":
+		return "", nil, fmt.Errorf("two servers: %s and --upstream %s; keep one", server, s.upstream)
+	case server+s.upstream != "" && len(command) > 0:
+		return "", nil, errors.New("two servers: a URL and a command; keep one")
+	}
+	return cmp.Or(server, s.upstream), command, nil
+}
+
+// looksLikeURL tells a URL, with or without its scheme, from the name of a program.
+func looksLikeURL(arg string) bool {
+	host, _, _ := strings.Cut(arg, "/")
+	_, port, hasPort := strings.Cut(host, ":")
+	_, err := strconv.ParseUint(port, 10, 16)
+	return strings.Contains(arg, "://") || hasPort && err == nil
 }
 
 // logger writes JSON to stderr: stdout belongs to clients.

@@ -1,0 +1,114 @@
+package setting
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Env lays the variables of environ ("NAME=value") whose names begin with prefix over
+// the struct. Values are written as in the file; a list may also be a,b without
+// brackets. An empty value sets texts and lists only. A variable that belongs to no
+// setting is a mistake, but for those in other and those that Kubernetes sets for each
+// service of a namespace.
+func (l *Layers) Env(prefix string, environ, other []string) {
+	values := map[string]string{}
+	for _, entry := range environ {
+		if name, value, ok := strings.Cut(entry, "="); ok && strings.HasPrefix(name, prefix) {
+			values[name] = value
+		}
+	}
+	var names []string
+	l.variables(prefix, values, l.into, "", func(name string) {
+		names = append(names, name)
+		delete(values, name)
+	})
+	left := make([]string, 0, len(values))
+	for name := range values {
+		if !slices.Contains(other, name) && !ofKubernetes.MatchString(name) {
+			left = append(left, name)
+		}
+	}
+	slices.Sort(left)
+	for _, name := range left {
+		l.unknown = append(l.unknown, Mistake{Where: name, Text: "no setting has this variable" + suggest(Nearest(name, names))})
+	}
+}
+
+// ofKubernetes matches the variables that Kubernetes sets in each container for a
+// service, whose name may begin as our prefix does.
+var ofKubernetes = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
+
+// variables sets what values has for the settings below v, outer ones first, and calls
+// known with the name of each setting's variable.
+func (l *Layers) variables(prefix string, values map[string]string, v reflect.Value, path string, known func(name string)) {
+	t := v.Type()
+	for i := range t.NumField() {
+		key, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+		if key == "" {
+			continue
+		}
+		at, f := join(path, key), v.Field(i)
+		name := prefix + strings.ToUpper(strings.ReplaceAll(at, ".", "_"))
+		section := f.Kind() == reflect.Struct && !isLeaf(f)
+		if value, ok := values[name]; ok && !section {
+			l.variable(name, at, value, f)
+		}
+		if !section {
+			known(name)
+		}
+		switch {
+		case section:
+			l.variables(prefix, values, f, at, known)
+		case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct:
+			l.below(name, prefix, values, f, at, known)
+		}
+	}
+}
+
+// below is variables for an optional section, which exists once one of its settings does.
+func (l *Layers) below(name, prefix string, values map[string]string, f reflect.Value, path string, known func(string)) {
+	section := reflect.New(f.Type()).Elem()
+	section.Set(f)
+	l.allocate(section)
+	any := false
+	l.variables(prefix, values, section.Elem(), path, func(name string) {
+		_, ok := values[name]
+		any = any || ok
+		known(name)
+	})
+	if any {
+		f.Set(section)
+	}
+}
+
+func (l *Layers) variable(name, path, value string, v reflect.Value) {
+	where := func(*yaml.Node) string { return name }
+	list := v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String
+	switch {
+	case v.Kind() == reflect.String:
+		v.SetString(value) // as it is: "off" and "2025" are text here
+		l.origins[path] = name
+	case list && !strings.HasPrefix(strings.TrimSpace(value), "["):
+		l.origins[path] = name
+		all := []string{}
+		for part := range strings.SplitSeq(value, ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				all = append(all, part)
+			}
+		}
+		v.Set(reflect.ValueOf(all).Convert(v.Type()))
+	case strings.TrimSpace(value) == "":
+	default:
+		l.values = 0
+		var doc yaml.Node
+		if err := yaml.Unmarshal([]byte(value), &doc); err != nil || len(doc.Content) == 0 {
+			l.add(name, path, "expected %s", form(v.Type()))
+			return
+		}
+		l.lay(where, path, doc.Content[0], v, maxDepth)
+	}
+}

@@ -1,0 +1,271 @@
+package setting
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// What is read of a file or a variable at most; aliases count each time.
+const (
+	maxDepth  = 64
+	maxValues = 100_000
+)
+
+// File lays the YAML text of the file called name over the struct. A file that sets
+// nothing is good.
+func (l *Layers) File(name string, text []byte) {
+	l.values = 0
+	var doc yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return
+	case err != nil:
+		l.yamlError(name, "", err)
+		return
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		l.add(name, "", "more than one YAML document; keep one")
+		return
+	}
+	l.lay(func(n *yaml.Node) string { return name + ":" + strconv.Itoa(n.Line) }, "", doc.Content[0], l.into, maxDepth)
+}
+
+// lay decodes n into v, setting by setting.
+func (l *Layers) lay(where func(*yaml.Node) string, path string, n *yaml.Node, v reflect.Value, depth int) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch l.values++; {
+	case depth == 0:
+		l.add(where(n), path, "nested too deeply")
+		return
+	case l.values == maxValues:
+		l.add(where(n), path, "more than %d values", maxValues)
+		return
+	case l.values > maxValues:
+		return
+	}
+	if path != "" {
+		l.origins[path] = where(n)
+	}
+	null := n.Kind == yaml.ScalarNode && n.Tag == "!!null"
+	switch t := v.Type(); {
+	case t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct:
+		if null {
+			v.SetZero()
+			return
+		}
+		l.allocate(v)
+		if n.Kind != yaml.MappingNode {
+			l.add(where(n), path, "expected %s", form(t))
+			return
+		}
+		l.members(where, path, n, v.Elem(), depth)
+	case null && (path != "" || t.Kind() != reflect.Struct):
+		// says nothing
+	case isLeaf(v):
+		l.leaf(where, path, n, v)
+	case t.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
+		l.members(where, path, n, v, depth)
+	case t.Kind() == reflect.Map && n.Kind == yaml.MappingNode:
+		all := reflect.MakeMap(t)
+		l.each(where, path, n, func(key, value *yaml.Node) {
+			e := reflect.New(t.Elem()).Elem()
+			l.lay(where, join(path, key.Value), value, e, depth-1)
+			all.SetMapIndex(reflect.ValueOf(key.Value), e)
+		})
+		if v.IsNil() {
+			v.Set(all)
+			return
+		}
+		for _, k := range all.MapKeys() {
+			v.SetMapIndex(k, all.MapIndex(k))
+		}
+	case t.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
+		all := reflect.MakeSlice(t, len(n.Content), len(n.Content))
+		for i, e := range n.Content {
+			l.lay(where, fmt.Sprintf("%s[%d]", path, i), e, all.Index(i), depth-1)
+		}
+		v.Set(all)
+	default:
+		l.add(where(n), path, "expected %s", form(t))
+	}
+}
+
+// members decodes a mapping into a struct.
+func (l *Layers) members(where func(*yaml.Node) string, path string, n *yaml.Node, v reflect.Value, depth int) {
+	fields, rest := fieldsOf(v)
+	l.each(where, path, n, func(key, value *yaml.Node) {
+		at := join(path, key.Value)
+		switch f, ok := fields[key.Value]; {
+		case ok:
+			l.lay(where, at, value, f, depth-1)
+		case rest.IsValid():
+			if rest.IsNil() {
+				rest.Set(reflect.MakeMap(rest.Type()))
+			}
+			e := reflect.New(rest.Type().Elem()).Elem()
+			l.lay(where, at, value, e, depth-1)
+			rest.SetMapIndex(reflect.ValueOf(key.Value), e)
+		default:
+			near := Nearest(key.Value, slices.Collect(maps.Keys(fields)))
+			if near != "" {
+				near = join(path, near)
+			}
+			l.add(where(key), at, "unknown setting%s", suggest(near))
+		}
+	})
+}
+
+// each calls do for every key of a mapping that stands there for the first time.
+func (l *Layers) each(where func(*yaml.Node) string, path string, n *yaml.Node, do func(key, value *yaml.Node)) {
+	first := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if line, twice := first[key.Value]; twice {
+			l.add(where(key), join(path, key.Value), "set twice; the first time in line %d", line)
+			continue
+		}
+		first[key.Value] = key.Line
+		do(key, n.Content[i+1])
+	}
+}
+
+func (l *Layers) leaf(where func(*yaml.Node) string, path string, n *yaml.Node, v reflect.Value) {
+	switch {
+	case v.Type() == reflect.TypeFor[time.Duration]() && n.Tag == "!!int" && strings.Trim(n.Value, "0") != "":
+		l.add(where(n), path, "expected %s; did you mean %ss?", form(v.Type()), n.Value)
+		return
+	case v.CanInt() && n.Tag == "!!float": // the decoder would cut it
+		l.add(where(n), path, "expected %s", form(v.Type()))
+		return
+	}
+	if err := n.Decode(v.Addr().Interface()); err != nil {
+		l.decodeError(where, path, n, v.Type(), err)
+	}
+}
+
+// inLine matches what the YAML decoder puts before its errors.
+var inLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
+
+// decodeError notes why a value is not what a setting holds. The decoder's own words
+// quote values, which may be secrets: they are kept only where a type of ours has them.
+func (l *Layers) decodeError(where func(*yaml.Node) string, path string, n *yaml.Node, t reflect.Type, err error) {
+	texts := []string{err.Error()}
+	if of := (*yaml.TypeError)(nil); errors.As(err, &of) {
+		if !isComposite(t) {
+			texts = nil
+		} else {
+			texts = of.Errors
+		}
+	}
+	if texts == nil || n.Kind != yaml.ScalarNode && !isComposite(t) {
+		l.add(where(n), path, "expected %s", form(t))
+		return
+	}
+	for _, text := range texts {
+		at := *n
+		if line := inLine.FindStringSubmatch(text); line != nil {
+			text = text[len(line[0]):]
+			at.Line, _ = strconv.Atoi(line[1])
+		}
+		l.add(where(&at), path, "%s", text)
+	}
+}
+
+// yamlError notes that text is no YAML.
+func (l *Layers) yamlError(where, path string, err error) {
+	text := err.Error()
+	if line := inLine.FindStringSubmatch(text); line != nil {
+		where, text = where+":"+line[1], text[len(line[0]):]
+	}
+	l.add(where, path, "not YAML: %s", strings.TrimPrefix(text, "yaml: "))
+}
+
+// allocate makes what a nil pointer points to, with the defaults of its type: what that
+// makes of an empty mapping.
+func (l *Layers) allocate(v reflect.Value) {
+	if v.IsNil() {
+		v.Set(reflect.New(v.Type().Elem()))
+		_ = yaml.Unmarshal([]byte("{}"), v.Interface()) // cannot fail for a type that has defaults
+	}
+}
+
+// isLeaf reports whether a setting is decoded whole: it is one value, or reads itself.
+func isLeaf(v reflect.Value) bool {
+	_, own := reflect.New(v.Type()).Interface().(yaml.Unmarshaler)
+	return own || !isComposite(v.Type())
+}
+
+func isComposite(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Slice:
+		return true
+	case reflect.Pointer:
+		return t.Elem().Kind() == reflect.Struct
+	}
+	return false
+}
+
+// fieldsOf returns the settings of a struct by their keys, and the map that takes all
+// other keys, if it has one.
+func fieldsOf(v reflect.Value) (fields map[string]reflect.Value, rest reflect.Value) {
+	fields = map[string]reflect.Value{}
+	for i := range v.NumField() {
+		switch key, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ","); {
+		case key != "":
+			fields[key] = v.Field(i)
+		case options == "inline":
+			rest = v.Field(i)
+		}
+	}
+	return fields, rest
+}
+
+// former is a type that says what its values look like.
+type former interface{ Form() string }
+
+// form says what a value of a type looks like.
+func form(t reflect.Type) string {
+	if f, ok := reflect.New(t).Interface().(former); ok {
+		return f.Form()
+	}
+	switch k := t.Kind(); {
+	case t == reflect.TypeFor[time.Duration]():
+		return "a duration such as 10s, 5m or 1h30m"
+	case k == reflect.Pointer:
+		return form(t.Elem())
+	case k == reflect.Bool:
+		return "true or false"
+	case reflect.Int <= k && k <= reflect.Uint64:
+		return "a whole number"
+	case k == reflect.Float64:
+		return "a number"
+	case k == reflect.Slice && t.Elem().Kind() == reflect.String:
+		return "a list of texts such as [a, b]"
+	case k == reflect.Slice:
+		return "a list"
+	case k == reflect.Struct || k == reflect.Map:
+		return "a mapping of keys to values"
+	}
+	return "a text"
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

@@ -1,0 +1,133 @@
+// Package setting fills a struct with what a YAML file and environment variables say,
+// and reports every mistake in them at once: where it is, and what was expected.
+//
+// The struct's yaml tags name its settings. The path of a nested one is "limits.batch",
+// its variable, with the prefix "APP_", APP_LIMITS_BATCH.
+package setting
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Mistake is one thing that is wrong in a configuration.
+type Mistake struct {
+	Where string // "dragoman.yaml:12" or the name of a variable; "" unknown
+	Path  string // of the setting; "" for none
+	Text  string // what is wrong, and what was expected; never the value of a secret
+}
+
+// Error joins the parts that there are.
+func (m Mistake) Error() string {
+	parts := slices.DeleteFunc([]string{m.Where, m.Path, m.Text}, func(s string) bool { return s == "" })
+	return strings.Join(parts, ": ")
+}
+
+// Mistakes are all that is wrong in a configuration.
+type Mistakes []Mistake
+
+// Error is the mistake, or a list with a line for each.
+func (m Mistakes) Error() string {
+	if len(m) == 1 {
+		return m[0].Error()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d mistakes in the configuration:", len(m))
+	for _, one := range m {
+		b.WriteString("\n  ")
+		b.WriteString(one.Error())
+	}
+	return b.String()
+}
+
+// Addf notes a mistake in the setting at path.
+func (m *Mistakes) Addf(path, format string, a ...any) {
+	*m = append(*m, Mistake{Path: path, Text: fmt.Sprintf(format, a...)})
+}
+
+// pathFirst matches an error that begins with the path of a setting.
+var pathFirst = regexp.MustCompile(`(?s)^([a-z0-9_]+(?:\.[^\s.:]+|\[\d+\])*): (.*)$`)
+
+// Add notes an error, which may be Mistakes or begin with the path of a setting. nil
+// notes nothing.
+func (m *Mistakes) Add(err error) {
+	switch e := err.(type) {
+	case nil:
+	case Mistakes:
+		*m = append(*m, e...)
+	case Mistake:
+		*m = append(*m, e)
+	default:
+		if at := pathFirst.FindStringSubmatch(err.Error()); at != nil {
+			m.Addf(at[1], "%s", at[2])
+			return
+		}
+		m.Addf("", "%s", err)
+	}
+}
+
+// Err is m as an error, nil for none.
+func (m Mistakes) Err() error {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+// Layers fills a struct layer by layer: a later one stands above an earlier one.
+type Layers struct {
+	into     reflect.Value
+	origins  map[string]string // where the settings come from, by their paths
+	mistakes Mistakes
+	unknown  []Mistake // variables that belong to no setting, by their names in Where
+	values   int       // read of this file or variable so far
+}
+
+// Over begins with what the struct behind into holds.
+func Over(into any) *Layers {
+	return &Layers{into: reflect.ValueOf(into).Elem(), origins: map[string]string{}}
+}
+
+// Flag says that the setting at path comes from the flag.
+func (l *Layers) Flag(path, flag string) { l.origins[path] = flag }
+
+// Forgive takes back that the variable of this name belongs to no setting, as for one
+// that a setting refers to.
+func (l *Layers) Forgive(name string) {
+	l.unknown = slices.DeleteFunc(l.unknown, func(m Mistake) bool { return m.Where == name })
+}
+
+// Add notes an error, as [Mistakes.Add] does, with the place that its setting comes from.
+func (l *Layers) Add(err error) {
+	before := len(l.mistakes)
+	l.mistakes.Add(err)
+	for i := range l.mistakes[before:] {
+		m := &l.mistakes[before+i]
+		m.Where = cmp.Or(m.Where, l.origin(m.Path))
+	}
+}
+
+// Failed reports whether there is a mistake so far.
+func (l *Layers) Failed() bool { return len(l.mistakes)+len(l.unknown) > 0 }
+
+// Err is all that is wrong, nil for nothing.
+func (l *Layers) Err() error { return append(slices.Clip(l.mistakes), l.unknown...).Err() }
+
+func (l *Layers) add(where, path, format string, a ...any) {
+	l.mistakes = append(l.mistakes, Mistake{where, path, fmt.Sprintf(format, a...)})
+}
+
+// origin is where the setting at path, or the nearest one around it, comes from.
+func (l *Layers) origin(path string) string {
+	for path != "" {
+		if where, ok := l.origins[path]; ok {
+			return where
+		}
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+	}
+	return ""
+}
