@@ -16,6 +16,7 @@ import (
 //   - downstream and upstream only carry messages: what these mean is not their
 //     business, and neither knows that the other exists, so that transports add up
 //     and do not multiply;
+//   - setting reads configurations, of whatever struct;
 //   - results keeps what upstream brought, and knows nobody who asks for it;
 //   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it;
 //   - transform makes results fit for a model; its parts, which look at values,
@@ -30,6 +31,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/sse":           "",
 		"proxy/lines":         "proxy/large",
 		"proxy/large":         "",
+		"proxy/setting":       "",
 		"proxy/downstream":    "proxy/sse proxy/lines proxy/large translate/wire",
 		"proxy/upstream":      "proxy/sse proxy/lines proxy/large translate/wire",
 		"proxy/results":       "proxy/upstream proxy/sse proxy/lines proxy/large translate/wire",
@@ -40,8 +42,8 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/linear":    "translate/wire transform/tree",
 		"transform/footprint": "translate/wire transform/tree",
 		"transform":           "translate/wire " + parts,
-		"proxy":               "transform " + parts + " proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream proxy/results translate translate/wire adapterrt transform/fields",
-		"cmd/proxy":           "transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream proxy/results translate translate/wire adapterrt transform/fields",
+		"proxy":               "transform " + parts + " proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream proxy/results proxy/setting translate translate/wire adapterrt transform/fields",
+		"cmd/proxy":           "transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream proxy/results proxy/setting translate translate/wire adapterrt transform/fields",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

@@ -145,7 +145,10 @@ func (l *Layers) each(where func(*yaml.Node) string, path string, n *yaml.Node, 
 
 func (l *Layers) leaf(where func(*yaml.Node) string, path string, n *yaml.Node, v reflect.Value) {
 	switch {
-	case v.Type() == reflect.TypeFor[time.Duration]() && n.Tag == "!!int" && strings.Trim(n.Value, "0") != "":
+	case v.Type() == reflect.TypeFor[time.Duration]() && n.Value == "0":
+		v.SetInt(0)
+		return
+	case v.Type() == reflect.TypeFor[time.Duration]() && n.Tag == "!!int":
 		l.add(where(n), path, "expected %s; did you mean %ss?", form(v.Type()), n.Value)
 		return
 	case v.CanInt() && n.Tag == "!!float": // the decoder would cut it
