@@ -2,7 +2,7 @@
 
 .PHONY: build test check golden fuzz bench compare soak cross
 
-FUZZTIME ?= 20s
+FUZZTIME ?= 6m
 
 build: ## the command, in bin/
 	go build -trimpath -o bin/dragoman ./cmd/proxy
@@ -18,8 +18,8 @@ check: ## what a reviewer would not want to say
 golden: ## rewrite the lower halves of the golden cases; then read the diff
 	go test ./translate -run TestGolden -update
 
-fuzz: ## every fuzz target for FUZZTIME
-	go run ./bench/fuzzall -time $(FUZZTIME) ./...
+fuzz: ## every fuzz target; they share FUZZTIME
+	go run ./bench/fuzzall -total $(FUZZTIME) ./...
 
 bench: ## benchstat-ready; bench/README.md says what each one measures
 	go test ./adapterrt ./bench ./proxy/... ./transform/... ./translate/... -run '^$$' -bench . -benchmem

@@ -1,80 +1,229 @@
-// Fuzzall runs every fuzz target of the given packages, one after the other, each
-// for the same time.
+// Fuzzall runs every fuzz target of the given packages. All of them share one
+// total of time, however many they are; the share of a target begins when its
+// corpus has been read and run.
 //
-//	go run ./bench/fuzzall -time 20s ./...
+//	go run ./bench/fuzzall -total 5m ./...
 package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
+// patience bounds what the total does not count: running a corpus, and ending.
+const patience = 5 * time.Minute
+
 func main() {
-	each := flag.Duration("time", 20*time.Second, "how long to run each target")
+	total := flag.Duration("total", 5*time.Minute, "how long to fuzz all targets together, building not counted")
 	flag.Parse()
-	targets, err := list(flag.Args())
-	if err == nil && len(targets) == 0 {
-		err = fmt.Errorf("no fuzz target in %v", flag.Args())
-	}
-	for _, t := range targets {
-		if err != nil {
-			break
-		}
-		fmt.Printf("fuzz %s %s\n", t.pkg, t.name)
-		err = run(t, *each)
-	}
-	if err != nil {
+	if err := fuzz(flag.Args(), *total); err != nil {
 		fmt.Fprintln(os.Stderr, "fuzzall:", err)
 		os.Exit(1)
 	}
-	fmt.Printf("%d passed, 0 failed\n", len(targets))
 }
 
-type target struct{ pkg, name string }
-
-// list asks the test binaries for their targets.
-func list(packages []string) ([]target, error) {
-	out, err := exec.Command("go", append([]string{"test", "-list", "^Fuzz"}, packages...)...).Output()
+func fuzz(packages []string, total time.Duration) error {
+	dir, err := os.MkdirTemp("", "fuzzall-")
 	if err != nil {
-		return nil, fmt.Errorf("go test -list: %w\n%s", err, out)
+		return err
 	}
-	var found []target
-	var names []string
-	for _, line := range strings.Split(string(out), "\n") {
-		switch f := strings.Fields(line); {
-		case strings.HasPrefix(line, "Fuzz"):
-			names = append(names, line)
-		case len(f) > 1 && f[0] == "ok":
-			for _, n := range names {
-				found = append(found, target{f[1], n})
-			}
-			names = nil
+	defer os.RemoveAll(dir)
+	built, err := build(dir, packages)
+	if err != nil {
+		return err
+	}
+	var targets []target
+	for _, b := range built {
+		found, err := b.targets()
+		if err != nil {
+			return err
 		}
+		targets = append(targets, found...)
+	}
+	if len(targets) == 0 {
+		return fmt.Errorf("no fuzz target in %v", packages)
+	}
+	// One worker for each target, and as many targets at a time as there are processors.
+	share := total * time.Duration(atATime()) / time.Duration(len(targets))
+	fmt.Printf("%d targets, %s each, %d at a time\n", len(targets), share.Round(time.Millisecond), atATime())
+	return inParallel(targets, func(t target) error {
+		fuzzed, err := t.run(share)
+		if err == nil {
+			fmt.Printf("fuzz %s %s: %d inputs\n", t.path, t.name, fuzzed)
+		}
+		return err
+	})
+}
+
+// binary is the test binary of a package, built to be fuzzed.
+type binary struct{ path, dir, file, cache string }
+
+type target struct {
+	binary
+	name string
+}
+
+// build builds the test binaries of those packages that have fuzz targets, into a folder.
+func build(into string, packages []string) ([]binary, error) {
+	gocache, err := goCommand("env", "GOCACHE")
+	if err != nil {
+		return nil, err
+	}
+	listed, err := goCommand(append([]string{"list", "-f", "{{.ImportPath}}\t{{.Dir}}{{range .TestGoFiles}}\t{{.}}{{end}}{{range .XTestGoFiles}}\t{{.}}{{end}}"}, packages...)...)
+	if err != nil {
+		return nil, err
+	}
+	var all []binary
+	for line := range strings.Lines(listed) {
+		f := strings.Split(strings.TrimSpace(line), "\t")
+		has, err := haveTargets(f[1], f[2:])
+		if err != nil {
+			return nil, err
+		}
+		if has {
+			all = append(all, binary{path: f[0], dir: f[1],
+				file:  filepath.Join(into, fmt.Sprintf("%d.test.exe", len(all))),
+				cache: filepath.Join(strings.TrimSpace(gocache), "fuzz", f[0])})
+		}
+	}
+	// The go command builds for fuzzing one package at a time, and links it with one processor.
+	return all, inParallel(all, func(b binary) error {
+		_, err := goCommand("test", "-c", "-o", b.file, "-vet=off", "-fuzz=.", b.path)
+		return err
+	})
+}
+
+// haveTargets reports whether one of the files declares a fuzz target.
+func haveTargets(dir string, files []string) (bool, error) {
+	for _, name := range files {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return false, err
+		}
+		if bytes.Contains(text, []byte("\nfunc Fuzz")) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func goCommand(args ...string) (string, error) {
+	var stderr bytes.Buffer
+	cmd := exec.Command("go", args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s%s", strings.Join(args, " "), err, out, stderr.Bytes())
+	}
+	return string(out), nil
+}
+
+// targets asks the binary for its targets.
+func (b binary) targets() (found []target, err error) {
+	cmd := exec.Command(b.file, "-test.list", "^Fuzz")
+	cmd.Dir = b.dir
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("the targets of %s: %w\n%s", b.path, err, out)
+	}
+	for name := range strings.Lines(string(out)) {
+		found = append(found, target{b, strings.TrimSpace(name)})
 	}
 	return found, nil
 }
 
-func run(t target, each time.Duration) error {
+// run fuzzes a target for its share, and returns how many inputs were tried that
+// its corpus does not have. A target for which there are none has failed.
+func (t target) run(share time.Duration) (fuzzed int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), share+patience)
+	defer cancel()
 	// A minute spent on shrinking one input is a minute not spent on others.
-	cmd := exec.Command("go", "test", t.pkg, "-run", "^$", "-fuzz", "^"+t.name+"$",
-		"-fuzztime", each.String(), "-fuzzminimizetime", "1s")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil && !endedByClock(out.Bytes()) {
-		return fmt.Errorf("%s %s: %w\n%s", t.pkg, t.name, err, out.Bytes())
+	cmd := exec.CommandContext(ctx, t.file, "-test.paniconexit0", "-test.run=^$", "-test.fuzz=^"+t.name+"$",
+		"-test.parallel=1", "-test.fuzzminimizetime=1s", "-test.fuzzcachedir="+t.cache)
+	cmd.Dir = t.dir
+	cmd.WaitDelay = 10 * time.Second
+	// It has no end of its own: -test.fuzztime would count the corpus, and
+	// takes an end that falls into an input for a failure (https://go.dev/issue/75804).
+	out := &output{begin: func() {
+		time.AfterFunc(share, func() { _ = cmd.Process.Signal(os.Interrupt) })
+	}}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err = cmd.Run(); err == nil && out.fuzzed() == 0 {
+		err = errors.New("was not fuzzed")
 	}
-	return nil
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s", t.path, t.name, err, out.text.Bytes())
+	}
+	return out.fuzzed(), err
 }
 
-// endedByClock reports whether a run failed for nothing but the end of its time:
-// the go command calls it a failure when that falls into the middle of an input
-// (https://go.dev/issue/75804). What found something names the input.
-func endedByClock(out []byte) bool {
-	return bytes.Contains(out, []byte("\n    context deadline exceeded\nFAIL\n")) &&
-		!bytes.Contains(out, []byte("Failing input written to"))
+var (
+	corpusDone = regexp.MustCompile(`(\d+)/\d+ completed, now fuzzing with`)
+	executed   = regexp.MustCompile(`, execs: (\d+) \(`)
+)
+
+// output is what a target says.
+type output struct {
+	begin            func() // called when the corpus is done
+	begun            bool
+	text             bytes.Buffer
+	seen             int // bytes of text in lines that have been read
+	corpus, executed int // inputs
 }
+
+func (o *output) Write(p []byte) (int, error) {
+	o.text.Write(p)
+	for {
+		line, _, whole := bytes.Cut(o.text.Bytes()[o.seen:], []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		o.seen += len(line) + 1
+		if m := corpusDone.FindSubmatch(line); m != nil && !o.begun {
+			o.begun = true
+			o.corpus, _ = strconv.Atoi(string(m[1]))
+			o.begin()
+		}
+		if m := executed.FindSubmatch(line); m != nil {
+			o.executed, _ = strconv.Atoi(string(m[1]))
+		}
+	}
+}
+
+// fuzzed is the number of inputs beyond the corpus.
+func (o *output) fuzzed() int {
+	if !o.begun {
+		return 0
+	}
+	return max(0, o.executed-o.corpus)
+}
+
+// inParallel calls do for each item, as many at a time as there are processors, and begins no further one after an error.
+func inParallel[T any](items []T, do func(T) error) error {
+	group, ctx := errgroup.WithContext(context.Background())
+	group.SetLimit(atATime())
+	for _, item := range items {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return do(item)
+		})
+	}
+	return group.Wait()
+}
+
+func atATime() int { return runtime.GOMAXPROCS(0) }

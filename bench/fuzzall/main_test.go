@@ -1,17 +1,41 @@
 package main
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+)
 
-func TestOnlyTheClockIsNoFailure(t *testing.T) {
-	for out, want := range map[string]bool{
-		"fuzz: elapsed: 25s\n--- FAIL: FuzzCuts (25.19s)\n    context deadline exceeded\nFAIL\nexit status 1\n":                                    true,
-		"--- FAIL: FuzzCuts (2s)\n    --- FAIL: FuzzCuts (0.00s)\n        x_test.go:1: wrong\n    \n    Failing input written to testdata\nFAIL\n": false,
-		"--- FAIL: FuzzCuts (2s)\n    context deadline exceeded\nFAIL\n    Failing input written to testdata\n":                                    false,
-		"panic: boom\nFAIL\n": false,
-		"":                    false,
+func TestTargetsThatWereNotFuzzedAreSeen(t *testing.T) {
+	for name, test := range map[string]struct {
+		said  string
+		begun int
+		want  int
+	}{
+		"fuzzed": {
+			"fuzz: elapsed: 0s, gathering baseline coverage: 0/12 completed\n" +
+				"fuzz: elapsed: 0s, gathering baseline coverage: 12/12 completed, now fuzzing with 1 workers\n" +
+				"fuzz: elapsed: 3s, execs: 800 (266/sec), new interesting: 1 (total: 13)\n" +
+				"fuzz: elapsed: 5s, execs: 1012 (106/sec), new interesting: 1 (total: 13)\nPASS\n", 1, 1000},
+		"only its corpus ran": {
+			"fuzz: elapsed: 0s, gathering baseline coverage: 12/12 completed, now fuzzing with 1 workers\n" +
+				"fuzz: elapsed: 5s, execs: 12 (2/sec), new interesting: 0 (total: 12)\nPASS\n", 1, 0},
+		"its corpus took too long": {
+			"fuzz: elapsed: 3s, gathering baseline coverage: 3/12 completed\n", 0, 0},
+		"it failed on an input that is longer than a line should be": {
+			"fuzz: elapsed: 0s, gathering baseline coverage: 1/1 completed, now fuzzing with 1 workers\n" +
+				strings.Repeat("x", 1<<17) + "\nfuzz: elapsed: 1s, execs: 3 (3/sec), new interesting: 0 (total: 1)\n", 1, 2},
+		"it said nothing": {},
 	} {
-		if got := endedByClock([]byte(out)); got != want {
-			t.Errorf("%t for %q", got, out)
+		for _, size := range []int{1, 10, len(test.said) + 1} { // of a write
+			begun := 0
+			o := output{begin: func() { begun++ }}
+			for part := range slices.Chunk([]byte(test.said), size) {
+				o.Write(part)
+			}
+			if o.text.String() != test.said || begun != test.begun || o.fuzzed() != test.want {
+				t.Errorf("%s, %d bytes at a time: %d inputs, begun %d times", name, size, o.fuzzed(), begun)
+			}
 		}
 	}
 }
