@@ -233,7 +233,7 @@ func (b *batchReply) start(it item) {
 		x.done()
 		return
 	}
-	st, err := x.forward(out)
+	st, err := x.forward(x.keepBody(out))
 	if err != nil {
 		b.fail(x, it.slot, x.srv.answerFor(x, err))
 		return

@@ -95,7 +95,8 @@
 // reached over Streamable HTTP and so knows the session by itself. What a process
 // holds of such a session it may forget (session.go). In front of a pipe the
 // session is the pipe, and ends with it; a process that ends by itself is started
-// again and told what it knew (restart.go). Where one process serves all sessions, it
+// again and told what it knew (restart.go), and so is a session that a server on
+// HTTP+SSE has lost; one over Streamable HTTP begins again by remote.go. Where one process serves all sessions, it
 // is shared.go that keeps them apart, or guest.go where it has no handshake.
 //
 // A server without a handshake remembers nothing of a client that begins with one. That

@@ -213,6 +213,9 @@ func asFailure(err error) *failure {
 		f = refusedWith(status)
 	case errors.As(err, &again):
 		f = fail(upstreamRestarted, again.err.Error())
+		if errors.Is(again.err, upstream.ErrLost) {
+			f.text = "upstream session ended and is begun again; the request was lost"
+		}
 	case errors.As(err, &exit):
 		f = fail(upstreamLost, exit.Error())
 	case errors.Is(err, upstream.ErrLost):

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -70,6 +71,8 @@ type use struct {
 	eventID  sse.Event // ID and Retry of the last event
 	retry    time.Duration
 	resumes  int
+	began    uint64 // the server's session that the request was sent in
+	resent   bool   // it was sent once more, in another one
 	answered bool
 	final    bool      // what next returned is the answer
 	met      *call     // what next returned answers this call, which is not x's own
@@ -310,6 +313,9 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 	x.clock.start()
 	e, err = x.stream.Next()
 	x.clock.lap(&x.clock.upstream)
+	if c, ok := x.s.conn.(*remoteConn); err != nil && ok && x.call != nil && !x.resent && isLostSession(err) {
+		return sse.Event{}, false, x.sendAgain(c)
+	}
 	if err != nil {
 		return sse.Event{}, false, x.ended(err)
 	}
@@ -352,6 +358,39 @@ func (x *exchange) ended(err error) error {
 		return fail(upstreamSilent, "")
 	}
 	return x.resume()
+}
+
+// sendAgain sends x's request in another session, since the server has lost the one
+// that it was sent in, and so has not looked at it.
+func (x *exchange) sendAgain(c *remoteConn) error {
+	x.resent = true
+	if err := c.renew(x.ctx, x.began, x.from); err != nil {
+		return x.ended(err)
+	}
+	if x.call.cancelled.Load() {
+		return io.EOF
+	}
+	st, err := c.Send(x.ctx, &x.send)
+	if err != nil {
+		return x.ended(err)
+	}
+	x.mu.Lock()
+	old := x.stream
+	x.mu.Unlock()
+	old.Close()
+	x.attach(st)
+	return nil
+}
+
+// keepBody copies what is about to be sent into a buffer of x's own: it may have to be
+// sent again when the client's message is gone.
+func (x *exchange) keepBody(body []byte) []byte {
+	if _, ok := x.s.conn.(*remoteConn); !ok || x.call == nil || cap(x.buf) > 0 && len(body) > 0 && unsafe.SliceData(x.buf[:1]) == unsafe.SliceData(body) {
+		return body
+	}
+	x.buf = append(x.buf[:0], body...)
+	x.large = x.large || cap(x.buf) > maxPooled
+	return x.buf
 }
 
 // resume takes up a stream that the server closed before it had answered; the

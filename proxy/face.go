@@ -72,7 +72,7 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 			return
 		}
 	}
-	if _, ok := s.conn.(*modernConn); ok && !s.local {
+	if !s.local { // else its id would open it again
 		srv.sessions.bury(s)
 	} else {
 		srv.sessions.drop(s)
@@ -96,7 +96,8 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 	err := c.Delete(req.Ctx, srv.appendPassed(nil, req.Header))
 	switch status, _ := errors.AsType[*upstream.StatusError](err); {
 	case status != nil && status.Code == fasthttp.StatusNotFound:
-		srv.forget(s, err)
+		srv.sessions.bury(s)
+		srv.retire(s, err)
 	case err == nil:
 		s.release(fail(sessionUnknown, "it was ended")) // so that nobody is asked again
 	}
@@ -284,6 +285,9 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	if e := x.enquire(body); e != nil {
 		st, err = x.sendKept(e, body)
 	} else {
+		if c, ok := x.s.conn.(*remoteConn); ok {
+			x.began = c.seen()
+		}
 		st, err = x.s.conn.Send(x.ctx, &x.send)
 	}
 	x.clock.lap(&x.clock.upstream)

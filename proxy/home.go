@@ -14,14 +14,19 @@ import (
 // up: who the client is, as far as there is room, and where all the rest is.
 func (c *modernConn) introduceIn(t *ticket) {
 	t.home = c.srv.dialogues.instance
-	if t.client = string(c.client); len(t.client) > maxIntroduced {
-		said := gjson.GetMany(t.client, "name", "version")
+	t.introduce(string(c.client), string(c.can))
+}
+
+// introduce puts into an id who the client is, as far as there is room.
+func (t *ticket) introduce(client, can string) {
+	if t.client = client; len(client) > maxIntroduced {
+		said := gjson.GetMany(client, "name", "version")
 		t.client = `{"name":` + said[0].Raw + `,"version":` + said[1].Raw + `}`
 		if len(t.client) > maxIntroduced || !gjson.Valid(t.client) {
 			t.client = ""
 		}
 	}
-	if t.can = string(c.can); len(t.can) > maxIntroduced {
+	if t.can = can; len(can) > maxIntroduced {
 		t.can = ""
 	}
 }

@@ -337,11 +337,11 @@ func (l *lanes) lose(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, ln := range l.byID {
-		ln.finish(err)
+		if !spares(err, ln.id) {
+			ln.finish(err)
+			l.leave(ln)
+		}
 	}
-	clear(l.byID)
-	clear(l.byToken)
-	l.order = nil
 }
 
 // end tells everyone who waits that the server is gone.

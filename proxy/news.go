@@ -37,7 +37,7 @@ func (srv *Server) news(s *session) bool {
 // tools of our own it also says when they have become others; then there is one
 // even where the server offers none.
 func (srv *Server) listen(ctx context.Context, s *session, o upstream.ListenOptions) (upstream.Stream, error) {
-	st, err := s.conn.Listen(ctx, o)
+	st, err := s.stand(ctx, o)
 	if errors.Is(err, upstream.ErrNoStream) && !s.vu.Modern {
 		srv.met(noStanding)
 	}

@@ -281,7 +281,7 @@ func (p *pipe) forward(line []byte, g *group, slot int) {
 
 // send sends a message on and sees to it that its answer comes back.
 func (p *pipe) send(x *exchange, out []byte) {
-	st, err := x.forward(out)
+	st, err := x.forward(x.keepBody(out))
 	switch {
 	case err != nil:
 		owed := x.call != nil && x.s.open.end(x.call) // else serverLost was faster
@@ -417,9 +417,9 @@ func (p *pipe) serverLost(err error) {
 
 // failOpen answers every call in flight with f.
 func (p *pipe) failOpen(f *failure) {
-	for _, c := range p.s.open.drain() {
-		if c.here {
-			continue // ends with us, and says so itself
+	for _, c := range p.s.open.list() {
+		if spares(f, c.key) || !p.s.open.end(c) || c.here {
+			continue // what is served here ends with us, and says so itself
 		}
 		each := *f
 		each.id = []byte(c.id)
@@ -444,7 +444,7 @@ func (p *pipe) lostWith(f *failure) {
 func (p *pipe) listen(x *exchange) {
 	defer x.done()
 	for wait := firstReopen; ; wait = min(2*wait, lastReopen) {
-		st, err := p.s.conn.Listen(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
+		st, err := p.s.stand(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
 		switch {
 		case errors.Is(err, upstream.ErrNoStream):
 			return

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +25,8 @@ const healthy = time.Minute
 // restartError says that the server's process has ended and that another one is
 // about to take its place. What it was asked is lost; the session goes on.
 type restartError struct {
-	err error // how the process ended
+	err error    // how the process ended
+	of  *revival // nil where that is all
 }
 
 func (e *restartError) Error() string { return "started again: " + e.err.Error() }
@@ -37,6 +38,18 @@ func restarts(err error) bool {
 	return ok
 }
 
+// spares reports whether err leaves the request of this key alone: it waits for the
+// server to be there again, and was not sent yet.
+func spares(err error, key string) bool {
+	e, ok := errors.AsType[*restartError](err)
+	return ok && e.of != nil && e.of.keeps(key)
+}
+
+var (
+	errRefusedFirst   = errors.New("refused its first request")
+	errOtherTransport = errors.New("it is now reached over another transport")
+)
+
 var errOtherRevision = errors.New("it now speaks another revision")
 
 // revival is the connection of a session whose server is a child process. When
@@ -44,7 +57,13 @@ var errOtherRevision = errors.New("it now speaks another revision")
 // the first one knew: the client's initialize, its log level and what it has
 // subscribed to. Whoever listens hears of it by one restartError, behind which
 // the stream goes on; what is to be sent meanwhile waits.
+//
+// It does the same for a session over HTTP+SSE, which a server that restarts has lost:
+// remote is then true. Such a server may be away for long: attempts have no end, and
+// what is to be sent waits for one of them only.
 type revival struct {
+	remote bool
+
 	srv     *Server
 	connect func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error)
 	hello   []byte   // initialize, or server/discover where there is no handshake, as it was sent
@@ -67,6 +86,13 @@ type revival struct {
 	why    error         // how the process ended; where over, what else went wrong
 	ready  chan struct{} // while starting: closed when a process is there, or none will be
 	memory memory
+	waits  map[string]int // requests that are not sent yet, by key
+
+	// Where remote.
+	header  []upstream.Header // the client's last
+	refused error             // the server does not know the session any more
+	failed  int               // attempts
+	kick    chan struct{}     // asks for an attempt now
 }
 
 // vitality is what there is of the process.
@@ -86,6 +112,10 @@ func newRevival(srv *Server, h *handshake, version string) *revival {
 		hello: h.sent, id: h.id, version: version,
 		backoff: backoff{first: cfg.Wait, last: cfg.MaxWait, max: cfg.Max},
 		began:   time.Now(), conn: h.conn, st: h.standing,
+		waits: make(map[string]int), kick: make(chan struct{}, 1),
+	}
+	if _, r.remote = h.conn.(*upstream.SSESession); r.remote {
+		r.header, r.backoff.max = cloneHeaders(h.header), math.MaxInt
 	}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
@@ -111,6 +141,14 @@ func (r *revival) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stre
 		return nil, err
 	}
 	st, err := conn.Send(ctx, m)
+	if err != nil && r.remote && (isLostSession(err) || neverSent(err) && errors.Is(err, upstream.ErrLost)) {
+		defer r.keep(m)()
+		r.refuse(conn, err)
+		if conn, err = r.current(ctx, m); err != nil {
+			return nil, err
+		}
+		st, err = conn.Send(ctx, m)
+	}
 	if err == nil || r.life.Err() != nil {
 		return st, err
 	}
@@ -121,17 +159,68 @@ func (r *revival) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stre
 		r.mu.Unlock()
 	}
 	if gone {
-		err = &restartError{exit}
+		err = &restartError{err: exit}
+	} else if r.remote && errors.Is(err, upstream.ErrLost) {
+		err = &restartError{err: err}
 	}
 	return nil, err
+}
+
+// keep has m spared by what ends all requests under way, until release is called.
+func (r *revival) keep(m *upstream.Outgoing) (release func()) {
+	var scanned wire.Message
+	if !m.Request || scanned.Scan(bytes.Clone(m.Body), nil) != nil {
+		return func() {}
+	}
+	key := string(wire.AppendIDKey(nil, scanned.ID()))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waits[key]++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.waits[key]--; r.waits[key] == 0 {
+			delete(r.waits, key)
+		}
+	}
+}
+
+// keeps reports whether a request waits to be sent.
+func (r *revival) keeps(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waits[key] > 0
+}
+
+// refuse takes down that the server does not know the session of conn any more, and
+// returns when that one is given up.
+func (r *revival) refuse(conn upstream.Conn, err error) {
+	r.mu.Lock()
+	current := r.conn == conn && r.state == alive
+	st := r.st
+	if current {
+		r.refused, r.state, r.ready = fmt.Errorf("%w: %v", upstream.ErrLost, err), starting, make(chan struct{})
+	}
+	r.mu.Unlock()
+	if current {
+		st.Close()
+	}
 }
 
 // current is the process that m is for, which it is to remember.
 func (r *revival) current(ctx context.Context, m *upstream.Outgoing) (upstream.Conn, error) {
 	var timeout <-chan time.Time
+	failed := -1
 	for {
 		r.mu.Lock()
+		if r.remote && !slices.Equal(r.header, m.Header) {
+			r.header = cloneHeaders(m.Header)
+		}
 		state, conn, why, ready := r.state, r.conn, r.why, r.ready
+		if failed < 0 {
+			failed = r.failed
+		}
+		away := r.remote && state == starting && r.failed != failed
 		stale := state == alive && timeout != nil && m.Stale != nil && m.Stale()
 		if state == alive && !stale {
 			r.memory.note(m.Body)
@@ -139,13 +228,18 @@ func (r *revival) current(ctx context.Context, m *upstream.Outgoing) (upstream.C
 		r.mu.Unlock()
 		switch {
 		case stale:
-			return nil, &restartError{why}
+			return nil, &restartError{err: why}
 		case state == alive:
 			return conn, nil
-		case state == over:
+		case state == over, away:
 			return nil, why
 		}
 		if timeout == nil {
+			defer r.keep(m)()
+			select {
+			case r.kick <- struct{}{}:
+			default: // there is an attempt already
+			}
 			timer := time.NewTimer(r.srv.now().cfg.Upstream.HandshakeTimeout)
 			defer timer.Stop()
 			timeout = timer.C
@@ -190,9 +284,9 @@ func (v voice) Next() (sse.Event, error) {
 			return sse.Event{Data: m}, nil
 		}
 		r.mu.Lock()
-		state, st := r.state, r.st
+		state, st, refused := r.state, r.st, r.refused
 		r.mu.Unlock()
-		if state == starting {
+		if state == starting && refused == nil {
 			if err := r.restart(); err != nil {
 				return sse.Event{}, err
 			}
@@ -205,11 +299,11 @@ func (v voice) Next() (sse.Event, error) {
 			}
 			return e, nil
 		}
-		exit, ended := errors.AsType[*upstream.ExitError](err)
-		if !ended || r.life.Err() != nil || !r.died(exit) {
+		why := r.endOf(err)
+		if why == nil || r.life.Err() != nil || !r.died(why) {
 			return sse.Event{}, err
 		}
-		return sse.Event{}, &restartError{exit}
+		return sse.Event{}, &restartError{why, r}
 	}
 }
 
@@ -222,12 +316,34 @@ func (v voice) Close() error {
 	return st.Close()
 }
 
+// endOf is how a process has ended, or a session over HTTP+SSE; nil where err says
+// nothing of that.
+func (r *revival) endOf(err error) error {
+	if exit, ok := errors.AsType[*upstream.ExitError](err); ok {
+		return exit
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !r.remote:
+		return nil
+	case r.refused != nil:
+		return r.refused
+	case errors.Is(err, upstream.ErrLost):
+		return err
+	}
+	return nil
+}
+
 // died takes down the end of a process and reports whether there will be
 // another one. What it had asked the client is void.
-func (r *revival) died(exit *upstream.ExitError) bool {
+func (r *revival) died(why error) bool {
 	again := r.backoff.another(time.Since(r.began))
 	r.mu.Lock()
-	r.why, r.state, r.ready = exit, starting, make(chan struct{})
+	if r.refused == nil { // else that is so already
+		r.state, r.ready = starting, make(chan struct{})
+	}
+	r.why, r.refused = why, nil
 	if !again {
 		r.state = over
 	}
@@ -251,18 +367,27 @@ func (r *revival) restart() error {
 	r.srv.endConn(old)
 	for {
 		wait := r.backoff.wait()
-		r.srv.metrics.restarts.Inc()
-		r.srv.log.Warn("upstream process is started again", zap.Error(err), zap.Duration("in", wait), zap.Int("attempt", r.backoff.tries))
+		r.announce(err, wait)
 		timer := time.NewTimer(wait)
+		kick := r.kick
+		if !r.remote {
+			kick = nil
+		}
 		select {
 		case <-timer.C:
+		case <-kick:
+			timer.Stop()
 		case <-r.life.Done():
 			timer.Stop()
 			return r.give(upstream.ErrClosed)
 		}
 		if err = r.start(); err == nil {
 			r.began = time.Now()
-			r.srv.log.Info("upstream process is back")
+			if r.remote {
+				r.srv.log.Info("upstream session has begun again")
+			} else {
+				r.srv.log.Info("upstream process is back")
+			}
 			return nil
 		}
 		switch {
@@ -271,9 +396,41 @@ func (r *revival) restart() error {
 		case errors.Is(err, errOtherRevision):
 			r.srv.eras.forget() // the next session finds out
 			return r.give(err)
-		case !r.backoff.another(0):
+		case r.remote && isRefusal(err), !r.backoff.another(0):
 			return r.give(err)
 		}
+		r.tell(err)
+	}
+}
+
+// isRefusal reports whether a server over HTTP+SSE does not want to begin a session.
+func isRefusal(err error) bool {
+	status, ok := errors.AsType[*upstream.StatusError](err)
+	return ok && isFinal(status) && status.Code != 404 || errors.Is(err, errRefusedFirst) || errors.Is(err, errOtherTransport)
+}
+
+// announce logs that there will be another attempt.
+func (r *revival) announce(err error, wait time.Duration) {
+	r.srv.metrics.restarts.Inc()
+	what, level := "upstream process is started again", zap.WarnLevel
+	if r.remote {
+		what = "upstream session is begun again"
+		if r.backoff.tries > 1 {
+			level = zap.DebugLevel // it may be away for long
+		}
+	}
+	r.srv.log.Log(level, what, zap.Error(err), zap.Duration("in", wait), zap.Int("attempt", r.backoff.tries))
+}
+
+// tell lets those know who wait for a server that is away that an attempt has failed.
+func (r *revival) tell(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.remote {
+		r.why = err
+		r.failed++
+		close(r.ready)
+		r.ready = make(chan struct{})
 	}
 }
 
@@ -281,6 +438,9 @@ func (r *revival) restart() error {
 func (r *revival) give(why error) error {
 	if why != upstream.ErrClosed {
 		f := fail(upstreamLost, reason(why))
+		if r.remote {
+			f.text = "upstream session ended: " + reason(why)
+		}
 		f.err = why
 		why = f
 	}
@@ -295,9 +455,16 @@ func (r *revival) give(why error) error {
 func (r *revival) start() (err error) {
 	ctx, cancel := context.WithTimeout(r.life, r.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
-	b, err := r.connect(ctx, &upstream.Outgoing{Body: r.hello, Request: true})
+	r.mu.Lock()
+	header := r.header
+	r.mu.Unlock()
+	b, err := r.connect(ctx, &upstream.Outgoing{Body: r.hello, Request: true, Header: header})
 	if err != nil {
 		return err
+	}
+	if b.Standing == nil {
+		r.srv.endBegun(b)
+		return errOtherTransport
 	}
 	defer func() {
 		if err != nil {
@@ -305,14 +472,14 @@ func (r *revival) start() (err error) {
 			r.srv.endConn(b.Conn)
 		}
 	}()
-	h := &handshake{srv: r.srv, conn: b.Conn, standing: b.Standing, id: r.id}
+	h := &handshake{srv: r.srv, conn: b.Conn, standing: b.Standing, id: r.id, header: header}
 	m, err := h.await(ctx, b.Standing)
 	if err != nil {
 		return err
 	}
 	if said := r.speaks(m); said != r.version {
 		if m.Kind == wire.Error {
-			return fmt.Errorf("refused its first request: %.200s", gjson.Get(view(m.Error()), "message").String())
+			return fmt.Errorf("%w: %.200s", errRefusedFirst, gjson.Get(view(m.Error()), "message").String())
 		}
 		return fmt.Errorf("%w (%.32q, was %s)", errOtherRevision, said, r.version)
 	}
@@ -320,9 +487,12 @@ func (r *revival) start() (err error) {
 	again, own := r.memory.replay()
 	r.mu.Unlock()
 	for _, message := range again {
-		if _, err := b.Conn.Send(ctx, &upstream.Outgoing{Body: message}); err != nil {
+		if _, err := b.Conn.Send(ctx, &upstream.Outgoing{Body: message, Header: header}); err != nil {
 			return err
 		}
+	}
+	if r.remote {
+		h.early = append(h.early, listChanges(m.Result())...)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -350,100 +520,8 @@ func (r *revival) forUs(message []byte) bool {
 		return false
 	}
 	delete(r.own, string(m.ID()))
+	if m.Kind == wire.Error {
+		r.srv.log.Warn("log level or a subscription is not restored", zap.ByteString("error", m.Error()[:min(len(m.Error()), 300)]))
+	}
 	return true
-}
-
-// backoff decides how often and how soon a process is started again.
-type backoff struct {
-	first, last time.Duration
-	max, tries  int
-}
-
-// another reports whether a process that lived so long may be followed by one
-// more.
-func (b *backoff) another(lived time.Duration) bool {
-	if lived >= healthy {
-		b.tries = 0
-	}
-	if b.tries >= b.max {
-		return false
-	}
-	b.tries++
-	return true
-}
-
-// wait is how long to wait before the next one.
-func (b *backoff) wait() time.Duration {
-	wait := b.first
-	for i := 1; i < b.tries && wait < b.last; i++ {
-		wait *= 2
-	}
-	return min(wait, b.last)
-}
-
-// What a memory holds at most. The messages it is about are short.
-const (
-	maxSubscriptions = 256
-	maxMemorable     = 8 << 10
-)
-
-// memory is what a server knows of its client beside initialize.
-type memory struct {
-	initialized bool
-	level       []byte // params of the last logging/setLevel
-	subscribed  map[string][]byte
-}
-
-// note takes down what a message of the client changes.
-func (y *memory) note(message []byte) {
-	if len(message) > maxMemorable || !bytes.Contains(message, []byte("initialized")) &&
-		!bytes.Contains(message, []byte("setLevel")) && !bytes.Contains(message, []byte("subscribe")) {
-		return
-	}
-	var m wire.Message
-	if m.Scan(message, nil) != nil {
-		return
-	}
-	if m.Method == wire.Initialized {
-		y.initialized = true
-		return
-	}
-	if m.Kind != wire.Request || len(m.Params()) == 0 {
-		return
-	}
-	switch uri := gjson.Get(view(m.Params()), "uri"); m.Method {
-	case wire.LoggingSetLevel:
-		y.level = bytes.Clone(m.Params())
-	case wire.ResourcesSubscribe:
-		if y.subscribed == nil {
-			y.subscribed = make(map[string][]byte)
-		}
-		if len(y.subscribed) < maxSubscriptions {
-			y.subscribed[strings.Clone(uri.String())] = bytes.Clone(m.Params())
-		}
-	case wire.ResourcesUnsubscribe:
-		delete(y.subscribed, uri.String())
-	}
-}
-
-// replay is what another server has to be told behind initialize, and the ids of
-// our requests in it, whose answers are for nobody.
-func (y *memory) replay() (messages [][]byte, own map[string]bool) {
-	if !y.initialized {
-		return nil, nil // nothing else may come before it
-	}
-	messages = append(messages, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
-	own = make(map[string]bool)
-	ask := func(method wire.Method, params []byte) {
-		id := `"dragoman:` + strconv.Itoa(len(own)+1) + `"`
-		own[id] = true
-		messages = append(messages, []byte(`{"jsonrpc":"2.0","id":`+id+`,"method":"`+method.String()+`","params":`+string(params)+`}`))
-	}
-	if y.level != nil {
-		ask(wire.LoggingSetLevel, y.level)
-	}
-	for _, params := range y.subscribed {
-		ask(wire.ResourcesSubscribe, params)
-	}
-	return messages, own
 }

@@ -332,7 +332,7 @@ func TestSessionEndsWhileItsProcessIsStartedAgain(t *testing.T) {
 }
 
 func TestHowARestartLooksToClients(t *testing.T) {
-	f := asFailure(&restartError{exited})
+	f := asFailure(&restartError{err: exited})
 	if f.cause != upstreamRestarted || !errors.Is(f, exited) {
 		t.Errorf("%+v", f)
 	}

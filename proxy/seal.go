@@ -42,8 +42,8 @@ type ticket struct {
 	named  string    // the server's own id of it, "" for none
 	mark   ownerMark // of its owner
 
-	// The process that has what cannot be in an id, where that is so; and of a session
-	// with a server that knows none, who the client is.
+	// The process that has what cannot be in an id, where that is so; and who the client
+	// is, for a server that knows no sessions or has lost this one.
 	home   dialogueID
 	client string // clientInfo, "" where it is too long
 	can    string // clientCapabilities, "" where it is too long
@@ -60,7 +60,7 @@ type sealer struct {
 // Where things are in the plain text of an id. The server's id is the rest.
 const (
 	ticketForm   = 1 // the first byte; another layout gets another number
-	homedForm    = 2 // of a session that has a home
+	homedForm    = 2 // of a session that has a home, or says who its client is
 	ownedForm    = 4 // added to either: the owner's mark stands before the rest
 	ticketMade   = 1
 	ticketVc     = ticketMade + 8
@@ -120,7 +120,7 @@ func (s *sealer) seal(t ticket) string {
 		plain[0] |= ownedForm
 		plain = append(plain, t.mark[:]...)
 	}
-	if t.home != (dialogueID{}) {
+	if t.home != (dialogueID{}) || t.client != "" || t.can != "" {
 		plain[0] = plain[0]&^ticketForm | homedForm
 		plain = append(plain, t.home[:]...)
 		plain = appendText(appendText(plain, t.client), t.can)

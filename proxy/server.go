@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -140,7 +141,8 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	var again *revival
 	_, shares := h.conn.(*member)      // whose process is the hub's to start again
 	_, bridged := h.conn.(*modernConn) // with no handshake to say to another process
-	if !h.alone && !shares && !bridged && srv.now().origin.restarts && srv.now().cfg.Upstream.Restart.Max > 0 {
+	_, remote := h.conn.(*upstream.SSESession)
+	if !h.alone && !shares && !bridged && (srv.now().origin.restarts || remote && !h.vc.Modern) && srv.now().cfg.Upstream.Restart.Max > 0 {
 		again = newRevival(srv, h, vu.Name)
 		h.conn, h.standing = again, voice{again}
 	}
@@ -153,6 +155,8 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	}
 	if c, ok := h.conn.(*modernConn); ok {
 		c.introduceIn(&t)
+	} else if said := gjson.GetManyBytes(h.sent, "params.clientInfo", "params.capabilities"); h.standing == nil && t.named != "" {
+		t.introduce(said[0].Raw, said[1].Raw)
 	}
 	s := srv.sessionWith(t, h.conn)
 	s.piped = h.standing != nil
@@ -176,17 +180,24 @@ func (srv *Server) takeUp(t ticket) *session {
 	if t.vu.Modern {
 		return srv.sessionWith(t, srv.resumeModern(t))
 	}
-	return srv.sessionWith(t, srv.now().origin.resume(t.named, versionHeader(t.vu)))
+	s := srv.sessionWith(t, srv.now().origin.resume(t.named, versionHeader(t.vu)))
+	if c, ok := s.conn.(*remoteConn); ok {
+		c.partial = true
+	}
+	return s
 }
 
 func (srv *Server) sessionWith(t ticket, conn upstream.Conn) *session {
 	s := &session{
 		ticket: t,
-		conn:   conn,
+		conn:   srv.newRemoteConn(t, conn),
 		up:     srv.now().table.Between(t.vc, t.vu),
 		down:   srv.now().table.Between(t.vu, t.vc),
 		open:   newCalls(srv.now().cfg.Limits.OpenRequests),
 		asked:  newCalls(srv.now().cfg.Limits.OpenRequests),
+	}
+	if c, ok := s.conn.(*remoteConn); ok {
+		c.s = s
 	}
 	own := srv.now().own
 	if own != nil {

@@ -175,6 +175,9 @@ func (s *SSESession) post(ctx context.Context, m *Outgoing, deadline time.Time) 
 		return fmt.Errorf("upstream %s: %w", s.http.addr, errNotJoined)
 	}
 	if err := f.over(); err != nil {
+		if e, ok := errors.AsType[*Error](err); ok {
+			err = &Error{Op: "connect", Addr: e.Addr, Err: e.Err} // the message was not sent
+		}
 		return err
 	}
 	x, err := s.http.exchange(ctx, request{

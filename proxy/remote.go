@@ -1,0 +1,482 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// remoteConn is the connection of a client's session with a server over Streamable
+// HTTP. A server that restarts forgets its sessions and answers 404 to what belongs to
+// them: then remoteConn begins another session, with the same initialize, log level and
+// subscriptions, and what the server refused is sent once more. The client keeps its id.
+// See "Session Management",
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management.
+//
+// A request meets the 404 where its stream is read: the exchange calls renew for it.
+type remoteConn struct {
+	*upstream.HTTPSession
+	srv *Server
+	s   *session
+
+	renewals atomic.Uint64 // sessions begun in the place of a lost one
+
+	mu       sync.Mutex
+	renewing *renewal // under way; nil for none
+	memory   memory   // what the client has told the server
+	partial  bool     // the session began in another process: memory has not all
+	news     [][]byte // for the standing stream
+	standing map[*standing]struct{}
+}
+
+// renewal is the beginning of another session, for all who wait for it.
+type renewal struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
+// maxNews bounds what waits for a standing stream, in messages.
+const maxNews = 64
+
+// replacedError says that the server has lost the session, that another one has taken
+// its place, and that what was asked for belonged to the lost one.
+type replacedError struct{}
+
+func (*replacedError) Error() string {
+	return "the server has lost the session, and the request with it; another session has begun"
+}
+
+// newRemoteConn watches over a session that the server knows by itself. It returns conn
+// where there is none, or no way to begin another.
+func (srv *Server) newRemoteConn(t ticket, conn upstream.Conn) upstream.Conn {
+	c, ok := conn.(*upstream.HTTPSession)
+	if !ok || t.named == "" || t.vc.Modern || t.vu.Modern || srv.now().origin.resume == nil {
+		return conn
+	}
+	return &remoteConn{HTTPSession: c, srv: srv, standing: make(map[*standing]struct{})}
+}
+
+// isLostSession reports whether err is the refusal of a server that does not know the
+// session any more. Besides 404, as the specification has it, published servers answer
+// 400 (TypeScript SDK, Python SDK, mcp-go) or 401 (Rust SDK) and say so in words.
+func isLostSession(err error) bool {
+	status, ok := errors.AsType[*upstream.StatusError](err)
+	if !ok {
+		return false
+	}
+	switch status.Code {
+	case http.StatusNotFound:
+		return !doubtful(false, err)
+	case http.StatusBadRequest, http.StatusUnauthorized:
+	default:
+		return false
+	}
+	said := strings.ToLower(string(status.Body[:min(len(status.Body), 1<<10)]))
+	return slices.ContainsFunc(lostWords, func(words string) bool { return strings.Contains(said, words) })
+}
+
+var lostWords = []string{
+	"session not found", "no valid session", "invalid session id", "invalid or missing session", "unknown session",
+	"session expired", "session has expired", "session does not exist", "server not initialized",
+}
+
+// seen is the number of the session that a message is about to be sent in.
+func (c *remoteConn) seen() uint64 { return c.renewals.Load() }
+
+// Send delivers one message, as HTTPSession does. What was refused since the session is
+// lost is sent once more in another one.
+func (c *remoteConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	if memorable(m.Body) {
+		c.mu.Lock()
+		c.memory.note(m.Body)
+		c.mu.Unlock()
+	}
+	was := c.seen()
+	st, err := c.HTTPSession.Send(ctx, m)
+	if err == nil || !isLostSession(err) {
+		return st, err
+	}
+	if err := c.renew(ctx, was, m.Header); err != nil {
+		return nil, err
+	}
+	var message wire.Message
+	if message.Scan(bytes.Clone(m.Body), nil) == nil && message.Kind.Response() {
+		return nil, nil // to a question of the lost session
+	}
+	return c.HTTPSession.Send(ctx, m)
+}
+
+// renew begins another session in the place of the one with the number was, once for
+// all who ask for it.
+func (c *remoteConn) renew(ctx context.Context, was uint64, header []upstream.Header) error {
+	c.mu.Lock()
+	if c.seen() != was {
+		c.mu.Unlock()
+		return nil
+	}
+	r := c.renewing
+	if r == nil {
+		r = &renewal{done: make(chan struct{}), err: fail(panicked, "")}
+		c.renewing = r
+		header := cloneHeaders(header)
+		c.srv.spawn(func() {
+			defer func() {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.renewing = nil
+				close(r.done)
+			}()
+			r.err = c.begin(header)
+		})
+	}
+	c.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// cloneHeaders copies headers whose values may be in a buffer of a request.
+func cloneHeaders(header []upstream.Header) []upstream.Header {
+	out := make([]upstream.Header, len(header))
+	for i, h := range header {
+		out[i] = upstream.Header{Name: strings.Clone(h.Name), Value: strings.Clone(h.Value)}
+	}
+	return out
+}
+
+// begin begins another session. An error of cause sessionUnknown says that the server
+// refuses one.
+func (c *remoteConn) begin(header []upstream.Header) error {
+	srv, s := c.srv, c.s
+	log := srv.log.With(traced(header)...)
+	ctx, cancel := context.WithTimeout(srv.draining, srv.now().cfg.Upstream.HandshakeTimeout)
+	defer cancel()
+	version := versionHeader(s.vu)
+	next, ok := srv.now().origin.resume("", "").(*upstream.HTTPSession)
+	if !ok {
+		return fail(sessionUnknown, "")
+	}
+	h := &handshake{srv: srv, conn: next, header: header, id: []byte(`"dragoman:0"`)}
+	m, err := h.sayAgain(ctx, s.ticket)
+	if err != nil {
+		log.Warn("the server has lost the session and does not begin another", zap.Error(err))
+		if refused, _ := refusesProposal(nil, err); refused && isStatus(err) {
+			f := fail(sessionUnknown, "the server refuses a new one; initialize again")
+			f.err = err
+			return f
+		}
+		return err
+	}
+	if m.Kind == wire.Error || gjson.Get(view(m.Result()), "protocolVersion").String() != s.vu.Name {
+		srv.spawn(func() { srv.endConn(next) })
+		log.Warn("the server has lost the session and refuses another", zap.ByteString("answer", m.Raw[:min(len(m.Raw), 300)]))
+		return fail(sessionUnknown, "the server refuses a new one; initialize again")
+	}
+	next.SetSession(h.named, version)
+	c.mu.Lock()
+	c.memory.initialized = true
+	messages, own := c.memory.replay()
+	partial := c.partial
+	c.partial = false
+	c.mu.Unlock()
+	for _, message := range messages {
+		if err := c.tellAgain(ctx, h, message, own); err != nil {
+			log.Warn("not restored in the new session", zap.ByteString("message", message[:min(len(message), 200)]), zap.Error(err))
+		}
+	}
+	if partial {
+		log.Info("the session began in another process: log level and subscriptions are not restored")
+	}
+	news := h.early
+	for _, q := range s.asked.drain() {
+		news = append(news, []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+q.id+`,"reason":"the server has lost the session"}}`))
+	}
+	news = append(news, listChanges(m.Result())...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.SetSession(h.named, version)
+	c.renewals.Add(1)
+	c.news = append(c.news, news[:min(len(news), maxNews-len(c.news))]...)
+	for st := range c.standing {
+		st.interrupt()
+	}
+	log.Warn("the server has lost the session; another one has taken its place")
+	srv.metrics.restarts.Inc()
+	return nil
+}
+
+func isStatus(err error) bool {
+	_, ok := errors.AsType[*upstream.StatusError](err)
+	return ok
+}
+
+// sayAgain says initialize in the name of the client of a session, and waits for the
+// answer.
+func (h *handshake) sayAgain(ctx context.Context, t ticket) (*wire.Message, error) {
+	client, can := t.client, t.can
+	if client == "" {
+		client = `{"name":"unknown-client","version":"0.0.0"}`
+	}
+	if can == "" {
+		can = string(capabilitiesOf(t.facts))
+	}
+	h.sent = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}}`,
+		h.id, t.vu.Name, can, client)
+	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: h.sent, Request: true, Header: h.header})
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	m, err := h.await(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	if named, ok := st.(upstream.SessionStream); ok {
+		if h.named = named.SessionID(); len(h.named) > maxNamed {
+			return nil, errNamedTooLong
+		}
+	}
+	return m, nil
+}
+
+// tellAgain sends one message of the client's in a new session, and waits for the answer
+// if it is a request.
+func (c *remoteConn) tellAgain(ctx context.Context, h *handshake, message []byte, own map[string]bool) error {
+	id := gjson.GetBytes(message, "id")
+	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: message, Request: id.Exists(), Header: h.header})
+	if err != nil || st == nil {
+		return err
+	}
+	defer st.Close()
+	m, err := h.awaitAny(ctx, st, []byte(id.Raw))
+	if err == nil && m.Kind == wire.Error {
+		err = errors.New(gjson.Get(view(m.Error()), "message").String())
+	}
+	return err
+}
+
+// listChanges are the notifications that what a server lists may have changed, as far as
+// its InitializeResult says that it sends them.
+func listChanges(result []byte) (news [][]byte) {
+	for _, name := range []string{"tools", "prompts", "resources"} {
+		if gjson.GetBytes(result, "capabilities."+name+".listChanged").Bool() {
+			news = append(news, []byte(`{"jsonrpc":"2.0","method":"notifications/`+name+`/list_changed"}`))
+		}
+	}
+	return news
+}
+
+// Listen opens the standing stream. It outlives the session that the server knows: where
+// it breaks off it is opened again. A stream that is to be resumed cannot be where the
+// session is lost; then the error is a replacedError.
+func (c *remoteConn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+	was := c.seen()
+	st, err := c.HTTPSession.Listen(ctx, o)
+	if err != nil && isLostSession(err) {
+		if renewed := c.renew(ctx, was, o.Header); renewed != nil {
+			return nil, renewed
+		}
+		if o.LastEventID != "" {
+			return nil, &replacedError{}
+		}
+		st, err = c.HTTPSession.Listen(ctx, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+// Stand is Listen for a stream that is opened again whenever it breaks off, for as long
+// as ctx lasts.
+func (c *remoteConn) Stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+	st, err := c.Listen(ctx, o)
+	if _, replaced := errors.AsType[*replacedError](err); replaced {
+		o.LastEventID = ""
+		st, err = c.Listen(ctx, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &standing{c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, st: st, changed: make(chan struct{}, 1), gone: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.standing[out] = struct{}{}
+	return out, nil
+}
+
+// stand opens the standing stream of a session.
+func (s *session) stand(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
+	if c, ok := s.conn.(*remoteConn); ok {
+		return c.Stand(ctx, o)
+	}
+	return s.conn.Listen(ctx, o)
+}
+
+// takeNews is what is to be said first on a standing stream.
+func (c *remoteConn) takeNews() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.news) == 0 {
+		return nil
+	}
+	m := c.news[0]
+	c.news = c.news[1:]
+	return m
+}
+
+// standing is the standing stream of a session, in whatever session the server knows.
+type standing struct {
+	c       *remoteConn
+	ctx     context.Context
+	header  []upstream.Header
+	changed chan struct{} // the session is another one
+
+	mu   sync.Mutex
+	st   upstream.Stream
+	gone chan struct{} // closed by Close
+
+	lastID string // belongs to Next, with retry
+	retry  time.Duration
+}
+
+// interrupt has the stream opened in the session that is there now.
+func (s *standing) interrupt() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.st.Close()
+}
+
+// Next implements upstream.Stream.
+func (s *standing) Next() (sse.Event, error) {
+	wait := time.Duration(0)
+	for {
+		if m := s.c.takeNews(); m != nil {
+			return sse.Event{Data: m}, nil
+		}
+		s.mu.Lock()
+		st := s.st
+		s.mu.Unlock()
+		if s.isClosed() {
+			return sse.Event{}, upstream.ErrClosed
+		}
+		e, err := st.Next()
+		switch {
+		case err == nil:
+			if e.HasID {
+				s.lastID = string(e.ID)
+			}
+			if e.Retry > 0 {
+				s.retry = e.Retry
+			}
+			return e, nil
+		case s.ctx.Err() != nil:
+			return sse.Event{}, err
+		}
+		if wait, err = s.reopen(wait, err); err != nil {
+			return sse.Event{}, err
+		}
+	}
+}
+
+// reopen opens the stream again, behind what was heard last where the session is still
+// the same. It returns how long to wait should that break off at once.
+func (s *standing) reopen(wait time.Duration, why error) (time.Duration, error) {
+	for {
+		select {
+		case <-s.changed: // at once
+			s.lastID = ""
+		default:
+			if wait = min(max(2*wait, firstReopen, s.retry), lastReopen); !s.pause(wait) {
+				return wait, why
+			}
+		}
+		if s.isClosed() {
+			return wait, upstream.ErrClosed
+		}
+		st, err := s.c.Listen(s.ctx, upstream.ListenOptions{LastEventID: s.lastID, Header: s.header})
+		_, replaced := errors.AsType[*replacedError](err)
+		switch {
+		case err == nil:
+			s.mu.Lock()
+			s.st.Close()
+			s.st = st
+			s.mu.Unlock()
+			if s.isClosed() {
+				st.Close()
+			}
+			return wait, nil
+		case replaced:
+			s.lastID = ""
+		case s.ctx.Err() != nil, errors.Is(err, upstream.ErrClosed), errors.Is(err, upstream.ErrNoStream), isFinal(err):
+			return wait, err
+		}
+	}
+}
+
+// isFinal reports whether a refused GET need not be tried again.
+func isFinal(err error) bool {
+	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
+		return status.Code == 401 || status.Code == 403 || !saysNothing(status.Code) && status.Code < 500
+	}
+	return asFailure(err).cause == sessionUnknown
+}
+
+// pause waits, and reports whether the stream is still wanted. A new session ends it.
+func (s *standing) pause(wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.changed:
+		s.lastID = ""
+	case <-s.gone:
+		return false
+	case <-s.ctx.Done():
+		return false
+	}
+	return true
+}
+
+func (s *standing) isClosed() bool {
+	select {
+	case <-s.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close implements upstream.Stream.
+func (s *standing) Close() error {
+	s.c.mu.Lock()
+	delete(s.c.standing, s)
+	s.c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.isClosed() {
+		close(s.gone)
+	}
+	return s.st.Close()
+}
