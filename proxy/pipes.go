@@ -20,11 +20,13 @@ func (f *pipes) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp 
 	p.client = client
 	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
 	context.AfterFunc(p.ctx, client.Close) // lost, or stopped: what was written still goes out
+	p.tasks.Add(1)                         // drain, which may begin while the client leaves
 	return &posts{p, srv.ownerOf(req), context.AfterFunc(srv.draining, p.drain)}
 }
 
 // drain ends a pipe when its calls in flight are answered.
 func (p *pipe) drain() {
+	defer p.tasks.Done()
 	p.finish()
 	p.fail(errShutdown)
 }
@@ -49,7 +51,9 @@ func (t *posts) Take(message []byte, header func(name string) string) {
 
 // Left ends what the client has begun.
 func (t *posts) Left(error) {
-	t.undrain()
+	if t.undrain() {
+		t.tasks.Done()
+	}
 	t.fail(errShutdown)
 	if t.s != nil {
 		t.srv.endSession(t.s, errShutdown)

@@ -178,3 +178,23 @@ func TestSSESessionEndsWithItsStream(t *testing.T) {
 		return res.StatusCode == 200
 	})
 }
+
+// TestPipesLeaveWhileTheServerEnds: a pipe's end by its client and the one by the
+// server may come at once, and wait for each other.
+func TestPipesLeaveWhileTheServerEnds(t *testing.T) {
+	for range 10 {
+		base, stop := listening(t, newFake(nil))
+		var clients []*sseClient
+		for range 20 {
+			clients = append(clients, openSSE(t, base))
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- stop() }()
+		for _, c := range clients {
+			_ = c.body.Close()
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
