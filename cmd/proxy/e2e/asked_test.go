@@ -18,6 +18,7 @@ func TestEachUserIsAskedItsOwn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
 	}
+	t.Parallel()
 	m := nodePeers(t)
 	proxy := build(t)
 	legacy := map[string]any{"sdk": filepath.Join(string(m), "sdk-1.32.2"), "revision": "2025-11-25"}

@@ -132,7 +132,7 @@ const (
 )
 
 // TestConformanceAcrossEras runs what the suite demands of servers of one era through the proxy, in front of a server of
-// the other.
+// the other. It runs by itself, as the next: the suite waits for some answers for 600 ms only.
 func TestConformanceAcrossEras(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs Node.js 22 and the conformance suite")
@@ -228,6 +228,7 @@ func TestConformanceOfTheProxyAsAClient(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs Node.js 22 and the conformance suite")
 	}
+	t.Parallel()
 	suite := conformanceSuite(t)
 	set := suite.requirements(t, "2026-07-28")
 	proxy := build(t)

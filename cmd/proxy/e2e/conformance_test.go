@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -47,6 +48,7 @@ func TestConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs Node.js 22 and the conformance suite")
 	}
+	t.Parallel()
 	suite := conformanceSuite(t)
 	server := buildConformanceServer(t)
 	proxy := build(t)
@@ -244,16 +246,28 @@ func scenarioName(folder string) string {
 // conformanceServer is the path of the Go SDK's conformance server.
 type conformanceServer string
 
-// buildConformanceServer builds it as published, but for two things that its flags do not offer: it keeps the events that
-// it sent, without which nothing can be resumed, and it says where it listens.
+var conformanceBinary = sync.OnceValues(changedConformanceServer)
+
+// buildConformanceServer builds the server, once for all tests.
 func buildConformanceServer(t *testing.T) conformanceServer {
+	t.Helper()
+	bin, err := conformanceBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conformanceServer(bin)
+}
+
+// changedConformanceServer builds the server as published, but for two things that its flags do not offer: it keeps the
+// events that it sent, without which nothing can be resumed, and it says where it listens.
+func changedConformanceServer() (bin string, err error) {
 	where, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/modelcontextprotocol/go-sdk").Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		return "", fmt.Errorf("go list: %w", err)
 	}
 	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(where)), "conformance", "everything-server", "main.go"))
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	for _, change := range [][2]string{
 		{"Stateless: *stateless}", "Stateless: *stateless, EventStore: mcp.NewMemoryEventStore(nil)}"},
@@ -262,19 +276,15 @@ func buildConformanceServer(t *testing.T) conformanceServer {
 			"l, err := net.Listen(\"tcp\", *httpAddr)\nif err != nil {\nlog.Fatal(err)\n}\nfmt.Println(l.Addr())\nlog.Fatal(http.Serve(l, handler))"},
 	} {
 		if bytes.Count(source, []byte(change[0])) != 1 {
-			t.Fatalf("the conformance server has changed: where is %q?", change[0])
+			return "", fmt.Errorf("the conformance server has changed: where is %q?", change[0])
 		}
 		source = bytes.Replace(source, []byte(change[0]), []byte(change[1]), 1)
 	}
-	dir := t.TempDir()
-	main, bin := filepath.Join(dir, "main.go"), filepath.Join(dir, "conformance-server.exe")
+	main := filepath.Join(binaries, "conformance.go")
 	if err := os.WriteFile(main, source, 0o644); err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	if out, err := exec.Command("go", "build", "-o", bin, main).CombinedOutput(); err != nil {
-		t.Fatalf("go build of the conformance server: %v\n%s", err, out)
-	}
-	return conformanceServer(bin)
+	return goBuild("conformance-server", main)
 }
 
 // serve starts it on HTTP until the test ends. Only with -stateless=true does it serve clients without a session.

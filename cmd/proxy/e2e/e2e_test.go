@@ -86,6 +86,7 @@ func TestPublishedPeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
 	}
+	t.Parallel()
 	m := nodePeers(t)
 	meet(t, everyOneMeetsEveryOther(publishedClients(m), publishedServers(m)))
 }
@@ -117,6 +118,7 @@ func TestGoPeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
 	}
+	t.Parallel()
 	var clients []*client
 	var servers []*server
 	for _, revision := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
@@ -164,10 +166,12 @@ func inTurn(has []transport, n int) transport {
 type several struct {
 	t     *testing.T
 	group sync.WaitGroup
-	turn  chan struct{}
 }
 
-func newSeveral(t *testing.T) *several { return &several{t: t, turn: make(chan struct{}, 6)} }
+func newSeveral(t *testing.T) *several { return &several{t: t} }
+
+// turns bounds the runs that go on at a time in all tests.
+var turns = make(chan struct{}, 6)
 
 // start begins a run, and returns what waits for its outcome.
 func (s *several) start(run func(context.Context) outcome) func() outcome {
@@ -175,8 +179,8 @@ func (s *several) start(run func(context.Context) outcome) func() outcome {
 	done := make(chan struct{})
 	s.group.Go(func() {
 		defer close(done)
-		s.turn <- struct{}{}
-		defer func() { <-s.turn }()
+		turns <- struct{}{}
+		defer func() { <-turns }()
 		ctx, cancel := context.WithTimeout(s.t.Context(), 4*time.Minute)
 		defer cancel()
 		o = run(ctx)

@@ -18,6 +18,7 @@ func TestLegacyClientsOfModernServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
 	}
+	t.Parallel()
 	m := nodePeers(t)
 	meet(t, legacyToModern(m))
 }
@@ -50,6 +51,7 @@ func TestModernPeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
 	}
+	t.Parallel()
 	m := nodePeers(t)
 	meet(t, modernToModern(m))
 }
@@ -81,6 +83,7 @@ func TestServersOfBothEras(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a dozen peers")
 	}
+	t.Parallel()
 	m := nodePeers(t)
 	var cells []cell
 	for i, c := range []*client{m.typescript("1.12.3", "2025-03-26", all...), goSDK("2025-06-18"), m.typescript("1.32.2", "2025-11-25", all...)} {

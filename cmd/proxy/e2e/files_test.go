@@ -72,6 +72,7 @@ func TestHugeAnswersFitTheirBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
 	}
+	t.Parallel()
 	const budget = 2000
 	command, folder := fileServer(t)
 	proxy := build(t)
@@ -187,6 +188,7 @@ func TestBlocksThatAreNoTextSurvive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
 	}
+	t.Parallel()
 	m := nodePeers(t)
 	proxy := build(t)
 	file := config(t, "transform: {default_max_tokens: 300}\n")

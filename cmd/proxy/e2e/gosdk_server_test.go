@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,11 +30,21 @@ func TestMain(m *testing.M) {
 		err := newGoServer(os.Args[2], os.Args[3]).Run(context.Background(), &mcp.StdioTransport{})
 		if err != nil && !errors.Is(err, context.Canceled) {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			syscall.Exit(1)
 		}
-		os.Exit(0)
+		syscall.Exit(0) // os.Exit of a program with the race detector waits for a second
 	}
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	var err error
+	if binaries, err = os.MkdirTemp("", "dragoman-e2e-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(binaries)
+	return m.Run()
 }
 
 // goServer is the Go SDK's server. It speaks one revision and no other.

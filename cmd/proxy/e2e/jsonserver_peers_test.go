@@ -178,6 +178,7 @@ func TestJSONServerByClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a published API and clients")
 	}
+	t.Parallel()
 	m, proxy := nodePeers(t), build(t)
 	typescript := func(sdk string) func(context.Context, endpoint) (caller, error) {
 		return func(ctx context.Context, to endpoint) (caller, error) { return m.caller(ctx, sdk, to) }

@@ -47,6 +47,23 @@ func (s *server) notModern(over transport) map[string]string {
 	return not
 }
 
+// progressApart tells whether progress comes on the stream of the session, beside the one of the answer.
+func (s *server) progressApart(over transport) bool {
+	return over == streamable && (s.name == "everything 2025.4.28" || s.name == "everything 2025.7.1")
+}
+
+// cutLateProgress cuts the progress that a client with a session got to what one without got: for that one the answer ends
+// the call, and what comes after it on another stream is lost.
+func cutLateProgress(with, without transcript) {
+	for i := range with {
+		all, _ := with[i].Progress.([]any)
+		early, _ := without.step(with[i].Step).Progress.([]any)
+		if n := len(early); n > 0 && n < len(all) {
+			with[i].Progress = all[:n]
+		}
+	}
+}
+
 func withAll[V any](a, b map[string]V) map[string]V {
 	both := maps.Clone(a)
 	maps.Copy(both, b)
@@ -65,6 +82,7 @@ func TestModernClient(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
 	}
+	t.Parallel()
 	m := nodePeers(t)
 	proxy := build(t)
 	several := newSeveral(t)
@@ -73,6 +91,7 @@ func TestModernClient(t *testing.T) {
 		name          string
 		with, without func() outcome // a session
 		not           map[string]string
+		apart         bool // progress and answer come on streams of their own
 	}
 	var pairs []pair
 	for i, s := range append(publishedServers(m), m.typescriptServer2("2025-11-25"), goServerOfBothEras(false)) {
@@ -98,7 +117,7 @@ func TestModernClient(t *testing.T) {
 						return proxied(ctx, proxy, cell{client: c, server: s, down: down, up: up}, fmt.Sprintf("e2e-modern-%d-%d-%s-%s", i, j, down, what))
 					})
 				}
-				pairs = append(pairs, pair{fmt.Sprintf("%s_%s_to_%s_%s", name, down, up, s.name), run("with", with), run("without", without), not})
+				pairs = append(pairs, pair{fmt.Sprintf("%s_%s_to_%s_%s", name, down, up, s.name), run("with", with), run("without", without), not, s.progressApart(up)})
 			}
 		}
 	}
@@ -111,6 +130,9 @@ func TestModernClient(t *testing.T) {
 			hello := got.steps.step("initialize").Result
 			if supported, _ := at(hello, "supportedVersions").([]any); at(hello, "protocolVersion") != newest && !slices.Contains(supported, any(newest)) {
 				t.Fatalf("the client was told %v", hello)
+			}
+			if p.apart {
+				cutLateProgress(want.steps, got.steps)
 			}
 			compareEras(t, want.steps, got.steps, p.not)
 			for _, line := range errorLines(got.log) {

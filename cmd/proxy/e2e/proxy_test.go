@@ -21,17 +21,32 @@ import (
 // dragoman is the path of the built command.
 type dragoman string
 
-// build builds the command for the tests of one test function.
+// binaries is the folder of what the tests build.
+var binaries string
+
+var proxyBinary = sync.OnceValues(func() (string, error) {
+	return goBuild("dragoman", "github.com/dragoman-proxy/dragoman/cmd/proxy")
+})
+
+// build builds the command, once for all tests.
 func build(t *testing.T) dragoman {
-	bin := filepath.Join(t.TempDir(), "dragoman")
+	t.Helper()
+	bin, err := proxyBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dragoman(bin)
+}
+
+func goBuild(name, what string) (bin string, err error) {
+	bin = filepath.Join(binaries, name)
 	if runtime.GOOS == "windows" {
 		bin += ".exe"
 	}
-	out, err := exec.Command("go", "build", "-o", bin, "github.com/dragoman-proxy/dragoman/cmd/proxy").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	if out, err := exec.Command("go", "build", "-o", bin, what).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build %s: %w\n%s", what, err, out)
 	}
-	return dragoman(bin)
+	return bin, nil
 }
 
 // args are the arguments of a proxy in front of a server, or of none when the endpoint is nowhere.

@@ -303,6 +303,7 @@ func TestAnswersThroughOtherReplicas(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
+	t.Parallel()
 	proxy := build(t)
 	for _, c := range []cell{
 		{client: goSDK("2024-11-05"), server: goServer("2025-11-25"), down: streamable, up: streamable},

@@ -16,6 +16,7 @@ import (
 // TestTasks: a published client of 2025-11-25 has the tasks of a published server of that revision, and what that asks
 // meanwhile, through two proxies with 2026-07-28 and its extension for tasks in between as it has them directly.
 func TestTasks(t *testing.T) {
+	t.Parallel()
 	m := nodePeers(t)
 	bin := build(t)
 	config := filepath.Join(t.TempDir(), "config.yaml")
