@@ -41,6 +41,7 @@ type taskKey struct{ principal, id string }
 type backedTask struct {
 	srv *Server
 	key taskKey
+	by  holder
 	b   *backing // in use until the task is forgotten
 
 	mu      sync.Mutex
@@ -81,7 +82,7 @@ func (t *backedTasks) plan(ctx context.Context, b *backing, q *modernRequest, fr
 		return plainCall, err
 	case !q.hasTasks():
 		return taskHere, nil
-	case !t.room(b.key.principal, time.Now()):
+	case !t.room(t.srv.backings.holderOf(b), time.Now()):
 		f := fail(tooManyParked, "")
 		f.text = "too many tasks"
 		return plainCall, f
@@ -184,8 +185,8 @@ func (s *taskBirth) Next() (sse.Event, error) {
 	return e, nil
 }
 
-// room reports whether one more task of this principal can be held.
-func (t *backedTasks) room(who string, now time.Time) bool {
+// room reports whether one more task of this holder can be held.
+func (t *backedTasks) room(who holder, now time.Time) bool {
 	t.tend(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -194,7 +195,7 @@ func (t *backedTasks) room(who string, now time.Time) bool {
 
 // enter takes a task in; false where there is no room, or another of that name.
 func (t *backedTasks) enter(b *backing, id string, ttl gjson.Result) bool {
-	k := &backedTask{srv: t.srv, key: taskKey{b.key.principal, id}, b: b, changed: make(chan struct{})}
+	k := &backedTask{srv: t.srv, key: taskKey{b.key.principal, id}, by: t.srv.backings.holderOf(b), b: b, changed: make(chan struct{})}
 	k.endless = ttl.Type != gjson.Number
 	life := idleTaskLife
 	if !k.endless {
@@ -203,13 +204,13 @@ func (t *backedTasks) enter(b *backing, id string, ttl gjson.Result) bool {
 	k.expires = time.Now().Add(life)
 	t.srv.backings.retain(b)
 	t.mu.Lock()
-	full := t.byKey[k.key] != nil || !t.used.take(k.key.principal, maxBackedTasks)
+	full := t.byKey[k.key] != nil || !t.used.take(k.by, maxBackedTasks)
 	if !full {
 		t.byKey[k.key] = k
 	}
 	t.mu.Unlock()
 	if full {
-		t.srv.backings.release(b)
+		t.srv.backings.let(b)
 	} else if t.srv.backings.isLost(b) { // since before it was there to be forgotten
 		t.lost(b)
 	}
@@ -228,7 +229,7 @@ func (t *backedTasks) refuse(b *backing, id string, from []upstream.Header) {
 	}
 	t.srv.backings.retain(b)
 	t.srv.spawn(func() {
-		defer t.srv.backings.release(b)
+		defer t.srv.backings.let(b)
 		ctx, stop := context.WithTimeout(context.Background(), noticeTimeout)
 		defer stop()
 		if err := k.cancel(ctx, from); err != nil {
@@ -265,7 +266,7 @@ func (t *backedTasks) end(which func(*backedTask) bool) {
 		if which(k) {
 			gone = append(gone, k)
 			delete(t.byKey, key)
-			t.used.give(key.principal)
+			t.used.give(k.by)
 		}
 	}
 	t.mu.Unlock()
@@ -277,7 +278,7 @@ func (t *backedTasks) end(which func(*backedTask) bool) {
 		if stop != nil {
 			stop()
 		}
-		t.srv.backings.release(k.b)
+		t.srv.backings.let(k.b)
 	}
 }
 

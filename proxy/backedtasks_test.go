@@ -410,7 +410,7 @@ func TestTaskThatIsOneTooManyEndsAtItsServer(t *testing.T) {
 	f.answer = func(m string) ([]string, error) {
 		if gjson.Get(m, "method").String() == "tools/call" {
 			srv.heldTasks.mu.Lock()
-			for srv.heldTasks.used.take("", maxBackedTasks) {
+			for srv.heldTasks.used.take(holder{}, maxBackedTasks) {
 			}
 			srv.heldTasks.mu.Unlock()
 		}
@@ -442,7 +442,7 @@ func TestTaskOfALostSessionIsNotHeld(t *testing.T) {
 	if uses != 1 {
 		t.Errorf("the session is in use %d times", uses)
 	}
-	srv.backings.release(b)
+	srv.backings.let(b)
 }
 
 // TestNewsOfATaskGoOnAfterAPanic of whoever told the ones before.

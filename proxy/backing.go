@@ -1,13 +1,13 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -36,12 +36,15 @@ type backing struct {
 	leveling chan struct{} // holds one while the level is looked at
 	level    int           // of log messages that the server was asked for; noLevel before
 
+	questions atomic.Int64 // of the server that wait for the client's answer
+	asking    atomic.Int64 // how often there were more of them, or fewer
+
 	mu            sync.Mutex
 	heard         bool // there is a standing stream
 	lastID        int64
-	ours          int                     // requests of our own that the server has not answered
-	loose         []query                 // asked while there was none; bounded
-	talk          *dialogue               // the call in which the server may ask, nil for none
+	loose         []query                 // asked while no call could be; bounded
+	talks         []*dialogue             // calls in flight in which the server may ask, oldest first
+	joined        int                     // how many there have been
 	dialogues     map[*dialogue]bool      // in flight
 	unopened      map[*dialogue]*unopened // what parked calls wait for
 	subscriptions map[*subscription]bool
@@ -52,8 +55,9 @@ type backing struct {
 	headers toolHeaders // of the arguments of tools; where there is a session
 
 	// Guarded by the pool's mutex.
+	holder holder    // whose share of the sessions it is while in use
+	opener holder    // the party that opened it
 	uses   int       // requests, parked calls and listens on it
-	asking int       // requests in which the server may ask something
 	since  time.Time // when uses fell to 0
 	dead   bool      // nobody else gets it
 	lost   bool      // and who has it cannot use it
@@ -81,6 +85,7 @@ const (
 type backingKey struct {
 	kind         backingKind
 	principal    string
+	address      string // of the peer, where the principal is nobody in particular
 	client       string // clientInfo
 	capabilities string
 }
@@ -280,16 +285,9 @@ func (b *backing) ask(ctx context.Context, srv *Server, method wire.Method, para
 // a handshake may take. The error is that of the server, too; the result is the
 // caller's.
 func (b *backing) inquire(ctx context.Context, srv *Server, method wire.Method, params []byte, header []upstream.Header) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, srv.now().cfg.Upstream.HandshakeTimeout)
-	defer cancel()
-	b.mu.Lock()
-	b.ours++
-	b.mu.Unlock()
-	defer func() {
-		b.mu.Lock()
-		b.ours--
-		b.mu.Unlock()
-	}()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer b.limit(srv, stop)()
 	id := b.nextID()
 	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	body = append(append(append(body, `,"method":"`...), method.String()...), `","params":`...)
@@ -298,33 +296,65 @@ func (b *backing) inquire(ctx context.Context, srv *Server, method wire.Method, 
 	if err != nil {
 		return nil, err
 	}
-	defer st.Close()
-	key := string(wire.AppendIDKey(nil, id))
-	var m wire.Message
+	x := srv.newExchange(ctx, stop)
+	defer x.done()
+	defer context.AfterFunc(ctx, func() { st.Close() })()
+	x.s = b.s
+	x.s.enter()
+	x.from = append(x.from[:0], header...)
+	x.era = &era{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened, tasks: srv.heldTasks.hears(b)}
+	own := &untilAnswer{Stream: st, key: wire.AppendIDKey(nil, id)}
+	x.attach(own)
 	for {
-		e, err := nextBefore(ctx, st)
+		e, err := x.take()
 		switch {
+		case errors.Is(err, errAsked):
+			b.attribute(srv, x.era.take(), header)
+		case own.answer != nil:
+			return own.result()
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
 		case errors.Is(err, io.EOF):
 			return nil, fail(upstreamSilent, "")
 		case err != nil:
 			return nil, err
-		case m.Scan(e.Data, nil) != nil:
-			continue
-		case m.Kind == wire.Request: // of nobody's call
-			answer := appendResult(nil, m.ID(), `{}`)
-			if m.Method != wire.Ping {
-				answer = refusedQuestion(m.ID())
-			}
-			if _, err := b.s.conn.Send(ctx, &upstream.Outgoing{Body: answer, Header: header}); err != nil {
-				return nil, err
-			}
-		case !m.Kind.Response() || string(wire.AppendIDKey(nil, m.ID())) != key:
-			continue
-		case m.Kind == wire.Error:
-			return nil, &serverError{bytes.Clone(m.Error())}
+		default:
+			interested(b, &modernRequest{level: noLevel}, &x.msg, e.Data)
 		}
-		return bytes.Clone(m.Result()), nil
 	}
+}
+
+// asks notes that there are n more questions, or fewer.
+func (b *backing) asks(n int) {
+	if n != 0 {
+		b.questions.Add(int64(n))
+		b.asking.Add(1)
+	}
+}
+
+// limit ends a request of ours when the server has not answered for as long as a
+// handshake may take. The time that its client takes for a question does not count:
+// the answer may wait for that.
+func (b *backing) limit(srv *Server, stop context.CancelCauseFunc) (free func()) {
+	cfg := srv.now().cfg
+	until := time.Now().Add(cfg.Bridge.ParkTimeout)
+	var mu sync.Mutex
+	var timer *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	before := b.asking.Load()
+	timer = time.AfterFunc(cfg.Upstream.HandshakeTimeout, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		changes := b.asking.Load()
+		if (b.questions.Load() > 0 || changes != before) && time.Now().Before(until) {
+			before = changes
+			timer.Reset(cfg.Upstream.HandshakeTimeout)
+			return
+		}
+		stop(context.DeadlineExceeded)
+	})
+	return func() { timer.Stop() }
 }
 
 // serverError is an error that the server has answered, as it stands in JSON.

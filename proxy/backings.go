@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -19,23 +20,29 @@ type backings struct {
 	mu     sync.Mutex
 	byKey  map[backingKey][]*backing
 	count  int
-	held   map[string]int // sessions of each principal
+	held   map[holder]int // sessions by who opened them
 	shares share          // of sessions in use
+	room   chan struct{}  // closed when there may be room again; nil while no call waits for it
 
 	looseTime time.Duration // how long questions wait for a call to belong to
+	fullTime  time.Duration // how long calls wait for room
 }
 
+// fullTime is how long a call waits for a session where there are as many as there may be.
+const fullTime = 10 * time.Second
+
 func newBackings(srv *Server) *backings {
-	return &backings{srv: srv, byKey: make(map[backingKey][]*backing), held: make(map[string]int), looseTime: looseTime}
+	return &backings{
+		srv: srv, byKey: make(map[backingKey][]*backing), held: make(map[holder]int), looseTime: looseTime, fullTime: fullTime,
+	}
 }
 
 // maxSelf is how much a client may say of itself, and of what it can do: a session that
 // is held for it remembers that.
 const maxSelf = 16 << 10
 
-// get returns a session for q, which is in use until put. Not every server says
-// in which call it asks its client something: each call in which it may has the
-// session to itself among such calls.
+// get returns the session for q's client, which is in use until let go. All requests of
+// one client share it, those that run at the same time too: stateful servers depend on that.
 func (p *backings) get(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*backing, error) {
 	for name, said := range map[string][]byte{metaClient: q.client, metaCapabilities: q.capabilities} {
 		if len(said) > maxSelf {
@@ -45,6 +52,9 @@ func (p *backings) get(ctx context.Context, q *modernRequest, who string, header
 		}
 	}
 	key := backingKey{principal: who, client: string(q.client), capabilities: string(q.capabilities)}
+	if who == "" {
+		key.address = q.address
+	}
 	if p.srv.isOurs(q) {
 		direct, err := p.srv.isDirect(ctx, header)
 		if err != nil {
@@ -69,8 +79,7 @@ func (p *backings) direct(ctx context.Context, q *modernRequest, who string, hea
 
 // hold finds or opens the session of a key.
 func (p *backings) hold(ctx context.Context, key backingKey, q *modernRequest, header []upstream.Header) (*backing, error) {
-	asks := key.kind != straight && q.mayAsk()
-	b, made, err := p.take(key, asks)
+	b, made, err := p.await(ctx, key, q.holder(key.principal))
 	if err != nil {
 		return nil, err
 	}
@@ -81,82 +90,121 @@ func (p *backings) hold(ctx context.Context, key backingKey, q *modernRequest, h
 	select {
 	case <-b.opening:
 	case <-ctx.Done():
-		p.let(b, asks)
+		p.let(b)
 		return nil, context.Cause(ctx)
 	}
 	if b.err != nil {
-		p.let(b, asks)
+		p.let(b)
 		return nil, b.err
 	}
 	return b, nil
 }
 
-// take finds a session for key, or enters one that is yet to be opened.
-func (p *backings) take(key backingKey, asks bool) (b *backing, made bool, err error) {
+// await is take for a call that can wait a little where there are too many sessions.
+func (p *backings) await(ctx context.Context, key backingKey, by holder) (b *backing, made bool, err error) {
+	var timer *time.Timer
+	for {
+		b, made, room := p.take(key, by)
+		if b != nil {
+			return b, made, nil
+		}
+		if timer == nil {
+			timer = time.NewTimer(p.fullTime)
+			defer timer.Stop()
+		}
+		select {
+		case <-room:
+		case <-timer.C:
+			f := fail(tooManySessions, "")
+			f.header = []downstream.Header{{Name: "Retry-After", Value: "1"}}
+			return nil, false, f
+		case <-ctx.Done():
+			return nil, false, context.Cause(ctx)
+		case <-p.srv.draining.Done():
+			return nil, false, errShutdown
+		}
+	}
+}
+
+// take finds the session for key, or enters one that is yet to be opened. Where there
+// are too many, b is nil, and room is closed when that may have changed.
+func (p *backings) take(key backingKey, by holder) (b *backing, made bool, room <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	most := p.srv.now().cfg.Bridge.MaxSessions
 	for _, b := range p.byKey[key] {
-		if b.dead || asks && b.asking > 0 {
+		if b.dead {
 			continue
 		}
-		if b.uses == 0 && !p.shares.take(key.principal, most) {
-			return nil, false, fail(tooManySessions, "")
+		if b.uses == 0 {
+			if !p.shares.take(by, most) {
+				return nil, false, p.full()
+			}
+			b.holder = by
 		}
-		b.use(asks)
+		b.uses++
 		return b, false, nil
 	}
-	if !p.shares.take(key.principal, most) {
-		return nil, false, fail(tooManySessions, "")
+	if !p.shares.take(by, most) {
+		return nil, false, p.full()
 	}
 	if p.count >= most && !p.evict() {
-		p.shares.give(key.principal)
-		return nil, false, fail(tooManySessions, "")
+		p.shares.give(by)
+		return nil, false, p.full()
 	}
-	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.client, key.capabilities)
-	b = &backing{key: key, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: noLevel, leveling: make(chan struct{}, 1)}
+	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.address, key.client, key.capabilities)
+	b = &backing{key: key, holder: by, opener: by.party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: noLevel, leveling: make(chan struct{}, 1)}
 	b.life, b.end = context.WithCancel(context.Background())
-	b.use(asks)
 	p.byKey[key] = append(p.byKey[key], b)
-	p.held[key.principal]++
+	p.held[b.opener]++
 	p.count++
 	return b, true, nil
 }
 
-func (b *backing) use(asks bool) {
-	b.uses++
-	if asks {
-		b.asking++
+// full is closed when there may be room for a session again. Called with p.mu held.
+func (p *backings) full() <-chan struct{} {
+	if p.room == nil {
+		p.room = make(chan struct{})
+	}
+	return p.room
+}
+
+// freed wakes the calls that wait for room. Called with p.mu held.
+func (p *backings) freed() {
+	if p.room != nil {
+		close(p.room)
+		p.room = nil
 	}
 }
 
-// put ends the use of b for q.
-func (p *backings) put(b *backing, q *modernRequest) { p.let(b, q.mayAsk()) }
-
-// let ends the use of b for a call in which the server may ask something, or another.
-func (p *backings) let(b *backing, asks bool) {
+// let ends one use of b.
+func (p *backings) let(b *backing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if b.uses--; b.uses == 0 {
-		p.shares.give(b.key.principal)
-	}
-	if asks {
-		b.asking--
-	}
 	b.since = time.Now()
-	if b.uses == 0 && b.dead {
+	if b.uses--; b.uses > 0 {
+		return
+	}
+	p.shares.give(b.holder)
+	if b.dead {
 		p.forget(b)
 	}
+	p.freed()
 }
 
-// retain keeps b in use until release.
+// retain keeps b, which is in use, in use until one more let.
 func (p *backings) retain(b *backing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b.use(false)
+	b.uses++
 }
 
-func (p *backings) release(b *backing) { p.let(b, false) }
+// holderOf is whose share of the sessions b is, which is in use.
+func (p *backings) holderOf(b *backing) holder {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return b.holder
+}
 
 // kill sees to it that nobody else gets b, whose session is of no more use.
 func (p *backings) kill(b *backing) {
@@ -189,14 +237,14 @@ func (p *backings) retire() {
 	}
 }
 
-// evict ends a session that nobody uses: of the principal that has the most, the one
-// that was not used for the longest time. Called with p.mu held.
+// evict ends a session that nobody uses: of the opener that has the most, the one that
+// was not used for the longest time. Called with p.mu held.
 func (p *backings) evict() bool {
 	var oldest *backing
 	most := 0
 	for _, list := range p.byKey {
 		for _, b := range list {
-			held := p.held[b.key.principal]
+			held := p.held[b.opener]
 			if b.uses == 0 && (held > most || held == most && b.since.Before(oldest.since)) {
 				oldest, most = b, held
 			}
@@ -217,9 +265,8 @@ func (p *backings) forget(b *backing) {
 	}
 	b.gone = true
 	p.count--
-	if p.held[b.key.principal]--; p.held[b.key.principal] == 0 {
-		delete(p.held, b.key.principal)
-	}
+	p.freed()
+	less(p.held, b.opener)
 	if list := p.byKey[b.key]; len(list) == 1 {
 		delete(p.byKey, b.key)
 		p.srv.results.Unheard(b.realm)

@@ -160,19 +160,22 @@ type SessionConfig struct {
 type BridgeConfig struct {
 	// Principal says on whose behalf a request comes: "authorization" is whoever
 	// sends this Authorization header, "header:NAME" whoever a trusted proxy names
-	// in that header. Two principals never share a session with the server.
+	// in that header. Two principals never share a session with the server; the calls of
+	// one client do, and its newest call carries what the server asks. Requests without a
+	// principal are told apart by the address and the clientInfo that they come from:
+	// behind a balancer only "header:NAME" tells their clients apart.
 	// "claim:iss+sub" is "authorization", but what the server asks in the middle of a
 	// call may be answered by whoever has these claims of its JWT in common, once the
 	// server at upstream.url has let the new token in; nobody verifies it here.
 	Principal string `yaml:"principal"`
 	// MaxSessions is how many sessions with the server are held, and IdleTimeout
 	// how long one that nobody uses. No principal uses more of them than are left for
-	// all the others.
+	// all the others; nor, where nothing vouches for the principal (neither a token of
+	// this listener nor a trusted proxy), does an address. A call waits up to 10 s for one.
 	MaxSessions int           `yaml:"max_sessions"`
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// MaxParked is how many calls may wait for their client to answer what the
-	// server asked, and ParkTimeout how long one may. No principal has more of them
-	// than are left for all the others.
+	// server asked, and ParkTimeout how long one may. They are shared out as sessions are.
 	MaxParked   int           `yaml:"max_parked"`
 	ParkTimeout time.Duration `yaml:"park_timeout"`
 	// Peers are the addresses, host:port, that the other replicas listen at for

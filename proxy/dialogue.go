@@ -36,8 +36,10 @@ type dialogue struct {
 	call   string    // its id at the server
 	cut    context.CancelCauseFunc
 
+	began time.Time
+
 	mu     sync.Mutex
-	asked  []pending      // and not answered yet, in the order of asking
+	asked  []pending      // and not answered yet, in the order of asking; see setAsked
 	count  int            // questions of the whole call
 	round  uint32         // that the client was last asked in; 0 before
 	inputs []byte         // that this round was answered with
@@ -56,8 +58,7 @@ type dialogueID [16]byte
 
 // pending is a question under the name that the client knows it by.
 type pending struct {
-	key   string
-	loose bool // the call does not wait for it
+	key string
 	query
 }
 
@@ -81,7 +82,7 @@ func newDialogues(srv *Server) *dialogues {
 // begin makes a dialogue of a request that is about to be sent on b. It is followed
 // by start, or by the end of the talk on b.
 func (s *dialogues) begin(r *relay, b *backing) (*dialogue, *mailbox) {
-	d := &dialogue{srv: s.srv, who: r.who, first: r.q, from: r.from, b: b, reply: r.q}
+	d := &dialogue{srv: s.srv, who: r.who, first: r.q, from: r.from, b: b, reply: r.q, began: time.Now()}
 	rand.Read(d.id[:])
 	box := newMailbox()
 	box.left = func() { d.leave(box) }
@@ -116,7 +117,7 @@ func (s *dialogues) park(d *dialogue) bool {
 	if s.byID[d.id] != nil {
 		return true
 	}
-	if !s.used.take(d.who, s.srv.now().cfg.Bridge.MaxParked) {
+	if !s.used.take(d.first.holder(d.who), s.srv.now().cfg.Bridge.MaxParked) {
 		return false
 	}
 	s.byID[d.id] = d
@@ -133,7 +134,7 @@ func (s *dialogues) drop(d *dialogue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID[d.id] != nil {
-		s.used.give(d.who)
+		s.used.give(d.first.holder(d.who))
 		delete(s.byID, d.id)
 	}
 }
@@ -164,7 +165,7 @@ func (d *dialogue) read() {
 	release := sync.OnceFunc(func() {
 		d.b.partWith(d)
 		x.done()
-		d.srv.backings.put(d.b, d.first)
+		d.srv.backings.let(d.b)
 	})
 	defer release()
 	for {
@@ -255,15 +256,26 @@ func (d *dialogue) pass(m *wire.Message, body []byte) {
 // ask takes questions of the server in, and has the client asked when no more of
 // them come for a little while.
 func (d *dialogue) ask(list []query) {
-	list, from := d.takeIn(d.srv.heldTasks.route(d.b, list))
-	d.b.refuseAs(d.srv, list, "too many questions at once", from)
+	list = d.takeIn(d.srv.heldTasks.route(d.b, list))
+	d.b.refuseAs(d.srv, list, tooManyAsked, d.headers())
 }
 
-// takeIn takes in as many questions as there is room for. It returns the others, and
-// the headers of the request that came last.
-func (d *dialogue) takeIn(list []query) (others []query, from []upstream.Header) {
+const tooManyAsked = "too many questions at once"
+
+// headers are those of the request that came last.
+func (d *dialogue) headers() []upstream.Header {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.from
+}
+
+// takeIn takes in as many questions as there is room for, and returns the others.
+func (d *dialogue) takeIn(list []query) (others []query) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over {
+		return list
+	}
 	room := min(max(maxQuestions-len(d.asked), 0), len(list))
 	for _, q := range list[:room] {
 		d.add(q)
@@ -271,7 +283,14 @@ func (d *dialogue) takeIn(list []query) (others []query, from []upstream.Header)
 	if d.box != nil && room > 0 {
 		d.after(d.srv.now().cfg.Bridge.Coalesce, d.turn)
 	}
-	return list[room:], d.from
+	return list[room:]
+}
+
+// waits reports whether a request of the client waits for the answer.
+func (d *dialogue) waits() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.box != nil && !d.over
 }
 
 // hasAsked reports whether the server has asked anything.
@@ -285,7 +304,27 @@ func (d *dialogue) hasAsked() bool {
 func (d *dialogue) add(q query) {
 	d.count++
 	kind, _, _ := strings.Cut(q.method.String(), "/")
-	d.asked = append(d.asked, pending{key: fmt.Sprintf("%s-%d", kind, d.count), query: q})
+	d.setAsked(append(d.asked, pending{key: fmt.Sprintf("%s-%d", kind, d.count), query: q}))
+}
+
+// setAsked makes these the questions that are not answered yet. Called with d.mu held.
+func (d *dialogue) setAsked(list []pending) {
+	d.b.asks(len(list) - len(d.asked))
+	d.asked = list
+}
+
+// unasked are the questions that may belong to another call and that the client has not
+// got, as a request of it still waits. Called with d.mu held.
+func (d *dialogue) unasked() (list []query) {
+	if d.box == nil {
+		return nil
+	}
+	for _, p := range d.asked {
+		if p.loose {
+			list = append(list, p.query)
+		}
+	}
+	return list
 }
 
 // after has do called in a while, instead of what was to be called. Called with
@@ -351,7 +390,9 @@ func (d *dialogue) askURLs(answer []byte) {
 		d.b.forgetOpened(d)
 		return
 	}
-	d.urls, d.asked = true, nil // nobody waits for answers to earlier questions
+	others, from := d.unasked(), d.from
+	d.urls = true
+	d.setAsked(nil) // the call waits for no answers to earlier questions
 	list.ForEach(func(_, e gjson.Result) bool {
 		body := []byte(`{"method":"` + wire.ElicitationCreate.String() + `","params":{`)
 		comma := false
@@ -370,6 +411,7 @@ func (d *dialogue) askURLs(answer []byte) {
 	})
 	none := len(d.asked) == 0
 	d.mu.Unlock()
+	d.b.attribute(d.srv, others, from)
 	if none {
 		d.b.forgetOpened(d)
 		f := fail(upstreamRefused, "")
@@ -394,11 +436,11 @@ func (d *dialogue) leave(box *mailbox) {
 // expire gives up a client that was asked and did not call again.
 func (d *dialogue) expire() {
 	d.mu.Lock()
+	asked, from := d.asked, d.from
 	if d.box != nil || !d.end() {
 		d.mu.Unlock()
 		return
 	}
-	asked, from := d.asked, d.from
 	running, urls := d.running(), d.urls
 	d.mu.Unlock()
 	d.b.forgetOpened(d)
@@ -426,12 +468,13 @@ var errAbandoned = fmt.Errorf("the call was given up: %w", downstream.ErrClientL
 // we end.
 func (d *dialogue) abandon(why string) {
 	d.mu.Lock()
-	box, reply, running, from := d.box, d.reply, d.running(), d.from
+	box, reply, running, from, others := d.box, d.reply, d.running(), d.from, d.unasked()
 	if !d.end() {
 		d.mu.Unlock()
 		return
 	}
 	d.mu.Unlock()
+	d.b.attribute(d.srv, others, from)
 	d.b.forgetOpened(d)
 	if box != nil {
 		f := fail(shuttingDown, "").renamed(reply.id)
@@ -451,11 +494,18 @@ func (d *dialogue) recall(why string, from []upstream.Header) {
 	d.cut(errAbandoned)
 }
 
-// stop ends the dialogue, and reports whether it had not ended before.
-func (d *dialogue) stop() bool {
+// stop ends the dialogue of a call that was not sent. What it was to ask is for another.
+func (d *dialogue) stop() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.end()
+	var others []query
+	for _, p := range d.asked {
+		others = append(others, p.query)
+	}
+	ended, from := d.end(), d.from
+	d.mu.Unlock()
+	if ended {
+		d.b.attribute(d.srv, others, from)
+	}
 }
 
 // end is stop for those who hold d.mu.
@@ -464,6 +514,7 @@ func (d *dialogue) end() bool {
 		return false
 	}
 	d.over = true
+	d.setAsked(nil)
 	if d.timer != nil {
 		d.timer.Stop()
 	}
@@ -484,7 +535,11 @@ func (d *dialogue) awaitServer(limit time.Duration) {
 	d.after(limit, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if !d.over && d.box != nil && len(d.asked) == 0 && d.cut != nil {
+		switch {
+		case d.over || d.box == nil || len(d.asked) > 0 || d.cut == nil:
+		case d.b.questions.Load() > 0 && time.Since(d.began) < d.srv.now().cfg.Bridge.ParkTimeout:
+			d.awaitServer(limit) // the server may wait for what another call asks
+		default:
 			d.cut(silentFor(limit))
 		}
 	})
@@ -505,7 +560,7 @@ func (d *dialogue) hearLast() {
 // waits. It stays for the next one where none does.
 func (d *dialogue) finish(l letter) {
 	d.mu.Lock()
-	box, reply := d.box, d.reply
+	box, reply, from, others := d.box, d.reply, d.from, d.unasked()
 	if box == nil && !d.over {
 		d.answer = &l
 		d.mu.Unlock()
@@ -516,6 +571,7 @@ func (d *dialogue) finish(l letter) {
 	if !ended {
 		return
 	}
+	d.b.attribute(d.srv, others, from)
 	if !d.srv.contained(func() { l.body = under(l.body, reply.id) }) {
 		f := fail(panicked, "").renamed(reply.id)
 		l = letter{body: f.body(), status: f.status}

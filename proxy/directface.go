@@ -37,7 +37,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 	b, err := srv.backings.direct(req.Ctx, q, who, from)
 	if err == nil {
 		if err = srv.checkCall(req.Ctx, b, q, from); err != nil {
-			srv.backings.let(b, false)
+			srv.backings.let(b)
 		}
 	}
 	if err != nil {
@@ -48,7 +48,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 		ctx, stop = context.WithCancelCause(ctx)
 	}
 	x := srv.newExchange(ctx, stop)
-	resp.Done = func() { x.done(); srv.backings.let(b, false) }
+	resp.Done = func() { x.done(); srv.backings.let(b) }
 	x.s, x.era = b.s, b.s.direct.era
 	x.s.enter()
 	x.from = append(append(x.from[:0], from...), q.header...)

@@ -29,6 +29,7 @@ type era struct {
 type query struct {
 	id     []byte // of the server's request
 	task   string // that it says it is about, "" for none
+	loose  bool   // nothing says which call it belongs to
 	method wire.Method
 	body   []byte
 }

@@ -44,6 +44,7 @@ type fakeServer struct {
 	standing chan string // on a pipe, and of a GET
 	noGet    bool
 	gate     chan struct{}
+	gates    func(name string) chan struct{} // for wait:name
 	closed   int
 	listened []upstream.ListenOptions
 	lost     error
@@ -92,7 +93,7 @@ func (f *fakeServer) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	if !m.Request {
 		return nil, nil
 	}
-	return &fakeStream{ctx: ctx, events: events, err: err, id: f.id, gate: f.gate, closed: make(chan struct{})}, nil
+	return &fakeStream{ctx: ctx, events: events, err: err, id: f.id, gate: f.gate, gates: f.gates, closed: make(chan struct{})}, nil
 }
 
 func (f *fakeServer) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
@@ -140,6 +141,7 @@ type fakeStream struct {
 	of     *fakeServer
 	id     string
 	gate   <-chan struct{}
+	gates  func(name string) chan struct{}
 	once   sync.Once
 	closed chan struct{}
 }
@@ -184,10 +186,15 @@ func (s *fakeStream) Next() (sse.Event, error) {
 	if e == boom {
 		panic(boom)
 	}
-	if e == wait {
+	name, named := strings.CutPrefix(e, wait+":")
+	if e == wait || named {
+		gate := s.gate
+		if named {
+			gate = s.gates(name)
+		}
 		s.events, e = s.events[1:], s.events[1]
 		select {
-		case <-s.gate:
+		case <-gate:
 		case <-s.ctx.Done():
 			return sse.Event{}, s.ctx.Err()
 		}
@@ -308,7 +315,7 @@ func (srv testServer) begin(ctx context.Context, method, session, body string, h
 		h[header[i]] = header[i+1]
 	}
 	req := &downstream.Request{
-		Ctx: ctx, Body: []byte(body), Session: session, Version: h["MCP-Protocol-Version"], LastEventID: h["Last-Event-ID"],
+		Ctx: ctx, Body: []byte(body), Session: session, Peer: h["peer"], Guest: h["guest"], Version: h["MCP-Protocol-Version"], LastEventID: h["Last-Event-ID"],
 		Header: func(name string) string { return h[name] },
 		Headers: func(prefix string, do func(name, value string)) {
 			for _, name := range slices.Sorted(maps.Keys(h)) {

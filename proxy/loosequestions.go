@@ -11,38 +11,75 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Questions that came with nothing to say whose they are, and when no call ran in
-// which the server may ask: many ask for roots as soon as a session stands. They
-// wait for the next such call, a little.
+// Questions that came with nothing to say whose they are, and when no call ran in which
+// the server may ask: many servers ask for roots as soon as a session stands, and some
+// for sampling while they answer resources/subscribe. They wait for the next such call,
+// a little.
 const (
 	looseTime = 10 * time.Second
 	maxLoose  = 16 // of one session
 )
 
-// attribute hands questions that came with nothing to say whose they are to the
-// call that they can only belong to, now or soon.
+// attribute hands questions that came with nothing to say whose they are to the newest
+// call that may be asked, now or soon: whichever call carries them, the same user answers.
 func (b *backing) attribute(srv *Server, list []query, from []upstream.Header) {
-	var refused, kept []query
 	list = srv.heldTasks.route(b, list)
-	b.mu.Lock()
-	talk := b.talk
-	for _, q := range list {
-		switch {
-		case talk != nil:
-		case len(b.loose) >= maxLoose, b.ours > 0 && q.method != wire.RootsList: // which our own request may wait for
-			refused = append(refused, q)
-		default:
-			kept, b.loose = append(kept, q), append(b.loose, q)
+	for i := range list {
+		list[i].loose = true
+	}
+	for len(list) > 0 {
+		b.mu.Lock()
+		talks, joined := slices.Clone(b.talks), b.joined
+		b.mu.Unlock()
+		left := offer(talks, list)
+		if len(talks) > 0 && len(left) < len(list) {
+			b.refuseAs(srv, left, tooManyAsked, from)
+			return
+		}
+		list = left
+		if b.keep(srv, list, joined, from) {
+			return
 		}
 	}
-	b.mu.Unlock()
-	if talk != nil {
-		talk.ask(list)
-		return
+}
+
+// offer offers questions to the newest of these calls, first to those whose client waits:
+// the others ask when their client calls again. It returns the questions that none took.
+func offer(talks []*dialogue, list []query) (left []query) {
+	var parked []*dialogue
+	for _, d := range slices.Backward(talks) {
+		if !d.waits() {
+			parked = append(parked, d)
+			continue
+		}
+		if list = d.takeIn(list); len(list) == 0 {
+			return nil
+		}
 	}
+	for _, d := range parked {
+		if list = d.takeIn(list); len(list) == 0 {
+			return nil
+		}
+	}
+	return list
+}
+
+// keep keeps questions for the next call, a little; false when there is one by now, which
+// joined has not counted.
+func (b *backing) keep(srv *Server, list []query, joined int, from []upstream.Header) bool {
+	b.mu.Lock()
+	if b.joined != joined {
+		b.mu.Unlock()
+		return false
+	}
+	room := min(max(maxLoose-len(b.loose), 0), len(list))
+	kept, refused := slices.Clone(list[:room]), list[room:]
+	b.loose = append(b.loose, kept...)
+	b.asks(room)
+	b.mu.Unlock()
 	b.refuse(srv, refused, from)
 	if len(kept) == 0 {
-		return
+		return true
 	}
 	from = slices.Clone(from)
 	srv.spawn(func() {
@@ -54,6 +91,7 @@ func (b *backing) attribute(srv *Server, list []query, from []upstream.Header) {
 		case <-b.life.Done():
 		}
 	})
+	return true
 }
 
 // takeLoose takes those of the questions that still wait.
@@ -64,6 +102,7 @@ func (b *backing) takeLoose(list []query) (taken []query) {
 		is := slices.ContainsFunc(list, func(o query) bool { return &o.id[0] == &q.id[0] })
 		if is {
 			taken = append(taken, q)
+			b.asks(-1)
 		}
 		return is
 	})
@@ -88,17 +127,18 @@ func refusedQuestion(id []byte) []byte {
 	return appendError(nil, id, -32603, unattached, nil)
 }
 
-// converse makes d the call in which the server may ask something; nil for none.
+// converse makes d a call in which the server may ask something. It takes up what the
+// server asked when there was none.
 func (b *backing) converse(d *dialogue) {
 	b.mu.Lock()
-	b.talk = d
-	var list []query
-	if d != nil {
-		list, b.loose = b.loose, nil
-	}
+	b.talks = append(b.talks, d)
+	b.joined++
+	list := b.loose
+	b.loose = nil
 	b.mu.Unlock()
 	if len(list) > 0 {
 		d.takeUp(list)
+		b.asks(-len(list)) // d has counted them by now
 	}
 }
 
@@ -108,7 +148,6 @@ func (d *dialogue) takeUp(list []query) {
 	d.mu.Lock()
 	for _, q := range list {
 		d.add(q)
-		d.asked[len(d.asked)-1].loose = true
 	}
 	d.mu.Unlock()
 	d.turn()

@@ -44,6 +44,8 @@ type modernRequest struct {
 	task taskPlan // what becomes of a call of a tool, as far as tasks go
 
 	user      string            // who may answer what the server asks
+	address   string            // of the peer; "" on a pipe, and where that is a replica
+	unknown   bool              // the principal is the client's word alone
 	header    []upstream.Header // what HTTP headers say of the message, as they came; nil on a pipe
 	maxTokens int               // that a header asks for; 0 for none
 	timed     bool              // a header asks where the time goes
@@ -252,6 +254,14 @@ func (q *modernRequest) mayAsk() bool {
 		return q.canBeAsked()
 	}
 	return false
+}
+
+// holder is whose share the request takes of what all clients have together.
+func (q *modernRequest) holder(who string) holder {
+	if !q.unknown {
+		return holder{principal: who}
+	}
+	return holder{who, q.address}
 }
 
 // canBeAsked reports whether the client can be asked anything.

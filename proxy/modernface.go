@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -83,6 +84,8 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	by := srv.now().cfg.Bridge.Principal
 	who := principal(req, by)
 	q.user = user(req, by, who)
+	q.address = req.Peer
+	q.unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // which those set who are trusted
 	from := srv.appendPassed(nil, req.Header)
 	direct := false
 	if !srv.isOurs(q) {
@@ -142,7 +145,7 @@ func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, f
 	if err != nil {
 		return nil, asFailure(err).renamed(q.id)
 	}
-	defer srv.backings.put(b, q)
+	defer srv.backings.let(b)
 	out := []byte(`{"resultType":"complete","supportedVersions":[`)
 	for n, r := range translate.All() {
 		if n > 0 {

@@ -216,7 +216,7 @@ func TestSessionThatTheServerForgot(t *testing.T) {
 }
 
 func TestTooManyCallsWait(t *testing.T) {
-	o, all := perSession(func() *fakeServer { f, _ := asksName(nameQuestion); return f })
+	o, all := perSession(asksEach)
 	srv := frontOf(t, o, func(c *Config) { c.Bridge.MaxParked = 1 })
 	srv.modernly(modernCall("7", ""))
 	r := srv.modernly(modernCall("8", ""))
@@ -225,7 +225,7 @@ func TestTooManyCallsWait(t *testing.T) {
 		t.Errorf("status %d", r.status)
 	}
 	eventually(t, "the second call is given up", func() bool {
-		sent := all()[1].sent()
+		sent := all()[0].sent()
 		return strings.Contains(sent[len(sent)-1], "notifications/cancelled")
 	})
 }
@@ -244,9 +244,32 @@ func TestTheSessionUnusedForLongestMakesRoom(t *testing.T) {
 func TestNoRoomForASession(t *testing.T) {
 	o, _ := perSession(func() *fakeServer { f, _ := asksName(nameQuestion); return f })
 	srv := frontOf(t, o, func(c *Config) { c.Bridge.MaxSessions = 1 })
+	srv.backings.fullTime = time.Millisecond
 	srv.modernly(modernCall("7", ""))
-	if r := srv.modernly(modernTools, "Authorization", "b"); r.status != 503 || gjson.Get(r.body, "error.message").String() != "too many sessions" {
+	if r := srv.modernly(modernTools, "Authorization", "b"); r.status != 503 || r.header["Retry-After"] == "" || gjson.Get(r.body, "error.message").String() != "too many sessions" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestCallsWaitForRoom until another client's call is over.
+func TestCallsWaitForRoom(t *testing.T) {
+	o, all := perSession(asksEach)
+	srv := frontOf(t, o, func(c *Config) { c.Bridge.MaxSessions = 1 })
+	srv.backings.fullTime = patience
+	r := srv.modernly(modernCall("7", ""))
+	waited := make(chan reply, 1)
+	go func() { waited <- srv.modernly(modernCall("9", ""), "Authorization", "b") }()
+	eventually(t, "the call waits", func() bool {
+		srv.backings.mu.Lock()
+		defer srv.backings.mu.Unlock()
+		return srv.backings.room != nil
+	})
+	srv.modernly(retryOf("8", ada, r))
+	if r := <-waited; gjson.Get(r.body, "result.resultType").String() != "input_required" {
+		t.Errorf("%+v", r)
+	}
+	if n := len(all()); n != 2 {
+		t.Errorf("%d sessions", n)
 	}
 }
 
@@ -514,11 +537,7 @@ func TestOneUpstreamRequestForEachCall(t *testing.T) {
 // TestManyParkedCalls: each answer finds its call, and nothing is left.
 func TestManyParkedCalls(t *testing.T) {
 	const n = 200
-	o, all := perSession(func() *fakeServer {
-		f, gate := asksName(nameQuestion)
-		open(f, gate)
-		return f
-	})
+	o, all := perSession(asksEach)
 	srv := frontOf(t, o)
 	asked := make([]reply, n)
 	each := func(do func(k int)) {

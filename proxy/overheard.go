@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"slices"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -15,8 +17,7 @@ func (b *backing) wantsLogs(q *modernRequest) bool {
 	return q.level != noLevel && b.s.facts.Has(wire.ServerLogging)
 }
 
-// takePart enters a dialogue before its call is sent; where the server may ask in it,
-// it is the one whose questions these are.
+// takePart enters a dialogue before its call is sent.
 func (b *backing) takePart(d *dialogue) {
 	b.mu.Lock()
 	if b.dialogues == nil {
@@ -32,17 +33,18 @@ func (b *backing) takePart(d *dialogue) {
 // partWith ends that.
 func (b *backing) partWith(d *dialogue) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	delete(b.dialogues, d)
-	b.mu.Unlock()
-	if d.first.mayAsk() {
-		b.converse(nil)
-	}
+	b.talks = slices.DeleteFunc(b.talks, func(other *dialogue) bool { return other == d })
 }
 
 // about is the call that a notification of the standing stream is about, nil for none.
 func (b *backing) about(m *wire.Message) *dialogue {
 	b.mu.Lock()
-	talk := b.talk
+	var newest *dialogue
+	if n := len(b.talks); n > 0 {
+		newest = b.talks[n-1]
+	}
 	all := make([]*dialogue, 0, len(b.dialogues))
 	for d := range b.dialogues {
 		all = append(all, d)
@@ -73,7 +75,7 @@ func (b *backing) about(m *wire.Message) *dialogue {
 		}
 		return only
 	}
-	return talk
+	return newest
 }
 
 // knownBy reports whether token is the one that the server has for the call.

@@ -111,16 +111,20 @@ func (r *relay) send() error {
 		return err
 	}
 	e, begun := r.enquire(), false
+	var d *dialogue
+	var box *mailbox
 	defer func() {
-		if !begun {
-			e.End()
+		if begun {
+			return
+		}
+		if e.End(); d != nil {
+			b.partWith(d)
+			d.stop()
 		}
 	}()
 	if err := e.Wait(r.ctx); err != nil {
 		return err
 	}
-	var d *dialogue
-	var box *mailbox
 	if r.q.mayAsk() || b.wantsLogs(r.q) {
 		d, box = r.srv.dialogues.begin(r, b) // the server may ask before we know that it has the request
 		if e != nil {
@@ -129,10 +133,6 @@ func (r *relay) send() error {
 	}
 	x, err := r.srv.sendOn(b, r.q, r.from, e)
 	if err != nil {
-		if d != nil {
-			b.partWith(d)
-			d.stop()
-		}
 		return err
 	}
 	begun = true
@@ -270,7 +270,7 @@ func (r *relay) drop() {
 		x.done()
 	}
 	if r.b != nil {
-		r.srv.backings.put(r.b, r.q)
+		r.srv.backings.let(r.b)
 		r.b = nil
 	}
 }

@@ -205,7 +205,7 @@ func (p *backings) used() (n int) {
 	defer p.mu.Unlock()
 	for _, list := range p.byKey {
 		for _, b := range list {
-			n += b.uses + b.asking
+			n += b.uses
 		}
 	}
 	return n

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -186,4 +187,109 @@ func TestALevelThatIsRefusedIsAskedForAgain(t *testing.T) {
 	if n := len(f.said("logging/setLevel")); n != 2 {
 		t.Errorf("asked %d times", n)
 	}
+}
+
+// TestServerThatAsksBeforeItSubscribes: published servers ask for sampling while they answer
+// resources/subscribe. A call of the same client carries the question; the subscription
+// stands once it is answered.
+func TestServerThatAsksBeforeItSubscribes(t *testing.T) {
+	const can = `{"sampling":{}}`
+	for _, standing := range []bool{true, false} { // where the question comes
+		corners(t, func(c *staged) {
+			var s *scripted
+			s = c.legacy(`{"tools":{},"resources":{"subscribe":true}}`, func(u *turn) {
+				const ask = `{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`
+				switch u.method {
+				case "resources/subscribe":
+					if standing {
+						s.unasked(ask)
+					} else {
+						u.say(ask)
+					}
+					s.getsResponse(`"s1"`)
+					u.say(result(u.id, ""))
+					s.unasked(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u:1"}}`)
+				case "tools/call":
+					s.getsResponse(`"s1"`)
+					u.answer(200, result(u.id, `"content":[]`))
+				}
+			})
+			slow := standing && c.client && c.server // the user takes longer than the server may
+			client, _ := c.stage(s, func(cfg *Config) {
+				if slow {
+					cfg.Upstream.HandshakeTimeout = 2 * time.Second
+				}
+			})
+			listening := client.say(modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(can)))
+			s.gets(1, "resources/subscribe")
+			asked := client.say(modernRequestOf("2", "tools/call", `"name":"t","arguments":{},`+meta(can))).next()
+			if !gjson.Get(asked, "result.inputRequests.sampling-1").Exists() {
+				c.Fatal(asked)
+			}
+			if slow {
+				time.Sleep(3 * time.Second)
+			}
+			answered := client.say(modernRequestOf("3", "tools/call", `"name":"t","arguments":{},"inputResponses":{"sampling-1":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}},"requestState":`+
+				gjson.Get(asked, "result.requestState").Raw+`,`+meta(can)))
+			wanted := map[string]bool{"acknowledged": true, "updated": true, "result": true}
+			for _, r := range []*told{listening, listening, answered} {
+				m := r.next()
+				switch {
+				case gjson.Get(m, "method").String() == "notifications/subscriptions/acknowledged" && gjson.Get(m, "params.notifications.resourceSubscriptions.0").String() == "u:1":
+					delete(wanted, "acknowledged")
+				case gjson.Get(m, "method").String() == "notifications/resources/updated" && !wanted["acknowledged"]:
+					delete(wanted, "updated")
+				case gjson.Get(m, "id").Raw == "3" && gjson.Get(m, "result").Exists():
+					delete(wanted, "result")
+				default:
+					c.Error(m)
+				}
+			}
+			if len(wanted) > 0 {
+				c.Errorf("missing %v", wanted)
+			}
+		})
+	}
+}
+
+// TestServerThatAsksInVainBeforeItSubscribes waits for a call that may carry the question
+// before it is refused.
+func TestServerThatAsksInVainBeforeItSubscribes(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		var f *fakeServer
+		asking := ""
+		f = legacyServer(`{"resources":{"subscribe":true}}`, func(id, method, _ string) ([]string, error) {
+			const ask = `{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`
+			switch {
+			case method == "resources/subscribe" && piped:
+				asking = id
+				return one(ask)
+			case method == "resources/subscribe":
+				f.standing <- ask
+				return one(wait, rpcError(id, `"code":-32603,"message":"refused"`))
+			case method == "" && piped:
+				return one(rpcError(asking, `"code":-32603,"message":"refused"`))
+			case method == "":
+				f.gate <- struct{}{}
+			}
+			return nil, nil
+		})
+		f.piped, f.gate = piped, make(chan struct{}, 1)
+		srv := front(t, f)
+		const waits = 50 * time.Millisecond
+		srv.backings.looseTime = waits
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		body := modernRequestOf("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u:1"]},`+meta(`{"sampling":{}}`))
+		began := time.Now()
+		_, resp := srv.begin(ctx, "POST", "", body, modernHeader(body)...)
+		defer resp.Done()
+		e, err := resp.Stream.Next()
+		if err != nil || gjson.GetBytes(e.Data, "params.notifications").Raw != "{}" {
+			t.Errorf("%s %v", e.Data, err)
+		}
+		if took := time.Since(began); took < waits {
+			t.Errorf("refused after %v", took)
+		}
+	})
 }

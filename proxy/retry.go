@@ -78,7 +78,7 @@ func (d *dialogue) admit(r *relay) error {
 	if err != nil {
 		return err
 	}
-	defer d.srv.backings.put(b, r.q)
+	defer d.srv.backings.let(b)
 	err = d.b.ask(r.ctx, d.srv, wire.Ping, []byte("{}"), r.from)
 	if err != nil && asFailure(err).status == 404 { // the session is gone, and the call with it
 		return fail(stateInvalid, "")
@@ -152,7 +152,7 @@ func (d *dialogue) takeBack(r *relay, box *mailbox, left []pending, until time.T
 	if d.over {
 		return nil // what came of it is in the box
 	}
-	d.asked = append(slices.Clone(left), d.asked...)
+	d.setAsked(append(slices.Clone(left), d.asked...))
 	waits, reply := d.box, d.reply
 	if waits == nil { // it was asked for others meanwhile
 		return nil
@@ -182,7 +182,7 @@ func (d *dialogue) match(inputs []byte) (answered []pending, answers []string) {
 			left = append(left, p)
 		}
 	}
-	d.asked = left
+	d.setAsked(left)
 	return answered, answers
 }
 
@@ -191,7 +191,7 @@ func (d *dialogue) match(inputs []byte) (answered []pending, answers []string) {
 func (d *dialogue) opened(inputs []byte) (all bool, refused string) {
 	asked := d.asked
 	answered, answers := d.match(inputs)
-	d.asked = asked
+	d.setAsked(asked)
 	for n, a := range answers {
 		if gjson.Get(a, "action").String() != "accept" {
 			return false, orElse(gjson.GetBytes(answered[n].body, "params.message").String(), "opening a URL")
@@ -210,6 +210,7 @@ func (d *dialogue) repeat(r *relay, refused string) error {
 			return context.Cause(r.ctx)
 		}
 		r.q.inputs, r.q.state = nil, nil
+		r.q.address = d.first.address // whichever replica it came by
 		return r.begin()
 	}
 	d.b.forgetOpened(d)

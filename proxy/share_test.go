@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
@@ -19,13 +20,13 @@ func TestNobodyHasMoreThanIsLeft(t *testing.T) {
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			who := rapid.SampledFrom([]string{"", "a", "b", "c", "d", "e"}).Draw(t, "who")
 			if has[who] > 0 && rapid.Bool().Draw(t, "give") {
-				s.give(who)
+				s.give(holder{principal: who})
 				has[who]--
 				taken--
 				continue
 			}
 			may := taken < most && has[who] <= most-taken
-			if got := s.take(who, most); got != may {
+			if got := s.take(holder{principal: who}, most); got != may {
 				t.Fatalf("%q has %d, %d of %d are taken: %v", who, has[who], taken, most, got)
 			}
 			if may {
@@ -43,7 +44,7 @@ func TestNobodyHasMoreThanIsLeft(t *testing.T) {
 // what it gets.
 func (p *backings) greedy(who string, times int) (got int) {
 	for n := range times {
-		if _, _, err := p.take(backingKey{principal: who, client: fmt.Sprint(n), capabilities: "{}"}, false); err == nil {
+		if b, _, _ := p.take(backingKey{principal: who, client: fmt.Sprint(n), capabilities: "{}"}, holder{principal: who}); b != nil {
 			got++
 		}
 	}
@@ -96,7 +97,7 @@ func TestWarmSessionsOfOthersStay(t *testing.T) {
 	if n := len(f.said("initialize")) - before - opened; n != 0 {
 		t.Errorf("%d sessions of others had been ended", n)
 	}
-	if n := srv.backings.held["greedy"]; n > 15 {
+	if n := srv.backings.held[holder{principal: "greedy"}]; n > 15 {
 		t.Errorf("%d sessions of one", n)
 	}
 }
@@ -143,6 +144,82 @@ func TestOnePrincipalDoesNotParkAllCalls(t *testing.T) {
 	srv.dialogues.close()
 	if s := srv.dialogues.used; s.taken != 0 || len(s.of) != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestInventedPrincipalsShareAnAddress: a client that sends another Authorization with each
+// request, which nobody here can check, does not take all there is.
+func TestInventedPrincipalsShareAnAddress(t *testing.T) {
+	const most = 8
+	for name, c := range map[string]struct {
+		by     string
+		header []string
+		all    bool // one address may take everything
+	}{
+		"no tokens":          {by: "authorization"},
+		"claims":             {by: "claim:iss+sub"},
+		"a trusted header":   {by: "header:X-User", all: true},
+		"the listener's own": {by: "authorization", header: []string{"guest", "a token"}, all: true},
+	} {
+		for _, limit := range []string{"max_sessions", "max_parked"} {
+			t.Run(name+" "+limit, func(t *testing.T) {
+				srv := front(t, asksEach(), func(cfg *Config) {
+					cfg.Bridge.Principal = c.by
+					if limit == "max_sessions" {
+						cfg.Bridge.MaxSessions = most
+					} else {
+						cfg.Bridge.MaxParked = most
+					}
+				})
+				srv.backings.fullTime = time.Millisecond
+				asks := func(peer string, n int) bool {
+					value := jwt(fmt.Sprintf(`{"iss":"x","sub":"%d"}`, n), "")
+					r := srv.modernly(modernCall(fmt.Sprint(n), ""), append(c.header, "peer", peer, "Authorization", value, "X-User", value)...)
+					return gjson.Get(r.body, "result.resultType").String() == "input_required"
+				}
+				parked := 0
+				for n := range 5 * most {
+					if asks("192.0.2.1", n) {
+						parked++
+					}
+				}
+				if c.all != (parked > most/2+1) {
+					t.Errorf("%d calls of one address wait", parked)
+				}
+				if !c.all && !asks("192.0.2.2", 1000) {
+					t.Error("nothing is left for another address")
+				}
+				srv.dialogues.close()
+				eventually(t, "the shares are given back", func() bool {
+					srv.backings.mu.Lock()
+					defer srv.backings.mu.Unlock()
+					s := srv.backings.shares
+					return s.taken == 0 && len(s.of) == 0 && len(s.at) == 0
+				})
+			})
+		}
+	}
+}
+
+// TestInventedPrincipalsEndTheirOwnSessions first.
+func TestInventedPrincipalsEndTheirOwnSessions(t *testing.T) {
+	f := library()
+	srv := front(t, f, func(c *Config) { c.Bridge.MaxSessions = 20 })
+	list := func(who, peer string) {
+		srv.modernly(modernList("1", "tools/list"), "Authorization", who, "peer", peer)
+	}
+	for n := range 5 {
+		list(fmt.Sprint("other ", n), fmt.Sprint("192.0.2.", n))
+	}
+	for n := range 100 {
+		list(fmt.Sprint("invented ", n), "198.51.100.1")
+	}
+	before := len(f.said("initialize"))
+	for n := range 5 {
+		list(fmt.Sprint("other ", n), fmt.Sprint("192.0.2.", n))
+	}
+	if n := len(f.said("initialize")) - before; n != 0 {
+		t.Errorf("%d sessions of others had been ended", n)
 	}
 }
 

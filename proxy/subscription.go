@@ -184,7 +184,7 @@ func (l *subscription) end() {
 	for _, uri := range l.uris {
 		b.unsubscribe(l.srv, uri, l.from)
 	}
-	l.srv.backings.put(b, l.q)
+	l.srv.backings.let(b)
 }
 
 // announce hands a notification to those who listen for it.

@@ -161,7 +161,8 @@ func (k *backedTask) read(ctx context.Context, stop context.CancelCauseFunc, fro
 // untilAnswer is the stream of a request without its answer.
 type untilAnswer struct {
 	upstream.Stream
-	key []byte
+	key    []byte
+	answer []byte // a clone
 }
 
 // Next is upstream.ErrClosed in the place of the answer.
@@ -169,9 +170,22 @@ func (s *untilAnswer) Next() (sse.Event, error) {
 	e, err := s.Stream.Next()
 	var m wire.Message
 	if err == nil && m.Scan(e.Data, nil) == nil && m.Kind.Response() && bytes.Equal(wire.AppendIDKey(nil, m.ID()), s.key) {
+		s.answer = bytes.Clone(e.Data)
 		return sse.Event{}, upstream.ErrClosed
 	}
 	return e, err
+}
+
+// result is what the answer says. The error is the server's, a *serverError.
+func (s *untilAnswer) result() ([]byte, error) {
+	var m wire.Message
+	if err := m.Scan(s.answer, nil); err != nil {
+		return nil, err
+	}
+	if m.Kind == wire.Error {
+		return nil, &serverError{m.Error()}
+	}
+	return m.Result(), nil
 }
 
 // route hands the questions that name a task of b to that, and returns the others.

@@ -24,6 +24,8 @@ type conn struct {
 	cancel context.CancelCauseFunc // of the exchange under way
 	gone   error                   // why no exchange on it can go on
 
+	peer string // the address at the other end, without a port
+
 	// The rest is for the serving goroutine alone.
 
 	readBy, readSet time.Time // the deadline for reading: as it was asked for, and as it is
@@ -38,6 +40,15 @@ type conn struct {
 	known     bool              // that there is one
 	// What clients send again with every request, as they sent it last.
 	host, origin, accept, session, version recent
+}
+
+// addressOf is a network address without its port, "" where it has no form of its own.
+func addressOf(a net.Addr) string {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	return tcp.AddrPort().Addr().Unmap().String()
 }
 
 // recent makes strings of byte slices, and the same one as long as they are equal.

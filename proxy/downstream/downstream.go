@@ -51,6 +51,10 @@ type Request struct {
 	// where none is needed.
 	Guest string
 
+	// Peer is the address that the request comes from, without a port; "" where there
+	// is none, or where that is another replica's.
+	Peer string
+
 	// Method and Path, escaped and without the query, are there for a request to
 	// the plain endpoints only; Method for one of another replica, too.
 	Method, Path string

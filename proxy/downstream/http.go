@@ -274,7 +274,7 @@ func (h *HTTP) accept(nc net.Conn) {
 		_ = unwrap(nc).Close()
 		return
 	}
-	c := &conn{Conn: nc, face: h}
+	c := &conn{Conn: nc, face: h, peer: addressOf(nc.RemoteAddr())}
 	h.conns[c] = struct{}{}
 	h.mu.Unlock()
 	if !h.watch.add(c) {

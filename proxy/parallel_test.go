@@ -1,0 +1,349 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+const elicits = `{"elicitation":{}}`
+
+// callNamed is a call of a tool by a client without a session.
+func callNamed(id int, tool, capabilities, more string) string {
+	return modernRequestOf(fmt.Sprint(id), "tools/call", fmt.Sprintf(`"name":%q,"arguments":{},`, tool)+more+meta(capabilities, fmt.Sprintf(`"progressToken":"of %d"`, id)))
+}
+
+// corners plays a test for each transport of the client and of a server with sessions.
+func corners(t *testing.T, play func(c *staged)) {
+	for _, client := range []bool{false, true} {
+		for _, server := range []bool{false, true} {
+			t.Run(shape(client)+" to "+shape(server), func(t *testing.T) {
+				play(&staged{T: t, client: client, server: server, bound: map[string]string{}})
+			})
+		}
+	}
+}
+
+// answersOf are the answers to requests that were sent at the same time, by their ids;
+// what else the client is told is handed to note.
+func answersOf(t *testing.T, all []*told, note func(m string)) map[int]string {
+	t.Helper()
+	answers := map[int]string{}
+	if len(all) > 0 && all[0].begun == nil { // one pipe for all
+		for len(answers) < len(all) {
+			if m := all[0].next(); gjson.Get(m, "method").Exists() {
+				note(m)
+			} else {
+				answers[int(gjson.Get(m, "id").Int())] = m
+			}
+		}
+		return answers
+	}
+	for _, r := range all {
+		m := r.next()
+		for ; gjson.Get(m, "method").Exists(); m = r.next() {
+			note(m)
+		}
+		answers[int(gjson.Get(m, "id").Int())] = m
+	}
+	return answers
+}
+
+// callerOfMany sends a request of this id and waits for the answer. It is safe for concurrent use.
+func callerOfMany(client *talker) func(id int, body string) string {
+	if client.conn == nil {
+		return func(_ int, body string) string {
+			r := client.say(body)
+			m := r.next()
+			for ; gjson.Get(m, "method").Exists(); m = r.next() {
+			}
+			return m
+		}
+	}
+	var mu sync.Mutex
+	answers := map[int]string{}
+	return func(id int, body string) string {
+		client.say(body)
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			mu.Lock()
+			select {
+			case m := <-client.lines:
+				answers[int(gjson.Get(m, "id").Int())] = m
+			default:
+			}
+			m := answers[id]
+			mu.Unlock()
+			if m != "" {
+				return m
+			}
+		}
+		return ""
+	}
+}
+
+// TestParallelCallsOfOneClientShareASession: a stateful server counts them, and they run
+// at the same time, however many sessions there may be.
+func TestParallelCallsOfOneClientShareASession(t *testing.T) {
+	corners(t, func(c *staged) {
+		for _, n := range []int{8, 20} {
+			var mu sync.Mutex
+			count, all := 0, make(chan struct{})
+			s := c.legacy(`{"tools":{}}`, func(u *turn) {
+				mu.Lock()
+				count++
+				mine := count
+				if count == n {
+					close(all)
+				}
+				mu.Unlock()
+				select {
+				case <-all:
+				case <-u.ctx.Done():
+				}
+				u.answer(200, result(u.id, fmt.Sprintf(`"content":[{"type":"text","text":"%d"}]`, mine)))
+			})
+			client, _ := c.stage(s, func(cfg *Config) { cfg.Bridge.MaxSessions = 1 })
+			var calls []*told
+			for id := range n {
+				calls = append(calls, client.say(callNamed(id+1, "count", `{"elicitation":{},"sampling":{},"roots":{}}`, "")))
+			}
+			var got []int
+			for id, m := range answersOf(c.T, calls, func(string) {}) {
+				if id < 1 || id > n {
+					c.Errorf("answer %s", m)
+				}
+				got = append(got, int(gjson.Get(m, "result.content.0.text").Int()))
+			}
+			slices.Sort(got)
+			for k := range n {
+				if k >= len(got) || got[k] != k+1 {
+					c.Fatalf("%d calls count %v", n, got)
+				}
+			}
+			if sessions := s.count("initialize"); sessions != 1 {
+				c.Errorf("%d sessions for %d calls", sessions, n)
+			}
+		}
+	})
+}
+
+// TestParallelCallsAreAllAskedAndAnswered: several questions at once, of which nothing
+// says to which call they belong, reach the user and get the answers that are theirs.
+func TestParallelCallsAreAllAskedAndAnswered(t *testing.T) {
+	for _, apart := range []time.Duration{0, 100 * time.Millisecond} { // within and beyond the window in which they are collected
+		corners(t, func(c *staged) {
+			const n = 4
+			var mu sync.Mutex
+			var waiting []*turn
+			var s *scripted
+			s = c.legacy(`{"tools":{}}`, func(u *turn) {
+				mu.Lock()
+				waiting = append(waiting, u)
+				last := len(waiting) == n
+				mu.Unlock()
+				if last {
+					for _, each := range waiting {
+						s.unasked(`{"jsonrpc":"2.0","id":"q` + each.id + `","method":"elicitation/create","params":{"message":"for ` + each.id + `","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}`)
+						time.Sleep(apart)
+					}
+				}
+				answer := s.getsResponse(`"q` + u.id + `"`).text
+				u.answer(200, result(u.id, `"content":[{"type":"text","text":`+quote(u.id+" got "+gjson.Get(answer, "result.content.n").String())+`}]`))
+			})
+			client, _ := c.stage(s)
+			ask := callerOfMany(client)
+			var calls sync.WaitGroup
+			for k := range n {
+				calls.Go(func() {
+					more := ""
+					for round := 1; round <= n+1; round++ {
+						m := ask(100*round+k, callNamed(100*round+k, "ask", elicits, more))
+						if gjson.Get(m, "result.resultType").String() != "input_required" {
+							text := gjson.Get(m, "result.content.0.text").String()
+							if who, got, _ := strings.Cut(text, " got "); who == "" || got != "for "+who {
+								c.Errorf("%s", m)
+							}
+							return
+						}
+						var inputs []string
+						gjson.Get(m, "result.inputRequests").ForEach(func(key, q gjson.Result) bool {
+							inputs = append(inputs, fmt.Sprintf(`%s:{"action":"accept","content":{"n":%s}}`, key.Raw, q.Get("params.message").Raw))
+							return true
+						})
+						more = `"inputResponses":{` + strings.Join(inputs, ",") + `},"requestState":` + gjson.Get(m, "result.requestState").Raw + `,`
+					}
+					c.Error("asked again and again")
+				})
+			}
+			calls.Wait()
+			if sessions := s.count("initialize"); sessions != 1 {
+				c.Errorf("%d sessions", sessions)
+			}
+		})
+	}
+}
+
+// TestClientsThatDoNotShareASession: those of two principals, and without one those that
+// say that they are another, or come from elsewhere.
+func TestClientsThatDoNotShareASession(t *testing.T) {
+	c := &staged{T: t, bound: map[string]string{}}
+	s := c.legacy(`{"tools":{}}`, func(u *turn) { u.answer(200, result(u.id, `"content":[]`)) })
+	one, p := c.stage(s)
+	call := callNamed(1, "t", elicits, "")
+	ask := func(want int, what string, client *talker, body string, header ...string) {
+		t.Helper()
+		client.say(body, header...).next()
+		if n := s.count("initialize"); n != want {
+			t.Errorf("%s: %d sessions, want %d", what, n, want)
+		}
+	}
+	ask(1, "a client", one, call)
+	ask(1, "the same", p.client(t, false), call)
+	ask(2, "another name", one, strings.Replace(call, `"name":"c","version":"1"`, `"name":"d","version":"1"`, 1))
+	ask(3, "a principal", one, call, "Authorization", "Bearer a")
+	ask(4, "another principal", one, call, "Authorization", "Bearer b")
+	ask(4, "the first principal", p.client(t, false), call, "Authorization", "Bearer a")
+	elsewhere := p.client(t, false)
+	dial := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	if conn, err := dial.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(p.web.url, "http://"), "/mcp")); err != nil {
+		t.Logf("no second loopback address: %v", err)
+		return
+	} else {
+		conn.Close()
+	}
+	elsewhere.web = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, at string) (net.Conn, error) {
+		return dial.DialContext(ctx, network, at)
+	}}}
+	t.Cleanup(elsewhere.web.CloseIdleConnections)
+	ask(5, "another address", elsewhere, call)
+	ask(5, "a principal from another address", elsewhere, call, "Authorization", "Bearer a")
+}
+
+// TestQuestionOfACallThatEndsIsAskedInAnother: the newest call was to carry it and has its
+// answer before the client could be asked.
+func TestQuestionOfACallThatEndsIsAskedInAnother(t *testing.T) {
+	corners(t, func(c *staged) {
+		var s *scripted
+		s = c.legacy(`{"tools":{}}`, func(u *turn) {
+			if gjson.Get(u.text, "params.name").String() == "asks" {
+				s.gets(2, "tools/call")
+				s.unasked(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`)
+				s.getsResponse(`"q"`)
+			} else {
+				time.Sleep(20 * time.Millisecond) // within the window in which questions are collected, and beyond
+			}
+			u.answer(200, result(u.id, `"content":[]`))
+		})
+		client, p := c.stage(s, func(cfg *Config) { cfg.Bridge.Coalesce = 40 * time.Millisecond })
+		_ = p
+		calls := []*told{client.say(callNamed(1, "asks", elicits, ""))}
+		s.gets(1, "tools/call")
+		calls = append(calls, client.say(callNamed(2, "quick", elicits, "")))
+		asked := false
+		for _, m := range answersOf(c.T, calls, func(string) {}) {
+			if gjson.Get(m, "result.resultType").String() != "input_required" {
+				continue
+			}
+			asked = true
+			tool := map[int64]string{1: "asks", 2: "quick"}[gjson.Get(m, "id").Int()]
+			r := client.say(callNamed(9, tool, elicits, `"inputResponses":{"elicitation-1":{"action":"accept","content":{}}},"requestState":`+gjson.Get(m, "result.requestState").Raw+`,`))
+			if m := r.next(); gjson.Get(m, "result.resultType").String() != "complete" {
+				c.Errorf("%s", m)
+			}
+		}
+		if !asked {
+			c.Error("nobody was asked")
+		}
+	})
+}
+
+// TestNewsOfParallelCalls: progress is that of its call, a cancellation ends one call, and
+// the others go on.
+func TestNewsOfParallelCalls(t *testing.T) {
+	corners(t, func(c *staged) {
+		const n = 5
+		var s *scripted
+		s = c.legacy(`{"tools":{}}`, func(u *turn) {
+			s.gets(n, "tools/call")
+			token := gjson.Get(u.text, "params._meta.progressToken").Raw
+			u.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":1,"message":` + quote(gjson.Get(u.text, "params.name").String()) + `}}`)
+			if gjson.Get(u.text, "params.name").String() == "tool 3" {
+				<-u.ctx.Done()
+				return
+			}
+			s.gets(1, "notifications/cancelled")
+			u.say(result(u.id, `"content":[]`))
+		})
+		client, _ := c.stage(s)
+		var calls []*told
+		for id := 1; id <= n; id++ {
+			calls = append(calls, client.say(callNamed(id, fmt.Sprintf("tool %d", id), elicits, "")))
+		}
+		third := ""
+		s.gets(n, "tools/call")
+		for _, m := range s.heard() {
+			if gjson.Get(m.text, "params.name").String() == "tool 3" {
+				third = gjson.Get(m.text, "id").Raw
+			}
+		}
+		if c.client {
+			client.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+		} else {
+			calls[2].leave()
+		}
+		if got := gjson.Get(s.gets(1, "notifications/cancelled").text, "params.requestId").Raw; got != third {
+			c.Errorf("cancelled is %s, want %s", got, third)
+		}
+		calls = slices.Delete(calls, 2, 3)
+		note := func(m string) {
+			if said, of := gjson.Get(m, "params.message").String(), gjson.Get(m, "params.progressToken").String(); strings.TrimPrefix(said, "tool ") != strings.TrimPrefix(of, "of ") {
+				c.Errorf("%s", m)
+			}
+		}
+		for id, m := range answersOf(c.T, calls, note) {
+			if id == 3 || !gjson.Get(m, "result").Exists() {
+				c.Errorf("%s", m)
+			}
+		}
+		if n := s.count("notifications/cancelled"); n != 1 {
+			c.Errorf("%d cancellations", n)
+		}
+	})
+}
+
+// TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion.
+func TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion(t *testing.T) {
+	c := &staged{T: t, server: true, bound: map[string]string{}}
+	var s *scripted
+	s = c.legacy(`{"tools":{}}`, func(u *turn) {
+		if gjson.Get(u.text, "params.name").String() == "asks" {
+			s.gets(2, "tools/call")
+			s.unasked(strings.Replace(nameQuestion, `,"_meta":{"progressToken":4}`, "", 1))
+		}
+		s.getsResponse(`"s1"`)
+		u.answer(200, result(u.id, `"content":[]`))
+	})
+	const limit = 200 * time.Millisecond
+	client, _ := c.stage(s, func(cfg *Config) { cfg.Upstream.SilenceTimeout = limit })
+	first := client.say(callNamed(1, "asks", elicits, ""))
+	s.gets(1, "tools/call")
+	m := client.say(callNamed(2, "carries", elicits, "")).next()
+	if gjson.Get(m, "result.resultType").String() != "input_required" {
+		t.Fatal(m)
+	}
+	time.Sleep(3 * limit) // the user thinks
+	r := client.say(callNamed(3, "carries", elicits, `"inputResponses":`+ada+`,"requestState":`+gjson.Get(m, "result.requestState").Raw+`,`))
+	for id, m := range answersOf(t, []*told{first, r}, func(string) {}) {
+		if !gjson.Get(m, "result").Exists() {
+			t.Errorf("%d: %s", id, m)
+		}
+	}
+}
