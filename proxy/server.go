@@ -247,9 +247,9 @@ func (srv *Server) forget(s *session, why error) {
 }
 
 // retire ends what this process holds of a session. What the server knows of it
-// by itself stays there. It does not wait.
+// by itself stays there for as long as the session's id opens. It does not wait.
 func (srv *Server) retire(s *session, why error) {
-	if s.local {
+	if s.local || srv.now().sealer.expired(s.made, time.Now()) {
 		srv.spawn(func() { srv.endSession(s, why) })
 		return
 	}

@@ -164,8 +164,9 @@ func (h *HTTP) Session(id, version string) *HTTPSession {
 type HTTPSession struct {
 	http *HTTP
 
-	mu          sync.RWMutex
-	id, version string
+	mu            sync.RWMutex
+	id, version   string
+	authorization string // the client's last one: Close has no other. It is a secret
 }
 
 var _ Conn = (*HTTPSession)(nil)
@@ -238,11 +239,35 @@ func (s *HTTPSession) Delete(ctx context.Context, header []Header) error {
 	return x.settle()
 }
 
-// Close ends the session by a DELETE. That the server knows no such session, or
-// does not let clients end one, is no error. Streams of the session stay open
-// until they are closed.
+// note remembers the Authorization among the headers of a message, if there is one.
+func (s *HTTPSession) note(header []Header) {
+	for _, h := range header {
+		if !strings.EqualFold(h.Name, "Authorization") {
+			continue
+		}
+		s.mu.RLock()
+		same := s.authorization == h.Value
+		s.mu.RUnlock()
+		if !same {
+			s.mu.Lock()
+			s.authorization = h.Value
+			s.mu.Unlock()
+		}
+		return
+	}
+}
+
+// Close ends the session by a DELETE, with the Authorization that a message of the
+// session had last. That the server knows no such session, or does not let clients end
+// one, is no error. Streams of the session stay open until they are closed.
 func (s *HTTPSession) Close(ctx context.Context) error {
-	err := s.Delete(ctx, nil)
+	s.mu.RLock()
+	var header []Header
+	if s.authorization != "" {
+		header = []Header{{"Authorization", s.authorization}}
+	}
+	s.mu.RUnlock()
+	err := s.Delete(ctx, header)
 	var status *StatusError
 	if errors.As(err, &status) && (status.Code == 404 || status.Code == 405) {
 		return nil
@@ -253,6 +278,7 @@ func (s *HTTPSession) Close(ctx context.Context) error {
 // exchange writes one request of the session.
 func (s *HTTPSession) exchange(ctx context.Context, r request) (*exchange, error) {
 	r.id, r.version = s.session()
+	s.note(r.header)
 	return s.http.exchange(ctx, r)
 }
 

@@ -272,7 +272,7 @@ func TestRequestOnTheWire(t *testing.T) {
 		"POST|/a%20b?c=d|" + both + "|identity|application/json|||||mine|dragoman|" + ping,
 		"POST|/a%20b?c=d|" + both + "|identity|application/json|abc|2025-06-18||" + secret + "|mine|dragoman|{}",
 		"GET|/a%20b?c=d|text/event-stream|identity||abc|2025-06-18|e1|" + secret + "|mine|dragoman|",
-		"DELETE|/a%20b?c=d||identity||abc|2025-06-18|||mine|dragoman|",
+		"DELETE|/a%20b?c=d||identity||abc|2025-06-18||" + secret + "|mine|dragoman|", // the last one seen
 	}
 	mu.Lock()
 	defer mu.Unlock()
