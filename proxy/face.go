@@ -72,11 +72,7 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 			return
 		}
 	}
-	if !s.local { // else its id would open it again
-		srv.sessions.bury(s)
-	} else {
-		srv.sessions.drop(s)
-	}
+	srv.sessions.bury(s)
 	srv.endSession(s, fail(sessionUnknown, "it was ended"))
 }
 

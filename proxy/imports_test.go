@@ -18,6 +18,7 @@ import (
 //     and do not multiply;
 //   - setting reads configurations, of whatever struct;
 //   - results keeps what upstream brought, and knows nobody who asks for it;
+//   - ended remembers the numbers of sessions that are over, and knows no session;
 //   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it;
 //   - transform makes results fit for a model; its parts, which look at values,
 //     texts and lists of tools, do not know of it;
@@ -35,6 +36,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/downstream":    "proxy/sse proxy/lines proxy/large translate/wire",
 		"proxy/upstream":      "proxy/sse proxy/lines proxy/large translate/wire",
 		"proxy/results":       "proxy/upstream proxy/sse proxy/lines proxy/large translate/wire",
+		"proxy/ended":         "",
 		"adapterrt":           "translate/wire transform/fields",
 		"transform/tree":      "translate/wire",
 		"transform/tokens":    "",
@@ -42,8 +44,8 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/linear":    "translate/wire transform/tree",
 		"transform/footprint": "translate/wire transform/tree",
 		"transform":           "translate/wire " + parts,
-		"proxy":               "transform " + parts + " proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream proxy/results proxy/setting translate translate/wire adapterrt transform/fields",
-		"cmd/proxy":           "transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream proxy/results proxy/setting translate translate/wire adapterrt transform/fields",
+		"proxy":               "transform " + parts + " proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream proxy/results proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
+		"cmd/proxy":           "transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream proxy/results proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -41,6 +42,7 @@ type ticket struct {
 	local  bool      // the session lives in the process that began it, and nowhere else
 	named  string    // the server's own id of it, "" for none
 	mark   ownerMark // of its owner
+	serial ended.Serial
 
 	// The process that has what cannot be in an id, where that is so; and who the client
 	// is, for a server that knows no sessions or has lost this one.
@@ -59,16 +61,17 @@ type sealer struct {
 
 // Where things are in the plain text of an id. The server's id is the rest.
 const (
-	ticketForm   = 1 // the first byte; another layout gets another number
-	homedForm    = 2 // of a session that has a home, or says who its client is
-	ownedForm    = 4 // added to either: the owner's mark stands before the rest
+	ticketForm   = 3 // the first byte; another layout gets another number: 1 and 2 had no owner
+	homedForm    = 4 // of a session that has a home, or says who its client is
 	ticketMade   = 1
 	ticketVc     = ticketMade + 8
 	ticketVu     = ticketVc + 1
 	ticketFacts  = ticketVu + 1
 	ticketFlags  = ticketFacts + 2
 	ticketBelong = ticketFlags + 1
-	ticketNamed  = ticketBelong + sha256.Size
+	ticketMark   = ticketBelong + sha256.Size
+	ticketSerial = ticketMark + len(ownerMark{})
+	ticketNamed  = ticketSerial + 8 + 8
 
 	flagLocal = 1
 )
@@ -116,12 +119,11 @@ func (s *sealer) seal(t ticket) string {
 		plain[ticketFlags] |= flagLocal
 	}
 	copy(plain[ticketBelong:], s.belong[:])
-	if t.mark != (ownerMark{}) {
-		plain[0] |= ownedForm
-		plain = append(plain, t.mark[:]...)
-	}
+	copy(plain[ticketMark:], t.mark[:])
+	binary.BigEndian.PutUint64(plain[ticketSerial:], t.serial.Process)
+	binary.BigEndian.PutUint64(plain[ticketSerial+8:], t.serial.Number)
 	if t.home != (dialogueID{}) || t.client != "" || t.can != "" {
-		plain[0] = plain[0]&^ticketForm | homedForm
+		plain[0] = homedForm
 		plain = append(plain, t.home[:]...)
 		plain = appendText(appendText(plain, t.client), t.can)
 	}
@@ -132,7 +134,7 @@ func (s *sealer) seal(t ticket) string {
 // open returns what is in an id; false when it was not made here or by a process
 // with the same key, or for another server, or too long ago.
 func (s *sealer) open(id string, now time.Time) (ticket, bool) {
-	const least, most = ticketNamed, ticketNamed + len(ownerMark{}) + len(dialogueID{}) + 2*(maxIntroduced+2) + maxNamed
+	const least, most = ticketNamed, ticketNamed + len(dialogueID{}) + 2*(maxIntroduced+2) + maxNamed
 	over := s.keys[0].Overhead()
 	if n := sealed.DecodedLen(len(id)); n < least+over || n > most+over || strings.ContainsAny(id, "\r\n") {
 		return ticket{}, false // the decoder would pass over line breaks
@@ -151,7 +153,7 @@ func (s *sealer) open(id string, now time.Time) (ticket, bool) {
 
 // read takes apart what seal has put together.
 func (s *sealer) read(plain []byte, now time.Time) (t ticket, ok bool) {
-	if len(plain) < ticketNamed || !bytes.Equal(plain[ticketBelong:ticketNamed], s.belong[:]) {
+	if len(plain) < ticketNamed || !bytes.Equal(plain[ticketBelong:ticketMark], s.belong[:]) {
 		return ticket{}, false
 	}
 	t = ticket{
@@ -161,12 +163,10 @@ func (s *sealer) read(plain []byte, now time.Time) (t ticket, ok bool) {
 		facts: wire.Facts(binary.BigEndian.Uint16(plain[ticketFacts:])),
 		local: plain[ticketFlags]&flagLocal != 0,
 	}
+	copy(t.mark[:], plain[ticketMark:])
+	t.serial = ended.Serial{Process: binary.BigEndian.Uint64(plain[ticketSerial:]), Number: binary.BigEndian.Uint64(plain[ticketSerial+8:])}
 	rest, ok := plain[ticketNamed:], true
-	form := plain[0] &^ ownedForm
-	if plain[0]&ownedForm != 0 {
-		rest = rest[copy(t.mark[:], rest):]
-	}
-	switch form {
+	switch plain[0] {
 	case ticketForm:
 	case homedForm:
 		rest = rest[copy(t.home[:], rest):]

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"maps"
 	"slices"
@@ -12,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -113,15 +116,17 @@ type sessions struct {
 
 	mu   sync.Mutex
 	byID map[string]*session
-	held int      // reserved and not yet added
-	over []string // ids that clients have ended, oldest first, where no server knows that
+	held int          // reserved and not yet added
+	last ended.Serial // of the sessions that began here
+	over *ended.Set   // sessions that are over although their ids would open, here
 }
 
-// maxOver is how many ended ids are remembered.
-const maxOver = 1024
-
 func newSessions(max int, by *sealer, resume func(ticket) *session) *sessions {
-	return &sessions{max: max, sealer: by, resume: resume, byID: make(map[string]*session)}
+	t := &sessions{max: max, sealer: by, resume: resume, byID: make(map[string]*session), over: ended.New(ended.DefaultBlocks)}
+	var process [8]byte
+	rand.Read(process[:]) // never fails
+	t.last.Process = binary.BigEndian.Uint64(process[:])
+	return t
 }
 
 // renew changes the bounds and how ids are made. Where the server is reached in
@@ -191,6 +196,10 @@ func (t *sessions) add(s *session) {
 	s.used.Store(time.Now().UnixNano())
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !s.local {
+		t.last.Number++
+		s.serial = t.last
+	}
 	s.id = t.sealer.seal(s.ticket)
 	t.held--
 	t.byID[s.id] = s
@@ -211,13 +220,10 @@ func (t *sessions) find(id string, owner ownerMark) (*session, error) {
 		s.enter()
 		return s, nil
 	}
-	by, over := t.sealer, slices.Contains(t.over, id)
+	by := t.sealer
 	t.mu.Unlock()
-	if over {
-		return nil, nil
-	}
 	what, ok := by.open(id, now)
-	if !ok || !what.mark.is(owner) || what.local || t.resume == nil {
+	if !ok || t.over.Has(what.serial) || !what.mark.is(owner) || what.local || t.resume == nil {
 		return nil, nil
 	}
 	s = t.resume(what)
@@ -228,6 +234,8 @@ func (t *sessions) find(id string, owner ownerMark) (*session, error) {
 	defer t.mu.Unlock()
 	if other := t.byID[id]; other != nil {
 		s = other // somebody was faster
+	} else if t.over.Has(what.serial) {
+		return nil, nil // and has ended it since
 	} else if !t.room() {
 		return nil, errTooManySessions
 	}
@@ -260,14 +268,12 @@ func (t *sessions) drop(s *session) bool {
 	return true
 }
 
-// bury drops s for good: its id opens nothing any more, here.
+// bury drops s for good: its id opens nothing any more, in this process.
 func (t *sessions) bury(s *session) {
-	t.drop(s)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.over = append(t.over, s.id); len(t.over) > maxOver {
-		t.over = slices.Delete(t.over, 0, 1)
+	if !s.local {
+		t.over.Add(s.serial, s.made)
 	}
+	t.drop(s)
 }
 
 // dropIdle forgets the sessions that nothing was heard of since then, and those
@@ -276,6 +282,7 @@ func (t *sessions) dropIdle(then time.Time) []*session {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.over.Sweep(now.Add(-t.sealer.maxAge))
 	var out []*session
 	for id, s := range t.byID {
 		if s.idle(then) || t.sealer.expired(s.made, now) && s.open.none() {

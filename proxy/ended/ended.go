@@ -1,0 +1,145 @@
+// Package ended remembers which sessions are over although their ids would still open.
+//
+// A session id is sealed and needs no table, so that ending a session has to be
+// remembered for as long as the seal opens. Each process numbers the sessions that it
+// begins, in order, and the number is in the seal. The marks are then bits: 512 bytes for
+// 4,096 sessions, and nothing but the entry of the block where all of them are over, as
+// after a loop that begins and ends sessions. A client that ends one of each two sessions
+// costs two bits for each session that it begins, until the ids are too old to open.
+//
+// What all marks together take is bounded, too. Beyond the bound the oldest block of the
+// process that has the most counts as over as a whole: then a session may end early, but
+// none that has ended comes back.
+package ended
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// Serial is the place of a session among those that a process has begun.
+type Serial struct {
+	Process uint64 // random
+	Number  uint64 // in the order in which they began
+}
+
+const (
+	blockSize = 4096
+	// DefaultBlocks bounds the marks to 32 MiB.
+	DefaultBlocks = 1 << 16
+)
+
+// Set holds the marks. It is safe for concurrent use.
+type Set struct {
+	maxBlocks int
+
+	mu        sync.Mutex
+	processes map[uint64]*process
+	blocks    int
+}
+
+// process are the marks of the sessions that one process has begun.
+type process struct {
+	floor  uint64 // each number below is over
+	blocks map[uint64]*block
+}
+
+type block struct {
+	bits  *[blockSize / 64]uint64 // nil where all are over
+	count int
+	last  uint64    // the highest number that is over
+	made  time.Time // when that session began: those before it began no later
+}
+
+// New returns an empty set of at most so many blocks.
+func New(maxBlocks int) *Set {
+	return &Set{maxBlocks: maxBlocks, processes: make(map[uint64]*process)}
+}
+
+// Add marks a session that began then as over.
+func (s *Set) Add(of Serial, made time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.processes[of.Process]
+	if p == nil {
+		p = &process{blocks: make(map[uint64]*block)}
+		s.processes[of.Process] = p
+	}
+	if p.has(of.Number) {
+		return
+	}
+	at := of.Number / blockSize
+	b := p.blocks[at]
+	if b == nil {
+		if s.blocks >= s.maxBlocks {
+			s.makeRoom()
+			if p.has(of.Number) {
+				return
+			}
+		}
+		b = &block{bits: new([blockSize / 64]uint64)}
+		p.blocks[at] = b
+		s.blocks++
+	}
+	n := of.Number % blockSize
+	b.bits[n/64] |= 1 << (n % 64)
+	if b.last <= of.Number {
+		b.last, b.made = of.Number, made
+	}
+	if b.count++; b.count == blockSize {
+		b.bits = nil
+	}
+}
+
+// Has reports whether a session is over.
+func (s *Set) Has(of Serial) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.processes[of.Process]
+	return p != nil && p.has(of.Number)
+}
+
+func (p *process) has(number uint64) bool {
+	if number < p.floor {
+		return true
+	}
+	b := p.blocks[number/blockSize]
+	if b == nil {
+		return false
+	}
+	n := number % blockSize
+	return b.bits == nil || b.bits[n/64]&(1<<(n%64)) != 0
+}
+
+// makeRoom raises the floor of the process with the most blocks above its oldest one.
+func (s *Set) makeRoom() {
+	var most *process
+	for _, p := range s.processes {
+		if most == nil || len(p.blocks) > len(most.blocks) {
+			most = p
+		}
+	}
+	oldest := uint64(math.MaxUint64)
+	for at := range most.blocks {
+		oldest = min(oldest, at)
+	}
+	delete(most.blocks, oldest)
+	s.blocks--
+	most.floor = max(most.floor, (oldest+1)*blockSize)
+}
+
+// Sweep lets go of the marks of sessions that began before then, whose ids no longer open.
+func (s *Set) Sweep(then time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.processes {
+		for at, b := range p.blocks {
+			if b.made.Before(then) {
+				delete(p.blocks, at)
+				s.blocks--
+				p.floor = max(p.floor, b.last+1) // in case that ids are to live longer from now on
+			}
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// TestSessionsThatWeEndAreEndedAsTheirClient: the DELETE has the Authorization that the
+// server has seen last, which is in no log.
+func TestSessionsThatWeEndAreEndedAsTheirClient(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		modern bool // the client has no session, so that it is ours
+		change func(*Config)
+		ends   bool // by itself, before the proxy does
+	}{
+		{name: "drain", change: func(*Config) {}},
+		{name: "age", ends: true, change: func(c *Config) { c.Session.MaxAge, c.Session.IdleTimeout = time.Millisecond, time.Second }},
+		{name: "pooled, idle", modern: true, ends: true, change: func(c *Config) { c.Bridge.IdleTimeout, c.Session.IdleTimeout = time.Millisecond, 40*time.Millisecond }},
+		{name: "pooled, limit", modern: true, ends: true, change: func(c *Config) { c.Bridge.MaxSessions = 2 }},
+		{name: "pooled, drain", modern: true, change: func(*Config) {}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			deleted := make(chan string, 10)
+			inner := newFaultyServer(t, "", false)
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodDelete {
+					deleted <- r.Header.Get("Authorization")
+				}
+				inner.Config.Handler.ServeHTTP(w, r)
+			}))
+			defer web.Close()
+			cfg := DefaultConfig()
+			cfg.Upstream.URL, cfg.Upstream.Transport, cfg.Upstream.HandshakeTimeout = web.URL, "http", patience
+			c.change(&cfg)
+			core, logs := observer.New(zap.DebugLevel)
+			srv, err := New(cfg, zap.New(core))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(context.Background())
+			served := make(chan error, 1)
+			go func() { served <- srv.Serve(ctx, ln) }()
+			client := &webClient{t: t, srv: srv, base: "http://" + ln.Addr().String(), http: &http.Client{Transport: new(http.Transport)}}
+			old, fresh := "Bearer old-secret", "Bearer fresh-secret"
+			want := fresh
+			if c.modern {
+				want = old
+				talk := &talker{t: t, url: client.base + "/mcp", web: client.http}
+				list := modernRequestOf("1", "tools/list", meta(`{}`))
+				talk.say(list, "Authorization", old).hasStatus(200)
+				if c.name == "pooled, limit" {
+					talk.say(list, "Authorization", "Bearer another").hasStatus(200)
+					talk.say(list, "Authorization", "Bearer third").hasStatus(200)
+				}
+			} else {
+				session := client.begins("Authorization", old)
+				if c.name != "age" {
+					client.as("POST", session, pingOne, "Authorization", fresh)
+				} else {
+					want = old
+				}
+			}
+			if !c.ends {
+				stop()
+			}
+			select {
+			case got := <-deleted:
+				if got != want {
+					t.Errorf("DELETE with %q, want %q", got, want)
+				}
+			case <-time.After(patience):
+				t.Error("no DELETE")
+			}
+			client.http.CloseIdleConnections()
+			stop()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+			for _, l := range logs.All() {
+				if said := fmt.Sprint(l.Message, l.ContextMap()); strings.Contains(said, "secret") {
+					t.Errorf("logged: %s", said)
+				}
+			}
+		})
+	}
+}
+
+// TestADeletedSessionStaysDead, however many are deleted after it, and although the server
+// would know its id.
+func TestADeletedSessionStaysDead(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"without sessions": (&sessionless{news: make(chan struct{})}).ServeHTTP,
+		"with sessions that its DELETE does not end": func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			id := gjson.GetBytes(body, "id").Raw
+			w.Header().Set("Content-Type", "application/json")
+			if gjson.GetBytes(body, "method").String() == "initialize" {
+				w.Header().Set("Mcp-Session-Id", "theirs")
+				_, _ = io.WriteString(w, result(id, `"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}`))
+			} else if id != "" {
+				_, _ = io.WriteString(w, result(id, ""))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := httptest.NewServer(handler)
+			defer web.Close()
+			cfg := DefaultConfig()
+			cfg.Upstream.URL = web.URL
+			o, err := originOf(cfg, zap.NewNop())
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv := frontOf(t, o, func(c *Config) { c.Upstream.URL = web.URL })
+			begin := func() string { return srv.post("", initialize("2025-06-18", `{}`)).header["Mcp-Session-Id"] }
+			first, alive := begin(), begin()
+			end := func(session string) {
+				if r := srv.exchange(context.Background(), "DELETE", session, ""); r.status >= 300 {
+					t.Fatalf("%+v", r)
+				}
+			}
+			end(first)
+			for range 1100 {
+				end(begin())
+			}
+			if r := srv.post(first, pingOne); r.status != 404 {
+				t.Errorf("the first one: %+v", r)
+			}
+			if r := srv.post(alive, pingOne); r.status != 200 {
+				t.Errorf("one that was not deleted: %+v", r)
+			}
+		})
+	}
+}
