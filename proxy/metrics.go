@@ -170,3 +170,6 @@ func (m *metrics) spent(w *stopwatch) {
 	m.rewrite.Observe((w.parse + w.translate).Seconds())
 	m.waiting.Observe(w.upstream.Seconds())
 }
+
+// Register adds a collector of the caller's to those of /metrics, before the server serves.
+func (srv *Server) Register(c prometheus.Collector) { srv.metrics.registry.MustRegister(c) }

@@ -103,7 +103,7 @@ func stdioOrigin(cfg Config, log *zap.Logger, memory *large.Memory) origin {
 		Dir:        cfg.Upstream.Dir,
 		MaxMessage: int(cfg.Limits.UpstreamMessage),
 		Memory:     memory,
-		StderrLine: func(line []byte) { log.Info("upstream stderr", zap.ByteString("line", line)) },
+		StderrLine: newServerLog(log).line,
 	}
 	o := origin{
 		connect:  child.Connect,

@@ -20,13 +20,17 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	log.SetOutput(libraryLog{os.Stderr})
+	log.SetOutput(libraryLog{stderr})
+	outlivePipes()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends us at once
 	err := command().ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "dragoman:", err)
+		fmt.Fprintln(stderr, "dragoman:", err)
+	}
+	_ = stderr.Sync() // never fails
+	if err != nil {
 		os.Exit(exitCode(err))
 	}
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"syscall"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
@@ -63,7 +66,13 @@ func stdioCommand() *cobra.Command {
 		if concerns := adapterConcerns(srv, cfg); len(concerns) > 0 {
 			defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
 		}
-		return withCode(exitServer, srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout))
+		countDroppedLines(srv)
+		err = srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
+		if errors.Is(err, syscall.EPIPE) {
+			log.Info("the client has closed our stdout; ending")
+			return nil
+		}
+		return withCode(exitServer, err)
 	}
 	return cmd
 }
@@ -80,6 +89,7 @@ func serve(cmd *cobra.Command, cfg proxy.Config, make func(proxy.Config, *zap.Lo
 	if err != nil {
 		return err
 	}
+	countDroppedLines(srv)
 	ln, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return err
@@ -103,6 +113,13 @@ func serve(cmd *cobra.Command, cfg proxy.Config, make func(proxy.Config, *zap.Lo
 		defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
 	}
 	return srv.Serve(cmd.Context(), ln)
+}
+
+func countDroppedLines(srv *proxy.Server) {
+	srv.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "dragoman_log_lines_dropped_total",
+		Help: "Lines of our log that were dropped because stderr was not read, or could not be written.",
+	}, func() float64 { return float64(stderr.Dropped()) }))
 }
 
 // admin opens the listener for probes and metrics. Where clients come over

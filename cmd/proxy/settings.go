@@ -178,7 +178,7 @@ func adjustableLogger(cfg proxy.Config) (*zap.Logger, zap.AtomicLevel, error) {
 	if err != nil {
 		return nil, level, err
 	}
-	core := zapcore.NewCore(logEncoder(), zapcore.Lock(os.Stderr), level)
+	core := zapcore.NewCore(logEncoder(), stderr, level)
 	return zap.New(core), level, nil
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // beDragoman has the test binary be the command itself.
@@ -50,5 +54,70 @@ func TestShimPassesItsEnvironment(t *testing.T) {
 			t.Errorf("%s: the server's environment is %q", args, env)
 		}
 		os.Remove(file)
+	}
+}
+
+// shimInFrontOf starts the shim in front of a server that is a shell script.
+func shimInFrontOf(t *testing.T, script string, stderr *os.File) (in io.WriteCloser, out *bufio.Scanner, cmd *exec.Cmd) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	cmd = exec.Command(os.Args[0], "stdio", "--log-level", "debug", "--", "sh", "-c", script)
+	cmd.Env = append(os.Environ(), beDragoman+"=1")
+	cmd.Stderr = stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return in, bufio.NewScanner(stdout), cmd
+}
+
+// chatty is a server that writes a lot to its stderr before each answer.
+const chatty = `while read -r line; do
+	id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+	[ -n "$id" ] || continue
+	i=0; while [ $i -lt 3000 ]; do echo "line $i of many that nobody reads, to fill what there is to fill" >&2; i=$((i+1)); done
+	printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}\n' "$id"
+done`
+
+// Neither a stderr that is not read nor one whose reader has gone stops calls, nor the end.
+func TestShimOutlivesItsStderr(t *testing.T) {
+	for name, gone := range map[string]bool{"not read": false, "reader gone": true} {
+		t.Run(name, func(t *testing.T) {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			in, out, cmd := shimInFrontOf(t, chatty, w)
+			w.Close()
+			if gone {
+				r.Close()
+			}
+			call := func(id int, method string) {
+				fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`+"\n", id, method)
+				if !out.Scan() || gjson.Get(out.Text(), "id").Int() != int64(id) || !gjson.Get(out.Text(), "result").Exists() {
+					t.Fatalf("%s %d: %q %v", method, id, out.Text(), out.Err())
+				}
+			}
+			call(0, "initialize")
+			fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			for id := 1; id < 4; id++ {
+				call(id, "tools/list")
+			}
+			in.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("the shim's end: %v", err)
+			}
+		})
 	}
 }

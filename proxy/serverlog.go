@@ -1,0 +1,50 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+)
+
+// How much of what a server writes to its stderr goes into our log.
+const (
+	serverLines      = 100 // a second
+	serverLinesBurst = 500
+)
+
+// serverLog relays what a server writes to its stderr, and counts the lines over the rate.
+type serverLog struct {
+	log     *zap.Logger
+	limiter *rate.Limiter
+
+	mu      sync.Mutex
+	dropped int
+}
+
+func newServerLog(log *zap.Logger) *serverLog {
+	return &serverLog{log: log, limiter: rate.NewLimiter(serverLines, serverLinesBurst)}
+}
+
+// line relays one line. It is safe for concurrent use: a server may be several processes.
+func (l *serverLog) line(text []byte) {
+	if l.limiter.Allow() {
+		l.log.Info("upstream stderr", zap.ByteString("line", text))
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dropped++; l.dropped == 1 {
+		time.AfterFunc(time.Second, l.tell)
+	}
+}
+
+// tell logs how many lines of the last second are missing.
+func (l *serverLog) tell() {
+	l.mu.Lock()
+	n := l.dropped
+	l.dropped = 0
+	l.mu.Unlock()
+	l.log.Warn("upstream stderr lines dropped: more than the log takes", zap.Int("count", n), zap.Int("lines_per_second", serverLines))
+}

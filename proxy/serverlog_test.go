@@ -1,0 +1,31 @@
+package proxy
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// A burst is relayed whole up to a bound; what is over it is counted and told once.
+func TestServersStderrIsRelayedAtARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.InfoLevel)
+		l := newServerLog(zap.New(core))
+		for range 2000 {
+			l.line([]byte("x"))
+		}
+		time.Sleep(1500 * time.Millisecond)
+		for range 100 {
+			l.line([]byte("y"))
+		}
+		time.Sleep(2 * time.Second)
+		relayed := logs.FilterMessage("upstream stderr").Len()
+		told := logs.FilterMessageSnippet("lines dropped").All()
+		if relayed != serverLinesBurst+100 || len(told) != 1 || told[0].ContextMap()["count"] != int64(2000-serverLinesBurst) {
+			t.Errorf("%d relayed, told %v", relayed, told)
+		}
+	})
+}
