@@ -85,7 +85,7 @@ func (c *webClient) another() *webClient {
 	return &webClient{t: c.t, srv: c.srv, base: c.base, http: c.http}
 }
 
-func (c *webClient) ask(method, body string) (h heardAll) {
+func (c *webClient) ask(method, body string, header ...string) (h heardAll) {
 	c.t.Helper()
 	req, err := http.NewRequest(method, c.base+"/mcp", strings.NewReader(body))
 	if err != nil {
@@ -95,6 +95,9 @@ func (c *webClient) ask(method, body string) (h heardAll) {
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	if c.session != "" {
 		req.Header.Set("Mcp-Session-Id", c.session)
+	}
+	for pair := range slices.Chunk(header, 2) {
+		req.Header.Set(pair[0], pair[1])
 	}
 	res, err := c.http.Do(req)
 	if err != nil {

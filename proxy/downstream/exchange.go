@@ -352,7 +352,6 @@ func (x *exchange) writeBody(w io.Writer) (n int64, err error) {
 // Close is called by fasthttp when the response was written or given up.
 func (x *exchange) Close() error {
 	x.conn.finish()
-	x.cancel(ErrOver)
 	if s := x.resp.Stream; s != nil {
 		x.face.guard(func() { _ = s.Close() })
 		x.events.finish()
@@ -360,6 +359,7 @@ func (x *exchange) Close() error {
 	if x.resp.Done != nil {
 		x.face.guard(x.resp.Done)
 	}
+	x.cancel(ErrOver) // not before: the connection to the server would be lost
 	x.dropBody()
 	if x.posted {
 		x.face.requests.Add(-1)

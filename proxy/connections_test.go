@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// A server that answers with event streams keeps its connections: also where the end of a
+// stream comes a moment after its last message, and for clients without a session.
+func TestEventStreamsKeepTheirConnections(t *testing.T) {
+	var opened atomic.Int64
+	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		method, id := gjson.GetBytes(body, "method").Str, gjson.GetBytes(body, "id").Raw
+		switch {
+		case r.Method != http.MethodPost:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case id == "":
+			w.WriteHeader(http.StatusAccepted)
+		case method == "server/discover":
+			w.WriteHeader(http.StatusBadRequest)
+		default:
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Header().Set("Mcp-Session-Id", "theirs")
+			result := `{"content":[]}`
+			if method == "initialize" {
+				result = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`
+			}
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, result)
+			w.(http.Flusher).Flush() // the end of the body is a packet of its own
+		}
+	}))
+	web.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	web.Start()
+	t.Cleanup(web.Close)
+	c := serving(t, func(cfg *Config) { cfg.Upstream.URL = web.URL })
+	c.initialize()
+	const calls = 200
+	for name, call := range map[string]func() heardAll{
+		"session": func() heardAll { return c.ask("POST", callOne) },
+		"no session": func() heardAll {
+			session := c.session
+			c.session = ""
+			defer func() { c.session = session }()
+			return c.ask("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{}}}}`, translate.Modern()),
+				"MCP-Protocol-Version", translate.Modern(), "Mcp-Method", "tools/call", "Mcp-Name", "a")
+		},
+	} {
+		call()
+		before := opened.Load()
+		for range calls {
+			if h := call(); h.status != http.StatusOK || len(h.messages) != 1 || !gjson.Get(h.messages[0], "result").Exists() {
+				t.Fatalf("%s: %d %q", name, h.status, h.messages)
+			}
+		}
+		if n := opened.Load() - before; n > 3 {
+			t.Errorf("%s: %d connections for %d calls", name, n, calls)
+		}
+	}
+}
