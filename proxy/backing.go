@@ -302,7 +302,7 @@ func (b *backing) inquire(ctx context.Context, srv *Server, method wire.Method, 
 	x.s = b.s
 	x.s.enter()
 	x.from = append(x.from[:0], header...)
-	x.era = &era{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened, tasks: srv.heldTasks.hears(b)}
+	x.era = &era{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened, tasks: srv.heldTasks.hears(b), lacks: b.lacks}
 	own := &untilAnswer{Stream: st, key: wire.AppendIDKey(nil, id)}
 	x.attach(own)
 	for {

@@ -38,19 +38,20 @@ type dialogue struct {
 
 	began time.Time
 
-	mu     sync.Mutex
-	asked  []pending      // and not answered yet, in the order of asking; see setAsked
-	count  int            // questions of the whole call
-	round  uint32         // that the client was last asked in; 0 before
-	inputs []byte         // that this round was answered with
-	urls   bool           // the call is over, and is to be made again once URLs were opened
-	box    *mailbox       // of the request that waits; nil while parked
-	reply  *modernRequest // the request that waits, nil while parked
-	kept   meanwhile      // for the next request
-	timer  *time.Timer    // until the client is asked, or given up
-	answer *letter        // that came while nobody waited
-	aside  bool           // progress or log messages come by the standing stream
-	over   bool
+	mu      sync.Mutex
+	asked   []pending      // and not answered yet, in the order of asking; see setAsked
+	count   int            // questions of the whole call
+	round   uint32         // that the client was last asked in; 0 before
+	inputs  []byte         // that this round was answered with
+	urls    bool           // the call is over, and is to be made again once URLs were opened
+	box     *mailbox       // of the request that waits; nil while parked
+	reply   *modernRequest // the request that waits, nil while parked
+	kept    meanwhile      // for the next request
+	timer   *time.Timer    // until the client is asked, or given up
+	answer  *letter        // that came while nobody waited
+	missing []byte         // what the client would have to declare to be asked, nil for nothing
+	aside   bool           // progress or log messages come by the standing stream
+	over    bool
 }
 
 // dialogueID names a dialogue in its process, or the process.
@@ -193,6 +194,9 @@ func (d *dialogue) read() {
 		case x.final:
 			d.hearLast()
 			body, status := bytes.Clone(e.Data), statusOf(&x.msg, e.Data)
+			if f := x.undeclared(d.lacked()); f != nil {
+				body, status = f.about([]byte(x.call.id)).body(), f.status
+			}
 			release()
 			d.finish(letter{body: body, status: status})
 			return
@@ -291,6 +295,12 @@ func (d *dialogue) waits() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.box != nil && !d.over
+}
+
+func (d *dialogue) lacked() []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.missing
 }
 
 // hasAsked reports whether the server has asked anything.

@@ -22,6 +22,8 @@ type era struct {
 	questions []query                   // that the server asked, and nobody took yet
 	about     string                    // the task that the request in hand is about
 	urls      []byte                    // the error that asks for URLs to be opened, nil for none
+	missing   []byte                    // what the client would have to declare to be asked, see requiredFor
+	lacks     func(required []byte)     // hears of that where the call is not known; else nil
 }
 
 // query is a request of the server that its client is to be asked, as it

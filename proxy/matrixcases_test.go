@@ -325,7 +325,17 @@ var bridgeCases = map[int]bridgeCase{
 			c.Errorf("%d calls", n)
 		}
 	}},
-	61: {do: func(c *staged) { c.questionAnsweredHere(`{"elicitation":{}}`, `"s9"`) }},
+	61: {do: func(c *staged) {
+		c.questionAnsweredHere(`{"elicitation":{}}`, `"s9"`)
+		s := c.legacy(`{"tools":{}}`, func(u *turn) {
+			u.say(c.in[0])
+			u.say(rpcError(u.id, `"code":-32601,"message":`+quote(gjson.Get(s9(u), "error.message").String())))
+		})
+		client, _ := c.stage(s)
+		r := client.say(asCall("7", `{"elicitation":{}}`, ""))
+		c.same(r.next(), `{"jsonrpc":"2.0","id":7,"error":{"code":-32021,"message":"Missing required client capability","data":{"requiredCapabilities":{"sampling":{}}}}}`)
+		r.hasStatus(400)
+	}},
 	62: {do: func(c *staged) { c.questionAnsweredHere(`{}`, `"z"`) }},
 	63: {do: func(c *staged) {
 		client := c.fails(3, "tools/call")

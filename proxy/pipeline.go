@@ -240,6 +240,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		return nil, false
 	case v == wire.Answer:
 		x.forgetAsked(id)
+		x.era.unasked(method, raw)
 		x.reply(out)
 		return nil, false
 	case v != wire.Forward:

@@ -308,6 +308,9 @@ func (r *relay) Next() (e sse.Event, err error) {
 		case err != nil:
 			return r.answer(err), nil
 		case r.x.final:
+			if f := r.x.undeclared(nil); f != nil {
+				return r.answer(f), nil
+			}
 			r.done = true
 			r.status = statusOf(&r.x.msg, e.Data)
 			if r.q.method == wire.ToolsList {

@@ -335,7 +335,7 @@ func (b *backing) read(srv *Server, st upstream.Stream, from []upstream.Header) 
 	x.s = b.s
 	x.s.enter()
 	x.from = append(x.from[:0], from...)
-	x.era = &era{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened, tasks: srv.heldTasks.hears(b)}
+	x.era = &era{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened, tasks: srv.heldTasks.hears(b), lacks: b.lacks}
 	x.attach(st)
 	for {
 		e, err := x.take()

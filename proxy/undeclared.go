@@ -1,0 +1,83 @@
+package proxy
+
+import (
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// A question of the server that its client did not declare is answered in the client's
+// place, and the call goes on. Where the call then fails, the client is told which
+// capability it lacks. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes.
+
+// requiredFor is what a client has to declare to be asked this, as the data of an error;
+// nil for what is no question.
+func requiredFor(method wire.Method, question []byte) []byte {
+	params := gjson.GetBytes(question, "params")
+	required := ""
+	switch method {
+	case wire.RootsList:
+		required = `"roots":{}`
+	case wire.SamplingCreateMessage:
+		required = `"sampling":{}`
+		if params.Get("tools").Exists() || params.Get("toolChoice").Exists() {
+			required = `"sampling":{"tools":{}}`
+		}
+	case wire.ElicitationCreate:
+		required = `"elicitation":{"form":{}}`
+		if params.Get("mode").String() == "url" {
+			required = `"elicitation":{"url":{}}`
+		}
+	default:
+		return nil
+	}
+	return []byte(`{"requiredCapabilities":{` + required + `}}`)
+}
+
+// unasked notes that a request of the server was answered in its client's place.
+func (e *era) unasked(method wire.Method, question []byte) {
+	if e == nil {
+		return
+	}
+	required := requiredFor(method, question)
+	switch {
+	case required == nil:
+	case e.lacks != nil:
+		e.lacks(required)
+	default:
+		e.missing = required
+	}
+}
+
+// lacks notes for the newest call that may be asked that its client cannot be asked this.
+func (b *backing) lacks(required []byte) {
+	b.mu.Lock()
+	talks := slices.Clone(b.talks)
+	b.mu.Unlock()
+	if n := len(talks); n > 0 {
+		talks[n-1].lacks(required)
+	}
+}
+
+func (d *dialogue) lacks(required []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.missing = required
+}
+
+// undeclared is the error in the place of the server's answer that x has read; nil where
+// the answer stands.
+func (x *exchange) undeclared(missing []byte) *failure {
+	if x.era.missing != nil {
+		missing = x.era.missing
+	}
+	if missing == nil || x.msg.Kind != wire.Error {
+		return nil
+	}
+	f := fail(capabilityMissing, "")
+	f.data = missing
+	return f
+}

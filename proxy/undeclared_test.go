@@ -1,0 +1,59 @@
+package proxy
+
+import (
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// s9 is what the server gets for its question "s9".
+func s9(u *turn) string { return u.getsResponse(`"s9"`).text }
+
+// TestFailureOfACallThatAskedWhatWasNotDeclared names the capability, wherever the question
+// came; a call that goes on without the answer keeps its own.
+func TestFailureOfACallThatAskedWhatWasNotDeclared(t *testing.T) {
+	for _, r := range []struct{ name, can, question, required string }{
+		{"sampling", `{}`, `"sampling/createMessage","params":{"maxTokens":1,"messages":[]}`, `{"sampling":{}}`},
+		{"sampling beside elicitation", `{"elicitation":{}}`, `"sampling/createMessage","params":{"maxTokens":1,"messages":[]}`, `{"sampling":{}}`},
+		{"sampling with tools", `{"sampling":{}}`, `"sampling/createMessage","params":{"maxTokens":1,"messages":[],"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`, `{"sampling":{"tools":{}}}`},
+		{"roots", `{"elicitation":{}}`, `"roots/list"`, `{"roots":{}}`},
+		{"a form", `{"sampling":{}}`, `"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}`, `{"elicitation":{"form":{}}}`},
+		{"a URL", `{"elicitation":{"form":{}}}`, `"elicitation/create","params":{"mode":"url","message":"?","url":"https://x","elicitationId":"e"}`, `{"elicitation":{"url":{}}}`},
+		{"a ping", `{}`, `"ping"`, ``},
+	} {
+		for _, standing := range []bool{false, true} {
+			t.Run(r.name, func(t *testing.T) {
+				corners(t, func(c *staged) {
+					if standing && r.can == `{}` && !c.server {
+						return // nobody opens a standing stream for such a client
+					}
+					s := c.legacy(`{"tools":{}}`, func(u *turn) {
+						ask := `{"jsonrpc":"2.0","id":"s9","method":` + r.question + `}`
+						if standing {
+							u.unasked(ask)
+						} else {
+							u.say(ask)
+						}
+						s9(u)
+						if gjson.Get(u.text, "params.name").String() == "fails" {
+							u.say(rpcError(u.id, `"code":-32603,"message":"no answer"`))
+						} else {
+							u.say(result(u.id, `"content":[],"isError":true`))
+						}
+					})
+					client, _ := c.stage(s)
+					told := client.say(callNamed(1, "fails", r.can, ""))
+					status, want := 400, rpcError("1", `"code":-32021,"message":"Missing required client capability","data":{"requiredCapabilities":`+r.required+`}`)
+					if r.required == "" {
+						status, want = 200, rpcError("1", `"code":-32603,"message":"no answer"`)
+					}
+					sameJSON(c.T, told.next(), want)
+					told.hasStatus(status)
+					if m := client.say(callNamed(2, "copes", r.can, "")).next(); !gjson.Get(m, "result.isError").Bool() {
+						c.Error(m)
+					}
+				})
+			})
+		}
+	}
+}
