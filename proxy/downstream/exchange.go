@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 const (
@@ -81,7 +83,7 @@ func (h *HTTP) endpoint(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	var r *refusal
 	switch {
 	case ctx.IsPost():
-		call, r = Handler.Post, checkPost(header, c)
+		call, r = postTrimmed, checkPost(header, c)
 	case ctx.IsGet():
 		call, r = Handler.Get, checkGet(header)
 	case ctx.IsDelete():
@@ -102,6 +104,12 @@ func (h *HTTP) endpoint(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	}
 	x.run(ctx, c, call)
 	return nil
+}
+
+// postTrimmed hands on the message in the body without the white space around it.
+func postTrimmed(h Handler, req *Request, resp *Response) {
+	req.Body = wire.Trim(req.Body)
+	h.Post(req, resp)
 }
 
 // elsewhere serves the paths beside the endpoint.

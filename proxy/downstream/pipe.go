@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Why a pipe ended, beside ErrClientLeft and ErrStopped.
@@ -227,7 +228,7 @@ func (p *Pipe) take() {
 		p.inBytes -= len(m.data)
 		p.mu.Unlock()
 		if !over {
-			p.face.guard(func() { p.session.Take(m.data, m.get) })
+			p.face.guard(func() { p.session.Take(wire.Trim(m.data), m.get) })
 		}
 		p.face.release(&m.body)
 	}

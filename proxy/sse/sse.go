@@ -21,13 +21,17 @@ type Event struct {
 	Retry time.Duration // what the server asks for as reconnection time; 0 when it did not
 }
 
+// space is the white space that JSON allows around a text.
+const space = " \t\r\n"
+
 // Heartbeat is a comment: it keeps a connection busy and says nothing.
 const Heartbeat = ":\n\n"
 
 // Append appends e to dst as it goes over the wire, with the blank line that
-// ends it. Line breaks of any kind in Data become lines of their own, which a
-// reader joins by "\n". An ID or a Name with a line break, and an ID with a
-// NUL, cannot be written and are left out.
+// ends it. Data goes out as one line, without the white space around it and with a
+// space for each line break: it is JSON, in which line breaks stand between tokens
+// only, and some readers take the first data line for the whole message. An ID or a
+// Name with a line break, and an ID with a NUL, cannot be written and are left out.
 //
 // An event with an ID is written with a data field even where Data is empty:
 // that is MCP's priming event. An event with neither ID, Data nor Retry says
@@ -44,7 +48,8 @@ func Append(dst []byte, e Event) []byte {
 }
 
 // AppendHead and Tail spare the copy of large data: what AppendHead appends,
-// e.Data as it is and Tail make the event together. Data must be a single line.
+// e.Data as it is and Tail make the event together. Data must be a single line with
+// no white space around it.
 func AppendHead(dst []byte, e Event) []byte {
 	return append(appendFields(dst, e), "data: "...)
 }
@@ -52,8 +57,10 @@ func AppendHead(dst []byte, e Event) []byte {
 // Tail is what stands behind the data of an event that AppendHead began.
 const Tail = "\n\n"
 
-// SingleLine reports whether data has no line break.
-func SingleLine(data []byte) bool { return !hasBreak(data) }
+// SingleLine reports whether Append would write data as it is.
+func SingleLine(data []byte) bool {
+	return !hasBreak(data) && len(bytes.Trim(data, space)) == len(data)
+}
 
 // appendFields appends all fields of e but its data.
 func appendFields(dst []byte, e Event) []byte {
@@ -77,26 +84,21 @@ func (e *Event) writesID() bool {
 }
 
 func appendData(dst, data []byte) []byte {
-	// Newlines first and carriage returns within the line: data is most
-	// often one long line, and this looks at each byte once for either.
-	for {
-		line, rest, more := bytes.Cut(data, []byte{'\n'})
-		if more {
-			line = bytes.TrimSuffix(line, []byte{'\r'})
-		}
+	dst = append(dst, "data: "...)
+	start := len(dst)
+	dst = append(dst, bytes.Trim(data, space)...)
+	for _, c := range []byte{'\n', '\r'} {
+		rest := dst[start:]
 		for {
-			part, after, cr := bytes.Cut(line, []byte{'\r'})
-			dst = appendField(dst, "data", part)
-			if !cr {
+			i := bytes.IndexByte(rest, c)
+			if i < 0 {
 				break
 			}
-			line = after
+			rest[i] = ' '
+			rest = rest[i+1:]
 		}
-		if !more {
-			return dst
-		}
-		data = rest
 	}
+	return append(dst, '\n')
 }
 
 func appendField(dst []byte, name string, value []byte) []byte {

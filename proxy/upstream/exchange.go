@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // phase is how far the response of an exchange was read.
@@ -184,7 +185,7 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 		}
 		x.phase = over
 		x.finish()
-		return sse.Event{Data: data}, nil
+		return sse.Event{Data: wire.Trim(data)}, nil
 	case events:
 		if x.reader == nil { // of a standing stream, which may stay quiet: it costs no buffer until it speaks
 			c.in.Peek(1) //nolint:errcheck // reading will tell
@@ -200,6 +201,7 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 		case err != nil:
 			return sse.Event{}, x.fail(err)
 		}
+		e.Data = wire.Trim(e.Data)
 		return e, nil
 	}
 	return sse.Event{}, io.EOF

@@ -344,7 +344,7 @@ func TestConnectToAChildThatFails(t *testing.T) {
 	noLeaks(t)
 	for _, s := range []Stdio{{Command: []string{"dragoman-no-such-program"}}, role("does not read")} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err := s.Connect(ctx, &Outgoing{Body: []byte(strings.Repeat(" ", 4<<20))})
+		_, err := s.Connect(ctx, &Outgoing{Body: []byte(strings.Repeat("x", 4<<20))})
 		cancel()
 		if err == nil {
 			t.Error("no error")

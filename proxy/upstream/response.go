@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 const (
@@ -195,7 +196,8 @@ func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 	if x.await(c, errorBodyTime) != nil {
 		return e
 	}
-	e.Body, _ = io.ReadAll(io.LimitReader(&x.body, maxErrorBody))
+	body, _ := io.ReadAll(io.LimitReader(&x.body, maxErrorBody))
+	e.Body = wire.Trim(body)
 	return e
 }
 

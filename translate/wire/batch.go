@@ -5,6 +5,15 @@ import "errors"
 // ErrTooMany says that an array holds more elements than allowed.
 var ErrTooMany = errors.New("too many messages in one batch")
 
+// Trim is raw without the white space around it.
+func Trim(raw []byte) []byte {
+	raw = raw[skipSpace(raw, 0):]
+	for n := len(raw); n > 0 && raw[n-1] <= ' ' && skipSpace(raw[n-1:], 0) == 1; n-- {
+		raw = raw[:n-1]
+	}
+	return raw
+}
+
 // IsArray reports whether a text begins like a JSON array.
 func IsArray(raw []byte) bool {
 	i := skipSpace(raw, 0)
