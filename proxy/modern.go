@@ -27,7 +27,6 @@ type modernRequest struct {
 	method wire.Method
 	name   string // the method's
 	target []byte // what the method is applied to, params.name or params.uri, as JSON; nil where there is none
-	twice  bool   // it is there more than once
 
 	arguments []byte // of a tool; nil for none
 	plainName bool   // Mcp-Name was not encoded, though it should have been
@@ -139,27 +138,30 @@ func readMeta(params, target, header string) (*modernRequest, error) {
 		switch name {
 		case "_meta":
 			members(v.Raw, func(name string, v gjson.Result) {
-				good := true
+				good := true // one that is there twice is not: the server may read the other one
 				switch name {
 				case modernKey:
-					version, good = v.String(), v.Type == gjson.String
+					good = v.Type == gjson.String && version == ""
+					version = v.String()
 				case metaCapabilities:
-					q.capabilities, good = bytesOf(v.Raw), v.IsObject()
+					good = v.IsObject() && q.capabilities == nil
+					q.capabilities = bytesOf(v.Raw)
 				case metaClient:
-					q.client, good = bytesOf(v.Raw), v.IsObject()
+					good = v.IsObject() && q.client == nil
+					q.client = bytesOf(v.Raw)
 				case metaLevel:
+					good = q.level == noLevel
 					q.level = levelOf(v.String())
-					good = q.level != noLevel
+					good = good && q.level != noLevel
 				case "progressToken":
+					good = (v.Type == gjson.String || v.Type == gjson.Number) && q.token == nil
 					q.token = bytesOf(v.Raw)
-					good = v.Type == gjson.String || v.Type == gjson.Number
 				}
 				if !good && broken == "" {
 					broken = name
 				}
 			})
 		case target:
-			q.twice = q.target != nil
 			q.target = bytesOf(v.Raw)
 		case "requestState":
 			q.state = bytesOf(v.Raw)
@@ -339,10 +341,10 @@ func (q *modernRequest) checkHeaders(header func(name string) string) error {
 	if target := gjson.ParseBytes(q.target); target.Type == gjson.String {
 		ok, plain := isName(value, target.String())
 		q.plainName = plain
-		if !ok || q.twice {
+		if !ok {
 			return mismatch("Mcp-Name", what)
 		}
-	} else if _, ok := decodeHeader(value); !ok || q.twice {
+	} else if _, ok := decodeHeader(value); !ok {
 		return mismatch("Mcp-Name", what)
 	}
 	return nil

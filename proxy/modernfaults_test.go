@@ -398,14 +398,17 @@ func TestWhoWaitsIsToldThatWeEnd(t *testing.T) {
 // TestTwoNamesOfOneCall: whoever reads the header must see what the server sees.
 func TestTwoNamesOfOneCall(t *testing.T) {
 	srv := front(t, listServer())
-	for _, c := range []struct{ method, params string }{
-		{"tools/call", `"name":"danger","uri":"safe",`},
-		{"tools/call", `"name":"danger","name":"safe",`},
-		{"tools/call", `"name":"safe","name":"danger",`},
-		{"resources/read", `"uri":"danger","name":"safe",`},
+	for _, c := range []struct {
+		method, params string
+		code           int64
+	}{
+		{"tools/call", `"name":"danger","uri":"safe",`, -32020},
+		{"tools/call", `"name":"danger","name":"safe",`, -32600},
+		{"tools/call", `"name":"safe","name":"danger",`, -32600},
+		{"resources/read", `"uri":"danger","name":"safe",`, -32020},
 	} {
 		r := srv.modernly(modernRequestOf("1", c.method, c.params+meta(`{}`)), "Mcp-Name", "safe")
-		if r.status != 400 || gjson.Get(r.body, "error.code").Int() != -32020 {
+		if r.status != 400 || gjson.Get(r.body, "error.code").Int() != c.code {
 			t.Errorf("%s {%s}: %+v", c.method, c.params, r)
 		}
 	}

@@ -179,11 +179,17 @@ func TestServersToolWithANameOfOursIsHiddenAndNotReached(t *testing.T) {
 	}
 	for _, call := range []string{
 		callOurs(3, "ours", `{}`),
-		`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"b","name":"ours","arguments":{}}}`,
-		`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ours","name":"b","arguments":{}}}`,
 		`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"n\u0061me":"\u006furs","arguments":{}}}`,
 	} {
 		if got := srv.post(session, call).body; !strings.Contains(got, `"ours{}"`) {
+			t.Errorf("%s got %s", call, got)
+		}
+	}
+	for _, call := range []string{
+		`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"b","name":"ours","arguments":{}}}`,
+		`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ours","name":"b","arguments":{}}}`,
+	} {
+		if got := srv.post(session, call).body; gjson.Get(got, "error.code").Int() != -32600 {
 			t.Errorf("%s got %s", call, got)
 		}
 	}

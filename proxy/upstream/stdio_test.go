@@ -335,7 +335,7 @@ func TestNoiseIsSkipped(t *testing.T) {
 	if _, err := c.Send(t.Context(), &Outgoing{Body: []byte(" " + ping)}); err != nil {
 		t.Fatal(err)
 	}
-	wantNext(t, stream, " "+ping)
+	wantNext(t, stream, ping)
 	if n := c.Noise(); n != 2 {
 		t.Errorf("%d lines of noise", n)
 	}

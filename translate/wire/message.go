@@ -140,7 +140,8 @@ func (e *EnvelopeError) Error() string { return e.Why }
 // The error is an *EnvelopeError; m is then of no use.
 //
 // An envelope member that occurs twice is refused, since the next parser may
-// pick the other one; names are compared unescaped.
+// pick the other one; so is a request with a member of params that occurs twice and
+// decides what becomes of it (see params.go). Names are compared unescaped.
 func (m *Message) Scan(raw []byte, shape *Shape) error {
 	*m = Message{
 		Raw: raw, Facts: m.Facts, Stamp: m.Stamp,
@@ -200,6 +201,7 @@ func (m *Message) notAnObject(i int) error {
 type envelope struct {
 	jsonrpc span
 	twice   Name // a member that occurred before
+	params  paramsSeen
 }
 
 func (m *Message) scanEnvelope(i int, shape *Shape, e *envelope) int {
@@ -220,9 +222,12 @@ func (m *Message) scanEnvelope(i int, shape *Shape, e *envelope) int {
 			return i
 		}
 		pos := i
-		if shape == nil {
+		switch {
+		case name == Params && i < len(b) && b[i] == '{':
+			i = m.scanParams(i, key, shape, e)
+		case shape == nil:
 			i = skipValue(b, i, 1)
-		} else {
+		default:
 			i = m.record(i, key, name, 0, shape.member(name), 1)
 		}
 		if i < 0 {
@@ -311,6 +316,9 @@ func (m *Message) classifyCall(e *envelope, id []byte) error {
 	m.Kind = Notification
 	if id != nil {
 		m.Kind = Request
+		if e.params.twice != OtherName {
+			return m.invalid(e, "Invalid Request: params."+e.params.twice.String()+" occurs twice")
+		}
 	}
 	m.Method = methodOf(name)
 	return nil

@@ -101,6 +101,12 @@ const (
 	Elicitations
 	ProgressTokenKey
 
+	// what a request is applied to, beside name, uri and ref
+	Cursor
+	LevelKey
+	TaskID
+	NotificationsKey
+
 	// 2026-07-28
 	ResultType
 	TTLMs
@@ -202,6 +208,10 @@ var nameTexts = [NumNames]string{
 	Code:              "code",
 	Elicitations:      "elicitations",
 	ProgressTokenKey:  "progressToken",
+	Cursor:            "cursor",
+	LevelKey:          "level",
+	TaskID:            "taskId",
+	NotificationsKey:  "notifications",
 	ResultType:        "resultType",
 	TTLMs:             "ttlMs",
 	PollIntervalMs:    "pollIntervalMs",
