@@ -37,8 +37,10 @@ func (p *pipe) goStraight(q *modernRequest) error {
 	if s.direct.web {
 		s.conn = &headed{Conn: s.conn, srv: p.srv, s: s}
 	} else {
+		var standing upstream.Stream
+		s.conn, standing = number(s.conn, h.standing, p.srv.now().cfg.Limits, p.srv)
 		x := half.exchange()
-		x.attach(h.standing)
+		x.attach(standing)
 		half.spawn(func() { half.bring(x) })
 		half.spawn(half.watch)
 	}

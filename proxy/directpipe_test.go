@@ -42,17 +42,18 @@ func TestModernPipeToModernPipeIsByteForByte(t *testing.T) {
 		call   = `{"method":"tools/call","params":{"name":"t","arguments":{"n":1.0,"n":2}, ` + plainMeta + `},"id":"a\u0062","jsonrpc":"2.0"}`
 		said   = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7e0,"progress":1.0}}`
 		log    = `{"jsonrpc":"2.0","method":"notifications/message","params":{ "level":"info","data":1}}`
-		answer = `{"result":{"content":[],"resultType":"complete","x":1,"x":2},"id":"ab", "jsonrpc":"2.0"}`
+		answer = `{"result":{"content":[],"resultType":"complete","x":1,"x":2},"id":"a\u0062", "jsonrpc":"2.0"}`
 		cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"L" ,"reason":"r"}}`
 		other  = `{"jsonrpc":"2.0","method":"notifications/x"}`
 	)
 	listen := `{"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + plainMeta + `}}`
 	ack := `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true}}}`
-	f := plainFake(true, func(_, method, _ string) ([]string, error) {
+	// The server has ids and tokens of the proxy's; all other bytes are the client's.
+	f := plainFake(true, func(id, method, _ string) ([]string, error) {
 		if method == "subscriptions/listen" {
-			return one(ack)
+			return one(strings.Replace(ack, `"L"`, id, 1))
 		}
-		return one(said, log, answer)
+		return one(strings.Replace(said, "7e0", id, 1), log, strings.Replace(answer, `"a\u0062"`, id, 1))
 	})
 	c, _ := pipeClient(t, f)
 	c.say(listen)
@@ -65,8 +66,21 @@ func TestModernPipeToModernPipeIsByteForByte(t *testing.T) {
 	}
 	c.say(cancel, other)
 	eventually(t, "everything went on", func() bool { return len(f.askedByClients()) == 5 })
-	for i, want := range []string{listen, call, call, cancel, other} {
-		sameBytes(t, f.askedByClients()[i], want)
+	got := f.askedByClients()
+	given := make([]string, 3)
+	for i := range given {
+		given[i] = gjson.Get(got[i], "id").Raw
+	}
+	for i, want := range []string{
+		strings.NewReplacer(`"L"`, given[0], `"progressToken":7e0`, `"progressToken":`+given[0]).Replace(listen),
+		strings.NewReplacer(`"a\u0062"`, given[1], `"progressToken":7e0`, `"progressToken":`+given[1]).Replace(call),
+		strings.NewReplacer(`"a\u0062"`, given[2], `"progressToken":7e0`, `"progressToken":`+given[2]).Replace(call),
+		strings.Replace(cancel, `"L"`, given[0], 1), other,
+	} {
+		sameBytes(t, got[i], want)
+	}
+	if given[0] == given[1] || given[1] == given[2] {
+		t.Errorf("ids %q", given)
 	}
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + plainMeta + `}}`)
 	c.hears(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found: ping"}}`)

@@ -18,6 +18,9 @@
 //
 //   - fromClient (pipeline.go) scans it, enters a request among the open ones
 //     (ids.go), and has it rewritten;
+//   - towards a server on a pipe it gets an id and a progress token of ours (package
+//     idmap, in lanes.go for HTTP clients and ownids.go for those on pipes), which
+//     are never used again, so that a late answer is for no other request;
 //   - the upstream.Conn carries it to the server and, over HTTP, gives back the
 //     stream of what the server says about it;
 //   - next pulls one event of that stream, takes an array apart, and hands each

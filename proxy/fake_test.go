@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -123,6 +124,30 @@ func (f *fakeServer) lose(err error) {
 	f.lost = err
 	f.closed++
 	close(f.standing)
+}
+
+// lastID is the id of the last request that the server got. On a pipe it is the
+// proxy's own, and so is the progress token.
+func (f *fakeServer) lastID() string {
+	id := ""
+	for _, m := range f.sent() {
+		if gjson.Get(m, "method").Exists() && gjson.Get(m, "id").Exists() {
+			id = gjson.Get(m, "id").Raw
+		}
+	}
+	return id
+}
+
+// withoutIDs are messages with the ids of requests left out: those are the proxy's own
+// on a pipe.
+func withoutIDs(messages []string) (out []string) {
+	for _, m := range messages {
+		if gjson.Get(m, "method").Exists() {
+			m, _ = sjson.Delete(m, "id")
+		}
+		out = append(out, m)
+	}
+	return out
 }
 
 // sent is what the server got.

@@ -41,14 +41,14 @@ func FuzzServerSays(f *testing.F) {
 		first := true
 		server := newFake(initializing(vu, func(m string) ([]string, error) {
 			id := gjson.Get(m, "id").Raw
-			if id != "1" {
+			if gjson.Get(m, "method").String() != "tools/call" {
 				return nil, nil
 			}
 			if first {
 				first = false
-				return one("id:x "+text, answer(`1`))
+				return one("id:x "+text, answer(id))
 			}
-			return one(answer(`1`))
+			return one(answer(id))
 		}))
 		server.piped = pick/16%2 == 1
 		srv := quiet(t, server)

@@ -31,6 +31,7 @@ func TestImportsPointDown(t *testing.T) {
 		"translate":           "translate/wire",
 		"proxy/sse":           "",
 		"proxy/lines":         "proxy/large",
+		"proxy/idmap":         "translate/wire",
 		"proxy/large":         "",
 		"proxy/setting":       "",
 		"proxy/downstream":    "proxy/sse proxy/lines proxy/large translate/wire",
@@ -44,8 +45,8 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/linear":    "translate/wire transform/tree",
 		"transform/footprint": "translate/wire transform/tree",
 		"transform":           "translate/wire " + parts,
-		"proxy":               "transform " + parts + " proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream proxy/results proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
-		"cmd/proxy":           "transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/downstream proxy/upstream proxy/results proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
+		"proxy":               "transform " + parts + " proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
+		"cmd/proxy":           "transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

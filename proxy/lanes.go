@@ -1,18 +1,14 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -30,6 +26,9 @@ import (
 //     flight; a request of the server then to the latest of several, so that
 //     no call waits for ever on a client that opens no stream;
 //   - and what has nowhere to go waits for the next standing stream.
+//
+// Requests have ids and progress tokens of ours towards the server, so that several of
+// one id can be open and a late answer is nobody's.
 type lanes struct {
 	conn upstream.Conn
 	cfg  LimitsConfig
@@ -38,14 +37,13 @@ type lanes struct {
 	ended  chan struct{} // closed when the reader has returned
 	pipe   upstream.Stream
 	msg    wire.Message // the reader's
-	key    []byte
+	buf    []byte       // of msg as its client gets it
 	pieces [][]byte
 
 	trails trails // what its clients were told
 
 	mu       sync.Mutex
-	byID     map[string]*lane
-	byToken  map[string]*lane
+	table    idmap.Table[*lane]
 	order    []*lane // requests in flight, oldest first
 	standing *lane
 	waiting  queue
@@ -68,7 +66,6 @@ func openLanes(conn upstream.Conn, st upstream.Stream, cfg LimitsConfig, k keepe
 	l := &lanes{
 		conn: conn, cfg: cfg, keeper: k,
 		ended: make(chan struct{}), pipe: st,
-		byID: make(map[string]*lane), byToken: make(map[string]*lane),
 	}
 	l.waiting.limit(cfg)
 	l.trails = trails{events: cfg.Replay, bytes: int(cfg.ReplayBytes), age: cfg.ReplayTime, total: k.replays()}
@@ -78,17 +75,25 @@ func openLanes(conn upstream.Conn, st upstream.Stream, cfg LimitsConfig, k keepe
 
 // Send writes one message; for a request the Stream is its lane.
 func (l *lanes) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
-	if !m.Request {
-		_, err := l.conn.Send(ctx, m)
+	r := renamings.Get().(*renaming)
+	defer r.done()
+	if err := r.msg.Scan(m.Body, idmap.Shape); err != nil {
 		return nil, err
 	}
-	ln, err := l.open(ctx, m)
+	if !m.Request {
+		if l.rename(&r.msg) {
+			_, err := l.conn.Send(ctx, r.outgoing(m))
+			return nil, err
+		}
+		return nil, nil // nothing that the server knows is cancelled
+	}
+	ln, err := l.open(ctx, m, &r.msg)
 	if err != nil {
 		return nil, err
 	}
-	out := *m
+	out := r.outgoing(m)
 	out.Stale = ln.over
-	if _, err := l.conn.Send(ctx, &out); err != nil {
+	if _, err := l.conn.Send(ctx, out); err != nil {
 		ln.Close()
 		return nil, err
 	}
@@ -96,34 +101,44 @@ func (l *lanes) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream
 }
 
 // open enters a lane for a request.
-func (l *lanes) open(ctx context.Context, out *upstream.Outgoing) (*lane, error) {
-	var m wire.Message
-	if err := m.Scan(out.Body, nil); err != nil {
-		return nil, err
-	}
+func (l *lanes) open(ctx context.Context, out *upstream.Outgoing, m *wire.Message) (*lane, error) {
 	ln := l.newLane(ctx)
 	ln.limit = TimeLimit{FirstByte: out.FirstByte, Silence: out.Silence}
-	ln.id, ln.logs = string(wire.AppendIDKey(nil, m.ID())), out.Logs
-	if token := gjson.Get(view(m.Params()), "_meta.progressToken"); token.Exists() {
-		ln.token = string(wire.AppendIDKey(nil, []byte(token.Raw)))
-	}
+	ln.logs = out.Logs
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
 		return nil, l.err
 	}
-	if l.byID[ln.id] != nil {
-		return nil, errDuplicateID
-	}
-	l.byID[ln.id] = ln
-	if ln.token != "" {
-		l.byToken[ln.token] = ln
-	}
+	ln.asked = l.table.Enter(m, ln)
 	if m.Method != wire.SubscriptionsListen { // what it brings names it
 		l.order = append(l.order, ln)
 	}
 	return ln, nil
 }
+
+// rename gives a cancellation the id that the server knows the request by, and reports
+// whether there is one; other messages stay as they are.
+func (l *lanes) rename(m *wire.Message) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return renameCancelled(&l.table, m)
+}
+
+// known is the id that the server knows the newest open request of this one by.
+func (l *lanes) known(id string) (given string, ok bool) {
+	key := string(wire.AppendIDKey(nil, []byte(id)))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.table.Newest(func(e *idmap.Entry[*lane]) bool { return e.Key == key })
+	if e == nil {
+		return "", false
+	}
+	return e.Given, true
+}
+
+// beneath is the connection on which requests have the ids that the server knows.
+func (l *lanes) beneath() upstream.Conn { return l.conn }
 
 // Listen makes a new standing stream. It takes over from an older one, whose
 // client may be gone.
@@ -147,19 +162,14 @@ func (l *lanes) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.
 // move makes a lane in the place of one that nobody reads any more.
 func (l *lanes) move(ctx context.Context, old *lane) *lane {
 	ln := l.newLane(ctx)
-	ln.id, ln.token, ln.logs, ln.limit, ln.spoke = old.id, old.token, old.logs, old.limit, true
+	ln.asked, ln.logs, ln.limit, ln.spoke = old.asked, old.logs, old.limit, true
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old.mu.Lock()
 	ln.queue.take(&old.queue)
 	ln.err, old.err = old.err, upstream.ErrClosed
 	old.mu.Unlock()
-	if l.byID[ln.id] == old {
-		l.byID[ln.id] = ln
-	}
-	if l.byToken[ln.token] == old {
-		l.byToken[ln.token] = ln
-	}
+	ln.asked.Of = ln
 	for i, at := range l.order {
 		if at == old {
 			l.order[i] = ln
@@ -213,14 +223,14 @@ func (l *lanes) read(st upstream.Stream) {
 			}
 		}
 		for _, piece := range l.pieces {
-			if l.msg.Scan(piece, nil) != nil {
+			if l.msg.Scan(piece, idmap.Shape) != nil {
 				l.unwanted("malformed")
 				continue
 			}
 			l.sort(&l.msg)
 		}
 		if len(e.Data) > maxPooled {
-			l.msg = wire.Message{}
+			l.msg, l.buf = wire.Message{}, nil
 		}
 	}
 }
@@ -230,62 +240,52 @@ func (l *lanes) sort(m *wire.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m.Kind.Response() {
-		l.key = wire.AppendIDKey(l.key[:0], m.ID())
-		ln := l.byID[string(l.key)]
-		if ln == nil {
+		e := l.table.Answered(m)
+		if e == nil {
 			l.unwanted("late_answer")
 			return
 		}
-		l.leave(ln)
-		ln.put(m.Raw, true)
+		e.Of.answered.Store(true)
+		l.leave(e.Of)
+		e.Of.put(l.written(m), true)
 		return
 	}
-	if m.Method == wire.Progress {
-		token := gjson.Get(view(m.Params()), "progressToken")
-		l.key = wire.AppendIDKey(l.key[:0], []byte(token.Raw))
-		if ln := l.byToken[string(l.key)]; ln != nil {
-			l.drops(ln.put(m.Raw, false))
+	if m.Kind == wire.Notification {
+		e, known := l.table.About(m)
+		switch {
+		case !known:
+			l.unwanted("unattributed")
+			return
+		case e != nil:
+			l.drops(e.Of.put(l.written(m), false))
 			return
 		}
 	}
-	if ln := l.subscribed(m); ln != nil {
-		l.drops(ln.put(m.Raw, false))
-		return
-	}
+	raw := l.written(m)
 	if m.Method == wire.LogMessage {
 		if ln := l.logged(); ln != nil {
-			l.drops(ln.put(m.Raw, false))
+			l.drops(ln.put(raw, false))
 			return
 		}
 	}
 	firm := m.Kind == wire.Request
 	switch n := len(l.order); {
 	case l.standing != nil:
-		l.drops(l.standing.put(m.Raw, firm))
+		l.drops(l.standing.put(raw, firm))
 	case n == 1, n > 1 && firm:
-		l.drops(l.order[n-1].put(m.Raw, firm))
+		l.drops(l.order[n-1].put(raw, firm))
 	default:
-		l.drops(l.waiting.put(m.Raw, firm))
+		l.drops(l.waiting.put(raw, firm))
 	}
 }
 
-// subscribed is the lane of the subscription that m is for, nil for none; see
-// https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions.
-// Called with l.mu held.
-func (l *lanes) subscribed(m *wire.Message) *lane {
-	params := m.Params()
-	if !bytes.Contains(params, []byte(metaSubscription)) {
-		return nil
+// written is m with the ids and tokens of its client.
+func (l *lanes) written(m *wire.Message) []byte {
+	if !m.Edited() {
+		return m.Raw
 	}
-	var ln *lane
-	gjson.Get(view(params), "_meta").ForEach(func(key, id gjson.Result) bool {
-		if key.String() == metaSubscription {
-			l.key = wire.AppendIDKey(l.key[:0], []byte(id.Raw))
-			ln = l.byID[string(l.key)]
-		}
-		return true
-	})
-	return ln
+	l.buf = m.AppendTo(l.buf[:0])
+	return l.buf
 }
 
 // logged is the lane of the only request that wants log messages, nil where there is
@@ -310,11 +310,8 @@ func (l *lanes) drops(n int) {
 
 // leave takes ln out of the tables. Called with l.mu held.
 func (l *lanes) leave(ln *lane) {
-	if l.byID[ln.id] == ln {
-		delete(l.byID, ln.id)
-	}
-	if l.byToken[ln.token] == ln {
-		delete(l.byToken, ln.token)
+	if e := ln.asked; e != nil && e.Of == ln {
+		l.table.Leave(e)
 	}
 	for i, at := range l.order {
 		if at == ln {
@@ -336,12 +333,12 @@ func skipped(err error) bool {
 func (l *lanes) lose(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, ln := range l.byID {
-		if !spares(err, ln.id) {
-			ln.finish(err)
-			l.leave(ln)
+	l.table.Each(func(e *idmap.Entry[*lane]) {
+		if !spares(err, e.GivenKey) {
+			e.Of.finish(err)
+			l.leave(e.Of)
 		}
-	}
+	})
 }
 
 // end tells everyone who waits that the server is gone.
@@ -354,7 +351,8 @@ func (l *lanes) end(err error) {
 		lost = nil
 	}
 	err = l.err
-	all := slices.Collect(maps.Values(l.byID))
+	all := make([]*lane, 0, l.table.Len()+1)
+	l.table.Each(func(e *idmap.Entry[*lane]) { all = append(all, e.Of) })
 	if l.standing != nil {
 		all = append(all, l.standing)
 	}
@@ -389,12 +387,13 @@ func (l *lanes) reason() error {
 
 // lane is what the server says about one request, or to nobody in particular.
 type lane struct {
-	of        *lanes
-	ctx       context.Context
-	id, token string    // keys; "" on the standing stream
-	logs      bool      // log messages may be about it
-	limit     TimeLimit // of silence; 0 for none
-	spoke     bool      // Next had something; for Next only
+	of       *lanes
+	ctx      context.Context
+	asked    *idmap.Entry[*lane] // the request; nil on the standing stream
+	answered atomic.Bool
+	logs     bool      // log messages may be about it
+	limit    TimeLimit // of silence; 0 for none
+	spoke    bool      // Next had something; for Next only
 
 	signal chan struct{} // there may be something new
 

@@ -57,8 +57,10 @@ func TestPipeIsSortedIntoLanes(t *testing.T) {
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
 	a := srv.call(f, s, callTool(`1`, `"x"`))
-	b := srv.call(f, s, callTool(`"1"`, `7`))
-	for _, m := range []string{progress(`7.0`), progress(`"x"`), answer(`"\u0031"`), progress(`"x"`), answer(`1`)} {
+	ida := f.lastID()
+	b := srv.call(f, s, callTool(`"\u0031"`, `7.0`))
+	idb := f.lastID()
+	for _, m := range []string{progress(idb + `.0`), progress(ida), answer(idb + `e0`), progress(ida), answer(ida)} {
 		f.standing <- m
 	}
 	sameList(t, "a", (<-a.reply).events, []string{progress(`"x"`), progress(`"x"`), answer(`1`)})
@@ -92,14 +94,17 @@ func TestRestOfThePipeGoesToTheStandingStream(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	var got []string
-	for range 3 {
+	for range 2 {
 		e, err := resp.Stream.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
 		got = append(got, string(e.Data))
 	}
-	sameList(t, "events", got, []string{logLine, sampling, progress(`99`)})
+	sameList(t, "events", got, []string{logLine, sampling})
+	if n := counted(t, srv.metrics, "dragoman_unwanted_messages_total", "reason=unattributed"); n != 1 {
+		t.Errorf("%d counted", n)
+	}
 	stop()
 	srv.read(req, resp)
 }
@@ -192,22 +197,6 @@ func TestFullQueueIsToldAndCounted(t *testing.T) {
 	eventually(t, "three were dropped", func() bool {
 		return srv.logs.FilterMessageSnippet("oldest notification was dropped").Len() == 3
 	})
-}
-
-func TestIDInUseIsRefusedInFrontOfAPipe(t *testing.T) {
-	f := silentPipe()
-	srv := front(t, f)
-	s := srv.initialize("2025-06-18")
-	c := srv.call(f, s, callOne)
-	r := srv.post(s, listOne)
-	if r.status != 400 {
-		t.Errorf("status %d", r.status)
-	}
-	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"Request id is already in use"}}`)
-	f.standing <- answer(`1`)
-	if r := <-c.reply; r.body != answer(`1`) {
-		t.Errorf("%+v", r)
-	}
 }
 
 func TestLateAnswerIsDropped(t *testing.T) {

@@ -2,12 +2,12 @@ package proxy
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -17,7 +17,7 @@ import (
 type member struct {
 	hub *hub
 
-	open map[string]*asked // by the key of the client's id; under the hub's lock
+	open int // requests; under the hub's lock
 
 	signal chan struct{} // there may be something new
 
@@ -31,7 +31,7 @@ var _ upstream.Conn = (*member)(nil)
 // Send passes a message to the process, or answers it here.
 func (m *member) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	msg := new(wire.Message)
-	if err := msg.Scan(out.Body, m.hub.shape); err != nil {
+	if err := msg.Scan(out.Body, idmap.Shape); err != nil {
 		return nil, err
 	}
 	switch {
@@ -44,20 +44,9 @@ func (m *member) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Str
 	case wire.Initialized, wire.RootsListChanged, wire.Progress:
 		return nil, nil // true of one session only
 	case wire.Cancelled:
-		id := msg.Root().Get(wire.Params).Get(wire.RequestID)
-		if !id.OK() {
+		if key := idmap.Cancelled(msg); key == "" || !m.hub.cancel(m, key, msg) {
 			return nil, nil
 		}
-		m.hub.mu.Lock()
-		a := m.open[string(wire.AppendIDKey(nil, id.Raw()))]
-		if a != nil {
-			m.hub.settle(a)
-		}
-		m.hub.mu.Unlock()
-		if a == nil {
-			return nil, nil
-		}
-		putAll(msg.Root().Get(wire.Params), wire.RequestID, a.given)
 		return nil, m.pass(ctx, out, msg.AppendTo(nil))
 	}
 	return nil, m.pass(ctx, out, out.Body)
@@ -85,55 +74,60 @@ func (m *member) request(ctx context.Context, out *upstream.Outgoing, msg *wire.
 			return nil
 		}
 	}
-	a := &asked{by: m, id: string(msg.ID()), key: string(wire.AppendIDKey(nil, msg.ID()))}
-	if token := msg.Root().Get(wire.Params).Get(wire.Meta).Get(wire.ProgressTokenKey); token.OK() {
-		a.token = string(token.Raw())
-	}
-	if err := m.hub.enter(a); err != nil {
+	e, err := m.hub.enter(m, msg)
+	if err != nil {
 		return err
 	}
-	putAll(msg.Root(), wire.ID, a.given)
-	for params := msg.Root().First(); params.OK(); params = params.Next() {
-		if params.Name() != wire.Params {
-			continue
-		}
-		for meta := params.First(); meta.OK(); meta = meta.Next() {
-			if meta.Name() == wire.Meta {
-				putAll(meta, wire.ProgressTokenKey, a.given)
-			}
-		}
-	}
 	own := *out
-	own.Stale = func() bool { return !m.hub.waits(a) }
-	err := m.pass(ctx, &own, msg.AppendTo(nil))
-	if err != nil {
+	own.Stale = func() bool { return !m.hub.waits(e) }
+	if err = m.pass(ctx, &own, msg.AppendTo(nil)); err != nil {
 		m.hub.mu.Lock()
-		m.hub.settle(a)
+		m.hub.leave(e)
 		m.hub.mu.Unlock()
 	}
 	return err
 }
 
-// enter gives a request its id.
-func (h *hub) enter(a *asked) error {
+// enter gives a request an id that no other has. Where too many of one session wait, the
+// one that has waited longest is given up, as its client has done.
+func (h *hub) enter(by *member, msg *wire.Message) (*idmap.Entry[*member], error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
-		return h.err
+		return nil, h.err
 	}
-	if a.by != nil {
-		switch {
-		case a.by.open[a.key] != nil:
-			return errDuplicateID
-		case len(a.by.open) >= h.srv.now().cfg.Limits.OpenRequests:
-			return errTooManyOpen
+	if by != nil {
+		if by.open >= h.srv.now().cfg.Limits.OpenRequests {
+			h.leave(h.asked.Oldest(func(e *idmap.Entry[*member]) bool { return e.Of == by }))
 		}
-		a.by.open[a.key] = a
+		by.open++
 	}
-	h.last++
-	a.given = strconv.FormatUint(h.last, 10)
-	h.asked[string(wire.AppendIDKey(nil, []byte(a.given)))] = a
-	return nil
+	return h.asked.Enter(msg, by), nil
+}
+
+// leave ends a request without an answer. Called with h.mu held.
+func (h *hub) leave(e *idmap.Entry[*member]) {
+	if e == nil || !h.asked.Has(e) {
+		return
+	}
+	h.asked.Leave(e)
+	if e.Of != nil {
+		e.Of.open--
+	}
+}
+
+// cancel ends the request of m that a cancellation names by this key, and gives msg the
+// id that the process knows it by; false where there is none.
+func (h *hub) cancel(m *member, key string, msg *wire.Message) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.asked.Newest(func(e *idmap.Entry[*member]) bool { return e.Of == m && e.Key == key })
+	if e == nil {
+		return false
+	}
+	e.Cancel(msg)
+	h.leave(e)
+	return true
 }
 
 // subscribe takes down what a request changes of the subscriptions, and reports
@@ -169,10 +163,12 @@ func (m *member) Close(ctx context.Context) error {
 	h.mu.Lock()
 	_, joined := h.members[m]
 	delete(h.members, m)
-	for _, a := range m.open {
-		h.settle(a)
-		notices = append(notices, []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+a.given+`}}`))
-	}
+	h.asked.Each(func(e *idmap.Entry[*member]) {
+		if e.Of == m {
+			h.leave(e)
+			notices = append(notices, []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+e.Given+`}}`))
+		}
+	})
 	var left []string
 	for uri, all := range h.subscribed {
 		if delete(all, m); len(all) == 0 {
@@ -187,10 +183,13 @@ func (m *member) Close(ctx context.Context) error {
 		return nil
 	}
 	for _, uri := range left {
-		a := new(asked)
-		if h.enter(a) == nil {
-			params := appendString([]byte(`"method":"resources/unsubscribe","params":{"uri":`), uri)
-			notices = append(notices, []byte(`{"jsonrpc":"2.0","id":`+a.given+`,`+string(params)+`}}`))
+		var msg wire.Message
+		body := appendString([]byte(`{"jsonrpc":"2.0","id":0,"method":"resources/unsubscribe","params":{"uri":`), uri)
+		if msg.Scan(append(body, `}}`...), idmap.Shape) != nil {
+			continue
+		}
+		if _, err := h.enter(nil, &msg); err == nil {
+			notices = append(notices, msg.AppendTo(nil))
 		}
 	}
 	for _, n := range notices {

@@ -29,7 +29,7 @@ func TestLogsWithoutATraceOfTheirRequest(t *testing.T) {
 				said := []string{
 					`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":"x"}}`,
 					`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"y"}}`,
-					fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p%s","progress":1}}`, id),
+					fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, gjson.Get(m, "params._meta.progressToken").Raw),
 				}
 				if piped {
 					return append(said, result(id, `"content":[]`)), nil
@@ -88,8 +88,8 @@ func TestLogsThatMayBeOfTwoRequests(t *testing.T) {
 			eventually(t, "the server has "+method, func() bool { return len(f.said(method)) == 1 })
 		}
 		f.standing <- `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"whose"}}`
-		sent := gjson.Get(f.said("prompts/list")[0], "id").Raw
-		f.standing <- `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p` + sent + `","progress":1}}`
+		sent := gjson.Get(f.said("prompts/list")[0], "params._meta.progressToken").Raw
+		f.standing <- `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + sent + `,"progress":1}}`
 		sameJSON(t, <-replies["8"], `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t8","progress":1}}`)
 		for _, method := range []string{"tools/list", "prompts/list"} {
 			if piped {

@@ -209,6 +209,9 @@ func (p *pipe) begin(line []byte) error {
 		}
 		return err
 	}
+	if h.standing != nil {
+		s.conn, h.standing = number(s.conn, h.standing, p.srv.now().cfg.Limits, p.srv)
+	}
 	p.s = s
 	p.begun.Store(s)
 	x := p.exchange()
@@ -392,7 +395,7 @@ func (p *pipe) watch() {
 			p.deliver(c.group, c.slot, fail(upstreamTimeout, "").about([]byte(c.id)).body())
 			p.srv.metrics.request(p.s, c.method, failed, c.began)
 			p.srv.log.Warn("request failed", zap.Stringer("method", c.method), zap.Error(silentFor(now.Sub(c.began))))
-			p.srv.giveUp(p.s, c.id, nil)
+			p.srv.giveUpAs(p.s, c.id, nil, overdueCall)
 		}
 		if next > 0 {
 			timer.Reset(next)
@@ -418,7 +421,7 @@ func (p *pipe) serverLost(err error) {
 // failOpen answers every call in flight with f.
 func (p *pipe) failOpen(f *failure) {
 	for _, c := range p.s.open.list() {
-		if spares(f, c.key) || !p.s.open.end(c) || c.here {
+		if spares(f, p.sentKey(c)) || !p.s.open.end(c) || c.here {
 			continue // what is served here ends with us, and says so itself
 		}
 		each := *f

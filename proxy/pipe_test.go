@@ -251,7 +251,7 @@ func TestEveryCallIsAnsweredOnceWhenSendingFindsTheChildLost(t *testing.T) {
 	exit := &upstream.ExitError{Command: "child", Status: "exit status 3"}
 	f := silentPipe()
 	f.refuse = func(m string) error {
-		if gjson.Get(m, "id").Raw == `"late"` {
+		if gjson.Get(m, "method").String() == "ping" {
 			return exit
 		}
 		return nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -110,7 +111,7 @@ func TestSSEClient(t *testing.T) {
 				return nil, nil
 			}
 			return one(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`,
-				`{"jsonrpc":"2.0","id":2,"result":{"content":[],"meta":1}}`)
+				`{"jsonrpc":"2.0","id":`+gjson.Get(m, "id").Raw+`,"result":{"content":[],"meta":1}}`)
 		}))
 		f.piped = piped
 		base, stop := listening(t, f)

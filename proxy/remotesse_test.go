@@ -72,7 +72,7 @@ func (f *forgetfulSSE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "resources/subscribe":
 		s.subscribed = append(s.subscribed, gjson.Get(m, "params.uri").String())
 	case "tools/call":
-		f.ran[id]++
+		f.ran["calls"]++
 		if answer = `"result":{"content":[{"type":"text","text":"echo"}]}`; gjson.Get(m, "params.name").String() == "hang" {
 			go f.forget(true) // it dies of it
 			return
@@ -205,7 +205,7 @@ func TestALostSSESessionIsBegunAgain(t *testing.T) {
 			}
 			sameJSON(t, c.ask(echoCall), echoAnswer)
 			f.mu.Lock()
-			begun, ran := len(f.begun), f.ran["7"]
+			begun, ran := len(f.begun), f.ran["calls"]
 			f.mu.Unlock()
 			if begun != round+2 || ran != round+1 {
 				t.Errorf("round %d: %d sessions begun, the call ran %d times", round, begun, ran)

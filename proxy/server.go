@@ -279,7 +279,7 @@ func (srv *Server) answerFor(x *exchange, err error) *failure {
 		f.about([]byte(x.call.id))
 		x.s.open.end(x.call)
 		if f.cause == upstreamTimeout && !neverSent(err) && !(x.s.direct != nil && x.s.direct.web) { // there the end of the stream says so
-			srv.giveUp(x.s, x.call.id, x.from)
+			x.giveUp(overdueCall)
 		}
 	}
 	switch {

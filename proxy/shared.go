@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -126,8 +127,7 @@ type hub struct {
 	of     *shared
 	conn   upstream.Conn
 	st     upstream.Stream
-	result []byte // of initialize, as sessions get it
-	shape  *wire.Shape
+	result []byte        // of initialize, as sessions get it
 	ended  chan struct{} // closed when nothing more is read
 
 	msg wire.Message // the reader's
@@ -135,18 +135,8 @@ type hub struct {
 	mu         sync.Mutex
 	err        error // why there is nothing more to be had
 	members    map[*member]struct{}
-	asked      map[string]*asked // by the key of the id that we gave
+	asked      idmap.Table[*member] // of nil for what we have asked ourselves
 	subscribed map[string]map[*member]struct{}
-	last       uint64 // id that we gave
-}
-
-// asked is a request that the process has not answered. Both ids, and both
-// progress tokens, are raw JSON.
-type asked struct {
-	by        *member // nil for us
-	key       string  // of the client's id
-	id, token string  // as the client has them; token "" for none
-	given     string  // what stands for both towards the process
 }
 
 // What a session is not offered, since it would reach into others.
@@ -168,12 +158,9 @@ func newHub(ctx context.Context, srv *Server) (*hub, error) {
 		return nil, err
 	}
 	h := &hub{
-		srv: srv, conn: hs.conn, st: hs.standing, result: bytes.Clone(m.Result()), shape: new(wire.Shape),
+		srv: srv, conn: hs.conn, st: hs.standing, result: bytes.Clone(m.Result()),
 		ended: make(chan struct{}), members: make(map[*member]struct{}),
-		asked: make(map[string]*asked), subscribed: make(map[string]map[*member]struct{}),
-	}
-	for _, path := range []string{"id", "params._meta.progressToken", "params.progressToken", "params.requestId"} {
-		h.shape.At(wire.ParsePath(path)...)
+		subscribed: make(map[string]map[*member]struct{}),
 	}
 	for _, path := range unshareable {
 		if out, err := sjson.DeleteBytes(h.result, path); err == nil {
@@ -251,7 +238,7 @@ func spoken(m *wire.Message) (*translate.Revision, error) {
 
 // admit makes a new member; nil when the process has ended.
 func (h *hub) admit() *member {
-	m := &member{hub: h, signal: make(chan struct{}, 1), open: make(map[string]*asked)}
+	m := &member{hub: h, signal: make(chan struct{}, 1)}
 	m.queue.limit(h.srv.now().cfg.Limits)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -304,7 +291,7 @@ func (h *hub) read() {
 			}
 		}
 		for _, piece := range pieces {
-			if h.msg.Scan(piece, h.shape) != nil {
+			if h.msg.Scan(piece, idmap.Shape) != nil {
 				h.srv.unwanted("malformed")
 				continue
 			}
@@ -322,25 +309,29 @@ func (h *hub) hand(m *wire.Message) {
 		h.refuse(m)
 		return
 	}
-	params := m.Root().Get(wire.Params)
 	switch {
 	case m.Kind.Response():
-		a := h.find(m.ID(), true)
-		switch {
-		case a == nil:
-			h.srv.unwanted("late_answer")
-		case a.by != nil:
-			putAll(m.Root(), wire.ID, a.id)
-			a.by.hear(m.AppendTo(nil), true)
+		h.mu.Lock()
+		e := h.asked.Answered(m)
+		if e != nil && e.Of != nil {
+			e.Of.open--
 		}
-	case m.Method == wire.Progress && params.Get(wire.ProgressTokenKey).OK():
-		a := h.find(params.Get(wire.ProgressTokenKey).Raw(), false)
-		if a == nil || a.token == "" {
+		h.mu.Unlock()
+		switch {
+		case e == nil:
+			h.srv.unwanted("late_answer")
+		case e.Of != nil:
+			e.Of.hear(m.AppendTo(nil), true)
+		}
+	case m.Method == wire.Progress:
+		h.mu.Lock()
+		e, _ := h.asked.About(m)
+		h.mu.Unlock()
+		if e == nil || e.Of == nil {
 			h.srv.unwanted("unattributed")
 			return
 		}
-		putAll(params, wire.ProgressTokenKey, a.token)
-		a.by.hear(m.AppendTo(nil), false)
+		e.Of.hear(m.AppendTo(nil), false)
 	case m.Method == wire.ToolsListChanged, m.Method == wire.PromptsListChanged, m.Method == wire.ResourcesListChanged:
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -358,30 +349,6 @@ func (h *hub) hand(m *wire.Message) {
 	}
 }
 
-// find is the request that an id or a progress token of ours stands for, nil where
-// there is none; it is over when answered.
-func (h *hub) find(given []byte, answered bool) *asked {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	a := h.asked[string(wire.AppendIDKey(nil, given))]
-	if a != nil && answered {
-		h.settle(a)
-	}
-	return a
-}
-
-// putAll puts a value in the place of every member of that name.
-func putAll(object wire.Node, name wire.Name, value string) {
-	if !object.OK() {
-		return
-	}
-	for c := object.First(); c.OK(); c = c.Next() {
-		if c.Name() == name {
-			c.Put([]byte(value))
-		}
-	}
-}
-
 // refuse answers a request of the process: there is no client that it could be for.
 func (h *hub) refuse(m *wire.Message) {
 	answer := appendResult(nil, m.ID(), "{}")
@@ -395,32 +362,25 @@ func (h *hub) refuse(m *wire.Message) {
 	}
 }
 
-// settle takes a request out of the tables. Called with h.mu held.
-func (h *hub) settle(a *asked) {
-	delete(h.asked, string(wire.AppendIDKey(nil, []byte(a.given))))
-	if a.by != nil && a.by.open[a.key] == a {
-		delete(a.by.open, a.key)
-	}
-}
-
 // lose answers what the process was asked, whose place another one takes.
 func (h *hub) lose(err error) {
 	f := asFailure(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, a := range h.asked {
-		if a.by != nil {
-			a.by.hear(appendError(nil, []byte(a.id), f.code, f.text, nil), true)
+	h.asked.Each(func(e *idmap.Entry[*member]) {
+		if e.Of != nil {
+			e.Of.open = 0
+			e.Of.hear(appendError(nil, []byte(e.ID), f.code, f.text, nil), true)
 		}
-		h.settle(a)
-	}
+	})
+	h.asked.Clear()
 }
 
 // waits reports whether a request has no answer yet.
-func (h *hub) waits(a *asked) bool {
+func (h *hub) waits(e *idmap.Entry[*member]) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.asked[string(wire.AppendIDKey(nil, []byte(a.given)))] == a
+	return h.asked.Has(e)
 }
 
 // end tells everyone that there is no process any more.
@@ -429,7 +389,7 @@ func (h *hub) end(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.err = err
-	clear(h.asked)
+	h.asked.Clear()
 	for m := range h.members {
 		m.finish(err)
 	}

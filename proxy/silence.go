@@ -57,23 +57,50 @@ func neverSent(err error) bool {
 	return ok && (e.Op == "connect" || e.Op == "tls")
 }
 
-// giveUp tells the server that nobody waits for the answer to a request any more.
-// It does not wait. See
+// overdueCall is why the server is told of a call that took too long, see
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#timeouts.
-func (srv *Server) giveUp(s *session, id string, header []upstream.Header) {
-	srv.giveUpAs(s, id, header, "timed out")
+const overdueCall = "timed out"
+
+// giveUpAs tells the server that nobody waits for the answer to a request any more.
+// It does not wait.
+func (srv *Server) giveUpAs(s *session, id string, header []upstream.Header, reason string) {
+	conn := s.conn
+	if c, ok := conn.(renames); ok { // now: later the id may be that of another request
+		given, open := c.known(id)
+		if !open {
+			return
+		}
+		id, conn = given, c.beneath()
+	}
+	srv.tellCancelled(conn, id, header, reason)
 }
 
-func (srv *Server) giveUpAs(s *session, id string, header []upstream.Header, reason string) {
+// giveUp tells the server that nobody waits for the answer to x's request any more.
+func (x *exchange) giveUp(reason string) {
+	if _, ok := x.s.conn.(*lanes); ok { // several may have its id
+		if ln, ok := x.stream.(*lane); ok {
+			x.srv.tellCancelled(ln.of.conn, ln.asked.Given, x.from, reason)
+		}
+		return
+	}
+	x.srv.giveUpAs(x.s, x.call.id, x.from, reason)
+}
+
+// tellCancelled sends the server a cancellation of the request that it knows by id. It
+// does not wait.
+func (srv *Server) tellCancelled(conn upstream.Conn, id string, header []upstream.Header, reason string) {
+	if reason != "" {
+		reason = `,"reason":"` + reason + `"`
+	}
 	notice := upstream.Outgoing{
-		Body:   []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"` + reason + `"}}`),
+		Body:   []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + reason + `}}`),
 		Header: append([]upstream.Header(nil), header...),
 	}
 	srv.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
 		defer cancel()
-		if _, err := s.conn.Send(ctx, &notice); err != nil {
-			srv.log.Debug("the server was not told of a timeout", zap.Error(err))
+		if _, err := conn.Send(ctx, &notice); err != nil {
+			srv.log.Debug("the server was not told of a cancellation", zap.Error(err))
 		}
 	})
 }

@@ -27,14 +27,18 @@ func toldOfTimeout(t *testing.T, f *fakeServer) {
 	t.Helper()
 	eventually(t, "notifications/cancelled", func() bool {
 		sent := f.sent()
-		return sent[len(sent)-1] == givenUp
+		want := givenUp
+		if f.piped { // under the proxy's id
+			want = strings.Replace(want, `"requestId":"a"`, `"requestId":`+f.lastID(), 1)
+		}
+		return sent[len(sent)-1] == want
 	})
 }
 
 func TestSilentChildIsToldOfTheTimeout(t *testing.T) {
 	f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 		if gjson.Get(m, "method").String() == "ping" {
-			return one(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+			return one(result(gjson.Get(m, "id").Raw, ""))
 		}
 		return nil, nil
 	}))
@@ -108,7 +112,7 @@ func TestPipeClientHearsOfASilentChild(t *testing.T) {
 	sameJSON(t, <-got, timedOut)
 	toldOfTimeout(t, f)
 	// What comes too late comes to nobody.
-	f.standing <- `{"jsonrpc":"2.0","id":"a","result":{}}`
+	f.standing <- `{"jsonrpc":"2.0","id":` + f.lastID() + `,"result":{}}`
 	f.standing <- `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"later"}}`
 	if m := <-got; gjson.Get(m, "params.data").String() != "later" {
 		t.Errorf("got %s", m)

@@ -1,9 +1,6 @@
 package proxy
 
 import (
-	"bufio"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 )
@@ -55,46 +52,14 @@ func TestServersLineBreaksOverHTTP(t *testing.T) {
 }
 
 func TestServersLineBreaksOverSSE(t *testing.T) {
-	p := through(t, newlineServer(t).at())
-	base := strings.TrimSuffix(p.web.url, "/mcp")
-	client := &http.Client{Transport: new(http.Transport)}
-	t.Cleanup(client.CloseIdleConnections)
-	res, err := client.Get(base + "/sse")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	in := bufio.NewReader(res.Body)
-	// event is the next event, byte by byte but for comments.
-	event := func() (text string) {
-		for {
-			line, err := in.ReadString('\n')
-			switch {
-			case err != nil:
-				t.Fatal(err)
-			case line == "\n" && text != "":
-				return text
-			case line != "\n" && line[0] != ':':
-				text += line
-			}
-		}
-	}
-	uri := strings.TrimPrefix(strings.Split(event(), "data: ")[1], "")
-	post := func(body string) {
-		res, err := client.Post(base+strings.TrimSpace(uri), "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		io.Copy(io.Discard, res.Body)
-		res.Body.Close()
-	}
-	post(initialize("2024-11-05", "{}") + "\n")
-	if got := event(); strings.Count(got, "data:") != 1 || !strings.HasSuffix(got, "}\n") {
+	c := overSSE(t, through(t, newlineServer(t).at()))
+	c.post(initialize("2024-11-05", "{}") + "\n")
+	if got := c.event(); strings.Count(got, "data:") != 1 || !strings.HasSuffix(got, "}\n") {
 		t.Errorf("initialize is answered %q", got)
 	}
-	post(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
-	post(pingSeven + "\n")
-	if got, want := event(), "event: message\ndata: "+onALine+"\n"; got != want {
+	c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
+	c.post(pingSeven + "\n")
+	if got, want := c.event(), "event: message\ndata: "+onALine+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,0 +1,235 @@
+// Package idmap keeps the ids and progress tokens of the requests on one pipe towards a
+// server. Everything the server says comes on one stream there, so that an id must name
+// one request only, for as long as an answer to it may come, however late: each request
+// goes out under an id of our own, which is never used again, and whatever the server
+// says about it gets the sender's id and token back. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic#requests and
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress.
+package idmap
+
+import (
+	"strconv"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Bounds of the tokens that outlive the answers to their requests: those of calls that
+// have become tasks.
+const (
+	maxTokens    = 256
+	maxTokenSize = 1 << 10
+)
+
+// Shape is where messages of both directions hold ids and tokens, for Scan.
+var Shape = func() *wire.Shape {
+	s := new(wire.Shape)
+	for _, path := range []string{"id", "params._meta.progressToken", "params.progressToken", "params.requestId", "params.task", "result.resultType"} {
+		s.At(wire.ParsePath(path)...)
+	}
+	for _, in := range []wire.Name{wire.Params, wire.ResultKey} {
+		s.At(wire.Step{Name: in}, wire.Step{Name: wire.Meta}, wire.Step{Name: wire.MetaSubscriptionID})
+	}
+	return s
+}()
+
+// Table has the requests on one pipe that have no answer yet. T is what its user knows
+// of one. The user guards it against concurrent use, and bounds the number of entries.
+type Table[T any] struct {
+	last   uint64
+	open   map[string]*Entry[T] // by the keys of the ids that we gave
+	tokens map[string]string    // of tasks, by the keys of what we gave: as their senders have them
+	order  []string             // of tokens, oldest first
+	key    []byte
+}
+
+// Entry is a request without an answer. It owns its memory.
+type Entry[T any] struct {
+	Of    T
+	ID    string // as the sender has it, raw JSON
+	Key   string // equal for equal ids of senders
+	Given string // the id and the progress token that the server has, raw JSON
+
+	GivenKey string // of Given
+	number   uint64 // in the order in which they were made
+	token    string // as the sender has it, raw JSON; "" for none
+	task     bool   // it may become one
+}
+
+// Enter makes an entry for the request m, which was scanned with Shape, and marks in m
+// the id and the token that the server is to see. Every member that the server may read
+// as either is marked.
+func (t *Table[T]) Enter(m *wire.Message, of T) *Entry[T] {
+	if t.open == nil {
+		t.open = make(map[string]*Entry[T])
+	}
+	t.last++
+	given := strconv.FormatUint(t.last, 10)
+	e := &Entry[T]{
+		Of: of, number: t.last, ID: string(m.ID()), Key: string(wire.AppendIDKey(nil, m.ID())),
+		Given: given, GivenKey: string(wire.AppendIDKey(nil, []byte(given))),
+	}
+	put(m.Root(), wire.ID, given)
+	if params := m.Root().Get(wire.Params); params.OK() {
+		e.task = params.Get(wire.Task).OK()
+		if token := params.Get(wire.Meta).Get(wire.ProgressTokenKey); token.OK() {
+			e.token = string(token.Raw())
+			inMeta(params, wire.ProgressTokenKey, given)
+		}
+	}
+	t.open[e.GivenKey] = e
+	return e
+}
+
+// Answered is the entry that the response m answers, which is then over, and marks in m
+// the id that the sender has; nil where there is none.
+func (t *Table[T]) Answered(m *wire.Message) *Entry[T] {
+	e := t.find(m.ID())
+	if e == nil {
+		return nil
+	}
+	t.Leave(e)
+	put(m.Root(), wire.ID, e.ID)
+	inMeta(m.Root().Get(wire.ResultKey), wire.MetaSubscriptionID, e.ID)
+	task := e.task || m.Root().Get(wire.ResultKey).Get(wire.ResultType).Is("task")
+	if task && e.token != "" && m.Kind == wire.Result {
+		t.keepToken(e)
+	}
+	return e
+}
+
+// About is the entry that the notification m names by a progress token or as a
+// subscription, and marks in m what the sender has in its place. known is false for
+// progress that no sender has asked for, or that comes after the answer.
+func (t *Table[T]) About(m *wire.Message) (e *Entry[T], known bool) {
+	params := m.Root().Get(wire.Params)
+	if m.Method == wire.Progress {
+		given := params.Get(wire.ProgressTokenKey)
+		if !given.OK() {
+			return nil, true
+		}
+		if e = t.find(given.Raw()); e != nil && e.token != "" {
+			put(params, wire.ProgressTokenKey, e.token)
+			return e, true
+		}
+		token, ok := t.tokens[string(t.key)] // find has made the key
+		if ok {
+			put(params, wire.ProgressTokenKey, token)
+		}
+		return nil, ok
+	}
+	if given := params.Get(wire.Meta).Get(wire.MetaSubscriptionID); given.OK() {
+		if e = t.find(given.Raw()); e != nil {
+			inMeta(params, wire.MetaSubscriptionID, e.ID)
+		}
+	}
+	return e, true
+}
+
+// Newest is the entry that was made last of those that is says yes to, nil for none.
+func (t *Table[T]) Newest(is func(*Entry[T]) bool) (newest *Entry[T]) {
+	for _, e := range t.open {
+		if is(e) && (newest == nil || e.number > newest.number) {
+			newest = e
+		}
+	}
+	return newest
+}
+
+// Oldest is the entry that was made first of those that is says yes to, nil for none.
+func (t *Table[T]) Oldest(is func(*Entry[T]) bool) (oldest *Entry[T]) {
+	for _, e := range t.open {
+		if is(e) && (oldest == nil || e.number < oldest.number) {
+			oldest = e
+		}
+	}
+	return oldest
+}
+
+// Has reports whether e has no answer yet.
+func (t *Table[T]) Has(e *Entry[T]) bool { return t.open[e.GivenKey] == e }
+
+// Leave ends e without an answer: one that comes still is nobody's.
+func (t *Table[T]) Leave(e *Entry[T]) {
+	if t.Has(e) {
+		delete(t.open, e.GivenKey)
+	}
+}
+
+// Each calls do with every entry.
+func (t *Table[T]) Each(do func(*Entry[T])) {
+	for _, e := range t.open {
+		do(e)
+	}
+}
+
+// Len is the number of entries.
+func (t *Table[T]) Len() int { return len(t.open) }
+
+// Clear ends all entries.
+func (t *Table[T]) Clear() {
+	clear(t.open)
+	clear(t.tokens)
+	t.order = nil
+}
+
+// Cancel marks in a notifications/cancelled the id that the server knows e by.
+func (e *Entry[T]) Cancel(m *wire.Message) {
+	put(m.Root().Get(wire.Params), wire.RequestID, e.Given)
+}
+
+// Cancelled is the id of the request that a notifications/cancelled names, as a key; ""
+// where it names none.
+func Cancelled(m *wire.Message) string {
+	id := m.Root().Get(wire.Params).Get(wire.RequestID)
+	if !id.OK() {
+		return ""
+	}
+	return string(wire.AppendIDKey(nil, id.Raw()))
+}
+
+func (t *Table[T]) find(given []byte) *Entry[T] {
+	t.key = wire.AppendIDKey(t.key[:0], given)
+	return t.open[string(t.key)]
+}
+
+// keepToken keeps the token of a call that may have become a task: it stays good until
+// the task ends. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#task-progress-notifications.
+func (t *Table[T]) keepToken(e *Entry[T]) {
+	if len(e.token) > maxTokenSize {
+		return
+	}
+	if len(t.order) == maxTokens {
+		delete(t.tokens, t.order[0])
+		t.order = append(t.order[:0], t.order[1:]...)
+	}
+	if t.tokens == nil {
+		t.tokens = make(map[string]string)
+	}
+	t.tokens[e.GivenKey] = e.token
+	t.order = append(t.order, e.GivenKey)
+}
+
+// put puts a value in the place of every member of that name.
+func put(object wire.Node, name wire.Name, value string) {
+	if !object.OK() {
+		return
+	}
+	for c := object.First(); c.OK(); c = c.Next() {
+		if c.Name() == name {
+			c.Put([]byte(value))
+		}
+	}
+}
+
+// inMeta puts a value in the place of every member of that name in _meta.
+func inMeta(object wire.Node, name wire.Name, value string) {
+	if !object.OK() {
+		return
+	}
+	for c := object.First(); c.OK(); c = c.Next() {
+		if c.Name() == wire.Meta {
+			put(c, name, value)
+		}
+	}
+}

@@ -1,0 +1,275 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dragoman-proxy/dragoman/proxy/idmap"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// renaming is one message on its way to a server on a pipe.
+type renaming struct {
+	msg wire.Message
+	buf []byte
+	out upstream.Outgoing
+}
+
+var renamings = sync.Pool{New: func() any { return new(renaming) }}
+
+// outgoing is m as it was renamed. It lives until done.
+func (r *renaming) outgoing(m *upstream.Outgoing) *upstream.Outgoing {
+	r.out = *m
+	if r.msg.Edited() {
+		r.buf = r.msg.AppendTo(r.buf[:0])
+		r.out.Body = r.buf
+	}
+	return &r.out
+}
+
+func (r *renaming) done() {
+	r.out = upstream.Outgoing{}
+	r.msg.Trim()
+	if cap(r.buf) > maxPooled {
+		r.buf = nil
+	}
+	renamings.Put(r)
+}
+
+// renameCancelled gives a cancellation the id that the server knows the request by, and
+// reports whether it is to be sent: not where it names what is not open.
+func renameCancelled[T any](t *idmap.Table[T], m *wire.Message) bool {
+	if m.Kind != wire.Notification || m.Method != wire.Cancelled {
+		return true
+	}
+	key := idmap.Cancelled(m)
+	if key == "" {
+		return true // of a task, see https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
+	}
+	e := t.Newest(func(e *idmap.Entry[T]) bool { return e.Key == key })
+	if e == nil {
+		return false
+	}
+	e.Cancel(m)
+	return true
+}
+
+// renames is a connection on which requests have other ids than towards the server.
+type renames interface {
+	// known is the id that the server knows the newest open request of this one by.
+	known(id string) (given string, ok bool)
+	// beneath is the connection on which it is known by that.
+	beneath() upstream.Conn
+}
+
+// ownIDs is the connection of a client on a pipe to a server on a pipe: its requests
+// have ids and progress tokens of ours towards the server, and what the server says
+// comes, in order, with those of the client. The ids of the client's open requests
+// differ, so that a request ends what is left of an older one of its id.
+type ownIDs struct {
+	upstream.Conn
+	keeper
+	batch int // messages in an array of the server's
+
+	mu    sync.Mutex
+	table idmap.Table[struct{}]
+	byKey map[string]*idmap.Entry[struct{}]
+}
+
+// number makes conn and st, all that the server behind it says, such a connection.
+func number(conn upstream.Conn, st upstream.Stream, cfg LimitsConfig, k keeper) (*ownIDs, upstream.Stream) {
+	c := &ownIDs{Conn: conn, keeper: k, batch: cfg.Batch, byKey: make(map[string]*idmap.Entry[struct{}])}
+	return c, &ownIDStream{Stream: st, of: c}
+}
+
+// Send writes one message.
+func (c *ownIDs) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	r := renamings.Get().(*renaming)
+	defer r.done()
+	if err := r.msg.Scan(m.Body, idmap.Shape); err != nil {
+		return nil, err
+	}
+	e, send := c.enter(&r.msg)
+	if !send {
+		return nil, nil // nothing that the server knows is cancelled
+	}
+	st, err := c.Conn.Send(ctx, r.outgoing(m))
+	if err != nil && e != nil {
+		c.mu.Lock()
+		c.leave(e)
+		c.mu.Unlock()
+	}
+	return st, err
+}
+
+// enter gives m the ids that the server is to see; e is nil for what is no request. An
+// answer to a request that is cancelled comes too late.
+func (c *ownIDs) enter(m *wire.Message) (e *idmap.Entry[struct{}], send bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.Kind != wire.Request {
+		key := ""
+		if m.Method == wire.Cancelled {
+			key = idmap.Cancelled(m)
+		}
+		send = renameCancelled(&c.table, m)
+		if e := c.byKey[key]; e != nil {
+			c.leave(e)
+		}
+		return nil, send
+	}
+	e = c.table.Enter(m, struct{}{})
+	if old := c.byKey[e.Key]; old != nil {
+		c.leave(old)
+	}
+	c.byKey[e.Key] = e
+	return e, true
+}
+
+// leave is called with c.mu held.
+func (c *ownIDs) leave(e *idmap.Entry[struct{}]) {
+	c.table.Leave(e)
+	if c.byKey[e.Key] == e {
+		delete(c.byKey, e.Key)
+	}
+}
+
+func (c *ownIDs) known(id string) (given string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byKey[string(wire.AppendIDKey(nil, []byte(id)))]
+	if e == nil {
+		return "", false
+	}
+	c.leave(e) // nobody waits for it any more
+	return e.Given, true
+}
+
+func (c *ownIDs) beneath() upstream.Conn { return c.Conn }
+
+// hear makes of a message of the server what the client is to get; false for nothing.
+func (c *ownIDs) hear(m *wire.Message) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case m.Kind.Response():
+		e := c.table.Answered(m)
+		if e == nil {
+			break
+		}
+		c.leave(e)
+		return true
+	case m.Kind == wire.Notification:
+		if _, known := c.table.About(m); known {
+			return true
+		}
+		c.unwanted("unattributed")
+		return false
+	default:
+		return true
+	}
+	if id := m.ID(); m.Kind == wire.Error && (id == nil || string(id) == "null") {
+		return true // about no request: it is for the log
+	}
+	c.unwanted("late_answer")
+	return false
+}
+
+// forget ends the requests that err leaves without an answer: whoever was asked is gone,
+// or what could not be read may have been the answer to any of them.
+func (c *ownIDs) forget(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.table.Each(func(e *idmap.Entry[struct{}]) {
+		if !spares(err, e.GivenKey) {
+			c.leave(e)
+		}
+	})
+}
+
+// sentKey is the key of the id by which a server on a pipe knows c, "" for none.
+func (p *pipe) sentKey(c *call) string {
+	o, ok := p.s.conn.(*ownIDs)
+	if !ok {
+		return c.key
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if e := o.byKey[c.key]; e != nil {
+		return e.GivenKey
+	}
+	return ""
+}
+
+// ownIDStream is all that a server on a pipe says.
+type ownIDStream struct {
+	upstream.Stream
+	of  *ownIDs
+	msg wire.Message
+	buf []byte
+	all [][]byte
+}
+
+// Next is the next event that has something for the client.
+func (st *ownIDStream) Next() (sse.Event, error) {
+	for {
+		e, err := st.Stream.Next()
+		if restarts(err) || skipped(err) {
+			st.of.forget(err)
+		}
+		if err != nil {
+			return e, err
+		}
+		if cap(st.buf) > maxPooled {
+			st.msg, st.buf = wire.Message{}, nil
+		}
+		if wire.IsArray(e.Data) {
+			if e.Data = st.array(e.Data); e.Data == nil {
+				continue
+			}
+			return e, nil
+		}
+		if st.msg.Scan(e.Data, idmap.Shape) != nil {
+			return e, nil // it is read again, and told of
+		}
+		if !st.of.hear(&st.msg) {
+			continue
+		}
+		if st.msg.Edited() {
+			st.buf = st.msg.AppendTo(st.buf[:0])
+			e.Data = st.buf
+		}
+		return e, nil
+	}
+}
+
+// array is an array with what is in it for the client, nil where there is nothing.
+func (st *ownIDStream) array(raw []byte) []byte {
+	all, err := wire.AppendElements(st.all[:0], raw, st.of.batch)
+	if st.all = all; err != nil {
+		return raw // it is read again, and told of
+	}
+	out := append(st.buf[:0], '[')
+	for _, piece := range all {
+		read := st.msg.Scan(piece, idmap.Shape) == nil
+		if read && !st.of.hear(&st.msg) {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		if read {
+			out = st.msg.AppendTo(out)
+		} else {
+			out = append(out, piece...) // it is read again, and told of
+		}
+	}
+	st.buf = append(out, ']')
+	clear(st.all)
+	if len(out) == 1 {
+		return nil
+	}
+	return st.buf
+}
