@@ -98,7 +98,7 @@ func TestOperationsOfAdaptersAreShaped(t *testing.T) {
 				}
 				_, more, _ := strings.Cut(warning.Get("message").String(), `fetch_more {"cursor":"`)
 				cursor, _, _ := strings.Cut(more, `"`)
-				part := srv.post(session, callOf(3, "fetch_more", fmt.Sprintf(`,"arguments":{"cursor":%q,"limit_chars":40}`, cursor))).body
+				part := srv.post(session, callOf(3, "fetch_more", fmt.Sprintf(`,"arguments":{"cursor":%q,"raw":true,"count":40}`, cursor))).body
 				if got := text(part); !strings.HasPrefix(got, `{"items":[{"id":0.0,"title":"thing num`) && !strings.HasPrefix(got, "A line of text.\n") {
 					t.Errorf("%.300s", part)
 				}

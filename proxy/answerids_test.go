@@ -49,7 +49,7 @@ func TestAnswersCarryTheIDOfTheirRequest(t *testing.T) {
 					{"an error", "tools/call", `"name":"broken","arguments":{}`, `error.message`},
 				} {
 					if r.what == "fetch_more" {
-						r.params = fmt.Sprintf(`"name":"fetch_more","arguments":{"cursor":%q,"offset_chars":0}`, cursor)
+						r.params = fmt.Sprintf(`"name":"fetch_more","arguments":{"cursor":%q,"from":0}`, cursor)
 					}
 					answer := ask(id, r.method, r.params)
 					if got := gjson.Get(answer, "id").Raw; got != id {

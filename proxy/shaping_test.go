@@ -131,7 +131,7 @@ func TestResultsAreHeldToTheirBudget(t *testing.T) {
 					cursor := result.Get("_meta.dragoman/transform.cursor").String()
 					var all strings.Builder
 					for offset := 0; ; {
-						part := gjson.Get(ask(callOf(8, "fetch_more", fmt.Sprintf(`,"arguments":{"cursor":%q,"offset_chars":%d,"limit_chars":16384,"max_tokens":5000}`, cursor, offset))), "result")
+						part := gjson.Get(ask(callOf(8, "fetch_more", fmt.Sprintf(`,"arguments":{"cursor":%q,"from":%d,"count":16384,"raw":true,"max_tokens":5000}`, cursor, offset))), "result")
 						if part.Get("isError").Bool() || !part.Get("content").Exists() {
 							t.Fatalf("%s", part.Raw)
 						}

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"slices"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -70,17 +71,17 @@ type skipped struct {
 // no more than most texts and most links, those that come first.
 func (l *layout) lay(raw []byte, method string, most int) {
 	*l = layout{raw: raw, list: listName(method), blocks: l.blocks[:0]}
-	start := skipSpace(raw, 0)
+	start := tape.SkipSpace(raw, 0)
 	if start == len(raw) || raw[start] != '{' {
 		return
 	}
-	each(raw, start, func(name []byte, at int) (int, bool) {
+	tape.Each(raw, start, func(name []byte, at int) (int, bool) {
 		end := 0
 		switch {
 		case wire.IsText(name, l.list) && raw[at] == '[':
 			l.blocks, l.skipped = l.blocks[:0], skipped{}
 			texts, links := 0, 0
-			end = each(raw, at, func(_ []byte, at int) (int, bool) {
+			end = tape.Each(raw, at, func(_ []byte, at int) (int, bool) {
 				b, end := layBlock(raw, at)
 				switch {
 				case b.kind == textBlock && texts == most:
@@ -103,7 +104,7 @@ func (l *layout) lay(raw []byte, method string, most int) {
 			l.content = spanOf(at, end)
 			return end, true
 		}
-		end = skipValue(raw, at)
+		end = tape.SkipValue(raw, at)
 		switch {
 		case wire.IsText(name, "structuredContent"):
 			l.structured = spanOf(at, end)
@@ -121,15 +122,15 @@ func (l *layout) lay(raw []byte, method string, most int) {
 func layBlock(raw []byte, i int) (b block, end int) {
 	b.kind = wholeBlock
 	if raw[i] != '{' {
-		end = skipValue(raw, i)
+		end = tape.SkipValue(raw, i)
 		b.span = spanOf(i, end)
 		return b, end
 	}
 	var typ []byte
 	var text, resource, message span
 	typed, ours, twice := false, false, false
-	end = each(raw, i, func(name []byte, at int) (int, bool) {
-		end := skipValue(raw, at)
+	end = tape.Each(raw, i, func(name []byte, at int) (int, bool) {
+		end := tape.SkipValue(raw, at)
 		switch {
 		case wire.IsText(name, "type"):
 			twice = twice || typed
@@ -145,7 +146,7 @@ func layBlock(raw []byte, i int) (b block, end int) {
 			twice = twice || message.is()
 			message = spanOf(at, end)
 		case wire.IsText(name, "_meta"):
-			ours = member(raw[at:end], ownMeta) != nil
+			ours = tape.Member(raw[at:end], ownMeta) != nil
 		}
 		return end, true
 	})
@@ -213,7 +214,7 @@ func (l *layout) append(dst []byte, w *rewrite) []byte {
 		first = false
 		dst = append(append(append(dst, '"'), name...), '"', ':')
 	}
-	each(raw, skipSpace(raw, 0), func(name []byte, at int) (int, bool) {
+	tape.Each(raw, tape.SkipSpace(raw, 0), func(name []byte, at int) (int, bool) {
 		end := l.endOf(at)
 		here := spanOf(at, end)
 		switch {
@@ -262,7 +263,7 @@ func (l *layout) endOf(i int) int {
 			return int(s.end)
 		}
 	}
-	return skipValue(l.raw, i)
+	return tape.SkipValue(l.raw, i)
 }
 
 func (l *layout) appendBlocks(dst []byte, w *rewrite) []byte {
@@ -307,8 +308,8 @@ func appendMeta(dst, old, ours []byte) []byte {
 	}
 	dst = append(dst, '{')
 	first := true
-	each(old, 0, func(name []byte, at int) (int, bool) {
-		end := skipValue(old, at)
+	tape.Each(old, 0, func(name []byte, at int) (int, bool) {
+		end := tape.SkipValue(old, at)
 		if ours != nil && wire.IsText(name, ownMeta) {
 			return end, true
 		}
@@ -335,7 +336,7 @@ func compact(value []byte) []byte {
 	for i := 0; i < len(value); {
 		switch c := value[i]; {
 		case c == '"':
-			i = skipString(value, i)
+			i = tape.SkipString(value, i)
 		case c <= ' ':
 			return wire.AppendCompact(make([]byte, 0, len(value)), value)
 		default:

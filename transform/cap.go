@@ -1,144 +1,157 @@
 package transform
 
 import (
-	"fmt"
+	"bytes"
 	"slices"
+	"strconv"
 
-	"github.com/dragoman-proxy/dragoman/transform/tokens"
+	"github.com/dragoman-proxy/dragoman/transform/fit"
+	"github.com/dragoman-proxy/dragoman/transform/schema"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// tokenMeter holds texts to a number of tokens.
-type tokenMeter struct {
-	encoding *tokens.Encoding
-	limit    int
+const unlimited = 1 << 40
+
+// A capping makes one result fit.
+type capping struct {
+	*run
+	l      *layout
+	plan   *fit.Plan
+	places []int  // of each part: its block, or structured
+	twin   int    // the block that repeats the structured content, -1 for none
+	rest   []byte // what is left of that
+	strip  bool   // the structured content goes: the text says it
+	fixed  int    // tokens of what nobody may change
+	notice string
 }
 
-func (m tokenMeter) fits(text []byte) bool { return m.encoding.Fits(text, m.limit) }
-func (m tokenMeter) most() int             { return maxTokenBytes * max(0, m.limit) }
-func (m tokenMeter) guess() int            { return 4 * max(0, m.limit) }
-
-// A unit is a part of a result that may be made smaller.
-type unit struct {
-	block int    // its block; structured for the structured content
-	text  []byte // as it is
-	size  int    // its tokens; more than there are to share when it is over
-	out   []byte // what is left; nil when nothing is
-	left  int    // tokens of that
-	json  bool
-	same  bool // it stays as it is
-}
-
+// structured is the place of the structured content.
 const structured = -1
-
-// noticeShare is the part of a budget that a notice may take, and maxNotice the
-// most.
-const (
-	noticeShare = 4
-	maxNotice   = 120
-	leastShare  = 8 // tokens below which a text is not worth its place
-)
 
 // capTo makes the result fit a budget and appends it to dst.
 func (r *run) capTo(dst, raw []byte, budget int) []byte {
-	room := budget - min(maxNotice, budget/noticeShare)
-	for range 4 {
-		out := r.capOnce(dst, raw, budget, room)
-		t := tally{encoding: r.engine.encoding, left: unlimited}
-		t.result(out[len(dst):], r.call.Method)
-		r.report.TokensAfter = t.sum
-		if t.sum > budget && r.guarded {
-			r.report.OverBudget = true
-			if r.rule.refuse {
-				return r.refusal(dst, budget)
-			}
-			return out
-		}
-		if t.sum <= budget {
-			return out
-		}
-		room = max(0, room-(t.sum-budget)-leastShare)
-	}
-	r.report.OverBudget = true
-	return r.capOnce(dst, raw, budget, 0)
-}
-
-const unlimited = 1 << 40
-
-// refusal is an error in the place of a result that its schema lets nobody cut.
-func (r *run) refusal(dst []byte, budget int) []byte {
-	l, w := &layout{raw: []byte(`{"content":[],"isError":true}`), list: "content"}, &rewrite{}
-	l.lay(l.raw, "", 0)
-	r.cut = loss{notes: []string{"the result does not fit, and its outputSchema allows no less: ask for less, by limit or fields"}}
-	r.cut.step("refuse")
-	r.finish(l, w, budget, 0)
-	return l.append(dst, w)
-}
-
-// capOnce makes the parts of a result fit room tokens, and leaves the rest of
-// the budget to the notice.
-func (r *run) capOnce(dst, raw []byte, budget, room int) []byte {
-	l, w := &r.layout, &rewrite{}
-	l.lay(raw, r.call.Method, r.most(room))
 	r.cut = r.before
 	r.cut.steps = slices.Clone(r.before.steps)
-	r.guarded = false
+	r.cut.step("cap")
+	c := r.capping(raw, budget)
+	r.estimateOnce(c.l)
+	var w *rewrite
+	count := func(parts [][]byte) int {
+		w = c.rewrite(parts)
+		return c.count(parts, w, budget)
+	}
+	parts, cost := c.plan.Fit(budget, 1/3.5, count)
+	if !r.shaped {
+		r.units = c.plan.Kept()
+	}
+	if cost > budget {
+		r.report.OverBudget = true
+		if r.rule.refuse {
+			return r.refusal(dst, c.l, budget)
+		}
+	}
+	r.report.TokensAfter = count(parts)
+	w.last = r.noticeBlock(c.l, c.notice)
+	w.meta = r.meta(r.report.TokensAfter, r.report.OverBudget)
+	return c.l.append(dst, w)
+}
 
+// capping lays out the parts of a result, and ranks what is in them.
+func (r *run) capping(raw []byte, budget int) *capping {
+	c := &capping{run: r, l: &r.layout, twin: -1}
+	l := c.l
+	l.lay(raw, r.call.Method, r.most(budget))
 	g, fixed := r.guards(l)
-	r.dedupe(l, w, room, fixed)
-	units, counted := r.units(l, w, room)
-	if l.structured.is() && !w.strip {
-		u := unit{block: structured, text: compact(l.structured.of(raw)), json: true}
-		u.size = r.count(u.text, room)
-		if fixed {
-			u.same, u.left = true, u.size
-			if u.size > room {
-				u.left, r.guarded = r.count(u.text, unlimited), true
-			}
-		}
-		units = append(units, u)
+	var parts []fit.Part
+	value := []byte(nil)
+	if l.structured.is() {
+		value = compact(l.structured.of(raw))
+		value = c.dedupe(value, budget)
 	}
-	r.share(l, units, room-counted, g)
-	omitted := 0
-	first := -1
-	for i := range units {
-		u := &units[i]
+	named := l.parts(c.twin) + b2i(value != nil && !c.strip && !fixed)
+	for i := range l.blocks {
+		b := &l.blocks[i]
 		switch {
-		case u.same:
-		case u.block == structured && u.out == nil:
-			w.strip = true
-		case u.block == structured:
-			w.structured = u.out
-		case u.out != nil:
-			w.set(u.block, u.out)
-		case l.list == "messages":
-			w.set(u.block, []byte{})
-		default:
-			w.drop(l, u.block)
-			if omitted++; first < 0 {
-				first = u.block
+		case i == c.twin:
+			c.fixed += r.count(c.rest, unlimited)
+		case b.kind == wholeBlock:
+			c.places = append(c.places, i)
+			parts = append(parts, fit.Part{Text: compact(b.of(raw)), Solid: true})
+		case b.kind == textBlock && b.text.end-b.text.pos > 2:
+			c.places = append(c.places, i)
+			var name []string
+			if named > 1 {
+				name = []string{"content", strconv.Itoa(i)}
 			}
+			parts = append(parts, fit.Part{Text: l.textOf(b), Name: name, Markdown: l.markdown(b)})
 		}
 	}
-	omitted += r.passed + l.skipped.texts
-	if first < 0 {
-		first = r.firstPassed
-	}
-	r.cut.omitted = r.before.omitted + omitted
-	if omitted > 0 {
-		r.cut.step("omit_blocks")
-		if b := &l.blocks[first]; b.plain {
-			w.gone[first] = false
-			w.set(first, fmt.Appendf(nil, "[%d blocks omitted]", omitted))
+	switch {
+	case value == nil || c.strip:
+	case fixed:
+		c.fixed += r.count(value, unlimited)
+	default:
+		var name []string
+		if named > 1 {
+			name = []string{"structuredContent"}
 		}
+		c.places = append(c.places, structured)
+		parts = append(parts, fit.Part{Text: value, Guards: g, Name: name})
 	}
+	capper := &r.engine.config.Adapters.Capper
+	c.plan = fit.New(parts, fit.Options{Keep: capper.Keep, Drop: capper.Drop, KeepEmpty: capper.KeepNulls, Most: budget})
+	return c
+}
 
-	spent := 0
-	t := tally{encoding: r.engine.encoding, left: unlimited}
-	t.result(l.append(nil, w), r.call.Method)
-	spent = t.sum
-	r.finish(l, w, budget, spent)
-	return l.append(dst, w)
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// parts counts the texts, but for one.
+func (l *layout) parts(but int) (n int) {
+	for i := range l.blocks {
+		if b := &l.blocks[i]; i != but && b.kind == textBlock && b.text.end-b.text.pos > 2 {
+			n++
+		}
+	}
+	return n + l.skipped.texts
+}
+
+// markdown reports whether a block says that it is Markdown.
+func (l *layout) markdown(b *block) bool {
+	if b.plain {
+		return false
+	}
+	raw := b.of(l.raw)
+	for _, sign := range [...]string{`text/markdown`, `.md"`} {
+		if bytes.Contains(raw[:min(len(raw), 1<<10)], []byte(sign)) || bytes.Contains(raw[max(0, len(raw)-1<<10):], []byte(sign)) {
+			return true
+		}
+	}
+	return false
+}
+
+// guards is what a schema asks of the structured content; nil when it may be
+// anything. fixed says that it has to stay, since nobody knows what it must be.
+func (r *run) guards(l *layout) (g schema.Guards, fixed bool) {
+	switch {
+	case !l.structured.is():
+		return nil, false
+	case r.call.Schemas == Unknown:
+		return nil, true
+	case !r.hasSchema():
+		return nil, false
+	}
+	if r.schema == nil {
+		if r.schema = r.call.Schema; r.rule.schema == "derive" {
+			r.schema = derive(nil, r.call.Schema)
+		}
+	}
+	return schema.New(r.schema).Root(l.structured.of(l.raw)), false
 }
 
 // most is how many texts, or links, are looked at that there may be room for, if
@@ -160,201 +173,135 @@ func (r *run) count(text []byte, limit int) int {
 	return n
 }
 
-// dedupe makes a text that repeats the structured content a preview of it, or
-// drops the structured content.
-func (r *run) dedupe(l *layout, w *rewrite, room int, fixed bool) {
-	if !l.structured.is() {
-		return
-	}
-	value := l.structured.of(l.raw)
+// previewShare is the part of a budget that a text may take which repeats the
+// structured content.
+const previewShare = 10
+
+// dedupe finds a text that repeats the structured content, or its one long text.
+// With a schema the structured content stays, and of the text a preview; else the
+// text stays. What is left of the structured content is returned.
+func (c *capping) dedupe(value []byte, budget int) []byte {
+	l := c.l
+	var doc tape.Tape
 	for i := range l.blocks {
 		b := &l.blocks[i]
 		if b.kind != textBlock || !b.plain || int(b.text.end-b.text.pos) < len(value)/2 {
 			continue
 		}
 		text := l.textOf(b)
-		if !isContainer(text) || !wire.Valid(text) || !wire.Equal(value, text) {
-			continue
+		whole := tape.IsContainer(text) && wire.Valid(text) && wire.Equal(value, text)
+		at := uint32(0)
+		if !whole {
+			if doc.Doc == nil && doc.Parse(value) != nil {
+				return value
+			}
+			if at = twin(&doc, text); at == 0 {
+				continue
+			}
 		}
-		if r.engine.config.Adapters.Capper.Dedupe == "content" && !r.hasSchema() {
+		c.cut.step("dedupe")
+		if stays := c.engine.config.Adapters.Capper.Dedupe; c.hasSchema() || stays == "structured" {
+			c.twin, c.run.preview = i, true
+			c.rest = []byte("[see structuredContent]")
+			if room := budget / previewShare; room >= 4*len(c.rest)/3 {
+				p := fit.New([]fit.Part{{Text: text}}, fit.Options{Most: room})
+				parts, _ := p.Fit(room, 1/3.5, func(parts [][]byte) int { return c.run.count(parts[0], room) })
+				if parts[0] != nil {
+					c.rest = parts[0]
+				}
+			}
+			return value
+		}
+		if whole {
+			c.strip = true
+			return value
+		}
+		n := doc.Nodes[at]
+		return slices.Concat(value[:n.Pos], []byte(`"(see the text)"`), value[n.End:])
+	}
+	return value
+}
+
+// twin is the string of a document that a text repeats, 0 for none.
+func twin(doc *tape.Tape, text []byte) uint32 {
+	for n := uint32(1); n < uint32(len(doc.Nodes)); n++ {
+		if raw := doc.Raw(n); raw[0] == '"' && len(raw) >= len(text)+2 && len(raw) > len(doc.Doc)/2 &&
+			bytes.Equal(wire.AppendUnescaped(nil, raw[1:len(raw)-1]), text) {
+			return n
+		}
+	}
+	return 0
+}
+
+// rewrite is what becomes of the result with these parts.
+func (c *capping) rewrite(parts [][]byte) *rewrite {
+	w := &rewrite{strip: c.strip}
+	c.cut.omitted, c.cut.links = c.before.omitted+c.l.skipped.texts, c.l.skipped.links
+	for i := range c.l.blocks {
+		if c.l.blocks[i].kind == noticeBlock {
+			w.drop(c.l, i)
+		}
+	}
+	if c.twin >= 0 {
+		w.set(c.twin, c.rest)
+	}
+	for k, place := range c.places {
+		out := parts[k]
+		switch {
+		case place == structured && out == nil:
 			w.strip = true
-			r.cut.step("drop_structured")
-			return
-		}
-		m := tokenMeter{r.engine.encoding, room / 10}
-		if m.fits(text) || r.fit.tape.parse(text) != nil {
-			return
-		}
-		done := r.fit.fitTree(m, nil)
-		w.set(i, done.text)
-		r.preview = i
-		r.cut.step("dedupe")
-		return
-	}
-}
-
-// units lists the texts that may be made smaller. What is behind the first ones
-// that could have a token each, and links behind those that there is room for,
-// is dropped. counted is how many tokens what stays as it is has.
-func (r *run) units(l *layout, w *rewrite, room int) (units []unit, counted int) {
-	r.passed, r.firstPassed = 0, -1
-	var whole []int
-	for i := range l.blocks {
-		b := &l.blocks[i]
-		switch {
-		case b.kind == noticeBlock:
-			w.drop(l, i)
-		case b.kind == wholeBlock:
-			whole = append(whole, i)
-		case b.kind != textBlock || b.text.end-b.text.pos == 2:
-		case w.texts[i] != nil:
-			counted += r.count(w.texts[i], room)
-		case len(units) > room:
-			w.drop(l, i)
-			if r.passed++; r.firstPassed < 0 {
-				r.firstPassed = i
+		case place == structured:
+			w.structured = out
+		case c.l.blocks[place].kind == wholeBlock:
+			if out == nil && c.l.list != "messages" {
+				w.drop(c.l, place)
+				c.cut.links++
 			}
+		case out != nil:
+			w.set(place, out)
+		case c.l.list == "messages":
+			w.set(place, []byte{})
 		default:
-			text := l.textOf(b)
-			units = append(units, unit{block: i, text: text, size: r.count(text, room), json: isContainer(text)})
+			w.drop(c.l, place)
+			c.cut.omitted++
 		}
 	}
-	// Links survive from the first until their share is spent.
-	share := room - counted
-	if len(units) > 0 || l.structured.is() {
-		share /= 2
-	}
-	spent := 0
-	for k, i := range whole {
-		n := r.count(compact(l.blocks[i].of(l.raw)), room)
-		if spent+n <= share && (r.cut.links == 0) {
-			spent += n
-			continue
-		}
-		if l.list == "messages" {
-			continue // a conversation keeps its turns
-		}
-		w.drop(l, i)
-		r.cut.links = len(whole) - k + l.skipped.links
-		for _, i := range whole[k:] {
-			w.drop(l, i)
-		}
-		r.cut.step("omit_links")
-		break
-	}
-	return units, counted + spent
+	return w
 }
 
-// share gives each unit its part of room: small ones keep everything, the others
-// the same.
-func (r *run) share(l *layout, units []unit, room int, g guards) {
-	var fixed int
-	var order []*unit
-	for i := range units {
-		u := &units[i]
-		switch {
-		case u.same:
-			fixed += u.left
-		case u.block == structured && g != nil:
-			// What the schema does not allow to go is at the cost of the texts.
-			r.reduce(u, max(0, room-r.little(units)), g)
-			fixed += u.left
-		default:
-			order = append(order, u)
+// count is what the parts cost, with all that stands beside them.
+func (c *capping) count(parts [][]byte, w *rewrite, budget int) int {
+	sum := c.fixed
+	for k, out := range parts {
+		if c.places[k] >= 0 && c.l.blocks[c.places[k]].kind == wholeBlock && out == nil && c.l.list == "messages" {
+			out = compact(c.l.blocks[c.places[k]].of(c.l.raw))
+		}
+		if sum += c.run.count(out, budget-sum); sum > budget {
+			return sum
 		}
 	}
-	room = max(0, room-fixed)
-	sorted := slices.Clone(order)
-	slices.SortStableFunc(sorted, func(a, b *unit) int { return a.size - b.size })
-	rest := room
-	for i, u := range sorted {
-		level := rest / (len(sorted) - i)
-		if u.size > level {
-			if level < leastShare && len(sorted)-i > 1 {
-				r.shareFirst(order, room)
-				return
-			}
-			break
-		}
-		u.same = true
-		rest -= u.size
-	}
-	big := 0
-	for _, u := range order {
-		if !u.same {
-			big++
-		}
-	}
-	for _, u := range order {
-		if !u.same {
-			r.reduce(u, rest/big, nil)
-			rest -= u.left
-			big--
-		}
-	}
+	c.notice = c.said(sum, min(maxNotice, budget/noticeShare))
+	return sum + c.run.count([]byte(c.notice), unlimited)
 }
 
-// little is what the texts keep beside a structured content that could take all.
-func (r *run) little(units []unit) (n int) {
-	for i := range units {
-		if units[i].block != structured {
-			n += min(units[i].size, leastShare*2)
-		}
+// refusal is an error in the place of a result that its schema lets nobody cut. It
+// keeps the server's _meta.
+func (r *run) refusal(dst []byte, was *layout, budget int) []byte {
+	raw := []byte(`{"content":[],"isError":true}`)
+	if was.meta.is() {
+		raw = slices.Concat([]byte(`{"content":[],"isError":true,"_meta":`), was.meta.of(was.raw), []byte("}"))
 	}
-	return n
-}
-
-// shareFirst gives units, of which there are too many to share, their room in
-// their order until it is spent.
-func (r *run) shareFirst(order []*unit, room int) {
-	room -= leastShare // for the words that stand for the rest
-	spent := false
-	for _, u := range order {
-		u.same = !spent && u.size <= room
-		if u.same {
-			room -= u.size
-			continue
-		}
-		if !spent && room >= leastShare {
-			r.reduce(u, room, nil)
-		}
-		spent = true
+	l, w := &layout{}, &rewrite{}
+	l.lay(raw, "", 0)
+	r.cut = loss{}
+	r.cut.step("refuse")
+	text := "The result does not fit the budget, and its outputSchema allows no less. Ask for less"
+	if next := r.readOn(fit.Place{}); next != "" {
+		text += ". " + next
 	}
-}
-
-// reduce makes a unit fit.
-func (r *run) reduce(u *unit, limit int, g guards) {
-	if u.size <= limit {
-		u.same, u.left = true, u.size
-		return
-	}
-	m := tokenMeter{r.engine.encoding, limit}
-	if u.json && r.fit.tape.parse(u.text) == nil {
-		done := r.fit.fitTree(m, g)
-		if done.text == nil {
-			u.same, u.left, r.guarded = true, r.count(u.text, unlimited), true
-			return
-		}
-		r.cut.add(done.cuts)
-		for _, s := range done.steps {
-			r.cut.step(s)
-		}
-		if done.fits || g != nil {
-			u.out = done.text
-			u.left = r.count(u.out, unlimited)
-			r.guarded = r.guarded || !done.fits
-			return
-		}
-		if limit > 0 { // {} is one token
-			return
-		}
-		return
-	}
-	out, step := r.fit.fitProse(u.text, m)
-	if len(out) > 0 {
-		u.out = slices.Clone(out)
-		u.left = r.count(u.out, unlimited)
-		r.cut.strings++
-		r.cut.step(step)
-	}
+	r.report.TokensAfter = r.count([]byte(text), unlimited)
+	r.estimateOnce(was)
+	w.last = r.noticeBlock(l, text)
+	w.meta = r.meta(r.report.TokensAfter, true)
+	return l.append(dst, w)
 }

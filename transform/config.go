@@ -44,13 +44,13 @@ type CapperConfig struct {
 	// SafetyFactor multiplies counts; 0 is 1 for models with a public tokenizer
 	// and 1.2 for others.
 	SafetyFactor float64 `yaml:"safety_factor"`
-	// Dedupe says which stays when a text repeats the structured content:
-	// structured or content.
+	// Dedupe says which stays when a text repeats the structured content: auto
+	// (structured where the tool has an outputSchema, else content), structured or
+	// content.
 	Dedupe string `yaml:"dedupe"`
-	// Text says what stays of a text that is cut: its head, or head_tail.
-	Text string `yaml:"text"`
-	// DropKeys are names of members that go first.
-	DropKeys []string `yaml:"drop_keys"`
+	// Keep are names of members that stay longest, Drop of those that go first.
+	Keep []string `yaml:"keep"`
+	Drop []string `yaml:"drop"`
 	// KeepNulls keeps empty members as long as anything else can go.
 	KeepNulls bool `yaml:"keep_nulls"`
 }
@@ -143,7 +143,7 @@ func DefaultConfig() Config {
 		Enabled:          true,
 		DefaultMaxTokens: 4000,
 		Adapters: AdaptersConfig{
-			Capper: CapperConfig{Enabled: true, Model: "gpt-4", Dedupe: "structured", Text: "head"},
+			Capper: CapperConfig{Enabled: true, Model: "gpt-4", Dedupe: "auto"},
 		},
 		Store:    StoreConfig{MaxBytes: 64 << 20, EntryMaxBytes: 8 << 20, TTL: 10 * time.Minute},
 		MoreTool: MoreToolConfig{Enabled: "auto", Name: "fetch_more"},

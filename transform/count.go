@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"math"
 
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
@@ -22,23 +23,23 @@ type tally struct {
 
 // result counts a result, which is valid JSON.
 func (t *tally) result(raw []byte, method string) {
-	start := skipSpace(raw, 0)
+	start := tape.SkipSpace(raw, 0)
 	if start == len(raw) || raw[start] != '{' {
 		return
 	}
 	list := listName(method)
-	each(raw, start, func(name []byte, at int) (int, bool) {
+	tape.Each(raw, start, func(name []byte, at int) (int, bool) {
 		end := 0
 		switch {
 		case wire.IsText(name, list) && raw[at] == '[':
-			end = each(raw, at, func(_ []byte, at int) (int, bool) {
+			end = tape.Each(raw, at, func(_ []byte, at int) (int, bool) {
 				end := t.block(raw, at)
 				return end, !t.over
 			})
 		case wire.IsText(name, "structuredContent"):
 			end = t.json(raw, at)
 		default:
-			end = skipValue(raw, at)
+			end = tape.SkipValue(raw, at)
 		}
 		return end, !t.over
 	})
@@ -121,7 +122,7 @@ func (t *tally) text(raw []byte, i int) int {
 func stringPart(raw []byte, i, n int) int {
 	from := i
 	for i < len(raw) {
-		next := care(raw[:min(len(raw), from+n)], i)
+		next := tape.Care(raw[:min(len(raw), from+n)], i)
 		if next >= from+n { // no end so far
 			for next > i && next < len(raw) && raw[next]&0xC0 == 0x80 {
 				next--
@@ -131,7 +132,7 @@ func stringPart(raw []byte, i, n int) int {
 		if i = next; i >= len(raw) || raw[i] == '"' {
 			return i
 		}
-		i += codePoint(raw[i:])
+		i += tape.CodePoint(raw[i:])
 		if i-from >= n {
 			return i
 		}
@@ -151,16 +152,16 @@ func (t *tally) unescape(raw []byte) []byte {
 func (t *tally) json(raw []byte, i int) int {
 	if t.left < math.MaxInt32 {
 		// Blanks aside, what is past the limit for sure need not be read.
-		end, whole := skipSome(raw, i, maxTokenBytes*(t.left+1))
+		end, whole := tape.SkipSome(raw, i, maxTokenBytes*(t.left+1))
 		value := compact(raw[i:end])
 		if !whole && len(value) <= maxTokenBytes*t.left {
-			end = skipValue(raw, i)
+			end = tape.SkipValue(raw, i)
 			value = compact(raw[i:end])
 		}
 		t.add(value)
 		return end
 	}
-	end := skipValue(raw, i)
+	end := tape.SkipValue(raw, i)
 	t.add(compact(raw[i:end]))
 	return end
 }

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"errors"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -19,8 +20,8 @@ func (e *Engine) Data(dst, data []byte, c *Call) (out []byte, notice string, rep
 	if e == nil || !e.config.Enabled || !wire.Valid(data) {
 		return data, "", untouched
 	}
-	start := skipSpace(data, 0)
-	if scalar(data[start:]) && data[start] != '"' {
+	start := tape.SkipSpace(data, 0)
+	if tape.Scalar(data[start:]) && data[start] != '"' {
 		return data, "", untouched
 	}
 	call := *c

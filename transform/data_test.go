@@ -32,7 +32,7 @@ func TestDataIsShapedByTheRuleThatCameWithItsTool(t *testing.T) {
 		givenRule(t, "github", "list_issues", `{"include_fields":["id","owner.name"],"page_size":2}`),
 		givenRule(t, "notion", "get_page", `{"adapter":"notion"}`))
 	for _, c := range []struct{ server, tool, in, want, notice string }{
-		{"github", "list_issues", `[{"id":1.50,"x":1},{"id":2},{"id":3,"owner":{"name":"a","y":0}}]`, `[{"id":1.50},{"id":2}]`, "kept 2/3 items"},
+		{"github", "list_issues", `[{"id":1.50,"x":1},{"id":2},{"id":3,"owner":{"name":"a","y":0}}]`, `[{"id":1.50},{"id":2}]`, "kept 2 of 3 items. Next: fetch_more"},
 		{"github", "other", `[{"id":1,"x":1}]`, `[{"id":1,"x":1}]`, ""},
 		{"gitlab", "list_issues", `[{"id":1,"x":1}]`, `[{"id":1,"x":1}]`, ""},
 		{"notion", "get_page", `[{"object":"block","type":"paragraph","paragraph":{"rich_text":[{"plain_text":"Hi \"you\""}]}}]`, `"Hi \"you\""`, ""},
@@ -69,7 +69,7 @@ func TestDataIsHeldToItsBudget(t *testing.T) {
 		}
 		var all strings.Builder
 		for offset := int64(0); ; {
-			part := e.More("s", "c", fmt.Appendf(nil, `{"cursor":%q,"offset_chars":%d,"limit_chars":16384}`, report.Cursor, offset))
+			part := e.More("s", "c", fmt.Appendf(nil, `{"cursor":%q,"from":%d,"count":16384,"raw":true}`, report.Cursor, offset))
 			all.WriteString(gjson.GetBytes(part, "content.0.text").String())
 			next, total := gjson.GetBytes(part, "_meta.dragoman/transform.next").Int(), gjson.GetBytes(part, "_meta.dragoman/transform.total").Int()
 			if offset = next; next >= total {

@@ -16,14 +16,14 @@
 //     of server answers and says it in fewer words;
 //   - shape.go takes the steps of the rule: fields (the package) selects members,
 //     page.go shortens single ones and gives lists by the page;
-//   - cap.go shares the budget among the blocks; what makes each fit, least loss
-//     first, is in fit.go, which has tree.go write JSON, and in prose.go;
-//   - guard.go knows what a tool's outputSchema forbids;
-//   - notice.go says what was cut, store.go keeps the original, and more.go
-//     serves it to whom it belongs to.
+//   - cap.go has the parts of the result ranked and cut by fit (the package), and
+//     finds what is said twice;
+//   - schema (the package) knows what a tool's outputSchema forbids;
+//   - notice.go says what was cut and names the next call, store.go keeps the
+//     original, and more.go serves it to the session and caller it belongs to.
 //
-// JSON stays bytes throughout: what looks into it works on a tape of positions
-// (tape.go), so numbers keep their digits and members their order.
+// JSON stays bytes throughout: what looks into it works on a list of positions
+// (package tape), so numbers keep their digits and members their order.
 //
 // # What does not happen
 //

@@ -3,10 +3,12 @@ package transform
 import (
 	"bytes"
 	"encoding/json"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/dragoman-proxy/dragoman/transform/fit"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -56,27 +58,20 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// FuzzProse: a text that is cut is no longer than it may be, has no broken rune,
-// and leaves no fence open.
+// FuzzProse: a text that is cut by its characters is no longer than it may be, has
+// no broken rune, and leaves no fence open.
 func FuzzProse(f *testing.F) {
 	for _, text := range []string{"# a\n\n```go\nx\n```\nlast [link](url) `code`", "| a |\n|---|\n| b |\n", "```\n", "~~~ `\n```\n~~~", "    ```\nx", "> ```\n> x\n", "e\u0301\u0301\r\n", "- ```\n  x\n"} {
 		f.Add(text, 10)
 		f.Add(strings.Repeat(text+"\n", 20), 50)
 	}
 	f.Fuzz(func(t *testing.T, text string, limit int) {
-		if !utf8.ValidString(text) || limit < 0 || limit > 1000 {
+		if !utf8.ValidString(text) || limit < 0 || limit > 1000 || utf8.RuneCountInString(text) <= limit {
 			return
 		}
-		for _, both := range []bool{false, true} {
-			fit := &fitter{marker: defaultMarker, headTail: both}
-			m := runeMeter{limit}
-			if m.fits([]byte(text)) {
-				return
-			}
-			out, step := fit.fitProse([]byte(text), m)
-			if fence, _ := openFence(out); fence != "" || !utf8.Valid(out) || !m.fits(out) {
-				t.Errorf("%s of %q to %d leaves %q", step, text, limit, out)
-			}
+		out := beginning([]byte(text), limit, defaultMarker)
+		if fence, _ := fit.OpenFence(out); fence != "" || !utf8.Valid(out) || utf8.RuneCount(out) > limit {
+			t.Errorf("%q to %d leaves %q", text, limit, out)
 		}
 	})
 }
@@ -91,17 +86,18 @@ func FuzzTape(f *testing.F) {
 		if !utf8.Valid(in) {
 			return
 		}
-		fit := &fitter{}
-		err := fit.tape.parse(in)
-		if want := wire.Valid(in) && isContainer(in); (err == nil) != want {
+		var doc tape.Tape
+		err := doc.Parse(in)
+		if want := wire.Valid(in) && tape.IsContainer(in); (err == nil) != want {
 			t.Fatalf("%q: %v, want %t", in, err, want)
 		}
 		if err != nil {
 			return
 		}
-		p := &pen{fitter: fit, tape: &fit.tape, limit: 2*len(in) + 10}
-		if !p.write(nil) || !bytes.Equal(p.out, compact(bytes.TrimSpace(in))) {
-			t.Errorf("%q became %q", in, p.out)
+		plan := fit.New([]fit.Part{{Text: in}}, fit.Options{Most: unlimited})
+		parts, _ := plan.Fit(unlimited, 1, func(parts [][]byte) int { return len(parts[0]) })
+		if !bytes.Equal(parts[0], compact(bytes.TrimSpace(in))) {
+			t.Errorf("%q became %q", in, parts[0])
 		}
 	})
 }

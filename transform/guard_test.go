@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,7 +119,7 @@ transform:
 		if err != nil {
 			t.Fatal(err)
 		}
-		s = compileSchema(t, string(member(listed, "outputSchema")))
+		s = compileSchema(t, string(tape.Member(listed, "outputSchema")))
 		out, r := e.Apply(nil, in, &Call{Tool: tool, Schemas: Seen, Schema: []byte(schema), MaxTokens: 100})
 		if r.Err != nil {
 			t.Fatal(r.Err)

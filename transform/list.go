@@ -2,6 +2,7 @@ package transform
 
 import (
 	"fmt"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -29,10 +30,10 @@ func (e *Engine) ListTool(dst []byte, server string, tool []byte) (out []byte, e
 	if e == nil || !e.config.Enabled {
 		return tool, nil
 	}
-	raw, _ := wire.Inner(member(tool, "name"))
+	raw, _ := wire.Inner(tape.Member(tool, "name"))
 	name := string(wire.AppendUnescaped(nil, raw))
 	r := e.rule(server, name)
-	schema := member(tool, "outputSchema")
+	schema := tape.Member(tool, "outputSchema")
 	if schema == nil || r.full || !r.shapes() {
 		return tool, nil
 	}
@@ -45,8 +46,8 @@ func (e *Engine) ListTool(dst []byte, server string, tool []byte) (out []byte, e
 	}
 	dst = append(dst, '{')
 	first := true
-	each(tool, skipSpace(tool, 0), func(name []byte, at int) (int, bool) {
-		end := skipValue(tool, at)
+	tape.Each(tool, tape.SkipSpace(tool, 0), func(name []byte, at int) (int, bool) {
+		end := tape.SkipValue(tool, at)
 		value := tool[at:end]
 		if wire.IsText(name, "outputSchema") {
 			if value = other; value == nil {
@@ -69,14 +70,14 @@ func (e *Engine) ListTool(dst []byte, server string, tool []byte) (out []byte, e
 func derive(dst, schema []byte) []byte { return relax(dst, schema, 0) }
 
 func relax(dst, schema []byte, depth int) []byte {
-	i := skipSpace(schema, 0)
+	i := tape.SkipSpace(schema, 0)
 	if i == len(schema) || schema[i] != '{' || depth > wire.MaxDepth {
 		return append(dst, schema...)
 	}
 	dst = append(dst, '{')
 	first := true
-	each(schema, i, func(name []byte, at int) (int, bool) {
-		end := skipValue(schema, at)
+	tape.Each(schema, i, func(name []byte, at int) (int, bool) {
+		end := tape.SkipValue(schema, at)
 		value := schema[at:end]
 		label := string(wire.AppendUnescaped(nil, name))
 		switch label {
@@ -113,13 +114,13 @@ func relax(dst, schema []byte, depth int) []byte {
 
 // relaxEach relaxes the schemas in an object or array.
 func relaxEach(dst, value []byte, depth int) []byte {
-	if scalar(value) || depth > wire.MaxDepth {
+	if tape.Scalar(value) || depth > wire.MaxDepth {
 		return append(dst, value...)
 	}
 	dst = append(dst, value[0])
 	first := true
-	each(value, 0, func(name []byte, at int) (int, bool) {
-		end := skipValue(value, at)
+	tape.Each(value, 0, func(name []byte, at int) (int, bool) {
+		end := tape.SkipValue(value, at)
 		if !first {
 			dst = append(dst, ',')
 		}
@@ -137,11 +138,11 @@ func relaxEach(dst, value []byte, depth int) []byte {
 func scalarsOnly(value []byte) bool {
 	if value[0] == '[' {
 		all := true
-		each(value, 0, func(_ []byte, at int) (int, bool) {
+		tape.Each(value, 0, func(_ []byte, at int) (int, bool) {
 			all = all && value[at] != '{' && value[at] != '['
-			return skipValue(value, at), true
+			return tape.SkipValue(value, at), true
 		})
 		return all
 	}
-	return scalar(value)
+	return tape.Scalar(value)
 }

@@ -1,25 +1,31 @@
 package transform
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/transform/fields"
+	"github.com/dragoman-proxy/dragoman/transform/fit"
+	"github.com/dragoman-proxy/dragoman/transform/grapheme"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 const (
-	defaultWindow = 4096 // code points
+	defaultWindow = 4096 // code points of a raw part
 	maxWindow     = 16384
-	moreNotice    = 90 // tokens, about: where it goes on
+	moreNotice    = 90 // tokens, about: where a raw part goes on
+	maxFind       = 200
 )
 
 // MoreName is what the tool is called that reads on in what was cut.
 func (e *Engine) MoreName() string { return e.config.MoreTool.Name }
 
-// MoreTool is that tool, as an element of the tools of tools/list: at most 400
+// MoreTool is that tool, as an element of the tools of tools/list: at most 700
 // bytes. It is nil when there is none, since nothing is cut or the configuration
 // says so.
 func (e *Engine) MoreTool() []byte {
@@ -29,10 +35,11 @@ func (e *Engine) MoreTool() []byte {
 	if e.config.MoreTool.Enabled == "auto" && !e.cuts() {
 		return nil
 	}
-	return fmt.Appendf(nil, `{"name":"%s","description":"Read on in a result that was cut, by its cursor. path picks a part (items.4.body). Read-only.",`+
-		`"inputSchema":{"type":"object","properties":{"cursor":{"type":"string"},"path":{"type":"string"},"offset_chars":{"type":"integer"},`+
-		`"limit_chars":{"type":"integer"},"max_tokens":{"type":"integer"}},"required":["cursor"]},`+
-		`"annotations":{"readOnlyHint":true}}`, e.MoreName())
+	return fmt.Appendf(nil, `{"name":"%s","description":"Read on in a result that was cut. Its last line names the call. path picks a part (items.4.body); `+
+		`from and count are items of a list, entries of an object, lines of a text; find gives the lines or values with a text in them; raw gives characters as they were.",`+
+		`"inputSchema":{"type":"object","properties":{"cursor":{"type":"string"},"path":{"type":"string"},"from":{"type":"integer"},`+
+		`"count":{"type":"integer"},"find":{"type":"string"},"raw":{"type":"boolean"},"max_tokens":{"type":"integer"}},"required":["cursor"]},`+
+		`"annotations":{"readOnlyHint":true,"idempotentHint":true}}`, e.MoreName())
 }
 
 // cuts reports whether any rule can cut.
@@ -53,55 +60,94 @@ func (e *Engine) cuts() bool {
 }
 
 // More answers a call of the tool that reads on, with the arguments args, a JSON
-// object or nil: it returns a CallToolResult. Its first text is a part of the
-// original, exactly as it was; the second one says where it goes on. Put
-// together, the first texts of all calls are the whole: the text of a result
-// that has one text, else the result's JSON.
-func (e *Engine) More(session, caller string, args []byte) []byte {
-	ask, err := readAsk(args)
+// object or nil: it returns a CallToolResult, held to the budget of the answer that
+// is read on. Its last text names the next call, or says that there is none.
+func (e *Engine) More(session, caller string, args []byte) (out []byte) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			out = moreError("INTERNAL", fmt.Errorf("reading on failed: %v", cause))
+		}
+	}()
+	a, err := readAsk(args)
 	if err != nil {
 		return moreError("INVALID_ARGUMENTS", err)
 	}
-	original, err := e.store.Open(session, caller, ask.cursor)
+	kept, err := e.store.open(session, caller, a.cursor)
 	if err != nil {
 		return moreError("CURSOR_EXPIRED", fmt.Errorf("%w. Repeat the call, narrower if it can be: fewer items or fields", err))
 	}
-	text, err := ask.find(original)
-	if err != nil {
-		return moreError("INVALID_ARGUMENTS", err)
+	if a.raw {
+		text, err := a.part(kept.original)
+		if err != nil {
+			return moreError("INVALID_ARGUMENTS", err)
+		}
+		return e.window(text, a)
 	}
-	return e.window(text, ask)
+	budget := kept.budget
+	if budget == 0 {
+		budget = e.budget(e.rest)
+	}
+	if budget == 0 || a.tokens > 0 && a.tokens < budget {
+		budget = a.tokens
+	}
+	if budget == 0 {
+		budget = DefaultConfig().DefaultMaxTokens
+	}
+	r := &reading{engine: e, ask: &a, budget: max(budget, minTokens)}
+	r.open(kept)
+	if a.find != "" {
+		return r.found()
+	}
+	return r.on(kept)
 }
 
 // ask is what a call asks for.
 type ask struct {
-	cursor, path          string
-	offset, limit, tokens int
+	cursor, path, find  string
+	from, count, tokens int // from and count are -1 where they are not named
+	raw                 bool
 }
 
 func readAsk(args []byte) (a ask, err error) {
-	a.limit = defaultWindow
-	if !wire.Valid(args) || !isContainer(args) {
+	a.from, a.count = -1, -1
+	if !wire.Valid(args) || !tape.IsContainer(args) {
 		return a, errors.New("the arguments are no object with a cursor")
 	}
-	raw, ok := wire.Inner(member(args, "cursor"))
-	if !ok {
-		return a, errors.New("cursor is missing")
-	}
-	a.cursor = string(wire.AppendUnescaped(nil, raw))
-	if value := member(args, "path"); value != nil && string(value) != "null" {
+	for _, s := range [...]struct {
+		name string
+		at   *string
+	}{{"cursor", &a.cursor}, {"path", &a.path}, {"find", &a.find}} {
+		value := tape.Member(args, s.name)
+		if value == nil || string(value) == "null" {
+			continue
+		}
 		raw, ok := wire.Inner(value)
 		if !ok {
-			return a, errors.New("path is no text")
+			return a, fmt.Errorf("%s is no text", s.name)
 		}
-		a.path = string(wire.AppendUnescaped(nil, raw))
+		*s.at = string(wire.AppendUnescaped(nil, raw))
 	}
+	if a.cursor == "" {
+		return a, errors.New("cursor is missing")
+	}
+	if parts := strings.SplitN(a.cursor, ":", 4); len(parts) == 4 { // of a page
+		a.cursor, a.path = parts[0], parts[3]
+		a.from, _ = strconv.Atoi(parts[1])
+		a.count, _ = strconv.Atoi(parts[2])
+		if a.from < 0 || a.count < 1 {
+			return a, errors.New("cursor is no cursor of a page")
+		}
+	}
+	if len(a.find) > maxFind {
+		return a, fmt.Errorf("find is longer than %d bytes", maxFind)
+	}
+	a.raw = string(tape.Member(args, "raw")) == "true"
 	for _, n := range [...]struct {
-		name        string
-		at          *int
-		least, most int
-	}{{"offset_chars", &a.offset, 0, 1 << 30}, {"limit_chars", &a.limit, 1, maxWindow}, {"max_tokens", &a.tokens, 1, 1 << 30}} {
-		value := member(args, n.name)
+		name  string
+		at    *int
+		least int
+	}{{"from", &a.from, 0}, {"count", &a.count, 1}, {"max_tokens", &a.tokens, 1}} {
+		value := tape.Member(args, n.name)
 		if value == nil || string(value) == "null" {
 			continue
 		}
@@ -109,13 +155,165 @@ func readAsk(args []byte) (a ask, err error) {
 		if err != nil || f != float64(int(f)) || int(f) < n.least {
 			return a, fmt.Errorf("%s is no whole number of at least %d", n.name, n.least)
 		}
-		*n.at = min(int(f), n.most)
+		*n.at = min(int(f), 1<<30)
 	}
 	return a, nil
 }
 
-// find returns what is asked for of an original.
-func (a *ask) find(original []byte) ([]byte, error) {
+// A reading goes on in an original.
+type reading struct {
+	*ask
+	engine *Engine
+	budget int
+	plan   *fit.Plan
+}
+
+// open ranks the original as it was ranked when it was cut, so that what was shown
+// is known.
+func (r *reading) open(kept *entry) {
+	call := kept.call
+	one := &run{engine: r.engine, rule: r.engine.rest, call: &call, original: kept.original, report: &Report{}}
+	budget := kept.budget
+	if budget == 0 {
+		budget = r.budget
+	}
+	r.plan = one.capping(kept.original, budget).plan
+}
+
+// on reads on from a place.
+func (r *reading) on(kept *entry) []byte {
+	at := fit.Place{From: max(0, r.from)}
+	if r.path != "" {
+		if at.Path = fields.Split(r.path); at.Path == nil {
+			return moreError("INVALID_ARGUMENTS", fmt.Errorf("path %q cannot be read", clip(r.path, 100)))
+		}
+	}
+	// A part that is asked for by its path alone is given whole; what a notice
+	// named leaves out what was shown.
+	count, shown := r.count, kept.shown
+	if r.path != "" && r.from < 0 && count < 0 {
+		count = 1 << 30
+	}
+	if count >= 0 {
+		shown = 0
+		if value, err := r.part(kept.original); err == nil {
+			r.plan = fit.New([]fit.Part{{Text: value, Name: at.Path}}, fit.Options{Most: r.budget})
+		}
+	}
+	if !r.plan.Read(shown, at, count) {
+		return moreError("INVALID_ARGUMENTS", r.nowhere(kept.original))
+	}
+	notice := ""
+	count1 := func(parts [][]byte) (sum int) {
+		notice = r.where(count, shown)
+		for _, p := range append([][]byte{[]byte(notice)}, parts...) {
+			n, over := r.engine.encoding.CountUpTo(p, max(0, r.budget-sum))
+			if sum += n; over {
+				return max(sum, r.budget+1)
+			}
+		}
+		return sum
+	}
+	parts, _ := r.plan.Fit(r.budget, 1/3.5, count1)
+	skipped := ""
+	if r.plan.Kept() == 0 && r.plan.Left() > 0 {
+		path := fields.Join(r.plan.Skip().Path)
+		skipped = fmt.Sprintf("%q has a value that is larger than the budget: raw reads it. ", clip(path, 60))
+	}
+	if count >= 0 {
+		parts = r.plan.WholeEntries(parts)
+	}
+	notice = skipped + r.where(count, shown)
+	return moreResult(parts, notice)
+}
+
+// where says where it goes on.
+func (r *reading) where(count, shown int) string {
+	if r.plan.Left() == 0 {
+		return "[the end]"
+	}
+	without := ""
+	if shown > 0 {
+		without = "Without what was shown before. "
+	}
+	at, left := r.plan.Next(), -1
+	if count >= 0 {
+		if entry, rest, ok := r.plan.NextEntry(); ok {
+			at, left = entry, rest
+		}
+	}
+	return "[" + without + "Next: " + callOf(r.engine.MoreName(), r.cursor, at, left) + "]"
+}
+
+// nowhere is the error for a path that leads nowhere.
+func (r *reading) nowhere(original []byte) error {
+	names := ""
+	doc := original
+	for _, text := range [...][]byte{tape.Member(original, "structuredContent"), wholeText(original)} {
+		if tape.IsContainer(text) && wire.Valid(text) {
+			doc = text
+			break
+		}
+	}
+	for i, name := range fields.Names(doc, maxNoted) {
+		names += [...]string{": there are ", ", "}[min(i, 1)] + clip(name, 40)
+	}
+	return fmt.Errorf("there is no %q in the result, or nothing behind it%s", clip(r.path, 100), names)
+}
+
+// found gives the lines and values that have a text in them, with their places.
+func (r *reading) found() []byte {
+	var out []byte
+	room, n, from := r.budget-moreNotice/2, 0, max(0, r.from)
+	next := ""
+	r.plan.Find(r.find, func(at fit.Place, line bool, text []byte) bool {
+		if n++; n <= from {
+			return true
+		}
+		place := fields.Join(at.Path)
+		if line {
+			if place != "" {
+				place += ":"
+			}
+			place += strconv.Itoa(at.From + 1)
+		}
+		one := fmt.Appendf(nil, "%s: %s\n", place, text)
+		cost := r.engine.encoding.Count(one)
+		if cost > room && len(out) > 0 || r.count > 0 && n-from > r.count {
+			ask := appendQuoted([]byte(`,"find":`), []byte(r.find))
+			next = fmt.Sprintf(`Next: %s {"cursor":"%s"%s,"from":%d}`, r.engine.MoreName(), r.cursor, ask, n-1)
+			return false
+		}
+		if cost <= room {
+			out = append(out, one...)
+			room -= cost
+		}
+		return true
+	})
+	switch {
+	case next != "":
+	case n == 0:
+		next = "nothing found"
+	default:
+		next = fmt.Sprintf("%s found, the end", thousands(n))
+	}
+	return moreResult([][]byte{bytes.TrimRight(out, "\n")}, "["+next+"]")
+}
+
+// moreResult is a result with these texts, and a notice.
+func moreResult(parts [][]byte, notice string) []byte {
+	out := []byte(`{"content":[`)
+	for _, p := range parts {
+		if len(p) > 0 {
+			out = append(appendQuoted(append(out, `{"type":"text","text":`...), p), '}', ',')
+		}
+	}
+	out = appendQuoted(append(out, `{"type":"text","text":`...), []byte(notice))
+	return fmt.Appendf(out, `,"_meta":{"%s":{"notice":true}}}]}`, ownMeta)
+}
+
+// part returns what is asked for of an original, as it was.
+func (a *ask) part(original []byte) ([]byte, error) {
 	whole := wholeText(original)
 	if a.path == "" {
 		return whole, nil
@@ -124,8 +322,8 @@ func (a *ask) find(original []byte) ([]byte, error) {
 	if steps == nil {
 		return nil, fmt.Errorf("path %q cannot be read", clip(a.path, 100))
 	}
-	for _, doc := range [...][]byte{member(original, "structuredContent"), whole, original} {
-		if !isContainer(doc) || !wire.Valid(doc) {
+	for _, doc := range [...][]byte{tape.Member(original, "structuredContent"), whole, original} {
+		if !tape.IsContainer(doc) || !wire.Valid(doc) {
 			continue
 		}
 		if value := lookup(doc, steps); value != nil {
@@ -161,14 +359,14 @@ func wholeText(original []byte) []byte {
 // lookup follows names and indexes; nil when they lead nowhere.
 func lookup(value []byte, steps []string) []byte {
 	for _, step := range steps {
-		i := skipSpace(value, 0)
-		if i == len(value) || scalar(value[i:]) {
+		i := tape.SkipSpace(value, 0)
+		if i == len(value) || tape.Scalar(value[i:]) {
 			return nil
 		}
 		var found []byte
 		n := 0
-		each(value, i, func(name []byte, at int) (int, bool) {
-			end := skipValue(value, at)
+		tape.Each(value, i, func(name []byte, at int) (int, bool) {
+			end := tape.SkipValue(value, at)
 			if name != nil && wire.IsText(name, step) || name == nil && strconv.Itoa(n) == step {
 				found = value[at:end]
 			}
@@ -182,13 +380,17 @@ func lookup(value []byte, steps []string) []byte {
 	return value
 }
 
-// window is the result with the part of a text that is asked for.
+// window is the result with the characters of a text that are asked for.
 func (e *Engine) window(text []byte, a ask) []byte {
-	from := runeIndex(text, a.offset)
+	a.from = max(0, a.from)
+	if a.count < 0 {
+		a.count = defaultWindow
+	}
+	from := runeIndex(text, a.from)
 	rest := text[from:]
-	end := runeIndex(rest, a.limit)
+	end := runeIndex(rest, min(a.count, maxWindow))
 	if end < len(rest) {
-		if nice := floorGrapheme(rest, end); nice > 0 {
+		if nice := grapheme.Floor(rest, end); nice > 0 {
 			end = nice
 		}
 	}
@@ -197,24 +399,31 @@ func (e *Engine) window(text []byte, a ask) []byte {
 		limit = budget
 	}
 	if limit > 0 {
-		m := tokenMeter{e.encoding, max(leastShare, limit-moreNotice)}
-		if !m.fits(rest[:end]) {
-			n := 0
-			widest(end, m.guess(), func(k int) []byte {
-				if k = floorGrapheme(rest, k); k == 0 || !m.fits(rest[:k]) {
-					return nil
-				}
-				n = max(n, k)
-				return rest[:k]
-			})
-			if n == 0 { // a grapheme of more tokens than that
-				n = ceilGrapheme(rest, 1)
+		room := max(10, limit-moreNotice)
+		low, high := 0, end+1 // low fits
+		for low+1 < high {
+			k := grapheme.Floor(rest, (low+high)/2)
+			if k <= low {
+				k = grapheme.Ceil(rest, low+1)
 			}
-			end = n
+			if k >= high {
+				break
+			}
+			if e.encoding.Fits(rest[:k], room) {
+				low = k
+			} else {
+				high = k
+			}
+		}
+		if low < end {
+			if low == 0 { // a grapheme of more tokens than that
+				low = grapheme.Ceil(rest, 1)
+			}
+			end = low
 		}
 	}
 	all := utf8.RuneCount(text)
-	start := min(a.offset, all)
+	start := min(a.from, all)
 	next := start + utf8.RuneCount(rest[:end])
 	where := fmt.Sprintf("characters %d to %d of %d, the end", start, next, all)
 	if next < all {
@@ -222,7 +431,7 @@ func (e *Engine) window(text []byte, a ask) []byte {
 		if a.path != "" {
 			path = `,"path":` + string(appendQuoted(nil, []byte(a.path)))
 		}
-		where = fmt.Sprintf(`characters %d to %d of %d; more: %s {"cursor":"%s"%s,"offset_chars":%d}`, start, next, all, e.MoreName(), a.cursor, path, next)
+		where = fmt.Sprintf(`characters %d to %d of %d. Next: %s {"cursor":"%s"%s,"from":%d,"raw":true}`, start, next, all, e.MoreName(), a.cursor, path, next)
 	}
 	out := appendQuoted([]byte(`{"content":[{"type":"text","text":`), rest[:end])
 	out = appendQuoted(append(out, `},{"type":"text","text":`...), []byte("["+where+"]"))

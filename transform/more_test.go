@@ -36,7 +36,7 @@ func readOn(t fatal, e *Engine, session, caller string, args map[string]any) (te
 func readAll(t fatal, e *Engine, cursor, path string, limit int) string {
 	var whole strings.Builder
 	for offset := 0; ; {
-		text, notice, next, total, failed := readOn(t, e, "s", "c", map[string]any{"cursor": cursor, "path": path, "offset_chars": offset, "limit_chars": limit})
+		text, notice, next, total, failed := readOn(t, e, "s", "c", map[string]any{"cursor": cursor, "path": path, "from": offset, "count": limit, "raw": true})
 		if failed {
 			t.Fatalf("%s", text)
 		}
@@ -44,7 +44,7 @@ func readAll(t fatal, e *Engine, cursor, path string, limit int) string {
 		if next == total {
 			return whole.String()
 		}
-		if next <= offset || !strings.Contains(notice, fmt.Sprintf(`"offset_chars":%d`, next)) {
+		if next <= offset || !strings.Contains(notice, fmt.Sprintf(`"from":%d,"raw":true`, next)) {
 			t.Fatalf("from %d on to %d of %d: %s", offset, next, total, notice)
 		}
 		offset = next
@@ -98,7 +98,7 @@ func TestAPathLeadsToOnePart(t *testing.T) {
 			"issues.7":        "INVALID_ARGUMENTS",
 			"a..b":            "INVALID_ARGUMENTS",
 		} {
-			if text, _, _, _, failed := readOn(t, e, "s", "c", map[string]any{"cursor": r.Cursor, "path": path}); failed != strings.HasPrefix(want, "INVALID") || !strings.HasPrefix(want, text[:min(len(text), len(want))]) {
+			if text, _, _, _, failed := readOn(t, e, "s", "c", map[string]any{"cursor": r.Cursor, "path": path, "raw": true}); failed != strings.HasPrefix(want, "INVALID") || !strings.HasPrefix(want, text[:min(len(text), len(want))]) {
 				t.Errorf("%s is %.100q, want %.100q", path, text, want)
 			}
 		}
@@ -131,20 +131,20 @@ func TestAHandleOpensForItsOwnerAndInItsTimeOnly(t *testing.T) {
 		t.Fatal(why)
 	}
 	forged := []byte(r.Cursor)
-	forged[20] ^= 1
+	forged[5] ^= 1
 	gone := open(e, "s", "c", "c1_nonsense")
 	if !strings.HasPrefix(gone, "CURSOR_EXPIRED") || !strings.Contains(gone, "narrower") {
 		t.Errorf("the answer is %q", gone)
 	}
 	for name, c := range map[string][3]string{
 		"another session": {"s2", "c", r.Cursor}, "another caller": {"s", "c2", r.Cursor}, "no session": {"", "c", r.Cursor}, "shifted": {"sc", "", r.Cursor},
-		"forged": {"s", "c", string(forged)}, "cut": {"s", "c", r.Cursor[:30]}, "longer": {"s", "c", r.Cursor + "A"}, "with a line break": {"s", "c", r.Cursor[:30] + "\n" + r.Cursor[30:]}, "empty": {"s", "c", ""},
+		"forged": {"s", "c", string(forged)}, "cut": {"s", "c", r.Cursor[:6]}, "longer": {"s", "c", r.Cursor + "A"}, "with a line break": {"s", "c", r.Cursor[:6] + "\n" + r.Cursor[6:]},
 	} {
 		if why := open(e, c[0], c[1], c[2]); why != gone {
 			t.Errorf("%s: %q, and not %q", name, why, gone)
 		}
 	}
-	if why := open(other, "s", "c", r.Cursor); !strings.Contains(why, "another replica") {
+	if why := open(other, "s", "c", r.Cursor); why != gone || !strings.Contains(why, "another replica") {
 		t.Errorf("another replica: %q", why)
 	}
 	if why := open(other, "s2", "c", r.Cursor); why != gone {
@@ -166,21 +166,28 @@ func TestTheStoreIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cut := func(caller string, i int) string {
+		out, r := e.Apply(nil, textResult(fmt.Sprint(i)+issues(200)), &Call{Tool: "x", Session: "s", Caller: caller, Schemas: None, MaxTokens: 500})
+		if again, _ := e.Apply(nil, textResult(fmt.Sprint(i)+issues(200)), &Call{Tool: "x", Session: "s", Caller: caller, Schemas: None, MaxTokens: 500}); !bytes.Equal(out, again) {
+			t.Fatalf("the same answer to the same caller:\n%s\n%s", out, again)
+		}
+		return r.Cursor
+	}
+	first := cut("quiet", 0)
 	var cursors []string
-	for range 20 {
-		_, r := e.Apply(nil, textResult(issues(200)), &Call{Tool: "x", Schemas: None, MaxTokens: 500})
-		cursors = append(cursors, r.Cursor)
+	for i := range 20 {
+		cursors = append(cursors, cut("busy", i))
 		if size, _ := e.Store().Size(); size > cfg.Store.MaxBytes {
 			t.Fatalf("%d bytes", size)
 		}
-		if _, err := e.Store().Open("", "", cursors[0]); len(cursors) < 10 && err != nil {
-			t.Fatalf("what is read is not what goes first: %v after %d", err, len(cursors))
-		}
 	}
-	if _, err := e.Store().Open("", "", cursors[1]); !errors.Is(err, ErrGone) {
+	if _, err := e.Store().Open("s", "quiet", first); err != nil {
+		t.Errorf("one caller expires what another has: %v", err)
+	}
+	if _, err := e.Store().Open("s", "busy", cursors[1]); !errors.Is(err, ErrGone) {
 		t.Errorf("the oldest is there: %v", err)
 	}
-	if _, err := e.Store().Open("", "", cursors[19]); err != nil {
+	if _, err := e.Store().Open("s", "busy", cursors[19]); err != nil {
 		t.Error(err)
 	}
 	out, r := e.Apply(nil, textResult(issues(3000)), &Call{Tool: "x", Schemas: None, MaxTokens: 500})
@@ -192,9 +199,9 @@ func TestTheStoreIsBounded(t *testing.T) {
 func TestBadArgumentsAreNamed(t *testing.T) {
 	e := engine(t, "transform: {}")
 	for args, why := range map[string]string{
-		``: "no object", `[]`: "cursor is missing", `{}`: "cursor is missing", `{"cursor":7}`: "cursor is missing", `{"cursor":`: "no object",
-		`{"cursor":"c1_","path":7}`: "path", `{"cursor":"c1_","offset_chars":-1}`: "offset_chars", `{"cursor":"c1_","offset_chars":1.5}`: "offset_chars",
-		`{"cursor":"c1_","limit_chars":0}`: "limit_chars", `{"cursor":"c1_","limit_chars":"x"}`: "limit_chars", `{"cursor":"c1_","max_tokens":1e999}`: "max_tokens",
+		``: "no object", `[]`: "cursor is missing", `{}`: "cursor is missing", `{"cursor":7}`: "cursor is no text", `{"cursor":`: "no object",
+		`{"cursor":"c1_","path":7}`: "path", `{"cursor":"c1_","from":-1}`: "from", `{"cursor":"c1_","from":1.5}`: "from",
+		`{"cursor":"c1_","count":0}`: "count", `{"cursor":"c1_","count":"x"}`: "count", `{"cursor":"c1_","max_tokens":1e999}`: "max_tokens",
 	} {
 		if out := string(e.More("", "", []byte(args))); !json.Valid([]byte(out)) || !strings.Contains(out, `"isError":true`) || !strings.Contains(out, why) {
 			t.Errorf("%s: %s", args, out)
@@ -206,7 +213,7 @@ func TestMaxTokensBoundsAWindow(t *testing.T) {
 	e := engine(t, "transform: {}")
 	_, r := e.Apply(nil, textResult(issues(500)), &Call{Tool: "x", Schemas: None, MaxTokens: 500})
 	for _, limit := range []int{1, 50, 100, 1000, 100_000} {
-		out := e.More("", "", fmt.Appendf(nil, `{"cursor":%q,"max_tokens":%d,"limit_chars":16384}`, r.Cursor, limit))
+		out := e.More("", "", fmt.Appendf(nil, `{"cursor":%q,"max_tokens":%d,"count":16384}`, r.Cursor, limit))
 		p := parse(t, out)
 		if n := p.count(e.encoding); n > min(4000, max(limit, 100)) {
 			t.Errorf("%d tokens for %d", n, limit)
@@ -225,7 +232,7 @@ func TestTheToolIsSmallAndThereOnlyWhenSomethingCanBeCut(t *testing.T) {
 	} {
 		e := engine(t, "transform: "+text)
 		tool := e.MoreTool()
-		if (tool != nil) != there || len(tool) > 400 || there && (!json.Valid(tool) || !bytes.Contains(tool, []byte(e.MoreName()))) {
+		if (tool != nil) != there || len(tool) > 700 || there && (!json.Valid(tool) || !bytes.Contains(tool, []byte(e.MoreName()))) {
 			t.Errorf("%s: %d bytes: %s", text, len(tool), tool)
 		}
 	}

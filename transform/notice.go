@@ -1,63 +1,43 @@
 package transform
 
 import (
+	"github.com/dragoman-proxy/dragoman/transform/grapheme"
+
+	"github.com/dragoman-proxy/dragoman/transform/fields"
+	"github.com/dragoman-proxy/dragoman/transform/fit"
+
 	"encoding/json"
 	"fmt"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // meta is what a result's _meta says about what was done.
 type meta struct {
-	OriginalTokens int         `json:"original_tokens,omitempty"`
-	Estimated      bool        `json:"estimated,omitempty"` // OriginalTokens is
-	Tokens         int         `json:"tokens,omitempty"`
-	Encoding       string      `json:"encoding,omitempty"`
-	Steps          []string    `json:"steps"`
-	Arrays         []metaArray `json:"arrays,omitempty"`
-	StringsCut     int         `json:"strings_cut,omitempty"`
-	Dropped        []string    `json:"dropped,omitempty"`
-	Blocks         int         `json:"blocks_omitted,omitempty"`
-	Links          int         `json:"links_omitted,omitempty"`
-	Cursor         string      `json:"cursor,omitempty"`
-	ExpiresAt      string      `json:"expires_at,omitempty"`
-	Mark           string      `json:"mark,omitempty"` // where there is no cursor
-	OverBudget     bool        `json:"over_budget,omitempty"`
-	SHA256         string      `json:"sha256_original"`
+	OriginalTokens int        `json:"original_tokens,omitempty"`
+	Estimated      bool       `json:"estimated,omitempty"` // OriginalTokens is
+	Tokens         int        `json:"tokens,omitempty"`
+	Encoding       string     `json:"encoding,omitempty"`
+	Steps          []string   `json:"steps"`
+	Kept           []metaKept `json:"kept,omitempty"`
+	StringsCut     int        `json:"strings_cut,omitempty"`
+	Dropped        []string   `json:"dropped,omitempty"`
+	Blocks         int        `json:"blocks_omitted,omitempty"`
+	Links          int        `json:"links_omitted,omitempty"`
+	Cursor         string     `json:"cursor,omitempty"`
+	Mark           string     `json:"mark,omitempty"` // where there is no cursor
+	OverBudget     bool       `json:"over_budget,omitempty"`
+	SHA256         string     `json:"sha256_original"`
 }
 
-type metaArray struct {
+type metaKept struct {
 	Path  string `json:"path"`
 	Kept  int    `json:"kept"`
 	Total int    `json:"total"`
-}
-
-// finish adds the notice and our entry in _meta to a result that was made to fit
-// and has that many tokens without them.
-func (r *run) finish(l *layout, w *rewrite, budget, spent int) {
-	r.estimateOnce(l)
-	encoding := r.engine.encoding
-	most := min(maxNotice, budget/noticeShare)
-	total := spent
-	var notice string
-	for range 3 { // the number in the notice is of the notice, too
-		notice = r.notice(most, total)
-		now := spent
-		if notice != "" {
-			now += encoding.Count([]byte(notice))
-		}
-		if now == total {
-			break
-		}
-		total = now
-	}
-	if notice != "" {
-		w.last = r.noticeBlock(l, notice)
-	}
-	r.report.TokensAfter = total
-	w.meta = r.meta(total, total > budget)
 }
 
 // estimateOnce counts the original.
@@ -72,77 +52,184 @@ func (r *run) estimateOnce(l *layout) {
 	r.estimate(l)
 }
 
-// notice says what was cut, and how to get it, in at most so many tokens: the
-// handle comes before all else, and what does not fit is dropped from the end.
-func (r *run) notice(most, total int) string {
-	reduced := ""
-	if total > 0 {
-		about := ""
-		if r.report.Estimated {
-			about = "~"
-		}
-		reduced = fmt.Sprintf("reduced %s%d -> %d tokens (%s)", about, r.report.TokensBefore, total, r.engine.encoding.Name())
-	}
-	more := ""
-	if handle := r.handle(); handle != "" {
-		name := r.call.MoreName
-		if name == "" {
-			name = r.engine.MoreName()
-		}
-		more = fmt.Sprintf(`more: %s {"cursor":"%s"}`, name, handle)
-	} else if r.engine.config.MoreTool.Enabled != "off" && !r.call.NoMore {
-		more = "too large to keep the rest"
-	}
-	rest := append([]string(nil), r.cut.notes...)
-	for _, a := range r.cut.arrays {
-		if a.Path == "." {
-			rest = append(rest, fmt.Sprintf("kept %d/%d items", a.Kept, a.Total))
-		} else {
-			rest = append(rest, fmt.Sprintf("kept %d/%d items of %s", a.Kept, a.Total, a.Path))
-		}
-	}
-	for _, c := range [...]struct {
-		n    int
-		what string
-	}{{r.cut.strings, "text%s shortened"}, {r.cut.omitted, "block%s omitted"}, {r.cut.links, "link%s omitted"}} {
-		if c.n > 0 {
-			plural := "s"
-			if c.n == 1 {
-				plural = ""
-			}
-			rest = append(rest, fmt.Sprintf("%d "+c.what, c.n, plural))
-		}
-	}
-	if r.preview >= 0 {
-		rest = append(rest, "the text is a preview of structuredContent")
-	}
-	if total > 0 {
-		rest = append(rest, "narrower: pass limit/fields")
-	}
+// noticeShare is the part of a budget that a notice may take where it says more
+// than how to read on, and maxNotice the most tokens that it takes then.
+const (
+	noticeShare  = 8
+	maxNotice    = 80
+	maxCuts      = 3
+	maxPath      = 60 // bytes of a path in a call
+	maxOwnCursor = 200
+)
 
-	write := func(reduced, more string, rest []string) string {
-		var parts []string
-		for _, s := range append([]string{reduced, more}, rest...) {
-			if s != "" {
-				parts = append(parts, s)
-			}
+// said is the notice of a result that was made to fit and has that many tokens
+// without it: how to read on, and as much of the rest as most tokens have room for.
+func (c *capping) said(spent, most int) string {
+	next := c.nextCall()
+	c.cut.arrays = slices.Clone(c.before.arrays)
+	for _, cut := range c.plan.Cuts(maxCuts) {
+		c.cut.add(cuts{arrays: []ArrayCut{{pathOf(cut.Path), cut.Kept, cut.Total, cut.What}}})
+	}
+	total := spent + c.run.count([]byte(next), unlimited)
+	var text string
+	for range 3 { // the number in the notice is of the notice, too
+		text = c.words(next, total, most)
+		now := spent + c.run.count([]byte(text), unlimited)
+		if now == total {
+			break
 		}
-		return "[" + strings.Join(parts, "; ") + "]"
+		total = now
 	}
-	fits := func(text string) bool {
-		return r.engine.encoding.Fits([]byte(text), most)
+	return text
+}
+
+// words are the words of a notice, in at most so many tokens; the call is always
+// among them.
+func (r *run) words(next string, total, most int) string {
+	p := r.report
+	about := ""
+	if p.Estimated {
+		about = "~"
 	}
-	for n := len(rest); n >= 0; n-- {
-		if text := write(reduced, more, rest[:n]); fits(text) {
-			return text
+	sizes := fmt.Sprintf("%s%s → %s tokens", about, thousands(p.TokensBefore), thousands(total))
+	if p.TokensBefore == 0 || total == 0 {
+		sizes = ""
+	}
+	kept := r.keptWords()
+	for n := len(kept); n >= 0; n-- {
+		text := joined([]string{sizes, strings.Join(kept[:n], ", ")}, next)
+		if n == 0 && next != "" && !r.engine.encoding.Fits([]byte(text), most) {
+			text = joined(nil, next)
 		}
-	}
-	for _, text := range [...]string{write("", more, nil), write(reduced, "", nil), "[reduced]"} {
-		if fits(text) {
+		if n == 0 || r.engine.encoding.Fits([]byte(text), most) {
 			return text
 		}
 	}
 	return ""
+}
+
+// joined puts the parts of a notice together.
+func joined(parts []string, next string) string {
+	said := ""
+	for _, p := range parts {
+		if p != "" && said != "" {
+			said += "; "
+		}
+		said += p
+	}
+	if said != "" && next != "" {
+		said += ". "
+	}
+	return "[" + said + next + "]"
+}
+
+// keptWords say how much of what is there.
+func (r *run) keptWords() (all []string) {
+	all = append(all, r.cut.notes...)
+	for i, a := range r.cut.arrays[:min(maxCuts, len(r.cut.arrays))] {
+		words := fmt.Sprintf("%s of %s", thousands(a.Kept), thousands(a.Total))
+		if i == 0 {
+			words = "kept " + words
+		}
+		switch at := a.Path[strings.LastIndexByte(a.Path, '.')+1:]; {
+		case a.What == "items" && at != "" && at[0] > '9': // 42 of 300 issues
+			words += " " + a.Path
+		case a.Path == ".":
+			words += " " + a.What
+		default:
+			words += " " + a.What + " of " + a.Path
+		}
+		all = append(all, words)
+	}
+	for _, k := range [...]struct {
+		n    int
+		what string
+	}{{r.cut.strings, "%s text%s shortened"}, {r.cut.omitted, "%s block%s left out"}, {r.cut.links, "%s link%s left out"}} {
+		if k.n > 0 {
+			plural := "s"
+			if k.n == 1 {
+				plural = ""
+			}
+			all = append(all, fmt.Sprintf(k.what, thousands(k.n), plural))
+		}
+	}
+	if r.preview {
+		all = append(all, "the text is a preview of structuredContent")
+	}
+	return all
+}
+
+// pathOf is a path for people: dotted, and not long.
+func pathOf(path []string) string {
+	if len(path) == 0 {
+		return "."
+	}
+	for i := range path {
+		path[i] = clip(path[i], 40)
+	}
+	return clip(strings.Join(path, "."), 100)
+}
+
+// nextCall is the call that reads on, at the first gap; "" where there is none.
+func (c *capping) nextCall() string {
+	at, ok := c.plan.Gap()
+	if ok {
+		at = c.plan.Coarse(at)
+	}
+	if c.shaped {
+		at = c.page
+	}
+	return c.readOn(at)
+}
+
+// readOn is the call that reads on at a place; "" where nothing can be read on.
+func (r *run) readOn(at fit.Place) string {
+	handle := r.handle()
+	switch {
+	case handle != "" && len(fields.Join(at.Path)) > maxPath: // the first gap, where no place is named
+		return "Next: " + callOf(r.moreName(), handle, fit.Place{}, -1)
+	case handle != "":
+		return "Next: " + callOf(r.moreName(), handle, at, -1)
+	case r.engine.config.MoreTool.Enabled != "off" && !r.call.NoMore:
+		return "The result is too large to keep the rest"
+	}
+	return ""
+}
+
+func (r *run) moreName() string {
+	if r.call.MoreName != "" {
+		return r.call.MoreName
+	}
+	return r.engine.MoreName()
+}
+
+// callOf writes a call of the tool that reads on.
+func callOf(name, handle string, at fit.Place, count int) string {
+	out := fmt.Appendf(nil, `%s {"cursor":"%s"`, name, handle)
+	path := fields.Join(at.Path)
+	for path != "" && fields.Split(path) == nil { // a name that no path has: from what it is in
+		at = fit.Place{Path: at.Path[:len(at.Path)-1]}
+		path = fields.Join(at.Path)
+	}
+	if path != "" {
+		out = appendQuoted(append(out, `,"path":`...), []byte(path))
+	}
+	if path != "" || at.From > 0 {
+		out = fmt.Appendf(out, `,"from":%d`, at.From)
+	}
+	if count >= 0 {
+		out = fmt.Appendf(out, `,"count":%d`, count)
+	}
+	return string(out) + "}"
+}
+
+// thousands writes a number for people.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 // noticeBlock is a block that holds a notice, and says that it is ours.
@@ -153,7 +240,7 @@ func (r *run) noticeBlock(l *layout, notice string) []byte {
 	case "contents":
 		uri := []byte(`"` + ownMeta + `"`)
 		if len(l.blocks) > 0 {
-			if u := member(l.blocks[0].of(l.raw), "uri"); u != nil && u[0] == '"' {
+			if u := tape.Member(l.blocks[0].of(l.raw), "uri"); u != nil && u[0] == '"' {
 				uri = u
 			}
 		}
@@ -179,12 +266,10 @@ func (r *run) meta(total int, over bool) []byte {
 		m.Steps = []string{}
 	}
 	for _, a := range r.cut.arrays {
-		m.Arrays = append(m.Arrays, metaArray(a))
+		m.Kept = append(m.Kept, metaKept{a.Path, a.Kept, a.Total})
 	}
-	if r.ticket.handle != "" {
-		m.Cursor, m.ExpiresAt = r.ticket.handle, r.ticket.expires.UTC().Format(time.RFC3339)
-	} else if r.rule.works() {
-		m.Mark = r.engine.store.reserve(r.call.Session, r.call.Caller).handle
+	if m.Cursor = r.handed; m.Cursor == "" && r.rule.works() {
+		m.Mark = r.engine.store.handle(r.call.Session, r.call.Caller, r.sum())
 	}
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -193,18 +278,18 @@ func (r *run) meta(total int, over bool) []byte {
 	return text
 }
 
-// shaped reports whether this engine, or one with the same key, has put a result
+// ours reports whether this engine, or one with the same key, has put a result
 // through its rule for the same session and caller: what is left may look to a
 // rule like something else. Nobody but us can say so.
-func (r *run) shaped(l *layout) bool {
+func (r *run) ours(l *layout) bool {
 	if !l.meta.is() {
 		return false
 	}
-	ours := member(l.meta.of(l.raw), ownMeta)
+	ours := tape.Member(l.meta.of(l.raw), ownMeta)
+	sum, _ := wire.Inner(tape.Member(ours, "sha256_original"))
 	for _, name := range [...]string{"cursor", "mark"} {
-		if raw, ok := wire.Inner(member(ours, name)); ok {
-			_, _, ok = r.engine.store.unseal(r.call.Session, r.call.Caller, string(raw))
-			return ok
+		if raw, ok := wire.Inner(tape.Member(ours, name)); ok {
+			return r.engine.store.made(r.call.Session, r.call.Caller, string(sum), string(raw))
 		}
 	}
 	return false
@@ -213,14 +298,28 @@ func (r *run) shaped(l *layout) bool {
 // ownCursor is where the server itself goes on, for the notice; "" for nowhere.
 func ownCursor(doc []byte) string {
 	for _, name := range [...]string{"next_cursor", "nextCursor"} {
-		if raw, ok := wire.Inner(member(doc, name)); ok && len(raw) > 0 && len(raw) <= maxOutlined {
-			return name + " of the server: " + clip(string(wire.AppendUnescaped(nil, raw)), maxOutlined)
+		if raw, ok := wire.Inner(tape.Member(doc, name)); ok && len(raw) > 0 && len(raw) <= maxOwnCursor {
+			return name + " of the server: " + clip(string(wire.AppendUnescaped(nil, raw)), maxOwnCursor)
 		}
 	}
-	if info := member(doc, "pageInfo"); info != nil {
-		if raw, ok := wire.Inner(member(info, "endCursor")); ok && len(raw) > 0 && len(raw) <= maxOutlined {
-			return "endCursor of the server: " + clip(string(wire.AppendUnescaped(nil, raw)), maxOutlined)
+	if info := tape.Member(doc, "pageInfo"); info != nil {
+		if raw, ok := wire.Inner(tape.Member(info, "endCursor")); ok && len(raw) > 0 && len(raw) <= maxOwnCursor {
+			return "endCursor of the server: " + clip(string(wire.AppendUnescaped(nil, raw)), maxOwnCursor)
 		}
 	}
 	return ""
+}
+
+// clip shortens a name for a notice.
+func clip(name string, n int) string {
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r == '"' || r == 0x7F {
+			return -1
+		}
+		return r
+	}, name)
+	if len(name) > n {
+		name = name[:grapheme.Floor([]byte(name), n)] + "…"
+	}
+	return name
 }

@@ -1,7 +1,13 @@
 package transform
 
 import (
+	"github.com/dragoman-proxy/dragoman/transform/fields"
+
+	"github.com/dragoman-proxy/dragoman/transform/fit"
+	"github.com/dragoman-proxy/dragoman/transform/schema"
+
 	"fmt"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -13,13 +19,14 @@ import (
 // shortened that the rule names.
 type pager struct {
 	run     *run
-	tape    tape
+	tape    tape.Tape
 	guarded bool
 	out     []byte
 	path    []string // names of the members around
 	pages   []page   // of the object being written
 	changed bool
 	cuts    cuts
+	lists   int // around the value being written
 }
 
 // A page is the beginning of an array.
@@ -33,11 +40,11 @@ type page struct {
 
 const pagesName = "_pagination"
 
-func (p *pager) value(n uint32, g guards) {
-	at := &p.tape.nodes[n]
-	switch c := p.tape.doc[at.pos]; {
-	case g.frozen():
-		p.out = wire.AppendCompact(p.out, p.tape.raw(n))
+func (p *pager) value(n uint32, g schema.Guards) {
+	at := &p.tape.Nodes[n]
+	switch c := p.tape.Doc[at.Pos]; {
+	case g.Frozen():
+		p.out = wire.AppendCompact(p.out, p.tape.Raw(n))
 	case c == '{':
 		p.object(n, g)
 	case c == '[':
@@ -45,28 +52,28 @@ func (p *pager) value(n uint32, g guards) {
 	case c == '"':
 		p.string(n, g)
 	default:
-		p.out = append(p.out, p.tape.raw(n)...)
+		p.out = append(p.out, p.tape.Raw(n)...)
 	}
 }
 
-func (p *pager) object(n uint32, g guards) {
+func (p *pager) object(n uint32, g schema.Guards) {
 	outer := p.pages
 	p.pages = nil
 	p.out = append(p.out, '{')
 	first, own := true, false
-	for m := n + 1; m < p.tape.nodes[n].next; m = p.tape.nodes[m].next {
+	for m := n + 1; m < p.tape.Nodes[n].Next; m = p.tape.Nodes[m].Next {
 		if !first {
 			p.out = append(p.out, ',')
 		}
 		first = false
-		p.out = append(append(append(p.out, '"'), p.tape.name(m)...), '"', ':')
-		name := p.tape.label(m)
+		p.out = append(append(append(p.out, '"'), p.tape.Name(m)...), '"', ':')
+		name := p.tape.Label(m)
 		own = own || name == pagesName
 		p.path = append(p.path, name)
-		p.value(m, g.member(&p.tape, m))
+		p.value(m, g.Member(&p.tape, m))
 		p.path = p.path[:len(p.path)-1]
 	}
-	if len(p.pages) > 0 && !own && g.mayAdd() {
+	if len(p.pages) > 0 && !own && g.MayAdd() {
 		p.out = append(append(append(p.out, `,"`...), pagesName...), '"', ':')
 		if len(p.pages) == 1 {
 			p.out = p.pages[0].append(p.out)
@@ -93,13 +100,13 @@ func (g page) append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-func (p *pager) array(n uint32, g guards) {
-	at := &p.tape.nodes[n]
-	keep := int(at.count)
+func (p *pager) array(n uint32, g schema.Guards) {
+	at := &p.tape.Nodes[n]
+	keep := int(at.Count)
 	if size := p.run.rule.pageSize; size > 0 && !p.own() {
-		keep = min(keep, max(size, g.minItems()))
+		keep = min(keep, max(size, g.MinItems()))
 	}
-	cut := keep < int(at.count)
+	cut := keep < int(at.Count)
 	wrap := cut && p.run.rule.wrap && !p.guarded
 	if wrap {
 		p.out = append(p.out, `{"items":`...)
@@ -107,11 +114,13 @@ func (p *pager) array(n uint32, g guards) {
 	outer := p.pages
 	p.out = append(p.out, '[')
 	i := 0
-	for m := n + 1; m < at.next && i < keep; m = p.tape.nodes[m].next {
+	for m := n + 1; m < at.Next && i < keep; m = p.tape.Nodes[m].Next {
 		if i > 0 {
 			p.out = append(p.out, ',')
 		}
-		p.value(m, g.element(&p.tape, m, i))
+		p.lists++
+		p.value(m, g.Element(&p.tape, m, i))
+		p.lists--
 		i++
 	}
 	p.out = append(p.out, ']')
@@ -120,15 +129,18 @@ func (p *pager) array(n uint32, g guards) {
 		return
 	}
 	p.changed = true
+	if p.lists == 0 && p.run.page.Path == nil && p.run.page.From == 0 {
+		p.run.page = fit.Place{Path: slices.Clone(p.path), From: keep}
+	}
 	where := "."
 	if len(p.path) > 0 {
 		parts := p.path[max(0, len(p.path)-4):]
 		where = clip(strings.Join(parts, "."), 100)
 	}
 	if len(p.cuts.arrays) < maxNoted {
-		p.cuts.arrays = append(p.cuts.arrays, ArrayCut{where, keep, int(at.count)})
+		p.cuts.arrays = append(p.cuts.arrays, ArrayCut{where, keep, int(at.Count), "items"})
 	}
-	here := page{Path: where, Total: int(at.count), Returned: keep, Cursor: p.run.handle()}
+	here := page{Path: where, Total: int(at.Count), Returned: keep, Cursor: p.cursor(keep)}
 	if wrap {
 		here.Path = ""
 		p.out = append(here.append(append(append(p.out, `,"`...), pagesName+`":`...)), '}')
@@ -137,20 +149,31 @@ func (p *pager) array(n uint32, g guards) {
 	p.pages = append(p.pages, here)
 }
 
+// cursor fetches the page behind the first keep items of the array being written: it
+// is the handle to the original and, where the names around it say which array that
+// is, the place.
+func (p *pager) cursor(keep int) string {
+	handle := p.run.handle()
+	if path := fields.Join(p.path); handle != "" && p.lists == 0 && len(path) <= maxPath {
+		return fmt.Sprintf("%s:%d:%d:%s", handle, keep, max(1, p.run.rule.pageSize), path)
+	}
+	return handle
+}
+
 // own reports whether the array is one that we wrote: of pages.
 func (p *pager) own() bool { return len(p.path) > 0 && p.path[len(p.path)-1] == pagesName }
 
-func (p *pager) string(n uint32, g guards) {
-	raw := p.tape.raw(n)
+func (p *pager) string(n uint32, g schema.Guards) {
+	raw := p.tape.Raw(n)
 	inner := raw[1 : len(raw)-1]
 	c := p.cut()
-	if c != nil && !g.fixed() {
-		most := max(c.max, g.minLength())
-		if len(inner) > most && !p.protected(inner) {
-			if total := codePoints(inner, len(inner)); total > most {
+	if c != nil && !g.Fixed() {
+		most := max(c.max, g.MinLength())
+		if len(inner) > most && !fit.Protected(p.path[len(p.path)-1], inner) {
+			if total := tape.CodePoints(inner, len(inner)); total > most {
 				s := shortening{max: most, strategy: c.strategy, marker: p.run.rule.marker}
 				short := s.text(wire.AppendUnescaped(nil, inner), total)
-				if utf8.RuneCount(short) >= g.minLength() {
+				if utf8.RuneCount(short) >= g.MinLength() {
 					p.out = appendQuoted(p.out, short)
 					p.changed = true
 					p.cuts.strings++
@@ -160,11 +183,6 @@ func (p *pager) string(n uint32, g guards) {
 		}
 	}
 	p.out = append(p.out, raw...)
-}
-
-func (p *pager) protected(inner []byte) bool {
-	name := p.path[len(p.path)-1]
-	return isKey(name) || (name == "data" || name == "blob") && base64Like(inner) || dateLike(inner)
 }
 
 // cut is what the rule says of the member being written; nil for nothing.

@@ -76,8 +76,9 @@ type Report struct {
 	Err                       error  // why a transformer failed
 }
 
-// ArrayCut says how much of an array is left.
+// ArrayCut says how much of a list, a map or a text is left.
 type ArrayCut struct {
 	Path        string
 	Kept, Total int
+	What        string // items, keys, lines
 }

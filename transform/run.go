@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+
+	"github.com/dragoman-proxy/dragoman/transform/fit"
 )
 
 // A run is one result on its way through an engine.
@@ -15,19 +17,28 @@ type run struct {
 	original []byte
 	report   *Report
 	layout   layout
-	fit      fitter
-	ticket   ticket // the handle to the original, if there is one
+	marker   string
+	handed   string // the handle to the original, if there is one
 	reserved bool
-	kept     bool
+	shaped   bool      // by the rule: the original is more than what is capped
+	page     fit.Place // then, where the first page that was cut goes on
+	preview  bool      // a text is a preview of the structured content
+	units    int       // of the original that are in the answer
 
-	before  loss // by the rule
-	cut     loss // in all
-	guarded bool // a schema kept more than the budget
-	preview int  // the block that is a preview of the structured content, -1 for none
-	schema  []byte
-
-	passed, firstPassed int // blocks that nobody looked at
+	before loss // by the rule
+	cut    loss // in all
+	schema []byte
 }
+
+// cuts is what was left out of documents.
+type cuts struct {
+	arrays  []ArrayCut
+	strings int
+	dropped []string
+}
+
+// maxNoted is how many arrays, and names of members, a report has.
+const maxNoted = 20
 
 // loss is what has gone of a result.
 type loss struct {
@@ -110,15 +121,7 @@ func (e *Engine) terms(r *rule, c *Call) (budget int, tool, ok bool) {
 func (e *Engine) apply(dst, result []byte, c *Call, r *rule, budget int, works bool) (out []byte, report Report) {
 	report.BytesBefore, report.BytesAfter = len(result), len(result)
 	report.Budget = budget
-	run := &run{engine: e, rule: r, call: c, original: result, report: &report, preview: -1}
-	run.fit = fitter{marker: r.marker, headTail: e.config.Adapters.Capper.Text == "head_tail", keepNull: e.config.Adapters.Capper.KeepNulls}
-	for _, name := range e.config.Adapters.Capper.DropKeys {
-		if run.fit.dropKeys == nil {
-			run.fit.dropKeys = make(map[string]bool)
-		}
-		run.fit.dropKeys[name] = true
-	}
-
+	run := &run{engine: e, rule: r, call: c, original: result, report: &report, marker: r.marker}
 	now := result
 	if works {
 		now = run.guardedly(result, func() []byte { return run.shape(result) })
@@ -134,7 +137,8 @@ func (e *Engine) apply(dst, result []byte, c *Call, r *rule, budget int, works b
 			return now
 		})
 	}
-	changed := len(now) != len(result) || &now[0] != &result[0]
+	run.shaped = len(now) != len(result) || &now[0] != &result[0]
+	changed := run.shaped
 	switch {
 	case fit && !changed:
 		report.TokensBefore = report.TokensAfter
@@ -174,16 +178,16 @@ func (r *run) guardedly(result []byte, f func() []byte) (out []byte) {
 	return f()
 }
 
-// handle reserves a handle to the original; "" when it is not kept.
+// handle is the handle to the original; "" when it is not kept.
 func (r *run) handle() string {
 	if r.reserved {
-		return r.ticket.handle
+		return r.handed
 	}
 	r.reserved = true
 	if r.engine.config.MoreTool.Enabled != "off" && !r.call.NoMore && r.engine.store.takes(len(r.original)) {
-		r.ticket = r.engine.store.reserve(r.call.Session, r.call.Caller)
+		r.handed = r.engine.store.handle(r.call.Session, r.call.Caller, r.sum())
 	}
-	return r.ticket.handle
+	return r.handed
 }
 
 // sum is the digest of the original.
@@ -198,11 +202,11 @@ func (r *run) sum() string {
 // close keeps the original when a handle to it was given away, and fills the
 // report.
 func (r *run) close() {
-	if r.ticket.handle != "" {
-		r.engine.store.keep(r.ticket, r.original)
+	if r.handed != "" {
+		r.engine.store.keep(entry{handle: r.handed, original: r.original, call: *r.call, budget: r.report.Budget, shown: r.units})
 	}
 	p := r.report
-	p.Cursor = r.ticket.handle
+	p.Cursor = r.handed
 	p.Steps, p.Arrays, p.StringsCut, p.Dropped = r.cut.steps, r.cut.arrays, r.cut.strings, r.cut.dropped
 	p.Omitted, p.Links = r.cut.omitted, r.cut.links
 	p.SHA256 = r.sum()

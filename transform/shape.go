@@ -1,9 +1,13 @@
 package transform
 
 import (
+	"github.com/dragoman-proxy/dragoman/transform/fit"
+	"github.com/dragoman-proxy/dragoman/transform/schema"
+
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -11,25 +15,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/fields"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// guards is what a schema asks of the structured content; nil when it may be
-// anything. fixed says that it has to stay, since nobody knows what it must be.
-func (r *run) guards(l *layout) (g guards, fixed bool) {
-	switch {
-	case !l.structured.is():
-		return nil, false
-	case r.call.Schemas == Unknown:
-		return nil, true
-	case !r.hasSchema():
-		return nil, false
-	}
-	if r.schema == nil {
-		if r.schema = r.call.Schema; r.rule.schema == "derive" {
-			r.schema = derive(nil, r.call.Schema)
-		}
-	}
-	return newSchema(r.schema).root(l.structured.of(l.raw)), false
-}
 
 // hasSchema reports whether clients may hold the structured content against an
 // outputSchema.
@@ -48,7 +33,7 @@ func (r *run) keeps() bool { return r.rule.schema == "keep" && r.hasSchema() }
 func (r *run) shape(result []byte) []byte {
 	l, w := &r.layout, &rewrite{}
 	l.lay(result, r.call.Method, unlimited)
-	if l.isError || r.shaped(l) {
+	if l.isError || r.ours(l) {
 		return result
 	}
 	g, fixed := r.guards(l)
@@ -77,7 +62,7 @@ func (r *run) shape(result []byte) []byte {
 			continue
 		}
 		in := l.textOf(b)
-		if !isContainer(in) || !wire.Valid(in) {
+		if !tape.IsContainer(in) || !wire.Valid(in) {
 			continue
 		}
 		d := document{}
@@ -117,12 +102,7 @@ func (r *run) announce(now []byte) []byte {
 	var l layout
 	l.lay(now, r.call.Method, unlimited)
 	w := &rewrite{}
-	r.handle()
-	if len(r.cut.arrays)+len(r.cut.notes)+r.cut.omitted > 0 { // a shortened text says so itself
-		if notice := r.notice(maxNotice, 0); notice != "" {
-			w.last = r.noticeBlock(&l, notice)
-		}
-	}
+	w.last = r.noticeBlock(&l, r.words(r.readOn(r.page), 0, maxNotice))
 	w.meta = r.meta(0, false)
 	for i := range l.blocks {
 		if l.blocks[i].kind == noticeBlock {
@@ -141,7 +121,7 @@ type document struct {
 
 // document puts one JSON value through the rule's steps. A step that fails is
 // left out, and reported.
-func (r *run) document(value []byte, g guards, l *layout) document {
+func (r *run) document(value []byte, g schema.Guards, l *layout) document {
 	d := document{text: value}
 	if !r.keeps() {
 		d = r.fromSource(d)
@@ -154,7 +134,7 @@ func (r *run) document(value []byte, g guards, l *layout) document {
 		return d // a value by itself has no pages, and no member to name
 	}
 	p := &pager{run: r, guarded: g != nil}
-	if err := p.tape.parse(d.text); err != nil || p.tape.partial {
+	if err := p.tape.Parse(d.text); err != nil || p.tape.Partial {
 		r.fail(errTooMany)
 		return d
 	}
@@ -282,15 +262,6 @@ func (r *run) selected(d document) document {
 	return document{out, JSON, true}
 }
 
-// runeMeter holds texts to a number of code points.
-type runeMeter struct{ limit int }
-
-func (m runeMeter) fits(text []byte) bool {
-	return len(text) <= m.limit || len(text) <= m.most() && utf8.RuneCount(text) <= m.limit
-}
-func (m runeMeter) most() int  { return utf8.UTFMax * max(0, m.limit) }
-func (m runeMeter) guess() int { return max(0, m.limit) }
-
 // maxChars holds all texts together to so many code points, the first ones first.
 func (r *run) maxChars(l *layout, w *rewrite) {
 	left := r.rule.maxChars
@@ -303,31 +274,41 @@ func (r *run) maxChars(l *layout, w *rewrite) {
 		if !changed {
 			text = l.textOf(b)
 		}
-		m := runeMeter{left}
-		if m.fits(text) {
-			left -= utf8.RuneCount(text)
+		if n := utf8.RuneCount(text); n <= left {
+			left -= n
 			continue
 		}
 		r.cut.step("max_chars")
-		var out []byte
-		if isContainer(text) && r.fit.tape.parse(text) == nil {
-			if done := r.fit.fitTree(m, nil); done.fits {
-				out = done.text
-				r.cut.add(done.cuts)
-			}
-		} else if out = r.fit.head(text, false, m); out != nil {
-			r.cut.strings++
-		} else if marker := []byte(r.fit.plainMarker()); m.fits(marker) {
-			out = marker
-			r.cut.strings++
-		}
+		out := r.shortened(text, left)
 		if out == nil {
 			w.drop(l, i)
 			r.cut.omitted++
 			continue
 		}
-		out = slices.Clone(out)
 		left -= utf8.RuneCount(out)
 		w.set(i, out)
 	}
+}
+
+// shortened is what is left of a text with so many code points; nil for nothing.
+func (r *run) shortened(text []byte, most int) []byte {
+	r.cut.strings++
+	if !tape.IsContainer(text) || !wire.Valid(text) {
+		if out := beginning(text, most, r.marker); out != nil {
+			return out
+		}
+		if marker := []byte(strings.TrimSpace(strings.Replace(r.marker, "%d", "", 1))); utf8.RuneCount(marker) <= most {
+			return marker
+		}
+		return nil
+	}
+	plan := fit.New([]fit.Part{{Text: text}}, fit.Options{Most: most})
+	parts, n := plan.Fit(most, 1, func(parts [][]byte) int { return utf8.RuneCount(parts[0]) })
+	if n > most {
+		return nil
+	}
+	for _, c := range plan.Cuts(maxNoted) {
+		r.cut.add(cuts{arrays: []ArrayCut{{pathOf(c.Path), c.Kept, c.Total, c.What}}})
+	}
+	return parts[0]
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/rivo/uniseg"
+	"github.com/dragoman-proxy/dragoman/transform/grapheme"
 )
 
 // shortening is how a text is made shorter.
@@ -24,7 +24,7 @@ func (s shortening) text(text []byte, total int) []byte {
 	room := s.max - utf8.RuneCountInString(marker)
 	if room < 0 {
 		// Not even the marker fits: what does, of the text.
-		return bytes.Clone(text[:floorGrapheme(text, runeIndex(text, s.max))])
+		return bytes.Clone(text[:grapheme.Floor(text, runeIndex(text, s.max))])
 	}
 	head, tail := s.parts(text, room)
 	if marker != s.marker {
@@ -42,8 +42,8 @@ func (s shortening) parts(text []byte, room int) (head, tail int) {
 	}
 	switch s.strategy {
 	case "middle":
-		head = floorGrapheme(text, runeIndex(text, (room+1)/2))
-		tail = ceilGrapheme(text, lastRunes(text, room/2))
+		head = grapheme.Floor(text, runeIndex(text, (room+1)/2))
+		tail = grapheme.Ceil(text, lastRunes(text, room/2))
 		return head, max(head, tail)
 	case "word":
 		n := runeIndex(text, room)
@@ -52,7 +52,7 @@ func (s shortening) parts(text []byte, room int) (head, tail int) {
 				n = at
 			}
 		}
-		return len(bytes.TrimRight(text[:floorGrapheme(text, n)], " \t\r\n")), len(text)
+		return len(bytes.TrimRight(text[:grapheme.Floor(text, n)], " \t\r\n")), len(text)
 	}
 	return niceCut(text, runeIndex(text, room)), len(text)
 }
@@ -84,7 +84,7 @@ func niceCut(text []byte, n int) int {
 	if n >= len(text) {
 		return len(text)
 	}
-	n = floorGrapheme(text, n)
+	n = grapheme.Floor(text, n)
 	from := n - n/10
 	window := text[from:n]
 	if blank(text[n]) { // the cut is between two words as it is
@@ -111,58 +111,3 @@ func niceCut(text []byte, n int) int {
 func trimmed(text []byte, n int) int { return len(bytes.TrimRight(text[:n], " \t\r\n")) }
 
 func blank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
-
-// floorGrapheme is the last boundary of graphemes at or before n.
-func floorGrapheme(text []byte, n int) int {
-	at, _ := graphemes(text, n)
-	return at
-}
-
-// ceilGrapheme is the first boundary of graphemes at or behind n.
-func ceilGrapheme(text []byte, n int) int {
-	_, at := graphemes(text, n)
-	return at
-}
-
-// graphemes returns the boundaries of graphemes next to n.
-// https://www.unicode.org/reports/tr29/#Grapheme_Cluster_Boundaries
-func graphemes(text []byte, n int) (floor, ceil int) {
-	if n <= 0 || n >= len(text) {
-		n = max(0, min(n, len(text)))
-		return n, n
-	}
-	start := n
-	for start > 0 && !apart(text, start) {
-		start--
-	}
-	if start == n {
-		return n, n
-	}
-	for state := -1; ; {
-		var cluster []byte
-		cluster, _, _, state = uniseg.FirstGraphemeCluster(text[start:], state)
-		next := start + len(cluster)
-		if next == n || len(cluster) == 0 {
-			return n, n
-		}
-		if next > n {
-			return start, next
-		}
-		start = next
-	}
-}
-
-// apart reports whether a boundary before i is plain to see: between two ASCII
-// characters, or two ideographs.
-func apart(text []byte, i int) bool {
-	if text[i] < utf8.RuneSelf && text[i-1] < utf8.RuneSelf {
-		return text[i] != '\n' || text[i-1] != '\r'
-	}
-	return i >= 3 && ideograph(text[i:]) && ideograph(text[i-3:])
-}
-
-// ideograph reports whether text begins with U+4E00 to U+9FBF.
-func ideograph(text []byte) bool {
-	return len(text) >= 3 && text[1]&0xC0 == 0x80 && text[2]&0xC0 == 0x80 &&
-		(text[0] > 0xE4 && text[0] < 0xE9 || text[0] == 0xE4 && text[1] >= 0xB8 || text[0] == 0xE9 && text[1] < 0xBF)
-}

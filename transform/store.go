@@ -3,86 +3,72 @@ package transform
 import (
 	"bytes"
 	"container/list"
-	"crypto/aes"
-	"crypto/cipher"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 )
 
-// Why a handle opens nothing.
-var (
-	// ErrGone is for handles that are not ours, not this caller's, or too old;
-	// nobody can tell which.
-	ErrGone = errors.New("this cursor has expired")
-	// ErrElsewhere is for a handle that this caller got from another process with
-	// the same key.
-	ErrElsewhere = errors.New("this cursor belongs to another replica of the proxy, which holds the rest: calls of one session have to go to one replica")
-)
+// ErrGone is for handles that are not ours, not this caller's, too old, or of
+// another process; the answer is the same for all of them.
+var ErrGone = errors.New("this cursor is not known here: it has expired, or it belongs to another session or to another replica of the proxy")
 
 // A Store keeps the originals of results that were cut, up to a number of bytes
-// and for a time; what was not read for longest goes first. A handle opens for
-// the session and caller that it was made for, and for nobody else: it is sealed
-// with AES-GCM, bound to both. A Store is safe for concurrent use.
+// and for a time. A handle is a MAC over the session, the caller and the original:
+// the same result has the same handle for the same caller, and is kept once. It is
+// looked up, and opens for the session and caller that it was made for. Where there
+// is no room, the caller that holds most loses what it has not read for longest. A
+// Store is safe for concurrent use.
 type Store struct {
-	limits  StoreConfig
-	keys    []cipher.AEAD // the first seals, all open
-	replica uint64        // this process
-	now     func() time.Time
+	limits StoreConfig
+	keys   [][]byte // the first makes handles, all know them
+	now    func() time.Time
 
 	mu      sync.Mutex
-	last    uint64
-	entries map[uint64]*list.Element
+	entries map[string]*list.Element
 	order   *list.List // of *entry, last used first
+	owners  map[string]int
 	size    int
 }
 
+// An entry is a kept result, and what reading on has to know of the call.
 type entry struct {
-	id       uint64
+	handle   string
+	owner    string // session and caller
+	payer    string // whose room it takes
 	original []byte
+	call     Call
+	budget   int
+	shown    int // units of the original that the answer showed
 	expires  time.Time
 }
 
 const (
-	handlePrefix = "c1_"
-	handlePlain  = 8 + 8 // replica, entry
-	keyBytes     = 32
-	entryCost    = 256 // what an entry takes beside its bytes, about
+	keyBytes    = 32
+	handleBytes = 9   // 12 characters
+	entryCost   = 512 // what an entry takes beside its bytes, about
 )
-
-// handleText has one text for the same bytes.
-var handleText = base64.RawURLEncoding.Strict()
 
 // NewStore makes a store. keys are as in [Options].
 func NewStore(limits StoreConfig, keys [][]byte, now func() time.Time) (*Store, error) {
-	s := &Store{limits: limits, now: now, entries: make(map[uint64]*list.Element), order: list.New()}
+	s := &Store{limits: limits, keys: keys, now: now, entries: make(map[string]*list.Element), order: list.New(), owners: make(map[string]int)}
 	if now == nil {
 		s.now = time.Now
-	}
-	var random [keyBytes + 8]byte
-	rand.Read(random[:]) // never fails
-	s.replica = binary.BigEndian.Uint64(random[keyBytes:])
-	if len(keys) == 0 {
-		keys = [][]byte{random[:keyBytes]}
 	}
 	for i, key := range keys {
 		if len(key) != keyBytes {
 			return nil, fmt.Errorf("key %d is not of %d bytes", i, keyBytes)
 		}
-		block, err := aes.NewCipher(key)
-		if err != nil {
-			return nil, err
-		}
-		aead, err := cipher.NewGCMWithRandomNonce(block)
-		if err != nil {
-			return nil, err
-		}
-		s.keys = append(s.keys, aead)
+	}
+	if len(keys) == 0 {
+		key := make([]byte, keyBytes)
+		rand.Read(key) // never fails
+		s.keys = [][]byte{key}
 	}
 	return s, nil
 }
@@ -92,91 +78,108 @@ func (s *Store) takes(n int) bool {
 	return n <= s.limits.EntryMaxBytes && n+entryCost <= s.limits.MaxBytes
 }
 
-// A ticket is a handle that has been given a number and nothing to open yet.
-type ticket struct {
-	id      uint64
-	handle  string // URL-safe, of less than 120 characters
-	expires time.Time
+// handle is the handle of a result for a caller; sum is the result's digest.
+func (s *Store) handle(session, caller, sum string) string {
+	return handleOf(s.keys[0], session, caller, sum)
 }
 
-// reserve makes a handle.
-func (s *Store) reserve(session, caller string) ticket {
-	s.mu.Lock()
-	s.last++
-	id := s.last
-	s.mu.Unlock()
-	plain := binary.BigEndian.AppendUint64(make([]byte, 0, handlePlain), s.replica)
-	plain = binary.BigEndian.AppendUint64(plain, id)
-	box := s.keys[0].Seal(nil, nil, plain, owner(session, caller))
-	return ticket{id, handlePrefix + handleText.EncodeToString(box), s.now().Add(s.limits.TTL)}
+func handleOf(key []byte, session, caller, sum string) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(owner(session, caller) + sum))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:handleBytes])
+}
+
+// made reports whether one of our keys made a handle.
+func (s *Store) made(session, caller, sum, handle string) bool {
+	for _, key := range s.keys {
+		if hmac.Equal([]byte(handleOf(key, session, caller, sum)), []byte(handle)) {
+			return true
+		}
+	}
+	return false
 }
 
 // keep keeps a copy of an original that the store takes.
-func (s *Store) keep(t ticket, original []byte) {
-	e := &entry{t.id, bytes.Clone(original), t.expires}
+func (s *Store) keep(e entry) {
+	e.original = bytes.Clone(e.original)
+	e.call.Schema = bytes.Clone(e.call.Schema)
+	e.owner, e.payer = owner(e.call.Session, e.call.Caller), e.call.Caller
+	if e.payer == "" {
+		e.payer = "session " + e.call.Session
+	}
+	e.expires = s.now().Add(s.limits.TTL)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.entries[t.id] = s.order.PushFront(e)
-	s.size += len(e.original) + entryCost
-	now := s.now()
-	for last := s.order.Back(); last != nil; last = s.order.Back() {
-		if s.size <= s.limits.MaxBytes && now.Before(last.Value.(*entry).expires) {
-			break
+	if at := s.entries[e.handle]; at != nil {
+		s.forget(at)
+	}
+	for at := s.order.Back(); at != nil; {
+		before := at.Prev()
+		if !s.now().Before(at.Value.(*entry).expires) {
+			s.forget(at)
 		}
-		s.forget(last)
+		at = before
+	}
+	s.entries[e.handle] = s.order.PushFront(&e)
+	s.size += e.cost()
+	s.owners[e.payer] += e.cost()
+	for s.size > s.limits.MaxBytes {
+		s.forget(s.oldestOfLargest())
+	}
+}
+
+func (e *entry) cost() int { return len(e.original) + len(e.call.Schema) + entryCost }
+
+// oldestOfLargest is the entry that goes next. The lock is held, and there is one.
+func (s *Store) oldestOfLargest() *list.Element {
+	most := 0
+	for _, n := range s.owners {
+		most = max(most, n)
+	}
+	for at := s.order.Back(); ; at = at.Prev() {
+		if s.owners[at.Value.(*entry).payer] == most {
+			return at
+		}
 	}
 }
 
 // forget drops an entry. The lock is held.
 func (s *Store) forget(at *list.Element) {
 	e := s.order.Remove(at).(*entry)
-	delete(s.entries, e.id)
-	s.size -= len(e.original) + entryCost
+	delete(s.entries, e.handle)
+	s.size -= e.cost()
+	if s.owners[e.payer] -= e.cost(); s.owners[e.payer] <= 0 {
+		delete(s.owners, e.payer)
+	}
 }
 
 // Open returns the original behind a handle, which must not be changed. The error
-// is [ErrGone] or [ErrElsewhere].
+// is [ErrGone].
 func (s *Store) Open(session, caller, handle string) ([]byte, error) {
-	replica, id, ok := s.unseal(session, caller, handle)
-	switch {
-	case !ok:
-		return nil, ErrGone
-	case replica != s.replica:
-		return nil, ErrElsewhere
+	e, err := s.open(session, caller, handle)
+	if err != nil {
+		return nil, err
 	}
+	return e.original, nil
+}
+
+func (s *Store) open(session, caller, handle string) (*entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.entries[id]
+	at := s.entries[handle]
 	if at == nil {
 		return nil, ErrGone
 	}
 	e := at.Value.(*entry)
+	if e.owner != owner(session, caller) {
+		return nil, ErrGone
+	}
 	if !s.now().Before(e.expires) {
 		s.forget(at)
 		return nil, ErrGone
 	}
 	s.order.MoveToFront(at)
-	return e.original, nil
-}
-
-// unseal is what a handle holds; ok is false when it was not made for them with
-// one of our keys.
-func (s *Store) unseal(session, caller, handle string) (replica, id uint64, ok bool) {
-	text, ours := strings.CutPrefix(handle, handlePrefix)
-	over := s.keys[0].Overhead()
-	if !ours || handleText.DecodedLen(len(text)) != handlePlain+over || strings.ContainsAny(text, "\r\n") {
-		return 0, 0, false // the decoder would pass over line breaks
-	}
-	box, err := handleText.DecodeString(text)
-	if err != nil {
-		return 0, 0, false
-	}
-	for _, key := range s.keys {
-		if plain, err := key.Open(nil, nil, box, owner(session, caller)); err == nil {
-			return binary.BigEndian.Uint64(plain), binary.BigEndian.Uint64(plain[8:]), true
-		}
-	}
-	return 0, 0, false
+	return e, nil
 }
 
 // Size returns how many bytes and entries the store holds.
@@ -187,7 +190,7 @@ func (s *Store) Size() (bytes, entries int) {
 }
 
 // owner is whom a handle is bound to.
-func owner(session, caller string) []byte {
+func owner(session, caller string) string {
 	b := append([]byte("fetch_more"), binary.BigEndian.AppendUint64(nil, uint64(len(session)))...)
-	return append(append(b, session...), caller...)
+	return string(append(append(b, session...), caller...))
 }

@@ -44,8 +44,7 @@ func (c *Config) Validate() error {
 	var v faults
 	v.atLeast("default_max_tokens", c.DefaultMaxTokens)
 	capper := &c.Adapters.Capper
-	v.oneOf("adapters.capper.dedupe", capper.Dedupe, "structured", "content")
-	v.oneOf("adapters.capper.text", capper.Text, "head", "head_tail")
+	v.oneOf("adapters.capper.dedupe", capper.Dedupe, "auto", "structured", "content")
 	if _, _, err := new(tokens.Set).ForModel(capper.Model, capper.SafetyFactor); err != nil {
 		v.add("adapters.capper.safety_factor", err)
 	}

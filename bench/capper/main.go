@@ -17,6 +17,8 @@ import (
 	"strings"
 )
 
+var verbose = flag.Bool("v", false, "tell what reading each answer to its end costs")
+
 func main() {
 	set := flag.String("set", "tune", "answers to measure: tune, held or all")
 	by := flag.String("by", "kind", "rows of the table: kind or answer")

@@ -35,7 +35,7 @@ func product(a *answer, budget int) *cut {
 var uncapped = func() *transform.Engine {
 	cfg := transform.DefaultConfig()
 	cfg.DefaultMaxTokens = 0
-	e, err := transform.New(cfg, transform.Options{})
+	e, err := transform.New(cfg, transform.Options{Keys: [][]byte{make([]byte, 32)}}) // the same handles each time
 	if err != nil {
 		panic(err)
 	}
@@ -73,6 +73,8 @@ type table struct {
 	faults  []string
 	over    []float64 // what one token over the budget costs, by answer
 	count   int
+	read    []float64 // what reading on to the end costs, as a part of the answer
+	calls   int
 }
 
 func (t *table) fault(a *answer, budget int, format string, args ...any) {
@@ -123,6 +125,11 @@ func measure(answers []*answer, budgets []int) *table {
 			}
 			kinds[a.Kind].cells = append(kinds[a.Kind].cells, now)
 		}
+		for _, budget := range budgets {
+			if budget >= 2000 && all > budget {
+				t.readOn(a, budget, needs)
+			}
+		}
 		if all > 200 {
 			c := product(a, all-1)
 			t.over = append(t.over, max(0, 1-float64(tokensOf(c.Result))/float64(min(all-1, essential))))
@@ -133,6 +140,47 @@ func measure(answers []*answer, budgets []int) *table {
 	}
 	return t
 }
+
+// readOn follows the notices to the end. It is what a client spends, as a part of
+// what the answer has, and what facts it has read.
+func (t *table) readOn(a *answer, budget int, needs [][]string) {
+	c := product(a, budget)
+	spent, all := tokensOf(c.Result), ""
+	text, notice := c.left()
+	for all = text; ; t.calls++ {
+		m := wholeCall.FindStringSubmatch(notice)
+		if m == nil {
+			break
+		}
+		out := uncapped.More("s", "", []byte(m[1]))
+		if n := tokensOf(out); n > budget {
+			t.fault(a, budget, "reading on, %s: %d tokens", m[1], n)
+		} else {
+			spent += n
+		}
+		part := &cut{answer: answer{Result: out}}
+		before := notice
+		if text, notice = part.left(); notice == before || gjson.GetBytes(out, "isError").Bool() {
+			t.fault(a, budget, "reading on, %s stops at %.200s", m[1], out)
+			return
+		}
+		all += "\n" + text
+	}
+	for i, ok := range keptOf(all, needs) {
+		for _, part := range needs[i] {
+			if !ok && !contains(normal(all), part) {
+				t.fault(a, budget, "reading on to the end never gives %q", part)
+				return
+			}
+		}
+	}
+	t.read = append(t.read, float64(spent)/float64(tokensOf(a.Result)))
+	if *verbose {
+		fmt.Printf("read %s at %d: %.3f\n", a.Name, budget, t.read[len(t.read)-1])
+	}
+}
+
+var wholeCall = regexp.MustCompile(`fetch_more (\{.*\})\]$`)
 
 // namesCall is how a notice names the call that reads on.
 var namesCall = regexp.MustCompile(`fetch_more \{"cursor":"[^"]+"`)
@@ -298,6 +346,12 @@ func (t *table) print(w io.Writer, each bool) {
 	}
 	fmt.Fprintf(w, "%d answers, %d cells; worse than head+tail in %.1f %%; least used %.2f; one token over costs %.3f, at worst %.3f; %d faults\n",
 		t.count, len(all), 100*float64(worse)/float64(max(1, len(all))), least, sum/float64(max(1, len(t.over))), worst, len(t.faults))
+	sum, worst = 0, 0
+	for _, r := range t.read {
+		sum += r
+		worst = max(worst, r)
+	}
+	fmt.Fprintf(w, "reading %d answers to their end takes %d calls and %.3f times their tokens, at worst %.3f\n", len(t.read), t.calls, sum/float64(max(1, len(t.read))), worst)
 	for _, f := range t.faults[:min(20, len(t.faults))] {
 		fmt.Fprintln(w, "  ", f)
 	}

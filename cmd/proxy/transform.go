@@ -45,7 +45,8 @@ func transformCommand() *cobra.Command {
 		if cfg.Transform == nil {
 			return errors.New("the configuration has no section transform")
 		}
-		engine, err := transform.New(*cfg.Transform, transform.Options{})
+		// Nothing is kept here, and so the handle may be the same each time.
+		engine, err := transform.New(*cfg.Transform, transform.Options{Keys: [][]byte{make([]byte, 32)}})
 		if err != nil {
 			return err
 		}
@@ -121,7 +122,11 @@ func describe(r *transform.Report) string {
 		fmt.Fprintf(&b, "steps    %s\n", strings.Join(r.Steps, ", "))
 	}
 	for _, a := range r.Arrays {
-		fmt.Fprintf(&b, "kept     %d of %d in %s\n", a.Kept, a.Total, printable(a.Path))
+		where := ""
+		if a.Path != "." {
+			where = " of " + printable(a.Path)
+		}
+		fmt.Fprintf(&b, "kept     %d of %d %s%s\n", a.Kept, a.Total, a.What, where)
 	}
 	for _, n := range []struct {
 		count int

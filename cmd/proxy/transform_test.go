@@ -37,7 +37,7 @@ func TestTransform(t *testing.T) {
 	if err != nil || !gjson.Valid(gjson.Get(out, "content.0.text").String()) || len(out) > 2000 {
 		t.Errorf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"outcome  capped\n", "the budget is 200\n", "steps    ", "kept     ", " of 500 in "} {
+	for _, want := range []string{"outcome  capped\n", "the budget is 200\n", "steps    ", "kept     ", " of 500 items"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("%q is not in\n%s", want, told)
 		}
@@ -52,7 +52,7 @@ func TestTransform(t *testing.T) {
 }
 
 // TestTransformOfARecordedAnswer: what @modelcontextprotocol/server-filesystem
-// 2026.8.31 said to directory_tree, which the README shows before and after.
+// 2026.8.31 said to directory_tree.
 func TestTransformOfARecordedAnswer(t *testing.T) {
 	recorded, err := os.ReadFile("../../transform/testdata/directory_tree.json")
 	if err != nil {

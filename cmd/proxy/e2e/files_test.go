@@ -149,7 +149,7 @@ func readOn(t *testing.T, s *mcp.ClientSession, cursor string) string {
 	t.Helper()
 	var all strings.Builder
 	for offset := 0; ; {
-		r := callTool(t, s, "fetch_more", map[string]any{"cursor": cursor, "offset_chars": offset, "limit_chars": 16384, "max_tokens": 20000})
+		r := callTool(t, s, "fetch_more", map[string]any{"cursor": cursor, "from": offset, "count": 16384, "raw": true, "max_tokens": 20000})
 		if r.IsError {
 			t.Fatal(textOf(t, r.Content[0]))
 		}

@@ -1,4 +1,7 @@
-package transform
+// Package tape reads a JSON document as a list of positions, and walks JSON that
+// is known to be valid. The document stays bytes: numbers keep their digits and
+// members their order.
+package tape
 
 import (
 	"encoding/binary"
@@ -10,20 +13,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A tape holds where each value of a JSON document stands, in the document's
+// A Tape holds where each value of a JSON document stands, in the document's
 // order: a container, and behind it all that is in it.
-type tape struct {
-	doc     []byte
-	nodes   []node
-	partial bool // there are more values than maxNodes: of each container, the first are recorded
+type Tape struct {
+	Doc     []byte
+	Nodes   []Node
+	Partial bool // there are more values than maxNodes: of each container, the first are recorded
 }
 
-// A node is one value.
-type node struct {
-	pos, end uint32 // the value in the document
-	key      uint32 // where its member's name begins; pos for what is no member
-	next     uint32 // the node behind it and all that is in it
-	count    uint32 // members or elements, also those that are not recorded
+// A Node is one value.
+type Node struct {
+	Pos, End uint32 // the value in the document
+	Key      uint32 // where its member's name begins; pos for what is no member
+	Next     uint32 // the node behind it and all that is in it
+	Count    uint32 // members or elements, also those that are not recorded
 }
 
 // maxNodes bounds the memory of a tape to 20 MiB.
@@ -45,16 +48,16 @@ type frame struct {
 	object   bool
 }
 
-// parse records doc, which has to be one JSON object or array of valid UTF-8,
+// Parse records doc, which has to be one JSON object or array of valid UTF-8,
 // nested no deeper than wire.MaxDepth.
-func (t *tape) parse(doc []byte) error {
-	t.doc, t.nodes, t.partial = doc, t.nodes[:0], false
-	i := skipSpace(doc, 0)
+func (t *Tape) Parse(doc []byte) error {
+	t.Doc, t.Nodes, t.Partial = doc, t.Nodes[:0], false
+	i := SkipSpace(doc, 0)
 	if i >= len(doc) || doc[i] != '{' && doc[i] != '[' || len(doc) > math.MaxUint32 {
 		return &parseError{i}
 	}
-	if cap(t.nodes) == 0 {
-		t.nodes = make([]node, 0, min(maxNodes, len(doc)/nodeBytes+1))
+	if cap(t.Nodes) == 0 {
+		t.Nodes = make([]Node, 0, min(maxNodes, len(doc)/nodeBytes+1))
 	}
 	var stack [wire.MaxDepth]frame
 	depth := 0 // open containers; the innermost is stack[depth-1]
@@ -62,12 +65,12 @@ func (t *tape) parse(doc []byte) error {
 value:
 	{
 		recorded := depth == 0 || stack[depth-1].recorded
-		if recorded && len(t.nodes) == maxNodes {
-			recorded, t.partial = false, true
+		if recorded && len(t.Nodes) == maxNodes {
+			recorded, t.Partial = false, true
 		}
-		self := len(t.nodes)
+		self := len(t.Nodes)
 		if recorded {
-			t.nodes = append(t.nodes, node{pos: uint32(i), key: uint32(key)})
+			t.Nodes = append(t.Nodes, Node{Pos: uint32(i), Key: uint32(key)})
 		}
 		if depth > 0 {
 			stack[depth-1].count++
@@ -83,7 +86,7 @@ value:
 			}
 			stack[depth] = frame{node: uint32(self), recorded: recorded, object: c == '{'}
 			depth++
-			i = skipSpace(doc, i+1)
+			i = SkipSpace(doc, i+1)
 			if i < len(doc) && doc[i] == c+2 {
 				i++
 				goto shut
@@ -98,13 +101,13 @@ value:
 			return &parseError{i}
 		}
 		if recorded {
-			n := &t.nodes[self]
-			n.end, n.next = uint32(end), uint32(len(t.nodes))
+			n := &t.Nodes[self]
+			n.End, n.Next = uint32(end), uint32(len(t.Nodes))
 		}
 		i = end
 	}
 after:
-	if i = skipSpace(doc, i); depth == 0 {
+	if i = SkipSpace(doc, i); depth == 0 {
 		if i != len(doc) {
 			return &parseError{i}
 		}
@@ -115,7 +118,7 @@ after:
 	}
 	switch f := &stack[depth-1]; {
 	case doc[i] == ',':
-		i = skipSpace(doc, i+1)
+		i = SkipSpace(doc, i+1)
 	case doc[i] == '}' && f.object, doc[i] == ']' && !f.object:
 		i++
 		goto shut
@@ -132,40 +135,40 @@ next:
 		if end < 0 {
 			return &parseError{i}
 		}
-		if i = skipSpace(doc, end); i >= len(doc) || doc[i] != ':' {
+		if i = SkipSpace(doc, end); i >= len(doc) || doc[i] != ':' {
 			return &parseError{i}
 		}
-		i = skipSpace(doc, i+1)
+		i = SkipSpace(doc, i+1)
 	}
 	goto value
 shut:
 	depth--
 	if f := &stack[depth]; f.recorded {
-		n := &t.nodes[f.node]
-		n.end, n.next, n.count = uint32(i), uint32(len(t.nodes)), f.count
+		n := &t.Nodes[f.node]
+		n.End, n.Next, n.Count = uint32(i), uint32(len(t.Nodes)), f.count
 	}
 	goto after
 }
 
-// raw is a node's value as it is written.
-func (t *tape) raw(n uint32) []byte { return t.doc[t.nodes[n].pos:t.nodes[n].end] }
+// Raw is a node's value as it is written.
+func (t *Tape) Raw(n uint32) []byte { return t.Doc[t.Nodes[n].Pos:t.Nodes[n].End] }
 
-// name is the inside of a member's name as it is written, nil for what is no member.
-func (t *tape) name(n uint32) []byte {
-	at := &t.nodes[n]
-	if at.key == at.pos {
+// Name is the inside of a member's name as it is written, nil for what is no member.
+func (t *Tape) Name(n uint32) []byte {
+	at := &t.Nodes[n]
+	if at.Key == at.Pos {
 		return nil
 	}
-	return t.doc[at.key+1 : skipString(t.doc, int(at.key))-1]
+	return t.Doc[at.Key+1 : SkipString(t.Doc, int(at.Key))-1]
 }
 
-// label is the text of a member's name.
-func (t *tape) label(n uint32) string { return string(wire.AppendUnescaped(nil, t.name(n))) }
+// Label is the text of a member's name.
+func (t *Tape) Label(n uint32) string { return string(wire.AppendUnescaped(nil, t.Name(n))) }
 
 // The functions below return the index behind what stands at i. Those named
 // check… return -1 where it is no JSON; those named skip… trust that it is.
 
-func skipSpace(b []byte, i int) int {
+func SkipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
 	}
@@ -177,9 +180,9 @@ const (
 	highs = 0x8080808080808080
 )
 
-// care returns the index, from i on, of the first quote, backslash or control
+// Care returns the index, from i on, of the first quote, backslash or control
 // character, len(b) when there is none.
-func care(b []byte, i int) int {
+func Care(b []byte, i int) int {
 	for i+8 <= len(b) {
 		x := binary.LittleEndian.Uint64(b[i : i+8])
 		// The lowest high bit set is that of the first such byte. See wire.care.
@@ -196,14 +199,14 @@ func care(b []byte, i int) int {
 
 func checkString(b []byte, i int) int {
 	for i++; ; {
-		if i = care(b, i); i >= len(b) {
+		if i = Care(b, i); i >= len(b) {
 			return -1
 		}
 		switch b[i] {
 		case '"':
 			return i + 1
 		case '\\':
-			n := escape(b[i:])
+			n := Escape(b[i:])
 			if n == 0 {
 				return -1
 			}
@@ -214,8 +217,8 @@ func checkString(b []byte, i int) int {
 	}
 }
 
-// escape is the length of the escape that b begins with, 0 for none.
-func escape(b []byte) int {
+// Escape is the length of the escape that b begins with, 0 for none.
+func Escape(b []byte) int {
 	if len(b) < 2 {
 		return 0
 	}
@@ -236,9 +239,9 @@ func escape(b []byte) int {
 	return 0
 }
 
-func skipString(b []byte, i int) int {
+func SkipString(b []byte, i int) int {
 	for i++; i < len(b); {
-		if i = care(b, i); i >= len(b) {
+		if i = Care(b, i); i >= len(b) {
 			break
 		}
 		switch b[i] {
@@ -300,19 +303,19 @@ func number(text []byte) bool {
 	return i == len(text)
 }
 
-// skipValue trusts that a value stands at i.
-func skipValue(b []byte, i int) int {
-	end, _ := skipSome(b, i, math.MaxInt)
+// SkipValue trusts that a value stands at i.
+func SkipValue(b []byte, i int) int {
+	end, _ := SkipSome(b, i, math.MaxInt)
 	return end
 }
 
-// skipSome is skipValue that gives up, at the end of some value, past n bytes.
-func skipSome(b []byte, i, n int) (end int, whole bool) {
+// SkipSome is skipValue that gives up, at the end of some value, past n bytes.
+func SkipSome(b []byte, i, n int) (end int, whole bool) {
 	start := i
 	for depth := 0; i < len(b); {
 		switch b[i] {
 		case '"':
-			i = skipString(b, i)
+			i = SkipString(b, i)
 		case '{', '[':
 			depth++
 			i++
@@ -338,19 +341,19 @@ func skipSome(b []byte, i, n int) (end int, whole bool) {
 	return len(b), true
 }
 
-// each calls f with every member or element of the container at i: name is the
+// Each calls f with every member or element of the container at i: name is the
 // inside of a member's name as it is written, nil for an element, and at where
 // the value begins. f returns the value's end, and false to stop. each returns
 // the container's end, or where f stopped.
-func each(b []byte, i int, f func(name []byte, at int) (end int, more bool)) int {
+func Each(b []byte, i int, f func(name []byte, at int) (end int, more bool)) int {
 	object := b[i] == '{'
-	for i = skipSpace(b, i+1); i < len(b) && b[i] != '}' && b[i] != ']'; {
+	for i = SkipSpace(b, i+1); i < len(b) && b[i] != '}' && b[i] != ']'; {
 		var name []byte
 		if object {
-			end := skipString(b, i)
+			end := SkipString(b, i)
 			name = b[i+1 : max(i+1, end-1)]
-			i = skipSpace(b, end)
-			i = skipSpace(b, i+1)
+			i = SkipSpace(b, end)
+			i = SkipSpace(b, i+1)
 		}
 		if i >= len(b) {
 			return i
@@ -359,19 +362,19 @@ func each(b []byte, i int, f func(name []byte, at int) (end int, more bool)) int
 		if !more {
 			return end
 		}
-		if i = skipSpace(b, max(end, i+1)); i < len(b) && b[i] == ',' {
-			i = skipSpace(b, i+1)
+		if i = SkipSpace(b, max(end, i+1)); i < len(b) && b[i] == ',' {
+			i = SkipSpace(b, i+1)
 		}
 	}
 	return min(i+1, len(b))
 }
 
-// member is the value of an object's member of that name, the last one of
+// Member is the value of an object's member of that name, the last one of
 // several; nil when there is none.
-func member(object []byte, name string) (value []byte) {
-	if i := skipSpace(object, 0); i < len(object) && object[i] == '{' {
-		each(object, i, func(n []byte, at int) (int, bool) {
-			end := skipValue(object, at)
+func Member(object []byte, name string) (value []byte) {
+	if i := SkipSpace(object, 0); i < len(object) && object[i] == '{' {
+		Each(object, i, func(n []byte, at int) (int, bool) {
+			end := SkipValue(object, at)
 			if wire.IsText(n, name) {
 				value = object[at:end]
 			}
@@ -381,30 +384,30 @@ func member(object []byte, name string) (value []byte) {
 	return value
 }
 
-// isContainer reports whether text begins like a JSON object or array.
-func isContainer(text []byte) bool {
-	i := skipSpace(text, 0)
+// IsContainer reports whether text begins like a JSON object or array.
+func IsContainer(text []byte) bool {
+	i := SkipSpace(text, 0)
 	return i < len(text) && (text[i] == '{' || text[i] == '[')
 }
 
-// codePoints is how many code points the inside of a string stands for, counted
+// CodePoints is how many code points the inside of a string stands for, counted
 // up to about limit.
-func codePoints(raw []byte, limit int) (n int) {
+func CodePoints(raw []byte, limit int) (n int) {
 	for i := 0; i < len(raw) && n <= limit; n++ {
-		i += codePoint(raw[i:])
+		i += CodePoint(raw[i:])
 	}
 	return n
 }
 
-// codePoint is the length of the code point that the inside of a string begins
+// CodePoint is the length of the code point that the inside of a string begins
 // with, as it is written.
-func codePoint(raw []byte) int {
+func CodePoint(raw []byte) int {
 	switch {
 	case raw[0] == '\\' && len(raw) >= 12 && raw[1] == 'u' && raw[6] == '\\' && raw[7] == 'u' &&
 		raw[2]|0x20 == 'd' && raw[8]|0x20 == 'd' && surrogate(raw[3], '8', '9', 'a', 'b') && surrogate(raw[9], 'c', 'd', 'e', 'f'):
 		return 12
 	case raw[0] == '\\':
-		return max(1, escape(raw))
+		return max(1, Escape(raw))
 	case raw[0] < utf8.RuneSelf:
 		return 1
 	}
@@ -420,3 +423,6 @@ func surrogate(c byte, any ...byte) bool {
 	}
 	return false
 }
+
+// Scalar reports whether a value is neither object nor array.
+func Scalar(value []byte) bool { return value[0] != '{' && value[0] != '[' }

@@ -1,25 +1,27 @@
-package transform
+// Package schema says what a JSON Schema forbids to whatever makes a value smaller.
+package schema
 
 import (
 	"bytes"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"strconv"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// guards are what a schema asks of one value, each part of it on its own: what
+// Guards are what a schema asks of one value, each part of it on its own: what
 // one of them forbids is forbidden. nil asks for nothing.
 //
 // They err on the side of the schema: where it chooses between alternatives that
 // the kind of a value does not tell apart, or has a keyword that looks at
 // several values at a time, all below stays as it is.
 // https://json-schema.org/draft/2020-12/json-schema-validation
-type guards []*guard
+type Guards []*guard
 
 // A guard is one schema object, as far as it matters for making values smaller.
 type guard struct {
-	schema     *schema
+	schema     *Schema
 	frozen     bool // nothing changes
 	fixed      bool // a string stays
 	closed     bool // no members of our own
@@ -64,11 +66,11 @@ func kindOf(value []byte) kinds {
 	return kindNumber
 }
 
-// A schema is a JSON Schema, whose parts are read when they are needed.
-type schema struct {
-	tape   tape
+// A Schema is a JSON Schema, whose parts are read when they are needed.
+type Schema struct {
+	tape   tape.Tape
 	guards map[uint32]*guard
-	simple map[uint32]guards // of parts that refer to no others
+	simple map[uint32]Guards // of parts that refer to no others
 }
 
 const (
@@ -76,29 +78,29 @@ const (
 	maxParts  = 64      // schemas that hold for one value
 )
 
-// newSchema reads a schema. One that cannot be read allows no change.
-func newSchema(text []byte) *schema {
-	s := &schema{guards: make(map[uint32]*guard), simple: make(map[uint32]guards)}
-	if len(text) > maxSchema || s.tape.parse(bytes.Clone(text)) != nil || s.tape.partial {
-		s.tape.doc = nil
+// New reads a schema. One that cannot be read allows no change.
+func New(text []byte) *Schema {
+	s := &Schema{guards: make(map[uint32]*guard), simple: make(map[uint32]Guards)}
+	if len(text) > maxSchema || s.tape.Parse(bytes.Clone(text)) != nil || s.tape.Partial {
+		s.tape.Doc = nil
 	}
 	return s
 }
 
-// root is what the schema asks of a value.
-func (s *schema) root(value []byte) guards {
-	if s.tape.doc == nil { // we cannot read it
-		return guards{{frozen: true, closed: true}}
+// Root is what the schema asks of a value.
+func (s *Schema) Root(value []byte) Guards {
+	if s.tape.Doc == nil { // we cannot read it
+		return Guards{{frozen: true, closed: true}}
 	}
-	g := s.expand(guards{}, 0, value, 0)
+	g := s.expand(Guards{}, 0, value, 0)
 	if len(g) == 0 {
-		g = guards{{}} // it asks for nothing, but there it is
+		g = Guards{{}} // it asks for nothing, but there it is
 	}
 	return g
 }
 
 // expand appends what the schema at node n asks of a value.
-func (s *schema) expand(g guards, n uint32, value []byte, depth int) guards {
+func (s *Schema) expand(g Guards, n uint32, value []byte, depth int) Guards {
 	if len(g) >= maxParts || depth > maxParts {
 		return append(g, &guard{frozen: true, closed: true})
 	}
@@ -124,7 +126,7 @@ func (s *schema) expand(g guards, n uint32, value []byte, depth int) guards {
 }
 
 // at is expand for a part of a value; 0 is no schema.
-func (s *schema) at(g guards, n uint32, value []byte) guards {
+func (s *Schema) at(g Guards, n uint32, value []byte) Guards {
 	if n == 0 {
 		return g
 	}
@@ -140,7 +142,7 @@ func (s *schema) at(g guards, n uint32, value []byte) guards {
 }
 
 // types are the kinds of values that a schema says it is for, 0 for any.
-func (s *schema) types(n uint32, depth int) kinds {
+func (s *Schema) types(n uint32, depth int) kinds {
 	at := s.guard(n)
 	if at.types != 0 || depth > 8 {
 		return at.types
@@ -154,14 +156,14 @@ func (s *schema) types(n uint32, depth int) kinds {
 }
 
 // guard reads the schema at a node.
-func (s *schema) guard(n uint32) *guard {
+func (s *Schema) guard(n uint32) *guard {
 	if g := s.guards[n]; g != nil {
 		return g
 	}
 	t := &s.tape
 	g := &guard{schema: s}
 	s.guards[n] = g
-	switch value := t.raw(n); value[0] {
+	switch value := t.Raw(n); value[0] {
 	case 't':
 		return g
 	case '{':
@@ -169,19 +171,19 @@ func (s *schema) guard(n uint32) *guard {
 		g.frozen = true
 		return g
 	}
-	for m := n + 1; m < t.nodes[n].next; m = t.nodes[m].next {
-		s.keyword(g, t.label(m), m)
+	for m := n + 1; m < t.Nodes[n].Next; m = t.Nodes[m].Next {
+		s.keyword(g, t.Label(m), m)
 	}
 	return g
 }
 
-func (s *schema) keyword(g *guard, name string, m uint32) {
+func (s *Schema) keyword(g *guard, name string, m uint32) {
 	t := &s.tape
-	value := t.raw(m)
+	value := t.Raw(m)
 	switch name {
 	case "type":
 		s.children(m, value[0] == '[', func(n uint32) {
-			text, _ := wire.Inner(t.raw(n))
+			text, _ := wire.Inner(t.Raw(n))
 			switch string(text) {
 			case "object":
 				g.types |= kindObject
@@ -215,8 +217,8 @@ func (s *schema) keyword(g *guard, name string, m uint32) {
 			return
 		}
 		g.properties = make(map[string]uint32)
-		for p := m + 1; p < t.nodes[m].next; p = t.nodes[p].next {
-			g.properties[t.label(p)] = p
+		for p := m + 1; p < t.Nodes[m].Next; p = t.Nodes[p].Next {
+			g.properties[t.Label(p)] = p
 		}
 	case "additionalProperties":
 		if string(value) == "false" {
@@ -230,7 +232,7 @@ func (s *schema) keyword(g *guard, name string, m uint32) {
 			g.required = make(map[string]bool)
 		}
 		s.children(m, true, func(n uint32) {
-			if raw, ok := wire.Inner(t.raw(n)); ok {
+			if raw, ok := wire.Inner(t.Raw(n)); ok {
 				g.required[string(wire.AppendUnescaped(nil, raw))] = true
 			}
 		})
@@ -254,7 +256,7 @@ func (s *schema) keyword(g *guard, name string, m uint32) {
 		g.fixed = true
 	case "unevaluatedProperties", "unevaluatedItems":
 		g.closed = true
-		g.frozen = g.frozen || !scalar(value) && string(value) != "{}"
+		g.frozen = g.frozen || !tape.Scalar(value) && string(value) != "{}"
 	case "uniqueItems":
 		g.frozen = g.frozen || string(value) != "false"
 	case "enum", "const", "contains", "minContains", "maxContains", "not", "if", "then", "else", "patternProperties",
@@ -264,12 +266,12 @@ func (s *schema) keyword(g *guard, name string, m uint32) {
 }
 
 // children calls f with each element of a list, or with the node itself.
-func (s *schema) children(m uint32, list bool, f func(n uint32)) {
+func (s *Schema) children(m uint32, list bool, f func(n uint32)) {
 	if !list {
 		f(m)
 		return
 	}
-	for n := m + 1; n < s.tape.nodes[m].next; n = s.tape.nodes[n].next {
+	for n := m + 1; n < s.tape.Nodes[m].Next; n = s.tape.Nodes[n].Next {
 		f(n)
 	}
 }
@@ -286,7 +288,7 @@ func natural(value []byte) int {
 
 // resolve finds what a $ref into the same document means.
 // https://www.rfc-editor.org/rfc/rfc6901
-func (s *schema) resolve(ref []byte) (n uint32, ok bool) {
+func (s *Schema) resolve(ref []byte) (n uint32, ok bool) {
 	raw, isText := wire.Inner(ref)
 	pointer, local := strings.CutPrefix(string(wire.AppendUnescaped(nil, raw)), "#")
 	if !isText || !local || pointer != "" && pointer[0] != '/' || strings.Contains(pointer, "%") {
@@ -299,8 +301,8 @@ func (s *schema) resolve(ref []byte) (n uint32, ok bool) {
 	for _, name := range strings.Split(pointer[1:], "/") {
 		name = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
 		found, i := uint32(0), 0
-		for m := n + 1; m < t.nodes[n].next; m = t.nodes[m].next {
-			if raw := t.name(m); raw != nil && wire.IsText(raw, name) || raw == nil && strconv.Itoa(i) == name {
+		for m := n + 1; m < t.Nodes[n].Next; m = t.Nodes[m].Next {
+			if raw := t.Name(m); raw != nil && wire.IsText(raw, name) || raw == nil && strconv.Itoa(i) == name {
 				found = m
 			}
 			i++
@@ -313,7 +315,7 @@ func (s *schema) resolve(ref []byte) (n uint32, ok bool) {
 	return n, true
 }
 
-func (g guards) frozen() bool {
+func (g Guards) Frozen() bool {
 	for _, one := range g {
 		if one.frozen {
 			return true
@@ -322,8 +324,8 @@ func (g guards) frozen() bool {
 	return false
 }
 
-// fixed reports whether a string has to stay as it is.
-func (g guards) fixed() bool {
+// Fixed reports whether a string has to stay as it is.
+func (g Guards) Fixed() bool {
 	for _, one := range g {
 		if one.fixed || one.frozen {
 			return true
@@ -332,22 +334,22 @@ func (g guards) fixed() bool {
 	return false
 }
 
-func (g guards) minLength() (n int) {
+func (g Guards) MinLength() (n int) {
 	for _, one := range g {
 		n = max(n, one.minLength)
 	}
 	return n
 }
 
-func (g guards) minItems() (n int) {
+func (g Guards) MinItems() (n int) {
 	for _, one := range g {
 		n = max(n, one.minItems)
 	}
 	return n
 }
 
-// mayDrop reports whether a member of that name, as it is written, may go.
-func (g guards) mayDrop(name []byte) bool {
+// MayDrop reports whether a member of that name, as it is written, may go.
+func (g Guards) MayDrop(name []byte) bool {
 	for _, one := range g {
 		if one.keep || one.frozen || one.required[string(wire.AppendUnescaped(nil, name))] {
 			return false
@@ -356,8 +358,8 @@ func (g guards) mayDrop(name []byte) bool {
 	return true
 }
 
-// mayAdd reports whether an object may have one more member.
-func (g guards) mayAdd() bool {
+// MayAdd reports whether an object may have one more member.
+func (g Guards) MayAdd() bool {
 	for _, one := range g {
 		if one.closed || one.frozen {
 			return false
@@ -366,10 +368,10 @@ func (g guards) mayAdd() bool {
 	return true
 }
 
-// member is what is asked of the member at node m of t.
-func (g guards) member(t *tape, m uint32) (inner guards) {
+// Member is what is asked of the member at node m of t.
+func (g Guards) Member(t *tape.Tape, m uint32) (inner Guards) {
 	for _, one := range g {
-		raw := t.name(m)
+		raw := t.Name(m)
 		if bytes.IndexByte(raw, '\\') >= 0 {
 			raw = wire.AppendUnescaped(nil, raw)
 		}
@@ -378,21 +380,31 @@ func (g guards) member(t *tape, m uint32) (inner guards) {
 			n = one.others
 		}
 		if n != 0 {
-			inner = one.schema.at(inner, n, t.raw(m))
+			inner = one.schema.at(inner, n, t.Raw(m))
 		}
 	}
 	return inner
 }
 
-// element is what is asked of the i-th element of an array, at node m of t.
-func (g guards) element(t *tape, m uint32, i int) (inner guards) {
+// Ordered reports whether the place of an element says what is asked of it.
+func (g Guards) Ordered() bool {
+	for _, one := range g {
+		if len(one.prefix) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Element is what is asked of the i-th element of an array, at node m of t.
+func (g Guards) Element(t *tape.Tape, m uint32, i int) (inner Guards) {
 	for _, one := range g {
 		n := one.items
 		if i < len(one.prefix) {
 			n = one.prefix[i]
 		}
 		if n != 0 {
-			inner = one.schema.at(inner, n, t.raw(m))
+			inner = one.schema.at(inner, n, t.Raw(m))
 		}
 	}
 	return inner
