@@ -25,7 +25,8 @@ import (
 //   - proxy is where all meet, and only the command is above it.
 func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
-	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint"
+	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +
+		"transform/tape transform/schema transform/grapheme transform/fit"
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
@@ -44,6 +45,10 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/notion":    "translate/wire transform/tree",
 		"transform/linear":    "translate/wire transform/tree",
 		"transform/footprint": "translate/wire transform/tree",
+		"transform/tape":      "translate/wire",
+		"transform/grapheme":  "",
+		"transform/schema":    "translate/wire transform/tape",
+		"transform/fit":       "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":           "translate/wire " + parts,
 		"proxy":               "transform " + parts + " proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
 		"cmd/proxy":           "transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
