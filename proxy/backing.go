@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -107,7 +108,8 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 			err = fail(panicked, "")
 		}
 	}()
-	h := &handshake{srv: p.srv, header: header, id: []byte("1")}
+	h := &handshake{srv: p.srv, header: header, id: []byte("1"), runsFor: q.runsFor}
+	ctx = processes.For(ctx, q.runsFor)
 	var s *session
 	var known *serverEra
 	if b.key.kind != toolless {

@@ -147,6 +147,8 @@ type SessionConfig struct {
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// Max is the greatest number of sessions held at one time.
 	Max int `yaml:"max"`
+	// MaxProcesses is the greatest number of a server's processes at one time.
+	MaxProcesses int `yaml:"max_processes"`
 	// MaxAge ends every session that began so long ago.
 	MaxAge time.Duration `yaml:"max_age"`
 	// KeyFile holds the key that session ids are sealed with: 32 bytes in base64
@@ -301,7 +303,7 @@ func DefaultConfig() Config {
 			Tasks:                "strip",
 		},
 		Footprint: FootprintConfig{MaxBytes: footprint.DefaultBudget, Hoist: "off"},
-		Session:   SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxAge: 24 * time.Hour},
+		Session:   SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxProcesses: 64, MaxAge: 24 * time.Hour},
 		Bridge: BridgeConfig{
 			Principal: "authorization", MaxSessions: 10_000, IdleTimeout: 5 * time.Minute,
 			MaxParked: 1000, ParkTimeout: 10 * time.Minute, Coalesce: 30 * time.Millisecond, OpenedTimeout: 2 * time.Second,

@@ -65,7 +65,7 @@ func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serve
 
 // reach opens the connection.
 func (h *handshake) reach(ctx context.Context, d *direct) error {
-	b := h.srv.eras.take()
+	b := h.srv.eras.take(ctx)
 	if b == nil {
 		var err error
 		if b, err = h.srv.now().origin.open(ctx); err != nil {

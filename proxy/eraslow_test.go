@@ -207,7 +207,7 @@ func TestWhatAnswersToBothTell(t *testing.T) {
 			if known := err == nil; known != (srv.eras.peek(nil) != nil) {
 				t.Errorf("remembered %v", srv.eras.peek(nil))
 			}
-			if b := srv.eras.take(); b != nil || f.closed == 0 {
+			if b := srv.eras.take(t.Context()); b != nil || f.closed == 0 {
 				t.Error("a process that has seen both goes on")
 			}
 		})
@@ -222,7 +222,7 @@ func TestProcessThatStaysSilent(t *testing.T) {
 		return f
 	}
 	t.Run("HTTP", func(t *testing.T) {
-		o, started := processes(t, mute(), plainFake(true, func(id, _, _ string) ([]string, error) {
+		o, started := childProcesses(t, mute(), plainFake(true, func(id, _, _ string) ([]string, error) {
 			return one(result(id, `"resultType":"complete","tools":[]`))
 		}))
 		srv := frontOf(t, o, func(cfg *Config) { cfg.Upstream.HandshakeTimeout = time.Second })
@@ -239,7 +239,7 @@ func TestProcessThatStaysSilent(t *testing.T) {
 		}
 	})
 	t.Run("pipe", func(t *testing.T) {
-		o, started := processes(t, mute())
+		o, started := childProcesses(t, mute())
 		srv := frontOf(t, o, func(cfg *Config) { cfg.Upstream.HandshakeTimeout = 100 * time.Millisecond })
 		srv.eras.silence = time.Millisecond
 		c := srv.pipe()

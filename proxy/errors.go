@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -50,6 +51,7 @@ const (
 	duplicateID
 	tooManyOpen
 	tooManySessions
+	tooManyProcesses
 	untranslatable
 	upstreamVersion
 	upstreamModern
@@ -106,6 +108,7 @@ var causes = [...]struct {
 	duplicateID:       {-32600, 400, "Request id is already in use"},
 	tooManyOpen:       {-32603, 503, "too many open requests"},
 	tooManySessions:   {-32603, 503, "too many sessions"},
+	tooManyProcesses:  {-32603, 503, "too many processes of the server; try again later"},
 	untranslatable:    {-32603, 200, "translation failed"},
 	upstreamVersion:   {-32602, 200, "Unsupported protocol version"},
 	upstreamModern:    {-32603, 502, "upstream speaks only revisions without initialize"},
@@ -204,6 +207,8 @@ func asFailure(err error) *failure {
 		f = &failure{code: envelope.Code, status: http.StatusBadRequest, text: envelope.Why, id: envelope.ID}
 	case errors.Is(err, errTooManyOpen):
 		f = fail(tooManyOpen, "")
+	case errors.Is(err, processes.ErrFull):
+		f = fail(tooManyProcesses, "")
 	case errors.Is(err, errDuplicateID):
 		f = fail(duplicateID, "")
 	case errors.As(err, &rule):

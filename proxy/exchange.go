@@ -63,7 +63,8 @@ type use struct {
 	clock     stopwatch
 	who       string // whose initialize it is, as far as we know
 	owner     ownerMark
-	maxTokens int // that the request asked for by a header
+	runsFor   string // the client that its process is counted for
+	maxTokens int    // that the request asked for by a header
 
 	stream   upstream.Stream
 	closed   bool

@@ -181,7 +181,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	x.s = s
 	x.headers(req)
 	if s == nil {
-		x.who, x.owner = "http "+principal(req, srv.now().cfg.Bridge.Principal), srv.ownerOf(req)
+		x.who, x.owner, x.runsFor = "http "+principal(req, srv.now().cfg.Bridge.Principal), srv.ownerOf(req), srv.runsFor(req)
 	}
 	switch {
 	case wire.IsArray(req.Body):
@@ -374,7 +374,7 @@ func lanesOf(conn upstream.Conn) *lanes {
 // session in the end, and answer then what the server said.
 func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, early [][]byte, err error) {
 	id := x.msg.ID()
-	h := &handshake{srv: srv, header: x.from, who: x.who, owner: x.owner, bridges: true}
+	h := &handshake{srv: srv, header: x.from, who: x.who, owner: x.owner, runsFor: x.runsFor, bridges: true}
 	s, answer, err = h.negotiate(x.ctx, raw)
 	switch {
 	case s == nil && h.conn != nil:

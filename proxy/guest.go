@@ -37,7 +37,7 @@ func (sh *shared) guest(ctx context.Context, srv *Server) (*guest, error) {
 		return nil, upstream.ErrClosed
 	}
 	if sh.plain == nil {
-		b := srv.eras.take()
+		b := srv.eras.take(ctx)
 		if b == nil {
 			var err error
 			if b, err = srv.now().origin.open(ctx); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -36,6 +37,7 @@ type handshake struct {
 	bridges  bool            // a server without a handshake will do, too
 	who      string          // the principal, "" where that is not known
 	owner    ownerMark
+	runsFor  string // the client that a process is counted for
 	header   []upstream.Header
 
 	id     []byte // of initialize, as it was sent
@@ -53,7 +55,7 @@ type handshake struct {
 // revision that it asked for whatever the server speaks. Without a session the
 // connection, if there is one, is still the caller's.
 func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.srv.now().cfg.Upstream.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(processes.For(ctx, h.runsFor), h.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	if err := h.read(raw); err != nil {
 		return nil, nil, err

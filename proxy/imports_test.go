@@ -19,6 +19,7 @@ import (
 //   - setting reads configurations, of whatever struct;
 //   - results keeps what upstream brought, and knows nobody who asks for it;
 //   - ended remembers the numbers of sessions that are over, and knows no session;
+//   - processes counts those of clients, and starts none;
 //   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it;
 //   - transform makes results fit for a model; its parts, which look at values,
 //     texts and lists of tools, do not know of it;
@@ -39,6 +40,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/upstream":      "proxy/sse proxy/lines proxy/large translate/wire",
 		"proxy/results":       "proxy/upstream proxy/sse proxy/lines proxy/large translate/wire",
 		"proxy/ended":         "",
+		"proxy/processes":     "",
 		"adapterrt":           "translate/wire transform/fields",
 		"transform/tree":      "translate/wire",
 		"transform/tokens":    "",
@@ -50,8 +52,8 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/schema":    "translate/wire transform/tape",
 		"transform/fit":       "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":           "translate/wire " + parts,
-		"proxy":               "transform " + parts + " proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
-		"cmd/proxy":           "transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
+		"proxy":               "transform " + parts + " proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
+		"cmd/proxy":           "transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

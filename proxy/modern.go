@@ -42,6 +42,7 @@ type modernRequest struct {
 
 	task taskPlan // what becomes of a call of a tool, as far as tasks go
 
+	runsFor   string            // the client that a process is counted for
 	user      string            // who may answer what the server asks
 	address   string            // of the peer; "" on a pipe, and where that is a replica
 	unknown   bool              // the principal is the client's word alone

@@ -83,7 +83,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	q.timed = req.Header(timingHeader) != ""
 	by := srv.now().cfg.Bridge.Principal
 	who := principal(req, by)
-	q.user = user(req, by, who)
+	q.user, q.runsFor = user(req, by, who), srv.runsFor(req)
 	q.address = req.Peer
 	q.unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // which those set who are trusted
 	from := srv.appendPassed(nil, req.Header)

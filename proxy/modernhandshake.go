@@ -118,7 +118,7 @@ func (h *handshake) open(ctx context.Context) bool {
 		h.conn, h.standing = g, nil
 		return true
 	}
-	b := h.srv.eras.take()
+	b := h.srv.eras.take(ctx)
 	if b == nil && h.srv.now().origin.open != nil {
 		var err error
 		if b, err = h.srv.now().origin.open(ctx); err != nil {

@@ -31,11 +31,12 @@ var errUpstreamGone = errors.New("the session with the server has ended")
 // everything back, in order too; over HTTP each request's answer has a goroutine
 // of its own, and one more reads the standing stream.
 type pipe struct {
-	srv    *Server
-	client interface{ Write(message []byte) error }
-	ctx    context.Context
-	fail   context.CancelCauseFunc
-	tasks  sync.WaitGroup
+	srv     *Server
+	client  interface{ Write(message []byte) error }
+	runsFor string // the client that its process is counted for
+	ctx     context.Context
+	fail    context.CancelCauseFunc
+	tasks   sync.WaitGroup
 
 	s       *session                // nil before initialize
 	begun   atomic.Pointer[session] // s, for whoever does not take messages
@@ -198,7 +199,7 @@ func (p *pipe) initialize(line []byte) {
 }
 
 func (p *pipe) begin(line []byte) error {
-	h := &handshake{srv: p.srv, pipe: true, header: p.from, bridges: true}
+	h := &handshake{srv: p.srv, pipe: true, header: p.from, runsFor: p.runsFor, bridges: true}
 	s, answer, err := h.negotiate(p.ctx, line)
 	if s == nil {
 		if h.conn != nil {

@@ -17,11 +17,13 @@ func (f *pipes) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp 
 		return nil
 	}
 	p := newPipe(srv)
-	p.client = client
+	p.client, p.runsFor = client, srv.runsFor(req)
 	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
 	context.AfterFunc(p.ctx, client.Close) // lost, or stopped: what was written still goes out
 	p.tasks.Add(1)                         // drain, which may begin while the client leaves
-	return &posts{p, srv.ownerOf(req), context.AfterFunc(srv.draining, p.drain)}
+	t := &posts{p, srv.ownerOf(req), context.AfterFunc(srv.draining, p.drain)}
+	srv.onPipes.Store(t, nil)
+	return t
 }
 
 // drain ends a pipe when its calls in flight are answered.
@@ -51,6 +53,7 @@ func (t *posts) Take(message []byte, header func(name string) string) {
 
 // Left ends what the client has begun.
 func (t *posts) Left(error) {
+	t.srv.onPipes.Delete(t)
 	if t.undrain() {
 		t.tasks.Done()
 	}

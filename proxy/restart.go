@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -117,14 +118,14 @@ func newRevival(srv *Server, h *handshake, version string) *revival {
 	if _, r.remote = h.conn.(*upstream.SSESession); r.remote {
 		r.header, r.backoff.max = cloneHeaders(h.header), math.MaxInt
 	}
-	r.life, r.end = context.WithCancel(context.Background())
+	r.life, r.end = context.WithCancel(processes.For(context.Background(), h.runsFor))
 	return r
 }
 
 // connect begins a session with the server, as it is reached now, in the process
 // that was asked who it is where that waits for one.
 func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if b := srv.eras.take(); b != nil {
+	if b := srv.eras.take(ctx); b != nil {
 		if _, err := b.Conn.Send(ctx, initialize); err == nil {
 			return b, nil
 		}

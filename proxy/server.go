@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -32,6 +33,8 @@ type Server struct {
 	lookout  lookout
 	admin    net.Listener // nil for none
 	sessions *sessions
+	running  *processes.Limit
+	onPipes  sync.Map // *posts, each a client on HTTP+SSE
 	metrics  *metrics
 	losses   *lossLog
 	shapes   *shapeLog
@@ -83,11 +86,13 @@ func New(cfg Config, log *zap.Logger) (*Server, error) {
 func NewDemo(cfg Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, demoOrigin()) }
 
 func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server, error) {
+	srv := &Server{log: log, memory: o.memory, own: own}
+	srv.running = processes.New(func() int { return srv.now().cfg.Session.MaxProcesses }, srv.giveWay)
+	o = o.bounded(srv.running)
 	first, err := newSetup(cfg, o, nil)
 	if err != nil {
 		return nil, err
 	}
-	srv := &Server{log: log, memory: o.memory, own: own}
 	if srv.adapters, err = newAdapters(cfg.Adapters, first.sharedKey(), log); err != nil {
 		return nil, err
 	}
@@ -159,7 +164,7 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 		t.introduce(said[0].Raw, said[1].Raw)
 	}
 	s := srv.sessionWith(t, h.conn)
-	s.piped = h.standing != nil
+	s.piped, s.runsFor = h.standing != nil, h.runsFor
 	s.open.unique, s.asked.unique = h.pipe, s.piped
 	if again != nil {
 		again.s = s

@@ -23,12 +23,13 @@ var errTooManySessions = errors.New("too many sessions")
 
 // session is one client's conversation with its server.
 type session struct {
-	id     string // what HTTP clients call it; "" for a client on a pipe
-	ticket        // what the id holds
-	conn   upstream.Conn
-	piped  bool   // all the server says comes by one stream
-	owner  string // whose it is, where several share it; "" for one client's own
-	pipe   int64  // tells sessions of clients on pipes apart; 0 for others
+	id      string // what HTTP clients call it; "" for a client on a pipe
+	ticket         // what the id holds
+	conn    upstream.Conn
+	piped   bool   // all the server says comes by one stream
+	owner   string // whose it is, where several share it; "" for one client's own
+	runsFor string // the client that its process is counted for
+	pipe    int64  // tells sessions of clients on pipes apart; 0 for others
 
 	direct *direct // where neither end knows of sessions; else nil
 

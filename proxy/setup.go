@@ -107,7 +107,7 @@ func (srv *Server) Reload(cfg Config) error {
 		if err != nil {
 			return err
 		}
-		o, renewed = next, true
+		o, renewed = next.bounded(srv.running), true
 	}
 	next, err := newSetup(cfg, o, was)
 	if err == nil {

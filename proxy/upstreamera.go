@@ -285,14 +285,18 @@ func (srv *Server) endBegun(b *upstream.Begun) {
 	srv.endConn(b.Conn)
 }
 
-// take is the process that was asked who it is, nil for none. It is the caller's.
-func (p *eras) take() *upstream.Begun {
+// take is the process that was asked who it is, nil for none. It is the caller's, and
+// counted for the client behind ctx.
+func (p *eras) take(ctx context.Context) *upstream.Begun {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.spare
 	p.spare = nil
 	if b == nil {
 		return nil
+	}
+	if c, ok := b.Conn.(*process); ok {
+		c.place.Move(ctx)
 	}
 	return b.Begun
 }

@@ -196,7 +196,7 @@ func TestProcessOfAnOlderConfigurationServesNobody(t *testing.T) {
 	srv.eras.forget()
 	close(answer)
 	<-done
-	if srv.eras.take() != nil {
+	if srv.eras.take(t.Context()) != nil {
 		t.Error("it is kept")
 	}
 	eventually(t, "its end", f.ended)
@@ -215,7 +215,7 @@ func TestConfiguredVersionIsNotAskedFor(t *testing.T) {
 }
 
 // processes is an origin of one fake after another.
-func processes(t *testing.T, list ...*fakeServer) (o origin, started *int) {
+func childProcesses(t *testing.T, list ...*fakeServer) (o origin, started *int) {
 	started = new(int)
 	var mu sync.Mutex
 	next := func() *fakeServer {
@@ -267,7 +267,7 @@ func TestModernClientOfAProcess(t *testing.T) {
 		}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o, started := processes(t, legacy(c.says), legacy(never))
+			o, started := childProcesses(t, legacy(c.says), legacy(never))
 			srv := frontOf(t, o)
 			srv.eras.silence = 50 * time.Millisecond
 			for range 2 {

@@ -82,6 +82,7 @@ func (c *Config) Validate() error {
 		value int
 	}{
 		{"session.max", c.Session.Max},
+		{"session.max_processes", c.Session.MaxProcesses},
 		{"bridge.max_sessions", c.Bridge.MaxSessions},
 		{"bridge.max_parked", c.Bridge.MaxParked},
 		{"bridge.cache.entries", c.Bridge.Cache.Entries},

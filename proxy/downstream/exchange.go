@@ -227,8 +227,8 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 	x.req.Session = c.session.string(header.Peek("Mcp-Session-Id"))
 	x.req.Version = c.version.string(header.Peek("Mcp-Protocol-Version"))
 	x.req.LastEventID, x.req.Method, x.req.Path, x.req.Guest = "", "", "", ""
-	x.req.Guest = c.guestName()
 	x.req.Peer = c.peer
+	x.req.Guest = c.guestName()
 	if ctx.IsGet() {
 		x.req.LastEventID = string(header.Peek("Last-Event-Id"))
 	}

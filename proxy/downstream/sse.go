@@ -44,6 +44,7 @@ func (h *HTTP) openPipe(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	req := Request{
 		Ctx:         p.ctx,
 		Guest:       c.guestName(),
+		Peer:        c.peer,
 		Version:     string(header.Peek("Mcp-Protocol-Version")),
 		LastEventID: string(header.Peek("Last-Event-Id")),
 		Header:      func(name string) string { return headerOf(header, name) },

@@ -1,0 +1,189 @@
+// Package processes bounds how many processes run for the clients of a server, and how
+// many of them run for one client while others want some.
+package processes
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrFull says that there is no place for another process.
+var ErrFull = errors.New("as many processes run as session.max_processes allows")
+
+// patience is how long Take waits for a process that is about to end.
+const patience = 10 * time.Second
+
+// Limit counts processes by the client that they run for. It is safe for concurrent use.
+type Limit struct {
+	max   func() int
+	yield func(of func(client string) bool) bool
+
+	mu      sync.Mutex
+	running map[*Place]struct{}
+	of      map[string]int // by client
+	ending  int            // of running
+	queue   []*waiting     // in the order in which they came
+	promise int            // places that sessions have been ended for, and are not free yet
+}
+
+// Place is what one process takes until it has ended.
+type Place struct {
+	limit  *Limit
+	client string
+	ending bool
+}
+
+type waiting struct {
+	client string
+	place  chan *Place // has room for one
+}
+
+// New returns a limit of max processes. yield ends the longest idle session of the clients
+// that of names, without waiting for its process, and reports whether there was one.
+func New(max func() int, yield func(of func(client string) bool) bool) *Limit {
+	return &Limit{max: max, yield: yield, running: make(map[*Place]struct{}), of: make(map[string]int)}
+}
+
+type clientKey struct{}
+
+// For says which client is behind ctx.
+func For(ctx context.Context, client string) context.Context {
+	return context.WithValue(ctx, clientKey{}, client)
+}
+
+// Take takes a place for a process of the client behind ctx. At the bound a session ends
+// for it: one of a client that has more than a quarter of all places, where this one has
+// less, else one of its own. The error is ErrFull where there is none, or ctx's.
+func (l *Limit) Take(ctx context.Context) (*Place, error) {
+	client, _ := ctx.Value(clientKey{}).(string)
+	l.mu.Lock()
+	if len(l.running) < l.max() && len(l.queue) == 0 {
+		defer l.mu.Unlock()
+		return l.add(client), nil
+	}
+	w := &waiting{client, make(chan *Place, 1)}
+	l.queue = append(l.queue, w)
+	enough := l.ending+l.promise >= len(l.queue)
+	if !enough {
+		l.promise++
+	}
+	l.mu.Unlock()
+	if !enough && !l.makeRoom(client) {
+		l.mu.Lock()
+		l.promise--
+		l.mu.Unlock()
+		return l.leave(w, ErrFull)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case p := <-w.place:
+		return p, nil
+	case <-timer.C:
+		return l.leave(w, ErrFull)
+	case <-ctx.Done():
+		return l.leave(w, context.Cause(ctx))
+	}
+}
+
+// makeRoom has a session end in favour of a client.
+func (l *Limit) makeRoom(client string) bool {
+	share := max(1, l.max()/4)
+	l.mu.Lock()
+	mine := l.of[client]
+	greedy := map[string]bool{}
+	for other, n := range l.of {
+		if other != client && n > share {
+			greedy[other] = true
+		}
+	}
+	l.mu.Unlock()
+	if mine < share && len(greedy) > 0 && l.yield(func(other string) bool { return greedy[other] }) {
+		return true
+	}
+	return l.yield(func(other string) bool { return other == client })
+}
+
+// leave takes w out of the queue; a place that it got meanwhile is its own.
+func (l *Limit) leave(w *waiting, why error) (*Place, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, other := range l.queue {
+		if other == w {
+			l.queue = append(l.queue[:i:i], l.queue[i+1:]...)
+			return nil, why
+		}
+	}
+	return <-w.place, nil
+}
+
+// add enters a process. Called with l.mu held.
+func (l *Limit) add(client string) *Place {
+	p := &Place{limit: l, client: client}
+	l.running[p] = struct{}{}
+	l.of[client]++
+	return p
+}
+
+// Move counts the process for the client behind ctx from now on.
+func (p *Place) Move(ctx context.Context) {
+	client, _ := ctx.Value(clientKey{}).(string)
+	l := p.limit
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, runs := l.running[p]; !runs {
+		return
+	}
+	l.uncount(p)
+	p.client = client
+	l.of[client]++
+}
+
+// uncount takes p out of its client's number. Called with l.mu held.
+func (l *Limit) uncount(p *Place) {
+	if l.of[p.client]--; l.of[p.client] == 0 {
+		delete(l.of, p.client)
+	}
+}
+
+// Ending says that the process was told to end.
+func (p *Place) Ending() {
+	l := p.limit
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, runs := l.running[p]; runs && !p.ending {
+		p.ending = true
+		l.ending++
+		l.promise = max(0, l.promise-1)
+	}
+}
+
+// Free gives the place to the next process, when this one has ended. It may be called more
+// than once.
+func (p *Place) Free() {
+	l := p.limit
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, runs := l.running[p]; !runs {
+		return
+	}
+	delete(l.running, p)
+	if p.ending {
+		l.ending--
+	}
+	l.uncount(p)
+	for len(l.queue) > 0 && len(l.running) < l.max() {
+		w := l.queue[0]
+		l.queue = l.queue[1:]
+		w.place <- l.add(w.client)
+	}
+}
+
+// Running is how many processes there are.
+func (l *Limit) Running() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.running)
+}

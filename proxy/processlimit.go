@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// errGaveWay is why a session ended in favour of another process.
+var errGaveWay = errors.New("the session was idle and gave way to another: session.max_processes is reached")
+
+// process is the connection to a child process, which holds its place until it has ended.
+type process struct {
+	upstream.Conn
+	place *processes.Place
+}
+
+// Close stops the process.
+func (c *process) Close(ctx context.Context) error {
+	c.place.Ending()
+	err := c.Conn.Close(ctx)
+	c.place.Free()
+	return err
+}
+
+// bounded makes each process of o take a place.
+func (o origin) bounded(l *processes.Limit) origin {
+	if !o.restarts {
+		return o // there are none
+	}
+	placed := func(ctx context.Context, begin func() (*upstream.Begun, error)) (*upstream.Begun, error) {
+		place, err := l.Take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		b, err := begin()
+		if err != nil {
+			place.Free()
+			return nil, err
+		}
+		b.Conn = &process{b.Conn, place}
+		return b, nil
+	}
+	connect, open := o.connect, o.open
+	o.connect = func(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+		return placed(ctx, func() (*upstream.Begun, error) { return connect(ctx, initialize) })
+	}
+	if open != nil {
+		o.open = func(ctx context.Context) (*upstream.Begun, error) {
+			return placed(ctx, func() (*upstream.Begun, error) { return open(ctx) })
+		}
+	}
+	return o
+}
+
+// runsFor is the client that a process is counted for: the owner of a session, and where
+// nothing identifies one, the peer's address.
+func (srv *Server) runsFor(req *downstream.Request) string {
+	if m := srv.ownerOf(req); m != (ownerMark{}) {
+		return string(m[:])
+	}
+	return "peer " + req.Peer
+}
+
+// idleSession is a session with a process that may end in favour of another one.
+type idleSession struct {
+	since time.Time
+	end   func() bool // false where it is in use by now
+}
+
+// giveWay ends the session of these clients that was idle for the longest time. It does
+// not wait for the process.
+func (srv *Server) giveWay(of func(client string) bool) bool {
+	if srv.now().origin.shared != nil {
+		return false // no session has a process of its own
+	}
+	for {
+		var oldest *idleSession
+		note := func(s idleSession) {
+			if oldest == nil || s.since.Before(oldest.since) {
+				oldest = &s
+			}
+		}
+		srv.sessions.each(func(s *session) {
+			if of(s.runsFor) && lanesOf(s.conn) != nil && s.open.none() {
+				note(idleSession{time.Unix(0, s.used.Load()), func() bool {
+					if !srv.sessions.drop(s) {
+						return false
+					}
+					srv.retire(s, errGaveWay)
+					return true
+				}})
+			}
+		})
+		srv.onPipes.Range(func(key, _ any) bool {
+			t := key.(*posts)
+			if s := t.begun.Load(); s != nil && of(s.runsFor) && s.open.none() {
+				note(idleSession{time.Unix(0, s.used.Load()), func() bool {
+					if _, here := srv.onPipes.LoadAndDelete(t); !here {
+						return false
+					}
+					t.fail(errGaveWay)
+					return true
+				}})
+			}
+			return true
+		})
+		srv.backings.eachIdle(of, note)
+		if oldest == nil {
+			return false
+		}
+		if oldest.end() {
+			srv.log.Info("a session ended in favour of another client's process: session.max_processes is reached")
+			return true
+		}
+	}
+}
+
+// eachIdle notes the sessions of these clients that nobody uses.
+func (p *backings) eachIdle(of func(client string) bool, note func(idleSession)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, list := range p.byKey {
+		for _, b := range list {
+			if b.uses == 0 && !b.gone && b.s != nil && b.key.kind != toolless && of(b.s.runsFor) {
+				note(idleSession{b.since, func() bool { return p.endIdle(b) }})
+			}
+		}
+	}
+}
+
+// endIdle ends b, if it is still there and nobody uses it.
+func (p *backings) endIdle(b *backing) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b.uses > 0 || b.gone {
+		return false
+	}
+	b.dead = true
+	p.forget(b)
+	return true
+}

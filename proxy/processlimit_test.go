@@ -1,0 +1,172 @@
+package proxy
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// processServer is a proxy with a server on stdio, of which so many processes may run.
+func processServer(t *testing.T, most int, change ...func(*Config)) *webClient {
+	return serving(t, func(cfg *Config) {
+		cfg.Upstream.Command, cfg.Upstream.Env = []string{os.Args[0]}, map[string]string{badChild: "hangs"} // in tools/call
+		cfg.Session.MaxProcesses = most
+		for _, c := range change {
+			c(cfg)
+		}
+	})
+}
+
+func asUser(is string) []string { return []string{"X-User", is} }
+
+func byUser(c *Config) { c.Bridge.Principal = "header:X-User" }
+
+// lives reports whether a session is there.
+func (c *webClient) lives(session string, header ...string) bool {
+	c.t.Helper()
+	status, said := c.as(http.MethodPost, session, strings.Replace(pingOne, `"id":1`, `"id":"p"`, 1), header...)
+	if status != 200 && status != 404 {
+		c.t.Errorf("%d %s", status, said)
+	}
+	return status == 200
+}
+
+// TestOneAddressDoesNotStartProcessesWithoutEnd: the longest idle session gives way.
+func TestOneAddressDoesNotStartProcessesWithoutEnd(t *testing.T) {
+	client := processServer(t, 4)
+	var all []string
+	for range 12 {
+		all = append(all, client.begins())
+		if n := client.srv.running.Running(); n > 4 {
+			t.Fatalf("%d processes", n)
+		}
+	}
+	for i, session := range all {
+		if lives := client.lives(session); lives != (i >= 8) {
+			t.Errorf("session %d: %v", i, lives)
+		}
+	}
+	if status, said := client.as(http.MethodDelete, all[11], ""); status >= 300 {
+		t.Errorf("%d %s", status, said)
+	}
+	for end := time.Now().Add(patience); client.srv.running.Running() != 3; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d processes after one has ended", client.srv.running.Running())
+		}
+	}
+}
+
+// TestAQuarterOfTheProcessesIsEachClients while others want some.
+func TestAQuarterOfTheProcessesIsEachClients(t *testing.T) {
+	client := processServer(t, 8, byUser)
+	var anns, bobs []string
+	for range 8 {
+		anns = append(anns, client.begins(asUser("ann")...))
+	}
+	for range 3 {
+		bobs = append(bobs, client.begins(asUser("bob")...))
+	}
+	for i, session := range anns {
+		if lives := client.lives(session, asUser("ann")...); lives != (i >= 2) {
+			t.Errorf("ann's session %d: %v", i, lives)
+		}
+	}
+	for i, session := range bobs {
+		if lives := client.lives(session, asUser("bob")...); lives != (i >= 1) {
+			t.Errorf("bob's session %d: %v", i, lives)
+		}
+	}
+}
+
+// TestBusyProcessesAreNotEnded: another one is refused, and told when to come again. A
+// client without a session and one on HTTP+SSE are counted, too.
+func TestBusyProcessesAreNotEnded(t *testing.T) {
+	client := processServer(t, 1)
+	session := client.begins()
+	calls := (&talker{t: t, url: client.base + "/mcp", web: client.http, session: session})
+	going := calls.say(callOne)
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if s, _ := client.srv.sessions.find(session, ownerMark{}); s != nil {
+			none := s.open.none()
+			s.leave()
+			if !none {
+				break
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatal("the call does not begin")
+		}
+	}
+	h := client.another().ask("POST", initialize("2025-06-18", `{}`))
+	if h.status != 503 || h.header.Get("Retry-After") == "" || !strings.Contains(strings.Join(h.messages, ""), "too many processes") {
+		t.Errorf("%+v", h)
+	}
+	modern := (&talker{t: t, url: client.base + "/mcp", web: client.http}).say(modernRequestOf("1", "tools/list", meta(`{}`)))
+	modern.hasStatus(503)
+	if m := modern.next(); gjson.Get(m, "id").Raw != "1" {
+		t.Error(m)
+	}
+	old := openSSE(t, client.base)
+	old.say(initialize("2024-11-05", `{}`))
+	if m := old.hear(); !strings.Contains(m, "too many processes") {
+		t.Error(m)
+	}
+	calls.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`).hasStatus(202)
+	going.leave()
+	if !client.lives(session) {
+		t.Error("the session is gone")
+	}
+}
+
+// TestIdleSessionsOfAllKindsGiveWay: pooled ones, and those on HTTP+SSE.
+func TestIdleSessionsOfAllKindsGiveWay(t *testing.T) {
+	client := processServer(t, 1)
+	modern := &talker{t: t, url: client.base + "/mcp", web: client.http}
+	list := modernRequestOf("1", "tools/list", meta(`{}`))
+	pooled := modern.say(list)
+	pooled.hasStatus(200)
+	for range pooled.events {
+	}
+	idle := func() (n int) { // a client has its answer before its session is idle
+		client.srv.backings.eachIdle(func(string) bool { return true }, func(idleSession) { n++ })
+		return n
+	}
+	for end := time.Now().Add(patience); idle() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the pooled session does not become idle")
+		}
+	}
+	old := openSSE(t, client.base)
+	old.say(initialize("2024-11-05", `{}`))
+	if m := old.hear(); !gjson.Get(m, "result").Exists() {
+		t.Fatal(m)
+	}
+	session := client.begins()
+	if _, err := old.events.Next(); err == nil {
+		t.Error("the stream goes on")
+	}
+	modern.say(list).hasStatus(200)
+	if client.lives(session) {
+		t.Error("the session is still there")
+	}
+	if n := client.srv.running.Running(); n != 1 {
+		t.Errorf("%d processes", n)
+	}
+}
+
+// TestASharedProcessIsOne, however many sessions have it.
+func TestASharedProcessIsOne(t *testing.T) {
+	client := processServer(t, 1, func(c *Config) { c.Upstream.ShareChild = true })
+	for range 5 {
+		if session := client.begins(); !client.lives(session) {
+			t.Error("the session is gone")
+		}
+	}
+	if n := client.srv.running.Running(); n != 1 {
+		t.Errorf("%d processes", n)
+	}
+}
