@@ -194,7 +194,9 @@ func TestBadBatches(t *testing.T) {
 // What is wrong with a request, before there is a message.
 func TestBadRequests(t *testing.T) {
 	web := badWeb(t, nil)
-	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+	client := serving(t, func(cfg *Config) {
+		cfg.Upstream.URL, cfg.Upstream.Transport, cfg.Bridge.Principal = web.URL, "http", "header:x-user"
+	})
 	client.initialize()
 	held, err := client.srv.sessions.find(client.session, ownerMark{})
 	if err != nil {
@@ -208,6 +210,9 @@ func TestBadRequests(t *testing.T) {
 	unknown := refusal("1", -32600, "Session not found")
 	with := func(id string) string { return "Mcp-Session-Id: " + id }
 	session := with(client.session)
+	twice := func(name string) string {
+		return refusal("null", -32600, "the "+name+" header is there more than once")
+	}
 	notInitialized := "Not initialized; supported: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"
 	for _, c := range []struct {
 		name, request string
@@ -223,7 +228,17 @@ func TestBadRequests(t *testing.T) {
 		{"wrong method", request("PUT", pingOne, session), 405, refusal("null", -32600, "the MCP endpoint takes POST, GET and DELETE")},
 		{"version unknown", request("POST", pingOne, session, "MCP-Protocol-Version: 2020-01-01"), 400, refusal("1", -32600, "Unsupported MCP-Protocol-Version")},
 		{"version of another revision", request("POST", pingOne, session, "MCP-Protocol-Version: 2024-11-05"), 200, pingAnswer},
-		{"version twice", request("POST", pingOne, session, "MCP-Protocol-Version: 2025-06-18", "MCP-Protocol-Version: x"), 200, pingAnswer},
+		{"version twice", request("POST", pingOne, session, "MCP-Protocol-Version: 2025-06-18", "MCP-Protocol-Version: x"), 400, refusal("1", -32600, "the MCP-Protocol-Version header is there more than once")},
+		{"origin twice", request("POST", pingOne, session, "Origin: http://localhost", "Origin: http://localhost"), 400, twice("Origin")},
+		{"session twice", request("POST", pingOne, session, session), 400, twice("Mcp-Session-Id")},
+		{"Authorization twice", request("POST", pingOne, session, "Authorization: Bearer a", "Authorization: Bearer b"), 400, twice("Authorization")},
+		{"last event twice", request("GET", "", session, "Last-Event-ID: 1", "Last-Event-ID: 2"), 400, twice("Last-Event-Id")},
+		{"principal twice", request("POST", pingOne, session, "X-User: a", "X-User: b"), 400, twice("x-user")},
+		{"principal twice, however it is written", request("POST", pingOne, session, "x-user: a", "X-USER: a"), 400, twice("x-user")},
+		{"another header twice", request("POST", pingOne, session, "X-Other: a", "X-Other: b"), 200, pingAnswer},
+		{"errors without an id", request("PUT", pingOne, session, "MCP-Protocol-Version: 2025-11-25"), 405, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"the MCP endpoint takes POST, GET and DELETE"}}`},
+		{"errors without an id, of the message", request("POST", `{`, session, "MCP-Protocol-Version: 2025-11-25"), 400, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error: unexpected end of JSON at byte 1"}}`},
+		{"errors with null for an id", request("POST", `{`, session, "MCP-Protocol-Version: 2025-06-18"), 400, refusal("null", -32700, "Parse error: unexpected end of JSON at byte 1")},
 		{"session missing", request("POST", pingOne), 400, refusal("1", -32600, notInitialized)},
 		{"session missing on GET", request("GET", ""), 400, refusal("null", -32600, notInitialized)},
 		{"session missing on DELETE", request("DELETE", ""), 400, refusal("null", -32600, "Not initialized: no session to end")},
@@ -434,4 +449,40 @@ func recv(t *testing.T, from <-chan struct{}, what string) {
 	case <-time.After(patience):
 		t.Fatalf("never: %s", what)
 	}
+}
+
+// TestLengthAndChunks: a request whose end two readers may see in two places is refused,
+// and nothing behind it on its connection is read.
+func TestLengthAndChunks(t *testing.T) {
+	web := badWeb(t, nil)
+	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+	client.initialize()
+	session := "Mcp-Session-Id: " + client.session
+	chunks := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(pingOne), pingOne)
+	for _, both := range [][]string{
+		{session, "Content-Length: 6", "Transfer-Encoding: chunked"}, {session, "Transfer-Encoding: chunked", "content-length: 6"},
+	} {
+		nc, err := net.Dial("tcp", strings.TrimPrefix(client.base, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		_ = nc.SetDeadline(time.Now().Add(patience))
+		if _, err := io.WriteString(nc, request("POST", chunks, both...)+request("POST", pingOne, session)); err != nil {
+			t.Fatal(err)
+		}
+		in := bufio.NewReader(nc)
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(res.Body)
+		if res.StatusCode != 400 || !res.Close || !strings.Contains(string(body), "either Content-Length or Transfer-Encoding") {
+			t.Errorf("%v: %d, closed %v, %s", both, res.StatusCode, res.Close, body)
+		}
+		if rest, _ := io.ReadAll(in); len(rest) > 0 {
+			t.Errorf("what stands behind is answered: %s", rest)
+		}
+	}
+	client.isServed()
 }

@@ -184,6 +184,19 @@ func (f *failure) body() []byte {
 	return appendError(nil, f.id, f.code, f.text, f.data)
 }
 
+// nullID is how an error begins that names no request.
+const nullID = `{"jsonrpc":"2.0","id":null,`
+
+// bodyTo is the JSON-RPC error for a client of this revision, nil where that is not
+// known: revisions that allow it get no id in place of null, which some clients refuse.
+func (f *failure) bodyTo(r *translate.Revision) []byte {
+	body := f.body()
+	if rest, ok := bytes.CutPrefix(body, []byte(nullID)); ok && f.verbatim == nil && r != nil && r.ErrorWithoutID {
+		return append([]byte(`{"jsonrpc":"2.0",`), rest...)
+	}
+	return body
+}
+
 // asFailure finds out what a client is to be told about err. The failure is the
 // caller's.
 func asFailure(err error) *failure {

@@ -30,7 +30,7 @@ func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
 		return
 	}
 	if err := srv.post(req, resp); err != nil {
-		refuse(resp, err)
+		refuse(req, resp, err)
 	}
 }
 
@@ -42,7 +42,7 @@ func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
 		return
 	}
 	if err := srv.get(req, resp); err != nil {
-		refuse(resp, err)
+		refuse(req, resp, err)
 	}
 }
 
@@ -62,13 +62,13 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 		err = fail(notInitialized, "no session to end")
 	}
 	if err != nil {
-		refuse(resp, err)
+		refuse(req, resp, err)
 		return
 	}
 	defer s.leave()
 	if !s.local {
 		if err := srv.endUpstream(s, req); err != nil {
-			refuse(resp, err)
+			refuse(req, resp, err)
 			return
 		}
 	}
@@ -101,14 +101,14 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 }
 
 // refuse answers with a JSON-RPC error.
-func refuse(resp *downstream.Response, err error) {
+func refuse(req *downstream.Request, resp *downstream.Response, err error) {
 	f := asFailure(err)
 	resp.Stream = nil
 	resp.Status, resp.Header = f.status, append(resp.Header, f.header...)
 	if f.status == fasthttp.StatusAccepted {
 		return
 	}
-	resp.Body = f.body()
+	resp.Body = f.bodyTo(translate.Lookup(req.Version))
 	if f.status == fasthttp.StatusServiceUnavailable && !slices.ContainsFunc(resp.Header, isRetryAfter) {
 		resp.Header = append(resp.Header, downstream.Header{Name: fasthttp.HeaderRetryAfter, Value: "1"})
 	}
@@ -126,13 +126,18 @@ func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 		if f.id != nil && req.Session != "" && !namesModern(req.Version) {
 			f = f.withinSession()
 		}
-		refuse(resp, f)
+		refuse(req, resp, f)
 	}
 }
 
 // sessionOf is the session that a request names, entered; nil when it names
 // none, and when it is of a client without sessions.
 func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
+	if req.VersionTwice && !namesModern(req.Version) { // else it is judged with the rest of the message
+		f := fail(versionUnknown, "").about(idOf(req.Body))
+		f.text = "the MCP-Protocol-Version header is there more than once"
+		return nil, f
+	}
 	if req.Session == "" {
 		return nil, nil
 	}

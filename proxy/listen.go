@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // listener is how clients are let in: who may come, and by what certificate
@@ -153,6 +154,11 @@ func isLoopback(at net.Addr) bool {
 func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 	l := srv.now().cfg.Limits
 	cfg := downstream.HTTPConfig{
+		WithoutID: func(version string) bool {
+			r := translate.Lookup(version)
+			return r != nil && r.ErrorWithoutID
+		},
+		Once:         func() string { return principalHeader(srv.now().cfg.Bridge.Principal) },
 		Path:         srv.now().cfg.Path,
 		SSEPath:      srv.now().cfg.SSEPath,
 		MessagesPath: srv.now().cfg.MessagesPath,

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -137,7 +138,15 @@ func (p *pipe) write(message []byte) {
 	}
 }
 
-func (p *pipe) refuse(err error) { p.write(onPipe(asFailure(err)).body()) }
+func (p *pipe) refuse(err error) { p.write(onPipe(asFailure(err)).bodyTo(p.revision())) }
+
+// revision is the client's, nil before it is known.
+func (p *pipe) revision() *translate.Revision {
+	if p.s == nil {
+		return nil
+	}
+	return p.s.vc
+}
 
 // onPipe is f as clients on a pipe get it: whoever speaks without a handshake
 // is told that there is no such method, and may go on in another way.
@@ -272,7 +281,7 @@ func (p *pipe) forward(line []byte, g *group, slot int) {
 	case x.cancels && (p.cancelModern(&x.msg) || p.takesStraight(&x.msg)):
 	case err != nil:
 		x.outcome = refused
-		p.deliver(g, slot, onPipe(asFailure(x.attributed(err))).body())
+		p.deliver(g, slot, onPipe(asFailure(x.attributed(err))).bodyTo(p.s.vc))
 	case v == wire.Answer:
 		x.outcome = local
 		p.deliver(g, slot, out)

@@ -13,7 +13,7 @@ type pipes Server
 func (f *pipes) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
 	srv := (*Server)(f)
 	if !srv.sessions.reserve() {
-		refuse(resp, fail(tooManySessions, ""))
+		refuse(req, resp, fail(tooManySessions, ""))
 		return nil
 	}
 	p := newPipe(srv)

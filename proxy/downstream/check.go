@@ -112,6 +112,9 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 		return badHost
 	}
 	origin := header.Peek(fasthttp.HeaderOrigin)
+	if origins := header.PeekAll(fasthttp.HeaderOrigin); len(origins) > 1 {
+		return saidTwice.with(fasthttp.HeaderOrigin)
+	}
 	switch {
 	case len(origin) == 0 && len(header.PeekAll(fasthttp.HeaderOrigin)) == 0:
 	case string(c.origin) == string(origin) && len(origin) > 0:
@@ -119,6 +122,46 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 		c.origin = recent(origin)
 	default:
 		return badOrigin
+	}
+	return nil
+}
+
+const (
+	versionHeader = "Mcp-Protocol-Version"
+	sessionHeader = "Mcp-Session-Id"
+)
+
+// once are the headers of which whoever is behind us may read another one than we do.
+// Those that say what a message of a revision without sessions is are judged with it.
+var once = [...]string{fasthttp.HeaderAuthorization, sessionHeader, "Last-Event-Id", fasthttp.HeaderContentEncoding}
+
+// checkOnce refuses a request that says something twice.
+func (h *HTTP) checkOnce(header *fasthttp.RequestHeader) *refusal {
+	for _, name := range once {
+		if len(header.PeekAll(name)) > 1 {
+			return saidTwice.with(name)
+		}
+	}
+	if h.cfg.Once != nil {
+		if name := h.cfg.Once(); name != "" && len(header.PeekAll(name)) > 1 {
+			return saidTwice.with(name)
+		}
+	}
+	return nil
+}
+
+// checkFraming refuses a request whose end two readers may see in two places, and has
+// the connection closed. See https://www.rfc-editor.org/rfc/rfc9112#section-6.3.
+func checkFraming(ctx *fasthttp.RequestCtx) *refusal {
+	header := &ctx.Request.Header
+	if header.ContentLength() != -1 { // no chunks: fasthttp keeps no length beside them
+		return nil
+	}
+	for line := range bytes.Lines(header.RawHeaders()) {
+		if name, _, ok := bytes.Cut(line, []byte{':'}); ok && strings.EqualFold(string(name), fasthttp.HeaderContentLength) {
+			ctx.SetConnectionClose()
+			return twoLengths
+		}
 	}
 	return nil
 }
@@ -219,7 +262,7 @@ func (h *HTTP) badRequest(ctx *fasthttp.RequestCtx, err error) {
 	if c, ok := ctx.Conn().(*conn); ok {
 		c.linger = r.status != fasthttp.StatusRequestTimeout
 	}
-	refuse(ctx, r)
+	refuse(ctx, r, h.cfg.WithoutID)
 }
 
 // unread is the refusal of a request that reading failed of, by err.

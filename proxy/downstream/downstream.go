@@ -34,11 +34,12 @@ type Request struct {
 	Ctx context.Context
 	// Cancel ends Ctx, for a handler that knows why before the transport does. It
 	// may be called at any time; nil where nobody offers it.
-	Cancel      context.CancelCauseFunc
-	Body        []byte // may be rewritten in place
-	Session     string // Mcp-Session-Id, "" when absent
-	Version     string // MCP-Protocol-Version, "" when absent
-	LastEventID string // Last-Event-ID of a GET, "" when absent
+	Cancel       context.CancelCauseFunc
+	Body         []byte // may be rewritten in place
+	Session      string // Mcp-Session-Id, "" when absent
+	Version      string // MCP-Protocol-Version, "" when absent
+	VersionTwice bool   // the header is there more than once
+	LastEventID  string // Last-Event-ID of a GET, "" when absent
 	// Header returns the value of any other request header, "" when absent. A
 	// token that opened the listener is not for the server: there is never an
 	// X-Dragoman-Token, nor the Authorization that was one.

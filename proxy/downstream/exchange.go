@@ -32,7 +32,7 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 		if h.cfg.PlainRefusal != nil && h.isPlain(ctx.Path()) {
 			say(ctx, r.status, h.cfg.PlainRefusal(r.status, r.words))
 		} else {
-			refuse(ctx, r)
+			refuse(ctx, r, h.cfg.WithoutID)
 		}
 	}
 	if !c.bodyRead {
@@ -53,6 +53,9 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	if r := h.checkPeer(header, c); r != nil {
 		return r
 	}
+	if r := checkFraming(ctx); r != nil {
+		return r
+	}
 	if asksForOAuth(path) {
 		return noOAuth
 	}
@@ -60,6 +63,9 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 		return h.forwarded(ctx, c)
 	}
 	if r := h.checkToken(ctx, c); r != nil {
+		return r
+	}
+	if r := h.checkOnce(header); r != nil {
 		return r
 	}
 	switch {
@@ -226,6 +232,7 @@ func (x *exchange) run(ctx *fasthttp.RequestCtx, c *conn, call func(Handler, *Re
 	x.req.Body = x.in.data
 	x.req.Session = c.session.string(header.Peek("Mcp-Session-Id"))
 	x.req.Version = c.version.string(header.Peek("Mcp-Protocol-Version"))
+	x.req.VersionTwice = x.req.Version != "" && len(header.PeekAll(versionHeader)) > 1
 	x.req.LastEventID, x.req.Method, x.req.Path, x.req.Guest = "", "", "", ""
 	x.req.Peer = c.peer
 	x.req.Guest = c.guestName()

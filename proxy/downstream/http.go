@@ -62,6 +62,14 @@ type HTTPConfig struct {
 	// not seen by handlers.
 	Tokens []string
 
+	// WithoutID reports whether errors about no message have no id for clients of this
+	// revision, rather than null; nil for none.
+	WithoutID func(version string) bool
+
+	// Once, where it is set, names a header that says who the client is, and may be
+	// there once only; "" for none.
+	Once func() string
+
 	// TLS, where it is set, is what Serve guards its listeners with.
 	TLS *tls.Config
 

@@ -58,6 +58,9 @@ var (
 	noPipe        = &refusal{status: 404, words: "Session not found: its stream has ended"}
 	tooManyPosted = &refusal{status: 503, words: "too many messages wait on this session; try again"}
 
+	saidTwice  = &refusal{status: 400, words: "the %s header is there more than once"}
+	twoLengths = &refusal{status: 400, words: "a request has either Content-Length or Transfer-Encoding"}
+
 	drained  = &refusal{status: 503, words: "shutting down"}
 	panicked = &refusal{status: 500, words: "internal error"}
 )
@@ -67,8 +70,9 @@ func (r *refusal) with(what any) *refusal {
 	return &refusal{status: r.status, words: fmt.Sprintf(r.words, what)}
 }
 
-// refuse answers with a JSON-RPC error.
-func refuse(ctx *fasthttp.RequestCtx, r *refusal) {
+// refuse answers with a JSON-RPC error. withoutID, which may be nil, says of the revision
+// that the request names whether an error about no message has no id, rather than null.
+func refuse(ctx *fasthttp.RequestCtx, r *refusal, withoutID func(version string) bool) {
 	code := r.code
 	switch {
 	case code != 0:
@@ -77,12 +81,15 @@ func refuse(ctx *fasthttp.RequestCtx, r *refusal) {
 	default:
 		code = codeInvalidRequest
 	}
-	id := r.id
-	if id == nil {
-		id = []byte("null")
+	id := `"id":null,`
+	switch {
+	case r.id != nil:
+		id = `"id":` + string(r.id) + `,`
+	case withoutID != nil && withoutID(string(ctx.Request.Header.Peek(versionHeader))):
+		id = ""
 	}
 	words, _ := json.Marshal(r.words) // a string always can be
-	say(ctx, r.status, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, words))
+	say(ctx, r.status, fmt.Appendf(nil, `{"jsonrpc":"2.0",%s"error":{"code":%d,"message":%s}}`, id, code, words))
 }
 
 // say answers with body, which is JSON.

@@ -74,7 +74,7 @@ func (p *Pipe) refuse(ctx *fasthttp.RequestCtx, resp *Response) {
 		resp.Status = fasthttp.StatusServiceUnavailable // there is no stream
 	}
 	if len(resp.Body) == 0 {
-		refuse(ctx, &refusal{status: resp.Status, words: fasthttp.StatusMessage(resp.Status)})
+		refuse(ctx, &refusal{status: resp.Status, words: fasthttp.StatusMessage(resp.Status)}, p.face.cfg.WithoutID)
 	} else {
 		ctx.SetStatusCode(resp.Status)
 		ctx.SetContentType("application/json")
