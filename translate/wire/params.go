@@ -7,7 +7,6 @@ package wire
 var once = func() (bits [NumNames]uint32) {
 	for i, name := range [...]Name{
 		NameKey, Arguments, URI, Ref, Cursor, LevelKey, Meta, Task, TaskID, // what is asked for
-		ProtocolVersion, Capabilities, ClientInfo, // initialize
 		RequestState, InputResponses, NotificationsKey, // 2026-07-28
 		Mode, URL, ElicitationID, RequestedSchema, MessageKey, // elicitation
 	} {
