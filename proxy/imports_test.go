@@ -17,6 +17,7 @@ import (
 //     business, and neither knows that the other exists, so that transports add up
 //     and do not multiply;
 //   - setting reads configurations, of whatever struct;
+//   - orphans ends what upstream has started, should this process be killed;
 //   - results keeps what upstream brought, and knows nobody who asks for it;
 //   - ended remembers the numbers of sessions that are over, and knows no session;
 //   - processes counts those of clients, and starts none;
@@ -37,8 +38,8 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/large":         "",
 		"proxy/setting":       "",
 		"proxy/downstream":    "proxy/sse proxy/lines proxy/large translate/wire",
-		"proxy/upstream":      "proxy/sse proxy/lines proxy/large translate/wire",
-		"proxy/results":       "proxy/upstream proxy/sse proxy/lines proxy/large translate/wire",
+		"proxy/upstream":      "proxy/upstream/orphans proxy/sse proxy/lines proxy/large translate/wire",
+		"proxy/results":       "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large translate/wire",
 		"proxy/ended":         "",
 		"proxy/processes":     "",
 		"adapterrt":           "translate/wire transform/fields",
@@ -52,8 +53,8 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/schema":    "translate/wire transform/tape",
 		"transform/fit":       "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":           "translate/wire " + parts,
-		"proxy":               "transform " + parts + " proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
-		"cmd/proxy":           "transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
+		"proxy":               "proxy/upstream/orphans transform " + parts + " proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
+		"cmd/proxy":           "proxy/upstream/orphans transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

@@ -132,6 +132,22 @@ var children = map[string]func(in *bufio.Reader){
 		fmt.Printf("{\"pid\":%d}\n", c.cmd.Process.Pid)
 		time.Sleep(time.Hour)
 	},
+	"starts one with a child that stays, and waits": func(*bufio.Reader) {
+		c, err := role("has a child that stays").Start(context.Background())
+		if err != nil {
+			syscall.Exit(1)
+		}
+		st, err := c.Listen(context.Background(), ListenOptions{})
+		if err != nil {
+			syscall.Exit(1)
+		}
+		e, err := st.Next()
+		if err != nil {
+			syscall.Exit(1)
+		}
+		fmt.Printf("%s\n", e.Data)
+		time.Sleep(time.Hour)
+	},
 }
 
 // role returns the test binary as one of children, with graces that are never

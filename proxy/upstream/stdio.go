@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream/orphans"
 )
 
 // Stdio describes a server that runs as a child process and is spoken to over
@@ -80,6 +81,7 @@ type Child struct {
 	stopping   chan struct{} // closed: stop it in order
 	hurrying   chan struct{} // closed: stop it now
 	stderrRead chan struct{} // closed when nothing more comes from there
+	watched    chan struct{} // closed when its group is watched over
 	exited     chan struct{} // closed when it is gone, and exit is set
 	exit       *ExitError
 	running    sync.WaitGroup
@@ -124,6 +126,7 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 		hurrying:     make(chan struct{}),
 		stderrRead:   make(chan struct{}),
 		exited:       make(chan struct{}),
+		watched:      make(chan struct{}),
 	}
 	c.spare.New = func() any { return &line{done: make(chan error, 1)} }
 	c.cmd.Env = append([]string{}, s.Env...) // nil would mean our own
@@ -144,7 +147,8 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 		closeAll([]*os.File{c.in, c.out, c.err})
 		return nil, &Error{Op: "start", Addr: c.name, Err: err}
 	}
-	c.running.Add(3)
+	c.running.Add(4)
+	go c.watch()
 	go c.write()
 	go c.readStderr()
 	go c.supervise()
@@ -212,6 +216,17 @@ func (c *Child) run(started chan<- error) {
 	c.mu.Unlock()
 	close(c.exited)
 	c.out.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // where there is none, Close will do
+	<-c.watched
+	orphans.Forget(c.cmd.Process.Pid)
+}
+
+// watch has the child's group, which it leads, ended should this process be killed. It is
+// called when the child's ends of the pipes are closed here: else the process that this
+// may start had them as well, for as long as it takes to begin.
+func (c *Child) watch() {
+	defer c.running.Done()
+	defer close(c.watched)
+	orphans.Watch(c.cmd.Process.Pid)
 }
 
 // supervise stops the child when it is told to.

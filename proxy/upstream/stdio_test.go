@@ -439,6 +439,20 @@ func TestWhatTheChildHasStartedEndsWithIt(t *testing.T) {
 	eventually(t, "grandchild killed", func() bool { return !alive(pid) })
 }
 
+// TestWhatTheChildHasStartedDiesWithItsGrandparent, which is killed and can do nothing
+// any more. The grandchild does not heed SIGTERM.
+func TestWhatTheChildHasStartedDiesWithItsGrandparent(t *testing.T) {
+	c := start(t, role("starts one with a child that stays, and waits"))
+	pid := pidIn(t, hear(t, c))
+	if !alive(pid) {
+		t.Fatal("it never lived")
+	}
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "grandchild of the killed one is gone", func() bool { return !alive(pid) })
+}
+
 func TestChildDiesWithItsParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux can promise it")
