@@ -58,8 +58,10 @@ func newPipe(srv *Server) *pipe { return &pipe{srv: srv, called: make(chan struc
 
 // ServePipe serves one client that speaks on in and reads on out, one message a
 // line, until in ends, ctx ends or the server is lost, and returns when all it
-// started has ended. Calls in flight when in ends are still answered, within the
-// drain time. A nil error says that in or ctx was the reason.
+// started has ended. Calls in flight when in or ctx ends are still answered, within the
+// drain time, and then by an error that says so. What the server asks meanwhile is
+// refused: there is no way left for the client's answer. A nil error says that in or ctx
+// was the reason.
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
 	p := newPipe(srv)
 	client := downstream.NewStdio(downstream.StdioConfig{
@@ -67,13 +69,22 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 		TooLong: p.tooLong,
 	})
 	p.client, p.bothEras = client, true
-	p.ctx, p.fail = context.WithCancelCause(ctx)
+	p.ctx, p.fail = context.WithCancelCause(context.WithoutCancel(ctx))
+	reading, read := context.WithCancel(ctx)
+	defer read()
+	context.AfterFunc(p.ctx, read)
+	context.AfterFunc(ctx, func() {
+		overdue := time.AfterFunc(srv.now().cfg.Shutdown.Drain, func() { p.fail(errShutdown) })
+		context.AfterFunc(p.ctx, func() { overdue.Stop() })
+	})
 	tending, stop := context.WithCancel(context.Background())
 	srv.spawn(func() { srv.tend(tending) })
 
-	err := client.Run(p.ctx, p.take)
-	if err == nil {
+	err := client.Run(reading, p.take)
+	if p.ctx.Err() == nil && (err == nil || ctx.Err() != nil) {
+		p.hangUp()
 		p.finish()
+		p.cutOff()
 	}
 	lost := context.Cause(p.ctx)
 	p.fail(errShutdown)
@@ -128,6 +139,44 @@ func (p *pipe) finish() {
 	case <-answered:
 	case <-timer.C:
 	case <-p.ctx.Done():
+	}
+}
+
+// hangUp refuses what the server has asked the client and will ask: nothing more comes
+// from there.
+func (p *pipe) hangUp() {
+	s := p.s
+	if s == nil {
+		return
+	}
+	s.deaf.Store(true)
+	for _, c := range s.asked.list() {
+		p.take(clientGone([]byte(c.id)))
+	}
+}
+
+// clientGone is the answer to a question that its client can no longer answer.
+func clientGone(id []byte) []byte {
+	return appendError(nil, id, causes[untranslatable].code, "the client has closed its side", nil)
+}
+
+// cutOff answers the calls in flight with an error that says that we end.
+func (p *pipe) cutOff() {
+	for _, half := range []*pipe{p, p.straight} {
+		if half == nil {
+			continue
+		}
+		switch s := half.begun.Load(); {
+		case s == nil:
+		case s.piped:
+			half.failOpen(fail(shuttingDown, ""))
+		default: // each has a goroutine, which says so
+			for _, c := range s.open.list() {
+				if c.stop != nil {
+					c.stop(errShutdown)
+				}
+			}
+		}
 	}
 }
 

@@ -178,6 +178,13 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	case m.Kind == wire.Request && s.direct != nil:
 		x.srv.unwanted("request") // there are none in this revision, and nobody who would answer
 		return nil, false
+	case m.Kind == wire.Request && s.deaf.Load():
+		answer := clientGone(m.ID())
+		if m.Method == wire.Ping {
+			answer = appendResult(nil, m.ID(), "{}")
+		}
+		x.reply(answer)
+		return nil, false
 	case m.Kind == wire.Request:
 		if err := x.admitAsked(m); err != nil {
 			f := asFailure(err)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 )
@@ -30,6 +31,13 @@ func (f *pipes) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp 
 func (p *pipe) drain() {
 	defer p.tasks.Done()
 	p.finish()
+	p.cutOff()
+	if s := p.begun.Load(); s != nil && !s.piped {
+		select { // the client's side is closed with p
+		case <-s.open.idle():
+		case <-time.After(time.Second):
+		}
+	}
 	p.fail(errShutdown)
 }
 

@@ -296,8 +296,8 @@ func (r *relay) Next() (e sse.Event, err error) {
 			return r.answer(urlsUnasked()), nil
 		case errors.Is(err, errAsked):
 			r.b.attribute(r.srv, r.x.era.take(), r.from)
-		case err != nil && r.ctx.Err() != nil: // the client has left
-			return sse.Event{}, io.EOF
+		case err != nil && r.ctx.Err() != nil:
+			return r.cutShort()
 		case err != nil && r.x.unbegun(err) && !r.sent:
 			switch err := r.resend(); {
 			case isOtherEra(err):
@@ -323,12 +323,21 @@ func (r *relay) Next() (e sse.Event, err error) {
 	}
 }
 
+// cutShort is the end of a relay whose context has ended: the client has left, or we are
+// about to end and tell it so.
+func (r *relay) cutShort() (sse.Event, error) {
+	if why := context.Cause(r.ctx); errors.Is(why, downstream.ErrStopped) || errors.Is(why, errShutdown) {
+		return r.answer(errShutdown), nil
+	}
+	return sse.Event{}, io.EOF
+}
+
 // fromBox is what the dialogue has for the client.
 func (r *relay) fromBox() (sse.Event, error) {
 	m, last, err := r.box.next(r.ctx)
 	switch {
 	case err != nil:
-		return sse.Event{}, io.EOF // nobody is there any more
+		return r.cutShort()
 	case m.unbegun && r.sent:
 		return r.answer(fail(upstreamRefused, "").nowhere()), nil
 	case m.unbegun:

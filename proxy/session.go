@@ -43,6 +43,7 @@ type session struct {
 	catalogue catalogue // the list that the client has
 
 	again   atomic.Bool // the server's process was started again
+	deaf    atomic.Bool // its client hears nothing more that it could answer
 	unknown atomic.Bool // an answer to nobody was seen, and logged
 	used    atomic.Int64
 	busy    atomic.Int32 // exchanges and streams under way

@@ -326,9 +326,13 @@ func (h *HTTP) connState(nc net.Conn, state fasthttp.ConnState) {
 	}
 }
 
+// lastWords is how long handlers have, once their contexts have ended, to answer that
+// they were stopped.
+const lastWords = time.Second
+
 // Shutdown stops accepting, closes connections between two requests and waits
 // for the exchanges under way. When ctx ends first it cuts them: their contexts
-// are cancelled, their streams and connections closed; then it returns ctx's
+// are cancelled, and a moment later their streams and connections closed; then it returns ctx's
 // error. Streams are exchanges too, and it is the handlers who end them. In either case nothing that Serve has started is left behind, which it
 // waits for: handlers must heed their contexts. It may be called more than once.
 func (h *HTTP) Shutdown(ctx context.Context) error {
@@ -356,8 +360,13 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		err = ctx.Err()
-		h.stopHard()
-		<-done
+		h.cut((*conn).end)
+		select {
+		case <-done: // all were told
+		case <-time.After(lastWords):
+			h.cut(func(c *conn, why error) { c.end(why); c.hangUp() })
+			<-done
+		}
 	}
 	h.stop(ErrStopped)
 	if h.watch != nil {
@@ -366,12 +375,12 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 	return err
 }
 
-func (h *HTTP) stopHard() {
+// cut ends what is under way on each connection.
+func (h *HTTP) cut(each func(c *conn, why error)) {
 	h.stop(ErrStopped)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for c := range h.conns {
-		c.end(ErrStopped)
-		c.hangUp()
+		each(c, ErrStopped)
 	}
 }

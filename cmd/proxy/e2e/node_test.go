@@ -140,6 +140,11 @@ func (m modules) everything(version, revision string, transports ...transport) *
 // serveEverything starts a published server-everything over one of the transports on HTTP, on 127.0.0.1 although it would
 // listen everywhere, until stop.
 func (m modules) serveEverything(version string, over transport) (url string, stop func(), err error) {
+	return m.serveEverythingAt("0", version, over)
+}
+
+// serveEverythingAt is serveEverything on a port.
+func (m modules) serveEverythingAt(port, version string, over transport) (url string, stop func(), err error) {
 	name, path := "streamableHttp", "/mcp"
 	if over == withSSE {
 		name, path = "sse", "/sse"
@@ -148,13 +153,19 @@ func (m modules) serveEverything(version string, over transport) (url string, st
 	if strings.HasPrefix(version, "2025.4.") { // their index.js knows no other transport than stdio
 		main = filepath.Join(filepath.Dir(main), name+".js")
 	}
-	base, stop, err := onLoopback("everything "+version, main, name)
+	base, stop, err := onLoopbackAt(port, "everything "+version, main, name)
 	return base + path, stop, err
 }
 
 // onLoopback starts a published server on HTTP on 127.0.0.1, whatever it would listen on by itself, until stop.
 func onLoopback(what string, args ...string) (base string, stop func(), err error) {
+	return onLoopbackAt("0", what, args...)
+}
+
+// onLoopbackAt is onLoopback on a port.
+func onLoopbackAt(port, what string, args ...string) (base string, stop func(), err error) {
 	node := exec.Command("node", append([]string{"--import", "./peers/loopback.mjs"}, args...)...)
+	node.Env = append(os.Environ(), "LOOPBACK_PORT="+port)
 	stderr, err := node.StderrPipe()
 	if err != nil {
 		return "", nil, err

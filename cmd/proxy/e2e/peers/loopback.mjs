@@ -1,9 +1,9 @@
-// Preloaded into published servers that listen on every interface: keeps them on 127.0.0.1, on a port that the system
-// picks, and says on stderr which one it was.
+// Preloaded into published servers that listen on every interface: keeps them on 127.0.0.1, on the port in LOOPBACK_PORT
+// or one that the system picks, and says on stderr which one it was.
 import { Server } from "node:net";
 
 const listen = Server.prototype.listen;
 Server.prototype.listen = function (...args) {
   this.once("listening", () => process.stderr.write(`loopback: http://127.0.0.1:${this.address().port}\n`));
-  return listen.call(this, { host: "127.0.0.1", port: 0 }, args.findLast((a) => typeof a === "function"));
+  return listen.call(this, { host: "127.0.0.1", port: Number(process.env.LOOPBACK_PORT ?? 0) }, args.findLast((a) => typeof a === "function"));
 };

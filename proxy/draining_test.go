@@ -1,0 +1,208 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+)
+
+// endsSoon waits for the end of a pipe, which must not take all of the drain time.
+func (c *stdio) endsSoon() {
+	c.t.Helper()
+	select {
+	case err := <-c.ended:
+		if err != nil {
+			c.t.Error(err)
+		}
+		c.ended = nil
+	case <-time.After(patience):
+		c.t.Error("it goes on")
+	}
+}
+
+func aLongDrain(cfg *Config)  { cfg.Shutdown.Drain = 10 * patience }
+func aShortDrain(cfg *Config) { cfg.Shutdown.Drain = 10 * time.Millisecond }
+
+// TestAPipeEndsWithAQuestionThatCannotBeAnswered: the server is told so, and ends its call.
+func TestAPipeEndsWithAQuestionThatCannotBeAnswered(t *testing.T) {
+	const question = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`
+	const late = `{"jsonrpc":"2.0","id":"q2","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`
+	const answer = `{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`
+	both(t, func(t *testing.T, piped bool) {
+		told := make(chan string, 2)
+		var f *fakeServer
+		asked := "" // the id that the server knows the call by
+		f = newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+			switch {
+			case gjson.Get(m, "method").String() == "tools/call" && piped:
+				asked = gjson.Get(m, "id").Raw
+				return one(question)
+			case gjson.Get(m, "method").String() == "tools/call":
+				return one(question, wait, late, wait, answer)
+			case gjson.Get(m, "error").Exists():
+				told <- m
+				if !piped {
+					f.gate <- struct{}{}
+				} else if gjson.Get(m, "id").String() == "q" {
+					return one(late)
+				} else {
+					return one(strings.Replace(answer, `"id":7`, `"id":`+asked, 1))
+				}
+			}
+			return nil, nil
+		}))
+		f.piped, f.gate = piped, make(chan struct{}, 2)
+		c, _ := pipeClient(t, f, aLongDrain)
+		c.initialize("2025-06-18", `{"elicitation":{},"sampling":{}}`)
+		c.say(strings.Replace(echoCall, "echo", "ask", 1))
+		if got := c.hear(); gjson.Get(got, "id").String() != "q" {
+			t.Fatal(got)
+		}
+		c.in.Close()
+		c.hears(answer)
+		for range 2 {
+			if m := <-told; gjson.Get(m, "error.message").String() != "the client has closed its side" {
+				t.Error(m)
+			}
+		}
+		c.endsSoon()
+	})
+}
+
+// TestACallThatOutlivesTheDrainIsAnsweredByAnError, whether the client's side has ended
+// or we are told to end.
+func TestACallThatOutlivesTheDrainIsAnsweredByAnError(t *testing.T) {
+	for name, end := range map[string]func(*stdio){
+		"client": func(c *stdio) { c.in.Close() },
+		"told":   func(c *stdio) { c.stop() },
+	} {
+		both(t, func(t *testing.T, piped bool) {
+			f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+				if gjson.Get(m, "method").String() == "tools/call" && !piped {
+					return one(hang)
+				}
+				return nil, nil
+			}))
+			f.piped = piped
+			c, _ := pipeClient(t, f, aShortDrain)
+			c.initialize("2025-06-18", `{}`)
+			c.say(echoCall)
+			got(t, f, "tools/call")
+			end(c)
+			if m := c.hear(); gjson.Get(m, "id").Raw != "7" || gjson.Get(m, "error.message").String() != "shutting down" {
+				t.Errorf("%s: %s", name, m)
+			}
+			c.endsSoon()
+		})
+	}
+}
+
+// TestACallIsAnsweredWhileAPipeDrains that was told to end.
+func TestACallIsAnsweredWhileAPipeDrains(t *testing.T) {
+	both(t, func(t *testing.T, piped bool) {
+		f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+			if gjson.Get(m, "method").String() == "tools/call" && !piped {
+				return one(wait, echoAnswer)
+			}
+			return nil, nil
+		}))
+		f.piped, f.gate = piped, make(chan struct{}, 1)
+		c, _ := pipeClient(t, f, aLongDrain)
+		c.initialize("2025-06-18", `{}`)
+		c.say(echoCall)
+		call := got(t, f, "tools/call")
+		c.stop()
+		if piped {
+			f.standing <- strings.Replace(echoAnswer, `"id":7`, `"id":`+gjson.Get(call, "id").Raw, 1)
+		} else {
+			f.gate <- struct{}{}
+		}
+		c.hears(echoAnswer)
+		c.endsSoon()
+	})
+}
+
+// TestHTTPCallsThatOutliveTheDrainAreAnsweredByAnError, those with a stream as well.
+func TestHTTPCallsThatOutliveTheDrainAreAnsweredByAnError(t *testing.T) {
+	begun := make(chan struct{}, 2)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m := string(body)
+		switch {
+		case gjson.Get(m, "method").String() == "initialize":
+			w.Header().Set("Content-Type", "application/json")
+			answer, _ := initializing("2025-06-18", nil)(m)
+			io.WriteString(w, answer[0])
+		case gjson.Get(m, "params.name").String() == "stream":
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"error\",\"data\":1}}\n\n")
+			w.(http.Flusher).Flush()
+			fallthrough
+		case gjson.Get(m, "method").String() == "tools/call":
+			begun <- struct{}{}
+			<-r.Context().Done()
+		default:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		}
+	}))
+	defer server.Close()
+	cfg := DefaultConfig()
+	aShortDrain(&cfg)
+	cfg.Upstream.URL = server.URL
+	srv, err := New(cfg, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(ctx, ln) }()
+	url := "http://" + ln.Addr().String() + "/mcp"
+	client := &http.Client{Transport: new(http.Transport)}
+	defer client.CloseIdleConnections()
+	post := func(session, body string) (string, string) {
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		if session != "" {
+			req.Header.Set("Mcp-Session-Id", session)
+		}
+		r, err := client.Do(req)
+		if err != nil {
+			return "", err.Error()
+		}
+		defer r.Body.Close()
+		text, _ := io.ReadAll(r.Body)
+		return r.Header.Get("Mcp-Session-Id"), string(text)
+	}
+	session, _ := post("", initialize("2025-06-18", `{}`))
+	answers := make(chan string, 2)
+	for _, name := range []string{"plain", "stream"} {
+		go func() {
+			_, answer := post(session, strings.Replace(echoCall, "echo", name, 1))
+			answers <- answer
+		}()
+	}
+	<-begun
+	<-begun
+	stop()
+	for range 2 {
+		if got := <-answers; !strings.Contains(got, `"id":7`) || !strings.Contains(got, "shutting down") {
+			t.Errorf("%q", got)
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
