@@ -247,14 +247,15 @@ func TestTasksTheClientHasNotDeclared(t *testing.T) {
 func TestLegacyTasksAreStrippedUnlessBridged(t *testing.T) {
 	for _, c := range []struct {
 		capabilities string
-		change       []func(*Config)
+		change       func(*Config)
+		unknown      bool // the methods
 	}{
-		{taskCapabilities, nil},
-		{`{"tools":{},"tasks":{"list":{}}}`, []func(*Config){bridgingTasks}},
+		{taskCapabilities, strippingTasks, true},
+		{`{"tools":{},"tasks":{"list":{}}}`, bridgingTasks, false},
 	} {
 		s := &legacyTasks{states: []string{"working"}}
 		f := s.server(c.capabilities)
-		srv := front(t, f, c.change...)
+		srv := front(t, f, c.change)
 		r := srv.modernly(modernRequestOf("1", "server/discover", meta(canTask)))
 		sameJSON(t, gjson.Get(r.body, "result.capabilities").Raw, `{"tools":{}}`)
 		r = srv.modernly(modernRequestOf("2", "tools/list", meta(canTask)))
@@ -263,7 +264,7 @@ func TestLegacyTasksAreStrippedUnlessBridged(t *testing.T) {
 		sameJSON(t, r.body, rpcError("3", `"code":-32601,"message":"only as a task"`))
 		for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
 			r := srv.onTask(ofTaskModern("4", method, "t1", ""))
-			if gjson.Get(r.body, "error").Exists() != true || c.change == nil && (r.status != 404 || gjson.Get(r.body, "error.code").Int() != -32601) {
+			if gjson.Get(r.body, "error").Exists() != true || c.unknown && (r.status != 404 || gjson.Get(r.body, "error.code").Int() != -32601) {
 				t.Errorf("%s: %+v", method, r)
 			}
 		}

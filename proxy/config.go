@@ -300,7 +300,7 @@ func DefaultConfig() Config {
 			StripMode:            "strict",
 			ElicitationFallback:  "error",
 			CompletionsFor24:     "auto",
-			Tasks:                "strip",
+			Tasks:                "bridge",
 		},
 		Footprint: FootprintConfig{MaxBytes: footprint.DefaultBudget, Hoist: "off"},
 		Session:   SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxProcesses: 64, MaxAge: 24 * time.Hour},

@@ -432,6 +432,7 @@ func (c *modernConn) tellCancelled(id []byte) {
 // Close ends the session, of which the server knows nothing.
 func (c *modernConn) Close(ctx context.Context) error {
 	c.end()
+	c.srv.finished.end(c)
 	if c.piped != nil {
 		c.srv.results.Unheard(c.realm)
 	}

@@ -33,8 +33,6 @@ const (
 
 // Bounds of what a session remembers of tasks.
 const (
-	maxDoneTasks  = 64       // that the server has not made tasks of
-	maxDoneBytes  = 16 << 20 // of their results
 	defaultTTL    = 5 * time.Minute
 	maxTTL        = time.Hour
 	maxTaskAsks   = 1024 // questions of tasks, by their names
@@ -50,19 +48,8 @@ const (
 // this session.
 type tasksOfModern struct {
 	bridged bool            // the client may have tasks, if the server has; never changes
-	done    []doneTask      // oldest first
-	bytes   int             // of their results
 	asked   map[string]bool // questions, by task and name; true once answered
 	watched int
-}
-
-// doneTask is a call that the client wanted a task of and the server has answered
-// at once.
-type doneTask struct {
-	id      string
-	state   []byte // a Task
-	result  []byte
-	expires time.Time
 }
 
 // declaresTasks reports whether capabilities have the extension.
@@ -114,7 +101,7 @@ func (c *modernConn) task(ctx context.Context, msg *wire.Message, header []upstr
 	}
 	at := gjson.Get(view(msg.Params()), "taskId")
 	name := strings.Clone(at.String())
-	done, here := c.doneTask(name)
+	done, here := c.srv.finished.find(c, name)
 	switch {
 	case method == wire.TasksUpdate:
 		return answer(func(context.Context) ([]byte, error) {
@@ -200,7 +187,7 @@ func (b *bridgedCall) asTask(answer []byte) []byte {
 	t := doneTask{id: newUUID(), result: []byte(result.Raw), expires: now.Add(ttl)}
 	at := now.Format(time.RFC3339Nano)
 	t.state = fmt.Appendf(nil, `{"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttl":%d}`, t.id, status, at, at, ttl.Milliseconds())
-	if !c.keepTask(t) {
+	if !c.srv.finished.keep(c, t) {
 		return saying(internalCode, "the result is too large to be kept for a task").about(b.id).body()
 	}
 	return appendResult(nil, b.id, `{"task":`+string(t.state)+`}`)
@@ -209,46 +196,6 @@ func (b *bridgedCall) asTask(answer []byte) []byte {
 // lifetime is how long a task of this ttl, in milliseconds, is of interest here.
 func lifetime(ttl float64) time.Duration {
 	return time.Duration(min(max(ttl, 0), float64(maxTTL/time.Millisecond))) * time.Millisecond
-}
-
-// keepTask keeps a task for as long as it lives and others leave it the room; false
-// where there is not enough for it alone.
-func (c *modernConn) keepTask(t doneTask) bool {
-	if len(t.result) > maxDoneBytes {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tasks.done = append(c.tasks.done, t)
-	c.tasks.bytes += len(t.result)
-	c.tasks.tidy(time.Now())
-	return true
-}
-
-// tidy lets go of what has expired, and of the oldest where there is too much.
-func (t *tasksOfModern) tidy(now time.Time) {
-	t.done = slices.DeleteFunc(t.done, func(d doneTask) bool {
-		gone := !now.Before(d.expires)
-		if gone {
-			t.bytes -= len(d.result)
-		}
-		return gone
-	})
-	for len(t.done) > maxDoneTasks || t.bytes > maxDoneBytes {
-		t.bytes -= len(t.done[0].result)
-		t.done = slices.Delete(t.done, 0, 1)
-	}
-}
-
-func (c *modernConn) doneTask(id string) (doneTask, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tasks.tidy(time.Now())
-	i := slices.IndexFunc(c.tasks.done, func(d doneTask) bool { return d.id == id })
-	if i < 0 {
-		return doneTask{}, false
-	}
-	return c.tasks.done[i], true
 }
 
 // answer answers a request about a task that is over.

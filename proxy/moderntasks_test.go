@@ -13,7 +13,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 )
 
-func bridgingTasks(c *Config) { c.Contract.Tasks = "bridge" }
+func bridgingTasks(c *Config)  { c.Contract.Tasks = "bridge" }
+func strippingTasks(c *Config) { c.Contract.Tasks = "strip" }
 
 const withTasks = `"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
@@ -246,7 +247,7 @@ func TestTasksAreStrippedUnlessBridged(t *testing.T) {
 		revision string
 		change   []func(*Config)
 	}{
-		{"2025-11-25", nil},
+		{"2025-11-25", []func(*Config){strippingTasks}},
 		{"2025-06-18", []func(*Config){bridgingTasks}},
 	} {
 		f := modernTasks(false, `"status":"working"`)
@@ -266,7 +267,7 @@ func TestTasksAreStrippedUnlessBridged(t *testing.T) {
 	f := modernServer(false, withTasks, func(id, method, _ string) ([]string, error) {
 		return one(result(id, `"resultType":"task","taskId":"t1","status":"working"`))
 	})
-	for _, change := range []func(*Config){func(*Config) {}, bridgingTasks} {
+	for _, change := range []func(*Config){strippingTasks, bridgingTasks} {
 		srv := front(t, f, change)
 		session := srv.initialize("2025-11-25")
 		sameJSON(t, srv.post(session, toolCalled("5")).body, rpcError("5", `"code":-32603,"message":"Unsupported result type: task"`))

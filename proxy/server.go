@@ -51,6 +51,7 @@ type Server struct {
 	backings  *backings  // sessions for clients that have none
 	dialogues *dialogues // calls of theirs
 	heldTasks *backedTasks
+	finished  *finishedTasks
 	results   *results.Cache
 	peers     *peers // the other replicas
 	inbox     *inbox // what they forward
@@ -135,6 +136,7 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.warm()
 	srv.heldTasks = newBackedTasks(srv)
+	srv.finished = newFinishedTasks()
 	srv.eras, srv.backings, srv.dialogues = newEras(srv), newBackings(srv), newDialogues(srv)
 	srv.metrics.registry.MustRegister(srv.gauges()...)
 	srv.peers, srv.inbox = newPeers(srv), newInbox(srv)
@@ -361,6 +363,7 @@ func (srv *Server) tend(ctx context.Context) {
 			return
 		case now := <-timer.C:
 			srv.heldTasks.tend(now)
+			srv.finished.tend(now)
 			srv.backings.tend(now.Add(-srv.now().cfg.Bridge.IdleTimeout))
 			srv.eras.tend(now)
 			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().cfg.Session.IdleTimeout)) {

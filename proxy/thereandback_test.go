@@ -332,12 +332,8 @@ func unlost(m string) string {
 			m, _ = sjson.Delete(m, fmt.Sprintf("result.contents.%d.name", n)) // C41: in no revision
 		}
 	case gjson.Get(m, "result.tools").IsArray():
-		for n, tool := range slices.Backward(gjson.Get(m, "result.tools").Array()) {
-			what := fmt.Sprintf("result.tools.%d", n)
-			if tool.Get("execution.taskSupport").String() != "required" {
-				what += ".execution"
-			}
-			m, _ = sjson.Delete(m, what) // C07
+		for n := range gjson.Get(m, "result.tools").Array() {
+			m, _ = sjson.Delete(m, fmt.Sprintf("result.tools.%d.execution", n)) // C07
 		}
 	case method == "initialize":
 		m, _ = sjson.Delete(m, "params.capabilities.roots.listChanged") // C27

@@ -25,7 +25,7 @@ type Options struct {
 	// TitleAsResourceName puts a resource's title in the place of its name towards
 	// revisions that have no title.
 	TitleAsResourceName bool `yaml:"title_as_resource_name"`
-	// Tasks is strip (default) or bridge: carry the tasks of 2025-11-25 over to the
+	// Tasks is bridge (default) or strip: carry the tasks of 2025-11-25 over to the
 	// extension of 2026-07-28 that has them, and back. Otherwise neither is told of
 	// the other's.
 	Tasks string `yaml:"tasks"`
@@ -41,7 +41,7 @@ func (o Options) Validate() error {
 		{"strip_mode", o.StripMode, []string{"strict", "lenient"}},
 		{"elicitation_fallback", o.ElicitationFallback, []string{"error", "cancel", "decline"}},
 		{"completions_for_24", o.CompletionsFor24, []string{"auto", "never", "always"}},
-		{"tasks", o.Tasks, []string{"strip", "bridge"}},
+		{"tasks", o.Tasks, []string{"bridge", "strip"}},
 	} {
 		if !among(s.value, s.may) {
 			return fmt.Errorf("%s: %q is none of %v", s.key, s.value, s.may)
@@ -62,7 +62,7 @@ func among(value string, may []string) bool {
 func (o Options) withDefaults() Options {
 	for value, def := range map[*string]string{
 		&o.ResourceContentsName: "on", &o.StripMode: "strict",
-		&o.ElicitationFallback: "error", &o.CompletionsFor24: "auto", &o.Tasks: "strip",
+		&o.ElicitationFallback: "error", &o.CompletionsFor24: "auto", &o.Tasks: "bridge",
 	} {
 		if *value == "" {
 			*value = def

@@ -104,7 +104,7 @@ func numberOf(o translate.Options) uint16 {
 
 func withDefaults(o translate.Options) translate.Options {
 	for value, def := range map[*string]string{
-		&o.StripMode: "strict", &o.ResourceContentsName: "on", &o.ElicitationFallback: "error", &o.CompletionsFor24: "auto", &o.Tasks: "strip",
+		&o.StripMode: "strict", &o.ResourceContentsName: "on", &o.ElicitationFallback: "error", &o.CompletionsFor24: "auto", &o.Tasks: "bridge",
 	} {
 		if *value == "" {
 			*value = def

@@ -12,7 +12,7 @@ import (
 // bridgesTasks says that tasks go from the revision that has them to the one with an
 // extension for them, or back.
 func (j *job) bridgesTasks() bool {
-	return j.Tasks == "bridge" && (j.from == r11 && j.to == r26 || j.from == r26 && j.to == r11)
+	return j.Tasks != "strip" && (j.from == r11 && j.to == r26 || j.from == r26 && j.to == r11)
 }
 
 // carriesTasks says that the server has tasks, too.
