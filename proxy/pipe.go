@@ -451,10 +451,10 @@ func (p *pipe) watch() {
 			return p.srv.now().silence.left(c, heard, now)
 		})
 		for _, c := range late {
+			p.srv.giveUpAs(p.s, c.id, nil, overdueCall) // before the client may use the id again
 			p.deliver(c.group, c.slot, fail(upstreamTimeout, "").about([]byte(c.id)).body())
 			p.srv.metrics.request(p.s, c.method, failed, c.began)
 			p.srv.log.Warn("request failed", zap.Stringer("method", c.method), zap.Error(silentFor(now.Sub(c.began))))
-			p.srv.giveUpAs(p.s, c.id, nil, overdueCall)
 		}
 		if next > 0 {
 			timer.Reset(next)
