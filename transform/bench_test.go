@@ -78,6 +78,36 @@ func BenchmarkUnderBudget(b *testing.B) {
 	}
 }
 
+// BenchmarkCap64KiB makes results of 64 KiB fit 4,000 tokens.
+func BenchmarkCap64KiB(b *testing.B) {
+	e := engine(b, "transform: {}")
+	for _, c := range []struct {
+		name string
+		in   []byte
+	}{{"issues", textResult(issues(178))}, {"log", textResult(log(64 << 10))}} {
+		b.Run(c.name, func(b *testing.B) {
+			var out []byte
+			beside(b, c.in, func() {
+				if out, _ = e.Apply(out[:0], c.in, &Call{Tool: "x", Schemas: None}); bytes.Equal(out, c.in) {
+					b.Fatal("it fits")
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkHostile makes 9 MiB of each hostile text fit 4,000 tokens.
+func BenchmarkHostile(b *testing.B) {
+	e := engine(b, "transform: {}")
+	for name, in := range hostile(9 << 20) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				e.Apply(nil, in, &Call{Tool: "x", Schemas: None})
+			}
+		})
+	}
+}
+
 // BenchmarkCap makes results of 10 MiB fit 4,000 tokens.
 func BenchmarkCap(b *testing.B) {
 	e := engine(b, "transform: {}")

@@ -203,9 +203,13 @@ func (c *capping) dedupe(value []byte, budget int) []byte {
 		if stays := c.engine.config.Adapters.Capper.Dedupe; c.hasSchema() || stays == "structured" {
 			c.twin, c.run.preview = i, true
 			c.rest = []byte("[see structuredContent]")
-			if room := budget / previewShare; room >= 4*len(c.rest)/3 {
+			if room := budget / previewShare; room >= 4*len(c.rest)/3 || tape.IsContainer(text) {
 				p := fit.New([]fit.Part{{Text: text}}, fit.Options{Most: room})
 				parts, _ := p.Fit(room, 1/3.5, func(parts [][]byte) int { return c.run.count(parts[0], room) })
+				if parts[0] == nil && tape.IsContainer(text) { // it stays JSON of its kind
+					parts[0] = []byte{bytes.TrimLeft(text, " \t\r\n")[0], 0}
+					parts[0][1] = parts[0][0] + 2
+				}
 				if parts[0] != nil {
 					c.rest = parts[0]
 				}

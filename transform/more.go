@@ -183,11 +183,7 @@ func (r *reading) open(kept *entry) {
 // on reads on from a place.
 func (r *reading) on(kept *entry) []byte {
 	at := fit.Place{From: max(0, r.from)}
-	if r.path != "" {
-		if at.Path = fields.Split(r.path); at.Path == nil {
-			return moreError("INVALID_ARGUMENTS", fmt.Errorf("path %q cannot be read", clip(r.path, 100)))
-		}
-	}
+	at.Path = fit.SplitPath(r.path)
 	// A part that is asked for by its path alone is given whole; what a notice
 	// named leaves out what was shown.
 	count, shown := r.count, kept.shown
@@ -217,7 +213,7 @@ func (r *reading) on(kept *entry) []byte {
 	parts, _ := r.plan.Fit(r.budget, 1/3.5, count1)
 	skipped := ""
 	if r.plan.Kept() == 0 && r.plan.Left() > 0 {
-		path := fields.Join(r.plan.Skip().Path)
+		path := fit.JoinPath(r.plan.Skip().Path)
 		skipped = fmt.Sprintf("%q has a value that is larger than the budget: raw reads it. ", clip(path, 60))
 	}
 	if count >= 0 {
@@ -270,7 +266,7 @@ func (r *reading) found() []byte {
 		if n++; n <= from {
 			return true
 		}
-		place := fields.Join(at.Path)
+		place := fit.JoinPath(at.Path)
 		if line {
 			if place != "" {
 				place += ":"
@@ -318,10 +314,7 @@ func (a *ask) part(original []byte) ([]byte, error) {
 	if a.path == "" {
 		return whole, nil
 	}
-	steps := fields.Split(a.path)
-	if steps == nil {
-		return nil, fmt.Errorf("path %q cannot be read", clip(a.path, 100))
-	}
+	steps := fit.SplitPath(a.path)
 	for _, doc := range [...][]byte{tape.Member(original, "structuredContent"), whole, original} {
 		if !tape.IsContainer(doc) || !wire.Valid(doc) {
 			continue

@@ -3,15 +3,15 @@ package transform
 import (
 	"github.com/dragoman-proxy/dragoman/transform/grapheme"
 
-	"github.com/dragoman-proxy/dragoman/transform/fields"
 	"github.com/dragoman-proxy/dragoman/transform/fit"
 
 	"encoding/json"
 	"fmt"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -186,7 +186,7 @@ func (c *capping) nextCall() string {
 func (r *run) readOn(at fit.Place) string {
 	handle := r.handle()
 	switch {
-	case handle != "" && len(fields.Join(at.Path)) > maxPath: // the first gap, where no place is named
+	case handle != "" && len(fit.JoinPath(at.Path)) > maxPath: // the first gap, where no place is named
 		return "Next: " + callOf(r.moreName(), handle, fit.Place{}, -1)
 	case handle != "":
 		return "Next: " + callOf(r.moreName(), handle, at, -1)
@@ -206,11 +206,7 @@ func (r *run) moreName() string {
 // callOf writes a call of the tool that reads on.
 func callOf(name, handle string, at fit.Place, count int) string {
 	out := fmt.Appendf(nil, `%s {"cursor":"%s"`, name, handle)
-	path := fields.Join(at.Path)
-	for path != "" && fields.Split(path) == nil { // a name that no path has: from what it is in
-		at = fit.Place{Path: at.Path[:len(at.Path)-1]}
-		path = fields.Join(at.Path)
-	}
+	path := fit.JoinPath(at.Path)
 	if path != "" {
 		out = appendQuoted(append(out, `,"path":`...), []byte(path))
 	}

@@ -1,16 +1,15 @@
 package transform
 
 import (
-	"github.com/dragoman-proxy/dragoman/transform/fields"
-
 	"github.com/dragoman-proxy/dragoman/transform/fit"
 	"github.com/dragoman-proxy/dragoman/transform/schema"
 
 	"fmt"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -154,7 +153,7 @@ func (p *pager) array(n uint32, g schema.Guards) {
 // is, the place.
 func (p *pager) cursor(keep int) string {
 	handle := p.run.handle()
-	if path := fields.Join(p.path); handle != "" && p.lists == 0 && len(path) <= maxPath {
+	if path := fit.JoinPath(p.path); handle != "" && p.lists == 0 && len(path) <= maxPath {
 		return fmt.Sprintf("%s:%d:%d:%s", handle, keep, max(1, p.run.rule.pageSize), path)
 	}
 	return handle

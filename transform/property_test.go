@@ -197,7 +197,7 @@ func TestWhateverComesIsCappedAsPromised(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := []byte(genResult().Draw(t, "result"))
 		before := bytes.Clone(in)
-		budget := rapid.SampledFrom([]int{100, 120, 200, 500}).Draw(t, "budget")
+		budget := rapid.OneOf(rapid.SampledFrom([]int{100, 120, 200, 500}), rapid.IntRange(100, 3000)).Draw(t, "budget")
 		call := &Call{Tool: "x", Schemas: None, MaxTokens: budget}
 		out, r := e.Apply(nil, in, call)
 		if r.Err != nil {

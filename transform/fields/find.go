@@ -1,7 +1,5 @@
 package fields
 
-import "strings"
-
 // Split cuts a path into its steps, unescaped. A path that is none has no steps.
 func Split(path string) []string {
 	steps, err := parse(path)
@@ -13,14 +11,4 @@ func Split(path string) []string {
 		names[i] = s.name
 	}
 	return names
-}
-
-// Join is the path of these names: Split gives them back.
-func Join(names []string) string {
-	escape := strings.NewReplacer(`\`, `\\`, `.`, `\.`)
-	escaped := make([]string, len(names))
-	for i, n := range names {
-		escaped[i] = escape.Replace(n)
-	}
-	return strings.Join(escaped, ".")
 }

@@ -3,6 +3,7 @@ package fit
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -13,6 +14,40 @@ import (
 type Place struct {
 	Path []string
 	From int
+}
+
+// JoinPath writes a path with dots between its steps. \. is a dot in a step, \- a
+// step that is empty.
+func JoinPath(path []string) string {
+	escape := strings.NewReplacer(`\`, `\\`, `.`, `\.`)
+	steps := make([]string, len(path))
+	for i, step := range path {
+		if steps[i] = escape.Replace(step); step == "" {
+			steps[i] = `\-`
+		}
+	}
+	return strings.Join(steps, ".")
+}
+
+// SplitPath reads a path that JoinPath wrote, or a person.
+func SplitPath(path string) (steps []string) {
+	if path == "" {
+		return nil
+	}
+	var step []byte
+	for i := 0; i < len(path); i++ {
+		switch c := path[i]; {
+		case c == '.':
+			steps, step = append(steps, string(step)), nil
+		case c == '\\' && i+1 < len(path):
+			if i++; path[i] != '-' {
+				step = append(step, path[i])
+			}
+		default:
+			step = append(step, c)
+		}
+	}
+	return append(steps, string(step))
 }
 
 // A Cut says how much of a list, a map or a text is there.
@@ -194,7 +229,7 @@ func (p *Plan) cutsBelow(all []Cut, d *doc, n uint32, path []string, most int) [
 	if sub, ok := t.inner[n]; ok {
 		return p.cutsIn(all, p.docs[sub], path, most)
 	}
-	if tape.Scalar(t.Raw(n)) || at.Count == 0 {
+	if tape.Scalar(t.Raw(n)) || at.Count == 0 || t.ranks[n] != none && !t.entries.has(int(n)) {
 		return all
 	}
 	if isList || t.isMap(n) {

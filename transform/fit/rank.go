@@ -30,10 +30,11 @@ func lg(n int) int {
 // What ranks before what. All numbers are sixteenths of a bit: one bit (16) is as
 // much as half of a list, two are three quarters of it.
 const (
-	deeper      = 24       // an object in an object: shallow before deep
+	deeper      = 36       // an object in an object: shallow before deep
 	ofEntry     = 32       // what is in an entry of a map: names before contents
+	perItem     = 16       // of sixteen: how fast the items of a list fall behind one another
 	oddItem     = 4        // an item that is unlike its neighbours, before all but the first ones
-	longText    = 24       // a text over 200 characters, for its first line
+	longText    = 36       // a text over 200 characters, for its first line
 	otherBlock  = 8        // a block behind the first
 	restOfLine  = 24       // the rest of a line that is longer than a piece
 	restOfCode  = 12 * bit // base64 behind its first characters
@@ -64,11 +65,11 @@ var memberKinds = []struct {
 	// where a list goes on
 	{4, []string{"nextcursor", "endcursor", "hasmore", "hasnextpage", "pageinfo", "pagination"}, nil},
 	// what it is in, and who has it
-	{16, []string{"description", "body", "text", "content", "stdout", "stderr", "output", "data", "value", "url", "htmlurl", "uri", "href", "user", "author", "assignee", "owner", "labels", "plaintext", "richtext", "lines", "matches", "results", "items", "nodes", "children", "entries"}, nil},
+	{24, []string{"description", "body", "text", "content", "stdout", "stderr", "output", "data", "value", "url", "htmlurl", "uri", "href", "user", "author", "assignee", "owner", "labels", "plaintext", "richtext", "lines", "matches", "results", "items", "nodes", "children", "entries"}, nil},
 	// times, and who wrote it when
 	{56, []string{"date", "time", "timestamp", "created", "updated", "createdby", "lasteditedby", "updatedby", "parent"}, []string{"at", "date", "time", "timestamp"}},
 	// addresses for programs
-	{96, []string{"nodeid", "avatarurl", "gravatarid", "etag", "links", "performedviagithubapp"}, []string{"url", "href"}},
+	{48, []string{"nodeid", "avatarurl", "gravatarid", "etag", "links", "performedviagithubapp"}, []string{"url", "href"}},
 	// what only programs read
 	{128, []string{"sha", "hash", "integrity", "checksum", "signature", "digest", "verification", "resolved", "requestid", "traceid"}, []string{"hash", "signature", "token", "sha256"}},
 }
@@ -77,7 +78,7 @@ const (
 	otherMember = 14  // a name that is not in the table
 	otherObject = 24  // and an object or list under such a name
 	falseMember = 16  // false, and 0, behind what else would have that name
-	program     = 112 // url, where html_url stands beside
+	program     = 56  // url, where html_url stands beside
 	hollow      = 160 // an empty member
 	dropped     = 192 // a member that the configuration drops
 )

@@ -115,6 +115,13 @@ func (p *Plan) find(at Place, count int) (doc, from, to int, ok bool) {
 		return doc, at.From, to, at.From <= len(d.text.line)
 	}
 	t := d.tree
+	if t.ranks[n] != none && !t.entries.has(int(n)) && t.Nodes[n].Count > 0 { // a row: now each of it counts
+		base := t.ranks[n]
+		t.ranks[n] = none
+		for m := n + 1; m < t.Nodes[n].Next; m = t.Nodes[m].Next {
+			t.rank(m, base, nil, 0)
+		}
+	}
 	entry := func(k int) int {
 		for m := n + 1; m < t.Nodes[n].Next; m = t.Nodes[m].Next {
 			if k--; k < 0 {

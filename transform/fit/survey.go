@@ -21,7 +21,8 @@ func (t *text) survey(markdown bool) (s survey) {
 	var tools []uint32 // sections of what tools print
 	var toolLevels []uint8
 	var headLevels, signLevels []uint8
-	html := firstByte(bytes.TrimLeft(t.src[:min(len(t.src), 200)], " \t\r\n")) == '<'
+	start := bytes.ToLower(t.src[:min(len(t.src), 1000)])
+	html := bytes.Contains(start, []byte("<html")) || bytes.Contains(start, []byte("<!doctype html"))
 	code := 0 // the block that comes next
 	for i := range n {
 		if i > 0 && t.line[i] == t.line[i-1] {
@@ -47,14 +48,22 @@ func (t *text) survey(markdown bool) (s survey) {
 			heads, headLevels = append(heads, uint32(i)), append(headLevels, level)
 		} else if level, ok := signatureLevel(line); ok {
 			signs, signLevels = append(signs, uint32(i)), append(signLevels, level)
-			if word := firstWord(line); toolWords[string(word)] || len(word) > 0 && (word[0] == '=' || word[0] == '_') {
+			if word := firstWord(line); toolWords[string(word)] || ruled(word) {
 				tools, toolLevels = append(tools, uint32(i)), append(toolLevels, level)
 			}
 		} else if i+1 < n && underlined(t.unit(i+1)) && len(line) < 100 {
 			heads, headLevels = append(heads, uint32(i)), append(headLevels, 0)
 		}
 	}
-	// A # begins a heading in Markdown, and a comment in a program.
+	// A # begins a heading in Markdown, where blank lines stand around it, and a comment
+	// in a program.
+	alone := 0
+	for _, i := range heads {
+		if int(i)+1 < n && t.line[i+1] > t.line[i]+1 && (i == 0 || t.line[i] > t.line[i-1]+1) {
+			alone++
+		}
+	}
+	markdown = markdown || alone > 1 && alone*8 > len(signs)
 	s.titles, s.levels = heads, headLevels
 	if !markdown && len(signs) > len(heads) {
 		if s.titles, s.levels, s.source = signs, signLevels, len(signs)-len(tools) > n/50; !s.source && len(tools) > 0 {
@@ -208,6 +217,11 @@ var sectionWords = set([]string{
 // toolWords begin lines that begin something in what tools print.
 var toolWords = set([]string{"diff", "commit", "Traceback", "@@", "FAIL"})
 
+// ruled reports whether a word is a rule: === FAILURES ===
+func ruled(word []byte) bool {
+	return len(word) >= 5 && (word[0] == '=' || word[0] == '_') && len(bytes.Trim(word, string(word[:1]))) == 0
+}
+
 func firstWord(line []byte) []byte {
 	line = bytes.TrimLeft(line, " \t")
 	return line[:max(0, bytes.IndexAny(line, " \t(:{<"))]
@@ -239,7 +253,7 @@ func signatureLevel(line []byte) (level uint8, ok bool) {
 		return level, (word[0] == '-' || word[0] == '+') && bytes.HasPrefix(rest[1:], []byte(" (")) && rest[len(rest)-1] == '{'
 	case sectionWords[string(word)]:
 		return level, true
-	case toolWords[string(word)], (word[0] == '=' || word[0] == '_') && len(word) >= 5: // === FAILURES ===
+	case toolWords[string(word)], ruled(word):
 		return level, true
 	}
 	// app.use = function use(…) {, void Database::Open(…) {

@@ -166,7 +166,7 @@ func (t *tree) rankList(n uint32, base rank, g schema.Guards, depth int) {
 		if g != nil {
 			inner = g.Element(&t.Tape, m, i)
 		}
-		r := add(base, lg(turn(i, count)))
+		r := add(base, lg(turn(i, count))*perItem/16)
 		if k < len(odd) && odd[k] == m {
 			r = min(r, add(base, oddItem+lg(k)))
 			k++

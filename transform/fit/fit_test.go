@@ -1,0 +1,148 @@
+package fit
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/transform/grapheme"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+func fitted(src []byte, room int) ([]byte, *Plan) {
+	p := New([]Part{{Text: src}}, Options{Most: room})
+	parts, _ := p.Fit(room, 1, func(parts [][]byte) int { return len(parts[0]) })
+	return parts[0], p
+}
+
+func TestRanksAddUp(t *testing.T) {
+	for n := range 5000 {
+		if lg(n+1) < lg(n) {
+			t.Fatalf("lg(%d) is %d, lg(%d) is %d", n, lg(n), n+1, lg(n+1))
+		}
+	}
+	if lg(0) != 0 || lg(1) != bit || lg(1023) != 10*bit {
+		t.Errorf("%d %d %d", lg(0), lg(1), lg(1023))
+	}
+	if r := add(last-3, 10); r != last {
+		t.Errorf("%d", r)
+	}
+}
+
+func TestWhatMattersIsKept(t *testing.T) {
+	many := strings.Repeat("2026-11-20 INFO request handled in 12 ms\n", 500)
+	items := strings.Repeat(`{"id":1,"title":"One of many things that are all the same, and take some room","status":"passed"},`, 100)
+	for _, c := range []struct {
+		claim, in string
+		room      int
+		want      []string
+	}{
+		{"the error in the middle", many + "Error: no such table users\n    at query (db.js:12)\n" + many, 300, []string{"Error: no such table users", "at query (db.js:12)"}},
+		{"the end", many + "exit status 1", 200, []string{"exit status 1"}},
+		{"the failed item", `{"tests":[` + items + `{"id":77,"title":"Breaks","status":"failed"},` + items + `{"id":2}]}`, 300, []string{`"Breaks"`, `"failed"`}},
+		{"headings", "# A\n\n" + strings.Repeat("Words of a text. ", 100) + "\n\n## B\n\n" + strings.Repeat("Words of a text. ", 100), 300, []string{"# A", "## B"}},
+		{"what stands beside base64", `{"data":"` + strings.Repeat("QUJDREVGR0hJSktMTU5PUFFS0123", 200) + `","name":"a.png","note":"kept"}`, 200, []string{`"a.png"`, `"kept"`, "QUJD", "characters"}},
+		{"a text in JSON", `{"exit":1,"stdout":"` + strings.Repeat(`a line of it\n`, 300) + `the last line"}`, 300, []string{`"exit":1`, "the last line"}},
+		{"signatures", strings.Repeat("func f(a int) {\n\tfor range a {\n\t\tprintln(a)\n\t\tprintln(a + a)\n\t}\n}\n\n", 20) + "func last(b string) error {\n\treturn nil\n}\n", 1500, []string{"func last(b string) error {"}},
+	} {
+		out, _ := fitted([]byte(c.in), c.room)
+		if len(out) > c.room {
+			t.Errorf("%s: %d bytes", c.claim, len(out))
+		}
+		for _, want := range c.want {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s: %q is not in\n%s", c.claim, want, out)
+			}
+		}
+	}
+}
+
+// seeds are texts that are hard to cut.
+func seeds(f *testing.F) {
+	for _, s := range []string{
+		"a\nb\n\n\nc", "e\u0301\u0301" + strings.Repeat("x", 300), strings.Repeat("👨‍👩‍👧‍👦", 60), "```go\nx\n```\n" + strings.Repeat("error: y\n", 30),
+		`{"a":[1,2,{"b":"` + strings.Repeat("text ", 80) + `"}],"n":null}`, `[[[]],{},""]`, strings.Repeat("QUJDREVGR0hJSktMTU5PUFFS0123", 20),
+		`{"a":"{\"b\":\"` + strings.Repeat("c ", 150) + `\"}"}`, "\r\n\r\n \t\nx", "~~~\n", `{"m":{` + strings.TrimSuffix(strings.Repeat(`"k":{"v":1,"w":"`+strings.Repeat("z", 150)+`"},`, 30), ",") + `}}`,
+	} {
+		f.Add([]byte(s), 100, 200)
+	}
+}
+
+// FuzzUnits: the units of a text are all of it, and none ends within a character as
+// readers see it.
+func FuzzUnits(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, in []byte, _, _ int) {
+		if !utf8.Valid(in) {
+			return
+		}
+		x := newText(in, 0, len(in), false)
+		if len(x.start) != len(x.line)+1 || len(x.ranks) != len(x.line) || int(x.start[len(x.line)]) != len(in) {
+			t.Fatalf("%d units, %d lines, %d ranks, up to %d of %d", len(x.start), len(x.line), len(x.ranks), x.start[len(x.line)], len(in))
+		}
+		for i := range x.line {
+			at := int(x.start[i])
+			if at > 0 && in[at-1] != '\n' && !x.binary && grapheme.Floor(in, at) != at {
+				t.Errorf("%q is cut at %d", in, at)
+			}
+			if x.start[i+1] <= x.start[i] {
+				t.Errorf("unit %d of %q is empty", i, in)
+			}
+		}
+	})
+}
+
+// FuzzRank: a rank does not depend on the budget: more room keeps all that less room
+// keeps.
+func FuzzRank(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, in []byte, less, more int) {
+		if !utf8.Valid(in) || less < 10 || less > more || more > 5000 {
+			return
+		}
+		p := New([]Part{{Text: in}}, Options{Most: more})
+		few := New([]Part{{Text: in}}, Options{Most: less})
+		if len(few.units) > len(p.units) {
+			t.Fatalf("%d units for less, %d for more", len(few.units), len(p.units))
+		}
+		for i := range few.units {
+			a, b := few.docs[few.units[i].doc], p.docs[p.units[i].doc]
+			if a.ranks()[few.units[i].at] != b.ranks()[p.units[i].at] {
+				t.Fatalf("unit %d ranks at %d and at %d", i, a.ranks()[few.units[i].at], b.ranks()[p.units[i].at])
+			}
+		}
+		for i := 1; i < len(p.units); i++ {
+			if p.docs[p.units[i-1].doc].ranks()[p.units[i-1].at] > p.docs[p.units[i].doc].ranks()[p.units[i].at] {
+				t.Fatalf("unit %d is not in order", i)
+			}
+		}
+	})
+}
+
+// FuzzRendering: what is written is no longer than there is room for, valid, of the
+// same kind, and without an open fence.
+func FuzzRendering(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, in []byte, room, _ int) {
+		if !utf8.Valid(in) || room < 2 || room > 5000 || len(in) == 0 {
+			return
+		}
+		out, _ := fitted(in, room)
+		if !utf8.Valid(out) {
+			t.Fatalf("%q became %q", in, out)
+		}
+		if wire.Valid(in) && tape.IsContainer(in) {
+			if !json.Valid(out) || out[0] != bytes.TrimSpace(in)[0] {
+				t.Fatalf("%q became %q", in, out)
+			}
+		} else if fence, _ := OpenFence(out); fence != "" {
+			t.Fatalf("%q leaves a fence open in %q", in, out)
+		}
+		if len(out) > room && len(out) > 2 {
+			t.Fatalf("%q is %d bytes, and not %d", out, len(out), room)
+		}
+	})
+}

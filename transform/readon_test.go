@@ -1,0 +1,206 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+var namedCall = regexp.MustCompile(`fetch_more (\{.*\})\]$`)
+
+// followed reads an answer to its end by the calls that the notices name, and returns
+// all that was read and what it cost.
+func followed(t fatal, e *Engine, out []byte, budget int) (all string, spent int) {
+	for range 10_000 {
+		p := parse(t, out)
+		n := p.count(e.encoding)
+		if n > budget {
+			t.Fatalf("%d tokens of %d: %s", n, budget, out)
+		}
+		spent += n
+		last := ""
+		for _, b := range p.Content {
+			if last = *b.Text; b.Meta == nil {
+				all += last + "\n"
+			}
+		}
+		if p.StructuredContent != nil {
+			all += string(p.StructuredContent) + "\n"
+		}
+		m := namedCall.FindStringSubmatch(last)
+		if m == nil {
+			return all, spent
+		}
+		next := e.More("s", "c", []byte(m[1]))
+		if bytes.Contains(next, []byte(`"isError":true`)) || bytes.Equal(next, out) {
+			t.Fatalf("%s answers %s", m[1], next)
+		}
+		out = next
+	}
+	t.Fatalf("reading on has no end")
+	return
+}
+
+// TestReadingOnByTheNoticesGivesAll of an answer: every line of a text, every value
+// of a document.
+func TestReadingOnByTheNoticesGivesAll(t *testing.T) {
+	e := engine(t, "transform: {}")
+	rapid.Check(t, func(t *rapid.T) {
+		budget := rapid.IntRange(300, 2000).Draw(t, "budget")
+		call := &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: budget}
+		if rapid.Bool().Draw(t, "text") {
+			var lines []string
+			for i := range rapid.IntRange(50, 400).Draw(t, "lines") {
+				lines = append(lines, fmt.Sprintf("line %d is %s", i, rapid.StringMatching(`[a-z ]{1,60}`).Draw(t, "line")))
+			}
+			text := strings.Join(lines, "\n")
+			out, _ := e.Apply(nil, textResult(text), call)
+			all, _ := followed(t, e, out, budget)
+			for _, l := range lines {
+				if l = strings.TrimSpace(l); !strings.Contains(all, l) {
+					t.Fatalf("%q is never read in\n%s", l, all)
+				}
+			}
+			return
+		}
+		var items []string
+		n := rapid.IntRange(5, 80).Draw(t, "items")
+		for i := range n {
+			items = append(items, fmt.Sprintf(`{"id":%d,"name":"n%dn","deep":{"a":[%d.5,{"b":"v%dv"}],"url":"http://x/%d"},"body":%s}`, i+1000, i, i+5000, i, i,
+				quoted(fmt.Sprintf("body %d ", i)+rapid.StringMatching(`[a-z]{2,8}( [a-z]{2,8}){0,80}`).Draw(t, "body"))))
+		}
+		doc := `{"total":` + fmt.Sprint(n) + `,"list":[` + strings.Join(items, ",") + `],"end":"the end"}`
+		out, _ := e.Apply(nil, textResult(doc), call)
+		all, _ := followed(t, e, out, budget)
+		for i := range n {
+			for _, want := range []string{fmt.Sprintf(`"id":%d`, i+1000), fmt.Sprintf(`"n%dn"`, i), fmt.Sprintf("%d.5", i+5000), fmt.Sprintf(`"v%dv"`, i), fmt.Sprintf(`"http://x/%d"`, i), fmt.Sprintf("body %d ", i)} {
+				if !strings.Contains(all, want) {
+					t.Fatalf("%s is never read in\n%s", want, all)
+				}
+			}
+		}
+	})
+}
+
+// TestReadingOnOfWhateverComes ends, and stays within its budget.
+func TestReadingOnOfWhateverComes(t *testing.T) {
+	e := engine(t, "transform: {}")
+	rapid.Check(t, func(t *rapid.T) {
+		in := []byte(genResult().Draw(t, "result"))
+		budget := rapid.IntRange(200, 1000).Draw(t, "budget")
+		out, r := e.Apply(nil, in, &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: budget})
+		if r.Cursor == "" {
+			return
+		}
+		for _, args := range []string{"", `,"path":"items"`, `,"find":"e"`, `,"from":1`, `,"path":"title","from":1,"count":2`} {
+			ask := fmt.Sprintf(`{"cursor":%q%s}`, r.Cursor, args)
+			for range 2000 {
+				next := e.More("s", "c", []byte(ask))
+				if !json.Valid(next) {
+					t.Fatalf("%s answers %s", ask, next)
+				}
+				p := parse(t, next)
+				if n := p.count(e.encoding); n > budget {
+					t.Fatalf("%s: %d tokens of %d", ask, n, budget)
+				}
+				m := namedCall.FindStringSubmatch(*p.Content[len(p.Content)-1].Text)
+				if m == nil {
+					break
+				}
+				if m[1] == ask {
+					t.Fatalf("%s goes on with itself: %s", ask, next)
+				}
+				ask = m[1]
+			}
+		}
+		_ = out
+	})
+}
+
+func TestReadingOnGivesParts(t *testing.T) {
+	e := engine(t, "transform: {}")
+	var lines []string
+	for i := range 200 {
+		lines = append(lines, fmt.Sprintf("line %d of the body", i))
+	}
+	lines[150] = "ERROR: needle in line 150"
+	doc := `{"items":[{"n":0},{"n":1,"body":` + string(quoted(strings.Join(lines, "\n"))) + `},{"n":2},{"n":3}],"pad":"` + strings.Repeat("x y z ", 4000) + `"}`
+	_, r := e.Apply(nil, textResult(doc), &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: 500})
+	for args, want := range map[string][]string{
+		`,"path":"items.1.body","from":10,"count":2`: {"line 10 of the body\nline 11 of the body", "[the end]"},
+		`,"path":"items","from":2,"count":1`:         {`[{"n":2}]`, "[the end]"},
+		`,"path":"items.1.body"`:                     {"line 0 of the body\nline 1 of the body\n"},
+		`,"find":"NEEDLE"`:                           {"items.1.body:151: ERROR: needle in line 150", "[1 found, the end]"},
+		`,"find":"no such thing"`:                    {"[nothing found]"},
+		`,"path":"nothing"`:                          {"INVALID_ARGUMENTS", "items, pad"},
+		`,"path":"items.9","from":0`:                 {"INVALID_ARGUMENTS"},
+	} {
+		out := e.More("s", "c", []byte(`{"cursor":"`+r.Cursor+`"`+args+`}`))
+		texts, _ := seen(t, out)
+		for _, w := range want {
+			if !strings.Contains(strings.Join(texts, "\n"), w) {
+				t.Errorf("%s: %q is not in %q", args, w, texts)
+			}
+		}
+	}
+}
+
+// TestAPagesCursorFetchesTheNextPage: the one that stands in _pagination.
+func TestAPagesCursorFetchesTheNextPage(t *testing.T) {
+	e := engine(t, "transform: {rules: [{page_size: 2}]}")
+	out, _ := e.Apply(nil, textResult(`{"a":{"list":[1,2,3,4,5]}}`), &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None})
+	var page struct {
+		A struct {
+			Page struct{ Cursor string } `json:"_pagination"`
+		}
+	}
+	if err := json.Unmarshal([]byte(*parse(t, out).Content[0].Text), &page); err != nil || page.A.Page.Cursor == "" {
+		t.Fatalf("%v in %s", err, out)
+	}
+	next := e.More("s", "c", quotedAsk(page.A.Page.Cursor))
+	if texts, _ := seen(t, next); texts[0] != "[3,4]" {
+		t.Errorf("%q", texts)
+	}
+}
+
+func quotedAsk(cursor string) []byte {
+	return append(append([]byte(`{"cursor":`), quoted(cursor)...), '}')
+}
+
+// TestMoreRoomKeepsAllThatLessRoomKept of random answers, by their lines and values.
+func TestMoreRoomKeepsAllThatLessRoomKept(t *testing.T) {
+	e := engine(t, "transform: {more_tool: {enabled: off}}")
+	rapid.Check(t, func(t *rapid.T) {
+		doc := genDoc().Draw(t, "doc")
+		less := rapid.IntRange(100, 1000).Draw(t, "less")
+		more := less + rapid.IntRange(20, 1000).Draw(t, "more")
+		kept := func(budget int) map[string]int {
+			out, _ := e.Apply(nil, textResult(doc), &Call{Tool: "x", Schemas: None, MaxTokens: budget})
+			var tp tape.Tape
+			if err := tp.Parse([]byte(*parse(t, out).Content[0].Text)); err != nil {
+				t.Fatalf("%v in %s", err, out)
+			}
+			seen := make(map[string]int)
+			for n := range uint32(len(tp.Nodes)) {
+				if raw := tp.Raw(n); tape.Scalar(raw) && !wire.Hollow(raw) && raw[0] != '"' {
+					seen[string(tp.Name(n))+":"+string(raw)]++
+				}
+			}
+			return seen
+		}
+		few, many := kept(less), kept(more)
+		for what, n := range few {
+			if many[what] < n {
+				t.Fatalf("%s is there %d times in %d tokens, and %d times in %d:\n%s", what, n, less, many[what], more, doc)
+			}
+		}
+	})
+}
