@@ -1,6 +1,6 @@
 package fields
 
-// Split cuts a path into its steps, unescaped. A path that is none has no steps.
+// Split cuts the path of a rule into its steps, unescaped. A path that cannot be read has no steps.
 func Split(path string) []string {
 	steps, err := parse(path)
 	if err != nil {
