@@ -42,8 +42,8 @@ func newShapeLog(r prometheus.Registerer) *shapeLog {
 		}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_transform_tokens_total",
-			Help: "Tokens of changed results, before and after.",
-		}, []string{"stage"}),
+			Help: "Tokens of changed results, by tool, before and after: the difference is what was saved.",
+		}, []string{"tool", "stage"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "dragoman_transform_seconds",
 			Help:    "Time spent on one result.",
@@ -77,7 +77,8 @@ func (l *shapeLog) label(tool string) string {
 // note takes down what was done with one result.
 func (l *shapeLog) note(log *zap.Logger, tool string, r *transform.Report, took time.Duration) {
 	l.seconds.Observe(took.Seconds())
-	l.results.WithLabelValues(l.label(tool), r.Outcome.String()).Inc()
+	label := l.label(tool)
+	l.results.WithLabelValues(label, r.Outcome.String()).Inc()
 	if r.OverBudget {
 		l.over.Inc()
 	}
@@ -87,8 +88,8 @@ func (l *shapeLog) note(log *zap.Logger, tool string, r *transform.Report, took 
 	if r.BytesBefore > 0 {
 		l.reduction.Observe(float64(r.BytesAfter) / float64(r.BytesBefore))
 	}
-	l.tokens.WithLabelValues("before").Add(float64(r.TokensBefore))
-	l.tokens.WithLabelValues("after").Add(float64(r.TokensAfter))
+	l.tokens.WithLabelValues(label, "before").Add(float64(r.TokensBefore))
+	l.tokens.WithLabelValues(label, "after").Add(float64(r.TokensAfter))
 	fields := []zap.Field{
 		zap.String("tool", tool), zap.Stringer("outcome", r.Outcome), zap.Strings("steps", r.Steps),
 		zap.Int("bytes_before", r.BytesBefore), zap.Int("bytes_after", r.BytesAfter),

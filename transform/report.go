@@ -69,6 +69,7 @@ type Report struct {
 	Omitted                   int      // blocks
 	Links                     int      // resource links that went
 	OverBudget                bool
+	Rule                      string // the rule that matched, as rules[2]; "" for none
 	Source                    string // the source that took it
 	Detected                  bool   // by its shape
 	Cursor                    string // the handle to the rest, "" for none

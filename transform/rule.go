@@ -25,6 +25,7 @@ type rule struct {
 	include      []string
 	exclude      []string
 	config       *Rule
+	where        string // rules[2]; "" where no rule matched
 }
 
 // A cut bounds the texts at a path. A path of one step is any member of that
@@ -51,7 +52,7 @@ func compile(c *Config, sources map[string]Source, path string, r *Rule) (*rule,
 		maxChars: r.MaxChars, marker: r.marker(), pageSize: max(r.PageSize, r.MaxItems),
 		wrap: r.PageShape == "wrap", budget: c.DefaultMaxTokens, schema: r.OutputSchema,
 		refuse: r.OnConflict == "error", full: r.Detail == "full",
-		include: r.IncludeFields, exclude: r.ExcludeFields, config: r,
+		include: r.IncludeFields, exclude: r.ExcludeFields, config: r, where: strings.TrimSuffix(path, "."),
 	}
 	for _, n := range []*int{r.MaxTokens, r.MaxResponseTokens} {
 		if n != nil {

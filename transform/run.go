@@ -120,7 +120,7 @@ func (e *Engine) terms(r *rule, c *Call) (budget int, tool, ok bool) {
 // apply is Apply for a result that has to be looked at.
 func (e *Engine) apply(dst, result []byte, c *Call, r *rule, budget int, works bool) (out []byte, report Report) {
 	report.BytesBefore, report.BytesAfter = len(result), len(result)
-	report.Budget = budget
+	report.Budget, report.Rule = budget, r.where
 	run := &run{engine: e, rule: r, call: c, original: result, report: &report, marker: r.marker}
 	now := result
 	if works {

@@ -144,6 +144,20 @@ func TestOneProcessForAllByAFlag(t *testing.T) {
 	}
 }
 
+func TestABudgetByAFlag(t *testing.T) {
+	if got := settingsOf(t, "--max-tokens", "1500", "--", "cat"); got.Transform == nil || !got.Transform.Enabled || got.Transform.DefaultMaxTokens != 1500 || got.Transform.Adapters.Capper.Model != "gpt-4" {
+		t.Errorf("%+v", got.Transform)
+	}
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	write(t, file, "transform: {enabled: false, default_max_tokens: 700, adapters: {capper: {model: gpt-4o}}}")
+	if got := settingsOf(t, "--config", file, "--max-tokens", "1500", "--", "cat"); !got.Transform.Enabled || got.Transform.DefaultMaxTokens != 1500 || got.Transform.Adapters.Capper.Model != "gpt-4o" {
+		t.Errorf("%+v", got.Transform)
+	}
+	if got := settingsOf(t, "--", "cat"); got.Transform != nil {
+		t.Errorf("%+v", got.Transform)
+	}
+}
+
 func TestBuiltInServerAndItsTranscript(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -208,7 +222,7 @@ func settingsOf(t *testing.T, args ...string) proxy.Config {
 	t.Helper()
 	cmd := serveCommand()
 	cmd.ResetFlags()
-	s := newSettings(cmd, listenFlags, upstreamFlags)
+	s := newSettings(cmd, listenFlags, upstreamFlags, transformFlags)
 	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}

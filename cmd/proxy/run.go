@@ -25,7 +25,7 @@ func serveCommand() *cobra.Command {
 			"  dragoman serve -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman serve --adapters ./adapters",
 	}
-	s := newSettings(cmd, listenFlags, upstreamFlags, adapterFlags)
+	s := newSettings(cmd, listenFlags, upstreamFlags, adapterFlags, transformFlags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)
 		if err != nil {
@@ -48,7 +48,7 @@ func stdioCommand() *cobra.Command {
 			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman stdio --adapters ./adapters",
 	}
-	s := newSettings(cmd, upstreamFlags, adapterFlags)
+	s := newSettings(cmd, upstreamFlags, adapterFlags, transformFlags)
 	s.wholeEnv = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := s.config(args)

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/transform"
 )
 
 // settings are the flags of a command; each stands above what the environment
@@ -31,6 +32,7 @@ type settings struct {
 	passEnv   []string
 	adapters  []string
 	share     bool
+	maxTokens int
 	logLevel  string
 
 	// wholeEnv says that COMMAND gets our whole environment unless upstream.pass_env
@@ -57,6 +59,10 @@ func upstreamFlags(s *settings) {
 
 func adapterFlags(s *settings) {
 	s.cmd.Flags().StringArrayVar(&s.adapters, "adapters", nil, "directory or file of adapters, served beside the server's tools or alone; repeatable")
+}
+
+func transformFlags(s *settings) {
+	s.cmd.Flags().IntVar(&s.maxTokens, "max-tokens", 0, "hold every result to so many tokens, at least 100 (transform.default_max_tokens)")
 }
 
 // newSettings gives cmd its flags.
@@ -117,6 +123,15 @@ func (s *settings) lay(cfg *proxy.Config, l *setting.Layers, args []string) {
 			*f.field = f.value
 			l.Flag(f.path, f.flag)
 		}
+	}
+	if s.maxTokens != 0 {
+		t := transform.DefaultConfig()
+		if cfg.Transform != nil {
+			t = *cfg.Transform
+		}
+		t.Enabled, t.DefaultMaxTokens = true, s.maxTokens
+		cfg.Transform = &t
+		l.Flag("transform.default_max_tokens", "--max-tokens")
 	}
 	for _, h := range s.headers {
 		name, value, ok := strings.Cut(h, ":")

@@ -107,6 +107,11 @@ func describe(r *transform.Report) string {
 		about = "about "
 	}
 	fmt.Fprintf(&b, "outcome  %s\n", r.Outcome)
+	rule := r.Rule
+	if rule == "" {
+		rule = "none matched"
+	}
+	fmt.Fprintf(&b, "rule     %s\n", rule)
 	fmt.Fprintf(&b, "bytes    %d -> %d\n", r.BytesBefore, r.BytesAfter)
 	if r.TokensBefore > 0 {
 		fmt.Fprintf(&b, "tokens   %s%d -> %d", about, r.TokensBefore, r.TokensAfter)

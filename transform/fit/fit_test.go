@@ -60,6 +60,15 @@ func TestWhatMattersIsKept(t *testing.T) {
 	}
 }
 
+// TestJSONOfWhichNothingFitsStaysJSON of its kind.
+func TestJSONOfWhichNothingFitsStaysJSON(t *testing.T) {
+	for in, want := range map[string]string{`[["` + strings.Repeat("word ", 30) + `"]]`: "[]", `{"number":` + strings.Repeat("1", 300) + `}`: "{}"} {
+		if out, _ := fitted([]byte(in), 20); string(out) != want {
+			t.Errorf("%s became %s", in, out)
+		}
+	}
+}
+
 // seeds are texts that are hard to cut.
 func seeds(f *testing.F) {
 	for _, s := range []string{

@@ -242,7 +242,7 @@ func (p *Plan) write() [][]byte {
 	for _, i := range p.parts {
 		d := p.docs[i]
 		w.out = nil
-		if d.count > 0 || d.cut.at >= 0 || d.part.Guards != nil && !p.reading {
+		if d.count > 0 || d.cut.at >= 0 || !p.reading && (d.part.Guards != nil || d.tree != nil && len(p.parts) == 1) { // JSON stays JSON, if an empty one
 			w.doc(d)
 		}
 		out = append(out, w.out)
