@@ -24,11 +24,12 @@ type demo struct {
 	calls  sync.WaitGroup
 	mu     sync.Mutex
 	cancel map[string]context.CancelFunc // of slow calls, by id
+	shown  map[string]*tapped            // requests that a tap sees, by id
 }
 
 func demoOrigin() origin {
 	return opened(true, func(context.Context) (upstream.Conn, error) {
-		d := &demo{out: make(chan []byte, 16), cancel: make(map[string]context.CancelFunc)}
+		d := &demo{out: make(chan []byte, 16), cancel: make(map[string]context.CancelFunc), shown: make(map[string]*tapped)}
 		d.ctx, d.stop = context.WithCancel(context.Background())
 		return d, nil
 	})
@@ -66,12 +67,21 @@ func (d *demo) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Strea
 		}
 		return nil, nil
 	}
+	if t := tappedBy(ctx); t != nil {
+		t.heard(out.Body)
+		if m.ID != nil {
+			d.mu.Lock()
+			d.shown[string(m.ID)] = t
+			d.mu.Unlock()
+		}
+	}
 	switch m.Method {
 	case "notifications/cancelled":
 		d.mu.Lock()
 		if cancel := d.cancel[string(m.Params.RequestID)]; cancel != nil {
 			cancel()
 		}
+		delete(d.shown, string(m.Params.RequestID))
 		d.mu.Unlock()
 	case "initialize":
 		d.result(m.ID, `{"protocolVersion":"`+translate.Oldest().Name+
@@ -164,9 +174,22 @@ func demoText(s string) string {
 
 func (d *demo) text(id []byte, s string) { d.result(id, `{"content":[`+demoText(s)+`]}`) }
 
-func (d *demo) result(id []byte, result string) { d.say(appendResult(nil, id, result)) }
+func (d *demo) result(id []byte, result string) { d.answer(id, appendResult(nil, id, result)) }
 
-func (d *demo) fail(id []byte, code int, text string) { d.say(appendError(nil, id, code, text, nil)) }
+func (d *demo) fail(id []byte, code int, text string) {
+	d.answer(id, appendError(nil, id, code, text, nil))
+}
+
+func (d *demo) answer(id, message []byte) {
+	d.mu.Lock()
+	t := d.shown[string(id)]
+	delete(d.shown, string(id))
+	d.mu.Unlock()
+	if t != nil {
+		t.said(message)
+	}
+	d.say(message)
+}
 
 func (d *demo) say(message []byte) {
 	select {

@@ -14,7 +14,7 @@ import (
 func TestBuiltInServer(t *testing.T) {
 	before := runtime.NumGoroutine()
 	core, logs := observer.New(zap.DebugLevel)
-	srv, err := NewDemo(DefaultConfig(), zap.New(core))
+	srv, err := NewDemo(DefaultConfig(), zap.New(core), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

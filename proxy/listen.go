@@ -184,7 +184,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 	if isLoopback(at) {
 		cfg.Routes = srv.routes()
 	}
-	return downstream.NewHTTP((*face)(srv), cfg)
+	return downstream.NewHTTP(srv.handler, cfg)
 }
 
 // renewable is what a listener takes from a new setup while it is open.

@@ -131,7 +131,7 @@ func (r *relay) send() error {
 			e.Asked = d.hasAsked
 		}
 	}
-	x, err := r.srv.sendOn(b, r.q, r.from, e)
+	x, err := r.srv.sendOn(r.ctx, b, r.q, r.from, e)
 	if err != nil {
 		return err
 	}
@@ -166,9 +166,9 @@ func (r *relay) enquire() *results.Enquiry {
 }
 
 // sendOn sends q to the server behind b, or has the answer that e has found. The
-// exchange is the caller's.
-func (srv *Server) sendOn(b *backing, q *modernRequest, from []upstream.Header, e *results.Enquiry) (*exchange, error) {
-	ctx, stop := context.WithCancelCause(context.Background()) // a call may outlive the request that began it
+// exchange is the caller's; it has the values of asked, and not its end.
+func (srv *Server) sendOn(asked context.Context, b *backing, q *modernRequest, from []upstream.Header, e *results.Enquiry) (*exchange, error) {
+	ctx, stop := context.WithCancelCause(context.WithoutCancel(asked)) // a call may outlive the request that began it
 	x := srv.newExchange(ctx, stop)
 	x.s = b.s
 	x.s.enter()

@@ -31,7 +31,8 @@ type Server struct {
 	log      *zap.Logger
 	setup    atomic.Pointer[setup]
 	lookout  lookout
-	admin    net.Listener // nil for none
+	admin    net.Listener       // nil for none
+	handler  downstream.Handler // of HTTP clients
 	sessions *sessions
 	running  *processes.Limit
 	onPipes  sync.Map // *posts, each a client on HTTP+SSE
@@ -83,11 +84,19 @@ func New(cfg Config, log *zap.Logger) (*Server, error) {
 }
 
 // NewDemo is like [New], with a small server of the oldest revision in this
-// process in the place of cfg.Upstream.
-func NewDemo(cfg Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, demoOrigin()) }
+// process in the place of cfg.Upstream. show is called with each message of clients over
+// Streamable HTTP when its answer has gone, concurrently; nil for nothing.
+func NewDemo(cfg Config, log *zap.Logger, show func(DemoExchange)) (*Server, error) {
+	srv, err := newServer(cfg, log, demoOrigin())
+	if err == nil && show != nil {
+		srv.handler = &tap{(*face)(srv), show}
+	}
+	return srv, err
+}
 
 func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server, error) {
 	srv := &Server{log: log, memory: o.memory, own: own}
+	srv.handler = (*face)(srv)
 	srv.running = processes.New(func() int { return srv.now().cfg.Session.MaxProcesses }, srv.giveWay)
 	o = o.bounded(srv.running)
 	first, err := newSetup(cfg, o, nil)

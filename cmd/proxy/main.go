@@ -53,7 +53,8 @@ func command() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	demo := newSettings(root, listenFlags)
-	root.RunE = func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, demo) }
+	quiet := root.Flags().Bool("quiet", false, "do not show the messages")
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, demo, *quiet) }
 	root.SetVersionTemplate("{{.Version}}")
 	root.AddCommand(serveCommand(), stdioCommand(), translateCommand(), probeCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
 	checkUsage(root)

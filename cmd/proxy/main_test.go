@@ -176,7 +176,11 @@ func TestBuiltInServerAndItsTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := string(text[:n])
-	go io.Copy(io.Discard, r)
+	shown := make(chan string, 1)
+	go func() {
+		rest, _ := io.ReadAll(r)
+		shown <- string(rest)
+	}()
 	url := regexp.MustCompile(`http://[^\s"]+/mcp`).FindString(said)
 	if !strings.Contains(said, translate.Latest().Name) || !strings.Contains(said, `{"mcpServers"`) {
 		t.Errorf("%s", said)
@@ -214,6 +218,17 @@ func TestBuiltInServerAndItsTranscript(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("ended with %v", err)
+	}
+	transcript := <-shown
+	for _, want := range []string{
+		"#1 initialize · client of " + translate.Latest().Name + " · server of " + translate.Oldest().Name + "\n  client sent   {",
+		`~ result.protocolVersion "` + translate.Oldest().Name + `" → "` + translate.Latest().Name + `"`,
+		"+ result.capabilities.completions {}",
+		"#3 tools/call", `  server heard  {"jsonrpc":"2.0","id":`, `  client got    {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"done in 3 steps"}]}}`,
+	} {
+		if !strings.Contains(transcript, want) {
+			t.Errorf("the transcript does not have %q:\n%s", want, transcript)
+		}
 	}
 }
 

@@ -140,12 +140,20 @@ func admin(srv *proxy.Server, cfg proxy.Config, clients net.Addr, log *zap.Logge
 	return fmt.Errorf("admin.listen: %w", err)
 }
 
-func runDemo(cmd *cobra.Command, s *settings) error {
+func runDemo(cmd *cobra.Command, s *settings, quiet bool) error {
 	cfg, err := s.config(nil)
 	if err != nil {
 		return err
 	}
-	return serve(cmd, cfg, proxy.NewDemo, nil, func(url string) { introduce(cmd.OutOrStdout(), url) })
+	out := cmd.OutOrStdout()
+	var show func(proxy.DemoExchange)
+	if !quiet {
+		queue := newLineQueue(out) // a call does not wait for its reader
+		defer queue.Sync()         //nolint:errcheck // never fails
+		show = (&transcript{out: queue}).print
+	}
+	build := func(cfg proxy.Config, log *zap.Logger) (*proxy.Server, error) { return proxy.NewDemo(cfg, log, show) }
+	return serve(cmd, cfg, build, nil, func(url string) { introduce(out, url) })
 }
 
 // introduce says what to do with the built-in server at url.
@@ -168,7 +176,8 @@ By hand:
     mcp -H "Mcp-Session-Id: $session" -d '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}'
     mcp -H "Mcp-Session-Id: $session" -d '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"slow","arguments":{"steps":3},"_meta":{"progressToken":1}}}'
 
-Stop with Ctrl-C. In front of a server of yours: dragoman serve --upstream URL
+Each message is shown here, as the client sent it and as the server got it, and its answer
+(--quiet for none). Stop with Ctrl-C. In front of a server of yours: dragoman serve URL
 
 `, url, translate.Oldest().Name, translate.Latest().Name, translate.All()[0].Name)
 }

@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"sync"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// DemoExchange is one message of a client to the built-in server, on both sides of the
+// proxy. What there is none of is nil.
+type DemoExchange struct {
+	Client, Server string // their revisions
+	Sent, Heard    []byte // the message as the client sent it, and as the server got it
+	Said, Got      []byte // the answer as the server gave it, and as the client got it
+}
+
+// tap sees what clients over Streamable HTTP send to the demo and get.
+type tap struct {
+	*face
+	show func(DemoExchange)
+}
+
+// tapped is an exchange that is under way.
+type tapped struct {
+	mu sync.Mutex
+	DemoExchange
+}
+
+type tappedKey struct{}
+
+// tappedBy is the exchange that ctx belongs to, nil for none.
+func tappedBy(ctx context.Context) *tapped {
+	t, _ := ctx.Value(tappedKey{}).(*tapped)
+	return t
+}
+
+func (t *tapped) heard(message []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Heard = bytes.Clone(message)
+}
+
+func (t *tapped) said(message []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Said = bytes.Clone(message)
+}
+
+func (t *tapped) got(message []byte) {
+	if m := gjson.ParseBytes(message); m.IsObject() && !m.Get("method").Exists() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.Got = bytes.Clone(message)
+	}
+}
+
+// Post shows the message when its answer has gone.
+func (p *tap) Post(req *downstream.Request, resp *downstream.Response) {
+	t := &tapped{DemoExchange: DemoExchange{Client: p.revisionOf(req), Server: translate.Oldest().Name, Sent: bytes.Clone(req.Body)}}
+	req.Ctx = context.WithValue(req.Ctx, tappedKey{}, t)
+	p.face.Post(req, resp)
+	t.got(resp.Body)
+	if resp.Stream != nil {
+		resp.Stream = &tappedStream{resp.Stream, t}
+	}
+	done := resp.Done
+	resp.Done = func() {
+		if done != nil {
+			done()
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		p.show(t.DemoExchange)
+	}
+}
+
+// revisionOf is the revision that a client speaks, "" where that is not known.
+func (p *tap) revisionOf(req *downstream.Request) string {
+	if req.Version != "" {
+		return req.Version
+	}
+	if s, err := (*Server)(p.face).sessionOf(req); err == nil && s != nil {
+		defer s.leave()
+		return s.vc.Name
+	}
+	return gjson.GetBytes(req.Body, "params.protocolVersion").Str
+}
+
+// tappedStream is an answer as an event stream.
+type tappedStream struct {
+	downstream.Stream
+	t *tapped
+}
+
+func (s *tappedStream) Next() (sse.Event, error) {
+	e, err := s.Stream.Next()
+	if err == nil {
+		s.t.got(e.Data)
+	}
+	return e, err
+}
