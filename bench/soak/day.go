@@ -241,6 +241,7 @@ func (s *stage) tokens(child []string) error {
 	if err != nil {
 		return err
 	}
+	w.token = tokenA
 	w.load = func(ctx context.Context, seed uint64) {
 		v, done := w.counts.visitor(w.proxy.URL(), seed)
 		defer done()

@@ -44,6 +44,7 @@ type subject struct {
 	name    string
 	proxy   *process.Process
 	counts  *counts // of its clients; several may share one
+	token   string  // for its metrics; "" where none is needed
 	load    func(ctx context.Context, seed uint64)
 	samples [][columns]float64
 }
@@ -83,7 +84,7 @@ func (s *subject) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := gauge(ctx, strings.TrimSuffix(s.proxy.URL(), "/mcp")+"/metrics", "go_goroutines")
+	n, err := gauge(ctx, strings.TrimSuffix(s.proxy.URL(), "/mcp")+"/metrics", s.token, "go_goroutines")
 	if err != nil {
 		return err
 	}
@@ -92,12 +93,15 @@ func (s *subject) look(ctx context.Context) error {
 }
 
 // gauge reads one metric without labels.
-func gauge(ctx context.Context, url, name string) (float64, error) {
+func gauge(ctx context.Context, url, token, name string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
