@@ -193,12 +193,21 @@ func (s *stage) live(ctx context.Context, c *counts, env, arg []string, act func
 	return nil
 }
 
-// handshake makes sure that the shim's session has begun.
+// handshake makes sure that the shim's session has begun. The server may be away at first.
 func (c *shim) handshake(ctx context.Context) {
-	c.begin.Do(func() {
-		c.call(ctx, callTime, 0, fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"soak","version":"1"}}}`, translate.Handshake()[1].Name))
-		c.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	})
+	c.begin.Lock()
+	defer c.begin.Unlock()
+	for !c.begun && ctx.Err() == nil {
+		m, err := c.call(ctx, callTime, 0, fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"soak","version":"1"}}}`, translate.Handshake()[1].Name))
+		if err == errEnded {
+			return
+		}
+		if c.begun = err == nil && m.Get("result").Exists(); c.begun {
+			c.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // reuseOnShim gives up a call and uses its id for the next one. The ping between them

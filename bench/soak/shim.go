@@ -21,7 +21,9 @@ type shim struct {
 	in    io.WriteCloser
 	ended chan struct{}
 	err   error // of the process, once it has ended
-	begin sync.Once
+
+	begin sync.Mutex // held by the handshake
+	begun bool
 
 	mu      sync.Mutex
 	last    int
