@@ -6,16 +6,22 @@ import (
 	"io"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
 // prefetched is how much of a body of known length fasthttp reads before it
 // calls the handler. Not more is read without asking the budget.
 const prefetched = 8 << 10
 
+// Of a body that is longer, so much is read before more memory is taken for it, and
+// then four times as much each time.
+const firstStep = 64 << 10
+
 // body is that of a request, and what it took of the budget.
 type body struct {
-	data []byte
-	held int64
+	data  []byte
+	share large.Share
 }
 
 // readBody reads a request's body into buf where there is room, and into memory
@@ -23,8 +29,21 @@ type body struct {
 // the budget, with [HTTP.release].
 func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, buf []byte) (b body, r *refusal) {
 	b.data = buf[:0]
-	if h.cfg.Memory.Budget.Overdrawn() { // no request can be so small that it may begin now
-		if r := h.hold(&b, 0); r != nil {
+	c := ctx.Conn().(*conn)
+	length := ctx.Request.Header.ContentLength()
+	if length > h.cfg.MaxBody {
+		return b, bodyTooLarge.with(h.cfg.MaxBody)
+	}
+	most := length
+	if length < 0 {
+		most = h.cfg.MaxBody + 1 // one byte more than the limit tells that there is more
+	}
+	overdrawn := h.cfg.Memory.Budget.Overdrawn()
+	if most > prefetched || overdrawn {
+		b.share = h.cfg.Memory.Budget.Share(c.owner(), int64(most))
+	}
+	if overdrawn { // no request can be so small that it may begin now
+		if r := h.hold(&b, 1); r != nil {
 			return b, r
 		}
 	}
@@ -32,13 +51,8 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, buf []byte) (b body, r *refusa
 	if stream == nil {
 		return b, nil
 	}
-	if n := ctx.Request.Header.ContentLength(); n >= 0 {
-		r = h.readSized(&b, stream, n)
-	} else {
-		r = h.readChunks(&b, stream)
-	}
-	c := ctx.Conn().(*conn)
-	if r == nil && c.ended {
+	r = h.read(&b, stream, c, most)
+	if r == nil && (c.ended || len(b.data) < length) {
 		r = shortBody // fasthttp does not mind when the last chunk is missing
 	}
 	if r != nil {
@@ -49,35 +63,18 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, buf []byte) (b body, r *refusa
 	return b, nil
 }
 
-func (h *HTTP) readSized(b *body, stream io.Reader, n int) *refusal {
-	if n > h.cfg.MaxBody {
-		return bodyTooLarge.with(h.cfg.MaxBody)
-	}
-	if n > prefetched {
-		if r := h.hold(b, int64(n)); r != nil {
-			return r
-		}
-	}
-	b.data = h.room(b.data, n)[:n]
-	if _, err := io.ReadFull(stream, b.data); err != nil {
-		return h.unreadBody(err)
-	}
-	return nil
-}
-
-func (h *HTTP) readChunks(b *body, stream io.Reader) *refusal {
-	for {
-		if len(b.data) == cap(b.data) {
-			// One byte more than the limit tells that there are more.
-			size := min(max(prefetched, 2*cap(b.data)), h.cfg.MaxBody+1)
-			if size > prefetched {
-				if r := h.hold(b, int64(size)-b.held); r != nil {
-					return r
-				}
+// read reads a body of at most most bytes, for which it takes memory as they come.
+func (h *HTTP) read(b *body, stream io.Reader, c *conn, most int) *refusal {
+	p := h.newPace(c)
+	for room := 0; ; {
+		if len(b.data) == room {
+			var r *refusal
+			if room, r = h.more(b, most); r != nil {
+				return r
 			}
-			b.data = h.room(b.data, size)
+			p.begin(len(b.data))
 		}
-		n, err := stream.Read(b.data[len(b.data):cap(b.data)])
+		n, err := stream.Read(b.data[len(b.data):room])
 		b.data = b.data[:len(b.data)+n]
 		switch {
 		case len(b.data) > h.cfg.MaxBody:
@@ -87,7 +84,30 @@ func (h *HTTP) readChunks(b *body, stream io.Reader) *refusal {
 		case err != nil:
 			return h.unreadBody(err)
 		}
+		p.keep(len(b.data))
 	}
+}
+
+// more makes room for the next bytes of a body of at most most, and returns how many
+// there may be then.
+func (h *HTTP) more(b *body, most int) (room int, r *refusal) {
+	have := len(b.data)
+	switch {
+	case have >= firstStep:
+		room = 4 * have
+	case have >= prefetched || most <= firstStep:
+		room = firstStep
+	default:
+		room = prefetched
+	}
+	room = min(room, max(most, have+1)) // reading the end takes room, too
+	if room > prefetched {
+		if r := h.hold(b, int64(room)-b.share.Asked()); r != nil {
+			return 0, r
+		}
+	}
+	b.data = h.room(b.data, room)
+	return room, nil
 }
 
 // room returns a buffer for n bytes that begins with b, in whose place it is.
@@ -115,25 +135,23 @@ func (h *HTTP) dropBuffer(b []byte) {
 
 // hold takes n more bytes of the budget for b.
 func (h *HTTP) hold(b *body, n int64) *refusal {
-	if h.cfg.Memory.Budget.Try(n) {
-		b.held += n
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(h.hard, h.cfg.BudgetWait)
 	defer cancel()
-	if h.cfg.Memory.Budget.Acquire(ctx, n) != nil {
+	if b.share.Grow(ctx, n) != nil {
 		return noBudget
 	}
-	b.held += n
 	return nil
 }
 
 // release gives back what b holds of the budget.
-func (h *HTTP) release(b *body) {
-	if b.held > 0 {
-		h.cfg.Memory.Budget.Release(b.held)
-		b.held = 0
+func (h *HTTP) release(b *body) { b.share.Release() }
+
+// owner names the client for which memory is taken.
+func (c *conn) owner() string {
+	if c.known {
+		return string(c.guest[:])
 	}
+	return c.peer
 }
 
 func (h *HTTP) unreadBody(err error) *refusal {

@@ -40,13 +40,14 @@ type HTTPConfig struct {
 	MaxRequests int // POSTs in hand at the same time; 4096
 	MaxQueue    int // bytes that wait for one client on HTTP+SSE; 16 MiB
 
-	// Memory is what large bodies take, from before they are read until the
-	// handler is done with them. Where its budget is spent, be it by others, every
+	// Memory is what large bodies take, as they come in, until the handler is done
+	// with them. Where its budget is spent, be it by others, every
 	// POST waits for BudgetWait, then it is refused. nil stands for 512 MiB.
 	Memory     *large.Memory
 	BudgetWait time.Duration // 5 s
 
 	ReadTimeout  time.Duration // for a request to come in whole; 1 min
+	UploadTime   time.Duration // in which a body must come at 1 KiB/s or more; 30 s
 	WriteTimeout time.Duration // for the client to take the next MiB of a response; 1 min
 	IdleTimeout  time.Duration // between two requests on one connection; 2 min
 	Heartbeat    time.Duration // of silence on a stream before a comment is sent; 0 sends none
@@ -106,6 +107,7 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	setDefault(&c.MaxQueue, 16<<20)
 	setDefault(&c.BudgetWait, 5*time.Second)
 	setDefault(&c.ReadTimeout, time.Minute)
+	setDefault(&c.UploadTime, 30*time.Second)
 	setDefault(&c.WriteTimeout, time.Minute)
 	setDefault(&c.IdleTimeout, 2*time.Minute)
 	if c.Memory == nil {
@@ -172,6 +174,7 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 		Concurrency:        cfg.MaxConns + 1, // Serve counts, and refuses with words
 		ReadBufferSize:     cfg.MaxHeader,
 		ReadTimeout:        cfg.ReadTimeout,
+		HeaderReceived:     h.headReceived,
 		WriteTimeout:       cfg.WriteTimeout,
 		IdleTimeout:        cfg.IdleTimeout,
 		MaxRequestBodySize: cfg.MaxBody,

@@ -113,7 +113,7 @@ func TestRequestWaitsForTheBudget(t *testing.T) {
 	for budget.Waiting() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	budget.Release(20 << 10)
+	budget.Sub(20 << 10)
 	if res, _ := answer(t, bufio.NewReader(nc), "POST"); res.StatusCode != 200 {
 		t.Errorf("status %d", res.StatusCode)
 	}
@@ -132,7 +132,7 @@ func TestNothingBeginsWhileTheBudgetIsOverdrawn(t *testing.T) {
 			t.Errorf("%s: %d %q", name, res.StatusCode, body)
 		}
 	}
-	memory.Budget.Release(1)
+	memory.Budget.Sub(1)
 	if res, _ := ask(t, s.addr, post("{}")); res.StatusCode != 200 {
 		t.Errorf("status %d when it is only spent", res.StatusCode)
 	}

@@ -27,7 +27,7 @@ type refusal struct {
 var (
 	notHTTP         = &refusal{status: 400, words: "this is not an HTTP request"}
 	headersTooLarge = &refusal{status: 431, words: "the headers are larger than the limit of %d bytes"}
-	tooSlow         = &refusal{status: 408, words: "the request took longer than %v to come in"}
+	tooSlow         = &refusal{status: 408, words: "the request took longer than %v to come in, or came at less than 1 KiB/s"}
 
 	noHost    = &refusal{status: 400, words: "the Host header is missing"}
 	badHost   = &refusal{status: 403, words: "the Host header names a host not allowed here; add it to the allowed hosts"}

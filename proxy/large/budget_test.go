@@ -4,42 +4,51 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
-// acquire asks for n bytes and returns once it waits for them.
-func acquire(b *Budget, ctx context.Context, n int64) chan error {
+// grow asks for n bytes and returns once it waits for them.
+func grow(b *Budget, ctx context.Context, s *Share, n int64) chan error {
 	before := b.Waiting()
 	got := make(chan error, 1)
-	go func() { got <- b.Acquire(ctx, n) }()
+	go func() { got <- s.Grow(ctx, n) }()
 	for b.Waiting() == before {
 		runtime.Gosched()
 	}
 	return got
 }
 
+func take(t *testing.T, s *Share, n int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.Grow(ctx, n); err != nil {
+		t.Fatalf("%d bytes: %v", n, err)
+	}
+}
+
 func TestBudgetServesInOrder(t *testing.T) {
 	b := NewBudget(10)
-	if err := b.Acquire(context.Background(), 8); err != nil {
-		t.Fatal(err)
-	}
-	large := acquire(b, context.Background(), 5)
-	small := acquire(b, context.Background(), 1) // would fit, but others were first
-	b.Release(2)
-	b.Release(2)
+	held, big, one := b.Share("a", 8), b.Share("b", 5), b.Share("c", 1)
+	take(t, &held, 8)
+	large := grow(b, t.Context(), &big, 5)
+	small := grow(b, t.Context(), &one, 1) // would fit, but the other was first
+	held.Release()
 	if err := recv(t, large, "the large one"); err != nil {
 		t.Error(err)
 	}
 	if err := recv(t, small, "the small one"); err != nil {
 		t.Error(err)
 	}
-	b.Release(4)
-	b.Release(5)
-	b.Release(1)
-	if b.Taken() != 0 {
-		t.Errorf("%d bytes are taken", b.Taken())
+	big.Release()
+	one.Release()
+	one.Release() // holds nothing any more
+	if b.Taken() != 0 || len(b.clients) != 0 {
+		t.Errorf("%d bytes are taken, %d clients are known", b.Taken(), len(b.clients))
 	}
 }
 
@@ -47,33 +56,88 @@ func TestBudgetGivesUpWithItsContext(t *testing.T) {
 	b := NewBudget(10)
 	b.Add(12) // more than there is
 	why := errors.New("why")
-	ctx, cancel := context.WithCancelCause(context.Background())
-	first := acquire(b, ctx, 10)
-	second := acquire(b, context.Background(), 1)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ten, one := b.Share("a", 10), b.Share("a", 1)
+	first := grow(b, ctx, &ten, 10)
+	second := grow(b, t.Context(), &one, 1)
 	cancel(why)
 	if err := recv(t, first, "the first"); !errors.Is(err, why) {
 		t.Errorf("err = %v", err)
 	}
-	b.Release(3)
+	b.Sub(3)
 	if err := recv(t, second, "the second"); err != nil {
 		t.Error(err)
 	}
-	b.Release(9)
-	b.Release(1)
-	if b.Taken() != 0 {
-		t.Errorf("%d bytes are taken", b.Taken())
+	b.Sub(9)
+	one.Release()
+	if b.Taken() != 0 || len(b.clients) != 0 {
+		t.Errorf("%d bytes are taken, %d clients are known", b.Taken(), len(b.clients))
 	}
 }
 
 func TestBudgetAdmitsOneThatIsLargerThanAll(t *testing.T) {
 	b := NewBudget(10)
-	if err := b.Acquire(context.Background(), 1); err != nil {
-		t.Fatal(err)
-	}
-	giant := acquire(b, context.Background(), 100)
-	b.Release(1)
+	one, hundred := b.Share("a", 1), b.Share("a", 100)
+	take(t, &one, 1)
+	giant := grow(b, t.Context(), &hundred, 100)
+	one.Release()
 	if err := recv(t, giant, "the giant"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestClientHoldsAQuarterWhileOthersWait, and as much as there is while they do not.
+func TestClientHoldsAQuarterWhileOthersWait(t *testing.T) {
+	b := NewBudget(100)
+	var greedy []*Share
+	more := func() *Share {
+		s := b.Share("greedy", 10)
+		greedy = append(greedy, &s)
+		return &s
+	}
+	for range 7 {
+		take(t, more(), 10)
+	}
+	waits := grow(b, t.Context(), more(), 10) // the last quarter is for others
+	first, second := b.Share("first", 20), b.Share("second", 20)
+	take(t, &first, 20)
+	blocked := grow(b, t.Context(), &second, 20)
+	greedy[0].Release() // whose client was there first
+	if err := recv(t, blocked, "the other client"); err != nil {
+		t.Error(err)
+	}
+	if b.Waiting() != 1 {
+		t.Error("the greedy client got its bytes, too")
+	}
+	second.Release()
+	first.Release()
+	if err := recv(t, waits, "the greedy client"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHalfReadMessagesDoNotWaitForEachOther: together they are larger than the budget,
+// and each has come in part.
+func TestHalfReadMessagesDoNotWaitForEachOther(t *testing.T) {
+	for _, most := range []int64{10, 30, 60} {
+		for _, clients := range []int{1, 3, 40} {
+			b := NewBudget(100)
+			var wg sync.WaitGroup
+			for i := range 40 {
+				wg.Go(func() {
+					s := b.Share(strconv.Itoa(i%clients), most)
+					for range most {
+						take(t, &s, 1)
+						runtime.Gosched()
+					}
+					s.Release()
+				})
+			}
+			wg.Wait()
+			if b.Taken() != 0 || b.Waiting() != 0 || len(b.clients) != 0 {
+				t.Errorf("%d bytes are taken, %d wait, %d clients are known", b.Taken(), b.Waiting(), len(b.clients))
+			}
+		}
 	}
 }
 
@@ -90,20 +154,21 @@ func TestBudgetIsNeverOverdrawn(t *testing.T) {
 				if j%7 == 0 {
 					cancel()
 				}
-				if b.Acquire(ctx, n) == nil {
+				s := b.Share(strconv.Itoa(i%5), n)
+				if s.Grow(ctx, n) == nil {
 					if held.Add(n) > size {
 						t.Error("more was taken than there is")
 					}
 					runtime.Gosched()
 					held.Add(-n)
-					b.Release(n)
+					s.Release()
 				}
 				cancel()
 			}
 		})
 	}
 	wg.Wait()
-	if b.Taken() != 0 || b.Waiting() != 0 {
-		t.Errorf("%d bytes are taken, %d wait", b.Taken(), b.Waiting())
+	if b.Taken() != 0 || b.Waiting() != 0 || len(b.clients) != 0 {
+		t.Errorf("%d bytes are taken, %d wait, %d clients are known", b.Taken(), b.Waiting(), len(b.clients))
 	}
 }

@@ -118,10 +118,10 @@ func (m *Memory) Take(n int) []byte {
 }
 
 // Forget counts b no more and leaves it to whoever may still look at it.
-func (m *Memory) Forget(b []byte) { m.Budget.Release(int64(cap(b))) }
+func (m *Memory) Forget(b []byte) { m.Budget.Sub(int64(cap(b))) }
 
 // Put takes back what Take has lent, of whatever length but from its beginning.
 func (m *Memory) Put(b []byte) {
-	m.Budget.Release(int64(cap(b)))
+	m.Budget.Sub(int64(cap(b)))
 	m.Buffers.Put(b)
 }
