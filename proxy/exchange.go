@@ -312,7 +312,7 @@ func (x *exchange) event(data []byte) sse.Event {
 // true.
 func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 	x.clock.start()
-	e, err = x.stream.Next()
+	e, err = nextOf(x.stream, x.srv.unwanted)
 	x.clock.lap(&x.clock.upstream)
 	if c, ok := x.s.conn.(*remoteConn); err != nil && ok && x.call != nil && !x.resent && isLostSession(err) {
 		return sse.Event{}, false, x.sendAgain(c)

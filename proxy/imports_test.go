@@ -32,14 +32,15 @@ func TestImportsPointDown(t *testing.T) {
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
-		"proxy/sse":           "",
-		"proxy/lines":         "proxy/large",
+		"proxy/sse":           "proxy/envelope",
+		"proxy/lines":         "proxy/large proxy/envelope",
+		"proxy/envelope":      "",
 		"proxy/idmap":         "translate/wire",
 		"proxy/large":         "",
 		"proxy/setting":       "",
-		"proxy/downstream":    "proxy/sse proxy/lines proxy/large translate/wire",
-		"proxy/upstream":      "proxy/upstream/orphans proxy/sse proxy/lines proxy/large translate/wire",
-		"proxy/results":       "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large translate/wire",
+		"proxy/downstream":    "proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/upstream":      "proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/results":       "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
 		"proxy/ended":         "",
 		"proxy/processes":     "",
 		"adapterrt":           "translate/wire transform/fields",
@@ -53,8 +54,8 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/schema":    "translate/wire transform/tape",
 		"transform/fit":       "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":           "translate/wire " + parts,
-		"proxy":               "proxy/upstream/orphans transform " + parts + " proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
-		"cmd/proxy":           "proxy/upstream/orphans transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
+		"proxy":               "proxy/upstream/orphans transform " + parts + " proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
+		"cmd/proxy":           "proxy/upstream/orphans transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -202,12 +201,12 @@ func (l *lanes) read(st upstream.Stream) {
 		}
 	}()
 	for {
-		e, err := st.Next()
+		e, err := nextOf(st, l.unwanted)
 		switch {
 		case restarts(err):
 			l.lose(err)
 			continue
-		case skipped(err):
+		case skipped(err) != nil:
 			l.unwanted("too_large")
 			l.lose(err)
 			continue
@@ -319,13 +318,6 @@ func (l *lanes) leave(ln *lane) {
 			break
 		}
 	}
-}
-
-// skipped reports whether err is about one message of the server's, behind which
-// the stream goes on.
-func skipped(err error) bool {
-	large, ok := errors.AsType[*upstream.TooLargeError](err)
-	return ok && large.Skipped
 }
 
 // lose ends the calls in flight: another server takes the place of the one that

@@ -215,8 +215,8 @@ type ownIDStream struct {
 // Next is the next event that has something for the client.
 func (st *ownIDStream) Next() (sse.Event, error) {
 	for {
-		e, err := st.Stream.Next()
-		if restarts(err) || skipped(err) {
+		e, err := nextOf(st.Stream, st.of.unwanted)
+		if restarts(err) || skipped(err) != nil {
 			st.of.forget(err)
 		}
 		if err != nil {

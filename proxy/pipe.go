@@ -206,7 +206,13 @@ func onPipe(f *failure) *failure {
 	return f
 }
 
-func (p *pipe) tooLong(e *lines.TooLongError) { p.refuse(fail(tooLong, e.Error())) }
+func (p *pipe) tooLong(e *lines.TooLongError) {
+	f := fail(tooLong, e.Error())
+	if e.Message.Method() {
+		f.about(e.Message.ID())
+	}
+	p.refuse(f)
+}
 
 // take handles one line of the client.
 func (p *pipe) take(line []byte) {
@@ -413,7 +419,7 @@ func (p *pipe) bring(x *exchange) {
 		case restarts(err):
 			p.failOpen(asFailure(err))
 			continue
-		case skipped(err):
+		case skipped(err) != nil:
 			p.srv.unwanted("too_large")
 			p.failOpen(asFailure(err))
 			continue

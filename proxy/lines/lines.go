@@ -11,6 +11,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/dragoman-proxy/dragoman/proxy/envelope"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
@@ -32,6 +33,8 @@ const space = " \t\r\n"
 type TooLongError struct {
 	Limit  int // longest line accepted, in bytes
 	Length int // what this line had, in bytes, without its line end
+
+	Message envelope.Finder // of what the line says
 }
 
 func (e *TooLongError) Error() string {
@@ -124,7 +127,9 @@ func (r *Reader) trim(line []byte) ([]byte, error) {
 	}
 	line = bytes.TrimSuffix(line, []byte{'\r'})
 	if len(line) > r.max {
-		return nil, &TooLongError{Limit: r.max, Length: len(line)}
+		e := &TooLongError{Limit: r.max, Length: len(line)}
+		_, _ = e.Message.Write(line)
+		return nil, e
 	}
 	return line, nil
 }
@@ -143,7 +148,7 @@ func (r *Reader) last() ([]byte, error) {
 
 // skip discards a line that is already too long, up to and with its newline.
 func (r *Reader) skip() ([]byte, error) {
-	length := 0
+	e := &TooLongError{Limit: r.max}
 	endsInCR := false
 	for {
 		chunk := r.buf[r.pos:r.end]
@@ -153,11 +158,10 @@ func (r *Reader) skip() ([]byte, error) {
 		}
 		if !r.begun {
 			r.begun = true
-			if bytes.HasPrefix(chunk, []byte(byteOrderMark)) {
-				length -= len(byteOrderMark)
-			}
+			chunk = bytes.TrimPrefix(chunk, []byte(byteOrderMark))
 		}
-		length += len(chunk)
+		e.Length += len(chunk)
+		_, _ = e.Message.Write(chunk)
 		if len(chunk) > 0 {
 			endsInCR = chunk[len(chunk)-1] == '\r'
 		}
@@ -173,9 +177,9 @@ func (r *Reader) skip() ([]byte, error) {
 	}
 	r.searched = 0
 	if endsInCR {
-		length--
+		e.Length--
 	}
-	return nil, &TooLongError{Limit: r.max, Length: length}
+	return nil, e
 }
 
 // fill reads once more from the source, behind what is already there. The

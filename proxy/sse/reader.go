@@ -2,9 +2,12 @@ package sse
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/envelope"
 )
 
 const (
@@ -19,11 +22,20 @@ const (
 	maxRetry = 24 * time.Hour
 )
 
+// maxSkipped is how many times the limit an event may have that is skipped.
+const maxSkipped = 16
+
+// errTooLarge is for Next, which knows the data so far.
+var errTooLarge = errors.New("event is too large")
+
 const byteOrderMark = "\xef\xbb\xbf"
 
 // TooLargeError is returned for an event with more bytes than the reader accepts.
 type TooLargeError struct {
-	Limit int // most bytes accepted
+	Limit   int  // most bytes accepted
+	Skipped bool // the stream goes on behind it
+
+	Message envelope.Finder // of what its data says
 }
 
 func (e *TooLargeError) Error() string {
@@ -101,7 +113,7 @@ func (r *Reader) Abandon() {
 // The error is io.EOF when the source ended between two events,
 // io.ErrUnexpectedEOF when it ended within one, whose beginning is discarded,
 // a *TooLargeError for an event over the limit, and otherwise the source's own.
-// All are final.
+// All are final but for an event that was skipped.
 func (r *Reader) Next() (Event, error) {
 	var e Event
 	data := noSpan
@@ -112,6 +124,8 @@ func (r *Reader) Next() (Event, error) {
 	for {
 		from, to, err := r.line()
 		switch {
+		case err == errTooLarge:
+			return Event{}, r.skip(data)
 		case err != nil:
 			return Event{}, err
 		case from < to:
@@ -209,11 +223,7 @@ func (r *Reader) line() (from, to int, err error) {
 		r.lf, r.cr = r.find('\n', r.lf), r.find('\r', r.cr)
 		to = min(r.lf, r.cr)
 		if to > r.pos && to-r.start > r.max {
-			r.err = &TooLargeError{Limit: r.max}
-			r.drop()
-			r.start, r.pos, r.end, r.lf, r.cr = 0, 0, 0, 0, 0
-			r.open = false
-			return 0, 0, r.err
+			return 0, 0, errTooLarge
 		}
 		if to < r.end {
 			from = r.pos

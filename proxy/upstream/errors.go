@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/envelope"
 )
 
 // Error is a failure to reach a server, or to understand how it answers. It
@@ -95,7 +97,18 @@ func (e *EncodingError) Error() string {
 // TooLargeError is a message with more bytes than are accepted.
 type TooLargeError struct {
 	Limit   int
-	Skipped bool // the stream goes on behind it
+	Skipped bool   // the stream goes on behind it
+	Answers []byte // the id of the request that it answers, raw; nil where that is not known
+	Asks    bool   // it answers none: it is a request or a notification
+}
+
+// tooLarge says what is known of a message that was skipped.
+func tooLarge(limit int, skipped bool, m *envelope.Finder) *TooLargeError {
+	e := &TooLargeError{Limit: limit, Skipped: skipped, Asks: m.Method()}
+	if !e.Asks {
+		e.Answers = m.ID()
+	}
+	return e
 }
 
 func (e *TooLargeError) Error() string {

@@ -199,6 +199,9 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 			x.err = io.EOF
 			return sse.Event{}, io.EOF
 		case err != nil:
+			if skip := x.failure("read", err); skipped(skip) {
+				return sse.Event{}, skip
+			}
 			return sse.Event{}, x.fail(err)
 		}
 		e.Data = wire.Trim(e.Data)
@@ -359,7 +362,7 @@ func (x *exchange) failure(op string, err error) error {
 	case errors.As(err, &hop):
 		op = "connect"
 	case errors.As(err, &event):
-		err = &TooLargeError{Limit: event.Limit}
+		err = tooLarge(event.Limit, event.Skipped, &event.Message)
 	case isTimeout(err) && op == "write":
 		err = &silence{"request not taken", x.silence}
 	case isTimeout(err) && x.phase == awaiting:

@@ -248,8 +248,8 @@ const maxPosted = 16
 // goroutine reads the stream, since messages come from elsewhere, too.
 type feed struct {
 	x      *exchange
-	heard  chan sse.Event // handed over for as long as the listener needs them
-	again  chan struct{}  // the last one is needed no more
+	heard  chan heard    // handed over for as long as the listener needs them
+	again  chan struct{} // the last one is needed no more
 	posted chan []byte
 	done   chan struct{} // closed when the reader has ended, and err is set
 	err    error
@@ -261,10 +261,16 @@ type feed struct {
 	closing chan struct{}
 }
 
+// heard is one event, or what is known of one that was too large.
+type heard struct {
+	event sse.Event
+	err   error
+}
+
 func newFeed(x *exchange) *feed {
 	f := &feed{
 		x:     x,
-		heard: make(chan sse.Event), again: make(chan struct{}), posted: make(chan []byte, maxPosted),
+		heard: make(chan heard), again: make(chan struct{}), posted: make(chan []byte, maxPosted),
 		done: make(chan struct{}), closing: make(chan struct{}),
 	}
 	life, end := context.WithCancel(context.Background())
@@ -280,14 +286,15 @@ func (f *feed) read(end func()) {
 	for {
 		e, err := f.x.Next()
 		switch {
-		case err != nil:
+		case err != nil && !skipped(err):
 			f.err = f.x.lost(err)
 			return
+		case err != nil:
 		case len(e.Data) == 0, len(e.Name) > 0 && string(e.Name) != "message":
 			continue
 		}
 		select {
-		case f.heard <- e:
+		case f.heard <- heard{e, err}:
 		case <-f.closing:
 			f.err = ErrClosed
 			return
@@ -299,6 +306,12 @@ func (f *feed) read(end func()) {
 			return
 		}
 	}
+}
+
+// skipped reports whether err is about one message, behind which the stream goes on.
+func skipped(err error) bool {
+	large, ok := errors.AsType[*TooLargeError](err)
+	return ok && large.Skipped
 }
 
 // lost is what the end of the stream means to the session.
@@ -336,9 +349,9 @@ func (f *feed) Next() (sse.Event, error) {
 		}
 	}
 	select {
-	case e := <-f.heard:
+	case s := <-f.heard:
 		f.lent = true
-		return e, nil
+		return s.event, s.err
 	case m := <-f.posted:
 		return sse.Event{Data: m}, nil
 	case <-f.done:

@@ -1,0 +1,34 @@
+package proxy
+
+import (
+	"errors"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+// skipped is err where it is about one message of the server, behind which the stream
+// goes on, and nil otherwise.
+func skipped(err error) *upstream.TooLargeError {
+	if e, ok := errors.AsType[*upstream.TooLargeError](err); ok && e.Skipped {
+		return e
+	}
+	return nil
+}
+
+// nextOf is the next event of st. An answer that was too large is an error for the
+// request that it answers; other messages that were are left out. Where it is not known
+// what such a message was, that is the error.
+func nextOf(st upstream.Stream, unwanted func(reason string)) (sse.Event, error) {
+	for {
+		e, err := st.Next()
+		large := skipped(err)
+		if large == nil || !large.Asks && large.Answers == nil {
+			return e, err
+		}
+		unwanted("too_large")
+		if !large.Asks {
+			return sse.Event{Data: fail(upstreamDown, large.Error()).about(large.Answers).body()}, nil
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// TestOversizedMessageFailsOneCall: the call that it answers, wherever in it the id is,
+// and none where it answers none. Where its beginning does not tell, all calls that are
+// open fail, with a reason.
+func TestOversizedMessageFailsOneCall(t *testing.T) {
+	huge := strings.Repeat("x", 3<<20)
+	for _, c := range []struct {
+		name    string
+		message func(id string) string
+		first   bool // the call it answers fails
+		second  bool // the other one, too
+	}{
+		{"id first", func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{"content":"` + huge + `"}}` }, true, false},
+		{"id last", func(id string) string { return `{"result":{"content":"` + huge + `"},"jsonrpc":"2.0","id":` + id + `}` }, true, false},
+		{"notification", func(string) string {
+			return `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + huge + `"}}`
+		}, false, false},
+		{"array", func(id string) string {
+			return `[{"jsonrpc":"2.0","id":` + id + `,"result":{"content":"` + huge + `"}}]`
+		}, true, true},
+	} {
+		for _, pipe := range []bool{false, true} {
+			name := c.name + map[bool]string{false: ", HTTP client", true: ", stdio client"}[pipe]
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				calls := make(chan *turn, 2)
+				s := script(t, true, func(u *turn) {
+					switch u.method {
+					case "initialize":
+						u.answer(200, initialized(u.id))
+					case "tools/call":
+						calls <- u
+					}
+				})
+				client := through(t, s.at(), func(c *Config) { c.Limits.UpstreamMessage = 1 << 20 }).client(t, pipe)
+				client.initialize("2025-06-18", "{}")
+				call := func(id string) *told {
+					return client.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t"}}`)
+				}
+				first := call("11")
+				one := <-calls
+				second := call("22")
+				two := <-calls
+				s.line(c.message(one.id))
+				failed := func(got, id string) {
+					t.Helper()
+					if gjson.Get(got, "id").Raw != id || gjson.Get(got, "error.code").Int() != -32603 || !strings.Contains(got, "larger than the limit of 1048576 bytes") {
+						t.Errorf("call %s gets %.300s", id, got)
+					}
+				}
+				good := func(got, id string) {
+					t.Helper()
+					if gjson.Get(got, "id").Raw != id || !gjson.Get(got, "result").Exists() {
+						t.Errorf("call %s gets %.300s", id, got)
+					}
+				}
+				if c.second { // in any order
+					got := map[string]string{}
+					for _, r := range []*told{first, second} {
+						text := r.next()
+						got[gjson.Get(text, "id").Raw] = text
+					}
+					failed(got["11"], "11")
+					failed(got["22"], "22")
+					return
+				}
+				if c.first {
+					failed(first.next(), "11")
+				} else {
+					one.answer(200, `{"jsonrpc":"2.0","id":`+one.id+`,"result":{}}`)
+					good(first.next(), "11")
+				}
+				two.answer(200, `{"jsonrpc":"2.0","id":`+two.id+`,"result":{}}`)
+				good(second.next(), "22")
+			})
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package sse
+
+import "io"
+
+// skip discards the event under way, up to the blank line behind it. data is what there
+// is of its data.
+func (r *Reader) skip(data span) error {
+	e := &TooLargeError{Limit: r.max, Skipped: true}
+	if data != noSpan {
+		_, _ = e.Message.Write(r.buf[r.start+data.from : r.start+data.to])
+	}
+	var l skipped
+	length := r.pos - r.start
+	for {
+		for i, c := range r.buf[r.pos:r.end] {
+			if l.next(c, e) {
+				r.pos += i + 1
+				r.start, r.skipLF, r.open = r.pos, c == '\r', false
+				return e
+			}
+		}
+		length += r.end - r.pos
+		r.start, r.pos, r.open = r.end, r.end, false
+		if r.err == nil && length > maxSkipped*r.max {
+			e.Skipped = false
+			r.err = e
+		}
+		if r.err != nil {
+			if r.err == io.EOF {
+				r.err = io.ErrUnexpectedEOF
+			}
+			r.drop()
+			r.start, r.pos, r.end, r.lf, r.cr = 0, 0, 0, 0, 0
+			return e
+		}
+		r.fill()
+	}
+}
+
+// skipped is a line of an event that is skipped.
+type skipped struct {
+	name   []byte // the beginning, up to the colon or six bytes
+	n      int    // bytes of the line
+	data   bool   // the rest is data
+	first  bool   // nothing of the data was seen yet
+	lineCR bool   // the line before ended in "\r"
+}
+
+// next takes one byte, and reports whether it ends the event.
+func (l *skipped) next(c byte, e *TooLargeError) bool {
+	switch {
+	case c == '\n' && l.lineCR:
+		l.lineCR = false
+		return false
+	case c == '\n' || c == '\r':
+		blank := l.n == 0
+		*l = skipped{name: l.name[:0], lineCR: c == '\r'}
+		return blank
+	}
+	l.lineCR = false
+	l.n++
+	switch {
+	case l.data && l.first && c == ' ':
+		l.first = false
+	case l.data:
+		l.first = false
+		_, _ = e.Message.Write([]byte{c})
+	case l.n <= len("data:"):
+		l.name = append(l.name, c)
+		l.data = string(l.name) == "data:"
+		l.first = l.data
+	}
+	return false
+}
