@@ -207,6 +207,7 @@ func asFailure(err error) *failure {
 		status   *upstream.StatusError
 		exit     *upstream.ExitError
 		again    *restartError
+		mute     *upstream.MuteError
 		timeout  interface{ Timeout() bool }
 	)
 	switch {
@@ -241,6 +242,9 @@ func asFailure(err error) *failure {
 		f.text = "upstream session ended"
 	case errors.Is(err, errShutdown), errors.Is(err, downstream.ErrStopped):
 		f = fail(shuttingDown, "")
+	case errors.As(err, &mute):
+		f = fail(upstreamTimeout, "")
+		f.text += mute.Printed()
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		f = fail(upstreamTimeout, "")
 	case errors.Is(err, io.EOF):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
@@ -63,7 +64,27 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	if err := h.srv.heedClash(ctx, h); err != nil {
 		return nil, nil, asFailure(err).about(h.id)
 	}
-	return h.propose(ctx, raw, nil)
+	noticed := h.noticeSilence()
+	defer noticed()
+	s, answer, err := h.propose(ctx, raw, nil)
+	if f, ok := err.(*failure); ok && f.cause == upstreamTimeout && f.err == context.DeadlineExceeded {
+		f.err = fmt.Errorf("the server has not answered initialize within %v: %w", h.srv.now().cfg.Upstream.HandshakeTimeout, f.err)
+	}
+	return s, answer, err
+}
+
+// noticeSilence logs that a server at a URL is slow to answer initialize. stop says that
+// it has answered. What is known of a silent process its connection says itself.
+func (h *handshake) noticeSilence() (stop func()) {
+	at := h.srv.now().cfg.Upstream.URL
+	if at == "" {
+		return func() {}
+	}
+	timer := time.AfterFunc(upstream.MuteTime, func() {
+		h.log().Warn("upstream has not answered initialize yet", zap.String("url", at), zap.Duration("waited", upstream.MuteTime),
+			zap.Duration("given_up_after", h.srv.now().cfg.Upstream.HandshakeTimeout))
+	})
+	return func() { timer.Stop() }
 }
 
 // propose sends initialize, in one revision after the other until the server accepts
@@ -344,7 +365,13 @@ func nextBefore(ctx context.Context, st upstream.Stream) (sse.Event, error) {
 	stop := context.AfterFunc(ctx, func() { st.Close() })
 	e, err := st.Next()
 	if !stop() && err != nil {
-		return e, context.Cause(ctx)
+		cause := context.Cause(ctx)
+		if m, ok := st.(interface{ Mute() *upstream.MuteError }); ok && errors.Is(cause, context.DeadlineExceeded) {
+			if mute := m.Mute(); mute != nil {
+				return e, mute
+			}
+		}
+		return e, cause
 	}
 	return e, err
 }

@@ -104,6 +104,10 @@ func stdioOrigin(cfg Config, log *zap.Logger, memory *large.Memory) origin {
 		MaxMessage: int(cfg.Limits.UpstreamMessage),
 		Memory:     memory,
 		StderrLine: newServerLog(log).line,
+		Mute: func(m *upstream.MuteError) {
+			log.Warn("upstream has not answered yet: is it an MCP server on stdio?", zap.String("reason", m.Error()),
+				zap.Duration("given_up_after", cfg.Upstream.HandshakeTimeout))
+		},
 	}
 	o := origin{
 		connect:  child.Connect,

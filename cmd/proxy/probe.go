@@ -39,7 +39,7 @@ func probeCommand() *cobra.Command {
 			return err
 		}
 		if s.logLevel == "" {
-			cfg.Log.Level = "error" // the report is what was asked for
+			cfg.Log.Level = "warn" // the report is what was asked for
 		}
 		log, err := logger(cfg)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,23 @@ func TestProbe(t *testing.T) {
 		var r proxy.Report
 		if e := json.Unmarshal([]byte(out), &r); e != nil || !errors.Is(err, c.err) || r.Works() != (c.err == nil) {
 			t.Errorf("%s: %v, %v, %s", c.tools, e, err, out)
+		}
+	}
+}
+
+// A command that is no server is told by what it wrote.
+func TestProbeOfAMuteCommand(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	t.Setenv("DRAGOMAN_UPSTREAM_HANDSHAKE_TIMEOUT", "200ms")
+	_, _, err := run(t.Context(), "", "probe", "--", "sh", "-c", "echo Usage: x; echo trouble >&2; exec sleep 60")
+	if err == nil || exitCode(err) != exitServer {
+		t.Fatalf("exit code %d: %v", exitCode(err), err)
+	}
+	for _, want := range []string{`upstream "sh" has sent no message for`, `its standard output is not JSON: ["Usage: x"]`, `standard error: "trouble"`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
 		}
 	}
 }

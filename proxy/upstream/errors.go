@@ -148,6 +148,39 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
+// MuteError says that a child has written no message yet.
+type MuteError struct {
+	Command string        // the first word of its command line
+	Waited  time.Duration // since its start
+	Lines   int           // it has written to its standard output that are no messages
+	Said    []string      // the first of them, each at most 200 bytes
+	Stderr  string        // the last line it wrote there, at most 200 bytes
+}
+
+func (e *MuteError) Error() string {
+	s := fmt.Sprintf("upstream %q has sent no message for %v", e.Command, e.Waited.Round(time.Second/10)) + e.Printed()
+	if e.Stderr != "" {
+		s += fmt.Sprintf("; the last line on its standard error: %q", e.Stderr)
+	}
+	return s
+}
+
+// Printed quotes what the child wrote instead of messages, to be put behind a text; ""
+// for nothing.
+func (e *MuteError) Printed() string {
+	if e.Lines == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("; its standard output is not JSON: %q", e.Said)
+	if more := e.Lines - len(e.Said); more > 0 {
+		s += fmt.Sprintf(" and %d more lines", more)
+	}
+	return s
+}
+
+// Timeout reports true: waiting was given up.
+func (e *MuteError) Timeout() bool { return true }
+
 // NoiseError says that a child wrote something other than messages to its
 // standard output, and too much of it before its first message.
 type NoiseError struct {

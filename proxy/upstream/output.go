@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
@@ -16,6 +17,8 @@ const (
 	// first message that is none. Package runners and print statements do.
 	maxNoiseLines = 1000
 	maxNoiseBytes = 1 << 20
+	// maxSaid is how many of these lines are quoted.
+	maxSaid = 5
 )
 
 // output is the Stream of what a child writes to its standard output.
@@ -25,11 +28,7 @@ type output struct {
 	unwatch func() bool
 	lines   *lines.Reader
 
-	spoke      bool // a message was read
-	noiseLines int  // before it
-	noiseBytes int
-	firstNoise string
-	err        error // what Next has ended with
+	err error // what Next has ended with
 
 	once sync.Once
 	done chan struct{} // closed by Close
@@ -62,7 +61,7 @@ func (o *output) Next() (sse.Event, error) {
 		case err != nil:
 			o.err = o.end()
 		case isMessage(text):
-			o.spoke = true
+			o.child.noise.spoken.Store(true)
 			return sse.Event{Data: text}, nil
 		default:
 			o.err = o.skip(text)
@@ -80,21 +79,45 @@ func isMessage(text []byte) bool {
 
 // skip counts a line that is no message. Its error says that there were too many.
 func (o *output) skip(text []byte) error {
-	o.child.noise.Add(1)
-	if o.spoke {
+	err := o.child.noise.add(text)
+	if err == nil {
 		return nil
 	}
-	if o.noiseLines == 0 {
-		o.firstNoise = cut(text, maxQuote)
-	}
-	o.noiseLines++
-	o.noiseBytes += len(text)
-	if o.noiseLines <= maxNoiseLines && o.noiseBytes <= maxNoiseBytes {
-		return nil
-	}
-	err := &NoiseError{Lines: o.noiseLines, First: o.firstNoise}
 	o.child.fail(err)
 	return &Error{Op: "read", Addr: o.child.name, Err: err}
+}
+
+// Mute returns what is known of a child that has written no message yet, nil when it has.
+func (o *output) Mute() *MuteError { return o.child.mute() }
+
+// noise is what a child writes to its standard output that is no message.
+type noise struct {
+	spoken atomic.Bool // a message has come
+
+	mu    sync.Mutex
+	all   int64
+	lines int // before the first message
+	bytes int
+	said  []string // the first of them
+}
+
+// add counts a line. Its error says that there were too many before the first message.
+func (n *noise) add(text []byte) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all++
+	if n.spoken.Load() {
+		return nil
+	}
+	if n.lines < maxSaid {
+		n.said = append(n.said, cut(text, maxQuote))
+	}
+	n.lines++
+	n.bytes += len(text)
+	if n.lines <= maxNoiseLines && n.bytes <= maxNoiseBytes {
+		return nil
+	}
+	return &NoiseError{Lines: n.lines, First: n.said[0]}
 }
 
 // end waits for the child that will write no more.

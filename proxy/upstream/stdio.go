@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,10 @@ type Stdio struct {
 	Memory       *large.Memory // of its large lines; nil stands for memory that nobody counts
 	WriteTimeout time.Duration // until the child has read a message; then it is stopped; 30 s
 
+	// Mute is called once with what is known of a child that has written no message
+	// within MuteTime of its start (default 10 s); nil for nothing.
+	Mute     func(*MuteError)
+	MuteTime time.Duration
 	// StderrLine is called with each line that the child writes to its
 	// standard error, without its end and cut to 4 KiB, one at a time. The line
 	// is valid until it returns; the child waits for it. It may be nil.
@@ -43,6 +48,8 @@ type Stdio struct {
 
 const (
 	maxStderrLine = 4 << 10
+	// MuteTime is how soon a server that has not answered is noticed.
+	MuteTime = 10 * time.Second
 	// maxQuote is how much of a line stands in an error.
 	maxQuote = 200
 	// drainTime is how long output is waited for after the child's end: a
@@ -74,7 +81,9 @@ type Child struct {
 	queue     chan *line
 	spare     sync.Pool // of *line
 	listening atomic.Bool
-	noise     atomic.Int64
+	noise     noise
+	started   time.Time
+	notice    *time.Timer // that the child is mute; nil for none
 
 	stopOnce, hurryOnce, freeOnce sync.Once
 
@@ -147,6 +156,14 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 		closeAll([]*os.File{c.in, c.out, c.err})
 		return nil, &Error{Op: "start", Addr: c.name, Err: err}
 	}
+	c.started = time.Now()
+	if s.Mute != nil {
+		c.notice = time.AfterFunc(cmp.Or(s.MuteTime, MuteTime), func() {
+			if e := c.mute(); e != nil {
+				s.Mute(e)
+			}
+		})
+	}
 	c.running.Add(4)
 	go c.watch()
 	go c.write()
@@ -208,6 +225,9 @@ func (c *Child) run(started chan<- error) {
 	}
 	c.err.Close()
 
+	if c.notice != nil {
+		c.notice.Stop()
+	}
 	c.mu.Lock()
 	c.exit = &ExitError{
 		Command: c.name, Status: status, Code: c.cmd.ProcessState.ExitCode(), Lived: lived,
@@ -379,7 +399,26 @@ func (c *Child) stderr(text []byte) {
 
 // Noise returns how many lines the child has written to its standard output
 // that are no messages.
-func (c *Child) Noise() int64 { return c.noise.Load() }
+func (c *Child) Noise() int64 {
+	c.noise.mu.Lock()
+	defer c.noise.mu.Unlock()
+	return c.noise.all
+}
+
+// mute returns what is known of a child that has written no message yet, else nil.
+func (c *Child) mute() *MuteError {
+	if c.noise.spoken.Load() {
+		return nil
+	}
+	e := &MuteError{Command: c.name, Waited: time.Since(c.started)}
+	c.noise.mu.Lock()
+	e.Lines, e.Said = c.noise.lines, slices.Clone(c.noise.said)
+	c.noise.mu.Unlock()
+	c.mu.Lock()
+	e.Stderr = string(c.last)
+	c.mu.Unlock()
+	return e
+}
 
 // Listen returns the one Stream of what the child says. It ends with an
 // *ExitError when the child does. A line over the limit is an *Error with a

@@ -347,6 +347,32 @@ func TestNoiseIsSkipped(t *testing.T) {
 	}
 }
 
+// A child that writes no message is noticed after a while, with what it has written; one
+// that has written a message is not.
+func TestMuteChildIsNoticed(t *testing.T) {
+	noticed := make(chan *MuteError, 2)
+	spec := role("some noise")
+	spec.MuteTime, spec.Mute = 200*time.Millisecond, func(e *MuteError) { noticed <- e }
+	c := start(t, spec)
+	stream := hear(t, c)
+	select {
+	case e := <-noticed:
+		t.Logf("%v", e)
+		if e.Command != c.name || e.Waited < spec.MuteTime || len(e.Said) > maxSaid || e.Lines < len(e.Said) {
+			t.Errorf("%+v", e)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it was not noticed")
+	}
+	if _, err := c.Send(t.Context(), &Outgoing{Body: []byte(" " + ping)}); err != nil {
+		t.Fatal(err)
+	}
+	wantNext(t, stream, ping)
+	if e := c.mute(); e != nil {
+		t.Errorf("still mute: %v", e)
+	}
+}
+
 func TestTooMuchNoiseIsAnError(t *testing.T) {
 	s := role("noise for ever")
 	s.CloseGrace, s.TermGrace = time.Millisecond, time.Millisecond
