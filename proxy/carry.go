@@ -78,7 +78,7 @@ func (x *exchange) carryNote(out, id, note []byte) []byte {
 // what is needed; ok is false for all others. The answer gets back the server's id.
 func (x *exchange) reuniteCarried(raw []byte) (answer []byte, ok bool, err error) {
 	m := &x.msg
-	if x.s.local || !bytes.HasPrefix(m.ID(), []byte(carried)) {
+	if !bytes.HasPrefix(m.ID(), []byte(carried)) {
 		return raw, false, nil
 	}
 	id, note, ok := x.srv.now().sealer.uncarry(m.ID())
@@ -93,6 +93,9 @@ func (x *exchange) reuniteCarried(raw []byte) (answer []byte, ok bool, err error
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
 	x.met = x.s.asked.take(x.key)
+	if x.s.local && x.met == nil {
+		return answer, false, nil // it was asked again, and answered
+	}
 	m.Facts, m.Method, m.Note = x.s.facts, wire.ElicitationCreate, note
 	return answer, true, nil
 }

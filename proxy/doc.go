@@ -91,7 +91,8 @@
 // Who may get what of all this is in principal.go, and how much of it in share.go.
 //
 // A question whose answer may come by way of another process carries its note in
-// its id (carry.go).
+// its id (carry.go). One whose answer may not be what was asked for is kept until then, to
+// be asked once more (askagain.go).
 //
 // All the rest that a session is stands in the id that we give it, sealed
 // (seal.go): with the same key any process serves it, as long as the server is

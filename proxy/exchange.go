@@ -83,6 +83,7 @@ type use struct {
 	first    sse.Event // taken already, for the first Next
 	pending  bool      // first is there
 
+	extra   *extra      // what we put on stream; nil for nothing
 	trail   *trail      // keeps what the client is told; nil for nothing
 	replay  []sse.Event // what it is told once more, first
 	resumed bool        // another exchange has counted the call
@@ -191,6 +192,9 @@ func (x *exchange) share() {
 func (x *exchange) attach(st upstream.Stream) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.extra != nil {
+		st = x.extra.on(x.srv, st)
+	}
 	x.stream = st
 	if x.closed {
 		st.Close()

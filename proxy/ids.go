@@ -24,6 +24,7 @@ type call struct {
 	method wire.Method
 	note   []byte // what translating the answer needs of the request
 	as     []byte // the id that the other side knows it by; nil for id
+	again  *again // what asking it once more takes; nil where that is not to be
 	began  time.Time
 
 	here    bool        // it is answered here, and not by the server
@@ -128,6 +129,15 @@ func (t *calls) annotate(key, note []byte) bool {
 	defer t.mu.Unlock()
 	c := t.byKey[string(key)]
 	return c != nil && c.keep(note) == nil
+}
+
+// repeatable notes how to ask the newest call of an id once more.
+func (t *calls) repeatable(key []byte, how *again) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.byKey[string(key)]; c != nil {
+		c.again = how
+	}
 }
 
 // rename notes that the other side knows the newest call of an id by another one.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -88,10 +90,7 @@ func (c *modernConn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
 	default:
 		return nil, false
 	}
-	c.mu.Lock()
-	c.lastAsk++
-	a.id = fmt.Appendf(nil, `"%s%d"`, c.prefix, c.lastAsk)
-	c.mu.Unlock()
+	a.id = c.askID()
 	raw := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q`, a.id, a.method)
 	if params := q.Get("params"); params.IsObject() {
 		raw = append(append(raw, `,"params":`...), params.Raw...)
@@ -104,7 +103,33 @@ func (c *modernConn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
 	out, v, err := c.down.Rewrite(nil, &m)
 	c.srv.losses.note(c.down.From(), c.down.To(), a.method, m.Losses, nil)
 	a.note = append([]byte(nil), m.Note...)
+	if len(out) <= maxAskedAgain && translate.Counts(a.note) {
+		a.again = bytes.Clone(out)
+	}
 	return out, err == nil && v == wire.Forward
+}
+
+// askID is an id for a question to the client, as JSON.
+func (c *modernConn) askID() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lastAsk++
+	return fmt.Appendf(nil, `"%s%d"`, c.prefix, c.lastAsk)
+}
+
+// repeat is the question to ask once more, after an answer that does not fit; nil when
+// it has been.
+func (c *modernConn) repeat(a *ask) []byte {
+	if a.again == nil {
+		return nil
+	}
+	a.id = c.askID()
+	question, err := rephrased(a.again, a.id)
+	if a.again = nil; err != nil {
+		return nil
+	}
+	c.expect([]*ask{a})
+	return question
 }
 
 // newUUID is a random UUID (https://www.rfc-editor.org/rfc/rfc9562#section-5.4).
@@ -190,6 +215,9 @@ func (b *bridgedCall) await() error {
 				b.fail(trouble)
 				return nil
 			}
+			if len(b.ready) > 0 {
+				return nil // to be asked before we go on waiting
+			}
 		case <-timer.C:
 			b.fail("Client did not answer in time")
 			return nil
@@ -249,7 +277,11 @@ func (b *bridgedCall) goOnFor(by *answerer) {
 // answered notes one answer as the server shall get it. The text that comes back
 // says why the call cannot go on.
 func (b *bridgedCall) answered(h heardAnswer) (trouble string) {
-	if trouble = b.c.translateAnswer(h, &b.msg, b.stream.Header); trouble == "" && h.to.accepted() {
+	question, trouble := b.c.translateAnswer(h, &b.msg, b.stream.Header)
+	switch {
+	case question != nil:
+		b.ready = append(b.ready, question)
+	case trouble == "" && h.to.accepted():
 		b.opened = append(b.opened, h.to.opens)
 	}
 	return trouble
@@ -260,31 +292,36 @@ func (a *ask) accepted() bool {
 	return a.opens != nil && gjson.GetBytes(a.answer, "action").String() == "accept"
 }
 
-// translateAnswer makes of an answer what the server shall get. The text that comes
-// back says why there is nothing.
-func (c *modernConn) translateAnswer(h heardAnswer, m *wire.Message, header []upstream.Header) (trouble string) {
+// translateAnswer makes of an answer what the server shall get, or the question to ask
+// again. The text that comes back says why there is nothing.
+func (c *modernConn) translateAnswer(h heardAnswer, m *wire.Message, header []upstream.Header) (question []byte, trouble string) {
 	a := h.to
 	a.by = &answerer{h.header}
 	if err := m.Scan(h.raw, c.up.Shape()); err != nil {
-		return err.Error()
+		return nil, err.Error()
 	}
 	if m.Kind == wire.Error {
 		if a.method == wire.ElicitationCreate {
 			a.answer = []byte(cancelledAnswer)
-			return ""
+			return nil, ""
 		}
-		return a.method.String() + " failed: " + gjson.Get(view(m.Error()), "message").String()
+		return nil, a.method.String() + " failed: " + gjson.Get(view(m.Error()), "message").String()
 	}
 	m.Method, m.Note, m.Facts, m.Stamp = a.method, a.note, c.facts, nil
 	out, v, err := c.up.Rewrite(nil, m)
 	c.srv.losses.note(c.up.From(), c.up.To(), a.method, m.Losses, header)
 	if err != nil {
-		return err.Error()
+		return nil, err.Error()
+	}
+	if m.Unfit {
+		if question = c.repeat(a); question != nil {
+			return question, ""
+		}
 	}
 	result := gjson.GetBytes(out, "result")
 	if v != wire.Forward || !result.IsObject() {
-		return a.method.String() + " failed: its answer is none"
+		return nil, a.method.String() + " failed: its answer is none"
 	}
 	a.answer = []byte(result.Raw)
-	return ""
+	return nil, ""
 }

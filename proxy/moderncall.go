@@ -84,6 +84,7 @@ type ask struct {
 	method wire.Method
 	note   []byte
 	opens  []byte    // elicitationId, nil for none
+	again  []byte    // the question as the client got it, while it may be asked once more; else nil
 	answer []byte    // the result as the server gets it
 	by     *answerer // nil where the answer is ours, or has not come
 }

@@ -158,8 +158,17 @@ func (w *taskWait) ask(inputs gjson.Result) error {
 
 // hear takes one answer of the client.
 func (w *taskWait) hear(h heardAnswer) error {
-	if trouble := w.c.translateAnswer(h, &w.msg, w.header); trouble != "" {
+	question, trouble := w.c.translateAnswer(h, &w.msg, w.header)
+	switch {
+	case trouble != "":
 		return w.giveUp(trouble)
+	case question != nil:
+		question, err := ofTask(question, "params", w.task)
+		if err != nil {
+			return err
+		}
+		w.ready = append(w.ready, question)
+		return nil
 	}
 	if h.to.accepted() {
 		w.opened = append(w.opened, h.to.opens)

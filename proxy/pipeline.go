@@ -89,6 +89,9 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 	x.clock.lap(&x.clock.translate)
 	out = x.own(out, raw)
 	x.srv.losses.note(x.s.vc, x.s.vu, method, x.msg.Losses, x.from)
+	if x.msg.Unfit && x.repeat(x.msg.Note) {
+		return nil, wire.Drop, nil
+	}
 	switch {
 	case err != nil && kind.Response(): // the server waits for something
 		f := asFailure(err)
@@ -185,6 +188,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		}
 		x.reply(answer)
 		return nil, false
+	case m.Kind == wire.Request && x.isRepeated(m): // it is open already
 	case m.Kind == wire.Request:
 		if err := x.admitAsked(m); err != nil {
 			f := asFailure(err)
@@ -255,6 +259,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	}
 	if kind == wire.Request && m.Note != nil {
 		out = x.carryNote(out, id, m.Note)
+		x.mayRepeat(out, id, m.Note)
 	}
 	out = renamed(out, asked)
 	if len(m.Also) > 0 {

@@ -166,6 +166,8 @@ func (x *pass) flattenMultiSelect(schema, properties, p wire.Node, note []byte) 
 	}
 	note = append(append(append(note, `["`...), name...), `",`...)
 	note = strconv.AppendBool(note, required)
+	bounds := boundsOf(p, required, len(options))
+	note = bounds.append(note)
 	for _, o := range options {
 		note = append(append(note, ','), o.value...)
 	}
@@ -178,7 +180,7 @@ func (x *pass) flattenMultiSelect(schema, properties, p wire.Node, note []byte) 
 		p.Remove()
 		return note
 	}
-	description := descriptionOf(p)
+	description, counted := descriptionOf(p), bounds.String()
 	w := x.m.Writer()
 	for i, o := range options {
 		if i > 0 {
@@ -194,7 +196,7 @@ func (x *pass) flattenMultiSelect(schema, properties, p wire.Node, note []byte) 
 		w = append(w, `":{"type":"boolean","title":`...)
 		w = append(w, o.title...)
 		w = append(w, `,"description":"`...)
-		w = append(append(w, description...), '"')
+		w = append(append(append(w, description...), counted...), '"')
 		if isDefault(p, o.value) {
 			w = append(w, `,"default":true`...)
 		}
@@ -247,11 +249,29 @@ func hasMember(object wire.Node, name []byte) bool {
 }
 
 // gatherForm puts the answer to a flattened form together again (C19), as the
-// note says that went out with the question.
-func gatherForm(x *pass, content wire.Node) {
-	if len(x.m.Note) == 0 || content.Kind() != '{' {
+// note says that went out with the question. An answer with too few or too many
+// choices is declined, unless the caller asks again.
+func gatherForm(x *pass, result wire.Node) {
+	if len(x.m.Note) == 0 {
 		return
 	}
+	var content wire.Node
+	for c := result.First(); c.OK(); c = c.Next() {
+		if c.Name() == wire.Content {
+			content = c
+			x.gather(result, c)
+		}
+	}
+	if !content.OK() {
+		x.gather(result, content)
+	}
+}
+
+func (x *pass) gather(result, content wire.Node) {
+	if content.OK() && content.Kind() != '{' {
+		return
+	}
+	fits := true
 	var fieldRoom [8][]byte
 	fields, _ := wire.AppendElements(fieldRoom[:0], x.m.Note, wire.MaxNote)
 	for _, field := range fields {
@@ -260,25 +280,48 @@ func gatherForm(x *pass, content wire.Node) {
 		if len(parts) < 2 {
 			continue
 		}
-		if name, ok := wire.Inner(parts[0]); ok {
-			x.gatherField(content, name, string(parts[1]) == "true", parts[2:])
+		name, ok := wire.Inner(parts[0])
+		if !ok {
+			continue
+		}
+		required, options, bounds := string(parts[1]) == "true", parts[2:], noBounds
+		if len(options) > 0 && options[0][0] == '[' {
+			bounds, options = readBounds(options[0]), options[1:]
+		}
+		chosen := 0
+		if content.OK() {
+			chosen = x.gatherField(content, name, required, options)
+		}
+		fits = fits && (chosen == 0 && !required || bounds.hold(chosen))
+	}
+	action := result.Get(wire.Action)
+	if fits || !action.Is("accept") {
+		return
+	}
+	x.lostAs("choices", action, wire.Warn)
+	x.m.Unfit = true
+	action.Put(append(x.m.Writer(), `"decline"`...))
+	for c := result.First(); c.OK(); c = c.Next() {
+		if c.Name() == wire.Content {
+			c.Remove()
 		}
 	}
 }
 
-// gatherField makes one array of the booleans that stand for a field's options.
-func (x *pass) gatherField(content wire.Node, name []byte, required bool, options [][]byte) {
+// gatherField makes one array of the booleans that stand for a field's options, and
+// counts those chosen.
+func (x *pass) gatherField(content wire.Node, name []byte, required bool, options [][]byte) (count int) {
 	var room [32]bool
 	chosen := append(room[:0], make([]bool, len(options))...)
 	var first wire.Node
-	any := false
 	for c := content.First(); c.OK(); c = c.Next() {
 		i, ok := optionOf(c.Key(), name, len(options))
 		if !ok {
 			continue
 		}
-		if c.Kind() == 't' {
-			chosen[i], any = true, true
+		if c.Kind() == 't' && !chosen[i] {
+			chosen[i] = true
+			count++
 		}
 		if first.OK() {
 			c.Remove()
@@ -286,11 +329,11 @@ func (x *pass) gatherField(content wire.Node, name []byte, required bool, option
 			first = c
 		}
 	}
-	if !any && !required {
+	if count == 0 && !required {
 		if first.OK() {
 			first.Remove()
 		}
-		return
+		return 0
 	}
 	w := append(append(append(x.m.Writer(), '"'), name...), `":[`...)
 	comma := false
@@ -310,6 +353,7 @@ func (x *pass) gatherField(content wire.Node, name []byte, required bool, option
 	} else {
 		content.Add(w)
 	}
+	return count
 }
 
 // optionOf reads the number of an option from the name of its boolean.

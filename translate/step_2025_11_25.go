@@ -7,8 +7,8 @@ import "github.com/dragoman-proxy/dragoman/translate/wire"
 var step20251125 = Step{
 	To: rev20251125,
 	Up: []Rule{
-		{ID: "C19", What: "multi-select", At: at(wire.Result, wire.ElicitationCreate, "result.content"),
-			Reads: []string{"*"}, Do: gatherForm},
+		{ID: "C19", What: "multi-select", At: at(wire.Result, wire.ElicitationCreate, "result"),
+			Reads: []string{"action", "content.*"}, Do: gatherForm},
 		{ID: "C24", What: "id", At: at(wire.Error, anyMethod, "id"), Do: removeNullID},
 		{ID: "C26", What: "includeContext", At: in("includeContext", sampling), Do: dropIncludeContext},
 	},

@@ -74,6 +74,9 @@ type Message struct {
 	// Also is a second message for the receiver of this one, to be sent before
 	// it; nil but for rules that say so. It dies with the message.
 	Also []byte
+	// Unfit says of the answer to a question that it was not what was asked for.
+	// What is written declines the question; the caller may ask again instead.
+	Unfit bool
 	// Losses is what the rewrite took or changed, one entry a rule.
 	Losses []Loss
 

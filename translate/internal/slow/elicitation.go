@@ -2,6 +2,7 @@ package slow
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,19 +18,74 @@ import (
 type choice struct {
 	name     string
 	required bool
+	bounds   string // as "[least,most]", most -1 for any number; "" for no bounds
 	options  []string
 }
 
 func (c choice) note() string {
-	parts := append([]string{c.name, strconv.FormatBool(c.required)}, c.options...)
-	return "[" + strings.Join(parts, ",") + "]"
+	parts := []string{c.name, strconv.FormatBool(c.required)}
+	if c.bounds != "" {
+		parts = append(parts, c.bounds)
+	}
+	return "[" + strings.Join(append(parts, c.options...), ",") + "]"
+}
+
+// bind reads how many options of the property p may be chosen.
+func (c *choice) bind(p gjson.Result, options int) {
+	least, most := int64(0), int64(-1)
+	if n := p.Get("minItems"); isNatural(n) && (n.Num > 1 || n.Num > 0 && c.required) {
+		least = int64(n.Num)
+	}
+	if n := p.Get("maxItems"); isNatural(n) && n.Num < float64(options) {
+		most = int64(n.Num)
+	}
+	if least != 0 || most != -1 {
+		c.bounds = fmt.Sprintf("[%d,%d]", least, most)
+	}
+}
+
+func isNatural(n gjson.Result) bool {
+	return n.Type == gjson.Number && n.Num >= 0 && n.Num <= 1e9 && n.Num == math.Trunc(n.Num)
+}
+
+// asked says the bounds to who chooses.
+func (c choice) asked() string {
+	b := gjson.Parse(c.bounds).Array()
+	if len(b) == 0 {
+		return ""
+	}
+	least, most := b[0].Int(), b[1].Int()
+	text := map[bool]string{true: "none or "}[!c.required && least > 0]
+	switch {
+	case least == most:
+		text += fmt.Sprint("exactly ", most)
+	case least > 0 && most >= 0:
+		text += fmt.Sprint(least, " to ", most)
+	case least > 0:
+		text += fmt.Sprint("at least ", least)
+	default:
+		text += fmt.Sprint("at most ", most)
+	}
+	return " (choose " + text + ")"
+}
+
+func (c choice) fits(chosen int64) bool {
+	b := gjson.Parse(c.bounds).Array()
+	if len(b) == 0 || chosen == 0 && !c.required {
+		return true
+	}
+	return chosen >= b[0].Int() && (b[1].Int() < 0 || chosen <= b[1].Int())
 }
 
 func choicesOf(note string) (list []choice) {
 	for _, c := range gjson.Parse(note).Array() {
 		parts := c.Array()
 		one := choice{name: parts[0].Raw, required: parts[1].Bool()}
-		for _, o := range parts[2:] {
+		parts = parts[2:]
+		if len(parts) > 0 && parts[0].IsArray() {
+			one.bounds, parts = parts[0].Raw, parts[1:]
+		}
+		for _, o := range parts {
 			one.options = append(one.options, o.Raw)
 		}
 		list = append(list, one)
@@ -86,13 +142,15 @@ func (j *job) formProperties(path string) error {
 			return true
 		}
 		c := choice{name: key.Raw, required: required.IsArray() && contains(required, unquote(key))}
-		for i, o := range optionsOf(p) {
+		options := optionsOf(p)
+		c.bind(p, len(options))
+		for i, o := range options {
 			name := unquote(key) + "." + strconv.Itoa(i)
 			if _, ok := taken[name]; ok {
 				clash = fmt.Errorf("an option of %s would have the name of a property", key.Raw)
 			}
 			c.options = append(c.options, o.value)
-			out = append(out, quote(name)+":"+o.property(key, p))
+			out = append(out, quote(name)+":"+o.property(key, p, c.asked()))
 		}
 		choices = append(choices, c)
 		return true
@@ -177,14 +235,14 @@ func titleOf(o gjson.Result) string {
 }
 
 // property is the boolean that stands for the option of the property p.
-func (o option) property(key, p gjson.Result) string {
+func (o option) property(key, p gjson.Result, count string) string {
 	description := key.Raw
 	for _, name := range []string{"description", "title"} {
 		if textAt(p, name) != "" {
 			description = p.Get(name).Raw
 		}
 	}
-	out := `{"type":"boolean","title":` + o.title + `,"description":` + description
+	out := `{"type":"boolean","title":` + o.title + `,"description":` + strings.TrimSuffix(description, `"`) + count + `"`
 	if chosen := p.Get("default"); chosen.IsArray() && contains(chosen, unquote(gjson.Parse(o.value))) {
 		out += `,"default":true`
 	}
@@ -221,7 +279,7 @@ func (j *job) single(p gjson.Result) string {
 // server asked for.
 func (j *job) elicitationResult() {
 	content := j.at("result.content")
-	if !j.up(r11) || j.Note == "" || !content.IsObject() {
+	if !j.up(r11) || j.Note == "" || content.Exists() && !content.IsObject() {
 		return
 	}
 	choices := choicesOf(j.Note)
@@ -242,6 +300,7 @@ func (j *job) elicitationResult() {
 		out = append(out, key.Raw+":"+v.Raw)
 		return true
 	})
+	fits := true
 	for c, choice := range choices {
 		var values []string
 		for i, o := range choice.options {
@@ -252,6 +311,13 @@ func (j *job) elicitationResult() {
 		if values != nil || choice.required {
 			out = append(out, choice.name+":["+strings.Join(values, ",")+"]")
 		}
+		fits = fits && choice.fits(int64(len(values)))
 	}
-	j.set("result.content", "{"+strings.Join(out, ",")+"}")
+	switch {
+	case !fits && j.isText("result.action", "accept"):
+		j.set("result.action", `"decline"`)
+		j.remove("result.content")
+	case content.Exists():
+		j.set("result.content", "{"+strings.Join(out, ",")+"}")
+	}
 }

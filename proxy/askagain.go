@@ -1,0 +1,170 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// A form that was flattened for an older client (rule C19) cannot hold the user to a
+// number of choices. An answer with too few or too many is not for the server: the user
+// is asked once more, and an answer that does not fit then either declines.
+
+const (
+	// maxAskedAgain bounds a question that is kept to be asked again.
+	maxAskedAgain = 64 << 10
+	// manyAgain is how many wait on one stream to be asked again.
+	manyAgain = 4
+)
+
+// again is what asking once more takes.
+type again struct {
+	question []byte // as the client got it
+	put      func(question []byte) bool
+}
+
+// mayRepeat keeps the question out, which the server gave the id, where its answer will
+// be held against a number of choices.
+func (x *exchange) mayRepeat(out, id, note []byte) {
+	if len(out) > maxAskedAgain || !translate.Counts(note) {
+		return
+	}
+	again := &again{question: bytes.Clone(out), put: x.putter()}
+	x.key = wire.AppendIDKey(x.key[:0], id)
+	x.s.asked.repeatable(x.key, again)
+}
+
+// repeat asks x.met's question once more; false when it cannot be, or has been.
+func (x *exchange) repeat(note []byte) bool {
+	c := x.met
+	if c == nil || c.again == nil {
+		return false
+	}
+	id := []byte(c.id)
+	next := newCall(id, c.method)
+	next.as = x.srv.now().sealer.carry(id, note)
+	question, err := rephrased(c.again.question, next.as)
+	if err != nil {
+		return false
+	}
+	if !x.s.local {
+		x.s.asked.abandon(next)
+	}
+	if x.s.asked.add(next) != nil {
+		return false
+	}
+	if !c.again.put(question) {
+		x.s.asked.end(next)
+		return false
+	}
+	x.log().Debug("question asked again: the number of choices did not fit", zap.ByteString("id", id))
+	return true
+}
+
+// rephrased is a question under another id that says why it comes again.
+func rephrased(question, id []byte) ([]byte, error) {
+	out, err := sjson.SetRawBytes(question, "id", id)
+	if err != nil {
+		return nil, err
+	}
+	text := "Please answer again: the number of choices was not the one asked for.\n\n" + gjson.GetBytes(out, "params.message").String()
+	return sjson.SetRawBytes(out, "params.message", appendString(nil, text))
+}
+
+// isRepeated reports whether a request that comes on a stream was put there to be asked
+// again: only we can make its id.
+func (x *exchange) isRepeated(m *wire.Message) bool {
+	if !bytes.HasPrefix(m.ID(), []byte(carried)) {
+		return false
+	}
+	_, _, ok := x.srv.now().sealer.uncarry(m.ID())
+	return ok
+}
+
+// putter puts a message on the stream that x reads, in front of what the server says
+// next.
+func (x *exchange) putter() func([]byte) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if ln, ok := x.stream.(*lane); ok {
+		return func(m []byte) bool {
+			if ln.over() {
+				return false
+			}
+			ln.put(m, true)
+			return true
+		}
+	}
+	if x.extra == nil {
+		x.extra = &extra{messages: make(chan []byte, manyAgain), over: x.ctx.Done()}
+		x.stream = x.extra.on(x.srv, x.stream)
+	}
+	return x.extra.put
+}
+
+// extra are messages of ours for a stream that somebody else writes.
+type extra struct {
+	messages chan []byte
+	over     <-chan struct{} // nobody reads any more
+}
+
+func (e *extra) put(m []byte) bool {
+	select {
+	case <-e.over:
+		return false
+	default:
+	}
+	select {
+	case e.messages <- m:
+		return true
+	default:
+		return false
+	}
+}
+
+// on is a stream with the messages of e among its own.
+func (e *extra) on(srv *Server, st upstream.Stream) upstream.Stream {
+	return &extraStream{Stream: st, srv: srv, extra: e, came: make(chan nextEvent, 1)}
+}
+
+// extraStream reads its stream in a goroutine, one event at a time, so as to wait for
+// messages of ours too.
+type extraStream struct {
+	upstream.Stream
+	srv     *Server
+	extra   *extra
+	came    chan nextEvent
+	reading bool // an event was asked for, and has not been taken from came
+}
+
+func (s *extraStream) Next() (sse.Event, error) {
+	if !s.reading {
+		s.reading = true
+		s.srv.spawn(func() {
+			n := nextEvent{err: fail(panicked, "")}
+			defer func() { s.came <- n }()
+			n.event, n.err = s.Stream.Next()
+		})
+	}
+	select {
+	case n := <-s.came:
+		s.reading = false
+		return n.event, n.err
+	case m := <-s.extra.messages:
+		return sse.Event{Data: m}, nil
+	}
+}
+
+// Release passes on that the last event is needed no more, unless there is one to come.
+func (s *extraStream) Release() {
+	if st, ok := s.Stream.(upstream.Releaser); ok && !s.reading {
+		st.Release()
+	}
+}
