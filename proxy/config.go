@@ -301,6 +301,7 @@ func DefaultConfig() Config {
 			ElicitationFallback:  "error",
 			CompletionsFor24:     "auto",
 			Tasks:                "bridge",
+			SchemaDialect:        "auto",
 		},
 		Footprint: FootprintConfig{MaxBytes: footprint.DefaultBudget, Hoist: "off"},
 		Session:   SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxProcesses: 64, MaxAge: 24 * time.Hour},

@@ -45,6 +45,9 @@
 // a name means is settled by clash.go, that there are others now is told by news.go,
 // and gates.go asks the server whether it supports what a call of its tools asks for.
 //
+// Schemas of tools in an old dialect, which newer clients refuse, are brought to theirs by
+// package dialect, also between equal revisions.
+//
 // Before an answer leaves, shaping.go makes a result fit for the model, if so
 // configured, and footprint.go a list of tools: after translation, so that what is
 // counted and cut is what this client gets. What an adapter's operation answers is

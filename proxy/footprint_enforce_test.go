@@ -26,6 +26,7 @@ func TestAListThatIsTooLargeLosesWhatSaysNothing(t *testing.T) {
 	} {
 		srv := front(t, answering("2025-11-25", false, nil, list), func(cfg *Config) {
 			cfg.Footprint.Enforce, cfg.Footprint.MaxBytes = c.enforce, c.most
+			cfg.Contract.SchemaDialect = "off" // which would take $schema out of every list
 		})
 		session := srv.initialize("2025-11-25")
 		for range 2 {

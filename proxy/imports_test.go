@@ -21,6 +21,7 @@ import (
 //   - results keeps what upstream brought, and knows nobody who asks for it;
 //   - ended remembers the numbers of sessions that are over, and knows no session;
 //   - processes counts those of clients, and starts none;
+//   - dialect changes schemas in a list, and knows nothing of who reads it;
 //   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it;
 //   - transform makes results fit for a model; its parts, which look at values,
 //     texts and lists of tools, do not know of it;
@@ -41,6 +42,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/downstream":    "proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
 		"proxy/upstream":      "proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
 		"proxy/results":       "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/dialect":       "translate/wire",
 		"proxy/ended":         "",
 		"proxy/processes":     "",
 		"adapterrt":           "translate/wire transform/fields",
@@ -54,8 +56,8 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/schema":    "translate/wire transform/tape",
 		"transform/fit":       "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":           "translate/wire " + parts,
-		"proxy":               "proxy/upstream/orphans transform " + parts + " proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
-		"cmd/proxy":           "proxy/upstream/orphans transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting translate translate/wire adapterrt transform/fields",
+		"proxy":               "proxy/upstream/orphans transform " + parts + " proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields",
+		"cmd/proxy":           "proxy/upstream/orphans transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/dialect"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -257,6 +258,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	case v != wire.Forward:
 		return nil, false
 	}
+	if kind == wire.Result && m.Method == wire.ToolsList {
+		out = x.inDialect(out, down.To())
+	}
 	if kind == wire.Request && m.Note != nil {
 		out = x.carryNote(out, id, m.Note)
 		x.mayRepeat(out, id, m.Note)
@@ -272,6 +276,18 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		out = x.completed(out, m)
 	}
 	return out, true
+}
+
+// inDialect is a list of tools with schemas that a client of the revision understands.
+func (x *exchange) inDialect(list []byte, client *translate.Revision) []byte {
+	if !client.Schemas2020 || x.srv.now().cfg.Contract.SchemaDialect == "off" {
+		return list
+	}
+	out, n := dialect.Update(list)
+	if n > 0 {
+		x.log().Debug("schemas of tools brought from draft-07 to 2020-12", zap.Int("schemas", n))
+	}
+	return out
 }
 
 // completed is a result as the client shall get it: with tools of ours, and shaped.

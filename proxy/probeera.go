@@ -211,6 +211,7 @@ func (p *probing) report() (*Report, error) {
 // client is what clients of one revision would get of what was listed.
 func (p *inquiry) client(vc *translate.Revision) (ClientReport, error) {
 	c := ClientReport{Revision: vc.Name, Way: "translated", Works: true, Features: features(p.said)}
+	p.dialects(&c, vc)
 	t := p.srv.now().table.Between(p.vu, vc)
 	switch {
 	case t.Identity():

@@ -359,7 +359,9 @@ func TestALegacyExchangeThereAndBackSaysTheSame(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s %s-%s-%s", c.name, shape(way[0]), shape(way[1]), shape(way[2])), func(t *testing.T) {
-				spoken := func(cfg *Config) { cfg.Upstream.Version = c.revision }
+				spoken := func(cfg *Config) {
+					cfg.Upstream.Version, cfg.Contract.SchemaDialect = c.revision, "off" // the hop between has another dialect
+				}
 				s := c.serve(t, way[2])
 				heard, told := c.play(t, through(t, s.at(), spoken), s, way[0])
 
@@ -369,7 +371,7 @@ func TestALegacyExchangeThereAndBackSaysTheSame(t *testing.T) {
 				if way[1] {
 					to = second.pipe
 				}
-				first := through(t, to, func(cfg *Config) { cfg.Upstream.Version = modernOnly })
+				first := through(t, to, func(cfg *Config) { cfg.Upstream.Version, cfg.Contract.SchemaDialect = modernOnly, "off" })
 				there, toldThere := c.play(t, first, s, way[0])
 				for n := range heard {
 					if !sameAs(there[n], heard[n]) {

@@ -29,6 +29,10 @@ type Options struct {
 	// extension of 2026-07-28 that has them, and back. Otherwise neither is told of
 	// the other's.
 	Tasks string `yaml:"tasks"`
+	// SchemaDialect is auto (default) or off: bring schemas of tools that are of JSON
+	// Schema draft-07 to 2020-12 for clients whose revision takes that for granted. It is
+	// for who hands lists of tools on: a Translator leaves schemas alone.
+	SchemaDialect string `yaml:"schema_dialect"`
 }
 
 // Validate names the first switch with a value that it cannot have, by its YAML key.
@@ -42,6 +46,7 @@ func (o Options) Validate() error {
 		{"elicitation_fallback", o.ElicitationFallback, []string{"error", "cancel", "decline"}},
 		{"completions_for_24", o.CompletionsFor24, []string{"auto", "never", "always"}},
 		{"tasks", o.Tasks, []string{"bridge", "strip"}},
+		{"schema_dialect", o.SchemaDialect, []string{"auto", "off"}},
 	} {
 		if !among(s.value, s.may) {
 			return fmt.Errorf("%s: %q is none of %v", s.key, s.value, s.may)
@@ -63,6 +68,7 @@ func (o Options) withDefaults() Options {
 	for value, def := range map[*string]string{
 		&o.ResourceContentsName: "on", &o.StripMode: "strict",
 		&o.ElicitationFallback: "error", &o.CompletionsFor24: "auto", &o.Tasks: "bridge",
+		&o.SchemaDialect: "auto",
 	} {
 		if *value == "" {
 			*value = def

@@ -27,6 +27,9 @@ type Revision struct {
 
 	// ErrorWithoutID says that an error about no request has no id; before, it is null.
 	ErrorWithoutID bool
+	// Schemas2020 says that a schema of a tool that names no dialect is one of JSON
+	// Schema 2020-12.
+	Schemas2020 bool
 
 	toolAnnotations bool // tools have annotations
 	order           int  // place in revisions
@@ -37,8 +40,8 @@ var (
 	rev20241105 = &Revision{Name: "2024-11-05"}
 	rev20250326 = &Revision{Name: "2025-03-26", Batches: true, toolAnnotations: true}
 	rev20250618 = &Revision{Name: "2025-06-18", VersionHeader: true, Elicitation: true, Structured: true, toolAnnotations: true}
-	rev20251125 = &Revision{Name: "2025-11-25", VersionHeader: true, Elicitation: true, Structured: true, Tasks: true, ErrorWithoutID: true, toolAnnotations: true}
-	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, Elicitation: true, Structured: true, ErrorWithoutID: true, toolAnnotations: true, Modern: true}
+	rev20251125 = &Revision{Name: "2025-11-25", VersionHeader: true, Elicitation: true, Structured: true, Tasks: true, ErrorWithoutID: true, Schemas2020: true, toolAnnotations: true}
+	rev20260728 = &Revision{Name: "2026-07-28", VersionHeader: true, Elicitation: true, Structured: true, ErrorWithoutID: true, Schemas2020: true, toolAnnotations: true, Modern: true}
 
 	revisions = []*Revision{rev20241105, rev20250326, rev20250618, rev20251125, rev20260728}
 )

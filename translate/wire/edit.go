@@ -28,6 +28,7 @@ const (
 	swap       // the member with its name, or the element; several may come
 	add        // behind the last member or element
 	before     // in front of the member
+	rename     // the member's name
 )
 
 // Node is a recorded value of a message; the zero Node is none, and can be read: it
@@ -273,6 +274,14 @@ func (n Node) Before(text []byte) {
 	n.mark(before, n.m.keep(text))
 }
 
+// Rename gives a member another name, which needs no escapes.
+func (n Node) Rename(name string) {
+	if len(name) > len(n.Key()) {
+		n.m.grows = true
+	}
+	n.mark(rename, n.m.keep(append(n.m.Writer(), name...)))
+}
+
 // Edited reports whether anything is marked.
 func (m *Message) Edited() bool { return len(m.edits) > 0 }
 
@@ -316,12 +325,20 @@ func (w *writer) put(text span) { w.dst = append(w.dst, w.m.text[text.pos:text.e
 // value writes a value that has marks on it or in it.
 func (w *writer) value(i uint32) {
 	at := &w.m.nodes[i]
+	var name span
 	for e := at.edit; e != 0; e = w.m.edits[e-1].nextEdit {
-		if w.m.edits[e-1].op == before {
+		switch w.m.edits[e-1].op {
+		case before:
 			w.cut(at.key, at.key)
 			w.put(w.m.edits[e-1].text)
 			w.dst = append(w.dst, ',')
+		case rename:
+			name = w.m.edits[e-1].text
 		}
+	}
+	if name.end != 0 {
+		w.cut(at.key+1, uint32(skipString(w.m.Raw, int(at.key)+1)-1))
+		w.put(name)
 	}
 	if at.edit != 0 {
 		switch e := &w.m.edits[at.edit-1]; e.op {

@@ -265,3 +265,27 @@ func TestNoNodeCanBeRead(t *testing.T) {
 		}
 	}
 }
+
+func TestRename(t *testing.T) {
+	const text = `{"jsonrpc":"2.0","id":1,"result":{ "tools" : [1], "x":{"n\u0061me":2}}}`
+	all := new(Shape)
+	all.Any, all.Elem = all, all
+	var m Message
+	if err := m.Scan([]byte(text), all); err != nil {
+		t.Fatal(err)
+	}
+	result := m.Root().Get(ResultKey)
+	tools := result.Get(Tools)
+	tools.Rename("instruments")
+	tools.Before([]byte(`"a":0`)) // written in front, whichever is marked first
+	for x := result.First(); x.OK(); x = x.Next() {
+		if name := x.Get(NameKey); x.Kind() == '{' && name.OK() {
+			name.Rename("n")
+			name.Put([]byte(`"three"`))
+		}
+	}
+	const want = `{"jsonrpc":"2.0","id":1,"result":{ "a":0,"instruments" : [1], "x":{"n":"three"}}}`
+	if got := string(m.AppendTo(nil)); got != want {
+		t.Errorf("\n got  %s\n want %s", got, want)
+	}
+}

@@ -43,6 +43,7 @@ type Options struct {
 	ProgressMessageAsLog bool
 	TitleAsResourceName  bool
 	Tasks                string
+	SchemaDialect        string // not of a message's translation
 }
 
 // Message is one message to translate, and what is known of its session.

@@ -1,0 +1,34 @@
+package proxy
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/dialect"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// dialects warns of tools with schemas in JSON Schema draft-07, which published clients
+// refuse whose revision takes 2020-12 for granted.
+func (p *inquiry) dialects(c *ClientReport, vc *translate.Revision) {
+	if !vc.Schemas2020 {
+		return
+	}
+	ch := Change{List: "tools", Rule: "C36", What: "schemas in JSON Schema draft-07 become 2020-12", Level: "info"}
+	if p.srv.now().cfg.Contract.SchemaDialect == "off" {
+		ch.What, ch.Level = "schemas in JSON Schema draft-07, left as they are: some clients refuse such tools", "warn"
+	}
+	for _, l := range p.lists {
+		if l.method != wire.ToolsList {
+			continue
+		}
+		for _, item := range l.items {
+			if _, n := dialect.Update([]byte(`{"jsonrpc":"2.0","id":0,"result":{"tools":[` + item + `]}}`)); n > 0 {
+				ch.Names = append(ch.Names, gjson.Get(item, l.key).String())
+			}
+		}
+	}
+	if ch.Names != nil {
+		c.Changes = append(c.Changes, ch)
+	}
+}
