@@ -43,6 +43,7 @@ func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, 
 	}
 	items = make([]item, len(elements))
 	seen := make(map[string]bool)
+	modern := ""
 	var m wire.Message
 	for i, raw := range elements {
 		it := &items[i]
@@ -55,6 +56,9 @@ func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, 
 		case m.Kind == wire.Request && m.Method == wire.Initialize:
 			return nil, 0, fail(batchInitialize, "")
 		case m.Kind == wire.Request:
+			if s == nil && isModern(&m) {
+				modern = translate.Modern()
+			}
 			key := string(wire.AppendIDKey(nil, m.ID()))
 			if seen[key] {
 				it.refusal = fail(batchDuplicate, "").about(m.ID()).body()
@@ -67,14 +71,21 @@ func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, 
 		}
 	}
 	switch {
+	case s == nil && modern != "":
+		return nil, 0, noBatches(modern)
 	case s == nil:
 		return nil, 0, refuseUninitialized(notInitialized)
 	case !takesBatches(s.vc):
-		f := fail(batchRefused, "")
-		f.text += " in " + s.vc.Name
-		return nil, 0, f
+		return nil, 0, noBatches(s.vc.Name)
 	}
 	return items, slots, nil
+}
+
+// noBatches refuses an array of a client of a revision that has none.
+func noBatches(revision string) *failure {
+	f := fail(batchRefused, "")
+	f.text += " in " + revision
+	return f
 }
 
 // takesBatches reports whether arrays are accepted from clients of a revision:

@@ -189,7 +189,7 @@ func (d *dialogue) read() {
 				d.srv.backings.kill(d.b)
 			}
 			release()
-			d.finish(letter{body: f.renamed(nil).body(), status: f.status, header: f.header, unbegun: unbegun})
+			d.finish(letter{body: f.renamed(nil).body(), status: f.sessionless(), header: f.header, unbegun: unbegun})
 			return
 		case x.final:
 			d.hearLast()

@@ -290,7 +290,11 @@ func refusedWith(e *upstream.StatusError) *failure {
 	}
 	var m wire.Message
 	if m.Scan(e.Body, nil) != nil || m.Kind != wire.Error {
-		if said := plainWords(e); said != "" {
+		said := plainWords(e)
+		switch {
+		case e.Code == http.StatusBadRequest && strings.HasPrefix(said, notHandled) && strings.HasSuffix(said, " unsupported"):
+			f.code, f.text, f.status = methodNotFound, "Method not found: "+said, http.StatusOK
+		case said != "":
 			f.text += ": " + said
 		}
 		return f
@@ -304,6 +308,18 @@ func refusedWith(e *upstream.StatusError) *failure {
 	}
 	return f
 }
+
+// sessionless is f's status for a client without a session.
+func (f *failure) sessionless() int {
+	if f.status == http.StatusOK {
+		return statusFor(int64(f.code))
+	}
+	return f.status
+}
+
+// notHandled is how servers on the Go SDK before 1.8 begin what they say, in plain text
+// and with 400, to a request for a method that they do not know.
+const notHandled = "JSON RPC not handled: "
 
 // maxWords is how much of a server's plain text goes into an error, in bytes.
 const maxWords = 300

@@ -188,7 +188,9 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	if s == nil {
 		x.who, x.owner, x.runsFor = "http "+principal(req, srv.now().cfg.Bridge.Principal), srv.ownerOf(req), srv.runsFor(req)
 	}
-	switch {
+	switch r := translate.Lookup(req.Version); {
+	case wire.IsArray(req.Body) && s == nil && r != nil && r.Modern:
+		err = noBatches(r.Name)
 	case wire.IsArray(req.Body):
 		err = srv.postBatch(x, req.Body, resp)
 	case s == nil:

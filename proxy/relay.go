@@ -237,7 +237,9 @@ func (srv *Server) sendOn(asked context.Context, b *backing, q *modernRequest, f
 		}
 	}
 	x.done()
-	return nil, asFailure(err).renamed(q.id)
+	f := asFailure(err).renamed(q.id)
+	f.status = f.sessionless()
+	return nil, f
 }
 
 // urlsUnasked is the answer to a client that cannot be asked to open URLs.
@@ -380,7 +382,7 @@ func (r *relay) answer(err error) sse.Event {
 	if f.cause == upstreamLost && r.b != nil {
 		r.srv.backings.kill(r.b)
 	}
-	r.status, r.header = f.status, f.header
+	r.status, r.header = f.sessionless(), f.header
 	return sse.Event{Data: f.body()}
 }
 
