@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,11 +16,13 @@ import (
 )
 
 // Filter translates messages of one revision, one a line, into another's,
-// without a peer at either end.
+// without a peer at either end. A line may also hold an array of messages, or a message
+// as a member of an object that says who sent it: {"dir":"c2s","message":{…}}, or s2c.
 //
 // It learns as it goes: a response gets the method of the request with its id,
 // when that came before, and is judged by its members otherwise; an initialize
-// request says what the client can do. Until one came, it can do everything.
+// request says what the client can do. Until one came, it can do everything. Where it
+// is told who sent a message, a response is to a request of the other side only.
 type Filter struct {
 	From, To *translate.Revision
 	Options  translate.Options
@@ -28,12 +31,34 @@ type Filter struct {
 	In     io.Reader
 	Out    io.Writer // the messages the receiver gets
 	Notes  io.Writer // lines of JSON: what was dropped, answered or refused
-	Report bool      // also what was lost, on Notes
+	Report Reporting // also what was lost, on Notes
+	By     Sender    // of lines that do not say
 }
+
+// Reporting is how much a Filter tells of what was lost.
+type Reporting string
+
+// The levels of reporting.
+const (
+	ReportNone  Reporting = ""
+	ReportShort Reporting = "short" // the first place of each rule, and how many there are
+	ReportFull  Reporting = "full"  // every place
+)
+
+// Sender is who sent a message.
+type Sender string
+
+// The two sides, and nobody knows which.
+const (
+	AnySender  Sender = ""
+	FromClient Sender = "c2s"
+	FromServer Sender = "s2c"
+)
 
 // note is one line of Notes.
 type note struct {
 	Line    int             `json:"line"`
+	Index   *int            `json:"index,omitempty"` // in the line's array
 	Kind    string          `json:"kind,omitempty"`
 	Method  string          `json:"method,omitempty"`
 	Verdict string          `json:"verdict,omitempty"`
@@ -60,7 +85,7 @@ func (f Filter) Run() error {
 	out := bufio.NewWriter(f.Out)
 	run := &filterRun{
 		Filter: f, tr: table.Between(f.From, f.To), notes: json.NewEncoder(f.Notes), out: out,
-		asked: newCalls(1 << 20), facts: ^wire.Facts(0),
+		asked: map[Sender]*calls{}, facts: ^wire.Facts(0),
 	}
 	run.notes.SetEscapeHTML(false)
 	if err := run.all(); err != nil {
@@ -80,10 +105,19 @@ type filterRun struct {
 	tr     *translate.Translator
 	out    *bufio.Writer
 	notes  *json.Encoder
-	asked  *calls
+	asked  map[Sender]*calls // by who asked
 	facts  wire.Facts
 	line   int
+	index  *int
 	failed bool
+}
+
+// open are the requests of one side that have no answer yet.
+func (r *filterRun) open(by Sender) *calls {
+	if r.asked[by] == nil {
+		r.asked[by] = newCalls(1 << 20)
+	}
+	return r.asked[by]
 }
 
 func (r *filterRun) all() error {
@@ -98,7 +132,7 @@ func (r *filterRun) all() error {
 		case errors.As(err, &tooLong):
 			err = r.fail("", "", err)
 		case err == nil:
-			err = r.translate(line)
+			err = r.takeLine(line)
 		}
 		if err != nil {
 			return err
@@ -109,11 +143,54 @@ func (r *filterRun) all() error {
 // fail notes a line that could not be translated; its error is that of Notes.
 func (r *filterRun) fail(kind, method string, err error) error {
 	r.failed = true
-	return r.notes.Encode(note{Line: r.line, Kind: kind, Method: method, Error: err.Error()})
+	return r.note(note{Kind: kind, Method: method, Error: err.Error()})
 }
 
-func (r *filterRun) translate(line []byte) error {
-	var m wire.Message
+func (r *filterRun) note(n note) error {
+	n.Line, n.Index = r.line, r.index
+	return r.notes.Encode(n)
+}
+
+// takeLine translates a message, each of an array, or that which a line says who sent.
+func (r *filterRun) takeLine(line []byte) error {
+	by := r.By
+	if dir, said := gjson.GetBytes(line, "dir"), gjson.GetBytes(line, "message"); said.Exists() && !gjson.GetBytes(line, "jsonrpc").Exists() && gjson.ValidBytes(line) {
+		if by = Sender(dir.String()); by != FromClient && by != FromServer {
+			return r.fail("", "", fmt.Errorf("dir is %q, neither c2s nor s2c", dir.String()))
+		}
+		line = []byte(said.Raw)
+	}
+	if !wire.IsArray(line) {
+		return r.translate(line, by)
+	}
+	elements, err := wire.AppendElements(nil, line, len(line))
+	if err != nil {
+		return r.fail("", "", err)
+	}
+	defer func() { r.index = nil }()
+	for i, element := range elements {
+		r.index = &i
+		if err := r.translate(bytes.Clone(element), by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answered finds the request that a response is to.
+func (r *filterRun) answered(m *wire.Message, by Sender) *call {
+	key := wire.AppendIDKey(nil, m.ID())
+	switch by {
+	case FromClient:
+		return r.open(FromServer).take(key)
+	case FromServer:
+		return r.open(FromClient).take(key)
+	}
+	return r.open(AnySender).take(key)
+}
+
+func (r *filterRun) translate(line []byte, by Sender) error {
+	m := wire.Message{Trace: r.Report != ReportNone}
 	if err := m.Scan(line, r.tr.Shape()); err != nil {
 		return r.fail("", "", err)
 	}
@@ -126,14 +203,20 @@ func (r *filterRun) translate(line []byte) error {
 			m.Facts = r.facts
 		}
 		c = newCall(m.ID(), m.Method)
-		if err := r.asked.add(c); err != nil {
+		if err := r.open(by).add(c); err != nil {
 			return r.fail(m.Kind.String(), m.Method.String(), err)
 		}
 	case m.Kind.Response():
-		if asked := r.asked.take(wire.AppendIDKey(nil, m.ID())); asked != nil {
-			m.Method, m.Note = asked.method, asked.note
-		} else {
+		switch asked := r.answered(&m, by); {
+		case asked == nil:
 			m.Classify()
+		default:
+			m.Method, m.Note = asked.method, asked.note
+			if asked.here {
+				if err := r.note(note{Kind: m.Kind.String(), Method: m.Method.String(), Verdict: "answered before"}); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	kind, method := m.Kind.String(), m.Method.String()
@@ -146,20 +229,23 @@ func (r *filterRun) translate(line []byte) error {
 			return r.fail(kind, method, err)
 		}
 	}
-	if r.Report {
-		if err := r.report(kind, method, m.Losses); err != nil {
+	if c != nil && verdict == wire.Answer {
+		c.here = true
+	}
+	if r.Report != ReportNone {
+		if err := r.report(kind, method, &m); err != nil {
 			return err
 		}
 	}
 	if verdict != wire.Forward {
-		n := note{Line: r.line, Kind: kind, Method: method, Verdict: verdict.String()}
+		n := note{Kind: kind, Method: method, Verdict: verdict.String()}
 		switch verdict {
 		case wire.Answer:
 			n.Answer = out
 		case wire.Local:
 			n.Message = out
 		}
-		return r.notes.Encode(n)
+		return r.note(n)
 	}
 	if len(m.Also) > 0 {
 		if _, err := r.out.Write(lines.Append(nil, m.Also)); err != nil {
@@ -172,13 +258,23 @@ func (r *filterRun) translate(line []byte) error {
 	return nil
 }
 
-func (r *filterRun) report(kind, method string, losses []wire.Loss) error {
-	for _, l := range losses {
-		if err := r.notes.Encode(note{
-			Line: r.line, Kind: kind, Method: method,
-			Rule: l.Rule, What: l.What, Level: levelName(l.Level), Count: l.Count, Path: l.Path.String(), Standin: l.Standin,
-		}); err != nil {
-			return err
+// report tells what was lost: of each rule, or of each place.
+func (r *filterRun) report(kind, method string, m *wire.Message) error {
+	for _, l := range m.Losses {
+		for _, p := range m.Places {
+			if p.Rule != l.Rule || p.What != l.What {
+				continue
+			}
+			n := note{Kind: kind, Method: method, Rule: l.Rule, What: l.What, Level: levelName(p.Level), Path: p.Path, Standin: l.Standin}
+			if r.Report == ReportShort {
+				n.Level, n.Count = levelName(l.Level), l.Count
+			}
+			if err := r.note(n); err != nil {
+				return err
+			}
+			if r.Report == ReportShort {
+				break
+			}
 		}
 	}
 	return nil

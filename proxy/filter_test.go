@@ -15,7 +15,7 @@ func filter(from, to, in string) (out, notes string, err error) {
 	var o, n bytes.Buffer
 	err = Filter{
 		From: translate.Lookup(from), To: translate.Lookup(to), Limits: DefaultConfig().Limits,
-		In: strings.NewReader(in), Out: &o, Notes: &n, Report: true,
+		In: strings.NewReader(in), Out: &o, Notes: &n, Report: ReportShort,
 	}.Run()
 	return o.String(), n.String(), err
 }
@@ -65,5 +65,71 @@ func TestFilterGoesOnBehindABadLine(t *testing.T) {
 	}
 	if out != pingOne+"\n" || !strings.Contains(notes, "Parse error") {
 		t.Errorf("%s\n%s", out, notes)
+	}
+}
+
+func filterBy(by Sender, report Reporting, from, to, in string) (out, notes []string, err error) {
+	var o, n bytes.Buffer
+	err = Filter{
+		From: translate.Lookup(from), To: translate.Lookup(to), Limits: DefaultConfig().Limits,
+		In: strings.NewReader(in), Out: &o, Notes: &n, Report: report, By: by, Options: translate.Options{Tasks: "strip"},
+	}.Run()
+	return strings.Split(strings.TrimSpace(o.String()), "\n"), strings.Split(strings.TrimSpace(n.String()), "\n"), err
+}
+
+// Both sides count from one: who sent a message says whose request it answers.
+func TestFilterIsToldWhoSentAMessage(t *testing.T) {
+	in := `{"dir":"c2s","message":{"jsonrpc":"2.0","id":1,"method":"tools/list"}}
+{"dir":"s2c","message":{"jsonrpc":"2.0","id":1,"method":"roots/list"}}
+{"dir":"c2s","message":{"jsonrpc":"2.0","id":1,"result":{"roots":[],"tools":[{"title":"kept"}]}}}
+{"dir":"s2c","message":{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t","title":"T","inputSchema":{"type":"object"}}]}}}
+{"dir":"up","message":{"jsonrpc":"2.0","id":1,"method":"ping"}}
+`
+	out, notes, err := filterBy(AnySender, ReportNone, "2025-06-18", "2024-11-05", in)
+	if !errors.Is(err, errNotTranslated) || len(notes) != 1 || gjson.Get(notes[0], "line").Int() != 5 {
+		t.Errorf("%v %q", err, notes)
+	}
+	if len(out) != 4 || !strings.Contains(out[2], "kept") || strings.Contains(out[3], "title") {
+		t.Errorf("%q", out)
+	}
+	// A response of the client answers none of its own requests.
+	_, notes, _ = filterBy(FromClient, ReportShort, "2025-06-18", "2024-11-05", `{"jsonrpc":"2.0","id":1,"method":"prompts/list"}
+{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t","title":"T"}]}}
+`)
+	if gjson.Get(notes[0], "method").String() != "tools/list" {
+		t.Errorf("%q", notes)
+	}
+}
+
+func TestFilterTakesArraysApart(t *testing.T) {
+	out, notes, err := filterBy(AnySender, ReportNone, "2025-03-26", "2025-06-18", `[{"jsonrpc":"2.0","id":1,"method":"ping"},7, {"jsonrpc":"2.0","id":2,"method":"tools/list"}]`+"\n")
+	if !errors.Is(err, errNotTranslated) || len(out) != 2 || gjson.Get(out[1], "id").Int() != 2 {
+		t.Errorf("%v %q", err, out)
+	}
+	if len(notes) != 1 || gjson.Get(notes[0], "line").Int() != 1 || gjson.Get(notes[0], "index").Int() != 1 {
+		t.Errorf("%q", notes)
+	}
+}
+
+// What answers a request that never got there is marked.
+func TestFilterMarksAnswersToWhatWasAnsweredHere(t *testing.T) {
+	out, notes, err := filterBy(AnySender, ReportNone, "2025-11-25", "2025-03-26", `{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}
+{"jsonrpc":"2.0","id":"e","result":{"action":"accept","content":{}}}
+`)
+	if err != nil || len(out) != 1 || len(notes) != 2 || gjson.Get(notes[1], "verdict").String() != "answered before" || gjson.Get(notes[1], "line").Int() != 2 {
+		t.Errorf("%v %q %q", err, out, notes)
+	}
+}
+
+func TestFilterReportsEveryPlace(t *testing.T) {
+	in := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","inputSchema":{"type":"object","properties":{"x y":true}}},{"name":"b","inputSchema":{"type":"object","properties":{"z":false}}}]}}` + "\n"
+	_, notes, err := filterBy(AnySender, ReportFull, "2026-07-28", "2025-11-25", in)
+	if err != nil || len(notes) != 2 || gjson.Get(notes[0], "path").String() != `result.tools[0].inputSchema.properties["x y"]` ||
+		gjson.Get(notes[1], "path").String() != "result.tools[1].inputSchema.properties.z" || gjson.Get(notes[0], "count").Exists() {
+		t.Errorf("%v %q", err, notes)
+	}
+	_, notes, err = filterBy(AnySender, ReportShort, "2026-07-28", "2025-11-25", in)
+	if err != nil || len(notes) != 1 || gjson.Get(notes[0], "count").Int() != 2 || gjson.Get(notes[0], "path").String() != `result.tools[0].inputSchema.properties["x y"]` {
+		t.Errorf("%v %q", err, notes)
 	}
 }

@@ -262,7 +262,11 @@ func readResultType(x *pass, root wire.Node) {
 	if !kind.OK() || asked(x.m.Method) || result.Changed() {
 		return
 	}
-	x.lost(kind, wire.Debug)
+	level := wire.Debug
+	if !kind.Is("complete") && !kind.Is("input_required") {
+		level = wire.Warn // nobody reads the result
+	}
+	x.lost(kind, level)
 	switch {
 	case kind.Is("complete"):
 		for c := result.First(); c.OK(); c = c.Next() {

@@ -6,6 +6,10 @@ import (
 
 // setRevision names the receiver's revision in the handshake.
 func setRevision(x *pass, n wire.Node) {
+	if n.Is(x.t.to.Name) {
+		return
+	}
+	x.lost(n, wire.Debug)
 	n.Put(append(append(append(x.m.Writer(), '"'), x.t.to.Name...), '"'))
 }
 
@@ -41,6 +45,7 @@ func addCompletions(x *pass, capabilities wire.Node) {
 	}
 	if x.t.options.CompletionsFor24 == "always" ||
 		capabilities.Get(wire.Prompts).OK() || capabilities.Get(wire.Resources).OK() {
+		x.lost(capabilities, wire.Debug)
 		capabilities.Add(append(x.m.Writer(), `"completions":{}`...))
 	}
 }

@@ -58,6 +58,9 @@ func (x *pass) lost(n wire.Node, level wire.Level) *wire.Loss {
 
 // lostAs is lost for a rule that is about several things.
 func (x *pass) lostAs(what string, n wire.Node, level wire.Level) *wire.Loss {
+	if x.m.Trace {
+		x.m.Places = append(x.m.Places, wire.Place{Rule: x.rule.ID, What: what, Level: level, Path: string(n.AppendPath(nil))})
+	}
 	for i := range x.m.Losses {
 		if l := &x.m.Losses[i]; l.What == what && l.Rule == x.rule.ID {
 			l.Count++

@@ -23,6 +23,7 @@ func nameContents(x *pass, contents wire.Node) {
 		x.lost(contents, wire.Warn)
 		return
 	}
+	x.lostAs("name added", contents, wire.Debug)
 	w := append(x.m.Writer(), `"name":"`...)
 	contents.Add(append(wire.AppendQuotedInner(w, name), '"'))
 }

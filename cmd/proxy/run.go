@@ -184,17 +184,22 @@ Each message is shown here, as the client sent it and as the server got it, and 
 
 func translateCommand() *cobra.Command {
 	var from, to string
-	var report bool
+	var report string
+	var fromClient, fromServer bool
 	cmd := &cobra.Command{
-		Use:     "translate --from REVISION --to REVISION [--report] < messages.jsonl",
+		Use:     "translate --from REVISION --to REVISION [--report[=full]] < messages.jsonl",
 		Short:   "Translate messages, one a line, from stdin to stdout",
-		Long:    "Translate messages, one a line, from stdin to stdout. What the receiver would not get\n(dropped, answered on its behalf, refused) is told on stderr, and with --report all that was lost.",
+		Long:    "Translate messages, one a line, from stdin to stdout. What the receiver would not get\n(dropped, answered on its behalf, refused) is told on stderr, and with --report what was lost: the\nfirst place of each rule, or with --report=full every place. A line may hold an array of messages,\nor {\"dir\":\"c2s\",\"message\":{…}} (s2c for the server's), which says who sent the message.",
 		Example: "  dragoman translate --from REVISION --to REVISION --report < messages.jsonl",
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&from, "from", "", "revision of the messages")
 	cmd.Flags().StringVar(&to, "to", "", "revision to translate them to")
-	cmd.Flags().BoolVar(&report, "report", false, "tell on stderr what was lost, as lines of JSON")
+	cmd.Flags().StringVar(&report, "report", "", "tell on stderr what was lost, as lines of JSON: short or full")
+	cmd.Flags().Lookup("report").NoOptDefVal = string(proxy.ReportShort)
+	cmd.Flags().BoolVar(&fromClient, "from-client", false, "the client sent all messages")
+	cmd.Flags().BoolVar(&fromServer, "from-server", false, "the server sent all messages; without either an answer is told by its id")
+	cmd.MarkFlagsMutuallyExclusive("from-client", "from-server")
 	s := newSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := s.config(nil)
@@ -202,8 +207,16 @@ func translateCommand() *cobra.Command {
 			return err
 		}
 		f := proxy.Filter{
-			Options: cfg.Contract, Limits: cfg.Limits, Report: report,
+			Options: cfg.Contract, Limits: cfg.Limits, Report: proxy.Reporting(report),
 			In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr(),
+		}
+		switch {
+		case f.Report != proxy.ReportNone && f.Report != proxy.ReportShort && f.Report != proxy.ReportFull:
+			return &exitError{exitUsage, fmt.Errorf("--report is %q, neither short nor full", report)}
+		case fromClient:
+			f.By = proxy.FromClient
+		case fromServer:
+			f.By = proxy.FromServer
 		}
 		if f.From, err = revision("--from", from); err != nil {
 			return err

@@ -79,6 +79,10 @@ type Message struct {
 	Unfit bool
 	// Losses is what the rewrite took or changed, one entry a rule.
 	Losses []Loss
+	// Trace asks for Places, which have every place of each loss, by the names that
+	// the message gives. That takes memory for each.
+	Trace  bool
+	Places []Place
 
 	id, method, params, result, err span
 
@@ -86,6 +90,8 @@ type Message struct {
 	edits []edit
 	text  []byte // what edits put in
 	grows bool   // some edit is longer than what it replaces
+
+	counted map[uint32]counted // by the array: how far its elements were counted, for Places
 }
 
 // MaxNote bounds a Note.
@@ -147,7 +153,7 @@ func (e *EnvelopeError) Error() string { return e.Why }
 // decides what becomes of it (see params.go). Names are compared unescaped.
 func (m *Message) Scan(raw []byte, shape *Shape) error {
 	*m = Message{
-		Raw: raw, Facts: m.Facts, Stamp: m.Stamp,
+		Raw: raw, Facts: m.Facts, Stamp: m.Stamp, Trace: m.Trace,
 		nodes: m.nodes[:0], edits: m.edits[:0], text: m.text[:0], Losses: m.Losses[:0],
 	}
 	if len(raw) > math.MaxUint32/2 {
