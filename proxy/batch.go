@@ -36,6 +36,8 @@ func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, 
 	switch {
 	case errors.Is(err, wire.ErrTooMany):
 		return nil, 0, fail(batchTooLong, fmt.Sprintf("%d are allowed", most))
+	case err != nil && s != nil:
+		return nil, 0, s.up.Explain(new(wire.Message), err)
 	case err != nil:
 		return nil, 0, err
 	case len(elements) == 0:
@@ -51,6 +53,8 @@ func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, 
 		switch err := m.Scan(raw, nil); {
 		case err != nil && raw[0] != '{':
 			it.refusal = fail(batchElement, "").body()
+		case err != nil && s != nil:
+			it.refusal = asFailure(s.up.Explain(&m, err)).body()
 		case err != nil:
 			it.refusal = asFailure(err).body()
 		case m.Kind == wire.Request && m.Method == wire.Initialize:

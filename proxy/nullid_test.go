@@ -5,12 +5,14 @@ import "testing"
 // TestErrorsAboutNoMessageOnAPipe have an id of null for clients of revisions that want
 // one, and before the revision is known; later revisions get none.
 func TestErrorsAboutNoMessageOnAPipe(t *testing.T) {
-	const why = `"error":{"code":-32700,"message":"Parse error: unexpected end of JSON at byte 1"}}`
+	why := func(revisions string) string {
+		return `"error":{"code":-32700,"message":"Parse error: unexpected end of JSON at byte 1` + revisions + `"}}`
+	}
 	for version, want := range map[string]string{
-		"":           `{"jsonrpc":"2.0","id":null,` + why,
-		"2024-11-05": `{"jsonrpc":"2.0","id":null,` + why,
-		"2025-06-18": `{"jsonrpc":"2.0","id":null,` + why,
-		"2025-11-25": `{"jsonrpc":"2.0",` + why,
+		"":           `{"jsonrpc":"2.0","id":null,` + why(""),
+		"2024-11-05": `{"jsonrpc":"2.0","id":null,` + why(" (2024-11-05 to 2025-06-18)"),
+		"2025-06-18": `{"jsonrpc":"2.0","id":null,` + why(" (2025-06-18)"),
+		"2025-11-25": `{"jsonrpc":"2.0",` + why(" (2025-11-25 to 2025-06-18)"),
 	} {
 		c := through(t, newlineServer(t).at()).client(t, true)
 		if version != "" {

@@ -37,7 +37,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 	err = x.msg.Scan(raw, x.s.up.Shape())
 	x.clock.lap(&x.clock.parse)
 	if err != nil {
-		return nil, wire.Drop, err
+		return nil, wire.Drop, x.s.up.Explain(&x.msg, err)
 	}
 	x.msg.Facts, x.msg.Stamp = x.s.facts, x.era.toServer()
 	switch m := &x.msg; {
@@ -173,7 +173,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	err := m.Scan(raw, down.Shape())
 	x.clock.lap(&x.clock.parse)
 	if err != nil {
-		x.srv.badUpstream(x.log(), err)
+		x.srv.badUpstream(x.log(), down.Explain(m, err))
 		return nil, false
 	}
 	m.Facts, m.Stamp = s.facts, x.era.toClient()

@@ -295,3 +295,20 @@ func TestAdapter(t *testing.T) {
 }
 
 func second(_ []byte, err error) error { return err }
+
+// TestEnvelopeErrorsNameWhatIsKnown: the revisions always, the method where it was read.
+func TestEnvelopeErrorsNameWhatIsKnown(t *testing.T) {
+	a := newTable(t, translate.Options{}).NewAdapter(revision(t, "2025-11-25"), revision(t, "2024-11-05"))
+	for in, want := range map[string]string{
+		`{"jsonrpc":`: "at byte 11 (2025-11-25 to 2024-11-05)",
+		`{"jsonrpc":"2.0","id":1,"method":"tools\/call","params":[]}`: "params must be an object (2025-11-25 to 2024-11-05, tools/call)",
+		`{"jsonrpc":"2.0","method":"tools/list","id":1,`:              "(2025-11-25 to 2024-11-05, tools/list)",
+		`{"jsonrpc":"1.0","method":7,"id":1}`:                         "(2025-11-25 to 2024-11-05)",
+	} {
+		_, err := a.TranslateRequest([]byte(in), 0)
+		var fault *wire.EnvelopeError
+		if err == nil || !errors.Is(err, translate.ErrJSON) || !errors.As(err, &fault) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v", in, err)
+		}
+	}
+}

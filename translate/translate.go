@@ -3,6 +3,7 @@ package translate
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -155,6 +156,28 @@ func (x *pass) finish() (out []byte, v wire.Verdict, err error) {
 		return x.m.AppendTo(x.dst), v, nil
 	}
 	return x.m.AppendTo(x.m.Raw[:0]), v, nil
+}
+
+// maxMethod is how much of a method's name goes into an error, in bytes.
+const maxMethod = 64
+
+// Explain adds to the error of a scan between which revisions the message was, and for
+// which method, as far as m got to know that.
+func (t *Translator) Explain(m *wire.Message, err error) error {
+	var fault *wire.EnvelopeError
+	if !errors.As(err, &fault) {
+		return err
+	}
+	about := t.from.Name
+	if t.from != t.to {
+		about += " to " + t.to.Name
+	}
+	if name := m.MethodName(); len(name) > 0 {
+		about += ", " + strings.ToValidUTF8(string(wire.AppendUnescaped(nil, name[:min(len(name), maxMethod)])), "")
+	}
+	explained := *fault
+	explained.Why += " (" + about + ")"
+	return &explained
 }
 
 // Error says which message could not be translated, by which rule, and why. To
