@@ -49,7 +49,7 @@ type apartStream struct {
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation.
 func (st *apartStream) Close() error {
 	st.once.Do(func() {
-		if !st.answered.Load() && !st.over() { // else there is nobody who was asked
+		if !st.answered.Load() && !st.over() { // else no client was asked
 			st.srv.tellCancelled(st.of.conn, st.asked.Given, nil, "")
 		}
 	})

@@ -86,7 +86,7 @@ const (
 type backingKey struct {
 	kind         backingKind
 	principal    string
-	address      string // of the peer, where the principal is nobody in particular
+	address      string // of the peer, where the principal is not identified
 	client       string // clientInfo
 	capabilities string
 }

@@ -237,7 +237,7 @@ func (p *backings) retire() {
 	}
 }
 
-// evict ends a session that nobody uses: of the opener that has the most, the one that
+// evict ends an unused session: of the opener that has the most, the one that
 // was not used for the longest time. Called with p.mu held.
 func (p *backings) evict() bool {
 	var oldest *backing

@@ -48,7 +48,7 @@ type dialogue struct {
 	reply   *modernRequest // the request that waits, nil while parked
 	kept    meanwhile      // for the next request
 	timer   *time.Timer    // until the client is asked, or given up
-	answer  *letter        // that came while nobody waited
+	answer  *letter        // that came while no goroutine waited
 	missing []byte         // what the client would have to declare to be asked, nil for nothing
 	aside   bool           // progress or log messages come by the standing stream
 	over    bool

@@ -54,7 +54,7 @@ func (f *finishedTasks) keep(c *modernConn, t doneTask) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c.life.Err() != nil {
-		return true // nobody will ask for it
+		return true // no call will ask for it
 	}
 	own := f.of[c]
 	if own == nil {

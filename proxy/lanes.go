@@ -27,7 +27,7 @@ import (
 //   - and what has nowhere to go waits for the next standing stream.
 //
 // Requests have ids and progress tokens of ours towards the server, so that several of
-// one id can be open and a late answer is nobody's.
+// one id can be open and a late answer is dropped.
 type lanes struct {
 	conn upstream.Conn
 	cfg  LimitsConfig

@@ -143,7 +143,7 @@ func (c *ownIDs) known(id string) (given string, ok bool) {
 	if e == nil {
 		return "", false
 	}
-	c.leave(e) // nobody waits for it any more
+	c.leave(e) // no caller waits for it any more
 	return e.Given, true
 }
 
@@ -177,7 +177,7 @@ func (c *ownIDs) hear(m *wire.Message) bool {
 	return false
 }
 
-// forget ends the requests that err leaves without an answer: whoever was asked is gone,
+// forget ends the requests that err leaves without an answer: the process that was asked is gone,
 // or what could not be read may have been the answer to any of them.
 func (c *ownIDs) forget(err error) {
 	c.mu.Lock()

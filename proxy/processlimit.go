@@ -120,7 +120,7 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 	}
 }
 
-// eachIdle notes the sessions of these clients that nobody uses.
+// eachIdle notes the unused sessions of these clients.
 func (p *backings) eachIdle(of func(client string) bool, note func(idleSession)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *backings) eachIdle(of func(client string) bool, note func(idleSession))
 	}
 }
 
-// endIdle ends b, if it is still there and nobody uses it.
+// endIdle ends b, if it is still there and unused.
 func (p *backings) endIdle(b *backing) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -90,7 +90,7 @@ func (y *memory) note(message []byte) {
 }
 
 // replay is what another server has to be told behind initialize, and the ids of
-// our requests in it, whose answers are for nobody.
+// our requests in it, whose answers no client gets.
 func (y *memory) replay() (messages [][]byte, own map[string]bool) {
 	if !y.initialized {
 		return nil, nil // nothing else may come before it

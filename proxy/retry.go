@@ -132,7 +132,7 @@ func (d *dialogue) attach(r *relay, st state) error {
 	r.mu.Unlock()
 	for n, p := range answered {
 		if answer != nil && !p.loose {
-			continue // nobody waits for it any more
+			continue // no caller waits for it any more
 		}
 		if err := d.b.deliver(d.srv, appendResult(nil, p.id, answers[n]), r.from); err != nil {
 			return d.takeBack(r, box, answered[n:], st.expires, err)

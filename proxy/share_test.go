@@ -148,7 +148,7 @@ func TestOnePrincipalDoesNotParkAllCalls(t *testing.T) {
 }
 
 // TestInventedPrincipalsShareAnAddress: a client that sends another Authorization with each
-// request, which nobody here can check, does not take all there is.
+// request, which cannot be checked here, does not take all there is.
 func TestInventedPrincipalsShareAnAddress(t *testing.T) {
 	const most = 8
 	for name, c := range map[string]struct {

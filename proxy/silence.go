@@ -61,7 +61,7 @@ func neverSent(err error) bool {
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#timeouts.
 const overdueCall = "timed out"
 
-// giveUpAs tells the server that nobody waits for the answer to a request any more.
+// giveUpAs tells the server that no caller waits for the answer to a request any more.
 // It does not wait.
 func (srv *Server) giveUpAs(s *session, id string, header []upstream.Header, reason string) {
 	conn := s.conn
@@ -75,7 +75,7 @@ func (srv *Server) giveUpAs(s *session, id string, header []upstream.Header, rea
 	srv.tellCancelled(conn, id, header, reason)
 }
 
-// giveUp tells the server that nobody waits for the answer to x's request any more.
+// giveUp tells the server that no caller waits for the answer to x's request any more.
 func (x *exchange) giveUp(reason string) {
 	if _, ok := x.s.conn.(*lanes); ok { // several may have its id
 		if ln, ok := x.stream.(*lane); ok {

@@ -25,7 +25,7 @@ func TestFailureOfACallThatAskedWhatWasNotDeclared(t *testing.T) {
 			t.Run(r.name, func(t *testing.T) {
 				corners(t, func(c *staged) {
 					if standing && r.can == `{}` && !c.server {
-						return // nobody opens a standing stream for such a client
+						return // no standing stream is opened for such a client
 					}
 					s := c.legacy(`{"tools":{}}`, func(u *turn) {
 						ask := `{"jsonrpc":"2.0","id":"s9","method":` + r.question + `}`

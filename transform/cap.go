@@ -22,7 +22,7 @@ type capping struct {
 	twin   int    // the block that repeats the structured content, -1 for none
 	rest   []byte // what is left of that
 	strip  bool   // the structured content goes: the text says it
-	fixed  int    // tokens of what nobody may change
+	fixed  int    // tokens of what must not change
 	notice string
 }
 
@@ -136,7 +136,7 @@ func (l *layout) markdown(b *block) bool {
 }
 
 // guards is what a schema asks of the structured content; nil when it may be
-// anything. fixed says that it has to stay, since nobody knows what it must be.
+// anything. fixed says that it has to stay, since what it must be is not known.
 func (r *run) guards(l *layout) (g schema.Guards, fixed bool) {
 	switch {
 	case !l.structured.is():
@@ -288,7 +288,7 @@ func (c *capping) count(parts [][]byte, w *rewrite, budget int) int {
 	return sum + c.run.count([]byte(c.notice), unlimited)
 }
 
-// refusal is an error in the place of a result that its schema lets nobody cut. It
+// refusal is an error in the place of a result that its schema does not let us cut. It
 // keeps the server's _meta.
 func (r *run) refusal(dst []byte, was *layout, budget int) []byte {
 	raw := []byte(`{"content":[],"isError":true}`)

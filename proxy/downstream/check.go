@@ -131,7 +131,7 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 )
 
-// once are the headers of which whoever is behind us may read another one than we do.
+// once are the headers of which the server may read another occurrence than we do.
 // Those that say what a message of a revision without sessions is are judged with it.
 var once = [...]string{fasthttp.HeaderAuthorization, sessionHeader, "Last-Event-Id", fasthttp.HeaderContentEncoding}
 

@@ -148,7 +148,7 @@ func (t *Table[T]) Oldest(is func(*Entry[T]) bool) (oldest *Entry[T]) {
 // Has reports whether e has no answer yet.
 func (t *Table[T]) Has(e *Entry[T]) bool { return t.open[e.GivenKey] == e }
 
-// Leave ends e without an answer: one that comes still is nobody's.
+// Leave ends e without an answer: one that still comes is dropped.
 func (t *Table[T]) Leave(e *Entry[T]) {
 	if t.Has(e) {
 		delete(t.open, e.GivenKey)

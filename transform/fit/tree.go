@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A tree is cut into units: scalars, small rows of them, and what a schema lets
-// nobody cut. A long text in it is a doc of its own.
+// A tree is cut into units: scalars, small rows of them, and what a schema does
+// not let us cut. A long text in it is a doc of its own.
 type tree struct {
 	tape.Tape
 	guards  schema.Guards
@@ -254,7 +254,7 @@ func (w *writer) value(d *doc, n uint32, g schema.Guards) {
 			return
 		}
 		w.out = append(w.out, t.Raw(n)...)
-	case t.ranks[n] != none && !t.entries.has(int(n)): // a row, and what a schema lets nobody cut
+	case t.ranks[n] != none && !t.entries.has(int(n)): // a row, and what a schema does not let us cut
 		w.out = wire.AppendCompact(w.out, t.Raw(n))
 	case c == '{':
 		w.object(d, n, g)

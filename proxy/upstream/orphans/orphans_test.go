@@ -32,7 +32,7 @@ func TestGroupsEndWithThePipe(t *testing.T) {
 	two, twoEnded := group(t)
 	Watch(one)
 	Watch(two)
-	Forget(two) // it is nobody's affair any more
+	Forget(two) // no call needs it any more
 	watched.mu.Lock()
 	watched.pipe.Close() // as the end of this process does
 	watched.mu.Unlock()
