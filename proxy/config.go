@@ -13,6 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -234,7 +235,8 @@ type LimitsConfig struct {
 	// direction and session.
 	OpenRequests int `yaml:"open_requests"`
 	// Requests is how many messages of HTTP clients may be in hand at one time,
-	// and InHand how many bytes of them; past that they wait a little.
+	// and InHand how many bytes of them; past that they wait a little. 0 stands for half
+	// of the memory that this process may have, or 512 MiB where it has no limit.
 	Requests int  `yaml:"requests"`
 	InHand   Size `yaml:"in_hand"`
 	// Connections is how many connections of HTTP clients may be open.
@@ -252,6 +254,17 @@ type LimitsConfig struct {
 	Replay      int           `yaml:"replay"`
 	ReplayBytes Size          `yaml:"replay_bytes"`
 	ReplayTime  time.Duration `yaml:"replay_time"`
+}
+
+// inHand is InHand, or what 0 stands for.
+func (c LimitsConfig) inHand() int64 {
+	if c.InHand > 0 {
+		return int64(c.InHand)
+	}
+	if limit := memlimit.Read(); limit > 0 {
+		return limit / 2
+	}
+	return 512 << 20
 }
 
 // TimeLimit is how long the server may take to answer; 0 for the common limit.
@@ -316,7 +329,6 @@ func DefaultConfig() Config {
 			Batch:           100,
 			OpenRequests:    1024,
 			Requests:        4096,
-			InHand:          512 << 20,
 			Connections:     10_000,
 			Header:          16 << 10,
 			Queue:           256,

@@ -39,6 +39,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/idmap":         "translate/wire",
 		"proxy/large":         "",
 		"proxy/setting":       "",
+		"proxy/memlimit":      "",
 		"proxy/downstream":    "proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
 		"proxy/upstream":      "proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
 		"proxy/results":       "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
@@ -56,8 +57,8 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/schema":    "translate/wire transform/tape",
 		"transform/fit":       "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":           "translate/wire " + parts,
-		"proxy":               "proxy/upstream/orphans transform " + parts + " proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields",
-		"cmd/proxy":           "proxy/upstream/orphans transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/processes proxy/ended proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields",
+		"proxy":               "proxy/upstream/orphans transform " + parts + " proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/memlimit proxy/processes proxy/ended proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields",
+		"cmd/proxy":           "proxy/upstream/orphans transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/memlimit proxy/processes proxy/ended proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

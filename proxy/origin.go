@@ -45,9 +45,9 @@ type origin struct {
 func originOf(cfg Config, log *zap.Logger) (origin, error) {
 	switch {
 	case cfg.Upstream.URL != "":
-		return httpOrigin(cfg, large.NewMemory(int64(cfg.Limits.InHand)))
+		return httpOrigin(cfg, large.NewMemory(cfg.Limits.inHand()))
 	case len(cfg.Upstream.Command) > 0:
-		return stdioOrigin(cfg, log, large.NewMemory(int64(cfg.Limits.InHand))), nil
+		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.inHand())), nil
 	case len(cfg.Adapters.Sources) > 0:
 		return aloneOrigin(), nil
 	}

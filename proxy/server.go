@@ -120,7 +120,7 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 		return nil, err
 	}
 	if srv.memory == nil {
-		srv.memory = large.NewMemory(int64(cfg.Limits.InHand))
+		srv.memory = large.NewMemory(cfg.Limits.inHand())
 	}
 	srv.lists = new(lists)
 	srv.setup.Store(first)

@@ -93,7 +93,6 @@ func (c *Config) Validate() error {
 		{"limits.batch", c.Limits.Batch},
 		{"limits.open_requests", c.Limits.OpenRequests},
 		{"limits.requests", c.Limits.Requests},
-		{"limits.in_hand", int(c.Limits.InHand)},
 		{"limits.connections", c.Limits.Connections},
 		{"limits.header", int(c.Limits.Header)},
 		{"limits.queue", c.Limits.Queue},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -22,6 +23,7 @@ func main() {
 	log.SetFlags(0)
 	log.SetOutput(libraryLog{stderr})
 	outlivePipes()
+	memlimit.Apply()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends us at once
 	err := command().ExecuteContext(ctx)

@@ -16,6 +16,8 @@ type Budget struct {
 	clients  map[string]*client
 	waiting  []*waiter // first come, first served
 	unserved int       // of those
+
+	begun func() // called when something is taken; nil for nothing. Not to be changed later
 }
 
 // client is what the shares of one client have together.
@@ -37,11 +39,13 @@ type Share struct {
 	most   int64 // that it will take
 	asked  int64 // by Grow
 	held   int64 // of the budget: asked, or most
+	own    int64 // what its message holds besides
 }
 
 // Share returns the share of a message of at most most bytes, which holds nothing yet.
 // The messages of one client hold a quarter of the budget together while other clients
-// wait; a single message may be larger.
+// wait; a single message may be larger. No client, "", stands for the server, which has no
+// such limit.
 func (b *Budget) Share(client string, most int64) Share {
 	return Share{of: b, client: client, most: most}
 }
@@ -108,7 +112,9 @@ func (s *Share) Release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.taken -= s.held
-	b.client(s).held -= s.held
+	if s.client != "" {
+		b.client(s).held -= s.held
+	}
 	s.asked, s.held = 0, 0
 	b.forget(s)
 	b.serve()
@@ -163,14 +169,19 @@ func (b *Budget) take(s *Share, n int64) bool {
 	spare := max(b.size/4, s.most)
 	switch {
 	case free-n >= 2*spare:
-	case free >= rest && !limited, free-rest >= spare, b.taken == s.held:
+	case free >= rest && !limited, free-rest >= spare, b.taken == s.held+s.own:
 		n = rest
 	default:
 		return false
 	}
 	b.taken += n
 	s.held += n
-	b.client(s).held += n
+	if s.client != "" {
+		b.client(s).held += n
+	}
+	if b.begun != nil {
+		b.begun()
+	}
 	return true
 }
 
@@ -189,7 +200,7 @@ func (b *Budget) count(s *Share, n int) {
 // limited reports whether the messages of s's client would hold more than a quarter.
 func (b *Budget) limited(s *Share, n int64) bool {
 	c := b.clients[s.client]
-	return c != nil && c.held > s.held && c.held+n > b.size/4
+	return s.client != "" && c != nil && c.held > s.held && c.held+n > b.size/4
 }
 
 // Overdrawn reports whether more is taken than there is, as Add can make it.
@@ -205,6 +216,9 @@ func (b *Budget) Add(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.taken += n
+	if b.begun != nil {
+		b.begun()
+	}
 }
 
 // Sub gives n bytes back that Add has taken.

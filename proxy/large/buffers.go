@@ -4,8 +4,11 @@
 package large
 
 import (
+	"context"
 	"math/bits"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -64,23 +67,24 @@ func (p *Buffers) pop(at int) []byte {
 	return b
 }
 
-// Put takes back what Take has lent, or any other buffer. Nobody may use it any
-// more.
-func (p *Buffers) Put(b []byte) {
+// Put takes back what Take has lent, or any other buffer, and reports whether it keeps
+// it. Nobody may use it any more.
+func (p *Buffers) Put(b []byte) bool {
 	at := sizeFor(cap(b))
 	if at >= sizes || cap(b) != smallest<<at {
-		return
+		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.kept+cap(b) > maxKept {
-		return
+		return false
 	}
 	p.free[at] = append(p.free[at], b[:0])
 	p.kept += cap(b)
 	if p.sweep == nil {
 		p.sweep = time.AfterFunc(idle, p.tidy)
 	}
+	return true
 }
 
 // tidy lets go of what nobody has needed since it was called last.
@@ -103,25 +107,61 @@ func (p *Buffers) tidy() {
 type Memory struct {
 	Budget  *Budget
 	Buffers *Buffers
+
+	garbage atomic.Int64 // bytes of buffers that were let go since the last collection
 }
 
 // NewMemory returns memory with a budget of size bytes.
-func NewMemory(size int64) *Memory { return &Memory{NewBudget(size), new(Buffers)} }
+func NewMemory(size int64) *Memory {
+	m := &Memory{Budget: NewBudget(size), Buffers: new(Buffers)}
+	m.Budget.begun = new(reclaim).start(m.Budget)
+	return m
+}
 
-// Take is that of Buffers. It does not wait for the budget: what is to be read
-// is on its way already. Each is followed by one
-// Put or Forget.
-func (m *Memory) Take(n int) []byte {
-	b := m.Buffers.Take(n)
-	m.Budget.Add(int64(cap(b)))
-	return b
+// maxWait is how long a message of the server waits for the budget.
+const maxWait = 5 * time.Second
+
+// Take is that of Buffers. While the budget is spent it waits, and so the server does;
+// but not for ever: what is read already may be what others wait for. Each is followed
+// by one Put or Forget. The message has a buffer of have bytes already, which is put
+// back when it was copied.
+func (m *Memory) Take(n, have int) []byte {
+	size := int64(room(n))
+	s := m.Budget.Share("", size)
+	s.own = int64(have)
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
+	defer cancel()
+	if s.Grow(ctx, size) != nil {
+		m.Budget.Add(size)
+	}
+	if garbage := m.garbage.Load(); garbage+m.Budget.Taken() > m.Budget.size && garbage > collectable {
+		m.garbage.Store(0)
+		debug.FreeOSMemory()
+	}
+	return m.Buffers.Take(n)
+}
+
+// collectable is how much garbage is worth a collection before the next buffer is taken.
+const collectable = 16 << 20
+
+// room is the capacity of a buffer for n bytes.
+func room(n int) int {
+	if at := sizeFor(n); at < sizes {
+		return smallest << at
+	}
+	return n
 }
 
 // Forget counts b no more and leaves it to whoever may still look at it.
-func (m *Memory) Forget(b []byte) { m.Budget.Sub(int64(cap(b))) }
+func (m *Memory) Forget(b []byte) {
+	m.garbage.Add(int64(cap(b)))
+	m.Budget.Sub(int64(cap(b)))
+}
 
 // Put takes back what Take has lent, of whatever length but from its beginning.
 func (m *Memory) Put(b []byte) {
+	if !m.Buffers.Put(b) {
+		m.garbage.Add(int64(cap(b)))
+	}
 	m.Budget.Sub(int64(cap(b)))
-	m.Buffers.Put(b)
 }

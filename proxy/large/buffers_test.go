@@ -107,7 +107,7 @@ func TestBuffersStayWithinTheirBounds(t *testing.T) {
 
 func TestMemoryIsCountedWhileItIsOut(t *testing.T) {
 	m := NewMemory(1 << 20)
-	b := m.Take(300 << 10)
+	b := m.Take(300<<10, 0)
 	if taken := m.Budget.Taken(); taken != 512<<10 {
 		t.Errorf("%d bytes are taken", taken)
 	}

@@ -19,6 +19,8 @@ const (
 	firstBuffer = 4 << 10
 	// keepBuffer is the largest buffer kept while nothing needs it.
 	keepBuffer = 64 << 10
+	// quickly is from where on a buffer has room for any line.
+	quickly = 1 << 20
 	// maxEmptyReads is how often a source may answer "nothing, no error" in a row.
 	maxEmptyReads = 100
 )
@@ -197,7 +199,7 @@ func (r *Reader) fill() {
 	case pending <= len(r.buf)/2 && pending > 0:
 		r.move(r.buf)
 	default:
-		r.move(r.grown(max(firstBuffer, 2*len(r.buf))))
+		r.move(r.grown(r.more()))
 	}
 	for range maxEmptyReads {
 		n, err := r.src.Read(r.buf[r.end:])
@@ -210,12 +212,25 @@ func (r *Reader) fill() {
 	r.err = io.ErrNoProgress
 }
 
+// more is how large the next buffer is.
+func (r *Reader) more() int {
+	if len(r.buf) < quickly {
+		return max(firstBuffer, 2*len(r.buf))
+	}
+	// Many that grow step by step could wait for each other's memory.
+	return max(2*len(r.buf), r.max+keepBuffer)
+}
+
 // grown is a buffer of n bytes or more.
 func (r *Reader) grown(n int) []byte {
 	if r.memory == nil || n <= large.Size {
 		return make([]byte, n)
 	}
-	b := r.memory.Take(n)
+	have := 0
+	if r.lent {
+		have = len(r.buf)
+	}
+	b := r.memory.Take(n, have)
 	return b[:cap(b)]
 }
 

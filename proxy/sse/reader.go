@@ -65,7 +65,7 @@ type Reader struct {
 // Memory has the buffers for large events. A Reader takes one at a time, and puts
 // it back when it needs it no more.
 type Memory interface {
-	Take(n int) []byte // with room for n bytes
+	Take(n, have int) []byte // with room for n bytes, for an event that has a buffer of have
 	Put(b []byte)
 	Forget(b []byte) // in the place of Put, when somebody may still look at it
 }
@@ -297,7 +297,8 @@ func (r *Reader) more() int {
 	if len(r.buf) < quickly {
 		return max(firstBuffer, 4*len(r.buf))
 	}
-	return 2 * len(r.buf)
+	// Many that grow step by step could wait for each other's memory.
+	return max(2*len(r.buf), r.max+keepBuffer)
 }
 
 // take returns a buffer of n bytes.
@@ -305,8 +306,16 @@ func (r *Reader) take(n int) []byte {
 	if r.mem == nil || n <= keepBuffer {
 		return make([]byte, n)
 	}
-	b := r.mem.Take(n)
+	b := r.mem.Take(n, r.large())
 	return b[:cap(b)]
+}
+
+// large is the size of the buffer where it is of mem.
+func (r *Reader) large() int {
+	if len(r.buf) > keepBuffer {
+		return len(r.buf)
+	}
+	return 0
 }
 
 // drop lets go of the buffer.

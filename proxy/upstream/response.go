@@ -21,8 +21,8 @@ const (
 	maxErrorBody = 64 << 10
 	// errorBodyTime is how long it may take to come.
 	errorBodyTime = 5 * time.Second
-	// advance is how much memory a Content-Length is worth in advance.
-	advance = 1 << 20
+	// quickly is from where on a buffer has room for any answer.
+	quickly = 1 << 20
 	// maxSessionID is the longest id that is accepted, in bytes.
 	maxSessionID = 4 << 10
 )
@@ -211,13 +211,16 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 	x.buf = x.http.buffer()
 	b := x.buf.b
 	if known {
-		b = x.room(b, min(x.body.left, advance))
+		b = x.room(b, x.body.left)
 	}
 	for !x.body.ended {
 		if len(b) == cap(b) {
 			more := int64(max(cap(b), smallBuffer))
-			if known {
-				more = min(more, x.body.left)
+			switch {
+			case known:
+				more = x.body.left
+			case more >= quickly: // many that grow step by step could wait for each other's memory
+				more = limit + 1
 			}
 			b = x.room(b, more)
 		}
@@ -245,7 +248,7 @@ func (x *exchange) room(b []byte, n int64) []byte {
 		b = append(make([]byte, 0, size), b...)
 		x.buf.b = b
 	default:
-		b = append(x.http.memory.Take(size), b...)
+		b = append(x.http.memory.Take(size, cap(x.large)), b...)
 		if x.large != nil {
 			x.http.memory.Put(x.large)
 		}

@@ -1,0 +1,231 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// over is how much more than limits.in_hand the process may have.
+const over = 100_000_000
+
+// TestMemoryStaysWithinInHand: many large messages at one time take no more of the
+// system's memory than limits.in_hand and a little, and give it back. With
+// DRAGOMAN_MEMORY=full the messages are as large as they may be:
+//
+//	DRAGOMAN_MEMORY=full DRAGOMAN_MEMORY_MIB=512 go test ./bench -run MemoryStays -v
+func TestMemoryStaysWithinInHand(t *testing.T) {
+	inHand, upload, answer, limit := 64<<20, 3_000_000, 16_000_000, "20MiB"
+	if os.Getenv("DRAGOMAN_MEMORY") == "full" {
+		inHand, upload, answer, limit = 512<<20, 9_500_000, 60_000_000, "64MiB"
+		if n, err := strconv.Atoi(os.Getenv("DRAGOMAN_MEMORY_MIB")); err == nil {
+			inHand = n << 20
+		}
+	}
+	binary := filepath.Join(t.TempDir(), "dragoman")
+	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/proxy").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	server := httptest.NewServer(largeServer(answer))
+	defer server.Close()
+	for _, load := range []struct {
+		name  string
+		calls int
+		size  int
+		slow  bool
+		event bool
+	}{
+		{"uploads", 60, upload, false, false},
+		{"answers", 16, 0, false, false},
+		{"answers to slow readers", 16, 0, true, false},
+		{"answers as events", 16, 0, false, true},
+	} {
+		t.Run(load.name, func(t *testing.T) {
+			p := startProxy(t, binary, server.URL, inHand, "DRAGOMAN_LIMITS_UPSTREAM_MESSAGE="+limit)
+			if load.event {
+				p.tool = "event"
+			}
+			idle := p.resident(t, "VmRSS")
+			var good atomic.Int64
+			var calls sync.WaitGroup
+			for range load.calls {
+				calls.Go(func() {
+					if p.call(t, load.size, load.slow) {
+						good.Add(1)
+					}
+				})
+			}
+			calls.Wait()
+			peak := p.resident(t, "VmHWM")
+			time.Sleep(5 * time.Second)
+			after := p.resident(t, "VmRSS")
+			t.Logf("%-24s %3d of %3d good, idle %4d MB, peak %4d MB of %4d, 5 s later %4d MB",
+				load.name, good.Load(), load.calls, idle/1e6, peak/1e6, (inHand+over)/1e6, after/1e6)
+			// Events of unknown length wait for memory for 5 s, then go on without it.
+			if peak > inHand+over && !load.event {
+				t.Errorf("the peak is %d MB, want at most %d", peak/1e6, (inHand+over)/1e6)
+			}
+			if after > idle+60_000_000 {
+				t.Errorf("%d MB are left, %d were there before", after/1e6, idle/1e6)
+			}
+			if good.Load() == 0 {
+				t.Error("no call got its answer")
+			}
+		})
+	}
+}
+
+type measured struct {
+	url, session, tool string
+	pid                int
+}
+
+func startProxy(t *testing.T, binary, upstream string, inHand int, env ...string) *measured {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	ln.Close()
+	cmd := exec.Command(binary, "serve", "--listen", addr, upstream)
+	cmd.Env = append(append(os.Environ(), env...), fmt.Sprintf("DRAGOMAN_LIMITS_IN_HAND=%d", inHand), "DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("%.3000s", said.String())
+		}
+	})
+	p := &measured{url: "http://" + addr + "/mcp", pid: cmd.Process.Pid, tool: "large"}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		res, err := p.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+		if err == nil {
+			p.session = res.Header.Get("Mcp-Session-Id")
+			res.Body.Close()
+			return p
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the proxy does not answer: %v\n%s", err, said.String())
+		}
+	}
+}
+
+func (p *measured) post(body string) (*http.Response, error) {
+	req, err := http.NewRequest(http.MethodPost, p.url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if p.session != "" {
+		req.Header.Set("Mcp-Session-Id", p.session)
+	}
+	return http.DefaultClient.Do(req)
+}
+
+// call calls a tool with an argument of size bytes, or one whose answer is large, and
+// reports whether there was a result.
+func (p *measured) call(t *testing.T, size int, slow bool) bool {
+	tool := p.tool
+	if size > 0 {
+		tool = "small"
+	}
+	res, err := p.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`, tool, strings.Repeat("x", size)))
+	if err != nil {
+		t.Log(err)
+		return false
+	}
+	defer res.Body.Close()
+	head := make([]byte, 200)
+	n, _ := io.ReadFull(res.Body, head)
+	piece := make([]byte, 1<<20)
+	for {
+		if _, err = io.ReadFull(res.Body, piece); err != nil {
+			break
+		}
+		if slow {
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	ok := res.StatusCode == 200 && bytes.Contains(head[:n], []byte(`"result"`))
+	if !ok {
+		t.Logf("%d %.200s", res.StatusCode, head[:n])
+	}
+	return ok
+}
+
+// resident is a value of the process's status, in bytes.
+func (p *measured) resident(t *testing.T, name string) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == name+":" {
+			kb, _ := strconv.Atoi(f[1])
+			return kb << 10
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
+}
+
+// largeServer answers calls of the tool large with size bytes, and so those of the tool
+// event, in an event.
+func largeServer(size int) http.Handler {
+	text := strings.Repeat("a", size)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		id := gjson.GetBytes(body, "id").Raw
+		result := `{}`
+		switch gjson.GetBytes(body, "method").Str {
+		case "initialize":
+			result = `{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`
+		case "tools/call":
+			result = `{"content":[{"type":"text","text":"ok"}]}`
+			tool := gjson.GetBytes(body, "params.name").Str
+			if tool == "small" {
+				break
+			}
+			head, tail := `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[{"type":"text","text":"`, `"}]}}`
+			if tool == "event" {
+				w.Header().Set("Content-Type", "text/event-stream")
+				head, tail = "data: "+head, tail+"\n\n"
+			} else {
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("Content-Length", strconv.Itoa(len(head)+size+len(tail)))
+			}
+			for _, part := range []string{head, text, tail} {
+				_, _ = io.WriteString(w, part)
+			}
+			return
+		}
+		if id == "" {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+	})
+}
