@@ -25,14 +25,14 @@ const over = 100_000_000
 
 // TestMemoryStaysWithinInHand: many large messages at one time take no more of the
 // system's memory than limits.in_hand and a little, and give it back. With
-// DRAGOMAN_MEMORY=full the messages are as large as they may be:
+// MEMORY_LOAD=full the messages are as large as they may be:
 //
-//	DRAGOMAN_MEMORY=full DRAGOMAN_MEMORY_MIB=512 go test ./bench -run MemoryStays -v
+//	MEMORY_LOAD=full MEMORY_LOAD_MIB=512 go test ./bench -run MemoryStays -v
 func TestMemoryStaysWithinInHand(t *testing.T) {
 	inHand, upload, answer, limit := 64<<20, 3_000_000, 16_000_000, "20MiB"
-	if os.Getenv("DRAGOMAN_MEMORY") == "full" {
+	if os.Getenv("MEMORY_LOAD") == "full" {
 		inHand, upload, answer, limit = 512<<20, 9_500_000, 60_000_000, "64MiB"
-		if n, err := strconv.Atoi(os.Getenv("DRAGOMAN_MEMORY_MIB")); err == nil {
+		if n, err := strconv.Atoi(os.Getenv("MEMORY_LOAD_MIB")); err == nil {
 			inHand = n << 20
 		}
 	}
