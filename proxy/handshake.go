@@ -386,6 +386,13 @@ func (h *handshake) reply(ctx context.Context, m *wire.Message) {
 	}
 }
 
+// bridgesTasks reports whether calls of clients of vc may become tasks at a server of vu
+// with a handshake, whose InitializeResult this is.
+func (srv *Server) bridgesTasks(vc, vu *translate.Revision, result []byte) bool {
+	return vc.Modern && vu.Tasks && srv.now().cfg.Contract.Tasks == "bridge" &&
+		gjson.Get(view(result), "capabilities.tasks.requests.tools.call").IsObject()
+}
+
 // settle makes the session of the server's InitializeResult.
 func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	said := gjson.Get(view(m.Result()), "protocolVersion").String()
@@ -404,7 +411,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	if declared(m.Result(), "tools") {
 		h.facts |= wire.ServerTools
 	}
-	if h.vc.Modern && vu.Tasks && h.srv.now().cfg.Contract.Tasks == "bridge" && gjson.Get(view(m.Result()), "capabilities.tasks.requests.tools.call").IsObject() {
+	if h.srv.bridgesTasks(h.vc, vu, m.Result()) {
 		h.facts |= wire.ServerTasks
 	}
 	s := h.srv.newSession(h, vu)

@@ -250,13 +250,13 @@ func (p *inquiry) all(ctx context.Context, l *list) error {
 	return fmt.Errorf("more than %d pages", maxPages)
 }
 
-// carry translates one answer of the server.
-func carry(t *translate.Translator, method wire.Method, text string) ([]byte, []wire.Loss, error) {
+// carry translates one answer of the server, of which facts are known.
+func carry(t *translate.Translator, facts wire.Facts, method wire.Method, text string) ([]byte, []wire.Loss, error) {
 	var m wire.Message
 	if err := m.Scan([]byte(text), t.Shape()); err != nil {
 		return nil, nil, err
 	}
-	m.Method = method
+	m.Method, m.Facts = method, facts
 	out, _, err := t.Rewrite(nil, &m)
 	return out, m.Losses, err
 }

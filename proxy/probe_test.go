@@ -47,7 +47,7 @@ func lister(t *testing.T, answers map[string]string) string {
 func TestProbeTellsWhatWouldBeLost(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Upstream.URL = lister(t, map[string]string{
-		"initialize":     `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"s","version":"2"}}`,
+		"initialize":     `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"2"}}`,
 		"tools/list":     `"result":{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"}}],"nextCursor":"2"}`,
 		"tools/list2":    `"result":{"tools":[{"name":"b","icons":[{"src":"x"}],"inputSchema":{"type":"object"}},{"name":"slow","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}`,
 		"resources/list": `"result":{"resources":[{"name":"r","uri":"file:///r"}]}`,
@@ -64,6 +64,9 @@ func TestProbeTellsWhatWouldBeLost(t *testing.T) {
 	}
 	if want := []string{"bridged", "same", "translated", "translated", "translated"}; !slices.EqualFunc(r.Clients, want, func(c ClientReport, way string) bool { return c.Way == way }) {
 		t.Errorf("ways of %+v", r.Clients)
+	}
+	if modern := r.Clients[0]; !modern.Works || len(modern.Missing) > 0 {
+		t.Errorf("a tool that only runs as a task is there for clients of the other era: %+v", modern)
 	}
 	newest, oldest := r.Clients[1], r.Clients[len(r.Clients)-1]
 	if !newest.Works || len(newest.Changes) > 0 {

@@ -220,7 +220,11 @@ func (p *inquiry) client(vc *translate.Revision) (ClientReport, error) {
 	case vc.Modern != p.vu.Modern:
 		c.Way = "bridged"
 	}
-	out, losses, err := carry(t, wire.Initialize, string(p.said))
+	facts := p.h.facts
+	if p.srv.bridgesTasks(vc, p.vu, []byte(gjson.Get(view(p.said), "result").Raw)) {
+		facts |= wire.ServerTasks
+	}
+	out, losses, err := carry(t, facts, wire.Initialize, string(p.said))
 	if err != nil {
 		return c, err
 	}
@@ -234,7 +238,7 @@ func (p *inquiry) client(vc *translate.Revision) (ClientReport, error) {
 				c.miss(l.name, name, err.Error())
 				continue
 			}
-			out, losses, err := carry(t, l.method, `{"jsonrpc":"2.0","id":0,"result":{"`+l.name+`":[`+item+`]}}`)
+			out, losses, err := carry(t, facts, l.method, `{"jsonrpc":"2.0","id":0,"result":{"`+l.name+`":[`+item+`]}}`)
 			switch {
 			case err != nil:
 				c.miss(l.name, name, err.Error())

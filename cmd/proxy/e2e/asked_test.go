@@ -64,6 +64,8 @@ func TestEachUserIsAskedItsOwn(t *testing.T) {
 	}
 }
 
+// Without tokens, clients of one address are told apart by their clientInfo, which is why each has a name of its own.
+//
 // askedAtOnce lets clients call through one proxy at once, and checks what came of it.
 func askedAtOnce(ctx context.Context, proxy dragoman, clients []map[string]any, down transport, s *server, up transport) (o outcome) {
 	const calls = 4

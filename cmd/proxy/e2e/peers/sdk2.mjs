@@ -10,7 +10,7 @@ export async function open(config, answers) {
   const load = (file) => import(pathToFileURL(join(config.sdk, "dist", file)));
   const { Client, LOG_LEVEL_META_KEY, SSEClientTransport, StreamableHTTPClientTransport } = await load("index.mjs");
   const capabilities = { sampling: {}, roots: { listChanged: true }, elicitation: { form: {}, url: {} } };
-  const client = new Client({ name: "dragoman-e2e", version: "1.0.0" }, { capabilities, versionNegotiation: { mode: config.mode } });
+  const client = new Client({ name: config.me ? `dragoman-e2e-${config.me}` : "dragoman-e2e", version: "1.0.0" }, { capabilities, versionNegotiation: { mode: config.mode } });
   client.setRequestHandler("roots/list", answers.roots);
   client.setRequestHandler("sampling/createMessage", answers.sample);
   client.setRequestHandler("elicitation/create", answers.elicit);
