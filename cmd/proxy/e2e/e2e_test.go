@@ -318,7 +318,7 @@ func check(t *testing.T, c cell, alone, through outcome) {
 	if c.up == withSSE { // where a request that was refused is answered with an error, and nothing else suffers
 		for i := range steps {
 			if steps[i].Step == c.server.refuses {
-				steps[i].Error = map[string]any{"code": json.Number("-32603"), "message": `upstream answered 400 Bad Request: JSON RPC not handled: "x/no-such-method" unsupported`}
+				steps[i].Error = map[string]any{"code": json.Number("-32601"), "message": `Method not found: JSON RPC not handled: "x/no-such-method" unsupported`}
 			}
 		}
 	}

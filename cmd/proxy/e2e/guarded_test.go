@@ -78,6 +78,11 @@ func TestShimToAGuardedProxy(t *testing.T) {
 			if strings.Contains(through.log, e2eToken) {
 				t.Error("the token is in the log")
 			}
+			for i, e := range alone.steps { // the shim speaks the newest revision, whatever its client speaks
+				if methodOf()[e.Step] == "tools/list" {
+					alone.steps[i].Result = withoutDraft07(e.Result)
+				}
+			}
 			check(t, c, alone, through)
 		})
 	}
