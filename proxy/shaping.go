@@ -71,6 +71,10 @@ func (srv *Server) warm() {
 		srv.log.Warn("transform.adapters.capper.model has no public tokenizer: tokens are an estimate on the safe side",
 			zap.String("model", srv.now().cfg.Transform.Adapters.Capper.Model))
 	}
+	for _, name := range s.engine.ByShape() {
+		srv.log.Info("this adapter takes results by their shape; tools in transform.adapters or a rule say which, transform.auto_detect: false ends it",
+			zap.String("adapter", name))
+	}
 	srv.spawn(func() {
 		if err := s.engine.Load(); err != nil {
 			srv.log.Error("vocabulary", zap.Error(err))

@@ -3,6 +3,7 @@ package transform
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -15,8 +16,10 @@ type Config struct {
 	Enabled bool `yaml:"enabled"`
 	// DefaultMaxTokens is the budget where a rule has none; 0 is unlimited.
 	DefaultMaxTokens int `yaml:"default_max_tokens"`
-	// AutoDetect lets sources take results by their shape, too.
-	AutoDetect bool `yaml:"auto_detect"`
+	// AutoDetect says which sources take results by their shape: auto is those under
+	// adapters that are enabled and have no tools there and no rule, true is every
+	// source, false is none.
+	AutoDetect string `yaml:"auto_detect"`
 	// CapResources and CapPrompts hold the results of resources/read and of
 	// prompts/get to the budget.
 	CapResources bool `yaml:"cap_resources"`
@@ -142,6 +145,7 @@ func DefaultConfig() Config {
 	return Config{
 		Enabled:          true,
 		DefaultMaxTokens: 4000,
+		AutoDetect:       "auto",
 		Adapters: AdaptersConfig{
 			Capper: CapperConfig{Enabled: true, Model: "gpt-4", Dedupe: "auto"},
 		},
@@ -244,4 +248,11 @@ func under(path, key string) string {
 		return key
 	}
 	return path + "." + key
+}
+
+// detects reports whether a source takes results by their shape, unless it is off.
+func (c *Config) detects(source string) bool {
+	s, set := c.Adapters.Sources[source]
+	return c.AutoDetect == "true" || c.AutoDetect == "auto" && set && len(s.Tools) == 0 &&
+		!slices.ContainsFunc(c.Rules, func(r Rule) bool { return r.Adapter == source })
 }

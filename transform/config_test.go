@@ -26,6 +26,7 @@ func TestBadConfigurationIsRefusedWithItsPath(t *testing.T) {
 	for _, c := range []struct{ text, path, why string }{
 		{"default_max_tokens: 99", "transform.default_max_tokens", "at least 100"},
 		{"default_max_tokens: -1", "transform.default_max_tokens", "at least 100"},
+		{"auto_detect: maybe", "transform.auto_detect", "auto, true, false"},
 		{"enable: true", "line 2: unknown key enable", ""},
 		{"adapters: {capper: {modell: x}}", "unknown key adapters.capper.modell", ""},
 		{"adapters: {capper: {model: o300k_base}}", "transform.adapters.capper.model", "unknown encoding"},

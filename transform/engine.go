@@ -39,7 +39,7 @@ type Engine struct {
 	globs    []*rule
 	rest     *rule    // where no rule matches
 	served   []served // tools that a source serves
-	detect   []served // sources that look for their own, when auto_detect is on
+	detect   []served // sources that look for their own: by shape
 	store    *Store
 }
 
@@ -96,7 +96,7 @@ func New(cfg Config, opt Options) (*Engine, error) {
 		if len(settings.Tools) > 0 {
 			e.served = append(e.served, served{s, values, settings.Tools})
 		}
-		if cfg.AutoDetect {
+		if cfg.detects(name) {
 			e.detect = append(e.detect, served{s, values, nil})
 		}
 	}
@@ -139,6 +139,14 @@ func (e *Engine) Load() error {
 // Exact reports whether the model has a public tokenizer. Otherwise counts are
 // an estimate on the high side, which is worth a warning at start.
 func (e *Engine) Exact() bool { return e.exact }
+
+// ByShape names the sources that take results by their shape.
+func (e *Engine) ByShape() (names []string) {
+	for _, d := range e.detect {
+		names = append(names, d.source.Name())
+	}
+	return names
+}
 
 // Store is where the engine keeps what it cuts.
 func (e *Engine) Store() *Store { return e.store }

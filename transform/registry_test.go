@@ -62,6 +62,13 @@ func TestASourceFromElsewhereNeedsNoChangeOfTheEngine(t *testing.T) {
 		{`{adapters: {weather: {tools: ["get_*"], digits: 0}}}`, "fair, in C", false},
 		{`{auto_detect: true}`, "fair, in C0", true},
 		{`{auto_detect: true, adapters: {weather: {enabled: false}}}`, "", false},
+		{`{adapters: {weather: {enabled: true}}}`, "fair, in C0", true},
+		{`{adapters: {weather: {unit: F}}}`, "fair, in F0", true},
+		{`{adapters: {weather: {enabled: true}}, rules: [{match: {tool: get_weather}, page_size: 5}]}`, "fair, in C0", true},
+		{`{auto_detect: false, adapters: {weather: {enabled: true}}}`, "", false},
+		{`{adapters: {weather: {enabled: true, tools: [other]}}}`, "", false},
+		{`{adapters: {weather: {enabled: true}}, rules: [{match: {tool: other}, adapter: weather}]}`, "", false},
+		{`{adapters: {weather: {enabled: true}}, rules: [{match: {tool: get_weather}, adapter: fields}]}`, "", false},
 		{`{adapters: {weather: {enabled: false, tools: ["*"]}}, rules: [{adapter: weather}]}`, "", false},
 	} {
 		e, err := newEngine(t, c.config)

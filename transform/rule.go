@@ -25,6 +25,7 @@ type rule struct {
 	include      []string
 	exclude      []string
 	config       *Rule
+	settled      bool   // it names where results are from: no source takes them by shape
 	where        string // rules[2]; "" where no rule matched
 }
 
@@ -50,7 +51,7 @@ func compile(c *Config, sources map[string]Source, path string, r *Rule) (*rule,
 	out := &rule{
 		server: r.Match.Server, tool: r.Match.Tool,
 		maxChars: r.MaxChars, marker: r.marker(), pageSize: max(r.PageSize, r.MaxItems),
-		wrap: r.PageShape == "wrap", budget: c.DefaultMaxTokens, schema: r.OutputSchema,
+		wrap: r.PageShape == "wrap", budget: c.DefaultMaxTokens, schema: r.OutputSchema, settled: r.Adapter != "",
 		refuse: r.OnConflict == "error", full: r.Detail == "full",
 		include: r.IncludeFields, exclude: r.ExcludeFields, config: r, where: strings.TrimSuffix(path, "."),
 	}

@@ -166,7 +166,7 @@ func (r *run) fail(err error) {
 
 // source is the one for a result, nil for none.
 func (r *run) source(value []byte) (s Source, v Values) {
-	if r.rule.source != nil {
+	if r.rule.settled {
 		return r.rule.source, r.rule.options
 	}
 	e := r.engine

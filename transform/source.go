@@ -15,7 +15,8 @@ type Source interface {
 	Name() string
 	// Match says how sure the source is that a value is one of its own: 0 is
 	// not at all, 100 entirely. value is a valid JSON object or array; a look at
-	// its beginning has to do. It is asked only where auto_detect is on.
+	// its beginning has to do. It is asked only where
+	// auto_detect lets the source look for its own.
 	Match(server, tool string, value []byte) int
 	// Options are what can be set, with their defaults. None is called enabled
 	// or tools.

@@ -43,6 +43,7 @@ const (
 func (c *Config) Validate() error {
 	var v faults
 	v.atLeast("default_max_tokens", c.DefaultMaxTokens)
+	v.oneOf("auto_detect", c.AutoDetect, "auto", "true", "false")
 	capper := &c.Adapters.Capper
 	v.oneOf("adapters.capper.dedupe", capper.Dedupe, "auto", "structured", "content")
 	if _, _, err := new(tokens.Set).ForModel(capper.Model, capper.SafetyFactor); err != nil {
