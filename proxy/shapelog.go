@@ -25,9 +25,13 @@ type shapeLog struct {
 	warned map[string]bool // tools whose rule and schema exclude one another
 }
 
-// maxToolLabels bounds how many tools are counted by name: it is clients who say
-// what they call.
-const maxToolLabels = 200
+// Metrics name a tool only if a list of tools does, and at most maxToolLabels of them:
+// clients call whatever they like.
+const (
+	maxToolLabels = 200
+	otherTools    = "_other"   // the rest of the list
+	unknownTools  = "_unknown" // what no list names
+)
 
 func newShapeLog(r prometheus.Registerer) *shapeLog {
 	l := &shapeLog{
@@ -60,24 +64,27 @@ func newShapeLog(r prometheus.Registerer) *shapeLog {
 	return l
 }
 
-// label is the name of a tool in metrics.
-func (l *shapeLog) label(tool string) string {
+// label is the name of a tool in metrics. listed says that a list of tools names it.
+func (l *shapeLog) label(tool string, listed bool) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case tool == "" || l.tools[tool]:
 		return tool
+	case !listed:
+		return unknownTools
 	case len(l.tools) >= maxToolLabels || len(tool) > maxToolLabels:
-		return "other"
+		return otherTools
 	}
 	l.tools[tool] = true
 	return tool
 }
 
-// note takes down what was done with one result.
-func (l *shapeLog) note(log *zap.Logger, tool string, r *transform.Report, took time.Duration) {
+// note takes down what was done with one result of a tool. listed says that a list of
+// tools names it.
+func (l *shapeLog) note(log *zap.Logger, tool string, listed bool, r *transform.Report, took time.Duration) {
 	l.seconds.Observe(took.Seconds())
-	label := l.label(tool)
+	label := l.label(tool, listed)
 	l.results.WithLabelValues(label, r.Outcome.String()).Inc()
 	if r.OverBudget {
 		l.over.Inc()

@@ -214,7 +214,8 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	}
 	began := time.Now()
 	changed, report := w.shaping.engine.Apply(nil, result, &call)
-	x.srv.shapes.note(x.log(), w.tool, &report, time.Since(began))
+	listed := call.Schemas != transform.Unknown || x.errand != nil
+	x.srv.shapes.note(x.log(), w.tool, listed, &report, time.Since(began))
 	if len(changed) == 0 || &changed[0] == &result[0] {
 		return out
 	}

@@ -159,7 +159,7 @@ func TestUnderItsBudgetAResultPassesAsItCame(t *testing.T) {
 		if want := `{"jsonrpc":"2.0","id":1,"result":{ "content" : [{"text":"1.50","type":"text"}], "x":[1.0e+2] }}`; got != want {
 			t.Errorf("%s\n got  %s\n want %s", version, got, want)
 		}
-		if n := counted(t, srv.metrics, "dragoman_transform_results_total", "tool=t", "result=passthrough"); n != 1 {
+		if n := counted(t, srv.metrics, "dragoman_transform_results_total", "tool=_unknown", "result=passthrough"); n != 1 {
 			t.Errorf("%d counted", n)
 		}
 	}

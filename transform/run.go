@@ -92,7 +92,7 @@ func (e *Engine) Apply(dst, result []byte, c *Call) ([]byte, Report) {
 	budget, tool, ok := e.terms(r, c)
 	works := tool && e.working(r, c)
 	if !ok || !works && (budget == 0 || e.short(result, budget)) {
-		return result, Report{BytesBefore: len(result), BytesAfter: len(result), Budget: budget}
+		return result, Report{BytesBefore: len(result), BytesAfter: len(result), Budget: budget, Rule: r.where}
 	}
 	return e.apply(dst, result, c, r, budget, works)
 }
@@ -145,6 +145,7 @@ func (e *Engine) apply(dst, result []byte, c *Call, r *rule, budget int, works b
 		return result, report
 	case fit:
 		report.Outcome = worse(report.Outcome, Transformed)
+		run.weigh(now)
 		out = append(dst, now...)
 	default:
 		capped := run.guardedly(now, func() []byte { return run.capTo(nil, now, budget) })
@@ -212,19 +213,39 @@ func (r *run) close() {
 	p.SHA256 = r.sum()
 }
 
-// estimate counts the original, of which l is the layout: exactly when it is
-// small, else by how many tokens the beginning has.
-func (r *run) estimate(l *layout) {
-	const some = 256 << 10
-	p := r.report
-	t := tally{encoding: r.engine.encoding, left: unlimited}
-	if p.TokensBefore > 0 {
+// weigh counts a result that fits as its rule has shaped it, and the original: what the
+// rule saves is told like what the budget does. Without the capper nothing is counted.
+func (r *run) weigh(now []byte) {
+	if !r.engine.config.Adapters.Capper.Enabled {
 		return
 	}
-	if len(r.original) <= some {
-		t.result(r.original, r.call.Method)
-		p.TokensBefore = t.sum
-		return
+	r.guardedly(now, func() []byte {
+		var l layout
+		if r.report.TokensAfter == 0 {
+			l.lay(now, r.call.Method, unlimited)
+			r.report.TokensAfter, _ = r.about(&l)
+		}
+		l.lay(r.original, r.call.Method, unlimited)
+		r.estimate(&l)
+		return now
+	})
+}
+
+// estimate counts the original, of which l is the layout.
+func (r *run) estimate(l *layout) {
+	if p := r.report; p.TokensBefore == 0 {
+		p.TokensBefore, p.Estimated = r.about(l)
+	}
+}
+
+// about counts the result of a layout: exactly when it is small, else by how many
+// tokens the beginning has.
+func (r *run) about(l *layout) (n int, estimated bool) {
+	const some = 256 << 10
+	t := tally{encoding: r.engine.encoding, left: unlimited}
+	if len(l.raw) <= some {
+		t.result(l.raw, r.call.Method)
+		return t.sum, false
 	}
 	counted, all := 0, l.skipped.bytes
 	part := func(s span) {
@@ -245,8 +266,8 @@ func (r *run) estimate(l *layout) {
 	if l.structured.is() {
 		part(l.structured)
 	}
-	p.TokensBefore, p.Estimated = t.sum, counted < all
-	if p.Estimated {
-		p.TokensBefore = int(float64(t.sum) * float64(all) / float64(counted))
+	if counted == all {
+		return t.sum, false
 	}
+	return int(float64(t.sum) * float64(all) / float64(counted)), true
 }

@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// TestMetricsNameOnlyListedTools, and no more than there is room for.
+func TestMetricsNameOnlyListedTools(t *testing.T) {
+	var tools []string
+	for i := range maxToolLabels + 50 {
+		tools = append(tools, fmt.Sprintf(`{"name":"t%d","inputSchema":{"type":"object"}}`, i))
+	}
+	f := answering("2025-11-25", false, func(string) string { return texts("x") }, `{"tools":[`+strings.Join(tools, ",")+`]}`)
+	srv := front(t, f, shaped(t, "{}"))
+	session := srv.initialize("2025-11-25")
+	for i := range tools {
+		srv.post(session, callOf(1, fmt.Sprintf("t%d", i), ""))
+	}
+	for i := range 3 {
+		srv.post(session, callOf(1, fmt.Sprintf("made-up-%d", i), ""))
+	}
+	for tool, want := range map[string]int{"t0": 1, "t199": 1, "t200": 0, "made-up-0": 0, "_other": 50, "_unknown": 3} {
+		if n := counted(t, srv.metrics, "dragoman_transform_results_total", "tool="+tool); n != want {
+			t.Errorf("%s: %d results, want %d", tool, n, want)
+		}
+	}
+}
+
+// TestTokensThatRulesSaveAreCounted, also where the budget has room for the result.
+func TestTokensThatRulesSaveAreCounted(t *testing.T) {
+	f := answering("2025-11-25", false, func(string) string { return texts(issues(3)) }, `{"tools":[{"name":"list_issues"}]}`)
+	srv := front(t, f, shaped(t, `{rules: [{match: {tool: list_issues}, include_fields: [issues.identifier]}]}`))
+	srv.post(srv.initialize("2025-11-25"), callOf(1, "list_issues", ""))
+	stage := func(name string) int {
+		return counted(t, srv.metrics, "dragoman_transform_tokens_total", "tool=list_issues", "stage="+name)
+	}
+	if before, after := stage("before"), stage("after"); after < 10 || before < 2*after {
+		t.Errorf("%d tokens before, %d after", before, after)
+	}
+}
+
+func TestAdaptersThatActByShapeAreNamedAtStart(t *testing.T) {
+	f := answering("2025-11-25", false, func(string) string { return texts(issues(1)) }, `{"tools":[{"name":"t"}]}`)
+	for settings, want := range map[string]string{
+		"{}":                                     "",
+		"adapters: {linear: {enabled: true}}":    "linear",
+		"adapters: {linear: {tools: [other_*]}}": "",
+		"{auto_detect: false, adapters: {linear: {enabled: true}}}": "",
+	} {
+		srv := front(t, f, shaped(t, settings))
+		var said []string
+		for _, line := range srv.logs.FilterMessageSnippet("takes results by their shape").All() {
+			said = append(said, fmt.Sprint(line.ContextMap()["adapter"]))
+		}
+		if got := strings.Join(said, " "); got != want {
+			t.Errorf("%s: %q is said to act by shape, want %q", settings, got, want)
+		}
+		got := gjson.Get(srv.post(srv.initialize("2025-11-25"), callOf(1, "t", "")).body, "result.content.0.text").Str
+		if summary := gjson.Get(got, "issues.0.id").Str == "ENG-0"; summary != (want != "") {
+			t.Errorf("%s: %s", settings, got)
+		}
+	}
+}
