@@ -68,7 +68,7 @@ func (srv *Server) heedClash(ctx context.Context, h *handshake) error {
 
 // theirTools are the names of the server's tools, asked for on behalf of h's client.
 func theirTools(ctx context.Context, cfg Config, h *handshake) ([]string, error) {
-	p, end, err := newInquiry(cfg, zap.NewNop())
+	p, end, err := newInquiry(cfg, AllCapabilities(), zap.NewNop())
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type FootprintConfig struct {
 	// is, and refuses to serve tools of our own that are over it by themselves.
 	Enforce bool `yaml:"enforce"`
 	// Hoist is off, report, or apply: prose that three or more descriptions repeat
-	// is moved to the server's instructions.
+	// is moved to the server's instructions where that saves at least 5 %.
 	Hoist string `yaml:"hoist"`
 	// Drop names what is left out of tools: titles and echoes (descriptions) that
 	// only repeat a name, examples, schema_names ($schema), output_schema.
@@ -99,20 +99,16 @@ func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte
 		return answer
 	}
 	said := gjson.GetBytes(answer, "result.instructions").Str
-	notes, err := footprint.Hoist(tools, len(said))
-	if err != nil || len(notes) == 0 {
+	notes, saving, err := footprint.Hoist(tools, len(said))
+	if err != nil || saving.After == saving.Before {
 		return answer
 	}
-	before, after := 0, 0
-	for _, tool := range tools {
-		out, err := notes.Apply(nil, tool)
-		if err != nil {
-			return answer
-		}
-		before, after = before+len(tool), after+len(out)
+	sizes := []zap.Field{zap.String("hoist", how), zap.Int("texts", len(notes)), zap.Int("bytes_before", saving.Before), zap.Int("bytes_after", saving.After)}
+	if len(notes) == 0 {
+		h.log().Info("descriptions of tools repeat one another, too little to move it: less than 5 % would be saved", sizes...)
+		return answer
 	}
-	h.log().Info("descriptions of tools repeat one another", zap.String("hoist", how), zap.Int("texts", len(notes)),
-		zap.Int("bytes_before", before), zap.Int("bytes_after", after))
+	h.log().Info("descriptions of tools repeat one another", sizes...)
 	if how == "report" {
 		return answer
 	}

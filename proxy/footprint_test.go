@@ -13,7 +13,7 @@ const repeated = "When several connections are granted, pass connection_id as th
 // wordy is a server with two pages of tools that say the same.
 func wordy(piped bool) *fakeServer {
 	tool := func(name string) string {
-		return fmt.Sprintf(`{"name":%q,"title":"T %s","description":"Reads the %s. %s","inputSchema":{"type":"object","properties":{"id":{"type":"string","title":"Id","description":%q}}}}`, name, name, name, repeated, repeated)
+		return fmt.Sprintf(`{"name":%q,"title":"T %s","description":"Reads the %s. %s","inputSchema":{"type":"object","properties":{"id":{"type":"string","title":"Id","description":"The %s. %s"}}}}`, name, name, name, repeated, name, repeated)
 	}
 	f := newFake(func(m string) ([]string, error) {
 		id := []byte(gjson.Get(m, "id").Raw)

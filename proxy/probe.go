@@ -82,10 +82,10 @@ type ToolList struct {
 	Instructions string
 }
 
-// Tools asks the server that cfg names for its tools. Nothing is called; the
-// session is ended.
-func Tools(ctx context.Context, cfg Config, log *zap.Logger) (*ToolList, error) {
-	p, end, err := newInquiry(cfg, log)
+// Tools asks the server that cfg names for its tools, as a client that can do what can
+// says. Nothing is called; the session is ended.
+func Tools(ctx context.Context, cfg Config, can Capabilities, log *zap.Logger) (*ToolList, error) {
+	p, end, err := newInquiry(cfg, can, log)
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +108,7 @@ func Tools(ctx context.Context, cfg Config, log *zap.Logger) (*ToolList, error) 
 // inquiry is a client that asks for lists only.
 type inquiry struct {
 	srv   *Server
+	can   Capabilities
 	h     *handshake
 	vu    *translate.Revision
 	said  []byte // the answer to initialize, or what one would be
@@ -124,7 +125,7 @@ type list struct {
 }
 
 // newInquiry is an inquiry of the server that cfg names. end ends its session.
-func newInquiry(cfg Config, log *zap.Logger) (p *inquiry, end func(), err error) {
+func newInquiry(cfg Config, can Capabilities, log *zap.Logger) (p *inquiry, end func(), err error) {
 	cfg.Upstream.ShareChild, cfg.Upstream.Restart.Max = false, 0 // as the server is by itself
 	cfg.Adapters.Sources = nil
 	srv, err := New(cfg, log)
@@ -134,7 +135,7 @@ func newInquiry(cfg Config, log *zap.Logger) (p *inquiry, end func(), err error)
 	bare := *srv.now()
 	bare.own = nil // nor anything of ours
 	srv.setup.Store(&bare)
-	p = &inquiry{srv: srv, h: &handshake{srv: srv, pipe: true, bridges: true}}
+	p = &inquiry{srv: srv, can: can, h: &handshake{srv: srv, pipe: true, bridges: true, noRoots: true}}
 	return p, func() {
 		p.end()
 		srv.close()
@@ -152,8 +153,8 @@ func (p *inquiry) begin(ctx context.Context) error { return p.beginAs(ctx, trans
 
 // beginAs shakes hands with the server as a client of this revision does.
 func (p *inquiry) beginAs(ctx context.Context, vc *translate.Revision) error {
-	initialize := fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},`+
-		`"clientInfo":{"name":"dragoman-probe","version":"1"}}}`, vc.Name)
+	initialize := fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,`+
+		`"clientInfo":{"name":"dragoman-probe","version":"1"}}}`, vc.Name, p.can.json(false))
 	s, answer, err := p.h.negotiate(ctx, []byte(initialize))
 	switch {
 	case err != nil:

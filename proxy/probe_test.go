@@ -52,7 +52,7 @@ func TestProbeTellsWhatWouldBeLost(t *testing.T) {
 		"tools/list2":    `"result":{"tools":[{"name":"b","icons":[{"src":"x"}],"inputSchema":{"type":"object"}},{"name":"slow","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}`,
 		"resources/list": `"result":{"resources":[{"name":"r","uri":"file:///r"}]}`,
 	})
-	r, err := Probe(t.Context(), cfg, zap.NewNop())
+	r, err := Probe(t.Context(), cfg, AllCapabilities(), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestProbeSaysWhyItCannot(t *testing.T) {
 	} {
 		cfg := DefaultConfig()
 		cfg.Upstream.URL = url
-		if _, err := Probe(t.Context(), cfg, zap.NewNop()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Probe(t.Context(), cfg, AllCapabilities(), zap.NewNop()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
 	}

@@ -17,10 +17,10 @@ import (
 )
 
 // Probe asks the server that cfg names what it is and what it has, in each era that
-// it speaks, and works out what would become of that for clients of each revision.
-// Nothing is called; sessions are ended.
-func Probe(ctx context.Context, cfg Config, log *zap.Logger) (*Report, error) {
-	legacy, end, err := newInquiry(cfg, log)
+// it speaks, as a client that can do what can says, and works out what would become of
+// that for clients of each revision. Nothing is called; sessions are ended.
+func Probe(ctx context.Context, cfg Config, can Capabilities, log *zap.Logger) (*Report, error) {
+	legacy, end, err := newInquiry(cfg, can, log)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func Probe(ctx context.Context, cfg Config, log *zap.Logger) (*Report, error) {
 	}
 	p := probing{e: e}
 	if e.modern() {
-		p.modern = &inquiry{srv: legacy.srv, h: &handshake{srv: legacy.srv, pipe: true}}
+		p.modern = &inquiry{srv: legacy.srv, can: can, h: &handshake{srv: legacy.srv, pipe: true, noRoots: true}}
 		defer p.modern.end()
 		if err := p.modern.discover(ctx); err != nil {
 			return nil, err
@@ -85,7 +85,7 @@ func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
 		if vc == translate.Latest() || vc == p.legacy.vu {
 			continue
 		}
-		q := &inquiry{srv: p.legacy.srv, h: &handshake{srv: p.legacy.srv, pipe: true}}
+		q := &inquiry{srv: p.legacy.srv, can: p.legacy.can, h: &handshake{srv: p.legacy.srv, pipe: true, noRoots: true}}
 		if err := q.beginAs(ctx, vc); err != nil || q.vu != vc {
 			q.end() // what it is to others holds for these, too
 			continue
@@ -104,7 +104,7 @@ func (p *inquiry) discover(ctx context.Context) error {
 		return errors.New("no connection to the server")
 	}
 	p.vu = translate.Lookup(translate.Modern())
-	p.h.conn = &plainModern{p.h.conn, p.h.standing != nil}
+	p.h.conn = &plainModern{p.h.conn, p.h.standing != nil, p.can.json(true)}
 	p.h.id = []byte("0")
 	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":%q,"params":{}}`, wire.ServerDiscover)
 	st, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.h.header})
@@ -131,14 +131,16 @@ func (p *inquiry) discover(ctx context.Context) error {
 // themselves who asks.
 type plainModern struct {
 	upstream.Conn
-	piped bool
+	piped        bool
+	capabilities string
 }
 
 // Send adds to a request what it has to say.
 func (c *plainModern) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	o := *m
 	var err error
-	meta := fmt.Appendf(nil, `{%q:%q,%q:{"name":"dragoman-probe","version":"1"},%q:{}}`, modernKey, translate.Modern(), metaClient, metaCapabilities)
+	meta := fmt.Appendf(nil, `{%q:%q,%q:{"name":"dragoman-probe","version":"1"},%q:%s}`,
+		modernKey, translate.Modern(), metaClient, metaCapabilities, c.capabilities)
 	if o.Body, err = sjson.SetRawBytes(slices.Clone(m.Body), "params._meta", meta); err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func TestProbeOfEitherEra(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := DefaultConfig()
 			c.serve(t, &cfg)
-			r, err := Probe(t.Context(), cfg, zap.NewNop())
+			r, err := Probe(t.Context(), cfg, AllCapabilities(), zap.NewNop())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func TestProbeTellsOfToolsThatCannotBeCalled(t *testing.T) {
 		"server/discover": `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private"}`,
 		"tools/list":      `"result":{"resultType":"complete","tools":[{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"array","x-mcp-header":"A"}}}},{"name":"good","inputSchema":{"type":"object"}}]}`,
 	})
-	r, err := Probe(t.Context(), cfg, zap.NewNop())
+	r, err := Probe(t.Context(), cfg, AllCapabilities(), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

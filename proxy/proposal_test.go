@@ -263,7 +263,7 @@ func TestProbeOfAServerThatRefusesTheNewestRevision(t *testing.T) {
 		"initialize":           `"error":{"code":-32000,"message":"no"}`,
 		"tools/list":           `"result":{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"}}]}`,
 	})
-	r, err := Probe(t.Context(), cfg, zap.NewNop())
+	r, err := Probe(t.Context(), cfg, AllCapabilities(), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,9 @@ import (
 
 // footprintReport is what the command prints, and reads as a baseline.
 type footprintReport struct {
-	Encoding string `json:"encoding"`
-	MaxBytes int    `json:"max_bytes"`
+	Encoding     string             `json:"encoding"`
+	MaxBytes     int                `json:"max_bytes"`
+	Capabilities proxy.Capabilities `json:"capabilities"` // that were declared
 	footprint.Report
 }
 
@@ -27,18 +28,19 @@ func footprintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "footprint (URL | -- COMMAND [ARG...])",
 		Short: "Tell what a server's tools cost the model that reads their list",
-		Long: "Ask a server for its tools, all pages, and tell what the list costs in bytes and tokens, the largest tool\n" +
-			"first, and what several descriptions repeat. Nothing is called. The exit code is 1 when the list is larger\n" +
-			"than --max-bytes, or worse than --baseline: larger, with a tool gone, a parameter that was an object and is\n" +
-			"none, or prose that repeats and did not.",
+		Long: "Ask a server for its tools, all pages, and tell what the list and the server's instructions cost in bytes\n" +
+			"and tokens, the largest tool first, and what several descriptions repeat. Nothing is called. The exit code\n" +
+			"is 1 when list and instructions are larger than --max-bytes, or worse than --baseline: larger, with a tool\n" +
+			"gone, a parameter that was an object and is none, or prose that repeats and did not.",
 		Example: "  dragoman footprint http://127.0.0.1:3000/mcp\n" +
 			"  dragoman footprint --json -- npx -y @modelcontextprotocol/server-everything > footprint.json\n" +
 			"  dragoman footprint --baseline footprint.json --max-bytes 20000 http://127.0.0.1:3000/mcp",
 	}
 	s := newSettings(cmd, upstreamFlags)
 	model := modelFlag(cmd)
+	can := capabilitiesFlag(cmd)
 	f := cmd.Flags()
-	maxBytes := f.Int("max-bytes", footprint.DefaultBudget, "how large the list may be; 0 for any size")
+	maxBytes := f.Int("max-bytes", footprint.DefaultBudget, "how large list and instructions may be; 0 for any size")
 	baseline := f.String("baseline", "", "an earlier report, printed with --json, to compare with")
 	asJSON := f.Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -53,7 +55,11 @@ func footprintCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		list, err := toolsOf(cmd, s, args)
+		declared, err := can()
+		if err != nil {
+			return err
+		}
+		list, err := toolsOf(cmd, s, args, declared)
 		if err != nil {
 			return err
 		}
@@ -61,7 +67,7 @@ func footprintCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r := &footprintReport{count.Name(), *maxBytes, measured}
+		r := &footprintReport{count.Name(), *maxBytes, declared, measured}
 		if *asJSON {
 			enc := json.NewEncoder(cmd.OutOrStdout())
 			enc.SetIndent("", "  ")
@@ -77,8 +83,28 @@ func footprintCommand() *cobra.Command {
 	return cmd
 }
 
+// capabilitiesFlag adds --capabilities to cmd.
+func capabilitiesFlag(cmd *cobra.Command) func() (proxy.Capabilities, error) {
+	all := proxy.AllCapabilities()
+	names := cmd.Flags().StringSlice("capabilities", []string{"all"},
+		"what to declare as a client, since servers have more tools for clients that can do more: all, none, or names of "+strings.Join(all, ", "))
+	return func() (proxy.Capabilities, error) {
+		can := proxy.Capabilities(*names)
+		switch strings.Join(can, ",") {
+		case "all":
+			return all, nil
+		case "none", "":
+			return proxy.Capabilities{}, nil
+		}
+		if err := can.Validate(); err != nil {
+			return nil, &exitError{exitUsage, fmt.Errorf("--capabilities: %w", err)}
+		}
+		return can, nil
+	}
+}
+
 // toolsOf asks the server that args name, as they stand on the command line.
-func toolsOf(cmd *cobra.Command, s *settings, args []string) (*proxy.ToolList, error) {
+func toolsOf(cmd *cobra.Command, s *settings, args []string, can proxy.Capabilities) (*proxy.ToolList, error) {
 	cfg, err := s.config(args)
 	if err != nil {
 		return nil, err
@@ -92,7 +118,7 @@ func toolsOf(cmd *cobra.Command, s *settings, args []string) (*proxy.ToolList, e
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), probeTime)
 	defer cancel()
-	tools, err := proxy.Tools(ctx, cfg, log)
+	tools, err := proxy.Tools(ctx, cfg, can, log)
 	return tools, withCode(exitServer, err)
 }
 
@@ -114,8 +140,8 @@ func readBaseline(file string) (*footprintReport, error) {
 // judge says what is wrong with a report.
 func (r *footprintReport) judge(before *footprintReport) error {
 	var wrong []string
-	if r.MaxBytes > 0 && r.Bytes > r.MaxBytes {
-		wrong = append(wrong, fmt.Sprintf("the list has %d bytes, over the budget of %d", r.Bytes, r.MaxBytes))
+	if r.MaxBytes > 0 && r.InAll() > r.MaxBytes {
+		wrong = append(wrong, fmt.Sprintf("list and instructions have %d bytes, over the budget of %d", r.InAll(), r.MaxBytes))
 	}
 	if before != nil {
 		wrong = append(wrong, r.Regressions(before.Report)...)
@@ -133,12 +159,18 @@ func printFootprint(out io.Writer, r *footprintReport) error {
 	for _, t := range r.Tools {
 		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t  %s\n", t.Bytes, t.Tokens, t.DescriptionBytes, t.InputSchemaBytes, t.OutputSchemaBytes, printable(t.Name))
 	}
-	fmt.Fprintf(w, "%d\t%d\t\t\t\t  %d tools (%s)\n", r.Bytes, r.Tokens, len(r.Tools), r.Encoding)
+	fmt.Fprintf(w, "%d\t%d\t\t\t\t  %d tools\n", r.Bytes, r.Tokens, len(r.Tools))
+	fmt.Fprintf(w, "%d\t%d\t\t\t\t  the server's instructions\n", r.InstructionBytes, r.InstructionTokens)
+	fmt.Fprintf(w, "%d\t%d\t\t\t\t  in all (%s)\n", r.InAll(), r.Tokens+r.InstructionTokens, r.Encoding)
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nserver instructions: %d bytes\n", r.InstructionBytes)
+	declared := "nothing"
+	if len(r.Capabilities) > 0 {
+		declared = strings.Join(r.Capabilities, ", ")
+	}
+	fmt.Fprintf(&b, "\nto a client that declares %s\n", declared)
 	for i, repeat := range r.Repeats {
 		const few = 10
 		if i == 0 {

@@ -63,8 +63,9 @@ func TestFootprint(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	lines := strings.Split(out, "\n")
-	if len(lines) < 5 || !strings.HasSuffix(lines[1], "  larger [2J") || !strings.HasSuffix(lines[2], "  a") ||
-		!strings.HasSuffix(lines[3], "  2 tools (cl100k_base)") || !strings.Contains(out, "server instructions: 7 bytes") {
+	if len(lines) < 7 || !strings.HasSuffix(lines[1], "  larger [2J") || !strings.HasSuffix(lines[2], "  a") ||
+		!strings.HasSuffix(lines[3], "  2 tools") || !strings.HasSuffix(lines[4], "  the server's instructions") ||
+		!strings.HasPrefix(strings.TrimSpace(lines[4]), "7 ") || !strings.HasSuffix(lines[5], "  in all (cl100k_base)") {
 		t.Errorf("%s", out)
 	}
 
@@ -110,5 +111,59 @@ func TestFootprint(t *testing.T) {
 		if _, _, err := run(t.Context(), "", strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", args, err)
 		}
+	}
+}
+
+// TestServersAreAskedAsAClientThatCanAll, or as the flag says: this one has a tool for
+// each capability of its client, and wants to know its roots.
+func TestServersAreAskedAsAClientThatCanAll(t *testing.T) {
+	const server = `
+read -r hello
+caps=${hello#*'"capabilities":'}
+printf '%s\n' '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}'
+read -r initialized
+case $caps in *'"roots"'*)
+	printf '%s\n' '{"jsonrpc":"2.0","id":"r","method":"roots/list"}'
+	read -r a
+	read -r b
+	case $a in *'"roots":[]'*) roots=$a list=$b;; *) list=$a roots=$b;; esac
+	case $roots in *'"roots":[]'*) tools='{"name":"roots"},';; esac
+esac
+for name in sampling elicitation tasks; do
+	case $caps in *"\"$name\""*) tools="$tools{\"name\":\"$name\"},";; esac
+done
+[ -n "$list" ] || read -r list
+id=${list#*'"id":'}; id=${id%%,*}
+printf '%s\n' '{"jsonrpc":"2.0","id":'"$id"',"result":{"tools":['"$tools"'{"name":"always"}]}}'
+cat >/dev/null
+`
+	for flag, want := range map[string]string{
+		"": "roots sampling elicitation tasks always", "all": "roots sampling elicitation tasks always",
+		"none": "always", "sampling": "sampling always", "sampling,elicitation": "sampling elicitation always",
+	} {
+		args := []string{"footprint", "--json"}
+		if flag != "" {
+			args = append(args, "--capabilities", flag)
+		}
+		out, _, err := run(t.Context(), "", append(args, "--", "sh", "-c", server)...)
+		if err != nil {
+			t.Errorf("%q: %v", flag, err)
+			continue
+		}
+		got := map[string]bool{}
+		for _, tool := range gjson.Get(out, "tools").Array() {
+			got[tool.Get("name").Str] = true
+		}
+		for _, name := range strings.Fields(want) {
+			if !got[name] {
+				t.Errorf("%q: no tool %s in %v", flag, name, got)
+			}
+		}
+		if len(got) != len(strings.Fields(want)) {
+			t.Errorf("%q: tools %v, want %s", flag, got, want)
+		}
+	}
+	if _, _, err := run(t.Context(), "", "footprint", "--capabilities", "telepathy", "http://127.0.0.1:1/mcp"); err == nil || !strings.Contains(err.Error(), `--capabilities: "telepathy" is not one of elicitation, roots`) {
+		t.Errorf("%v", err)
 	}
 }

@@ -32,8 +32,13 @@ func probeCommand() *cobra.Command {
 			"  dragoman probe --json -- npx -y @modelcontextprotocol/server-everything",
 	}
 	s := newSettings(cmd, upstreamFlags)
+	can := capabilitiesFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		declared, err := can()
+		if err != nil {
+			return err
+		}
 		cfg, err := s.config(args)
 		if err != nil {
 			return err
@@ -47,7 +52,7 @@ func probeCommand() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), probeTime)
 		defer cancel()
-		r, err := proxy.Probe(ctx, cfg, log)
+		r, err := proxy.Probe(ctx, cfg, declared, log)
 		if err != nil {
 			return withCode(exitServer, err)
 		}

@@ -32,8 +32,10 @@ type Report struct {
 	Tokens int `json:"tokens"`
 	// Tools are the largest first.
 	Tools []Tool `json:"tools"`
-	// InstructionBytes is the length of the server's instructions.
-	InstructionBytes int `json:"instruction_bytes"`
+	// InstructionBytes and InstructionTokens are what the server's instructions cost,
+	// which a model reads with the list.
+	InstructionBytes  int `json:"instruction_bytes"`
+	InstructionTokens int `json:"instruction_tokens"`
 	// Repeats is what could be said once.
 	Repeats []Repeat `json:"repeats,omitempty"`
 }
@@ -54,7 +56,7 @@ type Tool struct {
 // server's instructions. count counts tokens. The error names the tool that is
 // not JSON.
 func Measure(tools [][]byte, instructions string, count func(text []byte) int) (Report, error) {
-	r := Report{InstructionBytes: len(instructions)}
+	r := Report{InstructionBytes: len(instructions), InstructionTokens: count([]byte(instructions))}
 	all := []byte{'['}
 	for i, raw := range tools {
 		v, err := tree.Parse(raw)
@@ -89,11 +91,14 @@ func Measure(tools [][]byte, instructions string, count func(text []byte) int) (
 	return r, err
 }
 
+// InAll is the size in bytes of the list and the instructions.
+func (r *Report) InAll() int { return r.Bytes + r.InstructionBytes }
+
 // Regressions says what has become worse since a report was made: more bytes,
 // tools that are gone, parameters that were objects and are none any more.
 func (r *Report) Regressions(since Report) (worse []string) {
-	if r.Bytes > since.Bytes {
-		worse = append(worse, fmt.Sprintf("%d bytes, %d more than before", r.Bytes, r.Bytes-since.Bytes))
+	if r.InAll() > since.InAll() {
+		worse = append(worse, fmt.Sprintf("%d bytes, %d more than before", r.InAll(), r.InAll()-since.InAll()))
 	}
 	if since.InstructionBytes > 0 && r.InstructionBytes == 0 {
 		worse = append(worse, "there are no instructions any more")

@@ -46,7 +46,7 @@ func TestMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Bytes != len(all) || r.Tokens != len(all)/4 || r.InstructionBytes != 7 {
+	if r.Bytes != len(all) || r.Tokens != len(all)/4 || r.InstructionBytes != 7 || r.InstructionTokens != 1 || r.InAll() != len(all)+7 {
 		t.Errorf("%d bytes, %d tokens, want %d bytes", r.Bytes, r.Tokens, len(all))
 	}
 	sum := len("[]") + len(r.Tools) - 1
@@ -106,7 +106,7 @@ func TestRepeatedProseIsFound(t *testing.T) {
 func TestHoisting(t *testing.T) {
 	tools := catalogue()
 	const own = "Read the schema first."
-	notes, err := Hoist(tools, len(own))
+	notes, _, err := Hoist(tools, len(own))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestFirstSentencesStay(t *testing.T) {
 	for i := range 5 {
 		tools = append(tools, fmt.Appendf(nil, `{"name":"t%d","description":%q}`, i, sentence))
 	}
-	notes, err := Hoist(tools, 0)
+	notes, _, err := Hoist(tools, 0)
 	if err != nil || len(notes) != 0 {
 		t.Errorf("%q, %v", notes, err)
 	}
@@ -192,8 +192,58 @@ func TestFirstSentencesStay(t *testing.T) {
 	}
 }
 
+// TestParametersKeepWordsOfTheirOwn: a reference is no description.
+func TestParametersKeepWordsOfTheirOwn(t *testing.T) {
+	const said = "The account to use, as the accounts tool lists it; leave it out to use the only one."
+	var tools [][]byte
+	for i := range 6 {
+		tools = append(tools, fmt.Appendf(nil, `{"name":"t%d","description":"Does thing %d. %s","inputSchema":{"properties":{"account":{"description":%q},"other":{"description":"Number two. %s"}}}}`, i, i, said, said, said))
+	}
+	notes, saving, err := Hoist(tools, 0)
+	if err != nil || len(notes) != 1 {
+		t.Fatalf("%q, %v", notes, err)
+	}
+	after := len(notes.Instructions(""))
+	for i, tool := range tools {
+		out, err := notes.Apply(nil, tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after += len(out)
+		var v struct {
+			Description string
+			InputSchema struct {
+				Properties map[string]struct{ Description string }
+			}
+		}
+		if err := json.Unmarshal(out, &v); err != nil {
+			t.Fatal(err)
+		}
+		p := v.InputSchema.Properties
+		if p["account"].Description != said || p["other"].Description != "Number two. See server instructions [1]." || v.Description != fmt.Sprintf("Does thing %d. See server instructions [1].", i) {
+			t.Errorf("%s", out)
+		}
+	}
+	if saving.After != after {
+		t.Errorf("%+v, but it is %d bytes", saving, after)
+	}
+}
+
+// TestSmallSavingsMoveNothing: less than 5 % of tools and instructions.
+func TestSmallSavingsMoveNothing(t *testing.T) {
+	const said = "Use the cursor of the page before to get the next page of them."
+	var tools [][]byte
+	for i := range 4 {
+		tools = append(tools, fmt.Appendf(nil, `{"name":"t%d","description":"Does thing %d. %s %s"}`, i, i, said, strings.Repeat(fmt.Sprintf("Words of tool %d. ", i), 60)))
+	}
+	notes, saving, err := Hoist(tools, 0)
+	if percent := (saving.Before - saving.After) * 100 / saving.Before; err != nil || len(notes) > 0 || percent >= 5 {
+		t.Errorf("%q to save %d %%: %+v, %v", notes, percent, saving, err)
+	}
+}
+
 func TestNoRoomNoNotes(t *testing.T) {
-	if notes, err := Hoist(catalogue(), MaxInstructions-100); err != nil || len(notes) != 0 {
+	if notes, _, err := Hoist(catalogue(), MaxInstructions-100); err != nil || len(notes) != 0 {
 		t.Errorf("%q, %v", notes, err)
 	}
 	if got := (Notes)(nil).Instructions("own"); got != "own" {
@@ -262,7 +312,7 @@ func FuzzApply(f *testing.F) {
 		if _, err := Measure([][]byte{tool, tool, tool}, "", chars); err != nil {
 			return
 		}
-		if _, err := Hoist([][]byte{tool, tool, tool}, 0); err != nil {
+		if _, _, err := Hoist([][]byte{tool, tool, tool}, 0); err != nil {
 			t.Fatal(err)
 		}
 		note = strings.ToValidUTF8(note, "?")

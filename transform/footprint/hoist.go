@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 const (
@@ -11,7 +14,10 @@ const (
 	// clients cut what is longer.
 	MaxInstructions = 2048
 	maxCandidates   = 100
-	heading         = "Notes that tools refer to:"
+	// minSaving is the least part of tools and instructions, in per cent, that moving
+	// prose has to save: less is not worth a reference that has to be looked up.
+	minSaving = 5
+	heading   = "Notes that tools refer to:"
 )
 
 // pointer stands where a text was that is in the instructions now.
@@ -24,13 +30,18 @@ func bullet(number int, text string) string { return fmt.Sprintf("\n- [%d] %s", 
 // clients have.
 type Notes []string
 
+// Saving is the size of tools and instructions together, in bytes, before prose is
+// moved and after.
+type Saving struct{ Before, After int }
+
 // Hoist chooses what to move from tools to the instructions, which are long so
 // many bytes: what is repeated and saves something, the most first, as far as
-// there is room. The error names the tool that is not JSON.
-func Hoist(tools [][]byte, instructions int) (Notes, error) {
+// there is room. Without notes it saves less than 5 % in all. The error names the
+// tool that is not JSON.
+func Hoist(tools [][]byte, instructions int) (Notes, Saving, error) {
 	repeats, err := Repeats(tools)
 	if err != nil {
-		return nil, err
+		return nil, Saving{}, err
 	}
 	var notes Notes
 	room := MaxInstructions - instructions - len("\n\n"+heading)
@@ -40,25 +51,48 @@ func Hoist(tools [][]byte, instructions int) (Notes, error) {
 		if text != r.Text || r.Saves <= 0 || size > room {
 			continue
 		}
-		if edits, err := count(Notes{text}, tools); err != nil || edits < minRepeats {
-			continue // most of them are first sentences
+		if w, err := weigh(Notes{text}, tools); err != nil || w.edits < minRepeats || w.Before-w.After <= size {
+			continue // most of them are first sentences, or all that a parameter says
 		}
 		notes = append(notes, text)
 		room -= size
 	}
-	return notes, nil
+	w, err := weigh(notes, tools)
+	if err != nil {
+		return nil, Saving{}, err
+	}
+	w.Before += instructions
+	w.After += instructions
+	if len(notes) > 0 {
+		w.After += len(notes.Instructions(""))
+		if instructions > 0 {
+			w.After += len("\n\n")
+		}
+	}
+	if (w.Before-w.After)*100 < w.Before*minSaving {
+		notes = nil
+	}
+	return notes, w.Saving, nil
 }
 
-// count is how many descriptions n would edit.
-func count(n Notes, tools [][]byte) (total int, err error) {
+// weighed is what notes do to tools.
+type weighed struct {
+	Saving
+	edits int // descriptions
+}
+
+func weigh(n Notes, tools [][]byte) (w weighed, err error) {
 	for _, raw := range tools {
-		_, edits, err := n.edit(nil, raw)
+		compact := wire.AppendCompact(nil, raw)
+		out, edits, err := n.edit(nil, compact)
 		if err != nil {
-			return 0, err
+			return w, err
 		}
-		total += edits
+		w.Before += len(compact)
+		w.After += len(out)
+		w.edits += edits
 	}
-	return total, nil
+	return w, nil
 }
 
 // Instructions are a server's with the notes behind them.
@@ -80,7 +114,7 @@ func (n Notes) Instructions(own string) string {
 // Apply appends a tool, the JSON of one entry of tools/list, to dst, in whose
 // descriptions each note is a reference to the instructions. A tool's own
 // description keeps its first sentence, so that it still says what the tool
-// does. Where nothing is edited it returns tool itself. The error is one of
+// does, and that of a parameter stays where it says nothing but notes. Where nothing is edited it returns tool itself. The error is one of
 // package tree's.
 func (n Notes) Apply(dst, tool []byte) ([]byte, error) {
 	out, _, err := n.edit(dst, tool)
@@ -111,7 +145,7 @@ func (n Notes) edit(dst, tool []byte) (out []byte, edits int, err error) {
 
 // replace edits one description.
 func (n Notes) replace(text string, own bool) string {
-	kept := ""
+	was, kept := text, ""
 	if own {
 		for _, end := range eachSentence(text) {
 			kept, text = text[:end], text[end:]
@@ -124,8 +158,13 @@ func (n Notes) replace(text string, own bool) string {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(n[b]) - len(n[a]) })
+	words := text // of its own
 	for _, i := range order {
+		words = strings.ReplaceAll(words, n[i], "")
 		text = strings.ReplaceAll(text, n[i], pointer(i+1))
+	}
+	if !own && !strings.ContainsFunc(words, unicode.IsLetter) {
+		return was
 	}
 	return kept + text
 }
