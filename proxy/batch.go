@@ -239,8 +239,7 @@ func (b *batchReply) start(it item) {
 	out, v, err := x.fromClient(it.raw)
 	switch {
 	case err != nil:
-		x.outcome = refused
-		b.fail(x, it.slot, asFailure(x.attributed(err)))
+		b.fail(x, it.slot, x.refused(err))
 		return
 	case v == wire.Answer:
 		x.outcome = local

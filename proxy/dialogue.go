@@ -354,7 +354,7 @@ func (d *dialogue) turn() {
 		return
 	}
 	if !d.srv.dialogues.park(d) {
-		f := fail(tooManyParked, "").renamed(d.reply.id)
+		f := d.srv.report(fail(tooManyParked, ""), d.reply.occasion(d.from)).renamed(d.reply.id)
 		d.box.put(letter{body: f.body(), last: true, status: f.status})
 		d.box, d.reply = nil, nil
 		d.srv.spawn(func() { d.abandon("too many calls wait") })
@@ -550,7 +550,7 @@ func (d *dialogue) awaitServer(limit time.Duration) {
 		case d.b.questions.Load() > 0 && time.Since(d.began) < d.srv.now().cfg.Bridge.ParkTimeout:
 			d.awaitServer(limit) // the server may wait for what another call asks
 		default:
-			d.cut(silentFor(limit))
+			d.cut(silentFor(limit, false))
 		}
 	})
 }

@@ -148,7 +148,7 @@ func (x *exchange) listAlone(body []byte, err error) bool {
 func isAway(err error) bool {
 	f := asFailure(err)
 	switch f.cause {
-	case upstreamDown, upstreamTimeout, upstreamLost, upstreamSilent:
+	case upstreamDown, upstreamTimeout, upstreamLost, upstreamSilent, upstreamGarbled:
 		return true
 	case upstreamRefused:
 		return f.status == 502 || f.status == 503 || f.status == 504 // so says who stands before it

@@ -13,11 +13,11 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -62,6 +62,7 @@ const (
 	upstreamTimeout
 	upstreamRefused // with the status and, where it sent one, the error it answered
 	upstreamSilent
+	upstreamGarbled // it closed the stream, and what it had sent was no message
 	upstreamLost
 	upstreamRestarted
 	upstreamStarting
@@ -119,6 +120,7 @@ var causes = [...]struct {
 	upstreamTimeout:   {-32603, 504, "upstream timed out"},
 	upstreamRefused:   {-32603, 502, "upstream refused the request"},
 	upstreamSilent:    {-32603, 502, "upstream closed the stream without answering"},
+	upstreamGarbled:   {-32603, 502, "upstream sent something that is no JSON-RPC message"},
 	upstreamLost:      {-32603, 502, "upstream process ended"},
 	upstreamRestarted: {-32603, 502, "upstream process ended and is started again; the request was lost"},
 	upstreamStarting:  {-32603, 503, "upstream process is not ready yet"},
@@ -146,6 +148,8 @@ type failure struct {
 	data   []byte // raw JSON; nil for none
 	header []downstream.Header
 	err    error // what was behind it, for the log
+
+	reported bool // it was logged and counted
 
 	verbatim []byte // the JSON-RPC error as the server sent it; nil for one of ours
 }
@@ -250,7 +254,7 @@ func asFailure(err error) *failure {
 	case errors.Is(err, io.EOF):
 		f = fail(upstreamSilent, "")
 	default:
-		f = fail(upstreamDown, reason(err))
+		f = fail(upstreamDown, unreached(err))
 	}
 	if f.err == nil && error(f) != err {
 		f.err = err
@@ -272,6 +276,18 @@ func reason(err error) string {
 		}
 		err = inner
 	}
+}
+
+// unreached is what clients are told of a server that cannot be reached, without addresses
+// of ours.
+func unreached(err error) string {
+	switch failures.Of(err) {
+	case failures.DNS:
+		return "server name not found"
+	case failures.TLSUnknownCA, failures.TLSName, failures.TLSExpired:
+		return "server certificate not trusted"
+	}
+	return reason(err)
 }
 
 // refusedWith passes on what the server said with a status other than success.
@@ -321,8 +337,8 @@ func (f *failure) sessionless() int {
 // and with 400, to a request for a method that they do not know.
 const notHandled = "JSON RPC not handled: "
 
-// maxWords is how much of a server's plain text goes into an error, in bytes.
-const maxWords = 300
+// maxRead is how much of a server's text is looked at for an error or a log line, in bytes.
+const maxRead = 4 << 10
 
 // plainWords is the plain text that a refusal came with, on one line and without
 // what a terminal would act on; "" for any other type.
@@ -335,21 +351,7 @@ func plainWords(e *upstream.StatusError) string {
 	if !plain {
 		return ""
 	}
-	text := strings.ToValidUTF8(string(e.Body[:min(len(e.Body), 4*maxWords)]), "")
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r):
-			return -1
-		}
-		return r
-	}, text)
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > maxWords {
-		text = strings.ToValidUTF8(text[:maxWords], "") + "…"
-	}
-	return text
+	return failures.Line(string(e.Body[:min(len(e.Body), maxRead)]))
 }
 
 // appendError appends a JSON-RPC error. A nil id is written as null, as

@@ -72,8 +72,9 @@ type use struct {
 	eventID  sse.Event // ID and Retry of the last event
 	retry    time.Duration
 	resumes  int
-	began    uint64 // the server's session that the request was sent in
-	resent   bool   // it was sent once more, in another one
+	began    uint64   // the server's session that the request was sent in
+	resent   bool     // it was sent once more, in another one
+	bad      *failure // the last thing that came and was no message
 	answered bool
 	final    bool      // what next returned is the answer
 	met      *call     // what next returned answers this call, which is not x's own
@@ -339,7 +340,7 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 		return e, x.s.down.Identity(), nil
 	case wire.IsArray(e.Data):
 		if x.rest, err = wire.AppendElements(x.rest, e.Data, x.srv.now().cfg.Limits.Batch); err != nil {
-			x.srv.badUpstream(x.log(), err)
+			x.bad = x.srv.badUpstream(err, e.Data, x.from)
 			x.rest = x.rest[:0]
 		}
 	default:
@@ -359,6 +360,8 @@ func (x *exchange) ended(err error) error {
 		return context.Cause(x.ctx)
 	case !errors.Is(err, io.EOF):
 		return err
+	case x.bad != nil:
+		return x.bad
 	case len(x.resumeAt) == 0 || x.resumes >= maxResumes || x.s.direct != nil:
 		return fail(upstreamSilent, "")
 	}

@@ -30,7 +30,7 @@ func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
 		return
 	}
 	if err := srv.post(req, resp); err != nil {
-		refuse(req, resp, err)
+		srv.refuse(req, resp, err)
 	}
 }
 
@@ -42,7 +42,7 @@ func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
 		return
 	}
 	if err := srv.get(req, resp); err != nil {
-		refuse(req, resp, err)
+		srv.refuse(req, resp, err)
 	}
 }
 
@@ -62,13 +62,13 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 		err = fail(notInitialized, "no session to end")
 	}
 	if err != nil {
-		refuse(req, resp, err)
+		srv.refuse(req, resp, err)
 		return
 	}
 	defer s.leave()
 	if !s.local {
 		if err := srv.endUpstream(s, req); err != nil {
-			refuse(req, resp, err)
+			srv.refuse(req, resp, err)
 			return
 		}
 	}
@@ -101,8 +101,8 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 }
 
 // refuse answers with a JSON-RPC error.
-func refuse(req *downstream.Request, resp *downstream.Response, err error) {
-	f := asFailure(err)
+func (srv *Server) refuse(req *downstream.Request, resp *downstream.Response, err error) {
+	f := srv.report(err, occasion{client: translate.Lookup(req.Version)})
 	resp.Stream = nil
 	resp.Status, resp.Header = f.status, append(resp.Header, f.header...)
 	if f.status == fasthttp.StatusAccepted {
@@ -126,7 +126,7 @@ func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 		if f.id != nil && req.Session != "" && !namesModern(req.Version) {
 			f = f.withinSession()
 		}
-		refuse(req, resp, f)
+		srv.refuse(req, resp, f)
 	}
 }
 
@@ -197,7 +197,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 		err = srv.postInitialize(x, req.Body, resp)
 	default:
 		if err = x.post(req.Body, resp); err != nil && !x.isInitialized() {
-			err = asFailure(err).withinSession()
+			err = srv.report(err, x.occasion()).withinSession()
 		}
 	}
 	resp.Header = x.clock.appendTo(resp.Header)
@@ -216,8 +216,7 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) (err error) {
 	out, v, err := x.fromClient(raw)
 	switch {
 	case err != nil:
-		x.outcome = refused
-		return x.attributed(err)
+		return x.refused(err)
 	case v == wire.Answer:
 		x.outcome = local
 		resp.Body = out
@@ -259,12 +258,14 @@ func (x *exchange) isInitialized() bool {
 	return x.msg.Kind == wire.Notification && x.msg.Method == wire.Initialized
 }
 
-// attributed gives err the id of x's request.
-func (x *exchange) attributed(err error) error {
-	if x.call == nil {
-		return err
+// refused is what x's client is told of a message that err keeps here.
+func (x *exchange) refused(err error) *failure {
+	x.outcome = refused
+	f := x.srv.report(err, x.occasion())
+	if x.call != nil {
+		f.about([]byte(x.call.id))
 	}
-	return asFailure(err).about([]byte(x.call.id))
+	return f
 }
 
 // forward sends a message to the server. The stream is nil when no answer is
@@ -390,7 +391,7 @@ func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, ea
 		s.conn = openLanes(h.conn, h.standing, srv.now().cfg.Limits, srv)
 	}
 	if err != nil {
-		err = asFailure(err).about(id)
+		err = srv.report(h.unfound(err), h.occasion()).about(id)
 	}
 	return s, answer, h.early, err
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 )
 
 // fault is one way in which a server over HTTP fails a request.
@@ -24,6 +26,8 @@ type fault struct {
 	session int    // of the answer within a session; 200 where it is 0
 	text    string // of the error
 	header  string // that the answer has
+	cause   failures.Cause
+	lost    bool // within a session it says that this is lost
 }
 
 // faults are the causes by which a server over HTTP fails a request before it has said
@@ -34,34 +38,40 @@ func faults() []fault {
 	}
 	failed := "upstream request failed: "
 	return []fault{
-		{name: "refused", down: true, status: 502, text: failed + "connection refused"},
-		{name: "timeout_first_byte", hangs: true, status: 504, text: "upstream timed out"},
-		{name: "timeout_silence", says: jsonHead + "Content-Length: 100\r\n\r\n{", hangs: true, status: 504, text: "upstream timed out"},
-		{name: "connection closed", status: 502, text: failed + "unexpected EOF"},
-		{name: "stream_closed", says: eventHead, status: 502, text: "upstream closed the stream without answering"},
-		{name: "event cut in two", says: eventHead + "data: {\"jsonrpc\"", status: 502, text: failed + "unexpected EOF"},
-		{name: "not_mcp", says: "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + ofLength("<html>"), status: 502,
+		{name: "refused", cause: failures.Refused, down: true, status: 502, text: failed + "connection refused"},
+		{name: "timeout_first_byte", cause: failures.TimeoutFirstByte, hangs: true, status: 504, text: "upstream timed out"},
+		{name: "timeout_silence", cause: failures.TimeoutSilence, says: jsonHead + "Content-Length: 100\r\n\r\n{", hangs: true, status: 504, text: "upstream timed out"},
+		{name: "connection closed", cause: failures.StreamClosed, status: 502, text: failed + "unexpected EOF"},
+		{name: "stream_closed", cause: failures.StreamClosed, says: eventHead, status: 502, text: "upstream closed the stream without answering"},
+		{name: "event cut in two", cause: failures.StreamClosed, says: eventHead + "data: {\"jsonrpc\"", status: 502, text: failed + "unexpected EOF"},
+		{name: "not_mcp", cause: failures.NotMCP, says: "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + ofLength("<html>"), status: 502,
 			text: failed + `answer of type "text/html", where application/json or text/event-stream was expected`},
-		{name: "malformed head", says: "220 smtp ready\r\n\r\n", status: 502, text: failed + "malformed response head"},
-		{name: "malformed too large", says: eventHead + "data: " + strings.Repeat("x", 1<<20) + "\n\n", status: 502,
+		{name: "malformed head", cause: failures.Malformed, says: "220 smtp ready\r\n\r\n", status: 502, text: failed + "malformed response head"},
+		{name: "malformed too large", cause: failures.Malformed, says: eventHead + "data: " + strings.Repeat("x", 1<<20) + "\n\n", status: 502,
 			text: failed + "message is larger than the limit of 65536 bytes"},
-		{name: "http_status 500", says: refusal(500, ""), status: 500, text: "upstream answered 500 Internal Server Error"},
-		{name: "http_status 502", says: refusal(502, ""), status: 502, text: "upstream answered 502 Bad Gateway"},
-		{name: "http_status 503", says: refusal(503, "Retry-After: 7\r\n"), status: 503, text: "upstream answered 503 Service Unavailable", header: "Retry-After"},
-		{name: "http_status 307", says: refusal(307, "Location: http://127.0.0.1:1/\r\n"), status: 502, text: "upstream answered 307 Temporary Redirect"},
-		{name: "unauthorized", says: refusal(401, "WWW-Authenticate: Bearer realm=\"r\"\r\n"), status: 401, session: 401, text: "upstream answered 401 Unauthorized", header: "WWW-Authenticate"},
-		{name: "forbidden", says: refusal(403, "WWW-Authenticate: Bearer scope=\"s\"\r\n"), status: 403, session: 403, text: "upstream answered 403 Forbidden", header: "WWW-Authenticate"},
-		{name: "rate_limited", says: refusal(429, "Retry-After: 7\r\n"), status: 429, session: 429, text: "upstream answered 429 Too Many Requests", header: "Retry-After"},
+		{name: "malformed no JSON", cause: failures.Malformed, says: jsonHead + ofLength("Bad Gateway"), status: 502,
+			text: "upstream sent something that is no JSON-RPC message"},
+		{name: "malformed no JSON-RPC", cause: failures.Malformed, says: jsonHead + ofLength(`{"error":"quota"}`), status: 502,
+			text: "upstream sent something that is no JSON-RPC message"},
+		{name: "http_status 418", cause: failures.HTTPStatus, says: refusal(418, ""), status: 418, session: 418, text: "upstream answered 418 I'm a teapot"},
+		{name: "not_found", cause: failures.NotFound, says: refusal(404, ""), status: 502, session: 404, lost: true, text: "upstream endpoint not found"},
+		{name: "http_status 500", cause: failures.HTTPStatus, says: refusal(500, ""), status: 500, text: "upstream answered 500 Internal Server Error"},
+		{name: "http_status 502", cause: failures.HTTPStatus, says: refusal(502, ""), status: 502, text: "upstream answered 502 Bad Gateway"},
+		{name: "http_status 503", cause: failures.HTTPStatus, says: refusal(503, "Retry-After: 7\r\n"), status: 503, text: "upstream answered 503 Service Unavailable", header: "Retry-After"},
+		{name: "http_status 307", cause: failures.HTTPStatus, says: refusal(307, "Location: http://u:p@127.0.0.1:1/?key=s\r\n"), status: 502, text: "upstream answered 307 Temporary Redirect"},
+		{name: "unauthorized", cause: failures.Unauthorized, says: refusal(401, "WWW-Authenticate: Bearer realm=\"r\"\r\n"), status: 401, session: 401, text: "upstream answered 401 Unauthorized", header: "WWW-Authenticate"},
+		{name: "forbidden", cause: failures.Forbidden, says: refusal(403, "WWW-Authenticate: Bearer scope=\"s\"\r\n"), status: 403, session: 403, text: "upstream answered 403 Forbidden", header: "WWW-Authenticate"},
+		{name: "rate_limited", cause: failures.RateLimited, says: refusal(429, "Retry-After: 7\r\n"), status: 429, session: 429, text: "upstream answered 429 Too Many Requests", header: "Retry-After"},
 	}
 }
 
 func begunFaults() []fault {
 	begun := eventHead + "data: " + logLine + "\n\n"
 	return []fault{
-		{name: "timeout_silence", says: begun, hangs: true, status: 504, text: "upstream timed out"},
-		{name: "stream_closed", says: begun, status: 502, text: "upstream closed the stream without answering"},
-		{name: "event cut in two", says: begun + "data: {\"js", status: 502, text: "upstream request failed: unexpected EOF"},
-		{name: "malformed too large", says: begun + "data: " + strings.Repeat("x", 1<<20) + "\n\n", status: 502,
+		{name: "timeout_silence", cause: failures.TimeoutSilence, says: begun, hangs: true, status: 504, text: "upstream timed out"},
+		{name: "stream_closed", cause: failures.StreamClosed, says: begun, status: 502, text: "upstream closed the stream without answering"},
+		{name: "event cut in two", cause: failures.StreamClosed, says: begun + "data: {\"js", status: 502, text: "upstream request failed: unexpected EOF"},
+		{name: "malformed too large", cause: failures.Malformed, says: begun + "data: " + strings.Repeat("x", 1<<20) + "\n\n", status: 502,
 			text: "upstream request failed: message is larger than the limit of 65536 bytes"},
 	}
 }
@@ -204,9 +214,17 @@ func (f fault) inSession(t *testing.T, begun bool) {
 	if status == 0 {
 		status = 200
 	}
+	client.logs.TakeAll()
+	if f.lost {
+		f.text, f.cause = "upstream answered 404 Not Found", failures.SessionLost
+		f.told(t, client.ask("POST", callOne), "1", status, begun)
+		f.isReported(t, client, "tools/call", 1)
+		return
+	}
 	for range 2 { // the session goes on
 		f.told(t, client.ask("POST", callOne), "1", status, begun)
 	}
+	f.isReported(t, client, "tools/call", 2)
 	if !f.down {
 		client.isServed()
 	}
@@ -216,7 +234,11 @@ func (f fault) atInitialize(t *testing.T) {
 	s := newFaultyServer(t, "initialize", false)
 	client := s.proxyOf(t)
 	s.begin(f)
+	if f.cause == failures.TimeoutSilence {
+		f.cause = failures.TimeoutFirstByte // the handshake has a limit of its own
+	}
 	f.told(t, client.initialize(), "0", f.status, false)
+	f.isReported(t, client, "initialize", 1)
 	if client.session != "" {
 		t.Error("there is a session")
 	}
@@ -238,8 +260,41 @@ func (f fault) withoutSession(t *testing.T, begun, modern bool) {
 	if h := ask("tools/list", ""); h.status != 200 {
 		t.Fatalf("%+v", h)
 	}
+	client.logs.TakeAll()
 	s.begin(f)
+	if f.lost && modern { // the errors of such a server come as they are
+		f.status, f.text = 404, "upstream answered 404 Not Found"
+	}
 	f.told(t, ask("tools/call", `"name":"t",`), "1", f.status, begun)
+	if !f.lost || modern { // else a new session was tried first
+		f.isReported(t, client, "tools/call", 1)
+	}
+}
+
+// isReported expects one line about the failed requests of a method, and one count for each.
+func (f fault) isReported(t *testing.T, client *webClient, method string, times int) {
+	t.Helper()
+	counts := func() int {
+		return counted(t, client.srv.metrics, "dragoman_upstream_failures_total", "cause="+string(f.cause))
+	}
+	eventually(t, "the count", func() bool { return counts() >= times })
+	lines := client.logs.FilterMessage("request failed").TakeAll()
+	if n := counts(); n != times || len(lines) != 1 {
+		t.Fatalf("%d counted and %d lines for %d failures: %v", n, len(lines), times, lines)
+	}
+	is := lines[0].ContextMap()
+	if lines[0].Level != f.cause.Level() || is["cause"] != string(f.cause) || is["advice"] != f.cause.Advice() || is["method"] != method || is["error"] == "" {
+		t.Errorf("%v %v", lines[0].Level, is)
+	}
+	if f.name == "http_status 307" && !strings.HasSuffix(is["error"].(string), "; the target is http://127.0.0.1:1/") {
+		t.Errorf("no target: %v", is["error"])
+	}
+	if at, _ := is["server"].(string); !strings.HasPrefix(at, "http://127.0.0.1:") {
+		t.Errorf("server %q", at)
+	}
+	if method == "tools/call" && (is["client_rev"] == nil || is["server_rev"] == nil) && f.cause != failures.Refused {
+		t.Errorf("no revisions: %v", is)
+	}
 }
 
 // A notification has no answer that could hold the error.

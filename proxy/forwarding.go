@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -204,8 +205,9 @@ func (a *peerAnswer) Next() (sse.Event, error) {
 	case errors.Is(err, upstream.ErrClosed), errors.Is(err, io.EOF): // the call was cancelled: no answer is owed
 		return e, err
 	}
-	a.srv.log.Info("replica was lost in the midst of an answer", zap.String("address", a.at.at), zap.Error(err))
-	f := a.lost.about(a.id)
+	lost := *a.lost
+	lost.err = fmt.Errorf("replica %s: %w", a.at.at, err)
+	f := a.srv.report(&lost, occasion{}).about(a.id)
 	a.id = nil
 	return sse.Event{Data: f.body()}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -318,8 +319,12 @@ func (h *handshake) awaitAny(ctx context.Context, st upstream.Stream, ids ...[]b
 		return slices.ContainsFunc(ids, func(id []byte) bool { return isAbout(m, id) })
 	}
 	var pieces [][]byte
+	var bad error
 	for {
 		e, err := nextBefore(ctx, st)
+		if bad != nil && errors.Is(err, io.EOF) {
+			return nil, bad
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -335,7 +340,7 @@ func (h *handshake) awaitAny(ctx context.Context, st upstream.Stream, ids ...[]b
 			}
 			m := new(wire.Message)
 			if err := m.Scan(bytes.Clone(piece), nil); err != nil {
-				h.srv.badUpstream(h.log(), err)
+				bad = h.srv.badUpstream(err, piece, h.header)
 				continue
 			}
 			switch {

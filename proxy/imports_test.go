@@ -16,6 +16,7 @@ import (
 //   - downstream and upstream only carry messages: what these mean is not their
 //     business, and neither knows that the other exists, so that transports add up
 //     and do not multiply;
+//   - failures names what goes wrong upstream, and repeats sums up what is logged again and again;
 //   - setting reads configurations, of whatever struct;
 //   - orphans ends what upstream has started, should this process be killed;
 //   - results keeps what upstream brought, and knows nobody who asks for it;
@@ -44,6 +45,8 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/upstream":      "proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
 		"proxy/results":       "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
 		"proxy/dialect":       "translate/wire",
+		"proxy/failures":      "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/repeats":       "",
 		"proxy/ended":         "",
 		"proxy/processes":     "",
 		"adapterrt":           "translate/wire transform/fields",
@@ -57,8 +60,8 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/schema":    "translate/wire transform/tape",
 		"transform/fit":       "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":           "translate/wire " + parts,
-		"proxy":               "proxy/upstream/orphans transform " + parts + " proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/memlimit proxy/processes proxy/ended proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields",
-		"cmd/proxy":           "proxy/upstream/orphans transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/memlimit proxy/processes proxy/ended proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields",
+		"proxy":               "proxy/upstream/orphans transform " + parts + " proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/memlimit proxy/processes proxy/ended proxy/failures proxy/repeats proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields",
+		"cmd/proxy":           "proxy/upstream/orphans transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/memlimit proxy/processes proxy/ended proxy/failures proxy/repeats proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

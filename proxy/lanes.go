@@ -460,7 +460,7 @@ func (ln *lane) Next() (sse.Event, error) {
 		select {
 		case <-ln.signal:
 		case <-quiet:
-			return sse.Event{}, silentFor(limit)
+			return sse.Event{}, silentFor(limit, ln.spoke)
 		case <-ln.ctx.Done():
 			return sse.Event{}, context.Cause(ln.ctx)
 		}

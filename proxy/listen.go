@@ -174,6 +174,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Replicas:     srv.inbox,
 		ReplicasPath: peersPath,
 		Log:          srv.logHTTP,
+		Refused:      srv.refusedByUs,
 	}
 	if a := srv.adapters; a != nil && srv.now().cfg.Adapters.HTTPPrefix != "" {
 		cfg.PlainPrefix, cfg.Plain, cfg.PlainRefusal = srv.now().cfg.Adapters.HTTPPrefix, a.serveHTTP, a.refusal

@@ -8,21 +8,22 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/dragoman-proxy/dragoman/proxy/repeats"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // lossLog tells what translation took from messages: counters always count
-// all; the log has the first of each kind at once, and the number of repeats
+// all; the log has the first of each kind at once, and a sum of the repeats
 // with each flush.
 type lossLog struct {
 	log     *zap.Logger
 	counter *prometheus.CounterVec
 	every   atomic.Bool
 
+	repeats  *repeats.Set[lossKind, lossLine]
 	mu       sync.Mutex
-	repeats  map[lossKind]*repeat
 	counters map[lossCount]prometheus.Counter // looking them up by their labels takes longer
 }
 
@@ -39,14 +40,19 @@ type lossKind struct {
 	rule     string
 }
 
-// repeat is what was seen of one kind since the last flush.
-type repeat struct {
-	messages, count int
-	last            wire.Loss
+// maxLossKinds bounds what is summed up. The kinds are as many as there are rules, methods
+// and pairs of revisions.
+const maxLossKinds = 4096
+
+// lossLine is a loss, and the trace that its message belongs to.
+type lossLine struct {
+	loss  wire.Loss
+	trace []zap.Field
 }
 
 func newLossLog(log *zap.Logger, counter *prometheus.CounterVec, every bool) *lossLog {
-	l := &lossLog{log: log, counter: counter, repeats: make(map[lossKind]*repeat), counters: make(map[lossCount]prometheus.Counter)}
+	l := &lossLog{log: log, counter: counter, counters: make(map[lossCount]prometheus.Counter)}
+	l.repeats = repeats.New(maxLossKinds, l.write)
 	l.every.Store(every)
 	return l
 }
@@ -56,10 +62,12 @@ func (l *lossLog) note(from, to *translate.Revision, method wire.Method, losses 
 	for i := range losses {
 		loss := &losses[i]
 		l.counterOf(lossCount{from, to, loss.Rule, loss.Level}).Add(float64(loss.Count))
-		if !l.every.Load() && !l.first(lossKind{from, to, method, loss.Rule}, loss) {
+		kind, line := lossKind{from, to, method, loss.Rule}, lossLine{*loss, traced(header)}
+		if l.every.Load() {
+			l.write(kind, line, 0)
 			continue
 		}
-		l.write(lossKind{from, to, method, loss.Rule}, loss, traced(header)...)
+		l.repeats.Add(kind, line, mergeLosses)
 	}
 }
 
@@ -74,38 +82,20 @@ func (l *lossLog) counterOf(by lossCount) prometheus.Counter {
 	return c
 }
 
-// first reports whether this kind was never seen, and counts it otherwise.
-func (l *lossLog) first(kind lossKind, loss *wire.Loss) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r, seen := l.repeats[kind]
-	if !seen {
-		l.repeats[kind] = new(repeat)
-		return true
+// mergeLosses keeps the worst of several losses of a kind, with the sum of their counts.
+func mergeLosses(sum *lossLine, v lossLine) {
+	count := sum.loss.Count + v.loss.Count
+	if v.loss.Level >= sum.loss.Level {
+		*sum = v
 	}
-	r.messages++
-	r.count += loss.Count
-	if r.messages == 1 || loss.Level >= r.last.Level {
-		r.last = *loss
-	}
-	return false
+	sum.loss.Count = count
 }
 
 // flush writes one line for each kind that was seen again since the last time.
-func (l *lossLog) flush() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for kind, r := range l.repeats {
-		if r.messages == 0 {
-			continue
-		}
-		r.last.Count = r.count
-		l.write(kind, &r.last, zap.Int("messages", r.messages))
-		*r = repeat{}
-	}
-}
+func (l *lossLog) flush() { l.repeats.Flush() }
 
-func (l *lossLog) write(kind lossKind, loss *wire.Loss, more ...zap.Field) {
+func (l *lossLog) write(kind lossKind, line lossLine, repeated int) {
+	loss := &line.loss
 	entry := l.log.Check(zapLevel(loss.Level), "lost in translation")
 	if entry == nil {
 		return
@@ -118,7 +108,10 @@ func (l *lossLog) write(kind lossKind, loss *wire.Loss, more ...zap.Field) {
 		zap.String("what", loss.What),
 		zap.String("path", loss.Path.String()),
 		zap.Int("count", loss.Count),
-	}, more...)
+	}, line.trace...)
+	if repeated > 0 {
+		fields = append(fields, zap.Int("messages", repeated))
+	}
 	if loss.Standin {
 		fields = append(fields, zap.Bool("standin", true))
 	}

@@ -34,6 +34,7 @@ type metrics struct {
 	losses    *prometheus.CounterVec
 	peers     *prometheus.CounterVec
 	unwanted  *prometheus.CounterVec
+	failures  *prometheus.CounterVec
 	restarts  prometheus.Counter
 	shadowed  *prometheus.CounterVec
 	gates     *prometheus.CounterVec
@@ -88,6 +89,10 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 			Name: "dragoman_unwanted_messages_total",
 			Help: "Messages that went to nobody or could not be read, by reason.",
 		}, []string{"reason"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_upstream_failures_total",
+			Help: "Requests that failed at the server, or at a limit or a defect of dragoman, by cause.",
+		}, []string{"cause"}),
 		restarts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dragoman_upstream_restarts_total",
 			Help: "Attempts to start a server's process again that had ended by itself.",
@@ -115,7 +120,7 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 		Name: "dragoman_tools_list_bytes",
 		Help: "Size of the list of tools that the last client got first, as compact JSON.",
 	})
-	m.registry.MustRegister(m.toolsList, m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.restarts, m.shadowed, m.gates, m.forwarded, m.quirks,
+	m.registry.MustRegister(m.toolsList, m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.failures, m.restarts, m.shadowed, m.gates, m.forwarded, m.quirks,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_sessions",
 			Help: "Sessions of HTTP clients that are held.",

@@ -237,7 +237,7 @@ func (b *bridgedCall) await() error {
 	b.asking = nil
 	if err := b.send(answers); err != nil {
 		if b.ctx.Err() == nil {
-			b.conclude(asFailure(err).renamed(b.id).body())
+			b.conclude(b.failed(err))
 			return nil
 		}
 		return err

@@ -338,7 +338,7 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 		case err != nil && (b.ctx.Err() != nil || asFailure(err).cause == sessionUnknown):
 			return sse.Event{}, err
 		case err != nil:
-			b.conclude(asFailure(err).renamed(b.id).body())
+			b.conclude(b.failed(err))
 		case out != nil && !b.over:
 			return sse.Event{Data: out}, nil
 		}
@@ -350,7 +350,7 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
 	c, m := b.c, &b.msg
 	if err := m.Scan(raw, c.down.Shape()); err != nil {
-		c.srv.badUpstream(c.srv.log, err)
+		_ = c.srv.badUpstream(err, raw, b.from)
 		return nil, nil
 	}
 	m.Facts, m.Stamp = c.facts, nil

@@ -52,7 +52,7 @@ func onlyPost() error {
 }
 
 // postModern answers one message of a client without a session.
-func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *downstream.Response) error {
+func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *downstream.Response) (err error) {
 	if m.Kind != wire.Request {
 		if m.Kind.Response() {
 			return fail(malformed, "a response belongs into inputResponses")
@@ -67,6 +67,11 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	if err != nil {
 		return srv.listing(err, srv.appendPassed(nil, req.Header))
 	}
+	defer func() {
+		if err != nil {
+			err = srv.report(err, q.occasion(srv.appendPassed(nil, req.Header)))
+		}
+	}()
 	q.headers(req)
 	if err := q.checkHeaders(req.Header); err != nil {
 		return asFailure(err).about(q.id)
@@ -178,7 +183,7 @@ func (p *pipe) modern(m *wire.Message) {
 			direct, err = p.srv.isDirect(p.ctx, p.from)
 		}
 		if err != nil {
-			p.refuse(asFailure(err).about(q.id))
+			p.refuse(p.srv.report(err, q.occasion(p.from)).about(q.id))
 			return
 		}
 	}
@@ -191,7 +196,7 @@ func (p *pipe) modern(m *wire.Message) {
 			p.straight.forward(m.Raw, nil, 0)
 			return
 		case asFailure(err).cause != upstreamLegacy:
-			p.refuse(asFailure(err).about(q.id))
+			p.refuse(p.srv.report(err, q.occasion(p.from)).about(q.id))
 			return
 		}
 	}
@@ -214,7 +219,7 @@ func (p *pipe) modern(m *wire.Message) {
 		if full {
 			c = tooManyOpen
 		}
-		p.refuse(fail(c, "").about(q.id))
+		p.refuse(p.srv.report(fail(c, ""), q.occasion(nil)).about(q.id))
 		return
 	}
 	if q.method != wire.SubscriptionsListen { // which has no end of its own
@@ -254,7 +259,7 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 	case wire.ServerDiscover:
 		answer, err := p.srv.discover(ctx, q, "", nil)
 		if err != nil {
-			answer = asFailure(err).renamed(q.id).body()
+			answer = p.srv.report(err, q.occasion(nil)).renamed(q.id).body()
 		}
 		free()
 		p.write(answer)
@@ -263,7 +268,7 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 		l, err := p.srv.subscribe(ctx, q, "", nil)
 		if err != nil {
 			free()
-			p.refuse(err)
+			p.refuse(p.srv.report(err, q.occasion(nil)))
 			return
 		}
 		defer l.end()
@@ -272,7 +277,7 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 		r, err := p.srv.ask(ctx, q, "", nil)
 		if err != nil {
 			free()
-			p.refuse(asFailure(err).renamed(q.id))
+			p.refuse(p.srv.report(err, q.occasion(nil)).renamed(q.id))
 			return
 		}
 		defer r.end()

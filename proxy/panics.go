@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -14,7 +15,9 @@ import (
 
 // panicked logs a panic that was recovered.
 func (srv *Server) panicked(p any) {
-	srv.log.Error("panic", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+	srv.metrics.failures.WithLabelValues(string(failures.Panic)).Inc()
+	srv.log.Error("panic", zap.String("cause", string(failures.Panic)), zap.String("advice", failures.Panic.Advice()),
+		zap.String("version", ownVersion()), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 }
 
 // contained runs a task, and reports whether it came to its end: a panic is logged, and

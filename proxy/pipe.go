@@ -187,7 +187,7 @@ func (p *pipe) write(message []byte) {
 	}
 }
 
-func (p *pipe) refuse(err error) { p.write(onPipe(asFailure(err)).bodyTo(p.revision())) }
+func (p *pipe) refuse(err error) { p.write(onPipe(p.srv.report(err, occasion{})).bodyTo(p.revision())) }
 
 // revision is the client's, nil before it is known.
 func (p *pipe) revision() *translate.Revision {
@@ -265,6 +265,9 @@ func (p *pipe) initialize(line []byte) {
 func (p *pipe) begin(line []byte) error {
 	h := &handshake{srv: p.srv, pipe: true, header: p.from, runsFor: p.runsFor, bridges: true}
 	s, answer, err := h.negotiate(p.ctx, line)
+	if err != nil {
+		err = p.srv.report(h.unfound(err), h.occasion())
+	}
 	if s == nil {
 		if h.conn != nil {
 			p.srv.endConn(h.conn)
@@ -335,8 +338,7 @@ func (p *pipe) forward(line []byte, g *group, slot int) {
 		p.modern(&x.msg)
 	case x.cancels && (p.cancelModern(&x.msg) || p.takesStraight(&x.msg)):
 	case err != nil:
-		x.outcome = refused
-		p.deliver(g, slot, onPipe(asFailure(x.attributed(err))).bodyTo(p.s.vc))
+		p.deliver(g, slot, onPipe(x.refused(err)).bodyTo(p.s.vc))
 	case v == wire.Answer:
 		x.outcome = local
 		p.deliver(g, slot, out)
@@ -458,9 +460,11 @@ func (p *pipe) watch() {
 		})
 		for _, c := range late {
 			p.srv.giveUpAs(p.s, c.id, nil, overdueCall) // before the client may use the id again
-			p.deliver(c.group, c.slot, fail(upstreamTimeout, "").about([]byte(c.id)).body())
+			f := fail(upstreamTimeout, "").about([]byte(c.id))
+			f.err = silentFor(now.Sub(c.began), heard.After(c.began))
+			p.deliver(c.group, c.slot, f.body())
 			p.srv.metrics.request(p.s, c.method, failed, c.began)
-			p.srv.log.Warn("request failed", zap.Stringer("method", c.method), zap.Error(silentFor(now.Sub(c.began))))
+			p.srv.report(f, p.occasion(c))
 		}
 		if next > 0 {
 			timer.Reset(next)
@@ -493,7 +497,13 @@ func (p *pipe) failOpen(f *failure) {
 		each.id = []byte(c.id)
 		p.deliver(c.group, c.slot, each.body())
 		p.srv.metrics.request(p.s, c.method, failed, c.began)
+		p.srv.report(&each, p.occasion(c))
 	}
+}
+
+// occasion is what failed where the call c did.
+func (p *pipe) occasion(c *call) occasion {
+	return occasion{method: c.method.String(), client: p.s.vc, server: p.s.vu, session: p.s.named, header: p.from}
 }
 
 // lostWith ends us when a failure over HTTP means that the session is over. That
@@ -503,7 +513,9 @@ func (p *pipe) lostWith(f *failure) {
 		return
 	}
 	if f.cause == upstreamLost || f.cause == sessionUnknown || f.status == 404 && f.cause == upstreamRefused {
-		p.fail(fmt.Errorf("%w: %w", errUpstreamGone, f.forAll()))
+		whole := f.forAll()
+		whole.reported = false // it is why others fail
+		p.fail(fmt.Errorf("%w: %w", errUpstreamGone, whole))
 	}
 }
 

@@ -173,7 +173,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	err := m.Scan(raw, down.Shape())
 	x.clock.lap(&x.clock.parse)
 	if err != nil {
-		x.srv.badUpstream(x.log(), down.Explain(m, err))
+		x.bad = x.srv.badUpstream(down.Explain(m, err), raw, x.from)
 		return nil, false
 	}
 	m.Facts, m.Stamp = s.facts, x.era.toClient()
@@ -245,7 +245,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.log().Warn("notification dropped", zap.Error(err))
 		return nil, false
 	case err != nil:
-		f := asFailure(err)
+		f := x.srv.report(err, x.occasion())
 		out, kind, learn = appendError(nil, x.era.rename(id), f.code, f.text, nil), wire.Error, false
 	case v == wire.Local:
 		x.era.hold(kind, method, id, out)

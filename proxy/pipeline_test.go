@@ -199,8 +199,11 @@ func TestHeadersThatGoOn(t *testing.T) {
 }
 
 func TestStreamThatEndsWithoutTheAnswer(t *testing.T) {
-	want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"upstream closed the stream without answering"}}`
 	for _, events := range [][]string{nil, {logLine}, {`not JSON`}, {`{"jsonrpc":"2.0","id":2,"result":{}}`}} {
+		want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"upstream closed the stream without answering"}}`
+		if len(events) > 0 && events[0] == `not JSON` {
+			want = `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"upstream sent something that is no JSON-RPC message"}}`
+		}
 		f := newFake(initializing("2025-06-18", func(string) ([]string, error) { return events, nil }))
 		srv := front(t, f)
 		r := srv.post(srv.initialize("2025-06-18"), callOne)

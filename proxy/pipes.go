@@ -14,7 +14,7 @@ type pipes Server
 func (f *pipes) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
 	srv := (*Server)(f)
 	if !srv.sessions.reserve() {
-		refuse(req, resp, fail(tooManySessions, ""))
+		srv.refuse(req, resp, fail(tooManySessions, ""))
 		return nil
 	}
 	p := newPipe(srv)

@@ -375,7 +375,7 @@ func (r *relay) answer(err error) sse.Event {
 	if r.x != nil {
 		err = r.srv.answerFor(r.x, err)
 	}
-	f := asFailure(err).renamed(r.q.id)
+	f := r.srv.report(err, r.q.occasion(r.from)).renamed(r.q.id)
 	if f.unknownSession() { // nor one that had just begun
 		f.nowhere()
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
@@ -38,6 +39,7 @@ type Server struct {
 	onPipes  sync.Map // *posts, each a client on HTTP+SSE
 	metrics  *metrics
 	losses   *lossLog
+	failures *failureLog
 	shapes   *shapeLog
 	heavy    atomic.Bool // a large list of tools was warned of
 	lists    *lists
@@ -142,6 +144,7 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 		srv.adapters.shapes, srv.adapters.shaping = srv.shapes, func() *shaping { return srv.now().shaping }
 	}
 	srv.losses = newLossLog(log, srv.metrics.losses, cfg.Log.Losses == "every")
+	srv.failures = newFailureLog(log, srv.metrics.failures)
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.warm()
 	srv.heldTasks = newBackedTasks(srv)
@@ -314,14 +317,11 @@ func (srv *Server) answerFor(x *exchange, err error) *failure {
 		f.nowhere()
 	}
 	x.outcome = failed
-	if f.status >= 500 && !x.clientLeft() {
-		log := x.log()
-		if x.call != nil {
-			log = log.With(zap.Stringer("method", x.call.method))
-		}
-		log.Warn("request failed", zap.Int("status", f.status), zap.Error(f))
+	if x.clientLeft() {
+		f.reported = true
+		return f
 	}
-	return f
+	return x.srv.report(f, x.occasion())
 }
 
 // nowhere is f where no server is at the address that we have of it.
@@ -338,17 +338,22 @@ func (srv *Server) unwanted(reason string) {
 	}
 }
 
-// badUpstream notes a text from the server that is no message.
-func (srv *Server) badUpstream(log *zap.Logger, err error) {
+// badUpstream notes a text from the server that is no message. It is what an exchange
+// fails with that nothing better comes for.
+func (srv *Server) badUpstream(err error, raw []byte, header []upstream.Header) *failure {
 	srv.metrics.unwanted.WithLabelValues("malformed").Inc()
-	log.Warn("upstream sent no message", zap.Error(err))
+	srv.failing("upstream sent no message", failures.Malformed, err.Error()+": "+string(raw[:min(len(raw), maxRead)]), header)
+	f := fail(upstreamGarbled, "")
+	f.err = err
+	return f
 }
 
 // unknownAnswer notes a response to nobody's request, aloud once per session.
 func (srv *Server) unknownAnswer(log *zap.Logger, s *session, m *wire.Message) {
 	srv.metrics.unwanted.WithLabelValues("unknown_id").Inc()
 	if s == nil || s.unknown.CompareAndSwap(false, true) {
-		log.Info("answer to a request that is not open here", zap.String("guess", m.Method.String()))
+		log.Info("answer to a request that is not open here", zap.String("guess", m.Method.String()),
+			zap.String("server", srv.serverName()), zap.String("cause", string(failures.UnknownID)), zap.String("advice", failures.UnknownID.Advice()))
 	}
 }
 
@@ -386,6 +391,7 @@ func (srv *Server) tend(ctx context.Context) {
 			if now.Sub(flushed) >= time.Minute {
 				flushed = now
 				srv.losses.flush()
+				srv.failures.repeats.Flush()
 			}
 		}
 	}
@@ -498,4 +504,5 @@ func (srv *Server) close() {
 		srv.adapters.close()
 	}
 	srv.losses.flush()
+	srv.failures.repeats.Flush()
 }

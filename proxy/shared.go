@@ -370,6 +370,8 @@ func (h *hub) lose(err error) {
 	h.asked.Each(func(e *idmap.Entry[*member]) {
 		if e.Of != nil {
 			e.Of.open = 0
+			lost := *f
+			h.srv.report(&lost, occasion{})
 			e.Of.hear(appendError(nil, []byte(e.ID), f.code, f.text, nil), true)
 		}
 	})

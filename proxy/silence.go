@@ -46,8 +46,12 @@ func (p *silences) left(c *call, heard, now time.Time) time.Duration {
 	return limit.FirstByte - now.Sub(c.began)
 }
 
-// silentFor is what a call fails with that the server has said nothing about.
-func silentFor(limit time.Duration) error {
+// silentFor is what a call fails with that the server has said nothing about for so long;
+// begun says that it had, before.
+func silentFor(limit time.Duration, begun bool) error {
+	if begun {
+		return fmt.Errorf("the server said nothing more for %v: %w: %w", limit, upstream.ErrSilence, context.DeadlineExceeded)
+	}
 	return fmt.Errorf("the server said nothing for %v: %w", limit, context.DeadlineExceeded)
 }
 

@@ -29,6 +29,9 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 	c := ctx.Conn().(*conn) // Serve made it
 	c.bodyRead = false
 	if r := h.route(ctx, c); r != nil {
+		if r != drained {
+			h.cfg.Refused(r.status, r.words)
+		}
 		if h.cfg.PlainRefusal != nil && h.isPlain(ctx.Path()) {
 			say(ctx, r.status, h.cfg.PlainRefusal(r.status, r.words))
 		} else {

@@ -91,6 +91,10 @@ type HTTPConfig struct {
 	Replicas     ReplicasHandler
 	ReplicasPath string
 
+	// Refused is told of requests that no handler sees, for want of a token or by a
+	// limit. It may be nil.
+	Refused func(status int, why string)
+
 	// Log is told of what nobody else is told of: panics, failed accepts,
 	// broken connections. It may be nil. The errors hold no header's value.
 	Log func(what string, err error)
@@ -112,6 +116,9 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	setDefault(&c.IdleTimeout, 2*time.Minute)
 	if c.Memory == nil {
 		c.Memory = large.NewMemory(512 << 20)
+	}
+	if c.Refused == nil {
+		c.Refused = func(int, string) {}
 	}
 	if c.Log == nil {
 		c.Log = func(string, error) {}

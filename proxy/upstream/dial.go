@@ -69,7 +69,7 @@ func (d *dialer) failure(ctx context.Context, op string, err error) error {
 		e.Addr += " by proxy " + d.via.addr
 	}
 	if e.Timeout() {
-		e.Err = &silence{"no connection", d.timeout}
+		e.Err = &silence{what: "no connection", after: d.timeout}
 	}
 	return e
 }

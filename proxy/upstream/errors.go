@@ -47,17 +47,22 @@ func isTimeout(err error) bool {
 
 // silence is the timeout that a peer ran into by saying nothing.
 type silence struct {
-	what  string
-	after time.Duration
+	what   string
+	after  time.Duration
+	midway bool // there was something before
 }
 
 func (e *silence) Error() string { return fmt.Sprintf("%s within %v", e.what, e.after) }
 func (*silence) Timeout() bool   { return true }
 
+// Is tells a peer that stopped in the middle from one that said nothing at all.
+func (e *silence) Is(target error) bool { return target == ErrSilence && e.midway }
+
 // StatusError is an HTTP answer other than the one asked for.
 type StatusError struct {
 	Code   int
 	Header []Header // WWW-Authenticate, Retry-After and Content-Type, where present
+	Target string   // of a redirect, without credentials and query; "" for none
 	Body   []byte   // at most 64 KiB of it; there may be a JSON-RPC error in it
 }
 

@@ -103,7 +103,7 @@ func (x *exchange) dialing() (context.Context, context.CancelFunc) {
 // unreached is what is said when there is no connection.
 func (x *exchange) unreached(err error) error {
 	if err == context.DeadlineExceeded && x.ctx.Err() == nil {
-		return &Error{Op: "connect", Addr: x.http.addr, Err: &silence{"no connection", x.firstByte}}
+		return &Error{Op: "connect", Addr: x.http.addr, Err: &silence{what: "no connection", after: x.firstByte}}
 	}
 	return err
 }
@@ -364,11 +364,11 @@ func (x *exchange) failure(op string, err error) error {
 	case errors.As(err, &event):
 		err = tooLarge(event.Limit, event.Skipped, &event.Message)
 	case isTimeout(err) && op == "write":
-		err = &silence{"request not taken", x.silence}
+		err = &silence{what: "request not taken", after: x.silence, midway: true}
 	case isTimeout(err) && x.phase == awaiting:
-		err = &silence{"no answer", x.firstByte}
+		err = &silence{what: "no answer", after: x.firstByte}
 	case isTimeout(err):
-		err = &silence{"nothing further", x.silence}
+		err = &silence{what: "nothing further", after: x.silence, midway: true}
 	case x.writeErr != nil && x.phase == awaiting:
 		op, err = "write", x.writeErr
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -185,6 +186,9 @@ func (x *exchange) learnSession(id []byte) error {
 // refusal reads what there is of a body that says why.
 func (x *exchange) refusal(c *conn, head *fasthttp.ResponseHeader) error {
 	e := &StatusError{Code: head.StatusCode()}
+	if to, err := url.Parse(string(head.Peek("Location"))); err == nil && e.Code < 400 {
+		e.Target = cut((&url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}).String(), 200)
+	}
 	for _, name := range [...]string{"WWW-Authenticate", "Retry-After", "Content-Type"} {
 		for _, value := range head.PeekAll(name) {
 			if len(value) > 0 {

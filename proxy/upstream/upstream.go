@@ -114,6 +114,9 @@ var (
 	// ErrNoStream is returned by Listen when the server offers no standing stream.
 	ErrNoStream = errors.New("upstream offers no standing stream")
 
+	// ErrSilence is what a timeout is that ran out after the server had begun to answer.
+	ErrSilence = errors.New("nothing further came")
+
 	// ErrClosed is returned for what was given up by this side: a Stream, a
 	// Conn, or all connections to the server.
 	ErrClosed = errors.New("upstream connection was closed by this side")

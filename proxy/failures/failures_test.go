@@ -1,0 +1,57 @@
+package failures
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+)
+
+func TestCauses(t *testing.T) {
+	at := func(op string, err error) error { return &upstream.Error{Op: op, Addr: "host:1", Err: err} }
+	for _, c := range []struct {
+		err  error
+		want Cause
+	}{
+		{at("connect", &net.DNSError{Err: "no such host", Name: "host"}), DNS},
+		{at("connect", context.DeadlineExceeded), ConnectTimeout},
+		{at("tls", context.DeadlineExceeded), ConnectTimeout},
+		{at("connect", errors.New("no route to host")), Refused},
+		{at("tls", x509.HostnameError{Certificate: new(x509.Certificate), Host: "host"}), TLSName},
+		{at("tls", x509.CertificateInvalidError{Reason: x509.Expired}), TLSExpired},
+		{at("tls", x509.UnknownAuthorityError{}), TLSUnknownCA},
+		{at("tls", errors.New("remote error: tls: protocol version not supported")), TLSRefused},
+		{at("start", fs.ErrPermission), CommandNotFound},
+		{at("read", upstream.ErrLost), SessionLost},
+		{&upstream.NoiseError{}, CommandMute},
+		{&upstream.MuteError{}, CommandMute},
+		{&upstream.HeaderError{}, ""},
+	} {
+		if is := Of(c.err); is != c.want {
+			t.Errorf("%v: %q, want %q", c.err, is, c.want)
+		}
+	}
+	for c, is := range about {
+		if (is.advice == "") != (c == ClientLeft) {
+			t.Errorf("%s has no advice", c)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	if is := Line("a\n\x1b[1mb\u202ec\xff"); is != "a [1mbc" {
+		t.Errorf("%q", is)
+	}
+	if is := Line(strings.Repeat("é", 400)); len(is) > maxText+3 || !strings.HasSuffix(is, "…") {
+		t.Errorf("%d %q", len(is), is)
+	}
+	is := Redacted("https://u:p4ss@h/x?key=p4ss and bearer p4ssp4ss and Token p4ss-of-a-client", []string{"Token p4ss-of-a-client"})
+	if strings.Contains(is, "p4ss") {
+		t.Errorf("%q", is)
+	}
+}

@@ -1,0 +1,40 @@
+package repeats
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+func TestRepeatsAreSummedUp(t *testing.T) {
+	var lines []string
+	s := New(2, func(kind string, last, repeated int) { lines = append(lines, fmt.Sprint(kind, last, repeated)) })
+	says := func(want ...string) {
+		t.Helper()
+		slices.Sort(lines)
+		if !slices.Equal(lines, want) {
+			t.Errorf("lines %q, want %q", lines, want)
+		}
+		lines = nil
+	}
+	for n := range 4 {
+		s.Add("a", n, Last)
+	}
+	says("a0 0")
+	s.Flush()
+	says("a3 3")
+	s.Add("a", 9, Last) // within the next period: still no line of its own
+	says()
+	s.Flush()
+	says("a9 1")
+	s.Flush() // nothing came: the kind is forgotten
+	s.Add("a", 4, Last)
+	says("a4 0")
+	s.Add("a", 5, Last)
+	s.Add("b", 6, Last)
+	s.Add("c", 7, Last) // one too many: what was summed up is written, and nothing is lost
+	says("a5 1", "b6 0", "c7 0")
+	if len(s.kinds) != 1 {
+		t.Errorf("%d kinds are kept", len(s.kinds))
+	}
+}
