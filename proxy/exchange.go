@@ -90,8 +90,9 @@ type use struct {
 	resumed bool        // another exchange has counted the call
 	era     *era        // what this message says between clients without sessions and servers with one; else nil
 
-	shared  bool // a transport holds it as a stream: not for the pool
-	large   bool // it saw a message too large to keep the buffers of
+	shared  bool    // a transport holds it as a stream: not for the pool
+	large   bool    // it saw a message too large to keep the buffers of
+	verdict outcome // of the answer that came last
 	outcome outcome
 }
 
@@ -172,10 +173,12 @@ func (x *exchange) ending(gone bool) outcome {
 	switch {
 	case x.call.cancelled.Load():
 		return cancelled
+	case x.answered && x.verdict == "":
+		return failed // an error of ours stands in the answer's place
 	case x.answered && x.errand != nil:
 		return local
-	case x.answered:
-		return answered
+	case x.answered && x.outcome != failed:
+		return x.verdict
 	case x.outcome != "" && (!gone || errors.Is(context.Cause(x.ctx), downstream.ErrOver)):
 		return x.outcome // the transport calls every exchange over in the end
 	}
@@ -255,6 +258,7 @@ func (x *exchange) tell() (e sse.Event, err error) {
 	}
 	x.answered, x.final = true, true // nothing comes behind it
 	if x.call.method == wire.SubscriptionsListen && errors.Is(err, errShutdown) {
+		x.verdict = succeeded
 		return sse.Event{Data: listenResult([]byte(x.call.id))}, nil
 	}
 	return sse.Event{Data: x.srv.answerFor(x, err).body()}, nil

@@ -154,7 +154,7 @@ func (x *exchange) again(key listKey, raw []byte) (out []byte, ok bool) {
 	}
 	x.msg.Kind, x.msg.Method = wire.Result, key.method
 	x.id = append(x.id[:0], x.call.id...)
-	x.answered, x.final = true, true
+	x.answered, x.final, x.verdict = true, true, succeeded
 	x.s.open.end(x.call)
 	out = raw
 	if !k.same {

@@ -16,13 +16,26 @@ import (
 type outcome string
 
 const (
-	answered  outcome = "answered"  // by the server, with a result or an error
-	local     outcome = "local"     // by us, on the server's behalf
-	refused   outcome = "refused"   // it could not be sent on
-	failed    outcome = "failed"    // the server gave no answer
-	cancelled outcome = "cancelled" // none was owed any more
-	left      outcome = "left"      // the client went away first
+	succeeded outcome = "ok"         // answered by the server, with a result
+	toolError outcome = "tool_error" // with a result that says isError
+	errored   outcome = "error"      // with a JSON-RPC error
+	local     outcome = "local"      // by us, on the server's behalf
+	refused   outcome = "refused"    // it could not be sent on
+	failed    outcome = "failed"     // the server gave no answer
+	cancelled outcome = "cancelled"  // none was owed any more
+	left      outcome = "left"       // the client went away first
 )
+
+// outcomeOf is how a request ended that m answers.
+func outcomeOf(m *wire.Message) outcome {
+	switch {
+	case m.Kind == wire.Error:
+		return errored
+	case m.ToolError:
+		return toolError
+	}
+	return succeeded
+}
 
 // metrics are the counters of one server, on a registry of their own.
 type metrics struct {
@@ -51,8 +64,8 @@ type pair struct{ vc, vu *translate.Revision }
 // meters are what most requests of a pair are counted by, found once and not for
 // each request. What nobody asked for yet is nil, so that it stands in no list.
 type meters struct {
-	answered [wire.NumMethods]atomic.Pointer[prometheus.Counter]
-	seconds  [wire.NumMethods]atomic.Pointer[prometheus.Observer]
+	succeeded [wire.NumMethods]atomic.Pointer[prometheus.Counter]
+	seconds   [wire.NumMethods]atomic.Pointer[prometheus.Observer]
 }
 
 func newMetrics(openSessions, openStreams func() float64) *metrics {
@@ -139,9 +152,9 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 func (m *metrics) request(s *session, method wire.Method, how outcome, began time.Time) {
 	client, server := s.vc.Name, s.vu.Name
 	at := m.of(pair{s.vc, s.vu})
-	if how == answered {
-		(*once(&at.answered[method], func() prometheus.Counter {
-			return m.requests.WithLabelValues(client, server, method.String(), string(answered))
+	if how == succeeded {
+		(*once(&at.succeeded[method], func() prometheus.Counter {
+			return m.requests.WithLabelValues(client, server, method.String(), string(succeeded))
 		})).Inc()
 	} else {
 		m.requests.WithLabelValues(client, server, method.String(), string(how)).Inc()

@@ -48,6 +48,7 @@ func (x *exchange) panicked(p any, raw []byte) *failure {
 // is refused, and a notification is dropped.
 func (x *exchange) afterPanic(p any, raw []byte) (out []byte, ok bool) {
 	x.srv.panicked(p)
+	x.verdict = failed
 	f := fail(panicked, "")
 	c, m := x.met, new(wire.Message)
 	switch {

@@ -432,7 +432,7 @@ func (p *pipe) bring(x *exchange) {
 		p.heard.Store(time.Now().UnixNano())
 		if c := x.met; c != nil {
 			p.deliver(c.group, c.slot, e.Data)
-			p.srv.metrics.request(p.s, c.method, answered, c.began)
+			p.srv.metrics.request(p.s, c.method, x.verdict, c.began)
 			continue
 		}
 		p.write(e.Data)

@@ -126,7 +126,7 @@ func TestPipeClient(t *testing.T) {
 		if err := c.end(); err != nil {
 			t.Error(err)
 		}
-		if srv.outcomes(answered, "tools/list") != 1 || srv.outcomes(answered, "tools/call") != 1 {
+		if srv.outcomes(succeeded, "tools/list") != 1 || srv.outcomes(succeeded, "tools/call") != 1 {
 			t.Error("not counted")
 		}
 	})

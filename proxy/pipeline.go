@@ -209,6 +209,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		}
 		x.srv.results.Heard(m)
 	default:
+		x.verdict = outcomeOf(m)
 		if x.isAnswer(m) {
 			m.Method, m.Note = x.call.method, x.call.note
 		} else if !x.reunite(s.open) && s.open.unique {
@@ -245,6 +246,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.log().Warn("notification dropped", zap.Error(err))
 		return nil, false
 	case err != nil:
+		x.verdict = failed
 		f := x.srv.report(err, x.occasion())
 		out, kind, learn = appendError(nil, x.era.rename(id), f.code, f.text, nil), wire.Error, false
 	case v == wire.Local:

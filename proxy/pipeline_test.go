@@ -30,7 +30,7 @@ func TestAnswerAloneIsTheBody(t *testing.T) {
 	if got := f.sent()[1]; got != `{ "jsonrpc":"2.0", "id":1.0, "method":"ping" }` {
 		t.Errorf("equal revisions: sent %q", got)
 	}
-	if srv.outcomes(answered, "ping") != 1 {
+	if srv.outcomes(succeeded, "ping") != 1 {
 		t.Error("not counted")
 	}
 }

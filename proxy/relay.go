@@ -92,6 +92,7 @@ func (r *relay) resend() error {
 	}
 	if r.x != nil {
 		r.x.call.cancelled.Store(true) // the server has no such call
+		r.x.resumed = true             // and it is counted where it is sent again
 	}
 	r.drop()
 	return r.send()

@@ -110,7 +110,7 @@ func TestClientThatLostItsStreamGetsTheAnswerByGet(t *testing.T) {
 		t.Errorf("%s %s", again.ID, again.Data)
 	}
 	c.ends()
-	if n := srv.outcomes(left, "tools/call") + srv.outcomes(answered, "tools/call"); n != 1 {
+	if n := srv.outcomes(left, "tools/call") + srv.outcomes(succeeded, "tools/call"); n != 1 {
 		t.Errorf("the call was counted %d times", n)
 	}
 	if n := counted(t, srv.metrics, "dragoman_unwanted_messages_total"); n != 0 {

@@ -77,6 +77,8 @@ type Message struct {
 	// Unfit says of the answer to a question that it was not what was asked for.
 	// What is written declines the question; the caller may ask again instead.
 	Unfit bool
+	// ToolError says that it is a result with isError true.
+	ToolError bool
 	// Losses is what the rewrite took or changed, one entry a rule.
 	Losses []Loss
 	// Trace asks for Places, which have every place of each loss, by the names that
@@ -232,8 +234,8 @@ func (m *Message) scanEnvelope(i int, shape *Shape, e *envelope) int {
 		}
 		pos := i
 		switch {
-		case name == Params && i < len(b) && b[i] == '{':
-			i = m.scanParams(i, key, shape, e)
+		case (name == Params || name == ResultKey) && i < len(b) && b[i] == '{':
+			i = m.scanNoted(i, key, name, shape, e)
 		case shape == nil:
 			i = skipValue(b, i, 1)
 		default:

@@ -29,26 +29,26 @@ func (p *paramsSeen) note(name Name) {
 	p.bits |= bit
 }
 
-// scanParams takes the object at i, which is the value of the envelope's params, and
-// records in it what outer, the shape of the envelope, names there. key is where its member
-// begins.
-func (m *Message) scanParams(i, key int, outer *Shape, e *envelope) int {
+// scanNoted takes the object at i, which is the value of the envelope's params or result,
+// notes what is to be known of its members, and records in it what outer, the shape of the
+// envelope, names there. key is where its member begins.
+func (m *Message) scanNoted(i, key int, of Name, outer *Shape, e *envelope) int {
 	var shape *Shape
 	self := uint32(len(m.nodes))
 	if outer != nil {
-		if shape = outer.member(Params); shape != nil && shape.shut {
+		if shape = outer.member(of); shape != nil && shape.shut {
 			shape = nil
 		}
-		m.nodes = append(m.nodes, node{key: uint32(key), pos: uint32(i), name: Params, open: shape != nil})
+		m.nodes = append(m.nodes, node{key: uint32(key), pos: uint32(i), name: of, open: shape != nil})
 	}
-	i = m.scanParamMembers(i, self, shape, e)
+	i = m.scanMembers(i, self, of, shape, e)
 	if outer != nil && i >= 0 {
 		m.nodes[self].end, m.nodes[self].next = uint32(i), uint32(len(m.nodes))
 	}
 	return i
 }
 
-func (m *Message) scanParamMembers(i int, self uint32, shape *Shape, e *envelope) int {
+func (m *Message) scanMembers(i int, self uint32, of Name, shape *Shape, e *envelope) int {
 	const depth = 2
 	b := m.Raw
 	if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
@@ -66,7 +66,12 @@ func (m *Message) scanParamMembers(i int, self uint32, shape *Shape, e *envelope
 		if i = skipColon(b, i); i < 0 {
 			return i
 		}
-		e.params.note(name)
+		switch {
+		case of == Params:
+			e.params.note(name)
+		case name == IsError:
+			m.ToolError = i < len(b) && b[i] == 't'
+		}
 		var inner *Shape
 		if shape != nil {
 			inner = shape.member(name)
