@@ -97,6 +97,9 @@ func (p *backings) open(b *backing, q *modernRequest, header []upstream.Header) 
 	ctx, cancel := context.WithTimeout(p.srv.draining, p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	if b.err = p.begin(ctx, b, q, header); b.err != nil {
+		f := asFailure(b.err) // each call that waits for the session reports it
+		f.why = p.srv.causeOf(f, requestInfo{method: wire.Initialize.String()})
+		p.srv.metrics.handshake(translate.Lookup(translate.Modern()), nil, f.outcome(), f.why)
 		p.kill(b)
 	}
 }
@@ -216,10 +219,13 @@ func (h *handshake) represent(ctx context.Context, client, capabilities []byte, 
 	return h.propose(ctx, raw, known.handshake)
 }
 
+var errHandshakeRefused = errors.New("the server refused the handshake")
+
 // refusedHandshake is the server's refusal of an initialize that was ours.
 func refusedHandshake(answer []byte) error {
 	e := gjson.GetBytes(answer, "error")
 	f := fail(upstreamRefused, "")
+	f.err = errHandshakeRefused
 	if m := e.Get("message").String(); m != "" {
 		f.text += ": " + m
 	}

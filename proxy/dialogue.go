@@ -51,6 +51,7 @@ type dialogue struct {
 	answer  *letter        // that came while no goroutine waited
 	missing []byte         // what the client would have to declare to be asked, nil for nothing
 	aside   bool           // progress or log messages come by the standing stream
+	owes    bool           // the count of a call that is to be made again
 	over    bool
 }
 
@@ -174,6 +175,10 @@ func (d *dialogue) read() {
 		switch {
 		case errors.Is(err, errAsked):
 			urls := x.era.urls
+			if urls != nil {
+				x.resumed = true
+				d.countLater()
+			}
 			if d.ask(x.era.take()); urls == nil {
 				continue
 			}
@@ -195,7 +200,7 @@ func (d *dialogue) read() {
 			d.hearLast()
 			body, status := bytes.Clone(e.Data), statusOf(&x.msg, e.Data)
 			if f := x.undeclared(d.lacked()); f != nil {
-				body, status = f.about([]byte(x.call.id)).body(), f.status
+				body, status, x.verdict = f.about([]byte(x.call.id)).body(), f.status, refused
 			}
 			release()
 			d.finish(letter{body: body, status: status})
@@ -354,7 +359,7 @@ func (d *dialogue) turn() {
 		return
 	}
 	if !d.srv.dialogues.park(d) {
-		f := d.srv.report(fail(tooManyParked, ""), d.reply.occasion(d.from)).renamed(d.reply.id)
+		f := d.srv.report(fail(tooManyParked, ""), d.reply.requestInfo(d.from)).renamed(d.reply.id)
 		d.box.put(letter{body: f.body(), last: true, status: f.status})
 		d.box, d.reply = nil, nil
 		d.srv.spawn(func() { d.abandon("too many calls wait") })
@@ -389,6 +394,7 @@ func (d *dialogue) turn() {
 func (d *dialogue) askURLs(answer []byte) {
 	if !d.first.facts.Has(wire.ClientElicitationURL) {
 		f := urlsUnasked()
+		d.first.counts.settle(refused)
 		d.finish(letter{body: f.renamed(nil).body(), status: f.status})
 		return
 	}
@@ -424,6 +430,7 @@ func (d *dialogue) askURLs(answer []byte) {
 	d.b.attribute(d.srv, others, from)
 	if none {
 		d.b.forgetOpened(d)
+		d.first.counts.settle(errored)
 		f := fail(upstreamRefused, "")
 		f.text = gjson.GetBytes(answer, "error.message").String()
 		d.finish(letter{body: f.body(), status: 200})
@@ -447,6 +454,9 @@ func (d *dialogue) leave(box *mailbox) {
 func (d *dialogue) expire() {
 	d.mu.Lock()
 	asked, from := d.asked, d.from
+	if d.box == nil {
+		d.first.counts.settle(left)
+	}
 	if d.box != nil || !d.end() {
 		d.mu.Unlock()
 		return
@@ -479,6 +489,7 @@ var errAbandoned = fmt.Errorf("the call was given up: %w", downstream.ErrClientL
 func (d *dialogue) abandon(why string) {
 	d.mu.Lock()
 	box, reply, running, from, others := d.box, d.reply, d.running(), d.from, d.unasked()
+	d.first.counts.settle(left)
 	if !d.end() {
 		d.mu.Unlock()
 		return
@@ -529,7 +540,23 @@ func (d *dialogue) end() bool {
 		d.timer.Stop()
 	}
 	d.srv.dialogues.drop(d)
+	if d.owes {
+		d.first.counts.release()
+	}
 	return true
+}
+
+// countLater keeps the call from being counted before it is known what comes of it: it is to
+// be made again when its client has opened URLs.
+func (d *dialogue) countLater() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over {
+		d.first.counts.settle(left)
+		return
+	}
+	d.first.counts.hold()
+	d.owes = true
 }
 
 // patience is how long the server may be silent while it is its turn.

@@ -49,7 +49,8 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 	}
 	x := srv.newExchange(ctx, stop)
 	resp.Done = func() { x.done(); srv.backings.let(b) }
-	x.s, x.era = b.s, b.s.direct.era
+	x.s, x.era, x.tally = b.s, b.s.direct.era, q.counts
+	x.tally.hold()
 	x.s.enter()
 	x.from = append(append(x.from[:0], from...), q.header...)
 	x.clock.asked, x.maxTokens = q.timed, q.maxTokens

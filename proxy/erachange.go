@@ -105,10 +105,14 @@ func saysEra(err error) bool {
 // to begin.
 func isOtherEra(err error) bool { return err != nil && asFailure(err).cause == upstreamModern }
 
-// outlived is what the client of a session hears whose server is of another era by
-// now: it may begin a new one.
+// errOutlived is why a session ends whose server is of another era now.
+var errOutlived = errors.New("the server was replaced by one of the other era")
+
+// outlived is the error for the client of such a session, which may begin a new one.
 func outlived() *failure {
-	return fail(sessionUnknown, "the server is another one by now; initialize again")
+	f := fail(sessionUnknown, "the server is another one by now; initialize again")
+	f.err = errOutlived
+	return f
 }
 
 // outlives makes err the end of x's session, if it says that the server has no

@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/tidwall/gjson"
-	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -139,7 +138,7 @@ func (x *exchange) listAlone(body []byte, err error) bool {
 	if x.s.piped && x.s.open.unique && !x.s.open.end(x.call) {
 		return false // it was answered with the end of the server
 	}
-	x.log().Warn("the server's tools are missing from the list", zap.Error(err))
+	x.srv.reportAs("the server's tools are missing from the list", err, x.requestInfo())
 	x.listHere(now, []byte(x.call.id))
 	return true
 }

@@ -62,7 +62,7 @@ const (
 	upstreamTimeout
 	upstreamRefused // with the status and, where it sent one, the error it answered
 	upstreamSilent
-	upstreamGarbled // it closed the stream, and what it had sent was no message
+	upstreamGarbled // it closed the stream, and had sent something that is no message
 	upstreamLost
 	upstreamRestarted
 	upstreamStarting
@@ -113,14 +113,14 @@ var causes = [...]struct {
 	untranslatable:    {-32603, 200, "translation failed"},
 	upstreamVersion:   {-32602, 200, "Unsupported protocol version"},
 	upstreamModern:    {-32603, 502, "upstream speaks only revisions without initialize"},
-	upstreamLegacy:    {-32603, 502, "upstream has a handshake by now"},
+	upstreamLegacy:    {-32603, 502, "upstream requires initialize now"},
 	toolClash:         {-32603, 502, "tools of the server have names of adapters'"},
 	peerLost:          {-32603, 502, "the replica that served the request was lost"},
 	upstreamDown:      {-32603, 502, "upstream request failed"},
 	upstreamTimeout:   {-32603, 504, "upstream timed out"},
 	upstreamRefused:   {-32603, 502, "upstream refused the request"},
 	upstreamSilent:    {-32603, 502, "upstream closed the stream without answering"},
-	upstreamGarbled:   {-32603, 502, "upstream sent something that is no JSON-RPC message"},
+	upstreamGarbled:   {-32603, 502, "upstream sent something that is not JSON-RPC"},
 	upstreamLost:      {-32603, 502, "upstream process ended"},
 	upstreamRestarted: {-32603, 502, "upstream process ended and is started again; the request was lost"},
 	upstreamStarting:  {-32603, 503, "upstream process is not ready yet"},
@@ -149,7 +149,8 @@ type failure struct {
 	header []downstream.Header
 	err    error // what was behind it, for the log
 
-	reported bool // it was logged and counted
+	reported bool           // it was logged and counted
+	why      failures.Cause // that it was counted by; "" for none
 
 	verbatim []byte // the JSON-RPC error as the server sent it; nil for one of ours
 }
@@ -337,9 +338,6 @@ func (f *failure) sessionless() int {
 // and with 400, to a request for a method that they do not know.
 const notHandled = "JSON RPC not handled: "
 
-// maxRead is how much of a server's text is looked at for an error or a log line, in bytes.
-const maxRead = 4 << 10
-
 // plainWords is the plain text that a refusal came with, on one line and without
 // what a terminal would act on; "" for any other type.
 func plainWords(e *upstream.StatusError) string {
@@ -351,7 +349,7 @@ func plainWords(e *upstream.StatusError) string {
 	if !plain {
 		return ""
 	}
-	return failures.Line(string(e.Body[:min(len(e.Body), maxRead)]))
+	return failures.Line(string(e.Body))
 }
 
 // appendError appends a JSON-RPC error. A nil id is written as null, as

@@ -87,7 +87,8 @@ type use struct {
 	extra   *extra      // what we put on stream; nil for nothing
 	trail   *trail      // keeps what the client is told; nil for nothing
 	replay  []sse.Event // what it is told once more, first
-	resumed bool        // another exchange has counted the call
+	resumed bool        // another exchange counts the call
+	tally   *tally      // of a client without a session; nil for others
 	era     *era        // what this message says between clients without sessions and servers with one; else nil
 
 	shared  bool    // a transport holds it as a stream: not for the pool
@@ -133,10 +134,11 @@ func (x *exchange) done() {
 			x.s.open.end(x.call)
 		}
 		if !x.resumed {
-			x.srv.metrics.request(x.s, x.call.method, x.ending(gone), x.call.began)
+			x.count(x.ending(gone))
 			x.srv.metrics.spent(&x.clock)
 		}
 	}
+	x.tally.release()
 	if x.s != nil {
 		x.s.leave()
 	}
@@ -155,6 +157,18 @@ func (x *exchange) done() {
 	clear(x.rest[:cap(x.rest)])
 	x.from, x.rest, x.resumeAt = x.from[:0], x.rest[:0], x.resumeAt[:0]
 	exchanges.Put(x)
+}
+
+// count counts x's request, which ended so.
+func (x *exchange) count(how outcome) {
+	if how == left || how == cancelled {
+		x.endedWithout(how)
+	}
+	if x.tally != nil {
+		x.tally.note(x, how)
+		return
+	}
+	x.srv.metrics.request(x.s.vc, x.s.vu, x.call.method, how, x.call.began)
 }
 
 // stale reports whether x's request was answered before it was sent.

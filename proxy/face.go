@@ -102,7 +102,7 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 
 // refuse answers with a JSON-RPC error.
 func (srv *Server) refuse(req *downstream.Request, resp *downstream.Response, err error) {
-	f := srv.report(err, occasion{client: translate.Lookup(req.Version)})
+	f := srv.report(err, requestInfo{client: translate.Lookup(req.Version)})
 	resp.Stream = nil
 	resp.Status, resp.Header = f.status, append(resp.Header, f.header...)
 	if f.status == fasthttp.StatusAccepted {
@@ -197,7 +197,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 		err = srv.postInitialize(x, req.Body, resp)
 	default:
 		if err = x.post(req.Body, resp); err != nil && !x.isInitialized() {
-			err = srv.report(err, x.occasion()).withinSession()
+			err = srv.report(err, x.requestInfo()).withinSession()
 		}
 	}
 	resp.Header = x.clock.appendTo(resp.Header)
@@ -258,12 +258,15 @@ func (x *exchange) isInitialized() bool {
 	return x.msg.Kind == wire.Notification && x.msg.Method == wire.Initialized
 }
 
-// refused is what x's client is told of a message that err keeps here.
+// refused is the error for x's client when err keeps its message from the server.
 func (x *exchange) refused(err error) *failure {
 	x.outcome = refused
-	f := x.srv.report(err, x.occasion())
-	if x.call != nil {
+	f := x.srv.report(err, x.requestInfo())
+	switch {
+	case x.call != nil:
 		f.about([]byte(x.call.id))
+	case x.msg.Kind == wire.Request && x.tally == nil:
+		x.srv.metrics.request(x.s.vc, x.s.vu, x.msg.Method, refused, x.clock.began)
 	}
 	return f
 }
@@ -305,7 +308,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		return st, err
 	}
 	if c := x.s.open.cancel(x.key); c != nil && c.stop == nil {
-		x.srv.metrics.request(x.s, c.method, cancelled, c.began)
+		x.srv.metrics.request(x.s.vc, x.s.vu, c.method, cancelled, c.began)
 	}
 	return st, nil
 }
@@ -390,8 +393,8 @@ func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, ea
 	case s != nil && s.piped:
 		s.conn = openLanes(h.conn, h.standing, srv.now().cfg.Limits, srv)
 	}
-	if err != nil {
-		err = srv.report(h.unfound(err), h.occasion()).about(id)
+	if err = h.concluded(s, answer, err); err != nil {
+		err = asFailure(err).about(id)
 	}
 	return s, answer, h.early, err
 }

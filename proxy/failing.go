@@ -1,18 +1,17 @@
 package proxy
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/repeats"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -20,12 +19,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// maxFailureKinds bounds what the log sums up of failures.
+// Errors go up to the edge as values. Where one becomes the answer to a client it passes
+// report, which logs and counts it once.
+
+// maxFailureKinds bounds the kinds of failures whose repeats are merged in the log.
 const maxFailureKinds = 256
 
 // failureLog writes the first failure of a kind at once, and then one line a minute.
 type failureLog struct {
 	log     *zap.Logger
+	secrets func() []string // of the configuration
 	counter *prometheus.CounterVec
 	repeats *repeats.Set[failureKind, failureLine]
 }
@@ -36,16 +39,35 @@ type failureKind struct {
 	server  string
 }
 
-// failureLine is what a line has beside its kind.
+// failureLine is what a line holds beside its kind. It owns its memory.
 type failureLine struct {
-	text   string
-	fields []zap.Field
+	text   string // of the error for the client
+	err    error  // behind it; nil for none
+	status int    // of HTTP; 0 for none
+	at     requestInfo
 }
 
-func newFailureLog(log *zap.Logger, counter *prometheus.CounterVec) *failureLog {
-	l := &failureLog{log: log, counter: counter}
-	l.repeats = repeats.New(maxFailureKinds, l.write)
+// requestInfo is what is known of a request. Each part may be missing.
+type requestInfo struct {
+	method         string
+	client, server *translate.Revision
+	session        string            // of the server
+	header         []upstream.Header // that go along; they may be secrets
+}
+
+func newFailureLog(log *zap.Logger, counter *prometheus.CounterVec, secrets func() []string) *failureLog {
+	l := &failureLog{log: log, counter: counter, secrets: secrets}
+	l.repeats = repeats.New(maxFailureKinds, l.write, repeats.Last)
 	return l
+}
+
+func (l *failureLog) add(kind failureKind, line failureLine) {
+	if !l.log.Core().Enabled(kind.cause.Level()) {
+		return
+	}
+	line.at.method = strings.Clone(line.at.method)
+	line.at.header = slices.Clone(line.at.header)
+	l.repeats.Add(kind, line)
 }
 
 func (l *failureLog) write(kind failureKind, line failureLine, repeated int) {
@@ -53,87 +75,52 @@ func (l *failureLog) write(kind failureKind, line failureLine, repeated int) {
 	if entry == nil {
 		return
 	}
-	fields := append([]zap.Field{
-		zap.String("server", kind.server),
-		zap.String("cause", string(kind.cause)),
-		zap.String("error", line.text),
-		zap.String("advice", kind.cause.Advice()),
-	}, line.fields...)
-	if repeated > 0 {
-		fields = append(fields, zap.Int("repeated", repeated))
-	}
-	entry.Write(fields...)
-}
-
-// occasion is what is known of a request that failed. Each part may be missing.
-type occasion struct {
-	method         string
-	client, server *translate.Revision
-	session        string            // of the server
-	header         []upstream.Header // that went along; they may be secrets
-}
-
-// occasion is what failed where x's message did.
-func (x *exchange) occasion() occasion {
-	at := occasion{header: x.from}
-	if x.call != nil {
-		at.method = x.call.method.String()
-	}
-	if x.s != nil {
-		at.client, at.server, at.session = x.s.vc, x.s.vu, x.s.named
-	}
-	return at
-}
-
-// occasion is what failed where q did.
-func (q *modernRequest) occasion(from []upstream.Header) occasion {
-	return occasion{method: q.name, client: translate.Lookup(translate.Modern()), header: from}
-}
-
-// report counts and logs that a request failed at its server, once: a failure that was
-// reported already, and one that is the client's own, is only returned. The failure is the
-// caller's.
-func (srv *Server) report(err error, at occasion) *failure {
-	f := asFailure(err)
-	if f.reported {
-		return f
-	}
-	f.reported = true
-	c := srv.causeOf(f, at)
-	if c == "" {
-		return f
-	}
-	if c != failures.ClientLeft {
-		srv.failures.counter.WithLabelValues(string(c)).Inc()
-	}
-	fields := make([]zap.Field, 0, 8)
+	quote := func(text string) string { return failures.Quote(text, l.secretsOf(line.at.header)) }
+	var fields []zap.Field
 	for _, part := range []struct{ name, is string }{
-		{"method", failures.Line(at.method)}, {"client_rev", nameOf(at.client)}, {"server_rev", nameOf(at.server)},
+		{"server", kind.server},
+		{"cause", string(kind.cause)},
+		{"error", quote(line.said())},
+		{"advice", kind.cause.Advice()},
+		{"method", failures.Line(line.at.method)},
+		{"client_rev", nameOf(line.at.client)},
+		{"server_rev", nameOf(line.at.server)},
 	} {
 		if part.is != "" {
 			fields = append(fields, zap.String(part.name, part.is))
 		}
 	}
-	fields = append(append(fields, zap.Int("status", f.status)), traced(at.header)...)
-	srv.failures.repeats.Add(failureKind{"request failed", c, srv.serverName()},
-		failureLine{srv.redacted(allOf(f), at.header), fields}, repeats.Last)
-	return f
-}
-
-func nameOf(r *translate.Revision) string {
-	if r == nil {
-		return ""
+	if line.status != 0 {
+		fields = append(fields, zap.Int("status", line.status))
 	}
-	return r.Name
+	if exit, ok := errors.AsType[*upstream.ExitError](line.err); ok && len(exit.Tail) > 1 {
+		fields = append(fields, zap.Strings("stderr", exit.Tail))
+	}
+	if repeated > 0 {
+		fields = append(fields, zap.Int("repeated", repeated))
+	}
+	entry.Write(append(fields, traced(line.at.header)...)...)
 }
 
-// allOf is all that f says. Of an HTTP refusal it is what the server sent, whole: a secret
-// that was cut in two is not recognized any more.
-func allOf(f *failure) string {
-	var status *upstream.StatusError
+// secretsOf are the values that no line about a request with header may hold.
+func (l *failureLog) secretsOf(header []upstream.Header) []string {
+	secrets := slices.Clone(l.secrets())
+	for _, h := range header {
+		if !slices.Contains(traceHeaders[:], h.Name) {
+			secrets = append(secrets, h.Value)
+		}
+	}
+	return secrets
+}
+
+// said is all that is known of the failure. Of an HTTP refusal that is what the server sent.
+func (l *failureLine) said() string {
+	status, ok := errors.AsType[*upstream.StatusError](l.err)
 	switch {
-	case !errors.As(f.err, &status):
-		return f.Error()
+	case l.err == nil:
+		return l.text
+	case !ok:
+		return l.text + ": " + l.err.Error()
 	case status.Target != "":
 		return status.Error() + "; the target is " + status.Target
 	case len(status.Body) == 0:
@@ -144,108 +131,79 @@ func allOf(f *failure) string {
 	return status.Error() + ": " + string(status.Body)
 }
 
-// causeOf is what f is counted by; "" where the server has not failed.
-func (srv *Server) causeOf(f *failure, at occasion) failures.Cause {
-	var rule *translate.Error
-	var status *upstream.StatusError
-	switch f.cause {
-	case upstreamDown, upstreamGarbled, upstreamSilent, upstreamLost, upstreamRestarted, upstreamStarting, upstreamTimeout:
-		if isLeaving(f.err) {
-			return failures.ClientLeft
-		}
+func nameOf(r *translate.Revision) string {
+	if r == nil {
+		return ""
 	}
-	switch f.cause {
-	case upstreamDown:
-		return failures.Of(f.err)
-	case upstreamTimeout:
-		return srv.causeOfTimeout(f, at)
-	case upstreamGarbled:
-		return failures.Malformed
-	case upstreamSilent:
-		return failures.StreamClosed
-	case upstreamLost, upstreamRestarted, upstreamStarting:
-		if c := failures.Of(f.err); c == failures.CommandExit || c == failures.SessionLost || c == failures.CommandNotFound || c == failures.CommandMute {
-			return c
-		}
-		if len(srv.now().cfg.Upstream.Command) > 0 {
-			return failures.CommandExit
-		}
-		return failures.SessionLost
-	case upstreamRefused:
-		if !errors.As(f.err, &status) {
-			return "" // it is a JSON-RPC error of the server
-		}
-		if status.Code == 404 && at.session != "" {
-			return failures.SessionLost
-		}
-		if f.code == methodNotFound || at.server != nil && at.server.Modern && isModernAnswer(status) {
-			return "" // it has answered
-		}
-		return failures.Of(status)
-	case untranslatable:
-		if errors.As(f.err, &rule) {
-			return failures.Untranslatable
-		}
-	case upstreamVersion:
-		return failures.Revision
-	case upstreamModern, upstreamLegacy:
-		return failures.EraChanged
-	case peerLost:
-		return failures.ReplicaLost
-	}
-	if f.full() {
-		return failures.Busy
-	}
-	return ""
+	return r.Name
 }
 
-func (srv *Server) causeOfTimeout(f *failure, at occasion) failures.Cause {
-	c := failures.Of(f.err)
-	if c == failures.TimeoutFirstByte && at.method == wire.Initialize.String() && len(srv.now().cfg.Upstream.Command) > 0 {
-		return failures.CommandMute
+// report logs and counts that a request failed, once: a failure that was reported before, and
+// one that is the client's own, is only returned. The result is the caller's.
+func (srv *Server) report(err error, at requestInfo) *failure {
+	return srv.reportAs("request failed", err, at)
+}
+
+// reportAs is report with another message.
+func (srv *Server) reportAs(message string, err error, at requestInfo) *failure {
+	f := asFailure(err)
+	if f.reported {
+		return f
 	}
-	switch c {
-	case failures.ConnectTimeout, failures.TimeoutSilence, failures.CommandMute:
-		return c
+	f.reported, f.why = true, srv.causeOf(f, at)
+	switch f.why {
+	case "":
+		return f
+	case failures.ClientLeft:
+	default:
+		srv.failures.counter.WithLabelValues(string(f.why)).Inc()
 	}
-	return failures.TimeoutFirstByte
+	srv.failures.add(failureKind{message, f.why, srv.serverName()}, failureLine{f.text, f.err, f.status, at})
+	return f
 }
 
-// isModernAnswer reports whether a status of 4xx is how the revisions without a handshake
-// carry a JSON-RPC error.
-func isModernAnswer(e *upstream.StatusError) bool {
-	var m wire.Message
-	return (e.Code == 400 || e.Code == 404) && m.Scan(bytes.Clone(e.Body), nil) == nil && m.Kind == wire.Error
+// failing logs something about the server that is no failed request, and does not count as
+// one.
+func (srv *Server) failing(message string, c failures.Cause, err error, header []upstream.Header) {
+	srv.failures.add(failureKind{message, c, srv.serverName()}, failureLine{text: err.Error(), at: requestInfo{header: header}})
 }
 
-// isLeaving reports whether err says that the client or we no longer want an answer.
-func isLeaving(err error) bool {
-	for _, why := range []error{downstream.ErrClientLeft, downstream.ErrOver, downstream.ErrStopped, errTakenUp, errShutdown, upstream.ErrClosed, context.Canceled} {
-		if errors.Is(err, why) {
-			return true
-		}
-	}
-	return false
-}
-
-// failing writes a line about the server that is not about one request. It is not counted
-// as a failed one.
-func (srv *Server) failing(message string, c failures.Cause, text string, header []upstream.Header) {
-	srv.failures.repeats.Add(failureKind{message, c, srv.serverName()}, failureLine{srv.redacted(text, header), traced(header)}, repeats.Last)
-}
-
-// refusedByUs takes down what the transport refused: for want of a token, or by a limit.
+// refusedByUs logs what the transport refused: a client without a token or with a host that
+// is not allowed, and a request beyond a limit.
 func (srv *Server) refusedByUs(status int, why string) {
 	switch status {
 	case 401:
-		srv.failures.log.Info("client refused", zap.Int("status", status), zap.String("error", why),
-			zap.String("advice", "the client needs one of auth.tokens; the server was not asked"))
+		srv.failures.add(failureKind{message: "client refused", cause: failures.NoToken}, failureLine{text: why, status: status})
+	case 403:
+		srv.failures.add(failureKind{message: "client refused", cause: failures.NotAllowed}, failureLine{text: why, status: status})
 	case 503:
-		srv.report(&failure{cause: tooManyOpen, status: status, text: why}, occasion{})
+		srv.report(&failure{cause: tooManyOpen, status: status, text: why}, requestInfo{})
 	}
 }
 
-// serverName is how the log names the server: without credentials, a query or arguments.
+// endedWithout logs, for debugging, that a request has ended without an answer, as its client
+// has left or has cancelled it.
+func (x *exchange) endedWithout(how outcome) {
+	c := failures.ClientLeft
+	if how == cancelled {
+		c = failures.Cancelled
+	}
+	x.srv.failures.add(failureKind{"request ended without an answer", c, x.srv.serverName()}, failureLine{at: x.requestInfo()})
+}
+
+// secretsOf are the credentials that a server gets from the configuration.
+func secretsOf(u UpstreamConfig) []string {
+	var secrets []string
+	if len(u.Command) > 0 {
+		secrets = failures.Secrets(childEnv(u, os.Environ()))
+	}
+	for _, v := range u.Headers {
+		secrets = append(secrets, v)
+	}
+	return secrets
+}
+
+// serverName is the server's name in the log: without credentials, query and arguments.
 func (srv *Server) serverName() string {
 	u := &srv.now().cfg.Upstream
 	if len(u.Command) > 0 {
@@ -258,37 +216,28 @@ func (srv *Server) serverName() string {
 	return (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}).String()
 }
 
-// redacted is text for a log line: bounded, on one line, and without the secrets of a request.
-func (srv *Server) redacted(text string, header []upstream.Header) string {
-	var secrets []string
-	for _, h := range header {
-		if !slices.Contains(traceHeaders[:], h.Name) {
-			secrets = append(secrets, h.Value)
-		}
+// requestInfo is what is known of x's message.
+func (x *exchange) requestInfo() requestInfo {
+	at := requestInfo{header: x.from}
+	if x.call != nil {
+		at.method = x.call.method.String()
 	}
-	for _, v := range srv.now().cfg.Upstream.Headers {
-		secrets = append(secrets, v)
+	if x.s != nil {
+		at.client, at.server, at.session = x.s.vc, x.s.vu, x.s.named
 	}
-	return failures.Line(failures.Redacted(text, secrets))
+	return at
 }
 
-// occasion is what failed where h did.
-func (h *handshake) occasion() occasion {
-	return occasion{method: wire.Initialize.String(), client: h.vc, header: h.header}
+func (q *modernRequest) requestInfo(from []upstream.Header) requestInfo {
+	return requestInfo{method: q.name, client: translate.Lookup(translate.Modern()), header: from}
 }
 
-// unfound is err, with which h ended; 404 without a session says that there is no server at
-// this path.
-func (h *handshake) unfound(err error) error {
-	f := asFailure(err)
-	if f.unknownSession() {
-		f.nowhere()
-	}
-	return f
+func (h *handshake) requestInfo() requestInfo {
+	return requestInfo{method: wire.Initialize.String(), client: h.vc, header: h.header}
 }
 
 // failed is the answer to a call that err ended.
 func (b *bridgedCall) failed(err error) []byte {
-	at := occasion{method: b.method.String(), client: b.c.up.From(), server: b.c.up.To(), header: b.from}
+	at := requestInfo{method: b.method.String(), client: b.c.up.From(), server: b.c.up.To(), header: b.from}
 	return b.c.srv.report(err, at).renamed(b.id).body()
 }

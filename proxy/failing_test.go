@@ -114,12 +114,12 @@ func TestRefusedTokensAreLogged(t *testing.T) {
 }
 
 // The first failure of a kind is written at once, and later ones in one line.
-func TestFailuresAreSummedUp(t *testing.T) {
+func TestRepeatedFailuresAreOneLine(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
-	l := newFailureLog(zap.New(core), nil)
+	l := newFailureLog(zap.New(core), nil, func() []string { return nil })
 	kind := failureKind{"request failed", failures.Refused, "http://s/mcp"}
 	for n := range 5 {
-		l.repeats.Add(kind, failureLine{text: fmt.Sprint(n)}, func(sum *failureLine, v failureLine) { *sum = v })
+		l.add(kind, failureLine{text: fmt.Sprint(n)})
 	}
 	l.repeats.Flush()
 	at := logs.All()

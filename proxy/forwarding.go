@@ -13,9 +13,9 @@ import (
 
 	"github.com/tidwall/gjson"
 	"github.com/valyala/fasthttp"
-	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -35,13 +35,13 @@ func (srv *Server) forward(to dialogueID, method string, req *downstream.Request
 	}
 	link, err := p.link(at)
 	if err != nil {
-		srv.log.Error("replica cannot be reached", zap.String("address", at.at), zap.Error(err))
+		srv.failing("replica cannot be reached", failures.ReplicaLost, fmt.Errorf("replica %s: %w", at.at, err), nil)
 		return errNotTaken
 	}
 	a := &peerAnswer{srv: srv, link: link, at: at, lost: fail(peerLost, "")}
 	var m wire.Message
 	if method == "POST" && m.Scan(req.Body, nil) == nil && m.Kind == wire.Request {
-		a.id = bytes.Clone(m.ID())
+		a.id, a.method = bytes.Clone(m.ID()), string(m.MethodName())
 		if isModern(&m) {
 			a.lost = fail(stateInvalid, "")
 		}
@@ -77,11 +77,10 @@ func (srv *Server) forward(to dialogueID, method string, req *downstream.Request
 		f.header = []downstream.Header{{Name: "Allow", Value: "POST, DELETE"}}
 		return f
 	default:
-		err = a.lost.about(a.id)
+		err = a.loss(err)
 	}
 	p.lose(to)
 	srv.metrics.forwarded.WithLabelValues("lost").Inc()
-	srv.log.Info("replica did not answer", zap.String("address", at.at), zap.Error(err))
 	return err
 }
 
@@ -138,6 +137,7 @@ type peerAnswer struct {
 	free func() bool
 	once sync.Once
 
+	method   string
 	id       []byte   // of the request whose answer the client waits for; nil for none
 	lost     *failure // where it does not come
 	first    sse.Event
@@ -205,11 +205,18 @@ func (a *peerAnswer) Next() (sse.Event, error) {
 	case errors.Is(err, upstream.ErrClosed), errors.Is(err, io.EOF): // the call was cancelled: no answer is owed
 		return e, err
 	}
-	lost := *a.lost
-	lost.err = fmt.Errorf("replica %s: %w", a.at.at, err)
-	f := a.srv.report(&lost, occasion{}).about(a.id)
+	f := a.loss(err)
 	a.id = nil
 	return sse.Event{Data: f.body()}, nil
+}
+
+// loss is the failure of the client's request when the replica is lost, which it reports.
+func (a *peerAnswer) loss(err error) *failure {
+	gone := fail(peerLost, "")
+	gone.err = fmt.Errorf("replica %s: %w", a.at.at, err)
+	f := *a.lost
+	f.reported, f.why = true, a.srv.report(gone, requestInfo{method: a.method}).why
+	return f.about(a.id)
 }
 
 // Close gives the answer up, which to the other replica is a client that leaves.

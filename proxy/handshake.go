@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -152,10 +153,33 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 	}
 }
 
+// concluded logs and counts how the handshake ended, and returns the error for the client. s
+// is nil where there is no session: then answer is the server's refusal, or err is set.
+func (h *handshake) concluded(s *session, answer []byte, err error) error {
+	switch {
+	case err != nil:
+		f := asFailure(err)
+		if f.unknownSession() { // 404 before there is a session: there is no server at this path
+			f.nowhere()
+		}
+		f = h.srv.report(f, h.requestInfo())
+		h.srv.metrics.handshake(h.vc, nil, f.outcome(), f.why)
+		return f
+	case s == nil:
+		why, said := failures.Refusal, gjson.GetBytes(answer, "error")
+		if said.Get("code").Int() == unsupportedVersion || said.Get("data.supported").IsArray() {
+			why = failures.Revision
+		}
+		h.srv.metrics.handshake(h.vc, nil, errored, why)
+		h.srv.failing("server refused initialize", why, errors.New(said.Raw), h.header)
+	}
+	return nil
+}
+
 // goAlone begins a session with our own tools and nothing else, since the server
 // cannot be reached. It stays so until the client initializes again.
 func (h *handshake) goAlone(err error) (*session, []byte, error) {
-	h.log().Warn("session without the server: only tools of ours are there", zap.Error(err))
+	h.srv.reportAs("session without the server: it has only the tools of adapters", err, h.requestInfo())
 	if conn := h.conn; conn != nil {
 		h.srv.spawn(func() { h.srv.endConn(conn) })
 	}
@@ -319,7 +343,7 @@ func (h *handshake) awaitAny(ctx context.Context, st upstream.Stream, ids ...[]b
 		return slices.ContainsFunc(ids, func(id []byte) bool { return isAbout(m, id) })
 	}
 	var pieces [][]byte
-	var bad error
+	var bad error // the last thing that came and was no message
 	for {
 		e, err := nextBefore(ctx, st)
 		if bad != nil && errors.Is(err, io.EOF) {
@@ -354,7 +378,7 @@ func (h *handshake) awaitAny(ctx context.Context, st upstream.Stream, ids ...[]b
 				answered(m):
 				return m, nil
 			default:
-				h.srv.unknownAnswer(h.log(), nil, m)
+				h.srv.unknownAnswer(nil, h.requestInfo(), m)
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func (srv *Server) goesHome(method string, req *downstream.Request, resp *downst
 	case errors.Is(err, errNotTaken), err != nil && method == "GET" && asFailure(err).cause == peerLost:
 		return false
 	case err != nil:
-		srv.refuse(req, resp, srv.report(err, occasion{}).withinSession())
+		srv.refuse(req, resp, srv.report(err, requestInfo{}).withinSession())
 	}
 	return true
 }

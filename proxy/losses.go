@@ -40,19 +40,20 @@ type lossKind struct {
 	rule     string
 }
 
-// maxLossKinds bounds what is summed up. The kinds are as many as there are rules, methods
-// and pairs of revisions.
+// maxLossKinds bounds what is merged. There are as many kinds as rules, methods and pairs of
+// revisions.
 const maxLossKinds = 4096
 
-// lossLine is a loss, and the trace that its message belongs to.
+// lossLine is a loss, and the headers that its message came with; nil where it stands for
+// several.
 type lossLine struct {
-	loss  wire.Loss
-	trace []zap.Field
+	loss   wire.Loss
+	header []upstream.Header
 }
 
 func newLossLog(log *zap.Logger, counter *prometheus.CounterVec, every bool) *lossLog {
 	l := &lossLog{log: log, counter: counter, counters: make(map[lossCount]prometheus.Counter)}
-	l.repeats = repeats.New(maxLossKinds, l.write)
+	l.repeats = repeats.New(maxLossKinds, l.write, mergeLosses)
 	l.every.Store(every)
 	return l
 }
@@ -62,12 +63,12 @@ func (l *lossLog) note(from, to *translate.Revision, method wire.Method, losses 
 	for i := range losses {
 		loss := &losses[i]
 		l.counterOf(lossCount{from, to, loss.Rule, loss.Level}).Add(float64(loss.Count))
-		kind, line := lossKind{from, to, method, loss.Rule}, lossLine{*loss, traced(header)}
+		kind, line := lossKind{from, to, method, loss.Rule}, lossLine{*loss, header}
 		if l.every.Load() {
 			l.write(kind, line, 0)
 			continue
 		}
-		l.repeats.Add(kind, line, mergeLosses)
+		l.repeats.Add(kind, line)
 	}
 }
 
@@ -86,7 +87,7 @@ func (l *lossLog) counterOf(by lossCount) prometheus.Counter {
 func mergeLosses(sum *lossLine, v lossLine) {
 	count := sum.loss.Count + v.loss.Count
 	if v.loss.Level >= sum.loss.Level {
-		*sum = v
+		sum.loss = v.loss
 	}
 	sum.loss.Count = count
 }
@@ -108,7 +109,7 @@ func (l *lossLog) write(kind lossKind, line lossLine, repeated int) {
 		zap.String("what", loss.What),
 		zap.String("path", loss.Path.String()),
 		zap.Int("count", loss.Count),
-	}, line.trace...)
+	}, traced(line.header)...)
 	if repeated > 0 {
 		fields = append(fields, zap.Int("messages", repeated))
 	}

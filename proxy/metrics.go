@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"cmp"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -24,6 +28,10 @@ const (
 	failed    outcome = "failed"     // the server gave no answer
 	cancelled outcome = "cancelled"  // none was owed any more
 	left      outcome = "left"       // the client went away first
+
+	// inputRequired is the result that asks for the call to be made again, with answers: the
+	// last round of a call counts.
+	inputRequired outcome = "input_required"
 )
 
 // outcomeOf is how a request ended that m answers.
@@ -31,6 +39,8 @@ func outcomeOf(m *wire.Message) outcome {
 	switch {
 	case m.Kind == wire.Error:
 		return errored
+	case m.InputRequired:
+		return inputRequired
 	case m.ToolError:
 		return toolError
 	}
@@ -45,8 +55,8 @@ type metrics struct {
 	rewrite   prometheus.Histogram
 	waiting   prometheus.Histogram
 	losses    *prometheus.CounterVec
-	peers     *prometheus.CounterVec
-	unwanted  *prometheus.CounterVec
+	shakes    *prometheus.CounterVec
+	dropped   *prometheus.CounterVec
 	failures  *prometheus.CounterVec
 	restarts  prometheus.Counter
 	shadowed  *prometheus.CounterVec
@@ -73,7 +83,7 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_requests_total",
-			Help: "Requests of clients, by the revisions of client and server, method and outcome.",
+			Help: "Calls of clients, by the revisions of client and server, method and outcome. A call that is sent again or answered in several rounds counts once.",
 		}, []string{"client", "server", "method", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "dragoman_request_seconds",
@@ -94,13 +104,13 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 			Name: "dragoman_losses_total",
 			Help: "What translation removed or changed, by rule.",
 		}, []string{"from", "to", "rule", "level"}),
-		peers: prometheus.NewCounterVec(prometheus.CounterOpts{
+		shakes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_handshakes_total",
-			Help: "Finished handshakes, by the revisions of client and server; deprecated names the side that speaks a deprecated one.",
-		}, []string{"client", "server", "deprecated"}),
-		unwanted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_unwanted_messages_total",
-			Help: "Messages that went to nobody or could not be read, by reason.",
+			Help: "Sessions begun, and attempts to begin one that failed, by the revisions of client and server, outcome and cause.",
+		}, []string{"client", "server", "outcome", "cause"}),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_messages_dropped_total",
+			Help: "JSON-RPC messages dropped, by reason.",
 		}, []string{"reason"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_upstream_failures_total",
@@ -133,7 +143,7 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 		Name: "dragoman_tools_list_bytes",
 		Help: "Size of the list of tools that the last client got first, as compact JSON.",
 	})
-	m.registry.MustRegister(m.toolsList, m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.peers, m.unwanted, m.failures, m.restarts, m.shadowed, m.gates, m.forwarded, m.quirks,
+	m.registry.MustRegister(m.toolsList, m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.shakes, m.dropped, m.failures, m.restarts, m.shadowed, m.gates, m.forwarded, m.quirks,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_sessions",
 			Help: "Sessions of HTTP clients that are held.",
@@ -142,26 +152,44 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 			Name: "dragoman_streams",
 			Help: "Open event streams of HTTP clients over Streamable HTTP.",
 		}, openStreams),
+		buildInfo(),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
 }
 
+// unknownRevision is the revision in labels of a server that has not named it.
+const unknownRevision = "unknown"
+
 // request counts one request of a client that has ended.
-func (m *metrics) request(s *session, method wire.Method, how outcome, began time.Time) {
-	client, server := s.vc.Name, s.vu.Name
-	at := m.of(pair{s.vc, s.vu})
-	if how == succeeded {
+func (m *metrics) request(vc, vu *translate.Revision, method wire.Method, how outcome, began time.Time) {
+	client, server := vc.Name, vu.Name
+	at := m.of(pair{vc, vu})
+	switch how {
+	case inputRequired:
+		return
+	case succeeded:
 		(*once(&at.succeeded[method], func() prometheus.Counter {
 			return m.requests.WithLabelValues(client, server, method.String(), string(succeeded))
 		})).Inc()
-	} else {
+	default:
 		m.requests.WithLabelValues(client, server, method.String(), string(how)).Inc()
 	}
 	(*once(&at.seconds[method], func() prometheus.Observer {
 		return m.seconds.WithLabelValues(client, server, method.String())
 	})).Observe(time.Since(began).Seconds())
+}
+
+// unserved counts one request that has ended before the server's revision was known.
+func (m *metrics) unserved(client *translate.Revision, method wire.Method, how outcome) {
+	m.requests.WithLabelValues(client.Name, unknownRevision, method.String(), string(how)).Inc()
+}
+
+// handshake counts a session begun, or an attempt to begin one. The revisions may be nil.
+func (m *metrics) handshake(client, server *translate.Revision, how outcome, c failures.Cause) {
+	name := func(r *translate.Revision) string { return cmp.Or(nameOf(r), unknownRevision) }
+	m.shakes.WithLabelValues(name(client), name(server), string(how), string(c)).Inc()
 }
 
 func (m *metrics) of(p pair) *meters {
@@ -170,6 +198,25 @@ func (m *metrics) of(p pair) *meters {
 		at, _ = m.pairs.LoadOrStore(p, new(meters))
 	}
 	return at.(*meters)
+}
+
+// buildInfo is a gauge that is always 1, with the build in its labels.
+func buildInfo() prometheus.Gauge {
+	commit := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				commit = s.Value
+			}
+		}
+	}
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "dragoman_build_info",
+		Help:        "Always 1; version, commit and Go version are in the labels.",
+		ConstLabels: prometheus.Labels{"version": ownVersion(), "commit": commit, "goversion": runtime.Version()},
+	})
+	g.Set(1)
+	return g
 }
 
 // once is what is at p, found where there is nothing yet. That others find the

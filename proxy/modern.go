@@ -49,6 +49,7 @@ type modernRequest struct {
 	header    []upstream.Header // what HTTP headers say of the message, as they came; nil on a pipe
 	maxTokens int               // that a header asks for; 0 for none
 	timed     bool              // a header asks where the time goes
+	counts    *tally            // of the call; nil where it does not count
 }
 
 // The reserved members of _meta that a request has.

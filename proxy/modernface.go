@@ -61,15 +61,20 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		return nil
 	}
 	if req.Version == "" {
+		srv.metrics.unserved(translate.Lookup(translate.Modern()), m.Method, refused)
 		return missingVersion().about(m.ID())
 	}
 	q, err := lookModern(m, req.Version)
 	if err != nil {
+		srv.metrics.unserved(translate.Lookup(translate.Modern()), m.Method, refused)
 		return srv.listing(err, srv.appendPassed(nil, req.Header))
 	}
+	defer srv.tallied(q).release()
 	defer func() {
 		if err != nil {
-			err = srv.report(err, q.occasion(srv.appendPassed(nil, req.Header)))
+			f := srv.report(err, q.requestInfo(srv.appendPassed(nil, req.Header)))
+			q.counts.settle(f.outcome())
+			err = f
 		}
 	}()
 	q.headers(req)
@@ -118,13 +123,16 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who string, from []upstream.Header, resp *downstream.Response) (err error) {
 	switch q.method {
 	case wire.ServerDiscover:
-		resp.Body, err = srv.discover(req.Ctx, q, who, from)
+		if resp.Body, err = srv.discover(req.Ctx, q, who, from); err == nil {
+			q.counts.settle(local)
+		}
 		return err
 	case wire.SubscriptionsListen:
 		l, err := srv.subscribe(req.Ctx, q, who, from)
 		if err != nil {
 			return err
 		}
+		q.counts.settle(local)
 		srv.streams.Add(1)
 		free := context.AfterFunc(srv.draining, l.finish)
 		resp.Stream, resp.Done = l, func() { free(); l.end(); srv.streams.Add(-1) }
@@ -174,8 +182,16 @@ func (p *pipe) modern(m *wire.Message) {
 		err = unknownMethod(q.name).about(q.id)
 	}
 	if err != nil {
+		p.srv.metrics.unserved(translate.Lookup(translate.Modern()), m.Method, refused)
 		p.refuse(p.srv.listing(err, p.from))
 		return
+	}
+	counts := p.srv.tallied(q)
+	defer counts.release()
+	refuse := func(err error) {
+		f := p.srv.report(err, q.requestInfo(p.from)).about(q.id)
+		counts.settle(f.outcome())
+		p.refuse(f)
 	}
 	direct := false
 	if !p.srv.isOurs(q) {
@@ -183,7 +199,7 @@ func (p *pipe) modern(m *wire.Message) {
 			direct, err = p.srv.isDirect(p.ctx, p.from)
 		}
 		if err != nil {
-			p.refuse(p.srv.report(err, q.occasion(p.from)).about(q.id))
+			refuse(err)
 			return
 		}
 	}
@@ -196,7 +212,7 @@ func (p *pipe) modern(m *wire.Message) {
 			p.straight.forward(m.Raw, nil, 0)
 			return
 		case asFailure(err).cause != upstreamLegacy:
-			p.refuse(p.srv.report(err, q.occasion(p.from)).about(q.id))
+			refuse(err)
 			return
 		}
 	}
@@ -219,7 +235,7 @@ func (p *pipe) modern(m *wire.Message) {
 		if full {
 			c = tooManyOpen
 		}
-		p.refuse(p.srv.report(fail(c, ""), q.occasion(nil)).about(q.id))
+		refuse(fail(c, ""))
 		return
 	}
 	if q.method != wire.SubscriptionsListen { // which has no end of its own
@@ -230,7 +246,9 @@ func (p *pipe) modern(m *wire.Message) {
 		delete(p.running, key)
 		p.mu.Unlock()
 	})
+	counts.hold()
 	p.spawn(func() {
+		defer counts.release()
 		defer func() {
 			if q.method != wire.SubscriptionsListen {
 				p.calls.Done()
@@ -255,12 +273,18 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 	var st downstream.Stream
 	var last *bool
 	cut := new(bool)
+	failed := func(err error) *failure {
+		f := p.srv.report(err, q.requestInfo(nil)).renamed(q.id)
+		q.counts.settle(f.outcome())
+		return f
+	}
 	switch q.method {
 	case wire.ServerDiscover:
 		answer, err := p.srv.discover(ctx, q, "", nil)
 		if err != nil {
-			answer = p.srv.report(err, q.occasion(nil)).renamed(q.id).body()
+			answer = failed(err).body()
 		}
+		q.counts.settle(local)
 		free()
 		p.write(answer)
 		return
@@ -268,16 +292,17 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 		l, err := p.srv.subscribe(ctx, q, "", nil)
 		if err != nil {
 			free()
-			p.refuse(p.srv.report(err, q.occasion(nil)))
+			p.refuse(failed(err))
 			return
 		}
+		q.counts.settle(local)
 		defer l.end()
 		st, last, cut = l, &l.ended, &l.cut
 	default:
 		r, err := p.srv.ask(ctx, q, "", nil)
 		if err != nil {
 			free()
-			p.refuse(p.srv.report(err, q.occasion(nil)).renamed(q.id))
+			p.refuse(failed(err))
 			return
 		}
 		defer r.end()

@@ -56,7 +56,7 @@ func (w *taskWait) Next() (sse.Event, error) {
 			if w.ctx.Err() != nil {
 				return sse.Event{}, w.why()
 			}
-			w.conclude(w.c.srv.report(err, occasion{method: wire.TasksResult.String(), client: w.c.up.From(), server: w.c.up.To(), header: w.header}).renamed(w.id).body())
+			w.conclude(w.c.srv.report(err, requestInfo{method: wire.TasksResult.String(), client: w.c.up.From(), server: w.c.up.To(), header: w.header}).renamed(w.id).body())
 		}
 	}
 }

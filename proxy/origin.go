@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -97,13 +98,15 @@ func httpOrigin(cfg Config, memory *large.Memory) (origin, error) {
 }
 
 func stdioOrigin(cfg Config, log *zap.Logger, memory *large.Memory) origin {
+	secrets := secretsOf(cfg.Upstream)
 	child := upstream.Stdio{
 		Command:    cfg.Upstream.Command,
 		Env:        childEnv(cfg.Upstream, os.Environ()),
 		Dir:        cfg.Upstream.Dir,
 		MaxMessage: int(cfg.Limits.UpstreamMessage),
 		Memory:     memory,
-		StderrLine: newServerLog(log).line,
+		StderrLine: newServerLog(log, secrets).line,
+		Quote:      func(line string) string { return failures.Quote(line, secrets) },
 		Mute: func(m *upstream.MuteError) {
 			log.Warn("upstream has not answered yet: is it an MCP server on stdio?", zap.String("reason", m.Error()),
 				zap.Duration("given_up_after", cfg.Upstream.HandshakeTimeout))

@@ -187,7 +187,9 @@ func (p *pipe) write(message []byte) {
 	}
 }
 
-func (p *pipe) refuse(err error) { p.write(onPipe(p.srv.report(err, occasion{})).bodyTo(p.revision())) }
+func (p *pipe) refuse(err error) {
+	p.write(onPipe(p.srv.report(err, requestInfo{})).bodyTo(p.revision()))
+}
 
 // revision is the client's, nil before it is known.
 func (p *pipe) revision() *translate.Revision {
@@ -265,9 +267,7 @@ func (p *pipe) initialize(line []byte) {
 func (p *pipe) begin(line []byte) error {
 	h := &handshake{srv: p.srv, pipe: true, header: p.from, runsFor: p.runsFor, bridges: true}
 	s, answer, err := h.negotiate(p.ctx, line)
-	if err != nil {
-		err = p.srv.report(h.unfound(err), h.occasion())
-	}
+	err = h.concluded(s, answer, err)
 	if s == nil {
 		if h.conn != nil {
 			p.srv.endConn(h.conn)
@@ -432,7 +432,7 @@ func (p *pipe) bring(x *exchange) {
 		p.heard.Store(time.Now().UnixNano())
 		if c := x.met; c != nil {
 			p.deliver(c.group, c.slot, e.Data)
-			p.srv.metrics.request(p.s, c.method, x.verdict, c.began)
+			p.srv.metrics.request(p.s.vc, p.s.vu, c.method, x.verdict, c.began)
 			continue
 		}
 		p.write(e.Data)
@@ -463,8 +463,8 @@ func (p *pipe) watch() {
 			f := fail(upstreamTimeout, "").about([]byte(c.id))
 			f.err = silentFor(now.Sub(c.began), heard.After(c.began))
 			p.deliver(c.group, c.slot, f.body())
-			p.srv.metrics.request(p.s, c.method, failed, c.began)
-			p.srv.report(f, p.occasion(c))
+			p.srv.metrics.request(p.s.vc, p.s.vu, c.method, failed, c.began)
+			p.srv.report(f, p.requestInfo(c))
 		}
 		if next > 0 {
 			timer.Reset(next)
@@ -496,14 +496,14 @@ func (p *pipe) failOpen(f *failure) {
 		each := *f
 		each.id = []byte(c.id)
 		p.deliver(c.group, c.slot, each.body())
-		p.srv.metrics.request(p.s, c.method, failed, c.began)
-		p.srv.report(&each, p.occasion(c))
+		p.srv.metrics.request(p.s.vc, p.s.vu, c.method, failed, c.began)
+		p.srv.report(&each, p.requestInfo(c))
 	}
 }
 
-// occasion is what failed where the call c did.
-func (p *pipe) occasion(c *call) occasion {
-	return occasion{method: c.method.String(), client: p.s.vc, server: p.s.vu, session: p.s.named, header: p.from}
+// requestInfo is what is known of the call c.
+func (p *pipe) requestInfo(c *call) requestInfo {
+	return requestInfo{method: c.method.String(), client: p.s.vc, server: p.s.vu, session: p.s.named, header: p.from}
 }
 
 // lostWith ends us when a failure over HTTP means that the session is over. That

@@ -139,7 +139,7 @@ func (x *exchange) reunite(asked *calls) bool {
 	x.met = c
 	if c == nil {
 		m.Classify()
-		x.srv.unknownAnswer(x.log(), x.s, m)
+		x.srv.unknownAnswer(x.s, x.requestInfo(), m)
 		return false
 	}
 	m.Method, m.Note = c.method, c.note
@@ -247,7 +247,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		return nil, false
 	case err != nil:
 		x.verdict = failed
-		f := x.srv.report(err, x.occasion())
+		f := x.srv.report(err, x.requestInfo())
 		out, kind, learn = appendError(nil, x.era.rename(id), f.code, f.text, nil), wire.Error, false
 	case v == wire.Local:
 		x.era.hold(kind, method, id, out)

@@ -152,7 +152,7 @@ func TestUnknownAnswerIsLoggedOnce(t *testing.T) {
 	}
 	sent := f.sent()
 	sameJSON(t, sent[3], `{"jsonrpc":"2.0","id":"gone","result":{"role":"assistant","model":"m","content":{"type":"text","text":"hi"}}}`)
-	if n := srv.logs.FilterMessage("answer to a request that is not open here").Len(); n != 1 {
+	if n := srv.logs.FilterMessage("response with unknown request id").Len(); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 }
@@ -202,7 +202,7 @@ func TestStreamThatEndsWithoutTheAnswer(t *testing.T) {
 	for _, events := range [][]string{nil, {logLine}, {`not JSON`}, {`{"jsonrpc":"2.0","id":2,"result":{}}`}} {
 		want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"upstream closed the stream without answering"}}`
 		if len(events) > 0 && events[0] == `not JSON` {
-			want = `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"upstream sent something that is no JSON-RPC message"}}`
+			want = `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"upstream sent something that is not JSON-RPC"}}`
 		}
 		f := newFake(initializing("2025-06-18", func(string) ([]string, error) { return events, nil }))
 		srv := front(t, f)

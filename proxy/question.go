@@ -77,7 +77,7 @@ func (x *exchange) hear(m *wire.Message) bool {
 	if c := x.s.asked.take(x.key); c != nil && c.answers != nil {
 		c.answers <- bytes.Clone(m.Raw) // there is room for the one that there is
 	} else {
-		x.srv.unknownAnswer(x.log(), x.s, m)
+		x.srv.unknownAnswer(x.s, x.requestInfo(), m)
 	}
 	return true
 }

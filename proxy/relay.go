@@ -37,6 +37,8 @@ type relay struct {
 	done bool      // the answer was handed out
 	sent bool      // once more, as the server had forgotten the session
 
+	ended bool // end was called
+
 	status int // of HTTP, of the answer
 	header []downstream.Header
 
@@ -47,6 +49,7 @@ type relay struct {
 // ask sends q to the server. The relay is the caller's to end.
 func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (_ *relay, err error) {
 	r := &relay{srv: srv, ctx: ctx, q: q, who: who, from: from, status: 200}
+	r.q.counts.hold()
 	defer func() {
 		if p := recover(); p != nil {
 			srv.panicked(p)
@@ -56,7 +59,9 @@ func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from [
 	}()
 	switch {
 	case q.method == wire.TasksGet || q.method == wire.TasksUpdate || q.method == wire.TasksCancel:
-		err = srv.heldTasks.answer(r)
+		if err = srv.heldTasks.answer(r); err == nil {
+			q.counts.settle(local)
+		}
 	case q.state != nil:
 		err = srv.dialogues.resume(r)
 	default:
@@ -92,7 +97,7 @@ func (r *relay) resend() error {
 	}
 	if r.x != nil {
 		r.x.call.cancelled.Store(true) // the server has no such call
-		r.x.resumed = true             // and it is counted where it is sent again
+		r.x.resumed = true             // and the next exchange counts it
 	}
 	r.drop()
 	return r.send()
@@ -171,7 +176,8 @@ func (r *relay) enquire() *results.Enquiry {
 func (srv *Server) sendOn(asked context.Context, b *backing, q *modernRequest, from []upstream.Header, e *results.Enquiry) (*exchange, error) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(asked)) // a call may outlive the request that began it
 	x := srv.newExchange(ctx, stop)
-	x.s = b.s
+	x.s, x.tally = b.s, q.counts
+	x.tally.hold()
 	x.s.enter()
 	x.from = append(x.from[:0], from...)
 	x.maxTokens, x.clock.asked = q.maxTokens, q.timed
@@ -302,6 +308,7 @@ func (r *relay) Next() (e sse.Event, err error) {
 		case err != nil && r.ctx.Err() != nil:
 			return r.cutShort()
 		case err != nil && r.x.unbegun(err) && !r.sent:
+			r.srv.report(err, r.x.requestInfo())
 			switch err := r.resend(); {
 			case isOtherEra(err):
 				return sse.Event{}, err
@@ -376,7 +383,8 @@ func (r *relay) answer(err error) sse.Event {
 	if r.x != nil {
 		err = r.srv.answerFor(r.x, err)
 	}
-	f := r.srv.report(err, r.q.occasion(r.from)).renamed(r.q.id)
+	f := r.srv.report(err, r.q.requestInfo(r.from)).renamed(r.q.id)
+	r.q.counts.settle(f.outcome())
 	if f.unknownSession() { // nor one that had just begun
 		f.nowhere()
 	}
@@ -411,6 +419,10 @@ func (r *relay) end() {
 		box.close()
 	}
 	r.drop()
+	if !r.ended {
+		r.ended = true
+		r.q.counts.release()
+	}
 }
 
 // interested reports whether a message that belongs to no answer goes to q's client;

@@ -113,7 +113,7 @@ func TestClientThatLostItsStreamGetsTheAnswerByGet(t *testing.T) {
 	if n := srv.outcomes(left, "tools/call") + srv.outcomes(succeeded, "tools/call"); n != 1 {
 		t.Errorf("the call was counted %d times", n)
 	}
-	if n := counted(t, srv.metrics, "dragoman_unwanted_messages_total"); n != 0 {
+	if n := counted(t, srv.metrics, "dragoman_messages_dropped_total"); n != 0 {
 		t.Errorf("%d messages had nobody to go to", n)
 	}
 }

@@ -133,7 +133,7 @@ func TestProcessIsStartedAgainAndToldWhatTheFirstOneKnew(t *testing.T) {
 	if r := <-again.reply; r.body != answer(`1`) {
 		t.Errorf("%+v", r)
 	}
-	if n := counted(t, srv.metrics, "dragoman_unwanted_messages_total"); n != 0 {
+	if n := counted(t, srv.metrics, "dragoman_messages_dropped_total"); n != 0 {
 		t.Errorf("%d answers of ours went further", n)
 	}
 	if n := counted(t, srv.metrics, "dragoman_upstream_restarts_total"); n != 1 {

@@ -160,7 +160,7 @@ func (d *dialogue) takeBack(r *relay, box *mailbox, left []pending, until time.T
 	d.box, d.reply, d.inputs = nil, nil, nil
 	d.after(time.Until(until), d.expire)
 	if waits != box { // the same retry has come again
-		f := r.srv.report(err, r.q.occasion(r.from)).renamed(reply.id)
+		f := r.srv.report(err, r.q.requestInfo(r.from)).renamed(reply.id)
 		waits.put(letter{body: f.body(), last: true, status: f.status})
 		return nil
 	}
@@ -214,6 +214,7 @@ func (d *dialogue) repeat(r *relay, refused string) error {
 		return r.begin()
 	}
 	d.b.forgetOpened(d)
+	r.q.counts.settle(local)
 	text := "User did not complete: " + refused
 	box := newMailbox()
 	r.mu.Lock()

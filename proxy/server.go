@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -144,7 +145,7 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 		srv.adapters.shapes, srv.adapters.shaping = srv.shapes, func() *shaping { return srv.now().shaping }
 	}
 	srv.losses = newLossLog(log, srv.metrics.losses, cfg.Log.Losses == "every")
-	srv.failures = newFailureLog(log, srv.metrics.failures)
+	srv.failures = newFailureLog(log, srv.metrics.failures, func() []string { return srv.now().secrets })
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.warm()
 	srv.heldTasks = newBackedTasks(srv)
@@ -243,19 +244,17 @@ func versionHeader(vu *translate.Revision) string {
 	return vu.Name
 }
 
-// greet counts a handshake and says once what is deprecated about it.
+// greet counts a handshake and logs what is deprecated about it.
 func (srv *Server) greet(log *zap.Logger, s *session) {
-	deprecated := "no"
 	for _, side := range []struct {
 		name string
 		rev  *translate.Revision
 	}{{"client", s.vc}, {"server", s.vu}} {
 		if side.rev.Deprecated {
-			deprecated = side.name
 			log.Info("deprecated revision", zap.String("peer", side.name), zap.String("revision", side.rev.Name))
 		}
 	}
-	srv.metrics.peers.WithLabelValues(s.vc.Name, s.vu.Name, deprecated).Inc()
+	srv.metrics.handshake(s.vc, s.vu, succeeded, "")
 	log.Debug("session", zap.String("client", s.vc.Name), zap.String("server", s.vu.Name))
 }
 
@@ -321,7 +320,7 @@ func (srv *Server) answerFor(x *exchange, err error) *failure {
 		f.reported = true
 		return f
 	}
-	return x.srv.report(f, x.occasion())
+	return x.srv.report(f, x.requestInfo())
 }
 
 // nowhere is f where no server is at the address that we have of it.
@@ -330,30 +329,30 @@ func (f *failure) nowhere() *failure {
 	return f
 }
 
-// unwanted counts a message that nobody gets.
+// unwanted counts a message that is dropped.
 func (srv *Server) unwanted(reason string) {
-	srv.metrics.unwanted.WithLabelValues(reason).Inc()
+	srv.metrics.dropped.WithLabelValues(reason).Inc()
 	if reason == "queue_full" {
-		srv.log.Warn("client does not read; its oldest notification was dropped")
+		srv.failures.add(failureKind{message: "client does not read; its oldest notification was dropped", cause: failures.SlowClient}, failureLine{})
 	}
 }
 
-// badUpstream notes a text from the server that is no message. It is what an exchange
-// fails with that nothing better comes for.
+// badUpstream logs and counts a text from the server that is no message. It returns the
+// failure of the request if nothing better comes for that.
 func (srv *Server) badUpstream(err error, raw []byte, header []upstream.Header) *failure {
-	srv.metrics.unwanted.WithLabelValues("malformed").Inc()
-	srv.failing("upstream sent no message", failures.Malformed, err.Error()+": "+string(raw[:min(len(raw), maxRead)]), header)
+	srv.unwanted("malformed")
 	f := fail(upstreamGarbled, "")
-	f.err = err
+	f.err = fmt.Errorf("%w: %s", err, raw[:min(len(raw), 2*failures.MaxQuote)])
+	srv.failing("upstream sent something that is not JSON-RPC", failures.Malformed, f.err, header)
 	return f
 }
 
-// unknownAnswer notes a response to nobody's request, aloud once per session.
-func (srv *Server) unknownAnswer(log *zap.Logger, s *session, m *wire.Message) {
-	srv.metrics.unwanted.WithLabelValues("unknown_id").Inc()
+// unknownAnswer counts a response to no open request, and logs it once per session.
+func (srv *Server) unknownAnswer(s *session, at requestInfo, m *wire.Message) {
+	srv.unwanted("unknown_id")
 	if s == nil || s.unknown.CompareAndSwap(false, true) {
-		log.Info("answer to a request that is not open here", zap.String("guess", m.Method.String()),
-			zap.String("server", srv.serverName()), zap.String("cause", string(failures.UnknownID)), zap.String("advice", failures.UnknownID.Advice()))
+		at.method = m.Method.String() // a guess
+		srv.failures.add(failureKind{"response with unknown request id", failures.UnknownID, srv.serverName()}, failureLine{at: at})
 	}
 }
 

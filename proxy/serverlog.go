@@ -6,6 +6,8 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
+
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 )
 
 // How much of what a server writes to its stderr goes into our log.
@@ -17,20 +19,21 @@ const (
 // serverLog relays what a server writes to its stderr, and counts the lines over the rate.
 type serverLog struct {
 	log     *zap.Logger
+	secrets []string // that are struck out
 	limiter *rate.Limiter
 
 	mu      sync.Mutex
 	dropped int
 }
 
-func newServerLog(log *zap.Logger) *serverLog {
-	return &serverLog{log: log, limiter: rate.NewLimiter(serverLines, serverLinesBurst)}
+func newServerLog(log *zap.Logger, secrets []string) *serverLog {
+	return &serverLog{log: log, secrets: secrets, limiter: rate.NewLimiter(serverLines, serverLinesBurst)}
 }
 
 // line relays one line. It is safe for concurrent use: a server may be several processes.
 func (l *serverLog) line(text []byte) {
 	if l.limiter.Allow() {
-		l.log.Info("upstream stderr", zap.ByteString("line", text))
+		l.log.Info("upstream stderr", zap.String("line", failures.Printable(failures.Redacted(string(text), l.secrets))))
 		return
 	}
 	l.mu.Lock()

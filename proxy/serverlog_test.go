@@ -13,7 +13,7 @@ import (
 func TestServersStderrIsRelayedAtARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
-		l := newServerLog(zap.New(core))
+		l := newServerLog(zap.New(core), nil)
 		for range 2000 {
 			l.line([]byte("x"))
 		}

@@ -371,7 +371,7 @@ func (h *hub) lose(err error) {
 		if e.Of != nil {
 			e.Of.open = 0
 			lost := *f
-			h.srv.report(&lost, occasion{})
+			h.srv.report(&lost, requestInfo{})
 			e.Of.hear(appendError(nil, []byte(e.ID), f.code, f.text, nil), true)
 		}
 	})

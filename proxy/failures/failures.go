@@ -1,5 +1,5 @@
-// Package failures names the ways in which requests to a server fail: the label that
-// metrics count them by, how loud the log is about each, and what to do about it.
+// Package failures names the causes for which requests to a server fail: each with its label
+// in metrics, its level in the log and the advice that the log gives.
 package failures
 
 import (
@@ -11,17 +11,16 @@ import (
 	"io/fs"
 	"net"
 	"os/exec"
-	"regexp"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// Cause is what a failed request is counted and logged by; "" is no failure of the server.
+// Cause is why a request failed, as metrics and log lines name it; "" stands for no failure
+// of the server.
 type Cause string
 
 // The causes.
@@ -55,7 +54,16 @@ const (
 	Busy             Cause = "busy"
 	ReplicaLost      Cause = "replica_lost"
 	ClientLeft       Cause = "client_left"
+	Cancelled        Cause = "cancelled"
 	Panic            Cause = "panic"
+)
+
+// Causes of log lines that are not about a failed request.
+const (
+	Refusal    Cause = "initialize_refused"
+	NoToken    Cause = "no_token"
+	NotAllowed Cause = "not_allowed"
+	SlowClient Cause = "slow_client"
 )
 
 // about is the level and the advice of each cause.
@@ -66,39 +74,44 @@ var about = map[Cause]struct {
 	DNS:              {zapcore.WarnLevel, "check the host in upstream.url, and the resolver of this machine"},
 	Refused:          {zapcore.WarnLevel, "is the server running at this host and port? check upstream.url"},
 	ConnectTimeout:   {zapcore.WarnLevel, "nothing answers at this host and port: check upstream.url and firewalls"},
-	TLSUnknownCA:     {zapcore.WarnLevel, "name the certificate of the server's authority in upstream.ca_file"},
-	TLSName:          {zapcore.WarnLevel, "use one of the names that the certificate has in upstream.url"},
+	TLSUnknownCA:     {zapcore.WarnLevel, "put the certificate of the authority that signed the server's into upstream.ca_file"},
+	TLSName:          {zapcore.WarnLevel, "use a name in upstream.url that the certificate is for, or renew the certificate for this one"},
 	TLSExpired:       {zapcore.WarnLevel, "renew the server's certificate, or correct the clock of this machine"},
-	TLSPlain:         {zapcore.WarnLevel, "one side speaks TLS and the other does not: swap http:// and https:// in upstream.url"},
+	TLSPlain:         {zapcore.WarnLevel, "one side speaks TLS and the other does not: change http:// to https:// in upstream.url, or https:// to http://"},
 	TLSRefused:       {zapcore.WarnLevel, "the TLS handshake failed: check the server's TLS versions and whether it wants a client certificate"},
-	Unauthorized:     {zapcore.WarnLevel, "give the server's token with --header 'Authorization: …', or let clients send theirs"},
-	Forbidden:        {zapcore.WarnLevel, "the server does not allow this to these credentials: check their scope, or --header 'Authorization: …'"},
+	Unauthorized:     {zapcore.WarnLevel, "give the server's token with --header 'Authorization: …' (upstream.headers), or let clients send theirs"},
+	Forbidden:        {zapcore.WarnLevel, "the server refuses these credentials: check what they are allowed to do, or give others with --header 'Authorization: …'"},
 	NotFound:         {zapcore.WarnLevel, "no MCP endpoint at this path: check the path of upstream.url; /mcp and /sse are usual"},
 	SessionLost:      {zapcore.InfoLevel, "was the server restarted? a new session is begun where that is possible"},
-	HTTPStatus:       {zapcore.WarnLevel, "check upstream.url; of a redirect, name its target there; the server's own log says more"},
+	HTTPStatus:       {zapcore.WarnLevel, "check upstream.url (for a redirect: use the target); the server's own log says more"},
 	NotMCP:           {zapcore.WarnLevel, "is a login page or another gateway in between? check upstream.url"},
-	Malformed:        {zapcore.WarnLevel, "the server does not send JSON-RPC, or a message beyond limits.upstream_message"},
-	UnknownID:        {zapcore.InfoLevel, "the server answers with other ids than it was asked with"},
-	TimeoutFirstByte: {zapcore.WarnLevel, "raise limits.time for this method, if the server needs longer"},
-	TimeoutSilence:   {zapcore.WarnLevel, "raise limits.time for this method, if the server needs longer between two messages"},
+	Malformed:        {zapcore.WarnLevel, "is this an MCP server? its answer is not JSON-RPC, nested too deep or larger than limits.upstream_message"},
+	UnknownID:        {zapcore.InfoLevel, "the server answers with ids that no open request has: its answers are late, doubled or wrong"},
+	TimeoutFirstByte: {zapcore.WarnLevel, "raise limits.time for this method if the server needs longer"},
+	TimeoutSilence:   {zapcore.WarnLevel, "raise limits.time for this method if the server needs longer between two messages"},
 	StreamClosed:     {zapcore.WarnLevel, "the connection ended before the answer: idle timeout of a load balancer, or a crash of the server?"},
 	CommandNotFound:  {zapcore.ErrorLevel, "check upstream.command and PATH"},
 	CommandExit:      {zapcore.WarnLevel, "the server's own last lines say why; upstream.restart bounds how often it is started again"},
 	CommandMute:      {zapcore.WarnLevel, "is this command an MCP server on stdio? its stdout must hold JSON-RPC alone"},
-	Revision:         {zapcore.WarnLevel, "the server speaks no revision that is known here: see upstream.version"},
-	EraChanged:       {zapcore.WarnLevel, "the server was replaced by one of other revisions: clients initialize again; see upstream.version"},
-	Untranslatable:   {zapcore.WarnLevel, "the client's revision cannot say this: use a newer client, or see contract in the configuration"},
-	RateLimited:      {zapcore.InfoLevel, "the server asks for fewer requests; clients get its Retry-After"},
-	Busy:             {zapcore.WarnLevel, "a limit of ours is reached: raise the one named, or run more replicas"},
-	ReplicaLost:      {zapcore.WarnLevel, "the replica that held the session or the call is gone or cannot be reached"},
+	Revision:         {zapcore.WarnLevel, "the server answered with a revision that dragoman does not know: set upstream.version, or update one of them"},
+	EraChanged:       {zapcore.WarnLevel, "the server was replaced by one of other revisions: clients have to initialize again"},
+	Untranslatable:   {zapcore.WarnLevel, "the receiver's revision has no form for this message: update the older side, or see contract in the configuration"},
+	RateLimited:      {zapcore.InfoLevel, "the server wants fewer requests; clients get its Retry-After"},
+	Busy:             {zapcore.WarnLevel, "a limit of dragoman is reached: raise the one named, or run more replicas"},
+	ReplicaLost:      {zapcore.WarnLevel, "the replica that had the session or the call is gone or cannot be reached: check it, and peers in the configuration"},
 	ClientLeft:       {zapcore.DebugLevel, ""},
-	Panic:            {zapcore.ErrorLevel, "a defect of dragoman: report it, with its version and the stack"},
+	Cancelled:        {zapcore.DebugLevel, ""},
+	Refusal:          {zapcore.WarnLevel, "the server refused to begin a session; the error says why"},
+	NoToken:          {zapcore.InfoLevel, "the client needs one of auth.tokens; the server was not asked"},
+	NotAllowed:       {zapcore.InfoLevel, "add the host to allowed_hosts if it is one of yours; the server was not asked"},
+	SlowClient:       {zapcore.WarnLevel, "the client leaves its streams unread; limits.queue and limits.queue_bytes bound what waits for it"},
+	Panic:            {zapcore.ErrorLevel, "this is a defect of dragoman: report it with version and stack"},
 }
 
-// Level is how loud the log is about c.
+// Level is the level of log lines about c.
 func (c Cause) Level() zapcore.Level { return about[c].level }
 
-// Advice is what to do about c.
+// Advice says what to do about c.
 func (c Cause) Advice() string { return about[c].advice }
 
 // Of is the cause of an error of package upstream.
@@ -194,50 +207,4 @@ func ofTLS(err error) Cause {
 		return TLSUnknownCA
 	}
 	return TLSRefused
-}
-
-// maxText is how much of a peer's text goes into an error or a log line, in bytes.
-const maxText = 300
-
-// Line is a peer's text on one line, cut, and without what a terminal would act on.
-func Line(text string) string {
-	text = strings.ToValidUTF8(text[:min(len(text), 4*maxText)], "")
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r): // bidirectional marks are among these
-			return -1
-		}
-		return r
-	}, text)
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	return text
-}
-
-var (
-	userinfo    = regexp.MustCompile(`(://)[^\s/?#"']*@`)
-	query       = regexp.MustCompile(`(://[^\s?"']*)\?[^\s"']*`)
-	credentials = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[^\s"',;]{6,}`)
-)
-
-// minSecret is the length below which a header's value is too common to be struck out.
-const minSecret = 6
-
-// Redacted is text without these values of headers, and without what looks like credentials.
-func Redacted(text string, secrets []string) string {
-	for _, s := range secrets {
-		if _, token, ok := strings.Cut(s, " "); ok && len(token) >= minSecret {
-			text = strings.ReplaceAll(text, token, "[redacted]")
-		}
-		if len(s) >= minSecret {
-			text = strings.ReplaceAll(text, s, "[redacted]")
-		}
-	}
-	text = userinfo.ReplaceAllString(text, "$1")
-	text = query.ReplaceAllString(text, "$1?[redacted]")
-	return credentials.ReplaceAllString(text, "$1 [redacted]")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,21 +38,37 @@ func TestCauses(t *testing.T) {
 		}
 	}
 	for c, is := range about {
-		if (is.advice == "") != (c == ClientLeft) {
-			t.Errorf("%s has no advice", c)
+		if (is.advice == "") != (c == ClientLeft || c == Cancelled) {
+			t.Errorf("%s: advice %q", c, is.advice)
 		}
 	}
 }
 
-func TestLines(t *testing.T) {
+// A quote is one short line that holds no secret, also where the text was cut in the middle
+// of one.
+func TestQuotes(t *testing.T) {
 	if is := Line("a\n\x1b[1mb\u202ec\xff"); is != "a [1mbc" {
 		t.Errorf("%q", is)
 	}
-	if is := Line(strings.Repeat("é", 400)); len(is) > maxText+3 || !strings.HasSuffix(is, "…") {
+	if is := Line(strings.Repeat("é", 400)); len(is) > MaxQuote+3 || !strings.HasSuffix(is, "…") {
 		t.Errorf("%d %q", len(is), is)
 	}
-	is := Redacted("https://u:p4ss@h/x?key=p4ss and bearer p4ssp4ss and Token p4ss-of-a-client", []string{"Token p4ss-of-a-client"})
+	is := Quote("https://u:p4ss@h/x?key=p4ss and bearer p4ssp4ss and Token p4ss-of-a-client", []string{"Token p4ss-of-a-client"})
 	if strings.Contains(is, "p4ss") {
 		t.Errorf("%q", is)
+	}
+	const secret = "p4ss-which-is-rather-long"
+	for at := range secret {
+		text := "https://h/?" + strings.Repeat("x", maxRead-at-len("https://h/? ")) + " " + secret
+		if is := Quote(text, []string{secret}); strings.Contains(is, "p4ss") {
+			t.Errorf("cut behind %d bytes: %q", at, is)
+		}
+	}
+}
+
+func TestSecretsOfAnEnvironment(t *testing.T) {
+	got := Secrets([]string{"GITHUB_TOKEN=abcdefgh", "LOG=abcdefgh", "DB_PASSWORD=12345678910", "API_KEY=short", "APIKEY=longer"})
+	if want := []string{"12345678910", "abcdefgh", "longer"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

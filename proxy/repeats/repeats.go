@@ -1,52 +1,51 @@
-// Package repeats keeps a log short that would say the same again and again: the first of a
-// kind is written at once, and later ones are summed up, one line for each kind and period.
+// Package repeats keeps a log short that would hold the same line many times: the first line
+// of a kind is written at once, later ones are merged into one line for each kind and period.
 package repeats
 
 import "sync"
 
-// Set sums up what comes by its kind. Make it with [New].
+// Set merges lines by their kind. Make it with [New].
 type Set[K comparable, V any] struct {
 	max   int
-	write func(kind K, last V, repeated int)
+	write func(kind K, line V, repeated int)
+	merge func(sum *V, line V)
 
 	mu    sync.Mutex
 	kinds map[K]*sum[V]
 }
 
 type sum[V any] struct {
-	last  V
+	of    V
 	times int // beyond the first one
 }
 
-// New returns a set of at most so many kinds. write is called for the first of a kind,
-// with repeated 0, and by [Set.Flush]; it must not use the set.
-func New[K comparable, V any](max int, write func(kind K, last V, repeated int)) *Set[K, V] {
-	return &Set[K, V]{max: max, write: write, kinds: make(map[K]*sum[V])}
+// New returns a set of at most max kinds. It calls write for the first line of a kind, with
+// repeated 0, and for the merged ones at [Set.Flush]; write must not use the set. merge adds
+// a line to the sum of those that came since the last flush, which at first is zero.
+func New[K comparable, V any](max int, write func(kind K, line V, repeated int), merge func(sum *V, line V)) *Set[K, V] {
+	return &Set[K, V]{max: max, write: write, merge: merge, kinds: make(map[K]*sum[V])}
 }
 
-// Add writes v if it is the first of its kind. Otherwise it merges v into what is summed up
-// of the kind.
-func (s *Set[K, V]) Add(kind K, v V, merge func(sum *V, v V)) {
+// Add writes the line if it is the first of its kind, and merges it otherwise. A kind beyond
+// the bound makes the set write what it has, and begin anew.
+func (s *Set[K, V]) Add(kind K, line V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := s.kinds[kind]
-	if is == nil {
+	at := s.kinds[kind]
+	if at == nil {
 		if len(s.kinds) >= s.max {
 			s.flush()
 			clear(s.kinds)
 		}
 		s.kinds[kind] = new(sum[V])
-		s.write(kind, v, 0)
+		s.write(kind, line, 0)
 		return
 	}
-	if is.times++; is.times == 1 {
-		is.last = v
-		return
-	}
-	merge(&is.last, v)
+	at.times++
+	s.merge(&at.of, line)
 }
 
-// Flush writes one line for each kind that came again since the last time, and forgets the
+// Flush writes one line for each kind that came again since the last flush, and forgets the
 // kinds that did not.
 func (s *Set[K, V]) Flush() {
 	s.mu.Lock()
@@ -55,15 +54,15 @@ func (s *Set[K, V]) Flush() {
 }
 
 func (s *Set[K, V]) flush() {
-	for kind, is := range s.kinds {
-		if is.times == 0 {
+	for kind, at := range s.kinds {
+		if at.times == 0 {
 			delete(s.kinds, kind)
 			continue
 		}
-		s.write(kind, is.last, is.times)
-		*is = sum[V]{}
+		s.write(kind, at.of, at.times)
+		*at = sum[V]{}
 	}
 }
 
-// Last keeps the last of what is summed up.
-func Last[V any](sum *V, v V) { *sum = v }
+// Last is a merge that keeps the last line.
+func Last[V any](sum *V, line V) { *sum = line }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-func TestRepeatsAreSummedUp(t *testing.T) {
+func TestRepeatsAreMerged(t *testing.T) {
 	var lines []string
-	s := New(2, func(kind string, last, repeated int) { lines = append(lines, fmt.Sprint(kind, last, repeated)) })
+	s := New(2, func(kind string, last, repeated int) { lines = append(lines, fmt.Sprint(kind, last, repeated)) }, Last)
 	says := func(want ...string) {
 		t.Helper()
 		slices.Sort(lines)
@@ -18,21 +18,21 @@ func TestRepeatsAreSummedUp(t *testing.T) {
 		lines = nil
 	}
 	for n := range 4 {
-		s.Add("a", n, Last)
+		s.Add("a", n)
 	}
 	says("a0 0")
 	s.Flush()
 	says("a3 3")
-	s.Add("a", 9, Last) // within the next period: still no line of its own
+	s.Add("a", 9) // within the next period: still no line of its own
 	says()
 	s.Flush()
 	says("a9 1")
 	s.Flush() // nothing came: the kind is forgotten
-	s.Add("a", 4, Last)
+	s.Add("a", 4)
 	says("a4 0")
-	s.Add("a", 5, Last)
-	s.Add("b", 6, Last)
-	s.Add("c", 7, Last) // one too many: what was summed up is written, and nothing is lost
+	s.Add("a", 5)
+	s.Add("b", 6)
+	s.Add("c", 7) // one too many: what was merged is written, and nothing is lost
 	says("a5 1", "b6 0", "c7 0")
 	if len(s.kinds) != 1 {
 		t.Errorf("%d kinds are kept", len(s.kinds))

@@ -136,7 +136,8 @@ type ExitError struct {
 	Status  string        // "exit status 1", "signal: killed", as the system puts it
 	Code    int           // its exit status; -1 when a signal has ended it
 	Lived   time.Duration // from its start to its end
-	Stderr  string        // the last line it wrote there, at most 200 bytes
+	Stderr  string        // the last line it wrote there, as Stdio.Quote has it
+	Tail    []string      // the last 20 of them, oldest first
 	Err     error         // why it was stopped; nil when it ended by itself
 }
 
@@ -158,8 +159,8 @@ type MuteError struct {
 	Command string        // the first word of its command line
 	Waited  time.Duration // since its start
 	Lines   int           // it has written to its standard output that are no messages
-	Said    []string      // the first of them, each at most 200 bytes
-	Stderr  string        // the last line it wrote there, at most 200 bytes
+	Said    []string      // the first of them, as Stdio.Quote has them
+	Stderr  string        // the last line it wrote there, likewise
 }
 
 func (e *MuteError) Error() string {
@@ -190,7 +191,7 @@ func (e *MuteError) Timeout() bool { return true }
 // standard output, and too much of it before its first message.
 type NoiseError struct {
 	Lines int    // how many
-	First string // the first of them, at most 200 bytes
+	First string // the first of them, as Stdio.Quote has it
 }
 
 func (e *NoiseError) Error() string {

@@ -79,10 +79,10 @@ func isMessage(text []byte) bool {
 
 // skip counts a line that is no message. Its error says that there were too many.
 func (o *output) skip(text []byte) error {
-	err := o.child.noise.add(text)
-	if err == nil {
+	if o.child.noise.add(text) {
 		return nil
 	}
+	err := o.child.noise.error(o.child.quote)
 	o.child.fail(err)
 	return &Error{Op: "read", Addr: o.child.name, Err: err}
 }
@@ -101,23 +101,27 @@ type noise struct {
 	said  []string // the first of them
 }
 
-// add counts a line. Its error says that there were too many before the first message.
-func (n *noise) add(text []byte) error {
+// add counts a line; false when there were too many before the first message.
+func (n *noise) add(text []byte) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.all++
 	if n.spoken.Load() {
-		return nil
+		return true
 	}
 	if n.lines < maxSaid {
-		n.said = append(n.said, cut(text, maxQuote))
+		n.said = append(n.said, cut(text, maxTailLine))
 	}
 	n.lines++
 	n.bytes += len(text)
-	if n.lines <= maxNoiseLines && n.bytes <= maxNoiseBytes {
-		return nil
-	}
-	return &NoiseError{Lines: n.lines, First: n.said[0]}
+	return n.lines <= maxNoiseLines && n.bytes <= maxNoiseBytes
+}
+
+// error says that there were too many lines.
+func (n *noise) error(quote func(string) string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return &NoiseError{Lines: n.lines, First: quote(n.said[0])}
 }
 
 // end waits for the child that will write no more.

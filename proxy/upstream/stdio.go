@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +40,8 @@ type Stdio struct {
 	// standard error, without its end and cut to 4 KiB, one at a time. The line
 	// is valid until it returns; the child waits for it. It may be nil.
 	StderrLine func(line []byte)
+	// Quote makes a line of the child fit to stand in an error; nil cuts it to 200 bytes.
+	Quote func(line string) string
 
 	CloseGrace time.Duration // from closing its standard input to SIGTERM; 2 s
 	TermGrace  time.Duration // from SIGTERM to SIGKILL; 3 s
@@ -77,6 +78,7 @@ type Child struct {
 	closeGrace   time.Duration
 	termGrace    time.Duration
 	stderrLine   func([]byte)
+	quote        func(string) string
 
 	queue     chan *line
 	spare     sync.Pool // of *line
@@ -96,10 +98,10 @@ type Child struct {
 	running    sync.WaitGroup
 
 	mu      sync.Mutex
-	closed  bool   // by Close
-	cause   error  // why it is stopped
-	suspect error  // the same, if it turns out to need stopping
-	last    []byte // the last line of its standard error, cut
+	closed  bool  // by Close
+	cause   error // why it is stopped
+	suspect error // the same, if it turns out to need stopping
+	tail    tail  // of its standard error
 }
 
 var _ Conn = (*Child)(nil)
@@ -130,12 +132,16 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 		closeGrace:   cmp.Or(s.CloseGrace, 2*time.Second),
 		termGrace:    cmp.Or(s.TermGrace, 3*time.Second),
 		stderrLine:   s.StderrLine,
+		quote:        s.Quote,
 		queue:        make(chan *line),
 		stopping:     make(chan struct{}),
 		hurrying:     make(chan struct{}),
 		stderrRead:   make(chan struct{}),
 		exited:       make(chan struct{}),
 		watched:      make(chan struct{}),
+	}
+	if c.quote == nil {
+		c.quote = func(line string) string { return cut(line, maxQuote) }
 	}
 	c.spare.New = func() any { return &line{done: make(chan error, 1)} }
 	c.cmd.Env = append([]string{}, s.Env...) // nil would mean our own
@@ -229,9 +235,10 @@ func (c *Child) run(started chan<- error) {
 		c.notice.Stop()
 	}
 	c.mu.Lock()
+	lines := c.tail.quoted(c.quote)
 	c.exit = &ExitError{
 		Command: c.name, Status: status, Code: c.cmd.ProcessState.ExitCode(), Lived: lived,
-		Stderr: string(c.last), Err: c.cause,
+		Stderr: last(lines), Tail: lines, Err: c.cause,
 	}
 	c.mu.Unlock()
 	close(c.exited)
@@ -390,7 +397,7 @@ func (c *Child) stderr(text []byte) {
 		return
 	}
 	c.mu.Lock()
-	c.last = append(c.last[:0], text[:min(len(text), maxQuote)]...)
+	c.tail.add(text)
 	c.mu.Unlock()
 	if c.stderrLine != nil {
 		c.stderrLine(text)
@@ -412,10 +419,13 @@ func (c *Child) mute() *MuteError {
 	}
 	e := &MuteError{Command: c.name, Waited: time.Since(c.started)}
 	c.noise.mu.Lock()
-	e.Lines, e.Said = c.noise.lines, slices.Clone(c.noise.said)
+	e.Lines = c.noise.lines
+	for _, line := range c.noise.said {
+		e.Said = append(e.Said, c.quote(line))
+	}
 	c.noise.mu.Unlock()
 	c.mu.Lock()
-	e.Stderr = string(c.last)
+	e.Stderr = last(c.tail.quoted(c.quote))
 	c.mu.Unlock()
 	return e
 }

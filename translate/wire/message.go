@@ -77,8 +77,9 @@ type Message struct {
 	// Unfit says of the answer to a question that it was not what was asked for.
 	// What is written declines the question; the caller may ask again instead.
 	Unfit bool
-	// ToolError says that it is a result with isError true.
-	ToolError bool
+	// ToolError says that it is a result with isError true, and InputRequired that its
+	// resultType is input_required.
+	ToolError, InputRequired bool
 	// Losses is what the rewrite took or changed, one entry a rule.
 	Losses []Loss
 	// Trace asks for Places, which have every place of each loss, by the names that

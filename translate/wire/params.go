@@ -1,5 +1,7 @@
 package wire
 
+import "bytes"
+
 // once are the members of params by which a request is routed, gated, capped, given
 // headers, or carried between revisions. One parser reads the first of two, another
 // the last, so that a request which has one of them twice would be judged by one value
@@ -48,6 +50,8 @@ func (m *Message) scanNoted(i, key int, of Name, outer *Shape, e *envelope) int 
 	return i
 }
 
+var inputRequired = []byte(`"input_required"`)
+
 func (m *Message) scanMembers(i int, self uint32, of Name, shape *Shape, e *envelope) int {
 	const depth = 2
 	b := m.Raw
@@ -71,6 +75,8 @@ func (m *Message) scanMembers(i int, self uint32, of Name, shape *Shape, e *enve
 			e.params.note(name)
 		case name == IsError:
 			m.ToolError = i < len(b) && b[i] == 't'
+		case name == ResultType:
+			m.InputRequired = bytes.HasPrefix(b[i:], inputRequired)
 		}
 		var inner *Shape
 		if shape != nil {

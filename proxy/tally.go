@@ -1,0 +1,75 @@
+package proxy
+
+import (
+	"sync"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// tally counts one call of a client without a session. The call may take several requests to
+// the server: it is sent again where the server has lost the session or turns out to be of
+// the other era. What came of the last one counts, when the last user has released the tally.
+// The methods of a nil tally do nothing.
+type tally struct {
+	metrics *metrics
+	method  wire.Method
+
+	mu     sync.Mutex
+	users  int
+	how    outcome // "" for nothing that counts
+	server *translate.Revision
+	call   *call // for the time that it took; nil where the server was not asked
+}
+
+// tallied makes q's tally, with one user.
+func (srv *Server) tallied(q *modernRequest) *tally {
+	q.counts = &tally{metrics: srv.metrics, method: q.method, users: 1}
+	return q.counts
+}
+
+func (t *tally) hold() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.users++
+}
+
+// note notes how x's request ended.
+func (t *tally) note(x *exchange, how outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.how, t.server, t.call = how, x.s.vu, x.call
+}
+
+// settle notes how the call ended where no request to the server has said it.
+func (t *tally) settle(how outcome) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.how == "" {
+		t.how = how
+	}
+}
+
+// release ends one use of the tally. The last one counts the call.
+func (t *tally) release() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.users--; t.users > 0 || t.how == "" {
+		return
+	}
+	client := translate.Lookup(translate.Modern())
+	if t.call == nil {
+		t.metrics.unserved(client, t.method, t.how)
+		return
+	}
+	t.metrics.request(client, t.server, t.method, t.how, t.call.began)
+}
