@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
@@ -89,6 +90,10 @@ func (l *shapeLog) note(log *zap.Logger, tool string, listed bool, r *transform.
 	if r.OverBudget {
 		l.over.Inc()
 	}
+	if paths := misspelt(r.Missed); len(paths) > 0 {
+		log.Warn("paths of this rule match nothing in the tool's results", zap.String("tool", tool),
+			zap.String("rule", "transform."+r.Rule), zap.Strings("paths", paths))
+	}
 	if r.Outcome == transform.Passed && !r.OverBudget && r.Err == nil {
 		return
 	}
@@ -114,6 +119,21 @@ func (l *shapeLog) note(log *zap.Logger, tool string, listed bool, r *transform.
 	default:
 		log.Info("result transformed", fields...)
 	}
+}
+
+// misspelt are the paths that may be, with the name that is meant. What a rule leaves out
+// or shortens need not be in every tool's results.
+func misspelt(missed []transform.Missed) (paths []string) {
+	for _, m := range missed {
+		path := m.Setting + ": " + m.Path
+		switch near := setting.Nearest(m.Step, m.Names); {
+		case near != "":
+			paths = append(paths, path+"; did you mean "+near+"?")
+		case m.Setting == "include_fields":
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // conflict tells once of each tool that a rule and its schema exclude one another.

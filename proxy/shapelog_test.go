@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,5 +64,31 @@ func TestAdaptersThatActByShapeAreNamedAtStart(t *testing.T) {
 		if summary := gjson.Get(got, "issues.0.id").Str == "ENG-0"; summary != (want != "") {
 			t.Errorf("%s: %s", settings, got)
 		}
+	}
+}
+
+// TestMisspeltFieldsAreWarnedOfOnce: once for each rule and tool, when a result tells.
+func TestMisspeltFieldsAreWarnedOfOnce(t *testing.T) {
+	f := answering("2025-11-25", false, func(tool string) string {
+		if tool == "empty" {
+			return texts(`{"issues":[],"total":0}`)
+		}
+		return texts(issues(2))
+	}, `{"tools":[{"name":"a"},{"name":"b"},{"name":"good"},{"name":"empty"}]}`)
+	srv := front(t, f, shaped(t, `{rules: [{match: {tool: good}, include_fields: [issues.identifier]},
+		{include_fields: [issues.identifier, issues.titel, issues.colour], exclude_fields: [issues.nubmer, secrets]}]}`))
+	session := srv.initialize("2025-11-25")
+	for range 3 {
+		for _, tool := range []string{"a", "b", "good", "empty"} {
+			srv.post(session, callOf(1, tool, ""))
+		}
+	}
+	var got []string
+	for _, line := range srv.logs.FilterMessageSnippet("match nothing").All() {
+		got = append(got, fmt.Sprintf("%v %v %v %v", line.Level, line.ContextMap()["rule"], line.ContextMap()["tool"], line.ContextMap()["paths"]))
+	}
+	const paths = "[include_fields: issues.colour include_fields: issues.titel; did you mean title? exclude_fields: issues.nubmer; did you mean number?]"
+	if want := []string{"warn transform.rules[1] a " + paths, "warn transform.rules[1] b " + paths}; !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

@@ -35,7 +35,7 @@ func newShaping(cfg Config, keys [][]byte, was *setup, given []transform.Rule) (
 	if cfg.Transform == nil || !cfg.Transform.Enabled {
 		return nil, nil
 	}
-	s := &shaping{tokens: new(tokens.Set), server: serverName(cfg.Upstream)}
+	s := &shaping{tokens: new(tokens.Set), server: cfg.Upstream.ServerName()}
 	opt := transform.Options{Keys: keys, Given: given}
 	if was != nil && was.shaping != nil {
 		s.tokens = was.shaping.tokens
@@ -49,14 +49,14 @@ func newShaping(cfg Config, keys [][]byte, was *setup, given []transform.Rule) (
 	return s, err
 }
 
-// serverName is what rules call the server: the host of its URL, or the name of
+// ServerName is what rules call the server: the host of its URL, or the name of
 // its program.
-func serverName(cfg UpstreamConfig) string {
-	if u, err := url.Parse(cfg.URL); err == nil && cfg.URL != "" {
+func (c *UpstreamConfig) ServerName() string {
+	if u, err := url.Parse(c.URL); err == nil && c.URL != "" {
 		return u.Hostname()
 	}
-	if len(cfg.Command) > 0 {
-		return strings.TrimSuffix(filepath.Base(cfg.Command[0]), ".exe")
+	if len(c.Command) > 0 {
+		return strings.TrimSuffix(filepath.Base(c.Command[0]), ".exe")
 	}
 	return ""
 }

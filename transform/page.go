@@ -25,7 +25,8 @@ type pager struct {
 	pages   []page   // of the object being written
 	changed bool
 	cuts    cuts
-	lists   int // around the value being written
+	lists   int    // around the value being written
+	met     []bool // by cut of the rule: a text was there; nil where that does not count
 }
 
 // A page is the beginning of an array.
@@ -185,14 +186,20 @@ func (p *pager) string(n uint32, g schema.Guards) {
 }
 
 // cut is what the rule says of the member being written; nil for nothing.
-func (p *pager) cut() *cut {
+func (p *pager) cut() (first *cut) {
 	for i := range p.run.rule.cuts {
 		c := &p.run.rule.cuts[i]
 		if n := len(p.path) - len(c.steps); n >= 0 && len(c.steps) > 0 && slices.EqualFunc(c.steps, p.path[n:], func(step, name string) bool {
 			return step == name || step == "*"
 		}) {
-			return c
+			if first == nil {
+				first = c
+			}
+			if p.met == nil {
+				break
+			}
+			p.met[i] = true
 		}
 	}
-	return nil
+	return first
 }

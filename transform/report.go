@@ -70,11 +70,14 @@ type Report struct {
 	Links                     int      // resource links that went
 	OverBudget                bool
 	Rule                      string // the rule that matched, as rules[2]; "" for none
-	Source                    string // the source that took it
-	Detected                  bool   // by its shape
-	Cursor                    string // the handle to the rest, "" for none
-	SHA256                    string // of the original, "" when it passed
-	Err                       error  // why a transformer failed
+	// Missed are paths of the rule that match nothing. They are told once for each
+	// tool, of the first results that tell of them.
+	Missed   []Missed
+	Source   string // the source that took it
+	Detected bool   // by its shape
+	Cursor   string // the handle to the rest, "" for none
+	SHA256   string // of the original, "" when it passed
+	Err      error  // why a transformer failed
 }
 
 // ArrayCut says how much of a list, a map or a text is left.

@@ -27,11 +27,13 @@ type rule struct {
 	config       *Rule
 	settled      bool   // it names where results are from: no source takes them by shape
 	where        string // rules[2]; "" where no rule matched
+	watch        watch  // for paths that match nothing
 }
 
 // A cut bounds the texts at a path. A path of one step is any member of that
 // name.
 type cut struct {
+	name     string
 	steps    []string
 	max      int
 	strategy string
@@ -73,7 +75,7 @@ func compile(c *Config, sources map[string]Source, path string, r *Rule) (*rule,
 	}
 	for _, name := range sortedKeys(r.Truncate) {
 		t := r.Truncate[name]
-		k := cut{steps: fields.Split(name), max: t.Max, strategy: t.Strategy}
+		k := cut{name: name, steps: fields.Split(name), max: t.Max, strategy: t.Strategy}
 		if k.max == 0 {
 			k.max = defaultMax
 		}

@@ -25,6 +25,8 @@ type run struct {
 	preview  bool      // a text is a preview of the structured content
 	units    int       // of the original that are in the answer
 
+	search *search // for paths of the rule that match nothing; nil for none
+
 	before loss // by the rule
 	cut    loss // in all
 	schema []byte

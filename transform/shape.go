@@ -36,6 +36,7 @@ func (r *run) shape(result []byte) []byte {
 	if l.isError || r.ours(l) {
 		return result
 	}
+	defer r.seek()()
 	g, fixed := r.guards(l)
 	var value []byte // the structured content
 	var shaped document
@@ -138,7 +139,13 @@ func (r *run) document(value []byte, g schema.Guards, l *layout) document {
 		r.fail(errTooMany)
 		return d
 	}
+	if r.search != nil && len(r.rule.cuts) > 0 {
+		p.met = make([]bool, len(r.rule.cuts))
+	}
 	p.value(0, g)
+	if p.met != nil {
+		r.search.shortens(r.rule, &p.tape, p.met)
+	}
 	if !p.changed {
 		return d
 	}
@@ -235,6 +242,9 @@ func (e *SourceError) Unwrap() error { return e.Err }
 func (r *run) selected(d document) document {
 	if r.rule.selection == nil {
 		return d
+	}
+	if r.search != nil {
+		r.search.selects(r.rule, d.text)
 	}
 	out, matched, err := r.rule.selection.Apply(nil, d.text)
 	if err != nil {

@@ -22,9 +22,10 @@ func transformCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transform --config FILE [--tool NAME] < result.json",
 		Short: "Try the transformation of results on a recorded answer",
-		Long: "Transform a recorded answer of a tool as the configuration says, write to stdout what the client would\n" +
-			"get, and to stderr how large it was and is, and what was cut. The answer may be a JSON-RPC response, its\n" +
-			"result, or what stands in it: JSON or text.",
+		Long: "Transform a recorded answer of a tool as the configuration says. Stdout has what the client would get; on a\n" +
+			"terminal, before and after beside each other. Stderr has which rule matched, which of its paths match\n" +
+			"nothing, and what was kept of each part, in tokens. The answer may be a JSON-RPC response, its result, or\n" +
+			"what stands in it: JSON or text.",
 		Example: "  dragoman transform --config dragoman.yaml --tool list_issues < recorded.json",
 		Args:    cobra.NoArgs,
 	}
@@ -32,7 +33,7 @@ func transformCommand() *cobra.Command {
 	f := cmd.Flags()
 	call := &transform.Call{Session: "dragoman transform"}
 	f.StringVar(&call.Tool, "tool", "", "name of the tool that answered so")
-	f.StringVar(&call.Server, "server", "", "name of its server, for rules that name one")
+	f.StringVar(&call.Server, "server", "", "name of its server, for rules that name one (default: that of the configuration's upstream)")
 	f.StringVar(&call.Method, "method", "tools/call", "or resources/read, or prompts/get")
 	f.IntVar(&call.MaxTokens, "max-tokens", 0, "lower the budget, as a client may")
 	f.BoolVar(&call.Full, "full", false, "ask for all detail, as a client may")
@@ -53,6 +54,9 @@ func transformCommand() *cobra.Command {
 		if err := engine.Load(); err != nil {
 			return err
 		}
+		if call.Server == "" {
+			call.Server = cfg.Upstream.ServerName()
+		}
 		call.Schemas = transform.None
 		if *schema != "" {
 			if call.Schema, err = os.ReadFile(*schema); err != nil {
@@ -70,12 +74,18 @@ func transformCommand() *cobra.Command {
 		if len(in) > maxRecorded {
 			return fmt.Errorf("the answer is longer than %d bytes", maxRecorded)
 		}
-		out, r := engine.Apply(nil, resultIn(in), call)
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", out); err != nil {
+		in = resultIn(in)
+		out, r := engine.Apply(nil, in, call)
+		if width := terminalWidth(cmd.OutOrStdout()); width > 0 {
+			err = sideBySide(cmd.OutOrStdout(), in, out, width)
+		} else {
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", out)
+		}
+		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(cmd.ErrOrStderr(), describe(&r))
-		return err
+		d := description{Report: &r, call: call, rules: cfg.Transform.Rules, before: engine.Parts(in, call.Method), after: engine.Parts(out, call.Method)}
+		return d.write(cmd.ErrOrStderr())
 	}
 	return cmd
 }
@@ -97,58 +107,4 @@ func resultIn(in []byte) []byte {
 	}
 	text := wire.AppendQuotedInner([]byte(`{"content":[{"type":"text","text":"`), strings.ToValidUTF8(string(in), "\uFFFD"))
 	return append(text, `"}]}`...)
-}
-
-// describe says what was done, for a person.
-func describe(r *transform.Report) string {
-	var b strings.Builder
-	about := ""
-	if r.Estimated {
-		about = "about "
-	}
-	fmt.Fprintf(&b, "outcome  %s\n", r.Outcome)
-	rule := r.Rule
-	if rule == "" {
-		rule = "none matched"
-	}
-	fmt.Fprintf(&b, "rule     %s\n", rule)
-	fmt.Fprintf(&b, "bytes    %d -> %d\n", r.BytesBefore, r.BytesAfter)
-	if r.TokensBefore > 0 {
-		fmt.Fprintf(&b, "tokens   %s%d -> %d", about, r.TokensBefore, r.TokensAfter)
-		if r.Budget > 0 {
-			fmt.Fprintf(&b, ", the budget is %d", r.Budget)
-		}
-		b.WriteByte('\n')
-	}
-	if r.Source != "" {
-		fmt.Fprintf(&b, "adapter  %s\n", r.Source)
-	}
-	if len(r.Steps) > 0 {
-		fmt.Fprintf(&b, "steps    %s\n", strings.Join(r.Steps, ", "))
-	}
-	for _, a := range r.Arrays {
-		where := ""
-		if a.Path != "." {
-			where = " of " + printable(a.Path)
-		}
-		fmt.Fprintf(&b, "kept     %d of %d %s%s\n", a.Kept, a.Total, a.What, where)
-	}
-	for _, n := range []struct {
-		count int
-		what  string
-	}{{r.StringsCut, "texts shortened"}, {r.Omitted, "blocks left out"}, {r.Links, "links left out"}} {
-		if n.count > 0 {
-			fmt.Fprintf(&b, "cut      %d %s\n", n.count, n.what)
-		}
-	}
-	if len(r.Dropped) > 0 {
-		fmt.Fprintf(&b, "dropped  %s\n", printable(strings.Join(r.Dropped, ", ")))
-	}
-	if r.OverBudget {
-		b.WriteString("over its budget, since the tool's outputSchema allows no less\n")
-	}
-	if r.Err != nil {
-		fmt.Fprintf(&b, "failed   %v\n", r.Err)
-	}
-	return b.String()
 }

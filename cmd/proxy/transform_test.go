@@ -84,3 +84,47 @@ func TestTransformOfARecordedAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestTransformSaysWhatItDid: which rule matched or why none did, which of its paths match
+// nothing, and what each part costs.
+func TestTransformSaysWhatItDid(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "c.yaml")
+	write(t, config, `
+upstream: {url: "http://issues.example/mcp"}
+transform:
+  default_max_tokens: 300
+  rules:
+    - match: {tool: list_issues}
+      include_fields: [issues.id, issues.titel, issues.state.nmae, total]
+      exclude_fields: [issues.state.colour]
+      truncate: {titles: {max: 20}, title: {max: 20}}
+    - {match: {tool: get_issue, server: issues.example}, max_tokens: 200}
+    - {match: {tool: search, server: other.example}, max_tokens: 200}
+`)
+	var list []string
+	for i := range 60 {
+		list = append(list, fmt.Sprintf(`{"id":%d,"title":"The %dth issue","state":{"name":"open","color":"red"},"labels":[]}`, i, i))
+	}
+	in := `{"issues":[` + strings.Join(list, ",") + `],"total":60}`
+	for tool, want := range map[string][]string{
+		"list_issues": {"rule     transform.rules[0] (tool list_issues of server *)\n",
+			"warning  rules[0].include_fields: issues.titel matches nothing; did you mean title?\n",
+			"warning  rules[0].include_fields: issues.state.nmae matches nothing; did you mean name?\n",
+			"warning  rules[0].exclude_fields: issues.state.colour matches nothing; did you mean color?\n"},
+		"get_issue": {"rule     transform.rules[1] (tool get_issue of server issues.example)\n", "outcome  capped\n", "  content[0]\n", "    issues\n", "1      1    total\n", "  notice\n"},
+		"get_isue":  {"rule     none: no rule is for tool get_isue of server issues.example; there is one for get_issue\n"},
+		"search":    {"rule     none: no rule is for tool search of server issues.example; rules[2] is for that tool of server other.example\n"},
+		"":          {"rule     none: no --tool was named\n"},
+	} {
+		_, told, err := run(t.Context(), in, "transform", "--config", config, "--tool", tool)
+		for _, w := range want {
+			if err != nil || !strings.Contains(told, w) {
+				t.Errorf("%s: %v: %q is not in\n%s", tool, err, w, told)
+			}
+		}
+	}
+	_, told, err := run(t.Context(), "x", "transform", "--config", config, "--tool", "get_issue")
+	if err != nil || !strings.Contains(told, "outcome  passthrough\nrule     transform.rules[1]") {
+		t.Errorf("a result that passes: %v\n%s", err, told)
+	}
+}

@@ -1,0 +1,153 @@
+package fields
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Miss is a path that leads nowhere in a value.
+type Miss struct {
+	Path    string
+	Exclude bool     // it is one of those to leave out
+	Step    string   // of it, that is not there
+	Names   []string // that are there in its place
+}
+
+// maxAmong is how many names a [Miss] has.
+const maxAmong = 100
+
+// Missed are the paths of a rule that lead nowhere in a value: misspelt, maybe. sure
+// says that the value tells so of every path: where a list on its way is empty, or a
+// member null, it does not.
+func (s *Selection) Missed(value []byte) (missed []Miss, sure bool) {
+	sure = true
+	for _, root := range [...]*node{s.include, s.exclude} {
+		if root == nil {
+			continue
+		}
+		f := &finder{walk: walk{Selection: s, in: value, nodes: []*node{root}}, met: make(map[*node]*meeting)}
+		f.at(root)
+		if start := skipSpace(value, 0); start == len(value) {
+			return nil, false
+		} else if _, err := f.look(start, 0); err != nil {
+			return nil, false
+		}
+		f.tell(root, nil, func(m Miss) {
+			m.Exclude = root == s.exclude
+			missed = append(missed, m)
+		})
+		sure = sure && !f.unsure
+	}
+	return missed, sure
+}
+
+// A finder notes which of the ways of paths are there.
+type finder struct {
+	walk
+	met    map[*node]*meeting
+	unsure bool
+}
+
+// meeting is what was there where some paths had come to.
+type meeting struct {
+	names []string // of members
+	open  bool     // an empty list, or null: there may be more another time
+}
+
+func (f *finder) at(n *node) *meeting {
+	m := f.met[n]
+	if m == nil {
+		m = new(meeting)
+		f.met[n] = m
+	}
+	return m
+}
+
+// look goes over the value at i, where the paths of nodes from index on have come to.
+func (f *finder) look(i, from int) (end int, err error) {
+	if len(f.nodes) == from || f.in[i] != '{' && f.in[i] != '[' {
+		if string(f.in[i:min(i+4, len(f.in))]) == "null" {
+			for _, n := range f.nodes[from:] {
+				f.at(n).open = true
+			}
+		}
+		return skipValue(f.in, i)
+	}
+	if f.level == maxNesting {
+		return 0, ErrNesting
+	}
+	f.level++
+	defer func() { f.level-- }()
+	to, count := len(f.nodes), 0
+	end, err = each(f.in, i, func(quoted []byte, i int) (int, error) {
+		if quoted != nil {
+			name := unquote(quoted)
+			for _, n := range f.nodes[from:to] {
+				if m := f.at(n); len(m.names) < maxAmong && !slices.Contains(m.names, name) {
+					m.names = append(m.names, name)
+				}
+			}
+			f.member(name, i, from, to)
+		} else {
+			f.element(count, from, to)
+		}
+		count++
+		defer func() { f.nodes = f.nodes[:to] }()
+		for _, n := range f.nodes[to:] {
+			f.at(n)
+		}
+		return f.look(i, to)
+	})
+	if f.in[i] == '[' && count == 0 {
+		for _, n := range f.nodes[from:to] {
+			f.at(n).open = true
+		}
+	}
+	return end, err
+}
+
+// tell calls say with each path below a node that was not met.
+func (f *finder) tell(n *node, path []string, say func(Miss)) {
+	m := f.met[n]
+	for _, way := range n.ways() {
+		next := append(slices.Clip(path), way.name)
+		switch {
+		case f.met[way.to] != nil:
+			f.tell(way.to, next, say)
+		case m.open && len(m.names) == 0:
+			f.unsure = true
+		default:
+			way.to.ends(next, func(path []string) {
+				say(Miss{Path: strings.Join(path, "."), Step: way.name, Names: m.names})
+			})
+		}
+	}
+}
+
+// A way is one step on from a node.
+type way struct {
+	name string
+	to   *node
+}
+
+// ways are all of them, in order.
+func (n *node) ways() (all []way) {
+	for name, to := range n.names {
+		all = append(all, way{strings.NewReplacer(`\`, `\\`, `.`, `\.`, `*`, `\*`).Replace(name), to})
+	}
+	slices.SortFunc(all, func(a, b way) int { return strings.Compare(a.name, b.name) })
+	if n.any != nil {
+		all = append(all, way{"*", n.any})
+	}
+	return all
+}
+
+// ends calls f with the paths that end at a node or behind it.
+func (n *node) ends(path []string, f func(path []string)) {
+	if n.end {
+		f(path)
+	}
+	for _, way := range n.ways() {
+		way.to.ends(append(slices.Clip(path), way.name), f)
+	}
+}

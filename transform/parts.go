@@ -1,0 +1,58 @@
+package transform
+
+import (
+	"fmt"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Part is what one part of a result costs the model that reads it.
+type Part struct {
+	Name   string // content[0], structuredContent, or the notice
+	Tokens int
+	// Members are those of a JSON object, the first 200.
+	Members []Part
+}
+
+const maxMembers = 200
+
+// Parts are the parts of what a method answers, in their order. Those that are not
+// counted, images and audio, have no tokens.
+func (e *Engine) Parts(result []byte, method string) (parts []Part) {
+	var l layout
+	l.lay(result, method, unlimited)
+	for i := range l.blocks {
+		b := &l.blocks[i]
+		p := Part{Name: fmt.Sprintf("%s[%d]", l.list, i)}
+		switch b.kind {
+		case noticeBlock:
+			p.Name, p.Tokens = "notice", e.encoding.Count(l.textOf(b))
+		case textBlock:
+			text := l.textOf(b)
+			p.Tokens, p.Members = e.encoding.Count(text), e.members(text)
+		case wholeBlock:
+			p.Tokens = e.encoding.Count(compact(b.of(result)))
+		}
+		parts = append(parts, p)
+	}
+	if l.structured.is() {
+		value := compact(l.structured.of(result))
+		parts = append(parts, Part{"structuredContent", e.encoding.Count(value), e.members(value)})
+	}
+	return parts
+}
+
+// members are the first of a JSON object.
+func (e *Engine) members(text []byte) (all []Part) {
+	start := tape.SkipSpace(text, 0)
+	if start == len(text) || text[start] != '{' || !wire.Valid(text) {
+		return nil
+	}
+	tape.Each(text, start, func(name []byte, at int) (int, bool) {
+		end := tape.SkipValue(text, at)
+		all = append(all, Part{Name: string(wire.AppendUnescaped(nil, name)), Tokens: e.encoding.Count(compact(text[at:end]))})
+		return end, len(all) < maxMembers
+	})
+	return all
+}
