@@ -18,6 +18,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -66,6 +67,7 @@ const (
 	upstreamLost
 	upstreamRestarted
 	upstreamStarting
+	noRoom
 	shuttingDown
 	panicked
 
@@ -124,6 +126,7 @@ var causes = [...]struct {
 	upstreamLost:      {-32603, 502, "upstream process ended"},
 	upstreamRestarted: {-32603, 502, "upstream process ended and is started again; the request was lost"},
 	upstreamStarting:  {-32603, 503, "upstream process is not ready yet"},
+	noRoom:            {-32603, 503, "too many bytes of messages are in hand"},
 	shuttingDown:      {-32603, 503, "shutting down"},
 	panicked:          {-32603, 500, "internal error"},
 
@@ -213,6 +216,7 @@ func asFailure(err error) *failure {
 		exit     *upstream.ExitError
 		again    *restartError
 		mute     *upstream.MuteError
+		full     *large.NoRoomError
 		timeout  interface{ Timeout() bool }
 	)
 	switch {
@@ -245,6 +249,8 @@ func asFailure(err error) *failure {
 	case errors.Is(err, upstream.ErrLost):
 		f = fail(upstreamLost, "")
 		f.text = "upstream session ended"
+	case errors.As(err, &full):
+		f = fail(noRoom, full.Error())
 	case errors.Is(err, errShutdown), errors.Is(err, downstream.ErrStopped):
 		f = fail(shuttingDown, "")
 	case errors.As(err, &mute):

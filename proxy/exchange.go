@@ -120,6 +120,7 @@ func (x *exchange) done() {
 	x.mu.Unlock()
 	parked := x.trail != nil && x.trail.leave(gone)
 	x.let(parked)
+	x.letGo()
 	x.Close()
 	if x.stop != nil {
 		x.stop(nil)
@@ -152,10 +153,9 @@ func (x *exchange) done() {
 			x.buf = nil
 		}
 	}
-	x.msg.Raw, x.use = nil, use{}
+	x.use = use{}
 	clear(x.from)
-	clear(x.rest[:cap(x.rest)])
-	x.from, x.rest, x.resumeAt = x.from[:0], x.rest[:0], x.resumeAt[:0]
+	x.from, x.resumeAt = x.from[:0], x.resumeAt[:0]
 	exchanges.Put(x)
 }
 
@@ -169,6 +169,14 @@ func (x *exchange) count(how outcome) {
 		return
 	}
 	x.srv.metrics.request(x.s.vc, x.s.vu, x.call.method, how, x.call.began)
+}
+
+// letGo forgets all messages, so that their memory is free as soon as it is given back.
+func (x *exchange) letGo() {
+	x.msg.Raw, x.send.Body = nil, nil
+	clear(x.rest[:cap(x.rest)])
+	x.rest, x.at = x.rest[:0], 0
+	x.also, x.last, x.first, x.replay = nil, nil, sse.Event{}, nil
 }
 
 // stale reports whether x's request was answered before it was sent.
@@ -200,9 +208,9 @@ func (x *exchange) ending(gone bool) outcome {
 }
 
 // share makes x the body of an answer, from which it does not come back to the
-// pool.
+// pool. The message of the client is gone by then.
 func (x *exchange) share() {
-	x.shared = true
+	x.shared, x.send.Body = true, nil
 	x.srv.streams.Add(1)
 }
 
@@ -337,7 +345,7 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 	x.clock.start()
 	e, err = nextOf(x.stream, x.srv.unwanted)
 	x.clock.lap(&x.clock.upstream)
-	if c, ok := x.s.conn.(*remoteConn); err != nil && ok && x.call != nil && !x.resent && isLostSession(err) {
+	if c, ok := x.s.conn.(*remoteConn); err != nil && ok && x.call != nil && !x.resent && x.send.Body != nil && isLostSession(err) {
 		return sse.Event{}, false, x.sendAgain(c)
 	}
 	if err != nil {

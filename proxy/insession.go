@@ -36,7 +36,7 @@ func (f *failure) withinSession() *failure {
 // full reports whether f says that a limit of ours is reached.
 func (f *failure) full() bool {
 	switch f.cause {
-	case tooManyOpen, tooManySessions, tooManyProcesses, tooManyParked:
+	case tooManyOpen, tooManySessions, tooManyProcesses, tooManyParked, noRoom:
 		return true
 	}
 	return false

@@ -26,9 +26,15 @@ func nextOf(st upstream.Stream, unwanted func(reason string)) (sse.Event, error)
 		if large == nil || !large.Asks && large.Answers == nil {
 			return e, err
 		}
-		unwanted("too_large")
+		why := fail(upstreamDown, large.Error())
+		if large.NoRoom != nil {
+			why = fail(noRoom, large.Error())
+			unwanted("no_room")
+		} else {
+			unwanted("too_large")
+		}
 		if !large.Asks {
-			return sse.Event{Data: fail(upstreamDown, large.Error()).about(large.Answers).body()}, nil
+			return sse.Event{Data: why.about(large.Answers).body()}, nil
 		}
 	}
 }

@@ -332,8 +332,11 @@ func (f *failure) nowhere() *failure {
 // unwanted counts a message that is dropped.
 func (srv *Server) unwanted(reason string) {
 	srv.metrics.dropped.WithLabelValues(reason).Inc()
-	if reason == "queue_full" {
+	switch reason {
+	case "queue_full":
 		srv.failures.add(failureKind{message: "client does not read; its oldest notification was dropped", cause: failures.SlowClient}, failureLine{})
+	case "no_room":
+		srv.failures.add(failureKind{"message of the server not read", failures.Busy, srv.serverName()}, failureLine{text: "limits.in_hand is spent"})
 	}
 }
 

@@ -40,7 +40,7 @@ func (h *HTTP) readBody(ctx *fasthttp.RequestCtx, buf []byte) (b body, r *refusa
 	}
 	overdrawn := h.cfg.Memory.Budget.Overdrawn()
 	if most > prefetched || overdrawn {
-		b.share = h.cfg.Memory.Budget.Share(c.owner(), int64(most))
+		b.share = h.cfg.Memory.Budget.Share(c.owner(), int64(large.Room(most)))
 	}
 	if overdrawn { // no request can be so small that it may begin now
 		if r := h.hold(&b, 1); r != nil {
@@ -100,7 +100,7 @@ func (h *HTTP) more(b *body, most int) (room int, r *refusal) {
 	default:
 		room = prefetched
 	}
-	room = min(room, max(most, have+1)) // reading the end takes room, too
+	room = large.Room(min(room, max(most, have+1))) // reading the end takes room, too
 	if room > prefetched {
 		if r := h.hold(b, int64(room)-b.share.Asked()); r != nil {
 			return 0, r
@@ -117,7 +117,7 @@ func (h *HTTP) room(b []byte, n int) []byte {
 	}
 	var next []byte
 	if n > keepBuffer {
-		next = h.cfg.Memory.Buffers.Take(n)
+		next = h.cfg.Memory.Lend(n)
 	} else {
 		next = make([]byte, 0, max(n, 1<<10))
 	}
@@ -129,7 +129,7 @@ func (h *HTTP) room(b []byte, n int) []byte {
 // dropBuffer lets go of a buffer, for the next large body where it is one.
 func (h *HTTP) dropBuffer(b []byte) {
 	if cap(b) > keepBuffer {
-		h.cfg.Memory.Buffers.Put(b)
+		h.cfg.Memory.Return(b)
 	}
 }
 

@@ -374,6 +374,7 @@ func (x *exchange) Close() error {
 		x.face.guard(func() { _ = s.Close() })
 		x.events.finish()
 	}
+	x.resp.Body, x.req.Body = nil, nil
 	if x.resp.Done != nil {
 		x.face.guard(x.resp.Done)
 	}
@@ -382,7 +383,7 @@ func (x *exchange) Close() error {
 	if x.posted {
 		x.face.requests.Add(-1)
 	}
-	x.conn, x.chunks.conn, x.cancel, x.req.Ctx, x.req.Cancel, x.req.Body = nil, nil, nil, nil, nil, nil
+	x.conn, x.chunks.conn, x.cancel, x.req.Ctx, x.req.Cancel = nil, nil, nil, nil, nil
 	x.resp, x.posted = Response{}, false
 	x.face.exchanges.Put(x)
 	return nil

@@ -106,14 +106,16 @@ func TestBodiesStayWithinTheBudget(t *testing.T) {
 
 func TestRequestWaitsForTheBudget(t *testing.T) {
 	budget := large.NewBudget(20 << 10)
-	budget.Add(20 << 10)
+	if err := budget.Take(t.Context(), large.Whole, 20<<10); err != nil {
+		t.Fatal(err)
+	}
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Memory: &large.Memory{Budget: budget, Buffers: new(large.Buffers)}, BudgetWait: patience})
 	nc := dial(t, s.addr)
 	_, _ = io.WriteString(nc, post(strings.Repeat("x", 10<<10)))
 	for budget.Waiting() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	budget.Sub(20 << 10)
+	budget.Give(large.Whole, 20<<10)
 	if res, _ := answer(t, bufio.NewReader(nc), "POST"); res.StatusCode != 200 {
 		t.Errorf("status %d", res.StatusCode)
 	}
@@ -126,13 +128,15 @@ func TestNothingBeginsWhileTheBudgetIsOverdrawn(t *testing.T) {
 	memory := large.NewMemory(20 << 10)
 	s := start(t, fakeHandler{post: echo}, HTTPConfig{Memory: memory, BudgetWait: 20 * time.Millisecond, Pipes: ps.with(nil)})
 	client := openSSE(t, s, "")
-	memory.Budget.Add(20<<10 + 1)
+	if err := memory.Budget.Take(t.Context(), large.Whole, 20<<10+1); err != nil {
+		t.Fatal(err)
+	}
 	for name, request := range map[string]string{"request": post("{}"), "message": postTo(client.uri, "", `{"jsonrpc":"2.0","method":"x"}`)} {
 		if res, body := ask(t, s.addr, request); res.StatusCode != 503 || !strings.Contains(body, "bytes") {
 			t.Errorf("%s: %d %q", name, res.StatusCode, body)
 		}
 	}
-	memory.Budget.Sub(1)
+	memory.Budget.Give(large.Whole, 1)
 	if res, _ := ask(t, s.addr, post("{}")); res.StatusCode != 200 {
 		t.Errorf("status %d when it is only spent", res.StatusCode)
 	}

@@ -2,22 +2,39 @@ package large
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
+)
+
+// Class says what holds bytes of a Budget, and so what it may wait for meanwhile: only
+// for bytes of a later class. The last class waits for none, so that no two messages
+// wait for each other.
+type Class uint8
+
+const (
+	Request     Class = iota // a message of a client, until it is answered
+	RequestCopy              // a copy of one that is on its way to the server
+	Partial                  // the beginning of a message of the server, of at most 1 MiB
+	Whole                    // a message of the server with all the room that it may need
+	Copy                     // a copy of one that is on its way to the client
+	classes
 )
 
 // Budget bounds how many bytes of messages are in hand at one time, however
 // many peers they are from. It is safe for concurrent use.
 type Budget struct {
-	size int64
+	size    int64
+	reserve [classes]int64 // what earlier classes leave to each
+	begun   func()         // called when something is taken; nil for nothing. Not to be changed later
 
 	mu       sync.Mutex
 	taken    int64
+	held     [classes]int64 // of taken
 	clients  map[string]*client
-	waiting  []*waiter // first come, first served
-	unserved int       // of those
-
-	begun func() // called when something is taken; nil for nothing. Not to be changed later
+	waiting  [classes][]*waiter // first come, first served
+	unserved int                // requests of those
 }
 
 // client is what the shares of one client have together.
@@ -31,23 +48,45 @@ func NewBudget(size int64) *Budget {
 	return &Budget{size: size, clients: make(map[string]*client)}
 }
 
+// NoRoomError says that the budget had no room for a message in time.
+type NoRoomError struct {
+	Bytes  int64
+	Waited time.Duration
+}
+
+func (e *NoRoomError) Error() string {
+	return fmt.Sprintf("no room for %d bytes within %v: raise limits.in_hand, or make fewer large calls at one time", e.Bytes, e.Waited)
+}
+
 // Share is what one message takes of a Budget while it comes in. It is not safe for
 // concurrent use.
 type Share struct {
 	of     *Budget
+	class  Class
 	client string
 	most   int64 // that it will take
 	asked  int64 // by Grow
 	held   int64 // of the budget: asked, or most
-	own    int64 // what its message holds besides
 }
 
-// Share returns the share of a message of at most most bytes, which holds nothing yet.
-// The messages of one client hold a quarter of the budget together while other clients
-// wait; a single message may be larger. No client, "", stands for the server, which has no
-// such limit.
+// Share returns the share of a client's message of at most most bytes, which holds
+// nothing yet. The messages of one client hold a quarter of the budget together while
+// other clients wait; a single message may be larger.
 func (b *Budget) Share(client string, most int64) Share {
 	return Share{of: b, client: client, most: most}
+}
+
+// Take takes n bytes at once, and waits until they are free or ctx ends, whose cause it
+// then returns. It is followed by a Give of n.
+func (b *Budget) Take(ctx context.Context, c Class, n int64) error {
+	s := Share{of: b, class: c, most: n}
+	return s.Grow(ctx, n)
+}
+
+// Give gives back what Take has taken.
+func (b *Budget) Give(c Class, n int64) {
+	s := Share{of: b, class: c, held: n}
+	s.Release()
 }
 
 type waiter struct {
@@ -59,7 +98,7 @@ type waiter struct {
 // Grow takes n bytes more, and waits until they are free or ctx ends, whose cause it
 // then returns.
 //
-// A message takes its bytes step by step while half of the budget is free. When less is
+// A message takes its bytes step by step while half of what its class can have is free. When less is
 // free, a step takes all that the message may still need: else several of them could
 // wait for each other.
 func (s *Share) Grow(ctx context.Context, n int64) error {
@@ -71,12 +110,12 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 	b := s.of
 	n = s.asked - s.held
 	b.mu.Lock()
-	if len(b.waiting) == 0 && b.take(s, n) {
+	if len(b.waiting[s.class]) == 0 && b.take(s, n) {
 		b.mu.Unlock()
 		return nil
 	}
 	w := &waiter{s: s, n: n, ready: make(chan struct{})}
-	b.waiting = append(b.waiting, w)
+	b.waiting[s.class] = append(b.waiting[s.class], w)
 	b.count(s, 1)
 	b.serve()
 	b.mu.Unlock()
@@ -92,7 +131,7 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 		return nil // at the same moment
 	default:
 	}
-	b.waiting = slices.DeleteFunc(b.waiting, func(other *waiter) bool { return other == w })
+	b.waiting[s.class] = slices.DeleteFunc(b.waiting[s.class], func(other *waiter) bool { return other == w })
 	b.count(s, -1)
 	b.forget(s)
 	s.asked -= n
@@ -111,13 +150,20 @@ func (s *Share) Release() {
 	b := s.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.taken -= s.held
-	if s.client != "" {
-		b.client(s).held -= s.held
-	}
-	s.asked, s.held = 0, 0
+	b.add(s, -s.held)
+	s.asked = 0
 	b.forget(s)
 	b.serve()
+}
+
+// add counts n more bytes for s. Callers hold mu.
+func (b *Budget) add(s *Share, n int64) {
+	s.held += n
+	b.taken += n
+	b.held[s.class] += n
+	if s.class == Request {
+		b.client(s).held += n
+	}
 }
 
 // client is that of s. Callers hold mu, and call forget where they took from it.
@@ -131,29 +177,33 @@ func (b *Budget) client(s *Share) *client {
 }
 
 func (b *Budget) forget(s *Share) {
-	if *b.client(s) == (client{}) {
+	if s.class == Request && *b.client(s) == (client{}) {
 		delete(b.clients, s.client)
 	}
 }
 
-// serve gives those who wait what is free: first to messages that hold something
-// already, then to the others in the order in which they came. Callers hold mu.
+// serve gives those who wait what is free: the last class first, and of each first
+// messages that hold something already, then the others in the order in which they
+// came. Callers hold mu.
 func (b *Budget) serve() {
-	for _, begun := range []bool{true, false} {
-		blocked := false
-		b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool {
-			if (w.s.held > 0) != begun || blocked {
+	for c := range classes {
+		at := classes - 1 - c
+		for _, begun := range []bool{true, false} {
+			blocked := false
+			b.waiting[at] = slices.DeleteFunc(b.waiting[at], func(w *waiter) bool {
+				if (w.s.held > 0) != begun || blocked {
+					return false
+				}
+				b.count(w.s, -1)
+				if b.take(w.s, w.n) {
+					close(w.ready)
+					return true
+				}
+				b.count(w.s, 1)
+				blocked = !begun && !b.limited(w.s, w.n)
 				return false
-			}
-			b.count(w.s, -1)
-			if b.take(w.s, w.n) {
-				close(w.ready)
-				return true
-			}
-			b.count(w.s, 1)
-			blocked = !begun && !b.limited(w.s, w.n)
-			return false
-		})
+			})
+		}
 	}
 }
 
@@ -165,24 +215,41 @@ func (b *Budget) take(s *Share, n int64) bool {
 		return false
 	}
 	rest := s.most - s.held
-	free := b.size - b.taken
-	spare := max(b.size/4, s.most)
+	free, last := b.free(s.class)
+	spare := max(b.part(s.class)/4, s.most)
 	switch {
 	case free-n >= 2*spare:
-	case free >= rest && !limited, free-rest >= spare, b.taken == s.held+s.own:
+	case free >= rest && !limited, free-rest >= spare, last && b.held[s.class] == s.held:
 		n = rest
 	default:
 		return false
 	}
-	b.taken += n
-	s.held += n
-	if s.client != "" {
-		b.client(s).held += n
-	}
+	b.add(s, n)
 	if b.begun != nil {
 		b.begun()
 	}
 	return true
+}
+
+// free is what a class has left. Where nothing of a later class is held, which would be
+// given back by and by, last is true: then one message of the class is let in, however
+// large it is. Callers hold mu.
+func (b *Budget) free(c Class) (free int64, last bool) {
+	free, last = b.size-b.taken, true
+	for c++; c < classes; c++ {
+		free -= max(0, b.reserve[c]-b.held[c])
+		last = last && b.held[c] == 0
+	}
+	return free, last
+}
+
+// part is what a class can have at most.
+func (b *Budget) part(c Class) int64 {
+	part := b.size
+	for c++; c < classes; c++ {
+		part -= b.reserve[c]
+	}
+	return part
 }
 
 // othersWait reports whether messages of other clients wait.
@@ -193,40 +260,24 @@ func (b *Budget) othersWait(s *Share) bool {
 
 // count counts one waiter more, or less.
 func (b *Budget) count(s *Share, n int) {
-	b.unserved += n
-	b.client(s).waiting += n
+	if s.class == Request {
+		b.unserved += n
+		b.client(s).waiting += n
+	}
 }
 
 // limited reports whether the messages of s's client would hold more than a quarter.
 func (b *Budget) limited(s *Share, n int64) bool {
 	c := b.clients[s.client]
-	return s.client != "" && c != nil && c.held > s.held && c.held+n > b.size/4
+	return s.class == Request && c != nil && c.held > s.held && c.held+n > b.size/4
 }
 
-// Overdrawn reports whether more is taken than there is, as Add can make it.
+// Overdrawn reports whether more is taken than there is, as one message can be that is
+// larger than all.
 func (b *Budget) Overdrawn() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.taken > b.size
-}
-
-// Add takes n bytes without waiting, also where that is more than there are: for
-// what is here already. It is followed by a Sub of n.
-func (b *Budget) Add(n int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.taken += n
-	if b.begun != nil {
-		b.begun()
-	}
-}
-
-// Sub gives n bytes back that Add has taken.
-func (b *Budget) Sub(n int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.taken -= n
-	b.serve()
 }
 
 // Taken returns how many bytes are in hand.
@@ -237,8 +288,11 @@ func (b *Budget) Taken() int64 {
 }
 
 // Waiting returns how many wait.
-func (b *Budget) Waiting() int {
+func (b *Budget) Waiting() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.waiting)
+	for _, list := range b.waiting {
+		n += len(list)
+	}
+	return n
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,7 +55,9 @@ func TestBudgetServesInOrder(t *testing.T) {
 
 func TestBudgetGivesUpWithItsContext(t *testing.T) {
 	b := NewBudget(10)
-	b.Add(12) // more than there is
+	if err := b.Take(t.Context(), Whole, 12); err != nil { // more than there is
+		t.Fatal(err)
+	}
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ten, one := b.Share("a", 10), b.Share("a", 1)
@@ -64,11 +67,11 @@ func TestBudgetGivesUpWithItsContext(t *testing.T) {
 	if err := recv(t, first, "the first"); !errors.Is(err, why) {
 		t.Errorf("err = %v", err)
 	}
-	b.Sub(3)
+	b.Give(Whole, 3)
 	if err := recv(t, second, "the second"); err != nil {
 		t.Error(err)
 	}
-	b.Sub(9)
+	b.Give(Whole, 9)
 	one.Release()
 	if b.Taken() != 0 || len(b.clients) != 0 {
 		t.Errorf("%d bytes are taken, %d clients are known", b.Taken(), len(b.clients))
@@ -170,5 +173,81 @@ func TestBudgetIsNeverOverdrawn(t *testing.T) {
 	wg.Wait()
 	if b.Taken() != 0 || b.Waiting() != 0 || len(b.clients) != 0 {
 		t.Errorf("%d bytes are taken, %d wait, %d clients are known", b.Taken(), b.Waiting(), len(b.clients))
+	}
+}
+
+// TestAnswersFindRoomWhileRequestsHoldTheirs: each request holds its bytes until its
+// answer has come, which takes room of its own, twice, and then a copy.
+func TestAnswersFindRoomWhileRequestsHoldTheirs(t *testing.T) {
+	const size = 1000
+	b := NewBudget(size)
+	b.reserve[Whole], b.reserve[Partial] = size/2, size/16
+	var most atomic.Int64
+	var wg sync.WaitGroup
+	take := func(c Class, n int64) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if err := b.Take(ctx, c, n); err != nil {
+			t.Errorf("class %d: %v", c, err)
+		}
+		for taken := b.Taken(); ; {
+			if at := most.Load(); taken <= at || most.CompareAndSwap(at, taken) {
+				break
+			}
+		}
+		runtime.Gosched()
+	}
+	for i := range 60 {
+		wg.Go(func() {
+			s := b.Share(strconv.Itoa(i%7), 90)
+			if err := s.Grow(t.Context(), 90); err != nil {
+				t.Error(err)
+			}
+			take(RequestCopy, 90)
+			b.Give(RequestCopy, 90)
+			take(Partial, 10)
+			take(Whole, size/2)
+			b.Give(Partial, 10)
+			take(Copy, size/2)
+			b.Give(Copy, size/2)
+			b.Give(Whole, size/2)
+			s.Release()
+		})
+	}
+	wg.Wait()
+	if b.Taken() != 0 || b.Waiting() != 0 || len(b.clients) != 0 {
+		t.Errorf("%d bytes are taken, %d wait, %d clients are known", b.Taken(), b.Waiting(), len(b.clients))
+	}
+	if over := most.Load() - size; over > size/2 {
+		t.Errorf("%d bytes more than there are were taken, and one copy has %d", over, size/2)
+	}
+}
+
+// TestNoRoomInTime says how much was wanted, and what to do.
+func TestNoRoomInTime(t *testing.T) {
+	m := NewMemory(10 << 20)
+	l := m.Lender(t.Context(), 10*time.Millisecond)
+	b, err := l.Take(10 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Take(5 << 20)
+	if full, ok := errors.AsType[*NoRoomError](err); !ok || full.Bytes != 8<<20 || !strings.Contains(err.Error(), "limits.in_hand") {
+		t.Errorf("err = %v", err)
+	}
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	gone := m.Lender(ctx, time.Hour)
+	if _, err := gone.Take(5 << 20); !errors.Is(err, why) {
+		t.Errorf("err = %v", err)
+	}
+	m.Put(b)
+	if b, err = l.Take(5 << 20); err != nil {
+		t.Fatal(err)
+	}
+	m.Forget(b)
+	if m.Budget.Taken() != 0 {
+		t.Errorf("%d bytes are taken", m.Budget.Taken())
 	}
 }

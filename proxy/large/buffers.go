@@ -67,7 +67,7 @@ func (p *Buffers) pop(at int) []byte {
 	return b
 }
 
-// Put takes back what Take has lent, or any other buffer, and reports whether it keeps
+// Put takes back what a Lender has lent, or any other buffer, and reports whether it keeps
 // it. Nobody may use it any more.
 func (p *Buffers) Put(b []byte) bool {
 	at := sizeFor(cap(b))
@@ -103,6 +103,10 @@ func (p *Buffers) tidy() {
 	}
 }
 
+// slack is how much more room than was asked for a buffer has that is too large to be
+// kept: a message in it can grow a little where it stands.
+const slack = 16 << 10
+
 // Memory lends buffers and counts them for as long as they are out.
 type Memory struct {
 	Budget  *Budget
@@ -111,57 +115,108 @@ type Memory struct {
 	garbage atomic.Int64 // bytes of buffers that were let go since the last collection
 }
 
-// NewMemory returns memory with a budget of size bytes.
+// NewMemory returns memory with a budget of size bytes. Half of them are kept for
+// messages of the server, without which those of clients are not answered.
 func NewMemory(size int64) *Memory {
 	m := &Memory{Budget: NewBudget(size), Buffers: new(Buffers)}
+	m.Budget.reserve[Whole], m.Budget.reserve[Partial] = size/2, size/16
 	m.Budget.begun = new(reclaim).start(m.Budget)
 	return m
 }
 
-// maxWait is how long a message of the server waits for the budget.
-const maxWait = 5 * time.Second
+// First is the size of the first large buffer for a message of unknown length. The
+// second one has room for any message: it waits for no third.
+const First = 1 << 20
 
-// Take is that of Buffers. While the budget is spent it waits, and so the server does;
-// but not for ever: what is read already may be what others wait for. Each is followed
-// by one Put or Forget. The message has a buffer of have bytes already, which is put
-// back when it was copied.
-func (m *Memory) Take(n, have int) []byte {
-	size := int64(room(n))
-	s := m.Budget.Share("", size)
-	s.own = int64(have)
-	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
+// classOf is the class of a message of the server in a buffer of n bytes.
+func classOf(n int) Class {
+	if n <= First {
+		return Partial
+	}
+	return Whole
+}
+
+// Room is the capacity of a buffer for n bytes.
+func Room(n int) int {
+	switch at := sizeFor(n); {
+	case n <= Size:
+		return n
+	case at < sizes:
+		return smallest << at
+	}
+	return (n + slack + 1<<13 - 1) &^ (1<<13 - 1) // of whole pages
+}
+
+// Lender is where the reader of a stream of the server has its large buffers from.
+type Lender struct {
+	*Memory
+	ctx  context.Context
+	wait time.Duration
+}
+
+// Lender returns a Lender of buffers of m, which waits for each at most for wait.
+func (m *Memory) Lender(ctx context.Context, wait time.Duration) Lender {
+	return Lender{m, ctx, wait}
+}
+
+// Take lends a buffer with room for n bytes, once the budget has room for it. The error
+// is a *NoRoomError, or why ctx has ended. Each is followed by one Put or Forget.
+func (l *Lender) Take(n int) ([]byte, error) {
+	n = max(Room(n), smallest)
+	if err := l.Hold(l.ctx, l.wait, classOf(n), n); err != nil {
+		return nil, err
+	}
+	return l.Lend(n), nil
+}
+
+// Hold counts n bytes that its caller is about to allocate. It waits until the budget has
+// room, at most for wait or until ctx ends, whose cause it then returns; otherwise the
+// error is a *NoRoomError. It is followed by a Drop.
+func (m *Memory) Hold(ctx context.Context, wait time.Duration, c Class, n int) error {
+	full := &NoRoomError{Bytes: int64(n), Waited: wait}
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, full)
 	defer cancel()
-	if s.Grow(ctx, size) != nil {
-		m.Budget.Add(size)
+	if err := m.Budget.Take(ctx, c, int64(n)); err != nil {
+		return err
 	}
-	if garbage := m.garbage.Load(); garbage+m.Budget.Taken() > m.Budget.size && garbage > collectable {
-		m.garbage.Store(0)
-		debug.FreeOSMemory()
-	}
-	return m.Buffers.Take(n)
+	m.collect()
+	return nil
+}
+
+// Drop counts n bytes no more, which are garbage now.
+func (m *Memory) Drop(c Class, n int) {
+	m.garbage.Add(int64(n))
+	m.Budget.Give(c, int64(n))
 }
 
 // collectable is how much garbage is worth a collection before the next buffer is taken.
 const collectable = 16 << 20
 
-// room is the capacity of a buffer for n bytes.
-func room(n int) int {
-	if at := sizeFor(n); at < sizes {
-		return smallest << at
+// collect makes room where garbage takes it.
+func (m *Memory) collect() {
+	if garbage := m.garbage.Load(); garbage > collectable && garbage+m.Budget.Taken() > m.Budget.size && m.garbage.CompareAndSwap(garbage, 0) {
+		debug.FreeOSMemory()
 	}
-	return n
 }
 
-// Forget counts b no more and leaves it to whoever may still look at it.
-func (m *Memory) Forget(b []byte) {
-	m.garbage.Add(int64(cap(b)))
-	m.Budget.Sub(int64(cap(b)))
+// Lend lends a buffer for n bytes that are counted already. It is followed by Return.
+func (m *Memory) Lend(n int) []byte {
+	m.collect()
+	return m.Buffers.Take(n)
 }
 
-// Put takes back what Take has lent, of whatever length but from its beginning.
-func (m *Memory) Put(b []byte) {
+// Return takes back what Lend has lent.
+func (m *Memory) Return(b []byte) {
 	if !m.Buffers.Put(b) {
 		m.garbage.Add(int64(cap(b)))
 	}
-	m.Budget.Sub(int64(cap(b)))
+}
+
+// Forget counts b no more and leaves it to whoever may still look at it.
+func (m *Memory) Forget(b []byte) { m.Drop(classOf(cap(b)), cap(b)) }
+
+// Put takes back what a Lender has lent, of whatever length but from its beginning.
+func (m *Memory) Put(b []byte) {
+	m.Return(b)
+	m.Budget.Give(classOf(cap(b)), int64(cap(b)))
 }

@@ -107,7 +107,11 @@ func TestBuffersStayWithinTheirBounds(t *testing.T) {
 
 func TestMemoryIsCountedWhileItIsOut(t *testing.T) {
 	m := NewMemory(1 << 20)
-	b := m.Take(300<<10, 0)
+	l := m.Lender(t.Context(), time.Second)
+	b, err := l.Take(300 << 10)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if taken := m.Budget.Taken(); taken != 512<<10 {
 		t.Errorf("%d bytes are taken", taken)
 	}

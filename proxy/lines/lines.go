@@ -12,15 +12,18 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/envelope"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
 const (
 	firstBuffer = 4 << 10
 	// keepBuffer is the largest buffer kept while nothing needs it.
 	keepBuffer = 64 << 10
-	// quickly is from where on a buffer has room for any line.
-	quickly = 1 << 20
+	// partial is how large a buffer is for a line of more than keepBuffer. The next one
+	// has room for any line.
+	partial = 1 << 20
+	// readAtOnce is how much is read at once: what comes behind a large line is not to
+	// be moved to a buffer of the same size.
+	readAtOnce = 256 << 10
 	// maxEmptyReads is how often a source may answer "nothing, no error" in a row.
 	maxEmptyReads = 100
 )
@@ -33,13 +36,17 @@ const space = " \t\r\n"
 
 // TooLongError is returned for a line that was longer than the reader accepts.
 type TooLongError struct {
-	Limit  int // longest line accepted, in bytes
-	Length int // what this line had, in bytes, without its line end
+	Limit  int   // longest line accepted, in bytes
+	Length int   // what this line had, in bytes, without its line end
+	NoRoom error // why there was no memory for it, nil where it is longer than Limit
 
 	Message envelope.Finder // of what the line says
 }
 
 func (e *TooLongError) Error() string {
+	if e.NoRoom != nil {
+		return e.NoRoom.Error()
+	}
 	return fmt.Sprintf("line of %d bytes is longer than the limit of %d", e.Length, e.Limit)
 }
 
@@ -55,8 +62,17 @@ type Reader struct {
 	begun    bool // the first line is past
 	err      error
 
-	memory *large.Memory // of large buffers; nil for our own
-	lent   bool          // buf is of memory
+	memory Memory // of large buffers; nil for our own
+	lent   bool   // buf is of memory
+	noRoom error  // why fill has read nothing
+}
+
+// Memory has the buffers for large lines. A Reader takes one of at most 1 MiB, and where
+// that is not enough one for any line, after which it puts the first one back.
+type Memory interface {
+	Take(n int) ([]byte, error) // with room for n bytes
+	Put(b []byte)
+	Forget(b []byte) // in the place of Put, when somebody may still look at it
 }
 
 // NewReader returns a Reader of the lines of src, each of at most max bytes
@@ -65,9 +81,9 @@ func NewReader(src io.Reader, max int) *Reader {
 	return &Reader{src: src, max: max}
 }
 
-// NewReaderIn is NewReader with large lines in buffers of memory, which counts
-// them until the next one is read.
-func NewReaderIn(memory *large.Memory, src io.Reader, max int) *Reader {
+// NewReaderIn is NewReader with large lines in buffers of memory, each until the next
+// line is read.
+func NewReaderIn(memory Memory, src io.Reader, max int) *Reader {
 	return &Reader{src: src, max: max, memory: memory}
 }
 
@@ -81,11 +97,11 @@ func (r *Reader) Forget() {
 }
 
 // Next returns the next line that is not blank, without its "\n" or "\r\n" and
-// without the white space around the text. It blocks until there is one. The line is valid until the next call and may be
-// changed in place until then.
+// without the white space around the text. It blocks until there is one. The line is
+// valid until the next call and may be changed in place until then, up to its capacity.
 //
-// A line over the limit is skipped to its end and returns a *TooLongError,
-// after which Next goes on with the line behind it. A last line without a
+// A line over the limit, or one that there was no memory for, is skipped to its end and
+// returns a *TooLongError, after which Next goes on with the line behind it. A last line without a
 // newline is a line too. At the end of the source the error is io.EOF; any
 // other error is the source's own and final.
 func (r *Reader) Next() ([]byte, error) {
@@ -103,8 +119,12 @@ func (r *Reader) Next() ([]byte, error) {
 func (r *Reader) next() ([]byte, error) {
 	for {
 		if i := bytes.IndexByte(r.buf[r.pos+r.searched:r.end], '\n'); i >= 0 {
-			line := r.buf[r.pos : r.pos+r.searched+i]
-			r.pos += len(line) + 1
+			end, free := r.pos+r.searched+i, r.pos+r.searched+i
+			if end+1 == r.end {
+				free = len(r.buf) // nothing else was read yet
+			}
+			line := r.buf[r.pos:end:free]
+			r.pos = end + 1
 			r.searched = 0
 			return r.trim(line)
 		}
@@ -112,12 +132,14 @@ func (r *Reader) next() ([]byte, error) {
 		// One byte more than the limit may yet turn out to be a "\r", and
 		// three more a byte order mark.
 		if r.searched > r.max+1+len(byteOrderMark) {
-			return r.skip()
+			return r.skip(nil)
 		}
 		if r.err != nil {
 			return r.last()
 		}
-		r.fill()
+		if r.fill(); r.noRoom != nil {
+			return r.skip(r.noRoom)
+		}
 	}
 }
 
@@ -148,9 +170,11 @@ func (r *Reader) last() ([]byte, error) {
 	return r.trim(line)
 }
 
-// skip discards a line that is already too long, up to and with its newline.
-func (r *Reader) skip() ([]byte, error) {
-	e := &TooLongError{Limit: r.max}
+// skip discards a line that is already too long, or that there was no memory for, up to
+// and with its newline.
+func (r *Reader) skip(noRoom error) ([]byte, error) {
+	e := &TooLongError{Limit: r.max, NoRoom: noRoom}
+	r.noRoom = nil
 	endsInCR := false
 	for {
 		chunk := r.buf[r.pos:r.end]
@@ -185,7 +209,8 @@ func (r *Reader) skip() ([]byte, error) {
 }
 
 // fill reads once more from the source, behind what is already there. The
-// error of the read is kept in r.err: the bytes before it come first.
+// error of the read is kept in r.err: the bytes before it come first. Where there is no
+// memory, it sets r.noRoom.
 func (r *Reader) fill() {
 	pending, free := r.end-r.pos, len(r.buf)-r.end
 	switch {
@@ -195,14 +220,19 @@ func (r *Reader) fill() {
 		r.move(make([]byte, keepBuffer))
 	case pending == 0 && len(r.buf) > 0:
 		r.pos, r.end = 0, 0
-	case free > 0 && free >= len(r.buf)/4:
-	case pending <= len(r.buf)/2 && pending > 0:
+	case free > 0 && (free >= len(r.buf)/4 || len(r.buf) >= r.full()):
+	case pending > 0 && (pending <= len(r.buf)/2 || len(r.buf) >= r.full()):
 		r.move(r.buf)
 	default:
-		r.move(r.grown(r.more()))
+		to, err := r.take(r.more())
+		if err != nil {
+			r.noRoom = err
+			return
+		}
+		r.move(to)
 	}
 	for range maxEmptyReads {
-		n, err := r.src.Read(r.buf[r.end:])
+		n, err := r.src.Read(r.buf[r.end:min(len(r.buf), r.end+readAtOnce)])
 		r.end += n
 		r.err = err
 		if n > 0 || err != nil {
@@ -212,26 +242,28 @@ func (r *Reader) fill() {
 	r.err = io.ErrNoProgress
 }
 
-// more is how large the next buffer is.
+// more is how large the next buffer is. Many that grew step by step to any size could
+// wait for each other's memory.
 func (r *Reader) more() int {
-	if len(r.buf) < quickly {
-		return max(firstBuffer, 2*len(r.buf))
+	switch n := len(r.buf); {
+	case n < keepBuffer:
+		return max(firstBuffer, 2*n)
+	case n < partial && partial < r.full():
+		return partial
 	}
-	// Many that grow step by step could wait for each other's memory.
-	return max(2*len(r.buf), r.max+keepBuffer)
+	return r.full()
 }
 
-// grown is a buffer of n bytes or more.
-func (r *Reader) grown(n int) []byte {
-	if r.memory == nil || n <= large.Size {
-		return make([]byte, n)
+// full is the size of a buffer with room for any line.
+func (r *Reader) full() int { return r.max + keepBuffer }
+
+// take returns a buffer of n bytes at least.
+func (r *Reader) take(n int) ([]byte, error) {
+	if r.memory == nil || n <= keepBuffer {
+		return make([]byte, n), nil
 	}
-	have := 0
-	if r.lent {
-		have = len(r.buf)
-	}
-	b := r.memory.Take(n, have)
-	return b[:cap(b)]
+	b, err := r.memory.Take(n)
+	return b[:cap(b)], err
 }
 
 func (r *Reader) move(to []byte) {
@@ -241,7 +273,7 @@ func (r *Reader) move(to []byte) {
 		return
 	}
 	r.giveBack()
-	r.buf, r.lent = to, r.memory != nil && len(to) > large.Size
+	r.buf, r.lent = to, r.memory != nil && len(to) > keepBuffer
 }
 
 // giveBack returns a buffer of memory, which nobody looks at any more.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
@@ -264,7 +265,8 @@ func TestWriterLetsLargeBuffersGo(t *testing.T) {
 func TestLargeLinesAreCounted(t *testing.T) {
 	memory := large.NewMemory(1 << 20)
 	long := strings.Repeat("a", 300<<10)
-	r := NewReaderIn(memory, strings.NewReader(long+"\nshort\n"+long+"\n"), 1<<20)
+	lender := memory.Lender(t.Context(), time.Second)
+	r := NewReaderIn(&lender, strings.NewReader(long+"\nshort\n"+long+"\n"), 1<<20)
 	for i, want := range []string{long, "short", long} {
 		line, err := r.Next()
 		if err != nil || string(line) != want {
@@ -280,7 +282,7 @@ func TestLargeLinesAreCounted(t *testing.T) {
 	if taken := memory.Budget.Taken(); taken != 0 {
 		t.Errorf("at the end %d bytes are counted", taken)
 	}
-	r = NewReaderIn(memory, strings.NewReader(long+"\n"), 1<<20)
+	r = NewReaderIn(&lender, strings.NewReader(long+"\n"), 1<<20)
 	if line, err := r.Next(); err != nil || string(line) != long {
 		t.Fatal(err)
 	}

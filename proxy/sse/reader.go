@@ -14,8 +14,12 @@ const (
 	firstBuffer = 4 << 10
 	// keepBuffer is the largest buffer kept while nothing needs it.
 	keepBuffer = 64 << 10
-	// quickly is up to where a buffer grows fast.
-	quickly = 1 << 20
+	// partial is how large a buffer is for an event of more than keepBuffer. The next
+	// one has room for any event.
+	partial = 1 << 20
+	// readAtOnce is how much is read at once: what comes behind a large event is not to
+	// be moved to a buffer of the same size.
+	readAtOnce = 256 << 10
 	// maxEmptyReads is how often a source may answer "nothing, no error" in a row.
 	maxEmptyReads = 100
 	// maxRetry is what a longer reconnection time is cut to.
@@ -32,13 +36,17 @@ const byteOrderMark = "\xef\xbb\xbf"
 
 // TooLargeError is returned for an event with more bytes than the reader accepts.
 type TooLargeError struct {
-	Limit   int  // most bytes accepted
-	Skipped bool // the stream goes on behind it
+	Limit   int   // most bytes accepted
+	Skipped bool  // the stream goes on behind it
+	NoRoom  error // why there was no memory for it, nil where it is larger than Limit
 
 	Message envelope.Finder // of what its data says
 }
 
 func (e *TooLargeError) Error() string {
+	if e.NoRoom != nil {
+		return e.NoRoom.Error()
+	}
 	return fmt.Sprintf("server-sent event is larger than the limit of %d bytes", e.Limit)
 }
 
@@ -55,17 +63,18 @@ type Reader struct {
 	buf             []byte
 	start, pos, end int
 	lf, cr          int
-	begun           bool // the first line is past
-	open            bool // the event under way has a field we know
-	skipLF          bool // the last line ended in "\r", of which "\n" may be a part
+	begun           bool  // the first line is past
+	open            bool  // the event under way has a field we know
+	noRoom          error // why fill has read nothing
+	skipLF          bool  // the last line ended in "\r", of which "\n" may be a part
 
 	id, name []byte // copies: data lines are moved together over the others
 }
 
-// Memory has the buffers for large events. A Reader takes one at a time, and puts
-// it back when it needs it no more.
+// Memory has the buffers for large events. A Reader takes one of at most 1 MiB, and
+// where that is not enough one for any event, after which it puts the first one back.
 type Memory interface {
-	Take(n, have int) []byte // with room for n bytes, for an event that has a buffer of have
+	Take(n int) ([]byte, error) // with room for n bytes
 	Put(b []byte)
 	Forget(b []byte) // in the place of Put, when somebody may still look at it
 }
@@ -82,10 +91,13 @@ func NewReaderIn(mem Memory, src io.Reader, max int) *Reader {
 	return &Reader{mem: mem, src: src, max: max}
 }
 
-// Reset makes r read another stream, with the same limit. A buffer of more than
-// 64 KiB is let go, the others are used again.
-func (r *Reader) Reset(src io.Reader) {
-	fresh := Reader{mem: r.mem, src: src, max: r.max}
+// Reset makes r read another stream, with the same limit and memory. A buffer of more
+// than 64 KiB is let go, the others are used again.
+func (r *Reader) Reset(src io.Reader) { r.ResetIn(r.mem, src) }
+
+// ResetIn is Reset with other memory.
+func (r *Reader) ResetIn(mem Memory, src io.Reader) {
+	fresh := Reader{mem: mem, src: src, max: r.max}
 	if len(r.buf) <= keepBuffer {
 		fresh.buf = r.buf
 	} else {
@@ -108,11 +120,12 @@ func (r *Reader) Abandon() {
 // more than 0, and blocks until there is one. (A browser would not show one
 // without data; MCP's priming events may be such.) Data is empty but not nil
 // where the event had an empty data field. The event is valid until the next
-// call and may be changed in place until then.
+// call and may be changed in place until then, Data up to its capacity.
 //
 // The error is io.EOF when the source ended between two events,
 // io.ErrUnexpectedEOF when it ended within one, whose beginning is discarded,
-// a *TooLargeError for an event over the limit, and otherwise the source's own.
+// a *TooLargeError for an event over the limit, or one that there was no memory for,
+// and otherwise the source's own.
 // All are final but for an event that was skipped.
 func (r *Reader) Next() (Event, error) {
 	var e Event
@@ -125,7 +138,10 @@ func (r *Reader) Next() (Event, error) {
 		from, to, err := r.line()
 		switch {
 		case err == errTooLarge:
-			return Event{}, r.skip(data)
+			return Event{}, r.skip(data, nil)
+		case r.noRoom != nil:
+			r.noRoom = nil
+			return Event{}, r.skip(data, err)
 		case err != nil:
 			return Event{}, err
 		case from < to:
@@ -134,7 +150,11 @@ func (r *Reader) Next() (Event, error) {
 			continue
 		}
 		if data != noSpan {
-			e.Data = r.buf[r.start+data.from : r.start+data.to : r.start+data.to]
+			free := r.start + data.to
+			if r.pos == r.end {
+				free = len(r.buf) // nothing else was read yet
+			}
+			e.Data = r.buf[r.start+data.from : r.start+data.to : free]
 		}
 		if e.HasID || e.Data != nil || e.Retry > 0 {
 			if e.HasID {
@@ -241,7 +261,9 @@ func (r *Reader) line() (from, to int, err error) {
 			}
 			return 0, 0, r.err
 		}
-		r.fill()
+		if r.fill(); r.noRoom != nil {
+			return 0, 0, r.noRoom
+		}
 	}
 }
 
@@ -254,7 +276,7 @@ func (r *Reader) find(c byte, known int) int {
 	return r.end
 }
 
-// fill reads once more from the source, behind what is already there.
+// fill reads once more from the source, behind what is already there; or sets noRoom.
 func (r *Reader) fill() {
 	pending, free := r.end-r.start, len(r.buf)-r.end
 	switch {
@@ -264,14 +286,19 @@ func (r *Reader) fill() {
 		r.move(make([]byte, keepBuffer))
 	case pending == 0 && len(r.buf) > 0:
 		r.move(r.buf)
-	case free > 0 && free >= len(r.buf)/4:
-	case pending <= len(r.buf)/2 && pending > 0:
+	case free > 0 && (free >= len(r.buf)/4 || len(r.buf) >= r.full()):
+	case pending > 0 && (pending <= len(r.buf)/2 || len(r.buf) >= r.full()):
 		r.move(r.buf)
 	default:
-		r.move(r.take(r.more()))
+		to, err := r.take(r.more())
+		if err != nil {
+			r.noRoom = err
+			return
+		}
+		r.move(to)
 	}
 	for range maxEmptyReads {
-		n, err := r.src.Read(r.buf[r.end:])
+		n, err := r.src.Read(r.buf[r.end:min(len(r.buf), r.end+readAtOnce)])
 		r.end += n
 		r.err = err
 		if n > 0 || err != nil {
@@ -292,30 +319,28 @@ func (r *Reader) move(to []byte) {
 }
 
 // more is how large the next buffer is. Up to what most messages fit in it is
-// four times the one before: all that is there is copied each time.
+// four times the one before: all that is there is copied each time. Many that grew like
+// this to any size could wait for each other's memory.
 func (r *Reader) more() int {
-	if len(r.buf) < quickly {
-		return max(firstBuffer, 4*len(r.buf))
+	switch n := len(r.buf); {
+	case n < keepBuffer:
+		return max(firstBuffer, 4*n)
+	case n < partial && partial < r.full():
+		return partial
 	}
-	// Many that grow step by step could wait for each other's memory.
-	return max(2*len(r.buf), r.max+keepBuffer)
+	return r.full()
 }
 
-// take returns a buffer of n bytes.
-func (r *Reader) take(n int) []byte {
+// full is the size of a buffer with room for any event.
+func (r *Reader) full() int { return r.max + keepBuffer }
+
+// take returns a buffer of n bytes at least.
+func (r *Reader) take(n int) ([]byte, error) {
 	if r.mem == nil || n <= keepBuffer {
-		return make([]byte, n)
+		return make([]byte, n), nil
 	}
-	b := r.mem.Take(n, r.large())
-	return b[:cap(b)]
-}
-
-// large is the size of the buffer where it is of mem.
-func (r *Reader) large() int {
-	if len(r.buf) > keepBuffer {
-		return len(r.buf)
-	}
-	return 0
+	b, err := r.mem.Take(n)
+	return b[:cap(b)], err
 }
 
 // drop lets go of the buffer.

@@ -3,9 +3,9 @@ package sse
 import "io"
 
 // skip discards the event under way, up to the blank line behind it. data is what there
-// is of its data.
-func (r *Reader) skip(data span) error {
-	e := &TooLargeError{Limit: r.max, Skipped: true}
+// is of its data, noRoom why there was no memory for it where it is not too large.
+func (r *Reader) skip(data span, noRoom error) error {
+	e := &TooLargeError{Limit: r.max, Skipped: true, NoRoom: noRoom}
 	if data != noSpan {
 		_, _ = e.Message.Write(r.buf[r.start+data.from : r.start+data.to])
 	}

@@ -99,24 +99,31 @@ func (e *EncodingError) Error() string {
 	return fmt.Sprintf("answer encoded as %q, although identity was asked for", e.Encoding)
 }
 
-// TooLargeError is a message with more bytes than are accepted.
+// TooLargeError is a message with more bytes than are accepted, or than there was
+// memory for.
 type TooLargeError struct {
 	Limit   int
+	NoRoom  error  // a *large.NoRoomError, nil where it is larger than Limit
 	Skipped bool   // the stream goes on behind it
 	Answers []byte // the id of the request that it answers, raw; nil where that is not known
 	Asks    bool   // it answers none: it is a request or a notification
 }
 
 // tooLarge says what is known of a message that was skipped.
-func tooLarge(limit int, skipped bool, m *envelope.Finder) *TooLargeError {
-	e := &TooLargeError{Limit: limit, Skipped: skipped, Asks: m.Method()}
+func tooLarge(limit int, skipped bool, m *envelope.Finder, noRoom error) *TooLargeError {
+	e := &TooLargeError{Limit: limit, NoRoom: noRoom, Skipped: skipped, Asks: m.Method()}
 	if !e.Asks {
 		e.Answers = m.ID()
 	}
 	return e
 }
 
+func (e *TooLargeError) Unwrap() error { return e.NoRoom }
+
 func (e *TooLargeError) Error() string {
+	if e.NoRoom != nil {
+		return e.NoRoom.Error()
+	}
 	return fmt.Sprintf("message is larger than the limit of %d bytes", e.Limit)
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -48,6 +49,7 @@ type exchange struct {
 	large    []byte // of http.memory, in the place of buf; nil for none
 	reader   *sse.Reader
 	session  string
+	memory   large.Lender
 }
 
 // write sends the request over an idle connection or a new one. It is sent
@@ -190,7 +192,7 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 		if x.reader == nil { // of a standing stream, which may stay quiet: it costs no buffer until it speaks
 			c.in.Peek(1) //nolint:errcheck // reading will tell
 			// Those in the pool have grown to what they once read.
-			x.reader = sse.NewReaderIn(x.http.memory, &x.body, x.http.maxMessage)
+			x.reader = sse.NewReaderIn(&x.memory, &x.body, x.http.maxMessage)
 		}
 		e, err := x.reader.Next()
 		switch {
@@ -310,12 +312,12 @@ func (x *exchange) free() {
 		x.http.release(x.buf)
 		x.buf = nil
 	}
-	if x.large != nil {
-		x.http.memory.Put(x.large)
-		x.large = nil
+	if b := x.large; b != nil {
+		x.large = nil // before it is given back: another message may have its memory then
+		x.memory.Put(b)
 	}
 	if x.reader != nil {
-		x.reader.Reset(nil)
+		x.reader.ResetIn(nil, nil)
 		if !x.kind.standing() {
 			x.http.readers.Put(x.reader)
 		}
@@ -325,7 +327,7 @@ func (x *exchange) free() {
 
 func (x *exchange) abandon() {
 	if x.large != nil {
-		x.http.memory.Forget(x.large)
+		x.memory.Forget(x.large)
 	}
 	if x.reader != nil {
 		x.reader.Abandon()
@@ -362,7 +364,7 @@ func (x *exchange) failure(op string, err error) error {
 	case errors.As(err, &hop):
 		op = "connect"
 	case errors.As(err, &event):
-		err = tooLarge(event.Limit, event.Skipped, &event.Message)
+		err = tooLarge(event.Limit, event.Skipped, &event.Message, event.NoRoom)
 	case isTimeout(err) && op == "write":
 		err = &silence{what: "request not taken", after: x.silence, midway: true}
 	case isTimeout(err) && x.phase == awaiting:

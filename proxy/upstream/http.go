@@ -131,7 +131,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		h.memory = large.NewMemory(math.MaxInt64)
 	}
 	h.buffers.New = func() any { return &buffer{b: make([]byte, 0, smallBuffer)} }
-	h.readers.New = func() any { return sse.NewReaderIn(h.memory, nil, h.maxMessage) }
+	h.readers.New = func() any { return sse.NewReader(nil, h.maxMessage) }
 	h.parsed.New = func() any { return new(fasthttp.ResponseHeader) }
 	return h, nil
 }
@@ -299,6 +299,7 @@ func (h *HTTP) exchange(ctx context.Context, r request) (*exchange, error) {
 		silence:   cmp.Or(r.silence, h.silence),
 		deadline:  r.deadline,
 	}
+	x.memory = h.memory.Lender(ctx, r.kind.patience(x.silence))
 	if err := x.write(buf.b, r.content); err != nil {
 		return nil, err
 	}

@@ -2,12 +2,14 @@ package upstream
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
@@ -108,5 +110,45 @@ func TestMessageOutlivesClose(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestAnswerWaitsForMemory: the server waits meanwhile; an answer that finds no room for
+// as long as the server may be silent fails, and the next one is read.
+func TestAnswerWaitsForMemory(t *testing.T) {
+	for name, reply := range largeReplies("abc") {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, always(reply))
+			m := large.NewMemory(1 << 20)
+			session := newHTTP(t, HTTPConfig{URL: s.url(), Memory: m, IdleTimeout: 100 * time.Millisecond}).Session("", "")
+			next := func() (int, error) {
+				st, err := session.Send(t.Context(), &Outgoing{Body: []byte(ping), Request: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer st.Close()
+				defer st.(Releaser).Release()
+				e, err := st.Next()
+				return len(e.Data), err
+			}
+			if err := m.Budget.Take(t.Context(), large.Copy, 2<<20); err != nil {
+				t.Fatal(err)
+			}
+			_, err := next()
+			if full, ok := errors.AsType[*large.NoRoomError](err); !ok || full.Bytes < 300<<10 {
+				t.Errorf("err = %v", err)
+			}
+			time.AfterFunc(20*time.Millisecond, func() { m.Budget.Give(large.Copy, 2<<20) })
+			for n := 0; n < 300<<10; {
+				if n, err = next(); err != nil {
+					if _, full := errors.AsType[*large.NoRoomError](err); !full { // the timer may be late
+						t.Fatal(err)
+					}
+				}
+			}
+			if taken := m.Budget.Taken(); taken != 0 {
+				t.Errorf("%d bytes are taken at the end", taken)
+			}
+		})
 	}
 }

@@ -57,7 +57,7 @@ func (o *output) Next() (sse.Event, error) {
 		case o.given() != nil:
 			o.err = o.given()
 		case errors.As(err, &long):
-			return sse.Event{}, &Error{Op: "read", Addr: o.child.name, Err: tooLarge(long.Limit, true, &long.Message)}
+			return sse.Event{}, &Error{Op: "read", Addr: o.child.name, Err: tooLarge(long.Limit, true, &long.Message, long.NoRoom)}
 		case err != nil:
 			o.err = o.end()
 		case isMessage(text):

@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -22,8 +23,6 @@ const (
 	maxErrorBody = 64 << 10
 	// errorBodyTime is how long it may take to come.
 	errorBodyTime = 5 * time.Second
-	// quickly is from where on a buffer has room for any answer.
-	quickly = 1 << 20
 	// maxSessionID is the longest id that is accepted, in bytes.
 	maxSessionID = 4 << 10
 )
@@ -131,7 +130,7 @@ func (x *exchange) judge(c *conn, head *fasthttp.ResponseHeader) error {
 	case isType(head, "text/event-stream"):
 		x.phase = events
 		x.reader = x.http.readers.Get().(*sse.Reader)
-		x.reader.Reset(&x.body)
+		x.reader.ResetIn(&x.memory, &x.body)
 	case x.kind == call && isJSON(head):
 		x.phase = object
 	default:
@@ -214,19 +213,26 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 	}
 	x.buf = x.http.buffer()
 	b := x.buf.b
+	var err error
 	if known {
-		b = x.room(b, x.body.left)
+		if b, err = x.room(b, x.body.left); err != nil {
+			return nil, err
+		}
 	}
 	for !x.body.ended {
 		if len(b) == cap(b) {
 			more := int64(max(cap(b), smallBuffer))
-			switch {
+			switch have := int64(cap(b)); {
 			case known:
 				more = x.body.left
-			case more >= quickly: // many that grow step by step could wait for each other's memory
-				more = limit + 1
+			case have >= large.First: // many that grow step by step could wait for each other's memory
+				more = limit + 1 - have
+			case have >= keepBuffer:
+				more = large.First - have
 			}
-			b = x.room(b, more)
+			if b, err = x.room(b, more); err != nil {
+				return nil, err
+			}
 		}
 		n, err := x.body.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
@@ -244,7 +250,7 @@ func (x *exchange) readObject(c *conn) ([]byte, error) {
 }
 
 // room returns b, which is x's buffer, with room for n further bytes at least.
-func (x *exchange) room(b []byte, n int64) []byte {
+func (x *exchange) room(b []byte, n int64) ([]byte, error) {
 	size := len(b) + int(n)
 	switch {
 	case size <= cap(b):
@@ -252,13 +258,17 @@ func (x *exchange) room(b []byte, n int64) []byte {
 		b = append(make([]byte, 0, size), b...)
 		x.buf.b = b
 	default:
-		b = append(x.http.memory.Take(size, cap(x.large)), b...)
+		more, err := x.memory.Take(size)
+		if err != nil {
+			return nil, err
+		}
+		b = append(more, b...)
 		if x.large != nil {
-			x.http.memory.Put(x.large)
+			x.memory.Put(x.large)
 		}
 		x.large = b
 	}
-	return b
+	return b, nil
 }
 
 // wantsClose reports whether the server will take no further request on this

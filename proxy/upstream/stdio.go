@@ -443,7 +443,11 @@ func (c *Child) Listen(ctx context.Context, _ ListenOptions) (Stream, error) {
 		return nil, fmt.Errorf("upstream %q: %w", c.name, errListenTwice)
 	}
 	o := &output{child: c, ctx: ctx, done: make(chan struct{})}
-	o.lines = lines.NewReaderIn(c.memory, o, c.maxMessage)
+	o.lines = lines.NewReader(o, c.maxMessage)
+	if c.memory != nil {
+		from := c.memory.Lender(ctx, pipeWait)
+		o.lines = lines.NewReaderIn(&from, o, c.maxMessage)
+	}
 	o.unwatch = context.AfterFunc(ctx, func() { c.out.Close() })
 	return o, nil
 }

@@ -1,0 +1,124 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+)
+
+// largeAnswers is a server whose answers to tools/call have size bytes; that of the tool
+// event comes in an event.
+func largeAnswers(size int) http.Handler {
+	text := strings.Repeat("a", size)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		id := gjson.GetBytes(body, "id").Raw
+		w.Header().Set("Content-Type", "application/json")
+		answer := func(result string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result) }
+		switch method := gjson.GetBytes(body, "method").Str; {
+		case id == "":
+			w.WriteHeader(http.StatusAccepted)
+		case method == "initialize":
+			io.WriteString(w, answer(`{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`))
+		case gjson.GetBytes(body, "params.name").Str == "event":
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: %s\n\n", answer(`{"content":[{"type":"text","text":"`+text+`"}]}`))
+		case method == "tools/call":
+			io.WriteString(w, answer(`{"content":[{"type":"text","text":"`+text+`"}]}`))
+		default:
+			io.WriteString(w, answer(`{}`))
+		}
+	})
+}
+
+// serveFor serves the configuration until the test ends.
+func serveFor(t *testing.T, cfg Config) (srv *Server, url string) {
+	t.Helper()
+	srv, err := New(cfg, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return srv, "http://" + ln.Addr().String() + "/mcp"
+}
+
+// postTo posts one message.
+func postTo(t *testing.T, url, session, message string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(message))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// TestAnswerWithoutRoomIsAnError that says which setting is spent; the session goes on.
+func TestAnswerWithoutRoomIsAnError(t *testing.T) {
+	upstream := httptest.NewServer(largeAnswers(200 << 10))
+	defer upstream.Close()
+	cfg := DefaultConfig()
+	cfg.Upstream.URL = upstream.URL
+	cfg.Upstream.SilenceTimeout = 300 * time.Millisecond
+	cfg.Limits.InHand = 4 << 20
+	srv, url := serveFor(t, cfg)
+	resp, _ := postTo(t, url, "", initialize("2025-06-18", "{}"))
+	session := resp.Header.Get("Mcp-Session-Id")
+	call := func(id int, tool string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, id, tool)
+	}
+	if err := srv.memory.Budget.Take(t.Context(), large.Copy, 4<<20); err != nil {
+		t.Fatal(err)
+	}
+	resp, body := postTo(t, url, session, call(1, "json"))
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
+		gjson.Get(body, "id").Int() != 1 || !strings.Contains(body, "limits.in_hand") {
+		t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
+	}
+	if _, body := postTo(t, url, session, call(2, "event")); gjson.Get(body, "id").Int() != 2 || !strings.Contains(body, "limits.in_hand") {
+		t.Errorf("an event: %s", body)
+	}
+	srv.memory.Budget.Give(large.Copy, 4<<20)
+	for id, tool := range []string{"json", "event"} {
+		if resp, body := postTo(t, url, session, call(id, tool)); resp.StatusCode != http.StatusOK || len(body) < 200<<10 {
+			t.Errorf("%d %.200s", resp.StatusCode, body)
+		}
+	}
+	eventually(t, "nothing to be in hand", func() bool { return srv.memory.Budget.Taken() == 0 })
+}
