@@ -32,8 +32,9 @@ type schemas struct {
 
 // schema is an outputSchema, or that there is none. Sessions share their texts.
 type schema struct {
-	text unique.Handle[string]
-	any  bool
+	text   unique.Handle[string]
+	any    bool
+	narrow unique.Handle[string] // parameters by which callers ask for less
 }
 
 func (s schema) size() int {
@@ -56,6 +57,16 @@ func (t *schemas) find(tool string) ([]byte, transform.Schemas) {
 	return []byte(s.text.Value()), transform.Seen
 }
 
+// narrowing are the parameters by which callers of a tool can ask for less.
+func (t *schemas) narrowing(tool string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s, ok := t.known[tool]; ok {
+		return s.narrow.Value()
+	}
+	return ""
+}
+
 // put takes down one entry of tools/list. What is over the bounds is unknown.
 func (t *schemas) put(tool []byte) {
 	v := gjson.Parse(view(tool))
@@ -63,9 +74,9 @@ func (t *schemas) put(tool []byte) {
 	if name.Type != gjson.String {
 		return
 	}
-	var s schema
+	s := schema{narrow: unique.Make(transform.Narrowing(tool))}
 	if raw := v.Get("outputSchema"); raw.Exists() && len(raw.Raw) <= maxSchemaBytes {
-		s = schema{unique.Make(raw.Raw), true}
+		s.text, s.any = unique.Make(raw.Raw), true
 	} else if raw.Exists() {
 		return
 	}

@@ -204,6 +204,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 		return out
 	}
 	call.Schema, call.Schemas = x.s.schemas.find(w.tool)
+	call.Narrowing = x.s.schemas.narrowing(w.tool)
 	result, id := m.Result(), m.ID()
 	if m.Edited() {
 		var again wire.Message

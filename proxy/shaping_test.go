@@ -361,3 +361,24 @@ func TestSchemasAreBounded(t *testing.T) {
 		t.Errorf("forgotten %v, %d bytes", how, s.bytes)
 	}
 }
+
+// TestNoticesNameParametersOfTheTool, whether the client has asked for the list or not, and
+// none that the tool has not.
+func TestNoticesNameParametersOfTheTool(t *testing.T) {
+	list := `{"tools":[{"name":"read","inputSchema":{"type":"object","properties":{"path":{"type":"string"},"head":{"type":"number"},"tail":{"type":"number"}}}},{"name":"plain","inputSchema":{"type":"object"}}]}`
+	f := answering("2025-11-25", false, func(string) string { return texts(issues(2000)) }, list)
+	srv := front(t, f, shaped(t, "default_max_tokens: 500"))
+	for _, version := range []string{"2025-11-25", "2024-11-05"} {
+		session := srv.initialize(version)
+		if version == "2024-11-05" {
+			srv.post(session, listTools)
+		}
+		for tool, want := range map[string]bool{"read": true, "plain": false} {
+			result := gjson.Get(srv.post(session, callOf(1, tool, "")).body, "result")
+			notice := result.Get("content.1.text").Str
+			if !strings.Contains(notice, "Next: fetch_more ") || strings.Contains(notice, "; ask for less with head, tail. Next: ") != want || count(t, result) > 500 {
+				t.Errorf("%s, %s: %s", version, tool, notice)
+			}
+		}
+	}
+}

@@ -299,7 +299,10 @@ func (r *run) refusal(dst []byte, was *layout, budget int) []byte {
 	l.lay(raw, "", 0)
 	r.cut = loss{}
 	r.cut.step("refuse")
-	text := "The result does not fit the budget, and its outputSchema allows no less. Ask for less"
+	text := "The result does not fit the budget, and its outputSchema allows no less"
+	if ask := r.call.askForLess(); ask != "" {
+		text += ". A" + ask[1:]
+	}
 	if next := r.readOn(fit.Place{}); next != "" {
 		text += ". " + next
 	}

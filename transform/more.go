@@ -74,7 +74,7 @@ func (e *Engine) More(session, caller string, args []byte) (out []byte) {
 	}
 	kept, err := e.store.open(session, caller, a.cursor)
 	if err != nil {
-		return moreError("CURSOR_EXPIRED", fmt.Errorf("%w. Repeat the call, narrower if it can be: fewer items or fields", err))
+		return moreError("CURSOR_EXPIRED", fmt.Errorf("%w. Repeat the call, narrower if it can be", err))
 	}
 	if a.raw {
 		text, err := a.part(kept.original)

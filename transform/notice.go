@@ -96,6 +96,12 @@ func (r *run) words(next string, total, most int) string {
 		sizes = ""
 	}
 	kept := r.keptWords()
+	if ask := r.call.askForLess(); ask != "" {
+		text := joined([]string{sizes, strings.Join(kept, ", "), ask}, next)
+		if r.engine.encoding.Fits([]byte(text), most) {
+			return text
+		}
+	}
 	for n := len(kept); n >= 0; n-- {
 		text := joined([]string{sizes, strings.Join(kept[:n], ", ")}, next)
 		if n == 0 && next != "" && !r.engine.encoding.Fits([]byte(text), most) {

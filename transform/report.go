@@ -12,6 +12,9 @@ type Call struct {
 	// counts when Schemas is Seen.
 	Schema  []byte
 	Schemas Schemas
+	// Narrowing are the tool's parameters by which its caller can ask for less, as
+	// [Narrowing] gives them.
+	Narrowing string
 	// MaxTokens is what the caller asked for, 0 for nothing: it may lower the
 	// budget, and never raises it.
 	MaxTokens int

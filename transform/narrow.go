@@ -1,0 +1,54 @@
+package transform
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
+)
+
+// narrowing are names of parameters by which callers get less, in lower case and without
+// _ and -, those first that leave out least of what matters.
+var narrowing = []string{
+	"fields", "select", "columns", "includefields",
+	"query", "q", "search", "filter", "filters", "pattern", "since",
+	"limit", "perpage", "pagesize", "maxresults", "maxitems", "first", "top", "count",
+	"head", "tail", "lines", "maxlines", "maxlength", "maxdepth", "depth",
+}
+
+const (
+	maxNarrowing     = 3
+	maxNarrowingName = 40
+)
+
+// Narrowing are the parameters by which a caller of a tool can ask for less, at most
+// three, with commas between. tool is an entry of tools/list.
+func Narrowing(tool []byte) string {
+	var names []string
+	properties := tape.Member(tape.Member(tool, "inputSchema"), "properties")
+	start := tape.SkipSpace(properties, 0)
+	if start == len(properties) || properties[start] != '{' {
+		return ""
+	}
+	rank := func(name string) int {
+		return slices.Index(narrowing, strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name)))
+	}
+	tape.Each(properties, start, func(name []byte, at int) (int, bool) {
+		if len(name) <= maxNarrowingName && bytes.IndexByte(name, '\\') < 0 && rank(string(name)) >= 0 {
+			names = append(names, string(name))
+		}
+		return tape.SkipValue(properties, at), len(names) < len(narrowing)
+	})
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	return strings.Join(names[:min(len(names), maxNarrowing)], ", ")
+}
+
+// askForLess is how the caller can narrow the call; "" where the tool has no parameter
+// for that.
+func (c *Call) askForLess() string {
+	if c.Narrowing == "" {
+		return ""
+	}
+	return "ask for less with " + c.Narrowing
+}
