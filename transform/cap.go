@@ -100,7 +100,7 @@ func (r *run) capping(raw []byte, budget int) *capping {
 		parts = append(parts, fit.Part{Text: value, Guards: g, Name: name})
 	}
 	capper := &r.engine.config.Adapters.Capper
-	c.plan = fit.New(parts, fit.Options{Keep: capper.Keep, Drop: capper.Drop, KeepEmpty: capper.KeepNulls, Most: budget})
+	c.plan = fit.New(parts, fit.Options{Keep: capper.Keep, Drop: capper.Drop, KeepEmpty: capper.KeepNulls, Columns: capper.Tables == "columns", Most: budget})
 	return c
 }
 

@@ -51,6 +51,9 @@ type CapperConfig struct {
 	// (structured where the tool has an outputSchema, else content), structured or
 	// content.
 	Dedupe string `yaml:"dedupe"`
+	// Tables is rows, or columns: a list of objects with the same members becomes
+	// {"columns": […], "rows": [[…]]} where that is shorter and no schema is in force.
+	Tables string `yaml:"tables"`
 	// Keep are names of members that stay longest, Drop of those that go first.
 	Keep []string `yaml:"keep"`
 	Drop []string `yaml:"drop"`
@@ -147,7 +150,7 @@ func DefaultConfig() Config {
 		DefaultMaxTokens: 4000,
 		AutoDetect:       "auto",
 		Adapters: AdaptersConfig{
-			Capper: CapperConfig{Enabled: true, Model: "gpt-4", Dedupe: "auto"},
+			Capper: CapperConfig{Enabled: true, Model: "gpt-4", Dedupe: "auto", Tables: "rows"},
 		},
 		Store:    StoreConfig{MaxBytes: 64 << 20, EntryMaxBytes: 8 << 20, TTL: 10 * time.Minute},
 		MoreTool: MoreToolConfig{Enabled: "auto", Name: "fetch_more"},

@@ -33,6 +33,7 @@ func TestBadConfigurationIsRefusedWithItsPath(t *testing.T) {
 		{"adapters: {capper: {model: ''}}", "transform.adapters.capper.model", "empty"},
 		{"adapters: {capper: {safety_factor: -1}}", "transform.adapters.capper.safety_factor", "-1"},
 		{"adapters: {capper: {dedupe: both}}", "transform.adapters.capper.dedupe", "structured, content"},
+		{"adapters: {capper: {tables: both}}", "transform.adapters.capper.tables", "rows, columns"},
 		{"adapters: {nobody: {}}", "transform.adapters.nobody", "no such adapter"},
 		{"adapters: {fields: {x: 1}}", "transform.adapters.fields", "no such option"},
 		{"store: {ttl: 0s}", "transform.store.ttl", "1s to 24h"},

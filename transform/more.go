@@ -193,7 +193,7 @@ func (r *reading) on(kept *entry) []byte {
 	if count >= 0 {
 		shown = 0
 		if value, err := r.part(kept.original); err == nil {
-			r.plan = fit.New([]fit.Part{{Text: value, Name: at.Path}}, fit.Options{Most: r.budget})
+			r.plan = fit.New([]fit.Part{{Text: value, Name: at.Path}}, fit.Options{Columns: r.engine.config.Adapters.Capper.Tables == "columns", Most: r.budget})
 		}
 	}
 	if !r.plan.Read(shown, at, count) {

@@ -46,6 +46,7 @@ func (c *Config) Validate() error {
 	v.oneOf("auto_detect", c.AutoDetect, "auto", "true", "false")
 	capper := &c.Adapters.Capper
 	v.oneOf("adapters.capper.dedupe", capper.Dedupe, "auto", "structured", "content")
+	v.oneOf("adapters.capper.tables", capper.Tables, "rows", "columns")
 	if _, _, err := new(tokens.Set).ForModel(capper.Model, capper.SafetyFactor); err != nil {
 		v.add("adapters.capper.safety_factor", err)
 	}

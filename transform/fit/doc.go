@@ -10,6 +10,7 @@
 //
 //   - tree.go ranks and writes JSON: shallow before deep, what a thing is before what
 //     it holds, and never less than a schema asks for;
+//   - table.go writes lists of like objects as columns and rows, where that is asked for;
 //   - text.go and survey.go rank and write texts: head, tail, errors, headings,
 //     signatures, rare lines, each gap told in a line;
 //   - plan.go sorts, searches and marks; place.go says where something is missing;

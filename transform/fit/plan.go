@@ -21,6 +21,7 @@ type Part struct {
 type Options struct {
 	Keep, Drop []string // names of members that stay first, and that go first
 	KeepEmpty  bool     // empty members stay as long as others
+	Columns    bool     // lists of objects with the same members may be tables
 	Most       int      // units: no more are looked at than there can be room for
 }
 
@@ -30,6 +31,7 @@ type Plan struct {
 	parts   []int // the doc of each part
 	units   []unit
 	names   *names
+	tables  bool // lists may be written as tables
 	most    int
 	marked  int  // units that are marked as kept
 	reading bool // in the document's order, from some place on
@@ -59,7 +61,7 @@ const maxInner = 3
 
 // New ranks the units of an answer.
 func New(parts []Part, o Options) *Plan {
-	p := &Plan{names: newNames(o), most: o.Most, apart: -1}
+	p := &Plan{names: newNames(o), tables: o.Columns, most: o.Most, apart: -1}
 	for i := range parts {
 		var base rank
 		if len(parts) > 8 {

@@ -259,6 +259,12 @@ func (w *writer) value(d *doc, n uint32, g schema.Guards) {
 	case c == '{':
 		w.object(d, n, g)
 	default:
+		if w.tables && g == nil {
+			if columns, ok := w.columns(d, n); ok {
+				w.table(d, n, columns)
+				return
+			}
+		}
 		w.list(d, n, g)
 	}
 }
