@@ -31,6 +31,25 @@ func TestMetricsNameOnlyListedTools(t *testing.T) {
 	}
 }
 
+// TestMetricsNameToolsOfClientsWithoutSessions, which need not ask for the list first.
+func TestMetricsNameToolsOfClientsWithoutSessions(t *testing.T) {
+	f := plainFake(false, func(id, method, m string) ([]string, error) {
+		if method == "tools/list" {
+			return one(result(id, `"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"theirs","inputSchema":{"type":"object"}}]`))
+		}
+		return one(result(id, `"resultType":"complete","content":[{"type":"text","text":"theirs"}]`))
+	})
+	srv := front(t, f, shaped(t, "{}"))
+	for _, tool := range []string{"theirs", "theirs", "made-up"} {
+		srv.modernly(modernRequestOf("1", "tools/call", `"name":"`+tool+`","arguments":{},`+meta(`{}`)))
+	}
+	for tool, want := range map[string]int{"theirs": 2, "made-up": 0, "_unknown": 1} {
+		if n := counted(t, srv.metrics, "dragoman_transform_results_total", "tool="+tool); n != want {
+			t.Errorf("%s: %d results, want %d", tool, n, want)
+		}
+	}
+}
+
 // TestTokensThatRulesSaveAreCounted, also where the budget has room for the result.
 func TestTokensThatRulesSaveAreCounted(t *testing.T) {
 	f := answering("2025-11-25", false, func(string) string { return texts(issues(3)) }, `{"tools":[{"name":"list_issues"}]}`)
