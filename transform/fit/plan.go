@@ -253,7 +253,12 @@ func (p *Plan) write() [][]byte {
 }
 
 func (w *writer) doc(d *doc) {
-	if d.tree != nil {
+	switch {
+	case d.tree != nil && d.tree.guards == nil && !d.shown(0):
+		root := d.tree.Raw(0)
+		w.out = append(w.out, root[0], root[len(root)-1]) // empty, also where the root is one unit
+		return
+	case d.tree != nil:
 		w.value(d, 0, d.tree.guards)
 		return
 	}
