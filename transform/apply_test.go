@@ -46,32 +46,3 @@ func seen(t *testing.T, out []byte) (texts []string, parsed map[string]any) {
 	}
 	return texts, parsed
 }
-
-func TestAnAnswerThatIsTooLongFitsItsBudget(t *testing.T) {
-	e := engine(t, "transform: {}")
-	for name, in := range map[string][]byte{
-		"issues": textResult(issues(3000 / effort)),
-		"prose":  textResult(strings.Repeat("# Head\n\nSome words. And some more of them.\n\n", 20000/effort)),
-		"plain":  textResult(strings.Repeat("Some words. And some more of them 日本語.\n", 200_000/effort)),
-		"blocks": textResult(strings.Split(strings.Repeat("tiny,", 100_000/effort), ",")...),
-		"one":    textResult(`{"log":"` + strings.Repeat("x y ", (1<<20)/effort) + `"}`),
-	} {
-		for _, budget := range []int{100, 500, 4000} {
-			out, r := e.Apply(nil, in, &Call{Tool: "x", Schemas: None, MaxTokens: budget})
-			texts, _ := seen(t, out)
-			if p := parse(t, out); p.count(e.encoding) > budget || r.OverBudget || r.Err != nil {
-				t.Errorf("%s for %d: %d tokens, %v", name, budget, p.count(e.encoding), r.Err)
-			}
-			notice := texts[len(texts)-1]
-			if !strings.Contains(notice, `Next: fetch_more {"cursor":"`+r.Cursor+`"`) && !strings.Contains(notice, "too large to keep the rest") {
-				t.Errorf("%s for %d: the notice is %q, the cursor %q", name, budget, notice, r.Cursor)
-			}
-			if n := e.encoding.Count([]byte(notice)); n > max(40, budget/8) {
-				t.Errorf("%s for %d: a notice of %d tokens", name, budget, n)
-			}
-			if share := r.TokensAfter * 100 / budget; share < 80 {
-				t.Errorf("%s for %d: only %d tokens are left", name, budget, r.TokensAfter)
-			}
-		}
-	}
-}
