@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -38,6 +39,11 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
+	if err := flag.Set("test.parallel", "6"); err != nil { // peers mostly wait for each other; -parallel on the command line prevails
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	os.Setenv("E2E_TOKEN", e2eToken) // what the guarded proxy's configuration names
 	var err error
 	if binaries, err = os.MkdirTemp("", "dragoman-e2e-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

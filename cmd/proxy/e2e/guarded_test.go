@@ -26,10 +26,10 @@ func TestShimToAGuardedProxy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
 	}
+	t.Parallel()
 	proxy := build(t)
 	ca, cert, key := privateCA(t)
 	guarded := config(t, fmt.Sprintf("tls: {cert: %q, key: %q}\nauth: {tokens: ['${E2E_TOKEN}']}\n", cert, key))
-	t.Setenv("E2E_TOKEN", e2eToken)
 	byFlag := []string{"--config", config(t, fmt.Sprintf("upstream: {ca_file: %q}\n", ca)), "--header", "X-Dragoman-Token: ${E2E_TOKEN}"}
 	byFile := []string{"--config", config(t, fmt.Sprintf("upstream: {ca_file: %q, headers: {X-Dragoman-Token: %s}}\n", ca, e2eToken))}
 
@@ -44,6 +44,7 @@ func TestShimToAGuardedProxy(t *testing.T) {
 	}
 	for _, c := range cells {
 		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 			defer cancel()
 			mark := fmt.Sprintf("e2e-mark-guarded-%p", t)
