@@ -119,6 +119,8 @@ func (l *failureLine) said() string {
 	switch {
 	case l.err == nil:
 		return l.text
+	case !ok && l.text == l.err.Error():
+		return l.text
 	case !ok:
 		return l.text + ": " + l.err.Error()
 	case status.Target != "":
@@ -129,6 +131,14 @@ func (l *failureLine) said() string {
 		return status.Error() + ": " + gjson.GetBytes(status.Body, "error.message").String()
 	}
 	return status.Error() + ": " + string(status.Body)
+}
+
+// general is f's text without what it tells of the error behind it.
+func (f *failure) general() string {
+	if is := causes[f.cause].text; f.err != nil && strings.HasPrefix(f.text, is) {
+		return is
+	}
+	return f.text
 }
 
 func nameOf(r *translate.Revision) string {
@@ -158,7 +168,7 @@ func (srv *Server) reportAs(message string, err error, at requestInfo) *failure 
 	default:
 		srv.failures.counter.WithLabelValues(string(f.why)).Inc()
 	}
-	srv.failures.add(failureKind{message, f.why, srv.serverName()}, failureLine{f.text, f.err, f.status, at})
+	srv.failures.add(failureKind{message, f.why, srv.serverName()}, failureLine{f.general(), f.err, f.status, at})
 	return f
 }
 

@@ -13,55 +13,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 )
 
-// TestServersThatCannotBeReached walks the causes by which there is no server to talk to:
-// initialize fails with 502, and there is a line with what to do, and a count.
-func TestServersThatCannotBeReached(t *testing.T) {
-	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
-	secure.Config.ErrorLog = zap.NewStdLog(zap.NewNop())
-	secure.StartTLS()
-	t.Cleanup(secure.Close)
-	plain := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(plain.Close)
-	for _, c := range []struct {
-		cause   failures.Cause
-		url     string
-		command []string
-		server  string
-		text    string
-	}{
-		{cause: failures.TLSUnknownCA, url: secure.URL, server: secure.URL, text: "upstream request failed: server certificate not trusted"},
-		{cause: failures.TLSPlain, url: strings.Replace(plain.URL, "http:", "https:", 1), server: strings.Replace(plain.URL, "http:", "https:", 1)},
-		{cause: failures.TLSPlain, url: strings.Replace(secure.URL, "https:", "http:", 1), server: strings.Replace(secure.URL, "https:", "http:", 1)},
-		{cause: failures.CommandNotFound, command: []string{"/nowhere/server-of-none", "--token=s3cr3t"}, server: "server-of-none"},
-		{cause: failures.CommandExit, command: []string{"sh", "-c", "echo oh >&2; exit 7"}, server: "sh"},
-	} {
-		t.Run(string(c.cause), func(t *testing.T) {
-			client := serving(t, func(cfg *Config) {
-				cfg.Upstream.URL, cfg.Upstream.Command = c.url, c.command
-				if c.url != "" {
-					cfg.Upstream.Transport = "http"
-				}
-			})
-			client.logs.TakeAll()
-			h := client.initialize()
-			if len(h.messages) != 1 || c.text != "" && (h.status != 502 || !strings.Contains(h.messages[0], c.text)) {
-				t.Errorf("%d %q", h.status, h.messages)
-			}
-			lines := client.logs.FilterMessage("request failed").All()
-			if len(lines) != 1 {
-				t.Fatalf("%d lines: %v", len(lines), client.logs.All())
-			}
-			is := lines[0].ContextMap()
-			if is["cause"] != string(c.cause) || is["server"] != c.server || is["advice"] != c.cause.Advice() || lines[0].Level != c.cause.Level() || is["method"] != "initialize" {
-				t.Errorf("%v %v", lines[0].Level, is)
-			}
-			if n := counted(t, client.srv.metrics, "dragoman_upstream_failures_total", "cause="+string(c.cause)); n != 1 {
-				t.Errorf("counted %d", n)
-			}
-		})
-	}
-}
-
 // A line about a failure holds no credential, whatever the server quotes in its answer, and
 // stays one short line.
 func TestFailuresKeepSecrets(t *testing.T) {
@@ -97,16 +48,26 @@ func TestFailuresKeepSecrets(t *testing.T) {
 	}
 }
 
-// A client without one of the listener's tokens is refused with a line, and not counted as a
+// A flood of requests without a token is one line now and one at the next flush, and no
 // failure of the server.
-func TestRefusedTokensAreLogged(t *testing.T) {
+func TestRefusedTokensAreLoggedOnce(t *testing.T) {
 	client := serving(t, func(cfg *Config) {
 		cfg.Upstream.URL, cfg.Auth.Tokens = "http://127.0.0.1:1/mcp", []string{"a-token-that-is-long-enough"}
 	})
-	h := client.ask("POST", callOne)
+	for range 20 {
+		if h := client.ask("POST", callOne); h.status != 401 {
+			t.Errorf("%+v", h)
+		}
+	}
 	lines := client.logs.FilterMessage("client refused").All()
-	if h.status != 401 || len(lines) != 1 || lines[0].Level != zap.InfoLevel || lines[0].ContextMap()["advice"] == "" {
-		t.Errorf("%d %v", h.status, lines)
+	if len(lines) != 1 || lines[0].Level != zap.InfoLevel {
+		t.Errorf("%v", lines)
+	}
+	client.logs.TakeAll()
+	client.srv.failures.repeats.Flush()
+	lines = client.logs.FilterMessage("client refused").All()
+	if len(lines) != 1 || lines[0].ContextMap()["repeated"] != int64(19) {
+		t.Errorf("%v", lines)
 	}
 	if n := counted(t, client.srv.metrics, "dragoman_upstream_failures_total"); n != 0 {
 		t.Errorf("counted %d", n)

@@ -1,8 +1,16 @@
 package proxy
 
 import (
+	"context"
 	"errors"
+	"net/http/httptest"
 	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // Requests are counted by what came of them: what looks like isError within the answer of a
@@ -38,4 +46,166 @@ func TestRequestsAreCountedByOutcome(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A call of a client counts once, whatever it takes to answer it.
+func TestACallCountsOnce(t *testing.T) {
+	const (
+		form  = `{"elicitation":{"form":{}}}`
+		url   = `{"elicitation":{"url":{}}}`
+		asks  = `"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}`
+		named = `"requestState":"st","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}}`
+	)
+	askingURLs := func(t *testing.T, change ...func(*Config)) testServer {
+		calls := 0
+		f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
+			if calls++; method == "tools/call" && calls == 1 {
+				return one(rpcError(id, asks))
+			}
+			return one(result(id, `"content":[]`))
+		})
+		f.noGet = true
+		return front(t, f, append(change, func(c *Config) { c.Bridge.OpenedTimeout = time.Millisecond })...)
+	}
+	lost := func(t *testing.T, can string) testServer {
+		s := new(forgetful)
+		s.forgotten.Store(1)
+		web := httptest.NewServer(s)
+		t.Cleanup(web.Close)
+		cfg := DefaultConfig()
+		cfg.Upstream.URL = web.URL
+		o, err := originOf(cfg, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := frontOf(t, o)
+		if r := srv.modernly(asCall("7", can, "")); r.status != 200 {
+			t.Errorf("%+v", r)
+		}
+		return srv
+	}
+	again := func(r reply, action string) string {
+		return asCall("8", url, `"inputResponses":{"elicitation-1":{"action":"`+action+`"}},"requestState":`+gjson.Get(r.body, "result.requestState").Raw+`,`)
+	}
+	for _, c := range []struct {
+		name   string
+		method string // "" for tools/call
+		want   outcome
+		server string // its revision in the label
+		play   func(t *testing.T) testServer
+	}{
+		{"a question", "", succeeded, "2025-11-25", func(t *testing.T) testServer {
+			f, gate := asksName(nameQuestion)
+			srv := front(t, f)
+			r := srv.modernly(modernCall("7", ""))
+			open(f, gate)
+			srv.modernly(retryOf("8", ada, r))
+			return srv
+		}},
+		{"a question without an answer", "", left, "2025-11-25", func(t *testing.T) testServer {
+			f, _ := asksName(nameQuestion)
+			srv := front(t, f, func(c *Config) { c.Bridge.ParkTimeout = 20 * time.Millisecond })
+			srv.modernly(modernCall("7", ""))
+			return srv
+		}},
+		{"a question of a server without sessions", "", succeeded, "2026-07-28", func(t *testing.T) testServer {
+			f := asksFirst(false, named)
+			f.asked = true
+			srv := front(t, f)
+			srv.modernly(asCall("7", form, ""))
+			srv.modernly(asCall("8", form, `"inputResponses":{"a":{"action":"accept","content":{"n":"Ada"}}},"requestState":"st",`))
+			return srv
+		}},
+		{"a question of a server without sessions, to a client with one", "", succeeded, "2026-07-28", func(t *testing.T) testServer {
+			srv := front(t, asksFirst(false, named))
+			session := srv.initializeWith("2025-11-25", form)
+			events := srv.reads(session, callOne)
+			id := gjson.Get(<-events, "id").Raw
+			srv.post(session, `{"jsonrpc":"2.0","id":`+id+`,"result":{"action":"accept","content":{"n":"Ada"}}}`)
+			for range events {
+			}
+			return srv
+		}},
+		{"URLs that are opened", "", succeeded, "2025-11-25", func(t *testing.T) testServer {
+			srv := askingURLs(t)
+			srv.modernly(again(srv.modernly(asCall("7", url, "")), "accept"))
+			return srv
+		}},
+		{"URLs that are not", "", local, "unknown", func(t *testing.T) testServer {
+			srv := askingURLs(t)
+			srv.modernly(again(srv.modernly(asCall("7", url, "")), "decline"))
+			return srv
+		}},
+		{"URLs of which the client says nothing", "", left, "unknown", func(t *testing.T) testServer {
+			srv := askingURLs(t, func(c *Config) { c.Bridge.ParkTimeout = 20 * time.Millisecond })
+			srv.modernly(asCall("7", url, ""))
+			return srv
+		}},
+		{"a session that the server has lost", "", succeeded, "2025-06-18", func(t *testing.T) testServer { return lost(t, `{}`) }},
+		{"a session that the server has lost, to a client that may be asked", "", succeeded, "2025-06-18", func(t *testing.T) testServer { return lost(t, form) }},
+		{"a server of the other era", "", succeeded, "2026-07-28", func(t *testing.T) testServer {
+			r := newReplaceable(t)
+			r.by("2025-06-18")
+			srv := r.before(t)
+			srv.modernly(modernRequestOf("6", "tools/list", meta(`{}`)))
+			r.by(modernOnly)
+			srv.modernly(modernRequestOf("7", "tools/call", `"name":"hello","arguments":{},`+meta(`{}`)))
+			return srv
+		}},
+		{"a server that is away", "", failed, "unknown", func(t *testing.T) testServer {
+			srv := frontOf(t, origin{connect: func(context.Context, *upstream.Outgoing) (*upstream.Begun, error) { return nil, errors.New("away") }})
+			srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{}`)))
+			return srv
+		}},
+		{"a state that is not ours", "", refused, "unknown", func(t *testing.T) testServer {
+			srv := front(t, legacyServer(`{"tools":{}}`, nil))
+			srv.modernly(modernCall("7", `"requestState":"no",`))
+			return srv
+		}},
+		{"server/discover", "server/discover", local, "unknown", func(t *testing.T) testServer {
+			srv := front(t, legacyServer(`{"tools":{}}`, nil))
+			srv.modernly(modernRequestOf("7", "server/discover", meta(`{}`)))
+			return srv
+		}},
+		{"an id that is open", "", refused, "2025-06-18", func(t *testing.T) testServer {
+			f := silentPipe()
+			srv := front(t, f, func(c *Config) { c.Limits.OpenRequests = 1 })
+			session := srv.initialize("2025-06-18")
+			first := srv.call(f, session, listOne)
+			srv.post(session, callTool(`2`, `2`))
+			f.standing <- answer(`1`)
+			<-first.reply
+			return srv
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			srv := c.play(t)
+			method := "method=" + orElse(c.method, "tools/call")
+			const family = "dragoman_requests_total"
+			eventually(t, "the count", func() bool {
+				return counted(t, srv.metrics, family, method, "outcome="+string(c.want), "server="+c.server) == 1
+			})
+			if n := counted(t, srv.metrics, family, method); n != 1 {
+				t.Errorf("counted %d times", n)
+			}
+		})
+	}
+}
+
+func TestBuildInfo(t *testing.T) {
+	srv := front(t, newFake(nil))
+	families, err := srv.metrics.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "dragoman_build_info" {
+			m := f.GetMetric()[0]
+			if len(m.GetLabel()) != 3 || m.GetGauge().GetValue() != 1 {
+				t.Errorf("%v", m)
+			}
+			return
+		}
+	}
+	t.Error("no dragoman_build_info")
 }

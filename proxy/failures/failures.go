@@ -9,8 +9,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -107,6 +109,9 @@ var about = map[Cause]struct {
 	SlowClient:       {zapcore.WarnLevel, "the client leaves its streams unread; limits.queue and limits.queue_bytes bound what waits for it"},
 	Panic:            {zapcore.ErrorLevel, "this is a defect of dragoman: report it with version and stack"},
 }
+
+// All are the causes that have a level and an advice.
+func All() []Cause { return slices.Sorted(maps.Keys(about)) }
 
 // Level is the level of log lines about c.
 func (c Cause) Level() zapcore.Level { return about[c].level }

@@ -47,7 +47,7 @@ func TestCauses(t *testing.T) {
 // A quote is one short line that holds no secret, also where the text was cut in the middle
 // of one.
 func TestQuotes(t *testing.T) {
-	if is := Line("a\n\x1b[1mb\u202ec\xff"); is != "a [1mbc" {
+	if is := Line("a\n\x1b[1mb\u202ec\xff"); is != "a bc" {
 		t.Errorf("%q", is)
 	}
 	if is := Line(strings.Repeat("é", 400)); len(is) > MaxQuote+3 || !strings.HasSuffix(is, "…") {

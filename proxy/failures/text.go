@@ -31,9 +31,15 @@ func Line(text string) string {
 	return text
 }
 
-// Printable is text with spaces for all white space, and without characters that cannot be
-// printed. Marks that change the direction of writing are among these.
+// colours are sequences that a terminal acts on, as command line tools print them.
+var colours = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
+
+// Printable is text with spaces for all white space, and without colours and characters that
+// cannot be printed. Marks that change the direction of writing are among these.
 func Printable(text string) string {
+	if strings.Contains(text, "\x1b[") {
+		text = colours.ReplaceAllString(text, "")
+	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
