@@ -50,7 +50,7 @@ func TestWhatClientsAreTold(t *testing.T) {
 		{fmt.Errorf("x: %w", context.DeadlineExceeded), -32603, 504, "upstream timed out"},
 		{&upstream.ContentTypeError{Type: "text/html"}, -32603, 502, `upstream request failed: answer of type "text/html", where application/json or text/event-stream was expected`},
 		{&upstream.ExitError{Command: "c", Status: "exit status 1"}, -32603, 502, `upstream process ended: upstream "c" ended (exit status 1)`},
-		{plainRefusal("text/plain; charset=utf-8", "no \x1b[31msuch\r\n session\xff "), -32603, 400, "upstream answered 400 Bad Request: no [31msuch session"},
+		{plainRefusal("text/plain; charset=utf-8", "no \x1b[31msuch\r\n session\xff "), -32603, 400, "upstream answered 400 Bad Request: no such session"},
 		{plainRefusal("text/plain", strings.Repeat("é", 1000)), -32603, 400, "upstream answered 400 Bad Request: " + strings.Repeat("é", 150) + "…"},
 		{plainRefusal("text/plain", " \n"), -32603, 400, "upstream answered 400 Bad Request"},
 		{plainRefusal("text/html", "<h1>no</h1>"), -32603, 400, "upstream answered 400 Bad Request"},

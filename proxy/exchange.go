@@ -343,7 +343,7 @@ func (x *exchange) event(data []byte) sse.Event {
 // true.
 func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 	x.clock.start()
-	e, err = nextOf(x.stream, x.srv.unwanted)
+	e, err = nextOf(x.stream, x.srv)
 	x.clock.lap(&x.clock.upstream)
 	if c, ok := x.s.conn.(*remoteConn); err != nil && ok && x.call != nil && !x.resent && x.send.Body != nil && isLostSession(err) {
 		return sse.Event{}, false, x.sendAgain(c)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -353,7 +352,7 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	srv.sessions.add(s)
 	if l := lanesOf(s.conn); l != nil {
 		l.whenLost(func() {
-			srv.log.Warn("session lost", zap.Error(l.reason()))
+			srv.failing("session lost", srv.causeOfLoss(asFailure(l.reason())), l.reason(), nil)
 			srv.forget(s, l.reason())
 		})
 	}

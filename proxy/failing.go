@@ -130,6 +130,11 @@ func (l *failureLine) said() string {
 	case gjson.GetBytes(status.Body, "error.message").Type == gjson.String:
 		return status.Error() + ": " + gjson.GetBytes(status.Body, "error.message").String()
 	}
+	for _, h := range status.Header {
+		if strings.EqualFold(h.Name, "Content-Type") && strings.HasPrefix(strings.ToLower(h.Value), "text/html") {
+			return status.Error() + ": " + failures.PageText(status.Body)
+		}
+	}
 	return status.Error() + ": " + string(status.Body)
 }
 

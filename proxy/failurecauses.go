@@ -44,8 +44,11 @@ func (srv *Server) causeOf(f *failure, at requestInfo) failures.Cause {
 	case upstreamModern, upstreamLegacy:
 		return failures.EraChanged
 	case sessionUnknown:
-		if errors.Is(f.err, errOutlived) {
+		switch {
+		case errors.Is(f.err, errOutlived):
 			return failures.EraChanged
+		case errors.Is(f.err, errNoNewSession):
+			return failures.SessionLost
 		}
 	case peerLost:
 		return failures.ReplicaLost

@@ -44,6 +44,7 @@ type failureRow struct {
 	says      string // that the line's error has
 	method    string // that it names; "" for initialize
 	uncounted bool   // as it is no failure of a request
+	twice     bool   // as a new session was tried, and refused as well
 	play      func(t *testing.T) failurePlayed
 }
 
@@ -154,8 +155,11 @@ func (r failureRow) walk(t *testing.T) {
 		t.Errorf("a secret: %s", text)
 	}
 	want := 1
-	if r.uncounted {
+	switch {
+	case r.uncounted:
 		want = 0
+	case r.twice:
+		want = 2
 	}
 	if n := counted(t, p.srv.metrics, "dragoman_upstream_failures_total", "cause="+string(r.cause)); n != want {
 		t.Errorf("counted %d", n)
@@ -225,7 +229,7 @@ func refusedRows() []failureRow {
 		{name: "forbidden", cause: failures.Forbidden, status: 403, code: -32603, text: "upstream answered 403 Forbidden", header: "WWW-Authenticate",
 			says: "the first line", play: fails(refusal(403, "WWW-Authenticate: Bearer scope=\"s\"\r\n"), "initialize")},
 		{name: "not_found", cause: failures.NotFound, status: 502, code: -32603, text: "upstream endpoint not found", says: "404", play: fails(refusal(404, ""), "initialize")},
-		{name: "session_lost", cause: failures.SessionLost, status: 404, code: -32603, text: "upstream answered 404 Not Found", method: "tools/call", says: "404", play: fails(refusal(404, ""), "tools/call")},
+		{name: "session_lost", cause: failures.SessionLost, status: 404, code: -32603, text: "upstream answered 404 Not Found", method: "tools/call", says: "404", twice: true, play: fails(refusal(404, ""), "tools/call")},
 		{name: "http_status 302", cause: failures.HTTPStatus, status: 502, code: -32603, text: "upstream answered 302 Found",
 			says: "the target is https://login.example/start", play: fails(refusal(302, "Location: https://u:c4n4ry@login.example/start?key=c4n4ry\r\n"), "initialize")},
 		{name: "http_status 418", cause: failures.HTTPStatus, status: 418, code: -32603, text: "upstream answered 418", says: "the first line", play: fails(refusal(418, ""), "initialize")},
@@ -357,6 +361,13 @@ func ownRows() []failureRow {
 			for range 3 {
 				f.standing <- logLine
 			}
+			return failurePlayed{heardAll{}, srv.Server, srv.logs}
+		}},
+		{name: "dropped", cause: failures.Dropped, status: 0, logged: "message dropped", says: "late_answer", uncounted: true, play: func(t *testing.T) failurePlayed {
+			f := silentPipe()
+			srv := front(t, f)
+			srv.initialize("2025-06-18")
+			f.standing <- answer(`9`)
 			return failurePlayed{heardAll{}, srv.Server, srv.logs}
 		}},
 		{name: "panic", cause: failures.Panic, status: 200, code: -32603, text: "internal error", logged: "panic", play: func(t *testing.T) failurePlayed {

@@ -218,7 +218,7 @@ func (f fault) inSession(t *testing.T, begun bool) {
 	if f.lost {
 		f.text, f.cause = "upstream answered 404 Not Found", failures.SessionLost
 		f.told(t, client.ask("POST", callOne), "1", status, begun)
-		f.isReported(t, client, "tools/call", 1)
+		f.isReported(t, client, "tools/call", 2) // the new session is refused as well
 		return
 	}
 	for range 2 { // the session goes on

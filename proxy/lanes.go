@@ -54,7 +54,7 @@ type lanes struct {
 // waits for an error.
 type keeper interface {
 	spawn(task func())
-	unwanted(reason string) // a message had nobody to go to, or no room
+	dropper
 	panicked(p any)
 	replays() *atomic.Int64 // bytes kept to be told again
 }
@@ -201,7 +201,7 @@ func (l *lanes) read(st upstream.Stream) {
 		}
 	}()
 	for {
-		e, err := nextOf(st, l.unwanted)
+		e, err := nextOf(st, l.keeper)
 		switch {
 		case restarts(err):
 			l.lose(err)

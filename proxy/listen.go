@@ -194,6 +194,10 @@ func (s *setup) renewable() downstream.Renewable {
 }
 
 func (srv *Server) logHTTP(what string, err error) {
+	if what == "panic" {
+		srv.panicked(err)
+		return
+	}
 	level := zap.WarnLevel
 	if what == "connection" { // clients leave as they like
 		level = zap.DebugLevel

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -156,7 +154,7 @@ func (d *dialogue) takeUp(list []query) {
 // say is deliver for whoever can do nothing about an error.
 func (b *backing) say(srv *Server, body []byte, from []upstream.Header) {
 	if err := b.deliver(srv, body, from); err != nil {
-		srv.log.Warn("answer was not delivered", append(traced(from), zap.Error(err))...)
+		srv.undelivered(err, requestInfo{client: b.s.vc, server: b.s.vu, session: b.s.named, header: from})
 	}
 }
 

@@ -422,7 +422,11 @@ func (c *modernConn) passDown(m *wire.Message, header []upstream.Header) []byte 
 	m.Facts = c.facts
 	out, v, err := c.down.Rewrite(nil, m)
 	c.srv.losses.note(c.down.From(), c.down.To(), method, m.Losses, header)
-	if err != nil || v != wire.Forward {
+	if err != nil {
+		c.srv.untranslated(err, header)
+		return nil
+	}
+	if v != wire.Forward {
 		return nil
 	}
 	return out

@@ -19,22 +19,30 @@ func skipped(err error) *upstream.TooLargeError {
 // nextOf is the next event of st. An answer that was too large is an error for the
 // request that it answers; other messages that were are left out. Where it is not known
 // what such a message was, that is the error.
-func nextOf(st upstream.Stream, unwanted func(reason string)) (sse.Event, error) {
+func nextOf(st upstream.Stream, k dropper) (sse.Event, error) {
 	for {
 		e, err := st.Next()
 		large := skipped(err)
 		if large == nil || !large.Asks && large.Answers == nil {
 			return e, err
 		}
-		why := fail(upstreamDown, large.Error())
+		why, reason := fail(upstreamDown, large.Error()), "too_large"
 		if large.NoRoom != nil {
-			why = fail(noRoom, large.Error())
-			unwanted("no_room")
-		} else {
-			unwanted("too_large")
+			why, reason = fail(noRoom, large.Error()), "no_room"
 		}
-		if !large.Asks {
-			return sse.Event{Data: why.about(large.Answers).body()}, nil
+		if large.Asks {
+			k.unwanted(reason)
+			continue
 		}
+		why.err = err
+		k.unread(reason, why)
+		return sse.Event{Data: why.about(large.Answers).body()}, nil
 	}
+}
+
+// dropper is told of messages that are left out, and of answers that were not read, with the
+// failure of their calls.
+type dropper interface {
+	unwanted(reason string)
+	unread(reason string, why *failure)
 }

@@ -215,7 +215,7 @@ type ownIDStream struct {
 // Next is the next event that has something for the client.
 func (st *ownIDStream) Next() (sse.Event, error) {
 	for {
-		e, err := nextOf(st.Stream, st.of.unwanted)
+		e, err := nextOf(st.Stream, st.of)
 		if restarts(err) || skipped(err) != nil {
 			st.of.forget(err)
 		}

@@ -359,8 +359,6 @@ func (p *pipe) send(x *exchange, out []byte) {
 		switch {
 		case owed:
 			p.deliver(x.group, x.slot, f.body())
-		case x.call == nil:
-			x.log().Warn("message was not delivered", zap.Error(f))
 		}
 		p.lostWith(f)
 	case st != nil:

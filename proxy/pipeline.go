@@ -98,7 +98,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 		f := asFailure(err)
 		return appendError(nil, x.id, f.code, f.text, nil), wire.Forward, nil
 	case err != nil && kind == wire.Notification:
-		x.log().Warn("notification dropped", zap.Error(err))
+		x.srv.untranslated(err, x.from)
 		return nil, wire.Drop, nil
 	case err != nil:
 		return nil, wire.Drop, err
@@ -243,7 +243,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.reply(appendError(nil, id, f.code, f.text, nil))
 		return nil, false
 	case err != nil && kind == wire.Notification:
-		x.log().Warn("notification dropped", zap.Error(err))
+		x.srv.untranslated(err, x.from)
 		return nil, false
 	case err != nil:
 		x.verdict = failed
@@ -363,7 +363,7 @@ func (x *exchange) reply(message []byte) {
 		st.Close()
 	}
 	if err != nil {
-		x.log().Warn("answer to the server was not delivered", zap.Error(err))
+		x.srv.undelivered(err, x.requestInfo())
 	}
 }
 

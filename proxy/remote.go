@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -161,11 +161,12 @@ func cloneHeaders(header []upstream.Header) []upstream.Header {
 	return out
 }
 
+var errNoNewSession = errors.New("the server refuses a new session")
+
 // begin begins another session. An error of cause sessionUnknown says that the server
 // refuses one.
 func (c *remoteConn) begin(header []upstream.Header) error {
 	srv, s := c.srv, c.s
-	log := srv.log.With(traced(header)...)
 	ctx, cancel := context.WithTimeout(srv.draining, srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	version := versionHeader(s.vu)
@@ -176,18 +177,20 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	h := &handshake{srv: srv, conn: next, header: header, id: []byte(`"dragoman:0"`)}
 	m, err := h.sayAgain(ctx, s.ticket)
 	if err != nil {
-		log.Warn("the server has lost the session and does not begin another", zap.Error(err))
+		srv.failing("server has lost the session and does not begin another", failures.SessionLost, err, header)
 		if refused, _ := refusesProposal(nil, err); refused && isStatus(err) {
 			f := fail(sessionUnknown, "the server refuses a new one; initialize again")
-			f.err = err
+			f.err = fmt.Errorf("%w: %w", errNoNewSession, err)
 			return f
 		}
 		return err
 	}
 	if m.Kind == wire.Error || gjson.Get(view(m.Result()), "protocolVersion").String() != s.vu.Name {
 		srv.spawn(func() { srv.endConn(next) })
-		log.Warn("the server has lost the session and refuses another", zap.ByteString("answer", m.Raw[:min(len(m.Raw), 300)]))
-		return fail(sessionUnknown, "the server refuses a new one; initialize again")
+		f := fail(sessionUnknown, "the server refuses a new one; initialize again")
+		f.err = fmt.Errorf("%w: %.300s", errNoNewSession, m.Raw)
+		srv.failing("server has lost the session and does not begin another", failures.SessionLost, f.err, header)
+		return f
 	}
 	next.SetSession(h.named, version)
 	c.mu.Lock()
@@ -198,11 +201,11 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	c.mu.Unlock()
 	for _, message := range messages {
 		if err := c.tellAgain(ctx, h, message, own); err != nil {
-			log.Warn("not restored in the new session", zap.ByteString("message", message[:min(len(message), 200)]), zap.Error(err))
+			srv.failing("not restored in the new session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), header)
 		}
 	}
 	if partial {
-		log.Info("the session began in another process: log level and subscriptions are not restored")
+		srv.log.Info("the session began in another process: log level and subscriptions are not restored")
 	}
 	news := h.early
 	for _, q := range s.asked.drain() {
@@ -217,8 +220,8 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	for st := range c.standing {
 		st.interrupt()
 	}
-	log.Warn("the server has lost the session; another one has taken its place")
 	srv.metrics.restarts.Inc()
+	srv.reportAs("server has lost the session; a new one was begun", upstream.ErrLost, requestInfo{client: s.vc, server: s.vu, session: s.named, header: header})
 	return nil
 }
 

@@ -245,7 +245,7 @@ func (p *eras) find(at *eraEntry, who string, header []upstream.Header) {
 		close(at.found)
 	}()
 	e, b, err = p.ask(srv.draining, header)
-	if err == nil {
+	if err == nil && !e.unsure {
 		srv.log.Log(p.newsLevel(e), "what the server is", e.fields()...)
 	}
 }

@@ -66,6 +66,7 @@ const (
 	NoToken    Cause = "no_token"
 	NotAllowed Cause = "not_allowed"
 	SlowClient Cause = "slow_client"
+	Dropped    Cause = "dropped"
 )
 
 // about is the level and the advice of each cause.
@@ -85,7 +86,7 @@ var about = map[Cause]struct {
 	Forbidden:        {zapcore.WarnLevel, "the server refuses these credentials: check what they are allowed to do, or give others with --header 'Authorization: …'"},
 	NotFound:         {zapcore.WarnLevel, "no MCP endpoint at this path: check the path of upstream.url; /mcp and /sse are usual"},
 	SessionLost:      {zapcore.InfoLevel, "was the server restarted? a new session is begun where that is possible"},
-	HTTPStatus:       {zapcore.WarnLevel, "check upstream.url (for a redirect: use the target); the server's own log says more"},
+	HTTPStatus:       {zapcore.WarnLevel, "is this the URL of an MCP endpoint? check upstream.url (for a redirect: use its target); the server's own log says more"},
 	NotMCP:           {zapcore.WarnLevel, "is a login page or another gateway in between? check upstream.url"},
 	Malformed:        {zapcore.WarnLevel, "is this an MCP server? its answer is not JSON-RPC, nested too deep or larger than limits.upstream_message"},
 	UnknownID:        {zapcore.InfoLevel, "the server answers with ids that no open request has: its answers are late, doubled or wrong"},
@@ -104,6 +105,7 @@ var about = map[Cause]struct {
 	ClientLeft:       {zapcore.DebugLevel, ""},
 	Cancelled:        {zapcore.DebugLevel, ""},
 	Refusal:          {zapcore.WarnLevel, "the server refused to begin a session; the error says why"},
+	Dropped:          {zapcore.DebugLevel, ""},
 	NoToken:          {zapcore.InfoLevel, "the client needs one of auth.tokens; the server was not asked"},
 	NotAllowed:       {zapcore.InfoLevel, "add the host to allowed_hosts if it is one of yours; the server was not asked"},
 	SlowClient:       {zapcore.WarnLevel, "the client leaves its streams unread; limits.queue and limits.queue_bytes bound what waits for it"},

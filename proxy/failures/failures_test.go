@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap/zapcore"
+
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -38,7 +40,7 @@ func TestCauses(t *testing.T) {
 		}
 	}
 	for c, is := range about {
-		if (is.advice == "") != (c == ClientLeft || c == Cancelled) {
+		if (is.advice == "") != (is.level == zapcore.DebugLevel) {
 			t.Errorf("%s: advice %q", c, is.advice)
 		}
 	}
@@ -63,6 +65,13 @@ func TestQuotes(t *testing.T) {
 		if is := Quote(text, []string{secret}); strings.Contains(is, "p4ss") {
 			t.Errorf("cut behind %d bytes: %q", at, is)
 		}
+	}
+}
+
+func TestTextOfAPage(t *testing.T) {
+	page := `<!DOCTYPE HTML><html><head><title>Error</title><style>p{}</style></head><body><h1>No &amp; no</h1><!-- x --><p>Not here.</p></body></html>`
+	if is := Line(PageText([]byte(page))); is != "No & no Not here." {
+		t.Errorf("%q", is)
 	}
 }
 

@@ -1,6 +1,7 @@
 package failures
 
 import (
+	"html"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,6 +30,14 @@ func Line(text string) string {
 		text = strings.ToValidUTF8(text[:MaxQuote], "") + "…"
 	}
 	return text
+}
+
+// markup is what a page has beside the text that a reader sees.
+var markup = regexp.MustCompile(`(?is)<(script|style|title)\b.*?</(script|style|title)\s*>|<!--.*?-->|<[^>]*>`)
+
+// PageText is the text of an HTML page.
+func PageText(page []byte) string {
+	return html.UnescapeString(string(markup.ReplaceAll(page, []byte(" "))))
 }
 
 // colours are sequences that a terminal acts on, as command line tools print them.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/envelope"
@@ -30,7 +31,11 @@ func (e *Error) Error() string {
 	if errors.As(cause, &call) {
 		return fmt.Sprintf("upstream %s: %v", e.Addr, call) // names the operation itself
 	}
-	return fmt.Sprintf("upstream %s: %s: %v", e.Addr, e.Op, cause)
+	what := e.Op + ": "
+	if strings.HasPrefix(cause.Error(), what) {
+		what = "" // the error names it
+	}
+	return fmt.Sprintf("upstream %s: %s%v", e.Addr, what, cause)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
