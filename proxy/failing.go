@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -45,6 +46,8 @@ type failureLine struct {
 	err    error  // behind it; nil for none
 	status int    // of HTTP; 0 for none
 	at     requestInfo
+
+	restarts int64 // of the server's process so far
 }
 
 // requestInfo is what is known of a request. Each part may be missing.
@@ -95,6 +98,9 @@ func (l *failureLog) write(kind failureKind, line failureLine, repeated int) {
 	}
 	if exit, ok := errors.AsType[*upstream.ExitError](line.err); ok && len(exit.Tail) > 1 {
 		fields = append(fields, zap.Strings("stderr", exit.Tail))
+	}
+	if line.restarts > 0 {
+		fields = append(fields, zap.Int64("restarts", line.restarts))
 	}
 	if repeated > 0 {
 		fields = append(fields, zap.Int("repeated", repeated))
@@ -173,14 +179,23 @@ func (srv *Server) reportAs(message string, err error, at requestInfo) *failure 
 	default:
 		srv.failures.counter.WithLabelValues(string(f.why)).Inc()
 	}
-	srv.failures.add(failureKind{message, f.why, srv.serverName()}, failureLine{f.general(), f.err, f.status, at})
+	line := failureLine{text: f.general(), err: f.err, status: f.status, at: at}
+	switch {
+	case f.why == failures.Busy:
+		if is := srv.limitOf(f); is != nil {
+			line.err = is
+		}
+	case f.why == failures.CommandExit:
+		line.restarts = srv.restarts.Load()
+	}
+	srv.failures.add(failureKind{message, f.why, srv.now().server}, line)
 	return f
 }
 
 // failing logs something about the server that is no failed request, and does not count as
 // one.
 func (srv *Server) failing(message string, c failures.Cause, err error, header []upstream.Header) {
-	srv.failures.add(failureKind{message, c, srv.serverName()}, failureLine{text: err.Error(), at: requestInfo{header: header}})
+	srv.failures.add(failureKind{message, c, srv.now().server}, failureLine{text: err.Error(), at: requestInfo{header: header}})
 }
 
 // refusedByUs logs what the transport refused: a client without a token or with a host that
@@ -192,7 +207,9 @@ func (srv *Server) refusedByUs(status int, why string) {
 	case 403:
 		srv.failures.add(failureKind{message: "client refused", cause: failures.NotAllowed}, failureLine{text: why, status: status})
 	case 503:
-		srv.report(&failure{cause: tooManyOpen, status: status, text: why}, requestInfo{})
+		l := &srv.now().cfg.Limits
+		limits := fmt.Errorf("see limits.requests, which is %d, and limits.in_hand", l.Requests)
+		srv.report(&failure{cause: noRoom, status: status, text: why, err: limits}, requestInfo{})
 	}
 }
 
@@ -203,7 +220,7 @@ func (x *exchange) endedWithout(how outcome) {
 	if how == cancelled {
 		c = failures.Cancelled
 	}
-	x.srv.failures.add(failureKind{"request ended without an answer", c, x.srv.serverName()}, failureLine{at: x.requestInfo()})
+	x.srv.failures.add(failureKind{"request ended without an answer", c, x.srv.now().server}, failureLine{at: x.requestInfo()})
 }
 
 // secretsOf are the credentials that a server gets from the configuration.
@@ -219,8 +236,7 @@ func secretsOf(u UpstreamConfig) []string {
 }
 
 // serverName is the server's name in the log: without credentials, query and arguments.
-func (srv *Server) serverName() string {
-	u := &srv.now().cfg.Upstream
+func serverName(u UpstreamConfig) string {
 	if len(u.Command) > 0 {
 		return filepath.Base(u.Command[0])
 	}
@@ -254,5 +270,6 @@ func (h *handshake) requestInfo() requestInfo {
 // failed is the answer to a call that err ended.
 func (b *bridgedCall) failed(err error) []byte {
 	at := requestInfo{method: b.method.String(), client: b.c.up.From(), server: b.c.up.To(), header: b.from}
+	b.lost.Store(true)
 	return b.c.srv.report(err, at).renamed(b.id).body()
 }

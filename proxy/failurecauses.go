@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/tidwall/gjson"
 
@@ -107,6 +108,22 @@ func causeOfRefusal(f *failure, at requestInfo) failures.Cause {
 func isModernAnswer(e *upstream.StatusError) bool {
 	var m wire.Message
 	return (e.Code == 400 || e.Code == 404) && m.Scan(bytes.Clone(e.Body), nil) == nil && m.Kind == wire.Error
+}
+
+// limitOf names the settings of the limit that f has run into, with their values.
+func (srv *Server) limitOf(f *failure) error {
+	cfg := &srv.now().cfg
+	switch f.cause {
+	case tooManyOpen:
+		return fmt.Errorf("limits.open_requests is %d", cfg.Limits.OpenRequests)
+	case tooManySessions:
+		return fmt.Errorf("session.max is %d, bridge.max_sessions is %d", cfg.Session.Max, cfg.Bridge.MaxSessions)
+	case tooManyProcesses:
+		return fmt.Errorf("session.max_processes is %d", cfg.Session.MaxProcesses)
+	case tooManyParked:
+		return fmt.Errorf("bridge.max_parked is %d", cfg.Bridge.MaxParked)
+	}
+	return nil
 }
 
 // outcome is how a request ended whose client gets f, once it was reported.

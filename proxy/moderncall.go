@@ -56,6 +56,7 @@ type bridgedCall struct {
 	gone     chan struct{} // closed when the stream is
 	once     sync.Once
 	released atomic.Bool
+	lost     atomic.Bool // the answer is an error of ours
 
 	// For the goroutine only.
 	sent      []byte // the id that the server knows it by

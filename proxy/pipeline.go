@@ -210,6 +210,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.srv.results.Heard(m)
 	default:
 		x.verdict = outcomeOf(m)
+		if b, ok := x.stream.(*bridgedCall); ok && b.lost.Load() {
+			x.verdict = failed
+		}
 		if x.isAnswer(m) {
 			m.Method, m.Note = x.call.method, x.call.note
 		} else if !x.reunite(s.open) && s.open.unique {

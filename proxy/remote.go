@@ -220,7 +220,7 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	for st := range c.standing {
 		st.interrupt()
 	}
-	srv.metrics.restarts.Inc()
+	srv.restarted()
 	srv.reportAs("server has lost the session; a new one was begun", upstream.ErrLost, requestInfo{client: s.vc, server: s.vu, session: s.named, header: header})
 	return nil
 }

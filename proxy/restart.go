@@ -412,7 +412,7 @@ func isRefusal(err error) bool {
 
 // announce logs that there will be another attempt.
 func (r *revival) announce(err error, wait time.Duration) {
-	r.srv.metrics.restarts.Inc()
+	r.srv.restarted()
 	what, level := "upstream process is started again", zap.WarnLevel
 	if r.remote {
 		what = "upstream session is begun again"

@@ -42,7 +42,8 @@ type Server struct {
 	losses   *lossLog
 	failures *failureLog
 	shapes   *shapeLog
-	heavy    atomic.Bool // a large list of tools was warned of
+	restarts atomic.Int64 // of the server's processes and sessions
+	heavy    atomic.Bool  // a large list of tools was warned of
 	lists    *lists
 	memory   *large.Memory // what large messages take, of clients and of the server
 	own      []ownTools    // the sources of tools that we serve ourselves
@@ -336,7 +337,7 @@ func (srv *Server) unwanted(reason string) {
 	case "queue_full":
 		srv.failures.add(failureKind{message: "client does not read; its oldest notification was dropped", cause: failures.SlowClient}, failureLine{})
 	case "no_room":
-		srv.failures.add(failureKind{"message of the server not read", failures.Busy, srv.serverName()}, failureLine{text: "limits.in_hand is spent"})
+		srv.failures.add(failureKind{"message of the server not read", failures.Busy, srv.now().server}, failureLine{text: "limits.in_hand is spent"})
 	case "malformed", "too_large":
 		srv.failing("message of the server dropped", failures.Malformed, errors.New(reason), nil)
 	default:
@@ -376,8 +377,14 @@ func (srv *Server) unknownAnswer(s *session, at requestInfo, m *wire.Message) {
 	srv.metrics.dropped.WithLabelValues("unknown_id").Inc()
 	if s == nil || s.unknown.CompareAndSwap(false, true) {
 		at.method = m.Method.String() // a guess
-		srv.failures.add(failureKind{"response with unknown request id", failures.UnknownID, srv.serverName()}, failureLine{at: at})
+		srv.failures.add(failureKind{"response with unknown request id", failures.UnknownID, srv.now().server}, failureLine{at: at})
 	}
+}
+
+// restarted counts an attempt to start the server's process, or a session with it, again.
+func (srv *Server) restarted() {
+	srv.metrics.restarts.Inc()
+	srv.restarts.Add(1)
 }
 
 // replays counts the bytes that are kept to be told again.

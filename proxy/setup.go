@@ -25,6 +25,7 @@ type setup struct {
 	guard   listener
 	keys    [][]byte // of session ids
 	sealer  *sealer
+	server  string             // its name in the log
 	secrets []string           // of cfg, which no log line may hold
 	passed  []string           // names of the client's headers that go on to the server
 	own     *catalog           // tools that we serve ourselves; nil for none
@@ -39,7 +40,7 @@ func newSetup(cfg Config, o origin, was *setup) (*setup, error) {
 	if err != nil {
 		return nil, fmt.Errorf("contract.%w", err)
 	}
-	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilences(cfg), passed: slices.Clone(traceHeaders[:]), secrets: secretsOf(cfg.Upstream)}
+	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilences(cfg), passed: slices.Clone(traceHeaders[:]), server: serverName(cfg.Upstream), secrets: secretsOf(cfg.Upstream)}
 	if s.guard, err = newListener(cfg); err != nil {
 		return nil, err
 	}
