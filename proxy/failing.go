@@ -192,6 +192,29 @@ func (srv *Server) reportAs(message string, err error, at requestInfo) *failure 
 	return f
 }
 
+// concluded logs and counts how the handshake ended, and returns the error for the client. s
+// is nil where there is no session: then answer is the server's refusal, or err is set.
+func (h *handshake) concluded(s *session, answer []byte, err error) error {
+	switch {
+	case err != nil:
+		f := asFailure(err)
+		if f.unknownSession() { // 404 before there is a session: there is no server at this path
+			f.nowhere()
+		}
+		f = h.srv.report(f, h.requestInfo())
+		h.srv.metrics.handshake(h.vc, nil, f.outcome(), f.why)
+		return f
+	case s == nil:
+		why, said := failures.Refusal, gjson.GetBytes(answer, "error")
+		if said.Get("code").Int() == unsupportedVersion || said.Get("data.supported").IsArray() {
+			why = failures.Revision
+		}
+		h.srv.metrics.handshake(h.vc, nil, errored, why)
+		h.srv.failing("server refused initialize", why, errors.New(said.Raw), h.header)
+	}
+	return nil
+}
+
 // failing logs something about the server that is no failed request, and does not count as
 // one.
 func (srv *Server) failing(message string, c failures.Cause, err error, header []upstream.Header) {

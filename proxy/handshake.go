@@ -14,7 +14,6 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -151,29 +150,6 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 		}
 		return nil, nil, asFailure(err).about(h.id)
 	}
-}
-
-// concluded logs and counts how the handshake ended, and returns the error for the client. s
-// is nil where there is no session: then answer is the server's refusal, or err is set.
-func (h *handshake) concluded(s *session, answer []byte, err error) error {
-	switch {
-	case err != nil:
-		f := asFailure(err)
-		if f.unknownSession() { // 404 before there is a session: there is no server at this path
-			f.nowhere()
-		}
-		f = h.srv.report(f, h.requestInfo())
-		h.srv.metrics.handshake(h.vc, nil, f.outcome(), f.why)
-		return f
-	case s == nil:
-		why, said := failures.Refusal, gjson.GetBytes(answer, "error")
-		if said.Get("code").Int() == unsupportedVersion || said.Get("data.supported").IsArray() {
-			why = failures.Revision
-		}
-		h.srv.metrics.handshake(h.vc, nil, errored, why)
-		h.srv.failing("server refused initialize", why, errors.New(said.Raw), h.header)
-	}
-	return nil
 }
 
 // goAlone begins a session with our own tools and nothing else, since the server
