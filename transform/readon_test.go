@@ -164,6 +164,73 @@ func TestReadingOnGivesParts(t *testing.T) {
 	}
 }
 
+// TestLinesOfATextAreItsLines: blank ones count, and a long line is one, whose pieces
+// are its entries.
+func TestLinesOfATextAreItsLines(t *testing.T) {
+	e := engine(t, "transform: {}")
+	long := "long:" + strings.Repeat(" some words", 1000)
+	var lines []string
+	for i := range 600 {
+		lines = append(lines, fmt.Sprintf("line %d of the text", i))
+	}
+	for i := 20; i < 500; i += 20 {
+		lines[i], lines[i+1] = "", "   "
+	}
+	lines[250] = long
+	lines[555] = "the needle"
+	text := strings.Join(lines, "\n")
+	for name, in := range map[string]struct {
+		result       []byte
+		path, prefix string
+	}{
+		"alone":       {textResult(text), "", ""},
+		"in a member": {textResult(`{"id":1,"body":` + string(quoted(text)) + `}`), `,"path":"body"`, "body."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, r := e.Apply(nil, in.result, &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: 500})
+			for args, want := range map[string]string{
+				in.path + `,"from":300,"count":4`:      strings.Join(lines[302:304], "\n"), // blank lines stand behind others
+				in.path + `,"from":18,"count":2`:       strings.Join(lines[18:20], "\n"),
+				in.path + `,"from":21,"count":3`:       strings.Join(lines[22:24], "\n"),
+				in.path + `,"from":249,"count":1`:      lines[249],
+				in.path + `,"from":251,"count":1`:      lines[251],
+				`,"path":"` + in.prefix + `251"`:       lines[251],
+				`,"path":"` + in.prefix + `250.1"`:     "INVALID_ARGUMENTS",
+				`,"path":"` + in.prefix + `900"`:       "INVALID_ARGUMENTS",
+				`,"path":"` + in.prefix + `none"`:      "INVALID_ARGUMENTS",
+				`,"find":"needle"`:                     strings.TrimSuffix(in.prefix, ".") + ":556: the needle",
+				in.path + `,"from":598,"count":100000`: strings.Join(lines[598:], "\n"),
+			} {
+				texts, _ := seen(t, e.More("s", "c", []byte(`{"cursor":"`+r.Cursor+`"`+args+`}`)))
+				if got := strings.TrimSpace(strings.TrimPrefix(texts[0], ":")); got != strings.TrimPrefix(want, ":") && (want != "INVALID_ARGUMENTS" || !strings.HasPrefix(got, want)) {
+					t.Errorf("%s: %.300q, want %.300q", args, texts, want)
+				}
+			}
+			// The long line by its pieces, which the notices name.
+			ask, read := `{"cursor":"`+r.Cursor+`"`+in.path+`,"from":250,"count":1}`, ""
+			for n := 0; !strings.HasSuffix(read, "line 251 of the text") && n < 20; n++ {
+				texts, _ := seen(t, e.More("s", "c", []byte(ask)))
+				read += texts[0]
+				if m := namedCall.FindStringSubmatch(texts[len(texts)-1]); m != nil {
+					ask = m[1]
+					if want := `"path":"` + in.prefix + `250","from":`; n == 0 && !strings.Contains(ask, want) {
+						t.Errorf("the next call is %s", ask)
+					}
+				} else {
+					break
+				}
+				if i := strings.Index(read, "\n"); i >= 0 {
+					read = read[:i]
+					break
+				}
+			}
+			if read != long {
+				t.Errorf("of the long line %d of %d characters are read: …%.100q", len(read), len(long), read[max(0, len(read)-100):])
+			}
+		})
+	}
+}
+
 // TestAPagesCursorFetchesTheNextPage: the one that stands in _pagination.
 func TestAPagesCursorFetchesTheNextPage(t *testing.T) {
 	e := engine(t, "transform: {rules: [{page_size: 2}]}")

@@ -10,7 +10,7 @@ import (
 )
 
 // A Place is the From-th entry of what is at Path: an item of a list, a member of
-// an object, a unit of a text.
+// an object, a line of a text, a piece of a long line.
 type Place struct {
 	Path []string
 	From int
@@ -77,7 +77,7 @@ func (p *Plan) gapIn(d *doc) (at Place, ok bool) {
 	if d.text != nil {
 		for i := range d.text.ranks {
 			if !d.kept.has(i) {
-				return Place{nil, i}, true
+				return d.text.place(i), true
 			}
 		}
 		return at, false

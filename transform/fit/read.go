@@ -3,6 +3,7 @@ package fit
 import (
 	"bytes"
 	"slices"
+	"strconv"
 )
 
 // Read sets a plan to go on in the order of the document: from a place on, up to
@@ -83,6 +84,7 @@ func (s *sequence) visit(doc int) {
 type target struct {
 	doc   int
 	node  uint32
+	line  int // of a text, -1 for all
 	at    Place
 	count int
 }
@@ -93,11 +95,16 @@ func (p *Plan) find(at Place, count int) (doc, from, to int, ok bool) {
 	if d == nil {
 		return 0, 0, -1, len(at.Path) == 0 && at.From <= 0
 	}
-	n := uint32(0)
-	defer func() { p.target = target{doc, n, at, count} }()
-	for _, step := range path {
+	n, line := uint32(0), -1
+	defer func() { p.target = target{doc, n, line, at, count} }()
+	for i, step := range path {
 		if d.tree == nil {
-			return 0, 0, 0, false
+			k, err := strconv.ParseUint(step, 10, 31)
+			if err != nil || i < len(path)-1 {
+				return 0, 0, 0, false
+			}
+			line = int(k)
+			break
 		}
 		if n, _ = d.tree.child(n, step); n == 0 {
 			return 0, 0, 0, false
@@ -108,11 +115,12 @@ func (p *Plan) find(at Place, count int) (doc, from, to int, ok bool) {
 	}
 	doc = slices.Index(p.docs, d)
 	if d.text != nil {
+		from, all := d.text.entry(line, at.From)
 		if to = -1; count >= 0 {
-			count = min(count, len(d.text.line)-at.From)
-			to = at.From + count
+			count = min(count, all-at.From)
+			to, _ = d.text.entry(line, at.From+count)
 		}
-		return doc, at.From, to, at.From <= len(d.text.line)
+		return doc, from, to, at.From <= all && all > 0
 	}
 	t := d.tree
 	if t.ranks[n] != none && !t.entries.has(int(n)) && t.Nodes[n].Count > 0 { // a row: now each of it counts
@@ -157,9 +165,11 @@ func (p *Plan) Next() Place {
 
 func (p *Plan) where(u unit) Place {
 	d := p.docs[u.doc]
-	at := Place{From: int(u.at)}
+	var at Place
 	if d.tree != nil {
 		at = d.tree.place(u.at)
+	} else {
+		at = d.text.place(int(u.at))
 	}
 	for d.depth > 0 {
 		up := p.docs[p.above(d)]
@@ -168,6 +178,12 @@ func (p *Plan) where(u unit) Place {
 	}
 	at.Path = slices.Concat(d.part.Name, at.Path)
 	return at
+}
+
+// lineOf is the line that a unit of a text is in.
+func (p *Plan) lineOf(u unit) Place {
+	t := p.docs[u.doc].text
+	return p.where(unit{u.doc, uint32(t.unitOf(int(t.line[u.at])))})
 }
 
 // above is the doc that a doc is in.
@@ -226,7 +242,10 @@ func (p *Plan) entryOf(u unit) int {
 	}
 	d := p.docs[t.doc]
 	if d.text != nil {
-		return at
+		if t.line >= 0 {
+			return at - d.text.unitOf(t.line)
+		}
+		return int(d.text.line[at])
 	}
 	k := 0
 	for m := t.node + 1; m < d.tree.Nodes[t.node].Next; m = d.tree.Nodes[m].Next {
@@ -257,7 +276,7 @@ func (p *Plan) findIn(doc int, want []byte, f func(Place, bool, []byte) bool) bo
 	for at := range d.ranks() {
 		u := unit{uint32(doc), uint32(at)}
 		if d.text != nil {
-			if line := d.text.unit(at); bytes.Contains(bytes.ToLower(line), want) && !f(p.where(u), true, bytes.TrimSpace(line)) {
+			if line := d.text.unit(at); bytes.Contains(bytes.ToLower(line), want) && !f(p.lineOf(u), true, bytes.TrimSpace(line)) {
 				return false
 			}
 			continue

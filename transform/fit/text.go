@@ -3,6 +3,7 @@ package fit
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -156,6 +157,32 @@ func (t *text) rank(base rank, markdown bool) {
 }
 
 func blankLine(line []byte) bool { return len(bytes.TrimSpace(line)) == 0 }
+
+// entry is the k-th line, or where line is not below 0 the k-th piece of that line;
+// n is how many there are.
+func (t *text) entry(line, k int) (unit, n int) {
+	if line < 0 {
+		return t.unitOf(k), int(t.line[len(t.line)-1]) + 1
+	}
+	first, end := t.unitOf(line), t.unitOf(line+1)
+	return min(first+k, end), end - first
+}
+
+// unitOf is the first unit of a line, or that of the next one where the line is
+// blank.
+func (t *text) unitOf(line int) int {
+	i, _ := slices.BinarySearch(t.line, uint32(line))
+	return i
+}
+
+// place is where a unit is: a line, or a piece of a long line.
+func (t *text) place(i int) Place {
+	line := int(t.line[i])
+	if first := t.unitOf(line); first < i {
+		return Place{[]string{strconv.Itoa(line)}, i - first}
+	}
+	return Place{From: line}
+}
 
 func (t *text) unit(i int) []byte { return t.src[t.start[i]:t.start[i+1]] }
 
