@@ -140,12 +140,15 @@ func TestHugeAnswersFitTheirBudget(t *testing.T) {
 			if got != whole {
 				t.Errorf("what was read on is not the answer: %.100s", got)
 			}
-			read, spent := followNotices(t, s, r, encoding)
+			read, spent := followNotices(t, r, encoding, func(arguments map[string]any) *mcp.CallToolResult {
+				return callTool(t, s, "fetch_more", arguments)
+			})
+			said := fmt.Sprint(read)
 			if all := encoding.Count([]byte(whole)); spent > all*6/5 {
 				t.Errorf("reading on to the end takes %d tokens of %d", spent, all)
 			}
 			for _, name := range regexp.MustCompile(`file-\d+`).FindAllString(whole, -1) {
-				if !strings.Contains(read, name) {
+				if !strings.Contains(said, name) {
 					t.Errorf("%s is never read", name)
 					break
 				}
@@ -160,42 +163,6 @@ func TestHugeAnswersFitTheirBudget(t *testing.T) {
 			}
 		})
 	}
-}
-
-var nextCall = regexp.MustCompile(`fetch_more (\{.*\})\]$`)
-
-// followNotices reads an answer to its end by the calls that its notices name, and returns all that was read and its tokens.
-func followNotices(t *testing.T, s *mcp.ClientSession, r *mcp.CallToolResult, encoding *tokens.Encoding) (all string, spent int) {
-	t.Helper()
-	for range 1000 {
-		last := ""
-		for _, c := range r.Content {
-			last = textOf(t, c)
-			all += last + "\n"
-			spent += encoding.Count([]byte(last))
-		}
-		if r.StructuredContent != nil {
-			structured, err := json.Marshal(r.StructuredContent)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all += string(structured) + "\n"
-			spent += encoding.Count(structured)
-		}
-		next := nextCall.FindStringSubmatch(last)
-		if next == nil {
-			return all, spent
-		}
-		var arguments map[string]any
-		if err := json.Unmarshal([]byte(next[1]), &arguments); err != nil {
-			t.Fatal(err)
-		}
-		if r = callTool(t, s, "fetch_more", arguments); r.IsError {
-			t.Fatalf("%s: %s", next[1], textOf(t, r.Content[0]))
-		}
-	}
-	t.Fatal("reading on has no end")
-	return
 }
 
 // readOn reads all that a handle leads to.

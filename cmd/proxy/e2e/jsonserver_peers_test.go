@@ -60,7 +60,11 @@ type nodeCaller struct {
 }
 
 func (m modules) caller(ctx context.Context, sdk string, to endpoint) (caller, error) {
-	config := map[string]any{"sdk": filepath.Join(string(m), "sdk-"+sdk), "transport": to.over, "url": to.url}
+	return newNodeCaller(ctx, map[string]any{"sdk": filepath.Join(string(m), "sdk-"+sdk)}, to)
+}
+
+func newNodeCaller(ctx context.Context, config map[string]any, to endpoint) (*nodeCaller, error) {
+	config = withAll(config, map[string]any{"transport": to.over, "url": to.url})
 	if to.over == stdio {
 		config["command"], config["args"] = to.command[0], to.command[1:]
 	}
@@ -101,20 +105,31 @@ func (c *nodeCaller) tools(*testing.T) []string { return c.names }
 
 func (c *nodeCaller) call(t *testing.T, tool, arguments string) (string, bool) {
 	t.Helper()
-	if _, err := fmt.Fprintf(c.stdin, `{"name":%q,"arguments":%s}`+"\n", tool, arguments); err != nil {
+	r := c.result(t, tool, json.RawMessage(arguments))
+	if len(r.Content) != 1 {
+		t.Fatalf("%s: %+v", arguments, r)
+	}
+	return textOf(t, r.Content[0]), r.IsError
+}
+
+// result is what the client made of the result of a call.
+func (c *nodeCaller) result(t *testing.T, tool string, arguments any) *mcp.CallToolResult {
+	t.Helper()
+	call, err := json.Marshal(map[string]any{"name": tool, "arguments": arguments})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.stdin.Write(append(call, '\n')); err != nil {
 		t.Fatal(err)
 	}
 	var r struct {
-		Result struct {
-			Content []struct{ Text string }
-			IsError bool
-		}
-		Error string
+		Result *mcp.CallToolResult
+		Error  string
 	}
-	if err := c.read(&r); err != nil || r.Error != "" || len(r.Result.Content) != 1 {
-		t.Fatalf("%s: %v %+v", arguments, err, r)
+	if err := c.read(&r); err != nil || r.Error != "" || r.Result == nil {
+		t.Fatalf("%s: %v %+v", call, err, r)
 	}
-	return r.Result.Content[0].Text, r.Result.IsError
+	return r.Result
 }
 
 func (c *nodeCaller) close() error {

@@ -4,7 +4,8 @@ import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { join } from "node:path";
 
-// open makes a client, and the transport to connect it over. What the server asks is answered by answers.
+// open makes a client, and the transport to connect it over. What the server asks is answered by answers; without them it
+// can ask nothing.
 export async function open(config, answers) {
   const dist = join(config.sdk, "dist");
   const load = (file) => import(pathToFileURL(join(existsSync(join(dist, "esm")) ? join(dist, "esm") : dist, file)));
@@ -12,11 +13,13 @@ export async function open(config, answers) {
   const types = await load("types.js");
 
   const elicits = { "2025-06-18": {}, "2025-11-25": { form: {}, url: {} } }[config.revision];
-  const capabilities = { sampling: {}, roots: { listChanged: true }, ...(elicits && { elicitation: elicits }) };
+  const capabilities = answers ? { sampling: {}, roots: { listChanged: true }, ...(elicits && { elicitation: elicits }) } : {};
   const client = new Client({ name: "dragoman-e2e", version: "1.0.0" }, { capabilities });
-  client.setRequestHandler(types.ListRootsRequestSchema, answers.roots);
-  client.setRequestHandler(types.CreateMessageRequestSchema, answers.sample);
-  if (elicits) client.setRequestHandler(types.ElicitRequestSchema, answers.elicit);
+  if (answers) {
+    client.setRequestHandler(types.ListRootsRequestSchema, answers.roots);
+    client.setRequestHandler(types.CreateMessageRequestSchema, answers.sample);
+  }
+  if (answers && elicits) client.setRequestHandler(types.ElicitRequestSchema, answers.elicit);
 
   let transport;
   if (config.transport === "http") {

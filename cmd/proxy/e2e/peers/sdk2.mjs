@@ -4,16 +4,18 @@ import { join } from "node:path";
 
 const anything = { "~standard": { version: 1, vendor: "e2e", validate: (value) => ({ value }) } };
 
-// open makes a client, and the transport to connect it over. What the server asks is answered by answers. config.mode is
-// how it finds out what the server speaks: "legacy", "auto", or { pin: revision }.
+// open makes a client, and the transport to connect it over. What the server asks is answered by answers; without them it
+// can ask nothing. config.mode is how it finds out what the server speaks: "legacy", "auto", or { pin: revision }.
 export async function open(config, answers) {
   const load = (file) => import(pathToFileURL(join(config.sdk, "dist", file)));
   const { Client, LOG_LEVEL_META_KEY, SSEClientTransport, StreamableHTTPClientTransport } = await load("index.mjs");
-  const capabilities = { sampling: {}, roots: { listChanged: true }, elicitation: { form: {}, url: {} } };
+  const capabilities = answers ? { sampling: {}, roots: { listChanged: true }, elicitation: { form: {}, url: {} } } : {};
   const client = new Client({ name: config.me ? `dragoman-e2e-${config.me}` : "dragoman-e2e", version: "1.0.0" }, { capabilities, versionNegotiation: { mode: config.mode } });
-  client.setRequestHandler("roots/list", answers.roots);
-  client.setRequestHandler("sampling/createMessage", answers.sample);
-  client.setRequestHandler("elicitation/create", answers.elicit);
+  if (answers) {
+    client.setRequestHandler("roots/list", answers.roots);
+    client.setRequestHandler("sampling/createMessage", answers.sample);
+    client.setRequestHandler("elicitation/create", answers.elicit);
+  }
 
   let transport;
   if (config.transport === "stdio") {
