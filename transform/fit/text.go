@@ -18,7 +18,7 @@ type text struct {
 	line   []uint32 // the number of each unit's line, from 0
 	ranks  []rank
 	blocks []block // of code
-	fenced bool    // some line begins with a fence
+	fenced bool    // some line begins with a fence, or may where it is cut
 	binary bool    // base64: one line that is worth its beginning
 }
 
@@ -60,8 +60,8 @@ func (t *text) split() {
 		end := lineEnd(t.src, i)
 		here := t.src[i:end]
 		if first := firstByte(here); first == '`' || first == '~' {
+			t.fenced = true
 			if f := FenceOf(here); f != "" {
-				t.fenced = true
 				switch {
 				case fence == "":
 					fence, open = f, uint32(len(t.line))
