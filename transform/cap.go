@@ -13,6 +13,10 @@ import (
 
 const unlimited = 1 << 40
 
+// tokensPerByte is about what a byte costs, on the high side: what fits costs as many
+// tokens as are counted, and what does not tells little.
+const tokensPerByte = 1 / 2.4
+
 // A capping makes one result fit.
 type capping struct {
 	*run
@@ -36,12 +40,17 @@ func (r *run) capTo(dst, raw []byte, budget int) []byte {
 	r.cut.step("cap")
 	c := r.capping(raw, budget)
 	r.estimateOnce(c.l)
-	var w *rewrite
-	count := func(parts [][]byte) int {
-		w = c.rewrite(parts)
-		return c.count(parts, w, budget)
+	var fits struct { // what is said of the most that fits
+		notice string
+		arrays []ArrayCut
 	}
-	parts, cost := c.plan.Fit(budget, 1/3.5, count)
+	parts, cost := c.plan.Fit(budget, tokensPerByte, func(parts [][]byte) int {
+		cost := c.count(parts, budget)
+		if cost <= budget {
+			fits.notice, fits.arrays = c.notice, c.cut.arrays
+		}
+		return cost
+	})
 	if !r.shaped {
 		r.units = c.plan.Kept()
 	}
@@ -51,7 +60,11 @@ func (r *run) capTo(dst, raw []byte, budget int) []byte {
 			return r.refusal(dst, c.l, budget)
 		}
 	}
-	r.report.TokensAfter = count(parts)
+	if cost <= budget {
+		c.notice, c.cut.arrays = fits.notice, fits.arrays
+	}
+	r.report.TokensAfter = cost
+	w := c.rewrite(parts)
 	w.last = r.noticeBlock(c.l, c.notice)
 	w.meta = r.meta(r.report.TokensAfter, r.report.OverBudget)
 	return c.l.append(dst, w)
@@ -205,7 +218,7 @@ func (c *capping) dedupe(value []byte, budget int) []byte {
 			c.rest = []byte("[see structuredContent]")
 			if room := budget / previewShare; room >= 4*len(c.rest)/3 || tape.IsContainer(text) {
 				p := fit.New([]fit.Part{{Text: text}}, fit.Options{Most: room})
-				parts, _ := p.Fit(room, 1/3.5, func(parts [][]byte) int { return c.run.count(parts[0], room) })
+				parts, _ := p.Fit(room, tokensPerByte, func(parts [][]byte) int { return c.run.count(parts[0], room) })
 				if parts[0] == nil && tape.IsContainer(text) { // it stays JSON of its kind
 					parts[0] = []byte{bytes.TrimLeft(text, " \t\r\n")[0], 0}
 					parts[0][1] = parts[0][0] + 2
@@ -274,7 +287,7 @@ func (c *capping) rewrite(parts [][]byte) *rewrite {
 }
 
 // count is what the parts cost, with all that stands beside them.
-func (c *capping) count(parts [][]byte, w *rewrite, budget int) int {
+func (c *capping) count(parts [][]byte, budget int) int {
 	sum := c.fixed
 	for k, out := range parts {
 		if c.places[k] >= 0 && c.l.blocks[c.places[k]].kind == wholeBlock && out == nil && c.l.list == "messages" {
@@ -284,6 +297,7 @@ func (c *capping) count(parts [][]byte, w *rewrite, budget int) int {
 			return sum
 		}
 	}
+	c.rewrite(parts) // which counts what is left out
 	c.notice = c.said(sum, min(maxNotice, budget/noticeShare))
 	return sum + c.run.count([]byte(c.notice), unlimited)
 }

@@ -210,7 +210,7 @@ func (r *reading) on(kept *entry) []byte {
 		}
 		return sum
 	}
-	parts, _ := r.plan.Fit(r.budget, 1/3.5, count1)
+	parts, _ := r.plan.Fit(r.budget, tokensPerByte, count1)
 	skipped := ""
 	if r.plan.Kept() == 0 && r.plan.Left() > 0 {
 		path := fit.JoinPath(r.plan.Skip().Path)

@@ -274,7 +274,7 @@ func (w *writer) doc(d *doc) {
 
 // Fit keeps as many units as there is room for. count says what parts cost, and all
 // that comes with them, up to somewhat more than room; perByte is about what a byte
-// costs.
+// costs, better too much than too little.
 func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (parts [][]byte, cost int) {
 	try := func(n int) ([][]byte, int) {
 		p.mark(n)
@@ -286,7 +286,7 @@ func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (p
 		return parts, cost
 	}
 	low, high := 0, len(p.units)+1
-	base := cost
+	base, margin := cost, .1
 	for low+1 < high {
 		if len(parts) > 0 && len(parts[0]) > 48*room && high-low <= low/16 {
 			break // a run of one letter: what it costs takes long to count
@@ -304,12 +304,16 @@ func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (p
 		n = min(max(n, low+1+(high-low)/64), high-1-(high-low)/64)
 		now, c := try(n)
 		if c <= room {
-			low, parts, cost = n, now, c
-		} else {
+			low, parts, cost, margin = n, now, c, .1
+			if d := c - base; d > 0 && p.size[n] > 0 {
+				perByte = float64(d) / float64(p.size[n])
+			}
+		} else { // by how much it is over is not known
 			high = n
-		}
-		if d := c - base; d > 0 && p.size[n] > 0 {
-			perByte = float64(d) / float64(p.size[n])
+			if d := p.size[n] - p.size[low]; d > 0 {
+				perByte = max(perByte, (1+margin)*float64(room-cost)/float64(d))
+			}
+			margin *= 2
 		}
 	}
 	if low < len(p.units) && room-cost > max(3, room/64) && !p.reading {
