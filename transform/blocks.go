@@ -117,6 +117,9 @@ func (l *layout) lay(raw []byte, method string, most int) {
 	})
 }
 
+// textLead is how a text block begins, as nearly all servers write it.
+const textLead = `{"type":"text","text":"`
+
 // layBlock looks at the block at i: {type, text, …}, the contents of a resource
 // without a type, or a message with a block in it.
 func layBlock(raw []byte, i int) (b block, end int) {
@@ -125,6 +128,13 @@ func layBlock(raw []byte, i int) (b block, end int) {
 		end = tape.SkipValue(raw, i)
 		b.span = spanOf(i, end)
 		return b, end
+	}
+	if bytes.HasPrefix(raw[i:], []byte(textLead)) {
+		at := i + len(textLead) - 1
+		if end := tape.SkipString(raw, at); end < len(raw) && raw[end] == '}' { // there is nothing else in it
+			b.kind, b.plain, b.text, b.span = textBlock, true, spanOf(at, end), spanOf(i, end+1)
+			return b, end + 1
+		}
 	}
 	var typ []byte
 	var text, resource, message span

@@ -48,9 +48,8 @@ func (t *tally) result(raw []byte, method string) {
 // block counts the block at i. A text whose type is known before it comes is
 // counted while it is read, which bounds the work by the limit.
 func (t *tally) block(raw []byte, i int) (end int) {
-	const lead = `{"type":"text","text":"`
-	if bytes.HasPrefix(raw[i:], []byte(lead)) {
-		if end = t.text(raw, i+len(lead)-1); t.over {
+	if bytes.HasPrefix(raw[i:], []byte(textLead)) {
+		if end = t.text(raw, i+len(textLead)-1); t.over {
 			return end
 		}
 		if end < len(raw) && raw[end] == '}' {
