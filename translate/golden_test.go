@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -236,12 +237,29 @@ func rewrite(t rapid.TB, table *translate.Table, from, to string, in []byte, m w
 	return got
 }
 
-// tryRewrite is rewrite without a test; its error is that of the scan.
+// tryRewrite is rewrite without a test; its error is that of the scan. What is made in
+// the message's own memory must be the same.
 func tryRewrite(tr *translate.Translator, in []byte, m *wire.Message) (outcome, error) {
+	again := *m
+	got, err := rewriteWithin(tr, bytes.Clone(in), 0, m)
+	if err != nil {
+		return got, err
+	}
+	room := 2*len(in) + 4096
+	inPlace, _ := rewriteWithin(tr, append(make([]byte, 0, len(in)+room), in...), room, &again)
+	if !reflect.DeepEqual(inPlace, got) {
+		return outcome{}, fmt.Errorf("in place it became %+v, elsewhere %+v", inPlace, got)
+	}
+	return got, nil
+}
+
+// rewriteWithin translates in, behind which there is room.
+func rewriteWithin(tr *translate.Translator, in []byte, room int, m *wire.Message) (outcome, error) {
 	method, note := m.Method, m.Note
-	if err := m.Scan(bytes.Clone(in), tr.Shape()); err != nil {
+	if err := m.Scan(in, tr.Shape()); err != nil {
 		return outcome{}, err
 	}
+	m.Room = room
 	if m.Kind == wire.Result || m.Kind == wire.Error {
 		m.Method, m.Note = method, note
 	}

@@ -152,10 +152,11 @@ func (x *pass) finish() (out []byte, v wire.Verdict, err error) {
 	switch {
 	case !x.m.Edited():
 		return x.m.Raw, v, nil
-	case x.m.Grows():
-		return x.m.AppendTo(x.dst), v, nil
 	}
-	return x.m.AppendTo(x.m.Raw[:0]), v, nil
+	if out = x.m.InPlace(); out == nil {
+		out = x.m.AppendTo(x.dst)
+	}
+	return out, v, nil
 }
 
 // maxMethod is how much of a method's name goes into an error, in bytes.

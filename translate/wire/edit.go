@@ -299,6 +299,28 @@ func (m *Message) AppendTo(dst []byte) []byte {
 	return append(w.dst, m.Raw[w.from:]...)
 }
 
+// Growth is how much longer than Raw the message becomes at most by its marks.
+func (m *Message) Growth() int {
+	if !m.grows {
+		return 0
+	}
+	return len(m.text) + len(m.edits) // no mark adds more than its text and a comma
+}
+
+// InPlace writes the message with its marks where it stands, if there is room for it.
+// The message is gone then. Otherwise it returns nil.
+func (m *Message) InPlace() []byte {
+	at, grown := m.Raw, m.Growth()
+	if grown > m.Room {
+		return nil
+	}
+	if grown > 0 { // what is read stays ahead of what is written
+		m.Raw = at[grown : len(at)+grown]
+		copy(m.Raw, at)
+	}
+	return m.AppendTo(at[:0])
+}
+
 // AppendNode writes one value with its marks behind dst.
 func (n Node) AppendNode(dst []byte) []byte {
 	at := n.node()

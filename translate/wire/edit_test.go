@@ -126,8 +126,8 @@ func (m *model) mark(what byte) {
 }
 
 // FuzzEdits: whatever is marked, in whatever order, the message that comes out is
-// the one that a plain tree with the same marks writes; and when no mark grows it
-// comes out the same inside its own memory.
+// the one that a plain tree with the same marks writes; and it comes out the same inside
+// its own memory, where there is room for what grows, and touches nothing behind that.
 func FuzzEdits(f *testing.F) {
 	for _, s := range ugly {
 		f.Add([]byte(s), []byte{1, 0, 2, 0, 3, 3, 4, 4, 5, 5})
@@ -138,7 +138,9 @@ func FuzzEdits(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in, marks []byte) {
 		var m Message
-		if m.Scan(bytes.Clone(in), deep) != nil {
+		const beyond = "beyond"
+		memory := append(make([]byte, 0, len(in)+1<<16), in...)
+		if m.Scan(memory, deep) != nil {
 			return
 		}
 		root := modelOf(m.Root())
@@ -154,10 +156,15 @@ func FuzzEdits(f *testing.F) {
 		if !gjson.ValidBytes(got) || string(AppendCompact(nil, got)) != want {
 			t.Fatalf("%q\ngot  %q\nwant %q", in, got, want)
 		}
-		if !m.Grows() {
-			if again := m.AppendTo(m.Raw[:0]); !bytes.Equal(again, got) {
-				t.Fatalf("%q\nin place %q\nelsewhere %q", in, again, got)
+		for m.Room = 0; m.Grows() && m.Room < len(m.text)+len(m.edits); m.Room++ {
+			if m.InPlace() != nil {
+				t.Fatalf("%q\nwritten with room for %d bytes", in, m.Room)
 			}
+		}
+		behind := memory[:cap(memory)][len(in)+m.Room:][:len(beyond)]
+		copy(behind, beyond)
+		if again := m.InPlace(); !bytes.Equal(again, got) || string(behind) != beyond {
+			t.Fatalf("%q\nin place %q\nelsewhere %q", in, again, got)
 		}
 	})
 }

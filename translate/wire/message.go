@@ -57,7 +57,10 @@ func (v Verdict) String() string { return [...]string{"forward", "drop", "answer
 type Message struct {
 	// Raw is the text that was scanned. The caller owns it; a rewrite that only
 	// removes works inside it.
-	Raw  []byte
+	Raw []byte
+	// Room is how many bytes behind Raw may be written to, so that a rewrite that adds
+	// works inside Raw, too; Scan sets it to 0.
+	Room int
 	Kind Kind
 	// Method is the message's own, or, for a response, that of the request it
 	// answers: Scan cannot know that one, the caller sets it.
