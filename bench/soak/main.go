@@ -9,8 +9,9 @@
 // session. Two are replicas between clients without sessions and a server that has
 // them and asks its users things; clients leave, come back twice, late, as somebody
 // else, at the other replica. One more, the same, is started again all the time. The
-// last is between clients with sessions and a server that has none. Run it from the
-// root of the module; it needs Linux.
+// last is between clients with sessions and a server that has none. Beside them are one
+// that is sent more than it may hold in memory (large.go), and one whose log is not read.
+// Run it from the root of the module; it needs Linux.
 package main
 
 import (
@@ -134,9 +135,13 @@ func (s *stage) dragoman(name string, env []string, arg ...string) (*subject, er
 }
 
 func (s *stage) start(ctx context.Context, env []string, arg ...string) (*process.Process, error) {
+	return process.Start(ctx, s.command(env, arg...))
+}
+
+func (s *stage) command(env []string, arg ...string) *exec.Cmd {
 	cmd := exec.Command(s.binary, append([]string{"serve"}, arg...)...)
 	cmd.Env = slices.Concat(os.Environ(), quick(), env)
-	return process.Start(ctx, cmd)
+	return cmd
 }
 
 func soak(ctx context.Context, length, every time.Duration, clients int, binary, only string) error {
@@ -152,7 +157,7 @@ func soak(ctx context.Context, length, every time.Duration, clients int, binary,
 	}
 	s := &stage{ctx: ctx, binary: binary, dir: dir}
 	defer s.close()
-	for _, set := range []func() error{s.sessions, s.eras, s.day} {
+	for _, set := range []func() error{s.sessions, s.eras, s.day, s.memory} {
 		if err := set(); err != nil {
 			return err
 		}
@@ -286,7 +291,7 @@ func (s *stage) run(ctx context.Context, length, every time.Duration, clients in
 			fmt.Println(w.name+":", w.counts.String())
 			errs = append(errs, w.counts.judge(w.name))
 		}
-		errs = append(errs, w.judge())
+		errs = append(errs, w.judge(), w.end())
 	}
 	for _, b := range s.beside {
 		fmt.Println(b.name+":", b.counts.String())

@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -183,6 +185,10 @@ func servePipe(in io.Reader, out io.Writer) error {
 			say = "noise\n" + `{"jsonrpc":"2.0","id":"nobody's","result":{}}` + "\n" + `{"jsonrpc":"2.0","id":` + call.id + `}`
 		case tool == events:
 			say = note + "\n" + say
+		case tool == mutter:
+			for range 200 {
+				fmt.Fprintln(os.Stderr, "about", call.text, strings.Repeat("and so on ", 20))
+			}
 		}
 		if err := s.write(say + "\n"); err != nil {
 			return err

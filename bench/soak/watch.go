@@ -45,6 +45,7 @@ type subject struct {
 	proxy   *process.Process
 	counts  *counts // of its clients; several may share one
 	token   string  // for its metrics; "" where none is needed
+	most    float64 // MB that it may have at any time, however much that changes; 0 for no growth
 	load    func(ctx context.Context, seed uint64)
 	samples [][columns]float64
 }
@@ -129,6 +130,9 @@ func (s *subject) judge() error {
 				values[k] = s.samples[k][i]
 			}
 			name, noise := column(i)
+			if i == resident && s.most > 0 {
+				continue
+			}
 			if from, to, ok := flat(values, noise); !ok {
 				errs = append(errs, fmt.Errorf("%s: %s grew from %.1f to %.1f", s.name, name, from, to))
 			}
@@ -136,6 +140,29 @@ func (s *subject) judge() error {
 	}
 	return errors.Join(errs...)
 }
+
+// end stops the process, and says whether it had too much memory or would not stop.
+func (s *subject) end() error {
+	var errs []error
+	if s.most > 0 {
+		switch peak, err := s.proxy.Peak(); {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+		case float64(peak)/1e6 > s.most:
+			errs = append(errs, fmt.Errorf("%s: it had %.1f MB in memory, more than %.1f", s.name, float64(peak)/1e6, s.most))
+		default:
+			fmt.Printf("%s: at most %.1f MB in memory of %.1f\n", s.name, float64(peak)/1e6, s.most)
+		}
+	}
+	began := time.Now()
+	if s.proxy.Stop(); time.Since(began) > maxStop {
+		errs = append(errs, fmt.Errorf("%s: it took %v to end", s.name, time.Since(began)))
+	}
+	return errors.Join(errs...)
+}
+
+// maxStop is how long a process may take to end; it is killed a little later.
+const maxStop = 14 * time.Second
 
 // judge says what went wrong with calls.
 func (c *counts) judge(name string) error {

@@ -57,12 +57,22 @@ func Build(ctx context.Context, dir, pkg string) (string, error) {
 // Start starts cmd, whose output it takes, and waits until the command says where
 // it serves. The caller must Stop what it gets.
 func Start(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
+	return start(ctx, cmd, func(out io.Reader) { io.Copy(io.Discard, out) }) // a full pipe would hold the command up
+}
+
+// StartUnread is Start without reading what the command writes once it serves.
+func StartUnread(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
+	return start(ctx, cmd, func(io.Reader) {})
+}
+
+func start(ctx context.Context, cmd *exec.Cmd, rest func(out io.Reader)) (*Process, error) {
 	ready := make(chan error, 1)
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	err := p.start(func(out io.Reader) {
 		url, err := serving(out)
 		p.url = url
 		ready <- err
+		rest(out)
 	})
 	if err != nil {
 		return nil, err
@@ -106,7 +116,7 @@ func StartSilent(ctx context.Context, cmd *exec.Cmd, url, addr string) (*Process
 	}
 }
 
-// start starts the command and has its output read, by read as long as it wants.
+// start starts the command and has its output read, as far as read does.
 func (p *Process) start(read func(io.Reader)) error {
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -123,7 +133,6 @@ func (p *Process) start(read func(io.Reader)) error {
 		defer close(p.done)
 		defer out.Close()
 		read(out)
-		io.Copy(io.Discard, out) // a full pipe would hold the command up
 		p.cmd.Wait()
 	}()
 	return nil
@@ -175,6 +184,9 @@ func (p *Process) URL() string { return p.url }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Peak reads the most that the process has had in memory, in bytes.
+func (p *Process) Peak() (int64, error) { return peak(p.cmd.Process.Pid) }
 
 // Usage reads what the process has taken so far. The error is
 // [errors.ErrUnsupported] on systems that are not Linux.

@@ -21,6 +21,21 @@ const (
 	statPages  = 21
 )
 
+// peak is VmHWM in /proc/PID/status.
+func peak(pid int) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(status) {
+		if fields := bytes.Fields(line); len(fields) > 1 && string(fields[0]) == "VmHWM:" {
+			kb, err := strconv.ParseInt(string(fields[1]), 10, 64)
+			return kb << 10, err
+		}
+	}
+	return 0, fmt.Errorf("process %d: no VmHWM", pid)
+}
+
 func usage(pid int) (Usage, error) {
 	stat, err := readStat(pid)
 	if err != nil {

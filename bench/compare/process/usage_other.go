@@ -4,4 +4,6 @@ package process
 
 import "errors"
 
+func peak(int) (int64, error) { return 0, errors.ErrUnsupported }
+
 func usage(int) (Usage, error) { return Usage{}, errors.ErrUnsupported }
