@@ -3,7 +3,9 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +22,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // over is how much more than limits.in_hand the process may have.
@@ -44,24 +48,33 @@ func TestMemoryStaysWithinInHand(t *testing.T) {
 	}
 	server := httptest.NewServer(largeServer(answer))
 	defer server.Close()
+	web, pipe := []string{server.URL}, []string{"--", os.Args[0], "-test.run=^TestLargePipeServer$", pipeServer, strconv.Itoa(answer)}
 	for _, load := range []struct {
-		name  string
-		tool  string
-		calls int
-		size  int
-		slow  bool
+		name   string
+		server []string
+		tool   string
+		calls  int
+		size   int
+		slow   bool
+		modern bool // the client has no sessions: its messages are translated
 	}{
-		{"uploads", "small", 60, upload, false},
-		{"answers", "large", 16, 0, false},
-		{"answers to slow readers", "large", 16, 0, true},
-		{"answers as events", "event", 16, 0, false},
-		{"events to slow readers", "event", 16, 0, true},
-		{"answers to uploads", "large", 60, upload, false},
-		{"events to uploads", "event", 60, upload, false},
+		{"uploads", web, "small", 60, upload, false, false},
+		{"answers", web, "large", 16, 0, false, false},
+		{"answers to slow readers", web, "large", 16, 0, true, false},
+		{"answers as events", web, "event", 16, 0, false, false},
+		{"events to slow readers", web, "event", 16, 0, true, false},
+		{"answers to uploads", web, "large", 60, upload, false, false},
+		{"events to uploads", web, "event", 60, upload, false, false},
+		{"translated uploads", web, "small", 60, upload, false, true},
+		{"translated answers", web, "large", 16, 0, false, true},
+		{"translated events", web, "event", 16, 0, false, true},
+		{"uploads to a command", pipe, "small", 60, upload, false, false},
+		{"answers of a command", pipe, "large", 16, 0, false, false},
+		{"answers of a command to slow readers", pipe, "large", 16, 0, true, false},
 	} {
 		t.Run(load.name, func(t *testing.T) {
-			p := startProxy(t, binary, server.URL, inHand, "DRAGOMAN_LIMITS_UPSTREAM_MESSAGE="+limit)
-			p.tool = load.tool
+			p := startProxy(t, binary, inHand, load.server, "DRAGOMAN_LIMITS_UPSTREAM_MESSAGE="+limit)
+			p.tool, p.modern = load.tool, load.modern
 			idle := p.resident(t, "VmRSS")
 			var good atomic.Int64
 			var calls sync.WaitGroup
@@ -73,11 +86,14 @@ func TestMemoryStaysWithinInHand(t *testing.T) {
 				})
 			}
 			calls.Wait()
-			peak := p.resident(t, "VmHWM")
-			time.Sleep(5 * time.Second)
+			peak, ended := p.resident(t, "VmHWM"), time.Now()
 			after := p.resident(t, "VmRSS")
-			t.Logf("%-24s %3d of %3d good, idle %4d MB, peak %4d MB of %4d, 5 s later %4d MB",
-				load.name, good.Load(), load.calls, idle/1e6, peak/1e6, (inHand+over)/1e6, after/1e6)
+			for after > idle+60_000_000 && time.Since(ended) < 5*time.Second {
+				time.Sleep(100 * time.Millisecond)
+				after = p.resident(t, "VmRSS")
+			}
+			t.Logf("%-36s %3d of %3d good, idle %4d MB, peak %4d MB of %4d, %.1f s later %4d MB",
+				load.name, good.Load(), load.calls, idle/1e6, peak/1e6, (inHand+over)/1e6, time.Since(ended).Seconds(), after/1e6)
 			if peak > inHand+over {
 				t.Errorf("the peak is %d MB, want at most %d", peak/1e6, (inHand+over)/1e6)
 			}
@@ -93,10 +109,11 @@ func TestMemoryStaysWithinInHand(t *testing.T) {
 
 type measured struct {
 	url, session, tool string
+	modern             bool
 	pid                int
 }
 
-func startProxy(t *testing.T, binary, upstream string, inHand int, env ...string) *measured {
+func startProxy(t *testing.T, binary string, inHand int, server []string, env ...string) *measured {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -104,7 +121,7 @@ func startProxy(t *testing.T, binary, upstream string, inHand int, env ...string
 	}
 	addr := ln.Addr().String()
 	ln.Close()
-	cmd := exec.Command(binary, "serve", "--listen", addr, upstream)
+	cmd := exec.Command(binary, append([]string{"serve", "--listen", addr}, server...)...)
 	cmd.Env = append(append(os.Environ(), env...), fmt.Sprintf("DRAGOMAN_LIMITS_IN_HAND=%d", inHand), "DRAGOMAN_ADMIN_LISTEN=127.0.0.1:0")
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -139,7 +156,12 @@ func (p *measured) post(body string) (*http.Response, error) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	if p.session != "" {
+	switch {
+	case p.modern:
+		req.Header.Set("MCP-Protocol-Version", translate.Modern())
+		req.Header.Set("Mcp-Method", "tools/call")
+		req.Header.Set("Mcp-Name", p.tool)
+	case p.session != "":
 		req.Header.Set("Mcp-Session-Id", p.session)
 	}
 	return http.DefaultClient.Do(req)
@@ -148,7 +170,11 @@ func (p *measured) post(body string) (*http.Response, error) {
 // call calls a tool with an argument of size bytes, and reports whether there was a
 // result. What is refused for want of memory is no result, and no fault.
 func (p *measured) call(t *testing.T, size int, slow bool) bool {
-	res, err := p.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`, p.tool, strings.Repeat("x", size)))
+	meta := ""
+	if p.modern {
+		meta = fmt.Sprintf(`,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}}`, translate.Modern())
+	}
+	res, err := p.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}%s}}`, p.tool, strings.Repeat("x", size), meta))
 	if err != nil {
 		t.Error(err)
 		return false
@@ -226,4 +252,33 @@ func largeServer(size int) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 	})
+}
+
+// pipeServer is the argument that makes TestLargePipeServer a server on stdin and stdout.
+const pipeServer = "serve-a-pipe"
+
+// TestLargePipeServer is no test, but the command of TestMemoryStaysWithinInHand.
+func TestLargePipeServer(t *testing.T) {
+	args := flag.Args()
+	if len(args) != 2 || args[0] != pipeServer {
+		t.Skip("it is run by another test")
+	}
+	size, err := strconv.Atoi(args[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := largeServer(size)
+	in := bufio.NewReaderSize(os.Stdin, 1<<20)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			os.Exit(0) // without the words of a test
+		}
+		answer := httptest.NewRecorder()
+		server.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(line)))
+		if answer.Body.Len() > 0 {
+			answer.Body.WriteByte('\n')
+			_, _ = os.Stdout.Write(answer.Body.Bytes())
+		}
+	}
 }

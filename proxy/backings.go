@@ -84,7 +84,7 @@ func (p *backings) hold(ctx context.Context, key backingKey, q *modernRequest, h
 		return nil, err
 	}
 	if made {
-		header, q := append([]upstream.Header(nil), header...), q.own()
+		header, q := append([]upstream.Header(nil), header...), q.sender()
 		p.srv.spawn(func() { p.open(b, q, header) })
 	}
 	select {

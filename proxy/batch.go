@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -114,10 +115,11 @@ type group struct {
 
 func newGroup(slots int) *group { return &group{answers: make([][]byte, slots), left: slots} }
 
-// put takes a clone of the answer for one slot, nil when none is owed.
+// put takes the answer for one slot, which is the group's from now on; nil when none is
+// owed.
 func (g *group) put(slot int, answer []byte) {
 	g.mu.Lock()
-	g.answers[slot] = bytes.Clone(answer)
+	g.answers[slot] = answer
 	g.left--
 	last := g.left == 0
 	g.mu.Unlock()
@@ -247,7 +249,7 @@ func (b *batchReply) start(it item) {
 		x.done()
 		return
 	}
-	st, err := x.forward(x.keepBody(out))
+	st, err := x.forwardKept(out)
 	if err != nil {
 		b.fail(x, it.slot, x.srv.answerFor(x, err))
 		return
@@ -266,7 +268,7 @@ func (b *batchReply) fail(x *exchange, slot int, f *failure) {
 func (b *batchReply) follow(x *exchange, slot int) {
 	defer x.done()
 	for {
-		m := x.report(slot)
+		m := x.keep(x.said(slot))
 		if len(m.message) == 0 && !m.final {
 			continue
 		}
@@ -281,17 +283,35 @@ func (b *batchReply) follow(x *exchange, slot int) {
 	}
 }
 
-// report is the next thing said about x's request.
-func (x *exchange) report(slot int) said {
+// said is the next thing said about x's request. It is valid until the next call.
+func (x *exchange) said(slot int) said {
 	e, err := x.take()
 	switch {
 	case errors.Is(err, io.EOF): // cancelled: no answer is owed
 		return said{slot: slot, final: true}
 	case err != nil:
-		f := x.srv.answerFor(x, err)
-		return said{slot: slot, message: f.body(), final: true, failure: f}
+		return x.unsaid(slot, err)
 	}
-	return said{slot: slot, message: bytes.Clone(e.Data), final: x.final}
+	return said{slot: slot, message: e.Data, final: x.final}
+}
+
+// keep is m with memory of its own.
+func (x *exchange) keep(m said) said {
+	if m.failure != nil || m.message == nil {
+		return m
+	}
+	message, err := x.srv.memory.Clone(x.ctx, answerWait, large.Copy, m.message)
+	if err != nil {
+		return x.unsaid(m.slot, err)
+	}
+	m.message = message
+	return m
+}
+
+// unsaid is the end of x's request by err.
+func (x *exchange) unsaid(slot int, err error) said {
+	f := x.srv.answerFor(x, err)
+	return said{slot: slot, message: f.body(), final: true, failure: f}
 }
 
 // leg is an exchange within the same POST.

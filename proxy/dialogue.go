@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -198,7 +199,12 @@ func (d *dialogue) read() {
 			return
 		case x.final:
 			d.hearLast()
-			body, status := bytes.Clone(e.Data), statusOf(&x.msg, e.Data)
+			status := statusOf(&x.msg, e.Data)
+			body, err := d.srv.memory.Clone(x.ctx, answerWait, large.Copy, e.Data)
+			if err != nil {
+				f := d.srv.answerFor(x, err)
+				body, status = f.body(), f.sessionless()
+			}
 			if f := x.undeclared(d.lacked()); f != nil {
 				body, status, x.verdict = f.about([]byte(x.call.id)).body(), f.status, refused
 			}
@@ -624,7 +630,8 @@ var addressShape = func() *wire.Shape {
 	return s
 }()
 
-// under is a response under another id.
+// under is a response under another id. body, which has its capacity for itself, may be
+// changed.
 func under(body, id []byte) []byte {
 	var m wire.Message
 	if m.Scan(body, addressShape) != nil {
@@ -632,6 +639,12 @@ func under(body, id []byte) []byte {
 	}
 	if at := m.Root().Get(wire.ID); at.OK() {
 		at.Put(append(m.Writer(), id...))
+	}
+	if len(body) > large.Size {
+		m.Room = cap(body) - len(body)
+		if out := m.InPlace(); out != nil {
+			return out
+		}
 	}
 	return m.AppendTo(make([]byte, 0, len(body)+len(id)))
 }

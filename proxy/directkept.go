@@ -1,10 +1,9 @@
 package proxy
 
 import (
-	"bytes"
-
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -48,6 +47,9 @@ func (x *exchange) enquire(body []byte) *results.Enquiry {
 // sendKept sends x's request, or has what is kept in the place of the answer.
 func (x *exchange) sendKept(e *results.Enquiry, body []byte) (upstream.Stream, error) {
 	o := x.send
-	o.Body = bytes.Clone(body) // it may have to wait
+	var err error
+	if o.Body, err = x.srv.memory.Clone(x.ctx, requestWait, large.RequestCopy, body); err != nil { // it may have to wait
+		return nil, err
+	}
 	return e.Open(x.ctx, []byte(x.call.id), func() (upstream.Stream, error) { return x.s.conn.Send(x.ctx, &o) })
 }

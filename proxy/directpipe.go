@@ -1,13 +1,13 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -24,7 +24,7 @@ func (p *pipe) goStraight(q *modernRequest) error {
 	ctx, cancel := context.WithTimeout(p.ctx, p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	h := &handshake{srv: p.srv, pipe: true, header: p.from}
-	s, err := h.directly(ctx, q.own(), known)
+	s, err := h.directly(ctx, q.sender(), known)
 	if err != nil {
 		return err
 	}
@@ -97,8 +97,12 @@ func (c *headed) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Strea
 			call.target = params.Get(target).String()
 		}
 		if msg.Method == wire.ToolsCall {
-			call.arguments = bytes.Clone(bytesOf(params.Get("arguments").Raw))
-			call.out.Body = bytes.Clone(m.Body)
+			body, err := c.srv.memory.Clone(ctx, requestWait, large.RequestCopy, m.Body)
+			if err != nil {
+				return nil, err
+			}
+			call.arguments = moved(bytesOf(params.Get("arguments").Raw), m.Body, body)
+			call.out.Body = body
 		}
 	}
 	if err := call.head(); err != nil {

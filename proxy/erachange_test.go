@@ -187,7 +187,7 @@ func TestServerThatHasAHandshakeByNow(t *testing.T) {
 	if err := m.Scan([]byte(modernRequestOf("1", "tools/list", meta(`{}`))), nil); err != nil {
 		t.Fatal(err)
 	}
-	q, err := readModern(&m, "")
+	q, err := lookModern(&m, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,9 @@ import (
 	"io"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -342,6 +342,9 @@ func (x *exchange) event(data []byte) sse.Event {
 // returned as it is where the client speaks what the server speaks; ok is then
 // true.
 func (x *exchange) pull() (e sse.Event, ok bool, err error) {
+	if cap(x.buf) > maxPooled {
+		x.buf = nil // the message before was large
+	}
 	x.clock.start()
 	e, err = nextOf(x.stream, x.srv)
 	x.clock.lap(&x.clock.upstream)
@@ -416,15 +419,28 @@ func (x *exchange) sendAgain(c *remoteConn) error {
 	return nil
 }
 
+// forwardKept is forward with a body that may be gone before the message is answered.
+func (x *exchange) forwardKept(body []byte) (upstream.Stream, error) {
+	body, err := x.keepBody(body)
+	if err != nil {
+		return nil, err
+	}
+	return x.forward(body)
+}
+
 // keepBody copies what is about to be sent into a buffer of x's own: it may have to be
 // sent again when the client's message is gone.
-func (x *exchange) keepBody(body []byte) []byte {
-	if _, ok := x.s.conn.(*remoteConn); !ok || x.call == nil || cap(x.buf) > 0 && len(body) > 0 && unsafe.SliceData(x.buf[:1]) == unsafe.SliceData(body) {
-		return body
+func (x *exchange) keepBody(body []byte) ([]byte, error) {
+	_, again := x.s.conn.(*remoteConn)
+	switch {
+	case !again || x.call == nil || sameMemory(x.buf, body):
+		return body, nil
+	case len(body) > large.Size:
+		return x.srv.memory.Clone(x.ctx, requestWait, large.RequestCopy, body)
 	}
 	x.buf = append(x.buf[:0], body...)
 	x.large = x.large || cap(x.buf) > maxPooled
-	return x.buf
+	return x.buf, nil
 }
 
 // resume takes up a stream that the server closed before it had answered; the

@@ -120,6 +120,8 @@ func (srv *Server) limitOf(f *failure) error {
 		return fmt.Errorf("session.max is %d, bridge.max_sessions is %d", cfg.Session.Max, cfg.Bridge.MaxSessions)
 	case tooManyProcesses:
 		return fmt.Errorf("session.max_processes is %d", cfg.Session.MaxProcesses)
+	case noRoom:
+		return fmt.Errorf("limits.in_hand is %d", cfg.Limits.inHand())
 	case tooManyParked:
 		return fmt.Errorf("bridge.max_parked is %d", cfg.Bridge.MaxParked)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -33,10 +34,11 @@ type lanes struct {
 	cfg  LimitsConfig
 	keeper
 
+	life   context.Context // until Close
+	stop   context.CancelFunc
 	ended  chan struct{} // closed when the reader has returned
 	pipe   upstream.Stream
 	msg    wire.Message // the reader's
-	buf    []byte       // of msg as its client gets it
 	pieces [][]byte
 
 	trails trails // what its clients were told
@@ -57,6 +59,7 @@ type keeper interface {
 	dropper
 	panicked(p any)
 	replays() *atomic.Int64 // bytes kept to be told again
+	inHand() *large.Memory  // what copies of large messages take
 }
 
 // openLanes begins to read st, everything the server behind conn says, which
@@ -66,8 +69,9 @@ func openLanes(conn upstream.Conn, st upstream.Stream, cfg LimitsConfig, k keepe
 		conn: conn, cfg: cfg, keeper: k,
 		ended: make(chan struct{}), pipe: st,
 	}
+	l.life, l.stop = context.WithCancel(context.Background())
 	l.waiting.limit(cfg)
-	l.trails = trails{events: cfg.Replay, bytes: int(cfg.ReplayBytes), age: cfg.ReplayTime, total: k.replays()}
+	l.trails = trails{events: cfg.Replay, bytes: int(cfg.ReplayBytes), age: cfg.ReplayTime, total: k.replays(), most: k.inHand().Budget.Size() / replayShare}
 	l.spawn(func() { l.read(st) })
 	return l
 }
@@ -80,19 +84,25 @@ func (l *lanes) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream
 		return nil, err
 	}
 	if !m.Request {
-		if l.rename(&r.msg) {
-			_, err := l.conn.Send(ctx, r.outgoing(m))
-			return nil, err
+		if !l.rename(&r.msg) {
+			return nil, nil // nothing that the server knows is cancelled
 		}
-		return nil, nil // nothing that the server knows is cancelled
+		out, err := r.outgoing(ctx, l.inHand(), m)
+		if err == nil {
+			_, err = l.conn.Send(ctx, out)
+		}
+		return nil, err
 	}
 	ln, err := l.open(ctx, m, &r.msg)
 	if err != nil {
 		return nil, err
 	}
-	out := r.outgoing(m)
-	out.Stale = ln.over
-	if _, err := l.conn.Send(ctx, out); err != nil {
+	out, err := r.outgoing(ctx, l.inHand(), m)
+	if err == nil {
+		out.Stale = ln.over
+		_, err = l.conn.Send(ctx, out)
+	}
+	if err != nil {
 		ln.Close()
 		return nil, err
 	}
@@ -184,6 +194,7 @@ func (l *lanes) Close(ctx context.Context) error {
 		l.err = upstream.ErrClosed
 	}
 	l.mu.Unlock()
+	l.stop()
 	err := l.conn.Close(ctx)
 	l.pipe.Close()
 	<-l.ended
@@ -226,11 +237,44 @@ func (l *lanes) read(st upstream.Stream) {
 				l.unwanted("malformed")
 				continue
 			}
+			if err := l.keep(&l.msg); err != nil {
+				l.miss(&l.msg, err)
+				continue
+			}
 			l.sort(&l.msg)
 		}
 		if len(e.Data) > maxPooled {
-			l.msg, l.buf = wire.Message{}, nil
+			l.msg = wire.Message{}
+			clear(l.pieces)
 		}
+	}
+}
+
+// keep makes m one with memory of its own where it is large: that waits for room, for as
+// long as clients are slow to take what was said before.
+func (l *lanes) keep(m *wire.Message) error {
+	if len(m.Raw) <= large.Size {
+		return nil
+	}
+	own, err := l.inHand().Clone(l.life, answerWait, large.Copy, m.Raw)
+	if err == nil {
+		err = m.Scan(own, idmap.Shape)
+		m.Room = cap(own) - len(own)
+	}
+	return err
+}
+
+// miss ends the call that m answers, as there was no room for m.
+func (l *lanes) miss(m *wire.Message, err error) {
+	l.unwanted("no_room")
+	if !m.Kind.Response() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.table.Answered(m); e != nil {
+		e.Of.finish(err)
+		l.leave(e.Of)
 	}
 }
 
@@ -278,13 +322,14 @@ func (l *lanes) sort(m *wire.Message) {
 	}
 }
 
-// written is m with the ids and tokens of its client.
+// written is m with the ids and tokens of its client, in memory of its own.
 func (l *lanes) written(m *wire.Message) []byte {
-	if !m.Edited() {
-		return m.Raw
+	if len(m.Raw) > large.Size { // it has some already
+		if out := m.InPlace(); out != nil {
+			return out
+		}
 	}
-	l.buf = m.AppendTo(l.buf[:0])
-	return l.buf
+	return m.AppendTo(make([]byte, 0, len(m.Raw)+m.Growth()))
 }
 
 // logged is the lane of the only request that wants log messages, nil where there is
@@ -400,7 +445,7 @@ func (l *lanes) newLane(ctx context.Context) *lane {
 	return ln
 }
 
-// put appends a clone of m and returns how many others had to go for it.
+// put appends m and returns how many others had to go for it.
 func (ln *lane) put(m []byte, firm bool) int {
 	ln.mu.Lock()
 	dropped := ln.queue.put(m, firm)
@@ -501,10 +546,9 @@ type queued struct {
 
 func (q *queue) limit(cfg LimitsConfig) { q.maxItems, q.maxBytes = cfg.Queue, int(cfg.QueueBytes) }
 
-// put appends a clone of m and returns how many notifications were dropped.
-func (q *queue) put(m []byte, firm bool) (dropped int) {
-	return q.push(queued{append([]byte(nil), m...), firm})
-}
+// put appends m, which is the queue's from now on, and returns how many notifications
+// were dropped.
+func (q *queue) put(m []byte, firm bool) (dropped int) { return q.push(queued{m, firm}) }
 
 func (q *queue) push(in queued) (dropped int) {
 	q.items = append(q.items, in)

@@ -11,7 +11,10 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/idmap"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // silentPipe is a server on a pipe that answers initialize, and nothing else
@@ -307,4 +310,37 @@ func TestLaneEndsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 	st.Close()
+}
+
+// TestLaneEndsWithoutRoom: a large answer that found no room ends its call, and no other.
+func TestLaneEndsWithoutRoom(t *testing.T) {
+	f := silentPipe()
+	srv := front(t, f)
+	pipe, err := f.Listen(context.Background(), upstream.ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := openLanes(f, pipe, srv.now().cfg.Limits, srv.Server)
+	defer l.Close(context.Background())
+	var streams []upstream.Stream
+	for range 2 {
+		st, err := l.Send(t.Context(), &upstream.Outgoing{Body: []byte(callOne), Request: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, st)
+	}
+	id, _ := l.known("1") // the newest
+	var m wire.Message
+	if err := m.Scan([]byte(answer(id)), idmap.Shape); err != nil {
+		t.Fatal(err)
+	}
+	full := &large.NoRoomError{Bytes: 1 << 20}
+	l.miss(&m, full)
+	if _, err := streams[1].Next(); err != full {
+		t.Errorf("the call ended by %v", err)
+	}
+	if streams[0].(*lane).over() {
+		t.Error("the other call ended, too")
+	}
 }

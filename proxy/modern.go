@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -23,6 +25,7 @@ import (
 // It owns its memory.
 type modernRequest struct {
 	raw    []byte // as it was sent
+	spare  []byte // room for a copy of raw; nil for none
 	id     []byte
 	method wire.Method
 	name   string // the method's
@@ -95,24 +98,37 @@ func lookModern(m *wire.Message, header string) (*modernRequest, error) {
 	return q, nil
 }
 
-// readModern is lookModern for who keeps the request.
-func readModern(m *wire.Message, header string) (*modernRequest, error) {
-	q, err := lookModern(m, header)
+// own is q with memory of its own, and as much again for q on its way to the server.
+func (q *modernRequest) own(ctx context.Context, memory *large.Memory) (*modernRequest, error) {
+	room, err := memory.Alloc(ctx, requestWait, large.RequestCopy, 2*len(q.raw))
 	if err != nil {
-		return nil, err
+		return nil, asFailure(err).about(q.id)
 	}
-	return q.own(), nil
+	o := q.sender()
+	room = append(room, q.raw...)
+	o.raw, o.spare = room[:len(room):len(room)], room[len(room):]
+	o.arguments, o.state, o.inputs = moved(q.arguments, q.raw, o.raw), moved(q.state, q.raw, o.raw), moved(q.inputs, q.raw, o.raw)
+	return o, nil
 }
 
-// own is q with memory of its own.
-func (q *modernRequest) own() *modernRequest {
+// sender is q with memory of its own, and without the message.
+func (q *modernRequest) sender() *modernRequest {
 	o := *q
+	o.raw, o.spare, o.arguments, o.state, o.inputs = nil, nil, nil, nil, nil
 	o.name = strings.Clone(q.name)
-	for _, part := range []*[]byte{&o.raw, &o.id, &o.target, &o.arguments, &o.client, &o.capabilities, &o.token, &o.state, &o.inputs} {
+	for _, part := range []*[]byte{&o.id, &o.target, &o.client, &o.capabilities, &o.token} {
 		*part = bytes.Clone(*part)
 	}
 	o.facts = clientFacts(gjson.ParseBytes(o.capabilities))
 	return &o
+}
+
+// forServer is the message that q is, to be rewritten. It is good for one at a time.
+func (q *modernRequest) forServer() []byte {
+	if cap(q.spare) < len(q.raw) {
+		return bytes.Clone(q.raw)
+	}
+	return append(q.spare[:0], q.raw...)
 }
 
 // targetOf is the member of params that says what a method is applied to, "" for

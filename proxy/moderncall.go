@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -96,8 +97,9 @@ type heardAnswer struct {
 	header []upstream.Header // of the client's POST that brought it
 }
 
-// call sends a request of the client to the server.
-func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.Message) (upstream.Stream, error) {
+// call sends a request of the client to the server. scratch is where it is rewritten; it
+// and the memory of msg are the call's.
+func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.Message, scratch []byte) (upstream.Stream, error) {
 	b := &bridgedCall{
 		c: c, client: ctx, method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(),
 		want: make(chan struct{}), got: make(chan nextEvent, 1), gone: make(chan struct{}),
@@ -114,14 +116,14 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		b.target = strings.Clone(params.Get("taskId").String())
 	}
 	b.wish = c.wish(b.method, params)
-	arguments := []byte(params.Get("arguments").Raw)
+	arguments := bytesOf(params.Get("arguments").Raw)
 	e := c.enquire(msg, b.target, m.Header)
 	msg.Facts = c.facts
 	msg.Stamp = &wire.Stamp{ID: b.sent, ClientInfo: c.client, Capabilities: c.can, LogLevel: c.logLevel(), Task: b.wish}
 	if b.wish != nil || b.method == wire.TasksGet {
 		msg.Stamp.Capabilities = c.canTasks()
 	}
-	out, v, err := c.up.Rewrite(nil, msg)
+	out, v, err := c.up.Rewrite(scratch, msg)
 	c.srv.losses.note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
 	switch {
 	case err != nil:
@@ -389,6 +391,9 @@ func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
 		}
 	}
 	m.Method, m.Note, m.Facts, m.Stamp = b.method, b.note, c.facts, &wire.Stamp{ID: b.id, Task: b.wish}
+	if len(m.Raw) > large.Size {
+		m.Room = cap(m.Raw) - len(m.Raw)
+	}
 	out, v, err := c.down.Rewrite(nil, m)
 	c.srv.losses.note(c.down.From(), c.down.To(), b.method, m.Losses, b.stream.Header)
 	switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -153,8 +154,13 @@ func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	if c.life.Err() != nil {
 		return nil, upstream.ErrClosed
 	}
+	room, err := c.srv.memory.Alloc(ctx, requestWait, large.RequestCopy, 2*len(m.Body)) // for the message, and what it becomes
+	if err != nil {
+		return nil, err
+	}
+	room = append(room, m.Body...)
 	var msg wire.Message
-	if err := msg.Scan(bytes.Clone(m.Body), c.up.Shape()); err != nil {
+	if err := msg.Scan(room[:len(room):len(room)], c.up.Shape()); err != nil {
 		return nil, err
 	}
 	switch {
@@ -175,7 +181,7 @@ func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 			return st, nil
 		}
 	}
-	return c.call(ctx, m, &msg)
+	return c.call(ctx, m, &msg, room[len(room):])
 }
 
 // remember does what a server with sessions would have done about msg.

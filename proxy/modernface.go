@@ -107,7 +107,10 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		if direct {
 			err = srv.postDirect(req, q, who, from, resp)
 		} else {
-			err = srv.postRelayed(req, q.own(), who, from, resp)
+			var own *modernRequest
+			if own, err = q.own(req.Ctx, srv.memory); err == nil {
+				err = srv.postRelayed(req, own, who, from, resp)
+			}
 		}
 		if err == nil || again || srv.isOurs(q) || !srv.turned(req.Ctx, from, direct, err) {
 			return err
@@ -216,7 +219,10 @@ func (p *pipe) modern(m *wire.Message) {
 			return
 		}
 	}
-	q = q.own()
+	if q, err = q.own(p.ctx, p.srv.memory); err != nil {
+		refuse(err)
+		return
+	}
 	ctx, stop := context.WithCancelCause(p.ctx)
 	key := string(wire.AppendIDKey(nil, q.id))
 	p.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // largeAnswers is a server whose answers to tools/call have size bytes; that of the tool
@@ -121,4 +123,29 @@ func TestAnswerWithoutRoomIsAnError(t *testing.T) {
 		}
 	}
 	eventually(t, "nothing to be in hand", func() bool { return srv.memory.Budget.Taken() == 0 })
+}
+
+// TestModernRequestOwnsItsMemory, in one buffer that has room for it once more.
+func TestModernRequestOwnsItsMemory(t *testing.T) {
+	raw := []byte(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"n","arguments":{"a":1},"requestState":"s","inputResponses":{"k":{}},` +
+		meta(`{}`) + `}}`)
+	var m wire.Message
+	if err := m.Scan(raw, nil); err != nil {
+		t.Fatal(err)
+	}
+	q, err := lookModern(&m, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{string(q.raw), string(q.id), string(q.target), string(q.arguments), string(q.state), string(q.inputs), string(q.capabilities)}
+	own, err := q.own(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(raw)
+	clear(own.forServer())
+	got := []string{string(own.raw), string(own.id), string(own.target), string(own.arguments), string(own.state), string(own.inputs), string(own.capabilities)}
+	if !slices.Equal(got, want) || string(own.forServer()) != want[0] {
+		t.Errorf("\ngot  %q\nwant %q", got, want)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -20,13 +21,19 @@ type renaming struct {
 var renamings = sync.Pool{New: func() any { return new(renaming) }}
 
 // outgoing is m as it was renamed. It lives until done.
-func (r *renaming) outgoing(m *upstream.Outgoing) *upstream.Outgoing {
+func (r *renaming) outgoing(ctx context.Context, memory *large.Memory, m *upstream.Outgoing) (_ *upstream.Outgoing, err error) {
 	r.out = *m
-	if r.msg.Edited() {
-		r.buf = r.msg.AppendTo(r.buf[:0])
-		r.out.Body = r.buf
+	if !r.msg.Edited() {
+		return &r.out, nil
 	}
-	return &r.out
+	if len(m.Body) > large.Size {
+		if r.buf, err = memory.Alloc(ctx, requestWait, large.RequestCopy, len(m.Body)+r.msg.Growth()); err != nil {
+			return nil, err
+		}
+	}
+	r.buf = r.msg.AppendTo(r.buf[:0])
+	r.out.Body = r.buf
+	return &r.out, nil
 }
 
 func (r *renaming) done() {
@@ -95,7 +102,11 @@ func (c *ownIDs) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Strea
 	if !send {
 		return nil, nil // nothing that the server knows is cancelled
 	}
-	st, err := c.Conn.Send(ctx, r.outgoing(m))
+	var st upstream.Stream
+	out, err := r.outgoing(ctx, c.inHand(), m)
+	if err == nil {
+		st, err = c.Conn.Send(ctx, out)
+	}
 	if err != nil && e != nil {
 		c.mu.Lock()
 		c.leave(e)
@@ -237,10 +248,18 @@ func (st *ownIDStream) Next() (sse.Event, error) {
 		if !st.of.hear(&st.msg) {
 			continue
 		}
-		if st.msg.Edited() {
-			st.buf = st.msg.AppendTo(st.buf[:0])
-			e.Data = st.buf
+		if !st.msg.Edited() {
+			return e, nil
 		}
+		if len(e.Data) > large.Size {
+			st.msg.Room = cap(e.Data) - len(e.Data)
+			if out := st.msg.InPlace(); out != nil {
+				e.Data = out
+				return e, nil
+			}
+		}
+		st.buf = st.msg.AppendTo(st.buf[:0])
+		e.Data = st.buf
 		return e, nil
 	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -341,7 +343,7 @@ func (p *pipe) forward(line []byte, g *group, slot int) {
 		p.deliver(g, slot, onPipe(x.refused(err)).bodyTo(p.s.vc))
 	case v == wire.Answer:
 		x.outcome = local
-		p.deliver(g, slot, out)
+		p.deliver(g, slot, bytes.Clone(out))
 	case v == wire.Forward:
 		p.send(x, out)
 		return
@@ -351,7 +353,7 @@ func (p *pipe) forward(line []byte, g *group, slot int) {
 
 // send sends a message on and sees to it that its answer comes back.
 func (p *pipe) send(x *exchange, out []byte) {
-	st, err := x.forward(x.keepBody(out))
+	st, err := x.forwardKept(out)
 	switch {
 	case err != nil:
 		owed := x.call != nil && x.s.open.end(x.call) // else serverLost was faster
@@ -379,7 +381,7 @@ func (p *pipe) send(x *exchange, out []byte) {
 	x.done()
 }
 
-// deliver sends the client the answer to a request, alone or with others.
+// deliver sends the client the answer to a request, alone, or later with others.
 func (p *pipe) deliver(g *group, slot int, answer []byte) {
 	if g == nil {
 		p.write(answer)
@@ -388,11 +390,26 @@ func (p *pipe) deliver(g *group, slot int, answer []byte) {
 	g.put(slot, answer)
 }
 
+// kept is the answer to c with memory of its own where others go with it.
+func (p *pipe) kept(c *call, answer []byte) []byte {
+	if c.group == nil {
+		return answer
+	}
+	own, err := p.srv.memory.Clone(p.ctx, answerWait, large.Copy, answer)
+	if err != nil {
+		return p.srv.report(err, p.requestInfo(c)).about([]byte(c.id)).body()
+	}
+	return own
+}
+
 // answer brings back what the server says about one request.
 func (p *pipe) answer(x *exchange) {
 	defer x.done()
 	for {
-		m := x.report(x.slot)
+		m := x.said(x.slot)
+		if x.group != nil {
+			m = x.keep(m)
+		}
 		switch {
 		case m.final && m.message == nil && x.group == nil: // cancelled: no answer is owed
 		case m.final:
@@ -429,7 +446,7 @@ func (p *pipe) bring(x *exchange) {
 		}
 		p.heard.Store(time.Now().UnixNano())
 		if c := x.met; c != nil {
-			p.deliver(c.group, c.slot, e.Data)
+			p.deliver(c.group, c.slot, p.kept(c, e.Data))
 			p.srv.metrics.request(p.s.vc, p.s.vu, c.method, x.verdict, c.began)
 			continue
 		}

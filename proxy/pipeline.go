@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/dialect"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -86,9 +87,8 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 	}
 	x.id = append(x.id[:0], x.msg.ID()...)
 	method, kind := x.msg.Method, x.msg.Kind
-	out, v, err = x.s.up.Rewrite(x.buf[:0], &x.msg)
+	out, v, err = x.rewrite(x.s.up, raw, large.RequestCopy)
 	x.clock.lap(&x.clock.translate)
-	out = x.own(out, raw)
 	x.srv.losses.note(x.s.vc, x.s.vu, method, x.msg.Losses, x.from)
 	if x.msg.Unfit && x.repeat(x.msg.Note) {
 		return nil, wire.Drop, nil
@@ -235,9 +235,8 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		from, to := m.IDAt()
 		asIs = around(raw, from, to)
 	}
-	out, v, err := down.Rewrite(x.buf[:0], m)
+	out, v, err := x.rewrite(down, raw, large.Copy)
 	x.clock.lap(&x.clock.translate)
-	out = x.own(out, raw)
 	x.srv.losses.note(down.From(), down.To(), method, m.Losses, x.from)
 	switch {
 	case err != nil && kind == wire.Request:

@@ -201,7 +201,7 @@ func (srv *Server) sendOn(asked context.Context, b *backing, q *modernRequest, f
 	if q.mayAsk() {
 		x.era.wait = cfg.ParkTimeout // its dialogue says how long the server itself may take
 	}
-	out, v, err := x.fromClient(bytes.Clone(q.raw))
+	out, v, err := x.fromClient(q.forServer())
 	switch {
 	case err != nil:
 		x.outcome = refused

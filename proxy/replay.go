@@ -18,9 +18,9 @@ import (
 
 // Bounds of what is kept for replaying, beside those of the configuration.
 const (
-	maxTrails  = 32        // streams per session
-	maxReplays = 256 << 20 // bytes in the whole process
-	maxFaded   = 128       // streams per session of which only the length is known
+	maxTrails   = 32  // streams per session
+	replayShare = 8   // of limits.in_hand, beside it: bytes in the whole process
+	maxFaded    = 128 // streams per session of which only the length is known
 	// handover is how long one who takes a stream up waits for another one who
 	// still reads it.
 	handover = 5 * time.Second
@@ -37,6 +37,7 @@ type trails struct {
 	events, bytes int
 	age           time.Duration
 	total         *atomic.Int64 // bytes in the whole process
+	most          int64         // of total
 
 	mu     sync.Mutex
 	closed bool
@@ -150,10 +151,14 @@ func (tr *trail) told(e *sse.Event, final bool) {
 	if t.closed {
 		return
 	}
+	if len(e.Data) > t.bytes {
+		tr.shed(len(tr.kept)) // as nothing before it is of use, either
+		return
+	}
 	tr.kept = append(tr.kept, slices.Clone(e.Data))
 	tr.bytes += len(e.Data)
 	t.total.Add(int64(len(e.Data)))
-	for len(tr.kept) > t.events || tr.bytes > t.bytes || len(tr.kept) > 0 && t.total.Load() > maxReplays {
+	for len(tr.kept) > t.events || tr.bytes > t.bytes || len(tr.kept) > 0 && t.total.Load() > t.most {
 		tr.shed(1)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -321,7 +322,7 @@ func (h *hub) hand(m *wire.Message) {
 		case e == nil:
 			h.srv.unwanted("late_answer")
 		case e.Of != nil:
-			e.Of.hear(m.AppendTo(nil), true)
+			e.Of.hear(h.answer(e, m), true)
 		}
 	case m.Method == wire.Progress:
 		h.mu.Lock()
@@ -347,6 +348,15 @@ func (h *hub) hand(m *wire.Message) {
 	default:
 		h.srv.unwanted("unattributed")
 	}
+}
+
+// answer is the answer m for the session that asked. A large one waits for room.
+func (h *hub) answer(e *idmap.Entry[*member], m *wire.Message) []byte {
+	room, err := h.srv.memory.Alloc(context.Background(), answerWait, large.Copy, len(m.Raw)+m.Growth())
+	if err != nil {
+		return h.srv.report(err, requestInfo{}).about([]byte(e.ID)).body()
+	}
+	return m.AppendTo(room)
 }
 
 // refuse answers a request of the process: there is no client that it could be for.

@@ -285,3 +285,33 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestUnreadMessagesOnAPipeAreCounted until the client has them, or has left.
+func TestUnreadMessagesOnAPipeAreCounted(t *testing.T) {
+	const size = 12 << 20 // more than the connection's buffers take
+	ps := newPipes()
+	memory := large.NewMemory(64 << 20)
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{Memory: memory, Pipes: ps.with(nil), MaxQueue: 4 * size})
+	message := []byte(`"` + strings.Repeat("x", size) + `"`)
+	for _, reads := range []bool{true, false} {
+		client := openSSE(t, s, "")
+		p := recv(t, ps.opened, "the pipe")
+		for range 2 {
+			if err := p.Write(message); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if taken := memory.Budget.Taken(); taken < size {
+			t.Errorf("%d bytes are counted", taken)
+		}
+		if reads {
+			for range 2 {
+				client.next(t, "message")
+			}
+			eventually(t, "nothing to be in hand", func() bool { return memory.Budget.Taken() == 0 })
+		}
+		_ = client.Close()
+		recv(t, ps.left, "the end of the pipe")
+		eventually(t, "nothing to be in hand", func() bool { return memory.Budget.Taken() == 0 })
+	}
+}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -68,6 +70,7 @@ type Pipe struct {
 	mu      sync.Mutex
 	over    bool
 	out     *[]byte // what is to be written next; nil for nothing
+	held    int     // bytes of limits.in_hand for what is in out
 	writing int     // bytes being written; -1 when nobody writes; 0 before start
 	last    time.Time
 	beats   *time.Timer // nil where heartbeats are off
@@ -89,10 +92,18 @@ func (p *Pipe) Context() context.Context { return p.ctx }
 
 // Write sends one message to the client. It does not wait until that is done nor
 // keep msg, and is safe for concurrent use; messages go out in the order of their
-// calls. A client for which more than the configured number of bytes wait is cut
+// calls. For a large one it waits until there is room. A client for which more than the configured number of bytes wait is cut
 // off. The error is the reason why the pipe has ended.
 func (p *Pipe) Write(msg []byte) error {
-	if err := p.send(sse.Event{Name: []byte("message"), Data: msg}); err != nil {
+	held := 0
+	if len(msg) > large.Size {
+		held = len(msg)
+		if err := p.face.cfg.Memory.Hold(p.ctx, p.face.cfg.WriteTimeout, large.Copy, held); err != nil {
+			p.cancel(err)
+			return fmt.Errorf("write to client: %w", err)
+		}
+	}
+	if err := p.send(sse.Event{Name: []byte("message"), Data: msg}, held); err != nil {
 		return fmt.Errorf("write to client: %w", err)
 	}
 	return nil
@@ -102,19 +113,38 @@ func (p *Pipe) Write(msg []byte) error {
 // wait for that. It may be called more than once.
 func (p *Pipe) Close() { p.cancel(ErrClosed) }
 
-func (p *Pipe) send(e sse.Event) error {
+// send puts an event behind what is to be written, for which held bytes are held.
+func (p *Pipe) send(e sse.Event, held int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over || p.ctx.Err() != nil {
+		p.drop(held)
 		return context.Cause(p.ctx)
 	}
 	if waiting := len(p.pending()) + max(p.writing, 0); waiting > p.face.cfg.MaxQueue {
 		p.face.cfg.Log("pipe", fmt.Errorf("%w: %d bytes wait", ErrNotRead, waiting))
 		p.cancel(ErrNotRead)
+		p.drop(held)
 		return ErrNotRead
 	}
-	p.append(func(dst []byte) []byte { return sse.Append(dst, e) })
+	p.held += held
+	p.append(func(dst []byte) []byte {
+		if held > 0 {
+			dst = slices.Grow(dst, len(e.Data)+eventOverhead)
+		}
+		return sse.Append(dst, e)
+	})
 	return nil
+}
+
+// eventOverhead is how many bytes an event of a message has besides its data, at most.
+const eventOverhead = 100
+
+// drop gives back bytes of limits.in_hand.
+func (p *Pipe) drop(held int) {
+	if held > 0 {
+		p.face.cfg.Memory.Drop(large.Copy, held)
+	}
 }
 
 func (p *Pipe) pending() []byte {
@@ -145,8 +175,8 @@ func (p *Pipe) append(add func([]byte) []byte) {
 func (p *Pipe) write() {
 	for {
 		p.mu.Lock()
-		buf := p.out
-		p.out = nil
+		buf, held := p.out, p.held
+		p.out, p.held = nil, 0
 		if buf == nil {
 			p.writing, p.last = -1, time.Now()
 			p.mu.Unlock()
@@ -156,9 +186,11 @@ func (p *Pipe) write() {
 		p.mu.Unlock()
 		err := p.conn.write(*buf)
 		p.face.giveBack(buf)
+		buf = nil
+		p.drop(held)
 		if err != nil {
 			p.cancel(p.broken(err))
-			return // writing stays as it is: nobody tries again
+			return // writing stays as it is: nobody tries again, and finish drops the rest
 		}
 	}
 }
@@ -272,6 +304,11 @@ func (p *Pipe) finish() {
 		p.conn.hangUp() // a write that is under way returns
 	}
 	p.tasks.Wait()
+	p.mu.Lock()
+	held := p.held
+	p.out, p.held = nil, 0
+	p.mu.Unlock()
+	p.drop(held)
 	if closed && p.end() == nil {
 		_ = p.conn.Conn.Close()
 	}

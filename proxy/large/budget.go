@@ -27,7 +27,7 @@ const (
 type Budget struct {
 	size    int64
 	reserve [classes]int64 // what earlier classes leave to each
-	begun   func()         // called when something is taken; nil for nothing. Not to be changed later
+	begun   func()         // called when something is taken or waited for; nil for nothing. Not to be changed later
 
 	mu       sync.Mutex
 	taken    int64
@@ -98,9 +98,9 @@ type waiter struct {
 // Grow takes n bytes more, and waits until they are free or ctx ends, whose cause it
 // then returns.
 //
-// A message takes its bytes step by step while half of what its class can have is free. When less is
-// free, a step takes all that the message may still need: else several of them could
-// wait for each other.
+// A message takes its bytes step by step while half of what its class can have is free.
+// When less is free, a step takes all that the message may still need: else several of
+// them could wait for each other.
 func (s *Share) Grow(ctx context.Context, n int64) error {
 	s.asked += n
 	s.most = max(s.most, s.asked)
@@ -118,6 +118,7 @@ func (s *Share) Grow(ctx context.Context, n int64) error {
 	b.waiting[s.class] = append(b.waiting[s.class], w)
 	b.count(s, 1)
 	b.serve()
+	b.began()
 	b.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -225,10 +226,14 @@ func (b *Budget) take(s *Share, n int64) bool {
 		return false
 	}
 	b.add(s, n)
+	b.began()
+	return true
+}
+
+func (b *Budget) began() {
 	if b.begun != nil {
 		b.begun()
 	}
-	return true
 }
 
 // free is what a class has left. Where nothing of a later class is held, which would be
@@ -279,6 +284,9 @@ func (b *Budget) Overdrawn() bool {
 	defer b.mu.Unlock()
 	return b.taken > b.size
 }
+
+// Size returns how many bytes there are.
+func (b *Budget) Size() int64 { return b.size }
 
 // Taken returns how many bytes are in hand.
 func (b *Budget) Taken() int64 {

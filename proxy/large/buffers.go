@@ -112,7 +112,8 @@ type Memory struct {
 	Budget  *Budget
 	Buffers *Buffers
 
-	garbage atomic.Int64 // bytes of buffers that were let go since the last collection
+	garbage  atomic.Int64 // bytes of buffers that were let go since the last collection
+	referred atomic.Int64 // bytes of Allocs
 }
 
 // NewMemory returns memory with a budget of size bytes. Half of them are kept for
@@ -120,7 +121,7 @@ type Memory struct {
 func NewMemory(size int64) *Memory {
 	m := &Memory{Budget: NewBudget(size), Buffers: new(Buffers)}
 	m.Budget.reserve[Whole], m.Budget.reserve[Partial] = size/2, size/16
-	m.Budget.begun = new(reclaim).start(m.Budget)
+	m.Budget.begun = new(reclaim).start(m)
 	return m
 }
 

@@ -1,6 +1,7 @@
 package large
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -129,5 +130,36 @@ func recv[T any](t *testing.T, ch <-chan T, what string) T {
 	case <-time.After(10 * time.Second):
 		t.Fatalf("waited in vain for %s", what)
 		panic("unreachable")
+	}
+}
+
+// TestAllocIsCountedWhileItIsInUse, and its bytes are for others then.
+func TestAllocIsCountedWhileItIsInUse(t *testing.T) {
+	m := NewMemory(4 << 20)
+	b, err := m.Clone(t.Context(), time.Second, Copy, make([]byte, 3<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken := m.Budget.Taken(); taken < 3<<20 {
+		t.Errorf("%d bytes are taken", taken)
+	}
+	if _, err := m.Alloc(t.Context(), 10*time.Millisecond, Copy, 3<<20); err == nil {
+		t.Error("there was room for two")
+	}
+	runtime.KeepAlive(b)
+	if _, err = m.Alloc(t.Context(), 10*time.Second, Copy, 3<<20); err != nil { // what waits has the first one collected
+		t.Error(err)
+	}
+	for end := time.Now().Add(20 * time.Second); m.Budget.Taken() != 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are taken, of which nothing is in use", m.Budget.Taken())
+		}
+	}
+	if small, err := m.Alloc(t.Context(), 0, Copy, 1000); err != nil || m.Budget.Taken() != 0 || cap(small) < 1000 {
+		t.Error("a small one was counted")
+	}
+	var none *Memory
+	if b, err := none.Clone(t.Context(), 0, Copy, make([]byte, 1<<20)); err != nil || len(b) != 1<<20 {
+		t.Error("without a memory nothing is counted")
 	}
 }

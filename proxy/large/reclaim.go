@@ -1,6 +1,7 @@
 package large
 
 import (
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
@@ -13,6 +14,9 @@ const (
 	step = 48 << 20
 	rest = 16 << 20
 	tick = 100 * time.Millisecond
+	// slowTick is how often is looked whether copies are still in use, when there is
+	// nothing else in hand.
+	slowTick = time.Second
 	// quiet is how many ticks without a large message end a burst.
 	quiet = 5
 )
@@ -21,7 +25,7 @@ const (
 // collector alone would let as much garbage lie around as there is in use, and large
 // messages make much of both.
 type reclaim struct {
-	budget  *Budget
+	memory  *Memory
 	running atomic.Bool
 
 	// Of tick.
@@ -32,8 +36,8 @@ type reclaim struct {
 }
 
 // start returns what is to be called when a large message comes.
-func (r *reclaim) start(b *Budget) func() {
-	r.budget = b
+func (r *reclaim) start(m *Memory) func() {
+	r.memory = m
 	r.sample[0].Name, r.sample[1].Name = "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes"
 	return func() {
 		if !r.running.Load() && r.running.CompareAndSwap(false, true) {
@@ -53,17 +57,25 @@ func (r *reclaim) resident() uint64 {
 func (r *reclaim) tick() {
 	now := r.resident()
 	r.before, r.after = min(r.before, now), min(r.after, now)
-	if r.idle++; r.budget.Taken() > 0 {
+	budget, referred := r.memory.Budget, r.memory.referred.Load()
+	waiting := budget.Waiting() > 0
+	if r.idle++; budget.Taken() > referred || waiting {
 		r.idle = 0
 	}
 	over := r.idle >= quiet
-	if now > r.after+step || over && now > r.before+rest {
+	switch {
+	case now > r.after+step || over && now > r.before+rest:
 		debug.FreeOSMemory()
 		r.after = r.resident()
+	case referred > 0 && (over || waiting):
+		runtime.GC() // which finds out what of it is no longer in use
 	}
-	if !over {
+	switch {
+	case !over:
 		time.AfterFunc(tick, r.tick)
-		return
+	case referred > 0: // by a client that is slow to take its answer, perhaps
+		time.AfterFunc(slowTick, r.tick)
+	default:
+		r.running.Store(false)
 	}
-	r.running.Store(false)
 }

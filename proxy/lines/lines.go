@@ -304,6 +304,11 @@ func Append(dst, msg []byte) []byte {
 	return append(dst, '\n')
 }
 
+// Single reports whether msg can be written as it is, with a newline behind it.
+func Single(msg []byte) bool {
+	return bytes.IndexByte(msg, '\n') < 0 && bytes.IndexByte(msg, '\r') < 0
+}
+
 // ErrClosed is returned by a Writer that was closed.
 var ErrClosed = errors.New("lines: writer is closed")
 
@@ -321,7 +326,7 @@ func NewWriter(dst io.Writer) *Writer {
 }
 
 // WriteMessage writes msg as one line, in a single call of the destination's
-// Write. msg is not kept. After a failed write the line may be there in part, so
+// Write unless it is large. msg is not kept. After a failed write the line may be there in part, so
 // that every later call returns the same error without writing.
 func (w *Writer) WriteMessage(msg []byte) error {
 	w.mu.Lock()
@@ -329,16 +334,26 @@ func (w *Writer) WriteMessage(msg []byte) error {
 	if w.err != nil {
 		return w.err
 	}
-	w.buf = Append(w.buf[:0], msg)
-	n, err := w.dst.Write(w.buf)
-	if err == nil && n < len(w.buf) {
-		err = io.ErrShortWrite
+	if msg = bytes.Trim(msg, space); len(msg) > keepBuffer && Single(msg) {
+		if w.write(msg); w.err == nil { // from where it is
+			w.write([]byte{'\n'})
+		}
+		return w.err
 	}
+	w.buf = Append(w.buf[:0], msg)
+	w.write(w.buf)
 	if cap(w.buf) > keepBuffer {
 		w.buf = nil
 	}
+	return w.err
+}
+
+func (w *Writer) write(b []byte) {
+	n, err := w.dst.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
 	w.err = err
-	return err
 }
 
 // Close makes every later WriteMessage return ErrClosed. It waits for the one

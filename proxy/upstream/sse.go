@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -226,7 +226,7 @@ func (x *exchange) answer() ([]byte, error) {
 	if !wire.IsArray(e.Data) && m.Scan(e.Data, nil) != nil {
 		return nil, nil // {"ok":true}, or so
 	}
-	return bytes.Clone(e.Data), nil
+	return x.http.memory.Clone(x.ctx, pipeWait, large.Copy, e.Data)
 }
 
 // Close ends the session by closing its stream.

@@ -109,6 +109,7 @@ var _ Conn = (*Child)(nil)
 // line is one message on its way to the writer.
 type line struct {
 	b    []byte
+	more []byte     // behind b; nil for nothing
 	done chan error // has room for one
 }
 
@@ -320,10 +321,14 @@ func (c *Child) ended() error {
 
 // Send writes one message as one line. It returns an *ExitError when the child
 // has ended. A message whose ctx ends while it is being written is written to
-// its end, so that the next one begins on a line of its own.
+// its end, so that the next one begins on a line of its own; of a large one Send returns
+// after that, since it is written from where it is.
 func (c *Child) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if len(m.Body) > keepBuffer && lines.Single(m.Body) {
+		return nil, c.sendLarge(ctx, m.Body)
 	}
 	l := c.spare.Get().(*line)
 	l.b = lines.Append(l.b[:0], m.Body)
@@ -355,6 +360,27 @@ func (c *Child) Send(ctx context.Context, m *Outgoing) (Stream, error) {
 	}
 }
 
+// sendLarge writes a message from where it is.
+func (c *Child) sendLarge(ctx context.Context, body []byte) error {
+	l := &line{b: body, more: []byte{'\n'}, done: make(chan error, 1)}
+	select {
+	case c.queue <- l:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.exited:
+		return c.ended()
+	}
+	if <-l.done == nil {
+		return nil
+	}
+	select { // not written: the child is gone, or soon will be
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.exited:
+		return c.ended()
+	}
+}
+
 func (c *Child) write() {
 	defer c.running.Done()
 	stalled := time.AfterFunc(c.writeTimeout, func() { c.fail(errStalled) })
@@ -367,6 +393,9 @@ func (c *Child) write() {
 		case l := <-c.queue:
 			stalled.Reset(c.writeTimeout)
 			_, err := c.in.Write(l.b)
+			if err == nil && l.more != nil {
+				_, err = c.in.Write(l.more)
+			}
 			l.done <- err
 			if err != nil {
 				c.stop(errClosedIn)
