@@ -271,7 +271,11 @@ func commandRows() []failureRow {
 			text: `upstream process ended: upstream "sh" ended (exit status 7); its last words: "no licence for [redacted]"`,
 			says: "exit status 7", play: func(t *testing.T) failurePlayed {
 				p := runs("sh", "-c", `for n in $(seq 30); do echo "line $n" >&2; done; printf 'no \033[1mlicence for %s\n' "$API_TOKEN" >&2; exit 7`)(t)
-				tail, _ := p.logs.FilterMessage("request failed").All()[0].ContextMap()["stderr"].([]any)
+				logged := p.logs.FilterMessage("request failed").All()[0].ContextMap()
+				if is, _ := logged["error"].(string); strings.Count(is, "exit status 7") != 1 {
+					t.Errorf("the error is %q", is)
+				}
+				tail, _ := logged["stderr"].([]any)
 				if len(tail) != 20 || tail[0] != "line 12" || !strings.HasSuffix(fmt.Sprint(tail[19]), "licence for [redacted]") {
 					t.Errorf("last lines %q", tail)
 				}
