@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,7 +33,7 @@ func (p *pipe) goStraight(q *modernRequest) error {
 	s.ended = nil
 	half := newPipe(p.srv)
 	half.client, half.ctx, half.fail, half.from = p.client, p.ctx, p.fail, p.from
-	half.s = s
+	half.s, half.first = s, slices.Clone(p.from)
 	half.begun.Store(s)
 	if s.direct.web {
 		s.conn = &headed{Conn: s.conn, srv: p.srv, s: s}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,8 @@ type pipe struct {
 
 	s       *session                // nil before initialize
 	begun   atomic.Pointer[session] // s, for whoever does not take messages
-	from    []upstream.Header       // that go on with the message being taken
+	from    []upstream.Header       // that go on with the message being taken, for its goroutine alone
+	first   []upstream.Header       // those of the message that began s, for lines about calls
 	listens bool                    // the standing stream was asked for
 	called  chan struct{}           // wakes the watch
 
@@ -282,7 +284,7 @@ func (p *pipe) begin(line []byte) error {
 	if h.standing != nil {
 		s.conn, h.standing = number(s.conn, h.standing, p.srv.now().cfg.Limits, p.srv)
 	}
-	p.s = s
+	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
 	x := p.exchange()
 	for _, early := range h.early {
@@ -518,7 +520,7 @@ func (p *pipe) failOpen(f *failure) {
 
 // requestInfo is what is known of the call c.
 func (p *pipe) requestInfo(c *call) requestInfo {
-	return requestInfo{method: c.method.String(), client: p.s.vc, server: p.s.vu, session: p.s.named, header: p.from}
+	return requestInfo{method: c.method.String(), client: p.s.vc, server: p.s.vu, session: p.s.named, header: p.first}
 }
 
 // lostWith ends us when a failure over HTTP means that the session is over. That
