@@ -210,21 +210,9 @@ func serveAdapters(t *testing.T, cfg Config, o *origin) (*Server, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ctx, ln) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-		noMoreGoroutines(t, before)
-	})
-	return srv, "http://" + ln.Addr().String()
+	t.Cleanup(func() { noMoreGoroutines(t, before) })
+	base, _ := startServing(t, srv)
+	return srv, base
 }
 
 func TestPlainEndpointsOfAdapters(t *testing.T) {

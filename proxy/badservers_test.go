@@ -3,7 +3,6 @@ package proxy
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -53,24 +52,12 @@ func serving(t *testing.T, change func(*Config)) *webClient {
 	cfg.Upstream.HandshakeTimeout = patience
 	change(&cfg)
 	core, logs := observer.New(zap.DebugLevel)
-	srv, err := New(cfg, zap.New(core))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(ctx, ln) }()
-	c := &webClient{t: t, srv: srv, logs: logs, base: "http://" + ln.Addr().String(), http: &http.Client{Transport: new(http.Transport), Timeout: 2 * patience}}
+	srv := newOf(t, cfg, zap.New(core))
+	base, stop := startServing(t, srv)
+	c := &webClient{t: t, srv: srv, logs: logs, base: base, http: &http.Client{Transport: new(http.Transport), Timeout: 2 * patience}}
 	t.Cleanup(func() {
 		c.http.CloseIdleConnections()
 		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("serving ended with %v", err)
-		}
 		for _, l := range logs.All() {
 			if l.Level >= zap.ErrorLevel && l.ContextMap()["cause"] != "command_not_found" {
 				t.Errorf("logged: %s %v", l.Message, l.ContextMap())

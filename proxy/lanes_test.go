@@ -267,14 +267,20 @@ func TestNoiseOnThePipeIsPassedOver(t *testing.T) {
 	}
 }
 
-func TestClosedLanesSendNothing(t *testing.T) {
+// openedLanes opens lanes on a pipe whose server says nothing by itself.
+func openedLanes(t *testing.T) *lanes {
+	t.Helper()
 	f := silentPipe()
 	srv := front(t, f)
 	pipe, err := f.Listen(context.Background(), upstream.ListenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := openLanes(f, pipe, srv.now().cfg.Limits, srv.Server)
+	return openLanes(f, pipe, srv.now().cfg.Limits, srv.Server)
+}
+
+func TestClosedLanesSendNothing(t *testing.T) {
+	l := openedLanes(t)
 	if err := l.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -287,18 +293,12 @@ func TestClosedLanesSendNothing(t *testing.T) {
 	called := false
 	l.whenLost(func() { called = true })
 	if !called {
-		t.Error("nobody was told")
+		t.Error("whenLost did not call its function")
 	}
 }
 
 func TestLaneEndsWithItsContext(t *testing.T) {
-	f := silentPipe()
-	srv := front(t, f)
-	pipe, err := f.Listen(context.Background(), upstream.ListenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := openLanes(f, pipe, srv.now().cfg.Limits, srv.Server)
+	l := openedLanes(t)
 	defer l.Close(context.Background())
 	ctx, stop := context.WithCancelCause(context.Background())
 	st, err := l.Listen(ctx, upstream.ListenOptions{})
@@ -314,13 +314,7 @@ func TestLaneEndsWithItsContext(t *testing.T) {
 
 // TestLaneEndsWithoutRoom: a large answer that found no room ends its call, and no other.
 func TestLaneEndsWithoutRoom(t *testing.T) {
-	f := silentPipe()
-	srv := front(t, f)
-	pipe, err := f.Listen(context.Background(), upstream.ListenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := openLanes(f, pipe, srv.now().cfg.Limits, srv.Server)
+	l := openedLanes(t)
 	defer l.Close(context.Background())
 	var streams []upstream.Stream
 	for range 2 {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -38,26 +37,12 @@ func TestNewRequestsWaitForLargeAnswers(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Upstream.URL = upstream.URL
 	cfg.Limits.InHand = size / 2
-	srv, err := New(cfg, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ctx, ln) }()
-	defer func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	}()
+	srv := newOf(t, cfg, zap.NewNop())
+	base, stop := startServing(t, srv)
+	defer stop()
 
 	post := func(session, message string) (net.Conn, *bufio.Reader) {
-		nc, err := net.Dial("tcp", ln.Addr().String())
+		nc, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
-	"go.uber.org/zap"
 )
 
 // forgetful is a server on HTTP that knows only the session that it opened last but
@@ -56,13 +55,7 @@ func TestForgottenSessionIsNoticedByNobody(t *testing.T) {
 			s := &forgetful{}
 			web := httptest.NewServer(s)
 			t.Cleanup(web.Close)
-			cfg := DefaultConfig()
-			cfg.Upstream.URL = web.URL
-			o, err := originOf(cfg, zap.NewNop())
-			if err != nil {
-				t.Fatal(err)
-			}
-			srv := frontOf(t, o)
+			srv := frontOfWeb(t, web)
 			call := modernRequestOf("7", "tools/call", `"name":"x","arguments":{},`+meta(can))
 			if r := srv.modernly(call); !strings.Contains(r.body, `"in n1"`) {
 				t.Fatalf("%+v", r)

@@ -1,10 +1,8 @@
 package proxy
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -44,29 +42,6 @@ func largeAnswers(size int) http.Handler {
 	})
 }
 
-// serveFor serves the configuration until the test ends.
-func serveFor(t *testing.T, cfg Config) (srv *Server, url string) {
-	t.Helper()
-	srv, err := New(cfg, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ctx, ln) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return srv, "http://" + ln.Addr().String() + "/mcp"
-}
-
 // postTo posts one message.
 func postTo(t *testing.T, url, session, message string) (*http.Response, string) {
 	t.Helper()
@@ -99,7 +74,9 @@ func TestAnswerWithoutRoomIsAnError(t *testing.T) {
 	cfg.Upstream.URL = upstream.URL
 	cfg.Upstream.SilenceTimeout = 300 * time.Millisecond
 	cfg.Limits.InHand = 4 << 20
-	srv, url := serveFor(t, cfg)
+	srv := newOf(t, cfg, zap.NewNop())
+	base, _ := startServing(t, srv)
+	url := base + "/mcp"
 	resp, _ := postTo(t, url, "", initialize("2025-06-18", "{}"))
 	session := resp.Header.Get("Mcp-Session-Id")
 	call := func(id int, tool string) string {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -72,13 +71,7 @@ func TestACallCountsOnce(t *testing.T) {
 		s.forgotten.Store(1)
 		web := httptest.NewServer(s)
 		t.Cleanup(web.Close)
-		cfg := DefaultConfig()
-		cfg.Upstream.URL = web.URL
-		o, err := originOf(cfg, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv := frontOf(t, o)
+		srv := frontOfWeb(t, web)
 		if r := srv.modernly(asCall("7", can, "")); r.status != 200 {
 			t.Errorf("%+v", r)
 		}

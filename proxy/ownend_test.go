@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -45,18 +44,9 @@ func TestSessionsThatWeEndAreEndedAsTheirClient(t *testing.T) {
 			cfg.Upstream.URL, cfg.Upstream.Transport, cfg.Upstream.HandshakeTimeout = web.URL, "http", patience
 			c.change(&cfg)
 			core, logs := observer.New(zap.DebugLevel)
-			srv, err := New(cfg, zap.New(core))
-			if err != nil {
-				t.Fatal(err)
-			}
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, stop := context.WithCancel(context.Background())
-			served := make(chan error, 1)
-			go func() { served <- srv.Serve(ctx, ln) }()
-			client := &webClient{t: t, srv: srv, base: "http://" + ln.Addr().String(), http: &http.Client{Transport: new(http.Transport)}}
+			srv := newOf(t, cfg, zap.New(core))
+			base, stop := startServing(t, srv)
+			client := &webClient{t: t, srv: srv, base: base, http: &http.Client{Transport: new(http.Transport)}}
 			old, fresh := "Bearer old-secret", "Bearer fresh-secret"
 			want := fresh
 			if c.modern {
@@ -89,9 +79,6 @@ func TestSessionsThatWeEndAreEndedAsTheirClient(t *testing.T) {
 			}
 			client.http.CloseIdleConnections()
 			stop()
-			if err := <-served; err != nil {
-				t.Error(err)
-			}
 			for _, l := range logs.All() {
 				if said := fmt.Sprint(l.Message, l.ContextMap()); strings.Contains(said, "secret") {
 					t.Errorf("logged: %s", said)
@@ -121,13 +108,7 @@ func TestADeletedSessionStaysDead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			web := httptest.NewServer(handler)
 			defer web.Close()
-			cfg := DefaultConfig()
-			cfg.Upstream.URL = web.URL
-			o, err := originOf(cfg, zap.NewNop())
-			if err != nil {
-				t.Fatal(err)
-			}
-			srv := frontOf(t, o, func(c *Config) { c.Upstream.URL = web.URL })
+			srv := frontOfWeb(t, web, func(c *Config) { c.Upstream.URL = web.URL })
 			begin := func() string { return srv.post("", initialize("2025-06-18", `{}`)).header["Mcp-Session-Id"] }
 			first, alive := begin(), begin()
 			end := func(session string) {

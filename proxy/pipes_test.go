@@ -2,10 +2,8 @@ package proxy
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -39,26 +37,8 @@ func listening(t *testing.T, f *fakeServer, change ...func(*Config)) (base strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ctx, ln) }()
-	stop = func() error {
-		cancel()
-		err := <-served
-		served <- err
-		return err
-	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-		noMoreGoroutines(t, before)
-	})
-	return "http://" + ln.Addr().String(), stop
+	t.Cleanup(func() { noMoreGoroutines(t, before) })
+	return startServing(t, srv)
 }
 
 func openSSE(t *testing.T, base string) *sseClient {

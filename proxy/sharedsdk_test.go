@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -27,26 +26,11 @@ func TestSDKPeersShareAProcessThatCrashes(t *testing.T) {
 	cfg.Upstream.Command, cfg.Upstream.ShareChild = []string{os.Args[0]}, true
 	cfg.Upstream.Env = map[string]string{serverRevision: "2025-11-25"}
 	quickly(&cfg)
-	srv, err := New(cfg, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	serving, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(serving, ln) }()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	srv := newOf(t, cfg, zap.NewNop())
+	base, stop := startServing(t, srv)
+	defer stop()
 	web := &http.Client{Transport: new(http.Transport)}
 	defer web.CloseIdleConnections()
-	base := "http://" + ln.Addr().String()
 	var clients []*mcp.ClientSession
 	var ears []*heard
 	for vc, transport := range map[string]mcp.Transport{

@@ -1,0 +1,55 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"go.uber.org/zap"
+)
+
+// startServing serves srv on a free port until stop is called or the test ends. stop returns the error of Serve.
+func startServing(t *testing.T, srv *Server) (base string, stop func() error) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ctx, ln) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-served
+	})
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return "http://" + ln.Addr().String(), stop
+}
+
+// newOf is New, for a configuration that is good.
+func newOf(t *testing.T, cfg Config, log *zap.Logger) *Server {
+	t.Helper()
+	srv, err := New(cfg, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv
+}
+
+// frontOfWeb is a Server in front of web that has no address of its own.
+func frontOfWeb(t *testing.T, web *httptest.Server, change ...func(*Config)) testServer {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.Upstream.URL = web.URL
+	o, err := originOf(cfg, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return frontOf(t, o, change...)
+}
