@@ -1,0 +1,84 @@
+package proxy
+
+import (
+	"crypto/rand"
+	"sync"
+	"time"
+)
+
+// dialogues are those whose client was asked something. Their number is bounded,
+// and so is the time that each waits.
+type dialogues struct {
+	srv      *Server
+	instance dialogueID // this process
+
+	mu   sync.Mutex
+	byID map[dialogueID]*dialogue
+	used share
+}
+
+func newDialogues(srv *Server) *dialogues {
+	s := &dialogues{srv: srv, byID: make(map[dialogueID]*dialogue)}
+	rand.Read(s.instance[:]) // never fails
+	return s
+}
+
+// begin makes a dialogue of a request that is about to be sent on b. It is followed
+// by start, or by the end of the talk on b.
+func (s *dialogues) begin(r *relay, b *backing) (*dialogue, *mailbox) {
+	d := &dialogue{srv: s.srv, who: r.who, first: r.q, from: r.from, b: b, reply: r.q, began: time.Now()}
+	rand.Read(d.id[:])
+	box := newMailbox()
+	box.left = func() { d.leave(box) }
+	d.box = box
+	b.takePart(d)
+	return d, box
+}
+
+// park enters d, whose client is asked; false when too many are.
+func (s *dialogues) park(d *dialogue) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID[d.id] != nil {
+		return true
+	}
+	if !s.used.take(d.first.holder(d.who), s.srv.now().cfg.Bridge.MaxParked) {
+		return false
+	}
+	s.byID[d.id] = d
+	return true
+}
+
+func (s *dialogues) find(id dialogueID) *dialogue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byID[id]
+}
+
+func (s *dialogues) drop(d *dialogue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID[d.id] != nil {
+		s.used.give(d.first.holder(d.who))
+		delete(s.byID, d.id)
+	}
+}
+
+func (s *dialogues) parked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byID)
+}
+
+// close gives up all of them.
+func (s *dialogues) close() {
+	s.mu.Lock()
+	var all []*dialogue
+	for _, d := range s.byID {
+		all = append(all, d)
+	}
+	s.mu.Unlock()
+	for _, d := range all {
+		d.abandon("shutting down")
+	}
+}
