@@ -335,9 +335,9 @@ func TestRebindingIsSeenWhenDialled(t *testing.T) {
 	}
 }
 
-// TestSocketsThatMisbehave are targets that nobody would call an API.
+// TestSocketsThatMisbehave are targets that do not speak HTTP as they should.
 func TestSocketsThatMisbehave(t *testing.T) {
-	// endless writes until nobody reads any more.
+	// endless writes until the connection is closed.
 	endless := func(head, chunk string) func(net.Conn, string) {
 		return func(c net.Conn, _ string) {
 			for _, err := io.WriteString(c, head); err == nil; _, err = io.WriteString(c, chunk) {

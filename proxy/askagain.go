@@ -109,10 +109,10 @@ func (x *exchange) putter() func([]byte) bool {
 	return x.extra.put
 }
 
-// extra are messages of ours for a stream that somebody else writes.
+// extra are messages of ours for a stream that another goroutine writes.
 type extra struct {
 	messages chan []byte
-	over     <-chan struct{} // nobody reads any more
+	over     <-chan struct{} // closed when that stream has ended
 }
 
 func (e *extra) put(m []byte) bool {

@@ -20,7 +20,7 @@ type backings struct {
 	mu     sync.Mutex
 	byKey  map[backingKey][]*backing
 	count  int
-	held   map[holder]int // sessions by who opened them
+	held   map[holder]int // sessions by the client that opened them
 	shares share          // of sessions in use
 	room   chan struct{}  // closed when there may be room again; nil while no call waits for it
 

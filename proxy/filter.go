@@ -17,12 +17,12 @@ import (
 
 // Filter translates messages of one revision, one a line, into another's,
 // without a peer at either end. A line may also hold an array of messages, or a message
-// as a member of an object that says who sent it: {"dir":"c2s","message":{…}}, or s2c.
+// as a member of an object that names its sender: {"dir":"c2s","message":{…}}, or s2c.
 //
 // It learns as it goes: a response gets the method of the request with its id,
 // when that came before, and is judged by its members otherwise; an initialize
 // request says what the client can do. Until one came, it can do everything. Where it
-// is told who sent a message, a response is to a request of the other side only.
+// is told the sender of a message, a response is to a request of the other side only.
 type Filter struct {
 	From, To *translate.Revision
 	Options  translate.Options

@@ -168,7 +168,7 @@ func (l *lanes) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.
 	return ln, nil
 }
 
-// move makes a lane in the place of one that nobody reads any more.
+// move makes a lane in the place of one whose reader has ended.
 func (l *lanes) move(ctx context.Context, old *lane) *lane {
 	ln := l.newLane(ctx)
 	ln.asked, ln.logs, ln.limit, ln.spoke = old.asked, old.logs, old.limit, true

@@ -65,7 +65,7 @@ type bridgedCall struct {
 	msg       wire.Message
 	ready     [][]byte // for the client, before all else
 	over      bool
-	detached  bool // nobody reads any more
+	detached  bool // the client's stream has ended
 	asking    []*ask
 	heard     chan heardAnswer // of those; there is room for one of each
 	state     string           // requestState as JSON, "" for none

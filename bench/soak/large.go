@@ -55,7 +55,7 @@ func (s *stage) memory() error {
 	return s.unread()
 }
 
-// unread is a dragoman whose log nobody reads.
+// unread is a dragoman whose stderr is a full pipe that no process drains.
 func (s *stage) unread() error {
 	self, err := os.Executable()
 	if err != nil {

@@ -42,7 +42,7 @@ func Update(list []byte) (out []byte, schemas int) {
 		messages.Put(m)
 	}()
 	if m.Scan(list, shape) != nil {
-		return list, 0 // for who reads it to say
+		return list, 0 // the client, or a later handler, reports what is wrong with it
 	}
 	tools := m.Root().Get(wire.ResultKey).Get(wire.Tools)
 	if !tools.OK() || tools.Kind() != '[' {

@@ -190,7 +190,7 @@ func (p *Pipe) write() {
 		p.drop(held)
 		if err != nil {
 			p.cancel(p.broken(err))
-			return // writing stays as it is: nobody tries again, and finish drops the rest
+			return // p.writing stays set, so that no goroutine writes again; finish drops the rest
 		}
 	}
 }

@@ -155,7 +155,7 @@ func (e *eventWriter) beat() {
 	e.closeStream()
 }
 
-// leave ends a stream that nobody reads any more.
+// leave ends a stream whose client has left.
 func (e *eventWriter) leave() {
 	defer e.started.Done()
 	e.closeStream()

@@ -64,9 +64,8 @@ func TestEachUserIsAskedItsOwn(t *testing.T) {
 	}
 }
 
-// Without tokens, clients of one address are told apart by their clientInfo, which is why each has a name of its own.
-//
-// askedAtOnce lets clients call through one proxy at once, and checks what came of it.
+// askedAtOnce lets clients call through one proxy at once, and checks what came of it. Each client has a name of its
+// own, since without tokens the proxy tells clients of one address apart by their clientInfo.
 func askedAtOnce(ctx context.Context, proxy dragoman, clients []map[string]any, down transport, s *server, up transport) (o outcome) {
 	const calls = 4
 	to, stop, err := s.open(s.revision, up, "e2e-asked")

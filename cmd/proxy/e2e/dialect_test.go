@@ -16,8 +16,8 @@ import (
 
 var installDialect = sync.OnceValues(func() (modules, error) { return installModules("dialect") })
 
-// TestDraft07ToolsCanBeCalled: the betas of the 2.x line refuse at call time what servers on 1.x write, as long as
-// nobody brings it to their dialect.
+// TestDraft07ToolsCanBeCalled: the betas of the 2.x line refuse a call of a tool whose schema is in draft-07, which
+// servers on 1.x write, unless the proxy rewrites the schema to 2020-12.
 func TestDraft07ToolsCanBeCalled(t *testing.T) {
 	nodePeers(t) // which says what is missing
 	m, err := installDialect()

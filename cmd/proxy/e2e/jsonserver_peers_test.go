@@ -428,7 +428,7 @@ func listenTo(t *testing.T, answer func(c net.Conn, path, head string)) (address
 	return l.Addr().String()
 }
 
-// flood writes until nobody reads any more.
+// flood writes until the connection is closed.
 func flood(c net.Conn, head string) {
 	more := strings.Repeat(" ", 64<<10)
 	for _, err := io.WriteString(c, head); err == nil; _, err = io.WriteString(c, more) {

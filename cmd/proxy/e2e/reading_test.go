@@ -180,7 +180,7 @@ var (
 	gapChars = regexp.MustCompile(` … (\d+) characters …(?: |$)`)
 )
 
-// putTogether puts what was read where the answers say that it is, as a reader would who knows nothing of the text.
+// putTogether puts each part that was read at the place that its answer names, without looking at the original text.
 func putTogether(t *testing.T, answers []readAnswer) string {
 	t.Helper()
 	lines := map[int][]rune{}
