@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 type authKind uint8
@@ -47,7 +49,7 @@ type credential struct{ env, file string }
 func (c credential) String() string { return maskSecrets(c.env) + c.file }
 
 func (c *checker) auth(root *node, a *Adapter) {
-	n := c.get(root, "", "auth", object)
+	n := c.get(root, "", "auth", wire.Object)
 	if n == nil {
 		return
 	}
@@ -63,7 +65,7 @@ func (c *checker) auth(root *node, a *Adapter) {
 		switch {
 		case s == nil && absent != "":
 			return absent
-		case s == nil || s.kind != text || s.text == "":
+		case s == nil || s.kind != wire.String || s.text == "":
 			bad(key, key+" is required", "header name", s)
 		case !isToken(s.text) || !strings.EqualFold(s.text, "authorization") && isForbiddenHeader(s.text):
 			bad(key, key+" is no header name for auth", "RFC 9110 token", s)
@@ -85,7 +87,7 @@ func (c *checker) auth(root *node, a *Adapter) {
 		c.known(n, "auth", "type", "token_env", "token_file", "header", "prefix", "mtls")
 		au.kind, au.header, au.prefix = authBearer, token("header", "Authorization"), "Bearer "
 		if p := n.get("prefix"); p != nil {
-			if p.kind == text && isHeaderValue(p.text) {
+			if p.kind == wire.String && isHeaderValue(p.text) {
 				au.prefix = p.text
 			} else {
 				bad("prefix", "prefix is not valid", "string without control characters", p)
@@ -96,7 +98,7 @@ func (c *checker) auth(root *node, a *Adapter) {
 		c.known(n, "auth", "type", "header_name", "key_env", "key_file", "in", "query_name", "mtls")
 		au.kind = authKey
 		if c.word(n, "auth", "in", "header", "query") == "query" {
-			if q := n.get("query_name"); q != nil && q.kind == text && q.text != "" {
+			if q := n.get("query_name"); q != nil && q.kind == wire.String && q.text != "" {
 				au.query = q.text
 			} else {
 				bad("query_name", "query_name is required", "non-empty string", q)
@@ -120,7 +122,7 @@ func (c *checker) auth(root *node, a *Adapter) {
 	default:
 		c.wrong(PluginNotFound, "auth.type", "auth type is unknown", authWords, v, 0)
 	}
-	if m := c.get(n, "auth", "mtls", object); m != nil {
+	if m := c.get(n, "auth", "mtls", wire.Object); m != nil {
 		c.known(m, "auth.mtls", "cert_file", "key_file", "ca_file")
 		au.mutual = c.mutual(m, "auth.mtls")
 	}
@@ -131,18 +133,18 @@ const authWords = "none, bearer, api_key, basic, oauth, mtls"
 // credential reads where a secret is kept; one of the two keys must be there.
 func (c *checker) credential(n *node, env, file string) credential {
 	e := n.get(env)
-	if file != "" && (e == nil || e.kind == null) {
-		if f := n.get(file); f != nil && f.kind == text && f.text != "" && !strings.ContainsRune(f.text, 0) {
+	if file != "" && (e == nil || e.kind == wire.Null) {
+		if f := n.get(file); f != nil && f.kind == wire.String && f.text != "" && !strings.ContainsRune(f.text, 0) {
 			return credential{file: f.text}
 		}
 	}
 	at := join("auth", env)
-	if e == nil || e.kind != text || e.text == "" {
+	if e == nil || e.kind != wire.String || e.text == "" {
 		c.wrong(AuthConfigInvalid, at, env+" is required", "name of an environment variable", e, n.line)
 		return credential{}
 	}
 	if !isEnvName(e.text) {
-		hidden := &node{kind: object, line: e.line} // perhaps the secret itself
+		hidden := &node{kind: wire.Object, line: e.line} // perhaps the secret itself
 		c.wrong(AuthConfigInvalid, at, env+" is not the name of an environment variable", "letters, digits and _", hidden, n.line)
 		return credential{}
 	}
@@ -229,7 +231,7 @@ func (rt *Runtime) secret(a *Adapter, c credential) (string, *Failure) {
 		return "", &Failure{
 			Code: AuthCredentialMissing, Own: true, Cause: cause,
 			Message: "Credential for adapter '" + a.Name + "' is not configured",
-			Details: jsonObject(nil).str("adapter", a.Name).end(),
+			Details: wire.Members(nil).Str("adapter", a.Name).End(),
 		}
 	}
 	for i := range len(v) {
@@ -237,7 +239,7 @@ func (rt *Runtime) secret(a *Adapter, c credential) (string, *Failure) {
 			return "", &Failure{
 				Code: AuthInvalid, Own: true, Cause: fmt.Errorf("credential %v holds control characters", c),
 				Message: "Credential for adapter '" + a.Name + "' is not usable",
-				Details: jsonObject(nil).str("adapter", a.Name).end(),
+				Details: wire.Members(nil).Str("adapter", a.Name).End(),
 			}
 		}
 	}

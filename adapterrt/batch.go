@@ -2,6 +2,8 @@ package adapterrt
 
 import (
 	"context"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // The most requests of a batch.
@@ -14,7 +16,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 	if e.operation != nil {
 		return invalidValue("operations", "must not stand beside 'operation'")
 	}
-	if kindOf(e.batch) != array {
+	if wire.KindOf(e.batch) != wire.Array {
 		return invalidType("operations", "array", typeOf(e.batch))
 	}
 	if e.adapter != nil {
@@ -24,7 +26,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 		at.Adapter = string(e.adapter)
 	}
 	var items [][]byte
-	each(e.batch, func(_, v []byte) bool {
+	wire.Each(e.batch, func(_, v []byte) bool {
 		items = append(items, v)
 		return len(items) <= maxBatch
 	})
@@ -42,7 +44,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, jsonObject(nil).int("index", int64(i)).str("operation", batchName(item)).raw("result", one.JSON()).end()...)
+		out = append(out, wire.Members(nil).Int("index", int64(i)).Str("operation", batchName(item)).Raw("result", one.JSON()).End()...)
 		if one.Failure == nil {
 			good++
 		} else if bad++; one.Failure.Code == ConfirmationRequired {
@@ -54,26 +56,26 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 			break
 		}
 	}
-	summary := jsonObject(nil).int("total", int64(len(items))).int("succeeded", int64(good)).int("failed", int64(bad))
+	summary := wire.Members(nil).Int("total", int64(len(items))).Int("succeeded", int64(good)).Int("failed", int64(bad))
 	out = append(out, ']')
 	if halted >= 0 {
 		var pending []string
 		for _, item := range items[halted+1:] {
 			pending = append(pending, batchName(item))
 		}
-		summary = summary.bool("halted", true).int("pending", int64(len(pending)))
+		summary = summary.Bool("halted", true).Int("pending", int64(len(pending)))
 		out = append(append(out, `,"halted_at":`...), itoa(int64(halted))...)
-		out = appendStrings(append(out, `,"pending_operations":`...), pending)
+		out = wire.AppendStrings(append(out, `,"pending_operations":`...), pending)
 	}
 	r.Data = nil
-	r.whole = append(append(append(out, `,"summary":`...), summary.end()...), '}')
+	r.whole = append(append(append(out, `,"summary":`...), summary.End()...), '}')
 	return nil
 }
 
 // batchName is the operation that an item names, "" when it does not.
 func batchName(item []byte) string {
-	if v := member(item, "operation"); v != nil && kindOf(v) == text {
-		return firstRunes(string(unquoted(v)), maxOperationName)
+	if v := wire.Member(item, "operation"); v != nil && wire.KindOf(v) == wire.String {
+		return firstRunes(string(wire.Unquoted(v)), maxOperationName)
 	}
 	return ""
 }

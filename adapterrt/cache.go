@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // What the cache of a runtime may hold, in bytes; of one answer, a quarter.
@@ -22,8 +24,8 @@ type cacheRule struct {
 
 func (c *checker) cacheRule(n *node, path string, op *operation) {
 	v := n.get("cache")
-	if v == nil || v.kind == null {
-		if f := c.get(n, path, "coalesce", boolean); f != nil {
+	if v == nil || v.kind == wire.Null {
+		if f := c.get(n, path, "coalesce", wire.Boolean); f != nil {
 			c.warn(SchemaInvalidValue, path+".coalesce", "coalesce needs cache", f.line)
 		}
 		return
@@ -31,8 +33,8 @@ func (c *checker) cacheRule(n *node, path string, op *operation) {
 	r := &cacheRule{coalesce: c.flag(n, path, "coalesce", false)}
 	path += ".cache"
 	switch {
-	case v.kind == text && v.text == "headers":
-	case v.kind == object:
+	case v.kind == wire.String && v.text == "headers":
+	case v.kind == wire.Object:
 		c.known(v, path, "ttl", "coalesce")
 		ttl, at := c.need(v, path, "ttl", "ttl")
 		if at == nil {

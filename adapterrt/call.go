@@ -3,12 +3,14 @@ package adapterrt
 import (
 	"bytes"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // value is what a request gives for one parameter.
 type value struct {
 	raw      []byte // valid JSON
-	kind     kind
+	kind     wire.ValueKind
 	inside   bool // it stood in params, not beside them
 	fallback bool // it is a default, or set by the runtime
 }
@@ -47,7 +49,7 @@ func (c *call) resolve(op *operation) *Failure {
 		if k, ok := op.param(m.key); ok {
 			c.env.repeated = c.env.repeated || c.values[k].inside
 			c.values[k] = value{raw: m.raw, kind: m.kind, inside: true}
-		} else if op.category == Update && string(m.key) == "input" && m.kind == object {
+		} else if op.category == Update && string(m.key) == "input" && m.kind == wire.Object {
 			if f := c.lift(m.raw); f != nil {
 				return f
 			}
@@ -66,7 +68,7 @@ func (c *call) resolve(op *operation) *Failure {
 				c.stray(m.key)
 			}
 		} else if !c.values[k].inside {
-			c.env.repeated = c.env.repeated || c.values[k].kind != absent
+			c.env.repeated = c.env.repeated || c.values[k].kind != wire.Absent
 			c.values[k] = value{raw: m.raw, kind: m.kind}
 		}
 	}
@@ -95,7 +97,7 @@ func (c *call) stray(key []byte) {
 // clients write an update.
 func (c *call) lift(input []byte) (f *Failure) {
 	var unknown []string
-	each(input, func(name, raw []byte) bool {
+	wire.Each(input, func(name, raw []byte) bool {
 		k, ok := c.op.param(name)
 		switch {
 		case !ok:
@@ -106,7 +108,7 @@ func (c *call) lift(input []byte) (f *Failure) {
 			f = invalidValue(c.op.params[k].name, "must not be part of input")
 			return false
 		case !c.values[k].inside:
-			c.values[k] = value{raw: raw, kind: kindOf(raw), inside: true}
+			c.values[k] = value{raw: raw, kind: wire.KindOf(raw), inside: true}
 		}
 		return true
 	})
@@ -123,12 +125,12 @@ func (c *call) lift(input []byte) (f *Failure) {
 func (c *call) validate(loose bool) *Failure {
 	op := c.op
 	for _, i := range op.required {
-		if c.values[i].kind <= null {
+		if c.values[i].kind <= wire.Null {
 			return missingParam(op.name, op.params[i], c.missing())
 		}
 	}
 	for i, p := range op.params {
-		if v := &c.values[i]; v.kind > null && !p.typeFits(v.raw) {
+		if v := &c.values[i]; v.kind > wire.Null && !p.typeFits(v.raw) {
 			return p.unfit(p.wrongType(v.raw), v.raw)
 		}
 	}
@@ -141,13 +143,13 @@ func (c *call) validate(loose bool) *Failure {
 	}
 	for i, p := range op.params {
 		v := &c.values[i]
-		if v.kind > null && p.constrained {
+		if v.kind > wire.Null && p.constrained {
 			if m := p.constraint(v.raw); m != nil {
 				return p.unfit(m, v.raw)
 			}
 		}
-		if v.kind == absent && p.fallback != nil {
-			*v = value{raw: p.fallback, kind: kindOf(p.fallback), fallback: true}
+		if v.kind == wire.Absent && p.fallback != nil {
+			*v = value{raw: p.fallback, kind: wire.KindOf(p.fallback), fallback: true}
 		}
 	}
 	return nil
@@ -155,7 +157,7 @@ func (c *call) validate(loose bool) *Failure {
 
 func (c *call) missing() (names []string) {
 	for _, i := range c.op.required {
-		if c.values[i].kind <= null {
+		if c.values[i].kind <= wire.Null {
 			names = append(names, c.op.params[i].name)
 		}
 	}
@@ -180,18 +182,18 @@ func (c *call) warn(w Notice) {
 // lose their quotes, whole numbers of integer parameters are plain digits,
 // containers are compact JSON.
 func appendText(dst, raw []byte, integer bool) []byte {
-	switch kindOf(raw) {
-	case text:
+	switch wire.KindOf(raw) {
+	case wire.String:
 		return appendUnquoted(dst, raw)
-	case number:
+	case wire.Number:
 		if integer {
 			if out, ok := plainInteger(dst, raw); ok {
 				return out
 			}
 		}
 		return append(dst, raw...)
-	case array, object:
-		return appendCompact(dst, raw)
+	case wire.Array, wire.Object:
+		return wire.AppendCompact(dst, raw)
 	}
 	return append(dst, raw...)
 }
@@ -203,8 +205,8 @@ func (d *definition) integerItems() bool {
 // appendJoined appends an array's elements with commas between.
 func appendJoined(dst, raw []byte, integer bool) []byte {
 	n := 0
-	each(raw, func(_, v []byte) bool {
-		if kindOf(v) == null {
+	wire.Each(raw, func(_, v []byte) bool {
+		if wire.KindOf(v) == wire.Null {
 			return true
 		}
 		if n++; n > 1 {

@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // checker collects the problems of one file.
@@ -52,20 +54,20 @@ func received(n *node) string {
 		return "undefined"
 	}
 	switch n.kind {
-	case null:
+	case wire.Null:
 		return "null"
-	case array:
+	case wire.Array:
 		return fmt.Sprintf("array of %d", len(n.list))
-	case object:
+	case wire.Object:
 		return fmt.Sprintf("object of %d", len(n.fields))
 	}
 	t := "boolean"
 	switch {
-	case n.kind == number && n.integer:
+	case n.kind == wire.Number && n.integer:
 		t = "integer"
-	case n.kind == number:
+	case n.kind == wire.Number:
 		t = "number"
-	case n.kind == text:
+	case n.kind == wire.String:
 		return "string " + strconv.Quote(firstRunes(maskSecrets(n.text), 100))
 	}
 	return t + " " + firstRunes(n.text, 100)
@@ -84,9 +86,9 @@ func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]
 
 // get is the member of that key and kind. A member of another kind is noted and
 // nil; an absent one is nil, and null counts as absent.
-func (c *checker) get(n *node, path, key string, want kind) *node {
+func (c *checker) get(n *node, path, key string, want wire.ValueKind) *node {
 	v := n.get(key)
-	if v == nil || v.kind == null {
+	if v == nil || v.kind == wire.Null {
 		return nil
 	}
 	if v.kind != want {
@@ -98,7 +100,7 @@ func (c *checker) get(n *node, path, key string, want kind) *node {
 
 // str is a string member; "" when absent, empty or wrong.
 func (c *checker) str(n *node, path, key string) string {
-	if v := c.get(n, path, key, text); v != nil {
+	if v := c.get(n, path, key, wire.String); v != nil {
 		return v.text
 	}
 	return ""
@@ -107,11 +109,11 @@ func (c *checker) str(n *node, path, key string) string {
 // need is a string member that must be there and not empty.
 func (c *checker) need(n *node, path, key, what string) (string, *node) {
 	v := n.get(key)
-	if v == nil || v.kind == null || v.kind == text && strings.TrimSpace(v.text) == "" {
+	if v == nil || v.kind == wire.Null || v.kind == wire.String && strings.TrimSpace(v.text) == "" {
 		c.missing(n, path, key, what, v)
 		return "", nil
 	}
-	if v = c.get(n, path, key, text); v == nil {
+	if v = c.get(n, path, key, wire.String); v == nil {
 		return "", nil
 	}
 	return v.text, v
@@ -127,7 +129,7 @@ func (c *checker) missing(n *node, path, key, what string, v *node) {
 
 // flag is a boolean member; "true" in quotes is none.
 func (c *checker) flag(n *node, path, key string, absent bool) bool {
-	if v := c.get(n, path, key, boolean); v != nil {
+	if v := c.get(n, path, key, wire.Boolean); v != nil {
 		return v.text == "true"
 	}
 	return absent
@@ -135,7 +137,7 @@ func (c *checker) flag(n *node, path, key string, absent bool) bool {
 
 // whole is an integer member within limits; absent when it is not there.
 func (c *checker) whole(n *node, path, key string, absent, low, high int) int {
-	v := c.get(n, path, key, number)
+	v := c.get(n, path, key, wire.Number)
 	if v == nil {
 		return absent
 	}
@@ -149,13 +151,13 @@ func (c *checker) whole(n *node, path, key string, absent, low, high int) int {
 
 // strs is a list of strings.
 func (c *checker) strs(n *node, path, key string) []string {
-	v := c.get(n, path, key, array)
+	v := c.get(n, path, key, wire.Array)
 	if v == nil {
 		return nil
 	}
 	out := make([]string, 0, len(v.list))
 	for i, e := range v.list {
-		if e.kind != text {
+		if e.kind != wire.String {
 			c.wrong(SchemaInvalidType, index(join(path, key), i), "a list of strings is needed", "string", e, 0)
 			continue
 		}
@@ -166,7 +168,7 @@ func (c *checker) strs(n *node, path, key string) []string {
 
 // word is a string member out of a list; the first is taken when it is absent.
 func (c *checker) word(n *node, path, key string, words ...string) string {
-	v := c.get(n, path, key, text)
+	v := c.get(n, path, key, wire.String)
 	if v == nil {
 		return words[0]
 	}
@@ -199,21 +201,21 @@ func (c *checker) later(n *node, path string, keys ...string) {
 // credentials are kept, never hold them.
 func (c *checker) secrets(n *node, path string) {
 	switch n.kind {
-	case text:
+	case wire.String:
 		if hasSecret(n.text) {
 			c.mind(SchemaEmbeddedCredential, path, "this looks like a credential; keep it in an environment variable", n.line)
 		}
-	case array:
+	case wire.Array:
 		for i, v := range n.list {
-			if v.kind >= text {
-				if v.kind > text || mayHaveSecret(v.text) {
+			if v.kind >= wire.String {
+				if v.kind > wire.String || mayHaveSecret(v.text) {
 					c.secrets(v, index(path, i))
 				}
 			}
 		}
-	case object:
+	case wire.Object:
 		for _, f := range n.fields {
-			if f.val.kind > text || f.val.kind == text && mayHaveSecret(f.val.text) {
+			if f.val.kind > wire.String || f.val.kind == wire.String && mayHaveSecret(f.val.text) {
 				c.secrets(f.val, join(path, f.key))
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // How long a confirmation may be given, and how many may be outstanding.
@@ -81,9 +83,9 @@ func (c *call) scope(req *Request) (sum [sha256.Size]byte) {
 	}
 	h.Write(c.op.adapter.digest[:])
 	for i, p := range c.op.params {
-		if v := c.values[i]; v.kind != absent {
+		if v := c.values[i]; v.kind != wire.Absent {
 			part([]byte(p.name))
-			part(appendCompact(nil, v.raw))
+			part(wire.AppendCompact(nil, v.raw))
 		}
 	}
 	h.Sum(sum[:0])
@@ -107,11 +109,11 @@ func (c *call) confirmationRequired(rt *Runtime, req *Request, scope [sha256.Siz
 		reasons = []string{"danger level " + d.level.String()}
 	}
 	until := expires.UTC().Format(time.RFC3339)
-	beside := jsonObject(nil).str("token", token).str("expires_at", until).str("message", message).strs("reasons", reasons).end()
+	beside := wire.Members(nil).Str("token", token).Str("expires_at", until).Str("message", message).Strs("reasons", reasons).End()
 	return &Failure{
 		Code: ConfirmationRequired, Message: "Operation '" + c.op.name + "' needs confirmation",
-		Details: jsonObject(nil).str("operation", c.op.name).str("danger_level", d.level.String()).strs("reasons", reasons).
-			str("confirmation_message", message).str("confirmation_token", token).str("expires_at", until).end(),
+		Details: wire.Members(nil).Str("operation", c.op.name).Str("danger_level", d.level.String()).Strs("reasons", reasons).
+			Str("confirmation_message", message).Str("confirmation_token", token).Str("expires_at", until).End(),
 		beside: append([]byte(`,"confirmation":`), beside...),
 	}
 }
@@ -167,8 +169,8 @@ func (s *confirmations) cool(op *operation, now time.Time) *Failure {
 	if wait := s.ran[op].Add(pause).Sub(now); wait > 0 && !s.ran[op].IsZero() {
 		return &Failure{
 			Code: RateLimitExceeded, RetryAfter: wait, Message: "Rate limit exceeded: operation '" + op.name + "' ran a moment ago",
-			Details: jsonObject(nil).str("operation", op.name).int("retry_after_seconds", int64((wait+time.Second-1)/time.Second)).
-				str("resets_at", now.Add(wait).UTC().Format(time.RFC3339)).end(),
+			Details: wire.Members(nil).Str("operation", op.name).Int("retry_after_seconds", int64((wait+time.Second-1)/time.Second)).
+				Str("resets_at", now.Add(wait).UTC().Format(time.RFC3339)).End(),
 		}
 	}
 	if s.ran == nil {
@@ -210,16 +212,16 @@ func (s *confirmations) forget(a *Adapter) {
 // noteToken keeps the tokens that a request carries. It reports false when the
 // member is something else.
 func (c *call) noteToken(m *entry) bool {
-	if string(m.key) == "_quota_continue" && m.kind == text {
-		c.goOn = unquoted(m.raw)
+	if string(m.key) == "_quota_continue" && m.kind == wire.String {
+		c.goOn = wire.Unquoted(m.raw)
 		return true
 	}
-	if c.op.danger.verdict != confirm || m.kind != text {
+	if c.op.danger.verdict != confirm || m.kind != wire.String {
 		return false
 	}
 	if string(m.key) != "_confirmation" && string(m.key) != "confirmation_token" {
 		return false
 	}
-	c.token = []byte(strings.TrimSpace(string(unquoted(m.raw))))
+	c.token = []byte(strings.TrimSpace(string(wire.Unquoted(m.raw))))
 	return true
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // run takes a request through the stages; the first that fails answers.
@@ -123,24 +125,24 @@ func (c *call) meta(req *Request, r *Result) []byte {
 	if req.ID == "" && c.cached == "" {
 		return nil
 	}
-	o := jsonObject(nil)
+	o := wire.Members(nil)
 	if req.ID != "" {
-		o = o.str("request_id", req.ID).int("duration_ms", r.Call.Upstream.Milliseconds())
+		o = o.Str("request_id", req.ID).Int("duration_ms", r.Call.Upstream.Milliseconds())
 	}
 	if c.cached != "" {
-		o = o.str("cache", c.cached)
+		o = o.Str("cache", c.cached)
 	}
-	return o.end()
+	return o.End()
 }
 
 func (d *deprecation) notice(op string) Notice {
-	o := jsonObject(nil).str("operation", op)
+	o := wire.Members(nil).Str("operation", op)
 	for _, f := range [...]struct{ key, val string }{{"since", d.since}, {"replacement", d.replacement}, {"removal_date", d.removal}} {
 		if f.val != "" {
-			o = o.str(f.key, f.val)
+			o = o.Str(f.key, f.val)
 		}
 	}
-	return Notice{Code: "DEPRECATION_WARNING", Message: "Operation '" + op + "' is deprecated", Details: o.end(), Severity: "medium"}
+	return Notice{Code: "DEPRECATION_WARNING", Message: "Operation '" + op + "' is deprecated", Details: o.End(), Severity: "medium"}
 }
 
 // The longest name of an operation that is looked for.
@@ -151,7 +153,7 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, *operati
 	if e.operation == nil {
 		return nil, nil, &Failure{
 			Code: ValidationMissingParam, Message: "Missing required parameter 'operation'. Expected: string.",
-			Details: jsonObject(nil).str("param_name", "operation").str("expected_type", "string").strs("missing", []string{"operation"}).end(),
+			Details: wire.Members(nil).Str("param_name", "operation").Str("expected_type", "string").Strs("missing", []string{"operation"}).End(),
 		}
 	}
 	sc := s.all
@@ -191,14 +193,14 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, *operati
 		return nil, nil, &Failure{
 			Code:    ValidationAmbiguous,
 			Message: "Operation '" + string(name) + "' is offered by several adapters; name one with 'adapter'",
-			Details: jsonObject(nil).str("operation", string(name)).strs("adapters", names).end(),
+			Details: wire.Members(nil).Str("operation", string(name)).Strs("adapters", names).End(),
 		}
 	}
 }
 
 func unknownAdapter(name string) *Failure {
 	name = firstRunes(cleanText(name, 100), 100)
-	return &Failure{Code: NotFoundResource, Message: "Unknown adapter: '" + name + "'", Details: jsonObject(nil).str("adapter", name).end()}
+	return &Failure{Code: NotFoundResource, Message: "Unknown adapter: '" + name + "'", Details: wire.Members(nil).Str("adapter", name).End()}
 }
 
 // The most names that the failure for an unknown operation lists, and from how
@@ -229,7 +231,7 @@ func unknownOperation(name string, names []string) *Failure {
 	return &Failure{
 		Code:    NotFoundOperation,
 		Message: "Unknown operation: '" + name + "'",
-		Details: jsonObject(nil).str("operation", name).strs("available", available).str("hint", "introspect").end(),
+		Details: wire.Members(nil).Str("operation", name).Strs("available", available).Str("hint", "introspect").End(),
 	}
 }
 
@@ -263,7 +265,7 @@ func (rt *Runtime) rightEndpoint(op *operation, at Endpoint) *Failure {
 		Code: ValidationEndpointMismatch,
 		Message: "Operation '" + op.name + "' must be called via " + rt.opt.toolName(at.Adapter, op.category) +
 			", not " + rt.opt.toolName(at.Adapter, at.Category),
-		Details: jsonObject(nil).str("operation", op.name).str("expected_endpoint", op.category.String()).str("actual_endpoint", at.Category.String()).end(),
+		Details: wire.Members(nil).Str("operation", op.name).Str("expected_endpoint", op.category.String()).Str("actual_endpoint", at.Category.String()).End(),
 	}
 }
 

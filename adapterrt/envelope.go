@@ -1,6 +1,10 @@
 package adapterrt
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
 
 // envelope is a request taken apart. Its slices point into the request.
 type envelope struct {
@@ -16,7 +20,7 @@ type envelope struct {
 type entry struct {
 	key  []byte // unescaped
 	raw  []byte
-	kind kind
+	kind wire.ValueKind
 }
 
 // limits of a request.
@@ -36,17 +40,15 @@ func (e *envelope) parse(body []byte, lim limits) *Failure {
 	if len(body) > lim.size {
 		return tooLarge("request_size", lim.size, len(body), "bytes")
 	}
-	s := scanner{data: body, maxDepth: lim.depth, maxString: lim.text, maxArray: lim.elements, clean: true}
-	if s.space(); s.pos < len(body) && body[s.pos] != '{' {
-		return e.noObject(&s)
+	check := wire.Limits{Depth: lim.depth, Text: lim.text, Elements: lim.elements, Unicode: true}
+	if bad := wire.Check(body, check); bad != nil {
+		return refusedText(body, bad, check)
 	}
-	var f *Failure
-	e.top, f = e.members(&s, e.top, 1, "")
-	if f != nil {
+	if body = wire.Trim(body); body[0] != '{' {
+		return invalidType("params", "object", typeOf(body))
+	}
+	if f := e.members(body); f != nil {
 		return f
-	}
-	if s.space(); s.pos < len(body) {
-		return badJSON(faultTrailing, s.pos)
 	}
 	var op *entry
 	params := false
@@ -59,117 +61,127 @@ func (e *envelope) parse(body []byte, lim limits) *Failure {
 			e.repeated = e.repeated || params
 			params = true
 		case "adapter":
-			if m.kind != text && m.kind != null {
+			if m.kind != wire.String && m.kind != wire.Null {
 				return invalidType("adapter", "string", kindWords[m.kind])
 			}
-			if m.kind == text {
-				e.adapter = unquoted(m.raw)
+			if m.kind == wire.String {
+				e.adapter = wire.Unquoted(m.raw)
 			}
 		case "operations":
 			e.batch = m.raw
 		}
 	}
-	if op == nil || op.kind == null {
+	if op == nil || op.kind == wire.Null {
 		return nil
 	}
-	if op.kind != text {
+	if op.kind != wire.String {
 		return invalidType("operation", "string", typeOf(op.raw))
 	}
-	e.operation = unquoted(op.raw)
+	e.operation = wire.Unquoted(op.raw)
 	return nil
 }
 
-// noObject is the failure for a text that is not an object, when it is JSON.
-func (e *envelope) noObject(s *scanner) *Failure {
-	at := s.pos
-	if f := s.document(); f != fine {
-		return e.fault(s, f, "request")
-	}
-	return invalidType("params", "object", typeOf(s.data[at:]))
-}
-
-// members reads the object before s and appends what is in it to dst. within is
-// its name, "" for the request.
-func (e *envelope) members(s *scanner, dst []entry, depth int, within string) ([]entry, *Failure) {
-	if s.pos >= len(s.data) {
-		return dst, badJSON(faultEnd, s.pos)
-	}
-	s.pos++
-	if s.space(); s.pos < len(s.data) && s.data[s.pos] == '}' {
-		s.pos++
-		return dst, nil
-	}
-	for {
-		at := s.pos
-		if f := s.key(); f != fine {
-			if within == "" {
-				return dst, e.fault(s, f, "request")
-			}
-			return dst, e.fault(s, f, within)
-		}
-		key := unquoted(s.data[at : at+keyLength(s.data[at:])])
-		at = s.pos
-		if within == "" && string(key) == "params" && at < len(s.data) && s.data[at] == '{' {
-			var f *Failure
-			if e.params, f = e.members(s, e.params[:0], depth+1, "params"); f != nil {
-				return dst, f
-			}
-		} else if f := s.value(depth + 1); f != fine {
-			location := string(key)
-			if within != "" {
-				location = within + "." + location
-			}
-			return dst, e.fault(s, f, location)
-		}
-		m := entry{key, s.data[at:s.pos:s.pos], kindOf(s.data[at:])}
-		if within == "" && string(key) == "params" && m.kind != object {
-			if m.kind != null {
-				return dst, invalidType("params", "object", typeOf(m.raw))
-			}
+// members notes those of the request and of its params.
+func (e *envelope) members(body []byte) (f *Failure) {
+	wire.Each(body, func(name, raw []byte) bool {
+		m := entry{name, raw, wire.KindOf(raw)}
+		if string(name) == "params" {
 			e.params = e.params[:0]
+			switch m.kind {
+			case wire.Object:
+				wire.Each(raw, func(name, raw []byte) bool {
+					e.params = append(e.params, entry{name, raw, wire.KindOf(raw)})
+					return true
+				})
+			case wire.Null:
+			default:
+				f = invalidType("params", "object", typeOf(raw))
+				return false
+			}
 		}
-		dst = append(dst, m)
-		more, f := s.next('}')
-		if f != fine {
-			return dst, e.fault(s, f, "request")
-		}
-		if !more {
-			return dst, nil
-		}
-	}
+		e.top = append(e.top, m)
+		return true
+	})
+	return f
 }
 
-// keyLength is the length of the valid JSON string at the start of b.
-func keyLength(b []byte) int {
-	for i := 1; ; i++ {
-		switch b[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i++
-		}
+// refusedText is the failure for a request that is not JSON, or too much of it.
+func refusedText(body []byte, bad *wire.Fault, lim wire.Limits) *Failure {
+	switch bad.Why {
+	case wire.BadUTF8, wire.HoldsNUL, wire.LoneSurrogate:
+		where := firstRunes(strings.ToValidUTF8(location(body[:bad.At]), "\uFFFD"), 100)
+		return invalidEncoding(where, bad.At)
+	case wire.TooDeep:
+		return tooLarge("nesting_depth", lim.Depth, bad.Size, "levels")
+	case wire.LongText:
+		return tooLarge("string_length", lim.Text, bad.Size, "bytes")
+	case wire.ManyElements:
+		return tooLarge("array_elements", lim.Elements, bad.Size, "elements")
 	}
-}
-
-func (e *envelope) fault(s *scanner, f fault, location string) *Failure {
-	location = firstRunes(strings.ToValidUTF8(location, "\uFFFD"), 100)
-	switch f {
-	case faultUTF8, faultNUL, faultSurrogate:
-		return invalidEncoding(location, s.pos)
-	case faultDepth:
-		return tooLarge("nesting_depth", s.maxDepth, s.size, "levels")
-	case faultString:
-		return tooLarge("string_length", s.maxString, s.size, "bytes")
-	case faultArray:
-		return tooLarge("array_elements", s.maxArray, s.size, "elements")
-	}
-	return badJSON(f, s.pos)
-}
-
-func badJSON(f fault, pos int) *Failure {
 	return &Failure{
 		Code:    ValidationInvalidType,
-		Message: "Request is not valid JSON: " + f.reason(),
-		Details: jsonObject(nil).str("param_name", "params").str("expected_type", "object").int("byte_offset", int64(pos)).end(),
+		Message: "Request is not valid JSON: " + reasonWord(bad.Why),
+		Details: wire.Members(nil).Str("param_name", "params").Str("expected_type", "object").Int("byte_offset", int64(bad.At)).End(),
 	}
+}
+
+// reasonWord words a fault for people. None of the words ends in "at" before a blank.
+func reasonWord(r wire.Reason) string {
+	switch r {
+	case wire.EndsEarly:
+		return "unexpected end of input"
+	case wire.BadUTF8:
+		return "invalid UTF-8"
+	case wire.TrailingData:
+		return "trailing data"
+	case wire.TooDeep:
+		return "nesting too deep"
+	}
+	return "unexpected character"
+}
+
+// location names the member of a request in which the text before a fault ends:
+// params.owner, or request for none.
+func location(before []byte) string {
+	var last, member, param string
+	depth := 0
+	for i := 0; i < len(before); i++ {
+		switch before[i] {
+		case '"':
+			from := i
+			for i++; i < len(before) && before[i] != '"'; i++ {
+				if before[i] == '\\' {
+					i++
+				}
+			}
+			if i < len(before) {
+				last = string(wire.Unquoted(before[from : i+1]))
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case ':':
+			switch {
+			case depth == 1:
+				member, param = last, ""
+			case depth == 2 && member == "params":
+				param = last
+			}
+		case ',':
+			switch depth {
+			case 1:
+				member, param = "", ""
+			case 2:
+				param = ""
+			}
+		}
+	}
+	switch {
+	case member == "":
+		return "request"
+	case param == "":
+		return member
+	}
+	return member + "." + param
 }

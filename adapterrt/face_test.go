@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 func TestTools(t *testing.T) {
@@ -194,8 +196,8 @@ func TestNoMessageLooksLikeALeak(t *testing.T) {
 		r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(c.body)})
 		messages = append(messages, r.Failure.Message)
 	}
-	for f := fine; f <= faultSurrogate; f++ {
-		messages = append(messages, "Failed to parse response as JSON: "+f.reason(), badJSON(f, 0).Message)
+	for why := wire.BadCharacter; why <= wire.LoneSurrogate; why++ {
+		messages = append(messages, "Failed to parse response as JSON: "+reasonWord(why), refusedText(nil, &wire.Fault{Why: why}, wire.Limits{}).Message)
 	}
 	for status := 100; status < 600; status++ {
 		messages = append(messages, mapStatus(status, nil).prefix)

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Code names what went wrong with a request.
@@ -117,7 +119,7 @@ func missingParam(op string, p *param, missing []string) *Failure {
 	return &Failure{
 		Code:    ValidationMissingParam,
 		Message: "Missing required parameter '" + p.name + "'. Expected: " + p.typ.String() + ".",
-		Details: jsonObject(nil).str("param_name", p.name).str("operation", op).str("expected_type", p.typ.String()).strs("missing", missing).end(),
+		Details: wire.Members(nil).Str("param_name", p.name).Str("operation", op).Str("expected_type", p.typ.String()).Strs("missing", missing).End(),
 	}
 }
 
@@ -125,17 +127,17 @@ func missingParam(op string, p *param, missing []string) *Failure {
 func (p *param) unfit(m *mismatch, raw []byte) *Failure {
 	name := p.name + m.where
 	f := &Failure{Code: ValidationInvalidValue, Message: "Parameter '" + name + "' " + m.text}
-	d := jsonObject(nil).str("param_name", name)
+	d := wire.Members(nil).Str("param_name", name)
 	if m.typ {
 		f.Code = ValidationInvalidType
-		d = d.str("expected_type", m.expected).str("actual_type", m.actual)
+		d = d.Str("expected_type", m.expected).Str("actual_type", m.actual)
 	} else {
-		d = d.raw(m.key, m.limit)
+		d = d.Raw(m.key, m.limit)
 	}
-	if k := kindOf(raw); m.where == "" && !p.sensitive && k < array && len(raw) <= 200 && !(k == text && mayHaveSecret(string(raw))) {
-		d = d.raw("value", raw)
+	if k := wire.KindOf(raw); m.where == "" && !p.sensitive && k < wire.Array && len(raw) <= 200 && !(k == wire.String && mayHaveSecret(string(raw))) {
+		d = d.Raw("value", raw)
 	}
-	f.Details = d.end()
+	f.Details = d.End()
 	return f
 }
 
@@ -143,7 +145,7 @@ func invalidValue(param, problem string) *Failure {
 	return &Failure{
 		Code:    ValidationInvalidValue,
 		Message: "Parameter '" + param + "' " + problem,
-		Details: jsonObject(nil).str("param_name", param).end(),
+		Details: wire.Members(nil).Str("param_name", param).End(),
 	}
 }
 
@@ -151,7 +153,7 @@ func invalidType(param, expected, actual string) *Failure {
 	return &Failure{
 		Code:    ValidationInvalidType,
 		Message: "Parameter '" + param + "' expected '" + expected + "', got '" + actual + "'",
-		Details: jsonObject(nil).str("param_name", param).str("expected_type", expected).str("actual_type", actual).end(),
+		Details: wire.Members(nil).Str("param_name", param).Str("expected_type", expected).Str("actual_type", actual).End(),
 	}
 }
 
@@ -159,7 +161,7 @@ func invalidEncoding(location string, offset int) *Failure {
 	return &Failure{
 		Code:    ValidationInvalidEncoding,
 		Message: "Invalid character encoding in request",
-		Details: jsonObject(nil).str("location", location).int("byte_offset", int64(offset)).end(),
+		Details: wire.Members(nil).Str("location", location).Int("byte_offset", int64(offset)).End(),
 	}
 }
 
@@ -183,7 +185,7 @@ func unknownParams(op *operation, unknown []string) *Failure {
 	return &Failure{
 		Code:    ValidationUnknownParam,
 		Message: "Unknown parameter(s) for operation '" + op.name + "': " + strings.Join(unknown, ", ") + ". Valid parameters: " + list + ".",
-		Details: jsonObject(nil).str("operation", op.name).strs("unknown_params", unknown).strs("valid_params", names).end(),
+		Details: wire.Members(nil).Str("operation", op.name).Strs("unknown_params", unknown).Strs("valid_params", names).End(),
 	}
 }
 
@@ -191,7 +193,7 @@ func tooLarge(limitType string, limit, actual int, unit string) *Failure {
 	return &Failure{
 		Code:    ValidationPayloadTooLarge,
 		Message: "Payload exceeds " + limitType + " limit of " + strconv.Itoa(limit),
-		Details: jsonObject(nil).str("limit_type", limitType).int("limit_value", int64(limit)).int("actual_value", int64(actual)).str("unit", unit).end(),
+		Details: wire.Members(nil).Str("limit_type", limitType).Int("limit_value", int64(limit)).Int("actual_value", int64(actual)).Str("unit", unit).End(),
 	}
 }
 
@@ -199,7 +201,7 @@ func tooLarge(limitType string, limit, actual int, unit string) *Failure {
 func ownFault(id string, cause error) *Failure {
 	f := &Failure{Code: InternalError, Message: "Operation failed: INTERNAL_ERROR", Own: true, Cause: cause}
 	if id != "" {
-		f.Details = jsonObject(nil).str("request_id", id).end()
+		f.Details = wire.Members(nil).Str("request_id", id).End()
 	}
 	return f
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // What a selection may grow to.
@@ -60,11 +62,11 @@ func (s *selection) project(dst, raw []byte) []byte {
 	if s.whole {
 		return append(dst, raw...)
 	}
-	switch kindOf(raw) {
-	case array:
+	switch wire.KindOf(raw) {
+	case wire.Array:
 		dst = append(dst, '[')
 		n := 0
-		each(raw, func(_, v []byte) bool {
+		wire.Each(raw, func(_, v []byte) bool {
 			if n++; n > 1 {
 				dst = append(dst, ',')
 			}
@@ -72,15 +74,15 @@ func (s *selection) project(dst, raw []byte) []byte {
 			return true
 		})
 		return append(dst, ']')
-	case object:
+	case wire.Object:
 		dst = append(dst, '{')
 		n := 0
-		each(raw, func(name, v []byte) bool {
+		wire.Each(raw, func(name, v []byte) bool {
 			if child := s.children[string(name)]; child != nil {
 				if n++; n > 1 {
 					dst = append(dst, ',')
 				}
-				dst = append(appendQuoted(dst, name), ':')
+				dst = append(wire.AppendQuoted(dst, name), ':')
 				dst = child.project(dst, v)
 			}
 			return true
@@ -95,16 +97,16 @@ func (s *selection) projectAt(dst, raw []byte, path []string) []byte {
 	if len(path) == 0 {
 		return s.project(dst, raw)
 	}
-	if kindOf(raw) != object {
+	if wire.KindOf(raw) != wire.Object {
 		return append(dst, raw...)
 	}
 	dst = append(dst, '{')
 	n := 0
-	each(raw, func(name, v []byte) bool {
+	wire.Each(raw, func(name, v []byte) bool {
 		if n++; n > 1 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendQuoted(dst, name), ':')
+		dst = append(wire.AppendQuoted(dst, name), ':')
 		if string(name) == path[0] {
 			dst = s.projectAt(dst, v, path[1:])
 		} else {
@@ -161,7 +163,7 @@ func (a *Adapter) presetNames() string {
 }
 
 func (c *checker) presets(root *node, a *Adapter) {
-	n := c.get(root, "", "presets", object)
+	n := c.get(root, "", "presets", wire.Object)
 	if n == nil {
 		return
 	}
@@ -182,31 +184,31 @@ func (c *call) wantedFields() (*selection, *Failure) {
 		return nil, nil
 	}
 	fields, preset := c.values[r.fields], c.values[r.preset]
-	if fields.kind <= null && preset.kind <= null {
+	if fields.kind <= wire.Null && preset.kind <= wire.Null {
 		return r.fallback, nil
 	}
 	var paths []string
 	var f *Failure
 	use := func(param string, raw []byte) {
-		named, ok := c.op.adapter.presets[string(unquoted(raw))]
+		named, ok := c.op.adapter.presets[string(wire.Unquoted(raw))]
 		if !ok && f == nil {
 			f = invalidValue(param, "names no preset of the adapter")
 		}
 		paths = append(paths, named...)
 	}
-	if preset.kind == text {
+	if preset.kind == wire.String {
 		use("preset", preset.raw)
 	}
 	switch fields.kind {
-	case text:
+	case wire.String:
 		use("fields", fields.raw)
-	case array:
-		each(fields.raw, func(_, v []byte) bool {
-			if kindOf(v) != text {
+	case wire.Array:
+		wire.Each(fields.raw, func(_, v []byte) bool {
+			if wire.KindOf(v) != wire.String {
 				f = invalidType("fields", "string", typeOf(v))
 				return false
 			}
-			paths = append(paths, string(unquoted(v)))
+			paths = append(paths, string(wire.Unquoted(v)))
 			return len(paths) <= maxPaths
 		})
 	}
@@ -235,7 +237,7 @@ func (c *call) selectFields(r *Result, s *selection, paged bool) {
 	case g != nil:
 		path = g.items
 	}
-	if len(path) == 0 && kindOf(r.Data) == object {
+	if len(path) == 0 && wire.KindOf(r.Data) == wire.Object {
 		keep := &selection{children: map[string]*selection{"pageInfo": {whole: true}, "pagination": {whole: true}}}
 		for k, v := range s.children {
 			keep.children[k] = v

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // gate lets parameters through only while the API says that it supports them. It
@@ -40,20 +42,20 @@ type gateValue struct {
 
 func (c *checker) gates(n *node, path string, op *operation) {
 	v := n.get("capability_gate")
-	if v == nil || v.kind == null {
+	if v == nil || v.kind == wire.Null {
 		return
 	}
 	path += ".capability_gate"
 	list := []*node{v}
-	if v.kind == array {
+	if v.kind == wire.Array {
 		list = v.list
 	}
 	for i, e := range list {
 		at := path
-		if v.kind == array {
+		if v.kind == wire.Array {
 			at = index(path, i)
 		}
-		if e.kind != object {
+		if e.kind != wire.Object {
 			c.wrong(SchemaInvalidType, at, "a gate must be a map", "object", e, 0)
 			continue
 		}
@@ -94,13 +96,13 @@ func (c *checker) gate(n *node, path string, op *operation) {
 	g.ttl = time.Duration(c.whole(n, path, "ttl_ms", 0, 0, 86_400_000)) * time.Millisecond
 	g.timeout = time.Duration(c.whole(n, path, "timeout_ms", 2000, 1, 60_000)) * time.Millisecond
 	values := func(key string) (out []gateValue) {
-		m := c.get(n, path, key, object)
+		m := c.get(n, path, key, wire.Object)
 		if m == nil {
 			return nil
 		}
 		for _, f := range m.fields {
 			v := gateValue{names: strings.Split(f.key, "|"), raw: f.val.json(nil), param: -1}
-			if s := f.val.text; f.val.kind == text && strings.ContainsAny(s, "{}") {
+			if s := f.val.text; f.val.kind == wire.String && strings.ContainsAny(s, "{}") {
 				if inner := strings.TrimSuffix(strings.TrimPrefix(s, "{"), "}"); len(inner) == len(s)-2 && isParamName(inner) {
 					v.param = param(inner, join(path+"."+key, f.key), f.line)
 				} else {
@@ -172,21 +174,21 @@ func (c *call) gate(ctx context.Context, rt *Runtime, r *Result) *Failure {
 func (c *call) asked(g *gate) (asked []string) {
 	for _, k := range g.params {
 		v := c.values[k]
-		if v.kind <= null || v.fallback {
+		if v.kind <= wire.Null || v.fallback {
 			continue
 		}
 		switch v.kind {
-		case text:
-			if s := string(unquoted(v.raw)); s != "" {
+		case wire.String:
+			if s := string(wire.Unquoted(v.raw)); s != "" {
 				asked = append(asked, s)
 			}
-		case array:
-			each(v.raw, func(_, e []byte) bool {
+		case wire.Array:
+			wire.Each(v.raw, func(_, e []byte) bool {
 				asked = append(asked, string(appendText(nil, e, false)))
 				return true
 			})
-		case object:
-			each(v.raw, func(name, _ []byte) bool {
+		case wire.Object:
+			wire.Each(v.raw, func(name, _ []byte) bool {
 				asked = append(asked, string(name))
 				return true
 			})
@@ -202,7 +204,7 @@ func (c *call) value(v gateValue) []byte {
 	if v.param < 0 {
 		return v.raw
 	}
-	if p := c.values[v.param]; p.kind > null {
+	if p := c.values[v.param]; p.kind > wire.Null {
 		return p.raw
 	}
 	return nil
@@ -216,7 +218,7 @@ func (c *call) row(ctx context.Context, rt *Runtime, g *gate) (row []byte, ok bo
 	for _, a := range g.arguments {
 		if raw := c.value(a); raw != nil {
 			k, _ := g.source.param([]byte(a.names[0])) // there is one, or the file was not loaded
-			inner.values[k] = value{raw: raw, kind: kindOf(raw), inside: true}
+			inner.values[k] = value{raw: raw, kind: wire.KindOf(raw), inside: true}
 		}
 	}
 	if inner.validate(false) != nil || inner.build() != nil {
@@ -227,11 +229,11 @@ func (c *call) row(ctx context.Context, rt *Runtime, g *gate) (row []byte, ok bo
 	if data == nil {
 		return nil, false
 	}
-	rows := lookup(data, g.list)
-	if rows == nil || kindOf(rows) != array {
+	rows := wire.Lookup(data, g.list)
+	if rows == nil || wire.KindOf(rows) != wire.Array {
 		return nil, false
 	}
-	each(rows, func(_, e []byte) bool {
+	wire.Each(rows, func(_, e []byte) bool {
 		for _, m := range g.match {
 			if !c.matches(m, e) {
 				return true
@@ -291,7 +293,7 @@ func (c *call) matches(m gateValue, row []byte) bool {
 		return false
 	}
 	for _, name := range m.names {
-		if v := member(row, name); v != nil && kindOf(v) > null && bytes.Equal(appendText(nil, v, false), appendText(nil, want, false)) {
+		if v := wire.Member(row, name); v != nil && wire.KindOf(v) > wire.Null && bytes.Equal(appendText(nil, v, false), appendText(nil, want, false)) {
 			return true
 		}
 	}
@@ -301,24 +303,24 @@ func (c *call) matches(m gateValue, row []byte) bool {
 // supports reports whether the row has the capability, of the values asked for
 // when those must match.
 func (g *gate) supports(row []byte, asked []string) bool {
-	v := lookup(row, g.capability)
+	v := wire.Lookup(row, g.capability)
 	if v == nil {
 		return false
 	}
 	var names []string
-	switch kindOf(v) {
-	case boolean:
+	switch wire.KindOf(v) {
+	case wire.Boolean:
 		return string(v) == "true"
-	case array:
-		each(v, func(_, e []byte) bool {
-			if n := member(e, "name"); n != nil {
+	case wire.Array:
+		wire.Each(v, func(_, e []byte) bool {
+			if n := wire.Member(e, "name"); n != nil {
 				e = n
 			}
 			names = append(names, string(appendText(nil, e, false)))
 			return true
 		})
-	case object:
-		each(v, func(name, _ []byte) bool {
+	case wire.Object:
+		wire.Each(v, func(name, _ []byte) bool {
 			names = append(names, string(name))
 			return true
 		})
@@ -340,21 +342,21 @@ func (c *call) gated(g *gate, asked []string, known bool) *Failure {
 	source := g.source.mapping.method + " " + g.source.adapter.target.path + g.source.mapping.template + " (" + g.capText + ")"
 	var names []string
 	for _, k := range g.params {
-		if v := c.values[k]; v.kind > null && !v.fallback {
+		if v := c.values[k]; v.kind > wire.Null && !v.fallback {
 			names = append(names, c.op.params[k].name)
 		}
 	}
 	if len(asked) > maxUnknown {
 		asked = asked[:maxUnknown]
 	}
-	d := jsonObject(nil).str("type", g.kind)
+	d := wire.Members(nil).Str("type", g.kind)
 	about := "here"
 	if g.subject >= 0 {
 		p, v := c.op.params[g.subject], c.values[g.subject]
-		d = d.str("subject", p.name)
-		if v.kind > null {
+		d = d.Str("subject", p.name)
+		if v.kind > wire.Null {
 			said := cleanText(string(appendText(nil, v.raw, p.typ == typeInteger)), 200)
-			d = d.str("value", said)
+			d = d.Str("value", said)
 			about = "for " + p.name + " '" + said + "'"
 		}
 	}
@@ -370,6 +372,6 @@ func (c *call) gated(g *gate, asked []string, known bool) *Failure {
 		Code: Code(strings.ToUpper(g.kind)),
 		Message: strings.Join(names, ", ") + verb + about + ". Requested: " + firstRunes(strings.Join(requested, ", "), 300) +
 			". Consult " + source + ".",
-		Details: d.strs("requested", requested).str("source", source).end(),
+		Details: d.Strs("requested", requested).Str("source", source).End(),
 	}
 }

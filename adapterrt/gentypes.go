@@ -3,6 +3,8 @@ package adapterrt
 import (
 	"strconv"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // generatedType is one entry of introspect types: of the protocol, of a file, or
@@ -15,8 +17,8 @@ type generatedType struct {
 	param *param
 }
 
-func (t *generatedType) object() jsonObject {
-	o := jsonObject(nil).str("name", t.name).str("kind", t.kind)
+func (t *generatedType) object() wire.Members {
+	o := wire.Members(nil).Str("name", t.name).Str("kind", t.kind)
 	description := t.description
 	switch {
 	case t.param != nil:
@@ -25,13 +27,13 @@ func (t *generatedType) object() jsonObject {
 		description = "Parameters of " + t.of.name
 	}
 	if description != "" {
-		o = o.str("description", description)
+		o = o.Str("description", description)
 	}
 	return o
 }
 
 func (t *generatedType) appendItem(dst []byte) []byte {
-	return append(dst, t.object().end()...)
+	return append(dst, t.object().End()...)
 }
 
 func (t *generatedType) appendDetail(dst []byte) []byte {
@@ -42,7 +44,7 @@ func (t *generatedType) appendDetail(dst []byte) []byte {
 		for _, e := range t.param.enum {
 			words = append(words, e.text)
 		}
-		dst = append(append(dst, `,"values":`...), escapeHidden(appendStrings(nil, words))...)
+		dst = append(append(dst, `,"values":`...), escapeHidden(wire.AppendStrings(nil, words))...)
 	case t.of != nil:
 		dst = t.of.appendFields(append(dst, `,"fields":`...))
 	default:
@@ -63,11 +65,11 @@ func (op *operation) appendFields(dst []byte) []byte {
 			dst = append(dst, ',')
 		}
 		first = false
-		o := jsonObject(nil).str("name", p.name).str("type", p.typ.String()).bool("required", p.required)
+		o := wire.Members(nil).Str("name", p.name).Str("type", p.typ.String()).Bool("required", p.required)
 		if p.description != "" {
-			o = o.str("description", p.description)
+			o = o.Str("description", p.description)
 		}
-		dst = append(dst, o.end()...)
+		dst = append(dst, o.End()...)
 	}
 	return append(dst, ']')
 }

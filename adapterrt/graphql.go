@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // graphqlRule is an operation of an API that speaks GraphQL:
@@ -47,13 +49,13 @@ func (c *checker) graphql(n *node, path string, op *operation) {
 	if s := c.str(n, path, "result_path"); s != "" {
 		r.result = splitPath(s)
 	}
-	r.head = append(appendQuoted([]byte(`{"query":`), document), `,"variables":{`...)
-	if vars := c.get(n, path, "variables", object); vars != nil {
+	r.head = append(wire.AppendQuoted([]byte(`{"query":`), document), `,"variables":{`...)
+	if vars := c.get(n, path, "variables", wire.Object); vars != nil {
 		for i, f := range vars.fields {
 			if i > 0 {
 				r.head = append(r.head, ',')
 			}
-			r.head = append(appendQuoted(r.head, f.key), ':')
+			r.head = append(wire.AppendQuoted(r.head, f.key), ':')
 			r.head = f.val.json(r.head)
 			r.fixed = true
 			for _, p := range op.params {
@@ -88,7 +90,7 @@ func (c *checker) graphqlVariables(n *node, path string, op *operation) {
 		}
 		check(p.wire, path+".params."+p.name, line)
 	}
-	if fixed := n.get("variables"); fixed != nil && fixed.kind == object {
+	if fixed := n.get("variables"); fixed != nil && fixed.kind == wire.Object {
 		for _, f := range fixed.fields {
 			check(f.key, join(path+".variables", firstRunes(f.key, 60)), f.line)
 		}
@@ -222,7 +224,7 @@ func (c *call) variables() {
 	more := op.graphql.fixed
 	for _, i := range op.placed[inVariables] {
 		v := c.values[i]
-		if v.kind == absent {
+		if v.kind == wire.Absent {
 			continue
 		}
 		if more {
@@ -246,12 +248,12 @@ var graphqlCodes = map[string]statusRow{
 // graphqlRow is how the first error of errs reads whose code says more than that
 // there is one.
 func graphqlRow(errs []byte) (row statusRow, ok bool) {
-	if errs == nil || kindOf(errs) != array {
+	if errs == nil || wire.KindOf(errs) != wire.Array {
 		return row, false
 	}
-	each(errs, func(_, e []byte) bool {
-		if code := member(member(e, "extensions"), "code"); code != nil && kindOf(code) == text {
-			row, ok = graphqlCodes[string(unquoted(code))]
+	wire.Each(errs, func(_, e []byte) bool {
+		if code := wire.Member(wire.Member(e, "extensions"), "code"); code != nil && wire.KindOf(code) == wire.String {
+			row, ok = graphqlCodes[string(wire.Unquoted(code))]
 		}
 		return !ok
 	})
@@ -261,10 +263,10 @@ func graphqlRow(errs []byte) (row statusRow, ok bool) {
 // graph takes the result out of a GraphQL response, whose status is 200 for
 // failures, too.
 func (c *call) graph(rt *Runtime, body []byte) ([]byte, *Failure) {
-	data := lookup(body, c.op.graphql.result)
-	there := data != nil && kindOf(data) != null
-	errs := member(body, "errors")
-	if errs == nil || kindOf(errs) != array || len(trimSpace(errs[1:len(errs)-1])) == 0 {
+	data := wire.Lookup(body, c.op.graphql.result)
+	there := data != nil && wire.KindOf(data) != wire.Null
+	errs := wire.Member(body, "errors")
+	if errs == nil || wire.KindOf(errs) != wire.Array || len(wire.Trim(errs[1:len(errs)-1])) == 0 {
 		if !there {
 			data = []byte("null")
 		}
@@ -272,14 +274,14 @@ func (c *call) graph(rt *Runtime, body []byte) ([]byte, *Failure) {
 	}
 	z := sanitizer{off: rt.opt.DevErrors, host: c.op.adapter.target.base.Host}
 	said := z.clean(joinedErrors(errs), messageRunes, c.out.secrets)
-	details := jsonObject(nil).str("upstream_error", said).str("operation", c.op.name)
+	details := wire.Members(nil).Str("upstream_error", said).Str("operation", c.op.name)
 	if there {
-		c.warn(Notice{Code: "UPSTREAM_PARTIAL_ERROR", Message: "The answer is not complete", Details: details.end(), Severity: "high"})
+		c.warn(Notice{Code: "UPSTREAM_PARTIAL_ERROR", Message: "The answer is not complete", Details: details.End(), Severity: "high"})
 		return data, nil
 	}
 	row, ok := graphqlRow(errs)
 	if !ok {
 		row = statusRow{ValidationInvalidType, "Invalid request: "}
 	}
-	return nil, &Failure{Code: row.code, Message: row.prefix + said, Details: details.int("http_status", 200).end()}
+	return nil, &Failure{Code: row.code, Message: row.prefix + said, Details: details.Int("http_status", 200).End()}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"mime"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // HTTPRequest is a request to the plain HTTP endpoints, whoever took it from its
@@ -102,12 +104,12 @@ func (rt *Runtime) operate(ctx context.Context, req *HTTPRequest, at Endpoint) H
 
 // ask is introspection by GET.
 func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query string, name []string) HTTPResponse {
-	params := jsonObject(nil).str("query", query)
+	params := wire.Members(nil).Str("query", query)
 	if len(name) == 1 {
-		params = params.str("name", name[0])
+		params = params.Str("name", name[0])
 	}
 	inner := req.Request
-	inner.Body = jsonObject(nil).str("operation", rt.builtin.name).raw("params", params.end()).end()
+	inner.Body = wire.Members(nil).Str("operation", rt.builtin.name).Raw("params", params.End()).End()
 	r := rt.Dispatch(ctx, Endpoint{adapter, Read}, &inner)
 	return rt.reply(&r)
 }
@@ -148,8 +150,8 @@ func (rt *Runtime) listing() []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, jsonObject(nil).str("name", a.Name).str("version", a.Version).str("description", a.Description).
-			strs("modes", []string{Semantic.String(), Single.String()}).int("operation_count", int64(len(a.ops))).end()...)
+		dst = append(dst, wire.Members(nil).Str("name", a.Name).Str("version", a.Version).Str("description", a.Description).
+			Strs("modes", []string{Semantic.String(), Single.String()}).Int("operation_count", int64(len(a.ops))).End()...)
 	}
 	return append(dst, "]}"...)
 }
@@ -180,12 +182,12 @@ func (rt *Runtime) validateByHTTP(req *HTTPRequest) HTTPResponse {
 
 // json is the problem as an object.
 func (p Problem) json() []byte {
-	o := jsonObject(nil).str("path", p.Path).str("message", p.Message)
+	o := wire.Members(nil).Str("path", p.Path).Str("message", p.Message)
 	if p.Expected != "" {
-		o = o.str("expected", p.Expected)
+		o = o.Str("expected", p.Expected)
 	}
 	if p.Received != "" {
-		o = o.str("received", p.Received)
+		o = o.Str("received", p.Received)
 	}
-	return o.str("code", p.Code).str("severity", string(p.Severity)).str("file", p.File).int("line", int64(p.Line)).end()
+	return o.Str("code", p.Code).Str("severity", string(p.Severity)).Str("file", p.File).Int("line", int64(p.Line)).End()
 }

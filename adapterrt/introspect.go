@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // introspectOperation is the operation that every runtime has.
@@ -22,12 +24,12 @@ func introspectOperation() *operation {
 
 // protocolBlock is the _protocol member of a list of operations.
 func protocolBlock(opt *Options) []byte {
-	can := jsonObject(nil).bool("batch", opt.Batch).bool("field_selection", true).bool("pagination", true).
-		bool("warnings", true).bool("confirmation", true).bool("dangerous_operations", true).end()
-	limits := jsonObject(nil).int("max_request_size", int64(opt.MaxRequestBytes)).int("max_response_size", int64(opt.MaxResponseBytes)).
-		int("max_string_length", maxText).int("max_array_elements", maxElements).int("max_nesting_depth", maxNesting).end()
-	return jsonObject(nil).str("version", "1.0.0-draft").str("conformance", "level-2").str("mode", opt.Mode.String()).
-		raw("capabilities", can).raw("limits", limits).str("concurrency", "fully-concurrent").end()
+	can := wire.Members(nil).Bool("batch", opt.Batch).Bool("field_selection", true).Bool("pagination", true).
+		Bool("warnings", true).Bool("confirmation", true).Bool("dangerous_operations", true).End()
+	limits := wire.Members(nil).Int("max_request_size", int64(opt.MaxRequestBytes)).Int("max_response_size", int64(opt.MaxResponseBytes)).
+		Int("max_string_length", maxText).Int("max_array_elements", maxElements).Int("max_nesting_depth", maxNesting).End()
+	return wire.Members(nil).Str("version", "1.0.0-draft").Str("conformance", "level-2").Str("mode", opt.Mode.String()).
+		Raw("capabilities", can).Raw("limits", limits).Str("concurrency", "fully-concurrent").End()
 }
 
 // answer works out what introspection says of a scope, when it is first asked.
@@ -73,17 +75,17 @@ func (sc *scope) answer(rt *Runtime) {
 }
 
 func (op *operation) appendItem(dst []byte, prefix string) []byte {
-	o := jsonObject(nil).str("name", op.name).str("semantic_category", categoryUpper[op.category]).
-		str("endpoint", op.category.String()).str("description", prefix+op.description)
-	return append(dst, o.end()...)
+	o := wire.Members(nil).Str("name", op.name).Str("semantic_category", categoryUpper[op.category]).
+		Str("endpoint", op.category.String()).Str("description", prefix+op.description)
+	return append(dst, o.End()...)
 }
 
 func (a *Adapter) appendInfo(dst []byte) []byte {
-	o := jsonObject(nil).str("name", a.Name).str("version", a.Version).str("description", a.Description).
-		int("operation_count", int64(len(a.ops)))
+	o := wire.Members(nil).Str("name", a.Name).Str("version", a.Version).Str("description", a.Description).
+		Int("operation_count", int64(len(a.ops)))
 	for _, m := range [...]struct{ key, val string }{{"author", a.Author}, {"created", a.Created}, {"modified", a.Modified}} {
 		if m.val != "" {
-			o = o.str(m.key, cleanText(m.val, 200))
+			o = o.Str(m.key, cleanText(m.val, 200))
 		}
 	}
 	for _, m := range [...]struct {
@@ -95,23 +97,23 @@ func (a *Adapter) appendInfo(dst []byte) []byte {
 			for i, s := range m.val {
 				clean[i] = cleanText(s, 100)
 			}
-			o = o.strs(m.key, clean)
+			o = o.Strs(m.key, clean)
 		}
 	}
 	if a.trust.about != nil {
-		o = o.raw("trust", a.trust.about)
+		o = o.Raw("trust", a.trust.about)
 	}
-	return append(dst, o.end()...)
+	return append(dst, o.End()...)
 }
 
 // introspect answers out of what was worked out before.
 func (sc *scope) introspect(rt *Runtime, c *call) ([]byte, *Failure) {
 	sc.answered.Do(func() { sc.answer(rt) })
-	query := string(unquoted(c.values[0].raw))
-	named := c.values[1].kind == text
+	query := string(wire.Unquoted(c.values[0].raw))
+	named := c.values[1].kind == wire.String
 	var name string
 	if named {
-		name = string(unquoted(c.values[1].raw))
+		name = string(wire.Unquoted(c.values[1].raw))
 	}
 	switch query {
 	case "operations":
@@ -229,56 +231,56 @@ func (op *operation) describe(opt *Options) (d detail) {
 		params = p.appendDescription(params)
 	}
 	params = append(params, ']')
-	permissions := jsonObject(nil).bool("readOnly", op.category == Read).bool("destructive", op.category >= Update).end()
-	o := jsonObject(make([]byte, 0, 2<<10)).str("name", op.name).str("semantic_category", categoryUpper[op.category]).
-		str("endpoint", op.category.String()).str("mcpTool", tool).str("description", op.description).
-		raw("permissions", permissions).raw("parameters", params)
+	permissions := wire.Members(nil).Bool("readOnly", op.category == Read).Bool("destructive", op.category >= Update).End()
+	o := wire.Members(make([]byte, 0, 2<<10)).Str("name", op.name).Str("semantic_category", categoryUpper[op.category]).
+		Str("endpoint", op.category.String()).Str("mcpTool", tool).Str("description", op.description).
+		Raw("permissions", permissions).Raw("parameters", params)
 	const head = `{"operation":`
 	d.to = len(head) + len(o)
 	d.from = d.to - len(params)
-	o = o.raw("returns", op.appendReturns(nil)).raw("examples", op.appendExample(nil))
+	o = o.Raw("returns", op.appendReturns(nil)).Raw("examples", op.appendExample(nil))
 	if !opt.StrictIntrospection {
 		d.again = len(head) + len(o)
 		o = op.extend(o)
 	}
-	d.text = slices.Concat([]byte(head), o.end(), []byte("}"))
+	d.text = slices.Concat([]byte(head), o.End(), []byte("}"))
 	return d
 }
 
 // extend adds what the closed form has no room for.
-func (op *operation) extend(o jsonObject) jsonObject {
+func (op *operation) extend(o wire.Members) wire.Members {
 	if r := op.returns; r != nil && (r.description != "" || r.fields != nil) {
-		m := jsonObject(nil).str("description", r.description)
+		m := wire.Members(nil).Str("description", r.description)
 		if r.fields != nil {
-			m = m.raw("fields", r.fields)
+			m = m.Raw("fields", r.fields)
 		}
-		o = o.raw("response", m.end())
+		o = o.Raw("response", m.End())
 	}
 	if d := &op.danger; d.declared || d.verdict != allow || d.level >= destructive {
-		o = o.raw("danger", jsonObject(nil).str("level", d.level.String()).bool("requires_confirmation", d.verdict == confirm).
-			bool("denied", d.verdict == deny).end())
+		o = o.Raw("danger", wire.Members(nil).Str("level", d.level.String()).Bool("requires_confirmation", d.verdict == confirm).
+			Bool("denied", d.verdict == deny).End())
 	}
 	if op.fields != nil {
-		o = o.bool("supports_fields", true)
+		o = o.Bool("supports_fields", true)
 		if op.fields.declared != nil {
-			o = o.raw("default_fields", escapeHidden(appendStrings(nil, op.fields.declared)))
+			o = o.Raw("default_fields", escapeHidden(wire.AppendStrings(nil, op.fields.declared)))
 		}
 	}
 	if g := op.paging; g != nil {
-		o = o.bool("supports_pagination", true)
-		o = o.raw("pagination", jsonObject(nil).str("style", g.style).int("default_limit", int64(g.limit)).int("max_limit", int64(g.max)).end())
+		o = o.Bool("supports_pagination", true)
+		o = o.Raw("pagination", wire.Members(nil).Str("style", g.style).Int("default_limit", int64(g.limit)).Int("max_limit", int64(g.max)).End())
 	}
 	if d := op.deprecated; d != nil {
-		m := jsonObject(nil)
+		m := wire.Members(nil)
 		for _, f := range [...]struct{ key, val string }{{"since", d.since}, {"replacement", d.replacement}, {"removal_date", d.removal}} {
 			if f.val != "" {
-				m = m.str(f.key, f.val)
+				m = m.Str(f.key, f.val)
 			}
 		}
-		o = o.raw("deprecated", m.end())
+		o = o.Raw("deprecated", m.End())
 	}
 	if op.lifecycle != nil {
-		o = o.raw("lifecycle", op.lifecycle)
+		o = o.Raw("lifecycle", op.lifecycle)
 	}
 	return o
 }
@@ -287,22 +289,22 @@ func (op *operation) appendReturns(dst []byte) []byte {
 	if op.returns == nil {
 		return append(dst, `{"name":"JsonValue","kind":"scalar"}`...)
 	}
-	return append(dst, jsonObject(nil).str("name", op.returns.name).str("kind", op.returns.kind).end()...)
+	return append(dst, wire.Members(nil).Str("name", op.returns.name).Str("kind", op.returns.kind).End()...)
 }
 
 func (p *param) appendDescription(dst []byte) []byte {
-	o := jsonObject(make([]byte, 0, 256)).str("name", p.name).str("type", p.typ.String()).bool("required", p.required)
+	o := wire.Members(make([]byte, 0, 256)).Str("name", p.name).Str("type", p.typ.String()).Bool("required", p.required)
 	o = p.definition.members(o)
 	if p.fallback != nil {
-		o = o.raw("default", p.fallback)
+		o = o.Raw("default", p.fallback)
 	}
-	return append(dst, o.end()...)
+	return append(dst, o.End()...)
 }
 
 // members adds all that a definition says beyond its type.
-func (d *definition) members(o jsonObject) jsonObject {
+func (d *definition) members(o wire.Members) wire.Members {
 	if d.description != "" {
-		o = o.str("description", d.description)
+		o = o.Str("description", d.description)
 	}
 	if len(d.enum) > 0 {
 		values := []byte{'['}
@@ -312,47 +314,47 @@ func (d *definition) members(o jsonObject) jsonObject {
 			}
 			values = append(values, e.raw...)
 		}
-		o = o.raw("enum", append(values, ']'))
+		o = o.Raw("enum", append(values, ']'))
 	}
 	if d.minimum != nil {
-		o = o.raw("minimum", d.minimum.raw)
+		o = o.Raw("minimum", d.minimum.raw)
 	}
 	if d.maximum != nil {
-		o = o.raw("maximum", d.maximum.raw)
+		o = o.Raw("maximum", d.maximum.raw)
 	}
 	if d.minLength >= 0 {
-		o = o.int("minLength", int64(d.minLength))
+		o = o.Int("minLength", int64(d.minLength))
 	}
 	if d.maxLength >= 0 {
-		o = o.int("maxLength", int64(d.maxLength))
+		o = o.Int("maxLength", int64(d.maxLength))
 	}
 	if d.pattern != nil {
-		o = o.raw("pattern", escapeHidden(appendQuoted(nil, d.pattern.String())))
+		o = o.Raw("pattern", escapeHidden(wire.AppendQuoted(nil, d.pattern.String())))
 	}
 	if d.format != "" {
-		o = o.str("format", d.format)
+		o = o.Str("format", d.format)
 	}
 	if d.items != nil {
-		o = o.raw("items", d.items.members(jsonObject(nil).str("type", d.items.typ.String())).end())
+		o = o.Raw("items", d.items.members(wire.Members(nil).Str("type", d.items.typ.String())).End())
 	}
 	if d.sensitive {
-		o = o.bool("sensitive", true)
+		o = o.Bool("sensitive", true)
 	}
 	return o
 }
 
 // appendExample writes one request with a value for all that is required.
 func (op *operation) appendExample(dst []byte) []byte {
-	params := jsonObject(nil)
+	params := wire.Members(nil)
 	for _, p := range op.params {
 		if p.required {
-			params = params.raw(p.name, p.exampleValue())
+			params = params.Raw(p.name, p.exampleValue())
 		}
 	}
 	if op.builtin {
-		params = jsonObject(nil).str("query", "operations")
+		params = wire.Members(nil).Str("query", "operations")
 	}
-	request := jsonObject(nil).str("operation", op.name).raw("params", params.end()).end()
+	request := wire.Members(nil).Str("operation", op.name).Raw("params", params.End()).End()
 	return append(append(append(dst, `[{"request":`...), request...), "}]"...)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
 )
@@ -37,11 +38,11 @@ func conforms(t *testing.T, definition, result string) {
 }
 
 func query(rt *Runtime, q, name string) string {
-	p := jsonObject(nil).str("query", q)
+	p := wire.Members(nil).Str("query", q)
 	if name != "" {
-		p = p.str("name", name)
+		p = p.Str("name", name)
 	}
-	return ask(rt, Endpoint{Category: Read}, `{"operation":"introspect","params":`+string(p.end())+`}`)
+	return ask(rt, Endpoint{Category: Read}, `{"operation":"introspect","params":`+string(p.End())+`}`)
 }
 
 func TestThePublicExampleLoads(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // limitRules are what a file says of how often it may be called.
@@ -44,7 +46,7 @@ var windows = map[string]time.Duration{"second": time.Second, "minute": time.Min
 const maxLimit = 1 << 30
 
 func (c *checker) limits(n *node, at string) *limitRules {
-	v := c.get(n, at, "rate_limits", object)
+	v := c.get(n, at, "rate_limits", wire.Object)
 	if v == nil {
 		return nil
 	}
@@ -58,19 +60,19 @@ func (c *checker) limits(n *node, at string) *limitRules {
 			burst = 0 // of the shortest window alone
 		}
 	}
-	if list := c.get(v, at, "api_limits", array); list != nil {
+	if list := c.get(v, at, "api_limits", wire.Array); list != nil {
 		for i, e := range list.list {
 			c.apiLimit(e, index(at+".api_limits", i), l)
 		}
 	}
-	if q := c.get(v, at, "quotas", object); q != nil {
+	if q := c.get(v, at, "quotas", wire.Object); q != nil {
 		c.quotas(q, at+".quotas", l)
 	}
 	return l
 }
 
 func (c *checker) apiLimit(n *node, at string, l *limitRules) {
-	if n.kind != object {
+	if n.kind != wire.Object {
 		c.wrong(SchemaInvalidType, at, "a limit must be a map", "object", n, 0)
 		return
 	}
@@ -101,13 +103,13 @@ func (c *checker) apiLimit(n *node, at string, l *limitRules) {
 
 func (c *checker) quotas(n *node, at string, l *limitRules) {
 	c.known(n, at, "enabled", "limits")
-	list := c.get(n, at, "limits", array)
+	list := c.get(n, at, "limits", wire.Array)
 	if !c.flag(n, at, "enabled", true) || list == nil {
 		return
 	}
 	for i, e := range list.list {
 		at := index(at+".limits", i)
-		if e.kind != object {
+		if e.kind != wire.Object {
 			c.wrong(SchemaInvalidType, at, "a quota must be a map", "object", e, 0)
 			continue
 		}
@@ -218,8 +220,8 @@ func (l *limiter) take(op *operation, token string, now time.Time) (warning *Not
 func exceeded(limit int, window string, wait time.Duration, now time.Time) *Failure {
 	return &Failure{
 		Code: RateLimitExceeded, RetryAfter: wait, Message: "Rate limit exceeded: " + strconv.Itoa(limit) + " per " + window,
-		Details: jsonObject(nil).int("limit", int64(limit)).int("remaining", 0).str("window", window).
-			str("resets_at", now.Add(wait).UTC().Format(time.RFC3339)).int("retry_after_seconds", int64((wait+time.Second-1)/time.Second)).end(),
+		Details: wire.Members(nil).Int("limit", int64(limit)).Int("remaining", 0).Str("window", window).
+			Str("resets_at", now.Add(wait).UTC().Format(time.RFC3339)).Int("retry_after_seconds", int64((wait+time.Second-1)/time.Second)).End(),
 	}
 }
 
@@ -236,23 +238,23 @@ func (l *limiter) current(i int, now time.Time) *usage {
 func (l *limiter) spend(i int, warning *Notice, token string, now time.Time) (*Notice, *Failure) {
 	q, u := &l.rules.quotas[i], l.current(i, now)
 	resets := u.start.Add(q.window)
-	fail := func(code Code, what string, d jsonObject) *Failure {
-		return &Failure{Code: code, RetryAfter: resets.Sub(now), Message: "Quota " + what + ": " + strconv.Itoa(u.count) + " " + q.metric, Details: d.end()}
+	fail := func(code Code, what string, d wire.Members) *Failure {
+		return &Failure{Code: code, RetryAfter: resets.Sub(now), Message: "Quota " + what + ": " + strconv.Itoa(u.count) + " " + q.metric, Details: d.End()}
 	}
-	d := jsonObject(nil).str("metric", q.metric).int("used", int64(u.count)).str("resets_at", resets.UTC().Format(time.RFC3339))
+	d := wire.Members(nil).Str("metric", q.metric).Int("used", int64(u.count)).Str("resets_at", resets.UTC().Format(time.RFC3339))
 	switch {
 	case q.hardStop >= 0 && u.count >= q.hardStop:
-		return warning, fail("RATE_LIMIT_QUOTA_EXHAUSTED", "exhausted", d.int("limit", int64(q.hardStop)))
+		return warning, fail("RATE_LIMIT_QUOTA_EXHAUSTED", "exhausted", d.Int("limit", int64(q.hardStop)))
 	case q.pause >= 0 && u.count >= q.pause:
 		if until, ok := l.tokens[token]; token == "" || !ok || !now.Before(until) {
-			return warning, fail("RATE_LIMIT_QUOTA_PAUSE", "paused", d.int("limit", int64(q.pause)).str("continue_token", l.issue(resets, now)))
+			return warning, fail("RATE_LIMIT_QUOTA_PAUSE", "paused", d.Int("limit", int64(q.pause)).Str("continue_token", l.issue(resets, now)))
 		}
 	case q.warn >= 0 && u.count >= q.warn:
 		severity := "medium"
 		if q.hardStop > 0 && u.count*10 > q.hardStop*9 {
 			severity = "high"
 		}
-		warning = &Notice{Code: "RATE_LIMIT_QUOTA_WARNING", Message: "Quota nearly used: " + strconv.Itoa(u.count) + " " + q.metric, Details: d.int("limit", int64(q.warn)).end(), Severity: severity}
+		warning = &Notice{Code: "RATE_LIMIT_QUOTA_WARNING", Message: "Quota nearly used: " + strconv.Itoa(u.count) + " " + q.metric, Details: d.Int("limit", int64(q.warn)).End(), Severity: severity}
 	}
 	return warning, nil
 }
@@ -363,22 +365,22 @@ func (l *limiter) status(dst []byte, adapter string, now time.Time) []byte {
 			state = 1
 		}
 		worst = max(worst, state)
-		o := jsonObject(nil).str("metric", q.metric).int("used", int64(u.count)).str("status", words[state]).
-			str("resets_at", u.start.Add(q.window).UTC().Format(time.RFC3339))
+		o := wire.Members(nil).Str("metric", q.metric).Int("used", int64(u.count)).Str("status", words[state]).
+			Str("resets_at", u.start.Add(q.window).UTC().Format(time.RFC3339))
 		for _, m := range [...]struct {
 			key   string
 			limit int
 		}{{"warn", q.warn}, {"pause", q.pause}, {"hard_stop", q.hardStop}} {
 			if m.limit >= 0 {
-				o = o.int(m.key, int64(m.limit))
+				o = o.Int(m.key, int64(m.limit))
 			}
 		}
 		if i > 0 {
 			list = append(list, ',')
 		}
-		list = append(list, o.end()...)
+		list = append(list, o.End()...)
 	}
-	return append(dst, jsonObject(nil).str("adapter", adapter).str("status", words[worst]).raw("limits", append(list, ']')).end()...)
+	return append(dst, wire.Members(nil).Str("adapter", adapter).Str("status", words[worst]).Raw("limits", append(list, ']')).End()...)
 }
 
 // limit gives the adapters and operations of a load their counters; who says the

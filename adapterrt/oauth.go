@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // AuthTokenFailed is the code for an OAuth token that could not be had.
@@ -110,7 +112,7 @@ func (rt *Runtime) oauthToken(ctx context.Context, a *Adapter, stale string) (st
 		return "", nil, &Failure{
 			Code: AuthTokenFailed, Own: true, Cause: err,
 			Message: "Token for adapter '" + a.Name + "' could not be obtained",
-			Details: jsonObject(nil).str("adapter", a.Name).end(),
+			Details: wire.Members(nil).Str("adapter", a.Name).End(),
 		}
 	}
 	return o.token, append(known, o.token), nil
@@ -138,24 +140,24 @@ func (rt *Runtime) fetchToken(ctx context.Context, a *Adapter, id, secret, form 
 	if err != nil {
 		return err
 	}
-	body = trimSpace(body)
-	if f, _ := valid(body, maxResponseNesting); res.StatusCode != 200 || f != fine || len(body) > maxTokenReply {
+	body = wire.Trim(body)
+	if res.StatusCode != 200 || !wire.Valid(body) || len(body) > maxTokenReply {
 		return fmt.Errorf("token endpoint answered %d", res.StatusCode)
 	}
-	token := member(body, "access_token")
-	if token == nil || kindOf(token) != text || len(token) < 3 || !isHeaderValue(unquoted(token)) {
+	token := wire.Member(body, "access_token")
+	if token == nil || wire.KindOf(token) != wire.String || len(token) < 3 || !isHeaderValue(wire.Unquoted(token)) {
 		return fmt.Errorf("token endpoint answered without access_token")
 	}
-	o.token = string(unquoted(token))
+	o.token = string(wire.Unquoted(token))
 	life := tokenDefault
-	if v := member(body, "expires_in"); v != nil {
+	if v := wire.Member(body, "expires_in"); v != nil {
 		if s, err := strconv.ParseFloat(strings.Trim(string(v), `"`), 64); err == nil && s > 0 {
 			life = time.Duration(min(s, 366*86400)) * time.Second
 		}
 	}
 	o.expires = rt.opt.Now().Add(max(life-tokenMargin, 0))
-	if v := member(body, "refresh_token"); o.refresh != nil && v != nil && kindOf(v) == text {
-		o.rotated = string(unquoted(v))
+	if v := wire.Member(body, "refresh_token"); o.refresh != nil && v != nil && wire.KindOf(v) == wire.String {
+		o.rotated = string(wire.Unquoted(v))
 	}
 	return nil
 }
@@ -192,7 +194,7 @@ func (c *checker) mutual(n *node, path string) *mutual {
 		if v == nil && !needed {
 			return ""
 		}
-		if v == nil || v.kind != text || v.text == "" || strings.ContainsRune(v.text, 0) {
+		if v == nil || v.kind != wire.String || v.text == "" || strings.ContainsRune(v.text, 0) {
 			c.wrong(AuthConfigInvalid, join(path, key), key+" is required", "path of a PEM file", v, n.line)
 			return ""
 		}

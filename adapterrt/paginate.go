@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // The sizes of pages.
@@ -32,7 +34,7 @@ type paging struct {
 }
 
 func (c *checker) paging(n *node, path string, op *operation) {
-	p := c.get(n, path, "pagination", object)
+	p := c.get(n, path, "pagination", wire.Object)
 	if p == nil {
 		return
 	}
@@ -143,10 +145,10 @@ func (c *call) wantedPage(rt *Runtime) (*page, *Failure) {
 		return nil, nil
 	}
 	first, after := c.values[g.first], c.values[g.after]
-	if first.kind == absent && after.kind <= null {
+	if first.kind == wire.Absent && after.kind <= wire.Null {
 		return nil, nil
 	}
-	if first.kind == absent {
+	if first.kind == wire.Absent {
 		return nil, badPaging("'after' needs 'first'")
 	}
 	for _, k := range [...]int{g.position, g.size} {
@@ -160,7 +162,7 @@ func (c *call) wantedPage(rt *Runtime) (*page, *Failure) {
 		}
 	}
 	p := &page{limit: g.limit}
-	if first.kind == number {
+	if first.kind == wire.Number {
 		digits, _ := plainInteger(nil, first.raw)
 		n, err := strconv.Atoi(string(digits))
 		if err != nil {
@@ -168,8 +170,8 @@ func (c *call) wantedPage(rt *Runtime) (*page, *Failure) {
 		}
 		p.limit = min(n, g.max)
 	}
-	if after.kind == text {
-		position, ok := rt.openCursor(c, string(unquoted(after.raw)))
+	if after.kind == wire.String {
+		position, ok := rt.openCursor(c, string(wire.Unquoted(after.raw)))
 		if !ok {
 			return nil, invalidValue("after", "is not a cursor of this operation and these parameters")
 		}
@@ -182,7 +184,7 @@ func (c *call) wantedPage(rt *Runtime) (*page, *Failure) {
 
 // given says whether the request itself set parameter k.
 func (c *call) given(k int) bool {
-	return c.values[k].kind != absent && !c.values[k].fallback
+	return c.values[k].kind != wire.Absent && !c.values[k].fallback
 }
 
 // turn sets the parameters of a page.
@@ -190,7 +192,7 @@ func (c *call) turn(p *page) {
 	g := c.op.paging
 	set := func(k int, raw []byte) {
 		if k >= 0 {
-			c.values[k] = value{raw: raw, kind: kindOf(raw), fallback: true}
+			c.values[k] = value{raw: raw, kind: wire.KindOf(raw), fallback: true}
 		}
 	}
 	set(g.size, strconv.AppendInt(nil, int64(p.limit), 10))
@@ -202,7 +204,7 @@ func (c *call) turn(p *page) {
 	case g.style == "page" || g.style == "offset":
 		set(g.position, []byte(p.position))
 	case g.style == "cursor" && p.position != "":
-		set(g.position, appendQuoted(nil, p.position))
+		set(g.position, wire.AppendQuoted(nil, p.position))
 	}
 	c.query = p.query
 }
@@ -220,15 +222,15 @@ func (c *call) performPages(ctx context.Context, rt *Runtime, p *page, r *Result
 		if answer == nil {
 			return
 		}
-		list := trimSpace(lookup(r.Data, g.items))
-		if list == nil || kindOf(list) != array {
+		list := wire.Trim(wire.Lookup(r.Data, g.items))
+		if list == nil || wire.KindOf(list) != wire.Array {
 			c.warn(Notice{Code: "PAGINATION_ITEMS_MISSING", Message: "The response holds no list of items", Severity: "medium"})
 			return
 		}
-		if t := lookup(r.Data, g.total); g.total != nil && t != nil && kindOf(t) == number {
+		if t := wire.Lookup(r.Data, g.total); g.total != nil && t != nil && wire.KindOf(t) == wire.Number {
 			total = t
 		}
-		inner := trimSpace(list[1 : len(list)-1])
+		inner := wire.Trim(list[1 : len(list)-1])
 		if len(inner) > 0 {
 			if len(items) > 1 {
 				items = append(items, ',')
@@ -243,26 +245,27 @@ func (c *call) performPages(ctx context.Context, rt *Runtime, p *page, r *Result
 			p.query = next
 		}
 	}
-	info := jsonObject(nil).bool("hasNextPage", more).bool("hasPreviousPage", start != "")
-	info = info.cursor(rt, c, "startCursor", start, start != "").cursor(rt, c, "endCursor", next, more)
+	info := wire.Members(nil).Bool("hasNextPage", more).Bool("hasPreviousPage", start != "")
+	info = info.Raw("startCursor", rt.cursor(c, start, start != "")).Raw("endCursor", rt.cursor(c, next, more))
 	if total != nil {
-		info = info.raw("totalCount", total)
+		info = info.Raw("totalCount", total)
 	}
-	r.Data = jsonObject(nil).raw("items", append(items, ']')).raw("pageInfo", info.end()).end()
+	r.Data = wire.Members(nil).Raw("items", append(items, ']')).Raw("pageInfo", info.End()).End()
 }
 
-func (o jsonObject) cursor(rt *Runtime, c *call, name, position string, there bool) jsonObject {
+// cursor is the JSON text of a position's cursor, null for none.
+func (rt *Runtime) cursor(c *call, position string, there bool) []byte {
 	if !there {
-		return o.raw(name, []byte("null"))
+		return []byte("null")
 	}
-	return o.str(name, rt.sealCursor(c, position))
+	return wire.AppendQuoted(nil, rt.sealCursor(c, position))
 }
 
 // following is the position of the page after p, if there is one.
 func (c *call) following(rt *Runtime, p *page, answer *reply, data, list, total []byte) (string, bool) {
 	g := c.op.paging
 	count := 0
-	each(list, func(_, _ []byte) bool { count++; return true })
+	wire.Each(list, func(_, _ []byte) bool { count++; return true })
 	at, _ := strconv.Atoi(p.position)
 	if p.position == "" && g.style == "page" {
 		at = g.start
@@ -270,13 +273,13 @@ func (c *call) following(rt *Runtime, p *page, answer *reply, data, list, total 
 	full := count >= p.limit
 	switch g.style {
 	case "cursor":
-		if c.op.graphql != nil && string(lookup(data, append(g.next[:len(g.next)-1:len(g.next)-1], "hasNextPage"))) == "false" {
+		if c.op.graphql != nil && string(wire.Lookup(data, append(g.next[:len(g.next)-1:len(g.next)-1], "hasNextPage"))) == "false" {
 			// A connection's last page has an endCursor, too:
 			// https://relay.dev/graphql/connections.htm#sec-undefined.PageInfo
 			return "", false
 		}
-		v := lookup(data, g.next)
-		if v == nil || kindOf(v) != text && kindOf(v) != number {
+		v := wire.Lookup(data, g.next)
+		if v == nil || wire.KindOf(v) != wire.String && wire.KindOf(v) != wire.Number {
 			return "", false
 		}
 		next := string(appendText(nil, v, false))
@@ -347,17 +350,6 @@ func isNext(params string) bool {
 	return false
 }
 
-// lookup is the value at a dotted path, raw itself for the empty path, nil when
-// there is none.
-func lookup(raw []byte, path []string) []byte {
-	for _, name := range path {
-		if raw = member(raw, name); raw == nil {
-			return nil
-		}
-	}
-	return raw
-}
-
 // A cursor carries all that the next page needs: its position, and a hash of what
 // the list was asked for, under a seal that only this runtime's key makes.
 const (
@@ -405,9 +397,9 @@ func (c *call) listHash() []byte {
 	part([]byte(c.op.name))
 	part([]byte(c.op.paging.style))
 	for i, p := range c.op.params {
-		if v := c.values[i]; p.place != inRuntime && v.kind != absent && i != c.op.paging.position && i != c.op.paging.size {
+		if v := c.values[i]; p.place != inRuntime && v.kind != wire.Absent && i != c.op.paging.position && i != c.op.paging.size {
 			part([]byte(p.name))
-			part(appendCompact(nil, v.raw))
+			part(wire.AppendCompact(nil, v.raw))
 		}
 	}
 	return h.Sum(nil)[:hashSize]

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Preview is a request that was built and not sent.
@@ -40,8 +42,8 @@ func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Pre
 		return nil, f
 	}
 	for i, p := range op.params {
-		if v := &c.values[i]; p.sensitive && v.kind > null {
-			*v = value{raw: []byte(`"..."`), kind: text}
+		if v := &c.values[i]; p.sensitive && v.kind > wire.Null {
+			*v = value{raw: []byte(`"..."`), kind: wire.String}
 		}
 	}
 	page, f := c.wantedPage(rt)

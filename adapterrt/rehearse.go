@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Rehearsal is the outcome of one example in an adapter's documentation.
@@ -117,10 +119,10 @@ func findExamples(text string, line int) (out []example, problem *Problem) {
 			}
 		case strings.TrimSpace(l) == "```":
 			finish()
-			if f, _ := valid(e.request, maxNesting); f != fine || e.request[0] != '{' {
+			if wire.Check(e.request, wire.Limits{Depth: maxNesting}) != nil || e.request[0] != '{' {
 				return bad(e.line, "example starts with no JSON object")
 			}
-			if f, _ := valid(e.want, maxResponseNesting); f != fine {
+			if !wire.Valid(e.want) {
 				return bad(e.line, "example wants no JSON")
 			}
 			for _, x := range e.exchanges {
@@ -174,7 +176,7 @@ func (rt *Runtime) rehearse(e *example) string {
 		return "does not send\n" + e.exchanges[next].sends
 	}
 	got := r.JSON()
-	if !bytes.Equal(appendCompact(nil, got), appendCompact(nil, e.want)) {
+	if !bytes.Equal(wire.AppendCompact(nil, got), wire.AppendCompact(nil, e.want)) {
 		return fmt.Sprintf("answers\n%s\nwant\n%s", got, e.want)
 	}
 	return ""
@@ -184,9 +186,9 @@ func (rt *Runtime) rehearse(e *example) string {
 // is JSON.
 func compactLines(s string) string {
 	first, rest, _ := strings.Cut(s, "\n")
-	body := trimSpace([]byte(rest))
-	if f, _ := valid(body, maxResponseNesting); f == fine {
-		body = appendCompact(nil, body)
+	body := wire.Trim([]byte(rest))
+	if wire.Valid(body) {
+		body = wire.AppendCompact(nil, body)
 	}
 	return strings.TrimSpace(first) + "\n" + string(body)
 }

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // outgoing is the HTTP request that an operation becomes.
@@ -126,15 +128,15 @@ func (c *call) pairs() *Failure {
 func (c *call) placeholderText(i int) *Failure {
 	p, v := c.op.params[i], c.values[i]
 	switch v.kind {
-	case absent, null:
+	case wire.Absent, wire.Null:
 		return missingParam(c.op.name, p, []string{p.name})
-	case object:
+	case wire.Object:
 		return invalidType(p.name, "string", "object")
-	case array:
+	case wire.Array:
 		var f *Failure
 		n := 0
-		each(v.raw, func(_, e []byte) bool {
-			if k := kindOf(e); k == null || k >= array {
+		wire.Each(v.raw, func(_, e []byte) bool {
+			if k := wire.KindOf(e); k == wire.Null || k >= wire.Array {
 				f = invalidType(index(p.name, n), "string", kindWords[k])
 			}
 			n++
@@ -168,7 +170,7 @@ func (c *call) pathValue(url []byte, i int) ([]byte, *Failure) {
 		c.warn(Notice{
 			Code:    "VALIDATION_LONG_PATH_PARAM_WARNING",
 			Message: "Path parameter '" + p.name + "' is very long",
-			Details: jsonObject(nil).str("param_name", p.name).int("encoded_length", int64(n)).int("threshold", longPathParam).end(),
+			Details: wire.Members(nil).Str("param_name", p.name).Int("encoded_length", int64(n)).Int("threshold", longPathParam).End(),
 		})
 	}
 	return url, nil
@@ -178,7 +180,7 @@ func (c *call) pathValue(url []byte, i int) ([]byte, *Failure) {
 // or null.
 func (c *call) addPairs(q *pairs, i int) {
 	p, v := c.op.params[i], c.values[i]
-	if v.kind <= null {
+	if v.kind <= wire.Null {
 		return
 	}
 	pair := func(integer bool, raw []byte, keys ...[]byte) {
@@ -189,7 +191,7 @@ func (c *call) addPairs(q *pairs, i int) {
 			q.buf = append(appendQueryText(q.buf, k), "%5D"...)
 		}
 		q.buf = append(q.buf, '=')
-		if kindOf(raw) == array && p.style != styleJSON {
+		if wire.KindOf(raw) == wire.Array && p.style != styleJSON {
 			c.text = appendJoined(c.text[:0], raw, integer)
 		} else {
 			c.text = appendText(c.text[:0], raw, integer)
@@ -197,21 +199,21 @@ func (c *call) addPairs(q *pairs, i int) {
 		q.buf = appendQueryText(q.buf, c.text)
 	}
 	switch {
-	case v.kind == array && p.style == styleRepeat:
-		each(v.raw, func(_, e []byte) bool {
-			if kindOf(e) != null {
+	case v.kind == wire.Array && p.style == styleRepeat:
+		wire.Each(v.raw, func(_, e []byte) bool {
+			if wire.KindOf(e) != wire.Null {
 				pair(p.integerItems(), e)
 			}
 			return true
 		})
-	case v.kind == object && p.style == styleDeep:
-		each(v.raw, func(k, e []byte) bool {
-			if kindOf(e) == object {
-				each(e, func(k2, e2 []byte) bool {
+	case v.kind == wire.Object && p.style == styleDeep:
+		wire.Each(v.raw, func(k, e []byte) bool {
+			if wire.KindOf(e) == wire.Object {
+				wire.Each(e, func(k2, e2 []byte) bool {
 					pair(false, e2, k, k2)
 					return true
 				})
-			} else if kindOf(e) != null {
+			} else if wire.KindOf(e) != wire.Null {
 				pair(false, e, k)
 			}
 			return true
@@ -224,10 +226,10 @@ func (c *call) addPairs(q *pairs, i int) {
 func (c *call) headers() *Failure {
 	for _, i := range c.op.placed[inHeader] {
 		p, v := c.op.params[i], c.values[i]
-		if v.kind <= null {
+		if v.kind <= wire.Null {
 			continue
 		}
-		if v.kind == array {
+		if v.kind == wire.Array {
 			c.text = appendJoined(c.text[:0], v.raw, p.integerItems())
 		} else {
 			c.text = appendText(c.text[:0], v.raw, p.typ == typeInteger)
@@ -259,7 +261,7 @@ func (c *call) payload() {
 	body := o.body.buf
 	for _, i := range op.placed[inBody] {
 		v := c.values[i]
-		if v.kind == absent {
+		if v.kind == wire.Absent {
 			continue
 		}
 		if o.hasBody {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 	"pgregory.net/rapid"
 )
 
@@ -164,7 +165,7 @@ read:
 	value := rapid.OneOf(rapid.SampledFrom(ugly), rapid.String(), rapid.Map(rapid.SliceOfN(rapid.SampledFrom(ugly), 1, 4), func(s []string) string { return strings.Join(s, "") }))
 	rapid.Check(t, func(t *rapid.T) {
 		p, q, l, o, k := value.Draw(t, "p"), value.Draw(t, "q"), value.Draw(t, "l"), value.Draw(t, "o"), value.Draw(t, "k")
-		quote := func(s string) string { return string(appendQuoted(nil, s)) }
+		quote := func(s string) string { return string(wire.AppendQuoted(nil, s)) }
 		*all = (*all)[:0]
 		r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"p":` + quote(p) + `,"q":` + quote(q) + `,"l":` + quote(l) + `,"o":` + quote(o) + `,"d":{` + quote(k) + `:"v"}}}`)})
 		if r.Failure != nil {

@@ -13,12 +13,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// The deepest nesting of a response, and how much of one is shown or told.
+// How much of a response is shown or told.
 const (
-	maxResponseNesting = wire.MaxDepth
-	previewRunes       = 200
-	messageRunes       = 500
-	loggedRunes        = 2000
+	previewRunes = 200
+	messageRunes = 500
+	loggedRunes  = 2000
 )
 
 // statusRow is how an HTTP status reads to a client.
@@ -71,7 +70,7 @@ func (rt *Runtime) interpret(op *operation, r *reply, secrets []string) ([]byte,
 	if r.status >= 300 && r.status < 400 || r.status < 200 {
 		return nil, redirected(op, r, z, secrets)
 	}
-	body := trimSpace(bytes.TrimPrefix(r.body, []byte("\ufeff")))
+	body := wire.Trim(bytes.TrimPrefix(r.body, []byte("\ufeff")))
 	good := r.status < 300
 	if len(body) == 0 || r.status == 204 || r.status == 205 {
 		if good {
@@ -79,8 +78,8 @@ func (rt *Runtime) interpret(op *operation, r *reply, secrets []string) ([]byte,
 		}
 		return nil, rt.refused(op, r, nil, z, secrets)
 	}
-	if fault, pos := valid(body, maxResponseNesting); fault != fine {
-		return nil, unreadable(r, body, fault, pos, z, secrets)
+	if bad := wire.Check(body, wire.Limits{}); bad != nil {
+		return nil, unreadable(r, body, bad, z, secrets)
 	}
 	if good {
 		return body, nil
@@ -92,7 +91,7 @@ func (rt *Runtime) interpret(op *operation, r *reply, secrets []string) ([]byte,
 func (rt *Runtime) refused(op *operation, r *reply, body []byte, z sanitizer, secrets []string) *Failure {
 	said := z.clean(errorMessage(body, r.status), messageRunes, secrets)
 	row := mapStatus(r.status, r.header)
-	errs := member(body, "errors")
+	errs := wire.Member(body, "errors")
 	if op.graphql != nil {
 		if better, ok := graphqlRow(errs); ok {
 			row = better
@@ -102,11 +101,11 @@ func (rt *Runtime) refused(op *operation, r *reply, body []byte, z sanitizer, se
 	if original := (sanitizer{off: true}).clean(errorMessage(body, r.status), loggedRunes, secrets); original != said {
 		f.Original = original
 	}
-	d := jsonObject(nil).int("http_status", int64(r.status)).str("upstream_error", said).str("operation", op.name)
-	if errs != nil && kindOf(errs) == array {
+	d := wire.Members(nil).Int("http_status", int64(r.status)).Str("upstream_error", said).Str("operation", op.name)
+	if errs != nil && wire.KindOf(errs) == wire.Array {
 		// Where there is a message as well, these are what a caller can act on.
 		if more := z.clean(joinedErrors(errs), messageRunes, secrets); more != "" && more != said {
-			d = d.str("upstream_errors", more)
+			d = d.Str("upstream_errors", more)
 		}
 	}
 	if f.Code == RateLimitExceeded {
@@ -117,13 +116,13 @@ func (rt *Runtime) refused(op *operation, r *reply, body []byte, z sanitizer, se
 		}
 		if ok {
 			f.RetryAfter = after
-			d = d.int("retry_after_seconds", int64((after+time.Second-1)/time.Second)).str("resets_at", now.Add(after).UTC().Format(time.RFC3339))
+			d = d.Int("retry_after_seconds", int64((after+time.Second-1)/time.Second)).Str("resets_at", now.Add(after).UTC().Format(time.RFC3339))
 		}
 	}
 	if f.Code == ValidationPayloadTooLarge {
 		f.response = true // the API's word, not about what the client sent us
 	}
-	f.Details = d.end()
+	f.Details = d.End()
 	return f
 }
 
@@ -132,16 +131,16 @@ func redirected(op *operation, r *reply, z sanitizer, secrets []string) *Failure
 	if r.status < 300 || r.status == 304 {
 		f.Message = "HTTP " + strconv.Itoa(r.status) + ": " + http.StatusText(r.status)
 	}
-	d := jsonObject(nil).int("http_status", int64(r.status)).str("operation", op.name)
+	d := wire.Members(nil).Int("http_status", int64(r.status)).Str("operation", op.name)
 	if u, err := url.Parse(r.header.Get("Location")); err == nil && u.Host != "" {
-		d = d.str("location_host", z.clean(u.Hostname(), 253, secrets))
+		d = d.Str("location_host", z.clean(u.Hostname(), 253, secrets))
 	}
-	f.Details = d.end()
+	f.Details = d.End()
 	return f
 }
 
 // unreadable is the failure for a body that is no JSON.
-func unreadable(r *reply, body []byte, fault fault, pos int, z sanitizer, secrets []string) *Failure {
+func unreadable(r *reply, body []byte, bad *wire.Fault, z sanitizer, secrets []string) *Failure {
 	f := &Failure{Code: SerializationParse}
 	kind, params, err := mime.ParseMediaType(r.contentType)
 	if err != nil {
@@ -151,26 +150,26 @@ func unreadable(r *reply, body []byte, fault fault, pos int, z sanitizer, secret
 	said := z.clean(r.contentType, 200, secrets)
 	shown, _, _ := strings.Cut(said, ";")
 	shown = cleanText(strings.ToLower(strings.TrimSpace(shown)), 100)
-	d := jsonObject(nil).str("content_type", said)
+	d := wire.Members(nil).Str("content_type", said)
 	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
 	switch {
 	case kind == "text/html" || kind == "application/xhtml+xml":
 		f.Message = "Server returned HTML instead of JSON (HTTP " + strconv.Itoa(r.status) + ")"
-		d = d.str("body_preview", z.clean(preview(body), previewRunes, secrets))
+		d = d.Str("body_preview", z.clean(preview(body), previewRunes, secrets))
 	case isBinary(kind) || !isJSON && !utf8.Valid(body) || otherCharset(params["charset"]):
 		if shown == "" {
 			shown = "application/octet-stream"
 		}
 		f.Message = "Unexpected content type '" + shown + "'"
 	default:
-		f.Message = "Failed to parse response as JSON: " + fault.reason()
-		d = d.str("body_preview", z.clean(preview(body), previewRunes, secrets)).int("offset", int64(pos))
+		f.Message = "Failed to parse response as JSON: " + reasonWord(bad.Why)
+		d = d.Str("body_preview", z.clean(preview(body), previewRunes, secrets)).Int("offset", int64(bad.At))
 	}
-	d = d.int("http_status", int64(r.status))
+	d = d.Int("http_status", int64(r.status))
 	if r.status >= 300 {
-		d = d.str("mapped_code", string(mapStatus(r.status, r.header).code))
+		d = d.Str("mapped_code", string(mapStatus(r.status, r.header).code))
 	}
-	f.Details = d.end()
+	f.Details = d.End()
 	return f
 }
 
@@ -202,32 +201,32 @@ func otherCharset(c string) bool {
 // APIs use to put them.
 func errorMessage(body []byte, status int) string {
 	found := func(raw []byte) (string, bool) {
-		if raw == nil || kindOf(raw) == null {
+		if raw == nil || wire.KindOf(raw) == wire.Null {
 			return "", false
 		}
 		return saidText(raw), true
 	}
 	if len(body) > 0 && body[0] == '{' {
-		if s, ok := found(member(body, "message")); ok {
+		if s, ok := found(wire.Member(body, "message")); ok {
 			return s
 		}
-		if e := member(body, "error"); e != nil {
-			switch kindOf(e) {
-			case text:
+		if e := wire.Member(body, "error"); e != nil {
+			switch wire.KindOf(e) {
+			case wire.String:
 				return saidText(e)
-			case object:
-				if s, ok := found(member(e, "message")); ok {
+			case wire.Object:
+				if s, ok := found(wire.Member(e, "message")); ok {
 					return s
 				}
 			}
 		}
-		if e := member(body, "errors"); e != nil && kindOf(e) == array {
+		if e := wire.Member(body, "errors"); e != nil && wire.KindOf(e) == wire.Array {
 			if s := joinedErrors(e); s != "" {
 				return s
 			}
 		}
 		for _, name := range [...]string{"detail", "title", "error_description"} {
-			if s, ok := found(member(body, name)); ok {
+			if s, ok := found(wire.Member(body, name)); ok {
 				return s
 			}
 		}
@@ -239,11 +238,11 @@ func errorMessage(body []byte, status int) string {
 // joinedErrors joins what the elements of errors[] say, as far as it is read.
 func joinedErrors(raw []byte) string {
 	var b strings.Builder
-	each(raw, func(_, e []byte) bool {
+	wire.Each(raw, func(_, e []byte) bool {
 		if b.Len() > 0 {
 			b.WriteString("; ")
 		}
-		if m := member(e, "message"); m != nil && kindOf(m) != null {
+		if m := wire.Member(e, "message"); m != nil && wire.KindOf(m) != wire.Null {
 			b.WriteString(saidText(m))
 		} else {
 			b.WriteString(saidText(e))
@@ -256,10 +255,10 @@ func joinedErrors(raw []byte) string {
 // saidText is a string's text, and compact JSON for all else.
 func saidText(raw []byte) string {
 	raw = raw[:len(raw):len(raw)]
-	if kindOf(raw) == text {
-		return string(unquoted(raw))
+	if wire.KindOf(raw) == wire.String {
+		return string(wire.Unquoted(raw))
 	}
-	return string(appendCompact(nil, raw))
+	return string(wire.AppendCompact(nil, raw))
 }
 
 // retryAfter reads how long an API asks to wait:

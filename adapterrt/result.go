@@ -3,6 +3,8 @@ package adapterrt
 import (
 	"strconv"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Notice is a warning inside a successful result.
@@ -59,10 +61,10 @@ func (r *Result) AppendJSON(dst []byte) []byte {
 	if f := r.Failure; f != nil {
 		dst = append(dst, `{"success":false,"error":`...)
 		if r.text {
-			return append(appendQuoted(dst, f.Message), '}')
+			return append(wire.AppendQuoted(dst, f.Message), '}')
 		}
-		dst = appendQuoted(append(dst, `{"code":`...), string(f.Code))
-		dst = appendQuoted(append(dst, `,"message":`...), f.Message)
+		dst = wire.AppendQuoted(append(dst, `{"code":`...), string(f.Code))
+		dst = wire.AppendQuoted(append(dst, `,"message":`...), f.Message)
 		if f.Details != nil {
 			dst = append(append(dst, `,"details":`...), f.Details...)
 		}
@@ -79,14 +81,14 @@ func (r *Result) AppendJSON(dst []byte) []byte {
 		} else {
 			dst = append(dst, ',')
 		}
-		o := jsonObject(nil).str("code", w.Code).str("message", w.Message)
+		o := wire.Members(nil).Str("code", w.Code).Str("message", w.Message)
 		if w.Details != nil {
-			o = o.raw("details", w.Details)
+			o = o.Raw("details", w.Details)
 		}
 		if w.Severity != "" {
-			o = o.str("severity", w.Severity)
+			o = o.Str("severity", w.Severity)
 		}
-		dst = append(dst, o.end()...)
+		dst = append(dst, o.End()...)
 	}
 	if len(r.Warnings) > 0 {
 		dst = append(dst, ']')

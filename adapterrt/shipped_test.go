@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // shipped are the adapters in deploy, by name, with the operations each must have.
@@ -53,7 +55,7 @@ func TestShippedAdapters(t *testing.T) {
 		examples, _ := findExamples(a.Documentation, 1)
 		shown := map[string]bool{} // operation, and whether it succeeds
 		for _, e := range examples {
-			shown[batchName(e.request)+" "+string(member(e.want, "success"))] = true
+			shown[batchName(e.request)+" "+string(wire.Member(e.want, "success"))] = true
 		}
 		for _, op := range a.ops {
 			for _, outcome := range []string{"true", "false"} {
@@ -94,7 +96,7 @@ func TestShippedAdaptersConfirm(t *testing.T) {
 				t.Errorf("%s: %s went ahead: %s", file, op.name, r.JSON())
 				continue
 			}
-			token := unquoted(member(r.Failure.Details, "confirmation_token"))
+			token := wire.Unquoted(wire.Member(r.Failure.Details, "confirmation_token"))
 			again := bytes.Replace(e.request, []byte(`"params":{`), []byte(`"params":{"_confirmation":"`+string(token)+`",`), 1)
 			if r = rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: again, Session: "s"}); r.Failure != nil || len(*sends) != 1 {
 				t.Errorf("%s: %s did not run: %s", file, op.name, r.JSON())

@@ -3,6 +3,8 @@ package adapterrt
 import (
 	"strconv"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // hints are a tool's annotations. openWorldHint is true of all: behind each is an
@@ -31,14 +33,14 @@ const maxNamed, fewAdapters, manyAdaptersRoom = 40, 3, 200
 func (rt *Runtime) toolJSON(name string, category Category, sc *scope) []byte {
 	names := sc.namesOf(category, rt.builtin.name)
 	p := purposes[category]
-	o := jsonObject(nil).str("name", name).str("description", rt.describeTool(category, sc, names)).
-		raw("inputSchema", rt.inputSchema(sc, names))
+	o := wire.Members(nil).Str("name", name).Str("description", rt.describeTool(category, sc, names)).
+		Raw("inputSchema", rt.inputSchema(sc, names))
 	if rt.opt.Structured {
-		o = o.raw("outputSchema", []byte(resultSchema))
+		o = o.Raw("outputSchema", []byte(resultSchema))
 	}
-	notes := jsonObject(nil).bool("readOnlyHint", p.readOnly).bool("destructiveHint", p.destructive).
-		bool("idempotentHint", p.idempotent).bool("openWorldHint", true).end()
-	return o.raw("annotations", notes).end()
+	notes := wire.Members(nil).Bool("readOnlyHint", p.readOnly).Bool("destructiveHint", p.destructive).
+		Bool("idempotentHint", p.idempotent).Bool("openWorldHint", true).End()
+	return o.Raw("annotations", notes).End()
 }
 
 // resultSchema describes the discriminated result.
@@ -109,27 +111,27 @@ func (rt *Runtime) describeTool(category Category, sc *scope, names []string) st
 const maxEnumerated = 200
 
 func (rt *Runtime) inputSchema(sc *scope, names []string) []byte {
-	operation := jsonObject(nil).str("type", "string")
+	operation := wire.Members(nil).Str("type", "string")
 	if rt.opt.EnumOperations && len(names) > 0 && len(names) <= maxEnumerated {
-		operation = operation.strs("enum", names)
+		operation = operation.Strs("enum", names)
 	}
-	props := jsonObject(nil).raw("operation", operation.end()).
-		raw("params", []byte(`{"type":"object","additionalProperties":true}`))
+	props := wire.Members(nil).Raw("operation", operation.End()).
+		Raw("params", []byte(`{"type":"object","additionalProperties":true}`))
 	if len(sc.adapters) > 1 {
-		props = props.raw("adapter", []byte(`{"type":"string","description":"Which adapter, when several offer the operation"}`))
+		props = props.Raw("adapter", []byte(`{"type":"string","description":"Which adapter, when several offer the operation"}`))
 	}
 	if rt.opt.Batch {
-		props = props.raw("operations", []byte(`{"type":"array","description":"Several {operation, params} in one, instead of operation"}`))
-		return jsonObject(nil).str("type", "object").raw("properties", props.end()).end()
+		props = props.Raw("operations", []byte(`{"type":"array","description":"Several {operation, params} in one, instead of operation"}`))
+		return wire.Members(nil).Str("type", "object").Raw("properties", props.End()).End()
 	}
-	return jsonObject(nil).str("type", "object").raw("properties", props.end()).strs("required", []string{"operation"}).end()
+	return wire.Members(nil).Str("type", "object").Raw("properties", props.End()).Strs("required", []string{"operation"}).End()
 }
 
 // AppendToolResult appends r as the result of tools/call, isError and all.
 func (rt *Runtime) AppendToolResult(dst []byte, r *Result) []byte {
 	result := r.JSON()
 	dst = append(dst, `{"content":[{"type":"text","text":`...)
-	dst = appendQuoted(dst, result)
+	dst = wire.AppendQuoted(dst, result)
 	dst = append(dst, "}]"...)
 	if rt.opt.Structured {
 		dst = append(append(dst, `,"structuredContent":`...), result...)

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // TrustEnforcement says for which adapters trust levels count.
@@ -63,7 +65,7 @@ func parseTrust(word string) (trust, bool) {
 }
 
 func (c *checker) trust(root *node, a *Adapter) {
-	n := c.get(root, "", "trust", object)
+	n := c.get(root, "", "trust", wire.Object)
 	if n == nil {
 		return
 	}
@@ -142,7 +144,7 @@ func (c *checker) danger(n *node, path string, op *operation) {
 	flat := c.dangerWord(n, path, "danger_level")
 	d.confirm = c.flag(n, path, "requires_confirmation", false)
 	nested := -1
-	if b := c.get(n, path, "danger", object); b != nil {
+	if b := c.get(n, path, "danger", wire.Object); b != nil {
 		at := path + ".danger"
 		c.known(b, at, "level", "requires_confirmation", "cooldown_seconds", "confirmation_message", "reasons")
 		nested = c.dangerWord(b, at, "level")
@@ -268,8 +270,8 @@ func (op *operation) denied() *Failure {
 	f := &Failure{
 		Code:    d.code,
 		Message: "Operation '" + op.name + "' needs trust level " + d.required.String() + ", the adapter has " + d.actual.String(),
-		Details: jsonObject(nil).str("operation", op.name).str("required_trust", d.required.String()).
-			str("actual_trust", d.actual.String()).str("danger_level", d.level.String()).end(),
+		Details: wire.Members(nil).Str("operation", op.name).Str("required_trust", d.required.String()).
+			Str("actual_trust", d.actual.String()).Str("danger_level", d.level.String()).End(),
 	}
 	if d.code == PermissionDanger {
 		f.Message = "Operation '" + op.name + "' is " + d.level.String() + " and denied with trust level " + d.actual.String()

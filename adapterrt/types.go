@@ -1,17 +1,21 @@
 package adapterrt
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
 
 // types reads the adapter's own types, which introspection lists behind those that
 // are made of its operations.
 func (c *checker) types(root *node, a *Adapter) {
-	n := c.get(root, "", "types", array)
+	n := c.get(root, "", "types", wire.Array)
 	if n == nil {
 		return
 	}
 	for i, e := range n.list {
 		path := index("types", i)
-		if e.kind != object {
+		if e.kind != wire.Object {
 			c.wrong(SchemaInvalidType, path, "a type must be a map", "object", e, 0)
 			continue
 		}
@@ -30,9 +34,9 @@ func (c *checker) types(root *node, a *Adapter) {
 		c.need(e, path, "kind", "Type kind")
 		switch t.kind = c.word(e, path, "kind", "scalar", "enum", "object", "union"); t.kind {
 		case "enum":
-			t.members = appendStrings([]byte(`,"values":`), c.typeList(e, path, "values"))
+			t.members = wire.AppendStrings([]byte(`,"values":`), c.typeList(e, path, "values"))
 		case "union":
-			t.members = appendStrings([]byte(`,"members":`), c.typeList(e, path, "members"))
+			t.members = wire.AppendStrings([]byte(`,"members":`), c.typeList(e, path, "members"))
 		case "object":
 			t.members = append(append([]byte(`,"fields":[`), c.typeFields(e, path)...), ']')
 		}
@@ -53,42 +57,42 @@ func (c *checker) typeList(n *node, path, key string) []string {
 
 // typeFields writes fields as a JSON list without its brackets.
 func (c *checker) typeFields(n *node, path string) (out []byte) {
-	list := c.get(n, path, "fields", array)
+	list := c.get(n, path, "fields", wire.Array)
 	if list == nil {
 		c.missing(n, path, "fields", "fields", n.get("fields"))
 		return nil
 	}
 	for i, f := range list.list {
 		at := index(path+".fields", i)
-		if f.kind != object {
+		if f.kind != wire.Object {
 			c.wrong(SchemaInvalidType, at, "a field must be a map", "object", f, 0)
 			continue
 		}
 		c.known(f, at, "name", "type", "required", "description")
 		name, _ := c.need(f, at, "name", "Field name")
 		typ, _ := c.need(f, at, "type", "Field type")
-		o := jsonObject(nil).str("name", cleanText(name, 200)).str("type", cleanText(typ, 200)).bool("required", c.flag(f, at, "required", false))
+		o := wire.Members(nil).Str("name", cleanText(name, 200)).Str("type", cleanText(typ, 200)).Bool("required", c.flag(f, at, "required", false))
 		if d := c.str(f, at, "description"); d != "" {
-			o = o.str("description", cleanText(d, descriptionRunes))
+			o = o.Str("description", cleanText(d, descriptionRunes))
 		}
 		if len(out) > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, o.end()...)
+		out = append(out, o.End()...)
 	}
 	return out
 }
 
 // response reads what an operation returns: a JSON type or one of the types.
 func (c *checker) response(n *node, path string, op *operation) {
-	r := c.get(n, path, "response", object)
+	r := c.get(n, path, "response", wire.Object)
 	if r == nil {
 		return
 	}
 	path += ".response"
 	c.known(r, path, "type", "description", "fields")
 	op.returns = &returns{name: "JsonValue", kind: "scalar", description: cleanText(c.str(r, path, "description"), descriptionRunes)}
-	if f := r.get("fields"); f != nil && f.kind != null {
+	if f := r.get("fields"); f != nil && f.kind != wire.Null {
 		op.returns.fields = f.shown()
 	}
 	name := c.str(r, path, "type")

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // semVer: https://semver.org/#is-there-a-suggested-regular-expression-regex-to-check-a-semver-string
@@ -27,7 +29,7 @@ const descriptionRunes = 1000
 
 // adapter checks and compiles the whole front matter.
 func (c *checker) adapter(root *node) *Adapter {
-	if root.kind != object {
+	if root.kind != wire.Object {
 		c.wrong(SchemaParseError, "", "front matter must be a map", "map", root, 0)
 		return nil
 	}
@@ -48,7 +50,7 @@ func (c *checker) adapter(root *node) *Adapter {
 	if typ, n := c.need(root, "", "type", "Type"); n != nil && typ != "adapter" {
 		c.wrong(SchemaInvalidValue, "type", "type must be adapter", "adapter", n, 0)
 	}
-	if v := root.get("version"); v != nil && v.kind == number {
+	if v := root.get("version"); v != nil && v.kind == wire.Number {
 		c.wrong(SchemaInvalidType, "version", `version must be a string: quote it, "1.0.0"`, "string", v, 0)
 	} else if version, n := c.need(root, "", "version", "Version"); n != nil {
 		if a.Version = version; len(version) > 256 || !semVer.MatchString(version) {
@@ -75,7 +77,7 @@ func (c *checker) adapter(root *node) *Adapter {
 	c.trust(root, a)
 	c.presets(root, a)
 	c.types(root, a)
-	if t := c.get(root, "", "transform", object); t != nil {
+	if t := c.get(root, "", "transform", wire.Object); t != nil {
 		a.transform = t.json(nil)
 	}
 	c.operations(root, a)
@@ -95,7 +97,7 @@ func isAdapterName(s string) bool {
 }
 
 func (c *checker) date(root *node, key string) string {
-	v := c.get(root, "", key, text)
+	v := c.get(root, "", key, wire.String)
 	if v == nil {
 		return ""
 	}
@@ -106,9 +108,9 @@ func (c *checker) date(root *node, key string) string {
 }
 
 func (c *checker) target(root *node, t *target) {
-	n := c.get(root, "", "target", object)
+	n := c.get(root, "", "target", wire.Object)
 	if n == nil {
-		if v := root.get("target"); v == nil || v.kind == null {
+		if v := root.get("target"); v == nil || v.kind == wire.Null {
 			c.missing(root, "", "target", "Target", v)
 			c.problems[len(c.problems)-1].Expected = "object"
 		}
@@ -161,7 +163,7 @@ func (c *checker) baseURL(s string, v *node, t *target) {
 	case u.Scheme != "https" && u.Scheme != "http":
 		bad("base_url must be https", "https://…")
 	case u.User != nil:
-		v = &node{kind: object, line: v.line} // never show what may be a password
+		v = &node{kind: wire.Object, line: v.line} // never show what may be a password
 		bad("base_url must not hold user information", "no user:password@")
 	case strings.ContainsAny(s, "?#"):
 		bad("base_url must not hold a query or fragment", "no ? and no #")
@@ -263,7 +265,7 @@ func holdsCredential(name string) bool {
 }
 
 func (c *checker) headers(n *node) []header {
-	m := c.get(n, "target", "headers", object)
+	m := c.get(n, "target", "headers", wire.Object)
 	if m == nil {
 		return nil
 	}
@@ -274,10 +276,10 @@ func (c *checker) headers(n *node) []header {
 		case !isToken(f.key):
 			c.wrong(SchemaInvalidValue, path, "header name is not valid", "RFC 9110 token", f.val, 0)
 		case strings.EqualFold(f.key, "authorization") || strings.HasPrefix(strings.ToLower(f.key), "proxy-auth"):
-			c.wrong(AuthConfigInvalid, path, "credentials belong to auth", "auth block", &node{kind: object, line: f.line}, 0)
+			c.wrong(AuthConfigInvalid, path, "credentials belong to auth", "auth block", &node{kind: wire.Object, line: f.line}, 0)
 		case isForbiddenHeader(f.key):
 			c.wrong(SchemaInvalidValue, path, "header must not be set", "any header but those of the connection", f.val, 0)
-		case f.val.kind != text && f.val.kind != number && f.val.kind != boolean:
+		case f.val.kind != wire.String && f.val.kind != wire.Number && f.val.kind != wire.Boolean:
 			c.wrong(SchemaInvalidType, path, "header value must be a string", "string", f.val, 0)
 		case !isHeaderValue(f.val.text):
 			c.wrong(SchemaInvalidValue, path, "header value must not hold control characters", "no CR, LF or NUL", f.val, 0)

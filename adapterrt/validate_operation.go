@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // reserved are operations of the protocol itself.
@@ -15,9 +17,9 @@ var reserved = []string{"introspect", "execute_agent", "record_execution_step", 
 const maxOperations, maxParams = 2000, 200
 
 func (c *checker) operations(root *node, a *Adapter) {
-	n := c.get(root, "", "operations", object)
+	n := c.get(root, "", "operations", wire.Object)
 	if n == nil {
-		if v := root.get("operations"); v == nil || v.kind == null {
+		if v := root.get("operations"); v == nil || v.kind == wire.Null {
 			c.missing(root, "", "operations", "Operations", v)
 			c.problems[len(c.problems)-1].Expected = "object"
 		}
@@ -32,10 +34,10 @@ func (c *checker) operations(root *node, a *Adapter) {
 			}
 			continue
 		}
-		if f.val.kind == null {
+		if f.val.kind == wire.Null {
 			continue
 		}
-		if f.val.kind != array {
+		if f.val.kind != wire.Array {
 			c.wrong(SchemaInvalidType, path, path+" has the wrong type", "array", f.val, 0)
 			continue
 		}
@@ -54,7 +56,7 @@ func (c *checker) operations(root *node, a *Adapter) {
 }
 
 func (c *checker) operation(n *node, path string, category Category, a *Adapter) {
-	if n.kind != object {
+	if n.kind != wire.Object {
 		c.wrong(SchemaInvalidType, path, "operation must be a map", "object", n, 0)
 		return
 	}
@@ -77,16 +79,16 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 		}
 	}
 	a.ops = append(a.ops, op)
-	if d := c.get(n, path, "description", text); d != nil {
+	if d := c.get(n, path, "description", wire.String); d != nil {
 		op.description = cleanText(d.text, descriptionRunes)
 	} else if n.get("description") == nil {
 		c.warn(SchemaMissingField, path+".description", "operation should have a description", n.line)
 	}
 
-	if p := c.get(n, path, "params", object); p != nil {
+	if p := c.get(n, path, "params", wire.Object); p != nil {
 		if len(p.fields) > maxParams {
 			c.wrong(SchemaInvalidValue, path+".params", "too many parameters", fmt.Sprintf("up to %d", maxParams), p, 0)
-			p = &node{kind: object}
+			p = &node{kind: wire.Object}
 		}
 		for _, f := range p.fields {
 			c.param(f, path+".params."+firstRunes(f.key, 60), op)
@@ -120,16 +122,16 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 // about reads what an operation says of itself for introspection.
 func (c *checker) about(n *node, path string, op *operation) {
 	c.response(n, path, op)
-	if d := c.get(n, path, "deprecated", object); d != nil {
+	if d := c.get(n, path, "deprecated", wire.Object); d != nil {
 		c.known(d, path+".deprecated", "since", "replacement", "removal_date")
 		at := path + ".deprecated"
 		op.deprecated = &deprecation{cleanText(c.str(d, at, "since"), 100), cleanText(c.str(d, at, "replacement"), 100), cleanText(c.str(d, at, "removal_date"), 100)}
 	}
-	if l := c.get(n, path, "lifecycle", object); l != nil {
+	if l := c.get(n, path, "lifecycle", wire.Object); l != nil {
 		c.known(l, path+".lifecycle", "states", "supports_cancel", "supports_retry", "progress_reporting")
 		op.lifecycle = l.shown()
 	}
-	if t := c.get(n, path, "transform", object); t != nil {
+	if t := c.get(n, path, "transform", wire.Object); t != nil {
 		op.transform = t.json(nil)
 	} else {
 		op.transform = op.adapter.transform

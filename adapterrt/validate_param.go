@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 var definitionKeys = []string{"type", "description", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "format", "items", "sensitive"}
@@ -25,7 +27,7 @@ func (c *checker) param(f field, path string, op *operation) {
 		c.warn(SchemaInvalidName, path, "parameter name should be snake_case", f.line)
 	}
 	n := f.val
-	if n.kind != object {
+	if n.kind != wire.Object {
 		c.wrong(SchemaInvalidType, path, "parameter must be a map", "object", n, f.line)
 		return
 	}
@@ -35,7 +37,7 @@ func (c *checker) param(f field, path string, op *operation) {
 		return
 	}
 	p.required = c.flag(n, path, "required", false)
-	if d := n.get("default"); d != nil && d.kind != null {
+	if d := n.get("default"); d != nil && d.kind != wire.Null {
 		raw := escapeHidden(d.json(nil))
 		if m := p.mismatch(raw); m != nil {
 			c.wrong(SchemaInvalidValue, path+".default", "default does not fit its parameter: "+m.text, p.typ.String(), d, 0)
@@ -69,7 +71,7 @@ func (c *checker) param(f field, path string, op *operation) {
 
 func (p *param) compile() {
 	p.queryKey = shared(p.wire, appendQueryText(nil, p.wire))
-	p.bodyKey = string(appendQuoted(nil, p.wire)) + ":"
+	p.bodyKey = string(wire.AppendQuoted(nil, p.wire)) + ":"
 }
 
 // definition compiles what a value has to be. It reports false when there is no
@@ -100,7 +102,7 @@ func (c *checker) definition(n *node, path string, d *definition) bool {
 	if d.maxLength >= 0 && d.minLength > d.maxLength {
 		c.wrong(SchemaInvalidValue, path+".minLength", "minLength is above maxLength", "minLength <= maxLength", n.get("minLength"), 0)
 	}
-	if p := c.get(n, path, "pattern", text); p != nil {
+	if p := c.get(n, path, "pattern", wire.String); p != nil {
 		re, err := regexp.Compile(p.text)
 		switch {
 		case d.typ != typeString:
@@ -111,7 +113,7 @@ func (c *checker) definition(n *node, path string, d *definition) bool {
 			d.pattern = re
 		}
 	}
-	if i := c.get(n, path, "items", object); i != nil {
+	if i := c.get(n, path, "items", wire.Object); i != nil {
 		if d.typ != typeArray {
 			c.wrong(SchemaInvalidValue, path+".items", "items is for arrays", "type array", i, 0)
 		} else {
@@ -127,7 +129,7 @@ func (c *checker) definition(n *node, path string, d *definition) bool {
 }
 
 func (c *checker) bound(n *node, path, key string, d *definition) *bound {
-	v := c.get(n, path, key, number)
+	v := c.get(n, path, key, wire.Number)
 	if v == nil {
 		return nil
 	}
@@ -147,7 +149,7 @@ func (c *checker) length(n *node, path, key string, d *definition) int {
 }
 
 func (c *checker) enum(n *node, path string, d *definition) {
-	e := c.get(n, path, "enum", array)
+	e := c.get(n, path, "enum", wire.Array)
 	if e == nil {
 		return
 	}
@@ -160,7 +162,7 @@ func (c *checker) enum(n *node, path string, d *definition) {
 	var values []enumValue // d has none yet, so that these are checked like any other
 	for i, v := range e.list {
 		raw := escapeHidden(v.json(nil))
-		if v.kind >= array || d.typ >= typeArray {
+		if v.kind >= wire.Array || d.typ >= typeArray {
 			c.wrong(SchemaInvalidType, index(path, i), "enum values must be scalars", d.typ.String(), v, 0)
 			continue
 		}
@@ -207,31 +209,31 @@ func (d *definition) wrongType(raw []byte) *mismatch {
 }
 
 func (d *definition) typeFits(raw []byte) bool {
-	switch k := kindOf(raw); d.typ {
+	switch k := wire.KindOf(raw); d.typ {
 	case typeString:
-		return k == text
+		return k == wire.String
 	case typeInteger:
-		if k != number {
+		if k != wire.Number {
 			return false
 		}
 		var buf [64]byte
 		_, ok := plainInteger(buf[:0], raw)
 		return ok
 	case typeNumber:
-		return k == number
+		return k == wire.Number
 	case typeBoolean:
-		return k == boolean
+		return k == wire.Boolean
 	case typeArray:
-		return k == array || d.orString && k == text
+		return k == wire.Array || d.orString && k == wire.String
 	default:
-		return k == object
+		return k == wire.Object
 	}
 }
 
 // typeOf is the JSON type of a value in the words of parameter types.
 func typeOf(raw []byte) string {
-	switch k := kindOf(raw); k {
-	case number:
+	switch k := wire.KindOf(raw); k {
+	case wire.Number:
 		if _, ok := plainInteger(nil, raw); ok {
 			return "integer"
 		}
@@ -261,7 +263,7 @@ func (d *definition) constraint(raw []byte) *mismatch {
 	}
 	if d.minLength >= 0 || d.maxLength >= 0 || d.pattern != nil {
 		if d.typ == typeString {
-			if m := d.wording(unquoted(raw)); m != nil {
+			if m := d.wording(wire.Unquoted(raw)); m != nil {
 				return m
 			}
 		}
@@ -271,7 +273,7 @@ func (d *definition) constraint(raw []byte) *mismatch {
 	}
 	var bad *mismatch
 	i := 0
-	each(raw, func(_, v []byte) bool {
+	wire.Each(raw, func(_, v []byte) bool {
 		if bad = d.items.mismatch(v); bad != nil {
 			bad.where = index("", i) + bad.where
 		}
@@ -289,7 +291,7 @@ func (d *definition) wording(s []byte) *mismatch {
 	case d.maxLength >= 0 && n > d.maxLength:
 		return &mismatch{text: fmt.Sprintf("must have <= %d characters", d.maxLength), key: "maxLength", limit: strconv.AppendInt(nil, int64(d.maxLength), 10)}
 	case d.pattern != nil && !d.pattern.Match(s):
-		return &mismatch{text: "does not match its pattern", key: "pattern", limit: escapeHidden(appendQuoted(nil, d.pattern.String()))}
+		return &mismatch{text: "does not match its pattern", key: "pattern", limit: escapeHidden(wire.AppendQuoted(nil, d.pattern.String()))}
 	}
 	return nil
 }
@@ -305,12 +307,12 @@ func (d *definition) allowed(raw []byte) bool {
 
 // equal compares by value: texts unescaped, numbers whatever their spelling.
 func (e *enumValue) equal(raw []byte) bool {
-	switch k := kindOf(raw); {
-	case k != kindOf(e.raw):
+	switch k := wire.KindOf(raw); {
+	case k != wire.KindOf(e.raw):
 		return false
-	case k == text:
-		return string(unquoted(raw)) == e.text
-	case k == number:
+	case k == wire.String:
+		return string(wire.Unquoted(raw)) == e.text
+	case k == wire.Number:
 		return compareNumbers(raw, e.raw) == 0
 	}
 	return string(raw) == string(e.raw)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 	"gopkg.in/yaml.v3"
 )
 
@@ -53,8 +54,8 @@ func isDelimiter(line []byte) bool {
 
 // node is one value of the front matter, aliases and merge keys resolved.
 type node struct {
-	kind    kind // absent never
-	line    int  // in the file
+	kind    wire.ValueKind // absent never
+	line    int            // in the file
 	text    string
 	integer bool    // number: written as an integer
 	plain   bool    // scalar: not quoted
@@ -159,7 +160,7 @@ func (b *treeBuilder) build(y *yaml.Node, depth int) (*node, error) {
 	case yaml.MappingNode:
 		return b.mapping(y, line, depth)
 	case yaml.SequenceNode:
-		n := &node{kind: array, line: line, list: make([]*node, 0, len(y.Content))}
+		n := &node{kind: wire.Array, line: line, list: make([]*node, 0, len(y.Content))}
 		for _, c := range y.Content {
 			v, err := b.build(c, depth+1)
 			if err != nil {
@@ -171,18 +172,18 @@ func (b *treeBuilder) build(y *yaml.Node, depth int) (*node, error) {
 	}
 	quoted := y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
 	if tag == "!!str" || quoted && tag == "" {
-		return &node{kind: text, line: line, text: y.Value}, nil
+		return &node{kind: wire.String, line: line, text: y.Value}, nil
 	}
 	n := scalar(y.Value)
 	n.line = line
-	if want, ok := map[string]kind{"!!int": number, "!!float": number, "!!bool": boolean, "!!null": null}[tag]; ok && n.kind != want {
+	if want, ok := map[string]wire.ValueKind{"!!int": wire.Number, "!!float": wire.Number, "!!bool": wire.Boolean, "!!null": wire.Null}[tag]; ok && n.kind != want {
 		return nil, &yamlError{line, fmt.Sprintf("value does not fit its tag %s", tag)}
 	}
 	return n, nil
 }
 
 func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
-	n := &node{kind: object, line: line, fields: make([]field, 0, len(y.Content)/2)}
+	n := &node{kind: wire.Object, line: line, fields: make([]field, 0, len(y.Content)/2)}
 	seen := make(map[string]bool, len(y.Content)/2)
 	var merged []*node
 	for i := 0; i+1 < len(y.Content); i += 2 {
@@ -198,7 +199,7 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 			return nil, err
 		}
 		if k.Value == "<<" && k.Style == 0 {
-			if v.kind == array {
+			if v.kind == wire.Array {
 				merged = append(merged, v.list...)
 			} else {
 				merged = append(merged, v)
@@ -212,7 +213,7 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 		n.fields = append(n.fields, field{k.Value, k.Line + 1, v})
 	}
 	for _, m := range merged {
-		if m.kind != object {
+		if m.kind != wire.Object {
 			return nil, &yamlError{m.line, "a merge key needs a map"}
 		}
 		for _, f := range m.fields {
@@ -228,17 +229,17 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 // scalar resolves an unquoted value by the YAML 1.2 core schema, so that no, on and
 // dates stay strings: https://yaml.org/spec/1.2.2/#103-core-schema
 func scalar(s string) *node {
-	n := &node{kind: text, text: s, plain: true}
+	n := &node{kind: wire.String, text: s, plain: true}
 	switch s {
 	case "", "~", "null", "Null", "NULL":
-		n.kind = null
+		n.kind = wire.Null
 	case "true", "True", "TRUE":
-		n.kind, n.text = boolean, "true"
+		n.kind, n.text = wire.Boolean, "true"
 	case "false", "False", "FALSE":
-		n.kind, n.text = boolean, "false"
+		n.kind, n.text = wire.Boolean, "false"
 	default:
 		if t, integer, ok := yamlNumber(s); ok {
-			n.kind, n.text, n.integer = number, t, integer
+			n.kind, n.text, n.integer = wire.Number, t, integer
 		}
 	}
 	return n
@@ -303,13 +304,13 @@ func (n *node) cleaned() *node {
 // json appends the value as JSON.
 func (n *node) json(dst []byte) []byte {
 	switch n.kind {
-	case null:
+	case wire.Null:
 		return append(dst, "null"...)
-	case boolean, number:
+	case wire.Boolean, wire.Number:
 		return append(dst, n.text...)
-	case text:
-		return appendQuoted(dst, n.text)
-	case array:
+	case wire.String:
+		return wire.AppendQuoted(dst, n.text)
+	case wire.Array:
 		dst = append(dst, '[')
 		for i, v := range n.list {
 			if i > 0 {
@@ -324,7 +325,7 @@ func (n *node) json(dst []byte) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendQuoted(dst, f.key), ':')
+		dst = append(wire.AppendQuoted(dst, f.key), ':')
 		dst = f.val.json(dst)
 	}
 	return append(dst, '}')

@@ -86,7 +86,7 @@ func skipString(b []byte, i int) int {
 				continue
 			}
 			if !unicodeEscape(b[i:]) {
-				return broken(i, faultSyntax)
+				return brokenEscape(b, i)
 			}
 			i += len(`\u0000`)
 		case c < 0x20:
@@ -110,6 +110,23 @@ var shortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': tr
 
 func unicodeEscape(b []byte) bool {
 	return len(b) >= 6 && b[1] == 'u' && isHex(b[2]) && isHex(b[3]) && isHex(b[4]) && isHex(b[5])
+}
+
+// brokenEscape says where the escape at i goes wrong.
+func brokenEscape(b []byte, i int) int {
+	if i++; i < len(b) && b[i] == 'u' {
+		for i++; i < len(b) && isHex(b[i]); i++ {
+		}
+	}
+	return brokenAt(b, i)
+}
+
+// brokenAt is the fault of what stands at i, or does not.
+func brokenAt(b []byte, i int) int {
+	if i >= len(b) {
+		return broken(len(b), faultEnd)
+	}
+	return broken(i, faultSyntax)
 }
 
 func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }
@@ -155,7 +172,7 @@ func skipNumber(b []byte, i int) int {
 	if i < len(b) && b[i] == '.' {
 		from := i + 1
 		if i = skipDigits(b, from); i == from {
-			return broken(i, faultSyntax)
+			return brokenAt(b, i)
 		}
 	}
 	if i < len(b) && b[i]|0x20 == 'e' {
@@ -165,7 +182,7 @@ func skipNumber(b []byte, i int) int {
 		}
 		from := i
 		if i = skipDigits(b, from); i == from {
-			return broken(i, faultSyntax)
+			return brokenAt(b, i)
 		}
 	}
 	return i
@@ -182,7 +199,10 @@ func skipLiteral(b []byte, i int, want string) int {
 	if len(b)-i >= len(want) && string(b[i:i+len(want)]) == want {
 		return i + len(want)
 	}
-	return broken(i, faultSyntax)
+	for k := 0; i < len(b) && b[i] == want[k]; k++ {
+		i++
+	}
+	return brokenAt(b, i)
 }
 
 func skipSpace(b []byte, i int) int {

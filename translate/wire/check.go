@@ -1,0 +1,141 @@
+package wire
+
+import (
+	"bytes"
+	"unicode/utf16"
+)
+
+// Limits are what Check demands beyond valid JSON. A zero demands nothing.
+type Limits struct {
+	Depth    int  // containers inside each other; never more than MaxDepth
+	Text     int  // bytes between the quotes of a string
+	Elements int  // of an array
+	Unicode  bool // no U+0000 and no lone surrogates in strings
+}
+
+// Reason is why Check refuses a text.
+type Reason uint8
+
+// The reasons. The first two are of valid JSON.
+const (
+	BadCharacter Reason = iota
+	EndsEarly
+	BadUTF8
+	TooDeep
+	TrailingData
+	LongText
+	ManyElements
+	HoldsNUL
+	LoneSurrogate
+)
+
+var reasons = [...]Reason{
+	faultSyntax: BadCharacter, faultEnd: EndsEarly, faultUTF8: BadUTF8, faultDepth: TooDeep, faultTrail: TrailingData,
+}
+
+// Fault is the first thing in a text that Check refuses.
+type Fault struct {
+	Why  Reason
+	At   int // offset in the text
+	Size int // what was counted, for a limit
+}
+
+// Check reports what keeps b from being one JSON value within lim, nil for nothing.
+func Check(b []byte, lim Limits) *Fault {
+	var syntax *Fault
+	end := whole(b, skipValue(b, skipSpace(b, 0), 0))
+	if end < 0 {
+		at, why := unbroken(end)
+		syntax = &Fault{Why: reasons[why], At: at}
+		if why == faultDepth {
+			syntax.Size = MaxDepth + 1
+		}
+		b = b[:at] // what comes before is well formed, and may be beyond a limit
+	}
+	if lim == (Limits{}) || len(b) == 0 {
+		return syntax
+	}
+	if f := lim.check(b); f != nil {
+		return f
+	}
+	return syntax
+}
+
+// check looks through b, the beginning of a valid text, for what is beyond lim.
+func (lim Limits) check(b []byte) *Fault {
+	var room [64]int
+	elements := room[:0] // of each open container, that of an object stays below 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			end, f := lim.text(b, i+1)
+			if f != nil || end >= len(b) {
+				return f
+			}
+			i = end
+		case '{', '[':
+			if lim.Depth > 0 && len(elements) == lim.Depth {
+				return &Fault{Why: TooDeep, At: i, Size: len(elements) + 1}
+			}
+			count := -1 << 62
+			if b[i] == '[' {
+				count = 1
+			}
+			elements = append(elements, count)
+		case '}', ']':
+			elements = elements[:len(elements)-1]
+		case ',':
+			last := &elements[len(elements)-1]
+			if *last++; lim.Elements > 0 && *last > lim.Elements {
+				return &Fault{Why: ManyElements, At: skipSpace(b, i+1), Size: *last}
+			}
+		}
+	}
+	return nil
+}
+
+// text checks the string whose inside begins at i and returns where its quote is,
+// len(b) when b ends in it.
+func (lim Limits) text(b []byte, i int) (end int, f *Fault) {
+	end = skipString(b, i) - 1
+	whole := end >= i
+	if !whole {
+		end = len(b)
+	}
+	if lim.Unicode && bytes.IndexByte(b[i:end], '\\') >= 0 {
+		if f = badUnicode(b[:end], i); f != nil {
+			return end, f
+		}
+	}
+	if whole && lim.Text > 0 && end-i > lim.Text {
+		return end, &Fault{Why: LongText, At: end, Size: end - i}
+	}
+	return end, nil
+}
+
+// badUnicode finds the first escape from i on that is U+0000 or a lone surrogate. An
+// escape that b cuts off is neither.
+func badUnicode(b []byte, i int) *Fault {
+	for ; i < len(b); i++ {
+		if b[i] != '\\' {
+			continue
+		}
+		if i++; i >= len(b) || b[i] != 'u' || !unicodeEscape(b[i-1:]) {
+			continue
+		}
+		u := hex4(b[i+1:])
+		i += 4
+		switch {
+		case u == 0:
+			return &Fault{Why: HoldsNUL, At: i - 5}
+		case !utf16.IsSurrogate(u):
+		case u < 0xDC00 && bytes.HasPrefix(b[i+1:], []byte(`\u`)) && !unicodeEscape(b[i+1:]):
+			return nil // not well formed, which is for others to tell
+		case unicodeEscape(b[i+1:]) && b[i+1] == '\\' && utf16.DecodeRune(u, hex4(b[i+3:])) != '\uFFFD':
+			i += 6
+		default:
+			return &Fault{Why: LoneSurrogate, At: i - 5}
+		}
+	}
+	return nil
+}

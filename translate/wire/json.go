@@ -1,0 +1,175 @@
+package wire
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The functions in this file read and write JSON that belongs to no message. What
+// they read is valid: Valid or Check said so.
+
+// ValueKind is the JSON type of a value.
+type ValueKind uint8
+
+// The kinds of value. Absent is no value at all.
+const (
+	Absent ValueKind = iota
+	Null
+	Boolean
+	Number
+	String
+	Array
+	Object
+)
+
+// KindOf is the kind of a value without blanks before it.
+func KindOf(raw []byte) ValueKind {
+	switch raw[0] {
+	case '{':
+		return Object
+	case '[':
+		return Array
+	case '"':
+		return String
+	case 't', 'f':
+		return Boolean
+	case 'n':
+		return Null
+	}
+	return Number
+}
+
+// Each calls f for every element of an array, or every member of an object with
+// its unescaped name. It ends early when f returns false.
+func Each(raw []byte, f func(name, value []byte) bool) {
+	i := skipSpace(raw, 0)
+	end := raw[i] + 2 // ']' and '}' stand two behind '[' and '{'
+	for i = skipSpace(raw, i+1); raw[i] != end; i = nextItem(raw, i) {
+		var name []byte
+		if end == '}' {
+			from := i
+			i = skipName(raw, i)
+			name = Unquoted(raw[from:i])
+			i = skipColon(raw, i)
+		}
+		from := i
+		i = skipValue(raw, i, 0)
+		if !f(name, raw[from:i:i]) {
+			return
+		}
+	}
+}
+
+// Member is the last member of that name of an object, nil when it has none or
+// raw is no object.
+func Member(raw []byte, name string) (value []byte) {
+	if raw = Trim(raw); len(raw) == 0 || raw[0] != '{' {
+		return nil
+	}
+	Each(raw, func(n, v []byte) bool {
+		if string(n) == name {
+			value = v
+		}
+		return true
+	})
+	return value
+}
+
+// Lookup is the value at a path of member names, raw itself for the empty path,
+// nil when there is none.
+func Lookup(raw []byte, path []string) []byte {
+	for _, name := range path {
+		if raw = Member(raw, name); raw == nil {
+			return nil
+		}
+	}
+	return raw
+}
+
+// Unquoted is the text of a string; a part of raw itself when nothing in it is
+// escaped. A lone surrogate becomes U+FFFD.
+func Unquoted(raw []byte) []byte {
+	in := raw[1 : len(raw)-1]
+	if bytes.IndexByte(in, '\\') < 0 {
+		return in
+	}
+	return AppendUnescaped(make([]byte, 0, len(in)), in)
+}
+
+// AppendQuoted appends s as a JSON string; bytes that are not UTF-8 become U+FFFD.
+func AppendQuoted[T string | []byte](dst []byte, s T) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c == '\n':
+			dst = append(dst, '\\', 'n')
+		case c == '\r':
+			dst = append(dst, '\\', 'r')
+		case c == '\t':
+			dst = append(dst, '\\', 't')
+		case c < 0x20 || c == 0x7f:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		case c < utf8.RuneSelf:
+			dst = append(dst, c)
+		default:
+			r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+			dst = utf8.AppendRune(dst, r)
+			i += n
+			continue
+		}
+		i++
+	}
+	return append(dst, '"')
+}
+
+// AppendStrings appends a list of strings.
+func AppendStrings(dst []byte, list []string) []byte {
+	dst = append(dst, '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendQuoted(dst, s)
+	}
+	return append(dst, ']')
+}
+
+// Members writes the members of a JSON object one after the other, and End closes
+// it. Each method returns the slice with what it appended.
+type Members []byte
+
+func (o Members) name(k string) Members {
+	if len(o) == 0 {
+		o = append(o, '{')
+	} else {
+		o = append(o, ',')
+	}
+	return append(AppendQuoted(o, k), ':')
+}
+
+// Str adds a string.
+func (o Members) Str(k, v string) Members { return AppendQuoted(o.name(k), v) }
+
+// Int adds an integer.
+func (o Members) Int(k string, v int64) Members { return strconv.AppendInt(o.name(k), v, 10) }
+
+// Bool adds a boolean.
+func (o Members) Bool(k string, v bool) Members { return strconv.AppendBool(o.name(k), v) }
+
+// Raw adds a JSON text as it is.
+func (o Members) Raw(k string, v []byte) Members { return append(o.name(k), v...) }
+
+// Strs adds a list of strings.
+func (o Members) Strs(k string, v []string) Members { return AppendStrings(o.name(k), v) }
+
+// End closes the object; the empty one is {}.
+func (o Members) End() []byte {
+	if len(o) == 0 {
+		return []byte("{}")
+	}
+	return append(o, '}')
+}
