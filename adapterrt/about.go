@@ -1,6 +1,8 @@
 package adapterrt
 
-import "slices"
+import (
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+)
 
 // Info is what is known of a loaded adapter.
 type Info struct {
@@ -17,30 +19,9 @@ func (rt *Runtime) Adapters() []Info {
 	var out []Info
 	for _, a := range rt.live.Load().adapters {
 		out = append(out, Info{
-			Name: a.Name, Version: a.Version, Description: a.Description, File: a.File, Operations: len(a.ops),
-			BaseURL: a.target.baseURL, Auth: a.auth.kind.String(), Credentials: a.auth.credentials(),
+			Name: a.Name, Version: a.Version, Description: a.Description, File: a.File, Operations: len(a.Operations),
+			BaseURL: a.Target.BaseURL, Auth: a.Auth.Kind.String(), Credentials: a.Auth.Credentials(),
 		})
-	}
-	return out
-}
-
-// credentials are the places that secrets are read from.
-func (au *auth) credentials() []string {
-	all := []credential{au.user, au.value}
-	if o := au.oauth; o != nil {
-		all = append(all, o.id, o.secret)
-		if o.refresh != nil {
-			all = append(all, *o.refresh)
-		}
-	}
-	if m := au.mutual; m != nil {
-		all = append(all, credential{file: m.cert}, credential{file: m.key}, credential{file: m.ca})
-	}
-	var out []string
-	for _, c := range all {
-		if s := c.String(); s != "" && !slices.Contains(out, s) {
-			out = append(out, s)
-		}
 	}
 	return out
 }
@@ -48,7 +29,7 @@ func (au *auth) credentials() []string {
 // Operation is what is known of an adapter's operation.
 type Operation struct {
 	Name, Description string
-	Category          Category
+	Category          file.Category
 	MapsTo            string // METHOD /path
 	Detail            []byte // the answer of introspection
 }
@@ -60,9 +41,9 @@ func (rt *Runtime) Operations(adapter string) []Operation {
 	if a == nil {
 		return nil
 	}
-	out := make([]Operation, 0, len(a.ops))
-	for _, op := range a.ops {
-		out = append(out, Operation{op.name, op.description, op.category, op.mapping.method + " " + op.mapping.template, op.detail.answer()})
+	out := make([]Operation, 0, len(a.Operations))
+	for _, op := range a.Operations {
+		out = append(out, Operation{op.Name, op.Description, op.Category, op.Mapping.Method + " " + op.Mapping.Template, a.shown.details[op.Index].answer()})
 	}
 	return out
 }

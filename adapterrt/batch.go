@@ -3,6 +3,9 @@ package adapterrt
 import (
 	"context"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -12,12 +15,12 @@ const maxBatch = 50
 // batch runs the requests of one body one after the other. A failure does not stop
 // the rest; one that waits for confirmation does, and so does an answer that grows
 // too large.
-func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *envelope, r *Result) *Failure {
+func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *envelope, r *Result) *failure.Failure {
 	if e.operation != nil {
-		return invalidValue("operations", "must not stand beside 'operation'")
+		return failure.InvalidValue("operations", "must not stand beside 'operation'")
 	}
 	if wire.KindOf(e.batch) != wire.Array {
-		return invalidType("operations", "array", typeOf(e.batch))
+		return failure.InvalidType("operations", "array", file.TypeOf(e.batch))
 	}
 	if e.adapter != nil {
 		if at.Adapter != "" && at.Adapter != string(e.adapter) {
@@ -31,7 +34,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 		return len(items) <= maxBatch
 	})
 	if len(items) == 0 || len(items) > maxBatch {
-		return invalidValue("operations", "must hold 1–50 requests")
+		return failure.InvalidValue("operations", "must hold 1–50 requests")
 	}
 	out := []byte(`{"success":true,"data":null,"results":[`)
 	good, bad, halted := 0, 0, -1
@@ -47,7 +50,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 		out = append(out, wire.Members(nil).Int("index", int64(i)).Str("operation", batchName(item)).Raw("result", one.JSON()).End()...)
 		if one.Failure == nil {
 			good++
-		} else if bad++; one.Failure.Code == ConfirmationRequired {
+		} else if bad++; one.Failure.Code == failure.ConfirmationRequired {
 			halted = i
 			break
 		}
@@ -75,7 +78,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 // batchName is the operation that an item names, "" when it does not.
 func batchName(item []byte) string {
 	if v := wire.Member(item, "operation"); v != nil && wire.KindOf(v) == wire.String {
-		return firstRunes(string(wire.Unquoted(v)), maxOperationName)
+		return clean.FirstRunes(string(wire.Unquoted(v)), maxOperationName)
 	}
 	return ""
 }

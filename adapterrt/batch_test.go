@@ -4,6 +4,9 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 func TestBatch(t *testing.T) {
@@ -26,7 +29,7 @@ func TestBatch(t *testing.T) {
 	if !strings.HasSuffix(got, `],"halted_at":1,"pending_operations":["lock_issue"],"summary":{"total":3,"succeeded":1,"failed":1,"halted":true,"pending":1}}`) || len(*all) != 3 {
 		t.Error(got)
 	}
-	got = ask(rt, Endpoint{Category: Read}, `{"operations":[{"operation":"lock_issue","params":{"number":1}}]}`)
+	got = ask(rt, Endpoint{Category: file.Read}, `{"operations":[{"operation":"lock_issue","params":{"number":1}}]}`)
 	if !strings.Contains(got, "VALIDATION_ENDPOINT_MISMATCH") || len(*all) != 3 {
 		t.Error(got)
 	}
@@ -40,7 +43,7 @@ func TestBatch(t *testing.T) {
 		t.Error("a batch inside a batch:", got)
 	}
 	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operations":[{"operation":"nope"}]}`)})
-	if len(r.Parts) != 1 || r.Parts[0].Outcome != NotFoundOperation || r.HTTPStatus() != 200 {
+	if len(r.Parts) != 1 || r.Parts[0].Outcome != failure.NotFoundOperation || r.HTTPStatus() != 200 {
 		t.Errorf("%+v", r)
 	}
 	off := one(t, Options{}, "https://api.example.com", richOps)

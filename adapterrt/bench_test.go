@@ -9,6 +9,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 const tenParams = `
@@ -28,7 +31,7 @@ func BenchmarkDispatch(b *testing.B) {
 	ctx, req := context.Background(), &Request{Body: []byte(tenValues)}
 	b.ReportAllocs()
 	for b.Loop() {
-		if r := rt.Dispatch(ctx, Endpoint{Category: Create}, req); r.Failure != nil {
+		if r := rt.Dispatch(ctx, Endpoint{Category: file.Create}, req); r.Failure != nil {
 			b.Fatal(r.Failure)
 		}
 	}
@@ -36,7 +39,7 @@ func BenchmarkDispatch(b *testing.B) {
 
 func quick(rt *Runtime, body []byte) {
 	answer := reply{status: 200, contentType: "application/json", header: http.Header{}, body: body}
-	rt.send = func(context.Context, *Adapter, *outgoing) (*reply, *Failure) { return &answer, nil }
+	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) { return &answer, nil }
 }
 
 // BenchmarkResponse is what is ours of a call with a response of 64 KiB.
@@ -56,7 +59,7 @@ func BenchmarkResponse(b *testing.B) {
 	b.SetBytes(int64(body.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		r := rt.Dispatch(ctx, Endpoint{Category: Create}, req)
+		r := rt.Dispatch(ctx, Endpoint{Category: file.Create}, req)
 		if out := r.JSON(); r.Failure != nil || len(out) < body.Len() {
 			b.Fatal(r.Failure)
 		}

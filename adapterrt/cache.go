@@ -10,63 +10,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/translate/wire"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // What the cache of a runtime may hold, in bytes; of one answer, a quarter.
 const cacheSize = 64 << 20
-
-// cacheRule says how long an operation's answers are good.
-type cacheRule struct {
-	ttl      time.Duration // 0: as the answer's headers say
-	coalesce bool          // identical calls at one time share one request
-}
-
-func (c *checker) cacheRule(n *node, path string, op *operation) {
-	v := n.get("cache")
-	if v == nil || v.kind == wire.Null {
-		if f := c.get(n, path, "coalesce", wire.Boolean); f != nil {
-			c.warn(SchemaInvalidValue, path+".coalesce", "coalesce needs cache", f.line)
-		}
-		return
-	}
-	r := &cacheRule{coalesce: c.flag(n, path, "coalesce", false)}
-	path += ".cache"
-	switch {
-	case v.kind == wire.String && v.text == "headers":
-	case v.kind == wire.Object:
-		c.known(v, path, "ttl", "coalesce")
-		ttl, at := c.need(v, path, "ttl", "ttl")
-		if at == nil {
-			return
-		}
-		d, err := time.ParseDuration(ttl)
-		if err != nil || d <= 0 || d > 24*time.Hour {
-			c.wrong(SchemaInvalidValue, path+".ttl", "ttl is not valid", "duration up to 24h, as 30s", at, 0)
-		}
-		r.ttl = d
-		r.coalesce = c.flag(v, path, "coalesce", r.coalesce)
-	default:
-		c.wrong(SchemaInvalidValue, path, "cache is not valid", "{ttl: 30s} or headers", v, 0)
-		return
-	}
-	switch {
-	case op.category != Read || op.mapping != nil && op.mapping.method != "GET":
-		c.wrong(SchemaInvalidValue, path, "only read operations by GET are cached", "category read, method GET", v, 0)
-	case op.mapping == nil: // which is what is wrong
-	case !op.repeatable:
-		c.wrong(SchemaInvalidValue, path, "non-idempotent operations must not be cached", "no non_idempotent", v, 0)
-	default:
-		op.cache = r
-	}
-}
 
 type cacheKey [sha256.Size]byte
 
 // stored is an answer in the cache.
 type stored struct {
 	key     cacheKey
-	adapter *Adapter
+	adapter *file.Adapter
 	reply   *reply // shared: nobody changes its body
 	fresh   time.Time
 	size    int
@@ -79,36 +35,36 @@ type cache struct {
 	order   list.List
 	size    int
 	flights map[cacheKey]*flight
-	cleared map[*Adapter]uint64 // counts what has changed behind the answers
+	cleared map[*file.Adapter]uint64 // counts what has changed behind the answers
 }
 
 // flight is a request that others wait for.
 type flight struct {
 	done  chan struct{}
 	reply *reply
-	fail  *Failure
+	fail  *failure.Failure
 }
 
 // request sends c.out, with the adapter's credentials, through the cache when the
 // operation has one.
-func (rt *Runtime) request(ctx context.Context, c *call, a *Adapter) (*reply, *Failure) {
-	rule := c.op.cache
+func (rt *Runtime) request(ctx context.Context, c *call, a *adapter) (*reply, *failure.Failure) {
+	rule := c.op.Cache
 	if rule == nil {
 		if f := rt.authorize(ctx, a, &c.out); f != nil {
 			return nil, f
 		}
 		r, f := c.sendLimited(ctx, rt)
-		if c.op.category != Read {
-			rt.cache.clear(a) // also after a failure: it may have had an effect
+		if c.op.Category != file.Read {
+			rt.cache.clear(a.Adapter) // also after a failure: it may have had an effect
 		}
 		return r, f
 	}
 	h := sha256.New()
-	h.Write(a.digest[:])
-	h.Write([]byte(c.op.name))
+	h.Write(a.Digest[:])
+	h.Write([]byte(c.op.Name))
 	h.Write(append([]byte{0}, c.out.url.buf...))
 	for _, p := range c.out.headers {
-		h.Write([]byte("\x00" + p.name + "\x00" + p.value))
+		h.Write([]byte("\x00" + p.Name + "\x00" + p.Value))
 	}
 	if f := rt.authorize(ctx, a, &c.out); f != nil {
 		return nil, f
@@ -127,7 +83,7 @@ func (rt *Runtime) request(ctx context.Context, c *call, a *Adapter) (*reply, *F
 		return old.reply.copy(), nil
 	}
 	c.cached = "miss"
-	if !rule.coalesce {
+	if !rule.Coalesce {
 		return rt.refresh(ctx, c, a, key, old)
 	}
 	for {
@@ -148,12 +104,12 @@ func (rt *Runtime) request(ctx context.Context, c *call, a *Adapter) (*reply, *F
 		select {
 		case <-fl.done:
 		case <-ctx.Done():
-			return nil, &Failure{Code: TransportTimeout, Message: "Request cancelled", Cause: errCancelled}
+			return nil, &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
 		}
 		switch {
 		case fl.reply != nil:
 			return fl.reply.copy(), nil
-		case fl.fail != nil && fl.fail.Cause != errCancelled:
+		case fl.fail != nil && fl.fail.Cause != failure.ErrCancelled:
 			return nil, fl.fail
 		}
 		// The one in front was cancelled, which is no reason for the others.
@@ -161,9 +117,9 @@ func (rt *Runtime) request(ctx context.Context, c *call, a *Adapter) (*reply, *F
 }
 
 // sendLimited sends c.out when the adapter's limits leave room for it.
-func (c *call) sendLimited(ctx context.Context, rt *Runtime) (r *reply, f *Failure) {
-	a := c.op.adapter
-	if a.limiter == nil && c.op.limiter == nil {
+func (c *call) sendLimited(ctx context.Context, rt *Runtime) (r *reply, f *failure.Failure) {
+	a := c.a
+	if a.guard.limiter == nil && a.guard.limiters == nil {
 		return rt.deliver(ctx, a, &c.out)
 	}
 	done, f := c.admit(rt)
@@ -182,16 +138,16 @@ func (r *reply) copy() *reply {
 }
 
 // refresh asks the API, for no more than whether old still holds when it can.
-func (rt *Runtime) refresh(ctx context.Context, c *call, a *Adapter, key cacheKey, old *stored) (*reply, *Failure) {
+func (rt *Runtime) refresh(ctx context.Context, c *call, a *adapter, key cacheKey, old *stored) (*reply, *failure.Failure) {
 	if old != nil {
 		if tag := old.reply.header.Get("ETag"); tag != "" {
-			c.out.headers = append(c.out.headers, header{"If-None-Match", tag})
+			c.out.headers = append(c.out.headers, file.Header{Name: "If-None-Match", Value: tag})
 		}
 		if at := old.reply.header.Get("Last-Modified"); at != "" {
-			c.out.headers = append(c.out.headers, header{"If-Modified-Since", at})
+			c.out.headers = append(c.out.headers, file.Header{Name: "If-Modified-Since", Value: at})
 		}
 	}
-	before := rt.cache.changes(a)
+	before := rt.cache.changes(a.Adapter)
 	r, f := c.sendLimited(ctx, rt)
 	if f != nil {
 		return nil, f
@@ -207,15 +163,15 @@ func (rt *Runtime) refresh(ctx context.Context, c *call, a *Adapter, key cacheKe
 		}
 		r = kept.copy()
 	}
-	if ttl, keep := c.op.cache.lifetime(r); keep && r.status >= 200 && r.status < 300 {
-		rt.cache.put(&stored{key: key, adapter: a, reply: r.copy(), fresh: rt.opt.Now().Add(ttl), size: len(r.body) + 1024}, before)
+	if ttl, keep := lifetime(c.op.Cache, r); keep && r.status >= 200 && r.status < 300 {
+		rt.cache.put(&stored{key: key, adapter: a.Adapter, reply: r.copy(), fresh: rt.opt.Now().Add(ttl), size: len(r.body) + 1024}, before)
 	}
 	return r, nil
 }
 
 // lifetime is how long a reply is fresh and whether it may be kept:
 // https://www.rfc-editor.org/rfc/rfc9111#section-3
-func (rule *cacheRule) lifetime(r *reply) (time.Duration, bool) {
+func lifetime(rule *file.CacheRule, r *reply) (time.Duration, bool) {
 	control := strings.ToLower(strings.Join(r.header.Values("Cache-Control"), ","))
 	var age time.Duration
 	validator := r.header.Get("ETag") != "" || r.header.Get("Last-Modified") != ""
@@ -240,8 +196,8 @@ func (rule *cacheRule) lifetime(r *reply) (time.Duration, bool) {
 			}
 		}
 	}
-	if rule.ttl > 0 {
-		return rule.ttl, true
+	if rule.Ttl > 0 {
+		return rule.Ttl, true
 	}
 	return age, age > 0 || validator
 }
@@ -295,11 +251,11 @@ func (k *cache) drop(e *list.Element) {
 }
 
 // clear forgets an adapter's answers: something behind them has changed.
-func (k *cache) clear(a *Adapter) {
+func (k *cache) clear(a *file.Adapter) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.cleared == nil {
-		k.cleared = map[*Adapter]uint64{}
+		k.cleared = map[*file.Adapter]uint64{}
 	}
 	k.cleared[a]++
 	for e := k.order.Front(); e != nil; {
@@ -312,14 +268,14 @@ func (k *cache) clear(a *Adapter) {
 }
 
 // forget is clear for an adapter that is gone.
-func (k *cache) forget(a *Adapter) {
+func (k *cache) forget(a *file.Adapter) {
 	k.clear(a)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.cleared, a)
 }
 
-func (k *cache) changes(a *Adapter) uint64 {
+func (k *cache) changes(a *file.Adapter) uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.cleared[a]

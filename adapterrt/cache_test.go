@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // clock is a time that tests move.
@@ -177,7 +179,7 @@ func TestCacheMistakes(t *testing.T) {
 
 func TestCacheStaysSmall(t *testing.T) {
 	var k cache
-	a := &Adapter{}
+	a := &file.Adapter{}
 	for i := range 100 {
 		k.put(&stored{key: cacheKey{byte(i)}, adapter: a, reply: &reply{}, size: cacheSize / 10}, 0)
 	}

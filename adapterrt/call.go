@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -19,10 +22,11 @@ type value struct {
 // in it belongs to it, but for what points into the request's body.
 type call struct {
 	env      envelope
-	op       *operation
+	a        *adapter
+	op       *file.Operation
 	values   []value // by the operation's parameters
 	unknown  []string
-	warnings []Notice
+	warnings []failure.Notice
 	out      outgoing
 	text     []byte // scratch
 	token    []byte // a confirmation
@@ -35,10 +39,10 @@ type call struct {
 
 // resolve finds the value of every declared parameter: in params, else beside it.
 // What nobody declared is noted; names starting with _ are metadata.
-func (c *call) resolve(op *operation) *Failure {
-	c.op = op
+func (c *call) resolve(a *adapter, op *file.Operation) *failure.Failure {
+	c.a, c.op = a, op
 	c.unknown = c.unknown[:0]
-	if n := len(op.params); cap(c.values) < n {
+	if n := len(op.Params); cap(c.values) < n {
 		c.values = make([]value, n)
 	} else {
 		c.values = c.values[:n]
@@ -46,10 +50,10 @@ func (c *call) resolve(op *operation) *Failure {
 	}
 	for i := range c.env.params {
 		m := &c.env.params[i]
-		if k, ok := op.param(m.key); ok {
+		if k, ok := op.Param(m.key); ok {
 			c.env.repeated = c.env.repeated || c.values[k].inside
 			c.values[k] = value{raw: m.raw, kind: m.kind, inside: true}
-		} else if op.category == Update && string(m.key) == "input" && m.kind == wire.Object {
+		} else if op.Category == file.Update && string(m.key) == "input" && m.kind == wire.Object {
 			if f := c.lift(m.raw); f != nil {
 				return f
 			}
@@ -63,7 +67,7 @@ func (c *call) resolve(op *operation) *Failure {
 		case "operation", "params", "operations", "adapter":
 			continue
 		}
-		if k, ok := op.param(m.key); !ok {
+		if k, ok := op.Param(m.key); !ok {
 			if !c.noteToken(m) {
 				c.stray(m.key)
 			}
@@ -81,7 +85,7 @@ func (c *call) stray(key []byte) {
 	}
 	name := string(key)
 	if len(name) > maxUnknownName {
-		name = firstRunes(name, maxUnknownName)
+		name = clean.FirstRunes(name, maxUnknownName)
 	}
 	for _, u := range c.unknown {
 		if u == name {
@@ -95,17 +99,17 @@ func (c *call) stray(key []byte) {
 
 // lift takes the members of an update's input for parameters: the other way
 // clients write an update.
-func (c *call) lift(input []byte) (f *Failure) {
+func (c *call) lift(input []byte) (f *failure.Failure) {
 	var unknown []string
 	wire.Each(input, func(name, raw []byte) bool {
-		k, ok := c.op.param(name)
+		k, ok := c.op.Param(name)
 		switch {
 		case !ok:
 			if len(unknown) < maxUnknown {
-				unknown = append(unknown, firstRunes(string(name), maxUnknownName))
+				unknown = append(unknown, clean.FirstRunes(string(name), maxUnknownName))
 			}
-		case c.op.params[k].place == inPath:
-			f = invalidValue(c.op.params[k].name, "must not be part of input")
+		case c.op.Params[k].Place == file.InPath:
+			f = failure.InvalidValue(c.op.Params[k].Name, "must not be part of input")
 			return false
 		case !c.values[k].inside:
 			c.values[k] = value{raw: raw, kind: wire.KindOf(raw), inside: true}
@@ -114,24 +118,24 @@ func (c *call) lift(input []byte) (f *Failure) {
 	})
 	if f == nil && len(unknown) > 0 {
 		f = unknownParams(c.op, unknown)
-		f.Code = ValidationUnknownField
-		f.Message = "Unknown field(s) in input for operation '" + c.op.name + "': " + strings.Join(unknown, ", ")
+		f.Code = failure.ValidationUnknownField
+		f.Message = "Unknown field(s) in input for operation '" + c.op.Name + "': " + strings.Join(unknown, ", ")
 	}
 	return f
 }
 
 // validate checks the values in the order that decides which mistake is reported,
 // and fills in defaults. Unknown parameters are refused, or dropped with a warning.
-func (c *call) validate(loose bool) *Failure {
+func (c *call) validate(loose bool) *failure.Failure {
 	op := c.op
-	for _, i := range op.required {
+	for _, i := range op.Required {
 		if c.values[i].kind <= wire.Null {
-			return missingParam(op.name, op.params[i], c.missing())
+			return missingParam(op.Name, op.Params[i], c.missing())
 		}
 	}
-	for i, p := range op.params {
-		if v := &c.values[i]; v.kind > wire.Null && !p.typeFits(v.raw) {
-			return p.unfit(p.wrongType(v.raw), v.raw)
+	for i, p := range op.Params {
+		if v := &c.values[i]; v.kind > wire.Null && !p.TypeFits(v.raw) {
+			return unfit(p, p.WrongType(v.raw), v.raw)
 		}
 	}
 	if len(c.unknown) > 0 {
@@ -139,26 +143,26 @@ func (c *call) validate(loose bool) *Failure {
 		if !loose {
 			return f
 		}
-		c.warn(Notice{"VALIDATION_UNKNOWN_PARAM_WARNING", f.Message, f.Details, "low"})
+		c.warn(failure.Notice{Code: "VALIDATION_UNKNOWN_PARAM_WARNING", Message: f.Message, Details: f.Details, Severity: "low"})
 	}
-	for i, p := range op.params {
+	for i, p := range op.Params {
 		v := &c.values[i]
-		if v.kind > wire.Null && p.constrained {
-			if m := p.constraint(v.raw); m != nil {
-				return p.unfit(m, v.raw)
+		if v.kind > wire.Null && p.Constrained {
+			if m := p.Constraint(v.raw); m != nil {
+				return unfit(p, m, v.raw)
 			}
 		}
-		if v.kind == wire.Absent && p.fallback != nil {
-			*v = value{raw: p.fallback, kind: wire.KindOf(p.fallback), fallback: true}
+		if v.kind == wire.Absent && p.Fallback != nil {
+			*v = value{raw: p.Fallback, kind: wire.KindOf(p.Fallback), fallback: true}
 		}
 	}
 	return nil
 }
 
 func (c *call) missing() (names []string) {
-	for _, i := range c.op.required {
+	for _, i := range c.op.Required {
 		if c.values[i].kind <= wire.Null {
-			names = append(names, c.op.params[i].name)
+			names = append(names, c.op.Params[i].Name)
 		}
 	}
 	return names
@@ -167,7 +171,7 @@ func (c *call) missing() (names []string) {
 // The most warnings of a result.
 const maxWarnings = 10
 
-func (c *call) warn(w Notice) {
+func (c *call) warn(w failure.Notice) {
 	for _, o := range c.warnings {
 		if o.Code == w.Code && bytes.Equal(o.Details, w.Details) {
 			return
@@ -187,7 +191,7 @@ func appendText(dst, raw []byte, integer bool) []byte {
 		return appendUnquoted(dst, raw)
 	case wire.Number:
 		if integer {
-			if out, ok := plainInteger(dst, raw); ok {
+			if out, ok := wire.AppendInteger(dst, raw); ok {
 				return out
 			}
 		}
@@ -196,10 +200,6 @@ func appendText(dst, raw []byte, integer bool) []byte {
 		return wire.AppendCompact(dst, raw)
 	}
 	return append(dst, raw...)
-}
-
-func (d *definition) integerItems() bool {
-	return d.typ == typeInteger || d.items != nil && d.items.typ == typeInteger
 }
 
 // appendJoined appends an array's elements with commas between.

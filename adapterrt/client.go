@@ -15,6 +15,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 const (
@@ -38,7 +42,7 @@ func (c *client) retire() {
 	c.CloseIdleConnections()
 }
 
-func newClient(opt *Options, m *mutual) *client {
+func newClient(opt *Options, m *file.Mutual) *client {
 	dialer := &net.Dialer{
 		Timeout: connectTimeout,
 		// The address is checked when it is dialled: a name that resolved well
@@ -62,12 +66,12 @@ func newClient(opt *Options, m *mutual) *client {
 		MaxResponseHeaderBytes: maxResponseHeader,
 	}
 	if m != nil {
-		m.configure(t.TLSClientConfig)
+		present(m, t.TLSClientConfig)
 	}
 	return &client{Client: http.Client{Transport: t, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		first := via[0]
 		if opt.SameOriginRedirects && first.Method == "GET" && len(via) <= maxHops &&
-			next.URL.Scheme == "https" && next.URL.User == nil && originOf(next.URL) == originOf(first.URL) {
+			next.URL.Scheme == "https" && next.URL.User == nil && file.OriginOf(next.URL) == file.OriginOf(first.URL) {
 			return nil
 		}
 		return http.ErrUseLastResponse
@@ -134,23 +138,20 @@ type reply struct {
 	body        []byte // whoever gets the reply owns it
 }
 
-// errCancelled says that the caller is gone and nobody waits for a result.
-var errCancelled = errors.New("cancelled by the caller")
-
 // exchange sends o and reads what comes back. A failure without a reply is of the
 // transport; cancelled calls fail with errCancelled for a cause.
-func (rt *Runtime) exchange(ctx context.Context, a *Adapter, o *outgoing) (*reply, *Failure) {
+func (rt *Runtime) exchange(ctx context.Context, a *adapter, o *outgoing) (*reply, *failure.Failure) {
 	bounded, stop := context.WithTimeout(ctx, o.timeout)
 	defer stop()
 	for attempt := 0; ; attempt++ {
 		r, f := rt.attempt(bounded, a, o)
 		if ctx.Err() != nil {
-			return nil, &Failure{Code: TransportTimeout, Message: "Request cancelled", Cause: errCancelled}
+			return nil, &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
 		}
-		if !o.repeatable || attempt >= a.target.retries {
+		if !o.repeatable || attempt >= a.Target.Retries {
 			return r, f
 		}
-		wait, again := rt.again(r, f, attempt, a.target.delay)
+		wait, again := rt.again(r, f, attempt, a.Target.Delay)
 		if !again {
 			return r, f
 		}
@@ -171,11 +172,11 @@ func (rt *Runtime) exchange(ctx context.Context, a *Adapter, o *outgoing) (*repl
 const longestRetryAfter = 10 * time.Second
 
 // again says whether an attempt is worth repeating and after how long.
-func (rt *Runtime) again(r *reply, f *Failure, attempt int, delay time.Duration) (time.Duration, bool) {
+func (rt *Runtime) again(r *reply, f *failure.Failure, attempt int, delay time.Duration) (time.Duration, bool) {
 	wait := delay << min(attempt, 10)
 	wait = wait/2 + rand.N(wait/2+1)
 	if f != nil {
-		return wait, f.Code == TransportRefused || f.Code == TransportDNS
+		return wait, f.Code == failure.TransportRefused || f.Code == failure.TransportDNS
 	}
 	switch r.status {
 	case 502, 503, 504:
@@ -187,10 +188,10 @@ func (rt *Runtime) again(r *reply, f *Failure, attempt int, delay time.Duration)
 	return 0, false
 }
 
-func (rt *Runtime) attempt(ctx context.Context, a *Adapter, o *outgoing) (*reply, *Failure) {
-	u, err := a.target.parsedURL(o.url.buf)
+func (rt *Runtime) attempt(ctx context.Context, a *adapter, o *outgoing) (*reply, *failure.Failure) {
+	u, err := parsedURL(&a.Target, o.url.buf)
 	if err != nil {
-		return nil, ownFault("", redact(err, o.secrets))
+		return nil, failure.Ours("", clean.Redact(err, o.secrets))
 	}
 	var body io.Reader = http.NoBody
 	if o.hasBody {
@@ -198,7 +199,7 @@ func (rt *Runtime) attempt(ctx context.Context, a *Adapter, o *outgoing) (*reply
 	}
 	req, err := http.NewRequestWithContext(ctx, o.method, "", body)
 	if err != nil {
-		return nil, ownFault("", redact(err, o.secrets))
+		return nil, failure.Ours("", clean.Redact(err, o.secrets))
 	}
 	req.URL, req.Host = u, u.Host
 	req.Header.Set("Accept", "application/json")
@@ -210,15 +211,15 @@ func (rt *Runtime) attempt(ctx context.Context, a *Adapter, o *outgoing) (*reply
 		req.Header.Set("X-Request-Id", o.id)
 	}
 	for _, h := range o.trace {
-		if isTraceHeader(h.Name) && len(h.Value) <= maxTrace && isHeaderValue(h.Value) {
+		if isTraceHeader(h.Name) && len(h.Value) <= maxTrace && file.IsHeaderValue(h.Value) {
 			req.Header.Add(h.Name, h.Value)
 		}
 	}
-	for _, h := range a.target.headers {
-		req.Header.Set(h.name, h.value)
+	for _, h := range a.Target.Headers {
+		req.Header.Set(h.Name, h.Value)
 	}
 	for _, h := range o.headers {
-		req.Header.Set(h.name, h.value)
+		req.Header.Set(h.Name, h.Value)
 	}
 	defer func() {
 		if a.client.retired.Load() {
@@ -232,8 +233,8 @@ func (rt *Runtime) attempt(ctx context.Context, a *Adapter, o *outgoing) (*reply
 	defer res.Body.Close()
 	limit := rt.opt.MaxResponseBytes
 	if res.ContentLength > int64(limit) {
-		f := tooLarge("response_size", limit, int(res.ContentLength), "bytes")
-		f.response = true
+		f := failure.TooLarge("response_size", limit, int(res.ContentLength), "bytes")
+		f.FromAPI = true
 		return nil, f
 	}
 	r := &reply{status: res.StatusCode, contentType: res.Header.Get("Content-Type"), header: res.Header}
@@ -242,8 +243,8 @@ func (rt *Runtime) attempt(ctx context.Context, a *Adapter, o *outgoing) (*reply
 		return nil, transportFailure(err, a, o)
 	}
 	if len(r.body) > limit {
-		f := tooLarge("response_size", limit, len(r.body), "bytes")
-		f.response = true
+		f := failure.TooLarge("response_size", limit, len(r.body), "bytes")
+		f.FromAPI = true
 		return nil, f
 	}
 	return r, nil
@@ -274,26 +275,26 @@ func readBody(r io.Reader, size int64, limit int) ([]byte, error) {
 
 // transportFailure puts into words why no response came. It names the host of the
 // adapter and nothing of what lies behind.
-func transportFailure(err error, a *Adapter, o *outgoing) *Failure {
+func transportFailure(err error, a *adapter, o *outgoing) *failure.Failure {
 	timeout := o.timeout
-	f := &Failure{Code: TransportNetwork, Message: "Network error: request failed", Cause: redact(withoutURL(err), o.secrets)}
-	host, port := a.target.base.Hostname(), a.target.origin[strings.LastIndexByte(a.target.origin, ':')+1:]
+	f := &failure.Failure{Code: failure.TransportNetwork, Message: "Network error: request failed", Cause: clean.Redact(withoutURL(err), o.secrets)}
+	host, port := a.Target.Base.Hostname(), a.Target.Origin[strings.LastIndexByte(a.Target.Origin, ':')+1:]
 	var dns *net.DNSError
 	var netErr net.Error
 	switch {
 	case errors.Is(err, errDenied):
 		f.Message = "Network error: address not allowed"
 	case errors.As(err, &dns) && !errors.Is(err, context.DeadlineExceeded):
-		f.Code, f.Message = TransportDNS, "Could not resolve host: "+host
+		f.Code, f.Message = failure.TransportDNS, "Could not resolve host: "+host
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
 		if !errors.Is(err, context.DeadlineExceeded) {
 			timeout = min(timeout, connectTimeout)
 		}
-		f.Code, f.Message = TransportTimeout, "Request timed out after "+itoa(timeout.Milliseconds())+"ms"
+		f.Code, f.Message = failure.TransportTimeout, "Request timed out after "+itoa(timeout.Milliseconds())+"ms"
 	case isRefused(err):
-		f.Code, f.Message = TransportRefused, "Connection refused: "+net.JoinHostPort(host, port)
+		f.Code, f.Message = failure.TransportRefused, "Connection refused: "+net.JoinHostPort(host, port)
 	case tlsProblem(err) != "":
-		f.Code, f.Message = TransportTLS, "TLS error: "+tlsProblem(err)
+		f.Code, f.Message = failure.TransportTLS, "TLS error: "+tlsProblem(err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		f.Message = "Network error: response ended early"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -27,26 +29,26 @@ type confirmations struct {
 	mu      sync.Mutex
 	byToken map[string]*list.Element
 	order   list.List // the oldest first
-	ran     map[*operation]time.Time
+	ran     map[*file.Operation]time.Time
 }
 
 type confirmation struct {
 	token   string
 	session string
-	adapter *Adapter
+	adapter *file.Adapter
 	scope   [sha256.Size]byte // session, operation and parameters
 	expires time.Time
 	used    bool
 }
 
 // confirm lets a call through that may run, or says what it waits for.
-func (c *call) confirm(rt *Runtime, req *Request) *Failure {
-	d := &c.op.danger
+func (c *call) confirm(rt *Runtime, req *Request) *failure.Failure {
+	d, j := &c.op.Danger, c.judgement()
 	now := rt.opt.Now()
-	switch {
-	case d.verdict == deny:
-		return c.op.denied()
-	case d.verdict == confirm:
+	switch j.verdict {
+	case deny:
+		return j.denied(c.op)
+	case confirm:
 		scope := c.scope(req)
 		if c.token == nil && req.Confirmation != "" {
 			c.token = []byte(req.Confirmation)
@@ -58,7 +60,7 @@ func (c *call) confirm(rt *Runtime, req *Request) *Failure {
 			return f
 		}
 	}
-	if d.cooldown > 0 {
+	if d.Cooldown > 0 {
 		return rt.confirmations.cool(c.op, now)
 	}
 	return nil
@@ -78,13 +80,13 @@ func (c *call) scope(req *Request) (sum [sha256.Size]byte) {
 	if who == "" {
 		kind, who = "caller", req.Caller
 	}
-	for _, s := range [...]string{kind, who, c.op.adapter.Name, c.op.name} {
+	for _, s := range [...]string{kind, who, c.op.Adapter.Name, c.op.Name} {
 		part([]byte(s))
 	}
-	h.Write(c.op.adapter.digest[:])
-	for i, p := range c.op.params {
+	h.Write(c.op.Adapter.Digest[:])
+	for i, p := range c.op.Params {
 		if v := c.values[i]; v.kind != wire.Absent {
-			part([]byte(p.name))
+			part([]byte(p.Name))
 			part(wire.AppendCompact(nil, v.raw))
 		}
 	}
@@ -92,29 +94,29 @@ func (c *call) scope(req *Request) (sum [sha256.Size]byte) {
 	return sum
 }
 
-func (c *call) confirmationRequired(rt *Runtime, req *Request, scope [sha256.Size]byte, now time.Time) *Failure {
-	d := &c.op.danger
+func (c *call) confirmationRequired(rt *Runtime, req *Request, scope [sha256.Size]byte, now time.Time) *failure.Failure {
+	d := &c.op.Danger
 	ttl := confirmTime
-	if d.level == forbidden {
+	if d.Level == file.Forbidden {
 		ttl = confirmTimeForbidden
 	}
 	expires := now.Add(ttl)
-	token := rt.confirmations.issue(&confirmation{session: req.Session, adapter: c.op.adapter, scope: scope, expires: expires})
-	message := d.message
+	token := rt.confirmations.issue(&confirmation{session: req.Session, adapter: c.op.Adapter, scope: scope, expires: expires})
+	message := d.Message
 	if message == "" {
-		message = "Operation '" + c.op.name + "' is " + d.level.String() + ". Confirm by repeating the request with params._confirmation."
+		message = "Operation '" + c.op.Name + "' is " + d.Level.String() + ". Confirm by repeating the request with params._confirmation."
 	}
-	reasons := d.reasons
+	reasons := d.Reasons
 	if reasons == nil {
-		reasons = []string{"danger level " + d.level.String()}
+		reasons = []string{"danger level " + d.Level.String()}
 	}
 	until := expires.UTC().Format(time.RFC3339)
 	beside := wire.Members(nil).Str("token", token).Str("expires_at", until).Str("message", message).Strs("reasons", reasons).End()
-	return &Failure{
-		Code: ConfirmationRequired, Message: "Operation '" + c.op.name + "' needs confirmation",
-		Details: wire.Members(nil).Str("operation", c.op.name).Str("danger_level", d.level.String()).Strs("reasons", reasons).
+	return &failure.Failure{
+		Code: failure.ConfirmationRequired, Message: "Operation '" + c.op.Name + "' needs confirmation",
+		Details: wire.Members(nil).Str("operation", c.op.Name).Str("danger_level", d.Level.String()).Strs("reasons", reasons).
 			Str("confirmation_message", message).Str("confirmation_token", token).Str("expires_at", until).End(),
-		beside: append([]byte(`,"confirmation":`), beside...),
+		Beside: append([]byte(`,"confirmation":`), beside...),
 	}
 }
 
@@ -141,40 +143,40 @@ func (s *confirmations) remove(e *list.Element) {
 
 // redeem uses a token up. It is spent before anything happens, so that nothing
 // happens twice.
-func (s *confirmations) redeem(token string, scope [sha256.Size]byte, now time.Time) *Failure {
+func (s *confirmations) redeem(token string, scope [sha256.Size]byte, now time.Time) *failure.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.byToken[token]
 	if e == nil || len(token) > longestToken {
-		return &Failure{Code: TokenInvalid, Message: "Confirmation token is unknown here. Tokens live in one process: it may be another replica's, or one of before a reload. Ask again without it."}
+		return &failure.Failure{Code: failure.TokenInvalid, Message: "Confirmation token is unknown here. Tokens live in one process: it may be another replica's, or one of before a reload. Ask again without it."}
 	}
 	c := e.Value.(*confirmation)
 	switch {
 	case c.scope != scope:
-		return &Failure{Code: TokenScopeMismatch, Message: "Confirmation token was given for another session, operation or parameters"}
+		return &failure.Failure{Code: failure.TokenScopeMismatch, Message: "Confirmation token was given for another session, operation or parameters"}
 	case !now.Before(c.expires):
-		return &Failure{Code: TokenExpired, Message: "Confirmation token has expired"}
+		return &failure.Failure{Code: failure.TokenExpired, Message: "Confirmation token has expired"}
 	case c.used:
-		return &Failure{Code: TokenAlreadyUsed, Message: "Confirmation token was used already"}
+		return &failure.Failure{Code: failure.TokenAlreadyUsed, Message: "Confirmation token was used already"}
 	}
 	c.used = true
 	return nil
 }
 
 // cool refuses an operation that ran a moment ago.
-func (s *confirmations) cool(op *operation, now time.Time) *Failure {
+func (s *confirmations) cool(op *file.Operation, now time.Time) *failure.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pause := time.Duration(op.danger.cooldown) * time.Second
+	pause := time.Duration(op.Danger.Cooldown) * time.Second
 	if wait := s.ran[op].Add(pause).Sub(now); wait > 0 && !s.ran[op].IsZero() {
-		return &Failure{
-			Code: RateLimitExceeded, RetryAfter: wait, Message: "Rate limit exceeded: operation '" + op.name + "' ran a moment ago",
-			Details: wire.Members(nil).Str("operation", op.name).Int("retry_after_seconds", int64((wait+time.Second-1)/time.Second)).
+		return &failure.Failure{
+			Code: failure.RateLimitExceeded, RetryAfter: wait, Message: "Rate limit exceeded: operation '" + op.Name + "' ran a moment ago",
+			Details: wire.Members(nil).Str("operation", op.Name).Int("retry_after_seconds", int64((wait+time.Second-1)/time.Second)).
 				Str("resets_at", now.Add(wait).UTC().Format(time.RFC3339)).End(),
 		}
 	}
 	if s.ran == nil {
-		s.ran = map[*operation]time.Time{}
+		s.ran = map[*file.Operation]time.Time{}
 	}
 	s.ran[op] = now
 	return nil
@@ -198,12 +200,12 @@ func (rt *Runtime) EndSession(id string) {
 	rt.confirmations.drop(func(c *confirmation) bool { return c.session == id && id != "" })
 }
 
-func (s *confirmations) forget(a *Adapter) {
+func (s *confirmations) forget(a *file.Adapter) {
 	s.drop(func(c *confirmation) bool { return c.adapter == a })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for op := range s.ran {
-		if op.adapter == a {
+		if op.Adapter == a {
 			delete(s.ran, op)
 		}
 	}
@@ -216,7 +218,7 @@ func (c *call) noteToken(m *entry) bool {
 		c.goOn = wire.Unquoted(m.raw)
 		return true
 	}
-	if c.op.danger.verdict != confirm || m.kind != wire.String {
+	if c.op.Builtin || c.judgement().verdict != confirm || m.kind != wire.String {
 		return false
 	}
 	if string(m.key) != "_confirmation" && string(m.key) != "confirmation_token" {
@@ -225,3 +227,5 @@ func (c *call) noteToken(m *entry) bool {
 	c.token = []byte(strings.TrimSpace(string(wire.Unquoted(m.raw))))
 	return true
 }
+
+func (c *call) judgement() *judgement { return &c.a.guard.judgements[c.op.Index] }

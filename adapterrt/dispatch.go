@@ -4,14 +4,16 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // run takes a request through the stages; the first that fails answers.
 func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, r *Result) {
-	lim := limits{rt.opt.MaxRequestBytes, maxText, maxElements, maxNesting}
+	lim := rt.opt.limits()
 	if r.Failure = c.env.parse(req.Body, lim); r.Failure != nil {
 		return
 	}
@@ -21,25 +23,26 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 		return
 	}
 	live := rt.live.Load()
-	sc, op, f := live.find(rt, at, &c.env)
+	sc, found, f := live.find(rt, at, &c.env)
 	if f != nil {
 		r.Failure = f
 		return
 	}
-	r.Call.Operation, r.Call.Category = op.name, op.category
-	if a := op.adapter; a != nil {
+	op := found.op
+	r.Call.Operation, r.Call.Category = op.Name, op.Category
+	if a := op.Adapter; a != nil {
 		r.Call.Adapter, r.Call.Version = a.Name, a.Version
 	}
 	if r.Failure = rt.rightEndpoint(op, at); r.Failure != nil {
 		return
 	}
-	if r.Failure = c.resolve(op); r.Failure == nil {
+	if r.Failure = c.resolve(found.a, op); r.Failure == nil {
 		r.Failure = c.validate(rt.opt.LooseParams)
 	}
 	r.Call.Repeated = c.env.repeated
-	if op.builtin {
+	if op.Builtin {
 		if r.Failure == nil {
-			r.Data, r.Failure = sc.introspect(rt, c)
+			r.Data, r.Failure = sc.shown.answer(c.question(), func() []byte { return sc.quotaStatus(rt) })
 		}
 		if r.Failure != nil {
 			r.Failure.Details = nil // the schema of introspection is closed
@@ -50,6 +53,15 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 		return
 	}
 	c.perform(ctx, rt, req, r)
+}
+
+// question is what a call of introspect asks.
+func (c *call) question() question {
+	q := question{query: string(wire.Unquoted(c.values[0].raw))}
+	if c.values[1].kind == wire.String {
+		q.name, q.named = string(wire.Unquoted(c.values[1].raw)), true
+	}
+	return q
 }
 
 // perform makes the HTTP calls of a validated request.
@@ -64,8 +76,8 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 		r.Failure = f
 		return
 	}
-	if c.op.danger.level >= destructive {
-		r.Call.Danger = c.op.danger.level.String()
+	if c.op.Danger.Level >= file.Destructive {
+		r.Call.Danger = c.op.Danger.Level.String()
 	}
 	if r.Failure = c.confirm(rt, req); r.Failure != nil {
 		return
@@ -83,8 +95,8 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 		return
 	}
 	c.selectFields(r, selected, page != nil)
-	if d := c.op.deprecated; d != nil {
-		c.warn(d.notice(c.op.name))
+	if d := c.op.Deprecated; d != nil {
+		c.warn(deprecated(c.op.Name, d))
 	}
 	r.Warnings = slices.Clone(c.warnings)
 	r.Meta = c.meta(req, r)
@@ -99,19 +111,19 @@ func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *reply {
 	if r.Failure = c.build(); r.Failure != nil {
 		return nil
 	}
-	if id := r.Call.RequestID; len(id) <= 128 && isHeaderValue(id) {
+	if id := r.Call.RequestID; len(id) <= 128 && file.IsHeaderValue(id) {
 		c.out.id = id
 	}
 	c.out.trace = c.trace
-	a, start := c.op.adapter, rt.opt.Now()
-	answer, f := rt.request(ctx, c, a)
+	start := rt.opt.Now()
+	answer, f := rt.request(ctx, c, c.a)
 	r.Call.Upstream += rt.opt.Now().Sub(start)
 	if f != nil {
 		r.Failure = f
 		return nil
 	}
 	r.Call.Status, r.Call.Bytes = answer.status, r.Call.Bytes+len(answer.body)
-	if r.Data, r.Failure = rt.interpret(c.op, answer, c.out.secrets); r.Failure == nil && c.op.graphql != nil {
+	if r.Data, r.Failure = rt.interpret(c.op, answer, c.out.secrets); r.Failure == nil && c.op.Graphql != nil {
 		r.Data, r.Failure = c.graph(rt, r.Data)
 	}
 	if r.Failure != nil {
@@ -135,37 +147,37 @@ func (c *call) meta(req *Request, r *Result) []byte {
 	return o.End()
 }
 
-func (d *deprecation) notice(op string) Notice {
+func deprecated(op string, d *file.Deprecation) failure.Notice {
 	o := wire.Members(nil).Str("operation", op)
-	for _, f := range [...]struct{ key, val string }{{"since", d.since}, {"replacement", d.replacement}, {"removal_date", d.removal}} {
+	for _, f := range [...]struct{ key, val string }{{"since", d.Since}, {"replacement", d.Replacement}, {"removal_date", d.Removal}} {
 		if f.val != "" {
 			o = o.Str(f.key, f.val)
 		}
 	}
-	return Notice{Code: "DEPRECATION_WARNING", Message: "Operation '" + op + "' is deprecated", Details: o.End(), Severity: "medium"}
+	return failure.Notice{Code: "DEPRECATION_WARNING", Message: "Operation '" + op + "' is deprecated", Details: o.End(), Severity: "medium"}
 }
 
 // The longest name of an operation that is looked for.
 const maxOperationName = 200
 
 // find is the operation that a request names, in the scope of its endpoint.
-func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, *operation, *Failure) {
+func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered, *failure.Failure) {
 	if e.operation == nil {
-		return nil, nil, &Failure{
-			Code: ValidationMissingParam, Message: "Missing required parameter 'operation'. Expected: string.",
+		return nil, offered{}, &failure.Failure{
+			Code: failure.ValidationMissingParam, Message: "Missing required parameter 'operation'. Expected: string.",
 			Details: wire.Members(nil).Str("param_name", "operation").Str("expected_type", "string").Strs("missing", []string{"operation"}).End(),
 		}
 	}
 	sc := s.all
 	if at.Adapter != "" {
 		if sc = s.scopes[at.Adapter]; sc == nil {
-			return nil, nil, unknownAdapter(at.Adapter)
+			return nil, offered{}, unknownAdapter(at.Adapter)
 		}
 	}
 	name := e.operation
 	if e.adapter != nil {
 		if sc = sc.narrow(s, e.adapter); sc == nil {
-			return nil, nil, unknownAdapter(string(e.adapter))
+			return nil, offered{}, unknownAdapter(string(e.adapter))
 		}
 	}
 	if before, after, qualified := bytes.Cut(name, []byte(".")); qualified {
@@ -173,34 +185,34 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, *operati
 			sc, name = inner, after
 		}
 	}
-	if !isSnake(name) || len(name) > maxOperationName {
-		return nil, nil, invalidValue("operation", "is not a valid operation name")
+	if !file.IsSnake(name) || len(name) > maxOperationName {
+		return nil, offered{}, failure.InvalidValue("operation", "is not a valid operation name")
 	}
-	if string(name) == rt.builtin.name {
-		return sc, rt.builtin, nil
+	if string(name) == rt.shows.builtin.Name {
+		return sc, offered{op: rt.shows.builtin}, nil
 	}
-	op, several := sc.find(name)
+	one, several := sc.find(name)
 	switch {
-	case op != nil:
-		return sc, op, nil
+	case one.op != nil:
+		return sc, one, nil
 	case several == nil:
-		return nil, nil, unknownOperation(string(name), sc.names(rt))
+		return nil, offered{}, unknownOperation(string(name), sc.names(rt))
 	default:
 		var names []string
 		for _, o := range several {
-			names = append(names, o.adapter.Name)
+			names = append(names, o.a.Name)
 		}
-		return nil, nil, &Failure{
-			Code:    ValidationAmbiguous,
+		return nil, offered{}, &failure.Failure{
+			Code:    failure.ValidationAmbiguous,
 			Message: "Operation '" + string(name) + "' is offered by several adapters; name one with 'adapter'",
 			Details: wire.Members(nil).Str("operation", string(name)).Strs("adapters", names).End(),
 		}
 	}
 }
 
-func unknownAdapter(name string) *Failure {
-	name = firstRunes(cleanText(name, 100), 100)
-	return &Failure{Code: NotFoundResource, Message: "Unknown adapter: '" + name + "'", Details: wire.Members(nil).Str("adapter", name).End()}
+func unknownAdapter(name string) *failure.Failure {
+	name = clean.FirstRunes(clean.Text(name, 100), 100)
+	return &failure.Failure{Code: failure.NotFoundResource, Message: "Unknown adapter: '" + name + "'", Details: wire.Members(nil).Str("adapter", name).End()}
 }
 
 // The most names that the failure for an unknown operation lists, and from how
@@ -209,7 +221,7 @@ const maxAvailable, manyNames = 50, 1000
 
 // unknownOperation offers names, which are sorted, in place of the one that is not
 // known.
-func unknownOperation(name string, names []string) *Failure {
+func unknownOperation(name string, names []string) *failure.Failure {
 	if len(names) > manyNames {
 		i, _ := slices.BinarySearch(names, name)
 		from := min(max(i-maxAvailable/2, 0), len(names)-maxAvailable)
@@ -228,8 +240,8 @@ func unknownOperation(name string, names []string) *Failure {
 	for _, n := range list[:cap(available)] {
 		available = append(available, n.name)
 	}
-	return &Failure{
-		Code:    NotFoundOperation,
+	return &failure.Failure{
+		Code:    failure.NotFoundOperation,
 		Message: "Unknown operation: '" + name + "'",
 		Details: wire.Members(nil).Str("operation", name).Strs("available", available).Str("hint", "introspect").End(),
 	}
@@ -257,30 +269,14 @@ func editDistance(a, b string) int {
 }
 
 // rightEndpoint refuses an operation at another category's endpoint.
-func (rt *Runtime) rightEndpoint(op *operation, at Endpoint) *Failure {
-	if at.Category == AnyCategory || at.Category == op.category {
+func (rt *Runtime) rightEndpoint(op *file.Operation, at Endpoint) *failure.Failure {
+	if at.Category == file.AnyCategory || at.Category == op.Category {
 		return nil
 	}
-	return &Failure{
-		Code: ValidationEndpointMismatch,
-		Message: "Operation '" + op.name + "' must be called via " + rt.opt.toolName(at.Adapter, op.category) +
-			", not " + rt.opt.toolName(at.Adapter, at.Category),
-		Details: wire.Members(nil).Str("operation", op.name).Str("expected_endpoint", op.category.String()).Str("actual_endpoint", at.Category.String()).End(),
+	return &failure.Failure{
+		Code: failure.ValidationEndpointMismatch,
+		Message: "Operation '" + op.Name + "' must be called via " + rt.shows.toolName(at.Adapter, op.Category) +
+			", not " + rt.shows.toolName(at.Adapter, at.Category),
+		Details: wire.Members(nil).Str("operation", op.Name).Str("expected_endpoint", op.Category.String()).Str("actual_endpoint", at.Category.String()).End(),
 	}
-}
-
-// toolName is the tool of a category, with the prefix that it has for an adapter.
-func (o *Options) toolName(adapter string, category Category) string {
-	name := "mcp_aql"
-	if category != AnyCategory {
-		name += "_" + category.String()
-	}
-	return o.prefix(adapter) + name
-}
-
-func (o *Options) prefix(adapter string) string {
-	if o.ToolPrefix != "" || !o.PerAdapter || adapter == "" {
-		return o.Namespace + o.ToolPrefix
-	}
-	return o.Namespace + strings.ReplaceAll(adapter, "-", "_") + "_"
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 const richOps = `
@@ -103,19 +106,19 @@ func TestLooseParametersAreDroppedWithAWarning(t *testing.T) {
 func TestEachOperationHasItsEndpoint(t *testing.T) {
 	rt := one(t, Options{ToolPrefix: "x_"}, "https://api.example.com", richOps)
 	capture(rt, `1`)
-	of := map[Category]string{
-		Create:  `{"operation":"create_issue","params":{"title":"abc"}}`,
-		Read:    `{"operation":"get_issue","params":{"owner":"o","number":1}}`,
-		Update:  `{"operation":"edit_issue","params":{"number":1}}`,
-		Delete:  `{"operation":"drop_issue","params":{"number":1}}`,
-		Execute: `{"operation":"lock_issue","params":{"number":1}}`,
+	of := map[file.Category]string{
+		file.Create:  `{"operation":"create_issue","params":{"title":"abc"}}`,
+		file.Read:    `{"operation":"get_issue","params":{"owner":"o","number":1}}`,
+		file.Update:  `{"operation":"edit_issue","params":{"number":1}}`,
+		file.Delete:  `{"operation":"drop_issue","params":{"number":1}}`,
+		file.Execute: `{"operation":"lock_issue","params":{"number":1}}`,
 	}
-	names := map[Category]string{Create: "create_issue", Read: "get_issue", Update: "edit_issue", Delete: "drop_issue", Execute: "lock_issue"}
+	names := map[file.Category]string{file.Create: "create_issue", file.Read: "get_issue", file.Update: "edit_issue", file.Delete: "drop_issue", file.Execute: "lock_issue"}
 	for own, body := range of {
-		for at := AnyCategory; at <= Execute; at++ {
+		for at := file.AnyCategory; at <= file.Execute; at++ {
 			got := ask(rt, Endpoint{Category: at}, body)
 			want := `{"success":true,"data":1}`
-			if at != AnyCategory && at != own {
+			if at != file.AnyCategory && at != own {
 				want = `{"success":false,"error":{"code":"VALIDATION_ENDPOINT_MISMATCH","message":"Operation '` + names[own] + `' must be called via x_mcp_aql_` + own.String() + `, not x_mcp_aql_` + at.String() +
 					`","details":{"operation":"` + names[own] + `","expected_endpoint":"` + own.String() + `","actual_endpoint":"` + at.String() + `"}}}`
 			}
@@ -124,11 +127,11 @@ func TestEachOperationHasItsEndpoint(t *testing.T) {
 			}
 		}
 	}
-	if got := ask(rt, Endpoint{Category: Create}, `{"operation":"introspect","params":{"query":"types"}}`); !strings.Contains(got, "must be called via x_mcp_aql_read, not x_mcp_aql_create") {
+	if got := ask(rt, Endpoint{Category: file.Create}, `{"operation":"introspect","params":{"query":"types"}}`); !strings.Contains(got, "must be called via x_mcp_aql_read, not x_mcp_aql_create") {
 		t.Error(got)
 	}
 	// Unknown comes before the wrong endpoint.
-	if got := ask(rt, Endpoint{Category: Create}, `{"operation":"nope"}`); !strings.Contains(got, "NOT_FOUND_OPERATION") {
+	if got := ask(rt, Endpoint{Category: file.Create}, `{"operation":"nope"}`); !strings.Contains(got, "NOT_FOUND_OPERATION") {
 		t.Error(got)
 	}
 }
@@ -161,7 +164,7 @@ func TestTwoAdaptersWithTheSameOperation(t *testing.T) {
 		t.Error("left its adapter:", got)
 	}
 	per := start(t, Options{PerAdapter: true}, two())
-	if e, ok := per.Tool("b_api_mcp_aql_read"); !ok || e != (Endpoint{"b-api", Read}) || len(per.Tools()) != 10 {
+	if e, ok := per.Tool("b_api_mcp_aql_read"); !ok || e != (Endpoint{"b-api", file.Read}) || len(per.Tools()) != 10 {
 		t.Error(e, ok)
 	}
 	if rt, err := New(Options{PerAdapter: true, ToolPrefix: "x_"}); err != nil {
@@ -175,7 +178,7 @@ func TestTwoAdaptersWithTheSameOperation(t *testing.T) {
 
 func TestDefectsDoNotCrossARequest(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com", status)
-	rt.send = func(context.Context, *Adapter, *outgoing) (*reply, *Failure) {
+	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) {
 		panic("token=abcdefghijkl in /src/x.go")
 	}
 	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`), ID: "r1"})

@@ -28,12 +28,11 @@
 //
 // # Loading
 //
-// [Find] lists files, [Runtime.Load] and [Runtime.Reload] read them (load.go,
-// yaml.go), check them (check.go, validate*.go) and report every mistake of every
-// file as a [Problem]. What can be worked out is worked out then: mappings,
-// validators, the answers of introspection (introspect.go, gentypes.go), the tools
-// (tools.go). All of it is one snapshot (snapshot.go), swapped in one step; calls
-// end on the one they began with.
+// [Find] lists files; [Runtime.Load] and [Runtime.Reload] read them with package file
+// and report every mistake of every file as a [Problem]. What can be worked out is
+// worked out then (adapter.go): mappings and validators by package file, the answers
+// of introspection (introspect.go, gentypes.go), the tools (tools.go). All of it is one
+// snapshot (snapshot.go), swapped in one step; calls end on the one they began with.
 //
 // # Two faces
 //

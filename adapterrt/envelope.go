@@ -3,6 +3,9 @@ package adapterrt
 import (
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -34,18 +37,18 @@ const (
 
 // parse takes body apart and checks all that can be said without knowing the
 // operation. A member given twice counts as the last time.
-func (e *envelope) parse(body []byte, lim limits) *Failure {
+func (e *envelope) parse(body []byte, lim limits) *failure.Failure {
 	e.top, e.params = e.top[:0], e.params[:0]
 	e.operation, e.adapter, e.batch, e.repeated = nil, nil, nil, false
 	if len(body) > lim.size {
-		return tooLarge("request_size", lim.size, len(body), "bytes")
+		return failure.TooLarge("request_size", lim.size, len(body), "bytes")
 	}
 	check := wire.Limits{Depth: lim.depth, Text: lim.text, Elements: lim.elements, Unicode: true}
 	if bad := wire.Check(body, check); bad != nil {
 		return refusedText(body, bad, check)
 	}
 	if body = wire.Trim(body); body[0] != '{' {
-		return invalidType("params", "object", typeOf(body))
+		return failure.InvalidType("params", "object", file.TypeOf(body))
 	}
 	if f := e.members(body); f != nil {
 		return f
@@ -62,7 +65,7 @@ func (e *envelope) parse(body []byte, lim limits) *Failure {
 			params = true
 		case "adapter":
 			if m.kind != wire.String && m.kind != wire.Null {
-				return invalidType("adapter", "string", kindWords[m.kind])
+				return failure.InvalidType("adapter", "string", m.kind.String())
 			}
 			if m.kind == wire.String {
 				e.adapter = wire.Unquoted(m.raw)
@@ -75,14 +78,14 @@ func (e *envelope) parse(body []byte, lim limits) *Failure {
 		return nil
 	}
 	if op.kind != wire.String {
-		return invalidType("operation", "string", typeOf(op.raw))
+		return failure.InvalidType("operation", "string", file.TypeOf(op.raw))
 	}
 	e.operation = wire.Unquoted(op.raw)
 	return nil
 }
 
 // members notes those of the request and of its params.
-func (e *envelope) members(body []byte) (f *Failure) {
+func (e *envelope) members(body []byte) (f *failure.Failure) {
 	wire.Each(body, func(name, raw []byte) bool {
 		m := entry{name, raw, wire.KindOf(raw)}
 		if string(name) == "params" {
@@ -95,7 +98,7 @@ func (e *envelope) members(body []byte) (f *Failure) {
 				})
 			case wire.Null:
 			default:
-				f = invalidType("params", "object", typeOf(raw))
+				f = failure.InvalidType("params", "object", file.TypeOf(raw))
 				return false
 			}
 		}
@@ -106,20 +109,20 @@ func (e *envelope) members(body []byte) (f *Failure) {
 }
 
 // refusedText is the failure for a request that is not JSON, or too much of it.
-func refusedText(body []byte, bad *wire.Fault, lim wire.Limits) *Failure {
+func refusedText(body []byte, bad *wire.Fault, lim wire.Limits) *failure.Failure {
 	switch bad.Why {
 	case wire.BadUTF8, wire.HoldsNUL, wire.LoneSurrogate:
-		where := firstRunes(strings.ToValidUTF8(location(body[:bad.At]), "\uFFFD"), 100)
-		return invalidEncoding(where, bad.At)
+		where := clean.FirstRunes(strings.ToValidUTF8(location(body[:bad.At]), "\uFFFD"), 100)
+		return failure.InvalidEncoding(where, bad.At)
 	case wire.TooDeep:
-		return tooLarge("nesting_depth", lim.Depth, bad.Size, "levels")
+		return failure.TooLarge("nesting_depth", lim.Depth, bad.Size, "levels")
 	case wire.LongText:
-		return tooLarge("string_length", lim.Text, bad.Size, "bytes")
+		return failure.TooLarge("string_length", lim.Text, bad.Size, "bytes")
 	case wire.ManyElements:
-		return tooLarge("array_elements", lim.Elements, bad.Size, "elements")
+		return failure.TooLarge("array_elements", lim.Elements, bad.Size, "elements")
 	}
-	return &Failure{
-		Code:    ValidationInvalidType,
+	return &failure.Failure{
+		Code:    failure.ValidationInvalidType,
 		Message: "Request is not valid JSON: " + reasonWord(bad.Why),
 		Details: wire.Members(nil).Str("param_name", "params").Str("expected_type", "object").Int("byte_offset", int64(bad.At)).End(),
 	}

@@ -1,207 +1,60 @@
 package adapterrt
 
 import (
-	"strconv"
 	"strings"
-	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Code names what went wrong with a request.
-type Code string
-
-// The codes of failed requests. They go to clients as they are.
-const (
-	ValidationMissingParam     Code = "VALIDATION_MISSING_PARAM"
-	ValidationInvalidType      Code = "VALIDATION_INVALID_TYPE"
-	ValidationInvalidValue     Code = "VALIDATION_INVALID_VALUE"
-	ValidationUnknownParam     Code = "VALIDATION_UNKNOWN_PARAM"
-	ValidationUnknownField     Code = "VALIDATION_UNKNOWN_FIELD"
-	ValidationInvalidEncoding  Code = "VALIDATION_INVALID_ENCODING"
-	ValidationPayloadTooLarge  Code = "VALIDATION_PAYLOAD_TOO_LARGE"
-	ValidationEndpointMismatch Code = "VALIDATION_ENDPOINT_MISMATCH"
-	ValidationAmbiguous        Code = "VALIDATION_AMBIGUOUS_OPERATION"
-	NotFoundOperation          Code = "NOT_FOUND_OPERATION"
-	NotFoundResource           Code = "NOT_FOUND_RESOURCE"
-	PermissionDenied           Code = "PERMISSION_DENIED"
-	ConflictAlreadyExists      Code = "CONFLICT_ALREADY_EXISTS"
-	ConflictVersionMismatch    Code = "CONFLICT_VERSION_MISMATCH"
-	RateLimitExceeded          Code = "RATE_LIMIT_EXCEEDED"
-	AuthCredentialMissing      Code = "AUTH_CREDENTIAL_MISSING"
-	AuthInvalid                Code = AuthConfigInvalid
-	TransportDNS               Code = "TRANSPORT_DNS_ERROR"
-	TransportRefused           Code = "TRANSPORT_CONNECTION_REFUSED"
-	TransportTimeout           Code = "TRANSPORT_TIMEOUT"
-	TransportTLS               Code = "TRANSPORT_TLS_ERROR"
-	TransportNetwork           Code = "TRANSPORT_NETWORK_ERROR"
-	SerializationParse         Code = "SERIALIZATION_PARSE_ERROR"
-	InternalError              Code = "INTERNAL_ERROR"
-	InvalidQueryType           Code = "INVALID_QUERY_TYPE"
-	PermissionTrust            Code = "PERMISSION_TRUST_LEVEL_INSUFFICIENT"
-	PermissionDanger           Code = "PERMISSION_DANGER_LEVEL_DENIED"
-	ConfirmationRequired       Code = "CONFIRMATION_REQUIRED"
-	TokenInvalid               Code = "TOKEN_INVALID"
-	TokenScopeMismatch         Code = "TOKEN_SCOPE_MISMATCH"
-	TokenExpired               Code = "TOKEN_EXPIRED"
-	TokenAlreadyUsed           Code = "TOKEN_ALREADY_USED"
-)
-
-// Failure is what a client is told when a request did not succeed.
-type Failure struct {
-	Code       Code
-	Message    string
-	Details    []byte        // a JSON object, or nil for none
-	RetryAfter time.Duration // 0 when nobody said
-	Own        bool          // ours, not the API's: a defect or our configuration
-	Cause      error         // for the log alone; it may name what clients must not see
-	Original   string        // for the debug log alone: what the API said, where it was cleaned; secrets are masked
-
-	response bool   // a payload too large was the API's
-	beside   []byte // members next to error: ,"confirmation":{…}
-}
-
-func (f *Failure) Error() string { return string(f.Code) + ": " + f.Message }
-
-// Unwrap is the cause, which only logs may show.
-func (f *Failure) Unwrap() error { return f.Cause }
-
-// status is the HTTP status of the plain endpoints.
-func (f *Failure) status() int {
-	code := string(f.Code)
-	switch f.Code {
-	case ValidationPayloadTooLarge:
-		if f.response {
-			return 502
-		}
-		return 413
-	case ValidationEndpointMismatch:
-		return 405
-	case TransportTimeout:
-		return 504
-	case InternalError:
-		if f.Own {
-			return 500
-		}
-		return 502
-	case ConfirmationRequired:
-		return 428
-	case TokenScopeMismatch:
-		return 403
-	}
-	switch family, _, _ := strings.Cut(code, "_"); family {
-	case "NOT":
-		return 404
-	case "PERMISSION":
-		return 403
-	case "CONFLICT":
-		return 409
-	case "RATE":
-		return 429
-	case "TRANSPORT", "SERIALIZATION":
-		return 502
-	case "AUTH", "PLUGIN", "PROTOCOL":
-		return 500
-	}
-	return 400
-}
-
-// recoverable reports whether an agent can mend the request itself.
-func (f *Failure) recoverable() bool {
-	switch family, _, _ := strings.Cut(string(f.Code), "_"); family {
-	case "INTERNAL", "TRANSPORT", "SERIALIZATION", "AUTH", "PLUGIN", "PROTOCOL":
-		return false
-	}
-	return true
-}
-
-func missingParam(op string, p *param, missing []string) *Failure {
-	return &Failure{
-		Code:    ValidationMissingParam,
-		Message: "Missing required parameter '" + p.name + "'. Expected: " + p.typ.String() + ".",
-		Details: wire.Members(nil).Str("param_name", p.name).Str("operation", op).Str("expected_type", p.typ.String()).Strs("missing", missing).End(),
+func missingParam(op string, p *file.Param, missing []string) *failure.Failure {
+	return &failure.Failure{
+		Code:    failure.ValidationMissingParam,
+		Message: "Missing required parameter '" + p.Name + "'. Expected: " + p.Type.String() + ".",
+		Details: wire.Members(nil).Str("param_name", p.Name).Str("operation", op).Str("expected_type", p.Type.String()).Strs("missing", missing).End(),
 	}
 }
 
 // unfit is the failure for a parameter with a mismatch; raw is its value.
-func (p *param) unfit(m *mismatch, raw []byte) *Failure {
-	name := p.name + m.where
-	f := &Failure{Code: ValidationInvalidValue, Message: "Parameter '" + name + "' " + m.text}
+func unfit(p *file.Param, m *file.Mismatch, raw []byte) *failure.Failure {
+	name := p.Name + m.Where
+	f := &failure.Failure{Code: failure.ValidationInvalidValue, Message: "Parameter '" + name + "' " + m.Text}
 	d := wire.Members(nil).Str("param_name", name)
-	if m.typ {
-		f.Code = ValidationInvalidType
-		d = d.Str("expected_type", m.expected).Str("actual_type", m.actual)
+	if m.WrongType {
+		f.Code = failure.ValidationInvalidType
+		d = d.Str("expected_type", m.Expected).Str("actual_type", m.Actual)
 	} else {
-		d = d.Raw(m.key, m.limit)
+		d = d.Raw(m.Key, m.Limit)
 	}
-	if k := wire.KindOf(raw); m.where == "" && !p.sensitive && k < wire.Array && len(raw) <= 200 && !(k == wire.String && mayHaveSecret(string(raw))) {
+	if k := wire.KindOf(raw); m.Where == "" && !p.Sensitive && k < wire.Array && len(raw) <= 200 && !(k == wire.String && clean.MayHaveSecret(string(raw))) {
 		d = d.Raw("value", raw)
 	}
 	f.Details = d.End()
 	return f
 }
 
-func invalidValue(param, problem string) *Failure {
-	return &Failure{
-		Code:    ValidationInvalidValue,
-		Message: "Parameter '" + param + "' " + problem,
-		Details: wire.Members(nil).Str("param_name", param).End(),
-	}
-}
-
-func invalidType(param, expected, actual string) *Failure {
-	return &Failure{
-		Code:    ValidationInvalidType,
-		Message: "Parameter '" + param + "' expected '" + expected + "', got '" + actual + "'",
-		Details: wire.Members(nil).Str("param_name", param).Str("expected_type", expected).Str("actual_type", actual).End(),
-	}
-}
-
-func invalidEncoding(location string, offset int) *Failure {
-	return &Failure{
-		Code:    ValidationInvalidEncoding,
-		Message: "Invalid character encoding in request",
-		Details: wire.Members(nil).Str("location", location).Int("byte_offset", int64(offset)).End(),
-	}
-}
-
 // Names in a list of unknown ones, and bytes of each.
 const maxUnknown, maxUnknownName = 100, 128
 
-func unknownParams(op *operation, unknown []string) *Failure {
+func unknownParams(op *file.Operation, unknown []string) *failure.Failure {
 	if len(unknown) > maxUnknown {
 		unknown = unknown[:maxUnknown]
 	}
-	names := make([]string, 0, len(op.params))
-	for _, p := range op.params {
-		if !p.hidden {
-			names = append(names, p.name)
+	names := make([]string, 0, len(op.Params))
+	for _, p := range op.Params {
+		if !p.Hidden {
+			names = append(names, p.Name)
 		}
 	}
 	list := strings.Join(names, ", ")
 	if list == "" {
 		list = "none"
 	}
-	return &Failure{
-		Code:    ValidationUnknownParam,
-		Message: "Unknown parameter(s) for operation '" + op.name + "': " + strings.Join(unknown, ", ") + ". Valid parameters: " + list + ".",
-		Details: wire.Members(nil).Str("operation", op.name).Strs("unknown_params", unknown).Strs("valid_params", names).End(),
+	return &failure.Failure{
+		Code:    failure.ValidationUnknownParam,
+		Message: "Unknown parameter(s) for operation '" + op.Name + "': " + strings.Join(unknown, ", ") + ". Valid parameters: " + list + ".",
+		Details: wire.Members(nil).Str("operation", op.Name).Strs("unknown_params", unknown).Strs("valid_params", names).End(),
 	}
-}
-
-func tooLarge(limitType string, limit, actual int, unit string) *Failure {
-	return &Failure{
-		Code:    ValidationPayloadTooLarge,
-		Message: "Payload exceeds " + limitType + " limit of " + strconv.Itoa(limit),
-		Details: wire.Members(nil).Str("limit_type", limitType).Int("limit_value", int64(limit)).Int("actual_value", int64(actual)).Str("unit", unit).End(),
-	}
-}
-
-// ownFault hides a defect of ours behind the request's id.
-func ownFault(id string, cause error) *Failure {
-	f := &Failure{Code: InternalError, Message: "Operation failed: INTERNAL_ERROR", Own: true, Cause: cause}
-	if id != "" {
-		f.Details = wire.Members(nil).Str("request_id", id).End()
-	}
-	return f
 }

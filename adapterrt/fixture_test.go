@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // front is a whole adapter file whose target is base and whose operations are
@@ -31,7 +34,7 @@ func write(t testing.TB, files map[string]string) (dir string, paths []string) {
 			t.Fatal(err)
 		}
 	}
-	paths, problems := Find([]Source{{Path: dir}})
+	paths, problems := file.Find([]file.Source{{Path: dir}})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -62,17 +65,17 @@ func one(t testing.TB, opt Options, base, ops string, extra ...string) *Runtime 
 // sent is a request as it would have gone out.
 type sent struct {
 	method, url, body, contentType string
-	headers                        []header
+	headers                        []file.Header
 }
 
 // capture keeps the runtime from the network: requests are noted and answered.
 func capture(rt *Runtime, answer string) *[]sent {
 	var all []sent
-	rt.send = func(_ context.Context, a *Adapter, o *outgoing) (*reply, *Failure) {
-		if _, err := a.target.parsedURL(o.url.buf); err != nil {
-			return nil, ownFault("", err)
+	rt.send = func(_ context.Context, a *adapter, o *outgoing) (*reply, *failure.Failure) {
+		if _, err := parsedURL(&a.Target, o.url.buf); err != nil {
+			return nil, failure.Ours("", err)
 		}
-		s := sent{method: o.method, url: string(o.url.buf), contentType: o.contentType, headers: append([]header(nil), o.headers...)}
+		s := sent{method: o.method, url: string(o.url.buf), contentType: o.contentType, headers: append([]file.Header(nil), o.headers...)}
 		if o.hasBody {
 			s.body = string(o.body.buf)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -22,69 +23,25 @@ func FuzzFrontMatter(f *testing.F) {
 	for _, s := range []string{"---\n---\n", "---\na: &a [*a]\n---\n", "---\n? [a]\n: b\n---\n", "---\n<<: [{a: 1}, 5]\n---\n", "---\n%YAML 1.2\n---\na: 1\n---\n", "---\na: !!int x\n---\n", "---\noperations: {read: [{params: {a: {type: array, items: {type: array, items: 5}}}}]}\n---\n"} {
 		f.Add([]byte(s))
 	}
+	rt, err := New(Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		a, problems := Parse("x-adapter.md", in, &Options{})
-		if (a == nil) != hasError(problems) {
+		if (a == nil) != file.HasError(problems) {
 			t.Errorf("adapter %v with %v", a != nil, problems)
 		}
 		for _, p := range problems {
-			if !json.Valid(p.json()) {
-				t.Errorf("%s", p.json())
+			if !json.Valid(p.JSON()) {
+				t.Errorf("%s", p.JSON())
 			}
 		}
 		if a != nil {
-			for _, op := range a.ops {
-				if !json.Valid(op.detail.answer()) {
-					t.Errorf("%s", op.detail.answer())
+			for _, d := range rt.prepare(a).shown.details {
+				if !json.Valid(d.answer()) {
+					t.Errorf("%s", d.answer())
 				}
-			}
-		}
-	})
-}
-
-// FuzzMapping: what stands literally in an accepted maps_to is a path and nothing
-// else: it changes no host and begins no query or fragment.
-func FuzzMapping(f *testing.F) {
-	for _, s := range []string{"GET /a/{b}?c={d}", "POST /%2e%2e/x", "DELETE /{a}{b}.x", "get  /é?=&&", "GET /{a{b}}", "PUT /a?b={", "PATCH /\u0085"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, in string) {
-		m, err := parseMapping(in)
-		if err != nil {
-			return
-		}
-		var b strings.Builder
-		for _, seg := range m.segments {
-			b.WriteByte('/')
-			for _, p := range seg {
-				b.WriteString(p.literal)
-			}
-		}
-		u, err := url.Parse("https://h" + b.String())
-		if err != nil || u.Host != "h" || u.RawQuery != "" || u.Fragment != "" || u.EscapedPath() != b.String() {
-			t.Errorf("%q makes %q: %v", in, b.String(), err)
-		}
-	})
-}
-
-// FuzzPathValue: a value encoded for a path decodes to itself, or was encoded
-// already, and holds nothing but unreserved characters and escapes.
-func FuzzPathValue(f *testing.F) {
-	for _, s := range []string{"", "..", "%2e", "a%20b/../..", "%", "%00", "\xff", "é", "a%2Fb"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, in []byte) {
-		out := string(appendPathValue(nil, in, false))
-		back, err := url.PathUnescape(out)
-		if err != nil {
-			t.Fatalf("%q became %q", in, out)
-		}
-		if out != string(in) && back != string(in) {
-			t.Errorf("%q became %q", in, out)
-		}
-		for i := range len(out) {
-			if c := out[i]; c != '%' && !isUnreserved(c) {
-				t.Errorf("%q holds %q", out, c)
 			}
 		}
 	})
@@ -102,7 +59,7 @@ func FuzzResult(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	op := &operation{name: "op", adapter: &Adapter{target: target{base: &url.URL{Scheme: "https", Host: "h"}}}}
+	op := &file.Operation{Name: "op", Adapter: &file.Adapter{Target: file.Target{Base: &url.URL{Scheme: "https", Host: "h"}}}}
 	f.Fuzz(func(t *testing.T, status int, kind string, body []byte) {
 		if status < 100 || status > 999 {
 			return

@@ -6,147 +6,17 @@ import (
 	"crypto/sha256"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// gate lets parameters through only while the API says that it supports them. It
-// asks each time, unless told to remember, so that a change over there counts at
-// once.
-type gate struct {
-	params      []int
-	sourceName  string
-	source      *operation
-	at          string // in the file, for problems
-	sourceLine  int
-	arguments   []gateValue
-	list        []string
-	match       []gateValue
-	capability  []string
-	capText     string
-	matchValues bool
-	subject     int
-	kind        string // invalid_expand
-	deny        bool   // when nobody can say
-	ttl         time.Duration
-	timeout     time.Duration
-}
-
-// gateValue is a literal or the value of a parameter.
-type gateValue struct {
-	names []string
-	raw   []byte
-	param int // -1 for the literal
-}
-
-func (c *checker) gates(n *node, path string, op *operation) {
-	v := n.get("capability_gate")
-	if v == nil || v.kind == wire.Null {
-		return
-	}
-	path += ".capability_gate"
-	list := []*node{v}
-	if v.kind == wire.Array {
-		list = v.list
-	}
-	for i, e := range list {
-		at := path
-		if v.kind == wire.Array {
-			at = index(path, i)
-		}
-		if e.kind != wire.Object {
-			c.wrong(SchemaInvalidType, at, "a gate must be a map", "object", e, 0)
-			continue
-		}
-		c.gate(e, at, op)
-	}
-}
-
-func (c *checker) gate(n *node, path string, op *operation) {
-	c.known(n, path, "params", "source", "source_params", "list", "match", "capability", "match_values", "subject", "error_code", "on_unavailable", "ttl_ms", "timeout_ms")
-	g := &gate{subject: -1, at: path, sourceLine: n.line}
-	param := func(name, at string, line int) int {
-		if k, ok := op.param([]byte(name)); ok {
-			return k
-		}
-		c.wrong(SchemaUnresolvedRef, at, "operation has no parameter "+firstRunes(name, 60), "a declared parameter", nil, line)
-		return -1
-	}
-	names := c.strs(n, path, "params")
-	if len(names) == 0 {
-		c.wrong(SchemaMissingField, path+".params", "gated parameters are required", "non-empty list", n.get("params"), n.line)
-	}
-	for _, name := range names {
-		g.params = append(g.params, param(name, path+".params", n.line))
-	}
-	g.sourceName, _ = c.need(n, path, "source", "Source of the gate")
-	g.list = splitPath(c.str(n, path, "list"))
-	g.capText, _ = c.need(n, path, "capability", "Capability")
-	g.capability = splitPath(g.capText)
-	g.matchValues = c.flag(n, path, "match_values", false)
-	if s := c.str(n, path, "subject"); s != "" {
-		g.subject = param(s, path+".subject", n.line)
-	}
-	code, v := c.need(n, path, "error_code", "Error code")
-	if g.kind = code; v != nil && !isSnake(code) {
-		c.wrong(SchemaInvalidValue, path+".error_code", "error_code is not valid", "snake_case", v, 0)
-	}
-	g.deny = c.word(n, path, "on_unavailable", "allow", "deny") == "deny"
-	g.ttl = time.Duration(c.whole(n, path, "ttl_ms", 0, 0, 86_400_000)) * time.Millisecond
-	g.timeout = time.Duration(c.whole(n, path, "timeout_ms", 2000, 1, 60_000)) * time.Millisecond
-	values := func(key string) (out []gateValue) {
-		m := c.get(n, path, key, wire.Object)
-		if m == nil {
-			return nil
-		}
-		for _, f := range m.fields {
-			v := gateValue{names: strings.Split(f.key, "|"), raw: f.val.json(nil), param: -1}
-			if s := f.val.text; f.val.kind == wire.String && strings.ContainsAny(s, "{}") {
-				if inner := strings.TrimSuffix(strings.TrimPrefix(s, "{"), "}"); len(inner) == len(s)-2 && isParamName(inner) {
-					v.param = param(inner, join(path+"."+key, f.key), f.line)
-				} else {
-					c.wrong(SchemaInvalidValue, join(path+"."+key, f.key), "value must be a literal or one placeholder", "{param}", f.val, 0)
-				}
-			}
-			out = append(out, v)
-		}
-		return out
-	}
-	g.arguments, g.match = values("source_params"), values("match")
-	if len(g.match) == 0 {
-		c.wrong(SchemaMissingField, path+".match", "match is required", "object", n.get("match"), n.line)
-	}
-	op.gates = append(op.gates, g)
-}
-
-// sources ties gates to the operations they ask, once all are known.
-func (c *checker) sources(a *Adapter) {
-	for _, op := range a.ops {
-		for _, g := range op.gates {
-			if g.sourceName == "" {
-				continue
-			}
-			g.source = a.index[g.sourceName]
-			if g.source == nil || g.source.category != Read || g.source.mapping == nil {
-				c.wrong(SchemaUnresolvedRef, g.at+".source",
-					"source is no read operation of this adapter: "+firstRunes(g.sourceName, 60), "a read operation", nil, g.sourceLine)
-				continue
-			}
-			for _, v := range g.arguments {
-				if _, ok := g.source.param([]byte(v.names[0])); !ok {
-					c.wrong(SchemaUnresolvedRef, g.at+".source_params",
-						"source has no parameter "+firstRunes(v.names[0], 60), "a parameter of "+g.sourceName, nil, g.sourceLine)
-				}
-			}
-		}
-	}
-}
-
 // gate asks all gates of the operation. The target is called only when none
 // refuses.
-func (c *call) gate(ctx context.Context, rt *Runtime, r *Result) *Failure {
-	for _, g := range c.op.gates {
+func (c *call) gate(ctx context.Context, rt *Runtime, r *Result) *failure.Failure {
+	for _, g := range c.op.Gates {
 		asked := c.asked(g)
 		if len(asked) == 0 {
 			continue
@@ -156,10 +26,10 @@ func (c *call) gate(ctx context.Context, rt *Runtime, r *Result) *Failure {
 		r.Call.Gates += rt.opt.Now().Sub(start)
 		switch {
 		case ctx.Err() != nil:
-			return &Failure{Code: TransportTimeout, Message: "Request cancelled", Cause: errCancelled}
-		case !ok && !g.deny:
+			return &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
+		case !ok && !g.Deny:
 			r.Call.Gate = "open" // the API may judge for itself
-		case !ok || !g.supports(row, asked):
+		case !ok || !supports(g, row, asked):
 			r.Call.Gate = "refused"
 			return c.gated(g, asked, ok)
 		default:
@@ -171,8 +41,8 @@ func (c *call) gate(ctx context.Context, rt *Runtime, r *Result) *Failure {
 
 // asked is what the gated parameters of the request ask for; nothing when none is
 // given or all are empty.
-func (c *call) asked(g *gate) (asked []string) {
-	for _, k := range g.params {
+func (c *call) asked(g *file.Gate) (asked []string) {
+	for _, k := range g.Params {
 		v := c.values[k]
 		if v.kind <= wire.Null || v.fallback {
 			continue
@@ -193,18 +63,18 @@ func (c *call) asked(g *gate) (asked []string) {
 				return true
 			})
 		default:
-			asked = append(asked, c.op.params[k].name)
+			asked = append(asked, c.op.Params[k].Name)
 		}
 	}
 	return asked
 }
 
 // value is what a gateValue stands for in this request, nil when it is not there.
-func (c *call) value(v gateValue) []byte {
-	if v.param < 0 {
-		return v.raw
+func (c *call) value(v file.GateValue) []byte {
+	if v.Param < 0 {
+		return v.Raw
 	}
-	if p := c.values[v.param]; p.kind > wire.Null {
+	if p := c.values[v.Param]; p.kind > wire.Null {
 		return p.raw
 	}
 	return nil
@@ -212,12 +82,12 @@ func (c *call) value(v gateValue) []byte {
 
 // row asks the source for the row that speaks of this request. It reports false
 // when there was no answer or no such row.
-func (c *call) row(ctx context.Context, rt *Runtime, g *gate) (row []byte, ok bool) {
+func (c *call) row(ctx context.Context, rt *Runtime, g *file.Gate) (row []byte, ok bool) {
 	inner := new(call)
-	inner.op, inner.values = g.source, make([]value, len(g.source.params))
-	for _, a := range g.arguments {
+	inner.a, inner.op, inner.values = c.a, g.Source, make([]value, len(g.Source.Params))
+	for _, a := range g.Arguments {
 		if raw := c.value(a); raw != nil {
-			k, _ := g.source.param([]byte(a.names[0])) // there is one, or the file was not loaded
+			k, _ := g.Source.Param([]byte(a.Names[0])) // there is one, or the file was not loaded
 			inner.values[k] = value{raw: raw, kind: wire.KindOf(raw), inside: true}
 		}
 	}
@@ -229,12 +99,12 @@ func (c *call) row(ctx context.Context, rt *Runtime, g *gate) (row []byte, ok bo
 	if data == nil {
 		return nil, false
 	}
-	rows := wire.Lookup(data, g.list)
+	rows := wire.Lookup(data, g.List)
 	if rows == nil || wire.KindOf(rows) != wire.Array {
 		return nil, false
 	}
 	wire.Each(rows, func(_, e []byte) bool {
-		for _, m := range g.match {
+		for _, m := range g.Match {
 			if !c.matches(m, e) {
 				return true
 			}
@@ -247,11 +117,11 @@ func (c *call) row(ctx context.Context, rt *Runtime, g *gate) (row []byte, ok bo
 
 // gateAnswer fetches what the source says, by the caller's credentials; nil when
 // it says nothing of use.
-func (c *call) gateAnswer(ctx context.Context, rt *Runtime, g *gate) []byte {
-	a := c.op.adapter
+func (c *call) gateAnswer(ctx context.Context, rt *Runtime, g *file.Gate) []byte {
+	a := c.a
 	h := sha256.New()
 	h.Write([]byte("gate\x00"))
-	h.Write(a.digest[:])
+	h.Write(a.Digest[:])
 	h.Write(c.out.url.buf)
 	h.Write(append([]byte{0}, c.out.body.buf...))
 	if rt.authorize(ctx, a, &c.out) != nil {
@@ -264,21 +134,21 @@ func (c *call) gateAnswer(ctx context.Context, rt *Runtime, g *gate) []byte {
 	var key cacheKey
 	h.Sum(key[:0])
 	var answer *reply
-	if old := rt.cache.get(key); g.ttl > 0 && old != nil && rt.opt.Now().Before(old.fresh) {
+	if old := rt.cache.get(key); g.Ttl > 0 && old != nil && rt.opt.Now().Before(old.fresh) {
 		answer = old.reply
 	} else {
-		c.out.timeout, c.out.repeatable = g.timeout, false
-		before := rt.cache.changes(a)
-		var f *Failure
+		c.out.timeout, c.out.repeatable = g.Timeout, false
+		before := rt.cache.changes(a.Adapter)
+		var f *failure.Failure
 		if answer, f = c.sendLimited(ctx, rt); f != nil {
 			return nil
 		}
-		if g.ttl > 0 && answer.status == 200 {
-			rt.cache.put(&stored{key: key, adapter: a, reply: answer.copy(), fresh: rt.opt.Now().Add(g.ttl), size: len(answer.body) + 1024}, before)
+		if g.Ttl > 0 && answer.status == 200 {
+			rt.cache.put(&stored{key: key, adapter: a.Adapter, reply: answer.copy(), fresh: rt.opt.Now().Add(g.Ttl), size: len(answer.body) + 1024}, before)
 		}
 	}
 	data, f := rt.interpret(c.op, answer, c.out.secrets)
-	if f == nil && c.op.graphql != nil {
+	if f == nil && c.op.Graphql != nil {
 		data, f = c.graph(rt, data)
 	}
 	if f != nil {
@@ -287,12 +157,12 @@ func (c *call) gateAnswer(ctx context.Context, rt *Runtime, g *gate) []byte {
 	return data
 }
 
-func (c *call) matches(m gateValue, row []byte) bool {
+func (c *call) matches(m file.GateValue, row []byte) bool {
 	want := c.value(m)
 	if want == nil {
 		return false
 	}
-	for _, name := range m.names {
+	for _, name := range m.Names {
 		if v := wire.Member(row, name); v != nil && wire.KindOf(v) > wire.Null && bytes.Equal(appendText(nil, v, false), appendText(nil, want, false)) {
 			return true
 		}
@@ -302,8 +172,8 @@ func (c *call) matches(m gateValue, row []byte) bool {
 
 // supports reports whether the row has the capability, of the values asked for
 // when those must match.
-func (g *gate) supports(row []byte, asked []string) bool {
-	v := wire.Lookup(row, g.capability)
+func supports(g *file.Gate, row []byte, asked []string) bool {
+	v := wire.Lookup(row, g.Capability)
 	if v == nil {
 		return false
 	}
@@ -325,7 +195,7 @@ func (g *gate) supports(row []byte, asked []string) bool {
 			return true
 		})
 	}
-	if len(names) == 0 || !g.matchValues {
+	if len(names) == 0 || !g.MatchValues {
 		return len(names) > 0
 	}
 	for _, a := range asked {
@@ -338,39 +208,39 @@ func (g *gate) supports(row []byte, asked []string) bool {
 
 // gated is the failure for parameters that are not supported, or of which nobody
 // knows.
-func (c *call) gated(g *gate, asked []string, known bool) *Failure {
-	source := g.source.mapping.method + " " + g.source.adapter.target.path + g.source.mapping.template + " (" + g.capText + ")"
+func (c *call) gated(g *file.Gate, asked []string, known bool) *failure.Failure {
+	source := g.Source.Mapping.Method + " " + g.Source.Adapter.Target.Path + g.Source.Mapping.Template + " (" + g.CapabilityText + ")"
 	var names []string
-	for _, k := range g.params {
+	for _, k := range g.Params {
 		if v := c.values[k]; v.kind > wire.Null && !v.fallback {
-			names = append(names, c.op.params[k].name)
+			names = append(names, c.op.Params[k].Name)
 		}
 	}
 	if len(asked) > maxUnknown {
 		asked = asked[:maxUnknown]
 	}
-	d := wire.Members(nil).Str("type", g.kind)
+	d := wire.Members(nil).Str("type", g.Kind)
 	about := "here"
-	if g.subject >= 0 {
-		p, v := c.op.params[g.subject], c.values[g.subject]
-		d = d.Str("subject", p.name)
+	if g.Subject >= 0 {
+		p, v := c.op.Params[g.Subject], c.values[g.Subject]
+		d = d.Str("subject", p.Name)
 		if v.kind > wire.Null {
-			said := cleanText(string(appendText(nil, v.raw, p.typ == typeInteger)), 200)
+			said := clean.Text(string(appendText(nil, v.raw, p.Type == file.TypeInteger)), 200)
 			d = d.Str("value", said)
-			about = "for " + p.name + " '" + said + "'"
+			about = "for " + p.Name + " '" + said + "'"
 		}
 	}
 	requested := make([]string, len(asked))
 	for i, a := range asked {
-		requested[i] = cleanText(a, 100)
+		requested[i] = clean.Text(a, 100)
 	}
 	verb := " not supported "
 	if !known {
 		verb = " not known to be supported "
 	}
-	return &Failure{
-		Code: Code(strings.ToUpper(g.kind)),
-		Message: strings.Join(names, ", ") + verb + about + ". Requested: " + firstRunes(strings.Join(requested, ", "), 300) +
+	return &failure.Failure{
+		Code: failure.Code(strings.ToUpper(g.Kind)),
+		Message: strings.Join(names, ", ") + verb + about + ". Requested: " + clean.FirstRunes(strings.Join(requested, ", "), 300) +
 			". Consult " + source + ".",
 		Details: d.Strs("requested", requested).Str("source", source).End(),
 	}

@@ -4,27 +4,27 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // generatedType is one entry of introspect types: of the protocol, of a file, or
 // made of an operation's parameters, or of the values that one of them may have.
 type generatedType struct {
-	name, kind, description string
-	members                 []byte // ,"values":[…] and the like: what its details add
-
-	of    *operation // what it is made of, nil for the other two
-	param *param
+	file.DeclaredType
+	of    *file.Operation // what it is made of, nil for the other two
+	param *file.Param
 }
 
 func (t *generatedType) object() wire.Members {
-	o := wire.Members(nil).Str("name", t.name).Str("kind", t.kind)
-	description := t.description
+	o := wire.Members(nil).Str("name", t.Name).Str("kind", t.Kind)
+	description := t.Description
 	switch {
 	case t.param != nil:
-		description = "Values of " + t.param.name + " of " + t.of.name
+		description = "Values of " + t.param.Name + " of " + t.of.Name
 	case t.of != nil:
-		description = "Parameters of " + t.of.name
+		description = "Parameters of " + t.of.Name
 	}
 	if description != "" {
 		o = o.Str("description", description)
@@ -41,57 +41,44 @@ func (t *generatedType) appendDetail(dst []byte) []byte {
 	switch {
 	case t.param != nil:
 		var words []string
-		for _, e := range t.param.enum {
-			words = append(words, e.text)
+		for _, e := range t.param.Enum {
+			words = append(words, e.Text)
 		}
-		dst = append(append(dst, `,"values":`...), escapeHidden(wire.AppendStrings(nil, words))...)
+		dst = append(append(dst, `,"values":`...), clean.EscapeHidden(wire.AppendStrings(nil, words))...)
 	case t.of != nil:
-		dst = t.of.appendFields(append(dst, `,"fields":`...))
+		dst = appendFields(append(dst, `,"fields":`...), t.of)
 	default:
-		dst = append(dst, t.members...)
+		dst = append(dst, t.Members...)
 	}
 	return append(dst, "}}"...)
 }
 
 // appendFields writes the operation's parameters as the fields of a type.
-func (op *operation) appendFields(dst []byte) []byte {
+func appendFields(dst []byte, op *file.Operation) []byte {
 	dst = append(dst, '[')
 	first := true
-	for _, p := range op.params {
-		if p.hidden {
+	for _, p := range op.Params {
+		if p.Hidden {
 			continue
 		}
 		if !first {
 			dst = append(dst, ',')
 		}
 		first = false
-		o := wire.Members(nil).Str("name", p.name).Str("type", p.typ.String()).Bool("required", p.required)
-		if p.description != "" {
-			o = o.Str("description", p.description)
+		o := wire.Members(nil).Str("name", p.Name).Str("type", p.Type.String()).Bool("required", p.Required)
+		if p.Description != "" {
+			o = o.Str("description", p.Description)
 		}
 		dst = append(dst, o.End()...)
 	}
 	return append(dst, ']')
 }
 
-// protocolTypes are the types of the protocol itself.
-func protocolTypes() []generatedType {
-	return []generatedType{
-		{name: "SemanticCategory", kind: "enum", description: "What an operation does to the target", members: []byte(`,"values":["CREATE","READ","UPDATE","DELETE","EXECUTE"]`)},
-		{name: "OperationInput", kind: "object", description: "A request", members: []byte(`,"fields":[{"name":"operation","type":"string","required":true},{"name":"params","type":"object","required":false}]`)},
-		{name: "OperationResult", kind: "union", description: "The answer to a request", members: []byte(`,"members":["OperationSuccess","OperationFailure"]`)},
-		{name: "OperationSuccess", kind: "object", description: "A request that succeeded", members: []byte(`,"fields":[{"name":"success","type":"boolean","required":true},{"name":"data","type":"JsonValue","required":true}]`)},
-		{name: "OperationFailure", kind: "object", description: "A request that failed", members: []byte(`,"fields":[{"name":"success","type":"boolean","required":true},{"name":"error","type":"object","required":true}]`)},
-		{name: "EndpointPermissions", kind: "object", description: "What an endpoint may do", members: []byte(`,"fields":[{"name":"readOnly","type":"boolean","required":true},{"name":"destructive","type":"boolean","required":true}]`)},
-		{name: "JsonValue", kind: "scalar", description: "Any JSON value"},
-	}
-}
-
 // generateTypes makes a type of every enum and of every operation's parameters.
-func (a *Adapter) generateTypes() {
+func generateTypes(a *file.Adapter) (generated []generatedType) {
 	taken := map[string]bool{}
-	for _, t := range protocolTypes() {
-		taken[t.name] = true
+	for _, t := range file.ProtocolTypes() {
+		taken[t.Name] = true
 	}
 	unique := func(name string) string {
 		base := name
@@ -101,21 +88,24 @@ func (a *Adapter) generateTypes() {
 		taken[name] = true
 		return name
 	}
-	for _, t := range a.declared {
-		taken[t.name] = true
+	for _, t := range a.Declared {
+		taken[t.Name] = true
 	}
-	for _, op := range a.ops {
-		base := camel(op.name)
-		for _, p := range op.params {
-			if len(p.enum) > 0 {
-				a.generated = append(a.generated, generatedType{name: unique(base + camel(p.name)), kind: "enum", of: op, param: p})
+	for _, op := range a.Operations {
+		base := camel(op.Name)
+		for _, p := range op.Params {
+			if len(p.Enum) > 0 {
+				generated = append(generated, generatedType{DeclaredType: file.DeclaredType{Name: unique(base + camel(p.Name)), Kind: "enum"}, of: op, param: p})
 			}
 		}
-		if len(op.params) > 0 {
-			a.generated = append(a.generated, generatedType{name: unique(base + "Params"), kind: "object", of: op})
+		if len(op.Params) > 0 {
+			generated = append(generated, generatedType{DeclaredType: file.DeclaredType{Name: unique(base + "Params"), Kind: "object"}, of: op})
 		}
 	}
-	a.generated = append(a.generated, a.declared...)
+	for _, t := range a.Declared {
+		generated = append(generated, generatedType{DeclaredType: t})
+	}
+	return generated
 }
 
 // camel makes get_issue into GetIssue.

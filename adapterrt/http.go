@@ -5,6 +5,8 @@ import (
 	"mime"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -65,7 +67,7 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 		case "GET":
 			return rt.ask(ctx, req, name, "adapter_info", nil)
 		case "POST":
-			return rt.operate(ctx, req, Endpoint{name, AnyCategory})
+			return rt.operate(ctx, req, Endpoint{name, file.AnyCategory})
 		}
 		return rt.notAllowed("GET, POST")
 	}
@@ -78,8 +80,8 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 		}
 		return rt.ask(ctx, req, name, query, parts[2:])
 	}
-	word := strings.TrimPrefix(parts[1], rt.opt.prefix(name))
-	category, known := CategoryOf(strings.TrimPrefix(word, "mcp_aql_"))
+	word := strings.TrimPrefix(parts[1], rt.shows.prefix(name))
+	category, known := file.CategoryOf(strings.TrimPrefix(word, "mcp_aql_"))
 	if len(parts) > 2 || !known && word != "mcp_aql" {
 		return rt.fail(notFound("No such endpoint"))
 	}
@@ -93,7 +95,7 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 func (rt *Runtime) operate(ctx context.Context, req *HTTPRequest, at Endpoint) HTTPResponse {
 	// Demanding a type that no form can send also keeps other sites' forms out.
 	if kind, _, err := mime.ParseMediaType(req.ContentType); err != nil || kind != "application/json" {
-		f := invalidValue("Content-Type", "must be application/json")
+		f := failure.InvalidValue("Content-Type", "must be application/json")
 		res := rt.fail(f)
 		res.Status = 415
 		return res
@@ -109,8 +111,8 @@ func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query str
 		params = params.Str("name", name[0])
 	}
 	inner := req.Request
-	inner.Body = wire.Members(nil).Str("operation", rt.builtin.name).Raw("params", params.End()).End()
-	r := rt.Dispatch(ctx, Endpoint{adapter, Read}, &inner)
+	inner.Body = wire.Members(nil).Str("operation", rt.shows.builtin.Name).Raw("params", params.End()).End()
+	r := rt.Dispatch(ctx, Endpoint{adapter, file.Read}, &inner)
 	return rt.reply(&r)
 }
 
@@ -126,19 +128,21 @@ func (rt *Runtime) reply(r *Result) HTTPResponse {
 	return res
 }
 
-func (rt *Runtime) fail(f *Failure) HTTPResponse { return rt.reply(&Result{Failure: f}) }
+func (rt *Runtime) fail(f *failure.Failure) HTTPResponse { return rt.reply(&Result{Failure: f}) }
 
 // Refusal is the body for a request to the plain endpoints that came no further than
 // whoever took it from its socket: the status that it got, and why.
 func (rt *Runtime) Refusal(status int, why string) []byte {
-	r := Result{Failure: &Failure{Code: mapStatus(status, nil).code, Message: why}, text: rt.opt.StringErrors}
+	r := Result{Failure: &failure.Failure{Code: mapStatus(status, nil).code, Message: why}, text: rt.opt.StringErrors}
 	return r.JSON()
 }
 
-func notFound(message string) *Failure { return &Failure{Code: NotFoundResource, Message: message} }
+func notFound(message string) *failure.Failure {
+	return &failure.Failure{Code: failure.NotFoundResource, Message: message}
+}
 
 func (rt *Runtime) notAllowed(allow string) HTTPResponse {
-	res := rt.fail(&Failure{Code: ValidationEndpointMismatch, Message: "Method not allowed. Use " + allow + "."})
+	res := rt.fail(&failure.Failure{Code: failure.ValidationEndpointMismatch, Message: "Method not allowed. Use " + allow + "."})
 	res.Header = []Header{{"Allow", allow}}
 	return res
 }
@@ -151,43 +155,31 @@ func (rt *Runtime) listing() []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, wire.Members(nil).Str("name", a.Name).Str("version", a.Version).Str("description", a.Description).
-			Strs("modes", []string{Semantic.String(), Single.String()}).Int("operation_count", int64(len(a.ops))).End()...)
+			Strs("modes", []string{Semantic.String(), Single.String()}).Int("operation_count", int64(len(a.Operations))).End()...)
 	}
 	return append(dst, "]}"...)
 }
 
 // validateByHTTP checks a posted file; nothing is loaded.
 func (rt *Runtime) validateByHTTP(req *HTTPRequest) HTTPResponse {
-	if len(req.Body) > maxFile {
-		return rt.fail(tooLarge("request_size", maxFile, len(req.Body), "bytes"))
+	if len(req.Body) > file.MaxFile {
+		return rt.fail(failure.TooLarge("request_size", file.MaxFile, len(req.Body), "bytes"))
 	}
-	opt := rt.opt
+	opt := rt.opt.files()
 	opt.Getenv = nil // what is set here is nobody's business there
-	_, problems := parse("", req.Body, &opt)
+	_, problems := file.Parse("", req.Body, opt)
 	data := []byte(`{"problems":[`)
 	for i, p := range problems {
 		if i > 0 {
 			data = append(data, ',')
 		}
-		data = append(data, p.json()...)
+		data = append(data, p.JSON()...)
 	}
 	data = append(data, ']')
-	if hasError(problems) {
+	if file.HasError(problems) {
 		data = append(data, `,"valid":false}`...)
 	} else {
 		data = append(data, `,"valid":true}`...)
 	}
 	return rt.reply(&Result{Data: data})
-}
-
-// json is the problem as an object.
-func (p Problem) json() []byte {
-	o := wire.Members(nil).Str("path", p.Path).Str("message", p.Message)
-	if p.Expected != "" {
-		o = o.Str("expected", p.Expected)
-	}
-	if p.Received != "" {
-		o = o.Str("received", p.Received)
-	}
-	return o.Str("code", p.Code).Str("severity", string(p.Severity)).Str("file", p.File).Int("line", int64(p.Line)).End()
 }

@@ -13,14 +13,22 @@ const maxInstructions, leadInstructions = 2048, 512
 // answer to initialize. Its first 512 characters stand alone; it is ASCII, and at
 // most 2,048 bytes. It is "" without adapters.
 func (rt *Runtime) Instructions() string {
-	live := rt.live.Load()
-	if len(live.adapters) == 0 {
+	var names []string
+	for _, a := range rt.live.Load().adapters {
+		names = append(names, a.Name)
+	}
+	return instructions(names)
+}
+
+// instructions are those for adapters of these names.
+func instructions(adapters []string) string {
+	if len(adapters) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("Schema first: before an operation you do not know, call introspect (params {\"query\":\"operations\",\"name\":\"NAME\"}) for its typed parameters. ")
 	b.WriteString("Send {\"operation\":\"NAME\",\"params\":{...}}; objects and arrays are JSON values, not strings. ")
-	if len(live.adapters) > 1 {
+	if len(adapters) > 1 {
 		b.WriteString("Several APIs share the tools: where a name is ambiguous, set adapter, or write ADAPTER.NAME. ")
 	} else {
 		b.WriteString("All operations belong to one adapter; ids of connections go where parameters ask for them. ")
@@ -29,15 +37,15 @@ func (rt *Runtime) Instructions() string {
 	b.WriteString("\nResults are {success,data} or {success:false,error:{code,message,details}}; mend VALIDATION errors by their details and try again.")
 	b.WriteString(" An operation that needs confirmation returns a token: ask the user, then repeat the request with params._confirmation.")
 	b.WriteString(" Wait as long as a rate limit says.\nAdapters: ")
-	for i, a := range live.adapters {
-		if b.Len()+len(a.Name)+30 > maxInstructions {
-			b.WriteString(" and " + strconv.Itoa(len(live.adapters)-i) + " more")
+	for i, a := range adapters {
+		if b.Len()+len(a)+30 > maxInstructions {
+			b.WriteString(" and " + strconv.Itoa(len(adapters)-i) + " more")
 			break
 		}
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(a.Name)
+		b.WriteString(a)
 	}
 	b.WriteString(".")
 	return b.String()

@@ -4,88 +4,121 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // introspectOperation is the operation that every runtime has.
-func introspectOperation() *operation {
-	op := &operation{
-		name: "introspect", category: Read, builtin: true, description: "Discover operations and types",
-		required: []int{0},
+func introspectOperation() *file.Operation {
+	op := &file.Operation{
+		Name: "introspect", Category: file.Read, Builtin: true, Description: "Discover operations and types",
+		Required: []int{0},
 	}
-	any := definition{typ: typeString, minLength: -1, maxLength: -1}
-	query, name := &param{name: "query", definition: any, required: true}, &param{name: "name", definition: any}
-	query.description = "operations or types; also adapter_info, quota_status"
-	name.description = "Which one, for its details"
-	op.params = []*param{query, name}
+	any := file.Definition{Type: file.TypeString, MinLength: -1, MaxLength: -1}
+	query, name := &file.Param{Name: "query", Definition: any, Required: true}, &file.Param{Name: "name", Definition: any}
+	query.Description = "operations or types; also adapter_info, quota_status"
+	name.Description = "Which one, for its details"
+	op.Params = []*file.Param{query, name}
 	return op
 }
 
 // protocolBlock is the _protocol member of a list of operations.
-func protocolBlock(opt *Options) []byte {
-	can := wire.Members(nil).Bool("batch", opt.Batch).Bool("field_selection", true).Bool("pagination", true).
+func (p *presentation) protocolBlock() []byte {
+	can := wire.Members(nil).Bool("batch", p.batch).Bool("field_selection", true).Bool("pagination", true).
 		Bool("warnings", true).Bool("confirmation", true).Bool("dangerous_operations", true).End()
-	limits := wire.Members(nil).Int("max_request_size", int64(opt.MaxRequestBytes)).Int("max_response_size", int64(opt.MaxResponseBytes)).
-		Int("max_string_length", maxText).Int("max_array_elements", maxElements).Int("max_nesting_depth", maxNesting).End()
-	return wire.Members(nil).Str("version", "1.0.0-draft").Str("conformance", "level-2").Str("mode", opt.Mode.String()).
+	limits := wire.Members(nil).Int("max_request_size", int64(p.limits.size)).Int("max_response_size", int64(p.maxResponse)).
+		Int("max_string_length", int64(p.limits.text)).Int("max_array_elements", int64(p.limits.elements)).Int("max_nesting_depth", int64(p.limits.depth)).End()
+	return wire.Members(nil).Str("version", "1.0.0-draft").Str("conformance", "level-2").Str("mode", p.mode.String()).
 		Raw("capabilities", can).Raw("limits", limits).Str("concurrency", "fully-concurrent").End()
 }
 
-// answer works out what introspection says of a scope, when it is first asked.
-func (sc *scope) answer(rt *Runtime) {
-	several := len(sc.adapters) > 1
-	list := append([]byte(`{"_protocol":`), rt.protocol...)
+// shown is an adapter as it is shown: what is worked out for that when it is loaded.
+type shown struct {
+	adapter   *file.Adapter
+	details   []detail // by operation
+	generated []generatedType
+}
+
+// newShown writes what introspection says of the adapter's operations. verdict says
+// what becomes of each.
+func newShown(a *file.Adapter, verdict func(*file.Operation) verdict, p *presentation) *shown {
+	s := &shown{adapter: a, details: make([]detail, len(a.Operations)), generated: generateTypes(a)}
+	for i, op := range a.Operations {
+		s.details[i] = describe(op, verdict(op), p)
+	}
+	return s
+}
+
+// catalogue is what introspection says of adapters that are offered together.
+type catalogue struct {
+	adapters  []*shown
+	ambiguous func(operation string) bool // several of the adapters have it
+	how       *presentation
+
+	answered   sync.Once
+	operations []byte // the answer to introspect operations
+	types      []byte
+	info       []byte
+}
+
+// work works out the answers, when one is first asked for.
+func (k *catalogue) work() {
+	several := len(k.adapters) > 1
+	list := append([]byte(`{"_protocol":`), k.how.protocol...)
 	list = append(list, `,"operations":[`...)
-	for _, a := range sc.adapters {
+	for _, s := range k.adapters {
 		prefix := ""
 		if several {
-			prefix = "[" + a.Name + "] "
+			prefix = "[" + s.adapter.Name + "] "
 		}
-		for _, op := range a.ops {
-			list = append(op.appendItem(list, prefix), ',')
+		for _, op := range s.adapter.Operations {
+			list = append(appendItem(list, op, prefix), ',')
 		}
 	}
-	list = rt.builtin.appendItem(list, "")
-	sc.operations = bytes.Clone(append(list, "]}"...))
+	list = appendItem(list, k.how.builtin, "")
+	k.operations = bytes.Clone(append(list, "]}"...))
 
 	types := []byte(`{"types":[`)
-	for _, t := range protocolTypes() {
-		types = append(t.appendItem(types), ',')
+	for _, t := range file.ProtocolTypes() {
+		types = append((&generatedType{DeclaredType: t}).appendItem(types), ',')
 	}
-	for _, a := range sc.adapters {
-		for i := range a.generated {
-			types = append(a.generated[i].appendItem(types), ',')
+	for _, s := range k.adapters {
+		for i := range s.generated {
+			types = append(s.generated[i].appendItem(types), ',')
 		}
 	}
 	types[len(types)-1] = ']'
-	sc.types = bytes.Clone(append(types, '}'))
+	k.types = bytes.Clone(append(types, '}'))
 
 	info := []byte(`{"adapters":[`)
-	for i, a := range sc.adapters {
+	for i, s := range k.adapters {
 		if i > 0 {
 			info = append(info, ',')
 		}
-		info = a.appendInfo(info)
+		info = appendInfo(info, s.adapter)
 	}
-	sc.info = append(info, "]}"...)
-	if len(sc.adapters) == 1 {
-		sc.info = append(sc.adapters[0].appendInfo([]byte(`{"adapter":`)), '}')
+	k.info = append(info, "]}"...)
+	if len(k.adapters) == 1 {
+		k.info = append(appendInfo([]byte(`{"adapter":`), k.adapters[0].adapter), '}')
 	}
 }
 
-func (op *operation) appendItem(dst []byte, prefix string) []byte {
-	o := wire.Members(nil).Str("name", op.name).Str("semantic_category", categoryUpper[op.category]).
-		Str("endpoint", op.category.String()).Str("description", prefix+op.description)
+func appendItem(dst []byte, op *file.Operation, prefix string) []byte {
+	o := wire.Members(nil).Str("name", op.Name).Str("semantic_category", file.CategoryUpper[op.Category]).
+		Str("endpoint", op.Category.String()).Str("description", prefix+op.Description)
 	return append(dst, o.End()...)
 }
 
-func (a *Adapter) appendInfo(dst []byte) []byte {
+func appendInfo(dst []byte, a *file.Adapter) []byte {
 	o := wire.Members(nil).Str("name", a.Name).Str("version", a.Version).Str("description", a.Description).
-		Int("operation_count", int64(len(a.ops)))
+		Int("operation_count", int64(len(a.Operations)))
 	for _, m := range [...]struct{ key, val string }{{"author", a.Author}, {"created", a.Created}, {"modified", a.Modified}} {
 		if m.val != "" {
-			o = o.Str(m.key, cleanText(m.val, 200))
+			o = o.Str(m.key, clean.Text(m.val, 200))
 		}
 	}
 	for _, m := range [...]struct {
@@ -93,105 +126,98 @@ func (a *Adapter) appendInfo(dst []byte) []byte {
 		val []string
 	}{{"tags", a.Tags}, {"triggers", a.Triggers}} {
 		if len(m.val) > 0 {
-			clean := make([]string, len(m.val))
+			tidy := make([]string, len(m.val))
 			for i, s := range m.val {
-				clean[i] = cleanText(s, 100)
+				tidy[i] = clean.Text(s, 100)
 			}
-			o = o.Strs(m.key, clean)
+			o = o.Strs(m.key, tidy)
 		}
 	}
-	if a.trust.about != nil {
-		o = o.Raw("trust", a.trust.about)
+	if a.Trust.About != nil {
+		o = o.Raw("trust", a.Trust.About)
 	}
 	return append(dst, o.End()...)
 }
 
-// introspect answers out of what was worked out before.
-func (sc *scope) introspect(rt *Runtime, c *call) ([]byte, *Failure) {
-	sc.answered.Do(func() { sc.answer(rt) })
-	query := string(wire.Unquoted(c.values[0].raw))
-	named := c.values[1].kind == wire.String
-	var name string
-	if named {
-		name = string(wire.Unquoted(c.values[1].raw))
-	}
-	switch query {
+// question is what introspection is asked.
+type question struct {
+	query string
+	name  string
+	named bool
+}
+
+// answer answers q out of what was worked out before. quotas is asked for the one
+// thing that is not.
+func (k *catalogue) answer(q question, quotas func() []byte) ([]byte, *failure.Failure) {
+	k.answered.Do(k.work)
+	switch q.query {
 	case "operations":
-		if named {
-			return sc.operation(rt, name), nil
+		if q.named {
+			return k.operation(q.name), nil
 		}
-		return sc.operations, nil
+		return k.operations, nil
 	case "types":
-		if named {
-			return sc.typ(name), nil
+		if q.named {
+			return k.typ(q.name), nil
 		}
-		return sc.types, nil
+		return k.types, nil
 	case "quota_status":
-		return sc.quotaStatus(rt), nil
+		return quotas(), nil
 	case "adapter_info":
-		if !named {
-			return sc.info, nil
+		if !q.named {
+			return k.info, nil
 		}
-		for _, a := range sc.adapters {
-			if a.Name == name {
-				return append(a.appendInfo([]byte(`{"adapter":`)), '}'), nil
+		for _, s := range k.adapters {
+			if s.adapter.Name == q.name {
+				return append(appendInfo([]byte(`{"adapter":`), s.adapter), '}'), nil
 			}
 		}
 		return []byte(`{"adapter":null}`), nil
 	}
-	query = firstRunes(cleanText(query, 60), 60)
-	return nil, &Failure{Code: InvalidQueryType, Message: "Unknown introspection query: '" + query + "'. Use 'operations' or 'types'."}
+	query := clean.FirstRunes(clean.Text(q.query, 60), 60)
+	return nil, &failure.Failure{Code: failure.InvalidQueryType, Message: "Unknown introspection query: '" + query + "'. Use 'operations' or 'types'."}
 }
 
-// qualified parts adapter.name when sc has the adapter.
-func (sc *scope) qualified(name string) ([]*Adapter, string) {
+// qualified parts adapter.name when there is that adapter.
+func (k *catalogue) qualified(name string) ([]*shown, string) {
 	if before, after, ok := strings.Cut(name, "."); ok {
-		for i, a := range sc.adapters {
-			if a.Name == before {
-				return sc.adapters[i : i+1], after
+		for i, s := range k.adapters {
+			if s.adapter.Name == before {
+				return k.adapters[i : i+1], after
 			}
 		}
 	}
-	return sc.adapters, name
+	return k.adapters, name
 }
 
-func (sc *scope) operation(rt *Runtime, name string) []byte {
-	adapters, name := sc.qualified(name)
-	if name == rt.builtin.name {
-		return rt.builtin.detail.answer()
+func (k *catalogue) operation(name string) []byte {
+	adapters, name := k.qualified(name)
+	if name == k.how.builtin.Name {
+		return k.how.builtinDetail.answer()
 	}
-	for _, a := range adapters {
-		if op := a.index[name]; op != nil {
-			return op.detail.answer()
+	for _, s := range adapters {
+		if op := s.adapter.Index[name]; op != nil {
+			return s.details[op.Index].answer()
 		}
 	}
 	return []byte(`{"operation":null}`)
 }
 
-func (sc *scope) typ(name string) []byte {
-	adapters, name := sc.qualified(name)
-	for _, t := range protocolTypes() {
-		if t.name == name {
-			return t.appendDetail(nil)
+func (k *catalogue) typ(name string) []byte {
+	adapters, name := k.qualified(name)
+	for _, t := range file.ProtocolTypes() {
+		if t.Name == name {
+			return (&generatedType{DeclaredType: t}).appendDetail(nil)
 		}
 	}
-	for _, a := range adapters {
-		for i := range a.generated {
-			if t := &a.generated[i]; t.name == name {
+	for _, s := range adapters {
+		for i := range s.generated {
+			if t := &s.generated[i]; t.Name == name {
 				return t.appendDetail(nil)
 			}
 		}
 	}
 	return []byte(`{"type":null}`)
-}
-
-// precompute writes what introspection says of the adapter's operations.
-func (a *Adapter) precompute(opt *Options) {
-	for _, op := range a.ops {
-		op.judge(opt)
-		op.detail = op.describe(opt)
-	}
-	a.generateTypes()
 }
 
 // detail is the answer to introspect operations with an operation's name. What it
@@ -211,166 +237,166 @@ func (d *detail) answer() []byte {
 	return slices.Concat(d.text[:d.again], []byte(`,"params":`), params, d.text[d.again:])
 }
 
-func (op *operation) describe(opt *Options) (d detail) {
+func describe(op *file.Operation, v verdict, how *presentation) (d detail) {
 	adapter := ""
-	if op.adapter != nil {
-		adapter = op.adapter.Name
+	if op.Adapter != nil {
+		adapter = op.Adapter.Name
 	}
-	tool := opt.toolName(adapter, op.category)
-	if opt.Mode == Single {
-		tool = opt.toolName(adapter, AnyCategory)
+	tool := how.toolName(adapter, op.Category)
+	if how.mode == Single {
+		tool = how.toolName(adapter, file.AnyCategory)
 	}
 	params := append(make([]byte, 0, 1<<10), '[')
-	for _, p := range op.params {
-		if p.hidden {
+	for _, p := range op.Params {
+		if p.Hidden {
 			continue
 		}
 		if len(params) > 1 {
 			params = append(params, ',')
 		}
-		params = p.appendDescription(params)
+		params = appendDescription(params, p)
 	}
 	params = append(params, ']')
-	permissions := wire.Members(nil).Bool("readOnly", op.category == Read).Bool("destructive", op.category >= Update).End()
-	o := wire.Members(make([]byte, 0, 2<<10)).Str("name", op.name).Str("semantic_category", categoryUpper[op.category]).
-		Str("endpoint", op.category.String()).Str("mcpTool", tool).Str("description", op.description).
+	permissions := wire.Members(nil).Bool("readOnly", op.Category == file.Read).Bool("destructive", op.Category >= file.Update).End()
+	o := wire.Members(make([]byte, 0, 2<<10)).Str("name", op.Name).Str("semantic_category", file.CategoryUpper[op.Category]).
+		Str("endpoint", op.Category.String()).Str("mcpTool", tool).Str("description", op.Description).
 		Raw("permissions", permissions).Raw("parameters", params)
 	const head = `{"operation":`
 	d.to = len(head) + len(o)
 	d.from = d.to - len(params)
-	o = o.Raw("returns", op.appendReturns(nil)).Raw("examples", op.appendExample(nil))
-	if !opt.StrictIntrospection {
+	o = o.Raw("returns", appendReturns(nil, op)).Raw("examples", appendExample(nil, op))
+	if !how.strict {
 		d.again = len(head) + len(o)
-		o = op.extend(o)
+		o = extend(o, op, v)
 	}
 	d.text = slices.Concat([]byte(head), o.End(), []byte("}"))
 	return d
 }
 
 // extend adds what the closed form has no room for.
-func (op *operation) extend(o wire.Members) wire.Members {
-	if r := op.returns; r != nil && (r.description != "" || r.fields != nil) {
-		m := wire.Members(nil).Str("description", r.description)
-		if r.fields != nil {
-			m = m.Raw("fields", r.fields)
+func extend(o wire.Members, op *file.Operation, v verdict) wire.Members {
+	if r := op.Returns; r != nil && (r.Description != "" || r.Fields != nil) {
+		m := wire.Members(nil).Str("description", r.Description)
+		if r.Fields != nil {
+			m = m.Raw("fields", r.Fields)
 		}
 		o = o.Raw("response", m.End())
 	}
-	if d := &op.danger; d.declared || d.verdict != allow || d.level >= destructive {
-		o = o.Raw("danger", wire.Members(nil).Str("level", d.level.String()).Bool("requires_confirmation", d.verdict == confirm).
-			Bool("denied", d.verdict == deny).End())
+	if d := &op.Danger; d.Declared || v != allow || d.Level >= file.Destructive {
+		o = o.Raw("danger", wire.Members(nil).Str("level", d.Level.String()).Bool("requires_confirmation", v == confirm).
+			Bool("denied", v == deny).End())
 	}
-	if op.fields != nil {
+	if op.Fields != nil {
 		o = o.Bool("supports_fields", true)
-		if op.fields.declared != nil {
-			o = o.Raw("default_fields", escapeHidden(wire.AppendStrings(nil, op.fields.declared)))
+		if op.Fields.Declared != nil {
+			o = o.Raw("default_fields", clean.EscapeHidden(wire.AppendStrings(nil, op.Fields.Declared)))
 		}
 	}
-	if g := op.paging; g != nil {
+	if g := op.Paging; g != nil {
 		o = o.Bool("supports_pagination", true)
-		o = o.Raw("pagination", wire.Members(nil).Str("style", g.style).Int("default_limit", int64(g.limit)).Int("max_limit", int64(g.max)).End())
+		o = o.Raw("pagination", wire.Members(nil).Str("style", g.Style).Int("default_limit", int64(g.Limit)).Int("max_limit", int64(g.Max)).End())
 	}
-	if d := op.deprecated; d != nil {
+	if d := op.Deprecated; d != nil {
 		m := wire.Members(nil)
-		for _, f := range [...]struct{ key, val string }{{"since", d.since}, {"replacement", d.replacement}, {"removal_date", d.removal}} {
+		for _, f := range [...]struct{ key, val string }{{"since", d.Since}, {"replacement", d.Replacement}, {"removal_date", d.Removal}} {
 			if f.val != "" {
 				m = m.Str(f.key, f.val)
 			}
 		}
 		o = o.Raw("deprecated", m.End())
 	}
-	if op.lifecycle != nil {
-		o = o.Raw("lifecycle", op.lifecycle)
+	if op.Lifecycle != nil {
+		o = o.Raw("lifecycle", op.Lifecycle)
 	}
 	return o
 }
 
-func (op *operation) appendReturns(dst []byte) []byte {
-	if op.returns == nil {
+func appendReturns(dst []byte, op *file.Operation) []byte {
+	if op.Returns == nil {
 		return append(dst, `{"name":"JsonValue","kind":"scalar"}`...)
 	}
-	return append(dst, wire.Members(nil).Str("name", op.returns.name).Str("kind", op.returns.kind).End()...)
+	return append(dst, wire.Members(nil).Str("name", op.Returns.Name).Str("kind", op.Returns.Kind).End()...)
 }
 
-func (p *param) appendDescription(dst []byte) []byte {
-	o := wire.Members(make([]byte, 0, 256)).Str("name", p.name).Str("type", p.typ.String()).Bool("required", p.required)
-	o = p.definition.members(o)
-	if p.fallback != nil {
-		o = o.Raw("default", p.fallback)
+func appendDescription(dst []byte, p *file.Param) []byte {
+	o := wire.Members(make([]byte, 0, 256)).Str("name", p.Name).Str("type", p.Type.String()).Bool("required", p.Required)
+	o = members(o, &p.Definition)
+	if p.Fallback != nil {
+		o = o.Raw("default", p.Fallback)
 	}
 	return append(dst, o.End()...)
 }
 
 // members adds all that a definition says beyond its type.
-func (d *definition) members(o wire.Members) wire.Members {
-	if d.description != "" {
-		o = o.Str("description", d.description)
+func members(o wire.Members, d *file.Definition) wire.Members {
+	if d.Description != "" {
+		o = o.Str("description", d.Description)
 	}
-	if len(d.enum) > 0 {
+	if len(d.Enum) > 0 {
 		values := []byte{'['}
-		for i, e := range d.enum {
+		for i, e := range d.Enum {
 			if i > 0 {
 				values = append(values, ',')
 			}
-			values = append(values, e.raw...)
+			values = append(values, e.Raw...)
 		}
 		o = o.Raw("enum", append(values, ']'))
 	}
-	if d.minimum != nil {
-		o = o.Raw("minimum", d.minimum.raw)
+	if d.Minimum != nil {
+		o = o.Raw("minimum", d.Minimum.Raw)
 	}
-	if d.maximum != nil {
-		o = o.Raw("maximum", d.maximum.raw)
+	if d.Maximum != nil {
+		o = o.Raw("maximum", d.Maximum.Raw)
 	}
-	if d.minLength >= 0 {
-		o = o.Int("minLength", int64(d.minLength))
+	if d.MinLength >= 0 {
+		o = o.Int("minLength", int64(d.MinLength))
 	}
-	if d.maxLength >= 0 {
-		o = o.Int("maxLength", int64(d.maxLength))
+	if d.MaxLength >= 0 {
+		o = o.Int("maxLength", int64(d.MaxLength))
 	}
-	if d.pattern != nil {
-		o = o.Raw("pattern", escapeHidden(wire.AppendQuoted(nil, d.pattern.String())))
+	if d.Pattern != nil {
+		o = o.Raw("pattern", clean.EscapeHidden(wire.AppendQuoted(nil, d.Pattern.String())))
 	}
-	if d.format != "" {
-		o = o.Str("format", d.format)
+	if d.Format != "" {
+		o = o.Str("format", d.Format)
 	}
-	if d.items != nil {
-		o = o.Raw("items", d.items.members(wire.Members(nil).Str("type", d.items.typ.String())).End())
+	if d.Items != nil {
+		o = o.Raw("items", members(wire.Members(nil).Str("type", d.Items.Type.String()), d.Items).End())
 	}
-	if d.sensitive {
+	if d.Sensitive {
 		o = o.Bool("sensitive", true)
 	}
 	return o
 }
 
 // appendExample writes one request with a value for all that is required.
-func (op *operation) appendExample(dst []byte) []byte {
+func appendExample(dst []byte, op *file.Operation) []byte {
 	params := wire.Members(nil)
-	for _, p := range op.params {
-		if p.required {
-			params = params.Raw(p.name, p.exampleValue())
+	for _, p := range op.Params {
+		if p.Required {
+			params = params.Raw(p.Name, exampleValue(&p.Definition))
 		}
 	}
-	if op.builtin {
+	if op.Builtin {
 		params = wire.Members(nil).Str("query", "operations")
 	}
-	request := wire.Members(nil).Str("operation", op.name).Raw("params", params.End()).End()
+	request := wire.Members(nil).Str("operation", op.Name).Raw("params", params.End()).End()
 	return append(append(append(dst, `[{"request":`...), request...), "}]"...)
 }
 
-func (d *definition) exampleValue() []byte {
+func exampleValue(d *file.Definition) []byte {
 	switch {
-	case len(d.enum) > 0:
-		return d.enum[0].raw
-	case d.minimum != nil:
-		return d.minimum.raw
-	case d.typ == typeInteger || d.typ == typeNumber:
+	case len(d.Enum) > 0:
+		return d.Enum[0].Raw
+	case d.Minimum != nil:
+		return d.Minimum.Raw
+	case d.Type == file.TypeInteger || d.Type == file.TypeNumber:
 		return []byte("1")
-	case d.typ == typeBoolean:
+	case d.Type == file.TypeBoolean:
 		return []byte("true")
-	case d.typ == typeArray:
+	case d.Type == file.TypeArray:
 		return []byte("[]")
-	case d.typ == typeObject:
+	case d.Type == file.TypeObject:
 		return []byte("{}")
 	}
 	return []byte(`"…"`)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
@@ -42,14 +43,14 @@ func query(rt *Runtime, q, name string) string {
 	if name != "" {
 		p = p.Str("name", name)
 	}
-	return ask(rt, Endpoint{Category: Read}, `{"operation":"introspect","params":`+string(p.End())+`}`)
+	return ask(rt, Endpoint{Category: file.Read}, `{"operation":"introspect","params":`+string(p.End())+`}`)
 }
 
 func TestThePublicExampleLoads(t *testing.T) {
 	text, _ := os.ReadFile("testdata/github-api-adapter.md")
 	opt := fromEnv("GITHUB_TOKEN", "x")
 	a, problems := Parse("github-api-adapter.md", text, &opt)
-	if a == nil || len(problems) > 0 || len(a.ops) != 20 {
+	if a == nil || len(problems) > 0 || len(a.Operations) != 20 {
 		t.Fatal(problems)
 	}
 }
@@ -138,7 +139,7 @@ func TestIntrospectionIsComplete(t *testing.T) {
 func TestIntrospectionWordForWord(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com", `read: [{name: get_repo, maps_to: "GET /repos/{owner}", description: Get repository details, params: {owner: {type: string, required: true, description: Repository owner}}}]`)
 	for _, c := range [][3]string{
-		{"operations", "", `{"success":true,"data":{"_protocol":` + string(rt.protocol) + `,"operations":[{"name":"get_repo","semantic_category":"READ","endpoint":"read","description":"Get repository details"},{"name":"introspect","semantic_category":"READ","endpoint":"read","description":"Discover operations and types"}]}}`},
+		{"operations", "", `{"success":true,"data":{"_protocol":` + string(rt.shows.protocol) + `,"operations":[{"name":"get_repo","semantic_category":"READ","endpoint":"read","description":"Get repository details"},{"name":"introspect","semantic_category":"READ","endpoint":"read","description":"Discover operations and types"}]}}`},
 		{"operations", "get_repo", `{"success":true,"data":{"operation":{"name":"get_repo","semantic_category":"READ","endpoint":"read","mcpTool":"mcp_aql_read","description":"Get repository details","permissions":{"readOnly":true,"destructive":false},"parameters":[{"name":"owner","type":"string","required":true,"description":"Repository owner"}],"returns":{"name":"JsonValue","kind":"scalar"},"examples":[{"request":{"operation":"get_repo","params":{"owner":"…"}}}],"params":[{"name":"owner","type":"string","required":true,"description":"Repository owner"}]}}}`},
 		{"operations", "nope", `{"success":true,"data":{"operation":null}}`},
 		{"types", "nope", `{"success":true,"data":{"type":null}}`},

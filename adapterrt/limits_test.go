@@ -9,13 +9,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 )
 
 func limited(t *testing.T, ck *clock, limits string) (*Runtime, *int) {
 	t.Helper()
 	n := 0
 	rt := one(t, Options{Now: ck.now}, "https://api.example.com", status+"\ncreate:\n- {name: post, maps_to: POST /things, description: P}\n- {name: own, maps_to: POST /own, description: P, rate_limits: {requests_per_day: 1}}", "rate_limits: "+limits)
-	rt.send = func(context.Context, *Adapter, *outgoing) (*reply, *Failure) {
+	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) {
 		n++
 		return &reply{status: 200, header: http.Header{}, body: []byte("1")}, nil
 	}
@@ -81,7 +83,7 @@ func TestRateLimits(t *testing.T) {
 func TestConcurrentRequests(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com", status, "rate_limits: {concurrent_requests: 1}")
 	inside, release := make(chan struct{}), make(chan struct{})
-	rt.send = func(context.Context, *Adapter, *outgoing) (*reply, *Failure) {
+	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) {
 		close(inside)
 		<-release
 		return &reply{status: 200, header: http.Header{}}, nil
@@ -96,9 +98,9 @@ func TestConcurrentRequests(t *testing.T) {
 	if got := <-done; got != `{"success":true,"data":null}` {
 		t.Error(got)
 	}
-	rt.send = func(context.Context, *Adapter, *outgoing) (*reply, *Failure) { panic("x") }
+	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) { panic("x") }
 	ask(rt, Endpoint{}, `{"operation":"get_status"}`)
-	if l := rt.live.Load().adapters[0].limiter; l.running != 0 {
+	if l := rt.live.Load().adapters[0].guard.limiter; l.running != 0 {
 		t.Error("a defect kept its place", l.running)
 	}
 }
@@ -107,7 +109,7 @@ func TestTheAPIsWordCorrectsTheCounters(t *testing.T) {
 	ck := &clock{at: someTime()}
 	rt := one(t, Options{Now: ck.now}, "https://api.example.com", status, "rate_limits: {api_limits: [{limit: 1000, window: hour, remaining_header: X-Left, reset_header: X-Reset}]}")
 	n, answer := 0, &reply{}
-	rt.send = func(context.Context, *Adapter, *outgoing) (*reply, *Failure) { n++; return answer, nil }
+	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) { n++; return answer, nil }
 	call := func() string { return ask(rt, Endpoint{}, `{"operation":"get_status"}`) }
 	answer = &reply{status: 200, header: http.Header{"X-Left": {"0"}, "X-Reset": {fmt.Sprint(ck.now().Add(90 * time.Second).Unix())}}, body: []byte("1")}
 	call()
@@ -153,7 +155,7 @@ func TestARateLimitBy403Waits(t *testing.T) {
 	ck := &clock{at: someTime()}
 	rt := one(t, Options{Now: ck.now}, "https://api.example.com", status, "rate_limits: {requests_per_hour: 1000}")
 	n, answer := 0, &reply{}
-	rt.send = func(context.Context, *Adapter, *outgoing) (*reply, *Failure) { n++; return answer, nil }
+	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) { n++; return answer, nil }
 	call := func() string { return ask(rt, Endpoint{}, `{"operation":"get_status"}`) }
 	answer = &reply{status: 403, header: http.Header{}, body: []byte(`{"message":"no"}`)}
 	call()

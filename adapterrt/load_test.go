@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 const status = "read:\n- {name: get_status, maps_to: GET /status, description: Get the status}"
@@ -37,7 +39,7 @@ func TestFrontMatter(t *testing.T) {
 		"custom tag":               {strings.Replace(good, "type: adapter", "type: !python/object adapter", 1), "tag"},
 		"binary tag":               {strings.Replace(good, "type: adapter", "type: !!binary YWRhcHRlcg==", 1), "tag"},
 		"not UTF-8":                {strings.Replace(good, "Docs", "D\xffcs", 1), "not valid UTF-8"},
-		"too large":                {good + strings.Repeat("x", maxFile), "larger than"},
+		"too large":                {good + strings.Repeat("x", file.MaxFile), "larger than"},
 		"alias":                    {strings.Replace(good, "description: An API for tests", "description: &d An API for tests\nauthor: *d", 1), ""},
 		"merge key":                {strings.Replace(good, "type: adapter", "x-base: &b {type: adapter}\n<<: *b", 1), ""},
 		"anchor inside itself":     {strings.Replace(good, "type: adapter", "type: adapter\nx-a: &a [*a]", 1), ""},
@@ -59,21 +61,10 @@ func TestFrontMatter(t *testing.T) {
 				}
 				return
 			}
-			if a != nil || len(problems) != 1 || problems[0].Code != SchemaParseError || !strings.Contains(problems[0].Message, c.fault) {
+			if a != nil || len(problems) != 1 || problems[0].Code != file.SchemaParseError || !strings.Contains(problems[0].Message, c.fault) {
 				t.Errorf("got %v, want %q", problems, c.fault)
 			}
 		})
-	}
-}
-
-func TestScalarsAreYAML12(t *testing.T) {
-	n, err := parseYAML([]byte("a: no\nb: on\nc: 2024-01-02\nd: 2024-01-02T03:04:05Z\ne: 010\nf: 1_000\ng: true\nh: 0x1F\ni: 0o17\nj: .5\nk: 1e3\nl: ~\nm: .inf\nn: '5'\no: +7\np: -0.50\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `{"a":"no","b":"on","c":"2024-01-02","d":"2024-01-02T03:04:05Z","e":10,"f":"1_000","g":true,"h":31,"i":15,"j":0.5,"k":1e3,"l":null,"m":".inf","n":"5","o":7,"p":-0.50}`
-	if got := string(n.json(nil)); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
@@ -106,23 +97,23 @@ func TestFind(t *testing.T) {
 		}
 		return names
 	}
-	files, problems := Find([]Source{{Path: dir}})
+	files, problems := file.Find([]file.Source{{Path: dir}})
 	if got := base(files); len(problems) > 0 || !slices.Equal(got, []string{"a-adapter.md", "b-adapter.md"}) {
 		t.Error(got, problems)
 	}
-	files, _ = Find([]Source{{Path: dir, Recursive: true}})
+	files, _ = file.Find([]file.Source{{Path: dir, Recursive: true}})
 	if got := base(files); !slices.Equal(got, []string{"a-adapter.md", "b-adapter.md", "c-adapter.md"}) {
 		t.Error(got)
 	}
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err == nil { // not everybody may, on Windows
-		files, problems = Find([]Source{{Path: link}})
+		files, problems = file.Find([]file.Source{{Path: link}})
 		if got := base(files); len(problems) > 0 || !slices.Equal(got, []string{"a-adapter.md", "b-adapter.md"}) || !strings.HasPrefix(files[0], link) {
 			t.Error(files, problems)
 		}
 	}
-	_, problems = Find([]Source{{Path: filepath.Join(dir, "readme.md")}, {Path: filepath.Join(dir, "none")}})
-	if len(problems) != 2 || !hasError(problems) {
+	_, problems = file.Find([]file.Source{{Path: filepath.Join(dir, "readme.md")}, {Path: filepath.Join(dir, "none")}})
+	if len(problems) != 2 || !file.HasError(problems) {
 		t.Error(problems)
 	}
 }
@@ -138,13 +129,13 @@ func TestAllMistakesOfAllFilesAreReported(t *testing.T) {
 		"test-api-adapter.md": front("https://api.example.com", status),
 	})
 	problems, err := rt.Load(paths)
-	var le *LoadError
+	var le *file.LoadError
 	if !errors.As(err, &le) || len(rt.Adapters()) != 0 {
 		t.Fatal("loaded in spite of errors", err)
 	}
 	files := map[string]int{}
 	for _, p := range problems {
-		if p.Severity == Error {
+		if p.Severity == file.Error {
 			files[filepath.Base(p.File)]++
 		}
 	}
@@ -163,7 +154,7 @@ func TestSameNameTwiceIsRefused(t *testing.T) {
 	good := front("https://api.example.com", status)
 	_, paths := write(t, map[string]string{"test-api-adapter.md": good, "x-adapter.md": good})
 	problems, err := rt.Load(paths)
-	if err == nil || problems[len(problems)-1].Code != SchemaDuplicateName {
+	if err == nil || problems[len(problems)-1].Code != file.SchemaDuplicateName {
 		t.Error(problems, err)
 	}
 }
@@ -191,7 +182,7 @@ func TestReloadSeesASwappedLink(t *testing.T) {
 	}
 	rt, _ := New(Options{})
 	t.Cleanup(rt.Close)
-	files, problems := Find([]Source{{Path: dir, Recursive: true}})
+	files, problems := file.Find([]file.Source{{Path: dir, Recursive: true}})
 	if _, err := rt.Load(files); err != nil || len(problems) > 0 || rt.Adapters()[0].Version != "1.0.1" {
 		t.Fatal(err, problems)
 	}
@@ -201,7 +192,7 @@ func TestReloadSeesASwappedLink(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "..next"), filepath.Join(dir, "..data")); err != nil {
 		t.Fatal(err)
 	}
-	files, _ = Find([]Source{{Path: dir, Recursive: true}})
+	files, _ = file.Find([]file.Source{{Path: dir, Recursive: true}})
 	if _, changed, err := rt.Reload(files); !changed || err != nil || rt.Adapters()[0].Version != "1.0.2" {
 		t.Error(changed, err)
 	}
@@ -209,25 +200,25 @@ func TestReloadSeesASwappedLink(t *testing.T) {
 
 func TestReloadKeepsWhatWasRight(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com", status)
-	file := rt.Adapters()[0].File
-	replace := func(text string) ([]Problem, bool) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	path := rt.Adapters()[0].File
+	replace := func(text string) ([]file.Problem, bool) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		problems, changed, err := rt.Reload([]string{file})
+		problems, changed, err := rt.Reload([]string{path})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return problems, changed
 	}
-	if problems, changed := replace("---\nbroken: [\n---\n"); changed || !hasError(problems) || len(rt.Adapters()) != 1 {
+	if problems, changed := replace("---\nbroken: [\n---\n"); changed || !file.HasError(problems) || len(rt.Adapters()) != 1 {
 		t.Error("a broken change took the adapter away", problems)
 	}
 	text := front("https://api.example.com", status)
 	if _, changed := replace(text); changed {
 		t.Error("the same text counts as a change")
 	}
-	if problems, changed := replace(strings.Replace(text, "1.0.0", "1.0.1", 1)); !changed || hasError(problems) || rt.Adapters()[0].Version != "1.0.1" {
+	if problems, changed := replace(strings.Replace(text, "1.0.0", "1.0.1", 1)); !changed || file.HasError(problems) || rt.Adapters()[0].Version != "1.0.1" {
 		t.Error("a good change was not taken", problems)
 	}
 	if _, changed, _ := rt.Reload(nil); !changed || len(rt.Adapters()) != 0 {
@@ -240,7 +231,7 @@ func TestRefresh(t *testing.T) {
 	other := strings.Replace(text, "name: test-api", "name: other-api", 1)
 	dir, _ := write(t, map[string]string{"test-api-adapter.md": text})
 	single, named := write(t, map[string]string{"other-api-adapter.md": other})
-	sources := []Source{{Path: dir}, {Path: named[0]}}
+	sources := []file.Source{{Path: dir}, {Path: named[0]}}
 	rt, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +268,7 @@ func TestRefresh(t *testing.T) {
 		if err != nil || changed != step.changed || strings.Join(names, " ") != step.loaded {
 			t.Errorf("%s: %v %v %v %v", step.name, names, changed, problems, err)
 		}
-		if errs := slices.DeleteFunc(problems, func(p Problem) bool { return p.Severity != Error }); (step.told == "") != (len(errs) == 0) ||
+		if errs := slices.DeleteFunc(problems, func(p file.Problem) bool { return p.Severity != file.Error }); (step.told == "") != (len(errs) == 0) ||
 			step.told != "" && !strings.Contains(errs[0].String(), step.told) {
 			t.Errorf("%s: told %v", step.name, errs)
 		}
@@ -293,7 +284,7 @@ func TestRefreshTellsEveryMistake(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rt.Close()
-	sources := []Source{{Path: dir}}
+	sources := []file.Source{{Path: dir}}
 	if _, _, err := rt.Refresh(sources); err != nil {
 		t.Fatal(err)
 	}

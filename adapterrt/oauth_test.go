@@ -20,6 +20,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // tokenServer gives out t1, t2, …, and takes the latest for valid.
@@ -181,7 +183,7 @@ func TestClientCertificate(t *testing.T) {
 		t.Error("trusts everybody:", got)
 	}
 	_, problems := Parse("test-api-adapter.md", []byte(front("https://api.example.com", status, "auth: {type: mtls, cert_file: /none, key_file: /none}")), &opt)
-	if len(problems) != 1 || problems[0].Severity != Warning {
+	if len(problems) != 1 || problems[0].Severity != file.Warning {
 		t.Error(problems)
 	}
 	if a, _ := Parse("test-api-adapter.md", []byte(front("https://api.example.com", status, "auth: {type: mtls, cert_file: /none}")), &opt); a != nil {

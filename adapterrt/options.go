@@ -9,33 +9,9 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
-
-// Mode says as which tools the operations are offered.
-type Mode uint8
-
-// The modes. Semantic is a tool per category, Single one tool for all, All both.
-const (
-	Semantic Mode = iota
-	Single
-	All
-)
-
-// String is the mode's word in introspection.
-func (m Mode) String() string { return [...]string{"semantic", "single", "all"}[m] }
-
-// ParseMode is the mode of that word; crude is another one for semantic.
-func ParseMode(word string) (Mode, error) {
-	switch strings.ToLower(word) {
-	case "semantic", "crude":
-		return Semantic, nil
-	case "single":
-		return Single, nil
-	case "all":
-		return All, nil
-	}
-	return Semantic, fmt.Errorf("unknown mode %q: semantic, crude, single or all", word)
-}
 
 // Options are the operator's choices. The zero value is good to use.
 type Options struct {
@@ -109,7 +85,7 @@ func (o *Options) setDefaults() error {
 	if o.MaxResponseBytes < 1<<20 || o.MaxResponseBytes > 100<<20 {
 		bad("response limit %d is not within 1–100 MiB", o.MaxResponseBytes)
 	}
-	if err := o.checkTrust(); err != nil {
+	if err := o.policy().check(); err != nil {
 		errs = append(errs, err)
 	}
 	if len(o.CursorKey) < 16 {
@@ -150,12 +126,28 @@ func (o *Options) LoadEnv(getenv func(string) (string, bool)) error {
 	return nil
 }
 
-// isToolPrefix: ^[a-z0-9_]+_$
-func isToolPrefix(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
-			return false
-		}
+// files are the options that count when a file is read.
+func (o *Options) files() *file.Options {
+	return &file.Options{Strict: o.StrictFiles, InsecureHosts: o.InsecureHosts, Getenv: o.Getenv}
+}
+
+func (o *Options) policy() *policy {
+	return &policy{
+		enforcement: o.TrustEnforcement, overrides: o.TrustOverrides, maxSelfDeclared: o.MaxSelfDeclared,
+		confirmDestructive: o.ConfirmDestructive, neverConfirm: o.NeverConfirm,
 	}
-	return len(s) > 1 && s[len(s)-1] == '_'
+}
+
+func (o *Options) presentation() *presentation {
+	return newPresentation(presentation{
+		mode: o.Mode, perAdapter: o.PerAdapter, toolPrefix: o.ToolPrefix, namespace: o.Namespace,
+		enumOperations: o.EnumOperations, batch: o.Batch, structured: o.Structured, descriptionSize: o.DescriptionSize,
+		strict: o.StrictIntrospection, maxResponse: o.MaxResponseBytes,
+		limits: o.limits(),
+	})
+}
+
+// limits are those of a request.
+func (o *Options) limits() limits {
+	return limits{o.MaxRequestBytes, maxText, maxElements, maxNesting}
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // listAPI serves 7 items the four ways APIs page, and notes each query.
@@ -229,7 +231,7 @@ func TestPaginationMistakes(t *testing.T) {
 		"{style: page, param_name: p, max_limit: 5000}": "operations.read[0].pagination.max_limit",
 	} {
 		_, problems := Parse("test-api-adapter.md", []byte(front("https://api.example.com", `read: [{name: op, maps_to: "GET /{id}", description: D, params: {id: {type: integer, required: true}}, pagination: `+block+`}]`)), &Options{})
-		if !hasError(problems) || problems[0].Path != path {
+		if !file.HasError(problems) || problems[0].Path != path {
 			t.Error(block, problems)
 		}
 	}

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -19,30 +22,31 @@ type Preview struct {
 // Preview builds the request of req and sends nothing: neither the request nor one
 // for a token, nor are confirmations, gates or limits asked. Credentials and the
 // values of sensitive parameters are masked.
-func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Preview, *Failure) {
+func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Preview, *failure.Failure) {
 	c := rt.calls.Get().(*call)
 	defer c.release(&rt.calls)
-	if f := c.env.parse(req.Body, limits{rt.opt.MaxRequestBytes, maxText, maxElements, maxNesting}); f != nil {
+	if f := c.env.parse(req.Body, rt.opt.limits()); f != nil {
 		return nil, f
 	}
-	_, op, f := rt.live.Load().find(rt, at, &c.env)
+	_, found, f := rt.live.Load().find(rt, at, &c.env)
 	if f != nil {
 		return nil, f
 	}
+	op := found.op
 	if f := rt.rightEndpoint(op, at); f != nil {
 		return nil, f
 	}
-	if op.builtin {
-		return nil, invalidValue("operation", "makes no request")
+	if op.Builtin {
+		return nil, failure.InvalidValue("operation", "makes no request")
 	}
-	if f := c.resolve(op); f != nil {
+	if f := c.resolve(found.a, op); f != nil {
 		return nil, f
 	}
 	if f := c.validate(rt.opt.LooseParams); f != nil {
 		return nil, f
 	}
-	for i, p := range op.params {
-		if v := &c.values[i]; p.sensitive && v.kind > wire.Null {
+	for i, p := range op.Params {
+		if v := &c.values[i]; p.Sensitive && v.kind > wire.Null {
 			*v = value{raw: []byte(`"..."`), kind: wire.String}
 		}
 	}
@@ -56,32 +60,32 @@ func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Pre
 	if f := c.build(); f != nil {
 		return nil, f
 	}
-	a, o := op.adapter, &c.out
+	a, o := found.a, &c.out
 	p := &Preview{Method: o.method}
 	p.set("Accept", "application/json")
 	p.set("User-Agent", rt.opt.UserAgent)
 	if o.hasBody {
 		p.set("Content-Type", o.contentType)
 	}
-	for _, h := range slices.Concat(a.target.headers, o.headers) {
-		p.set(h.name, h.value)
+	for _, h := range slices.Concat(a.Target.Headers, o.headers) {
+		p.set(h.Name, h.Value)
 	}
 	url, params := len(o.url.buf), len(o.headers)
-	if a.auth.kind == authOAuth {
-		p.set(a.auth.header, a.auth.prefix+"...")
+	if a.Auth.Kind == file.AuthOAuth {
+		p.set(a.Auth.Header, a.Auth.Prefix+"...")
 	} else if f := rt.authorize(ctx, a, o); f != nil {
 		return nil, f
 	}
 	for _, h := range o.headers[params:] {
-		prefix := a.auth.prefix
-		if a.auth.kind == authBasic {
+		prefix := a.Auth.Prefix
+		if a.Auth.Kind == file.AuthBasic {
 			prefix = "Basic "
 		}
-		p.set(h.name, prefix+maskedCredential(strings.TrimPrefix(h.value, prefix)))
+		p.set(h.Name, prefix+clean.Credential(strings.TrimPrefix(h.Value, prefix)))
 	}
 	p.URL, p.Body = string(o.url.buf[:url]), string(o.body.buf)
 	if name, key, ok := strings.Cut(string(o.url.buf[url:]), "="); ok {
-		p.URL += name + "=" + maskedCredential(key)
+		p.URL += name + "=" + clean.Credential(key)
 	}
 	return p, nil
 }

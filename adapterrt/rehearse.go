@@ -9,13 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Rehearsal is the outcome of one example in an adapter's documentation.
 type Rehearsal struct {
 	Operation string
-	Line      int    // of the example in the file
+	Line      int    // of the example in the path
 	Fault     string // what differs; "" when nothing does
 }
 
@@ -49,7 +51,7 @@ type exchanged struct{ sends, receives string }
 // has neither. JSON is compared without its blanks. There are no credentials, no
 // trust and no confirmations, it is midnight of 2026-01-01 UTC, and cursors come out
 // the same each time.
-func Rehearse(file string, data []byte, opt *Options) ([]Rehearsal, []Problem) {
+func Rehearse(path string, data []byte, opt *Options) ([]Rehearsal, []file.Problem) {
 	o := *opt
 	o.Getenv = nil
 	o.TrustEnforcement, o.TrustOverrides, o.PerAdapter, o.ToolPrefix = TrustOff, nil, false, ""
@@ -57,25 +59,27 @@ func Rehearse(file string, data []byte, opt *Options) ([]Rehearsal, []Problem) {
 	o.CursorKey = make([]byte, 32) // so that cursors can be written down; nobody else takes them
 	rt, err := New(o)
 	if err != nil {
-		return nil, []Problem{{Message: err.Error(), Code: SchemaParseError, Severity: Error, File: file}}
+		return nil, []file.Problem{{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path}}
 	}
-	a, problems := parse(file, data, &rt.opt)
+	a, problems := file.Parse(path, data, rt.opt.files())
 	if a == nil {
 		return nil, problems
 	}
-	a.auth, a.limits = auth{}, nil
-	for _, op := range a.ops {
-		op.danger, op.limits, op.cache = danger{}, nil, nil
+	served := rt.prepare(a)
+	a.Auth, a.Limits = file.Auth{}, nil
+	for _, op := range a.Operations {
+		op.Danger, op.Limits, op.Cache = file.Danger{}, nil, nil
 	}
-	s, err := rt.snapshot([]*Adapter{a}, nil)
+	served.guard = newGuarded(a, rt.opt.policy())
+	s, err := rt.snapshot([]*adapter{served}, nil)
 	if err != nil {
-		return nil, append(problems, Problem{Message: err.Error(), Code: SchemaParseError, Severity: Error, File: file})
+		return nil, append(problems, file.Problem{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path})
 	}
 	rt.live.Store(s)
 	first := bytes.Count(data[:len(data)-len(a.Documentation)], []byte("\n")) + 1
 	examples, problem := findExamples(a.Documentation, first)
 	if problem != nil {
-		problem.File = file
+		problem.File = path
 		return nil, append(problems, *problem)
 	}
 	var out []Rehearsal
@@ -87,12 +91,12 @@ func Rehearse(file string, data []byte, opt *Options) ([]Rehearsal, []Problem) {
 }
 
 // findExamples takes the examples out of the documentation.
-func findExamples(text string, line int) (out []example, problem *Problem) {
+func findExamples(text string, line int) (out []example, problem *file.Problem) {
 	var e *example
 	var part strings.Builder
 	section := ""
-	bad := func(line int, msg string) ([]example, *Problem) {
-		return nil, &Problem{Path: "documentation", Message: msg, Code: SchemaParseError, Severity: Error, Line: line}
+	bad := func(line int, msg string) ([]example, *file.Problem) {
+		return nil, &file.Problem{Path: "documentation", Message: msg, Code: file.SchemaParseError, Severity: file.Error, Line: line}
 	}
 	finish := func() {
 		s := strings.TrimSpace(part.String())
@@ -152,14 +156,14 @@ func findExamples(text string, line int) (out []example, problem *Problem) {
 // rehearse plays one example and says what differs.
 func (rt *Runtime) rehearse(e *example) string {
 	next, fault := 0, ""
-	rt.send = func(_ context.Context, a *Adapter, o *outgoing) (*reply, *Failure) {
+	rt.send = func(_ context.Context, _ *adapter, o *outgoing) (*reply, *failure.Failure) {
 		sent := o.method + " " + string(o.url.buf)
 		if o.hasBody {
 			sent += "\n" + string(o.body.buf)
 		}
 		if next == len(e.exchanges) {
 			fault = "sends what it should not: " + sent
-			return nil, &Failure{Code: TransportNetwork, Message: "Network error: not rehearsed"}
+			return nil, &failure.Failure{Code: failure.TransportNetwork, Message: "Network error: not rehearsed"}
 		}
 		x := e.exchanges[next]
 		next++
@@ -194,18 +198,18 @@ func compactLines(s string) string {
 }
 
 // rehearsed is the response that an example writes down.
-func rehearsed(s string) (*reply, *Failure) {
+func rehearsed(s string) (*reply, *failure.Failure) {
 	line, rest, _ := strings.Cut(s, "\n")
 	word, kind, _ := strings.Cut(line, " ")
 	status, err := strconv.Atoi(word)
 	if err != nil || status < 100 || status > 999 {
-		return nil, &Failure{Code: TransportNetwork, Message: "Network error: the example has no status"}
+		return nil, &failure.Failure{Code: failure.TransportNetwork, Message: "Network error: the example has no status"}
 	}
 	r := &reply{status: status, contentType: strings.TrimSpace(kind), header: http.Header{}}
 	for {
 		line, after, _ := strings.Cut(rest, "\n")
 		name, v, ok := strings.Cut(line, ": ")
-		if !ok || !isToken(name) {
+		if !ok || !file.IsToken(name) {
 			break
 		}
 		r.header.Add(name, strings.TrimSpace(v))

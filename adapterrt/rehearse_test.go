@@ -5,22 +5,24 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 func TestGoldenAdapters(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*-adapter.md")
-	for _, file := range files {
-		data, err := os.ReadFile(file)
+	for _, path := range files {
+		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		done, problems := Rehearse(file, data, &Options{})
-		if len(done) == 0 || hasError(problems) {
-			t.Fatal(file, len(done), problems)
+		done, problems := Rehearse(path, data, &Options{})
+		if len(done) == 0 || file.HasError(problems) {
+			t.Fatal(path, len(done), problems)
 		}
 		for _, r := range done {
 			if r.Fault != "" {
-				t.Errorf("%s:%d: %s %s", file, r.Line, r.Operation, r.Fault)
+				t.Errorf("%s:%d: %s %s", path, r.Line, r.Operation, r.Fault)
 			}
 		}
 	}
@@ -37,14 +39,14 @@ func TestRehearsalsFindWhatDiffers(t *testing.T) {
 		{`"get_status"`, `"nope"`, "does not send\nGET"},
 	} {
 		done, problems := Rehearse("test-api-adapter.md", []byte(text+strings.Replace(good, c[0], c[1], 1)), &Options{})
-		if len(done) != 1 || hasError(problems) || !strings.HasPrefix(done[0].Fault, c[2]) || (c[2] == "") != (done[0].Fault == "") {
+		if len(done) != 1 || file.HasError(problems) || !strings.HasPrefix(done[0].Fault, c[2]) || (c[2] == "") != (done[0].Fault == "") {
 			t.Errorf("%q: %+v %v", c[1], done, problems)
 		} else if done[0].Line != 14 || done[0].Operation == "" {
 			t.Errorf("%+v", done[0])
 		}
 	}
 	for _, c := range [][2]string{{"\n```\n", "\n"}, {"{\"operation", "operation"}, {"-- want --\n", ""}, {"-- sends --\nGET https://api.example.com/status\n", ""}, {"-- receives --\n200 application/json\n{\"a\": 1}\n", ""}} {
-		if _, problems := Rehearse("test-api-adapter.md", []byte(text+strings.Replace(good, c[0], c[1], 1)), &Options{}); !hasError(problems) {
+		if _, problems := Rehearse("test-api-adapter.md", []byte(text+strings.Replace(good, c[0], c[1], 1)), &Options{}); !file.HasError(problems) {
 			t.Errorf("%q passed", c[1])
 		}
 	}

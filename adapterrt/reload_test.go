@@ -11,6 +11,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // TestReloadUnderLoad changes the file 50 times under calls that never pause. Each
@@ -21,7 +24,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		return front(s.URL, strings.Replace(status, "/status", fmt.Sprintf("/status/%d", i), 1))
 	}
 	rt := start(t, Options{}, map[string]string{"test-api-adapter.md": text(0)})
-	file := rt.Adapters()[0].File
+	path := rt.Adapters()[0].File
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for range 4 {
@@ -41,7 +44,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		})
 	}
 	for i := 1; i <= 50; i++ {
-		next := filepath.Join(filepath.Dir(file), "next")
+		next := filepath.Join(filepath.Dir(path), "next")
 		body := text(i)
 		if i%10 == 0 {
 			body = "---\nbroken: [\n---\n"
@@ -49,11 +52,11 @@ func TestReloadUnderLoad(t *testing.T) {
 		if err := os.WriteFile(next, []byte(body), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Rename(next, file); err != nil {
+		if err := os.Rename(next, path); err != nil {
 			t.Fatal(err)
 		}
-		problems, changed, err := rt.Reload([]string{file})
-		if err != nil || changed != (i%10 != 0) || hasError(problems) != (i%10 == 0) {
+		problems, changed, err := rt.Reload([]string{path})
+		if err != nil || changed != (i%10 != 0) || file.HasError(problems) != (i%10 == 0) {
 			t.Fatal(i, problems, changed, err)
 		}
 	}
@@ -130,7 +133,7 @@ func TestPreviewSendsNothingAndMasks(t *testing.T) {
 		t.Error("a header that is sent once is shown twice", p, f)
 	}
 	rt = one(t, env, "https://127.0.0.1:1/v1", ops)
-	if _, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op"}`)}); f == nil || f.Code != ValidationMissingParam {
+	if _, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op"}`)}); f == nil || f.Code != failure.ValidationMissingParam {
 		t.Error(f)
 	}
 }

@@ -3,9 +3,13 @@ package adapterrt
 import (
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -16,8 +20,8 @@ type outgoing struct {
 	body        pairs
 	hasBody     bool
 	contentType string
-	headers     []header // parameters' and auth's; the adapter's own are added when it is sent
-	secrets     []string // credentials in it, for masking
+	headers     []file.Header // parameters' and auth's; the adapter's own are added when it is sent
+	secrets     []string      // credentials in it, for masking
 	timeout     time.Duration
 	repeatable  bool
 	id          string // the request's, told to the API as X-Request-Id
@@ -58,33 +62,33 @@ func (q *pairs) next() {
 
 func (q *pairs) add(key, value string) {
 	q.next()
-	q.buf = append(appendQueryText(q.buf, key), '=')
-	q.buf = appendQueryText(q.buf, value)
+	q.buf = append(escape.AppendQuery(q.buf, key), '=')
+	q.buf = escape.AppendQuery(q.buf, value)
 }
 
 // build writes the request of a validated call into c.out.
-func (c *call) build() *Failure {
+func (c *call) build() *failure.Failure {
 	op, o := c.op, &c.out
 	o.reset()
-	o.method, o.timeout, o.repeatable = op.mapping.method, op.timeout, op.repeatable
-	url := append(o.url.buf, op.adapter.target.prefix...)
-	for _, seg := range op.mapping.segments {
+	o.method, o.timeout, o.repeatable = op.Mapping.Method, op.Timeout, op.Repeatable
+	url := append(o.url.buf, op.Adapter.Target.Prefix...)
+	for _, seg := range op.Mapping.Segments {
 		url = append(url, '/')
 		start := len(url)
 		name := ""
 		for _, p := range seg {
-			if p.name == "" {
-				url = append(url, p.literal...)
+			if p.Name == "" {
+				url = append(url, p.Literal...)
 				continue
 			}
-			name = p.name
-			var f *Failure
-			if url, f = c.pathValue(url, p.param); f != nil {
+			name = p.Name
+			var f *failure.Failure
+			if url, f = c.pathValue(url, p.Param); f != nil {
 				return f
 			}
 		}
-		if name != "" && isDots(url[start:]) {
-			return invalidValue(name, "must not make a path segment of dots")
+		if name != "" && escape.IsDots(url[start:]) {
+			return failure.InvalidValue(name, "must not make a path segment of dots")
 		}
 	}
 	o.url.buf = url
@@ -102,42 +106,42 @@ func (c *call) build() *Failure {
 }
 
 // pairs writes the query: what maps_to says, then the parameters.
-func (c *call) pairs() *Failure {
+func (c *call) pairs() *failure.Failure {
 	op, o := c.op, &c.out
-	for _, q := range op.mapping.query {
+	for _, q := range op.Mapping.Query {
 		o.url.next()
-		o.url.buf = append(o.url.buf, q.key...)
-		for _, p := range q.value {
-			if p.name == "" {
-				o.url.buf = append(o.url.buf, p.literal...)
+		o.url.buf = append(o.url.buf, q.Key...)
+		for _, p := range q.Value {
+			if p.Name == "" {
+				o.url.buf = append(o.url.buf, p.Literal...)
 				continue
 			}
-			if f := c.placeholderText(p.param); f != nil {
+			if f := c.placeholderText(p.Param); f != nil {
 				return f
 			}
-			o.url.buf = appendQueryText(o.url.buf, c.text)
+			o.url.buf = escape.AppendQuery(o.url.buf, c.text)
 		}
 	}
-	for _, i := range op.placed[inQuery] {
+	for _, i := range op.Placed[file.InQuery] {
 		c.addPairs(&o.url, i)
 	}
 	return nil
 }
 
 // placeholderText leaves the text of a placeholder's parameter in c.text.
-func (c *call) placeholderText(i int) *Failure {
-	p, v := c.op.params[i], c.values[i]
+func (c *call) placeholderText(i int) *failure.Failure {
+	p, v := c.op.Params[i], c.values[i]
 	switch v.kind {
 	case wire.Absent, wire.Null:
-		return missingParam(c.op.name, p, []string{p.name})
+		return missingParam(c.op.Name, p, []string{p.Name})
 	case wire.Object:
-		return invalidType(p.name, "string", "object")
+		return failure.InvalidType(p.Name, "string", "object")
 	case wire.Array:
-		var f *Failure
+		var f *failure.Failure
 		n := 0
 		wire.Each(v.raw, func(_, e []byte) bool {
 			if k := wire.KindOf(e); k == wire.Null || k >= wire.Array {
-				f = invalidType(index(p.name, n), "string", kindWords[k])
+				f = failure.InvalidType(p.Name+"["+strconv.Itoa(n)+"]", "string", k.String())
 			}
 			n++
 			return f == nil
@@ -145,9 +149,9 @@ func (c *call) placeholderText(i int) *Failure {
 		if f != nil {
 			return f
 		}
-		c.text = appendJoined(c.text[:0], v.raw, p.integerItems())
+		c.text = appendJoined(c.text[:0], v.raw, p.IntegerItems())
 	default:
-		c.text = appendText(c.text[:0], v.raw, p.typ == typeInteger)
+		c.text = appendText(c.text[:0], v.raw, p.Type == file.TypeInteger)
 	}
 	return nil
 }
@@ -156,21 +160,21 @@ func (c *call) placeholderText(i int) *Failure {
 const longPathParam = 2048
 
 // pathValue appends the encoded value of a path parameter to url.
-func (c *call) pathValue(url []byte, i int) ([]byte, *Failure) {
+func (c *call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 	if f := c.placeholderText(i); f != nil {
 		return url, f
 	}
-	p := c.op.params[i]
-	if hasEncodedNUL(c.text) {
-		return url, invalidEncoding("params."+p.name, strings.Index(string(c.text), "%00"))
+	p := c.op.Params[i]
+	if escape.HasEncodedNUL(c.text) {
+		return url, failure.InvalidEncoding("params."+p.Name, strings.Index(string(c.text), "%00"))
 	}
 	start := len(url)
-	url = appendPathValue(url, c.text, p.alwaysEnc)
+	url = escape.AppendPath(url, c.text, p.AlwaysEncode)
 	if n := len(url) - start; n > longPathParam {
-		c.warn(Notice{
+		c.warn(failure.Notice{
 			Code:    "VALIDATION_LONG_PATH_PARAM_WARNING",
-			Message: "Path parameter '" + p.name + "' is very long",
-			Details: wire.Members(nil).Str("param_name", p.name).Int("encoded_length", int64(n)).Int("threshold", longPathParam).End(),
+			Message: "Path parameter '" + p.Name + "' is very long",
+			Details: wire.Members(nil).Str("param_name", p.Name).Int("encoded_length", int64(n)).Int("threshold", longPathParam).End(),
 		})
 	}
 	return url, nil
@@ -179,34 +183,34 @@ func (c *call) pathValue(url []byte, i int) ([]byte, *Failure) {
 // addPairs adds parameter i to q: one pair, several, or none when it is absent
 // or null.
 func (c *call) addPairs(q *pairs, i int) {
-	p, v := c.op.params[i], c.values[i]
+	p, v := c.op.Params[i], c.values[i]
 	if v.kind <= wire.Null {
 		return
 	}
 	pair := func(integer bool, raw []byte, keys ...[]byte) {
 		q.next()
-		q.buf = append(q.buf, p.queryKey...)
+		q.buf = append(q.buf, p.QueryKey...)
 		for _, k := range keys {
 			q.buf = append(q.buf, "%5B"...)
-			q.buf = append(appendQueryText(q.buf, k), "%5D"...)
+			q.buf = append(escape.AppendQuery(q.buf, k), "%5D"...)
 		}
 		q.buf = append(q.buf, '=')
-		if wire.KindOf(raw) == wire.Array && p.style != styleJSON {
+		if wire.KindOf(raw) == wire.Array && p.Style != file.StyleJSON {
 			c.text = appendJoined(c.text[:0], raw, integer)
 		} else {
 			c.text = appendText(c.text[:0], raw, integer)
 		}
-		q.buf = appendQueryText(q.buf, c.text)
+		q.buf = escape.AppendQuery(q.buf, c.text)
 	}
 	switch {
-	case v.kind == wire.Array && p.style == styleRepeat:
+	case v.kind == wire.Array && p.Style == file.StyleRepeat:
 		wire.Each(v.raw, func(_, e []byte) bool {
 			if wire.KindOf(e) != wire.Null {
-				pair(p.integerItems(), e)
+				pair(p.IntegerItems(), e)
 			}
 			return true
 		})
-	case v.kind == wire.Object && p.style == styleDeep:
+	case v.kind == wire.Object && p.Style == file.StyleDeep:
 		wire.Each(v.raw, func(k, e []byte) bool {
 			if wire.KindOf(e) == wire.Object {
 				wire.Each(e, func(k2, e2 []byte) bool {
@@ -219,25 +223,25 @@ func (c *call) addPairs(q *pairs, i int) {
 			return true
 		})
 	default:
-		pair(p.integerItems(), v.raw)
+		pair(p.IntegerItems(), v.raw)
 	}
 }
 
-func (c *call) headers() *Failure {
-	for _, i := range c.op.placed[inHeader] {
-		p, v := c.op.params[i], c.values[i]
+func (c *call) headers() *failure.Failure {
+	for _, i := range c.op.Placed[file.InHeader] {
+		p, v := c.op.Params[i], c.values[i]
 		if v.kind <= wire.Null {
 			continue
 		}
 		if v.kind == wire.Array {
-			c.text = appendJoined(c.text[:0], v.raw, p.integerItems())
+			c.text = appendJoined(c.text[:0], v.raw, p.IntegerItems())
 		} else {
-			c.text = appendText(c.text[:0], v.raw, p.typ == typeInteger)
+			c.text = appendText(c.text[:0], v.raw, p.Type == file.TypeInteger)
 		}
-		if !isHeaderValue(c.text) {
-			return invalidValue(p.name, "must not hold control characters")
+		if !file.IsHeaderValue(c.text) {
+			return failure.InvalidValue(p.Name, "must not hold control characters")
 		}
-		c.out.headers = append(c.out.headers, header{p.wire, string(c.text)})
+		c.out.headers = append(c.out.headers, file.Header{Name: p.Wire, Value: string(c.text)})
 	}
 	return nil
 }
@@ -245,12 +249,12 @@ func (c *call) headers() *Failure {
 // payload writes the body out of the request's own bytes.
 func (c *call) payload() {
 	op, o := c.op, &c.out
-	if op.graphql != nil {
+	if op.Graphql != nil {
 		c.variables()
 		return
 	}
-	if op.adapter.target.form {
-		for _, i := range op.placed[inBody] {
+	if op.Adapter.Target.Form {
+		for _, i := range op.Placed[file.InBody] {
 			c.addPairs(&o.body, i)
 		}
 		if o.hasBody = o.body.any; o.hasBody {
@@ -259,7 +263,7 @@ func (c *call) payload() {
 		return
 	}
 	body := o.body.buf
-	for _, i := range op.placed[inBody] {
+	for _, i := range op.Placed[file.InBody] {
 		v := c.values[i]
 		if v.kind == wire.Absent {
 			continue
@@ -270,7 +274,7 @@ func (c *call) payload() {
 			body = append(body, '{')
 			o.hasBody, o.contentType = true, "application/json"
 		}
-		body = append(body, op.params[i].bodyKey...)
+		body = append(body, op.Params[i].BodyKey...)
 		body = append(body, v.raw...)
 	}
 	if o.hasBody {
@@ -281,15 +285,15 @@ func (c *call) payload() {
 
 // parsedURL is the request's URL, sure to be on the adapter's own host and under
 // its base path. Encoding already sees to that; this is the second lock.
-func (t *target) parsedURL(raw []byte) (*url.URL, error) {
+func parsedURL(t *file.Target, raw []byte) (*url.URL, error) {
 	u, err := url.Parse(string(raw))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("built no valid URL: %w", err)
-	case u.User != nil || u.Fragment != "" || originOf(u) != t.origin:
-		return nil, fmt.Errorf("built a URL of another host than %s", t.origin)
-	case !strings.HasPrefix(u.EscapedPath(), t.path+"/"):
-		return nil, fmt.Errorf("built a URL outside of %s", t.baseURL)
+	case u.User != nil || u.Fragment != "" || file.OriginOf(u) != t.Origin:
+		return nil, fmt.Errorf("built a URL of another host than %s", t.Origin)
+	case !strings.HasPrefix(u.EscapedPath(), t.Path+"/"):
+		return nil, fmt.Errorf("built a URL outside of %s", t.BaseURL)
 	}
 	return u, nil
 }

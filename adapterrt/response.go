@@ -10,6 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -22,26 +25,26 @@ const (
 
 // statusRow is how an HTTP status reads to a client.
 type statusRow struct {
-	code   Code
+	code   failure.Code
 	prefix string // "" for "HTTP 408: "
 }
 
 var statusTable = map[int]statusRow{
-	400: {ValidationInvalidType, "Invalid request: "},
-	401: {PermissionDenied, "Authentication required: "},
-	403: {PermissionDenied, "Permission denied: "},
-	404: {NotFoundResource, "Not found: "},
-	408: {TransportTimeout, ""},
-	409: {ConflictAlreadyExists, "Conflict: "},
-	410: {NotFoundResource, "Not found: "},
-	412: {ConflictVersionMismatch, ""},
-	413: {ValidationPayloadTooLarge, ""},
-	422: {ValidationInvalidType, "Validation failed: "},
-	429: {RateLimitExceeded, "Rate limit exceeded: "},
-	500: {InternalError, "Server error: "},
-	502: {InternalError, "Bad gateway: "},
-	503: {InternalError, "Service unavailable: "},
-	504: {InternalError, "Gateway timeout: "},
+	400: {failure.ValidationInvalidType, "Invalid request: "},
+	401: {failure.PermissionDenied, "Authentication required: "},
+	403: {failure.PermissionDenied, "Permission denied: "},
+	404: {failure.NotFoundResource, "Not found: "},
+	408: {failure.TransportTimeout, ""},
+	409: {failure.ConflictAlreadyExists, "Conflict: "},
+	410: {failure.NotFoundResource, "Not found: "},
+	412: {failure.ConflictVersionMismatch, ""},
+	413: {failure.ValidationPayloadTooLarge, ""},
+	422: {failure.ValidationInvalidType, "Validation failed: "},
+	429: {failure.RateLimitExceeded, "Rate limit exceeded: "},
+	500: {failure.InternalError, "Server error: "},
+	502: {failure.InternalError, "Bad gateway: "},
+	503: {failure.InternalError, "Service unavailable: "},
+	504: {failure.InternalError, "Gateway timeout: "},
 }
 
 // mapStatus is the row for a status that is no success.
@@ -53,9 +56,9 @@ func mapStatus(status int, h http.Header) statusRow {
 	switch {
 	case ok:
 	case status >= 400 && status < 500:
-		row.code = ValidationInvalidType
+		row.code = failure.ValidationInvalidType
 	default:
-		row.code = InternalError
+		row.code = failure.InternalError
 	}
 	if row.prefix == "" {
 		row.prefix = "HTTP " + strconv.Itoa(status) + ": "
@@ -65,8 +68,8 @@ func mapStatus(status int, h http.Header) statusRow {
 
 // interpret turns a reply into the data of a success or into a failure. The data
 // is a part of the reply's body, unchanged.
-func (rt *Runtime) interpret(op *operation, r *reply, secrets []string) ([]byte, *Failure) {
-	z := sanitizer{off: rt.opt.DevErrors, host: op.adapter.target.base.Host}
+func (rt *Runtime) interpret(op *file.Operation, r *reply, secrets []string) ([]byte, *failure.Failure) {
+	z := clean.Sanitizer{Off: rt.opt.DevErrors, Host: op.Adapter.Target.Base.Host}
 	if r.status >= 300 && r.status < 400 || r.status < 200 {
 		return nil, redirected(op, r, z, secrets)
 	}
@@ -88,74 +91,74 @@ func (rt *Runtime) interpret(op *operation, r *reply, secrets []string) ([]byte,
 }
 
 // refused is the failure for an error status; body is valid JSON or nil.
-func (rt *Runtime) refused(op *operation, r *reply, body []byte, z sanitizer, secrets []string) *Failure {
-	said := z.clean(errorMessage(body, r.status), messageRunes, secrets)
+func (rt *Runtime) refused(op *file.Operation, r *reply, body []byte, z clean.Sanitizer, secrets []string) *failure.Failure {
+	said := z.Clean(errorMessage(body, r.status), messageRunes, secrets)
 	row := mapStatus(r.status, r.header)
 	errs := wire.Member(body, "errors")
-	if op.graphql != nil {
+	if op.Graphql != nil {
 		if better, ok := graphqlRow(errs); ok {
 			row = better
 		}
 	}
-	f := &Failure{Code: row.code, Message: row.prefix + said}
-	if original := (sanitizer{off: true}).clean(errorMessage(body, r.status), loggedRunes, secrets); original != said {
+	f := &failure.Failure{Code: row.code, Message: row.prefix + said}
+	if original := (clean.Sanitizer{Off: true}).Clean(errorMessage(body, r.status), loggedRunes, secrets); original != said {
 		f.Original = original
 	}
-	d := wire.Members(nil).Int("http_status", int64(r.status)).Str("upstream_error", said).Str("operation", op.name)
+	d := wire.Members(nil).Int("http_status", int64(r.status)).Str("upstream_error", said).Str("operation", op.Name)
 	if errs != nil && wire.KindOf(errs) == wire.Array {
 		// Where there is a message as well, these are what a caller can act on.
-		if more := z.clean(joinedErrors(errs), messageRunes, secrets); more != "" && more != said {
+		if more := z.Clean(joinedErrors(errs), messageRunes, secrets); more != "" && more != said {
 			d = d.Str("upstream_errors", more)
 		}
 	}
-	if f.Code == RateLimitExceeded {
+	if f.Code == failure.RateLimitExceeded {
 		now := rt.opt.Now()
 		after, ok := retryAfter(r.header, now)
 		if !ok {
-			after, ok = op.resetAfter(r.header, now)
+			after, ok = resetAfter(op, r.header, now)
 		}
 		if ok {
 			f.RetryAfter = after
 			d = d.Int("retry_after_seconds", int64((after+time.Second-1)/time.Second)).Str("resets_at", now.Add(after).UTC().Format(time.RFC3339))
 		}
 	}
-	if f.Code == ValidationPayloadTooLarge {
-		f.response = true // the API's word, not about what the client sent us
+	if f.Code == failure.ValidationPayloadTooLarge {
+		f.FromAPI = true // the API's word, not about what the client sent us
 	}
 	f.Details = d.End()
 	return f
 }
 
-func redirected(op *operation, r *reply, z sanitizer, secrets []string) *Failure {
-	f := &Failure{Code: InternalError, Message: "HTTP " + strconv.Itoa(r.status) + ": redirect not followed"}
+func redirected(op *file.Operation, r *reply, z clean.Sanitizer, secrets []string) *failure.Failure {
+	f := &failure.Failure{Code: failure.InternalError, Message: "HTTP " + strconv.Itoa(r.status) + ": redirect not followed"}
 	if r.status < 300 || r.status == 304 {
 		f.Message = "HTTP " + strconv.Itoa(r.status) + ": " + http.StatusText(r.status)
 	}
-	d := wire.Members(nil).Int("http_status", int64(r.status)).Str("operation", op.name)
+	d := wire.Members(nil).Int("http_status", int64(r.status)).Str("operation", op.Name)
 	if u, err := url.Parse(r.header.Get("Location")); err == nil && u.Host != "" {
-		d = d.Str("location_host", z.clean(u.Hostname(), 253, secrets))
+		d = d.Str("location_host", z.Clean(u.Hostname(), 253, secrets))
 	}
 	f.Details = d.End()
 	return f
 }
 
 // unreadable is the failure for a body that is no JSON.
-func unreadable(r *reply, body []byte, bad *wire.Fault, z sanitizer, secrets []string) *Failure {
-	f := &Failure{Code: SerializationParse}
+func unreadable(r *reply, body []byte, bad *wire.Fault, z clean.Sanitizer, secrets []string) *failure.Failure {
+	f := &failure.Failure{Code: failure.SerializationParse}
 	kind, params, err := mime.ParseMediaType(r.contentType)
 	if err != nil {
 		kind, _, _ = strings.Cut(r.contentType, ";")
 		kind = strings.ToLower(strings.TrimSpace(kind))
 	}
-	said := z.clean(r.contentType, 200, secrets)
+	said := z.Clean(r.contentType, 200, secrets)
 	shown, _, _ := strings.Cut(said, ";")
-	shown = cleanText(strings.ToLower(strings.TrimSpace(shown)), 100)
+	shown = clean.Text(strings.ToLower(strings.TrimSpace(shown)), 100)
 	d := wire.Members(nil).Str("content_type", said)
 	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
 	switch {
 	case kind == "text/html" || kind == "application/xhtml+xml":
 		f.Message = "Server returned HTML instead of JSON (HTTP " + strconv.Itoa(r.status) + ")"
-		d = d.Str("body_preview", z.clean(preview(body), previewRunes, secrets))
+		d = d.Str("body_preview", z.Clean(preview(body), previewRunes, secrets))
 	case isBinary(kind) || !isJSON && !utf8.Valid(body) || otherCharset(params["charset"]):
 		if shown == "" {
 			shown = "application/octet-stream"
@@ -163,7 +166,7 @@ func unreadable(r *reply, body []byte, bad *wire.Fault, z sanitizer, secrets []s
 		f.Message = "Unexpected content type '" + shown + "'"
 	default:
 		f.Message = "Failed to parse response as JSON: " + reasonWord(bad.Why)
-		d = d.Str("body_preview", z.clean(preview(body), previewRunes, secrets)).Int("offset", int64(bad.At))
+		d = d.Str("body_preview", z.Clean(preview(body), previewRunes, secrets)).Int("offset", int64(bad.At))
 	}
 	d = d.Int("http_status", int64(r.status))
 	if r.status >= 300 {
@@ -175,7 +178,7 @@ func unreadable(r *reply, body []byte, bad *wire.Fault, z sanitizer, secrets []s
 
 // preview is the start of a body, long enough for what is shown once cleaned.
 func preview(body []byte) string {
-	return firstRunes(string(body[:min(len(body), 8*previewRunes*utf8.UTFMax)]), 8*previewRunes)
+	return clean.FirstRunes(string(body[:min(len(body), 8*previewRunes*utf8.UTFMax)]), 8*previewRunes)
 }
 
 func isBinary(kind string) bool {

@@ -4,24 +4,18 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// Notice is a warning inside a successful result.
-type Notice struct {
-	Code     string
-	Message  string
-	Details  []byte // a JSON object, or nil
-	Severity string // low, medium, high, or "" for none
-}
 
 // Result is the outcome of one request: data or a failure, never both.
 type Result struct {
 	Data     []byte // JSON, when there is no Failure; it may be shared and must not be changed
-	Failure  *Failure
-	Warnings []Notice // with Data only
-	Meta     []byte   // members of _meta as a JSON object, nil for none; with Data only
-	Call     Record   // what happened, for logs and metrics
+	Failure  *failure.Failure
+	Warnings []failure.Notice // with Data only
+	Meta     []byte           // members of _meta as a JSON object, nil for none; with Data only
+	Call     Record           // what happened, for logs and metrics
 
 	// Cancelled says that the caller left before there was a result: there is
 	// nobody to send one to.
@@ -37,19 +31,19 @@ type Result struct {
 // no credential is in it.
 type Record struct {
 	RequestID, Adapter, Version, Operation string
-	Category                               Category
+	Category                               file.Category
 	Status                                 int           // of the API's response, 0 when there was none
 	Bytes                                  int           // of its body
 	Gates                                  time.Duration // asking the API what it supports
 	Upstream                               time.Duration // the request itself; the rest of Duration is ours
 	Duration                               time.Duration
-	Outcome                                Code   // "" for success
-	Danger                                 string // destructive, dangerous or forbidden: attempts are for the audit
-	Gate                                   string // passed, refused or open, when one was asked
-	Cache                                  string // hit, miss or revalidated, when there is one
-	Repeated                               bool   // the request had a member twice, of which the last counted
-	Cause                                  error  // why, in words that are not for clients
-	Original                               string // what the API said, for the debug log alone
+	Outcome                                failure.Code // "" for success
+	Danger                                 string       // destructive, dangerous or forbidden: attempts are for the audit
+	Gate                                   string       // passed, refused or open, when one was asked
+	Cache                                  string       // hit, miss or revalidated, when there is one
+	Repeated                               bool         // the request had a member twice, of which the last counted
+	Cause                                  error        // why, in words that are not for clients
+	Original                               string       // what the API said, for the debug log alone
 }
 
 // AppendJSON appends the discriminated result, {"success":true,"data":…} or
@@ -68,7 +62,7 @@ func (r *Result) AppendJSON(dst []byte) []byte {
 		if f.Details != nil {
 			dst = append(append(dst, `,"details":`...), f.Details...)
 		}
-		return append(append(append(dst, '}'), f.beside...), '}')
+		return append(append(append(dst, '}'), f.Beside...), '}')
 	}
 	dst = append(dst, `{"success":true,"data":`...)
 	if len(r.Data) == 0 {
@@ -113,7 +107,7 @@ func (r *Result) HTTPStatus() int {
 	if r.Failure == nil {
 		return 200
 	}
-	return r.Failure.status()
+	return r.Failure.Status()
 }
 
 // RetryAfter is the Retry-After header's value, "" when there is nothing to say.
@@ -128,5 +122,5 @@ func (r *Result) RetryAfter() string {
 // none, unless always says so, as plain MCP reads:
 // https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
 func (r *Result) IsError(always bool) bool {
-	return r.Failure != nil && (always || !r.Failure.recoverable())
+	return r.Failure != nil && (always || !r.Failure.Recoverable())
 }

@@ -10,6 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // Runtime serves the operations of adapters. All its methods are safe for
@@ -23,9 +27,8 @@ type Runtime struct {
 	cache   cache
 
 	confirmations confirmations
-	protocol      []byte // the _protocol block of introspection
-	builtin       *operation
-	send          func(context.Context, *Adapter, *outgoing) (*reply, *Failure)
+	shows         *presentation
+	send          func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure)
 }
 
 // New makes a runtime without adapters.
@@ -36,9 +39,7 @@ func New(opt Options) (*Runtime, error) {
 	rt := &Runtime{opt: opt}
 	rt.calls.New = func() any { return new(call) }
 	rt.send = rt.exchange
-	rt.builtin = introspectOperation()
-	rt.builtin.detail = rt.builtin.describe(&rt.opt)
-	rt.protocol = protocolBlock(&rt.opt)
+	rt.shows = rt.opt.presentation()
 	s, err := rt.snapshot(nil, nil)
 	if err != nil {
 		return nil, err
@@ -50,13 +51,13 @@ func New(opt Options) (*Runtime, error) {
 // Load replaces the adapters by those of files, in one step. The problems are of
 // all files, warnings included. With an error among them nothing changes and the
 // error is a *LoadError, unless the options say to skip such files.
-func (rt *Runtime) Load(files []string) ([]Problem, error) {
+func (rt *Runtime) Load(files []string) ([]file.Problem, error) {
 	return rt.load(files, false)
 }
 
 // Reload is Load for adapters that are in use: a file that is wrong now keeps the
 // version that was right, and the others change. changed says whether any did.
-func (rt *Runtime) Reload(files []string) (problems []Problem, changed bool, err error) {
+func (rt *Runtime) Reload(files []string) (problems []file.Problem, changed bool, err error) {
 	before := rt.live.Load()
 	problems, err = rt.load(files, true)
 	return problems, rt.live.Load() != before, err
@@ -64,10 +65,10 @@ func (rt *Runtime) Reload(files []string) (problems []Problem, changed bool, err
 
 // Refresh is Reload for what sources hold now. One that cannot be read keeps what it
 // held before: only a file that is gone from a directory takes its operations along.
-func (rt *Runtime) Refresh(sources []Source) (problems []Problem, changed bool, err error) {
+func (rt *Runtime) Refresh(sources []file.Source) (problems []file.Problem, changed bool, err error) {
 	var files []string
 	for _, s := range sources {
-		found, wrong := Find([]Source{s})
+		found, wrong := file.Find([]file.Source{s})
 		if files = append(files, found...); len(wrong) == 0 {
 			continue
 		}
@@ -80,8 +81,8 @@ func (rt *Runtime) Refresh(sources []Source) (problems []Problem, changed bool, 
 	}
 	more, changed, err := rt.Reload(files)
 	// Of what a source held before, enough was said.
-	more = slices.DeleteFunc(more, func(p Problem) bool {
-		return slices.ContainsFunc(problems, func(q Problem) bool { return within(p.File, q.File) })
+	more = slices.DeleteFunc(more, func(p file.Problem) bool {
+		return slices.ContainsFunc(problems, func(q file.Problem) bool { return within(p.File, q.File) })
 	})
 	return append(problems, more...), changed, err
 }
@@ -92,27 +93,27 @@ func within(file, path string) bool {
 	return err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
 }
 
-func (rt *Runtime) load(files []string, keep bool) ([]Problem, error) {
+func (rt *Runtime) load(files []string, keep bool) ([]file.Problem, error) {
 	rt.loading.Lock()
 	defer rt.loading.Unlock()
 	before := rt.live.Load()
-	old := map[string]*Adapter{}
+	old := map[string]*adapter{}
 	for _, a := range before.adapters {
 		old[a.File] = a
 	}
-	var problems []Problem
-	var adapters []*Adapter
-	named := map[string]*Adapter{}
+	var problems []file.Problem
+	var adapters []*adapter
+	named := map[string]*adapter{}
 	for i, l := range rt.loadAll(files, old) {
 		a := l.adapter
 		if a == nil && keep {
 			a = old[files[i]]
 		}
 		if a != nil && named[a.Name] != nil {
-			l.problems = append(l.problems, Problem{
+			l.problems = append(l.problems, file.Problem{
 				Path: "name", Message: "Duplicate adapter name: " + a.Name + ", already in " + named[a.Name].File,
 				Expected: "a name unique among all adapters", Received: a.Name,
-				Code: SchemaDuplicateName, Severity: Error, File: files[i],
+				Code: file.SchemaDuplicateName, Severity: file.Error, File: files[i],
 			})
 			a = nil
 		}
@@ -122,8 +123,8 @@ func (rt *Runtime) load(files []string, keep bool) ([]Problem, error) {
 			adapters = append(adapters, a)
 		}
 	}
-	if hasError(problems) && !keep && !rt.opt.SkipInvalid {
-		return problems, &LoadError{problems}
+	if file.HasError(problems) && !keep && !rt.opt.SkipInvalid {
+		return problems, &file.LoadError{Problems: problems}
 	}
 	if slices.Equal(adapters, before.adapters) {
 		return problems, nil
@@ -139,26 +140,28 @@ func (rt *Runtime) load(files []string, keep bool) ([]Problem, error) {
 			a.client.retire()
 		}
 		if named[a.Name] != a {
-			rt.cache.forget(a)
-			rt.confirmations.forget(a)
+			rt.cache.forget(a.Adapter)
+			rt.confirmations.forget(a.Adapter)
 		}
 	}
 	return problems, nil
 }
 
 // connect gives adapters their clients; a new version goes on with the old one's.
-func (rt *Runtime) connect(adapters []*Adapter, before map[string]*Adapter) {
+func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 	for _, a := range adapters {
 		if a.client != nil {
 			continue
 		}
 		old := before[a.Name]
-		if old != nil && old.auth.mutual == nil && a.auth.mutual == nil {
+		if old != nil && old.Auth.Mutual == nil && a.Auth.Mutual == nil {
 			a.client = old.client
 		} else {
-			a.client = newClient(&rt.opt, a.auth.mutual)
+			a.client = newClient(&rt.opt, a.Auth.Mutual)
 		}
-		limit(a, before[a.Name])
+		if old != nil {
+			a.guard.carry(old.guard)
+		}
 	}
 }
 
@@ -175,7 +178,7 @@ func (rt *Runtime) Close() {
 // for. The zero one takes everything.
 type Endpoint struct {
 	Adapter  string
-	Category Category
+	Category file.Category
 }
 
 // Request is one request to an operation.
@@ -211,7 +214,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 	defer func() {
 		if p := recover(); p != nil {
 			// The call is not put back: nobody knows what state it is in.
-			r = Result{Call: r.Call, Failure: ownFault(req.ID, fmt.Errorf("panic: %s", maskSecrets(maskKnown(fmt.Sprint(p), c.out.secrets))))}
+			r = Result{Call: r.Call, Failure: failure.Ours(req.ID, fmt.Errorf("panic: %s", clean.MaskSecrets(clean.MaskKnown(fmt.Sprint(p), c.out.secrets))))}
 		} else {
 			c.release(&rt.calls)
 		}
@@ -229,7 +232,7 @@ func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
 	if f := r.Failure; f != nil {
 		r.Data, r.Warnings, r.Meta, r.whole = nil, nil, nil, nil
 		r.Call.Outcome, r.Call.Cause, r.Call.Original = f.Code, f.Cause, f.Original
-		r.Cancelled = errors.Is(f.Cause, errCancelled)
+		r.Cancelled = errors.Is(f.Cause, failure.ErrCancelled)
 	}
 }
 

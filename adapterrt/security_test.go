@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 )
 
 // allOf is everything that a result shows or could have logged.
@@ -140,7 +142,7 @@ func TestNoCredentialInPlaceOfItsName(t *testing.T) {
 func TestNoCredentialInAPanic(t *testing.T) {
 	const secret = "plain-words-as-a-secret"
 	rt := one(t, fromEnv("S", secret), "https://api.example.com", status, "auth: {type: bearer, token_env: S}")
-	rt.send = func(_ context.Context, _ *Adapter, o *outgoing) (*reply, *Failure) {
+	rt.send = func(_ context.Context, _ *adapter, o *outgoing) (*reply, *failure.Failure) {
 		panic(fmt.Sprintf("broken by %+v", o.headers))
 	}
 	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`), ID: "r-1"})
@@ -168,7 +170,7 @@ func TestNoCredentialOfATokenEndpoint(t *testing.T) {
 			rt := one(t, opt, "https://api.example.com", status, `auth: {type: oauth, token_url: "http://`+raw2(t, answer)+`/token", client_id_env: I, client_secret_env: S}`)
 			r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
 			all := allOf(&r)
-			if r.Failure == nil || r.Failure.Code != AuthTokenFailed || elsewhere > 0 {
+			if r.Failure == nil || r.Failure.Code != failure.AuthTokenFailed || elsewhere > 0 {
 				t.Errorf("%s: %s, %d elsewhere", name, all, elsewhere)
 			}
 			for _, f := range []string{id, secret, url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id) + ":" + url.QueryEscape(secret)))} {

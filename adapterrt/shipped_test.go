@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -35,40 +37,40 @@ func shippedFiles(t *testing.T) map[string][]byte {
 // TestShippedAdapters shows that each loads without so much as a warning, and that
 // each of its operations has an example that succeeds and one that fails.
 func TestShippedAdapters(t *testing.T) {
-	for file, data := range shippedFiles(t) {
-		done, problems := Rehearse(file, data, &Options{StrictFiles: true})
+	for path, data := range shippedFiles(t) {
+		done, problems := Rehearse(path, data, &Options{StrictFiles: true})
 		for _, p := range problems {
-			t.Errorf("%s:%d: %s %s", file, p.Line, p.Path, p.Message)
+			t.Errorf("%s:%d: %s %s", path, p.Line, p.Path, p.Message)
 		}
 		for _, r := range done {
 			if r.Fault != "" {
-				t.Errorf("%s:%d: %s %s", file, r.Line, r.Operation, r.Fault)
+				t.Errorf("%s:%d: %s %s", path, r.Line, r.Operation, r.Fault)
 			}
 		}
-		a, _ := Parse(file, data, &Options{})
+		a, _ := Parse(path, data, &Options{})
 		if a == nil {
-			t.Fatal(file)
+			t.Fatal(path)
 		}
-		if least := shipped[a.Name]; len(a.ops) < least {
-			t.Errorf("%s has %d operations, want %d", file, len(a.ops), least)
+		if least := shipped[a.Name]; len(a.Operations) < least {
+			t.Errorf("%s has %d operations, want %d", path, len(a.Operations), least)
 		}
 		examples, _ := findExamples(a.Documentation, 1)
 		shown := map[string]bool{} // operation, and whether it succeeds
 		for _, e := range examples {
 			shown[batchName(e.request)+" "+string(wire.Member(e.want, "success"))] = true
 		}
-		for _, op := range a.ops {
+		for _, op := range a.Operations {
 			for _, outcome := range []string{"true", "false"} {
-				if !shown[op.name+" "+outcome] {
-					t.Errorf("%s: no example of %s with success %s", file, op.name, outcome)
+				if !shown[op.Name+" "+outcome] {
+					t.Errorf("%s: no example of %s with success %s", path, op.Name, outcome)
 				}
 			}
-			if op.description == "" {
-				t.Errorf("%s: %s has no description", file, op.name)
+			if op.Description == "" {
+				t.Errorf("%s: %s has no description", path, op.Name)
 			}
-			for _, p := range op.params {
-				if p.description == "" && !p.hidden {
-					t.Errorf("%s: %s.%s has no description", file, op.name, p.name)
+			for _, p := range op.Params {
+				if p.Description == "" && !p.Hidden {
+					t.Errorf("%s: %s.%s has no description", path, op.Name, p.Name)
 				}
 			}
 		}
@@ -78,33 +80,33 @@ func TestShippedAdapters(t *testing.T) {
 // TestShippedAdaptersConfirm shows that nothing of theirs is deleted or merged
 // before somebody said yes, and that it is then.
 func TestShippedAdaptersConfirm(t *testing.T) {
-	for file, data := range shippedFiles(t) {
-		rt := start(t, fromEnv("GITHUB_TOKEN", "a", "NOTION_TOKEN", "b", "LINEAR_API_KEY", "c"), map[string]string{file: string(data)})
+	for path, data := range shippedFiles(t) {
+		rt := start(t, fromEnv("GITHUB_TOKEN", "a", "NOTION_TOKEN", "b", "LINEAR_API_KEY", "c"), map[string]string{path: string(data)})
 		sends := capture(rt, `{"data":{}}`)
 		a := rt.live.Load().adapters[0]
 		examples, _ := findExamples(a.Documentation, 1)
 		asked := map[string]bool{}
 		for _, e := range examples {
-			op := a.index[batchName(e.request)]
-			if op.danger.verdict != confirm || len(e.exchanges) == 0 || asked[op.name] {
+			op := a.Index[batchName(e.request)]
+			if a.guard.verdict(op) != confirm || len(e.exchanges) == 0 || asked[op.Name] {
 				continue
 			}
-			asked[op.name] = true
+			asked[op.Name] = true
 			*sends = nil
 			r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: e.request, Session: "s"})
-			if r.Failure == nil || r.Failure.Code != ConfirmationRequired || len(*sends) > 0 {
-				t.Errorf("%s: %s went ahead: %s", file, op.name, r.JSON())
+			if r.Failure == nil || r.Failure.Code != failure.ConfirmationRequired || len(*sends) > 0 {
+				t.Errorf("%s: %s went ahead: %s", path, op.Name, r.JSON())
 				continue
 			}
 			token := wire.Unquoted(wire.Member(r.Failure.Details, "confirmation_token"))
 			again := bytes.Replace(e.request, []byte(`"params":{`), []byte(`"params":{"_confirmation":"`+string(token)+`",`), 1)
 			if r = rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: again, Session: "s"}); r.Failure != nil || len(*sends) != 1 {
-				t.Errorf("%s: %s did not run: %s", file, op.name, r.JSON())
+				t.Errorf("%s: %s did not run: %s", path, op.Name, r.JSON())
 			}
 		}
-		for _, op := range a.ops {
-			if op.category == Delete && !asked[op.name] {
-				t.Errorf("%s: %s needs no confirmation", file, op.name)
+		for _, op := range a.Operations {
+			if op.Category == file.Delete && !asked[op.Name] {
+				t.Errorf("%s: %s needs no confirmation", path, op.Name)
 			}
 		}
 	}
@@ -120,8 +122,8 @@ func TestShippedAdaptersSignIn(t *testing.T) {
 		"notion": {"Notion-Version: 2025-09-03", "Authorization: Bearer ntn_..."},
 		"linear": {"Content-Type: application/json", "Authorization: lin_..."},
 	} {
-		file := name + "-adapter.md"
-		rt := start(t, opt, map[string]string{file: string(shippedFiles(t)[file])})
+		path := name + "-adapter.md"
+		rt := start(t, opt, map[string]string{path: string(shippedFiles(t)[path])})
 		p, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_me"}`)})
 		if f != nil {
 			t.Fatal(name, f)
@@ -141,10 +143,10 @@ func TestShippedAdaptersSignIn(t *testing.T) {
 // TestDiscoveryBudget bounds what the tools cost a model before it has called any:
 // 6 KiB for one adapter with up to 40 operations, 1.5 KiB as one tool.
 func TestDiscoveryBudget(t *testing.T) {
-	for file, data := range shippedFiles(t) {
+	for path, data := range shippedFiles(t) {
 		for mode, limit := range map[Mode]int{Semantic: 6 << 10, Single: 3 << 9} {
 			for _, per := range []bool{false, true} {
-				rt := start(t, Options{Mode: mode, PerAdapter: per}, map[string]string{file: string(data)})
+				rt := start(t, Options{Mode: mode, PerAdapter: per}, map[string]string{path: string(data)})
 				size := 0
 				for _, tool := range rt.Tools() {
 					var compact bytes.Buffer
@@ -153,9 +155,9 @@ func TestDiscoveryBudget(t *testing.T) {
 					}
 					size += compact.Len() + len(",")
 				}
-				t.Logf("%s: %d tools, %d bytes (%s, per adapter %v)", file, len(rt.Tools()), size, mode, per)
+				t.Logf("%s: %d tools, %d bytes (%s, per adapter %v)", path, len(rt.Tools()), size, mode, per)
 				if size > limit {
-					t.Errorf("%s in mode %s takes %d bytes, more than %d", file, mode, size, limit)
+					t.Errorf("%s in mode %s takes %d bytes, more than %d", path, mode, size, limit)
 				}
 			}
 		}

@@ -3,14 +3,15 @@ package adapterrt
 import (
 	"fmt"
 	"slices"
-	"sync"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // snapshot is a set of adapters with all that is worked out once for it. It never
 // changes; reloading swaps it.
 type snapshot struct {
-	adapters []*Adapter // in the order of the files
-	byName   map[string]*Adapter
+	adapters []*adapter // in the order of the files
+	byName   map[string]*adapter
 	all      *scope
 	scopes   map[string]*scope
 	tools    []Tool
@@ -19,70 +20,76 @@ type snapshot struct {
 
 // scope is the adapters that a request may mean.
 type scope struct {
-	adapters []*Adapter
-	index    map[string][]*operation // of several; one has its own
-
-	answered   sync.Once
-	operations []byte // the answer to introspect operations
-	types      []byte
-	info       []byte
+	adapters []*adapter
+	index    map[string][]offered // of several; one has its own
+	shown    *catalogue
 }
 
 // snapshot works out what adapters come to. What before knew of those that stay is
 // taken from there.
-func (rt *Runtime) snapshot(adapters []*Adapter, before *snapshot) (*snapshot, error) {
-	s := &snapshot{adapters: adapters, byName: map[string]*Adapter{}, scopes: map[string]*scope{}}
+func (rt *Runtime) snapshot(adapters []*adapter, before *snapshot) (*snapshot, error) {
+	s := &snapshot{adapters: adapters, byName: map[string]*adapter{}, scopes: map[string]*scope{}}
 	for _, a := range adapters {
 		s.byName[a.Name] = a
 		if before != nil && before.byName[a.Name] == a {
 			s.scopes[a.Name] = before.scopes[a.Name]
 		} else {
-			s.scopes[a.Name] = newScope([]*Adapter{a})
+			s.scopes[a.Name] = rt.newScope([]*adapter{a})
 		}
 	}
 	if len(adapters) == 1 {
 		s.all = s.scopes[adapters[0].Name]
 	} else {
-		s.all = newScope(adapters)
+		s.all = rt.newScope(adapters)
 	}
 	return s, rt.makeTools(s)
 }
 
-func newScope(adapters []*Adapter) *scope {
-	sc := &scope{adapters: adapters}
+func (rt *Runtime) newScope(adapters []*adapter) *scope {
+	sc := &scope{adapters: adapters, shown: &catalogue{how: rt.shows}}
+	for _, a := range adapters {
+		sc.shown.adapters = append(sc.shown.adapters, a.shown)
+	}
+	sc.shown.ambiguous = func(name string) bool { return len(sc.index[name]) > 1 }
 	if len(adapters) == 1 {
 		return sc
 	}
-	sc.index = map[string][]*operation{}
+	sc.index = map[string][]offered{}
 	for _, a := range adapters {
-		for _, op := range a.ops {
-			sc.index[op.name] = append(sc.index[op.name], op)
+		for _, op := range a.Operations {
+			sc.index[op.Name] = append(sc.index[op.Name], offered{a, op})
 		}
 	}
 	return sc
 }
 
+// offered is an operation and whose it is.
+type offered struct {
+	a  *adapter
+	op *file.Operation
+}
+
 // find is the operation of that name, and all of them when there are several.
-func (sc *scope) find(name []byte) (op *operation, several []*operation) {
+func (sc *scope) find(name []byte) (one offered, several []offered) {
 	if sc.index == nil {
-		return sc.adapters[0].index[string(name)], nil
+		return offered{sc.adapters[0], sc.adapters[0].Index[string(name)]}, nil
 	}
 	switch ops := sc.index[string(name)]; len(ops) {
 	case 0:
-		return nil, nil
+		return offered{}, nil
 	case 1:
 		return ops[0], nil
 	default:
-		return nil, ops
+		return offered{}, ops
 	}
 }
 
 // names are those of the operations, sorted.
 func (sc *scope) names(rt *Runtime) []string {
-	names := []string{rt.builtin.name}
+	names := []string{rt.shows.builtin.Name}
 	if sc.index == nil {
-		for _, op := range sc.adapters[0].ops {
-			names = append(names, op.name)
+		for _, op := range sc.adapters[0].Operations {
+			names = append(names, op.Name)
 		}
 	}
 	for name := range sc.index {
@@ -113,9 +120,9 @@ type Transform struct {
 func (rt *Runtime) Transforms() []Transform {
 	var out []Transform
 	for _, a := range rt.live.Load().adapters {
-		for _, op := range a.ops {
-			if op.transform != nil {
-				out = append(out, Transform{a.Name, op.name, op.transform})
+		for _, op := range a.Operations {
+			if op.Transform != nil {
+				out = append(out, Transform{a.Name, op.Name, op.Transform})
 			}
 		}
 	}
@@ -147,15 +154,15 @@ const maxToolName = 64
 func (rt *Runtime) makeTools(s *snapshot) error {
 	s.byTool = map[string]Endpoint{}
 	add := func(adapter string, sc *scope) error {
-		var categories []Category
-		if rt.opt.Mode != Single {
-			categories = append(categories, Create, Read, Update, Delete, Execute)
+		var categories []file.Category
+		if rt.shows.mode != Single {
+			categories = append(categories, file.Create, file.Read, file.Update, file.Delete, file.Execute)
 		}
-		if rt.opt.Mode != Semantic {
-			categories = append(categories, AnyCategory)
+		if rt.shows.mode != Semantic {
+			categories = append(categories, file.AnyCategory)
 		}
 		for _, c := range categories {
-			name := rt.opt.toolName(adapter, c)
+			name := rt.shows.toolName(adapter, c)
 			if len(name) > maxToolName {
 				return fmt.Errorf("adapters: tool name %s is longer than %d", name, maxToolName)
 			}
@@ -164,7 +171,7 @@ func (rt *Runtime) makeTools(s *snapshot) error {
 			}
 			e := Endpoint{adapter, c}
 			s.byTool[name] = e
-			s.tools = append(s.tools, Tool{name, e, rt.toolJSON(name, c, sc)})
+			s.tools = append(s.tools, Tool{name, e, sc.shown.toolJSON(adapter, name, c)})
 		}
 		return nil
 	}

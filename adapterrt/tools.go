@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -16,12 +17,12 @@ var purposes = [...]struct {
 	verb string
 	hints
 }{
-	AnyCategory: {"Read and change data through HTTP APIs; may be mutating or destructive.", hints{false, true, false}},
-	Create:      {"Create data through HTTP APIs; mutating, not destructive.", hints{false, false, false}},
-	Read:        {"Read data through HTTP APIs; read-only.", hints{true, false, true}},
-	Update:      {"Change data through HTTP APIs; mutating.", hints{false, true, false}},
-	Delete:      {"Delete data through HTTP APIs; mutating and destructive.", hints{false, true, false}},
-	Execute:     {"Run actions of HTTP APIs; mutating.", hints{false, true, false}},
+	file.AnyCategory: {"Read and change data through HTTP APIs; may be mutating or destructive.", hints{false, true, false}},
+	file.Create:      {"Create data through HTTP APIs; mutating, not destructive.", hints{false, false, false}},
+	file.Read:        {"Read data through HTTP APIs; read-only.", hints{true, false, true}},
+	file.Update:      {"Change data through HTTP APIs; mutating.", hints{false, true, false}},
+	file.Delete:      {"Delete data through HTTP APIs; mutating and destructive.", hints{false, true, false}},
+	file.Execute:     {"Run actions of HTTP APIs; mutating.", hints{false, true, false}},
 }
 
 // The most operations that a description names, and how many bytes of names there
@@ -30,12 +31,12 @@ var purposes = [...]struct {
 const maxNamed, fewAdapters, manyAdaptersRoom = 40, 3, 200
 
 // toolJSON is the entry of tools/list for one tool.
-func (rt *Runtime) toolJSON(name string, category Category, sc *scope) []byte {
-	names := sc.namesOf(category, rt.builtin.name)
+func (k *catalogue) toolJSON(adapter, name string, category file.Category) []byte {
+	names := k.namesOf(category)
 	p := purposes[category]
-	o := wire.Members(nil).Str("name", name).Str("description", rt.describeTool(category, sc, names)).
-		Raw("inputSchema", rt.inputSchema(sc, names))
-	if rt.opt.Structured {
+	o := wire.Members(nil).Str("name", name).Str("description", k.describeTool(adapter, category, names)).
+		Raw("inputSchema", k.inputSchema(names))
+	if k.how.structured {
 		o = o.Raw("outputSchema", []byte(resultSchema))
 	}
 	notes := wire.Members(nil).Bool("readOnlyHint", p.readOnly).Bool("destructiveHint", p.destructive).
@@ -49,50 +50,46 @@ const resultSchema = `{"type":"object","properties":{"success":{"type":"boolean"
 
 // namesOf lists the operations of a category, with the adapter's name where two
 // adapters have one of the same.
-func (sc *scope) namesOf(category Category, builtin string) []string {
+func (k *catalogue) namesOf(category file.Category) []string {
 	var names []string
-	for _, a := range sc.adapters {
-		for _, op := range a.ops {
-			if category != AnyCategory && op.category != category {
+	for _, s := range k.adapters {
+		for _, op := range s.adapter.Operations {
+			if category != file.AnyCategory && op.Category != category {
 				continue
 			}
-			name := op.name
-			if len(sc.index[name]) > 1 {
-				name = a.Name + "." + name
+			name := op.Name
+			if k.ambiguous(name) {
+				name = s.adapter.Name + "." + name
 			}
 			names = append(names, name)
 		}
 	}
-	if category == Read || category == AnyCategory {
-		names = append(names, builtin)
+	if category == file.Read || category == file.AnyCategory {
+		names = append(names, k.how.builtin.Name)
 	}
 	return names
 }
 
-func (rt *Runtime) describeTool(category Category, sc *scope, names []string) string {
+func (k *catalogue) describeTool(adapter string, category file.Category, names []string) string {
 	head := purposes[category].verb
-	if len(sc.adapters) == 1 {
-		head = strings.Replace(head, "HTTP APIs", "the API of "+sc.adapters[0].Name, 1)
+	if len(k.adapters) == 1 {
+		head = strings.Replace(head, "HTTP APIs", "the API of "+k.adapters[0].adapter.Name, 1)
 	}
-	at := Read
-	if rt.opt.Mode == Single {
-		at = AnyCategory
+	at := file.Read
+	if k.how.mode == Single {
+		at = file.AnyCategory
 	}
-	adapter := ""
-	if rt.opt.PerAdapter {
-		adapter = sc.adapters[0].Name
-	}
-	tail := "\nParameters: operation introspect, params {\"query\":\"operations\",\"name\":…}, of " + rt.opt.toolName(adapter, at) +
+	tail := "\nParameters: operation introspect, params {\"query\":\"operations\",\"name\":…}, of " + k.how.toolName(adapter, at) +
 		". Page, narrow or aggregate large results."
-	if category == AnyCategory || category == Read {
+	if category == file.AnyCategory || category == file.Read {
 		tail = "\nParameters: operation introspect, params {\"query\":\"operations\",\"name\":…}. Page, narrow or aggregate large results."
 	}
 	list := "\nOperations: "
 	if len(names) == 0 {
 		return head + list + "none" + tail
 	}
-	room := rt.opt.DescriptionSize - len(head) - len(list) - len(tail) - 20
-	if len(sc.adapters) > fewAdapters {
+	room := k.how.descriptionSize - len(head) - len(list) - len(tail) - 20
+	if len(k.adapters) > fewAdapters {
 		room = min(room, manyAdaptersRoom)
 	}
 	shown := 0
@@ -110,17 +107,17 @@ func (rt *Runtime) describeTool(category Category, sc *scope, names []string) st
 // The most operations that a schema names, and adapters.
 const maxEnumerated = 200
 
-func (rt *Runtime) inputSchema(sc *scope, names []string) []byte {
+func (k *catalogue) inputSchema(names []string) []byte {
 	operation := wire.Members(nil).Str("type", "string")
-	if rt.opt.EnumOperations && len(names) > 0 && len(names) <= maxEnumerated {
+	if k.how.enumOperations && len(names) > 0 && len(names) <= maxEnumerated {
 		operation = operation.Strs("enum", names)
 	}
 	props := wire.Members(nil).Raw("operation", operation.End()).
 		Raw("params", []byte(`{"type":"object","additionalProperties":true}`))
-	if len(sc.adapters) > 1 {
+	if len(k.adapters) > 1 {
 		props = props.Raw("adapter", []byte(`{"type":"string","description":"Which adapter, when several offer the operation"}`))
 	}
-	if rt.opt.Batch {
+	if k.how.batch {
 		props = props.Raw("operations", []byte(`{"type":"array","description":"Several {operation, params} in one, instead of operation"}`))
 		return wire.Members(nil).Str("type", "object").Raw("properties", props.End()).End()
 	}

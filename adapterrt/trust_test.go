@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 // dangers holds an operation for each level of danger, declared and not.
@@ -99,7 +102,7 @@ func TestDenialsWordForWord(t *testing.T) {
 func TestTrustMistakes(t *testing.T) {
 	for extra, hint := range map[string]string{"trust: {level: high}": "another vocabulary", "trust: {level: odd}": "unknown", "trust: {}": "required"} {
 		_, problems := Parse("test-api-adapter.md", []byte(front("https://api.example.com", status, extra)), &Options{})
-		if !hasError(problems) || !strings.Contains(problems[0].Message, hint) {
+		if !file.HasError(problems) || !strings.Contains(problems[0].Message, hint) {
 			t.Error(extra, problems)
 		}
 	}
@@ -222,7 +225,7 @@ func TestOldTokensMakeRoom(t *testing.T) {
 	for i := range maxConfirmations {
 		s.issue(&confirmation{session: fmt.Sprint(i)})
 	}
-	if f := s.redeem(first, [32]byte{}, someTime()); f == nil || f.Code != TokenInvalid || len(s.byToken) != maxConfirmations {
+	if f := s.redeem(first, [32]byte{}, someTime()); f == nil || f.Code != failure.TokenInvalid || len(s.byToken) != maxConfirmations {
 		t.Error(f, len(s.byToken))
 	}
 }

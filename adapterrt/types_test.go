@@ -3,6 +3,8 @@ package adapterrt
 import (
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
 const declaredTypes = `types:
@@ -48,7 +50,7 @@ func TestTypeMistakes(t *testing.T) {
 		}
 	}
 	_, problems := Parse("test-api-adapter.md", []byte(front("https://api.example.com", "read: [{name: a, maps_to: GET /x, description: D, response: {type: None}}]")), &Options{})
-	if len(problems) != 1 || problems[0].Code != SchemaUnresolvedRef {
+	if len(problems) != 1 || problems[0].Code != file.SchemaUnresolvedRef {
 		t.Error(problems)
 	}
 }

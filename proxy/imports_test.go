@@ -23,7 +23,8 @@ import (
 //   - ended remembers the numbers of sessions that are over, and knows no session;
 //   - processes counts those of clients, and starts none;
 //   - dialect changes schemas in a list, and knows nothing of who reads it;
-//   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it;
+//   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it; the
+//     order of its rooms is that of their lines below;
 //   - transform makes results fit for a model; its parts, which look at values,
 //     texts and lists of tools, do not know of it;
 //   - proxy is where all meet, and only the command is above it.
@@ -31,6 +32,7 @@ func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
 	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +
 		"transform/tape transform/schema transform/grapheme transform/fit"
+	const rooms = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/file"
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
@@ -49,7 +51,11 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/repeats":       "",
 		"proxy/ended":         "",
 		"proxy/processes":     "",
-		"adapterrt":           "translate/wire transform/fields",
+		"adapterrt/clean":     "",
+		"adapterrt/escape":    "",
+		"adapterrt/failure":   "translate/wire",
+		"adapterrt/file":      "translate/wire adapterrt/clean adapterrt/escape",
+		"adapterrt":           "translate/wire " + rooms,
 		"transform/tree":      "translate/wire",
 		"transform/tokens":    "",
 		"transform/notion":    "translate/wire transform/tree",
@@ -60,8 +66,8 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/schema":    "translate/wire transform/tape",
 		"transform/fit":       "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":           "translate/wire " + parts,
-		"proxy":               "proxy/upstream/orphans transform " + parts + " proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/memlimit proxy/processes proxy/ended proxy/failures proxy/repeats proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields",
-		"cmd/proxy":           "proxy/upstream/orphans transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/memlimit proxy/processes proxy/ended proxy/failures proxy/repeats proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields",
+		"proxy":               "proxy/upstream/orphans transform " + parts + " proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/memlimit proxy/processes proxy/ended proxy/failures proxy/repeats proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields " + rooms,
+		"cmd/proxy":           "proxy/upstream/orphans transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/memlimit proxy/processes proxy/ended proxy/failures proxy/repeats proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields " + rooms,
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

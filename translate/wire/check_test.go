@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -376,42 +375,4 @@ func FuzzCheck(f *testing.F) {
 		f.Add(in, uint8(5))
 	}
 	f.Fuzz(func(t *testing.T, in string, lim uint8) { checkBoth(t, in, checkLimits[int(lim)%len(checkLimits)]) })
-}
-
-func TestEachAndMember(t *testing.T) {
-	const in = ` { "a" : [ 1 , {"b":[]} , "\u0041" , null ] , "\u0062":{}, "a":{"c":{"d":5}} , "e": [ ] }`
-	got := ""
-	Each([]byte(in), func(name, value []byte) bool {
-		got += string(name) + "=" + string(value) + ";"
-		return string(name) != "a" || value[0] == '['
-	})
-	if want := `a=[ 1 , {"b":[]} , "\u0041" , null ];b={};a={"c":{"d":5}};`; got != want {
-		t.Errorf("%s\n%s", got, want)
-	}
-	kinds := ""
-	Each(Member([]byte(`{"l":[ null,true,-1,"x",[],{} ]}`), "l"), func(name, value []byte) bool {
-		kinds += string('0' + rune(KindOf(value)))
-		return name == nil
-	})
-	if kinds != "123456" {
-		t.Error(kinds)
-	}
-	if v := Lookup([]byte(in), []string{"a", "c", "d"}); string(v) != "5" {
-		t.Errorf("%s", v)
-	}
-	for _, none := range []string{"", "5", "[1]", `{"b":1}`} {
-		if v := Member([]byte(none), "a"); v != nil {
-			t.Errorf("%s: %s", none, v)
-		}
-	}
-}
-
-func TestMembersAreJSON(t *testing.T) {
-	got := Members(nil).Str("a\"b", "\xff\x7f\x00\n\u2028").Int("i", -5).Bool("t", true).Raw("r", []byte("[1]")).Strs("s", []string{"x", "y"}).End()
-	if want := `{"a\"b":"\ufffd\u007f\u0000\n\u2028","i":-5,"t":true,"r":[1],"s":["x","y"]}`; !json.Valid(got) || string(got) != strings.ReplaceAll(strings.ReplaceAll(want, `\ufffd`, "\ufffd"), `\u2028`, "\u2028") {
-		t.Errorf("%s", got)
-	}
-	if string(Members(nil).End()) != "{}" {
-		t.Error("the empty object")
-	}
 }

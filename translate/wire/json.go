@@ -23,6 +23,11 @@ const (
 	Object
 )
 
+// String is the kind in the words of JSON Schema, undefined for Absent.
+func (k ValueKind) String() string {
+	return [...]string{"undefined", "null", "boolean", "number", "string", "array", "object"}[k]
+}
+
 // KindOf is the kind of a value without blanks before it.
 func KindOf(raw []byte) ValueKind {
 	switch raw[0] {
@@ -172,4 +177,63 @@ func (o Members) End() []byte {
 		return []byte("{}")
 	}
 	return append(o, '}')
+}
+
+// AppendInteger writes the JSON number raw as plain digits (50.0 and 5e1 are 50).
+// It reports false when raw is no whole number or has more than 400 digits.
+func AppendInteger(dst, raw []byte) ([]byte, bool) {
+	const most = 400
+	plain := true
+	for _, c := range raw {
+		if c == '.' || c|0x20 == 'e' {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		if string(raw) == "-0" {
+			raw = raw[1:]
+		}
+		return append(dst, raw...), len(raw) <= most
+	}
+	neg := raw[0] == '-'
+	if neg {
+		raw = raw[1:]
+	}
+	mantissa, exp := raw, 0
+	if i := bytes.IndexAny(raw, "eE"); i >= 0 {
+		n, err := strconv.Atoi(string(bytes.TrimPrefix(raw[i+1:], []byte("+"))))
+		if err != nil {
+			n = 1 << 30 // out of range one way or the other; zero stays zero
+			if raw[i+1] == '-' {
+				n = -n
+			}
+		}
+		mantissa, exp = raw[:i], n
+	}
+	whole, frac, _ := bytes.Cut(mantissa, []byte("."))
+	digits := append(bytes.Clone(whole), frac...)
+	point := len(whole) + exp // digits before the decimal point
+	first := 0
+	for first < len(digits) && digits[first] == '0' {
+		first++
+	}
+	if first == len(digits) {
+		return append(dst, '0'), true
+	}
+	last := len(digits)
+	for digits[last-1] == '0' {
+		last--
+	}
+	if last > point || point-first > most {
+		return dst, false
+	}
+	if neg {
+		dst = append(dst, '-')
+	}
+	dst = append(dst, digits[first:min(point, len(digits))]...)
+	for i := len(digits); i < point; i++ {
+		dst = append(dst, '0')
+	}
+	return dst, true
 }

@@ -1,4 +1,4 @@
-package adapterrt
+package file
 
 import (
 	"fmt"
@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -33,7 +35,7 @@ func (c *checker) adapter(root *node) *Adapter {
 		c.wrong(SchemaParseError, "", "front matter must be a map", "map", root, 0)
 		return nil
 	}
-	a := &Adapter{File: c.file, index: map[string]*operation{}}
+	a := &Adapter{File: c.file, Index: map[string]*Operation{}}
 	c.known(root, "", "name", "type", "version", "description", "target", "auth", "operations", "author", "tags", "triggers",
 		"created", "modified", "trust", "rate_limits", "transform", "types", "presets", "error_mapping", "error_codes", "shared_parameters")
 	c.later(root, "", "error_mapping", "error_codes", "shared_parameters")
@@ -58,7 +60,7 @@ func (c *checker) adapter(root *node) *Adapter {
 		}
 	}
 	if d, n := c.need(root, "", "description", "Description"); n != nil {
-		a.Description = cleanText(d, descriptionRunes)
+		a.Description = clean.Text(d, descriptionRunes)
 		if l := utf8.RuneCountInString(strings.TrimSpace(d)); l < shortDescription || l > longDescription {
 			c.warn(SchemaInvalidValue, "description", fmt.Sprintf("description should have %d–%d characters, it has %d", shortDescription, longDescription, l), n.line)
 		}
@@ -68,17 +70,17 @@ func (c *checker) adapter(root *node) *Adapter {
 	a.Triggers = c.strs(root, "", "triggers")
 	a.Created = c.date(root, "created")
 	a.Modified = c.date(root, "modified")
-	c.target(root, &a.target)
+	c.target(root, &a.Target)
 	c.auth(root, a)
-	if b := a.target.base; a.auth.kind != authNone && b != nil && b.Scheme == "http" && !isLocalHost(b.Hostname()) {
+	if b := a.Target.Base; a.Auth.Kind != AuthNone && b != nil && b.Scheme == "http" && !isLocalHost(b.Hostname()) {
 		c.wrong(AuthConfigInvalid, "auth", "credentials go over https only, or to localhost", "none, or an https base_url", nil, root.get("auth").line)
 	}
-	a.limits = c.limits(root, "")
+	a.Limits = c.limits(root, "")
 	c.trust(root, a)
 	c.presets(root, a)
 	c.types(root, a)
 	if t := c.get(root, "", "transform", wire.Object); t != nil {
-		a.transform = t.json(nil)
+		a.transform = t.JSON(nil)
 	}
 	c.operations(root, a)
 	return a
@@ -107,7 +109,7 @@ func (c *checker) date(root *node, key string) string {
 	return v.text
 }
 
-func (c *checker) target(root *node, t *target) {
+func (c *checker) target(root *node, t *Target) {
 	n := c.get(root, "", "target", wire.Object)
 	if n == nil {
 		if v := root.get("target"); v == nil || v.kind == wire.Null {
@@ -125,11 +127,11 @@ func (c *checker) target(root *node, t *target) {
 	case "graphql":
 		t.graphql = true
 	}
-	t.form = c.plugin(n, "serialization", "Serialization", []string{"json", "form"}, []string{"xml", "protobuf", "msgpack", "multipart"}) == "form"
-	t.headers = c.headers(n)
-	t.timeout = time.Duration(c.whole(n, "target", "timeout_ms", 30_000, 1, 600_000)) * time.Millisecond
-	t.retries = c.whole(n, "target", "retries", 0, 0, 10)
-	t.delay = time.Duration(c.whole(n, "target", "retry_delay_ms", 1000, 0, 60_000)) * time.Millisecond
+	t.Form = c.plugin(n, "serialization", "Serialization", []string{"json", "form"}, []string{"xml", "protobuf", "msgpack", "multipart"}) == "form"
+	t.Headers = c.headers(n)
+	t.Timeout = time.Duration(c.whole(n, "target", "timeout_ms", 30_000, 1, 600_000)) * time.Millisecond
+	t.Retries = c.whole(n, "target", "retries", 0, 0, 10)
+	t.Delay = time.Duration(c.whole(n, "target", "retry_delay_ms", 1000, 0, 60_000)) * time.Millisecond
 }
 
 // plugin is the name of one of the ways we know.
@@ -146,7 +148,7 @@ func (c *checker) plugin(n *node, key, what string, have, later []string) string
 	return ""
 }
 
-func (c *checker) baseURL(s string, v *node, t *target) {
+func (c *checker) baseURL(s string, v *node, t *Target) {
 	bad := func(msg, expected string) {
 		c.wrong(SchemaInvalidValue, "target.base_url", msg, expected, v, 0)
 	}
@@ -173,13 +175,13 @@ func (c *checker) baseURL(s string, v *node, t *target) {
 		bad("base_url has no plain host name", "ASCII host name or address")
 	case !isPort(u):
 		bad("base_url has no valid port", "1–65535")
-	case slices.ContainsFunc(strings.Split(u.EscapedPath(), "/"), func(p string) bool { return isDots([]byte(p)) }):
+	case slices.ContainsFunc(strings.Split(u.EscapedPath(), "/"), func(p string) bool { return escape.IsDots([]byte(p)) }):
 		bad("base_url must not hold a segment . or ..", "no dot segments")
 	case u.Scheme == "http" && !isLocalHost(u.Hostname()) && !slices.Contains(c.opt.InsecureHosts, u.Hostname()):
 		bad("base_url must be https; http is for localhost and hosts the operator allows", "https://…")
 	default:
-		t.base, t.baseURL, t.origin, t.path = u, s, originOf(u), u.EscapedPath()
-		t.prefix = u.Scheme + "://" + u.Host + t.path
+		t.Base, t.BaseURL, t.Origin, t.Path = u, s, OriginOf(u), u.EscapedPath()
+		t.Prefix = u.Scheme + "://" + u.Host + t.Path
 	}
 }
 
@@ -217,8 +219,8 @@ func isLocalHost(h string) bool {
 	return err == nil && a.IsLoopback()
 }
 
-// originOf is scheme, host and port, the port always there.
-func originOf(u *url.URL) string {
+// OriginOf is scheme, host and port, the port always there.
+func OriginOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
 		port = "443"
@@ -237,8 +239,8 @@ func isForbiddenHeader(name string) bool {
 	return slices.Contains(forbiddenHeaders, name) || strings.HasPrefix(name, "proxy-")
 }
 
-// isToken: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2
-func isToken(s string) bool {
+// IsToken: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2
+func IsToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) || c >= 0x80 {
@@ -248,8 +250,8 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// isHeaderValue: no control character can start a header of its own.
-func isHeaderValue[T string | []byte](v T) bool {
+// IsHeaderValue: no control character can start a header of its own.
+func IsHeaderValue[T string | []byte](v T) bool {
 	for i := range len(v) {
 		if c := v[i]; c < ' ' && c != '\t' || c == 0x7f {
 			return false
@@ -264,16 +266,16 @@ func holdsCredential(name string) bool {
 	return slices.ContainsFunc([]string{"apikey", "token", "secret", "password"}, func(s string) bool { return strings.Contains(name, s) })
 }
 
-func (c *checker) headers(n *node) []header {
+func (c *checker) headers(n *node) []Header {
 	m := c.get(n, "target", "headers", wire.Object)
 	if m == nil {
 		return nil
 	}
-	var out []header
+	var out []Header
 	for _, f := range m.fields {
-		path := "target.headers." + firstRunes(f.key, 60)
+		path := "target.headers." + clean.FirstRunes(f.key, 60)
 		switch {
-		case !isToken(f.key):
+		case !IsToken(f.key):
 			c.wrong(SchemaInvalidValue, path, "header name is not valid", "RFC 9110 token", f.val, 0)
 		case strings.EqualFold(f.key, "authorization") || strings.HasPrefix(strings.ToLower(f.key), "proxy-auth"):
 			c.wrong(AuthConfigInvalid, path, "credentials belong to auth", "auth block", &node{kind: wire.Object, line: f.line}, 0)
@@ -281,13 +283,13 @@ func (c *checker) headers(n *node) []header {
 			c.wrong(SchemaInvalidValue, path, "header must not be set", "any header but those of the connection", f.val, 0)
 		case f.val.kind != wire.String && f.val.kind != wire.Number && f.val.kind != wire.Boolean:
 			c.wrong(SchemaInvalidType, path, "header value must be a string", "string", f.val, 0)
-		case !isHeaderValue(f.val.text):
+		case !IsHeaderValue(f.val.text):
 			c.wrong(SchemaInvalidValue, path, "header value must not hold control characters", "no CR, LF or NUL", f.val, 0)
 		default:
 			if holdsCredential(f.key) {
 				c.mind(SchemaEmbeddedCredential, path, "a header of this name is for auth; the file must not hold its value", f.line)
 			}
-			out = append(out, header{f.key, strings.TrimSpace(f.val.text)})
+			out = append(out, Header{f.key, strings.TrimSpace(f.val.text)})
 		}
 	}
 	return out

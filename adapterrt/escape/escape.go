@@ -1,7 +1,13 @@
-package adapterrt
+// Package escape writes texts into the parts of a URL.
+//
+// A value that [AppendPath] wrote stays in its path segment, one that [AppendQuery]
+// wrote in its pair of the query. [AppendLiteral] is for what an adapter file itself
+// writes there.
+package escape
 
 import (
 	"bytes"
+	"errors"
 	"unicode/utf8"
 )
 
@@ -21,9 +27,9 @@ func isUnreserved(c byte) bool {
 	return false
 }
 
-// appendPathValue appends v as part of one path segment. A v that is fully
+// AppendPath appends v as part of one path segment. A v that is fully
 // percent-encoded already is kept, unless always says otherwise.
-func appendPathValue(dst, v []byte, always bool) []byte {
+func AppendPath(dst, v []byte, always bool) []byte {
 	if !always && isEncoded(v) {
 		return append(dst, v...)
 	}
@@ -68,9 +74,9 @@ func isEncoded(v []byte) bool {
 	return utf8.Valid(decoded)
 }
 
-// isDots reports whether a finished path segment is "." or ".." to those who
+// IsDots reports whether a finished path segment is "." or ".." to those who
 // decode it.
-func isDots(segment []byte) bool {
+func IsDots(segment []byte) bool {
 	dots := 0
 	for i := 0; i < len(segment); dots++ {
 		switch {
@@ -85,13 +91,13 @@ func isDots(segment []byte) bool {
 	return dots == 1 || dots == 2
 }
 
-// hasEncodedNUL reports whether v, percent-decoded, holds U+0000.
-func hasEncodedNUL(v []byte) bool {
+// HasEncodedNUL reports whether v, percent-decoded, holds U+0000.
+func HasEncodedNUL(v []byte) bool {
 	return bytes.Contains(v, []byte("%00"))
 }
 
-// appendQueryText appends v as application/x-www-form-urlencoded.
-func appendQueryText[T string | []byte](dst []byte, v T) []byte {
+// AppendQuery appends v as application/x-www-form-urlencoded.
+func AppendQuery[T string | []byte](dst []byte, v T) []byte {
 	for i := range len(v) {
 		switch c := v[i]; {
 		case c == ' ':
@@ -105,9 +111,9 @@ func appendQueryText[T string | []byte](dst []byte, v T) []byte {
 	return dst
 }
 
-// appendLiteral appends a path or query as an adapter file writes it: what a URL
+// AppendLiteral appends a path or query as an adapter file writes it: what a URL
 // cannot hold is encoded, the rest stays.
-func appendLiteral(dst []byte, s string) []byte {
+func AppendLiteral(dst []byte, s string) []byte {
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c <= ' ' || c >= 0x7f, c == '"', c == '<', c == '>', c == '\\', c == '^', c == '`', c == '|':
@@ -129,4 +135,22 @@ func hexDigit(c byte) (byte, bool) {
 		return c - 'A' + 10, true
 	}
 	return 0, false
+}
+
+// CheckPercent finds a percent sign that begins no escape, and an escaped NUL.
+func CheckPercent(s string) error {
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			continue
+		}
+		if i+2 < len(s) {
+			_, ok1 := hexDigit(s[i+1])
+			_, ok2 := hexDigit(s[i+2])
+			if ok1 && ok2 && s[i+1:i+3] != "00" {
+				continue
+			}
+		}
+		return errors.New("a % must start two hexadecimal digits, and not 00")
+	}
+	return nil
 }

@@ -1,8 +1,10 @@
-package adapterrt
+package file
 
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // Severity of a [Problem].
@@ -81,11 +83,23 @@ func (e *LoadError) Error() string {
 	return fmt.Sprintf("adapters: %d errors, the first: %s", n, first)
 }
 
-func hasError(problems []Problem) bool {
+func HasError(problems []Problem) bool {
 	for _, p := range problems {
 		if p.Severity == Error {
 			return true
 		}
 	}
 	return false
+}
+
+// JSON is the problem as an object.
+func (p Problem) JSON() []byte {
+	o := wire.Members(nil).Str("path", p.Path).Str("message", p.Message)
+	if p.Expected != "" {
+		o = o.Str("expected", p.Expected)
+	}
+	if p.Received != "" {
+		o = o.Str("received", p.Received)
+	}
+	return o.Str("code", p.Code).Str("severity", string(p.Severity)).Str("file", p.File).Int("line", int64(p.Line)).End()
 }

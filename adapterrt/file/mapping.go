@@ -1,38 +1,41 @@
-package adapterrt
+package file
 
 import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
 )
 
-// mapping is a compiled maps_to.
-type mapping struct {
-	method   string
-	template string // "/repos/{owner}?force=true", as written
-	segments []segment
-	query    []queryPart
-	names    []string // placeholders, in order, each once
+// Mapping is a compiled maps_to.
+type Mapping struct {
+	Method   string
+	Template string // "/repos/{owner}?force=true", as written
+	Segments []Segment
+	Query    []QueryPart
+	Names    []string // placeholders, in order, each once
 }
 
-// segment is what stands between two slashes of the path.
-type segment []part
+// Segment is what stands between two slashes of the path.
+type Segment []Part
 
-// part is a literal, ready to be sent, or the place of a parameter.
-type part struct {
-	literal string
-	name    string // the parameter's
-	param   int    // its index in the operation, set when the operation is compiled
+// Part is a literal, ready to be sent, or the place of a parameter.
+type Part struct {
+	Literal string
+	Name    string // the parameter's
+	Param   int    // its index in the operation, set when the operation is compiled
 }
 
-// queryPart is one key=value of a literal query.
-type queryPart struct {
-	key   string // with its "=", ready to be sent; the whole of a lone key
-	value segment
+// QueryPart is one key=value of a literal query.
+type QueryPart struct {
+	Key   string // with its "=", ready to be sent; the whole of a lone key
+	Value Segment
 }
 
 // parseMapping compiles "METHOD /path/{name}?key={name}".
-func parseMapping(s string) (*mapping, error) {
+func parseMapping(s string) (*Mapping, error) {
 	method, path, ok := strings.Cut(s, " ")
 	if !ok {
 		return nil, errors.New("a method and a path are needed")
@@ -52,17 +55,17 @@ func parseMapping(s string) (*mapping, error) {
 			return nil, fmt.Errorf("the path must not hold %q", r)
 		}
 	}
-	m := &mapping{method: method, template: path}
+	m := &Mapping{Method: method, Template: path}
 	path, query, hasQuery := strings.Cut(path, "?")
 	for _, s := range strings.Split(path[1:], "/") {
 		seg, err := m.parts(s)
 		if err != nil {
 			return nil, err
 		}
-		if len(seg) == 1 && seg[0].name == "" && isDots([]byte(seg[0].literal)) {
+		if len(seg) == 1 && seg[0].Name == "" && escape.IsDots([]byte(seg[0].Literal)) {
 			return nil, errors.New("the path must not hold a segment . or ..")
 		}
-		m.segments = append(m.segments, seg)
+		m.Segments = append(m.Segments, seg)
 	}
 	if !hasQuery {
 		return m, nil
@@ -75,25 +78,25 @@ func parseMapping(s string) (*mapping, error) {
 		if strings.ContainsAny(key, "{}") {
 			return nil, errors.New("a placeholder must not stand in a query key")
 		}
-		if err := checkPercent(key); err != nil {
+		if err := escape.CheckPercent(key); err != nil {
 			return nil, err
 		}
-		q := queryPart{key: string(appendLiteral(nil, key))}
+		q := QueryPart{Key: string(escape.AppendLiteral(nil, key))}
 		if hasValue {
-			q.key += "="
+			q.Key += "="
 			var err error
-			if q.value, err = m.parts(value); err != nil {
+			if q.Value, err = m.parts(value); err != nil {
 				return nil, err
 			}
 		}
-		m.query = append(m.query, q)
+		m.Query = append(m.Query, q)
 	}
 	return m, nil
 }
 
 // parts splits text into literals and placeholders.
-func (m *mapping) parts(s string) (segment, error) {
-	var seg segment
+func (m *Mapping) parts(s string) (Segment, error) {
+	var seg Segment
 	literal := func(t string) error {
 		if strings.ContainsRune(t, '}') {
 			return errors.New("a } has no {")
@@ -101,8 +104,8 @@ func (m *mapping) parts(s string) (segment, error) {
 		if t == "" {
 			return nil
 		}
-		seg = append(seg, part{literal: shared(t, appendLiteral(nil, t)), param: -1})
-		return checkPercent(t)
+		seg = append(seg, Part{Literal: shared(t, escape.AppendLiteral(nil, t)), Param: -1})
+		return escape.CheckPercent(t)
 	}
 	for {
 		before, rest, found := strings.Cut(s, "{")
@@ -119,15 +122,15 @@ func (m *mapping) parts(s string) (segment, error) {
 		case !closed:
 			return nil, errors.New("a { has no }")
 		case !isParamName(name):
-			return nil, fmt.Errorf("%q is no parameter name", firstRunes(name, 60))
+			return nil, fmt.Errorf("%q is no parameter name", clean.FirstRunes(name, 60))
 		}
-		seg = append(seg, part{name: name, param: -1})
+		seg = append(seg, Part{Name: name, Param: -1})
 		known := false
-		for _, n := range m.names {
+		for _, n := range m.Names {
 			known = known || n == name
 		}
 		if !known {
-			m.names = append(m.names, name)
+			m.Names = append(m.Names, name)
 		}
 		s = after
 	}
@@ -139,23 +142,6 @@ func shared(s string, b []byte) string {
 		return s
 	}
 	return string(b)
-}
-
-func checkPercent(s string) error {
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			continue
-		}
-		if i+2 < len(s) {
-			_, ok1 := hexDigit(s[i+1])
-			_, ok2 := hexDigit(s[i+2])
-			if ok1 && ok2 && s[i+1:i+3] != "00" {
-				continue
-			}
-		}
-		return errors.New("a % must start two hexadecimal digits, and not 00")
-	}
-	return nil
 }
 
 // isParamName: ^[A-Za-z][A-Za-z0-9_-]*$
@@ -170,8 +156,8 @@ func isParamName(s string) bool {
 	return s != ""
 }
 
-// isSnake: ^[a-z][a-z0-9_]*$
-func isSnake[T string | []byte](s T) bool {
+// IsSnake: ^[a-z][a-z0-9_]*$
+func IsSnake[T string | []byte](s T) bool {
 	for i := range len(s) {
 		c := s[i]
 		if (c < 'a' || c > 'z') && (i == 0 || c != '_' && (c < '0' || c > '9')) {

@@ -1,4 +1,12 @@
-package adapterrt
+// Package clean takes from texts what their readers must not see.
+//
+// [Text] takes out of an adapter file what hides or reorders text before a model
+// reads it. [Sanitizer] takes out of an API's words what a client must not learn:
+// credentials, stacks, paths, and how the network behind the API is built.
+// [MaskKnown], [MaskSecrets] and [Redact] do so for logs.
+//
+// The package knows neither files nor requests: texts in, texts out.
+package clean
 
 import (
 	"errors"
@@ -27,8 +35,8 @@ var (
 
 const masked = "[redacted]"
 
-// mayHaveSecret is a cheap look before the patterns.
-func mayHaveSecret(s string) bool {
+// MayHaveSecret is a cheap look before the patterns.
+func MayHaveSecret(s string) bool {
 	if len(s) < 12 {
 		return false
 	}
@@ -40,16 +48,16 @@ func mayHaveSecret(s string) bool {
 	return false
 }
 
-func hasSecret(s string) bool { return mayHaveSecret(s) && secretShapes.MatchString(s) }
+func HasSecret(s string) bool { return MayHaveSecret(s) && secretShapes.MatchString(s) }
 
-func maskSecrets(s string) string {
+func MaskSecrets(s string) string {
 	s = secretShapes.ReplaceAllString(s, masked)
 	return secretPairs.ReplaceAllString(s, "${1}${2}"+masked)
 }
 
-// maskKnown masks credentials whose very text is known. Short ones would take words
+// MaskKnown masks credentials whose very text is known. Short ones would take words
 // apart that have nothing to do with them.
-func maskKnown(s string, known []string) string {
+func MaskKnown(s string, known []string) string {
 	for _, k := range known {
 		if len(k) >= 4 {
 			s = strings.ReplaceAll(s, k, masked)
@@ -69,36 +77,36 @@ func (e *redacted) Error() string        { return e.text }
 func (e *redacted) Is(target error) bool { return errors.Is(e.err, target) }
 func (e *redacted) As(target any) bool   { return errors.As(e.err, target) }
 
-// redact masks credentials in what err says: peers are quoted there, and may quote
+// Redact masks credentials in what err says: peers are quoted there, and may quote
 // what they were sent.
-func redact(err error, known []string) error {
+func Redact(err error, known []string) error {
 	if err == nil {
 		return nil
 	}
 	was := err.Error()
-	if text := maskSecrets(maskKnown(was, known)); text != was {
+	if text := MaskSecrets(MaskKnown(was, known)); text != was {
 		return &redacted{err, text}
 	}
 	return err
 }
 
-// sanitizer takes from an upstream's words what a client must not learn: secrets,
+// Sanitizer takes from an upstream's words what a client must not learn: secrets,
 // stacks, paths, and how the network behind it is built.
-type sanitizer struct {
-	off  bool   // for developers
-	host string // the API's own name may stay
+type Sanitizer struct {
+	Off  bool   // for developers
+	Host string // the API's own name may stay
 }
 
-// clean returns s sanitised, on one line and cut after limit runes; known are the
+// Clean returns s sanitised, on one line and cut after limit runes; known are the
 // credentials of this call.
-func (z sanitizer) clean(s string, limit int, known []string) string {
+func (z Sanitizer) Clean(s string, limit int, known []string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = maskKnown(s, known) // never shown, not even to developers
+	s = MaskKnown(s, known) // never shown, not even to developers
 	if len(s) > 64<<10 {
 		s = s[:64<<10]
 	}
-	s = maskSecrets(s)
-	if !z.off {
+	s = MaskSecrets(s)
+	if !z.Off {
 		s = connections.ReplaceAllString(s, masked)
 		s = userInfo.ReplaceAllString(s, "${1}")
 		s = stackLines.ReplaceAllString(s, "")
@@ -109,7 +117,7 @@ func (z sanitizer) clean(s string, limit int, known []string) string {
 		}
 		s = filePaths.ReplaceAllString(s, "${1}[path]")
 		keepHost := func(m string) string {
-			if z.host != "" && strings.Contains(z.host, strings.Trim(m, "[] ")) {
+			if z.Host != "" && strings.Contains(z.Host, strings.Trim(m, "[] ")) {
 				return m
 			}
 			return "[host]"
@@ -117,11 +125,11 @@ func (z sanitizer) clean(s string, limit int, known []string) string {
 		s = privateNets.ReplaceAllStringFunc(s, keepHost)
 		s = innerHosts.ReplaceAllStringFunc(s, keepHost)
 	}
-	return cleanText(s, limit)
+	return Text(s, limit)
 }
 
-// maskedCredential is a credential as people may see it.
-func maskedCredential(s string) string {
+// Credential is a credential as people may see it.
+func Credential(s string) string {
 	if len(s) >= 12 {
 		return s[:4] + "..."
 	}

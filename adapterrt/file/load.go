@@ -1,4 +1,4 @@
-package adapterrt
+package file
 
 import (
 	"bytes"
@@ -9,10 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Source is a file or a directory of adapters.
@@ -34,7 +32,7 @@ func Find(sources []Source) (files []string, problems []Problem) {
 		st, err := os.Stat(s.Path)
 		switch {
 		case err != nil:
-			bad(s.Path, readProblem(err))
+			bad(s.Path, ReadProblem(err))
 		case !st.IsDir() && !isAdapterFile(s.Path):
 			bad(s.Path, "adapter files are called NAME-adapter.md")
 		case !st.IsDir():
@@ -62,7 +60,7 @@ const maxFolders = 20
 func (f *finder) walk(dir string, depth int) {
 	entries, err := os.ReadDir(dir) // by name
 	if err != nil {
-		f.bad(dir, readProblem(err))
+		f.bad(dir, ReadProblem(err))
 		return
 	}
 	for _, e := range entries {
@@ -88,8 +86,8 @@ func isAdapterFile(path string) bool {
 	return strings.HasSuffix(base, "-adapter.md")
 }
 
-// readProblem words why a file could not be read, without its path.
-func readProblem(err error) string {
+// ReadProblem words why a file could not be read, without its path.
+func ReadProblem(err error) string {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		err = p.Err
@@ -97,8 +95,8 @@ func readProblem(err error) string {
 	return "file cannot be read: " + err.Error()
 }
 
-// readFile reads a file that is no larger than an adapter may be.
-func readFile(path string) ([]byte, error) {
+// ReadFile reads a file that is no larger than an adapter may be.
+func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -112,28 +110,27 @@ func readFile(path string) ([]byte, error) {
 		return nil, errors.New("not a regular file")
 	}
 	// With room to see the end without growing.
-	b := bytes.NewBuffer(make([]byte, 0, min(st.Size(), maxFile)+bytes.MinRead))
-	_, err = b.ReadFrom(io.LimitReader(f, maxFile+1))
+	b := bytes.NewBuffer(make([]byte, 0, min(st.Size(), MaxFile)+bytes.MinRead))
+	_, err = b.ReadFrom(io.LimitReader(f, MaxFile+1))
 	return b.Bytes(), err
+}
+
+// Options are the operator's choices that count when a file is read.
+type Options struct {
+	Strict        bool                        // what is doubtful refuses the file
+	InsecureHosts []string                    // host names that may be called over http
+	Getenv        func(string) (string, bool) // to warn of credentials that are not set; nil for no such warning
 }
 
 // Parse checks and compiles one adapter file. file is its name, for the problems.
 // The adapter is nil when one of them is an error.
-func Parse(file string, data []byte, opt *Options) (*Adapter, []Problem) {
-	o := *opt
-	if err := o.setDefaults(); err != nil {
-		return nil, []Problem{{Message: err.Error(), Code: SchemaParseError, Severity: Error, File: file}}
-	}
-	return parse(file, data, &o)
-}
-
-func parse(file string, data []byte, opt *Options) (a *Adapter, problems []Problem) {
+func Parse(file string, data []byte, opt *Options) (a *Adapter, problems []Problem) {
 	defer func() {
 		if p := recover(); p != nil {
 			a, problems = nil, []Problem{{Message: "file cannot be understood", Code: SchemaParseError, Severity: Error, File: file}}
 		}
 	}()
-	c := &checker{file: file, strict: opt.StrictFiles, opt: opt}
+	c := &checker{file: file, opt: opt}
 	front, body, err := splitFrontMatter(data)
 	if err != nil {
 		c.wrong(SchemaParseError, "", err.Error(), "", nil, 1)
@@ -151,50 +148,10 @@ func parse(file string, data []byte, opt *Options) (a *Adapter, problems []Probl
 	}
 	a = c.adapter(root)
 	slices.SortStableFunc(c.problems, func(p, q Problem) int { return p.Line - q.Line })
-	if hasError(c.problems) {
+	if HasError(c.problems) {
 		return nil, c.problems
 	}
 	a.Documentation = string(body)
-	a.digest = sha256.Sum256(data)
-	a.precompute(opt)
+	a.Digest = sha256.Sum256(data)
 	return a, c.problems
-}
-
-// loaded is what became of one file.
-type loaded struct {
-	adapter  *Adapter
-	problems []Problem
-}
-
-// loadAll reads and compiles files. One that has not changed since old was loaded
-// is taken from there.
-func (rt *Runtime) loadAll(files []string, old map[string]*Adapter) []loaded {
-	out := make([]loaded, len(files))
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(files)) {
-		wg.Go(func() {
-			for i := range next {
-				out[i] = rt.loadFile(files[i], old[files[i]])
-			}
-		})
-	}
-	for i := range files {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	return out
-}
-
-func (rt *Runtime) loadFile(file string, old *Adapter) loaded {
-	data, err := readFile(file)
-	if err != nil {
-		return loaded{problems: []Problem{{Message: readProblem(err), Code: SchemaParseError, Severity: Error, File: file}}}
-	}
-	if old != nil && old.digest == sha256.Sum256(data) {
-		return loaded{adapter: old}
-	}
-	a, problems := parse(file, data, &rt.opt)
-	return loaded{a, problems}
 }

@@ -1,4 +1,4 @@
-package adapterrt
+package file
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -26,7 +27,7 @@ func (c *checker) operations(root *node, a *Adapter) {
 		return
 	}
 	for _, f := range n.fields {
-		path := join("operations", firstRunes(f.key, 60))
+		path := join("operations", clean.FirstRunes(f.key, 60))
 		category, ok := CategoryOf(f.key)
 		if !ok {
 			if !strings.HasPrefix(f.key, "x-") {
@@ -42,7 +43,7 @@ func (c *checker) operations(root *node, a *Adapter) {
 			continue
 		}
 		for i, e := range f.val.list {
-			if len(a.ops) == maxOperations {
+			if len(a.Operations) == maxOperations {
 				c.wrong(SchemaInvalidValue, path, "too many operations", fmt.Sprintf("up to %d", maxOperations), f.val, 0)
 				return
 			}
@@ -50,7 +51,7 @@ func (c *checker) operations(root *node, a *Adapter) {
 		}
 	}
 	c.sources(a)
-	if len(a.ops) == 0 {
+	if len(a.Operations) == 0 {
 		c.warn(SchemaMissingField, "operations", "adapter has no operations", n.line)
 	}
 }
@@ -60,27 +61,27 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 		c.wrong(SchemaInvalidType, path, "operation must be a map", "object", n, 0)
 		return
 	}
-	op := &operation{adapter: a, category: category}
+	op := &Operation{Adapter: a, Index: len(a.Operations), Category: category}
 	c.known(n, path, "name", "maps_to", "description", "params", "response", "pagination", "supports_fields", "default_fields",
 		"danger_level", "requires_confirmation", "danger", "non_idempotent", "timeout_ms", "cache", "rate_limits", "transform",
 		"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce")
 
 	if name, v := c.need(n, path, "name", "Operation name"); v != nil {
-		op.name = name
+		op.Name = name
 		switch {
-		case !isSnake(name) || len(name) > 128:
+		case !IsSnake(name) || len(name) > 128:
 			c.wrong(SchemaInvalidName, path+".name", "Operation name is not valid", "snake_case, starting with a letter", v, 0)
 		case slices.Contains(reserved, name):
 			c.wrong(SchemaInvalidName, path+".name", "Operation name is reserved", "another name", v, 0)
-		case a.index[name] != nil:
+		case a.Index[name] != nil:
 			c.wrong(SchemaDuplicateName, path+".name", "Duplicate operation name: "+name, "a name unique over all categories", v, 0)
 		default:
-			a.index[name] = op
+			a.Index[name] = op
 		}
 	}
-	a.ops = append(a.ops, op)
+	a.Operations = append(a.Operations, op)
 	if d := c.get(n, path, "description", wire.String); d != nil {
-		op.description = cleanText(d.text, descriptionRunes)
+		op.Description = clean.Text(d.text, descriptionRunes)
 	} else if n.get("description") == nil {
 		c.warn(SchemaMissingField, path+".description", "operation should have a description", n.line)
 	}
@@ -91,7 +92,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 			p = &node{kind: wire.Object}
 		}
 		for _, f := range p.fields {
-			c.param(f, path+".params."+firstRunes(f.key, 60), op)
+			c.param(f, path+".params."+clean.FirstRunes(f.key, 60), op)
 		}
 	}
 	if s, v := c.need(n, path, "maps_to", "Mapping"); v != nil {
@@ -104,66 +105,66 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 	c.fieldRules(n, path, op)
 	c.gates(n, path, op)
 
-	op.timeout = a.target.timeout
+	op.Timeout = a.Target.Timeout
 	if n.get("timeout_ms") != nil {
-		op.timeout = time.Duration(c.whole(n, path, "timeout_ms", 30_000, 1, 600_000)) * time.Millisecond
+		op.Timeout = time.Duration(c.whole(n, path, "timeout_ms", 30_000, 1, 600_000)) * time.Millisecond
 	}
 	unsafe := c.flag(n, path, "non_idempotent", category == Execute)
-	if op.mapping != nil {
-		op.repeatable = !unsafe && (op.mapping.method == "GET" || n.get("non_idempotent") != nil)
+	if op.Mapping != nil {
+		op.Repeatable = !unsafe && (op.Mapping.Method == "GET" || n.get("non_idempotent") != nil)
 	}
 	c.cacheRule(n, path, op)
 	c.danger(n, path, op)
-	op.limits = c.limits(n, path)
+	op.Limits = c.limits(n, path)
 	c.about(n, path, op)
 	op.indexParams()
 }
 
 // about reads what an operation says of itself for introspection.
-func (c *checker) about(n *node, path string, op *operation) {
+func (c *checker) about(n *node, path string, op *Operation) {
 	c.response(n, path, op)
 	if d := c.get(n, path, "deprecated", wire.Object); d != nil {
 		c.known(d, path+".deprecated", "since", "replacement", "removal_date")
 		at := path + ".deprecated"
-		op.deprecated = &deprecation{cleanText(c.str(d, at, "since"), 100), cleanText(c.str(d, at, "replacement"), 100), cleanText(c.str(d, at, "removal_date"), 100)}
+		op.Deprecated = &Deprecation{clean.Text(c.str(d, at, "since"), 100), clean.Text(c.str(d, at, "replacement"), 100), clean.Text(c.str(d, at, "removal_date"), 100)}
 	}
 	if l := c.get(n, path, "lifecycle", wire.Object); l != nil {
 		c.known(l, path+".lifecycle", "states", "supports_cancel", "supports_retry", "progress_reporting")
-		op.lifecycle = l.shown()
+		op.Lifecycle = l.shown()
 	}
 	if t := c.get(n, path, "transform", wire.Object); t != nil {
-		op.transform = t.json(nil)
+		op.Transform = t.JSON(nil)
 	} else {
-		op.transform = op.adapter.transform
+		op.Transform = op.Adapter.transform
 	}
 }
 
 // mapping compiles maps_to and ties its placeholders to the parameters. params is
 // where those are declared, the wrong ones as well.
-func (c *checker) mapping(s string, v *node, path string, params *node, op *operation) {
+func (c *checker) mapping(s string, v *node, path string, params *node, op *Operation) {
 	m, err := parseMapping(s)
 	if err != nil {
 		c.wrong(ProtocolInvalidMapping, path+".maps_to", "maps_to is not valid: "+err.Error(), "METHOD /path/{param}", v, 0)
 		return
 	}
-	op.mapping = m
-	bind := func(seg segment) {
+	op.Mapping = m
+	bind := func(seg Segment) {
 		for i := range seg {
-			if seg[i].name != "" {
-				if k, ok := op.param([]byte(seg[i].name)); ok {
-					seg[i].param = k
+			if seg[i].Name != "" {
+				if k, ok := op.Param([]byte(seg[i].Name)); ok {
+					seg[i].Param = k
 				}
 			}
 		}
 	}
-	for _, seg := range m.segments {
+	for _, seg := range m.Segments {
 		bind(seg)
 	}
-	for _, q := range m.query {
-		bind(q.value)
+	for _, q := range m.Query {
+		bind(q.Value)
 	}
-	for _, name := range m.names {
-		k, ok := op.param([]byte(name))
+	for _, name := range m.Names {
+		k, ok := op.Param([]byte(name))
 		if !ok && params.get(name) != nil {
 			continue // it has been told what is wrong with that one
 		}
@@ -171,76 +172,76 @@ func (c *checker) mapping(s string, v *node, path string, params *node, op *oper
 			c.wrong(SchemaUnresolvedRef, path+".maps_to", "placeholder {"+name+"} has no parameter", "params."+name, nil, v.line)
 			continue
 		}
-		p := op.params[k]
-		if p.typ == typeObject {
+		p := op.Params[k]
+		if p.Type == TypeObject {
 			c.wrong(ProtocolInvalidMapping, path+".maps_to", "placeholder {"+name+"} is of type object", "any other type", nil, v.line)
 		}
-		if !p.required && p.fallback == nil {
+		if !p.Required && p.Fallback == nil {
 			c.warn(ProtocolInvalidMapping, path+".params."+name, "a placeholder's parameter is always required", v.line)
-			p.required = true
+			p.Required = true
 		}
 	}
 	odd := false
-	switch op.category {
+	switch op.Category {
 	case Read:
-		odd = m.method != "GET" && m.method != "POST"
+		odd = m.Method != "GET" && m.Method != "POST"
 	case Delete:
-		odd = m.method == "GET"
+		odd = m.Method == "GET"
 	}
 	if odd {
-		c.warn(ProtocolInvalidMapping, path+".maps_to", m.method+" is unusual for category "+op.category.String(), v.line)
+		c.warn(ProtocolInvalidMapping, path+".maps_to", m.Method+" is unusual for category "+op.Category.String(), v.line)
 	}
 }
 
 // placement decides where each parameter goes in the request.
-func (c *checker) placement(path string, n *node, op *operation) {
-	if op.mapping == nil {
+func (c *checker) placement(path string, n *node, op *Operation) {
+	if op.Mapping == nil {
 		return
 	}
-	inURL := op.mapping.method == "GET" || op.mapping.method == "DELETE"
+	inURL := op.Mapping.Method == "GET" || op.Mapping.Method == "DELETE"
 	type slot struct {
-		at   place
+		at   Place
 		wire string
 	}
 	taken := map[slot]bool{}
-	for i, p := range op.params {
-		placeholder := slices.Contains(op.mapping.names, p.name)
-		at := path + ".params." + p.name + ".in"
-		said := n.get("params").get(p.name)
+	for i, p := range op.Params {
+		placeholder := slices.Contains(op.Mapping.Names, p.Name)
+		at := path + ".params." + p.Name + ".in"
+		said := n.get("params").get(p.Name)
 		line := 0
 		if said != nil {
 			line = said.line
 		}
 		declared := said.get("in") != nil
 		switch {
-		case placeholder && declared && p.place != inPath:
+		case placeholder && declared && p.Place != InPath:
 			c.wrong(SchemaInvalidValue, at, "a placeholder's parameter goes into the path", "path", said.get("in"), line)
 		case placeholder:
-			p.place = inPath
-		case declared && p.place == inPath:
-			c.wrong(SchemaUnresolvedRef, at, "the path has no placeholder {"+p.name+"}", "a placeholder in maps_to", said.get("in"), line)
-		case op.adapter.target.graphql && p.place == inBody:
-			p.place = inVariables
-		case declared && p.place == inBody && op.mapping.method == "GET":
+			p.Place = InPath
+		case declared && p.Place == InPath:
+			c.wrong(SchemaUnresolvedRef, at, "the path has no placeholder {"+p.Name+"}", "a placeholder in maps_to", said.get("in"), line)
+		case op.Adapter.Target.graphql && p.Place == InBody:
+			p.Place = InVariables
+		case declared && p.Place == InBody && op.Mapping.Method == "GET":
 			c.wrong(SchemaInvalidValue, at, "a GET request has no body", "path, query or header", said.get("in"), line)
 		case !declared && inURL:
-			p.place = inQuery
+			p.Place = InQuery
 		}
-		if p.place == inHeader {
-			if !isToken(p.wire) || isForbiddenHeader(p.wire) || strings.EqualFold(p.wire, op.adapter.auth.header) && op.adapter.auth.header != "" {
-				c.wrong(SchemaInvalidValue, path+".params."+p.name, "parameter cannot be this header", "a header name that is not the connection's or auth's", nil, line)
+		if p.Place == InHeader {
+			if !IsToken(p.Wire) || isForbiddenHeader(p.Wire) || strings.EqualFold(p.Wire, op.Adapter.Auth.Header) && op.Adapter.Auth.Header != "" {
+				c.wrong(SchemaInvalidValue, path+".params."+p.Name, "parameter cannot be this header", "a header name that is not the connection's or auth's", nil, line)
 			}
 		}
-		if p.place != inPath {
-			s := slot{p.place, p.wire}
+		if p.Place != InPath {
+			s := slot{p.Place, p.Wire}
 			if taken[s] {
-				c.wrong(SchemaDuplicateName, path+".params."+p.name, "two parameters are sent as "+strconv.Quote(firstRunes(p.wire, 60)), "a wire_name of its own", nil, line)
+				c.wrong(SchemaDuplicateName, path+".params."+p.Name, "two parameters are sent as "+strconv.Quote(clean.FirstRunes(p.Wire, 60)), "a wire_name of its own", nil, line)
 			}
 			taken[s] = true
-			op.placed[p.place] = append(op.placed[p.place], i)
+			op.Placed[p.Place] = append(op.Placed[p.Place], i)
 		}
-		if p.required {
-			op.required = append(op.required, i)
+		if p.Required {
+			op.Required = append(op.Required, i)
 		}
 	}
 }

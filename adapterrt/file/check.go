@@ -1,22 +1,18 @@
-package adapterrt
+package file
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // checker collects the problems of one file.
 type checker struct {
 	file     string
-	strict   bool
 	opt      *Options
 	problems []Problem
 }
@@ -42,7 +38,7 @@ func (c *checker) warn(code, path, msg string, line int) {
 // mind is a warning that strict files may not have.
 func (c *checker) mind(code, path, msg string, line int) {
 	sev := Warning
-	if c.strict {
+	if c.opt.Strict {
 		sev = Error
 	}
 	c.add(sev, code, path, msg, line)
@@ -68,12 +64,10 @@ func received(n *node) string {
 	case n.kind == wire.Number:
 		t = "number"
 	case n.kind == wire.String:
-		return "string " + strconv.Quote(firstRunes(maskSecrets(n.text), 100))
+		return "string " + strconv.Quote(clean.FirstRunes(clean.MaskSecrets(n.text), 100))
 	}
-	return t + " " + firstRunes(n.text, 100)
+	return t + " " + clean.FirstRunes(n.text, 100)
 }
-
-var kindWords = [...]string{"undefined", "null", "boolean", "number", "string", "array", "object"}
 
 func join(path, key string) string {
 	if path == "" {
@@ -92,7 +86,7 @@ func (c *checker) get(n *node, path, key string, want wire.ValueKind) *node {
 		return nil
 	}
 	if v.kind != want {
-		c.wrong(SchemaInvalidType, join(path, key), join(path, key)+" has the wrong type", kindWords[want], v, 0)
+		c.wrong(SchemaInvalidType, join(path, key), join(path, key)+" has the wrong type", want.String(), v, 0)
 		return nil
 	}
 	return v
@@ -183,7 +177,7 @@ func (c *checker) word(n *node, path, key string, words ...string) string {
 func (c *checker) known(n *node, path string, keys ...string) {
 	for _, f := range n.fields {
 		if !slices.Contains(keys, f.key) && !strings.HasPrefix(f.key, "x-") {
-			c.mind(SchemaUnknownField, join(path, firstRunes(f.key, 60)), "unknown field "+strconv.Quote(firstRunes(f.key, 60)), f.line)
+			c.mind(SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), "unknown field "+strconv.Quote(clean.FirstRunes(f.key, 60)), f.line)
 		}
 	}
 }
@@ -202,88 +196,22 @@ func (c *checker) later(n *node, path string, keys ...string) {
 func (c *checker) secrets(n *node, path string) {
 	switch n.kind {
 	case wire.String:
-		if hasSecret(n.text) {
+		if clean.HasSecret(n.text) {
 			c.mind(SchemaEmbeddedCredential, path, "this looks like a credential; keep it in an environment variable", n.line)
 		}
 	case wire.Array:
 		for i, v := range n.list {
 			if v.kind >= wire.String {
-				if v.kind > wire.String || mayHaveSecret(v.text) {
+				if v.kind > wire.String || clean.MayHaveSecret(v.text) {
 					c.secrets(v, index(path, i))
 				}
 			}
 		}
 	case wire.Object:
 		for _, f := range n.fields {
-			if f.val.kind > wire.String || f.val.kind == wire.String && mayHaveSecret(f.val.text) {
+			if f.val.kind > wire.String || f.val.kind == wire.String && clean.MayHaveSecret(f.val.text) {
 				c.secrets(f.val, join(path, f.key))
 			}
 		}
 	}
-}
-
-// cleanText is adapter text as a model may read it: no control or bidirectional
-// formatting characters, at most limit runes.
-func cleanText(s string, limit int) string {
-	if len(s) <= limit {
-		plain := true
-		for i := range len(s) {
-			if c := s[i]; c < ' ' || c >= 0x7f {
-				plain = false
-				break
-			}
-		}
-		if plain {
-			return s
-		}
-	}
-	var b strings.Builder
-	n := 0
-	for _, r := range s {
-		if n == limit {
-			break
-		}
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			r = ' '
-		case r < ' ' || r >= 0x7f && r < 0xa0:
-			continue
-		case r == 0x2028 || r == 0x2029:
-			r = ' '
-		case isHidden(r):
-			continue
-		case r == utf8.RuneError:
-			continue
-		}
-		b.WriteRune(r)
-		n++
-	}
-	return strings.TrimSpace(b.String())
-}
-
-// isHidden tells what reorders the text that people see, or carries what they do
-// not see: format characters, and the variation selectors that no emoji needs.
-func isHidden(r rune) bool {
-	return unicode.Is(unicode.Cf, r) || r >= 0xfe00 && r <= 0xfe0d || r >= 0xe0000 && r <= 0xe0fff
-}
-
-// escapeHidden is the JSON text raw with such characters escaped, where the value
-// has to stay what it is.
-func escapeHidden(raw []byte) []byte {
-	if !bytes.ContainsFunc(raw, isHidden) {
-		return raw
-	}
-	var out []byte
-	for _, r := range string(raw) {
-		switch {
-		case !isHidden(r):
-			out = utf8.AppendRune(out, r)
-		case r > 0xffff:
-			hi, lo := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, `\u%04x\u%04x`, hi, lo)
-		default:
-			out = fmt.Appendf(out, `\u%04x`, r)
-		}
-	}
-	return out
 }

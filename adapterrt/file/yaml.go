@@ -1,4 +1,4 @@
-package adapterrt
+package file
 
 import (
 	"bytes"
@@ -10,13 +10,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 	"gopkg.in/yaml.v3"
 )
 
 // What a front matter may grow to.
 const (
-	maxFile  = 1 << 20
+	MaxFile  = 1 << 20
 	maxNodes = 10_000 // that aliases expand to
 	maxAll   = 200_000
 	maxDepth = 64
@@ -25,8 +26,8 @@ const (
 // splitFrontMatter parts an adapter file into its YAML and the documentation
 // behind it; both are parts of data.
 func splitFrontMatter(data []byte) (front, body []byte, err error) {
-	if len(data) > maxFile {
-		return nil, nil, fmt.Errorf("file is larger than %d bytes", maxFile)
+	if len(data) > MaxFile {
+		return nil, nil, fmt.Errorf("file is larger than %d bytes", MaxFile)
 	}
 	if !utf8.Valid(data) {
 		return nil, nil, errors.New("file is not valid UTF-8")
@@ -154,7 +155,7 @@ func (b *treeBuilder) build(y *yaml.Node, depth int) (*node, error) {
 	switch tag {
 	case "", "!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq":
 	default:
-		return nil, &yamlError{line, "tag " + strconv.Quote(firstRunes(tag, 40)) + " is not supported"}
+		return nil, &yamlError{line, "tag " + strconv.Quote(clean.FirstRunes(tag, 40)) + " is not supported"}
 	}
 	switch y.Kind {
 	case yaml.MappingNode:
@@ -207,7 +208,7 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 			continue
 		}
 		if seen[k.Value] {
-			return nil, &yamlError{k.Line + 1, "key " + strconv.Quote(firstRunes(k.Value, 60)) + " is given twice"}
+			return nil, &yamlError{k.Line + 1, "key " + strconv.Quote(clean.FirstRunes(k.Value, 60)) + " is given twice"}
 		}
 		seen[k.Value] = true
 		n.fields = append(n.fields, field{k.Value, k.Line + 1, v})
@@ -285,24 +286,24 @@ func yamlNumber(s string) (json string, integer, ok bool) {
 
 // shown is the value as JSON that a model may read: its texts are cleaned.
 func (n *node) shown() []byte {
-	return n.cleaned().json(nil)
+	return n.cleaned().JSON(nil)
 }
 
 func (n *node) cleaned() *node {
 	c := *n
-	c.text = cleanText(n.text, descriptionRunes)
+	c.text = clean.Text(n.text, descriptionRunes)
 	c.list, c.fields = nil, nil
 	for _, v := range n.list {
 		c.list = append(c.list, v.cleaned())
 	}
 	for _, f := range n.fields {
-		c.fields = append(c.fields, field{cleanText(f.key, 200), f.line, f.val.cleaned()})
+		c.fields = append(c.fields, field{clean.Text(f.key, 200), f.line, f.val.cleaned()})
 	}
 	return &c
 }
 
-// json appends the value as JSON.
-func (n *node) json(dst []byte) []byte {
+// JSON appends the value as JSON.
+func (n *node) JSON(dst []byte) []byte {
 	switch n.kind {
 	case wire.Null:
 		return append(dst, "null"...)
@@ -316,7 +317,7 @@ func (n *node) json(dst []byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = v.json(dst)
+			dst = v.JSON(dst)
 		}
 		return append(dst, ']')
 	}
@@ -326,7 +327,7 @@ func (n *node) json(dst []byte) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(wire.AppendQuoted(dst, f.key), ':')
-		dst = f.val.json(dst)
+		dst = f.val.JSON(dst)
 	}
 	return append(dst, '}')
 }

@@ -1,0 +1,77 @@
+package adapterrt
+
+import (
+	"crypto/sha256"
+	"runtime"
+	"sync"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+)
+
+// adapter is a file's adapter with what is worked out, counted and kept for it while
+// it is served.
+type adapter struct {
+	*file.Adapter
+	guard  *guarded
+	shown  *shown
+	tokens *tokens // of OAuth
+	client *client // set when the adapter goes live; its next version goes on with it
+}
+
+// Parse checks and compiles one adapter file. path is its name, for the problems.
+// The adapter is nil when one of them is an error.
+func Parse(path string, data []byte, opt *Options) (*file.Adapter, []file.Problem) {
+	o := *opt
+	if err := o.setDefaults(); err != nil {
+		return nil, []file.Problem{{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path}}
+	}
+	return file.Parse(path, data, o.files())
+}
+
+// prepare works out all that can be before a request comes.
+func (rt *Runtime) prepare(a *file.Adapter) *adapter {
+	guard := newGuarded(a, rt.opt.policy())
+	return &adapter{Adapter: a, guard: guard, shown: newShown(a, guard.verdict, rt.shows), tokens: newTokens(a)}
+}
+
+// loaded is what became of one file.
+type loaded struct {
+	adapter  *adapter
+	problems []file.Problem
+}
+
+// loadAll reads and compiles files. One that has not changed since old was loaded
+// is taken from there.
+func (rt *Runtime) loadAll(files []string, old map[string]*adapter) []loaded {
+	out := make([]loaded, len(files))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(files)) {
+		wg.Go(func() {
+			for i := range next {
+				out[i] = rt.loadFile(files[i], old[files[i]])
+			}
+		})
+	}
+	for i := range files {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return out
+}
+
+func (rt *Runtime) loadFile(path string, old *adapter) loaded {
+	data, err := file.ReadFile(path)
+	if err != nil {
+		return loaded{problems: []file.Problem{{Message: file.ReadProblem(err), Code: file.SchemaParseError, Severity: file.Error, File: path}}}
+	}
+	if old != nil && old.Digest == sha256.Sum256(data) {
+		return loaded{adapter: old}
+	}
+	a, problems := file.Parse(path, data, rt.opt.files())
+	if a == nil {
+		return loaded{problems: problems}
+	}
+	return loaded{rt.prepare(a), problems}
+}

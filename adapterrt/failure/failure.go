@@ -1,0 +1,176 @@
+// Package failure says what went wrong with a request, to the client and to the log.
+//
+// A [Failure] has a [Code] of a fixed list, a message in words that stay, and details
+// as JSON; the code decides the HTTP status. What only a log may show is its Cause.
+// A [Notice] is a warning beside a success.
+package failure
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Code names what went wrong with a request.
+type Code string
+
+// The codes of failed requests. They go to clients as they are.
+const (
+	ValidationMissingParam     Code = "VALIDATION_MISSING_PARAM"
+	ValidationInvalidType      Code = "VALIDATION_INVALID_TYPE"
+	ValidationInvalidValue     Code = "VALIDATION_INVALID_VALUE"
+	ValidationUnknownParam     Code = "VALIDATION_UNKNOWN_PARAM"
+	ValidationUnknownField     Code = "VALIDATION_UNKNOWN_FIELD"
+	ValidationInvalidEncoding  Code = "VALIDATION_INVALID_ENCODING"
+	ValidationPayloadTooLarge  Code = "VALIDATION_PAYLOAD_TOO_LARGE"
+	ValidationEndpointMismatch Code = "VALIDATION_ENDPOINT_MISMATCH"
+	ValidationAmbiguous        Code = "VALIDATION_AMBIGUOUS_OPERATION"
+	NotFoundOperation          Code = "NOT_FOUND_OPERATION"
+	NotFoundResource           Code = "NOT_FOUND_RESOURCE"
+	PermissionDenied           Code = "PERMISSION_DENIED"
+	ConflictAlreadyExists      Code = "CONFLICT_ALREADY_EXISTS"
+	ConflictVersionMismatch    Code = "CONFLICT_VERSION_MISMATCH"
+	RateLimitExceeded          Code = "RATE_LIMIT_EXCEEDED"
+	AuthCredentialMissing      Code = "AUTH_CREDENTIAL_MISSING"
+	AuthInvalid                Code = "AUTH_CONFIG_INVALID"
+	TransportDNS               Code = "TRANSPORT_DNS_ERROR"
+	TransportRefused           Code = "TRANSPORT_CONNECTION_REFUSED"
+	TransportTimeout           Code = "TRANSPORT_TIMEOUT"
+	TransportTLS               Code = "TRANSPORT_TLS_ERROR"
+	TransportNetwork           Code = "TRANSPORT_NETWORK_ERROR"
+	SerializationParse         Code = "SERIALIZATION_PARSE_ERROR"
+	InternalError              Code = "INTERNAL_ERROR"
+	InvalidQueryType           Code = "INVALID_QUERY_TYPE"
+	PermissionTrust            Code = "PERMISSION_TRUST_LEVEL_INSUFFICIENT"
+	PermissionDanger           Code = "PERMISSION_DANGER_LEVEL_DENIED"
+	ConfirmationRequired       Code = "CONFIRMATION_REQUIRED"
+	TokenInvalid               Code = "TOKEN_INVALID"
+	TokenScopeMismatch         Code = "TOKEN_SCOPE_MISMATCH"
+	TokenExpired               Code = "TOKEN_EXPIRED"
+	TokenAlreadyUsed           Code = "TOKEN_ALREADY_USED"
+	AuthTokenFailed            Code = "AUTH_TOKEN_FAILED"
+)
+
+// ErrCancelled is the cause of a failure when the caller is gone and nobody waits
+// for a result.
+var ErrCancelled = errors.New("cancelled by the caller")
+
+// Failure is what a client is told when a request did not succeed.
+type Failure struct {
+	Code       Code
+	Message    string
+	Details    []byte        // a JSON object, or nil for none
+	RetryAfter time.Duration // 0 when nobody said
+	Own        bool          // ours, not the API's: a defect or our configuration
+	Cause      error         // for the log alone; it may name what clients must not see
+	Original   string        // for the debug log alone: what the API said, where it was cleaned; secrets are masked
+
+	FromAPI bool   // a payload too large was the API's
+	Beside  []byte // members next to error: ,"confirmation":{…}
+}
+
+func (f *Failure) Error() string { return string(f.Code) + ": " + f.Message }
+
+// Unwrap is the cause, which only logs may show.
+func (f *Failure) Unwrap() error { return f.Cause }
+
+// Status is the HTTP status of the plain endpoints.
+func (f *Failure) Status() int {
+	code := string(f.Code)
+	switch f.Code {
+	case ValidationPayloadTooLarge:
+		if f.FromAPI {
+			return 502
+		}
+		return 413
+	case ValidationEndpointMismatch:
+		return 405
+	case TransportTimeout:
+		return 504
+	case InternalError:
+		if f.Own {
+			return 500
+		}
+		return 502
+	case ConfirmationRequired:
+		return 428
+	case TokenScopeMismatch:
+		return 403
+	}
+	switch family, _, _ := strings.Cut(code, "_"); family {
+	case "NOT":
+		return 404
+	case "PERMISSION":
+		return 403
+	case "CONFLICT":
+		return 409
+	case "RATE":
+		return 429
+	case "TRANSPORT", "SERIALIZATION":
+		return 502
+	case "AUTH", "PLUGIN", "PROTOCOL":
+		return 500
+	}
+	return 400
+}
+
+// Recoverable reports whether an agent can mend the request itself.
+func (f *Failure) Recoverable() bool {
+	switch family, _, _ := strings.Cut(string(f.Code), "_"); family {
+	case "INTERNAL", "TRANSPORT", "SERIALIZATION", "AUTH", "PLUGIN", "PROTOCOL":
+		return false
+	}
+	return true
+}
+
+func InvalidValue(param, problem string) *Failure {
+	return &Failure{
+		Code:    ValidationInvalidValue,
+		Message: "Parameter '" + param + "' " + problem,
+		Details: wire.Members(nil).Str("param_name", param).End(),
+	}
+}
+
+func InvalidType(param, expected, actual string) *Failure {
+	return &Failure{
+		Code:    ValidationInvalidType,
+		Message: "Parameter '" + param + "' expected '" + expected + "', got '" + actual + "'",
+		Details: wire.Members(nil).Str("param_name", param).Str("expected_type", expected).Str("actual_type", actual).End(),
+	}
+}
+
+func InvalidEncoding(location string, offset int) *Failure {
+	return &Failure{
+		Code:    ValidationInvalidEncoding,
+		Message: "Invalid character encoding in request",
+		Details: wire.Members(nil).Str("location", location).Int("byte_offset", int64(offset)).End(),
+	}
+}
+
+func TooLarge(limitType string, limit, actual int, unit string) *Failure {
+	return &Failure{
+		Code:    ValidationPayloadTooLarge,
+		Message: "Payload exceeds " + limitType + " limit of " + strconv.Itoa(limit),
+		Details: wire.Members(nil).Str("limit_type", limitType).Int("limit_value", int64(limit)).Int("actual_value", int64(actual)).Str("unit", unit).End(),
+	}
+}
+
+// Ours hides a defect of ours behind the request's id.
+func Ours(id string, cause error) *Failure {
+	f := &Failure{Code: InternalError, Message: "Operation failed: INTERNAL_ERROR", Own: true, Cause: cause}
+	if id != "" {
+		f.Details = wire.Members(nil).Str("request_id", id).End()
+	}
+	return f
+}
+
+// Notice is a warning inside a successful result.
+type Notice struct {
+	Code     string
+	Message  string
+	Details  []byte // a JSON object, or nil
+	Severity string // low, medium, high, or "" for none
+}

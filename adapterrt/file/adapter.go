@@ -1,0 +1,224 @@
+package file
+
+import (
+	"crypto/sha256"
+	"net/url"
+	"regexp"
+	"time"
+)
+
+// Category is the CRUDE category of an operation. [AnyCategory] stands for an
+// endpoint that takes all of them.
+type Category uint8
+
+// The categories, in the order in which files and tools name them.
+const (
+	AnyCategory Category = iota
+	Create
+	Read
+	Update
+	Delete
+	Execute
+)
+
+var categoryNames = [...]string{"", "create", "read", "update", "delete", "execute"}
+var CategoryUpper = [...]string{"", "CREATE", "READ", "UPDATE", "DELETE", "EXECUTE"}
+
+// String is the category's word in lower case, "" for AnyCategory.
+func (c Category) String() string { return categoryNames[c] }
+
+// CategoryOf is the category with that word in lower case.
+func CategoryOf(word string) (Category, bool) {
+	for c := Create; c <= Execute; c++ {
+		if categoryNames[c] == word {
+			return c, true
+		}
+	}
+	return AnyCategory, false
+}
+
+// Adapter is one adapter file, checked and compiled. What it says does not change
+// any more.
+type Adapter struct {
+	Name, Version, Description, Author string
+	Tags, Triggers                     []string
+	Created, Modified                  string // ISO 8601
+	Documentation                      string // the Markdown behind the front matter
+	File                               string
+
+	Digest     [sha256.Size]byte
+	Target     Target
+	Auth       Auth
+	Trust      Trust
+	Limits     *Limits
+	Operations []*Operation // in the order of the file
+	Index      map[string]*Operation
+	Presets    map[string][]string
+	Declared   []DeclaredType // the file's own types
+	transform  []byte         // JSON, for operations that have none of their own
+}
+
+// Target is where an adapter's API lives.
+type Target struct {
+	Base    *url.URL
+	BaseURL string
+	Origin  string // scheme://host:port, the port always there
+	Path    string // the base path, escaped, without a slash behind it
+	Prefix  string // what every URL begins with, up to the slash of the operation's path
+	graphql bool
+	Form    bool
+	Headers []Header
+	Timeout time.Duration
+	Retries int
+	Delay   time.Duration
+}
+
+type Header struct{ Name, Value string }
+
+// Operation is one entry of an adapter, compiled for the call path.
+type Operation struct {
+	Adapter     *Adapter
+	Index       int // in the adapter's operations
+	Name        string
+	Category    Category
+	Description string
+	Mapping     *Mapping
+	Params      []*Param
+	byName      map[string]int // of params, where these are many
+	Required    []int          // indexes of params
+	Placed      [places][]int  // indexes of params by place, in declaration order; the path has its own
+	Builtin     bool           // introspect
+	Timeout     time.Duration
+	Repeatable  bool // safe to send twice
+	Returns     *Returns
+	Deprecated  *Deprecation
+	Lifecycle   []byte // JSON
+	Paging      *Paging
+	Fields      *FieldRules
+	Cache       *CacheRule
+	Gates       []*Gate
+	Graphql     *GraphQL
+	Danger      Danger
+	Limits      *Limits
+	Transform   []byte // JSON, for the pipeline that shortens results
+}
+
+// From so many parameters on they are looked up by a map: it is the larger, and for
+// a few of them the slower way.
+const manyParams = 12
+
+func (op *Operation) indexParams() {
+	if len(op.Params) < manyParams {
+		return
+	}
+	op.byName = make(map[string]int, len(op.Params))
+	for i, p := range op.Params {
+		if !p.Hidden {
+			op.byName[p.Name] = i
+		}
+	}
+}
+
+// Param is the index of the parameter of that name, if requests may give one.
+func (op *Operation) Param(name []byte) (int, bool) {
+	if op.byName != nil {
+		i, ok := op.byName[string(name)]
+		return i, ok
+	}
+	for i, p := range op.Params {
+		if p.Name == string(name) && !p.Hidden {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+type Place uint8
+
+const (
+	InBody Place = iota
+	InQuery
+	InPath
+	InHeader
+	InVariables // GraphQL
+	InRuntime   // ours: first, after, fields
+	places
+)
+
+type Style uint8
+
+const (
+	styleDefault Style = iota
+	styleCSV
+	StyleRepeat
+	StyleDeep
+	StyleJSON
+)
+
+// Param is a declared parameter.
+type Param struct {
+	Definition
+	Name         string
+	Wire         string
+	QueryKey     string // wire, encoded
+	BodyKey      string // "wire":
+	Required     bool
+	Hidden       bool   // only the runtime itself sets it
+	Fallback     []byte // the default as JSON, nil for none
+	Place        Place
+	Style        Style
+	AlwaysEncode bool
+}
+
+// Definition is what a value has to be.
+type Definition struct {
+	Type        ParamType
+	Description string
+	Enum        []EnumValue
+	enumText    string // "open, closed, all"
+	Minimum     *Bound
+	Maximum     *Bound
+	MinLength   int // runes, -1 for none
+	MaxLength   int
+	Pattern     *regexp.Regexp
+	Format      string
+	Items       *Definition
+	Sensitive   bool
+	orString    bool // an array, or a string in its place
+	Constrained bool // there is more to check than the type
+}
+
+type EnumValue struct {
+	Raw  []byte // JSON
+	Text string
+}
+
+// Bound is an inclusive limit of a number.
+type Bound struct{ Raw []byte }
+
+type ParamType uint8
+
+const (
+	TypeString ParamType = iota
+	TypeInteger
+	TypeNumber
+	TypeBoolean
+	TypeArray
+	TypeObject
+)
+
+var typeNames = [...]string{"string", "integer", "number", "boolean", "array", "object"}
+
+func (t ParamType) String() string { return typeNames[t] }
+
+// Returns is the type of an operation's answer.
+type Returns struct {
+	Name, Kind, Description string
+	Fields                  []byte // JSON, as the file has them
+}
+
+type Deprecation struct{ Since, Replacement, Removal string }
+
+func (d *Definition) IntegerItems() bool {
+	return d.Type == TypeInteger || d.Items != nil && d.Items.Type == TypeInteger
+}

@@ -1,0 +1,261 @@
+package file
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+type AuthKind uint8
+
+const (
+	AuthNone AuthKind = iota
+	authBearer
+	authKey
+	AuthBasic
+	AuthOAuth
+)
+
+// String is the kind as files write it. Client certificates stand beside any.
+func (k AuthKind) String() string {
+	return [...]string{"none", "bearer", "api_key", "basic", "oauth"}[k]
+}
+
+// Auth says how a request is made the caller's own.
+type Auth struct {
+	Kind   AuthKind
+	Header string // name; "" when the key goes into the query
+	Prefix string
+	Query  string
+	Value  Credential
+	User   Credential // basic: value is the password
+	Oauth  *OAuth
+	Mutual *Mutual // beside any of them
+}
+
+// Credential is where a secret is kept: in the environment or in a file.
+type Credential struct{ Env, File string }
+
+// String is the name of the place, for logs. Files may hold, by mistake, the
+// credential itself where the name of its variable belongs.
+func (c Credential) String() string { return clean.MaskSecrets(c.Env) + c.File }
+
+func (c *checker) auth(root *node, a *Adapter) {
+	n := c.get(root, "", "auth", wire.Object)
+	if n == nil {
+		return
+	}
+	bad := func(key, msg, expected string, v *node) {
+		c.wrong(AuthConfigInvalid, join("auth", key), msg, expected, v, n.line)
+	}
+	kind, v := c.need(n, "auth", "type", "Auth type")
+	if v == nil {
+		return
+	}
+	token := func(key, absent string) string {
+		s := n.get(key)
+		switch {
+		case s == nil && absent != "":
+			return absent
+		case s == nil || s.kind != wire.String || s.text == "":
+			bad(key, key+" is required", "header name", s)
+		case !IsToken(s.text) || !strings.EqualFold(s.text, "authorization") && isForbiddenHeader(s.text):
+			bad(key, key+" is no header name for auth", "RFC 9110 token", s)
+		default:
+			return s.text
+		}
+		return ""
+	}
+	for _, key := range [...]string{"token", "key", "api_key", "password", "client_secret", "refresh_token"} {
+		if v := n.get(key); v != nil {
+			c.mind(SchemaEmbeddedCredential, "auth."+key, "a file must name where its credentials are, not hold them", v.line)
+		}
+	}
+	au := &a.Auth
+	switch kind {
+	case "none":
+		c.known(n, "auth", "type", "mtls")
+	case "bearer":
+		c.known(n, "auth", "type", "token_env", "token_file", "header", "prefix", "mtls")
+		au.Kind, au.Header, au.Prefix = authBearer, token("header", "Authorization"), "Bearer "
+		if p := n.get("prefix"); p != nil {
+			if p.kind == wire.String && IsHeaderValue(p.text) {
+				au.Prefix = p.text
+			} else {
+				bad("prefix", "prefix is not valid", "string without control characters", p)
+			}
+		}
+		au.Value = c.credential(n, "token_env", "token_file")
+	case "api_key":
+		c.known(n, "auth", "type", "header_name", "key_env", "key_file", "in", "query_name", "mtls")
+		au.Kind = authKey
+		if c.word(n, "auth", "in", "header", "query") == "query" {
+			if q := n.get("query_name"); q != nil && q.kind == wire.String && q.text != "" {
+				au.Query = q.text
+			} else {
+				bad("query_name", "query_name is required", "non-empty string", q)
+			}
+		} else {
+			au.Header = token("header_name", "")
+		}
+		au.Value = c.credential(n, "key_env", "key_file")
+	case "basic":
+		c.known(n, "auth", "type", "username_env", "password_env", "mtls")
+		au.Kind, au.Header = AuthBasic, "Authorization"
+		au.User, au.Value = c.credential(n, "username_env", ""), c.credential(n, "password_env", "")
+	case "oauth", "oauth2":
+		au.Kind, au.Header, au.Prefix = AuthOAuth, "Authorization", "Bearer "
+		au.Oauth = c.oauth(n)
+	case "mtls":
+		c.known(n, "auth", "type", "cert_file", "key_file", "ca_file")
+		au.Mutual = c.mutual(n, "auth")
+	case "aws-sig4":
+		c.wrong(PluginNotFound, "auth.type", "auth type "+kind+" is known, not supported", authWords, v, 0)
+	default:
+		c.wrong(PluginNotFound, "auth.type", "auth type is unknown", authWords, v, 0)
+	}
+	if m := c.get(n, "auth", "mtls", wire.Object); m != nil {
+		c.known(m, "auth.mtls", "cert_file", "key_file", "ca_file")
+		au.Mutual = c.mutual(m, "auth.mtls")
+	}
+}
+
+const authWords = "none, bearer, api_key, basic, oauth, mtls"
+
+// credential reads where a secret is kept; one of the two keys must be there.
+func (c *checker) credential(n *node, env, file string) Credential {
+	e := n.get(env)
+	if file != "" && (e == nil || e.kind == wire.Null) {
+		if f := n.get(file); f != nil && f.kind == wire.String && f.text != "" && !strings.ContainsRune(f.text, 0) {
+			return Credential{File: f.text}
+		}
+	}
+	at := join("auth", env)
+	if e == nil || e.kind != wire.String || e.text == "" {
+		c.wrong(AuthConfigInvalid, at, env+" is required", "name of an environment variable", e, n.line)
+		return Credential{}
+	}
+	if !isEnvName(e.text) {
+		hidden := &node{kind: wire.Object, line: e.line} // perhaps the secret itself
+		c.wrong(AuthConfigInvalid, at, env+" is not the name of an environment variable", "letters, digits and _", hidden, n.line)
+		return Credential{}
+	}
+	if c.opt.Getenv != nil {
+		if v, ok := c.opt.Getenv(e.text); !ok || strings.TrimSpace(v) == "" {
+			c.warn(AuthConfigInvalid, at, "environment variable "+Credential{Env: e.text}.String()+" is not set", e.line)
+		}
+	}
+	return Credential{Env: e.text}
+}
+
+// isEnvName: ^[A-Za-z_][A-Za-z0-9_]*$
+func isEnvName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c|0x20 < 'a' || c|0x20 > 'z' {
+			if c != '_' && (i == 0 || c < '0' || c > '9') {
+				return false
+			}
+		}
+	}
+	return s != ""
+}
+
+// OAuth is where tokens come from: https://www.rfc-editor.org/rfc/rfc6749
+type OAuth struct {
+	Url      string
+	Id       Credential
+	Secret   Credential
+	Refresh  *Credential // grant refresh_token
+	Scopes   []string
+	Audience string
+}
+
+func (c *checker) oauth(n *node) *OAuth {
+	c.known(n, "auth", "type", "token_url", "client_id_env", "client_secret_env", "grant", "refresh_token_env", "scopes", "audience", "mtls")
+	o := &OAuth{Scopes: c.strs(n, "auth", "scopes"), Audience: c.str(n, "auth", "audience")}
+	v := n.get("token_url")
+	u, err := url.Parse(c.str(n, "auth", "token_url"))
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || !isHost(u.Hostname()) || !isPort(u) || u.Scheme != "https" && (u.Scheme != "http" || !isLocalHost(u.Hostname())) {
+		c.wrong(AuthConfigInvalid, "auth.token_url", "token_url is not valid", "https URL", v, n.line)
+	} else {
+		o.Url = u.String()
+	}
+	o.Id, o.Secret = c.credential(n, "client_id_env", ""), c.credential(n, "client_secret_env", "")
+	if c.word(n, "auth", "grant", "client_credentials", "refresh_token") == "refresh_token" {
+		r := c.credential(n, "refresh_token_env", "")
+		o.Refresh = &r
+	}
+	return o
+}
+
+// Mutual is a client certificate, kept in files.
+type Mutual struct{ Cert, Key, ca string }
+
+// mutual reads the files' names and warns when they are no use now.
+func (c *checker) mutual(n *node, path string) *Mutual {
+	file := func(key string, needed bool) string {
+		v := n.get(key)
+		if v == nil && !needed {
+			return ""
+		}
+		if v == nil || v.kind != wire.String || v.text == "" || strings.ContainsRune(v.text, 0) {
+			c.wrong(AuthConfigInvalid, join(path, key), key+" is required", "path of a PEM file", v, n.line)
+			return ""
+		}
+		return v.text
+	}
+	m := &Mutual{file("cert_file", true), file("key_file", true), file("ca_file", false)}
+	if m.Cert != "" && m.Key != "" && c.opt.Getenv != nil {
+		if _, err := tls.LoadX509KeyPair(m.Cert, m.Key); err != nil {
+			c.warn(AuthConfigInvalid, path, "the client certificate cannot be used", n.line)
+		}
+		if _, err := m.Roots(); err != nil {
+			c.warn(AuthConfigInvalid, join(path, "ca_file"), "the authority's certificate cannot be used", n.line)
+		}
+	}
+	return m
+}
+
+// Roots are whom to trust: ca_file's, nil for the usual ones.
+func (m *Mutual) Roots() (*x509.CertPool, error) {
+	if m.ca == "" {
+		return nil, nil
+	}
+	pem, err := ReadFile(m.ca)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("no certificate in it")
+	}
+	return pool, nil
+}
+
+// Credentials are the places that secrets are read from.
+func (au *Auth) Credentials() []string {
+	all := []Credential{au.User, au.Value}
+	if o := au.Oauth; o != nil {
+		all = append(all, o.Id, o.Secret)
+		if o.Refresh != nil {
+			all = append(all, *o.Refresh)
+		}
+	}
+	if m := au.Mutual; m != nil {
+		all = append(all, Credential{File: m.Cert}, Credential{File: m.Key}, Credential{File: m.ca})
+	}
+	var out []string
+	for _, c := range all {
+		if s := c.String(); s != "" && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+package file
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// What a selection may grow to.
+const MaxPaths, maxPathDepth = 200, 32
+
+// FieldRules say what of an answer may be chosen.
+type FieldRules struct {
+	Fields, Preset int // parameters
+	Fallback       *Selection
+	Declared       []string // default_fields, for introspection
+}
+
+// Selection is a tree of member names.
+type Selection struct {
+	Whole    bool // taken as it is
+	Children map[string]*Selection
+}
+
+// NewSelection compiles dotted paths; nil when one of them is none.
+func NewSelection(paths []string) *Selection {
+	root := &Selection{}
+	if len(paths) > MaxPaths {
+		return nil
+	}
+	for _, p := range paths {
+		names := strings.Split(p, ".")
+		if len(p) > 1000 || len(names) > maxPathDepth {
+			return nil
+		}
+		at := root
+		for _, n := range names {
+			if n == "" {
+				return nil
+			}
+			if at.Whole {
+				continue // something above is taken already
+			}
+			if at.Children[n] == nil {
+				if at.Children == nil {
+					at.Children = map[string]*Selection{}
+				}
+				at.Children[n] = &Selection{}
+			}
+			at = at.Children[n]
+		}
+		at.Whole, at.Children = true, nil
+	}
+	return root
+}
+
+// project appends what s selects of raw to dst; of a list, of each element. What
+// is not there is left out.
+func (s *Selection) project(dst, raw []byte) []byte {
+	if s.Whole {
+		return append(dst, raw...)
+	}
+	switch wire.KindOf(raw) {
+	case wire.Array:
+		dst = append(dst, '[')
+		n := 0
+		wire.Each(raw, func(_, v []byte) bool {
+			if n++; n > 1 {
+				dst = append(dst, ',')
+			}
+			dst = s.project(dst, v)
+			return true
+		})
+		return append(dst, ']')
+	case wire.Object:
+		dst = append(dst, '{')
+		n := 0
+		wire.Each(raw, func(name, v []byte) bool {
+			if child := s.Children[string(name)]; child != nil {
+				if n++; n > 1 {
+					dst = append(dst, ',')
+				}
+				dst = append(wire.AppendQuoted(dst, name), ':')
+				dst = child.project(dst, v)
+			}
+			return true
+		})
+		return append(dst, '}')
+	}
+	return append(dst, raw...)
+}
+
+// ProjectAt applies s to the value at path in raw and leaves the rest alone.
+func (s *Selection) ProjectAt(dst, raw []byte, path []string) []byte {
+	if len(path) == 0 {
+		return s.project(dst, raw)
+	}
+	if wire.KindOf(raw) != wire.Object {
+		return append(dst, raw...)
+	}
+	dst = append(dst, '{')
+	n := 0
+	wire.Each(raw, func(name, v []byte) bool {
+		if n++; n > 1 {
+			dst = append(dst, ',')
+		}
+		dst = append(wire.AppendQuoted(dst, name), ':')
+		if string(name) == path[0] {
+			dst = s.ProjectAt(dst, v, path[1:])
+		} else {
+			dst = append(dst, v...)
+		}
+		return true
+	})
+	return append(dst, '}')
+}
+
+func (c *checker) fieldRules(n *node, path string, op *Operation) {
+	supports := c.flag(n, path, "supports_fields", false)
+	declared := c.strs(n, path, "default_fields")
+	if !supports {
+		if declared != nil {
+			c.warn(SchemaInvalidValue, path+".default_fields", "default_fields need supports_fields", n.get("default_fields").line)
+		}
+		return
+	}
+	if op.Category != Read {
+		c.wrong(SchemaInvalidValue, path+".supports_fields", "only read operations select fields", "category read", n.get("supports_fields"), 0)
+		return
+	}
+	for _, name := range [...]string{"fields", "preset"} {
+		if _, ok := op.Param([]byte(name)); ok {
+			c.wrong(SchemaInvalidValue, path+".supports_fields", "selecting fields excludes a parameter called "+name, "another name", n.get("supports_fields"), 0)
+			return
+		}
+	}
+	r := &FieldRules{Declared: declared}
+	if declared != nil {
+		if r.Fallback = NewSelection(declared); r.Fallback == nil {
+			c.wrong(SchemaInvalidValue, path+".default_fields", "default_fields are not valid", "dotted paths", n.get("default_fields"), 0)
+		}
+	}
+	r.Fields = op.ownParam("fields", Definition{Type: TypeArray, orString: true, Description: "Dotted paths of the wanted fields, or the name of a preset"})
+	r.Preset = op.ownParam("preset", Definition{Type: TypeString, Description: op.Adapter.presetNames()})
+	op.Fields = r
+}
+
+// The most presets that a description names.
+const maxPresetNames = 20
+
+// presetNames describes the parameter that chooses a preset.
+func (a *Adapter) presetNames() string {
+	names := slices.Sorted(maps.Keys(a.Presets))
+	if len(names) == 0 {
+		return "Name of a preset of fields; there is none"
+	}
+	if len(names) > maxPresetNames {
+		names = append(names[:maxPresetNames], "…")
+	}
+	return clean.Text("Preset of fields: "+strings.Join(names, ", "), descriptionRunes)
+}
+
+func (c *checker) presets(root *node, a *Adapter) {
+	n := c.get(root, "", "presets", wire.Object)
+	if n == nil {
+		return
+	}
+	a.Presets = map[string][]string{}
+	for _, f := range n.fields {
+		paths := c.strs(n, "presets", f.key)
+		if NewSelection(paths) == nil {
+			c.wrong(SchemaInvalidValue, "presets."+clean.FirstRunes(f.key, 60), "preset is not valid", "list of dotted paths", f.val, 0)
+		}
+		a.Presets[f.key] = paths
+	}
+}

@@ -1,0 +1,141 @@
+package file
+
+import (
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Gate lets parameters through only while the API says that it supports them. It
+// asks each time, unless told to remember, so that a change over there counts at
+// once.
+type Gate struct {
+	Params         []int
+	sourceName     string
+	Source         *Operation
+	at             string // in the file, for problems
+	sourceLine     int
+	Arguments      []GateValue
+	List           []string
+	Match          []GateValue
+	Capability     []string
+	CapabilityText string
+	MatchValues    bool
+	Subject        int
+	Kind           string // invalid_expand
+	Deny           bool   // when nobody can say
+	Ttl            time.Duration
+	Timeout        time.Duration
+}
+
+// GateValue is a literal or the value of a parameter.
+type GateValue struct {
+	Names []string
+	Raw   []byte
+	Param int // -1 for the literal
+}
+
+func (c *checker) gates(n *node, path string, op *Operation) {
+	v := n.get("capability_gate")
+	if v == nil || v.kind == wire.Null {
+		return
+	}
+	path += ".capability_gate"
+	list := []*node{v}
+	if v.kind == wire.Array {
+		list = v.list
+	}
+	for i, e := range list {
+		at := path
+		if v.kind == wire.Array {
+			at = index(path, i)
+		}
+		if e.kind != wire.Object {
+			c.wrong(SchemaInvalidType, at, "a gate must be a map", "object", e, 0)
+			continue
+		}
+		c.gate(e, at, op)
+	}
+}
+
+func (c *checker) gate(n *node, path string, op *Operation) {
+	c.known(n, path, "params", "source", "source_params", "list", "match", "capability", "match_values", "subject", "error_code", "on_unavailable", "ttl_ms", "timeout_ms")
+	g := &Gate{Subject: -1, at: path, sourceLine: n.line}
+	param := func(name, at string, line int) int {
+		if k, ok := op.Param([]byte(name)); ok {
+			return k
+		}
+		c.wrong(SchemaUnresolvedRef, at, "operation has no parameter "+clean.FirstRunes(name, 60), "a declared parameter", nil, line)
+		return -1
+	}
+	names := c.strs(n, path, "params")
+	if len(names) == 0 {
+		c.wrong(SchemaMissingField, path+".params", "gated parameters are required", "non-empty list", n.get("params"), n.line)
+	}
+	for _, name := range names {
+		g.Params = append(g.Params, param(name, path+".params", n.line))
+	}
+	g.sourceName, _ = c.need(n, path, "source", "Source of the gate")
+	g.List = splitPath(c.str(n, path, "list"))
+	g.CapabilityText, _ = c.need(n, path, "capability", "Capability")
+	g.Capability = splitPath(g.CapabilityText)
+	g.MatchValues = c.flag(n, path, "match_values", false)
+	if s := c.str(n, path, "subject"); s != "" {
+		g.Subject = param(s, path+".subject", n.line)
+	}
+	code, v := c.need(n, path, "error_code", "Error code")
+	if g.Kind = code; v != nil && !IsSnake(code) {
+		c.wrong(SchemaInvalidValue, path+".error_code", "error_code is not valid", "snake_case", v, 0)
+	}
+	g.Deny = c.word(n, path, "on_unavailable", "allow", "deny") == "deny"
+	g.Ttl = time.Duration(c.whole(n, path, "ttl_ms", 0, 0, 86_400_000)) * time.Millisecond
+	g.Timeout = time.Duration(c.whole(n, path, "timeout_ms", 2000, 1, 60_000)) * time.Millisecond
+	values := func(key string) (out []GateValue) {
+		m := c.get(n, path, key, wire.Object)
+		if m == nil {
+			return nil
+		}
+		for _, f := range m.fields {
+			v := GateValue{Names: strings.Split(f.key, "|"), Raw: f.val.JSON(nil), Param: -1}
+			if s := f.val.text; f.val.kind == wire.String && strings.ContainsAny(s, "{}") {
+				if inner := strings.TrimSuffix(strings.TrimPrefix(s, "{"), "}"); len(inner) == len(s)-2 && isParamName(inner) {
+					v.Param = param(inner, join(path+"."+key, f.key), f.line)
+				} else {
+					c.wrong(SchemaInvalidValue, join(path+"."+key, f.key), "value must be a literal or one placeholder", "{param}", f.val, 0)
+				}
+			}
+			out = append(out, v)
+		}
+		return out
+	}
+	g.Arguments, g.Match = values("source_params"), values("match")
+	if len(g.Match) == 0 {
+		c.wrong(SchemaMissingField, path+".match", "match is required", "object", n.get("match"), n.line)
+	}
+	op.Gates = append(op.Gates, g)
+}
+
+// sources ties gates to the operations they ask, once all are known.
+func (c *checker) sources(a *Adapter) {
+	for _, op := range a.Operations {
+		for _, g := range op.Gates {
+			if g.sourceName == "" {
+				continue
+			}
+			g.Source = a.Index[g.sourceName]
+			if g.Source == nil || g.Source.Category != Read || g.Source.Mapping == nil {
+				c.wrong(SchemaUnresolvedRef, g.at+".source",
+					"source is no read operation of this adapter: "+clean.FirstRunes(g.sourceName, 60), "a read operation", nil, g.sourceLine)
+				continue
+			}
+			for _, v := range g.Arguments {
+				if _, ok := g.Source.Param([]byte(v.Names[0])); !ok {
+					c.wrong(SchemaUnresolvedRef, g.at+".source_params",
+						"source has no parameter "+clean.FirstRunes(v.Names[0], 60), "a parameter of "+g.sourceName, nil, g.sourceLine)
+				}
+			}
+		}
+	}
+}

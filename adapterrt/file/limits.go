@@ -1,0 +1,138 @@
+package file
+
+import (
+	"path"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Limits are what a file says of how often it may be called.
+type Limits struct {
+	Source     []byte // as written: equal text goes on with the old counters
+	Rules      []Limit
+	Concurrent int
+	Quotas     []Quota
+}
+
+// Limit is so many calls in a window, of all operations or of some.
+type Limit struct {
+	endpoint         string // glob on "METHOD /path", "" for all
+	category         Category
+	Limit            int
+	Window           time.Duration
+	Word             string // minute
+	burst            int
+	Remaining, Reset string // headers in which the API says so itself
+}
+
+// Quota is what the operator wants to spend.
+type Quota struct {
+	Metric                string
+	Window                time.Duration
+	Warn, Pause, HardStop int // -1 for none
+}
+
+var windows = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
+
+const maxLimit = 1 << 30
+
+func (c *checker) limits(n *node, at string) *Limits {
+	v := c.get(n, at, "rate_limits", wire.Object)
+	if v == nil {
+		return nil
+	}
+	at = join(at, "rate_limits")
+	c.known(v, at, "requests_per_minute", "requests_per_hour", "requests_per_day", "concurrent_requests", "burst_limit", "api_limits", "quotas")
+	l := &Limits{Source: v.JSON(nil), Concurrent: c.whole(v, at, "concurrent_requests", 0, 1, maxLimit)}
+	burst := c.whole(v, at, "burst_limit", 0, 1, maxLimit)
+	for _, word := range [...]string{"minute", "hour", "day"} {
+		if limit := c.whole(v, at, "requests_per_"+word, 0, 1, maxLimit); limit > 0 {
+			l.Rules = append(l.Rules, Limit{Limit: limit, Window: windows[word], Word: word, burst: burst})
+			burst = 0 // of the shortest window alone
+		}
+	}
+	if list := c.get(v, at, "api_limits", wire.Array); list != nil {
+		for i, e := range list.list {
+			c.apiLimit(e, index(at+".api_limits", i), l)
+		}
+	}
+	if q := c.get(v, at, "quotas", wire.Object); q != nil {
+		c.quotas(q, at+".quotas", l)
+	}
+	return l
+}
+
+func (c *checker) apiLimit(n *node, at string, l *Limits) {
+	if n.kind != wire.Object {
+		c.wrong(SchemaInvalidType, at, "a limit must be a map", "object", n, 0)
+		return
+	}
+	c.known(n, at, "scope", "endpoint", "category", "limit", "window", "remaining_header", "reset_header")
+	r := Limit{Limit: c.whole(n, at, "limit", 0, 1, maxLimit), Remaining: c.str(n, at, "remaining_header"), Reset: c.str(n, at, "reset_header")}
+	if r.Limit == 0 && n.get("limit") == nil {
+		c.wrong(SchemaMissingField, at+".limit", "limit is required", "integer", nil, n.line)
+	}
+	r.Word = c.word(n, at, "window", "minute", "second", "hour", "day")
+	r.Window = windows[r.Word]
+	switch c.word(n, at, "scope", "global", "endpoint", "category") {
+	case "endpoint":
+		var v *node
+		if r.endpoint, v = c.need(n, at, "endpoint", "Endpoint"); v != nil {
+			if _, err := path.Match(r.endpoint, ""); err != nil {
+				c.wrong(SchemaInvalidValue, at+".endpoint", "endpoint is no glob", `"METHOD /path"`, v, 0)
+			}
+		}
+	case "category":
+		word, v := c.need(n, at, "category", "Category")
+		var ok bool
+		if r.category, ok = CategoryOf(strings.ToLower(word)); v != nil && !ok {
+			c.wrong(SchemaInvalidValue, at+".category", "no such category", "create, read, update, delete, execute", v, 0)
+		}
+	}
+	l.Rules = append(l.Rules, r)
+}
+
+func (c *checker) quotas(n *node, at string, l *Limits) {
+	c.known(n, at, "enabled", "limits")
+	list := c.get(n, at, "limits", wire.Array)
+	if !c.flag(n, at, "enabled", true) || list == nil {
+		return
+	}
+	for i, e := range list.list {
+		at := index(at+".limits", i)
+		if e.kind != wire.Object {
+			c.wrong(SchemaInvalidType, at, "a quota must be a map", "object", e, 0)
+			continue
+		}
+		c.known(e, at, "metric", "warn", "pause", "hard_stop")
+		metric, v := c.need(e, at, "metric", "Metric")
+		word := strings.TrimPrefix(strings.TrimPrefix(metric, "requests_per_"), "calls_per_")
+		if v != nil && (word == metric || word == "second" || windows[word] == 0) {
+			c.wrong(SchemaInvalidValue, at+".metric", "metric is not supported", "requests_per_minute, requests_per_hour, requests_per_day", v, 0)
+			continue
+		}
+		q := Quota{metric, windows[word], c.whole(e, at, "warn", -1, 0, maxLimit), c.whole(e, at, "pause", -1, 0, maxLimit), c.whole(e, at, "hard_stop", -1, 0, maxLimit)}
+		l.Quotas = append(l.Quotas, q)
+	}
+}
+
+func (r *Limit) Capacity() float64 {
+	if r.burst > 0 {
+		return float64(r.burst)
+	}
+	return float64(r.Limit)
+}
+
+func (r *Limit) Covers(op *Operation) bool {
+	if r.category != AnyCategory && r.category != op.Category {
+		return false
+	}
+	if r.endpoint == "" {
+		return true
+	}
+	template, _, _ := strings.Cut(op.Mapping.Template, "?")
+	ok, _ := path.Match(r.endpoint, op.Mapping.Method+" "+template)
+	return ok
+}

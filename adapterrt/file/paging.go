@@ -1,0 +1,118 @@
+package file
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// The sizes of pages.
+const (
+	defaultPage = 20
+	clampPage   = 100
+	largestPage = 1000
+	mostPages   = 20
+)
+
+// Paging is a compiled pagination block.
+type Paging struct {
+	Style              string // cursor, offset, page, link_header
+	Limit, Max         int
+	Start              int // number of the first page
+	Pages              int // followed for one request
+	Items, Next, Total []string
+	Position, Size     int // parameters for these, -1 for none
+	First, After       int // ours
+}
+
+func (c *checker) paging(n *node, path string, op *Operation) {
+	p := c.get(n, path, "pagination", wire.Object)
+	if p == nil {
+		return
+	}
+	path += ".pagination"
+	c.known(p, path, "style", "param_name", "per_page_param", "default_limit", "max_limit", "items_path", "next_path", "total_path", "start_page", "max_pages")
+	g := &Paging{
+		Style: c.word(p, path, "style", "cursor", "offset", "page", "link_header"),
+		Start: c.whole(p, path, "start_page", 1, 0, 1), Pages: c.whole(p, path, "max_pages", 1, 1, mostPages),
+		Items: splitPath(c.str(p, path, "items_path")), Next: splitPath(c.str(p, path, "next_path")), Total: splitPath(c.str(p, path, "total_path")),
+		Position: -1, Size: -1,
+	}
+	g.Max = c.whole(p, path, "max_limit", clampPage, 1, largestPage)
+	g.Limit = min(c.whole(p, path, "default_limit", defaultPage, 1, largestPage), g.Max)
+	if p.get("style") == nil {
+		c.wrong(SchemaMissingField, path+".style", "pagination style is required", "cursor, offset, page or link_header", nil, p.line)
+	}
+	if op.Category != Read {
+		c.wrong(SchemaInvalidValue, path, "only read operations have pages", "category read", p, 0)
+	}
+	position, size := c.str(p, path, "param_name"), c.str(p, path, "per_page_param")
+	if position == "" && g.Style != "link_header" {
+		c.wrong(SchemaMissingField, path+".param_name", "param_name is required", "name of the parameter for the position", nil, p.line)
+	}
+	if s := p.get("style"); s != nil && s.text == "cursor" && g.Next == nil { // and not because the word is wrong
+		c.wrong(SchemaMissingField, path+".next_path", "next_path is required", "dotted path of the next cursor", nil, p.line)
+	}
+	if position != "" {
+		g.Position = op.hiddenParam(position, g.Style != "cursor")
+	}
+	if size != "" {
+		g.Size = op.hiddenParam(size, true)
+	}
+	for _, k := range [...]int{g.Position, g.Size} {
+		if k >= 0 && (op.Params[k].Required || op.Params[k].Place == InPath) {
+			c.wrong(SchemaInvalidValue, path, "parameters of pages must not be required", "optional parameters", p, 0)
+		}
+	}
+	if _, ok := op.Param([]byte("first")); ok {
+		c.wrong(SchemaInvalidValue, path, "an operation with pages must not declare first", "another name", p, 0)
+		return
+	}
+	if _, ok := op.Param([]byte("after")); ok {
+		c.wrong(SchemaInvalidValue, path, "an operation with pages must not declare after", "another name", p, 0)
+		return
+	}
+	one := &Bound{Raw: []byte("1")}
+	g.First = op.ownParam("first", Definition{Type: TypeInteger, Minimum: one, Description: "Items on a page, up to " + strconv.Itoa(g.Max) + "; null for " + strconv.Itoa(g.Limit)})
+	g.After = op.ownParam("after", Definition{Type: TypeString, Description: "endCursor of the page before; needs first"})
+	op.Paging = g
+}
+
+// splitPath parts a dotted path; nil for none.
+func splitPath(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, ".")
+}
+
+// ownParam declares a parameter that the runtime itself understands.
+func (op *Operation) ownParam(name string, d Definition) int {
+	d.MinLength, d.MaxLength, d.Constrained = -1, -1, d.Minimum != nil
+	op.Params = append(op.Params, &Param{Definition: d, Name: name, Wire: name, Place: InRuntime})
+	return len(op.Params) - 1
+}
+
+// hiddenParam is the parameter of that name, or one that only we may set.
+func (op *Operation) hiddenParam(name string, integer bool) int {
+	for i, p := range op.Params {
+		if p.Name == name || p.Wire == name {
+			return i
+		}
+	}
+	p := &Param{Name: name, Wire: name, Hidden: true, Place: InQuery, Definition: Definition{MinLength: -1, MaxLength: -1}}
+	if integer {
+		p.Type = TypeInteger
+	}
+	switch {
+	case op.Adapter.Target.graphql:
+		p.Place = InVariables
+	case op.Mapping != nil && op.Mapping.Method != "GET" && op.Mapping.Method != "DELETE":
+		p.Place = InBody
+	}
+	p.compile()
+	op.Placed[p.Place] = append(op.Placed[p.Place], len(op.Params))
+	op.Params = append(op.Params, p)
+	return len(op.Params) - 1
+}

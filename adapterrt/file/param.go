@@ -1,0 +1,350 @@
+package file
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+var definitionKeys = []string{"type", "description", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "format", "items", "sensitive"}
+var paramKeys = append([]string{"required", "default", "wire_name", "in", "style", "encode", "properties"}, definitionKeys...)
+
+// The most elements of an enum and bytes of a pattern.
+const maxEnum, maxPattern = 1000, 1000
+
+func (c *checker) param(f field, path string, op *Operation) {
+	p := &Param{Name: f.key, Wire: f.key}
+	switch {
+	case strings.HasPrefix(f.key, "_"):
+		c.wrong(SchemaInvalidName, path, "a leading underscore is reserved for metadata", "another name", nil, f.line)
+	case !isParamName(f.key) || len(f.key) > 128:
+		c.wrong(SchemaInvalidName, path, "Parameter name is not valid", "letters, digits, _ and -, starting with a letter", nil, f.line)
+	case !IsSnake(f.key):
+		c.warn(SchemaInvalidName, path, "parameter name should be snake_case", f.line)
+	}
+	n := f.val
+	if n.kind != wire.Object {
+		c.wrong(SchemaInvalidType, path, "parameter must be a map", "object", n, f.line)
+		return
+	}
+	c.known(n, path, paramKeys...)
+	c.later(n, path, "properties")
+	if !c.definition(n, path, &p.Definition) {
+		return
+	}
+	p.Required = c.flag(n, path, "required", false)
+	if d := n.get("default"); d != nil && d.kind != wire.Null {
+		raw := clean.EscapeHidden(d.JSON(nil))
+		if m := p.mismatch(raw); m != nil {
+			c.wrong(SchemaInvalidValue, path+".default", "default does not fit its parameter: "+m.Text, p.Type.String(), d, 0)
+		} else {
+			p.Fallback = raw
+			if p.Required {
+				c.warn(SchemaInvalidValue, path+".default", "default of a required parameter is never used", d.line)
+			}
+		}
+	}
+	if w := c.str(n, path, "wire_name"); w != "" {
+		if len(w) > 256 || !IsHeaderValue(w) {
+			c.wrong(SchemaInvalidValue, path+".wire_name", "wire_name is not valid", "up to 256 characters without control characters", n.get("wire_name"), 0)
+		}
+		p.Wire = w
+	}
+	p.Place = map[string]Place{"body": InBody, "path": InPath, "query": InQuery, "header": InHeader}[c.word(n, path, "in", "body", "path", "query", "header")]
+	p.Style = map[string]Style{"csv": styleCSV, "repeat": StyleRepeat, "deep_object": StyleDeep, "json": StyleJSON}[c.word(n, path, "style", "", "csv", "repeat", "deep_object", "json")]
+	switch {
+	case p.Style == styleDefault && p.Type == TypeArray:
+		p.Style = styleCSV
+	case p.Style == styleDefault && p.Type == TypeObject:
+		p.Style = StyleJSON
+	case p.Style == StyleDeep && p.Type != TypeObject, p.Style == styleCSV && p.Type != TypeArray, p.Style == StyleRepeat && p.Type != TypeArray:
+		c.wrong(SchemaInvalidValue, path+".style", "style does not fit type "+p.Type.String(), "csv or repeat for arrays, deep_object for objects, json for both", n.get("style"), 0)
+	}
+	p.AlwaysEncode = c.word(n, path, "encode", "auto", "always") == "always"
+	p.compile()
+	op.Params = append(op.Params, p)
+}
+
+func (p *Param) compile() {
+	p.QueryKey = shared(p.Wire, escape.AppendQuery(nil, p.Wire))
+	p.BodyKey = string(wire.AppendQuoted(nil, p.Wire)) + ":"
+}
+
+// definition compiles what a value has to be. It reports false when there is no
+// type to go by.
+func (c *checker) definition(n *node, path string, d *Definition) bool {
+	s, v := c.need(n, path, "type", "Parameter type")
+	if v == nil {
+		return false
+	}
+	found := false
+	for t, name := range typeNames {
+		if name == s {
+			d.Type, found = ParamType(t), true
+		}
+	}
+	if !found {
+		c.wrong(SchemaInvalidValue, path+".type", "Parameter type is unknown", strings.Join(typeNames[:], ", "), v, 0)
+		return false
+	}
+	d.Description = clean.Text(c.str(n, path, "description"), descriptionRunes)
+	d.Format = clean.Text(c.str(n, path, "format"), 100)
+	d.Sensitive = c.flag(n, path, "sensitive", false)
+	d.Minimum, d.Maximum = c.bound(n, path, "minimum", d), c.bound(n, path, "maximum", d)
+	if d.Minimum != nil && d.Maximum != nil && compareNumbers(d.Minimum.Raw, d.Maximum.Raw) > 0 {
+		c.wrong(SchemaInvalidValue, path+".minimum", "minimum is above maximum", "minimum <= maximum", n.get("minimum"), 0)
+	}
+	d.MinLength, d.MaxLength = c.length(n, path, "minLength", d), c.length(n, path, "maxLength", d)
+	if d.MaxLength >= 0 && d.MinLength > d.MaxLength {
+		c.wrong(SchemaInvalidValue, path+".minLength", "minLength is above maxLength", "minLength <= maxLength", n.get("minLength"), 0)
+	}
+	if p := c.get(n, path, "pattern", wire.String); p != nil {
+		re, err := regexp.Compile(p.text)
+		switch {
+		case d.Type != TypeString:
+			c.wrong(SchemaInvalidValue, path+".pattern", "pattern is for strings", "type string", p, 0)
+		case err != nil || len(p.text) > maxPattern:
+			c.wrong(SchemaInvalidValue, path+".pattern", "pattern is not an RE2 expression; look-around and back-references are not supported", "RE2 syntax", p, 0)
+		default:
+			d.Pattern = re
+		}
+	}
+	if i := c.get(n, path, "items", wire.Object); i != nil {
+		if d.Type != TypeArray {
+			c.wrong(SchemaInvalidValue, path+".items", "items is for arrays", "type array", i, 0)
+		} else {
+			c.known(i, path+".items", definitionKeys...)
+			if e := new(Definition); c.definition(i, path+".items", e) {
+				d.Items = e
+			}
+		}
+	}
+	c.enum(n, path, d)
+	d.Constrained = d.Enum != nil || d.Minimum != nil || d.Maximum != nil || d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil || d.Items != nil
+	return true
+}
+
+func (c *checker) bound(n *node, path, key string, d *Definition) *Bound {
+	v := c.get(n, path, key, wire.Number)
+	if v == nil {
+		return nil
+	}
+	if d.Type != TypeInteger && d.Type != TypeNumber {
+		c.wrong(SchemaInvalidValue, join(path, key), key+" is for numbers", "type integer or number", v, 0)
+		return nil
+	}
+	return &Bound{Raw: []byte(v.text)}
+}
+
+func (c *checker) length(n *node, path, key string, d *Definition) int {
+	if n.get(key) != nil && d.Type != TypeString {
+		c.wrong(SchemaInvalidValue, join(path, key), key+" is for strings", "type string", n.get(key), 0)
+		return -1
+	}
+	return c.whole(n, path, key, -1, 0, 1<<30)
+}
+
+func (c *checker) enum(n *node, path string, d *Definition) {
+	e := c.get(n, path, "enum", wire.Array)
+	if e == nil {
+		return
+	}
+	path += ".enum"
+	if len(e.list) == 0 || len(e.list) > maxEnum {
+		c.wrong(SchemaInvalidValue, path, "enum must not be empty or huge", fmt.Sprintf("1–%d values", maxEnum), e, 0)
+		return
+	}
+	var words []string
+	var values []EnumValue // d has none yet, so that these are checked like any other
+	for i, v := range e.list {
+		raw := clean.EscapeHidden(v.JSON(nil))
+		if v.kind >= wire.Array || d.Type >= TypeArray {
+			c.wrong(SchemaInvalidType, index(path, i), "enum values must be scalars", d.Type.String(), v, 0)
+			continue
+		}
+		if m := d.mismatch(raw); m != nil {
+			c.wrong(SchemaInvalidType, index(path, i), "enum value does not fit its parameter", d.Type.String(), v, 0)
+			continue
+		}
+		for _, o := range values {
+			if o.equal(raw) {
+				c.wrong(SchemaInvalidValue, index(path, i), "enum value is given twice", "distinct values", v, 0)
+			}
+		}
+		values = append(values, EnumValue{raw, v.text})
+		words = append(words, clean.Text(v.text, 100))
+	}
+	if d.Enum = values; len(words) > 20 {
+		words = append(words[:20], "…")
+	}
+	d.enumText = strings.Join(words, ", ")
+}
+
+// Mismatch says in what a value does not fit.
+type Mismatch struct {
+	WrongType bool   // the type is wrong, else a constraint
+	Where     string // "", "[2]", "[2][0]"
+	Expected  string // a type
+	Actual    string
+	Text      string // "must be >= 1"
+	Key       string // allowed, minimum, maximum, minLength, maxLength, pattern
+	Limit     []byte // JSON
+}
+
+// mismatch checks the valid JSON value raw, nil when it fits.
+func (d *Definition) mismatch(raw []byte) *Mismatch {
+	if !d.TypeFits(raw) {
+		return d.WrongType(raw)
+	}
+	return d.Constraint(raw)
+}
+
+func (d *Definition) WrongType(raw []byte) *Mismatch {
+	e, a := d.Type.String(), TypeOf(raw)
+	return &Mismatch{WrongType: true, Expected: e, Actual: a, Text: "expected '" + e + "', got '" + a + "'"}
+}
+
+func (d *Definition) TypeFits(raw []byte) bool {
+	switch k := wire.KindOf(raw); d.Type {
+	case TypeString:
+		return k == wire.String
+	case TypeInteger:
+		if k != wire.Number {
+			return false
+		}
+		var buf [64]byte
+		_, ok := wire.AppendInteger(buf[:0], raw)
+		return ok
+	case TypeNumber:
+		return k == wire.Number
+	case TypeBoolean:
+		return k == wire.Boolean
+	case TypeArray:
+		return k == wire.Array || d.orString && k == wire.String
+	default:
+		return k == wire.Object
+	}
+}
+
+// TypeOf is the JSON type of a value in the words of parameter types.
+func TypeOf(raw []byte) string {
+	switch k := wire.KindOf(raw); k {
+	case wire.Number:
+		if _, ok := wire.AppendInteger(nil, raw); ok {
+			return "integer"
+		}
+		return "number"
+	default:
+		return k.String()
+	}
+}
+
+// Constraint checks a value of the right type against everything else.
+func (d *Definition) Constraint(raw []byte) *Mismatch {
+	if len(d.Enum) > 0 && !d.allowed(raw) {
+		limit := []byte{'['}
+		for i, e := range d.Enum {
+			if i > 0 {
+				limit = append(limit, ',')
+			}
+			limit = append(limit, e.Raw...)
+		}
+		return &Mismatch{Text: "must be one of: " + d.enumText, Key: "allowed", Limit: append(limit, ']')}
+	}
+	if d.Minimum != nil && compareNumbers(raw, d.Minimum.Raw) < 0 {
+		return &Mismatch{Text: "must be >= " + string(d.Minimum.Raw), Key: "minimum", Limit: d.Minimum.Raw}
+	}
+	if d.Maximum != nil && compareNumbers(raw, d.Maximum.Raw) > 0 {
+		return &Mismatch{Text: "must be <= " + string(d.Maximum.Raw), Key: "maximum", Limit: d.Maximum.Raw}
+	}
+	if d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil {
+		if d.Type == TypeString {
+			if m := d.wording(wire.Unquoted(raw)); m != nil {
+				return m
+			}
+		}
+	}
+	if d.Items == nil || d.Type != TypeArray {
+		return nil
+	}
+	var bad *Mismatch
+	i := 0
+	wire.Each(raw, func(_, v []byte) bool {
+		if bad = d.Items.mismatch(v); bad != nil {
+			bad.Where = index("", i) + bad.Where
+		}
+		i++
+		return bad == nil
+	})
+	return bad
+}
+
+// wording checks the text of a string.
+func (d *Definition) wording(s []byte) *Mismatch {
+	switch n := utf8.RuneCount(s); {
+	case d.MinLength >= 0 && n < d.MinLength:
+		return &Mismatch{Text: fmt.Sprintf("must have >= %d characters", d.MinLength), Key: "minLength", Limit: strconv.AppendInt(nil, int64(d.MinLength), 10)}
+	case d.MaxLength >= 0 && n > d.MaxLength:
+		return &Mismatch{Text: fmt.Sprintf("must have <= %d characters", d.MaxLength), Key: "maxLength", Limit: strconv.AppendInt(nil, int64(d.MaxLength), 10)}
+	case d.Pattern != nil && !d.Pattern.Match(s):
+		return &Mismatch{Text: "does not match its pattern", Key: "pattern", Limit: clean.EscapeHidden(wire.AppendQuoted(nil, d.Pattern.String()))}
+	}
+	return nil
+}
+
+func (d *Definition) allowed(raw []byte) bool {
+	for i := range d.Enum {
+		if d.Enum[i].equal(raw) {
+			return true
+		}
+	}
+	return false
+}
+
+// equal compares by value: texts unescaped, numbers whatever their spelling.
+func (e *EnumValue) equal(raw []byte) bool {
+	switch k := wire.KindOf(raw); {
+	case k != wire.KindOf(e.Raw):
+		return false
+	case k == wire.String:
+		return string(wire.Unquoted(raw)) == e.Text
+	case k == wire.Number:
+		return compareNumbers(raw, e.Raw) == 0
+	}
+	return string(raw) == string(e.Raw)
+}
+
+// compareNumbers compares two JSON numbers; whole ones exactly.
+func compareNumbers(a, b []byte) int {
+	x, _ := strconv.ParseFloat(string(a), 64) // out of range is infinite, which compares well
+	y, _ := strconv.ParseFloat(string(b), 64)
+	if x < y {
+		return -1
+	}
+	if x > y {
+		return 1
+	}
+	var bufA, bufB [64]byte
+	p, ok1 := wire.AppendInteger(bufA[:0], a)
+	q, ok2 := wire.AppendInteger(bufB[:0], b)
+	if !ok1 || !ok2 {
+		return 0
+	}
+	sign := 1
+	if p[0] == '-' || q[0] == '-' {
+		if p[0] != '-' || q[0] != '-' { // equal as floats, so both are near zero
+			return 0
+		}
+		p, q, sign = p[1:], q[1:], -1
+	}
+	if len(p) != len(q) {
+		return sign * (len(p) - len(q))
+	}
+	return sign * strings.Compare(string(p), string(q))
+}

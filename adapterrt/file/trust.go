@@ -1,0 +1,162 @@
+package file
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// TrustLevel is how far an adapter is trusted, the least first.
+type TrustLevel uint8
+
+const (
+	Untested TrustLevel = iota
+	generated
+	validated
+	CommunityReviewed
+	Certified
+)
+
+var trustNames = [...]string{"untested", "generated", "validated", "community_reviewed", "certified"}
+
+func (l TrustLevel) String() string { return trustNames[l] }
+
+// Aliases are the words of the runtime's first draft. Under those a category may
+// be out of reach whatever its danger.
+var Aliases = map[string]struct {
+	Level      TrustLevel
+	Categories []Category
+}{
+	"generated": {generated, []Category{Read}},
+	"community": {validated, []Category{Read, Create}},
+	"verified":  {CommunityReviewed, []Category{Read, Create, Update, Execute}},
+	"official":  {Certified, []Category{Create, Read, Update, Delete, Execute}},
+}
+
+// Trust is what a file, or the operator, says of an adapter.
+type Trust struct {
+	Declared   bool
+	Level      TrustLevel
+	Categories []Category // nil for all
+	About      []byte     // what the file says of its trust, as JSON; shown, not verified
+}
+
+// ParseTrust reads a level by any of its names.
+func ParseTrust(word string) (Trust, bool) {
+	if a, ok := Aliases[word]; ok {
+		return Trust{Declared: true, Level: a.Level, Categories: a.Categories}, true
+	}
+	i := slices.Index(trustNames[:], word)
+	return Trust{Declared: true, Level: TrustLevel(max(i, 0))}, i >= 0
+}
+
+func (c *checker) trust(root *node, a *Adapter) {
+	n := c.get(root, "", "trust", wire.Object)
+	if n == nil {
+		return
+	}
+	c.known(n, "trust", "level", "verified_by", "verified_at", "validation_report", "promotion_history", "certification")
+	word, v := c.need(n, "trust", "level", "Trust level")
+	if v == nil {
+		return
+	}
+	t, ok := ParseTrust(word)
+	if !ok {
+		hint := ""
+		if slices.Contains([]string{"untrusted", "low", "medium", "high"}, word) {
+			hint = "; this is a word of another vocabulary"
+		}
+		c.wrong(SchemaInvalidValue, "trust.level", "trust level is unknown"+hint, strings.Join(trustNames[:], ", ")+", community, verified, official", v, 0)
+		return
+	}
+	t.About = n.shown()
+	a.Trust = t
+}
+
+// DangerLevel is how bad an operation can turn out, the least first.
+type DangerLevel uint8
+
+const (
+	Safe DangerLevel = iota
+	Reversible
+	Destructive
+	Dangerous
+	Forbidden
+)
+
+var dangerNames = [...]string{"safe", "reversible", "destructive", "dangerous", "forbidden"}
+
+func (l DangerLevel) String() string { return dangerNames[l] }
+
+// Names that speak of danger, when a file does not.
+var (
+	dangerousNames = []string{"force_*", "*_permanently", "bulk_delete*", "override_*", "bypass_*", "*_without_backup", "purge_*"}
+	forbiddenNames = []string{"drop_*", "delete_all*", "truncate_*", "reset_*", "destroy_*", "wipe_*", "*_production"}
+)
+
+// Danger is what a file says of an operation's, or what its name and category say.
+type Danger struct {
+	Level    DangerLevel
+	Declared bool
+	Confirm  bool // requires_confirmation
+	Cooldown int  // seconds between two runs
+	Message  string
+	Reasons  []string
+}
+
+func (c *checker) danger(n *node, path string, op *Operation) {
+	d := &op.Danger
+	flat := c.dangerWord(n, path, "danger_level")
+	d.Confirm = c.flag(n, path, "requires_confirmation", false)
+	nested := -1
+	if b := c.get(n, path, "danger", wire.Object); b != nil {
+		at := path + ".danger"
+		c.known(b, at, "level", "requires_confirmation", "cooldown_seconds", "confirmation_message", "reasons")
+		nested = c.dangerWord(b, at, "level")
+		d.Confirm = c.flag(b, at, "requires_confirmation", d.Confirm)
+		d.Cooldown = c.whole(b, at, "cooldown_seconds", 0, 0, 86_400)
+		d.Message = clean.Text(c.str(b, at, "confirmation_message"), 300)
+		for _, r := range c.strs(b, at, "reasons") {
+			d.Reasons = append(d.Reasons, clean.Text(r, 200))
+		}
+	}
+	if flat >= 0 && nested >= 0 && flat != nested {
+		c.wrong(SchemaInvalidValue, path+".danger.level", "danger.level and danger_level differ", dangerNames[flat], n.get("danger").get("level"), 0)
+	}
+	if l := max(flat, nested); l >= 0 {
+		d.Declared, d.Level = true, DangerLevel(l)
+		return
+	}
+	switch op.Category {
+	case Read:
+		d.Level = Safe
+	case Delete:
+		d.Level = Destructive
+	default:
+		d.Level = Reversible
+	}
+	if anyMatch(dangerousNames, op.Name) {
+		d.Level = Dangerous
+	}
+	if anyMatch(forbiddenNames, op.Name) {
+		d.Level = Forbidden
+	}
+}
+
+// dangerWord is the index of a level's name, -1 when it is not given.
+func (c *checker) dangerWord(n *node, path, key string) int {
+	if n.get(key) == nil {
+		return -1
+	}
+	return slices.Index(dangerNames[:], c.word(n, path, key, dangerNames[:]...))
+}
+
+func anyMatch(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, _ := path.Match(p, name)
+		return ok
+	})
+}

@@ -1,0 +1,129 @@
+package file
+
+import (
+	"slices"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// types reads the adapter's own types, which introspection lists behind those that
+// are made of its operations.
+func (c *checker) types(root *node, a *Adapter) {
+	n := c.get(root, "", "types", wire.Array)
+	if n == nil {
+		return
+	}
+	for i, e := range n.list {
+		path := index("types", i)
+		if e.kind != wire.Object {
+			c.wrong(SchemaInvalidType, path, "a type must be a map", "object", e, 0)
+			continue
+		}
+		c.known(e, path, "name", "kind", "description", "values", "fields", "members")
+		t := DeclaredType{Description: clean.Text(c.str(e, path, "description"), descriptionRunes)}
+		var v *node
+		if t.Name, v = c.need(e, path, "name", "Type name"); v != nil {
+			if !isParamName(t.Name) || len(t.Name) > 128 {
+				c.wrong(SchemaInvalidName, path+".name", "type name is not valid", "letters, digits, _ and -", v, 0)
+			}
+			taken := func(o DeclaredType) bool { return o.Name == t.Name }
+			if slices.ContainsFunc(a.Declared, taken) || slices.ContainsFunc(ProtocolTypes(), taken) {
+				c.wrong(SchemaDuplicateName, path+".name", "type name is taken", "a name of its own", v, 0)
+			}
+		}
+		c.need(e, path, "kind", "Type kind")
+		switch t.Kind = c.word(e, path, "kind", "scalar", "enum", "object", "union"); t.Kind {
+		case "enum":
+			t.Members = wire.AppendStrings([]byte(`,"values":`), c.typeList(e, path, "values"))
+		case "union":
+			t.Members = wire.AppendStrings([]byte(`,"members":`), c.typeList(e, path, "members"))
+		case "object":
+			t.Members = append(append([]byte(`,"fields":[`), c.typeFields(e, path)...), ']')
+		}
+		a.Declared = append(a.Declared, t)
+	}
+}
+
+func (c *checker) typeList(n *node, path, key string) []string {
+	list := c.strs(n, path, key)
+	if len(list) == 0 {
+		c.missing(n, path, key, key, n.get(key))
+	}
+	for i := range list {
+		list[i] = clean.Text(list[i], 200)
+	}
+	return list
+}
+
+// typeFields writes fields as a JSON list without its brackets.
+func (c *checker) typeFields(n *node, path string) (out []byte) {
+	list := c.get(n, path, "fields", wire.Array)
+	if list == nil {
+		c.missing(n, path, "fields", "fields", n.get("fields"))
+		return nil
+	}
+	for i, f := range list.list {
+		at := index(path+".fields", i)
+		if f.kind != wire.Object {
+			c.wrong(SchemaInvalidType, at, "a field must be a map", "object", f, 0)
+			continue
+		}
+		c.known(f, at, "name", "type", "required", "description")
+		name, _ := c.need(f, at, "name", "Field name")
+		typ, _ := c.need(f, at, "type", "Field type")
+		o := wire.Members(nil).Str("name", clean.Text(name, 200)).Str("type", clean.Text(typ, 200)).Bool("required", c.flag(f, at, "required", false))
+		if d := c.str(f, at, "description"); d != "" {
+			o = o.Str("description", clean.Text(d, descriptionRunes))
+		}
+		if len(out) > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, o.End()...)
+	}
+	return out
+}
+
+// response reads what an operation returns: a JSON type or one of the types.
+func (c *checker) response(n *node, path string, op *Operation) {
+	r := c.get(n, path, "response", wire.Object)
+	if r == nil {
+		return
+	}
+	path += ".response"
+	c.known(r, path, "type", "description", "fields")
+	op.Returns = &Returns{Name: "JsonValue", Kind: "scalar", Description: clean.Text(c.str(r, path, "description"), descriptionRunes)}
+	if f := r.get("fields"); f != nil && f.kind != wire.Null {
+		op.Returns.Fields = f.shown()
+	}
+	name := c.str(r, path, "type")
+	if name == "" || slices.Contains(typeNames[:], name) {
+		return
+	}
+	for _, t := range append(ProtocolTypes(), op.Adapter.Declared...) {
+		if t.Name == name {
+			op.Returns.Name, op.Returns.Kind = t.Name, t.Kind
+			return
+		}
+	}
+	c.wrong(SchemaUnresolvedRef, path+".type", "type is unknown: "+clean.FirstRunes(name, 60), "a JSON type or one of types", r.get("type"), 0)
+}
+
+// DeclaredType is a type of the protocol, or of a file.
+type DeclaredType struct {
+	Name, Kind, Description string
+	Members                 []byte // ,"values":[…] and the like: what its details add
+}
+
+// ProtocolTypes are the types of the protocol itself.
+func ProtocolTypes() []DeclaredType {
+	return []DeclaredType{
+		{Name: "SemanticCategory", Kind: "enum", Description: "What an operation does to the target", Members: []byte(`,"values":["CREATE","READ","UPDATE","DELETE","EXECUTE"]`)},
+		{Name: "OperationInput", Kind: "object", Description: "A request", Members: []byte(`,"fields":[{"name":"operation","type":"string","required":true},{"name":"params","type":"object","required":false}]`)},
+		{Name: "OperationResult", Kind: "union", Description: "The answer to a request", Members: []byte(`,"members":["OperationSuccess","OperationFailure"]`)},
+		{Name: "OperationSuccess", Kind: "object", Description: "A request that succeeded", Members: []byte(`,"fields":[{"name":"success","type":"boolean","required":true},{"name":"data","type":"JsonValue","required":true}]`)},
+		{Name: "OperationFailure", Kind: "object", Description: "A request that failed", Members: []byte(`,"fields":[{"name":"success","type":"boolean","required":true},{"name":"error","type":"object","required":true}]`)},
+		{Name: "EndpointPermissions", Kind: "object", Description: "What an endpoint may do", Members: []byte(`,"fields":[{"name":"readOnly","type":"boolean","required":true},{"name":"destructive","type":"boolean","required":true}]`)},
+		{Name: "JsonValue", Kind: "scalar", Description: "Any JSON value"},
+	}
+}
