@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
@@ -37,11 +39,11 @@ type adapters struct {
 
 // newAdapters reads the adapters of cfg; nil where it names none. key is what
 // replicas have in common, nil for nothing.
-func newAdapters(cfg AdaptersConfig, key []byte, log *zap.Logger) (*adapters, error) {
+func newAdapters(cfg config.Adapters, key []byte, log *zap.Logger) (*adapters, error) {
 	if len(cfg.Sources) == 0 {
 		return nil, nil
 	}
-	opt, err := cfg.Options(os.LookupEnv)
+	opt, err := AdapterOptions(&cfg, os.LookupEnv)
 	if err != nil {
 		return nil, err
 	}
@@ -342,7 +344,7 @@ func (srv *Server) renewOwn() error {
 	if next.own, err = newCatalog(was.table, next.withMore(srv.own), was.cfg.Adapters.Instructions, was.own); err != nil {
 		return errors.Join(unshaped, err)
 	}
-	if err := was.cfg.Footprint.enforced(next.own); err != nil {
+	if err := enforceFootprint(&was.cfg.Footprint, next.own); err != nil {
 		return errors.Join(unshaped, err)
 	}
 	srv.use(&next)
@@ -355,4 +357,41 @@ func (srv *Server) use(next *setup) {
 	if was != nil && was.own != nil && (next.own == nil || was.own.told != next.own.told) {
 		close(was.own.told.replaced)
 	}
+}
+
+// AdapterOptions are a as the runtime has it, below what the variables of its protocol say.
+// getenv is where those and credentials are looked up.
+func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.Options, error) {
+	mode, err := adapterrt.ParseMode(a.Mode)
+	if err != nil {
+		return adapterrt.Options{}, fmt.Errorf("adapters.mode: %w", err)
+	}
+	o := adapterrt.Options{
+		Mode: mode, PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix, EnumOperations: a.EnumOperations,
+		Batch: a.Batch, Structured: a.Structured, DescriptionSize: int(a.DescriptionSize),
+		HTTPPrefix: a.HTTPPrefix, ValidateByHTTP: a.ValidateByHTTP,
+		StrictFiles: a.StrictFiles, SkipInvalid: a.SkipInvalid,
+		InsecureHosts: a.Network.InsecureHosts, PublicOnly: a.Network.PublicOnly, SameOriginRedirects: a.Network.Redirects,
+		TrustOverrides: a.Trust.Overrides, MaxSelfDeclared: a.Trust.MaxSelfDeclared,
+		ConfirmDestructive: a.Confirm.Destructive, NeverConfirm: a.Confirm.Never,
+		LooseParams: a.LooseParams, StringErrors: a.Errors.Shape == "string", AlwaysIsError: a.Errors.IsError == "always",
+		DevErrors: a.Errors.Dev, StrictIntrospection: a.Introspection == "strict",
+		MaxRequestBytes: int(a.MaxRequest), MaxResponseBytes: int(a.MaxResponse),
+		Getenv: getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // which no token holds
+	}
+	switch a.Trust.Enforce {
+	case "strict":
+		o.TrustEnforcement = adapterrt.TrustStrict
+	case "off":
+		o.TrustEnforcement = adapterrt.TrustOff
+	}
+	if a.Network.WebProxy {
+		o.Proxy = webProxyOf
+	}
+	if a.Network.CAFile != "" {
+		if o.RootCAs, err = certificates(a.Network.CAFile); err != nil {
+			return o, fmt.Errorf("adapters.network.ca_file: %w", err)
+		}
+	}
+	return o, o.LoadEnv(getenv)
 }

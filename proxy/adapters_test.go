@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
@@ -81,11 +82,11 @@ func put(t *testing.T, file, text string) {
 }
 
 // withAdapters is an adapter for an API of items, in a directory that is served.
-func withAdapters(t *testing.T) (dir string, change func(*Config)) {
+func withAdapters(t *testing.T) (dir string, change func(*config.Config)) {
 	t.Helper()
 	base, _, _ := items(t)
 	dir = adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", base, adapterOps)})
-	return dir, func(c *Config) { c.Adapters.Sources = []string{dir} }
+	return dir, func(c *config.Config) { c.Adapters.Sources = []string{dir} }
 }
 
 const readItem = `{"operation":"get_item","params":{"id":"7"}}`
@@ -94,7 +95,7 @@ func text(answer string) string { return gjson.Get(answer, "result.content.0.tex
 
 func TestAdaptersWithoutAServer(t *testing.T) {
 	_, change := withAdapters(t)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	change(&cfg)
 	core, logs := observer.New(zap.DebugLevel)
 	plain, err := New(cfg, zap.New(core))
@@ -134,7 +135,7 @@ func TestSessionWithAdaptersAloneIsTakenUpElsewhere(t *testing.T) {
 	put(t, key, strings.Repeat("ab", keyBytes))
 	var replicas [2]testServer
 	for i := range replicas {
-		cfg := DefaultConfig()
+		cfg := config.Default()
 		change(&cfg)
 		cfg.Session.KeyFile = key
 		srv, err := New(cfg, zap.NewNop())
@@ -175,7 +176,7 @@ func TestAdaptersRemainWhenTheServerCannotBeReached(t *testing.T) {
 
 func TestAdaptersRemainWhenTheCommandCannotBeStarted(t *testing.T) {
 	_, change := withAdapters(t)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	change(&cfg)
 	cfg.Upstream.Command = []string{filepath.Join(t.TempDir(), "nothing")}
 	srv, err := New(cfg, zap.NewNop())
@@ -197,7 +198,7 @@ func TestAdaptersRemainWhenTheCommandCannotBeStarted(t *testing.T) {
 }
 
 // serveAdapters serves cfg on a port until the test ends.
-func serveAdapters(t *testing.T, cfg Config, o *origin) (*Server, string) {
+func serveAdapters(t *testing.T, cfg config.Config, o *origin) (*Server, string) {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	var srv *Server
@@ -217,7 +218,7 @@ func serveAdapters(t *testing.T, cfg Config, o *origin) (*Server, string) {
 
 func TestPlainEndpointsOfAdapters(t *testing.T) {
 	_, change := withAdapters(t)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	change(&cfg)
 	_, base := serveAdapters(t, cfg, nil)
 	client := &http.Client{Transport: &http.Transport{}}
@@ -251,7 +252,7 @@ func TestPlainEndpointsOfAdapters(t *testing.T) {
 
 func TestAdaptersAreBehindTheToken(t *testing.T) {
 	_, change := withAdapters(t)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	change(&cfg)
 	cfg.Auth.Tokens = []string{"sesame"}
 	srv, base := serveAdapters(t, cfg, nil)
@@ -283,7 +284,7 @@ func TestAdaptersAreBehindTheToken(t *testing.T) {
 
 func TestAdaptersAreNotLentToStrangers(t *testing.T) {
 	_, change := withAdapters(t)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	change(&cfg)
 	srv, err := New(cfg, zap.NewNop())
 	if err != nil {
@@ -304,7 +305,7 @@ func TestReloadOfAdaptersIsToldOnEveryTransport(t *testing.T) {
 			t.Run(over+" in front of "+behind, func(t *testing.T) {
 				base, _, _ := items(t)
 				dir := adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", base, adapterOps)})
-				cfg := DefaultConfig()
+				cfg := config.Default()
 				cfg.Adapters.Sources = []string{dir}
 				var o *origin
 				if behind != "nothing" {
@@ -319,7 +320,7 @@ func TestReloadOfAdaptersIsToldOnEveryTransport(t *testing.T) {
 	}
 }
 
-func reloadIsTold(t *testing.T, cfg Config, o *origin, over, dir, base string) {
+func reloadIsTold(t *testing.T, cfg config.Config, o *origin, over, dir, base string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	var srv *Server
@@ -417,7 +418,7 @@ func TestConfirmationBelongsToTheSession(t *testing.T) {
 // whom the Authorization beside it names.
 func TestConfirmationBelongsToTheGuest(t *testing.T) {
 	_, change := withAdapters(t)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	change(&cfg)
 	cfg.Auth.Tokens = []string{"ann", "bob"}
 	_, base := serveAdapters(t, cfg, nil)
@@ -451,7 +452,7 @@ func TestConfirmationBelongsToTheGuest(t *testing.T) {
 // What is known of a call stands in its line in the log, also for each of a batch.
 func TestAdapterCallsAreLogged(t *testing.T) {
 	_, change := withAdapters(t)
-	srv := front(t, listing("2025-06-18", nil, nil), change, func(c *Config) { c.Adapters.Batch = true })
+	srv := front(t, listing("2025-06-18", nil, nil), change, func(c *config.Config) { c.Adapters.Batch = true })
 	batch := []byte(`{"operations":[` + readItem + `,` + readItem + `]}`)
 	headers := map[string]string{"Content-Type": "application/json", "X-Request-Id": "r-1", "traceparent": "00-1-2-03"}
 	var resp downstream.Response
@@ -471,7 +472,7 @@ func TestAdapterCallsAreLogged(t *testing.T) {
 
 func TestAdapterFileThatIsWrong(t *testing.T) {
 	dir := adapterDir(t, map[string]string{"bad-adapter.md": "---\nnope", "good-adapter.md": adapterFile("good-api", "http://localhost:1", adapterOps)})
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Adapters.Sources = []string{dir}
 	if _, err := New(cfg, zap.NewNop()); err == nil || !strings.HasPrefix(err.Error(), "adapters: "+dir) || !strings.Contains(err.Error(), "bad-adapter.md") {
 		t.Errorf("error %v", err)
@@ -490,15 +491,15 @@ func TestAdapterFileThatIsWrong(t *testing.T) {
 }
 
 func TestTheEnvironmentWinsOverTheAdaptersSection(t *testing.T) {
-	cfg := DefaultConfig().Adapters
+	cfg := config.Default().Adapters
 	cfg.Prefix = "file_"
 	env := map[string]string{"MCP_AQL_ENDPOINT_MODE": "single", "MCP_AQL_TOOL_PREFIX": "env_"}
 	getenv := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
-	if o, err := cfg.Options(getenv); err != nil || o.Mode != adapterrt.Single || o.ToolPrefix != "env_" {
+	if o, err := AdapterOptions(&cfg, getenv); err != nil || o.Mode != adapterrt.Single || o.ToolPrefix != "env_" {
 		t.Errorf("%v %q %v", o.Mode, o.ToolPrefix, err)
 	}
 	env["MCP_AQL_ENDPOINT_MODE"] = "both"
-	if _, err := cfg.Options(getenv); err == nil || !strings.HasPrefix(err.Error(), "MCP_AQL_ENDPOINT_MODE: ") {
+	if _, err := AdapterOptions(&cfg, getenv); err == nil || !strings.HasPrefix(err.Error(), "MCP_AQL_ENDPOINT_MODE: ") {
 		t.Error(err)
 	}
 }
@@ -506,7 +507,7 @@ func TestTheEnvironmentWinsOverTheAdaptersSection(t *testing.T) {
 func TestTraceGoesOnToTheAPIAndNothingElse(t *testing.T) {
 	base, _, last := items(t)
 	dir := adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", base, adapterOps)})
-	srv := front(t, listing("2025-06-18", nil, nil), func(c *Config) { c.Adapters.Sources = []string{dir} })
+	srv := front(t, listing("2025-06-18", nil, nil), func(c *config.Config) { c.Adapters.Sources = []string{dir} })
 	session := srv.initialize("2025-06-18")
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	srv.post(session, callOurs(1, "mcp_aql_read", readItem), "traceparent", trace, "baggage", "user=ann", "Authorization", "Bearer of-the-client")
@@ -518,7 +519,7 @@ func TestTraceGoesOnToTheAPIAndNothingElse(t *testing.T) {
 
 // Tools of ours may go with the configuration, and come back.
 func TestOwnToolsFollowTheConfiguration(t *testing.T) {
-	shaped := func(c *Config) {
+	shaped := func(c *config.Config) {
 		how := transform.DefaultConfig()
 		how.MoreTool.Enabled = "on"
 		c.Transform = &how
@@ -560,7 +561,7 @@ func TestPlainCallEndsWhenItsClientLeaves(t *testing.T) {
 	}))
 	defer api.Close()
 	t.Setenv("DRAGOMAN_TEST_API_TOKEN", "ghp_0123456789abcdefghijklmnopqrstuvwxyz")
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Adapters.Sources = []string{adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", api.URL, adapterOps)})}
 	_, base := serveAdapters(t, cfg, nil)
 	client := &http.Client{Transport: &http.Transport{}}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 const listOps = `
@@ -68,7 +70,7 @@ func TestOperationsOfAdaptersAreShaped(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(structured, c.config, c.op), func(t *testing.T) {
 				dir := things(t)
-				srv := front(t, listing("2025-11-25", nil, nil), shaped(t, c.config), func(cfg *Config) {
+				srv := front(t, listing("2025-11-25", nil, nil), shaped(t, c.config), func(cfg *config.Config) {
 					cfg.Adapters.Sources, cfg.Adapters.Structured = []string{dir}, structured
 				})
 				session := srv.initialize("2025-11-25")
@@ -110,7 +112,7 @@ func TestOperationsOfAdaptersAreShaped(t *testing.T) {
 // TestPlainEndpointsShapeTheirData, and say so in a warning and in headers.
 func TestPlainEndpointsShapeTheirData(t *testing.T) {
 	dir := things(t)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Adapters.Sources, cfg.Adapters.Batch = []string{dir}, true
 	shaped(t, "default_max_tokens: 1000")(&cfg)
 	_, base := serveAdapters(t, cfg, nil)
@@ -149,7 +151,7 @@ func TestRulesInAdapterFilesFollowTheirFiles(t *testing.T) {
 	base, _, _ := items(t)
 	file := func(rule string) string { return adapterFile("items-api", base, adapterOps+"transform: "+rule+"\n") }
 	dir := adapterDir(t, map[string]string{"items-adapter.md": file("{exclude_fields: [asked]}")})
-	srv := front(t, listing("2025-11-25", nil, nil), shaped(t, "{}"), func(c *Config) { c.Adapters.Sources = []string{dir} })
+	srv := front(t, listing("2025-11-25", nil, nil), shaped(t, "{}"), func(c *config.Config) { c.Adapters.Sources = []string{dir} })
 	session := srv.initialize("2025-11-25")
 	data := func() string {
 		return gjson.Get(text(srv.post(session, callOf(2, "mcp_aql_read", `,"arguments":`+readItem)).body), "data").Raw
@@ -172,7 +174,7 @@ func TestRulesInAdapterFilesFollowTheirFiles(t *testing.T) {
 	}
 
 	put(t, filepath.Join(dir, "items-adapter.md"), file("{max_depth: 99}"))
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Adapters.Sources = []string{dir}
 	_, err := newServer(cfg, zap.NewNop(), aloneOrigin())
 	if err == nil || !strings.Contains(err.Error(), "adapter items-api, operation get_item: transform: transform.max_depth: 99 is not 1 to 10") {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // answerIDs are request ids as a client may write them. The answer carries the same bytes.
@@ -125,7 +127,7 @@ func TestLateNameCollisionAnswersTheRequest(t *testing.T) {
 		}
 		u.answer(200, result(u.id, `"tools":[{"name":"`+name+`","inputSchema":{"type":"object"}}]`))
 	})
-	client, _ := c.stage(s, serveAdapters, func(cfg *Config) { cfg.Adapters.OnClash = clashFail })
+	client, _ := c.stage(s, serveAdapters, func(cfg *config.Config) { cfg.Adapters.OnClash = config.ClashFail })
 	for range 3 {
 		answer := client.say(modernRequestOf(`"\u0061"`, "tools/list", meta(`{}`))).next()
 		if got := gjson.Get(answer, "id").Raw; got != `"\u0061"` {

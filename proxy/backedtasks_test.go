@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 )
 
@@ -247,7 +248,7 @@ func TestTasksTheClientHasNotDeclared(t *testing.T) {
 func TestLegacyTasksAreStrippedUnlessBridged(t *testing.T) {
 	for _, c := range []struct {
 		capabilities string
-		change       func(*Config)
+		change       func(*config.Config)
 		unknown      bool // the methods
 	}{
 		{taskCapabilities, strippingTasks, true},

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -35,7 +36,7 @@ type backing struct {
 	end     context.CancelFunc
 
 	leveling chan struct{} // holds one while the level is looked at
-	level    int           // of log messages that the server was asked for; noLevel before
+	level    mcp.LogLevel  // of log messages that the server was asked for; mcp.NoLogLevel before
 
 	questions atomic.Int64 // of the server that wait for the client's answer
 	asking    atomic.Int64 // how often there were more of them, or fewer
@@ -246,8 +247,8 @@ func (b *backing) nextID() []byte {
 // setLevel asks the server for log messages of this level, if it has not been
 // asked for less severe ones already, and waits until it knows. A request wants them
 // at its own level, and gets no others.
-func (b *backing) setLevel(ctx context.Context, srv *Server, level int, header []upstream.Header) {
-	if level == noLevel || !b.s.facts.Has(wire.ServerLogging) {
+func (b *backing) setLevel(ctx context.Context, srv *Server, level mcp.LogLevel, header []upstream.Header) {
+	if level == mcp.NoLogLevel || !b.s.facts.Has(wire.ServerLogging) {
 		return
 	}
 	select {
@@ -256,10 +257,10 @@ func (b *backing) setLevel(ctx context.Context, srv *Server, level int, header [
 		return
 	}
 	defer func() { <-b.leveling }()
-	if b.level != noLevel && b.level <= level {
+	if b.level != mcp.NoLogLevel && b.level <= level {
 		return
 	}
-	params := []byte(`{"level":"` + logLevels[level] + `"}`)
+	params := []byte(`{"level":"` + level.String() + `"}`)
 	if err := b.ask(ctx, srv, wire.LoggingSetLevel, params, header); err != nil {
 		srv.log.Debug("log level", zap.Error(err)) // who comes next asks again
 		return
@@ -327,7 +328,7 @@ func (b *backing) inquire(ctx context.Context, srv *Server, method wire.Method, 
 		case err != nil:
 			return nil, err
 		default:
-			interested(b, &modernRequest{level: noLevel}, &x.msg, e.Data)
+			interested(b, &modernRequest{level: mcp.NoLogLevel}, &x.msg, e.Data)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -153,7 +154,7 @@ func (p *backings) take(key backingKey, by holder) (b *backing, made bool, room 
 		return nil, false, p.full()
 	}
 	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.address, key.client, key.capabilities)
-	b = &backing{key: key, holder: by, opener: by.party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: noLevel, leveling: make(chan struct{}, 1)}
+	b = &backing{key: key, holder: by, opener: by.party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
 	b.life, b.end = context.WithCancel(context.Background())
 	p.byKey[key] = append(p.byKey[key], b)
 	p.held[b.opener]++

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // request is the text of an HTTP request as it should be; headers stand above
@@ -80,7 +82,7 @@ func refusal(id string, code int, text string) string {
 // server, and the next message does.
 func TestBadMessages(t *testing.T) {
 	web := badWeb(t, nil)
-	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
 	client.initialize()
 	got := len(web.heard())
 	ping := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}` }
@@ -139,7 +141,7 @@ func TestBadMessages(t *testing.T) {
 // What is merely strange goes on as it came.
 func TestStrangeMessagesGoOn(t *testing.T) {
 	web := badWeb(t, nil)
-	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
 	client.initialize()
 	digits := strings.Repeat("1234567890", 40)
 	for _, c := range []struct{ name, id, params string }{
@@ -169,7 +171,7 @@ func TestStrangeMessagesGoOn(t *testing.T) {
 // Arrays of a client whose revision has them.
 func TestBadBatches(t *testing.T) {
 	web := badWeb(t, nil)
-	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
 	client.session = client.ask("POST", initialize("2025-03-26", `{}`)).header.Get("Mcp-Session-Id")
 	for _, c := range []struct {
 		name, in string
@@ -194,7 +196,7 @@ func TestBadBatches(t *testing.T) {
 // What is wrong with a request, before there is a message.
 func TestBadRequests(t *testing.T) {
 	web := badWeb(t, nil)
-	client := serving(t, func(cfg *Config) {
+	client := serving(t, func(cfg *config.Config) {
 		cfg.Upstream.URL, cfg.Upstream.Transport, cfg.Bridge.Principal = web.URL, "http", "header:x-user"
 	})
 	client.initialize()
@@ -206,7 +208,7 @@ func TestBadRequests(t *testing.T) {
 	old := held.ticket
 	old.made = time.Now().Add(-25 * time.Hour)
 	elsewhere := *client.srv.sessions.sealer
-	elsewhere.belong = belonging(UpstreamConfig{URL: "http://127.0.0.1:1/"})
+	elsewhere.belong = belonging(config.Upstream{URL: "http://127.0.0.1:1/"})
 	unknown := refusal("1", -32600, "Session not found")
 	with := func(id string) string { return "Mcp-Session-Id: " + id }
 	session := with(client.session)
@@ -273,7 +275,7 @@ func TestBadRequests(t *testing.T) {
 // wrong with those before.
 func TestPipelinedRequests(t *testing.T) {
 	web := badWeb(t, nil)
-	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
 	client.initialize()
 	session := "Mcp-Session-Id: " + client.session
 	ping := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}` }
@@ -307,7 +309,7 @@ func TestSlowClients(t *testing.T) {
 		large := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", size) + `"}]}}`
 		_, _ = io.WriteString(nc, jsonHead+ofLength(large))
 	})
-	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
 	client.initialize()
 	nc, err := net.Dial("tcp", strings.TrimPrefix(client.base, "http://"))
 	if err != nil {
@@ -385,10 +387,10 @@ func TestServerHearsOfLeavingClients(t *testing.T) {
 					}
 				}))
 				t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
-				client := serving(t, func(cfg *Config) {
+				client := serving(t, func(cfg *config.Config) {
 					cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http"
 					if c.tls {
-						cfg.TLS = TLSConfig{Cert: cert, Key: key}
+						cfg.TLS = config.TLS{Cert: cert, Key: key}
 					}
 				})
 				secure := &tls.Config{RootCAs: roots}
@@ -455,7 +457,7 @@ func recv(t *testing.T, from <-chan struct{}, what string) {
 // and nothing behind it on its connection is read.
 func TestLengthAndChunks(t *testing.T) {
 	web := badWeb(t, nil)
-	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
 	client.initialize()
 	session := "Mcp-Session-Id: " + client.session
 	chunks := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(pingOne), pingOne)

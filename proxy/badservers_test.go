@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
@@ -44,10 +45,10 @@ type webClient struct {
 
 // serving starts a proxy as cfg says, and gives a client of it. When the test
 // ends nothing may have panicked, and nothing of it is left.
-func serving(t *testing.T, change func(*Config)) *webClient {
+func serving(t *testing.T, change func(*config.Config)) *webClient {
 	t.Helper()
 	before := runtime.NumGoroutine()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Shutdown.Drain = patience
 	cfg.Upstream.HandshakeTimeout = patience
 	change(&cfg)
@@ -235,7 +236,7 @@ func TestBadServersOverHTTP(t *testing.T) {
 		name   string
 		says   string             // and closes the connection
 		does   func(*net.TCPConn) // instead
-		max    Size               // of a message; 0 for what is configured by default
+		max    config.Size        // of a message; 0 for what is configured by default
 		hasty  bool
 		status int
 		want   []string
@@ -278,13 +279,13 @@ func TestBadServersOverHTTP(t *testing.T) {
 				}
 				_, _ = io.WriteString(nc, c.says)
 			})
-			client := serving(t, func(cfg *Config) {
+			client := serving(t, func(cfg *config.Config) {
 				cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http"
 				if c.max != 0 {
 					cfg.Limits.UpstreamMessage = c.max
 				}
 				if c.hasty {
-					cfg.Limits.Time = map[string]TimeLimit{"tools/call": {FirstByte: 100 * time.Millisecond, Silence: 100 * time.Millisecond}}
+					cfg.Limits.Time = map[string]config.TimeLimit{"tools/call": {FirstByte: 100 * time.Millisecond, Silence: 100 * time.Millisecond}}
 				}
 			})
 			client.initialize().told(t, 200, `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}`)
@@ -306,7 +307,7 @@ func TestServerThatIsDown(t *testing.T) {
 	}
 	gone := ln.Addr().String()
 	ln.Close()
-	client := serving(t, func(cfg *Config) { cfg.Upstream.URL = "http://" + gone })
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL = "http://" + gone })
 	for range 2 {
 		client.ask("POST", initialize("2025-06-18", `{}`)).told(t, 502,
 			`{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"upstream request failed: connection refused"}}`)
@@ -315,7 +316,7 @@ func TestServerThatIsDown(t *testing.T) {
 
 func TestServerThatGoesDown(t *testing.T) {
 	web := badWeb(t, nil)
-	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
 	client.initialize()
 	client.isServed()
 	at := web.Listener.Addr().String()
@@ -337,7 +338,7 @@ func TestServerThatGoesDown(t *testing.T) {
 // A server without a standing stream is asked for one once.
 func TestServerWithoutAStream(t *testing.T) {
 	web := badWeb(t, nil)
-	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
 	client.initialize()
 	h := client.ask("GET", "")
 	h.told(t, 405, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The server offers no stream"}}`)
@@ -442,15 +443,15 @@ func TestBadServersOnStdio(t *testing.T) {
 		{"sends too long a line", 200, upstreamError("upstream request failed: message is larger than the limit of 1048576 bytes")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			client := serving(t, func(cfg *Config) {
+			client := serving(t, func(cfg *config.Config) {
 				cfg.Upstream.Command = []string{os.Args[0]}
 				cfg.Upstream.Env = map[string]string{badChild: c.name}
 				if c.name == "sends too long a line" {
 					cfg.Limits.UpstreamMessage = 1 << 20
 				}
-				cfg.Limits.Time = map[string]TimeLimit{"tools/call": {FirstByte: patience}}
+				cfg.Limits.Time = map[string]config.TimeLimit{"tools/call": {FirstByte: patience}}
 				if c.name == "hangs" {
-					cfg.Limits.Time["tools/call"] = TimeLimit{FirstByte: 100 * time.Millisecond}
+					cfg.Limits.Time["tools/call"] = config.TimeLimit{FirstByte: 100 * time.Millisecond}
 				}
 			})
 			other := client.another()
@@ -475,7 +476,7 @@ func TestServersThatDoNotBegin(t *testing.T) {
 		{"is mute", 504, "upstream timed out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			client := serving(t, func(cfg *Config) {
+			client := serving(t, func(cfg *config.Config) {
 				cfg.Upstream.Command = []string{os.Args[0]}
 				cfg.Upstream.Env = map[string]string{badChild: c.name}
 				if c.status == 504 {

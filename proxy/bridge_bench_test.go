@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -68,7 +69,7 @@ func BenchmarkEras(b *testing.B) {
 		{"legacy to modern", modern, session, false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			srv, err := newServer(DefaultConfig(), zap.NewNop(), opened(false, func(context.Context) (upstream.Conn, error) { return c.server, nil }))
+			srv, err := newServer(config.Default(), zap.NewNop(), opened(false, func(context.Context) (upstream.Conn, error) { return c.server, nil }))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -9,15 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
-)
-
-// What becomes of a tool of an adapter that has the name of one of the server's. In
-// the first case ours stands before it, see [catalog.extend].
-const (
-	clashShadow = "shadow"
-	clashPrefix = "prefix"
-	clashFail   = "fail"
 )
 
 // clashWord begins the names of our tools where they would clash.
@@ -39,7 +32,7 @@ type clash struct {
 // its own, since a client's would not be ready yet. The error refuses the session.
 func (srv *Server) heedClash(ctx context.Context, h *handshake) error {
 	cfg := srv.now().cfg
-	if srv.adapters == nil || cfg.Adapters.OnClash == clashShadow || cfg.Upstream.URL == "" && len(cfg.Upstream.Command) == 0 {
+	if srv.adapters == nil || cfg.Adapters.OnClash == config.ClashShadow || cfg.Upstream.URL == "" && len(cfg.Upstream.Command) == 0 {
 		return nil
 	}
 	c := &srv.clash
@@ -49,25 +42,25 @@ func (srv *Server) heedClash(ctx context.Context, h *handshake) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if c.at.IsZero() || len(c.names) > 0 && cfg.Adapters.OnClash == clashFail && time.Since(c.at) > clashAge {
+	if c.at.IsZero() || len(c.names) > 0 && cfg.Adapters.OnClash == config.ClashFail && time.Since(c.at) > clashAge {
 		theirs, err := theirTools(ctx, cfg, h)
 		if err != nil {
 			h.log().Debug("the server was not asked for the names of its tools", zap.Error(err))
 			return nil // the handshake will tell
 		}
 		c.at, c.names = time.Now(), srv.adapters.among(theirs)
-		if len(c.names) > 0 && cfg.Adapters.OnClash == clashPrefix {
+		if len(c.names) > 0 && cfg.Adapters.OnClash == config.ClashPrefix {
 			srv.prefixAdapters(c.names)
 		}
 	}
-	if len(c.names) > 0 && cfg.Adapters.OnClash == clashFail {
+	if len(c.names) > 0 && cfg.Adapters.OnClash == config.ClashFail {
 		return fail(toolClash, strings.Join(c.names, ", "))
 	}
 	return nil
 }
 
 // theirTools are the names of the server's tools, asked for on behalf of h's client.
-func theirTools(ctx context.Context, cfg Config, h *handshake) ([]string, error) {
+func theirTools(ctx context.Context, cfg config.Config, h *handshake) ([]string, error) {
 	p, end, err := newInquiry(cfg, AllCapabilities(), zap.NewNop())
 	if err != nil {
 		return nil, err
@@ -121,7 +114,7 @@ func (x *exchange) clashed(page []byte, names []string) []byte {
 	for _, name := range names {
 		x.srv.metrics.shadowed.WithLabelValues(name).Inc()
 	}
-	if x.srv.now().cfg.Adapters.OnClash == clashPrefix {
+	if x.srv.now().cfg.Adapters.OnClash == config.ClashPrefix {
 		x.srv.prefixAdapters(names)
 		return x.srv.now().own.extend(page, x.s.vc, x.srv.shadowed)
 	}
@@ -138,5 +131,5 @@ func (x *exchange) clashed(page []byte, names []string) []byte {
 // server's.
 func (s *setup) isClash(own ownTools) bool {
 	_, adapter := own.(*adapters)
-	return adapter && s.cfg.Adapters.OnClash != clashShadow
+	return adapter && s.cfg.Adapters.OnClash != config.ClashShadow
 }

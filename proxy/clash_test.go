@@ -10,6 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // rival is a server with a tool that has the name of an adapter's.
@@ -34,7 +36,7 @@ func addRival(s *mcp.Server, name string) {
 func against(t *testing.T, url, onClash string) testServer {
 	t.Helper()
 	_, change := withAdapters(t)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	change(&cfg)
 	cfg.Upstream.URL, cfg.Adapters.OnClash = url, onClash
 	srv, err := New(cfg, zap.NewNop())
@@ -63,7 +65,7 @@ func (srv testServer) answer(session, message string) string {
 
 func TestClashShadowGivesOurs(t *testing.T) {
 	url, _ := rival(t, "mcp_aql_read", "other")
-	srv := against(t, url, clashShadow)
+	srv := against(t, url, config.ClashShadow)
 	session := srv.begun("2025-06-18")
 	if got := names(srv.answer(session, listTools)); got != "other mcp_aql_create mcp_aql_read mcp_aql_update mcp_aql_delete mcp_aql_execute" {
 		t.Errorf("lists %s", got)
@@ -75,7 +77,7 @@ func TestClashShadowGivesOurs(t *testing.T) {
 
 func TestClashPrefixGivesBoth(t *testing.T) {
 	url, s := rival(t, "mcp_aql_read", "other")
-	srv := against(t, url, clashPrefix)
+	srv := against(t, url, config.ClashPrefix)
 	const ours = "dragoman_mcp_aql_create dragoman_mcp_aql_read dragoman_mcp_aql_update dragoman_mcp_aql_delete dragoman_mcp_aql_execute"
 	session := srv.begun("2025-06-18")
 	// Before any list was asked for the names lead where they should.
@@ -100,7 +102,7 @@ func TestClashPrefixGivesBoth(t *testing.T) {
 
 func TestClashPrefixWhenTheToolComesLater(t *testing.T) {
 	url, s := rival(t, "other")
-	srv := against(t, url, clashPrefix)
+	srv := against(t, url, config.ClashPrefix)
 	session := srv.begun("2025-06-18")
 	if got := names(srv.answer(session, listTools)); !strings.HasPrefix(got, "other mcp_aql_create") {
 		t.Errorf("lists %s", got)
@@ -116,7 +118,7 @@ func TestClashPrefixWhenTheToolComesLater(t *testing.T) {
 
 func TestClashFailRefusesTheSession(t *testing.T) {
 	url, _ := rival(t, "mcp_aql_read", "other")
-	srv := against(t, url, clashFail)
+	srv := against(t, url, config.ClashFail)
 	for range 2 {
 		r := srv.post("", initialize("2025-11-25", `{}`))
 		if r.status != 502 || !strings.Contains(gjson.Get(r.body, "error.message").String(), "mcp_aql_read") {
@@ -124,7 +126,7 @@ func TestClashFailRefusesTheSession(t *testing.T) {
 		}
 	}
 	url, s := rival(t, "other")
-	srv = against(t, url, clashFail)
+	srv = against(t, url, config.ClashFail)
 	session := srv.begun("2025-11-25")
 	addRival(s, "mcp_aql_read")
 	if got := srv.answer(session, listTools); !strings.Contains(gjson.Get(got, "error.message").String(), "mcp_aql_read") {

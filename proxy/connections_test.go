@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -46,7 +47,7 @@ func TestEventStreamsKeepTheirConnections(t *testing.T) {
 	}
 	web.Start()
 	t.Cleanup(web.Close)
-	c := serving(t, func(cfg *Config) { cfg.Upstream.URL = web.URL })
+	c := serving(t, func(cfg *config.Config) { cfg.Upstream.URL = web.URL })
 	c.initialize()
 	const calls = 200
 	for name, call := range map[string]func() heardAll{

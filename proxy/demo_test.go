@@ -9,12 +9,14 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 func TestBuiltInServer(t *testing.T) {
 	before := runtime.NumGoroutine()
 	core, logs := observer.New(zap.DebugLevel)
-	srv, err := NewDemo(DefaultConfig(), zap.New(core), nil)
+	srv, err := NewDemo(config.Default(), zap.New(core), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

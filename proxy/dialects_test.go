@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -80,7 +81,7 @@ func TestToolsInDraft07(t *testing.T) {
 					}
 					t.Run(vu.Name+" to "+vc.Name+" over "+over+" from "+server, func(t *testing.T) {
 						t.Parallel()
-						srv := front(t, drafting(vu.Name, server == "pipe", server == "array"), func(c *Config) {
+						srv := front(t, drafting(vu.Name, server == "pipe", server == "array"), func(c *config.Config) {
 							if server == "cached" {
 								c.Bridge.Cache.Bytes = 1 << 20
 							}
@@ -112,11 +113,11 @@ func TestToolsInDraft07(t *testing.T) {
 
 // TestToolsInDraft07Straight: also where nothing is translated, and what is kept.
 func TestToolsInDraft07Straight(t *testing.T) {
-	for _, kept := range []Size{0, 1 << 20} {
+	for _, kept := range []config.Size{0, 1 << 20} {
 		server := newPlainServer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 			sayJSON(w, 200, result(gjson.Get(body, "id").Raw, `"resultType":"complete","ttlMs":60000,"cacheScope":"public", "tools":[`+oldTool+`]`))
 		})
-		c := before(t, server.URL, func(cfg *Config) { cfg.Bridge.Cache.Bytes = kept })
+		c := before(t, server.URL, func(cfg *config.Config) { cfg.Bridge.Cache.Bytes = kept })
 		for range 3 {
 			ask := modernRequestOf("3", "tools/list", meta(`{}`))
 			got := read(t, postAs(t.Context(), t, c, ask, modernHeader(ask)...))
@@ -128,7 +129,7 @@ func TestToolsInDraft07Straight(t *testing.T) {
 }
 
 func TestSchemaDialectOff(t *testing.T) {
-	srv := front(t, drafting("2025-11-25", false, false), func(c *Config) { c.Contract.SchemaDialect = "off" })
+	srv := front(t, drafting("2025-11-25", false, false), func(c *config.Config) { c.Contract.SchemaDialect = "off" })
 	session := ""
 	if got := listOver(t, srv, translate.Lookup("2025-11-25"), "http", &session); gjson.Get(got, "result.tools.0").Raw != oldTool {
 		t.Errorf("got %s", got)
@@ -137,7 +138,7 @@ func TestSchemaDialectOff(t *testing.T) {
 
 func TestProbeWarnsOfDraft07(t *testing.T) {
 	for _, setting := range []string{"auto", "off"} {
-		srv := front(t, drafting("2025-11-25", false, false), func(c *Config) { c.Contract.SchemaDialect = setting })
+		srv := front(t, drafting("2025-11-25", false, false), func(c *config.Config) { c.Contract.SchemaDialect = setting })
 		p := &inquiry{srv: srv.Server, h: &handshake{srv: srv.Server, pipe: true, bridges: true}}
 		if err := p.begin(context.Background()); err != nil {
 			t.Fatal(err)

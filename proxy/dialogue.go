@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -488,7 +489,7 @@ func (d *dialogue) countLater() {
 }
 
 // patience is how long the server may be silent while it is its turn.
-func (d *dialogue) patience() TimeLimit { return d.srv.now().silence[d.first.method] }
+func (d *dialogue) patience() config.TimeLimit { return d.srv.now().silence[d.first.method] }
 
 // awaitServer gives the call up when the server says nothing about it for so long
 // while its client waits for the answer. How long the client takes for its own

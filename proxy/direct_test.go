@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // plainServer is a server without a handshake on a real socket. What it gets and says
@@ -66,9 +68,9 @@ func sayJSON(w http.ResponseWriter, status int, body string) {
 }
 
 // before is a proxy in front of a server at url, as its clients see it.
-func before(t *testing.T, url string, change ...func(*Config)) *webClient {
+func before(t *testing.T, url string, change ...func(*config.Config)) *webClient {
 	t.Helper()
-	return serving(t, func(cfg *Config) {
+	return serving(t, func(cfg *config.Config) {
 		cfg.Upstream.URL, cfg.Upstream.Version = url, modernOnly
 		for _, c := range change {
 			c(cfg)

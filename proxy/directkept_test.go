@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // modernHeaders are those of a request of a client without a session.
@@ -34,7 +36,7 @@ func TestBetweenThoseWithoutSessionsResultsAreKept(t *testing.T) {
 		up := newPlainServer(t, func(w http.ResponseWriter, _ *http.Request, body string) {
 			sayJSON(w, 200, result(gjson.Get(body, "id").Raw, `"resultType":"complete","x":1.50,`+c.hints+`"contents":[]`))
 		})
-		client := before(t, up.URL, keeping, func(c *Config) { c.Bridge.TTL = time.Millisecond })
+		client := before(t, up.URL, keeping, func(c *config.Config) { c.Bridge.TTL = time.Millisecond })
 		last := int64(3_600_001)
 		for n, who := range []string{"a", "a", "b", "b"} {
 			id := fmt.Sprintf(`"%d"`, n)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -118,10 +119,10 @@ func TestGateAtAServerWithoutAHandshake(t *testing.T) {
 			}
 			return one(result(id, `"resultType":"complete","content":[{"type":"text","text":"records"}]`))
 		})
-		srv := front(t, f, func(cfg *Config) {
+		srv := front(t, f, func(cfg *config.Config) {
 			gate := goodGate
 			gate.MatchValues = true
-			cfg.Gates = []GateConfig{gate}
+			cfg.Gates = []config.Gate{gate}
 		})
 		ask := func(value string) string {
 			return srv.modernly(modernRequestOf("1", "tools/call", `"name":"get_records","arguments":{"stream":"a","expand":["`+value+`"]},`+meta(`{}`))).body

@@ -12,6 +12,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // endsSoon waits for the end of a pipe, which must not take all of the drain time.
@@ -28,8 +30,8 @@ func (c *stdio) endsSoon() {
 	}
 }
 
-func aLongDrain(cfg *Config)  { cfg.Shutdown.Drain = 10 * patience }
-func aShortDrain(cfg *Config) { cfg.Shutdown.Drain = 10 * time.Millisecond }
+func aLongDrain(cfg *config.Config)  { cfg.Shutdown.Drain = 10 * patience }
+func aShortDrain(cfg *config.Config) { cfg.Shutdown.Drain = 10 * time.Millisecond }
 
 // TestAPipeEndsWithAQuestionThatCannotBeAnswered: the server is told so, and ends its call.
 func TestAPipeEndsWithAQuestionThatCannotBeAnswered(t *testing.T) {
@@ -154,7 +156,7 @@ func TestHTTPCallsThatOutliveTheDrainAreAnsweredByAnError(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	aShortDrain(&cfg)
 	cfg.Upstream.URL = server.URL
 	srv, err := New(cfg, zap.NewNop())

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -52,7 +53,7 @@ func (r *replaceable) by(revision string) {
 // before is the proxy in front of it.
 func (r *replaceable) before(t *testing.T) testServer {
 	t.Helper()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL = r.url
 	o, err := httpOrigin(cfg, large.NewMemory(1<<20))
 	if err != nil {

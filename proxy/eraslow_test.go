@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -97,7 +98,7 @@ func TestProcessThatStartsSlowly(t *testing.T) {
 	} {
 		both(t, func(t *testing.T, piped bool) {
 			s := new(slowly)
-			cfg := DefaultConfig()
+			cfg := config.Default()
 			cfg.Upstream.HandshakeTimeout = patience
 			s.at(t, 300*time.Millisecond, c.answer).behind(&cfg)
 			srv, err := New(cfg, zap.NewNop())
@@ -225,7 +226,7 @@ func TestProcessThatStaysSilent(t *testing.T) {
 		o, started := childProcesses(t, mute(), plainFake(true, func(id, _, _ string) ([]string, error) {
 			return one(result(id, `"resultType":"complete","tools":[]`))
 		}))
-		srv := frontOf(t, o, func(cfg *Config) { cfg.Upstream.HandshakeTimeout = time.Second })
+		srv := frontOf(t, o, func(cfg *config.Config) { cfg.Upstream.HandshakeTimeout = time.Second })
 		srv.eras.silence = time.Millisecond
 		request := modernRequestOf("7", "tools/list", meta(`{}`))
 		if r := srv.modernly(request); r.status != 504 {
@@ -240,7 +241,7 @@ func TestProcessThatStaysSilent(t *testing.T) {
 	})
 	t.Run("pipe", func(t *testing.T) {
 		o, started := childProcesses(t, mute())
-		srv := frontOf(t, o, func(cfg *Config) { cfg.Upstream.HandshakeTimeout = 100 * time.Millisecond })
+		srv := frontOf(t, o, func(cfg *config.Config) { cfg.Upstream.HandshakeTimeout = 100 * time.Millisecond })
 		srv.eras.silence = time.Millisecond
 		c := srv.pipe()
 		c.say(modernRequestOf("7", "tools/list", meta(`{}`)))

@@ -409,15 +409,6 @@ func handshakeNames() []string {
 	return names
 }
 
-// allNames are the revisions that we speak, newest first.
-func allNames() []string {
-	var names []string
-	for _, r := range translate.All() {
-		names = append(names, r.Name)
-	}
-	return names
-}
-
 // refuseUninitialized is the answer to whoever did not initialize. It lists
 // our revisions, which sends clients that also know newer ways to initialize.
 func refuseUninitialized(c cause) *failure {

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/repeats"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -247,7 +248,7 @@ func (x *exchange) endedWithout(how outcome) {
 }
 
 // secretsOf are the credentials that a server gets from the configuration.
-func secretsOf(u UpstreamConfig) []string {
+func secretsOf(u config.Upstream) []string {
 	var secrets []string
 	if len(u.Command) > 0 {
 		secrets = failures.Secrets(childEnv(u, os.Environ()))
@@ -259,7 +260,7 @@ func secretsOf(u UpstreamConfig) []string {
 }
 
 // serverName is the server's name in the log: without credentials, query and arguments.
-func serverName(u UpstreamConfig) string {
+func serverName(u config.Upstream) string {
 	if len(u.Command) > 0 {
 		return filepath.Base(u.Command[0])
 	}

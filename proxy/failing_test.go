@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 )
 
@@ -25,7 +26,7 @@ func TestFailuresKeepSecrets(t *testing.T) {
 	}))
 	t.Cleanup(web.Close)
 	for _, from := range []string{"client", "configuration"} {
-		client := serving(t, func(cfg *Config) {
+		client := serving(t, func(cfg *config.Config) {
 			cfg.Upstream.URL, cfg.Upstream.Transport = web.URL+"/mcp?key=c4n4ry", "http"
 			cfg.Upstream.Headers = map[string]string{"X-Key": ours}
 			if from == "configuration" {
@@ -51,7 +52,7 @@ func TestFailuresKeepSecrets(t *testing.T) {
 // A flood of requests without a token is one line now and one at the next flush, and no
 // failure of the server.
 func TestRefusedTokensAreLoggedOnce(t *testing.T) {
-	client := serving(t, func(cfg *Config) {
+	client := serving(t, func(cfg *config.Config) {
 		cfg.Upstream.URL, cfg.Auth.Tokens = "http://127.0.0.1:1/mcp", []string{"a-token-that-is-long-enough"}
 	})
 	for range 20 {

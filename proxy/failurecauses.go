@@ -121,7 +121,7 @@ func (srv *Server) limitOf(f *failure) error {
 	case tooManyProcesses:
 		return fmt.Errorf("session.max_processes is %d", cfg.Session.MaxProcesses)
 	case noRoom:
-		return fmt.Errorf("limits.in_hand is %d", cfg.Limits.inHand())
+		return fmt.Errorf("limits.in_hand is %d", cfg.Limits.HeldBytes())
 	case tooManyParked:
 		return fmt.Errorf("bridge.max_parked is %d", cfg.Bridge.MaxParked)
 	}

@@ -28,6 +28,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 )
 
@@ -59,9 +60,9 @@ type failurePlayed struct {
 func (c *webClient) played(h heardAll) failurePlayed { return failurePlayed{h, c.srv, c.logs} }
 
 // begins plays an initialize in front of a server over Streamable HTTP at this URL.
-func begins(url string, change ...func(*Config)) func(*testing.T) failurePlayed {
+func begins(url string, change ...func(*config.Config)) func(*testing.T) failurePlayed {
 	return func(t *testing.T) failurePlayed {
-		client := serving(t, func(cfg *Config) {
+		client := serving(t, func(cfg *config.Config) {
 			cfg.Upstream.URL, cfg.Upstream.Transport = url, "http"
 			for _, c := range change {
 				c(cfg)
@@ -74,7 +75,7 @@ func begins(url string, change ...func(*Config)) func(*testing.T) failurePlayed 
 // runs is the same with a command.
 func runs(command ...string) func(*testing.T) failurePlayed {
 	return func(t *testing.T) failurePlayed {
-		client := serving(t, func(cfg *Config) {
+		client := serving(t, func(cfg *config.Config) {
 			cfg.Upstream.Command = command
 			cfg.Upstream.HandshakeTimeout = 2 * time.Second
 			cfg.Upstream.Env = map[string]string{"API_TOKEN": "c4n4ry-of-ours"}
@@ -190,14 +191,14 @@ func unreachableRows(t *testing.T) []failureRow {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
 	const distrust = "upstream request failed: server certificate not trusted"
-	trusting := func(file string) func(*Config) { return func(cfg *Config) { cfg.Upstream.CAFile = file } }
+	trusting := func(file string) func(*config.Config) { return func(cfg *config.Config) { cfg.Upstream.CAFile = file } }
 	return []failureRow{
 		{name: "dns", cause: failures.DNS, status: 502, code: -32603, text: "upstream request failed: server name not found",
 			says: "no such host", play: begins("http://no..host:1/mcp")},
 		{name: "refused", cause: failures.Refused, status: 502, code: -32603, text: "upstream request failed: connection refused",
 			says: closed.Addr().String(), play: begins("http://" + closed.Addr().String() + "/mcp")},
 		{name: "connect_timeout", cause: failures.ConnectTimeout, status: 504, code: -32603, text: "upstream timed out",
-			says: silent.Addr().String(), play: begins("https://"+silent.Addr().String(), func(cfg *Config) { cfg.Upstream.ConnectTimeout = 100 * time.Millisecond })},
+			says: silent.Addr().String(), play: begins("https://"+silent.Addr().String(), func(cfg *config.Config) { cfg.Upstream.ConnectTimeout = 100 * time.Millisecond })},
 		{name: "tls_unknown_ca", cause: failures.TLSUnknownCA, status: 502, code: -32603, text: distrust, says: "unknown authority", play: begins(secure.URL)},
 		{name: "tls_name", cause: failures.TLSName, status: 502, code: -32603, text: distrust, says: "localhost",
 			play: begins(strings.Replace(named, "127.0.0.1", "localhost", 1), trusting(certificate))},
@@ -296,7 +297,7 @@ func revisionRows() []failureRow {
 		{name: "era_changed", cause: failures.EraChanged, status: 404, code: -32600, text: "Session not found: the server is another one by now", method: "tools/call", play: func(t *testing.T) failurePlayed {
 			r := newReplaceable(t)
 			r.by("2025-06-18")
-			client := serving(t, func(cfg *Config) { cfg.Upstream.URL = r.url })
+			client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL = r.url })
 			t.Cleanup(func() {
 				for _, s := range r.all {
 					for session := range s.Sessions() {
@@ -323,20 +324,20 @@ func revisionRows() []failureRow {
 func ownRows() []failureRow {
 	return []failureRow{
 		{name: "busy", cause: failures.Busy, status: 503, code: -32603, text: "too many open requests", header: "Retry-After", says: "limits.open_requests is 1", method: "-", play: func(t *testing.T) failurePlayed {
-			client, s := hanging(t, func(cfg *Config) { cfg.Limits.OpenRequests = 1 })
+			client, s := hanging(t, func(cfg *config.Config) { cfg.Limits.OpenRequests = 1 })
 			call := client.during(s, callOne)
 			defer call()
 			return client.played(client.ask("POST", strings.Replace(callOne, `"id":1`, `"id":2`, 1)))
 		}},
 		{name: "no_token", cause: failures.NoToken, status: 401, code: -32600, text: "a token is needed here", header: "WWW-Authenticate", logged: "client refused", uncounted: true, play: func(t *testing.T) failurePlayed {
-			client := serving(t, func(cfg *Config) {
+			client := serving(t, func(cfg *config.Config) {
 				cfg.Upstream.URL, cfg.Auth.Tokens = "http://127.0.0.1:1/mcp", []string{"a-token-that-is-long-enough"}
 			})
 			defer client.ask("POST", callOne, "Authorization", "Bearer c4n4ry") // which adds to the next line
 			return client.played(client.ask("POST", callOne))
 		}},
 		{name: "not_allowed", cause: failures.NotAllowed, status: 403, code: -32600, text: "the Origin header names an origin not allowed here", logged: "client refused", uncounted: true, play: func(t *testing.T) failurePlayed {
-			client := serving(t, func(cfg *Config) { cfg.Upstream.URL = "http://127.0.0.1:1/mcp" })
+			client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL = "http://127.0.0.1:1/mcp" })
 			return client.played(client.ask("POST", callOne, "Origin", "https://evil.example"))
 		}},
 		{name: "replica_lost", cause: failures.ReplicaLost, status: 200, code: -32603, text: "the replica that served the request was lost", says: "replica 127.0.0.1:", method: "tools/call", play: replicaLost},
@@ -360,7 +361,7 @@ func ownRows() []failureRow {
 		}},
 		{name: "slow_client", cause: failures.SlowClient, status: 0, logged: "client does not read; its oldest notification was dropped", uncounted: true, play: func(t *testing.T) failurePlayed {
 			f := silentPipe()
-			srv := front(t, f, func(c *Config) { c.Limits.Queue = 2 })
+			srv := front(t, f, func(c *config.Config) { c.Limits.Queue = 2 })
 			srv.initialize("2025-06-18")
 			for range 3 {
 				f.standing <- logLine
@@ -386,9 +387,9 @@ func ownRows() []failureRow {
 }
 
 // hanging is a client of a server that does not answer tools/call.
-func hanging(t *testing.T, change func(*Config)) (*webClient, *badServer) {
+func hanging(t *testing.T, change func(*config.Config)) (*webClient, *badServer) {
 	s := badWeb(t, func(c *net.TCPConn) { stay(c) })
-	client := serving(t, func(cfg *Config) {
+	client := serving(t, func(cfg *config.Config) {
 		cfg.Upstream.URL, cfg.Upstream.Transport = s.URL, "http"
 		if change != nil {
 			change(cfg)
@@ -421,7 +422,7 @@ func (c *webClient) during(s *badServer, call string) (leave func()) {
 // replicaLost plays a call to a session at another replica, which breaks off.
 func replicaLost(t *testing.T) failurePlayed {
 	s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
-	all := peersOf(t, 2, s, func(cfg *Config) {
+	all := peersOf(t, 2, s, func(cfg *config.Config) {
 		to, _ := url.Parse("http://" + cfg.Bridge.Peers[0])
 		way := httputil.NewSingleHostReverseProxy(to)
 		between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

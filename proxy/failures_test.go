@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 )
 
@@ -148,10 +149,10 @@ func (s *faultyServer) begin(f fault) {
 
 // proxyOf is a client of a proxy in front of s.
 func (s *faultyServer) proxyOf(t *testing.T) *webClient {
-	return serving(t, func(cfg *Config) {
+	return serving(t, func(cfg *config.Config) {
 		cfg.Upstream.URL, cfg.Upstream.Transport = s.URL, "http"
 		cfg.Limits.UpstreamMessage = 64 << 10
-		cfg.Limits.Time = map[string]TimeLimit{
+		cfg.Limits.Time = map[string]config.TimeLimit{
 			"tools/call": {FirstByte: 100 * time.Millisecond, Silence: 100 * time.Millisecond},
 			"initialize": {FirstByte: 100 * time.Millisecond, Silence: 100 * time.Millisecond},
 		}

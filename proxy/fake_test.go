@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -282,15 +283,15 @@ type testServer struct {
 }
 
 // front puts a server in front of f.
-func front(t *testing.T, f *fakeServer, change ...func(*Config)) testServer {
+func front(t *testing.T, f *fakeServer, change ...func(*config.Config)) testServer {
 	t.Helper()
 	return frontOf(t, f.origin(), change...)
 }
 
-func frontOf(t *testing.T, o origin, change ...func(*Config)) testServer {
+func frontOf(t *testing.T, o origin, change ...func(*config.Config)) testServer {
 	t.Helper()
 	before := runtime.NumGoroutine()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.HandshakeTimeout = patience
 	for _, c := range change {
 		c(&cfg)

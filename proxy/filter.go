@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -26,7 +27,7 @@ import (
 type Filter struct {
 	From, To *translate.Revision
 	Options  translate.Options
-	Limits   LimitsConfig
+	Limits   config.Limits
 
 	In     io.Reader
 	Out    io.Writer // the messages the receiver gets

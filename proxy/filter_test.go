@@ -8,13 +8,14 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 func filter(from, to, in string) (out, notes string, err error) {
 	var o, n bytes.Buffer
 	err = Filter{
-		From: translate.Lookup(from), To: translate.Lookup(to), Limits: DefaultConfig().Limits,
+		From: translate.Lookup(from), To: translate.Lookup(to), Limits: config.Default().Limits,
 		In: strings.NewReader(in), Out: &o, Notes: &n, Report: ReportShort,
 	}.Run()
 	return o.String(), n.String(), err
@@ -71,7 +72,7 @@ func TestFilterGoesOnBehindABadLine(t *testing.T) {
 func filterBy(by Sender, report Reporting, from, to, in string) (out, notes []string, err error) {
 	var o, n bytes.Buffer
 	err = Filter{
-		From: translate.Lookup(from), To: translate.Lookup(to), Limits: DefaultConfig().Limits,
+		From: translate.Lookup(from), To: translate.Lookup(to), Limits: config.Default().Limits,
 		In: strings.NewReader(in), Out: &o, Notes: &n, Report: report, By: by, Options: translate.Options{Tasks: "strip"},
 	}.Run()
 	return strings.Split(strings.TrimSpace(o.String()), "\n"), strings.Split(strings.TrimSpace(n.String()), "\n"), err

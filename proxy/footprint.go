@@ -10,50 +10,15 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// FootprintConfig bounds what the list of tools costs the model, which reads it in
-// every conversation.
-type FootprintConfig struct {
-	// MaxBytes is how large the list may be before it is warned of; 0 is any size.
-	// No server's list is ever refused.
-	MaxBytes Size `yaml:"max_bytes"`
-	// Enforce leaves out of a list over MaxBytes what says nothing, whatever Drop
-	// is, and refuses to serve tools of our own that are over it by themselves.
-	Enforce bool `yaml:"enforce"`
-	// Hoist is off, report, or apply: prose that three or more descriptions repeat
-	// is moved to the server's instructions where that saves at least 5 %.
-	Hoist string `yaml:"hoist"`
-	// Drop names what is left out of tools: titles and echoes (descriptions) that
-	// only repeat a name, examples, schema_names ($schema), output_schema.
-	Drop []string `yaml:"drop"`
-}
-
-// droppable is what can be left out of tools.
-func droppable() []string {
-	return []string{"titles", "echoes", "examples", "schema_names", "output_schema"}
-}
-
-func (c *FootprintConfig) validate() error {
-	if c.MaxBytes < 0 {
-		return fmt.Errorf("footprint.max_bytes: must not be below 0")
-	}
-	if !slices.Contains([]string{"off", "report", "apply"}, c.Hoist) {
-		return fmt.Errorf("footprint.hoist: %q is not off, report or apply", c.Hoist)
-	}
-	for _, name := range c.Drop {
-		if !slices.Contains(droppable(), name) {
-			return fmt.Errorf("footprint.drop: %q is not one of %q", name, droppable())
-		}
-	}
-	return nil
-}
-
-func (c *FootprintConfig) shrinker() footprint.Shrinker {
+// newShrinker leaves out what c.Drop names.
+func newShrinker(c *config.Footprint) footprint.Shrinker {
 	has := func(name string) bool { return slices.Contains(c.Drop, name) }
 	return footprint.Shrinker{
 		Titles: has("titles"), Echoes: has("echoes"), Examples: has("examples"),
@@ -73,8 +38,8 @@ type catalogue struct {
 	tight bool // it was too large, and is said in fewer words from then on
 }
 
-// enforced is an error where tools of our own alone are over what a list may have.
-func (c *FootprintConfig) enforced(own *catalog) error {
+// enforceFootprint is an error where tools of our own alone are over what a list may have.
+func enforceFootprint(c *config.Footprint, own *catalog) error {
 	if !c.Enforce || c.MaxBytes == 0 || own == nil {
 		return nil
 	}

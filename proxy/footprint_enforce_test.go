@@ -6,6 +6,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // TestAListThatIsTooLargeLosesWhatSaysNothing, and no more: no tool, and nothing of
@@ -16,7 +18,7 @@ func TestAListThatIsTooLargeLosesWhatSaysNothing(t *testing.T) {
 	less := `{"name":"read_file","description":"Reads a file.","inputSchema":{"type":"object","properties":{"path":{"type":"string"}},"examples":[{"path":"a"}]},"outputSchema":{"type":"object"}}`
 	for name, c := range map[string]struct {
 		enforce bool
-		most    Size
+		most    config.Size
 		want    string
 	}{
 		"too large":           {true, 100, less},
@@ -24,7 +26,7 @@ func TestAListThatIsTooLargeLosesWhatSaysNothing(t *testing.T) {
 		"any size":            {true, 0, gjson.Get(list, "tools.0").Raw},
 		"too large, and told": {false, 100, gjson.Get(list, "tools.0").Raw},
 	} {
-		srv := front(t, answering("2025-11-25", false, nil, list), func(cfg *Config) {
+		srv := front(t, answering("2025-11-25", false, nil, list), func(cfg *config.Config) {
 			cfg.Footprint.Enforce, cfg.Footprint.MaxBytes = c.enforce, c.most
 			cfg.Contract.SchemaDialect = "off" // which would take $schema out of every list
 		})
@@ -39,7 +41,7 @@ func TestAListThatIsTooLargeLosesWhatSaysNothing(t *testing.T) {
 
 func TestOwnToolsThatAreTooLargeAreRefused(t *testing.T) {
 	_, change := withAdapters(t)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	change(&cfg)
 	cfg.Footprint.MaxBytes = 1000
 	srv, err := newServer(cfg, zap.NewNop(), aloneOrigin())

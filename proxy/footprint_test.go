@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 const repeated = "When several connections are granted, pass connection_id as the schema tool lists it, else the call is refused."
@@ -34,7 +36,7 @@ func wordy(piped bool) *fakeServer {
 // TestRepeatedProseMovesToTheInstructions, for clients and servers on every
 // transport; the server hears of the end of the handshake once.
 func TestRepeatedProseMovesToTheInstructions(t *testing.T) {
-	apply := func(c *Config) { c.Footprint.Hoist = "apply" }
+	apply := func(c *config.Config) { c.Footprint.Hoist = "apply" }
 	both(t, func(t *testing.T, piped bool) {
 		check := func(t *testing.T, f *fakeServer, hello string, ask func(string) string) {
 			if got := gjson.Get(hello, "result.instructions").String(); got != "Read first.\n\nNotes that tools refer to:\n- [1] "+repeated {
@@ -85,7 +87,7 @@ func TestRepeatedProseMovesToTheInstructions(t *testing.T) {
 }
 
 func TestRepeatedProseIsOnlyReported(t *testing.T) {
-	srv := front(t, wordy(false), func(c *Config) { c.Footprint.Hoist = "report" })
+	srv := front(t, wordy(false), func(c *config.Config) { c.Footprint.Hoist = "report" })
 	hello := srv.post("", initialize("2025-11-25", "{}"))
 	if got := gjson.Get(hello.body, "result.instructions").String(); got != "Read first." {
 		t.Errorf("instructions %q", got)
@@ -105,7 +107,7 @@ func TestServerWithoutAListIsServedAllTheSame(t *testing.T) {
 		}
 		return one(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no"}}`, gjson.Get(m, "id").Raw))
 	}))
-	srv := front(t, f, func(c *Config) { c.Footprint.Hoist = "apply" })
+	srv := front(t, f, func(c *config.Config) { c.Footprint.Hoist = "apply" })
 	session := srv.initialize("2025-11-25")
 	if got := srv.post(session, listTools).body; gjson.Get(got, "error.message").String() != "no" {
 		t.Errorf("%s", got)
@@ -113,7 +115,7 @@ func TestServerWithoutAListIsServedAllTheSame(t *testing.T) {
 }
 
 func TestWhatSaysNothingIsDropped(t *testing.T) {
-	srv := front(t, wordy(false), func(c *Config) { c.Footprint.Drop = []string{"titles"} })
+	srv := front(t, wordy(false), func(c *config.Config) { c.Footprint.Drop = []string{"titles"} })
 	list := srv.post(srv.initialize("2025-11-25"), listTools).body
 	if strings.Contains(list, `"title":"Id"`) || !strings.Contains(list, `"title":"T one"`) || names(list) != "one two" {
 		t.Errorf("%s", list)
@@ -126,7 +128,7 @@ func TestWhatSaysNothingIsDropped(t *testing.T) {
 }
 
 func TestLargeListsAreWarnedOfOnce(t *testing.T) {
-	srv := front(t, wordy(false), func(c *Config) { c.Footprint.MaxBytes = 1000 })
+	srv := front(t, wordy(false), func(c *config.Config) { c.Footprint.MaxBytes = 1000 })
 	size := 0
 	for range 2 {
 		session := srv.initialize("2025-11-25")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -52,7 +53,7 @@ func (s *sealer) sealForward(method string, f forward) string {
 	for _, h := range f.header {
 		plain = appendText(appendText(plain, h.Name), h.Value)
 	}
-	return sealed.EncodeToString(s.keys[0].Seal(nil, nil, plain, []byte(forwardUse+method+" "+peersPath)))
+	return sealed.EncodeToString(s.keys[0].Seal(nil, nil, plain, []byte(forwardUse+method+" "+config.ReplicasPath)))
 }
 
 // openForward is what a seal says; false when nobody with one of our keys has made it.
@@ -62,7 +63,7 @@ func (s *sealer) openForward(method, box string) (f forward, ok bool) {
 		return forward{}, false
 	}
 	for _, key := range s.keys {
-		if plain, err := key.Open(nil, nil, text, []byte(forwardUse+method+" "+peersPath)); err == nil {
+		if plain, err := key.Open(nil, nil, text, []byte(forwardUse+method+" "+config.ReplicasPath)); err == nil {
 			return readForward(plain)
 		}
 	}

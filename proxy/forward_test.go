@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -36,7 +37,7 @@ type peerServer struct {
 
 // peersOf are n replicas in front of web, each of which listens and knows where the
 // others do.
-func peersOf(t *testing.T, n int, web http.Handler, change ...func(*Config)) []peerServer {
+func peersOf(t *testing.T, n int, web http.Handler, change ...func(*config.Config)) []peerServer {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	server := httptest.NewServer(web)
@@ -45,16 +46,16 @@ func peersOf(t *testing.T, n int, web http.Handler, change ...func(*Config)) []p
 		server.Close()
 		noMoreGoroutines(t, before)
 	})
-	return acquainted(t, n, func(cfg Config, log *zap.Logger) (*Server, error) {
+	return acquainted(t, n, func(cfg config.Config, log *zap.Logger) (*Server, error) {
 		cfg.Upstream.URL = server.URL
 		return New(cfg, log)
 	}, change...)
 }
 
 // acquainted are n replicas that begin makes.
-func acquainted(t *testing.T, n int, begin func(Config, *zap.Logger) (*Server, error), change ...func(*Config)) []peerServer {
+func acquainted(t *testing.T, n int, begin func(config.Config, *zap.Logger) (*Server, error), change ...func(*config.Config)) []peerServer {
 	t.Helper()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.HandshakeTimeout = patience
 	cfg.Shutdown.Drain = 0
 	cfg.Session.KeyFile = filepath.Join(t.TempDir(), "key")
@@ -107,7 +108,7 @@ func (p peerServer) forwarded(outcome string) int {
 
 // askedAt are peers whose server asks for a name, and what came of the first call, at
 // the first of them.
-func askedAt(t *testing.T, n int, change ...func(*Config)) ([]peerServer, *sessionServer, reply) {
+func askedAt(t *testing.T, n int, change ...func(*config.Config)) ([]peerServer, *sessionServer, reply) {
 	t.Helper()
 	s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
 	all := peersOf(t, n, s, change...)
@@ -152,7 +153,7 @@ func TestRetryIsForwardedToTheReplicaThatHasTheProcess(t *testing.T) {
 		}
 		return before(m)
 	}
-	all := acquainted(t, 2, func(cfg Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, f.origin()) })
+	all := acquainted(t, 2, func(cfg config.Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, f.origin()) })
 	r := all[0].modernly(modernCall("7", ""))
 	if r := all[1].modernly(retryOf("8", ada, r)); gjson.Get(r.body, "result.content.0.text").String() != "done" {
 		t.Errorf("%+v", r)
@@ -187,7 +188,7 @@ func TestOnlyGoodRetriesAreForwarded(t *testing.T) {
 }
 
 func TestRetryAfterTheDeadlineIsNotForwarded(t *testing.T) {
-	all, _, r := askedAt(t, 2, func(c *Config) { c.Bridge.ParkTimeout = time.Millisecond })
+	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Bridge.ParkTimeout = time.Millisecond })
 	eventually(t, "the call is given up", func() bool { return all[0].dialogues.parked() == 0 })
 	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
 	if n := all[1].forwarded("served"); n != 0 {
@@ -200,7 +201,7 @@ func TestRetryAfterTheDeadlineIsNotForwarded(t *testing.T) {
 func TestThePrincipalHoldsAcrossReplicas(t *testing.T) {
 	for _, header := range [][]string{{"authorization", "Authorization"}, {"header:X-User", "X-User"}} {
 		s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
-		all := peersOf(t, 2, s, func(c *Config) { c.Bridge.Principal = header[0] })
+		all := peersOf(t, 2, s, func(c *config.Config) { c.Bridge.Principal = header[0] })
 		r := all[0].modernly(modernCall("7", ""), header[1], "Bearer ada")
 		if got := all[1].modernly(retryOf("8", ada, r), header[1], "Bearer bob"); gjson.Get(got.body, "error.message").String() != "Invalid or expired requestState" {
 			t.Errorf("%s: %+v", header[0], got)
@@ -216,7 +217,7 @@ func TestThePrincipalHoldsAcrossReplicas(t *testing.T) {
 func TestRefreshedTokenIsAnotherPrincipal(t *testing.T) {
 	for by, says := range map[string]bool{"authorization": true, "header:X-User": false} {
 		s := &sessionServer{version: "2025-11-25", question: nameQuestion, heard: map[string]chan string{}}
-		all := peersOf(t, 2, s, func(c *Config) { c.Bridge.Principal = by })
+		all := peersOf(t, 2, s, func(c *config.Config) { c.Bridge.Principal = by })
 		r := all[0].modernly(modernCall("7", ""), "Authorization", "Bearer old", "X-User", "ada")
 		for _, p := range all {
 			got := p.modernly(retryOf("8", ada, r), "Authorization", "Bearer new", "X-User", "bob")
@@ -396,7 +397,7 @@ func TestClientThatLeavesTheOtherReplicaCancels(t *testing.T) {
 // knock sends a forwarded request as a replica does.
 func (p peerServer) knock(method, box, body string) (int, string) {
 	p.t.Helper()
-	out, err := http.NewRequest(method, "http://"+p.at+peersPath, strings.NewReader(body))
+	out, err := http.NewRequest(method, "http://"+p.at+config.ReplicasPath, strings.NewReader(body))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -417,7 +418,7 @@ func (p peerServer) knock(method, box, body string) (int, string) {
 // TestForwardedRequestsAreOnlyTakenFromReplicas, in time, once, as they were made, and
 // by the process that they are for.
 func TestForwardedRequestsAreOnlyTakenFromReplicas(t *testing.T) {
-	all, _, r := askedAt(t, 2, func(c *Config) { c.Auth.Tokens = []string{"none of these need it"} })
+	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Auth.Tokens = []string{"none of these need it"} })
 	p, by := all[0], all[0].now().sealer
 	body := retryOf("8", ada, r)
 	good := forward{
@@ -478,7 +479,7 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 
 // TestWithoutPeersNothingIsForwardedOrTakenIn.
 func TestWithoutPeersNothingIsForwardedOrTakenIn(t *testing.T) {
-	all, _, r := askedAt(t, 2, func(c *Config) { c.Bridge.Peers = nil })
+	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Bridge.Peers = nil })
 	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
 	box := all[0].now().sealer.sealForward("POST", forward{to: all[0].dialogues.instance, at: time.Now()})
 	if status, _ := all[0].knock("POST", box, "{}"); status != 404 {
@@ -490,7 +491,7 @@ func TestWithoutPeersNothingIsForwardedOrTakenIn(t *testing.T) {
 // the message is; a token that opened the listener is none of them.
 func TestHeadersOfTheClientGoAlong(t *testing.T) {
 	f, _ := asksName(nameQuestion)
-	srv := front(t, f, func(c *Config) { c.Bridge.Principal = "header:X-User" })
+	srv := front(t, f, func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
 	has := map[string]string{
 		"Authorization": "Bearer a", "X-User": "ada", "Mcp-Method": "tools/call", "Mcp-Name": "t", "Mcp-Param-City": "=?base64?w7w=?=",
 		"Mcp-Session-Id": "s", "MCP-Protocol-Version": "2026-07-28", "traceparent": "00-1", maxTokensHeader: "9", "Cookie": "c",
@@ -541,7 +542,7 @@ func TestKeysOfReplicasMayBeReplaced(t *testing.T) {
 // another one only where bridge.peer_ca_file vouches for it.
 func TestReplicasThatSpeakTLS(t *testing.T) {
 	cert, key, _ := certificate(t)
-	all, _, r := askedAt(t, 2, func(c *Config) { c.TLS = TLSConfig{Cert: cert, Key: key} })
+	all, _, r := askedAt(t, 2, func(c *config.Config) { c.TLS = config.TLS{Cert: cert, Key: key} })
 	served := func(what string, want bool) {
 		t.Helper()
 		all[1].peers.places = map[dialogueID]place{}
@@ -556,7 +557,7 @@ func TestReplicasThatSpeakTLS(t *testing.T) {
 	served("the same certificate", true)
 	other, otherKey, _ := certificate(t)
 	cfg := all[0].now().cfg
-	cfg.TLS = TLSConfig{Cert: other, Key: otherKey}
+	cfg.TLS = config.TLS{Cert: other, Key: otherKey}
 	if err := all[0].Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -574,7 +575,9 @@ func TestReplicasThatSpeakTLS(t *testing.T) {
 // addresses are taken.
 func TestNamesOfReplicasAreLookedUp(t *testing.T) {
 	f, _ := asksName(nameQuestion)
-	srv := front(t, f, func(c *Config) { c.Bridge.Peers = []string{"replicas.example:8808", "10.0.0.1:9", "gone.example:1"} })
+	srv := front(t, f, func(c *config.Config) {
+		c.Bridge.Peers = []string{"replicas.example:8808", "10.0.0.1:9", "gone.example:1"}
+	})
 	asked := map[string]int{}
 	srv.peers.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
 		asked[host]++
@@ -589,7 +592,7 @@ func TestNamesOfReplicasAreLookedUp(t *testing.T) {
 	}
 	for range 3 {
 		got := srv.peers.addresses(context.Background())
-		if len(got) != maxPeers || got[1] != (peerAddress{"10.1.0.1:8808", "replicas.example"}) {
+		if len(got) != config.MaxPeers || got[1] != (peerAddress{"10.1.0.1:8808", "replicas.example"}) {
 			t.Fatalf("%d: %+v", len(got), got)
 		}
 	}
@@ -672,7 +675,7 @@ func FuzzForwardSeal(f *testing.F) {
 	f.Add([]byte{}, "POST", "a", "b")
 	f.Add(bytes.Repeat([]byte{1}, 100), "GET", "\x00", strings.Repeat("x", 300))
 	f.Add(append(bytes.Repeat([]byte{1}, 57), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), "", "", "")
-	s, err := newSealer([][]byte{make([]byte, keyBytes)}, UpstreamConfig{URL: "u"}, time.Hour)
+	s, err := newSealer([][]byte{make([]byte, keyBytes)}, config.Upstream{URL: "u"}, time.Hour)
 	if err != nil {
 		f.Fatal(err)
 	}

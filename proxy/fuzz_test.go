@@ -10,6 +10,8 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // ugly are texts that peers may send although they should not.
@@ -142,7 +144,7 @@ func quiet(t *testing.T, f *fakeServer) testServer { return quietWith(t, f.origi
 
 func quietWith(t *testing.T, o origin) testServer {
 	core, logs := observer.New(zap.ErrorLevel)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.HandshakeTimeout = patience
 	srv, err := newServer(cfg, zap.New(core), o)
 	if err != nil {

@@ -15,69 +15,15 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// GateConfig lets parameters of one of the server's tools through only while another
-// one of its tools says that they are supported. It is asked each time, so that a
-// change over there counts at once.
-type GateConfig struct {
-	// Tool is the tool, and Params the parameters of it that are gated.
-	Tool   string   `yaml:"tool"`
-	Params []string `yaml:"params"`
-	// Source is the tool that is asked, with SourceParams: literals, or {param} for
-	// what the call has there.
-	Source       string         `yaml:"source"`
-	SourceParams map[string]any `yaml:"source_params"`
-	// List is where in its answer the rows are, and Match which of them is meant: a
-	// member, or one of several ("name|stream"), and its value. Capability is where
-	// in the row it stands what is supported.
-	List       string            `yaml:"list"`
-	Match      map[string]string `yaml:"match"`
-	Capability string            `yaml:"capability"`
-	// MatchValues says that each requested value must be among those there.
-	MatchValues bool `yaml:"match_values"`
-	// Subject is the parameter that a refusal speaks of, ErrorCode its code.
-	Subject   string `yaml:"subject"`
-	ErrorCode string `yaml:"error_code"`
-	// OnUnavailable is allow or deny, for when nobody can say.
-	OnUnavailable string `yaml:"on_unavailable"`
-	// Timeout bounds the wait for Source; 0 is 2 s.
-	Timeout time.Duration `yaml:"timeout"`
-}
-
 const (
 	defaultGateTime = 2 * time.Second
-	longestGateTime = time.Minute
 	maxAskedFor     = 20 // values that a refusal lists
 )
-
-// validate finds the first thing that cannot be.
-func (g *GateConfig) validate() error {
-	for _, need := range [][2]string{{"tool", g.Tool}, {"source", g.Source}, {"capability", g.Capability}, {"error_code", g.ErrorCode}} {
-		if need[1] == "" {
-			return fmt.Errorf("%s: is needed", need[0])
-		}
-	}
-	switch {
-	case len(g.Params) == 0 || slices.Contains(g.Params, ""):
-		return errors.New("params: names are needed")
-	case len(g.Match) == 0:
-		return errors.New("match: is needed")
-	case g.OnUnavailable != "" && g.OnUnavailable != "allow" && g.OnUnavailable != "deny":
-		return fmt.Errorf("on_unavailable: %q is neither allow nor deny", g.OnUnavailable)
-	case g.Timeout < 0 || g.Timeout > longestGateTime:
-		return fmt.Errorf("timeout: %v is not within 0 and %v", g.Timeout, longestGateTime)
-	}
-	if strings.Trim(g.ErrorCode, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
-		return fmt.Errorf("error_code: %q is not in snake_case", g.ErrorCode)
-	}
-	if _, err := json.Marshal(g.SourceParams); err != nil {
-		return errors.New("source_params: not JSON")
-	}
-	return nil
-}
 
 // gate asks whether the server supports what a call of one of its tools asks for.
 // refusal is the answer to the client where it does not; the call then goes no
@@ -90,7 +36,7 @@ func (x *exchange) gate(m *wire.Message) (refusal []byte) {
 	params := gjson.Parse(view(m.Params()))
 	tool := params.Get("name").Str
 	for i := range gates {
-		g := &gates[i]
+		g := gateRule{&gates[i]}
 		if g.Tool != tool {
 			continue
 		}
@@ -117,9 +63,12 @@ func (x *exchange) gate(m *wire.Message) (refusal []byte) {
 	return nil
 }
 
+// gateRule is a gate as configured.
+type gateRule struct{ *config.Gate }
+
 // requested is what the gated parameters ask for; nothing where none is given, or
 // all are empty.
-func (g *GateConfig) requested(args gjson.Result) (all []string) {
+func (g gateRule) requested(args gjson.Result) (all []string) {
 	eachMember(args, func(name string, v gjson.Result) {
 		if !slices.Contains(g.Params, name) {
 			return
@@ -172,7 +121,7 @@ func placeholder(text string) string {
 var errNoRow = errors.New("the source does not speak of it")
 
 // row is what the source says of that which the call is about.
-func (x *exchange) row(g *GateConfig, args gjson.Result) (gjson.Result, error) {
+func (x *exchange) row(g gateRule, args gjson.Result) (gjson.Result, error) {
 	given := make(map[string]any)
 	for name, v := range g.SourceParams {
 		if text, ok := v.(string); ok && placeholder(text) != "" {
@@ -227,7 +176,7 @@ func walk(v gjson.Result, path string) gjson.Result {
 	return v
 }
 
-func (g *GateConfig) matches(row, args gjson.Result) bool {
+func (g gateRule) matches(row, args gjson.Result) bool {
 	for names, want := range g.Match {
 		if p := placeholder(want); p != "" {
 			v := memberOf(args, p)
@@ -250,7 +199,7 @@ func (g *GateConfig) matches(row, args gjson.Result) bool {
 
 // supports reports whether the row has the capability, of the requested values where
 // those must match.
-func (g *GateConfig) supports(row gjson.Result, requested []string) bool {
+func (g gateRule) supports(row gjson.Result, requested []string) bool {
 	v := walk(row, g.Capability)
 	var has []string
 	switch {
@@ -274,7 +223,7 @@ func (g *GateConfig) supports(row gjson.Result, requested []string) bool {
 
 // refuse is the result of a call with parameters that are not supported, or of which
 // nobody knows.
-func (g *GateConfig) refuse(id []byte, args gjson.Result, requested []string, known bool) []byte {
+func (g gateRule) refuse(id []byte, args gjson.Result, requested []string, known bool) []byte {
 	verb, about := "not supported", "here"
 	if !known {
 		verb = "not known to be supported"

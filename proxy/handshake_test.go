@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -98,7 +99,7 @@ func TestHandshake(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				f := newFake(func(string) ([]string, error) { return one(c.said) })
 				f.piped = piped
-				srv := front(t, f, func(cfg *Config) { cfg.Upstream.Version = c.upstreamVersion })
+				srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = c.upstreamVersion })
 				r := srv.post("", c.in)
 				if c.sent == "" {
 					sameList(t, "sent", f.sent(), nil)

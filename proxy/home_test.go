@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -249,7 +250,7 @@ func TestIDSaysWhoTheClientIs(t *testing.T) {
 // so do the streams that are taken up.
 func TestServersProcessIsReachedThroughEveryReplica(t *testing.T) {
 	f := silentPipe()
-	all := acquainted(t, 3, func(cfg Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, f.origin()) })
+	all := acquainted(t, 3, func(cfg config.Config, log *zap.Logger) (*Server, error) { return newServer(cfg, log, f.origin()) })
 	session := all[0].initialize("2025-06-18")
 	c, last := all[1].streaming(f, session, `1`)
 	c.leaves()
@@ -273,7 +274,7 @@ func TestSidecarsSessionsAreAtTheirOwnServers(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { pods[r.Header.Get("X-Pod")].ServeHTTP(w, r) }))
 	defer server.Close()
 	n := -1
-	all := acquainted(t, 2, func(cfg Config, log *zap.Logger) (*Server, error) {
+	all := acquainted(t, 2, func(cfg config.Config, log *zap.Logger) (*Server, error) {
 		n++
 		cfg.Upstream.URL, cfg.Upstream.Headers = server.URL, map[string]string{"X-Pod": fmt.Sprint(n)}
 		return New(cfg, log)

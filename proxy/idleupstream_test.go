@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // idlers are the connections of a server, and whether each is between two requests.
@@ -62,7 +64,7 @@ func TestServerThatClosesIdleConnectionsFailsNoCall(t *testing.T) {
 	at := &idlers{conns: make(map[net.Conn]bool)}
 	web.Config.ConnState = at.state
 	web.Start()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL = web.URL
 	o, err := originOf(cfg, nil)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 //     business, and neither knows that the other exists, so that transports add up
 //     and do not multiply;
 //   - failures names what goes wrong upstream, and repeats sums up what is logged again and again;
-//   - setting reads configurations, of whatever struct;
+//   - setting reads configurations, of whatever struct; config has the one of the proxy;
+//   - mcp has the words of the protocol that all rooms share;
 //   - orphans ends what upstream has started, should this process be killed;
 //   - results keeps what upstream brought, and knows nobody who asks for it;
 //   - ended remembers the numbers of sessions that are over, and knows no session;
@@ -32,7 +33,10 @@ func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
 	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +
 		"transform/tape transform/schema transform/grapheme transform/fit"
-	const rooms = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/file"
+	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/file"
+	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
+	const configured = carried + " proxy/mcp proxy/memlimit proxy/setting adapterrt transform translate " + parts + " " + adapting
+	const rooms = configured + " proxy/config proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect"
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
@@ -42,12 +46,14 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/idmap":         "translate/wire",
 		"proxy/large":         "",
 		"proxy/setting":       "",
+		"proxy/mcp":           "",
+		"proxy/config":        configured,
 		"proxy/memlimit":      "",
 		"proxy/downstream":    "proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
 		"proxy/upstream":      "proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
-		"proxy/results":       "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/results":       carried,
 		"proxy/dialect":       "translate/wire",
-		"proxy/failures":      "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/failures":      carried,
 		"proxy/repeats":       "",
 		"proxy/ended":         "",
 		"proxy/processes":     "",
@@ -55,7 +61,7 @@ func TestImportsPointDown(t *testing.T) {
 		"adapterrt/escape":    "",
 		"adapterrt/failure":   "translate/wire",
 		"adapterrt/file":      "translate/wire adapterrt/clean adapterrt/escape",
-		"adapterrt":           "translate/wire " + rooms,
+		"adapterrt":           "translate/wire " + adapting,
 		"transform/tree":      "translate/wire",
 		"transform/tokens":    "",
 		"transform/notion":    "translate/wire transform/tree",
@@ -66,8 +72,8 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/schema":    "translate/wire transform/tape",
 		"transform/fit":       "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":           "translate/wire " + parts,
-		"proxy":               "proxy/upstream/orphans transform " + parts + " proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/memlimit proxy/processes proxy/ended proxy/failures proxy/repeats proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields " + rooms,
-		"cmd/proxy":           "proxy/upstream/orphans transform " + parts + " proxy proxy/sse proxy/lines proxy/large proxy/envelope proxy/idmap proxy/downstream proxy/upstream proxy/results proxy/memlimit proxy/processes proxy/ended proxy/failures proxy/repeats proxy/setting proxy/dialect translate translate/wire adapterrt transform/fields " + rooms,
+		"proxy":               rooms,
+		"cmd/proxy":           rooms + " proxy",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

@@ -10,12 +10,13 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // keeping is a configuration by which results are kept.
-func keeping(c *Config) {
-	c.Bridge.Cache = CacheConfig{Bytes: 1 << 20, Entries: 100}
+func keeping(c *config.Config) {
+	c.Bridge.Cache = config.Cache{Bytes: 1 << 20, Entries: 100}
 	c.Bridge.TTL = time.Minute
 }
 
@@ -98,11 +99,11 @@ func TestResultsAreKeptForTheirTime(t *testing.T) {
 }
 
 func TestNothingIsKeptUnlessWanted(t *testing.T) {
-	for name, change := range map[string]func(*Config){
-		"by default": func(*Config) {},
-		"no room":    func(c *Config) { keeping(c); c.Bridge.Cache.Bytes = 0 },
-		"no time":    func(c *Config) { keeping(c); c.Bridge.TTL = 0 },
-		"too large":  func(c *Config) { keeping(c); c.Bridge.Cache.Bytes = 100 },
+	for name, change := range map[string]func(*config.Config){
+		"by default": func(*config.Config) {},
+		"no room":    func(c *config.Config) { keeping(c); c.Bridge.Cache.Bytes = 0 },
+		"no time":    func(c *config.Config) { keeping(c); c.Bridge.TTL = 0 },
+		"too large":  func(c *config.Config) { keeping(c); c.Bridge.Cache.Bytes = 100 },
 	} {
 		f := library()
 		srv := front(t, f, change)
@@ -164,7 +165,7 @@ func TestOnlyWhatMayBeKeptIsKept(t *testing.T) {
 // client, is another one, whatever clients may do with what they get.
 func TestNobodyGetsWhatAnotherOneAsked(t *testing.T) {
 	f := library()
-	srv := front(t, f, keeping, func(c *Config) { c.Bridge.Public = true })
+	srv := front(t, f, keeping, func(c *config.Config) { c.Bridge.Public = true })
 	asks := func(capabilities string, header ...string) {
 		srv.modernly(modernRequestOf("1", "tools/list", meta(capabilities)), header...)
 	}
@@ -183,7 +184,7 @@ func TestNobodyGetsWhatAnotherOneAsked(t *testing.T) {
 // trusted proxy says that they are one.
 func TestATrustedNameIsNotEnough(t *testing.T) {
 	f := library()
-	srv := front(t, f, keeping, func(c *Config) { c.Bridge.Principal = "header:X-User" })
+	srv := front(t, f, keeping, func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
 	for range 2 {
 		srv.modernly(modernList("1", "tools/list"), "X-User", "ada", "Authorization", "Bearer a")
 		srv.modernly(modernList("1", "tools/list"), "X-User", "ada", "Authorization", "Bearer b")
@@ -296,7 +297,7 @@ func TestWhatMayHaveChangedUnheardIsDropped(t *testing.T) {
 
 func TestKeptResultsAreBounded(t *testing.T) {
 	f := library()
-	srv := front(t, f, keeping, func(c *Config) { c.Bridge.Cache = CacheConfig{Bytes: 4 << 10, Entries: 5} })
+	srv := front(t, f, keeping, func(c *config.Config) { c.Bridge.Cache = config.Cache{Bytes: 4 << 10, Entries: 5} })
 	read := func(n int) { srv.modernly(modernRead("1", fmt.Sprintf("u:%d", n), `{}`)) }
 	for n := range 50 {
 		read(n)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -31,7 +32,7 @@ import (
 // one id can be open and a late answer is dropped.
 type lanes struct {
 	conn upstream.Conn
-	cfg  LimitsConfig
+	cfg  config.Limits
 	keeper
 
 	life   context.Context // until Close
@@ -64,7 +65,7 @@ type keeper interface {
 
 // openLanes begins to read st, everything the server behind conn says, which
 // is the lanes' to close from now on.
-func openLanes(conn upstream.Conn, st upstream.Stream, cfg LimitsConfig, k keeper) *lanes {
+func openLanes(conn upstream.Conn, st upstream.Stream, cfg config.Limits, k keeper) *lanes {
 	l := &lanes{
 		conn: conn, cfg: cfg, keeper: k,
 		ended: make(chan struct{}), pipe: st,
@@ -112,7 +113,7 @@ func (l *lanes) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream
 // open enters a lane for a request.
 func (l *lanes) open(ctx context.Context, out *upstream.Outgoing, m *wire.Message) (*lane, error) {
 	ln := l.newLane(ctx)
-	ln.limit = TimeLimit{FirstByte: out.FirstByte, Silence: out.Silence}
+	ln.limit = config.TimeLimit{FirstByte: out.FirstByte, Silence: out.Silence}
 	ln.logs = out.Logs
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -428,9 +429,9 @@ type lane struct {
 	ctx      context.Context
 	asked    *idmap.Entry[*lane] // the request; nil on the standing stream
 	answered atomic.Bool
-	logs     bool      // log messages may be about it
-	limit    TimeLimit // of silence; 0 for none
-	spoke    bool      // Next had something; for Next only
+	logs     bool             // log messages may be about it
+	limit    config.TimeLimit // of silence; 0 for none
+	spoke    bool             // Next had something; for Next only
 
 	signal chan struct{} // there may be something new
 
@@ -544,7 +545,7 @@ type queued struct {
 	firm    bool
 }
 
-func (q *queue) limit(cfg LimitsConfig) { q.maxItems, q.maxBytes = cfg.Queue, int(cfg.QueueBytes) }
+func (q *queue) limit(cfg config.Limits) { q.maxItems, q.maxBytes = cfg.Queue, int(cfg.QueueBytes) }
 
 // put appends m, which is the queue's from now on, and returns how many notifications
 // were dropped.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -192,7 +193,7 @@ func TestQueueDropsTheOldestNotification(t *testing.T) {
 
 func TestFullQueueIsToldAndCounted(t *testing.T) {
 	f := silentPipe()
-	srv := front(t, f, func(c *Config) { c.Limits.Queue = 2 })
+	srv := front(t, f, func(c *config.Config) { c.Limits.Queue = 2 })
 	srv.initialize("2025-06-18")
 	for range 5 {
 		f.standing <- logLine

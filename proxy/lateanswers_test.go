@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // tardy is a server on a pipe that answers the first call when the second one
@@ -43,8 +45,8 @@ func callThree(who string) string {
 	return `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t","arguments":{"who":"` + who + `"},"_meta":{"progressToken":3}}}`
 }
 
-func brief(c *Config) {
-	c.Limits.Time = map[string]TimeLimit{"tools/call": {FirstByte: 1500 * time.Millisecond, Silence: 1500 * time.Millisecond}}
+func brief(c *config.Config) {
+	c.Limits.Time = map[string]config.TimeLimit{"tools/call": {FirstByte: 1500 * time.Millisecond, Silence: 1500 * time.Millisecond}}
 }
 
 // isOwn holds what the second call is answered against what it is owed.
@@ -59,7 +61,7 @@ func isOwn(t *testing.T, got string) {
 // up and another call 3 was sent, which gets its own answer and nothing about the first.
 func TestLateAnswerIsForNoOtherCall(t *testing.T) {
 	for _, share := range []bool{false, true} {
-		child := func(c *Config) { c.Upstream.ShareChild = share }
+		child := func(c *config.Config) { c.Upstream.ShareChild = share }
 		name := map[bool]string{false: "own process", true: "shared process"}[share]
 		t.Run("HTTP client, "+name+", timed out", func(t *testing.T) {
 			t.Parallel()

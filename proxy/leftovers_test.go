@@ -17,6 +17,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // children are the processes that this one has started and that still run; nil
@@ -54,7 +56,7 @@ func endInTheMidst(t *testing.T, over, server string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	running := children()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Shutdown.Drain = 50 * time.Millisecond
 	const revision = "2025-06-18"
 	if server == "stdio" {

@@ -21,6 +21,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -35,7 +36,7 @@ type listener struct {
 }
 
 // newListener reads what guards a listener from the files that cfg names.
-func newListener(cfg Config) (l listener, err error) {
+func newListener(cfg config.Config) (l listener, err error) {
 	l.tokens = append(l.tokens, cfg.Auth.Tokens...)
 	if file := cfg.Auth.TokenFile; file != "" {
 		text, err := readSmall(file)
@@ -94,7 +95,7 @@ func certificates(file string) (*x509.CertPool, error) {
 
 // upstreamTLS is how the server is verified and how we show who we are; nil for
 // the system's way.
-func upstreamTLS(u UpstreamConfig) (*tls.Config, error) {
+func upstreamTLS(u config.Upstream) (*tls.Config, error) {
 	if u.CAFile == "" && u.ClientCert == "" {
 		return nil, nil
 	}
@@ -172,7 +173,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		AllowedHosts: srv.now().renewable().AllowedHosts,
 		Tokens:       srv.now().renewable().Tokens,
 		Replicas:     srv.inbox,
-		ReplicasPath: peersPath,
+		ReplicasPath: config.ReplicasPath,
 		Log:          srv.logHTTP,
 		Refused:      srv.refusedByUs,
 	}

@@ -23,6 +23,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // certificate makes one for this machine that verifies itself, in two files.
@@ -93,8 +95,8 @@ func TestTokenAndTLSGuardTheListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFake(initializing("2025-06-18", obliging))
-	base, stop := listening(t, f, func(c *Config) {
-		c.TLS = TLSConfig{Cert: cert, Key: key}
+	base, stop := listening(t, f, func(c *config.Config) {
+		c.TLS = config.TLS{Cert: cert, Key: key}
 		c.Auth.Tokens, c.Auth.TokenFile = []string{"mine"}, file
 	})
 	url := strings.Replace(base, "http://", "https://", 1) + "/mcp"
@@ -134,19 +136,19 @@ func TestTokenAndTLSGuardTheListener(t *testing.T) {
 func TestShimReachesAGuardedProxy(t *testing.T) {
 	cert, key, _ := certificate(t)
 	f := newFake(initializing("2025-06-18", obliging))
-	far, stop := listening(t, f, func(c *Config) {
-		c.TLS, c.Auth.Tokens = TLSConfig{Cert: cert, Key: key}, []string{"mine"}
+	far, stop := listening(t, f, func(c *config.Config) {
+		c.TLS, c.Auth.Tokens = config.TLS{Cert: cert, Key: key}, []string{"mine"}
 	})
 	for name, c := range map[string]struct {
-		change func(*UpstreamConfig)
+		change func(*config.Upstream)
 		status int
 	}{
-		"with both":           {func(*UpstreamConfig) {}, 200},
-		"without a token":     {func(u *UpstreamConfig) { u.Headers = nil }, 401},
-		"without the root":    {func(u *UpstreamConfig) { u.CAFile = "" }, 502},
-		"by its other header": {func(u *UpstreamConfig) { u.Headers = map[string]string{"X-Dragoman-Token": "mine"} }, 200},
+		"with both":           {func(*config.Upstream) {}, 200},
+		"without a token":     {func(u *config.Upstream) { u.Headers = nil }, 401},
+		"without the root":    {func(u *config.Upstream) { u.CAFile = "" }, 502},
+		"by its other header": {func(u *config.Upstream) { u.Headers = map[string]string{"X-Dragoman-Token": "mine"} }, 200},
 	} {
-		cfg := DefaultConfig()
+		cfg := config.Default()
 		cfg.Upstream.URL = strings.Replace(far, "http://", "https://", 1) + "/mcp"
 		cfg.Upstream.CAFile = cert
 		cfg.Upstream.Headers = map[string]string{"Authorization": "Bearer mine"}
@@ -183,20 +185,20 @@ func TestCredentialsAreNotLentToStrangers(t *testing.T) {
 	secret := map[string]string{"Authorization": "Bearer secret"}
 	for name, c := range map[string]struct {
 		at      net.IP
-		change  func(*Config)
+		change  func(*config.Config)
 		refused bool
 	}{
-		"credentials":                    {wide, func(c *Config) { c.Upstream.Headers = secret }, true},
-		"any address":                    {net.IPv4zero, func(c *Config) { c.Upstream.Headers = secret }, true},
-		"certificate":                    {wide, func(c *Config) { c.Upstream.ClientCert = "x" }, true},
-		"credentials on loopback":        {loop, func(c *Config) { c.Upstream.Headers = secret }, false},
-		"nothing to lend":                {wide, func(*Config) {}, false},
-		"credentials behind a token":     {wide, func(c *Config) { c.Upstream.Headers, c.Auth.Tokens = secret, []string{"t"} }, false},
-		"credentials, trusted neighbour": {wide, func(c *Config) { c.Upstream.Headers, c.Auth.TrustNetwork = secret, true }, false},
+		"credentials":                    {wide, func(c *config.Config) { c.Upstream.Headers = secret }, true},
+		"any address":                    {net.IPv4zero, func(c *config.Config) { c.Upstream.Headers = secret }, true},
+		"certificate":                    {wide, func(c *config.Config) { c.Upstream.ClientCert = "x" }, true},
+		"credentials on loopback":        {loop, func(c *config.Config) { c.Upstream.Headers = secret }, false},
+		"nothing to lend":                {wide, func(*config.Config) {}, false},
+		"credentials behind a token":     {wide, func(c *config.Config) { c.Upstream.Headers, c.Auth.Tokens = secret, []string{"t"} }, false},
+		"credentials, trusted neighbour": {wide, func(c *config.Config) { c.Upstream.Headers, c.Auth.TrustNetwork = secret, true }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
-			cfg := DefaultConfig()
+			cfg := config.Default()
 			c.change(&cfg)
 			srv, err := newServer(cfg, zap.NewNop(), newFake(nil).origin())
 			if err != nil {
@@ -226,7 +228,7 @@ func TestProbesAndMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL = "http://" + gone.Addr().String()
 	cfg.Auth.Tokens = []string{"t"}
 	srv, err := New(cfg, zap.NewNop())
@@ -288,15 +290,15 @@ func TestFilesOfTheListener(t *testing.T) {
 	if err := os.WriteFile(empty, []byte("\n \n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for want, change := range map[string]func(*Config){
-		"auth.token_file: ":         func(c *Config) { c.Auth.TokenFile = filepath.Join(dir, "none") },
-		"auth.token_file: " + empty: func(c *Config) { c.Auth.TokenFile = empty },
-		"tls: ":                     func(c *Config) { c.TLS = TLSConfig{Cert: empty, Key: empty} },
-		"upstream.ca_file: ":        func(c *Config) { c.Upstream.CAFile = empty },
-		"upstream.client_cert: ":    func(c *Config) { c.Upstream.ClientCert, c.Upstream.ClientKey = empty, empty },
-		"session.key_file":          func(c *Config) { c.Session.KeyFile = empty },
+	for want, change := range map[string]func(*config.Config){
+		"auth.token_file: ":         func(c *config.Config) { c.Auth.TokenFile = filepath.Join(dir, "none") },
+		"auth.token_file: " + empty: func(c *config.Config) { c.Auth.TokenFile = empty },
+		"tls: ":                     func(c *config.Config) { c.TLS = config.TLS{Cert: empty, Key: empty} },
+		"upstream.ca_file: ":        func(c *config.Config) { c.Upstream.CAFile = empty },
+		"upstream.client_cert: ":    func(c *config.Config) { c.Upstream.ClientCert, c.Upstream.ClientKey = empty, empty },
+		"session.key_file":          func(c *config.Config) { c.Session.KeyFile = empty },
 	} {
-		cfg := DefaultConfig()
+		cfg := config.Default()
 		cfg.Upstream.URL = "https://127.0.0.1:1/mcp"
 		change(&cfg)
 		if _, err := New(cfg, zap.NewNop()); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -308,7 +310,7 @@ func TestFilesOfTheListener(t *testing.T) {
 // A program that is not there is told of when serving begins, and not only when
 // the first client comes.
 func TestMissingProgramIsToldAtOnce(t *testing.T) {
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.Command = []string{filepath.Join(t.TempDir(), "nothing")}
 	core, logs := observer.New(zap.WarnLevel)
 	srv, err := New(cfg, zap.New(core))

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 //go:embed testdata/matrix.txt
@@ -234,7 +236,7 @@ func (c *staged) sessionless(do func(*turn)) *scripted {
 }
 
 // stage puts a proxy and a client in front of a server.
-func (c *staged) stage(s *scripted, change ...func(*Config)) (*talker, proxied) {
+func (c *staged) stage(s *scripted, change ...func(*config.Config)) (*talker, proxied) {
 	c.Helper()
 	p := through(c.T, s.at(), change...)
 	return p.client(c.T, c.client), p

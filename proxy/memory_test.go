@@ -13,6 +13,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // TestNewRequestsWaitForLargeAnswers: what the server says counts among the
@@ -34,7 +36,7 @@ func TestNewRequestsWaitForLargeAnswers(t *testing.T) {
 		}
 	}))
 	defer upstream.Close()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL = upstream.URL
 	cfg.Limits.InHand = size / 2
 	srv := newOf(t, cfg, zap.NewNop())

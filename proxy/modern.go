@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -36,9 +37,9 @@ type modernRequest struct {
 
 	client       []byte // clientInfo, nil for none
 	capabilities []byte
-	facts        wire.Facts // what is declared there
-	level        int        // of log messages that the client wants; noLevel for none
-	token        []byte     // progressToken, nil for none
+	facts        wire.Facts   // what is declared there
+	level        mcp.LogLevel // of log messages that the client wants; mcp.NoLogLevel for none
+	token        []byte       // progressToken, nil for none
 
 	state  []byte // requestState, a JSON string; nil for none
 	inputs []byte // inputResponses, nil for none
@@ -67,22 +68,6 @@ const (
 	metaServer       = modernPrefix + "serverInfo"
 	metaSubscription = modernPrefix + "subscriptionId"
 )
-
-// logLevels are the levels of log messages, least severe first. See
-// https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging#log-levels.
-var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
-const noLevel = -1
-
-// levelOf is the place of a level among logLevels, noLevel for what is none.
-func levelOf(name string) int {
-	for i, level := range logLevels {
-		if level == name {
-			return i
-		}
-	}
-	return noLevel
-}
 
 // lookModern takes a scanned request apart. What it returns points into m, and says
 // nothing of what the client can do beside what it has declared. header is what names
@@ -149,7 +134,7 @@ func targetOf(method wire.Method) string {
 // checks have the order that clients may rely on: what _meta must hold, whether header
 // says the same, whether we speak that.
 func readMeta(params, target, header string) (*modernRequest, error) {
-	q := &modernRequest{level: noLevel}
+	q := &modernRequest{level: mcp.NoLogLevel}
 	version := ""
 	var broken string // the first member that is not what it has to be
 	members(params, func(name string, v gjson.Result) {
@@ -168,9 +153,9 @@ func readMeta(params, target, header string) (*modernRequest, error) {
 					good = v.IsObject() && q.client == nil
 					q.client = bytesOf(v.Raw)
 				case metaLevel:
-					good = q.level == noLevel
-					q.level = levelOf(v.String())
-					good = good && q.level != noLevel
+					good = q.level == mcp.NoLogLevel
+					q.level = mcp.LogLevelOf(v.String())
+					good = good && q.level != mcp.NoLogLevel
 				case "progressToken":
 					good = (v.Type == gjson.String || v.Type == gjson.Number) && q.token == nil
 					q.token = bytesOf(v.Raw)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -328,7 +329,7 @@ func TestTwoCallersAtOnceAskDifferentUsers(t *testing.T) {
 
 func TestClientThatNeverComesBack(t *testing.T) {
 	f, _ := asksName(nameQuestion)
-	srv := front(t, f, func(c *Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond })
+	srv := front(t, f, func(c *config.Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond })
 	r := srv.modernly(modernCall("7", ""))
 	eventually(t, "the call is given up", func() bool { return srv.dialogues.parked() == 0 && len(f.sent()) >= 5 })
 	sent := f.sent()
@@ -366,7 +367,7 @@ func TestURLsThatACallNeeds(t *testing.T) {
 		return one(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}}}`)
 	})
 	f.noGet = true
-	srv := front(t, f, func(c *Config) { c.Bridge.OpenedTimeout = time.Millisecond }) // it never says that they were opened
+	srv := front(t, f, func(c *config.Config) { c.Bridge.OpenedTimeout = time.Millisecond }) // it never says that they were opened
 	call := func(id, capabilities, more string) reply {
 		return srv.modernly(modernRequestOf(id, "tools/call", `"name":"t",`+more+meta(capabilities)))
 	}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -220,7 +221,7 @@ func (c *modernConn) setLevel(ctx context.Context, level gjson.Result, header []
 	if err := c.mustOffer(ctx, "logging", wire.LoggingSetLevel, header); err != nil {
 		return err
 	}
-	if level.Type != gjson.String || levelOf(level.String()) == noLevel {
+	if level.Type != gjson.String || mcp.LogLevelOf(level.String()) == mcp.NoLogLevel {
 		return saying(invalidParams, fmt.Sprintf("Invalid log level: %.64s", level.String()))
 	}
 	c.mu.Lock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -94,7 +95,7 @@ func TestRefusedInitializeStandsWithoutDiscover(t *testing.T) {
 			return one(rpcError(gjson.Get(m, "id").Raw, `"code":-32602,"message":"no `+gjson.Get(m, "method").String()+`"`))
 		})
 		f.piped = piped
-		srv := front(t, f, func(cfg *Config) { cfg.Upstream.Version = "2025-11-25" })
+		srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = "2025-11-25" })
 		sameJSON(t, srv.post("", initialize("2025-06-18", `{}`)).body, rpcError("0", `"code":-32602,"message":"no initialize"`))
 	})
 }
@@ -655,7 +656,7 @@ func TestModernServerThatIsLostInACall(t *testing.T) {
 
 func TestClientThatDoesNotAnswerAModernServer(t *testing.T) {
 	f := asksFirst(false, `"inputRequests":{"r":{"method":"roots/list"}}`)
-	srv := front(t, f, func(c *Config) { c.Bridge.ParkTimeout = 10 * time.Millisecond })
+	srv := front(t, f, func(c *config.Config) { c.Bridge.ParkTimeout = 10 * time.Millisecond })
 	events := srv.reads(srv.initializeWith("2025-06-18", `{"roots":{}}`), toolCalled("5"))
 	sameJSON(t, <-events, `{"jsonrpc":"2.0","id":"p-1","method":"roots/list"}`)
 	sameJSON(t, <-events, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p-1"}}`)

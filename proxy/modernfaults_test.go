@@ -13,6 +13,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -173,7 +175,7 @@ func TestReloadBeginsNewSessions(t *testing.T) {
 
 func TestPrincipalByHeader(t *testing.T) {
 	o, all := perSession(listServer)
-	srv := frontOf(t, o, func(c *Config) { c.Bridge.Principal = "header:X-User" })
+	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
 	for n, header := range [][]string{{"X-User", "a"}, {"X-User", "b"}, {"X-User", "a", "Authorization", "Bearer new"}, {}} {
 		if r := srv.modernly(modernTools, header...); r.status != 200 {
 			t.Errorf("%d: %+v", n, r)
@@ -217,7 +219,7 @@ func TestSessionThatTheServerForgot(t *testing.T) {
 
 func TestTooManyCallsWait(t *testing.T) {
 	o, all := perSession(asksEach)
-	srv := frontOf(t, o, func(c *Config) { c.Bridge.MaxParked = 1 })
+	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxParked = 1 })
 	srv.modernly(modernCall("7", ""))
 	r := srv.modernly(modernCall("8", ""))
 	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32603,"message":"too many calls wait for answers of their clients"}}`)
@@ -232,7 +234,7 @@ func TestTooManyCallsWait(t *testing.T) {
 
 func TestTheSessionUnusedForLongestMakesRoom(t *testing.T) {
 	o, all := perSession(listServer)
-	srv := frontOf(t, o, func(c *Config) { c.Bridge.MaxSessions = 1 })
+	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxSessions = 1 })
 	for _, who := range []string{"a", "b"} {
 		if r := srv.modernly(modernTools, "Authorization", who); r.status != 200 {
 			t.Errorf("%+v", r)
@@ -243,7 +245,7 @@ func TestTheSessionUnusedForLongestMakesRoom(t *testing.T) {
 
 func TestNoRoomForASession(t *testing.T) {
 	o, _ := perSession(func() *fakeServer { f, _ := asksName(nameQuestion); return f })
-	srv := frontOf(t, o, func(c *Config) { c.Bridge.MaxSessions = 1 })
+	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxSessions = 1 })
 	srv.backings.fullTime = time.Millisecond
 	srv.modernly(modernCall("7", ""))
 	if r := srv.modernly(modernTools, "Authorization", "b"); r.status != 503 || r.header["Retry-After"] == "" || gjson.Get(r.body, "error.message").String() != "too many sessions" {
@@ -254,7 +256,7 @@ func TestNoRoomForASession(t *testing.T) {
 // TestCallsWaitForRoom until another client's call is over.
 func TestCallsWaitForRoom(t *testing.T) {
 	o, all := perSession(asksEach)
-	srv := frontOf(t, o, func(c *Config) { c.Bridge.MaxSessions = 1 })
+	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxSessions = 1 })
 	srv.backings.fullTime = patience
 	r := srv.modernly(modernCall("7", ""))
 	waited := make(chan reply, 1)
@@ -324,7 +326,7 @@ func TestQuestionBeforeTheCallThatAnswersIt(t *testing.T) {
 func TestHowLongTheUserTakesIsNotTheServersSilence(t *testing.T) {
 	f, _ := asksName(nameQuestion) // and then says nothing
 	const limit = 100 * time.Millisecond
-	srv := front(t, f, func(c *Config) { c.Upstream.SilenceTimeout = limit })
+	srv := front(t, f, func(c *config.Config) { c.Upstream.SilenceTimeout = limit })
 	r := srv.modernly(modernCall("7", ""))
 	d := parkedOne(t, srv)
 	<-time.After(3 * limit) // the user thinks; a call that this has ended would have its answer
@@ -482,7 +484,7 @@ func TestOwnToolsForModernClients(t *testing.T) {
 // TestModernResultsAreHeldToTheirBudget, and the rest is for the same principal.
 func TestModernResultsAreHeldToTheirBudget(t *testing.T) {
 	f := answering("2025-11-25", false, func(string) string { return texts(issues(500)) }, noTools)
-	srv := front(t, f, shaped(t, "default_max_tokens: 500"), func(c *Config) { c.Bridge.Principal = "header:X-User" })
+	srv := front(t, f, shaped(t, "default_max_tokens: 500"), func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
 	mine := []string{"X-User", "a"}
 	call := modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{}`))
 	r := srv.modernly(call, mine...)
@@ -636,7 +638,7 @@ func FuzzReadMeta(f *testing.F) {
 				t.Errorf("%s is %q", what, raw)
 			}
 		}
-		if !gjson.ParseBytes(q.capabilities).IsObject() || q.level < noLevel || q.level >= len(logLevels) {
+		if !gjson.ParseBytes(q.capabilities).IsObject() || q.level < mcp.NoLogLevel || q.level.String() == "" && q.level != mcp.NoLogLevel {
 			t.Errorf("%+v", q)
 		}
 	})

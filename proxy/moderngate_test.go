@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // TestGateBeforeAClientWithoutASession: the refusal is the call's result, whether the
@@ -13,7 +15,7 @@ func TestGateBeforeAClientWithoutASession(t *testing.T) {
 		for _, piped := range []bool{false, true} {
 			f := gatedServer(func(gjson.Result) string { return asText(`{"streams":[{"name":"a","caps":{"expand":[]}}]}`) })
 			f.piped = piped
-			srv := front(t, f, func(cfg *Config) { cfg.Gates = []GateConfig{goodGate} })
+			srv := front(t, f, func(cfg *config.Config) { cfg.Gates = []config.Gate{goodGate} })
 			for arguments, refused := range map[string]bool{`{"stream":"a","expand":["x"]}`: true, `{"stream":"a"}`: false} {
 				r := srv.modernly(modernRequestOf("5", "tools/call", `"name":"get_records","arguments":`+arguments+`,`+meta(can)))
 				if r.status != 200 || refusedExpand(r.body) != refused || !refused && text(r.body) != "records" ||

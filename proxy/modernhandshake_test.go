@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -46,7 +47,7 @@ func TestDiscoverRefusedInTheRevisionItLists(t *testing.T) {
 			}
 			return answer(m)
 		}
-		srv := front(t, f, func(cfg *Config) { cfg.Upstream.Version = "2026-07-28" })
+		srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = "2026-07-28" })
 		r := srv.post("", initialize("2025-11-25", `{}`))
 		if ok := gjson.Get(r.body, "result").Exists(); ok != (c.asked > c.refusals) {
 			t.Errorf("%+v: %+v", c, r)

@@ -17,6 +17,8 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // TestAnyReplicaServesSessionsOfServersWithoutOne: an id says what its client can
@@ -49,7 +51,7 @@ func TestAnyReplicaServesSessionsOfServersWithoutOne(t *testing.T) {
 	}))
 	key := make([]byte, keyBytes)
 	rand.Read(key)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL = web.URL
 	cfg.Upstream.HandshakeTimeout = patience
 	cfg.Session.KeyFile = filepath.Join(t.TempDir(), "key")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -61,7 +62,7 @@ func TestProcessThatComesBackWithAHandshake(t *testing.T) {
 		f.piped = true
 		return f
 	})
-	srv := frontOf(t, kids.origin(), quickly, func(cfg *Config) { cfg.Upstream.Restart.Max = 1 })
+	srv := frontOf(t, kids.origin(), quickly, func(cfg *config.Config) { cfg.Upstream.Restart.Max = 1 })
 	s := srv.initialize("2025-06-18")
 	kids.child(t, 0).lose(exited)
 	eventually(t, "session ended", func() bool { return srv.sessions.count() == 0 })

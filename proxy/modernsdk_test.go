@@ -14,6 +14,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // modernOnly is the revision of servers without a handshake.
@@ -89,8 +91,8 @@ func TestSDKServerWithoutAHandshake(t *testing.T) {
 
 // beforeModernSDK is the configuration of a proxy before the SDK's server without
 // sessions, on stdio or on HTTP until the test ends.
-func beforeModernSDK(t *testing.T, server string) Config {
-	cfg := DefaultConfig()
+func beforeModernSDK(t *testing.T, server string) config.Config {
+	cfg := config.Default()
 	cfg.Shutdown.Drain = patience
 	if server == "stdio" {
 		cfg.Upstream.Command = []string{os.Args[0]}

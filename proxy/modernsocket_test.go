@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // reportingServer is an HTTP server that has sessions, and reports progress where it is asked to.
@@ -38,7 +40,7 @@ func reportingServer(t *testing.T) *plainServer {
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#streamable-http.
 func TestWhatHTTPSaysToClientsWithoutASession(t *testing.T) {
 	server := reportingServer(t)
-	c := serving(t, func(cfg *Config) {
+	c := serving(t, func(cfg *config.Config) {
 		cfg.Upstream.URL, cfg.Upstream.Version = server.URL, "2025-11-25"
 		cfg.Limits.ClientMessage = 64 << 10
 	})

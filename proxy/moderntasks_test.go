@@ -10,11 +10,12 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 )
 
-func bridgingTasks(c *Config)  { c.Contract.Tasks = "bridge" }
-func strippingTasks(c *Config) { c.Contract.Tasks = "strip" }
+func bridgingTasks(c *config.Config)  { c.Contract.Tasks = "bridge" }
+func strippingTasks(c *config.Config) { c.Contract.Tasks = "strip" }
 
 const withTasks = `"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
@@ -245,10 +246,10 @@ func TestTaskWhoseClientDoesNotAnswer(t *testing.T) {
 func TestTasksAreStrippedUnlessBridged(t *testing.T) {
 	for _, c := range []struct {
 		revision string
-		change   []func(*Config)
+		change   []func(*config.Config)
 	}{
-		{"2025-11-25", []func(*Config){strippingTasks}},
-		{"2025-06-18", []func(*Config){bridgingTasks}},
+		{"2025-11-25", []func(*config.Config){strippingTasks}},
+		{"2025-06-18", []func(*config.Config){bridgingTasks}},
 	} {
 		f := modernTasks(false, `"status":"working"`)
 		srv := front(t, f, c.change...)
@@ -267,7 +268,7 @@ func TestTasksAreStrippedUnlessBridged(t *testing.T) {
 	f := modernServer(false, withTasks, func(id, method, _ string) ([]string, error) {
 		return one(result(id, `"resultType":"task","taskId":"t1","status":"working"`))
 	})
-	for _, change := range []func(*Config){strippingTasks, bridgingTasks} {
+	for _, change := range []func(*config.Config){strippingTasks, bridgingTasks} {
 		srv := front(t, f, change)
 		session := srv.initialize("2025-11-25")
 		sameJSON(t, srv.post(session, toolCalled("5")).body, rpcError("5", `"code":-32603,"message":"Unsupported result type: task"`))

@@ -9,6 +9,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // modernExchange is a request of a client without a session and what comes of it:
@@ -217,7 +219,7 @@ func TestAModernExchangeThereAndBackSaysTheSame(t *testing.T) {
 			continue
 		}
 		t.Run(fmt.Sprintf("%s-%s-%s", shape(way[0]), shape(way[1]), shape(way[2])), func(t *testing.T) {
-			newest := func(cfg *Config) { cfg.Upstream.Version = modernOnly }
+			newest := func(cfg *config.Config) { cfg.Upstream.Version = modernOnly }
 			at := modernPeer(t, way[2]).at()
 			direct := live(t, proxied{web: at, pipe: at}.client(t, way[2]))
 			second := through(t, modernPeer(t, way[2]).at(), newest)
@@ -225,7 +227,7 @@ func TestAModernExchangeThereAndBackSaysTheSame(t *testing.T) {
 			if way[1] {
 				to = second.pipe
 			}
-			there := live(t, through(t, to, func(cfg *Config) { cfg.Upstream.Version = "2025-11-25" }).client(t, way[0]))
+			there := live(t, through(t, to, func(cfg *config.Config) { cfg.Upstream.Version = "2025-11-25" }).client(t, way[0]))
 			for n, e := range modernExchanges() {
 				if way[0] != way[2] { // only one of them has a status
 					there[n], direct[n] = slices.DeleteFunc(there[n], isCode), slices.DeleteFunc(direct[n], isCode)

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -70,7 +71,7 @@ func postTo(t *testing.T, url, session, message string) (*http.Response, string)
 func TestAnswerWithoutRoomIsAnError(t *testing.T) {
 	upstream := httptest.NewServer(largeAnswers(200 << 10))
 	defer upstream.Close()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL = upstream.URL
 	cfg.Upstream.SilenceTimeout = 300 * time.Millisecond
 	cfg.Limits.InHand = 4 << 20

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -64,7 +65,7 @@ func TestCallsWaitForTheirURLsToBeOpened(t *testing.T) {
 						u.answer(400, rpcError(u.id, `"code":-32601,"message":"Method not found"`))
 					}
 				}
-				p := through(t, s.at(), func(cfg *Config) { cfg.Bridge.OpenedTimeout = c.limit })
+				p := through(t, s.at(), func(cfg *config.Config) { cfg.Bridge.OpenedTimeout = c.limit })
 				client := p.client(t, false)
 				state := gjson.Get(client.say(asCall("7", url, "")).next(), "result.requestState").Raw
 				if state == "" {
@@ -107,7 +108,7 @@ func TestClientThatLeavesWhileItsURLsAreWaitedFor(t *testing.T) {
 		return one(result(id, ""))
 	})
 	f.noGet = true
-	srv := front(t, f, func(c *Config) { c.Bridge.OpenedTimeout = time.Hour })
+	srv := front(t, f, func(c *config.Config) { c.Bridge.OpenedTimeout = time.Hour })
 	const url = `{"elicitation":{"url":{}}}`
 	r := srv.modernly(asCall("7", url, ""))
 	ctx, leave := context.WithCancel(context.Background())

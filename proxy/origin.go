@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
@@ -34,7 +35,7 @@ type origin struct {
 	// known.
 	ready func(ctx context.Context) error
 	// renew is the same server by another configuration; nil where there is none.
-	renew func(cfg Config, log *zap.Logger) (origin, error)
+	renew func(cfg config.Config, log *zap.Logger) (origin, error)
 	// close ends what conversations share; may be nil.
 	close func()
 	// memory is what large messages of the server take; nil where they are not
@@ -43,19 +44,19 @@ type origin struct {
 }
 
 // originOf is the upstream that cfg names.
-func originOf(cfg Config, log *zap.Logger) (origin, error) {
+func originOf(cfg config.Config, log *zap.Logger) (origin, error) {
 	switch {
 	case cfg.Upstream.URL != "":
-		return httpOrigin(cfg, large.NewMemory(cfg.Limits.inHand()))
+		return httpOrigin(cfg, large.NewMemory(cfg.Limits.HeldBytes()))
 	case len(cfg.Upstream.Command) > 0:
-		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.inHand())), nil
+		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes())), nil
 	case len(cfg.Adapters.Sources) > 0:
 		return aloneOrigin(), nil
 	}
 	return origin{}, setting.Mistake{Path: "upstream", Text: "neither url nor command is set; say --upstream URL, -- COMMAND, or --adapters DIR"}
 }
 
-func httpOrigin(cfg Config, memory *large.Memory) (origin, error) {
+func httpOrigin(cfg config.Config, memory *large.Memory) (origin, error) {
 	u := cfg.Upstream
 	c := upstream.HTTPConfig{
 		URL:              u.URL,
@@ -84,7 +85,7 @@ func httpOrigin(cfg Config, memory *large.Memory) (origin, error) {
 	return origin{
 		ready:   reachable(at),
 		memory:  memory,
-		renew:   func(cfg Config, _ *zap.Logger) (origin, error) { return httpOrigin(cfg, memory) },
+		renew:   func(cfg config.Config, _ *zap.Logger) (origin, error) { return httpOrigin(cfg, memory) },
 		connect: d.Connect,
 		open: func(context.Context) (*upstream.Begun, error) {
 			if d.Transport() == upstream.HTTPWithSSE {
@@ -97,7 +98,7 @@ func httpOrigin(cfg Config, memory *large.Memory) (origin, error) {
 	}, nil
 }
 
-func stdioOrigin(cfg Config, log *zap.Logger, memory *large.Memory) origin {
+func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory) origin {
 	secrets := secretsOf(cfg.Upstream)
 	child := upstream.Stdio{
 		Command:    cfg.Upstream.Command,
@@ -117,7 +118,7 @@ func stdioOrigin(cfg Config, log *zap.Logger, memory *large.Memory) origin {
 		open:     child.Open,
 		restarts: true,
 		ready:    startable(cfg.Upstream.Command[0]),
-		renew:    func(cfg Config, log *zap.Logger) (origin, error) { return stdioOrigin(cfg, log, memory), nil },
+		renew:    func(cfg config.Config, log *zap.Logger) (origin, error) { return stdioOrigin(cfg, log, memory), nil },
 		memory:   memory,
 	}
 	if cfg.Upstream.ShareChild {
@@ -157,7 +158,7 @@ func opened(piped bool, open func(ctx context.Context) (upstream.Conn, error)) o
 
 // childEnv is the environment of a child: what it may inherit, and what was
 // set for it.
-func childEnv(u UpstreamConfig, ours []string) []string {
+func childEnv(u config.Upstream, ours []string) []string {
 	env := upstream.AllowEnv(ours, u.PassEnv)
 	for name, value := range u.Env {
 		env = append(env, name+"="+value)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -55,7 +56,7 @@ func TestACallCountsOnce(t *testing.T) {
 		asks  = `"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}`
 		named = `"requestState":"st","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}}`
 	)
-	askingURLs := func(t *testing.T, change ...func(*Config)) testServer {
+	askingURLs := func(t *testing.T, change ...func(*config.Config)) testServer {
 		calls := 0
 		f := legacyServer(`{"tools":{}}`, func(id, method, _ string) ([]string, error) {
 			if calls++; method == "tools/call" && calls == 1 {
@@ -64,7 +65,7 @@ func TestACallCountsOnce(t *testing.T) {
 			return one(result(id, `"content":[]`))
 		})
 		f.noGet = true
-		return front(t, f, append(change, func(c *Config) { c.Bridge.OpenedTimeout = time.Millisecond })...)
+		return front(t, f, append(change, func(c *config.Config) { c.Bridge.OpenedTimeout = time.Millisecond })...)
 	}
 	lost := func(t *testing.T, can string) testServer {
 		s := new(forgetful)
@@ -97,7 +98,7 @@ func TestACallCountsOnce(t *testing.T) {
 		}},
 		{"a question without an answer", "", left, "2025-11-25", func(t *testing.T) testServer {
 			f, _ := asksName(nameQuestion)
-			srv := front(t, f, func(c *Config) { c.Bridge.ParkTimeout = 20 * time.Millisecond })
+			srv := front(t, f, func(c *config.Config) { c.Bridge.ParkTimeout = 20 * time.Millisecond })
 			srv.modernly(modernCall("7", ""))
 			return srv
 		}},
@@ -130,7 +131,7 @@ func TestACallCountsOnce(t *testing.T) {
 			return srv
 		}},
 		{"URLs of which the client says nothing", "", left, "unknown", func(t *testing.T) testServer {
-			srv := askingURLs(t, func(c *Config) { c.Bridge.ParkTimeout = 20 * time.Millisecond })
+			srv := askingURLs(t, func(c *config.Config) { c.Bridge.ParkTimeout = 20 * time.Millisecond })
 			srv.modernly(asCall("7", url, ""))
 			return srv
 		}},
@@ -162,7 +163,7 @@ func TestACallCountsOnce(t *testing.T) {
 		}},
 		{"an id that is open", "", refused, "2025-06-18", func(t *testing.T) testServer {
 			f := silentPipe()
-			srv := front(t, f, func(c *Config) { c.Limits.OpenRequests = 1 })
+			srv := front(t, f, func(c *config.Config) { c.Limits.OpenRequests = 1 })
 			session := srv.initialize("2025-06-18")
 			first := srv.call(f, session, listOne)
 			srv.post(session, callTool(`2`, `2`))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 
 // wantsLogs reports whether the server may send q log messages.
 func (b *backing) wantsLogs(q *modernRequest) bool {
-	return q.level != noLevel && b.s.facts.Has(wire.ServerLogging)
+	return q.level != mcp.NoLogLevel && b.s.facts.Has(wire.ServerLogging)
 }
 
 // takePart enters a dialogue before its call is sent.
@@ -66,7 +67,7 @@ func (b *backing) about(m *wire.Message) *dialogue {
 		var only *dialogue
 		for _, d := range all {
 			switch {
-			case d.first.level == noLevel:
+			case d.first.level == mcp.NoLogLevel:
 			case only != nil:
 				return nil
 			default:

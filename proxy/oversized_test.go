@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // TestOversizedMessageFailsOneCall: the call that it answers, wherever in it the id is,
@@ -40,7 +42,7 @@ func TestOversizedMessageFailsOneCall(t *testing.T) {
 						calls <- u
 					}
 				})
-				client := through(t, s.at(), func(c *Config) { c.Limits.UpstreamMessage = 1 << 20 }).client(t, pipe)
+				client := through(t, s.at(), func(c *config.Config) { c.Limits.UpstreamMessage = 1 << 20 }).client(t, pipe)
 				client.initialize("2025-06-18", "{}")
 				call := func(id string) *told {
 					return client.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t"}}`)

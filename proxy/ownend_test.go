@@ -13,6 +13,8 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // TestSessionsThatWeEndAreEndedAsTheirClient: the DELETE has the Authorization that the
@@ -21,14 +23,16 @@ func TestSessionsThatWeEndAreEndedAsTheirClient(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		modern bool // the client has no session, so that it is ours
-		change func(*Config)
+		change func(*config.Config)
 		ends   bool // by itself, before the proxy does
 	}{
-		{name: "drain", change: func(*Config) {}},
-		{name: "age", ends: true, change: func(c *Config) { c.Session.MaxAge, c.Session.IdleTimeout = time.Millisecond, time.Second }},
-		{name: "pooled, idle", modern: true, ends: true, change: func(c *Config) { c.Bridge.IdleTimeout, c.Session.IdleTimeout = time.Millisecond, 40*time.Millisecond }},
-		{name: "pooled, limit", modern: true, ends: true, change: func(c *Config) { c.Bridge.MaxSessions = 2 }},
-		{name: "pooled, drain", modern: true, change: func(*Config) {}},
+		{name: "drain", change: func(*config.Config) {}},
+		{name: "age", ends: true, change: func(c *config.Config) { c.Session.MaxAge, c.Session.IdleTimeout = time.Millisecond, time.Second }},
+		{name: "pooled, idle", modern: true, ends: true, change: func(c *config.Config) {
+			c.Bridge.IdleTimeout, c.Session.IdleTimeout = time.Millisecond, 40*time.Millisecond
+		}},
+		{name: "pooled, limit", modern: true, ends: true, change: func(c *config.Config) { c.Bridge.MaxSessions = 2 }},
+		{name: "pooled, drain", modern: true, change: func(*config.Config) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			deleted := make(chan string, 10)
@@ -40,7 +44,7 @@ func TestSessionsThatWeEndAreEndedAsTheirClient(t *testing.T) {
 				inner.Config.Handler.ServeHTTP(w, r)
 			}))
 			defer web.Close()
-			cfg := DefaultConfig()
+			cfg := config.Default()
 			cfg.Upstream.URL, cfg.Upstream.Transport, cfg.Upstream.HandshakeTimeout = web.URL, "http", patience
 			c.change(&cfg)
 			core, logs := observer.New(zap.DebugLevel)
@@ -108,7 +112,7 @@ func TestADeletedSessionStaysDead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			web := httptest.NewServer(handler)
 			defer web.Close()
-			srv := frontOfWeb(t, web, func(c *Config) { c.Upstream.URL = web.URL })
+			srv := frontOfWeb(t, web, func(c *config.Config) { c.Upstream.URL = web.URL })
 			begin := func() string { return srv.post("", initialize("2025-06-18", `{}`)).header["Mcp-Session-Id"] }
 			first, alive := begin(), begin()
 			end := func(session string) {

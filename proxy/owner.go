@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 )
 
@@ -26,7 +27,7 @@ func (s *setup) ownerOf(guest string, header func(name string) string) (m ownerM
 	if header != nil {
 		if name, ok := strings.CutPrefix(by, "header:"); ok {
 			who = header(name)
-		} else if names := claimsOf(by); names != nil {
+		} else if names := config.ClaimsOf(by); names != nil {
 			who, _ = claimed(header("Authorization"), names)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -78,14 +79,14 @@ func TestASessionBelongsToTheClientThatBeganIt(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		mine, foreign []string
-		change        func(*Config)
+		change        func(*config.Config)
 	}{
-		{"token", token("a"), token("b"), func(c *Config) { c.Auth.Tokens = []string{"a", "b"} }},
-		{"bearer", []string{"Authorization", "Bearer a"}, []string{"Authorization", "Bearer b"}, func(c *Config) { c.Auth.Tokens = []string{"a", "b"} }},
-		{"header", user("ann"), user("bob"), func(c *Config) { c.Bridge.Principal = "header:X-User" }},
-		{"no header", user("ann"), nil, func(c *Config) { c.Bridge.Principal = "header:X-User" }},
-		{"claims", bearer(`{"iss":"i","sub":"ann"}`), bearer(`{"iss":"i","sub":"bob"}`), func(c *Config) { c.Bridge.Principal = "claim:iss+sub" }},
-		{"token and header", append(token("a"), user("ann")...), append(token("b"), user("ann")...), func(c *Config) {
+		{"token", token("a"), token("b"), func(c *config.Config) { c.Auth.Tokens = []string{"a", "b"} }},
+		{"bearer", []string{"Authorization", "Bearer a"}, []string{"Authorization", "Bearer b"}, func(c *config.Config) { c.Auth.Tokens = []string{"a", "b"} }},
+		{"header", user("ann"), user("bob"), func(c *config.Config) { c.Bridge.Principal = "header:X-User" }},
+		{"no header", user("ann"), nil, func(c *config.Config) { c.Bridge.Principal = "header:X-User" }},
+		{"claims", bearer(`{"iss":"i","sub":"ann"}`), bearer(`{"iss":"i","sub":"bob"}`), func(c *config.Config) { c.Bridge.Principal = "claim:iss+sub" }},
+		{"token and header", append(token("a"), user("ann")...), append(token("b"), user("ann")...), func(c *config.Config) {
 			c.Auth.Tokens, c.Bridge.Principal = []string{"a", "b"}, "header:X-User"
 		}},
 	} {
@@ -100,7 +101,7 @@ func TestASessionBelongsToTheClientThatBeganIt(t *testing.T) {
 					w.(http.Flusher).Flush()
 					<-r.Context().Done()
 				}
-				client := serving(t, func(cfg *Config) {
+				client := serving(t, func(cfg *config.Config) {
 					if cfg.Upstream.URL = s.URL; piped {
 						cfg.Upstream.URL, cfg.Upstream.Command = "", []string{os.Args[0]}
 						cfg.Upstream.Env = map[string]string{badChild: "is good"}
@@ -138,7 +139,7 @@ func TestASessionBelongsToTheClientThatBeganIt(t *testing.T) {
 
 // TestMessagesAreTheClientsThatOpenedTheStream on HTTP+SSE.
 func TestMessagesAreTheClientsThatOpenedTheStream(t *testing.T) {
-	client := serving(t, func(cfg *Config) {
+	client := serving(t, func(cfg *config.Config) {
 		cfg.Upstream.Command, cfg.Upstream.Env = []string{os.Args[0]}, map[string]string{badChild: "is good"}
 		cfg.Auth.Tokens, cfg.Bridge.Principal = []string{"a", "b"}, "header:X-User"
 	})
@@ -185,7 +186,7 @@ func TestMessagesAreTheClientsThatOpenedTheStream(t *testing.T) {
 func TestSessionsHoldTheirOwnerAcrossReplicas(t *testing.T) {
 	for name, web := range map[string]http.Handler{"without sessions": &sessionless{news: make(chan struct{})}, "with sessions": &sessionServer{version: "2025-11-25", heard: map[string]chan string{}}} {
 		t.Run(name, func(t *testing.T) {
-			all := peersOf(t, 2, web, func(c *Config) { c.Bridge.Principal = "header:X-User" })
+			all := peersOf(t, 2, web, func(c *config.Config) { c.Bridge.Principal = "header:X-User" })
 			session := all[0].post("", initialize("2025-11-25", `{}`), "X-User", "ann").header["Mcp-Session-Id"]
 			unknown := all[1].post("unknown", pingOne, "X-User", "bob")
 			for _, srv := range all {
@@ -215,7 +216,7 @@ func TestTokensThatStayKeepTheirSessions(t *testing.T) {
 		}
 	}
 	tokens("a\nb\n")
-	client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Auth.TokenFile = s.URL, file })
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Auth.TokenFile = s.URL, file })
 	a, b := client.begins("X-Dragoman-Token", "a"), client.begins("X-Dragoman-Token", "b")
 	tokens("c\na\n")
 	if err := client.srv.Reload(client.srv.now().cfg); err != nil {
@@ -254,7 +255,7 @@ func TestARefreshedTokenNeverEndsASession(t *testing.T) {
 					s.Config.Handler.ServeHTTP(w, r)
 				}))
 				defer web.Close()
-				client := serving(t, func(cfg *Config) { cfg.Upstream.URL, cfg.Bridge.Principal = web.URL, by })
+				client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Bridge.Principal = web.URL, by })
 				old, fresh := jwt(adaClaims, "1"), jwt(adaClaims, "2")
 				session := client.begins("Authorization", old)
 				const list = `{"jsonrpc":"2.0","id":7,"method":"prompts/list"}`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -86,7 +87,7 @@ type ownIDs struct {
 }
 
 // number makes conn and st, all that the server behind it says, such a connection.
-func number(conn upstream.Conn, st upstream.Stream, cfg LimitsConfig, k keeper) (*ownIDs, upstream.Stream) {
+func number(conn upstream.Conn, st upstream.Stream, cfg config.Limits, k keeper) (*ownIDs, upstream.Stream) {
 	c := &ownIDs{Conn: conn, keeper: k, batch: cfg.Batch, byKey: make(map[string]*idmap.Entry[struct{}])}
 	return c, &ownIDStream{Stream: st, of: c}
 }

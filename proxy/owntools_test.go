@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -107,9 +108,9 @@ func beside(t *testing.T, f *fakeServer, own ...ownTools) testServer {
 	return frontWith(t, f.origin(), own)
 }
 
-func frontWith(t *testing.T, o origin, own []ownTools, change ...func(*Config)) testServer {
+func frontWith(t *testing.T, o origin, own []ownTools, change ...func(*config.Config)) testServer {
 	t.Helper()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.HandshakeTimeout = patience
 	for _, c := range change {
 		c(&cfg)
@@ -345,7 +346,7 @@ func TestOwnCallEndsWhenItsClientLeaves(t *testing.T) {
 
 func TestOwnCallsCountAsOpenRequests(t *testing.T) {
 	own, begun, _ := blocking("ours")
-	srv := frontWith(t, listing("2025-06-18", nil, nil).origin(), []ownTools{own}, func(c *Config) { c.Limits.OpenRequests = 1 })
+	srv := frontWith(t, listing("2025-06-18", nil, nil).origin(), []ownTools{own}, func(c *config.Config) { c.Limits.OpenRequests = 1 })
 	session := srv.initialize("2025-06-18")
 	ctx, leave := context.WithCancelCause(context.Background())
 	done := make(chan struct{})
@@ -429,7 +430,7 @@ func TestEndOfASessionIsTold(t *testing.T) {
 }
 
 func TestTwoToolsOfOursWithOneName(t *testing.T) {
-	_, err := newServer(DefaultConfig(), zap.NewNop(), newFake(nil).origin(), echoing("a", "b"), echoing("b"))
+	_, err := newServer(config.Default(), zap.NewNop(), newFake(nil).origin(), echoing("a", "b"), echoing("b"))
 	if err == nil || !strings.Contains(err.Error(), "b") {
 		t.Errorf("error %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -101,7 +102,7 @@ func panicBetween(t *testing.T, client, server string, overPipe, piped bool) {
 		t.Run(fault, func(t *testing.T) {
 			var from atomic.Pointer[string]
 			core, logs := observer.New(zap.DebugLevel)
-			cfg := DefaultConfig()
+			cfg := config.Default()
 			cfg.Log.Losses = "every"
 			cfg.Upstream.HandshakeTimeout = patience
 			srv, err := newServer(cfg, zap.New(tripwire{core, &from}), faulty(server, piped).origin())

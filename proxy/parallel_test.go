@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 const elicits = `{"elicitation":{}}`
@@ -110,7 +112,7 @@ func TestParallelCallsOfOneClientShareASession(t *testing.T) {
 				}
 				u.answer(200, result(u.id, fmt.Sprintf(`"content":[{"type":"text","text":"%d"}]`, mine)))
 			})
-			client, _ := c.stage(s, func(cfg *Config) { cfg.Bridge.MaxSessions = 1 })
+			client, _ := c.stage(s, func(cfg *config.Config) { cfg.Bridge.MaxSessions = 1 })
 			var calls []*told
 			for id := range n {
 				calls = append(calls, client.say(callNamed(id+1, "count", `{"elicitation":{},"sampling":{},"roots":{}}`, "")))
@@ -242,7 +244,7 @@ func TestQuestionOfACallThatEndsIsAskedInAnother(t *testing.T) {
 			}
 			u.answer(200, result(u.id, `"content":[]`))
 		})
-		client, p := c.stage(s, func(cfg *Config) { cfg.Bridge.Coalesce = 40 * time.Millisecond })
+		client, p := c.stage(s, func(cfg *config.Config) { cfg.Bridge.Coalesce = 40 * time.Millisecond })
 		_ = p
 		calls := []*told{client.say(callNamed(1, "asks", elicits, ""))}
 		s.gets(1, "tools/call")
@@ -332,7 +334,7 @@ func TestServerIsNotSilentWhileAnotherCallCarriesItsQuestion(t *testing.T) {
 		u.answer(200, result(u.id, `"content":[]`))
 	})
 	const limit = 200 * time.Millisecond
-	client, _ := c.stage(s, func(cfg *Config) { cfg.Upstream.SilenceTimeout = limit })
+	client, _ := c.stage(s, func(cfg *config.Config) { cfg.Upstream.SilenceTimeout = limit })
 	first := client.say(callNamed(1, "asks", elicits, ""))
 	s.gets(1, "tools/call")
 	m := client.say(callNamed(2, "carries", elicits, "")).next()

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -59,7 +59,6 @@ type peerLink struct {
 }
 
 const (
-	maxPeers    = 64               // addresses
 	maxPlaces   = 1024             // processes remembered
 	peersAge    = 5 * time.Second  // how long a name's addresses are good for
 	placeAge    = 30 * time.Second // how long a process is where it said
@@ -67,9 +66,6 @@ const (
 	askTimeout  = 3 * time.Second  // for all answers to where a process is
 	peerConnect = 2 * time.Second
 )
-
-// peersPath is where we take in what other replicas forward.
-const peersPath = "/dragoman/replicas"
 
 var errNoPeer = errors.New("no replica holds it")
 
@@ -190,7 +186,7 @@ func (p *peers) addresses(ctx context.Context) []peerAddress {
 		}
 		for _, ip := range ips {
 			at := peerAddress{net.JoinHostPort(ip.Unmap().String(), port), host}
-			if len(known) < maxPeers && !slices.Contains(known, at) {
+			if len(known) < config.MaxPeers && !slices.Contains(known, at) {
 				known = append(known, at)
 			}
 		}
@@ -227,7 +223,7 @@ func (p *peers) link(at peerAddress) (*peerLink, error) {
 	if l == nil {
 		now := p.srv.now()
 		cfg := upstream.HTTPConfig{
-			URL:         "http://" + at.at + peersPath,
+			URL:         "http://" + at.at + config.ReplicasPath,
 			DialTimeout: peerConnect,
 			// How long a server may be silent is watched where it is heard.
 			FirstByteTimeout: quietPeer,
@@ -236,7 +232,7 @@ func (p *peers) link(at peerAddress) (*peerLink, error) {
 			Memory:           p.srv.memory,
 		}
 		if now.guard.cert != nil {
-			cfg.URL = "https://" + at.at + peersPath
+			cfg.URL = "https://" + at.at + config.ReplicasPath
 			cfg.TLS = p.tls(at.name)
 		}
 		h, err := upstream.NewHTTP(cfg)
@@ -289,23 +285,4 @@ func (p *peers) tls(name string) *tls.Config {
 		return err
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name, InsecureSkipVerify: true, VerifyConnection: verify}
-}
-
-// validatePeers names what is wrong with the addresses of replicas.
-func (c *Config) validatePeers() error {
-	list := c.Bridge.Peers
-	if len(list) > 0 && c.Session.KeyFile == "" {
-		return errors.New("bridge.peers: replicas know each other by session.key_file, which is not set")
-	}
-	if len(list) > maxPeers {
-		return errors.New("bridge.peers: more than " + strconv.Itoa(maxPeers))
-	}
-	for i, entry := range list {
-		host, port, err := net.SplitHostPort(entry)
-		n, bad := strconv.ParseUint(port, 10, 16)
-		if err != nil || bad != nil || n == 0 || host == "" || strings.ContainsAny(host, " /@?#%\t\r\n") {
-			return errors.New("bridge.peers[" + strconv.Itoa(i) + "]: " + strconv.Quote(entry) + " is not host:port")
-		}
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -23,7 +24,7 @@ type stdio struct {
 }
 
 // pipeClient serves a client on a pipe in front of f.
-func pipeClient(t *testing.T, f *fakeServer, change ...func(*Config)) (*stdio, testServer) {
+func pipeClient(t *testing.T, f *fakeServer, change ...func(*config.Config)) (*stdio, testServer) {
 	t.Helper()
 	srv := front(t, f, change...)
 	return srv.pipe(), srv
@@ -214,7 +215,7 @@ func TestPipeClientMayNotReuseAnOpenID(t *testing.T) {
 			}
 			return obliging(m)
 		})
-		c, _ := pipeClient(t, f, func(c *Config) { c.Shutdown.Drain = 0 })
+		c, _ := pipeClient(t, f, func(c *config.Config) { c.Shutdown.Drain = 0 })
 		c.initialize("2025-06-18", `{}`)
 		c.say(callOne, `{"jsonrpc":"2.0","id":1e0,"method":"ping"}`)
 		c.hears(`{"jsonrpc":"2.0","id":1e0,"error":{"code":-32600,"message":"Request id is already in use"}}`)
@@ -372,7 +373,7 @@ func TestStoppedPipeEndsWithoutAnError(t *testing.T) {
 
 func TestLongLineIsRefusedAndTheNextOneServed(t *testing.T) {
 	f := newFake(initializing("2025-06-18", obliging))
-	c, _ := pipeClient(t, f, func(c *Config) { c.Limits.ClientMessage = 300 })
+	c, _ := pipeClient(t, f, func(c *config.Config) { c.Limits.ClientMessage = 300 })
 	c.initialize("2025-06-18", `{}`)
 	c.say(strings.Repeat("x", 400))
 	if got := c.hear(); gjson.Get(got, "error.code").Int() != -32600 || gjson.Get(got, "id").Raw != "null" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -180,7 +181,7 @@ func TestWhatTheClientCannotAnswerIsAnsweredForIt(t *testing.T) {
 func TestHeadersThatGoOn(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
 		f := newFake(initializing("2025-06-18", obliging))
-		srv := front(t, f, func(c *Config) {
+		srv := front(t, f, func(c *config.Config) {
 			if fixed {
 				c.Upstream.Headers = map[string]string{"authorization": "Bearer ours"}
 			}
@@ -308,7 +309,7 @@ func TestRequestsOfOneIDAreToldApartByTheirPosts(t *testing.T) {
 
 func TestTooManyOpenRequests(t *testing.T) {
 	f := newFake(initializing("2025-06-18", func(string) ([]string, error) { return one(hang) }))
-	srv := front(t, f, func(c *Config) { c.Limits.OpenRequests = 1 })
+	srv := front(t, f, func(c *config.Config) { c.Limits.OpenRequests = 1 })
 	s := srv.initialize("2025-06-18")
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan reply)
@@ -328,7 +329,7 @@ func TestServersRequestsAreBounded(t *testing.T) {
 		}
 		return nil, nil
 	})
-	srv := front(t, f, func(c *Config) { c.Limits.OpenRequests = 1 })
+	srv := front(t, f, func(c *config.Config) { c.Limits.OpenRequests = 1 })
 	s := srv.initializeWith("2025-06-18", `{"sampling":{}}`)
 	r := srv.post(s, callOne)
 	if len(r.events) != 2 {
@@ -376,7 +377,7 @@ func TestMalformedMessagesAreAnsweredAndTheNextOneServed(t *testing.T) {
 
 func TestSessionsThatAreNot(t *testing.T) {
 	f := newFake(initializing("2025-06-18", obliging))
-	srv := front(t, f, func(c *Config) { c.Session.Max = 1 })
+	srv := front(t, f, func(c *config.Config) { c.Session.Max = 1 })
 	s := srv.initialize("2025-06-18")
 	for _, c := range []struct {
 		what, method, session, version string
@@ -549,7 +550,7 @@ func TestIdleSessionsEnd(t *testing.T) {
 
 // TestIdleSessionsAreSweptInTime: not once a minute when the time is shorter.
 func TestIdleSessionsAreSweptInTime(t *testing.T) {
-	srv := front(t, newFake(initializing("2025-06-18", obliging)), func(c *Config) { c.Session.IdleTimeout = 50 * time.Millisecond })
+	srv := front(t, newFake(initializing("2025-06-18", obliging)), func(c *config.Config) { c.Session.IdleTimeout = 50 * time.Millisecond })
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {

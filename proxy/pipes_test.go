@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
@@ -26,10 +27,10 @@ type sseClient struct {
 }
 
 // listening serves f on a port until the test ends or stop is called.
-func listening(t *testing.T, f *fakeServer, change ...func(*Config)) (base string, stop func() error) {
+func listening(t *testing.T, f *fakeServer, change ...func(*config.Config)) (base string, stop func() error) {
 	t.Helper()
 	before := runtime.NumGoroutine()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -132,7 +133,7 @@ func TestSSEClient(t *testing.T) {
 func TestSSESessionEndsWithItsStream(t *testing.T) {
 	f := newFake(initializing("2024-11-05", nil))
 	f.piped = true
-	base, _ := listening(t, f, func(cfg *Config) { cfg.Session.Max = 1 })
+	base, _ := listening(t, f, func(cfg *config.Config) { cfg.Session.Max = 1 })
 	c := openSSE(t, base)
 	c.say(initialize("2024-11-05", `{}`))
 	c.hear()

@@ -3,11 +3,11 @@ package proxy
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 )
@@ -37,21 +37,12 @@ func principalHeader(by string) string {
 // maxClaims is how large the claims of a token may be that we look into.
 const maxClaims = 8 << 10
 
-// claimsOf are the names in "claim:iss+sub", nil where by is something else.
-func claimsOf(by string) []string {
-	names, ok := strings.CutPrefix(by, "claim:")
-	if !ok {
-		return nil
-	}
-	return strings.Split(names, "+")
-}
-
 // user is who may answer what the server asks in the middle of a request of who: the
 // principal itself, or by its claims whoever has another token of the same user. Nobody
 // has verified those here, so they open nothing by themselves; see dialogue.admit. A
 // token that has not all of the claims, once each and as text, is nobody else's user.
 func user(req *downstream.Request, by, who string) string {
-	names := claimsOf(by)
+	names := config.ClaimsOf(by)
 	if names == nil || req.Header == nil {
 		return who
 	}
@@ -107,29 +98,4 @@ func readClaims(authorization string) (claims string, ok bool) {
 		return "", false
 	}
 	return string(text), true
-}
-
-// validatePrincipal checks bridge.principal.
-func (c *Config) validatePrincipal() error {
-	by := c.Bridge.Principal
-	if names := claimsOf(by); names != nil {
-		for _, name := range names {
-			if name == "" || strings.ContainsAny(name, " \t\r\n") {
-				return fmt.Errorf("bridge.principal: %q: a claim has no name", by)
-			}
-		}
-		if c.Upstream.URL == "" {
-			return fmt.Errorf("bridge.principal: %q: nobody verifies the claims but a server at upstream.url", by)
-		}
-		for name := range c.Upstream.Headers {
-			if strings.EqualFold(name, "Authorization") {
-				return fmt.Errorf("bridge.principal: %q: the server cannot verify the claims, as it gets the Authorization of upstream.headers", by)
-			}
-		}
-		return nil
-	}
-	if name, ok := strings.CutPrefix(by, "header:"); by != "authorization" && (!ok || name == "" || strings.ContainsAny(name, " \t\r\n:")) {
-		return fmt.Errorf("bridge.principal: %q is none of authorization, header:NAME, claim:NAME+NAME", by)
-	}
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -26,7 +27,7 @@ func jwt(claims, signature string) string {
 const adaClaims = `{"iss":"https://a","sub":"ada"}`
 
 // byClaims is a configuration that takes users by the claims of their tokens.
-func byClaims(c *Config) { c.Bridge.Principal = "claim:iss+sub" }
+func byClaims(c *config.Config) { c.Bridge.Principal = "claim:iss+sub" }
 
 func requestBy(guest, authorization string) *downstream.Request {
 	return &downstream.Request{Guest: guest, Header: func(name string) string {
@@ -149,7 +150,7 @@ func (g *guarded) only(tokens ...string) {
 	}
 }
 
-func guardedFront(t *testing.T, change ...func(*Config)) (*guarded, testServer) {
+func guardedFront(t *testing.T, change ...func(*config.Config)) (*guarded, testServer) {
 	f, gate := asksName(nameQuestion)
 	answer := f.answer
 	f.answer = func(m string) ([]string, error) {
@@ -295,7 +296,7 @@ func TestAnAnswerThatIsRefusedIsAskedForAgain(t *testing.T) {
 // TestARefusedAnswerStillEnds: its call is given up when nobody brings a better one.
 func TestARefusedAnswerStillEnds(t *testing.T) {
 	old := jwt(adaClaims, "1")
-	g, srv := guardedFront(t, func(c *Config) { c.Bridge.ParkTimeout = 200 * time.Millisecond })
+	g, srv := guardedFront(t, func(c *config.Config) { c.Bridge.ParkTimeout = 200 * time.Millisecond })
 	g.only(old)
 	asked := srv.modernly(modernCall("7", ""), "Authorization", old)
 	g.lets = func(_, method string) bool { return method != "" }
@@ -308,19 +309,19 @@ func TestARefusedAnswerStillEnds(t *testing.T) {
 func TestClaimsNeedAServerThatVerifiesThem(t *testing.T) {
 	for name, c := range map[string]struct {
 		by     string
-		change func(*Config)
+		change func(*config.Config)
 		good   bool
 	}{
-		"over HTTP":            {"claim:iss+sub", func(*Config) {}, true},
-		"one claim":            {"claim:https://x/id", func(*Config) {}, true},
-		"no claim":             {"claim:", func(*Config) {}, false},
-		"an empty claim":       {"claim:iss+", func(*Config) {}, false},
-		"a pipe":               {"claim:iss+sub", func(c *Config) { c.Upstream.URL, c.Upstream.Command = "", []string{"a"} }, false},
-		"no server":            {"claim:iss+sub", func(c *Config) { c.Upstream.URL = "" }, false},
-		"a token of our own":   {"claim:iss+sub", func(c *Config) { c.Upstream.Headers = map[string]string{"authorization": "x"} }, false},
-		"a header is no claim": {"claims:iss", func(*Config) {}, false},
+		"over HTTP":            {"claim:iss+sub", func(*config.Config) {}, true},
+		"one claim":            {"claim:https://x/id", func(*config.Config) {}, true},
+		"no claim":             {"claim:", func(*config.Config) {}, false},
+		"an empty claim":       {"claim:iss+", func(*config.Config) {}, false},
+		"a pipe":               {"claim:iss+sub", func(c *config.Config) { c.Upstream.URL, c.Upstream.Command = "", []string{"a"} }, false},
+		"no server":            {"claim:iss+sub", func(c *config.Config) { c.Upstream.URL = "" }, false},
+		"a token of our own":   {"claim:iss+sub", func(c *config.Config) { c.Upstream.Headers = map[string]string{"authorization": "x"} }, false},
+		"a header is no claim": {"claims:iss", func(*config.Config) {}, false},
 	} {
-		cfg := DefaultConfig()
+		cfg := config.Default()
 		cfg.Upstream.URL, cfg.Bridge.Principal = "http://a", c.by
 		c.change(&cfg)
 		if err := cfg.Validate(); (err == nil) != c.good || err != nil && !strings.HasPrefix(err.Error(), "bridge.principal: ") {

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -84,7 +85,7 @@ type ToolList struct {
 
 // Tools asks the server that cfg names for its tools, as a client that can do what can
 // says. Nothing is called; the session is ended.
-func Tools(ctx context.Context, cfg Config, can Capabilities, log *zap.Logger) (*ToolList, error) {
+func Tools(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Logger) (*ToolList, error) {
 	p, end, err := newInquiry(cfg, can, log)
 	if err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ type list struct {
 }
 
 // newInquiry is an inquiry of the server that cfg names. end ends its session.
-func newInquiry(cfg Config, can Capabilities, log *zap.Logger) (p *inquiry, end func(), err error) {
+func newInquiry(cfg config.Config, can Capabilities, log *zap.Logger) (p *inquiry, end func(), err error) {
 	cfg.Upstream.ShareChild, cfg.Upstream.Restart.Max = false, 0 // as the server is by itself
 	cfg.Adapters.Sources = nil
 	srv, err := New(cfg, log)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // lister is a server with the given answers by method; lists come in pages by cursor.
@@ -45,7 +47,7 @@ func lister(t *testing.T, answers map[string]string) string {
 }
 
 func TestProbeTellsWhatWouldBeLost(t *testing.T) {
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL = lister(t, map[string]string{
 		"initialize":     `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"2"}}`,
 		"tools/list":     `"result":{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"}}],"nextCursor":"2"}`,
@@ -93,7 +95,7 @@ func TestProbeSaysWhyItCannot(t *testing.T) {
 		lister(t, map[string]string{"server/discover": `"error":{"code":-32022,"message":"no","data":{"supported":["2031-01-01"]}}`}): "2031-01-01",
 		lister(t, nil): "Method not found",
 	} {
-		cfg := DefaultConfig()
+		cfg := config.Default()
 		cfg.Upstream.URL = url
 		if _, err := Probe(t.Context(), cfg, AllCapabilities(), zap.NewNop()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -19,7 +20,7 @@ import (
 // Probe asks the server that cfg names what it is and what it has, in each era that
 // it speaks, as a client that can do what can says, and works out what would become of
 // that for clients of each revision. Nothing is called; sessions are ended.
-func Probe(ctx context.Context, cfg Config, can Capabilities, log *zap.Logger) (*Report, error) {
+func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Logger) (*Report, error) {
 	legacy, end, err := newInquiry(cfg, can, log)
 	if err != nil {
 		return nil, err

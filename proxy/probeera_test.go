@@ -11,6 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // TestProbeOfEitherEra with published servers, over each transport.
@@ -18,8 +20,8 @@ func TestProbeOfEitherEra(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	over := func(transport string, s *mcp.Server, stateless bool) func(t *testing.T, cfg *Config) {
-		return func(t *testing.T, cfg *Config) {
+	over := func(transport string, s *mcp.Server, stateless bool) func(t *testing.T, cfg *config.Config) {
+		return func(t *testing.T, cfg *config.Config) {
 			one := func(*http.Request) *mcp.Server { return s }
 			var h http.Handler = mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{Stateless: stateless})
 			if transport == "sse" {
@@ -31,8 +33,8 @@ func TestProbeOfEitherEra(t *testing.T) {
 			cfg.Upstream.URL = web.URL
 		}
 	}
-	child := func(revision string) func(t *testing.T, cfg *Config) {
-		return func(_ *testing.T, cfg *Config) {
+	child := func(revision string) func(t *testing.T, cfg *config.Config) {
+		return func(_ *testing.T, cfg *config.Config) {
 			cfg.Upstream.Command, cfg.Upstream.Env = []string{os.Args[0]}, map[string]string{serverRevision: revision}
 		}
 	}
@@ -43,7 +45,7 @@ func TestProbeOfEitherEra(t *testing.T) {
 	})
 	for _, c := range []struct {
 		name                               string
-		serve                              func(t *testing.T, cfg *Config)
+		serve                              func(t *testing.T, cfg *config.Config)
 		era, revision, handshake, over     string
 		modern, newest, oldest, lostModern string // ways of clients, and what the first lose
 	}{
@@ -56,7 +58,7 @@ func TestProbeOfEitherEra(t *testing.T) {
 		{"2024-11-05, sse", over("sse", sdkServer("2024-11-05"), false), "legacy", "2024-11-05", "2024-11-05", "sse", "bridged", "translated", "same", "outside of a call"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := DefaultConfig()
+			cfg := config.Default()
 			c.serve(t, &cfg)
 			r, err := Probe(t.Context(), cfg, AllCapabilities(), zap.NewNop())
 			if err != nil {
@@ -85,7 +87,7 @@ func TestProbeOfEitherEra(t *testing.T) {
 
 // TestProbeTellsOfToolsThatCannotBeCalled by clients that know of no headers.
 func TestProbeTellsOfToolsThatCannotBeCalled(t *testing.T) {
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL = lister(t, map[string]string{
 		"server/discover": `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private"}`,
 		"tools/list":      `"result":{"resultType":"complete","tools":[{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"array","x-mcp-header":"A"}}}},{"name":"good","inputSchema":{"type":"object"}}]}`,

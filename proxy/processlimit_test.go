@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // processServer is a proxy with a server on stdio, of which so many processes may run.
-func processServer(t *testing.T, most int, change ...func(*Config)) *webClient {
-	return serving(t, func(cfg *Config) {
+func processServer(t *testing.T, most int, change ...func(*config.Config)) *webClient {
+	return serving(t, func(cfg *config.Config) {
 		cfg.Upstream.Command, cfg.Upstream.Env = []string{os.Args[0]}, map[string]string{badChild: "hangs"} // in tools/call
 		cfg.Session.MaxProcesses = most
 		for _, c := range change {
@@ -23,7 +25,7 @@ func processServer(t *testing.T, most int, change ...func(*Config)) *webClient {
 
 func asUser(is string) []string { return []string{"X-User", is} }
 
-func byUser(c *Config) { c.Bridge.Principal = "header:X-User" }
+func byUser(c *config.Config) { c.Bridge.Principal = "header:X-User" }
 
 // lives reports whether a session is there.
 func (c *webClient) lives(session string, header ...string) bool {
@@ -160,7 +162,7 @@ func TestIdleSessionsOfAllKindsGiveWay(t *testing.T) {
 
 // TestASharedProcessIsOne, however many sessions have it.
 func TestASharedProcessIsOne(t *testing.T) {
-	client := processServer(t, 1, func(c *Config) { c.Upstream.ShareChild = true })
+	client := processServer(t, 1, func(c *config.Config) { c.Upstream.ShareChild = true })
 	for range 5 {
 		if session := client.begins(); !client.lives(session) {
 			t.Error("the session is gone")

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -187,7 +188,7 @@ func TestProposedRevisions(t *testing.T) {
 		both(t, func(t *testing.T, piped bool) {
 			server := &choosy{piped: piped}
 			server.react = c.react(server)
-			srv := frontOf(t, server.origin(), func(cfg *Config) { cfg.Upstream.Version = c.configured })
+			srv := frontOf(t, server.origin(), func(cfg *config.Config) { cfg.Upstream.Version = c.configured })
 			for i, v := range c.visits {
 				var r reply
 				before := srv.logs.FilterMessage("session").Len()
@@ -256,7 +257,7 @@ func TestAnotherServerIsProposedTheNewestAgain(t *testing.T) {
 
 // TestProbeOfAServerThatRefusesTheNewestRevision: it tells what each client gets.
 func TestProbeOfAServerThatRefusesTheNewestRevision(t *testing.T) {
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL = lister(t, map[string]string{
 		"initialize2025-06-18": `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}`,
 		"initialize2024-11-05": `"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}`,

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 )
 
@@ -117,7 +118,7 @@ func TestConfirmationByTheUser(t *testing.T) {
 
 func confirmed(t *testing.T, over string, piped bool, action string) {
 	base, calls, _ := items(t)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Adapters.Sources = []string{adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", base, adapterOps)})}
 	cfg.Adapters.Confirm.Via = "elicitation"
 	f := listing("2025-06-18", nil, nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 )
 
@@ -82,7 +83,7 @@ var quirkPeers = map[quirk]func(t *testing.T) *Server{
 		s.AddPrompt(&mcp.Prompt{Name: "größe"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			return &mcp.GetPromptResult{Description: "found"}, nil
 		})
-		srv := beforeSDK(t, s, true, func(cfg *Config) { cfg.Upstream.Version = modernOnly })
+		srv := beforeSDK(t, s, true, func(cfg *config.Config) { cfg.Upstream.Version = modernOnly })
 		session := srv.initialize("2025-06-18")
 		for range 2 {
 			r := srv.post(session, `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"größe"}}`)
@@ -145,12 +146,12 @@ func helloTool(s *mcp.Server) {
 }
 
 // beforeSDK is the proxy in front of a published server over HTTP.
-func beforeSDK(t *testing.T, s *mcp.Server, stateless bool, change ...func(*Config)) testServer {
+func beforeSDK(t *testing.T, s *mcp.Server, stateless bool, change ...func(*config.Config)) testServer {
 	t.Helper()
 	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: stateless}))
 	t.Cleanup(web.Close)
 	t.Cleanup(web.CloseClientConnections)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL = web.URL
 	for _, c := range change {
 		c(&cfg)
@@ -171,7 +172,7 @@ func beforeSDK(t *testing.T, s *mcp.Server, stateless bool, change ...func(*Conf
 // before initialize.
 func beforeEarlyQuestions(t *testing.T, how string) testServer {
 	t.Helper()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.Command, cfg.Upstream.Env = []string{os.Args[0]}, map[string]string{badChild: how}
 	cfg.Upstream.HandshakeTimeout = patience
 	srv, err := New(cfg, zap.NewNop())

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -435,7 +436,7 @@ func interested(b *backing, q *modernRequest, m *wire.Message, body []byte) bool
 	case wire.Progress:
 		return q.token != nil
 	case wire.LogMessage:
-		return q.level != noLevel && levelOf(gjson.GetBytes(body, "params.level").String()) >= q.level
+		return q.level != mcp.NoLogLevel && mcp.LogLevelOf(gjson.GetBytes(body, "params.level").String()) >= q.level
 	case wire.ToolsListChanged, wire.PromptsListChanged, wire.ResourcesListChanged, wire.ResourcesUpdated:
 		b.announce(m.Method, body)
 		return false

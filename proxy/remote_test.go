@@ -21,6 +21,8 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // forgetfulServer is an MCP server over Streamable HTTP that can forget its sessions, as
@@ -150,7 +152,7 @@ func beforeForgetful(t *testing.T, f *forgetfulServer, n int) []testServer {
 	}
 	f.sessions, f.ran = map[string]*forgetfulSession{}, map[string]int{}
 	f.web = httptest.NewServer(f)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL, cfg.Upstream.HandshakeTimeout = f.web.URL, patience
 	key := make([]byte, keyBytes)
 	rand.Read(key)

@@ -15,6 +15,8 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // forgetfulSSE is a server over HTTP+SSE that can forget its sessions.
@@ -130,7 +132,7 @@ func beforeSSE(t *testing.T) (*forgetfulSSE, testServer) {
 	before := runtime.NumGoroutine()
 	f := &forgetfulSSE{sessions: map[string]*sseSession{}, ran: map[string]int{}}
 	web := httptest.NewServer(f)
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	quickly(&cfg)
 	cfg.Upstream.URL, cfg.Upstream.Transport, cfg.Upstream.HandshakeTimeout = web.URL, "sse", patience
 	core, logs := observer.New(zap.DebugLevel)

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"pgregory.net/rapid"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
@@ -182,7 +183,7 @@ func TestEventsOfAStreamComeOnNoOther(t *testing.T) {
 
 func TestOlderEventsThanAreKeptAreLostAndCounted(t *testing.T) {
 	f := silentPipe()
-	srv := front(t, f, func(c *Config) { c.Limits.Replay = 3 })
+	srv := front(t, f, func(c *config.Config) { c.Limits.Replay = 3 })
 	s := srv.initialize("2025-06-18")
 	c, last := srv.streaming(f, s, `1`)
 	for range 5 {
@@ -284,7 +285,7 @@ func TestErrorInThePlaceOfTheAnswerIsReplayed(t *testing.T) {
 
 func TestReplaysAreBounded(t *testing.T) {
 	f := silentPipe()
-	srv := front(t, f, func(c *Config) { c.Limits.ReplayBytes = 100 })
+	srv := front(t, f, func(c *config.Config) { c.Limits.ReplayBytes = 100 })
 	s := srv.initialize("2025-06-18")
 	l := srv.lanes(s)
 	for i := range 2 * maxTrails {
@@ -310,7 +311,7 @@ func TestReplaysAreBounded(t *testing.T) {
 
 func TestWithoutReplayEventsHaveNoIDs(t *testing.T) {
 	f := silentPipe()
-	srv := front(t, f, func(c *Config) { c.Limits.Replay = 0 })
+	srv := front(t, f, func(c *config.Config) { c.Limits.Replay = 0 })
 	s := srv.initialize("2025-06-18")
 	c := srv.call(f, s, callTool(`1`, `1`))
 	f.standing <- progress(`1`)

@@ -20,6 +20,8 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // sessionServer is an MCP server over Streamable HTTP that knows its sessions.
@@ -81,13 +83,13 @@ func (s *sessionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // replicas are n proxies of one key in front of s.
-func replicas(t *testing.T, s *sessionServer, n int, change ...func(*Config)) []testServer {
+func replicas(t *testing.T, s *sessionServer, n int, change ...func(*config.Config)) []testServer {
 	t.Helper()
 	return replicasOf(t, s, s, n, change...)
 }
 
 // replicasOf are replicas in front of what stands before s.
-func replicasOf(t *testing.T, front http.Handler, s *sessionServer, n int, change ...func(*Config)) []testServer {
+func replicasOf(t *testing.T, front http.Handler, s *sessionServer, n int, change ...func(*config.Config)) []testServer {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	s.heard = map[string]chan string{}
@@ -98,7 +100,7 @@ func replicasOf(t *testing.T, front http.Handler, s *sessionServer, n int, chang
 	if err := os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(key)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL = web.URL
 	cfg.Upstream.HandshakeTimeout = patience
 	cfg.Session.KeyFile = file
@@ -257,7 +259,7 @@ func TestCancelledQuestionKeepsItsName(t *testing.T) {
 
 func TestQuestionsAnsweredElsewhereDoNotPileUp(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
-	all := replicas(t, s, 2, func(c *Config) { c.Limits.OpenRequests = 2 })
+	all := replicas(t, s, 2, func(c *config.Config) { c.Limits.OpenRequests = 2 })
 	id := all[0].initializeWith("2025-06-18", `{"sampling":{}}`)
 	for i := range 5 {
 		s.question = fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"ping"}`, i)
@@ -277,7 +279,7 @@ func TestQuestionsAnsweredElsewhereDoNotPileUp(t *testing.T) {
 
 func TestSessionOverHTTPIsForgottenAndFoundAgain(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
-	srv := replicas(t, s, 1, func(c *Config) { c.Session.Max = 1 })[0]
+	srv := replicas(t, s, 1, func(c *config.Config) { c.Session.Max = 1 })[0]
 	one := srv.initialize("2024-11-05")
 	name := srv.who(one)
 	two := srv.initialize("2025-11-25") // there is room for one

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 )
 
@@ -96,7 +97,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 	const expired = "Invalid or expired requestState"
 	for _, c := range []struct {
 		what   string
-		change func(*Config)
+		change func(*config.Config)
 		answer int64 // of the users, that reach the server
 		fault  func(t *testing.T, s *patient, all []peerServer, at int, r reply)
 	}{
@@ -120,7 +121,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		}},
-		{"the client never comes back", func(c *Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond }, calls, func(t *testing.T, s *patient, all []peerServer, at int, r reply) {
+		{"the client never comes back", func(c *config.Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond }, calls, func(t *testing.T, s *patient, all []peerServer, at int, r reply) {
 			eventually(t, "its call is given up", func() bool { return all[at%3].dialogues.parked() == 0 })
 			for _, p := range all {
 				if got := p.modernly(retryOf("8", ada, r)); message(got) != expired {
@@ -163,7 +164,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			s := newPatient()
-			change := func(cfg *Config) {
+			change := func(cfg *config.Config) {
 				if c.change != nil {
 					c.change(cfg)
 				}

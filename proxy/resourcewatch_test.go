@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -215,7 +216,7 @@ func TestServerThatAsksBeforeItSubscribes(t *testing.T) {
 				}
 			})
 			slow := standing && c.client && c.server // the user takes longer than the server may
-			client, _ := c.stage(s, func(cfg *Config) {
+			client, _ := c.stage(s, func(cfg *config.Config) {
 				if slow {
 					cfg.Upstream.HandshakeTimeout = 2 * time.Second
 				}

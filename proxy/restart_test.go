@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -66,7 +67,7 @@ func (f *family) count() int {
 }
 
 // quickly makes restarts follow at once.
-func quickly(cfg *Config) {
+func quickly(cfg *config.Config) {
 	cfg.Upstream.Restart.Wait, cfg.Upstream.Restart.MaxWait = time.Millisecond, time.Millisecond
 }
 
@@ -179,7 +180,7 @@ func TestRestartsAreBoundedThenTheSessionEnds(t *testing.T) {
 		}
 		return exited
 	}
-	srv := frontOf(t, kids.origin(), quickly, func(cfg *Config) { cfg.Upstream.Restart.Max = 3 })
+	srv := frontOf(t, kids.origin(), quickly, func(cfg *config.Config) { cfg.Upstream.Restart.Max = 3 })
 	s := srv.initialize("2025-06-18")
 	kids.child(t, 0).lose(exited)
 	eventually(t, "session ended", func() bool { return srv.sessions.count() == 0 })
@@ -230,7 +231,7 @@ func TestProcessOfAnotherRevisionEndsTheSession(t *testing.T) {
 
 func TestWithoutRestartsTheSessionEndsWithTheProcess(t *testing.T) {
 	kids := newFamily(silentChild)
-	srv := frontOf(t, kids.origin(), func(cfg *Config) { cfg.Upstream.Restart.Max = 0 })
+	srv := frontOf(t, kids.origin(), func(cfg *config.Config) { cfg.Upstream.Restart.Max = 0 })
 	srv.initialize("2025-06-18")
 	kids.child(t, 0).lose(exited)
 	eventually(t, "session ended", func() bool { return srv.sessions.count() == 0 })
@@ -241,8 +242,8 @@ func TestWithoutRestartsTheSessionEndsWithTheProcess(t *testing.T) {
 
 func TestCallsWaitForTheNewProcessWithinTheHandshakeTime(t *testing.T) {
 	kids := newFamily(silentChild)
-	srv := frontOf(t, kids.origin(), func(cfg *Config) {
-		cfg.Upstream.Restart = RestartConfig{Max: 1, Wait: time.Hour, MaxWait: time.Hour}
+	srv := frontOf(t, kids.origin(), func(cfg *config.Config) {
+		cfg.Upstream.Restart = config.Restart{Max: 1, Wait: time.Hour, MaxWait: time.Hour}
 		cfg.Upstream.HandshakeTimeout = 50 * time.Millisecond
 	})
 	s := srv.initialize("2025-06-18")
@@ -318,8 +319,8 @@ func TestClientOnAPipeOutlivesTheProcess(t *testing.T) {
 
 func TestSessionEndsWhileItsProcessIsStartedAgain(t *testing.T) {
 	kids := newFamily(silentChild)
-	srv := frontOf(t, kids.origin(), func(cfg *Config) {
-		cfg.Upstream.Restart = RestartConfig{Max: 1, Wait: time.Hour, MaxWait: time.Hour}
+	srv := frontOf(t, kids.origin(), func(cfg *config.Config) {
+		cfg.Upstream.Restart = config.Restart{Max: 1, Wait: time.Hour, MaxWait: time.Hour}
 	})
 	s := srv.initialize("2025-06-18")
 	first := kids.child(t, 0)
@@ -349,7 +350,7 @@ func TestRealProcessIsStartedAgain(t *testing.T) {
 		*tools/call*) exit 3;;
 		*tools/list*) echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"tools":[]}}';;
 	esac; done`
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.Command = []string{sh, "-c", script}
 	srv := frontOf(t, stdioOrigin(cfg, zap.NewNop(), nil), quickly)
 	s := srv.initialize("2025-06-18")

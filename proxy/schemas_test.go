@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // timesAsked is how often a server was asked by a method.
@@ -73,14 +75,14 @@ func TestSchemasAreNotAskedForInVain(t *testing.T) {
 	list := `{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
 	result := func(string) string { return `{"content":[],"structuredContent":{"a":1}}` }
 	for name, c := range map[string]struct {
-		change []func(*Config)
+		change []func(*config.Config)
 		lists  bool
 		want   int
 	}{
 		"nothing is shaped": {nil, false, 0},
-		"another tool's":    {[]func(*Config){shaped(t, "{default_max_tokens: 0, rules: [{match: {tool: b}, max_tokens: 100}]}")}, false, 0},
-		"it was listed":     {[]func(*Config){shaped(t, "{}")}, true, 1},
-		"it was not":        {[]func(*Config){shaped(t, "{}")}, false, 1},
+		"another tool's":    {[]func(*config.Config){shaped(t, "{default_max_tokens: 0, rules: [{match: {tool: b}, max_tokens: 100}]}")}, false, 0},
+		"it was listed":     {[]func(*config.Config){shaped(t, "{}")}, true, 1},
+		"it was not":        {[]func(*config.Config){shaped(t, "{}")}, false, 1},
 	} {
 		f := answering("2025-11-25", false, result, list)
 		srv := front(t, f, c.change...)

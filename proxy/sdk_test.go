@@ -21,6 +21,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // serverRevision in the environment makes the test binary a server on its stdin
@@ -203,7 +205,7 @@ func talk(t *testing.T, vc, vu, over, server string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Shutdown.Drain = patience
 	switch server {
 	case "stdio":
@@ -226,7 +228,7 @@ func talk(t *testing.T, vc, vu, over, server string) {
 }
 
 // connected has a client of revision vc talk through a proxy by cfg.
-func connected(ctx context.Context, t *testing.T, cfg Config, vc, over string, talk func(*mcp.ClientSession, *heard)) {
+func connected(ctx context.Context, t *testing.T, cfg config.Config, vc, over string, talk func(*mcp.ClientSession, *heard)) {
 	core, logs := observer.New(zap.DebugLevel)
 	srv, err := New(cfg, zap.New(core))
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -82,7 +83,7 @@ var sealed = base64.RawURLEncoding.Strict()
 
 // newSealer is the sealer of sessions with the server that u describes. keys
 // are of keyBytes each, and there is at least one.
-func newSealer(keys [][]byte, u UpstreamConfig, maxAge time.Duration) (*sealer, error) {
+func newSealer(keys [][]byte, u config.Upstream, maxAge time.Duration) (*sealer, error) {
 	s := &sealer{belong: belonging(u), maxAge: maxAge}
 	for _, key := range keys {
 		block, err := aes.NewCipher(key)
@@ -99,7 +100,7 @@ func newSealer(keys [][]byte, u UpstreamConfig, maxAge time.Duration) (*sealer, 
 }
 
 // belonging tells servers apart by where they are.
-func belonging(u UpstreamConfig) [sha256.Size]byte {
+func belonging(u config.Upstream) [sha256.Size]byte {
 	where := []string{"url", u.URL}
 	if u.URL == "" {
 		where = append([]string{"command", u.Dir}, u.Command...)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -20,7 +21,7 @@ func testSealer(t testing.TB, url string, keys ...byte) *sealer {
 	for _, k := range keys {
 		all = append(all, bytes.Repeat([]byte{k}, keyBytes))
 	}
-	s, err := newSealer(all, UpstreamConfig{URL: url}, time.Hour)
+	s, err := newSealer(all, config.Upstream{URL: url}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -73,7 +74,7 @@ type Server struct {
 
 // New makes a server for cfg, which must be valid and name an upstream. It
 // connects to nothing yet. What it has to say goes to log.
-func New(cfg Config, log *zap.Logger) (*Server, error) {
+func New(cfg config.Config, log *zap.Logger) (*Server, error) {
 	o, err := originOf(cfg, log)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func New(cfg Config, log *zap.Logger) (*Server, error) {
 // NewDemo is like [New], with a small server of the oldest revision in this
 // process in the place of cfg.Upstream. show is called with each message of clients over
 // Streamable HTTP when its answer has gone, concurrently; nil for nothing.
-func NewDemo(cfg Config, log *zap.Logger, show func(DemoExchange)) (*Server, error) {
+func NewDemo(cfg config.Config, log *zap.Logger, show func(DemoExchange)) (*Server, error) {
 	srv, err := newServer(cfg, log, demoOrigin())
 	if err == nil && show != nil {
 		srv.handler = &tap{(*face)(srv), show}
@@ -96,7 +97,7 @@ func NewDemo(cfg Config, log *zap.Logger, show func(DemoExchange)) (*Server, err
 	return srv, err
 }
 
-func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server, error) {
+func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*Server, error) {
 	srv := &Server{log: log, memory: o.memory, own: own}
 	srv.handler = (*face)(srv)
 	srv.running = processes.New(func() int { return srv.now().cfg.Session.MaxProcesses }, srv.giveWay)
@@ -118,11 +119,11 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	if first.own, err = newCatalog(first.table, first.withMore(srv.own), cfg.Adapters.Instructions, nil); err != nil {
 		return nil, err
 	}
-	if err := cfg.Footprint.enforced(first.own); err != nil {
+	if err := enforceFootprint(&cfg.Footprint, first.own); err != nil {
 		return nil, err
 	}
 	if srv.memory == nil {
-		srv.memory = large.NewMemory(cfg.Limits.inHand())
+		srv.memory = large.NewMemory(cfg.Limits.HeldBytes())
 	}
 	srv.lists = new(lists)
 	srv.setup.Store(first)
@@ -130,11 +131,14 @@ func newServer(cfg Config, log *zap.Logger, o origin, own ...ownTools) (*Server,
 	if o.resume != nil {
 		srv.sessions.resume = srv.takeUp
 	}
-	if cfg.Contract != DefaultConfig().Contract {
+	if cfg.Contract != config.Default().Contract {
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
 	}
 	srv.metrics = newMetrics(func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
-	srv.results = results.New(func() results.Bounds { return srv.now().cfg.Bridge.Cache.bounds() })
+	srv.results = results.New(func() results.Bounds {
+		c := srv.now().cfg.Bridge.Cache
+		return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}
+	})
 	srv.results.Register(srv.metrics.registry)
 	if srv.adapters != nil {
 		srv.adapters.metrics = srv.metrics

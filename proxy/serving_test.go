@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // startServing serves srv on a free port until stop is called or the test ends. stop returns the error of Serve.
@@ -33,7 +35,7 @@ func startServing(t *testing.T, srv *Server) (base string, stop func() error) {
 }
 
 // newOf is New, for a configuration that is good.
-func newOf(t *testing.T, cfg Config, log *zap.Logger) *Server {
+func newOf(t *testing.T, cfg config.Config, log *zap.Logger) *Server {
 	t.Helper()
 	srv, err := New(cfg, log)
 	if err != nil {
@@ -43,9 +45,9 @@ func newOf(t *testing.T, cfg Config, log *zap.Logger) *Server {
 }
 
 // frontOfWeb is a Server in front of web that has no address of its own.
-func frontOfWeb(t *testing.T, web *httptest.Server, change ...func(*Config)) testServer {
+func frontOfWeb(t *testing.T, web *httptest.Server, change ...func(*config.Config)) testServer {
 	t.Helper()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.URL = web.URL
 	o, err := originOf(cfg, zap.NewNop())
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -18,7 +19,7 @@ import (
 // setup is all that follows from a configuration. It does not change; a new
 // configuration makes a new one, which takes its place in one step.
 type setup struct {
-	cfg     Config
+	cfg     config.Config
 	table   *translate.Table
 	origin  origin
 	silence *silences
@@ -35,7 +36,7 @@ type setup struct {
 
 // newSetup works out what follows from cfg, with sessions at o. was is what was
 // there before, nil for nothing.
-func newSetup(cfg Config, o origin, was *setup) (*setup, error) {
+func newSetup(cfg config.Config, o origin, was *setup) (*setup, error) {
 	table, err := translate.NewTable(cfg.Contract)
 	if err != nil {
 		return nil, fmt.Errorf("contract.%w", err)
@@ -52,7 +53,7 @@ func newSetup(cfg Config, o origin, was *setup) (*setup, error) {
 	if s.sealer, err = newSealer(s.keys, cfg.Upstream, cfg.Session.MaxAge); err != nil {
 		return nil, fmt.Errorf("session.key_file: %w", err)
 	}
-	s.shrink = cfg.Footprint.shrinker()
+	s.shrink = newShrinker(&cfg.Footprint)
 	isAuthorization := func(name string) bool { return strings.EqualFold(name, "Authorization") }
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(cfg.Upstream.Headers)), isAuthorization) {
 		s.passed = append(s.passed, "Authorization")
@@ -90,14 +91,14 @@ func (s *setup) sharedKey() []byte {
 // with those they began with, until their process is started again. Settings that
 // need a new start keep their values, and a line in the log names them. Files that
 // are named are read again.
-func (srv *Server) Reload(cfg Config) error {
+func (srv *Server) Reload(cfg config.Config) error {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
 	if srv.draining.Err() != nil {
 		return errShutdown
 	}
 	was := srv.now()
-	if (cfg.TLS == TLSConfig{}) != (was.cfg.TLS == TLSConfig{}) {
+	if (cfg.TLS == config.TLS{}) != (was.cfg.TLS == config.TLS{}) {
 		return errors.New("tls: a listener cannot begin or cease to speak it while it is open")
 	}
 	if kept := keep(&cfg, was.cfg); len(kept) > 0 {
@@ -119,7 +120,7 @@ func (srv *Server) Reload(cfg Config) error {
 		next.own, err = newCatalog(next.table, next.withMore(srv.own), cfg.Adapters.Instructions, was.own)
 	}
 	if err == nil {
-		err = cfg.Footprint.enforced(next.own)
+		err = enforceFootprint(&cfg.Footprint, next.own)
 	}
 	if err == nil && srv.at != nil {
 		err = next.mayServe(srv.at)
@@ -154,7 +155,7 @@ func (srv *Server) Reload(cfg Config) error {
 
 // reachedAnew reports whether the server may be reached in another way than
 // before.
-func reachedAnew(cfg, was Config) bool {
+func reachedAnew(cfg, was config.Config) bool {
 	u := cfg.Upstream
 	return !reflect.DeepEqual(u, was.Upstream) || cfg.Limits.UpstreamMessage != was.Limits.UpstreamMessage ||
 		u.CAFile != "" || u.ClientCert != "" // the files may hold something else
@@ -162,13 +163,13 @@ func reachedAnew(cfg, was Config) bool {
 
 // keep puts the lasting settings of was into cfg and returns the paths of those
 // that were different.
-func keep(cfg *Config, was Config) (kept []string) {
+func keep(cfg *config.Config, was config.Config) (kept []string) {
 	old := make(map[string]reflect.Value)
-	_ = was.keys(func(path string, v reflect.Value) error {
+	_ = was.EachSetting(func(path string, v reflect.Value) error {
 		old[path] = v
 		return nil
 	})
-	_ = cfg.keys(func(path string, v reflect.Value) error {
+	_ = cfg.EachSetting(func(path string, v reflect.Value) error {
 		if !lasting(path) {
 			return nil
 		}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 func TestReloadReachesTheServerInTheNewWay(t *testing.T) {
@@ -78,13 +80,13 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 	srv := replicas(t, s, 1)[0]
 	srv.at = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}
 	was := srv.now()
-	for want, change := range map[string]func(*Config){
-		"session.key_file": func(c *Config) { c.Session.KeyFile = "none" },
-		"upstream.ca_file": func(c *Config) { c.Upstream.CAFile = "none" },
-		"tls: a listener":  func(c *Config) { c.TLS = TLSConfig{Cert: "c", Key: "k"} },
-		"listen: this":     func(c *Config) { c.Upstream.Headers = map[string]string{"A": "lent"} },
-		"contract.strip":   func(c *Config) { c.Contract.StripMode = "none" },
-		"upstream":         func(c *Config) { c.Upstream.Headers = map[string]string{"A": "x\r\ny"} },
+	for want, change := range map[string]func(*config.Config){
+		"session.key_file": func(c *config.Config) { c.Session.KeyFile = "none" },
+		"upstream.ca_file": func(c *config.Config) { c.Upstream.CAFile = "none" },
+		"tls: a listener":  func(c *config.Config) { c.TLS = config.TLS{Cert: "c", Key: "k"} },
+		"listen: this":     func(c *config.Config) { c.Upstream.Headers = map[string]string{"A": "lent"} },
+		"contract.strip":   func(c *config.Config) { c.Contract.StripMode = "none" },
+		"upstream":         func(c *config.Config) { c.Upstream.Headers = map[string]string{"A": "x\r\ny"} },
 	} {
 		cfg := was.cfg
 		change(&cfg)
@@ -99,14 +101,14 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 
 func TestLastingSettingsStayAndAreNamed(t *testing.T) {
 	srv := front(t, newFake(initializing("2025-06-18", obliging)))
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Listen, cfg.Path, cfg.Upstream.URL = "127.0.0.1:1", "/other", "http://elsewhere"
 	cfg.Log.Losses, cfg.AllowedHosts = "every", []string{}
 	if err := srv.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
 	now := srv.now().cfg
-	if now.Listen != DefaultConfig().Listen || now.Path != DefaultConfig().Path || now.Upstream.URL != "" || now.Log.Losses != "every" {
+	if now.Listen != config.Default().Listen || now.Path != config.Default().Path || now.Upstream.URL != "" || now.Log.Losses != "every" {
 		t.Errorf("%+v", now)
 	}
 	lines := srv.logs.FilterMessage("these settings need a new start").All()
@@ -120,7 +122,7 @@ func TestLastingSettingsStayAndAreNamed(t *testing.T) {
 
 func TestNewCertificateIsShown(t *testing.T) {
 	before := runtime.NumGoroutine()
-	var cfg Config
+	var cfg config.Config
 	shown := func(at net.Addr) string {
 		c, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", at.String(), &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
@@ -129,7 +131,7 @@ func TestNewCertificateIsShown(t *testing.T) {
 		defer c.Close()
 		return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
-	cfg = DefaultConfig()
+	cfg = config.Default()
 	cfg.TLS.Cert, cfg.TLS.Key, _ = certificate(t)
 	srv, err := newServer(cfg, zap.NewNop(), newFake(nil).origin())
 	if err != nil {
@@ -168,7 +170,7 @@ func TestTokensAreTurnedByReloading(t *testing.T) {
 		}
 	}
 	turn("old")
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Auth.TokenFile = file
 	srv, err := newServer(cfg, zap.NewNop(), newFake(initializing("2025-06-18", obliging)).origin())
 	if err != nil {

@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"net/url"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -13,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -31,7 +30,7 @@ type shaping struct {
 
 // newShaping is nil where nothing is configured. was is what there was before, given
 // are rules that came with tools.
-func newShaping(cfg Config, keys [][]byte, was *setup, given []transform.Rule) (*shaping, error) {
+func newShaping(cfg config.Config, keys [][]byte, was *setup, given []transform.Rule) (*shaping, error) {
 	if cfg.Transform == nil || !cfg.Transform.Enabled {
 		return nil, nil
 	}
@@ -47,18 +46,6 @@ func newShaping(cfg Config, keys [][]byte, was *setup, given []transform.Rule) (
 	var err error
 	s.engine, err = transform.New(*cfg.Transform, opt)
 	return s, err
-}
-
-// ServerName is what rules call the server: the host of its URL, or the name of
-// its program.
-func (c *UpstreamConfig) ServerName() string {
-	if u, err := url.Parse(c.URL); err == nil && c.URL != "" {
-		return u.Hostname()
-	}
-	if len(c.Command) > 0 {
-		return strings.TrimSuffix(filepath.Base(c.Command[0]), ".exe")
-	}
-	return ""
 }
 
 // warm loads the vocabularies, so that the first large result need not wait.

@@ -10,18 +10,19 @@ import (
 	"github.com/tidwall/gjson"
 	"gopkg.in/yaml.v3"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
 
 // shaping configures transformations as a file does.
-func shaped(t *testing.T, text string) func(*Config) {
+func shaped(t *testing.T, text string) func(*config.Config) {
 	t.Helper()
 	c := new(transform.Config)
 	if err := yaml.Unmarshal([]byte(text), c); err != nil {
 		t.Fatal(err)
 	}
-	return func(cfg *Config) { cfg.Transform = c }
+	return func(cfg *config.Config) { cfg.Transform = c }
 }
 
 // issues is a JSON text of n issues.
@@ -69,7 +70,7 @@ const noTools = `{"tools":[]}`
 
 // roads are the ways a client comes, each as a function that asks and gives back
 // the answer.
-func roads(t *testing.T, f func() *fakeServer, version string, change ...func(*Config)) map[string]func(message string) string {
+func roads(t *testing.T, f func() *fakeServer, version string, change ...func(*config.Config)) map[string]func(message string) string {
 	srv := front(t, f(), change...)
 	session := srv.initialize(version)
 	pipe, _ := pipeClient(t, f(), change...)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // TestNobodyHasMoreThanIsLeft holds whenever one was taken, whoever takes and gives.
@@ -55,7 +57,7 @@ func (p *backings) greedy(who string, times int) (got int) {
 func TestOnePrincipalDoesNotTakeAllSessions(t *testing.T) {
 	for _, times := range []int{10, 100} {
 		const most = 64
-		srv := front(t, library(), func(c *Config) { c.Bridge.MaxSessions = most })
+		srv := front(t, library(), func(c *config.Config) { c.Bridge.MaxSessions = most })
 		p := srv.backings
 		left := most
 		for n := range 4 {
@@ -78,7 +80,7 @@ func TestOnePrincipalDoesNotTakeAllSessions(t *testing.T) {
 // TestWarmSessionsOfOthersStay, when somebody opens more than there is room for.
 func TestWarmSessionsOfOthersStay(t *testing.T) {
 	f := library()
-	srv := front(t, f, func(c *Config) { c.Bridge.MaxSessions = 20 })
+	srv := front(t, f, func(c *config.Config) { c.Bridge.MaxSessions = 20 })
 	list := func(who string) { srv.modernly(modernList("1", "tools/list"), "Authorization", who) }
 	for n := range 5 {
 		list(fmt.Sprint("other ", n))
@@ -112,7 +114,7 @@ func TestOnePrincipalDoesNotParkAllCalls(t *testing.T) {
 		return one(nameQuestion, hang)
 	})
 	f.noGet = true
-	srv := front(t, f, func(c *Config) { c.Bridge.MaxParked = 8 })
+	srv := front(t, f, func(c *config.Config) { c.Bridge.MaxParked = 8 })
 	asks := func(who string) bool {
 		r := srv.modernly(modernCall("1", ""), "Authorization", who)
 		return gjson.Get(r.body, "result.resultType").String() == "input_required"
@@ -163,7 +165,7 @@ func TestInventedPrincipalsShareAnAddress(t *testing.T) {
 	} {
 		for _, limit := range []string{"max_sessions", "max_parked"} {
 			t.Run(name+" "+limit, func(t *testing.T) {
-				srv := front(t, asksEach(), func(cfg *Config) {
+				srv := front(t, asksEach(), func(cfg *config.Config) {
 					cfg.Bridge.Principal = c.by
 					if limit == "max_sessions" {
 						cfg.Bridge.MaxSessions = most
@@ -204,7 +206,7 @@ func TestInventedPrincipalsShareAnAddress(t *testing.T) {
 // TestInventedPrincipalsEndTheirOwnSessions first.
 func TestInventedPrincipalsEndTheirOwnSessions(t *testing.T) {
 	f := library()
-	srv := front(t, f, func(c *Config) { c.Bridge.MaxSessions = 20 })
+	srv := front(t, f, func(c *config.Config) { c.Bridge.MaxSessions = 20 })
 	list := func(who, peer string) {
 		srv.modernly(modernList("1", "tools/list"), "Authorization", who, "peer", peer)
 	}

@@ -11,15 +11,16 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // sharing is a server of which all sessions share one process.
-func sharing(t *testing.T, kids *family, change ...func(*Config)) testServer {
+func sharing(t *testing.T, kids *family, change ...func(*config.Config)) testServer {
 	t.Helper()
 	o := kids.origin()
 	o.share()
-	return frontOf(t, o, append([]func(*Config){quickly}, change...)...)
+	return frontOf(t, o, append([]func(*config.Config){quickly}, change...)...)
 }
 
 // last is the id that the server got with its last message of a method.
@@ -213,7 +214,7 @@ func TestSharedProcessIsStartedAgainForAll(t *testing.T) {
 
 func TestSessionsEndWithTheirSharedProcessAndNewOnesStartAnother(t *testing.T) {
 	kids := newFamily(silentChild)
-	srv := sharing(t, kids, func(c *Config) { c.Upstream.Restart.Max = 0 })
+	srv := sharing(t, kids, func(c *config.Config) { c.Upstream.Restart.Max = 0 })
 	srv.initialize("2025-06-18")
 	srv.initialize("2025-06-18")
 	kids.child(t, 0).lose(exited)
@@ -305,7 +306,7 @@ func TestRealProcessIsShared(t *testing.T) {
 		*'"initialize"'*) echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"2"}}}';;
 		*tools/list*) n=$((n+1)); echo '{"jsonrpc":"2.0","id":'$n',"result":{"tools":[],"pid":'$$'}}';;
 	esac; done`
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.Command, cfg.Upstream.ShareChild = []string{sh, "-c", script}, true
 	srv := frontOf(t, stdioOrigin(cfg, zap.NewNop(), nil))
 	pids := map[string]bool{}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // TestSDKPeersShareAProcessThatCrashes: clients of two transports and revisions with
@@ -22,7 +24,7 @@ func TestSDKPeersShareAProcessThatCrashes(t *testing.T) {
 	t.Cleanup(func() { noMoreGoroutines(t, before) })
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.Command, cfg.Upstream.ShareChild = []string{os.Args[0]}, true
 	cfg.Upstream.Env = map[string]string{serverRevision: "2025-11-25"}
 	quickly(&cfg)

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -17,12 +18,12 @@ import (
 const noticeTimeout = 2 * time.Second
 
 // silences are how long we wait for the server, by method.
-type silences [wire.NumMethods]TimeLimit
+type silences [wire.NumMethods]config.TimeLimit
 
-func newSilences(cfg Config) *silences {
+func newSilences(cfg config.Config) *silences {
 	p := new(silences)
 	for m := range p {
-		p[m] = TimeLimit{FirstByte: cfg.Upstream.SilenceTimeout, Silence: cfg.Upstream.SilenceTimeout}
+		p[m] = config.TimeLimit{FirstByte: cfg.Upstream.SilenceTimeout, Silence: cfg.Upstream.SilenceTimeout}
 	}
 	for name, limit := range cfg.Limits.Time {
 		at := &p[wire.MethodOf([]byte(name))]

@@ -9,13 +9,14 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // hasty gives up on tools/call at once, and on nothing else.
-func hasty(c *Config) {
-	c.Limits.Time = map[string]TimeLimit{"tools/call": {FirstByte: time.Millisecond, Silence: time.Millisecond}}
+func hasty(c *config.Config) {
+	c.Limits.Time = map[string]config.TimeLimit{"tools/call": {FirstByte: time.Millisecond, Silence: time.Millisecond}}
 }
 
 const timedOut = `{"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"upstream timed out"}}`
@@ -64,8 +65,8 @@ func TestSilenceAfterTheFirstWordEndsTheStream(t *testing.T) {
 		return nil, nil
 	}))
 	f.piped = true
-	srv := front(t, f, func(c *Config) {
-		c.Limits.Time = map[string]TimeLimit{"tools/call": {FirstByte: patience, Silence: time.Millisecond}}
+	srv := front(t, f, func(c *config.Config) {
+		c.Limits.Time = map[string]config.TimeLimit{"tools/call": {FirstByte: patience, Silence: time.Millisecond}}
 	})
 	r := srv.post(srv.initialize("2025-06-18"), callA)
 	if len(r.events) != 2 {
@@ -126,9 +127,9 @@ func TestPipeClientHearsOfASilentChild(t *testing.T) {
 }
 
 func TestHowMuchTimeIsLeft(t *testing.T) {
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Upstream.SilenceTimeout = time.Minute
-	cfg.Limits.Time = map[string]TimeLimit{"tools/call": {Silence: time.Hour}, "other": {FirstByte: time.Second}}
+	cfg.Limits.Time = map[string]config.TimeLimit{"tools/call": {Silence: time.Hour}, "other": {FirstByte: time.Second}}
 	s := newSilences(cfg)
 	began := time.Now()
 	for _, c := range []struct {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -355,7 +356,7 @@ func (b *backing) read(srv *Server, st upstream.Stream, from []upstream.Header) 
 			of.overhear(&x.msg, e.Data)
 		default:
 			spoke = true
-			interested(b, &modernRequest{level: noLevel}, &x.msg, e.Data)
+			interested(b, &modernRequest{level: mcp.NoLogLevel}, &x.msg, e.Data)
 		}
 	}
 }

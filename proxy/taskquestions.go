@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -153,7 +154,7 @@ func (k *backedTask) read(ctx context.Context, stop context.CancelCauseFunc, fro
 		case err != nil:
 			return err
 		default:
-			interested(k.b, &modernRequest{level: noLevel}, &x.msg, e.Data)
+			interested(k.b, &modernRequest{level: mcp.NoLogLevel}, &x.msg, e.Data)
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // exchanged is one request of a client with a session and all that was said about it:
@@ -359,7 +361,7 @@ func TestALegacyExchangeThereAndBackSaysTheSame(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s %s-%s-%s", c.name, shape(way[0]), shape(way[1]), shape(way[2])), func(t *testing.T) {
-				spoken := func(cfg *Config) {
+				spoken := func(cfg *config.Config) {
 					cfg.Upstream.Version, cfg.Contract.SchemaDialect = c.revision, "off" // the hop between has another dialect
 				}
 				s := c.serve(t, way[2])
@@ -371,7 +373,7 @@ func TestALegacyExchangeThereAndBackSaysTheSame(t *testing.T) {
 				if way[1] {
 					to = second.pipe
 				}
-				first := through(t, to, func(cfg *Config) { cfg.Upstream.Version, cfg.Contract.SchemaDialect = modernOnly, "off" })
+				first := through(t, to, func(cfg *config.Config) { cfg.Upstream.Version, cfg.Contract.SchemaDialect = modernOnly, "off" })
 				there, toldThere := c.play(t, first, s, way[0])
 				for n := range heard {
 					if !sameAs(there[n], heard[n]) {
@@ -435,12 +437,12 @@ func TestSubscriptionsThereAndBack(t *testing.T) {
 					u.answer(200, result(u.id, ""))
 				}
 			}
-			second := through(t, s.at(), func(cfg *Config) { cfg.Upstream.Version = "2025-06-18" })
+			second := through(t, s.at(), func(cfg *config.Config) { cfg.Upstream.Version = "2025-06-18" })
 			to := second.web
 			if way[1] {
 				to = second.pipe
 			}
-			client := through(t, to, func(cfg *Config) { cfg.Upstream.Version = modernOnly }).client(t, way[0])
+			client := through(t, to, func(cfg *config.Config) { cfg.Upstream.Version = modernOnly }).client(t, way[0])
 			client.initialize("2025-06-18", `{}`)
 			var news *told
 			if !way[0] {

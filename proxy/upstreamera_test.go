@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -206,7 +207,7 @@ func TestConfiguredVersionIsNotAskedFor(t *testing.T) {
 	for version, want := range map[string]string{"2026-07-28": "2026-07-28", "2025-03-26": "handshake 2025-03-26"} {
 		f := modernServer(false, `"capabilities":{}`, nil)
 		f.asked = true
-		srv := front(t, f, func(cfg *Config) { cfg.Upstream.Version = version })
+		srv := front(t, f, func(cfg *config.Config) { cfg.Upstream.Version = version })
 		e, err := srv.upstreamEra(t.Context(), nil)
 		if err != nil || concluded(e) != want || len(f.sent()) > 0 {
 			t.Errorf("%+v %v, sent %q", e, err, f.sent())

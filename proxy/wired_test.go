@@ -18,6 +18,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // Peers that say what a test has them say, and nothing of their own, over real
@@ -45,7 +47,7 @@ func beWire(address string) {
 type endpoint struct{ url, wire string }
 
 // behind makes e the server of cfg.
-func (e endpoint) behind(cfg *Config) {
+func (e endpoint) behind(cfg *config.Config) {
 	cfg.Upstream.URL = e.url
 	if e.wire != "" {
 		cfg.Upstream.Command = []string{os.Args[0]}
@@ -342,9 +344,9 @@ type proxied struct {
 }
 
 // through starts a proxy in front of a server.
-func through(t *testing.T, to endpoint, change ...func(*Config)) proxied {
+func through(t *testing.T, to endpoint, change ...func(*config.Config)) proxied {
 	t.Helper()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Shutdown.Drain = time.Second
 	cfg.Upstream.HandshakeTimeout = patience
 	to.behind(&cfg)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // adapterSettings are the flags that all adapter commands share.
@@ -64,7 +65,7 @@ type workplace struct {
 
 // workplace is that of args, or of the settings without any.
 func (s *adapterSettings) workplace(args []string) (*workplace, error) {
-	cfg, err := proxy.ConfigSources{File: s.config, Environ: os.Environ()}.Read()
+	cfg, err := config.Sources{File: s.config, Environ: os.Environ()}.Read()
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
@@ -77,7 +78,7 @@ func (s *adapterSettings) workplace(args []string) (*workplace, error) {
 		cfg.Adapters.Sources = []string{defaultAdapters}
 	}
 	w := &workplace{sources: cfg.Adapters.List()}
-	if w.options, err = cfg.Adapters.Options(os.LookupEnv); err != nil {
+	if w.options, err = proxy.AdapterOptions(&cfg.Adapters, os.LookupEnv); err != nil {
 		return nil, err
 	}
 	w.options.SkipInvalid = true // what is wrong with the others is told

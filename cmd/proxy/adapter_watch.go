@@ -7,10 +7,11 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // adapterConcerns watch the adapters that srv serves, if any.
-func adapterConcerns(srv *proxy.Server, cfg proxy.Config) []*concern {
+func adapterConcerns(srv *proxy.Server, cfg config.Config) []*concern {
 	if len(cfg.Adapters.Sources) == 0 {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -233,7 +233,7 @@ func TestBuiltInServerAndItsTranscript(t *testing.T) {
 }
 
 // settingsOf is the configuration that a command line of serve leads to.
-func settingsOf(t *testing.T, args ...string) proxy.Config {
+func settingsOf(t *testing.T, args ...string) config.Config {
 	t.Helper()
 	cmd := serveCommand()
 	cmd.ResetFlags()

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // maxWatched bounds what is read of a file to see whether it has changed.
@@ -18,15 +18,15 @@ const maxWatched = 4 << 20
 // what is in one of its files is no longer the same.
 type reloader struct {
 	log  *zap.Logger
-	load func() (proxy.Config, error)
-	use  func(proxy.Config) error // keeps the old one when it fails
+	load func() (config.Config, error)
+	use  func(config.Config) error // keeps the old one when it fails
 
 	files []string
 	sums  map[string][sha256.Size]byte
 }
 
 // filesOf are those that a configuration is made of.
-func filesOf(config string, cfg proxy.Config) []string {
+func filesOf(config string, cfg config.Config) []string {
 	all := []string{
 		config, cfg.Session.KeyFile, cfg.Auth.TokenFile, cfg.TLS.Cert, cfg.TLS.Key,
 		cfg.Upstream.CAFile, cfg.Upstream.ClientCert, cfg.Upstream.ClientKey,

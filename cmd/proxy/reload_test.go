@@ -12,22 +12,22 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 const patience = 20 * time.Second
 
 // reloading starts a reloader of a file, whose uses come on a channel.
-func reloading(t *testing.T, fault error) (file string, used chan proxy.Config, logs *observer.ObservedLogs) {
+func reloading(t *testing.T, fault error) (file string, used chan config.Config, logs *observer.ObservedLogs) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "c.yaml")
 	write(t, file, "limits: {batch: 1}")
-	used = make(chan proxy.Config, 10)
+	used = make(chan config.Config, 10)
 	core, logs := observer.New(zap.InfoLevel)
 	r := &reloader{
 		log: zap.New(core), files: []string{file},
-		load: proxy.ConfigSources{File: file}.Read,
-		use: func(cfg proxy.Config) error {
+		load: config.Sources{File: file}.Read,
+		use: func(cfg config.Config) error {
 			used <- cfg
 			return fault
 		},
@@ -46,7 +46,7 @@ func write(t *testing.T, file, text string) {
 
 // until waits for a configuration with this limit: a file that is written may be
 // seen empty before.
-func until(t *testing.T, used chan proxy.Config, batch int) {
+func until(t *testing.T, used chan config.Config, batch int) {
 	t.Helper()
 	late := time.After(patience)
 	for {
@@ -95,7 +95,7 @@ func TestWrongConfigurationIsToldAndNotUsed(t *testing.T) {
 }
 
 func TestAllFilesOfTheConfigurationAreWatched(t *testing.T) {
-	var cfg proxy.Config
+	var cfg config.Config
 	cfg.Session.KeyFile, cfg.Auth.TokenFile, cfg.TLS.Key, cfg.Upstream.CAFile = "key", "tokens", "tls", "ca"
 	got := filesOf("config", cfg)
 	for _, want := range []string{"config", "key", "tokens", "tls", "ca"} {

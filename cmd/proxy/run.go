@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -32,7 +33,7 @@ func serveCommand() *cobra.Command {
 			return err
 		}
 		r := &reloader{
-			load:  func() (proxy.Config, error) { return s.config(args) },
+			load:  func() (config.Config, error) { return s.config(args) },
 			files: filesOf(s.configFile(), cfg),
 		}
 		return serve(cmd, cfg, proxy.New, r, nil)
@@ -80,7 +81,7 @@ func stdioCommand() *cobra.Command {
 // serve listens and serves until the command's context ends, by configurations
 // that r finds later; nil for none. say is called with the endpoint once there
 // is one, and may be nil.
-func serve(cmd *cobra.Command, cfg proxy.Config, make func(proxy.Config, *zap.Logger) (*proxy.Server, error), r *reloader, say func(url string)) error {
+func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.Logger) (*proxy.Server, error), r *reloader, say func(url string)) error {
 	log, level, err := adjustableLogger(cfg)
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func serve(cmd *cobra.Command, cfg proxy.Config, make func(proxy.Config, *zap.Lo
 	}
 	if r != nil {
 		r.log = log
-		r.use = func(cfg proxy.Config) error {
+		r.use = func(cfg config.Config) error {
 			if err := srv.Reload(cfg); err != nil {
 				return err
 			}
@@ -124,7 +125,7 @@ func countDroppedLines(srv *proxy.Server) {
 
 // admin opens the listener for probes and metrics. Where clients come over
 // loopback, these are there as well, and another process may have the address.
-func admin(srv *proxy.Server, cfg proxy.Config, clients net.Addr, log *zap.Logger) error {
+func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, log *zap.Logger) error {
 	if cfg.Admin.Listen == "" {
 		return nil
 	}
@@ -152,7 +153,7 @@ func runDemo(cmd *cobra.Command, s *settings, quiet bool) error {
 		defer queue.Sync()         //nolint:errcheck // never fails
 		show = (&transcript{out: queue}).print
 	}
-	build := func(cfg proxy.Config, log *zap.Logger) (*proxy.Server, error) { return proxy.NewDemo(cfg, log, show) }
+	build := func(cfg config.Config, log *zap.Logger) (*proxy.Server, error) { return proxy.NewDemo(cfg, log, show) }
 	return serve(cmd, cfg, build, nil, func(url string) { introduce(out, url) })
 }
 

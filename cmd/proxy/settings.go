@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
@@ -82,15 +82,15 @@ func (s *settings) configFile() string {
 	if s.file != "" {
 		return s.file
 	}
-	return os.Getenv(proxy.EnvFile)
+	return os.Getenv(config.EnvFile)
 }
 
 // config is what the defaults, the file, the environment and the flags make together.
 // args are a URL of the server, or its command behind --.
-func (s *settings) config(args []string) (proxy.Config, error) {
-	cfg, err := proxy.ConfigSources{
+func (s *settings) config(args []string) (config.Config, error) {
+	cfg, err := config.Sources{
 		File: s.configFile(), Environ: os.Environ(),
-		Flags: func(cfg *proxy.Config, l *setting.Layers) { s.lay(cfg, l, args) },
+		Flags: func(cfg *config.Config, l *setting.Layers) { s.lay(cfg, l, args) },
 	}.Read()
 	if err != nil {
 		return cfg, &exitError{exitUsage, err}
@@ -99,7 +99,7 @@ func (s *settings) config(args []string) (proxy.Config, error) {
 }
 
 // lay lays the flags over cfg.
-func (s *settings) lay(cfg *proxy.Config, l *setting.Layers, args []string) {
+func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	server, command, err := s.server(args)
 	l.Add(err)
 	if server != "" {
@@ -182,13 +182,13 @@ func looksLikeURL(arg string) bool {
 }
 
 // logger writes JSON to stderr: stdout belongs to clients.
-func logger(cfg proxy.Config) (*zap.Logger, error) {
+func logger(cfg config.Config) (*zap.Logger, error) {
 	log, _, err := adjustableLogger(cfg)
 	return log, err
 }
 
 // adjustableLogger is a logger with a level that can be changed later.
-func adjustableLogger(cfg proxy.Config) (*zap.Logger, zap.AtomicLevel, error) {
+func adjustableLogger(cfg config.Config) (*zap.Logger, zap.AtomicLevel, error) {
 	level, err := zap.ParseAtomicLevel(cfg.Log.Level)
 	if err != nil {
 		return nil, level, err

@@ -21,6 +21,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
 // watched is a runtime that follows its sources.
@@ -439,7 +440,7 @@ func TestNoCallFailsWhileTheFileChanges(t *testing.T) {
 // serving is a server of the adapters in dir that watches them, as serve does it.
 func serving(t *testing.T, dir string) (base string, logs *observer.ObservedLogs) {
 	t.Helper()
-	cfg := proxy.DefaultConfig()
+	cfg := config.Default()
 	cfg.Adapters.Sources = []string{dir}
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)

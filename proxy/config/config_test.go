@@ -1,4 +1,4 @@
-package proxy
+package config
 
 import (
 	"os"
@@ -11,22 +11,28 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/transform"
 )
 
-const example = "../deploy/config.example.yaml"
+const example = "../../deploy/config.example.yaml"
+
+var someGate = Gate{
+	Tool: "get_records", Params: []string{"expand"}, Source: "get_schema", List: "streams",
+	Match: map[string]string{"name": "{stream}"}, Capability: "caps.expand", Subject: "stream", ErrorCode: "invalid_expand",
+}
 
 func TestExampleShowsTheDefaults(t *testing.T) {
-	cfg, err := ConfigSources{File: example}.Read()
+	cfg, err := Sources{File: example}.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{}
-	defaults := DefaultConfig()
-	defaults.keys(func(path string, v reflect.Value) error {
+	defaults := Default()
+	defaults.EachSetting(func(path string, v reflect.Value) error {
 		want[path] = v.Interface()
 		return nil
 	})
-	cfg.keys(func(path string, v reflect.Value) error {
+	cfg.EachSetting(func(path string, v reflect.Value) error {
 		w := reflect.ValueOf(want[path])
 		if v.Kind() == reflect.Map || v.Kind() == reflect.Slice {
 			if v.Len() == 0 && w.Len() == 0 {
@@ -50,7 +56,7 @@ func TestExampleShowsEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	var cfg Config
-	cfg.keys(func(path string, _ reflect.Value) error {
+	cfg.EachSetting(func(path string, _ reflect.Value) error {
 		at := any(shown)
 		for _, key := range strings.Split(path, ".") {
 			m, _ := at.(map[string]any)
@@ -110,7 +116,7 @@ func TestConfigFile(t *testing.T) {
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := ConfigSources{File: file}.Read()
+		_, err := Sources{File: file}.Read()
 		if c.fault == "" {
 			if err != nil {
 				t.Errorf("%q: %v", c.text, err)
@@ -124,7 +130,7 @@ func TestConfigFile(t *testing.T) {
 }
 
 func TestFileLeavesOtherDefaults(t *testing.T) {
-	cfg := DefaultConfig()
+	cfg := Default()
 	if err := cfg.decode("limits:\n  client_message: 64KiB\ncontract:\n  keep_meta: true\ntransform: {max_tokens: 0, default_max_tokens: 7}\n"); err == nil {
 		t.Error("an unknown key was taken")
 	}
@@ -139,7 +145,7 @@ func TestEnvironmentStandsAboveTheFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("limits: {batch: 6, open_requests: 9}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := ConfigSources{File: file, Environ: []string{
+	cfg, err := Sources{File: file, Environ: []string{
 		"DRAGOMAN_LIMITS_BATCH=7",
 		"DRAGOMAN_LIMITS_CLIENT_MESSAGE=1MiB",
 		"DRAGOMAN_CONTRACT_RESOURCE_CONTENTS_NAME=off",
@@ -176,7 +182,7 @@ func TestAllMistakesAreToldAtOnce(t *testing.T) {
 	if err := os.WriteFile(file, []byte("limits:\n  bach: 8\nlog: {level: loud}\nheartbeat: 10\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := ConfigSources{File: file, Environ: []string{
+	_, err := Sources{File: file, Environ: []string{
 		"DRAGOMAN_LIMIT_BATCH=secret", "DRAGOMAN_LIMITS_OPEN_REQUESTS=secret", "DRAGOMAN_LISTEN=8808", "DRAGOMAN_UPSTREAM_HEADERS={A: '${MISSING}'}",
 	}}.Read()
 	want := []string{
@@ -196,10 +202,10 @@ func TestAllMistakesAreToldAtOnce(t *testing.T) {
 
 // Every setting of the example has a variable that sets it.
 func TestEverySettingHasAVariable(t *testing.T) {
-	defaults := DefaultConfig()
-	if err := defaults.keys(func(path string, v reflect.Value) error {
+	defaults := Default()
+	if err := defaults.EachSetting(func(path string, v reflect.Value) error {
 		name := EnvPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
-		if _, err := (ConfigSources{Environ: []string{name + "="}}).Read(); err != nil && strings.Contains(err.Error(), "no setting") {
+		if _, err := (Sources{Environ: []string{name + "="}}).Read(); err != nil && strings.Contains(err.Error(), "no setting") {
 			t.Error(err)
 		}
 		return nil
@@ -213,14 +219,14 @@ func TestExpand(t *testing.T) {
 	for in, want := range map[string]string{
 		"Bearer ${TOKEN}": "Bearer se$cret", "$TOKEN": "$TOKEN", "${TOKEN}${TOKEN}": "se$cretse$cret", "": "",
 	} {
-		cfg := DefaultConfig()
+		cfg := Default()
 		cfg.Upstream.Headers = map[string]string{"Authorization": in}
 		if err := cfg.Expand(lookup); err != nil || cfg.Upstream.Headers["Authorization"] != want {
 			t.Errorf("%q: %q, %v", in, cfg.Upstream.Headers, err)
 		}
 	}
 	for in, fault := range map[string]string{"x ${OTHER}": "OTHER is not set", "x ${TOKEN": "without }"} {
-		cfg := DefaultConfig()
+		cfg := Default()
 		cfg.Upstream.Env = map[string]string{"A": in}
 		if err := cfg.Expand(lookup); err == nil || !strings.Contains(err.Error(), fault) || !strings.Contains(err.Error(), "upstream.env.A") {
 			t.Errorf("%q: %v", in, err)
@@ -231,11 +237,11 @@ func TestExpand(t *testing.T) {
 func TestValidateNamesThePath(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"listen:":                            func(c *Config) { c.Listen = "8808" },
-		"gates[1].tool: is needed":           func(c *Config) { c.Gates = []GateConfig{goodGate, {}} },
-		"gates[0].match: is needed":          func(c *Config) { g := goodGate; g.Match = nil; c.Gates = []GateConfig{g} },
-		"gates[0].on_unavailable:":           func(c *Config) { g := goodGate; g.OnUnavailable = "maybe"; c.Gates = []GateConfig{g} },
-		"gates[0].error_code:":               func(c *Config) { g := goodGate; g.ErrorCode = "Not OK"; c.Gates = []GateConfig{g} },
-		"gates[0].timeout:":                  func(c *Config) { g := goodGate; g.Timeout = time.Hour; c.Gates = []GateConfig{g} },
+		"gates[1].tool: is needed":           func(c *Config) { c.Gates = []Gate{someGate, {}} },
+		"gates[0].match: is needed":          func(c *Config) { g := someGate; g.Match = nil; c.Gates = []Gate{g} },
+		"gates[0].on_unavailable:":           func(c *Config) { g := someGate; g.OnUnavailable = "maybe"; c.Gates = []Gate{g} },
+		"gates[0].error_code:":               func(c *Config) { g := someGate; g.ErrorCode = "Not OK"; c.Gates = []Gate{g} },
+		"gates[0].timeout:":                  func(c *Config) { g := someGate; g.Timeout = time.Hour; c.Gates = []Gate{g} },
 		"adapters.mode:":                     func(c *Config) { c.Adapters.Mode = "many" },
 		"adapters.tools: \"own\"":            func(c *Config) { c.Adapters.Tools = "own" },
 		"adapters.sources[1]: is empty":      func(c *Config) { c.Adapters.Sources = []string{"a", ""} },
@@ -280,7 +286,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"bridge.peers[0]: \":1\" is not":   func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", []string{":1"} },
 		"bridge.peers[0]: \"a:http\" is":   func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", []string{"a:http"} },
 		"bridge.peers[0]: \"u@a:1\" is":    func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", []string{"u@a:1"} },
-		"bridge.peers: more than":          func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", make([]string, maxPeers+1) },
+		"bridge.peers: more than":          func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", make([]string, MaxPeers+1) },
 		"bridge.default_log_level:":        func(c *Config) { c.Bridge.DefaultLogLevel = "loud" },
 		"log.level:":                       func(c *Config) { c.Log.Level = "loud" },
 		"log.losses:":                      func(c *Config) { c.Log.Losses = "x" },
@@ -294,28 +300,16 @@ func TestValidateNamesThePath(t *testing.T) {
 		"shutdown.drain:":                  func(c *Config) { c.Shutdown.Drain = -1 },
 		"upstream.headers.Authorization: ": func(c *Config) { c.Upstream.Headers = map[string]string{"Authorization": "s\n"} },
 	} {
-		cfg := DefaultConfig()
+		cfg := Default()
 		change(&cfg)
 		err := cfg.Validate()
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	cfg := DefaultConfig()
+	cfg := Default()
 	if err := cfg.Validate(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestChildGetsOnlyWhatItMay(t *testing.T) {
-	ours := []string{"PATH=/bin", "SECRET=1", "DRAGOMAN_UPSTREAM_URL=x", "Path=C:"}
-	got := childEnv(UpstreamConfig{PassEnv: []string{"PATH"}, Env: map[string]string{"KEY": "k"}}, ours)
-	if want := []string{"PATH=/bin", "Path=C:", "KEY=k"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %q", got)
-	}
-	got = childEnv(UpstreamConfig{PassEnv: []string{"*"}}, ours)
-	if want := []string{"PATH=/bin", "SECRET=1", "Path=C:"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %q", got)
 	}
 }
 
@@ -330,7 +324,7 @@ func TestExampleOfTransformations(t *testing.T) {
 	if !ok || !more {
 		t.Fatal("it is not there")
 	}
-	cfg := DefaultConfig()
+	cfg := Default()
 	uncommented := "transform:\n" + strings.ReplaceAll("\n"+section, "\n#   ", "\n")
 	if err := cfg.decode(uncommented); err != nil {
 		t.Fatalf("%v\n%s", err, uncommented)
@@ -338,11 +332,11 @@ func TestExampleOfTransformations(t *testing.T) {
 	if err := cfg.Validate(); err != nil {
 		t.Error(err)
 	}
-	s, err := newShaping(cfg, nil, nil, nil)
-	if err != nil || s == nil {
+	engine, err := transform.New(*cfg.Transform, transform.Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cfg.Transform.Rules) != 1 || !s.engine.Touches("x", "list_issues") {
+	if len(cfg.Transform.Rules) != 1 || !engine.Touches("x", "list_issues") {
 		t.Errorf("%+v", cfg.Transform)
 	}
 }

@@ -1,30 +1,25 @@
-package proxy
+// Package config has every setting of the proxy: its type, its default, where it is read from, and what is wrong with it.
+//
+// [Sources.Read] lays a YAML file, the environment and the command line over [Default], in this order, puts the values of
+// variables in the place of ${NAME}, and validates the result; it reports all mistakes at once. A setting is a field with
+// a yaml tag, a default in [Default], a check in [Config.Validate] and a line in deploy/config.example.yaml, which a test
+// holds against the defaults. No other package reads the environment or a file for settings.
+package config
 
 import (
-	"errors"
-	"fmt"
-	"maps"
-	"os"
-	"reflect"
-	"slices"
-	"strconv"
+	"net/url"
+	"path/filepath"
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
-	"github.com/dragoman-proxy/dragoman/proxy/results"
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// Config is everything that can be set. [DefaultConfig] gives the values that
-// stand where nobody said anything else; a file, the environment and flags are
-// laid over it, in this order.
+// Config is everything that can be set.
 type Config struct {
 	// Listen is the address that HTTP clients connect to.
 	Listen string `yaml:"listen"`
@@ -40,27 +35,27 @@ type Config struct {
 	// Heartbeat is how often a comment is sent on a quiet stream; 0 for never.
 	Heartbeat time.Duration `yaml:"heartbeat"`
 
-	Auth     AuthConfig     `yaml:"auth"`
-	TLS      TLSConfig      `yaml:"tls"`
-	Admin    AdminConfig    `yaml:"admin"`
-	Upstream UpstreamConfig `yaml:"upstream"`
-	Adapters AdaptersConfig `yaml:"adapters"`
+	Auth     Auth     `yaml:"auth"`
+	TLS      TLS      `yaml:"tls"`
+	Admin    Admin    `yaml:"admin"`
+	Upstream Upstream `yaml:"upstream"`
+	Adapters Adapters `yaml:"adapters"`
 	// Gates let parameters of the server's tools through while it supports them.
-	Gates []GateConfig `yaml:"gates"`
+	Gates []Gate `yaml:"gates"`
 	// Contract holds the switches of the translation.
 	Contract translate.Options `yaml:"contract"`
-	Session  SessionConfig     `yaml:"session"`
-	Bridge   BridgeConfig      `yaml:"bridge"`
+	Session  Session           `yaml:"session"`
+	Bridge   Bridge            `yaml:"bridge"`
 	// Transform makes results fit for the model; nil leaves them alone.
 	Transform *transform.Config `yaml:"transform"`
-	Footprint FootprintConfig   `yaml:"footprint"`
-	Limits    LimitsConfig      `yaml:"limits"`
-	Log       LogConfig         `yaml:"log"`
-	Shutdown  ShutdownConfig    `yaml:"shutdown"`
+	Footprint Footprint         `yaml:"footprint"`
+	Limits    Limits            `yaml:"limits"`
+	Log       Log               `yaml:"log"`
+	Shutdown  Shutdown          `yaml:"shutdown"`
 }
 
-// AuthConfig says whom a listener lets in.
-type AuthConfig struct {
+// Auth says whom a listener lets in.
+type Auth struct {
 	// Tokens are what HTTP clients must send one of; none lets everyone in.
 	// Values may hold ${NAME} and are secrets: they are never logged.
 	Tokens []string `yaml:"tokens"`
@@ -71,21 +66,21 @@ type AuthConfig struct {
 	TrustNetwork bool `yaml:"trust_network"`
 }
 
-// TLSConfig names the files of the certificate that HTTP clients are shown, and
+// TLS names the files of the certificate that HTTP clients are shown, and
 // of its key; "" for plain HTTP.
-type TLSConfig struct {
+type TLS struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
 }
 
-// AdminConfig is for those who run the proxy.
-type AdminConfig struct {
+// Admin is for those who run the proxy.
+type Admin struct {
 	// Listen is the address of probes and metrics; "" for none.
 	Listen string `yaml:"listen"`
 }
 
-// UpstreamConfig says which server is behind the proxy: URL or Command.
-type UpstreamConfig struct {
+// Upstream says which server is behind the proxy: URL or Command.
+type Upstream struct {
 	// URL is the server's Streamable HTTP endpoint.
 	URL string `yaml:"url"`
 	// Transport is how the server at URL is spoken to: http, sse, or auto to
@@ -126,12 +121,12 @@ type UpstreamConfig struct {
 	// go to none.
 	ShareChild bool `yaml:"share_child"`
 	// Restart says what becomes of a session whose Command has ended by itself.
-	Restart RestartConfig `yaml:"restart"`
+	Restart Restart `yaml:"restart"`
 }
 
-// RestartConfig says how a server's process that has ended by itself is started
+// Restart says how a server's process that has ended by itself is started
 // again. Its session goes on; the calls that were in flight fail.
-type RestartConfig struct {
+type Restart struct {
 	// Max is how often in a row, with none that lived for a minute between; then
 	// the session ends. 0 ends it at once.
 	Max int `yaml:"max"`
@@ -141,8 +136,8 @@ type RestartConfig struct {
 	MaxWait time.Duration `yaml:"max_wait"`
 }
 
-// SessionConfig bounds what is remembered of clients.
-type SessionConfig struct {
+// Session bounds what is remembered of clients.
+type Session struct {
 	// IdleTimeout ends a session that nothing was heard of; one that the server
 	// knows by itself is only forgotten, until it is heard of again.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
@@ -158,9 +153,9 @@ type SessionConfig struct {
 	KeyFile string `yaml:"key_file"`
 }
 
-// BridgeConfig is about clients that have no session, in front of a server that
+// Bridge is about clients that have no session, in front of a server that
 // wants one, and the other way round.
-type BridgeConfig struct {
+type Bridge struct {
 	// Principal says on whose behalf a request comes: "authorization" is whoever
 	// sends this Authorization header, "header:NAME" whoever a trusted proxy names
 	// in that header. Two principals never share a session with the server; the calls of
@@ -205,11 +200,11 @@ type BridgeConfig struct {
 	DefaultLogLevel string `yaml:"default_log_level"`
 	// Cache is of lists and resources, towards clients of either kind. What a server
 	// with sessions sends is kept for TTL, and for the principal that asked for it.
-	Cache CacheConfig `yaml:"cache"`
+	Cache Cache `yaml:"cache"`
 }
 
-// CacheConfig bounds the results that we keep to give them again.
-type CacheConfig struct {
+// Cache bounds the results that we keep to give them again.
+type Cache struct {
 	// Bytes is how much of them there may be; 0 keeps none. One result is never more
 	// than a quarter of it.
 	Bytes Size `yaml:"bytes"`
@@ -217,12 +212,8 @@ type CacheConfig struct {
 	Entries int `yaml:"entries"`
 }
 
-func (c CacheConfig) bounds() results.Bounds {
-	return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}
-}
-
-// LimitsConfig bounds what peers may send.
-type LimitsConfig struct {
+// Limits bounds what peers may send.
+type Limits struct {
 	// ClientMessage and UpstreamMessage are the greatest size of one message.
 	ClientMessage   Size `yaml:"client_message"`
 	UpstreamMessage Size `yaml:"upstream_message"`
@@ -256,8 +247,8 @@ type LimitsConfig struct {
 	ReplayTime  time.Duration `yaml:"replay_time"`
 }
 
-// inHand is InHand, or what 0 stands for.
-func (c LimitsConfig) inHand() int64 {
+// HeldBytes is InHand, or what 0 stands for.
+func (c Limits) HeldBytes() int64 {
 	if c.InHand > 0 {
 		return int64(c.InHand)
 	}
@@ -275,8 +266,8 @@ type TimeLimit struct {
 	Silence   time.Duration `yaml:"silence"`
 }
 
-// LogConfig says what is written to stderr.
-type LogConfig struct {
+// Log says what is written to stderr.
+type Log struct {
 	// Level is debug, info, warn or error.
 	Level string `yaml:"level"`
 	// Losses is "summary" (the first of a kind at once, repeats as one line a
@@ -284,28 +275,28 @@ type LogConfig struct {
 	Losses string `yaml:"losses"`
 }
 
-// ShutdownConfig bounds the end.
-type ShutdownConfig struct {
+// Shutdown bounds the end.
+type Shutdown struct {
 	// Drain is how long calls in flight may go on.
 	Drain time.Duration `yaml:"drain"`
 }
 
-// DefaultConfig is the configuration where nothing was set.
-func DefaultConfig() Config {
+// Default is the configuration where nothing was set.
+func Default() Config {
 	return Config{
 		Listen:       "127.0.0.1:8808",
 		Path:         "/mcp",
 		SSEPath:      "/sse",
 		MessagesPath: "/messages",
 		Heartbeat:    15 * time.Second,
-		Admin:        AdminConfig{Listen: "127.0.0.1:8809"},
-		Upstream: UpstreamConfig{
+		Admin:        Admin{Listen: "127.0.0.1:8809"},
+		Upstream: Upstream{
 			PassEnv:          upstream.DefaultEnv(),
 			Transport:        string(upstream.Auto),
 			ConnectTimeout:   5 * time.Second,
 			HandshakeTimeout: time.Minute,
 			SilenceTimeout:   5 * time.Minute,
-			Restart:          RestartConfig{Max: 5, Wait: time.Second, MaxWait: 30 * time.Second},
+			Restart:          Restart{Max: 5, Wait: time.Second, MaxWait: 30 * time.Second},
 		},
 		Adapters: defaultAdapters(),
 		Contract: translate.Options{
@@ -316,14 +307,14 @@ func DefaultConfig() Config {
 			Tasks:                "bridge",
 			SchemaDialect:        "auto",
 		},
-		Footprint: FootprintConfig{MaxBytes: footprint.DefaultBudget, Hoist: "off"},
-		Session:   SessionConfig{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxProcesses: 64, MaxAge: 24 * time.Hour},
-		Bridge: BridgeConfig{
+		Footprint: Footprint{MaxBytes: footprint.DefaultBudget, Hoist: "off"},
+		Session:   Session{IdleTimeout: 30 * time.Minute, Max: 10_000, MaxProcesses: 64, MaxAge: 24 * time.Hour},
+		Bridge: Bridge{
 			Principal: "authorization", MaxSessions: 10_000, IdleTimeout: 5 * time.Minute,
 			MaxParked: 1000, ParkTimeout: 10 * time.Minute, Coalesce: 30 * time.Millisecond, OpenedTimeout: 2 * time.Second,
-			DefaultLogLevel: "info", Cache: CacheConfig{Entries: 10_000},
+			DefaultLogLevel: "info", Cache: Cache{Entries: 10_000},
 		},
-		Limits: LimitsConfig{
+		Limits: Limits{
 			ClientMessage:   10 << 20,
 			UpstreamMessage: 64 << 20,
 			Batch:           100,
@@ -337,155 +328,25 @@ func DefaultConfig() Config {
 			ReplayBytes:     1 << 20,
 			ReplayTime:      5 * time.Minute,
 		},
-		Log:      LogConfig{Level: "info", Losses: "summary"},
-		Shutdown: ShutdownConfig{Drain: 10 * time.Second},
+		Log:      Log{Level: "info", Losses: "summary"},
+		Shutdown: Shutdown{Drain: 10 * time.Second},
 	}
 }
 
-// ConfigSources are what a configuration is made of. Each stands above those before it,
-// and all of them above the defaults.
-type ConfigSources struct {
-	File    string                         // YAML; "" for none
-	Environ []string                       // "NAME=value"; those of [EnvPrefix] count
-	Flags   func(*Config, *setting.Layers) // what the command line says; nil for nothing
-}
+// ReplicasPath is where we take in what other replicas forward.
+const ReplicasPath = "/dragoman/replicas"
 
-// EnvPrefix begins the names of our variables: limits.batch is DRAGOMAN_LIMITS_BATCH.
-const EnvPrefix = "DRAGOMAN_"
+// MaxPeers bounds the addresses in bridge.peers, and the replicas that are found by them.
+const MaxPeers = 64
 
-// EnvFile is the variable that names the configuration file.
-const EnvFile = EnvPrefix + "CONFIG"
-
-// Read makes the configuration. The error tells every mistake: where it is, the path of
-// the setting, what was expected.
-func (s ConfigSources) Read() (Config, error) {
-	c := DefaultConfig()
-	layers := setting.Over(&c)
-	if s.File != "" {
-		text, err := os.ReadFile(s.File)
-		if err != nil {
-			return c, fmt.Errorf("configuration file: %w", err)
-		}
-		layers.File(s.File, text)
+// ServerName is what rules call the server: the host of its URL, or the name of
+// its program.
+func (c *Upstream) ServerName() string {
+	if u, err := url.Parse(c.URL); err == nil && c.URL != "" {
+		return u.Hostname()
 	}
-	layers.Env(EnvPrefix, s.Environ, []string{EnvFile})
-	if s.Flags != nil {
-		s.Flags(&c, layers)
+	if len(c.Command) > 0 {
+		return strings.TrimSuffix(filepath.Base(c.Command[0]), ".exe")
 	}
-	layers.Add(c.Expand(func(name string) (string, bool) {
-		layers.Forgive(name)
-		return lookup(s.Environ, name)
-	}))
-	layers.Add(c.Validate())
-	return c, layers.Err()
-}
-
-// lookup finds a variable; of two with one name the last counts.
-func lookup(environ []string, name string) (value string, ok bool) {
-	for _, entry := range environ {
-		if key, v, found := strings.Cut(entry, "="); found && key == name {
-			value, ok = v, true
-		}
-	}
-	return value, ok
-}
-
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
-
-// keys calls do with the path of every setting of c ("limits.batch") and the
-// place it is kept in.
-func (c *Config) keys(do func(path string, v reflect.Value) error) error {
-	return keysOf(reflect.ValueOf(c).Elem(), "", do)
-}
-
-func keysOf(v reflect.Value, path string, do func(string, reflect.Value) error) error {
-	for i := range v.NumField() {
-		p := join(path, v.Type().Field(i).Tag.Get("yaml"))
-		f := v.Field(i)
-		var err error
-		if f.Kind() == reflect.Struct {
-			err = keysOf(f, p, do)
-		} else {
-			err = do(p, f)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Expand puts the environment's values in the place of ${NAME} in the settings
-// that may hold secrets. Each name that is not set is a mistake.
-func (c *Config) Expand(lookup func(name string) (string, bool)) error {
-	var all setting.Mistakes
-	for _, m := range []struct {
-		path   string
-		values map[string]string
-	}{{"upstream.headers", c.Upstream.Headers}, {"upstream.env", c.Upstream.Env}} {
-		for _, k := range slices.Sorted(maps.Keys(m.values)) {
-			out, err := expand(m.values[k], lookup)
-			if err != nil {
-				all.Addf(m.path+"."+k, "%s", err)
-			}
-			m.values[k] = out
-		}
-	}
-	for i, token := range c.Auth.Tokens {
-		out, err := expand(token, lookup)
-		if err != nil {
-			all.Addf(fmt.Sprintf("auth.tokens[%d]", i), "%s", err)
-		}
-		c.Auth.Tokens[i] = out
-	}
-	return all.Err()
-}
-
-// expand replaces ${NAME}; a lone $ stands for itself, since secrets hold them.
-func expand(s string, lookup func(string) (string, bool)) (string, error) {
-	var out strings.Builder
-	for {
-		before, rest, ok := strings.Cut(s, "${")
-		out.WriteString(before)
-		if !ok {
-			return out.String(), nil
-		}
-		name, after, ok := strings.Cut(rest, "}")
-		if !ok {
-			return "", errors.New("${ without }")
-		}
-		value, ok := lookup(name)
-		if !ok {
-			return "", fmt.Errorf("environment variable %s is not set", name)
-		}
-		out.WriteString(value)
-		s = after
-	}
-}
-
-// Size is a number of bytes; in text also with a unit: 10MiB, 64KiB.
-type Size int
-
-// Form says what a size looks like in a configuration.
-func (s *Size) Form() string { return "a size such as 64KiB, 10MiB or a number of bytes" }
-
-// UnmarshalYAML reads a size.
-func (s *Size) UnmarshalYAML(n *yaml.Node) error {
-	number, shift := n.Value, 0
-	for unit, by := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30} {
-		if text, ok := strings.CutSuffix(n.Value, unit); ok {
-			number, shift = strings.TrimSpace(text), by
-		}
-	}
-	v, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || v < 0 || v > 1<<40>>shift {
-		return fmt.Errorf("%q is not a size; write 64KiB, 10MiB or a number of bytes", n.Value)
-	}
-	*s = Size(v << shift)
-	return nil
+	return ""
 }

@@ -1,4 +1,4 @@
-package proxy
+package config
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 )
 
-// AdaptersConfig says which adapters are served, and how.
-type AdaptersConfig struct {
+// Adapters says which adapters are served, and how.
+type Adapters struct {
 	// Sources are files, and directories of files, that hold adapters; none for
 	// no adapters. Recursive says to look into the directories' own, too.
 	Sources   []string `yaml:"sources"`
@@ -62,6 +62,13 @@ type AdaptersConfig struct {
 	Network AdapterNetwork `yaml:"network"`
 }
 
+// What happens when an adapter's tool has the name of one of the server's: see [Adapters.OnClash].
+const (
+	ClashShadow = "shadow"
+	ClashPrefix = "prefix"
+	ClashFail   = "fail"
+)
+
 // AdapterErrors says how failures are told.
 type AdapterErrors struct {
 	// Shape is object, or string for the message alone.
@@ -109,11 +116,11 @@ type AdapterNetwork struct {
 	CAFile string `yaml:"ca_file"`
 }
 
-func defaultAdapters() AdaptersConfig {
-	return AdaptersConfig{
+func defaultAdapters() Adapters {
+	return Adapters{
 		Mode:            adapterrt.Semantic.String(),
 		Tools:           "shared",
-		OnClash:         clashShadow,
+		OnClash:         ClashShadow,
 		DescriptionSize: 1000,
 		Instructions:    "append",
 		Introspection:   "extended",
@@ -127,7 +134,7 @@ func defaultAdapters() AdaptersConfig {
 }
 
 // List is where adapters are.
-func (a *AdaptersConfig) List() []adapterrt.Source {
+func (a *Adapters) List() []adapterrt.Source {
 	var all []adapterrt.Source
 	for _, path := range a.Sources {
 		all = append(all, adapterrt.Source{Path: path, Recursive: a.Recursive})
@@ -137,7 +144,7 @@ func (a *AdaptersConfig) List() []adapterrt.Source {
 
 // validate finds the first setting that cannot be. taken are the paths that lead
 // elsewhere.
-func (a *AdaptersConfig) validate(taken []string) error {
+func (a *Adapters) validate(taken []string) error {
 	if _, err := adapterrt.ParseMode(a.Mode); err != nil {
 		return fmt.Errorf("adapters.mode: %w", err)
 	}
@@ -146,7 +153,7 @@ func (a *AdaptersConfig) validate(taken []string) error {
 		of          []string
 	}{
 		{"tools", a.Tools, []string{"shared", "per_adapter"}},
-		{"on_clash", a.OnClash, []string{clashShadow, clashPrefix, clashFail}},
+		{"on_clash", a.OnClash, []string{ClashShadow, ClashPrefix, ClashFail}},
 		{"instructions", a.Instructions, []string{"append", "prepend", "replace", "off"}},
 		{"introspection", a.Introspection, []string{"extended", "strict"}},
 		{"errors.shape", a.Errors.Shape, []string{"object", "string"}},
@@ -181,7 +188,7 @@ func (a *AdaptersConfig) validate(taken []string) error {
 	return a.validatePrefix(taken)
 }
 
-func (a *AdaptersConfig) validatePrefix(taken []string) error {
+func (a *Adapters) validatePrefix(taken []string) error {
 	p := a.HTTPPrefix
 	switch {
 	case p == "":
@@ -197,41 +204,4 @@ func (a *AdaptersConfig) validatePrefix(taken []string) error {
 		}
 	}
 	return nil
-}
-
-// Options are a as the runtime has it, below what the variables of its protocol say.
-// getenv is where those and credentials are looked up.
-func (a *AdaptersConfig) Options(getenv func(string) (string, bool)) (adapterrt.Options, error) {
-	mode, err := adapterrt.ParseMode(a.Mode)
-	if err != nil {
-		return adapterrt.Options{}, fmt.Errorf("adapters.mode: %w", err)
-	}
-	o := adapterrt.Options{
-		Mode: mode, PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix, EnumOperations: a.EnumOperations,
-		Batch: a.Batch, Structured: a.Structured, DescriptionSize: int(a.DescriptionSize),
-		HTTPPrefix: a.HTTPPrefix, ValidateByHTTP: a.ValidateByHTTP,
-		StrictFiles: a.StrictFiles, SkipInvalid: a.SkipInvalid,
-		InsecureHosts: a.Network.InsecureHosts, PublicOnly: a.Network.PublicOnly, SameOriginRedirects: a.Network.Redirects,
-		TrustOverrides: a.Trust.Overrides, MaxSelfDeclared: a.Trust.MaxSelfDeclared,
-		ConfirmDestructive: a.Confirm.Destructive, NeverConfirm: a.Confirm.Never,
-		LooseParams: a.LooseParams, StringErrors: a.Errors.Shape == "string", AlwaysIsError: a.Errors.IsError == "always",
-		DevErrors: a.Errors.Dev, StrictIntrospection: a.Introspection == "strict",
-		MaxRequestBytes: int(a.MaxRequest), MaxResponseBytes: int(a.MaxResponse),
-		Getenv: getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // which no token holds
-	}
-	switch a.Trust.Enforce {
-	case "strict":
-		o.TrustEnforcement = adapterrt.TrustStrict
-	case "off":
-		o.TrustEnforcement = adapterrt.TrustOff
-	}
-	if a.Network.WebProxy {
-		o.Proxy = webProxyOf
-	}
-	if a.Network.CAFile != "" {
-		if o.RootCAs, err = certificates(a.Network.CAFile); err != nil {
-			return o, fmt.Errorf("adapters.network.ca_file: %w", err)
-		}
-	}
-	return o, o.LoadEnv(getenv)
 }

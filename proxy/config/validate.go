@@ -1,6 +1,7 @@
-package proxy
+package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -29,7 +31,7 @@ func (c *Config) Validate() error {
 	if c.Admin.Listen != "" {
 		validateAddress(&all, "admin.listen", c.Admin.Listen)
 	}
-	taken := []string{"/livez", "/readyz", "/metrics", peersPath}
+	taken := []string{"/livez", "/readyz", "/metrics", ReplicasPath}
 	for _, p := range []struct{ path, value string }{
 		{"path", c.Path}, {"sse_path", c.SSEPath}, {"messages_path", c.MessagesPath},
 	} {
@@ -122,8 +124,8 @@ func (c *Config) Validate() error {
 		fault("bridge", "coalesce, opened_timeout and ttl must not be negative")
 	}
 	all.Add(c.validatePrincipal())
-	if l := c.Bridge.DefaultLogLevel; l != "off" && levelOf(l) == noLevel {
-		fault("bridge.default_log_level", "%q is neither off nor one of %s", l, strings.Join(logLevels, ", "))
+	if l := c.Bridge.DefaultLogLevel; l != "off" && mcp.LogLevelOf(l) == mcp.NoLogLevel {
+		fault("bridge.default_log_level", "%q is neither off nor one of %s", l, strings.Join(mcp.LogLevels(), ", "))
 	}
 	all.Add(c.validatePeers())
 	if c.Shutdown.Drain < 0 {
@@ -144,7 +146,7 @@ func validateAddress(all *setting.Mistakes, path, addr string) {
 	all.Addf(path, "%q is not host:port%s", addr, hint)
 }
 
-func (u *UpstreamConfig) validate() error {
+func (u *Upstream) validate() error {
 	var all setting.Mistakes
 	switch {
 	case u.URL != "" && len(u.Command) > 0:
@@ -202,4 +204,66 @@ func meantURL(text string) string {
 		return ""
 	}
 	return "; did you mean " + scheme + text + "?"
+}
+
+// validatePrincipal checks bridge.principal.
+func (c *Config) validatePrincipal() error {
+	by := c.Bridge.Principal
+	if names := ClaimsOf(by); names != nil {
+		for _, name := range names {
+			if name == "" || strings.ContainsAny(name, " \t\r\n") {
+				return fmt.Errorf("bridge.principal: %q: a claim has no name", by)
+			}
+		}
+		if c.Upstream.URL == "" {
+			return fmt.Errorf("bridge.principal: %q: nobody verifies the claims but a server at upstream.url", by)
+		}
+		for name := range c.Upstream.Headers {
+			if strings.EqualFold(name, "Authorization") {
+				return fmt.Errorf("bridge.principal: %q: the server cannot verify the claims, as it gets the Authorization of upstream.headers", by)
+			}
+		}
+		return nil
+	}
+	if name, ok := strings.CutPrefix(by, "header:"); by != "authorization" && (!ok || name == "" || strings.ContainsAny(name, " \t\r\n:")) {
+		return fmt.Errorf("bridge.principal: %q is none of authorization, header:NAME, claim:NAME+NAME", by)
+	}
+	return nil
+}
+
+// ClaimsOf are the names in "claim:iss+sub", nil where by is something else.
+func ClaimsOf(by string) []string {
+	names, ok := strings.CutPrefix(by, "claim:")
+	if !ok {
+		return nil
+	}
+	return strings.Split(names, "+")
+}
+
+// validatePeers names what is wrong with the addresses of replicas.
+func (c *Config) validatePeers() error {
+	list := c.Bridge.Peers
+	if len(list) > 0 && c.Session.KeyFile == "" {
+		return errors.New("bridge.peers: replicas know each other by session.key_file, which is not set")
+	}
+	if len(list) > MaxPeers {
+		return errors.New("bridge.peers: more than " + strconv.Itoa(MaxPeers))
+	}
+	for i, entry := range list {
+		host, port, err := net.SplitHostPort(entry)
+		n, bad := strconv.ParseUint(port, 10, 16)
+		if err != nil || bad != nil || n == 0 || host == "" || strings.ContainsAny(host, " /@?#%\t\r\n") {
+			return errors.New("bridge.peers[" + strconv.Itoa(i) + "]: " + strconv.Quote(entry) + " is not host:port")
+		}
+	}
+	return nil
+}
+
+// allNames are the names of the revisions that we speak, newest first.
+func allNames() []string {
+	var names []string
+	for _, r := range translate.All() {
+		names = append(names, r.Name)
+	}
+	return names
 }

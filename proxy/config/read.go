@@ -1,0 +1,163 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"gopkg.in/yaml.v3"
+)
+
+// Sources are what a configuration is made of. Each stands above those before it,
+// and all of them above the defaults.
+type Sources struct {
+	File    string                         // YAML; "" for none
+	Environ []string                       // "NAME=value"; those of [EnvPrefix] count
+	Flags   func(*Config, *setting.Layers) // what the command line says; nil for nothing
+}
+
+// EnvPrefix begins the names of our variables: limits.batch is DRAGOMAN_LIMITS_BATCH.
+const EnvPrefix = "DRAGOMAN_"
+
+// EnvFile is the variable that names the configuration file.
+const EnvFile = EnvPrefix + "CONFIG"
+
+// Read makes the configuration. The error tells every mistake: where it is, the path of
+// the setting, what was expected.
+func (s Sources) Read() (Config, error) {
+	c := Default()
+	layers := setting.Over(&c)
+	if s.File != "" {
+		text, err := os.ReadFile(s.File)
+		if err != nil {
+			return c, fmt.Errorf("configuration file: %w", err)
+		}
+		layers.File(s.File, text)
+	}
+	layers.Env(EnvPrefix, s.Environ, []string{EnvFile})
+	if s.Flags != nil {
+		s.Flags(&c, layers)
+	}
+	layers.Add(c.Expand(func(name string) (string, bool) {
+		layers.Forgive(name)
+		return lookup(s.Environ, name)
+	}))
+	layers.Add(c.Validate())
+	return c, layers.Err()
+}
+
+// lookup finds a variable; of two with one name the last counts.
+func lookup(environ []string, name string) (value string, ok bool) {
+	for _, entry := range environ {
+		if key, v, found := strings.Cut(entry, "="); found && key == name {
+			value, ok = v, true
+		}
+	}
+	return value, ok
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// EachSetting calls do with the path of every setting of c ("limits.batch") and the
+// place it is kept in.
+func (c *Config) EachSetting(do func(path string, v reflect.Value) error) error {
+	return keysOf(reflect.ValueOf(c).Elem(), "", do)
+}
+
+func keysOf(v reflect.Value, path string, do func(string, reflect.Value) error) error {
+	for i := range v.NumField() {
+		p := join(path, v.Type().Field(i).Tag.Get("yaml"))
+		f := v.Field(i)
+		var err error
+		if f.Kind() == reflect.Struct {
+			err = keysOf(f, p, do)
+		} else {
+			err = do(p, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Expand puts the environment's values in the place of ${NAME} in the settings
+// that may hold secrets. Each name that is not set is a mistake.
+func (c *Config) Expand(lookup func(name string) (string, bool)) error {
+	var all setting.Mistakes
+	for _, m := range []struct {
+		path   string
+		values map[string]string
+	}{{"upstream.headers", c.Upstream.Headers}, {"upstream.env", c.Upstream.Env}} {
+		for _, k := range slices.Sorted(maps.Keys(m.values)) {
+			out, err := expand(m.values[k], lookup)
+			if err != nil {
+				all.Addf(m.path+"."+k, "%s", err)
+			}
+			m.values[k] = out
+		}
+	}
+	for i, token := range c.Auth.Tokens {
+		out, err := expand(token, lookup)
+		if err != nil {
+			all.Addf(fmt.Sprintf("auth.tokens[%d]", i), "%s", err)
+		}
+		c.Auth.Tokens[i] = out
+	}
+	return all.Err()
+}
+
+// expand replaces ${NAME}; a lone $ stands for itself, since secrets hold them.
+func expand(s string, lookup func(string) (string, bool)) (string, error) {
+	var out strings.Builder
+	for {
+		before, rest, ok := strings.Cut(s, "${")
+		out.WriteString(before)
+		if !ok {
+			return out.String(), nil
+		}
+		name, after, ok := strings.Cut(rest, "}")
+		if !ok {
+			return "", errors.New("${ without }")
+		}
+		value, ok := lookup(name)
+		if !ok {
+			return "", fmt.Errorf("environment variable %s is not set", name)
+		}
+		out.WriteString(value)
+		s = after
+	}
+}
+
+// Size is a number of bytes; in text also with a unit: 10MiB, 64KiB.
+type Size int
+
+// Form says what a size looks like in a configuration.
+func (s *Size) Form() string { return "a size such as 64KiB, 10MiB or a number of bytes" }
+
+// UnmarshalYAML reads a size.
+func (s *Size) UnmarshalYAML(n *yaml.Node) error {
+	number, shift := n.Value, 0
+	for unit, by := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30} {
+		if text, ok := strings.CutSuffix(n.Value, unit); ok {
+			number, shift = strings.TrimSpace(text), by
+		}
+	}
+	v, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || v < 0 || v > 1<<40>>shift {
+		return fmt.Errorf("%q is not a size; write 64KiB, 10MiB or a number of bytes", n.Value)
+	}
+	*s = Size(v << shift)
+	return nil
+}

@@ -1,0 +1,26 @@
+package mcp
+
+import "slices"
+
+// LogLevel is the severity of a log message, the least severe is 0. See
+// https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging#log-levels.
+type LogLevel int
+
+// NoLogLevel stands for none.
+const NoLogLevel LogLevel = -1
+
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// LogLevels returns the names of all levels, least severe first.
+func LogLevels() []string { return slices.Clone(logLevels) }
+
+// LogLevelOf returns the level of that name, [NoLogLevel] for a name that is none's.
+func LogLevelOf(name string) LogLevel { return LogLevel(slices.Index(logLevels, name)) }
+
+// String is the name of a level; "" for [NoLogLevel].
+func (l LogLevel) String() string {
+	if l < 0 || int(l) >= len(logLevels) {
+		return ""
+	}
+	return logLevels[l]
+}
