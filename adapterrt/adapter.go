@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
 // adapter is a file's adapter with what is worked out, counted and kept for it while
@@ -14,8 +15,8 @@ type adapter struct {
 	*file.Adapter
 	guard  *guarded
 	shown  *shown
-	tokens *tokens // of OAuth
-	client *client // set when the adapter goes live; its next version goes on with it
+	tokens *tokens          // of OAuth
+	client *httpcall.Client // set when the adapter goes live; its next version goes on with it
 }
 
 // Parse checks and compiles one adapter file. path is its name, for the problems.

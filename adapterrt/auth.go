@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -95,7 +96,7 @@ func (rt *Runtime) secret(a *adapter, c file.Credential) (string, *failure.Failu
 }
 
 // authorize adds the adapter's credentials to o.
-func (rt *Runtime) authorize(ctx context.Context, a *adapter, o *outgoing) *failure.Failure {
+func (rt *Runtime) authorize(ctx context.Context, a *adapter, o *httpcall.Outgoing) *failure.Failure {
 	au := &a.Auth
 	switch au.Kind {
 	case file.AuthNone:
@@ -105,15 +106,15 @@ func (rt *Runtime) authorize(ctx context.Context, a *adapter, o *outgoing) *fail
 		if f != nil {
 			return f
 		}
-		o.secrets = append(o.secrets, secrets...)
-		o.headers = append(o.headers, file.Header{Name: au.Header, Value: au.Prefix + token})
+		o.Secrets = append(o.Secrets, secrets...)
+		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + token})
 		return nil
 	}
 	v, f := rt.secret(a, au.Value)
 	if f != nil {
 		return f
 	}
-	o.secrets = append(o.secrets, v)
+	o.Secrets = append(o.Secrets, v)
 	switch {
 	case au.Kind == file.AuthBasic:
 		user, f := rt.secret(a, au.User)
@@ -121,13 +122,13 @@ func (rt *Runtime) authorize(ctx context.Context, a *adapter, o *outgoing) *fail
 			return f
 		}
 		v = base64.StdEncoding.EncodeToString([]byte(user + ":" + v))
-		o.secrets = append(o.secrets, v)
-		o.headers = append(o.headers, file.Header{Name: au.Header, Value: "Basic " + v})
+		o.Secrets = append(o.Secrets, v)
+		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: "Basic " + v})
 	case au.Query != "":
-		o.url.add(au.Query, v)
-		o.secrets = append(o.secrets, string(escape.AppendQuery(nil, v)))
+		o.Url.Add(au.Query, v)
+		o.Secrets = append(o.Secrets, string(escape.AppendQuery(nil, v)))
 	default:
-		o.headers = append(o.headers, file.Header{Name: au.Header, Value: au.Prefix + v})
+		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + v})
 	}
 	return nil
 }

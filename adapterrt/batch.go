@@ -2,6 +2,7 @@ package adapterrt
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
@@ -67,7 +68,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 			pending = append(pending, batchName(item))
 		}
 		summary = summary.Bool("halted", true).Int("pending", int64(len(pending)))
-		out = append(append(out, `,"halted_at":`...), itoa(int64(halted))...)
+		out = strconv.AppendInt(append(out, `,"halted_at":`...), int64(halted), 10)
 		out = wire.AppendStrings(append(out, `,"pending_operations":`...), pending)
 	}
 	r.Data = nil

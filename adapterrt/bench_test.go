@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
 const tenParams = `
@@ -38,8 +39,10 @@ func BenchmarkDispatch(b *testing.B) {
 }
 
 func quick(rt *Runtime, body []byte) {
-	answer := reply{status: 200, contentType: "application/json", header: http.Header{}, body: body}
-	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) { return &answer, nil }
+	answer := httpcall.Reply{Status: 200, ContentType: "application/json", Header: http.Header{}, Body: body}
+	rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
+		return &answer, nil
+	}
 }
 
 // BenchmarkResponse is what is ours of a call with a response of 64 KiB.

@@ -1,7 +1,6 @@
 package adapterrt
 
 import (
-	"bytes"
 	"container/list"
 	"context"
 	"crypto/sha256"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
 // What the cache of a runtime may hold, in bytes; of one answer, a quarter.
@@ -23,7 +23,7 @@ type cacheKey [sha256.Size]byte
 type stored struct {
 	key     cacheKey
 	adapter *file.Adapter
-	reply   *reply // shared: nobody changes its body
+	reply   *httpcall.Reply // shared: nobody changes its body
 	fresh   time.Time
 	size    int
 }
@@ -41,35 +41,35 @@ type cache struct {
 // flight is a request that others wait for.
 type flight struct {
 	done  chan struct{}
-	reply *reply
+	reply *httpcall.Reply
 	fail  *failure.Failure
 }
 
 // request sends c.out, with the adapter's credentials, through the cache when the
 // operation has one.
-func (rt *Runtime) request(ctx context.Context, c *call, a *adapter) (*reply, *failure.Failure) {
-	rule := c.op.Cache
+func (rt *Runtime) request(ctx context.Context, c *call, a *adapter) (*httpcall.Reply, *failure.Failure) {
+	rule := c.Op.Cache
 	if rule == nil {
-		if f := rt.authorize(ctx, a, &c.out); f != nil {
+		if f := rt.authorize(ctx, a, &c.Out); f != nil {
 			return nil, f
 		}
 		r, f := c.sendLimited(ctx, rt)
-		if c.op.Category != file.Read {
+		if c.Op.Category != file.Read {
 			rt.cache.clear(a.Adapter) // also after a failure: it may have had an effect
 		}
 		return r, f
 	}
 	h := sha256.New()
 	h.Write(a.Digest[:])
-	h.Write([]byte(c.op.Name))
-	h.Write(append([]byte{0}, c.out.url.buf...))
-	for _, p := range c.out.headers {
+	h.Write([]byte(c.Op.Name))
+	h.Write(append([]byte{0}, c.Out.Url.Text...))
+	for _, p := range c.Out.Headers {
 		h.Write([]byte("\x00" + p.Name + "\x00" + p.Value))
 	}
-	if f := rt.authorize(ctx, a, &c.out); f != nil {
+	if f := rt.authorize(ctx, a, &c.Out); f != nil {
 		return nil, f
 	}
-	for _, s := range c.out.secrets {
+	for _, s := range c.Out.Secrets {
 		sum := sha256.Sum256([]byte(s))
 		h.Write(sum[:])
 	}
@@ -80,7 +80,7 @@ func (rt *Runtime) request(ctx context.Context, c *call, a *adapter) (*reply, *f
 	old := rt.cache.get(key)
 	if old != nil && now.Before(old.fresh) {
 		c.cached = "hit"
-		return old.reply.copy(), nil
+		return old.reply.Clone(), nil
 	}
 	c.cached = "miss"
 	if !rule.Coalesce {
@@ -93,11 +93,11 @@ func (rt *Runtime) request(ctx context.Context, c *call, a *adapter) (*reply, *f
 			// One in front may have come to its end since the look above.
 			if kept := rt.cache.get(key); kept != nil && now.Before(kept.fresh) {
 				c.cached, fl.reply = "hit", kept.reply
-				return kept.reply.copy(), nil
+				return kept.reply.Clone(), nil
 			}
 			fl.reply, fl.fail = rt.refresh(ctx, c, a, key, old)
 			if fl.reply != nil {
-				return fl.reply.copy(), nil
+				return fl.reply.Clone(), nil
 			}
 			return nil, fl.fail
 		}
@@ -108,7 +108,7 @@ func (rt *Runtime) request(ctx context.Context, c *call, a *adapter) (*reply, *f
 		}
 		switch {
 		case fl.reply != nil:
-			return fl.reply.copy(), nil
+			return fl.reply.Clone(), nil
 		case fl.fail != nil && fl.fail.Cause != failure.ErrCancelled:
 			return nil, fl.fail
 		}
@@ -117,34 +117,27 @@ func (rt *Runtime) request(ctx context.Context, c *call, a *adapter) (*reply, *f
 }
 
 // sendLimited sends c.out when the adapter's limits leave room for it.
-func (c *call) sendLimited(ctx context.Context, rt *Runtime) (r *reply, f *failure.Failure) {
+func (c *call) sendLimited(ctx context.Context, rt *Runtime) (r *httpcall.Reply, f *failure.Failure) {
 	a := c.a
 	if a.guard.limiter == nil && a.guard.limiters == nil {
-		return rt.deliver(ctx, a, &c.out)
+		return rt.deliver(ctx, a, &c.Out)
 	}
 	done, f := c.admit(rt)
 	if f != nil {
 		return nil, f
 	}
 	defer func() { done(r) }()
-	return rt.deliver(ctx, a, &c.out)
-}
-
-// copy is a reply whose body is its owner's alone.
-func (r *reply) copy() *reply {
-	c := *r
-	c.body = bytes.Clone(r.body)
-	return &c
+	return rt.deliver(ctx, a, &c.Out)
 }
 
 // refresh asks the API, for no more than whether old still holds when it can.
-func (rt *Runtime) refresh(ctx context.Context, c *call, a *adapter, key cacheKey, old *stored) (*reply, *failure.Failure) {
+func (rt *Runtime) refresh(ctx context.Context, c *call, a *adapter, key cacheKey, old *stored) (*httpcall.Reply, *failure.Failure) {
 	if old != nil {
-		if tag := old.reply.header.Get("ETag"); tag != "" {
-			c.out.headers = append(c.out.headers, file.Header{Name: "If-None-Match", Value: tag})
+		if tag := old.reply.Header.Get("ETag"); tag != "" {
+			c.Out.Headers = append(c.Out.Headers, file.Header{Name: "If-None-Match", Value: tag})
 		}
-		if at := old.reply.header.Get("Last-Modified"); at != "" {
-			c.out.headers = append(c.out.headers, file.Header{Name: "If-Modified-Since", Value: at})
+		if at := old.reply.Header.Get("Last-Modified"); at != "" {
+			c.Out.Headers = append(c.Out.Headers, file.Header{Name: "If-Modified-Since", Value: at})
 		}
 	}
 	before := rt.cache.changes(a.Adapter)
@@ -152,29 +145,29 @@ func (rt *Runtime) refresh(ctx context.Context, c *call, a *adapter, key cacheKe
 	if f != nil {
 		return nil, f
 	}
-	if r.status == 304 && old != nil {
+	if r.Status == 304 && old != nil {
 		c.cached = "revalidated"
 		kept := *old.reply
-		kept.header = old.reply.header.Clone()
+		kept.Header = old.reply.Header.Clone()
 		for _, name := range [...]string{"Cache-Control", "ETag", "Last-Modified"} {
-			if v := r.header.Get(name); v != "" {
-				kept.header.Set(name, v)
+			if v := r.Header.Get(name); v != "" {
+				kept.Header.Set(name, v)
 			}
 		}
-		r = kept.copy()
+		r = kept.Clone()
 	}
-	if ttl, keep := lifetime(c.op.Cache, r); keep && r.status >= 200 && r.status < 300 {
-		rt.cache.put(&stored{key: key, adapter: a.Adapter, reply: r.copy(), fresh: rt.opt.Now().Add(ttl), size: len(r.body) + 1024}, before)
+	if ttl, keep := lifetime(c.Op.Cache, r); keep && r.Status >= 200 && r.Status < 300 {
+		rt.cache.put(&stored{key: key, adapter: a.Adapter, reply: r.Clone(), fresh: rt.opt.Now().Add(ttl), size: len(r.Body) + 1024}, before)
 	}
 	return r, nil
 }
 
 // lifetime is how long a reply is fresh and whether it may be kept:
 // https://www.rfc-editor.org/rfc/rfc9111#section-3
-func lifetime(rule *file.CacheRule, r *reply) (time.Duration, bool) {
-	control := strings.ToLower(strings.Join(r.header.Values("Cache-Control"), ","))
+func lifetime(rule *file.CacheRule, r *httpcall.Reply) (time.Duration, bool) {
+	control := strings.ToLower(strings.Join(r.Header.Values("Cache-Control"), ","))
 	var age time.Duration
-	validator := r.header.Get("ETag") != "" || r.header.Get("Last-Modified") != ""
+	validator := r.Header.Get("ETag") != "" || r.Header.Get("Last-Modified") != ""
 	said := false
 	for _, d := range strings.Split(control, ",") {
 		name, v, _ := strings.Cut(strings.TrimSpace(d), "=")
@@ -189,7 +182,7 @@ func lifetime(rule *file.CacheRule, r *reply) (time.Duration, bool) {
 			}
 		}
 	}
-	for _, v := range r.header.Values("Vary") {
+	for _, v := range r.Header.Values("Vary") {
 		for _, name := range strings.Split(v, ",") {
 			if !isSentAlike(strings.TrimSpace(name)) {
 				return 0, false

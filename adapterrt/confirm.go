@@ -43,11 +43,11 @@ type confirmation struct {
 
 // confirm lets a call through that may run, or says what it waits for.
 func (c *call) confirm(rt *Runtime, req *Request) *failure.Failure {
-	d, j := &c.op.Danger, c.judgement()
+	d, j := &c.Op.Danger, c.judgement()
 	now := rt.opt.Now()
 	switch j.verdict {
 	case deny:
-		return j.denied(c.op)
+		return j.denied(c.Op)
 	case confirm:
 		scope := c.scope(req)
 		if c.token == nil && req.Confirmation != "" {
@@ -61,7 +61,7 @@ func (c *call) confirm(rt *Runtime, req *Request) *failure.Failure {
 		}
 	}
 	if d.Cooldown > 0 {
-		return rt.confirmations.cool(c.op, now)
+		return rt.confirmations.cool(c.Op, now)
 	}
 	return nil
 }
@@ -80,14 +80,14 @@ func (c *call) scope(req *Request) (sum [sha256.Size]byte) {
 	if who == "" {
 		kind, who = "caller", req.Caller
 	}
-	for _, s := range [...]string{kind, who, c.op.Adapter.Name, c.op.Name} {
+	for _, s := range [...]string{kind, who, c.Op.Adapter.Name, c.Op.Name} {
 		part([]byte(s))
 	}
-	h.Write(c.op.Adapter.Digest[:])
-	for i, p := range c.op.Params {
-		if v := c.values[i]; v.kind != wire.Absent {
+	h.Write(c.Op.Adapter.Digest[:])
+	for i, p := range c.Op.Params {
+		if v := c.Values[i]; v.Kind != wire.Absent {
 			part([]byte(p.Name))
-			part(wire.AppendCompact(nil, v.raw))
+			part(wire.AppendCompact(nil, v.Raw))
 		}
 	}
 	h.Sum(sum[:0])
@@ -95,16 +95,16 @@ func (c *call) scope(req *Request) (sum [sha256.Size]byte) {
 }
 
 func (c *call) confirmationRequired(rt *Runtime, req *Request, scope [sha256.Size]byte, now time.Time) *failure.Failure {
-	d := &c.op.Danger
+	d := &c.Op.Danger
 	ttl := confirmTime
 	if d.Level == file.Forbidden {
 		ttl = confirmTimeForbidden
 	}
 	expires := now.Add(ttl)
-	token := rt.confirmations.issue(&confirmation{session: req.Session, adapter: c.op.Adapter, scope: scope, expires: expires})
+	token := rt.confirmations.issue(&confirmation{session: req.Session, adapter: c.Op.Adapter, scope: scope, expires: expires})
 	message := d.Message
 	if message == "" {
-		message = "Operation '" + c.op.Name + "' is " + d.Level.String() + ". Confirm by repeating the request with params._confirmation."
+		message = "Operation '" + c.Op.Name + "' is " + d.Level.String() + ". Confirm by repeating the request with params._confirmation."
 	}
 	reasons := d.Reasons
 	if reasons == nil {
@@ -113,8 +113,8 @@ func (c *call) confirmationRequired(rt *Runtime, req *Request, scope [sha256.Siz
 	until := expires.UTC().Format(time.RFC3339)
 	beside := wire.Members(nil).Str("token", token).Str("expires_at", until).Str("message", message).Strs("reasons", reasons).End()
 	return &failure.Failure{
-		Code: failure.ConfirmationRequired, Message: "Operation '" + c.op.Name + "' needs confirmation",
-		Details: wire.Members(nil).Str("operation", c.op.Name).Str("danger_level", d.Level.String()).Strs("reasons", reasons).
+		Code: failure.ConfirmationRequired, Message: "Operation '" + c.Op.Name + "' needs confirmation",
+		Details: wire.Members(nil).Str("operation", c.Op.Name).Str("danger_level", d.Level.String()).Strs("reasons", reasons).
 			Str("confirmation_message", message).Str("confirmation_token", token).Str("expires_at", until).End(),
 		Beside: append([]byte(`,"confirmation":`), beside...),
 	}
@@ -218,7 +218,7 @@ func (c *call) noteToken(m *entry) bool {
 		c.goOn = wire.Unquoted(m.raw)
 		return true
 	}
-	if c.op.Builtin || c.judgement().verdict != confirm || m.kind != wire.String {
+	if c.Op.Builtin || c.judgement().verdict != confirm || m.kind != wire.String {
 		return false
 	}
 	if string(m.key) != "_confirmation" && string(m.key) != "confirmation_token" {
@@ -228,4 +228,4 @@ func (c *call) noteToken(m *entry) bool {
 	return true
 }
 
-func (c *call) judgement() *judgement { return &c.a.guard.judgements[c.op.Index] }
+func (c *call) judgement() *judgement { return &c.a.guard.judgements[c.Op.Index] }

@@ -8,6 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -37,7 +38,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 		return
 	}
 	if r.Failure = c.resolve(found.a, op); r.Failure == nil {
-		r.Failure = c.validate(rt.opt.LooseParams)
+		r.Failure = c.Validate(c.unknown, rt.opt.LooseParams)
 	}
 	r.Call.Repeated = c.env.repeated
 	if op.Builtin {
@@ -57,27 +58,27 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 
 // question is what a call of introspect asks.
 func (c *call) question() question {
-	q := question{query: string(wire.Unquoted(c.values[0].raw))}
-	if c.values[1].kind == wire.String {
-		q.name, q.named = string(wire.Unquoted(c.values[1].raw)), true
+	q := question{query: string(wire.Unquoted(c.Values[0].Raw))}
+	if c.Values[1].Kind == wire.String {
+		q.name, q.named = string(wire.Unquoted(c.Values[1].Raw)), true
 	}
 	return q
 }
 
 // perform makes the HTTP calls of a validated request.
 func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result) {
-	selected, f := c.wantedFields()
+	selected, f := c.WantedFields()
 	if f != nil {
 		r.Failure = f
 		return
 	}
-	page, f := c.wantedPage(rt)
+	page, f := c.WantedPage(rt.cursors)
 	if f != nil {
 		r.Failure = f
 		return
 	}
-	if c.op.Danger.Level >= file.Destructive {
-		r.Call.Danger = c.op.Danger.Level.String()
+	if c.Op.Danger.Level >= file.Destructive {
+		r.Call.Danger = c.Op.Danger.Level.String()
 	}
 	if r.Failure = c.confirm(rt, req); r.Failure != nil {
 		return
@@ -87,18 +88,24 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	}
 	defer func() { r.Call.Cache = c.cached }()
 	if page != nil {
-		c.performPages(ctx, rt, page, r)
+		joined, ok := c.Pages(page, rt.cursors, rt.opt.MaxResponseBytes, func() ([]byte, *httpcall.Reply) {
+			answer := c.fetch(ctx, rt, r)
+			return r.Data, answer
+		})
+		if ok {
+			r.Data = joined
+		}
 	} else {
 		c.fetch(ctx, rt, r)
 	}
 	if r.Failure != nil {
 		return
 	}
-	c.selectFields(r, selected, page != nil)
-	if d := c.op.Deprecated; d != nil {
-		c.warn(deprecated(c.op.Name, d))
+	r.Data = c.Selected(r.Data, selected, page != nil)
+	if d := c.Op.Deprecated; d != nil {
+		c.Warn(deprecated(c.Op.Name, d))
 	}
-	r.Warnings = slices.Clone(c.warnings)
+	r.Warnings = slices.Clone(c.Warnings)
 	r.Meta = c.meta(req, r)
 	if req.Shape != nil {
 		req.Shape(r)
@@ -107,14 +114,14 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 
 // fetch makes one HTTP call and sets the result's data or failure. The reply is
 // nil when it failed.
-func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *reply {
-	if r.Failure = c.build(); r.Failure != nil {
+func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *httpcall.Reply {
+	if r.Failure = c.Build(); r.Failure != nil {
 		return nil
 	}
 	if id := r.Call.RequestID; len(id) <= 128 && file.IsHeaderValue(id) {
-		c.out.id = id
+		c.Out.Id = id
 	}
-	c.out.trace = c.trace
+	c.Out.Trace = c.trace
 	start := rt.opt.Now()
 	answer, f := rt.request(ctx, c, c.a)
 	r.Call.Upstream += rt.opt.Now().Sub(start)
@@ -122,11 +129,8 @@ func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *reply {
 		r.Failure = f
 		return nil
 	}
-	r.Call.Status, r.Call.Bytes = answer.status, r.Call.Bytes+len(answer.body)
-	if r.Data, r.Failure = rt.interpret(c.op, answer, c.out.secrets); r.Failure == nil && c.op.Graphql != nil {
-		r.Data, r.Failure = c.graph(rt, r.Data)
-	}
-	if r.Failure != nil {
+	r.Call.Status, r.Call.Bytes = answer.Status, r.Call.Bytes+len(answer.Body)
+	if r.Data, r.Failure = c.Read(answer, rt.reading); r.Failure != nil {
 		return nil
 	}
 	return answer

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
 const richOps = `
@@ -178,7 +179,7 @@ func TestTwoAdaptersWithTheSameOperation(t *testing.T) {
 
 func TestDefectsDoNotCrossARequest(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com", status)
-	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) {
+	rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
 		panic("token=abcdefghijkl in /src/x.go")
 	}
 	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`), ID: "r1"})

@@ -11,20 +11,16 @@
 //	envelope.go   the request is taken apart and measured in one scan
 //	dispatch.go   which operation, and is this the endpoint for it
 //	call.go       values for its parameters: resolved, typed, constrained, defaults
-//	trust.go      may this adapter do that (judged once, when it is loaded)
+//	judge.go      may this adapter do that (judged once, when it is loaded)
 //	confirm.go    what is dangerous waits for a token
 //	gate.go       does the API itself say that it supports the parameters
 //	cache.go      has it been answered; limits.go may it be asked again
-//	request.go    the URL, headers and body, out of the request's own bytes
 //	auth.go       credentials; oauth.go fetches them
-//	client.go     to an address that is allowed, within time, and back within size
-//	response.go   JSON, or in which way it is not; errors by their status
-//	graphql.go    errors that come with status 200
-//	paginate.go   pages of four styles as one; fields.go keeps what was asked for
+//	httpcall      the HTTP request, out of the request's own bytes, and its response
 //	result.go     {"success":true,"data":…} or {"success":false,"error":{…}}
 //
 // Data of a success is the API's own bytes. A failure's message is ours, in words
-// that stay; what the API said in it has been through sanitize.go.
+// that stay; what the API said in it has been through package clean.
 //
 // # Loading
 //

@@ -123,24 +123,9 @@ func refusedText(body []byte, bad *wire.Fault, lim wire.Limits) *failure.Failure
 	}
 	return &failure.Failure{
 		Code:    failure.ValidationInvalidType,
-		Message: "Request is not valid JSON: " + reasonWord(bad.Why),
+		Message: "Request is not valid JSON: " + failure.BadJSON(bad.Why),
 		Details: wire.Members(nil).Str("param_name", "params").Str("expected_type", "object").Int("byte_offset", int64(bad.At)).End(),
 	}
-}
-
-// reasonWord words a fault for people. None of the words ends in "at" before a blank.
-func reasonWord(r wire.Reason) string {
-	switch r {
-	case wire.EndsEarly:
-		return "unexpected end of input"
-	case wire.BadUTF8:
-		return "invalid UTF-8"
-	case wire.TrailingData:
-		return "trailing data"
-	case wire.TooDeep:
-		return "nesting too deep"
-	}
-	return "unexpected character"
 }
 
 // location names the member of a request in which the text before a fault ends:

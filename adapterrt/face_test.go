@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -199,10 +200,10 @@ func TestNoMessageLooksLikeALeak(t *testing.T) {
 		messages = append(messages, r.Failure.Message)
 	}
 	for why := wire.BadCharacter; why <= wire.LoneSurrogate; why++ {
-		messages = append(messages, "Failed to parse response as JSON: "+reasonWord(why), refusedText(nil, &wire.Fault{Why: why}, wire.Limits{}).Message)
+		messages = append(messages, "Failed to parse response as JSON: "+failure.BadJSON(why), refusedText(nil, &wire.Fault{Why: why}, wire.Limits{}).Message)
 	}
 	for status := 100; status < 600; status++ {
-		messages = append(messages, mapStatus(status, nil).prefix)
+		messages = append(messages, httpcall.MapStatus(status, nil).Prefix)
 	}
 	for _, method := range []string{"GET", "POST", "PUT"} {
 		for _, path := range []string{"", "/x", "/test-api", "/test-api/read", "/test-api/operations/a/b", "/-/validate"} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
 // front is a whole adapter file whose target is base and whose operations are
@@ -71,16 +72,16 @@ type sent struct {
 // capture keeps the runtime from the network: requests are noted and answered.
 func capture(rt *Runtime, answer string) *[]sent {
 	var all []sent
-	rt.send = func(_ context.Context, a *adapter, o *outgoing) (*reply, *failure.Failure) {
-		if _, err := parsedURL(&a.Target, o.url.buf); err != nil {
+	rt.send = func(_ context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
+		if _, err := httpcall.ParsedURL(&a.Target, o.Url.Text); err != nil {
 			return nil, failure.Ours("", err)
 		}
-		s := sent{method: o.method, url: string(o.url.buf), contentType: o.contentType, headers: append([]file.Header(nil), o.headers...)}
-		if o.hasBody {
-			s.body = string(o.body.buf)
+		s := sent{method: o.Method, url: string(o.Url.Text), contentType: o.ContentType, headers: append([]file.Header(nil), o.Headers...)}
+		if o.HasBody {
+			s.body = string(o.Body.Text)
 		}
 		all = append(all, s)
-		return &reply{status: 200, contentType: "application/json", header: http.Header{}, body: []byte(answer)}, nil
+		return &httpcall.Reply{Status: 200, ContentType: "application/json", Header: http.Header{}, Body: []byte(answer)}, nil
 	}
 	return &all
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -64,7 +65,7 @@ func FuzzResult(f *testing.F) {
 		if status < 100 || status > 999 {
 			return
 		}
-		data, fail := rt.interpret(op, &reply{status: status, contentType: kind, header: http.Header{}, body: bytes.Clone(body)}, nil)
+		data, fail := (&httpcall.Call{Op: op}).Read(&httpcall.Reply{Status: status, ContentType: kind, Header: http.Header{}, Body: bytes.Clone(body)}, rt.reading)
 		r := Result{Data: data, Failure: fail}
 		out := r.JSON()
 		if !json.Valid(out) || !utf8.Valid(out) {

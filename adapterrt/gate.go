@@ -10,13 +10,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // gate asks all gates of the operation. The target is called only when none
 // refuses.
 func (c *call) gate(ctx context.Context, rt *Runtime, r *Result) *failure.Failure {
-	for _, g := range c.op.Gates {
+	for _, g := range c.Op.Gates {
 		asked := c.asked(g)
 		if len(asked) == 0 {
 			continue
@@ -43,27 +44,27 @@ func (c *call) gate(ctx context.Context, rt *Runtime, r *Result) *failure.Failur
 // given or all are empty.
 func (c *call) asked(g *file.Gate) (asked []string) {
 	for _, k := range g.Params {
-		v := c.values[k]
-		if v.kind <= wire.Null || v.fallback {
+		v := c.Values[k]
+		if v.Kind <= wire.Null || v.Fallback {
 			continue
 		}
-		switch v.kind {
+		switch v.Kind {
 		case wire.String:
-			if s := string(wire.Unquoted(v.raw)); s != "" {
+			if s := string(wire.Unquoted(v.Raw)); s != "" {
 				asked = append(asked, s)
 			}
 		case wire.Array:
-			wire.Each(v.raw, func(_, e []byte) bool {
-				asked = append(asked, string(appendText(nil, e, false)))
+			wire.Each(v.Raw, func(_, e []byte) bool {
+				asked = append(asked, string(httpcall.AppendText(nil, e, false)))
 				return true
 			})
 		case wire.Object:
-			wire.Each(v.raw, func(name, _ []byte) bool {
+			wire.Each(v.Raw, func(name, _ []byte) bool {
 				asked = append(asked, string(name))
 				return true
 			})
 		default:
-			asked = append(asked, c.op.Params[k].Name)
+			asked = append(asked, c.Op.Params[k].Name)
 		}
 	}
 	return asked
@@ -74,8 +75,8 @@ func (c *call) value(v file.GateValue) []byte {
 	if v.Param < 0 {
 		return v.Raw
 	}
-	if p := c.values[v.Param]; p.kind > wire.Null {
-		return p.raw
+	if p := c.Values[v.Param]; p.Kind > wire.Null {
+		return p.Raw
 	}
 	return nil
 }
@@ -84,17 +85,17 @@ func (c *call) value(v file.GateValue) []byte {
 // when there was no answer or no such row.
 func (c *call) row(ctx context.Context, rt *Runtime, g *file.Gate) (row []byte, ok bool) {
 	inner := new(call)
-	inner.a, inner.op, inner.values = c.a, g.Source, make([]value, len(g.Source.Params))
+	inner.a, inner.Op, inner.Values = c.a, g.Source, make([]httpcall.Value, len(g.Source.Params))
 	for _, a := range g.Arguments {
 		if raw := c.value(a); raw != nil {
 			k, _ := g.Source.Param([]byte(a.Names[0])) // there is one, or the file was not loaded
-			inner.values[k] = value{raw: raw, kind: wire.KindOf(raw), inside: true}
+			inner.Values[k] = httpcall.Value{Raw: raw, Kind: wire.KindOf(raw), Inside: true}
 		}
 	}
-	if inner.validate(false) != nil || inner.build() != nil {
+	if inner.Validate(nil, false) != nil || inner.Build() != nil {
 		return nil, false
 	}
-	inner.out.trace = c.trace
+	inner.Out.Trace = c.trace
 	data := inner.gateAnswer(ctx, rt, g)
 	if data == nil {
 		return nil, false
@@ -122,35 +123,32 @@ func (c *call) gateAnswer(ctx context.Context, rt *Runtime, g *file.Gate) []byte
 	h := sha256.New()
 	h.Write([]byte("gate\x00"))
 	h.Write(a.Digest[:])
-	h.Write(c.out.url.buf)
-	h.Write(append([]byte{0}, c.out.body.buf...))
-	if rt.authorize(ctx, a, &c.out) != nil {
+	h.Write(c.Out.Url.Text)
+	h.Write(append([]byte{0}, c.Out.Body.Text...))
+	if rt.authorize(ctx, a, &c.Out) != nil {
 		return nil
 	}
-	for _, s := range c.out.secrets {
+	for _, s := range c.Out.Secrets {
 		sum := sha256.Sum256([]byte(s))
 		h.Write(sum[:])
 	}
 	var key cacheKey
 	h.Sum(key[:0])
-	var answer *reply
+	var answer *httpcall.Reply
 	if old := rt.cache.get(key); g.Ttl > 0 && old != nil && rt.opt.Now().Before(old.fresh) {
 		answer = old.reply
 	} else {
-		c.out.timeout, c.out.repeatable = g.Timeout, false
+		c.Out.Timeout, c.Out.Repeatable = g.Timeout, false
 		before := rt.cache.changes(a.Adapter)
 		var f *failure.Failure
 		if answer, f = c.sendLimited(ctx, rt); f != nil {
 			return nil
 		}
-		if g.Ttl > 0 && answer.status == 200 {
-			rt.cache.put(&stored{key: key, adapter: a.Adapter, reply: answer.copy(), fresh: rt.opt.Now().Add(g.Ttl), size: len(answer.body) + 1024}, before)
+		if g.Ttl > 0 && answer.Status == 200 {
+			rt.cache.put(&stored{key: key, adapter: a.Adapter, reply: answer.Clone(), fresh: rt.opt.Now().Add(g.Ttl), size: len(answer.Body) + 1024}, before)
 		}
 	}
-	data, f := rt.interpret(c.op, answer, c.out.secrets)
-	if f == nil && c.op.Graphql != nil {
-		data, f = c.graph(rt, data)
-	}
+	data, f := c.Read(answer, rt.reading)
 	if f != nil {
 		return nil
 	}
@@ -163,7 +161,7 @@ func (c *call) matches(m file.GateValue, row []byte) bool {
 		return false
 	}
 	for _, name := range m.Names {
-		if v := wire.Member(row, name); v != nil && wire.KindOf(v) > wire.Null && bytes.Equal(appendText(nil, v, false), appendText(nil, want, false)) {
+		if v := wire.Member(row, name); v != nil && wire.KindOf(v) > wire.Null && bytes.Equal(httpcall.AppendText(nil, v, false), httpcall.AppendText(nil, want, false)) {
 			return true
 		}
 	}
@@ -186,7 +184,7 @@ func supports(g *file.Gate, row []byte, asked []string) bool {
 			if n := wire.Member(e, "name"); n != nil {
 				e = n
 			}
-			names = append(names, string(appendText(nil, e, false)))
+			names = append(names, string(httpcall.AppendText(nil, e, false)))
 			return true
 		})
 	case wire.Object:
@@ -212,20 +210,21 @@ func (c *call) gated(g *file.Gate, asked []string, known bool) *failure.Failure 
 	source := g.Source.Mapping.Method + " " + g.Source.Adapter.Target.Path + g.Source.Mapping.Template + " (" + g.CapabilityText + ")"
 	var names []string
 	for _, k := range g.Params {
-		if v := c.values[k]; v.kind > wire.Null && !v.fallback {
-			names = append(names, c.op.Params[k].Name)
+		if v := c.Values[k]; v.Kind > wire.Null && !v.Fallback {
+			names = append(names, c.Op.Params[k].Name)
 		}
 	}
-	if len(asked) > maxUnknown {
-		asked = asked[:maxUnknown]
+	const most = 100
+	if len(asked) > most {
+		asked = asked[:most]
 	}
 	d := wire.Members(nil).Str("type", g.Kind)
 	about := "here"
 	if g.Subject >= 0 {
-		p, v := c.op.Params[g.Subject], c.values[g.Subject]
+		p, v := c.Op.Params[g.Subject], c.Values[g.Subject]
 		d = d.Str("subject", p.Name)
-		if v.kind > wire.Null {
-			said := clean.Text(string(appendText(nil, v.raw, p.Type == file.TypeInteger)), 200)
+		if v.Kind > wire.Null {
+			said := clean.Text(string(httpcall.AppendText(nil, v.Raw, p.Type == file.TypeInteger)), 200)
 			d = d.Str("value", said)
 			about = "for " + p.Name + " '" + said + "'"
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -28,9 +29,6 @@ type HTTPResponse struct {
 	Parts     []Record // of a batch, as in Result
 	Cancelled bool     // the caller left: there is nobody to answer
 }
-
-// Header is one header of a response.
-type Header struct{ Name, Value string }
 
 // HTTP answers a request to the plain endpoints, which all begin with the prefix
 // of the options.
@@ -120,10 +118,10 @@ func (rt *Runtime) reply(r *Result) HTTPResponse {
 	r.text = rt.opt.StringErrors
 	res := HTTPResponse{Status: r.HTTPStatus(), Body: r.JSON(), Call: r.Call, Parts: r.Parts, Cancelled: r.Cancelled}
 	if after := r.RetryAfter(); after != "" {
-		res.Header = append(res.Header, Header{"Retry-After", after})
+		res.Header = append(res.Header, Header{Name: "Retry-After", Value: after})
 	}
 	if res.Status == 405 {
-		res.Header = append(res.Header, Header{"Allow", "POST"})
+		res.Header = append(res.Header, Header{Name: "Allow", Value: "POST"})
 	}
 	return res
 }
@@ -133,7 +131,7 @@ func (rt *Runtime) fail(f *failure.Failure) HTTPResponse { return rt.reply(&Resu
 // Refusal is the body for a request to the plain endpoints that came no further than
 // whoever took it from its socket: the status that it got, and why.
 func (rt *Runtime) Refusal(status int, why string) []byte {
-	r := Result{Failure: &failure.Failure{Code: mapStatus(status, nil).code, Message: why}, text: rt.opt.StringErrors}
+	r := Result{Failure: &failure.Failure{Code: httpcall.MapStatus(status, nil).Code, Message: why}, text: rt.opt.StringErrors}
 	return r.JSON()
 }
 
@@ -143,7 +141,7 @@ func notFound(message string) *failure.Failure {
 
 func (rt *Runtime) notAllowed(allow string) HTTPResponse {
 	res := rt.fail(&failure.Failure{Code: failure.ValidationEndpointMismatch, Message: "Method not allowed. Use " + allow + "."})
-	res.Header = []Header{{"Allow", allow}}
+	res.Header = []Header{{Name: "Allow", Value: allow}}
 	return res
 }
 

@@ -5,14 +5,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"math"
-	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -152,24 +151,24 @@ func (l *limiter) issue(until, now time.Time) string {
 }
 
 // give ends a call; r is what the API said, nil for nothing.
-func (l *limiter) give(op *file.Operation, r *reply, now time.Time) {
+func (l *limiter) give(op *file.Operation, r *httpcall.Reply, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.running--
 	if r == nil {
 		return
 	}
-	after, waits := retryAfter(r.header, now)
-	waits = waits && mapStatus(r.status, r.header).code == failure.RateLimitExceeded
+	after, waits := httpcall.RetryAfter(r.Header, now)
+	waits = waits && httpcall.MapStatus(r.Status, r.Header).Code == failure.RateLimitExceeded
 	for i := range l.rules.Rules {
 		rule, b := &l.rules.Rules[i], &l.buckets[i]
 		if !rule.Covers(op) {
 			continue
 		}
-		if n, ok := headerNumber(r.header, rule.Remaining); ok {
+		if n, ok := httpcall.HeaderNumber(r.Header, rule.Remaining); ok {
 			b.tokens = min(b.tokens, float64(n))
-			if at, ok := headerNumber(r.header, rule.Reset); ok && n == 0 {
-				b.blocked = resetTime(at, now)
+			if at, ok := httpcall.HeaderNumber(r.Header, rule.Reset); ok && n == 0 {
+				b.blocked = httpcall.ResetTime(at, now)
 				b.tokens = rule.Capacity() // when that is over
 			}
 		}
@@ -177,45 +176,6 @@ func (l *limiter) give(op *file.Operation, r *reply, now time.Time) {
 			b.blocked = now.Add(after)
 		}
 	}
-}
-
-// resetAfter is how long to wait by the headers that the rules of op name, when one
-// of them says that nothing is left.
-func resetAfter(op *file.Operation, h http.Header, now time.Time) (wait time.Duration, ok bool) {
-	for _, l := range [...]*file.Limits{op.Adapter.Limits, op.Limits} {
-		if l == nil {
-			continue
-		}
-		for i := range l.Rules {
-			left, told := headerNumber(h, l.Rules[i].Remaining)
-			at, known := headerNumber(h, l.Rules[i].Reset)
-			if told && known && left == 0 && l.Rules[i].Covers(op) {
-				wait, ok = max(wait, resetTime(at, now).Sub(now), 0), true
-			}
-		}
-	}
-	return wait, ok
-}
-
-func headerNumber(h http.Header, name string) (int64, bool) {
-	if name == "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(h.Get(name)), 10, 64)
-	return n, err == nil && n >= 0
-}
-
-// resetTime reads a reset header: a moment in seconds or milliseconds, or the
-// seconds until then.
-func resetTime(n int64, now time.Time) time.Time {
-	const longest = 366 * 24 * time.Hour
-	switch {
-	case n < 1<<28:
-		return now.Add(min(time.Duration(n)*time.Second, longest))
-	case n < 1<<37: // the year 6325, and as milliseconds a day in 1974
-		return now.Add(min(time.Unix(n, 0).Sub(now), longest))
-	}
-	return now.Add(min(time.UnixMilli(min(n, 1<<47)).Sub(now), longest))
 }
 
 // status appends what of each quota is used.
@@ -308,10 +268,10 @@ func (g *guarded) limiterOf(op *file.Operation) *limiter {
 }
 
 // admit takes from the counters of a call. done must be called when it is over.
-func (c *call) admit(rt *Runtime) (done func(*reply), f *failure.Failure) {
-	op := c.op
+func (c *call) admit(rt *Runtime) (done func(*httpcall.Reply), f *failure.Failure) {
+	op := c.Op
 	var taken []*limiter
-	done = func(r *reply) {
+	done = func(r *httpcall.Reply) {
 		for _, l := range taken {
 			l.give(op, r, rt.opt.Now())
 		}
@@ -327,7 +287,7 @@ func (c *call) admit(rt *Runtime) (done func(*reply), f *failure.Failure) {
 		}
 		taken = append(taken, l)
 		if warning != nil {
-			c.warn(*warning)
+			c.Warn(*warning)
 		}
 	}
 	return done, nil

@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
 func limited(t *testing.T, ck *clock, limits string) (*Runtime, *int) {
 	t.Helper()
 	n := 0
 	rt := one(t, Options{Now: ck.now}, "https://api.example.com", status+"\ncreate:\n- {name: post, maps_to: POST /things, description: P}\n- {name: own, maps_to: POST /own, description: P, rate_limits: {requests_per_day: 1}}", "rate_limits: "+limits)
-	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) {
+	rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
 		n++
-		return &reply{status: 200, header: http.Header{}, body: []byte("1")}, nil
+		return &httpcall.Reply{Status: 200, Header: http.Header{}, Body: []byte("1")}, nil
 	}
 	return rt, &n
 }
@@ -83,10 +84,10 @@ func TestRateLimits(t *testing.T) {
 func TestConcurrentRequests(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com", status, "rate_limits: {concurrent_requests: 1}")
 	inside, release := make(chan struct{}), make(chan struct{})
-	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) {
+	rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
 		close(inside)
 		<-release
-		return &reply{status: 200, header: http.Header{}}, nil
+		return &httpcall.Reply{Status: 200, Header: http.Header{}}, nil
 	}
 	done := make(chan string)
 	go func() { done <- ask(rt, Endpoint{}, `{"operation":"get_status"}`) }()
@@ -98,7 +99,7 @@ func TestConcurrentRequests(t *testing.T) {
 	if got := <-done; got != `{"success":true,"data":null}` {
 		t.Error(got)
 	}
-	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) { panic("x") }
+	rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) { panic("x") }
 	ask(rt, Endpoint{}, `{"operation":"get_status"}`)
 	if l := rt.live.Load().adapters[0].guard.limiter; l.running != 0 {
 		t.Error("a defect kept its place", l.running)
@@ -108,21 +109,24 @@ func TestConcurrentRequests(t *testing.T) {
 func TestTheAPIsWordCorrectsTheCounters(t *testing.T) {
 	ck := &clock{at: someTime()}
 	rt := one(t, Options{Now: ck.now}, "https://api.example.com", status, "rate_limits: {api_limits: [{limit: 1000, window: hour, remaining_header: X-Left, reset_header: X-Reset}]}")
-	n, answer := 0, &reply{}
-	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) { n++; return answer, nil }
+	n, answer := 0, &httpcall.Reply{}
+	rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
+		n++
+		return answer, nil
+	}
 	call := func() string { return ask(rt, Endpoint{}, `{"operation":"get_status"}`) }
-	answer = &reply{status: 200, header: http.Header{"X-Left": {"0"}, "X-Reset": {fmt.Sprint(ck.now().Add(90 * time.Second).Unix())}}, body: []byte("1")}
+	answer = &httpcall.Reply{Status: 200, Header: http.Header{"X-Left": {"0"}, "X-Reset": {fmt.Sprint(ck.now().Add(90 * time.Second).Unix())}}, Body: []byte("1")}
 	call()
 	if got := call(); !strings.Contains(got, `"retry_after_seconds":90`) || n != 1 {
 		t.Error(got, n)
 	}
 	ck.pass(90 * time.Second)
-	answer = &reply{status: 429, header: http.Header{"X-Left": {"0"}, "X-Reset": {"5"}}, body: []byte("{}")}
+	answer = &httpcall.Reply{Status: 429, Header: http.Header{"X-Left": {"0"}, "X-Reset": {"5"}}, Body: []byte("{}")}
 	if got := call(); !strings.Contains(got, `"retry_after_seconds":5`) || n != 2 {
 		t.Error(got, n)
 	}
 	ck.pass(5 * time.Second)
-	answer = &reply{status: 429, header: http.Header{"Retry-After": {"7"}}, body: []byte("{}")}
+	answer = &httpcall.Reply{Status: 429, Header: http.Header{"Retry-After": {"7"}}, Body: []byte("{}")}
 	call()
 	if got := call(); !strings.Contains(got, `"retry_after_seconds":7`) || n != 3 {
 		t.Error(got, n)
@@ -143,7 +147,7 @@ func TestAReset(t *testing.T) {
 		1 << 40:                               time.UnixMilli(1 << 40).Sub(now),
 		1<<63 - 1:                             366 * 24 * time.Hour,
 	} {
-		if got := resetTime(n, now).Sub(now); got != want {
+		if got := httpcall.ResetTime(n, now).Sub(now); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}
@@ -154,15 +158,18 @@ func TestAReset(t *testing.T) {
 func TestARateLimitBy403Waits(t *testing.T) {
 	ck := &clock{at: someTime()}
 	rt := one(t, Options{Now: ck.now}, "https://api.example.com", status, "rate_limits: {requests_per_hour: 1000}")
-	n, answer := 0, &reply{}
-	rt.send = func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure) { n++; return answer, nil }
+	n, answer := 0, &httpcall.Reply{}
+	rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
+		n++
+		return answer, nil
+	}
 	call := func() string { return ask(rt, Endpoint{}, `{"operation":"get_status"}`) }
-	answer = &reply{status: 403, header: http.Header{}, body: []byte(`{"message":"no"}`)}
+	answer = &httpcall.Reply{Status: 403, Header: http.Header{}, Body: []byte(`{"message":"no"}`)}
 	call()
 	if got := call(); n != 2 || !strings.Contains(got, "PERMISSION_DENIED") {
 		t.Error(n, got)
 	}
-	answer = &reply{status: 403, header: http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {fmt.Sprint(ck.now().Add(time.Minute).Unix())}}, body: []byte(`{"message":"slow down"}`)}
+	answer = &httpcall.Reply{Status: 403, Header: http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {fmt.Sprint(ck.now().Add(time.Minute).Unix())}}, Body: []byte(`{"message":"slow down"}`)}
 	call()
 	if got := call(); n != 3 || !strings.Contains(got, `"retry_after_seconds":60`) {
 		t.Error(n, got)

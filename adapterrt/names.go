@@ -11,6 +11,7 @@ type (
 	Problem   = file.Problem
 	LoadError = file.LoadError
 	Category  = file.Category
+	Header    = file.Header
 	Failure   = failure.Failure
 	Notice    = failure.Notice
 )

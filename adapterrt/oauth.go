@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -54,7 +55,7 @@ func (rt *Runtime) oauthToken(ctx context.Context, a *adapter, stale string) (st
 	if t.token != "" && t.token != stale && rt.opt.Now().Before(t.expires) {
 		return t.token, []string{t.token}, nil
 	}
-	form := pairs{}
+	form := httpcall.Pairs{}
 	var known []string
 	if o.Refresh != nil {
 		secret, f := rt.secret(a, *o.Refresh)
@@ -65,16 +66,16 @@ func (rt *Runtime) oauthToken(ctx context.Context, a *adapter, stale string) (st
 			secret = t.rotated
 		}
 		known = append(known, secret)
-		form.add("grant_type", "refresh_token")
-		form.add("refresh_token", secret)
+		form.Add("grant_type", "refresh_token")
+		form.Add("refresh_token", secret)
 	} else {
-		form.add("grant_type", "client_credentials")
+		form.Add("grant_type", "client_credentials")
 	}
 	if len(o.Scopes) > 0 {
-		form.add("scope", strings.Join(o.Scopes, " "))
+		form.Add("scope", strings.Join(o.Scopes, " "))
 	}
 	if o.Audience != "" {
-		form.add("audience", o.Audience)
+		form.Add("audience", o.Audience)
 	}
 	id, f := rt.secret(a, o.Id)
 	if f != nil {
@@ -85,9 +86,9 @@ func (rt *Runtime) oauthToken(ctx context.Context, a *adapter, stale string) (st
 		return "", nil, f
 	}
 	known = append(known, secret)
-	if err := rt.fetchToken(ctx, a, id, secret, string(form.buf)); err != nil {
+	if err := rt.fetchToken(ctx, a, id, secret, string(form.Text)); err != nil {
 		basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id) + ":" + url.QueryEscape(secret)))
-		err = clean.Redact(err, append(known, id, basic, url.QueryEscape(secret), string(form.buf)))
+		err = clean.Redact(err, append(known, id, basic, url.QueryEscape(secret), string(form.Text)))
 		if ctx.Err() != nil {
 			err = failure.ErrCancelled
 		}
@@ -107,7 +108,7 @@ func (rt *Runtime) fetchToken(ctx context.Context, a *adapter, id, secret, form 
 	defer stop()
 	req, err := http.NewRequestWithContext(ctx, "POST", o.Url, strings.NewReader(form))
 	if err != nil {
-		return withoutURL(err)
+		return httpcall.WithoutURL(err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
@@ -115,10 +116,10 @@ func (rt *Runtime) fetchToken(ctx context.Context, a *adapter, id, secret, form 
 	req.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret)) // section 2.3.1
 	res, err := a.client.Do(req)
 	if err != nil {
-		return withoutURL(err)
+		return httpcall.WithoutURL(err)
 	}
 	defer res.Body.Close()
-	body, err := readBody(res.Body, -1, maxTokenReply)
+	body, err := httpcall.ReadBody(res.Body, -1, maxTokenReply)
 	if err != nil {
 		return err
 	}
@@ -146,12 +147,12 @@ func (rt *Runtime) fetchToken(ctx context.Context, a *adapter, id, secret, form 
 
 // deliver sends o. When the API takes no notice of an OAuth token, it is fetched
 // anew, once, and the request repeated: it had no effect.
-func (rt *Runtime) deliver(ctx context.Context, a *adapter, o *outgoing) (*reply, *failure.Failure) {
+func (rt *Runtime) deliver(ctx context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
 	r, f := rt.send(ctx, a, o)
-	if f != nil || r.status != 401 || a.Auth.Kind != file.AuthOAuth {
+	if f != nil || r.Status != 401 || a.Auth.Kind != file.AuthOAuth {
 		return r, f
 	}
-	for i, h := range o.headers {
+	for i, h := range o.Headers {
 		if h.Name != a.Auth.Header {
 			continue
 		}
@@ -159,8 +160,8 @@ func (rt *Runtime) deliver(ctx context.Context, a *adapter, o *outgoing) (*reply
 		if f != nil {
 			return r, nil // what the API said says more
 		}
-		o.secrets = append(o.secrets, secrets...)
-		o.headers[i].Value = a.Auth.Prefix + token
+		o.Secrets = append(o.Secrets, secrets...)
+		o.Headers[i].Value = a.Auth.Prefix + token
 		return rt.send(ctx, a, o)
 	}
 	return r, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -42,49 +43,52 @@ func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Pre
 	if f := c.resolve(found.a, op); f != nil {
 		return nil, f
 	}
-	if f := c.validate(rt.opt.LooseParams); f != nil {
+	if f := c.Validate(c.unknown, rt.opt.LooseParams); f != nil {
 		return nil, f
 	}
 	for i, p := range op.Params {
-		if v := &c.values[i]; p.Sensitive && v.kind > wire.Null {
-			*v = value{raw: []byte(`"..."`), kind: wire.String}
+		if v := &c.Values[i]; p.Sensitive && v.Kind > wire.Null {
+			*v = httpcall.Value{Raw: []byte(`"..."`), Kind: wire.String}
 		}
 	}
-	page, f := c.wantedPage(rt)
+	page, f := c.WantedPage(rt.cursors)
 	if f != nil {
 		return nil, f
 	}
 	if page != nil {
-		c.turn(page)
+		c.Turn(page)
 	}
-	if f := c.build(); f != nil {
+	if f := c.Build(); f != nil {
 		return nil, f
 	}
-	a, o := found.a, &c.out
-	p := &Preview{Method: o.method}
+	a, o := found.a, &c.Out
+	p := &Preview{Method: o.Method}
 	p.set("Accept", "application/json")
 	p.set("User-Agent", rt.opt.UserAgent)
-	if o.hasBody {
-		p.set("Content-Type", o.contentType)
+	if o.HasBody {
+		p.set("Content-Type", o.ContentType)
 	}
-	for _, h := range slices.Concat(a.Target.Headers, o.headers) {
+	for _, h := range slices.Concat(a.Target.Headers, o.Headers) {
 		p.set(h.Name, h.Value)
 	}
-	url, params := len(o.url.buf), len(o.headers)
+	url, params := len(o.Url.Text), len(o.Headers)
 	if a.Auth.Kind == file.AuthOAuth {
 		p.set(a.Auth.Header, a.Auth.Prefix+"...")
 	} else if f := rt.authorize(ctx, a, o); f != nil {
 		return nil, f
 	}
-	for _, h := range o.headers[params:] {
+	for _, h := range o.Headers[params:] {
 		prefix := a.Auth.Prefix
 		if a.Auth.Kind == file.AuthBasic {
 			prefix = "Basic "
 		}
 		p.set(h.Name, prefix+clean.Credential(strings.TrimPrefix(h.Value, prefix)))
 	}
-	p.URL, p.Body = string(o.url.buf[:url]), string(o.body.buf)
-	if name, key, ok := strings.Cut(string(o.url.buf[url:]), "="); ok {
+	if _, err := httpcall.ParsedURL(&a.Target, o.Url.Text); err != nil { // it would not be sent
+		return nil, failure.Ours("", clean.Redact(err, o.Secrets))
+	}
+	p.URL, p.Body = string(o.Url.Text[:url]), string(o.Body.Text)
+	if name, key, ok := strings.Cut(string(o.Url.Text[url:]), "="); ok {
 		p.URL += name + "=" + clean.Credential(key)
 	}
 	return p, nil
@@ -98,5 +102,5 @@ func (p *Preview) set(name, value string) {
 			return
 		}
 	}
-	p.Header = append(p.Header, Header{name, value})
+	p.Header = append(p.Header, Header{Name: name, Value: value})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -156,10 +157,10 @@ func findExamples(text string, line int) (out []example, problem *file.Problem) 
 // rehearse plays one example and says what differs.
 func (rt *Runtime) rehearse(e *example) string {
 	next, fault := 0, ""
-	rt.send = func(_ context.Context, _ *adapter, o *outgoing) (*reply, *failure.Failure) {
-		sent := o.method + " " + string(o.url.buf)
-		if o.hasBody {
-			sent += "\n" + string(o.body.buf)
+	rt.send = func(_ context.Context, _ *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
+		sent := o.Method + " " + string(o.Url.Text)
+		if o.HasBody {
+			sent += "\n" + string(o.Body.Text)
 		}
 		if next == len(e.exchanges) {
 			fault = "sends what it should not: " + sent
@@ -198,23 +199,23 @@ func compactLines(s string) string {
 }
 
 // rehearsed is the response that an example writes down.
-func rehearsed(s string) (*reply, *failure.Failure) {
+func rehearsed(s string) (*httpcall.Reply, *failure.Failure) {
 	line, rest, _ := strings.Cut(s, "\n")
 	word, kind, _ := strings.Cut(line, " ")
 	status, err := strconv.Atoi(word)
 	if err != nil || status < 100 || status > 999 {
 		return nil, &failure.Failure{Code: failure.TransportNetwork, Message: "Network error: the example has no status"}
 	}
-	r := &reply{status: status, contentType: strings.TrimSpace(kind), header: http.Header{}}
+	r := &httpcall.Reply{Status: status, ContentType: strings.TrimSpace(kind), Header: http.Header{}}
 	for {
 		line, after, _ := strings.Cut(rest, "\n")
 		name, v, ok := strings.Cut(line, ": ")
 		if !ok || !file.IsToken(name) {
 			break
 		}
-		r.header.Add(name, strings.TrimSpace(v))
+		r.Header.Add(name, strings.TrimSpace(v))
 		rest = after
 	}
-	r.body = []byte(rest)
+	r.Body = []byte(rest)
 	return r, nil
 }

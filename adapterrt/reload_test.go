@@ -123,7 +123,7 @@ func TestPreviewSendsNothingAndMasks(t *testing.T) {
 	for auth, want := range map[string]string{"type: bearer, token_env: T": "Bearer ...", "type: basic, username_env: T, password_env: T": "Basic ..."} {
 		rt = one(t, fromEnv("T", "s"), "https://127.0.0.1:1/v1/posts", ops, "auth: {"+auth+"}")
 		p, f = rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"s"}}`)})
-		if f != nil || p.URL != "https://127.0.0.1:1/v1/posts/x/s" || p.Header[len(p.Header)-1] != (Header{"Authorization", want}) {
+		if f != nil || p.URL != "https://127.0.0.1:1/v1/posts/x/s" || p.Header[len(p.Header)-1] != (Header{Name: "Authorization", Value: want}) {
 			t.Error(p, f)
 		}
 	}
@@ -179,7 +179,7 @@ func TestTheTraceIsForwardedAndNothingElse(t *testing.T) {
 	var seen http.Header
 	s := api(t, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header })
 	rt := one(t, Options{Batch: true}, s.URL, status)
-	trace := []Header{{"Traceparent", "00-1"}, {"tracestate", "a=b"}, {"baggage", "who=me"}, {"Authorization", "Bearer theirs"}, {"traceparent", "x\r\ny: z"}}
+	trace := []Header{{Name: "Traceparent", Value: "00-1"}, {Name: "tracestate", Value: "a=b"}, {Name: "baggage", Value: "who=me"}, {Name: "Authorization", Value: "Bearer theirs"}, {Name: "traceparent", Value: "x\r\ny: z"}}
 	for _, body := range []string{`{"operation":"get_status"}`, `{"operations":[{"operation":"get_status"}]}`} {
 		rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(body), Trace: trace})
 		if fmt.Sprint(seen["Traceparent"], seen["Tracestate"]) != "[00-1] [a=b]" || seen["Baggage"] != nil || seen["Authorization"] != nil || seen["Y"] != nil {

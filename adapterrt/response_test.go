@@ -14,13 +14,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
 func say(status int, contentType, body string, headers ...string) http.HandlerFunc {
@@ -110,30 +110,9 @@ func TestStatusTable(t *testing.T) {
 	} {
 		rt, _ := New(Options{})
 		op := &file.Operation{Name: "op", Adapter: &file.Adapter{Target: file.Target{Base: mustURL("https://api.example.com")}}}
-		_, f := rt.interpret(op, &reply{status: status, header: http.Header{}, body: []byte(`{"message":"no"}`)}, nil)
+		_, f := (&httpcall.Call{Op: op}).Read(&httpcall.Reply{Status: status, Header: http.Header{}, Body: []byte(`{"message":"no"}`)}, rt.reading)
 		if f == nil || string(f.Code) != want[0] || f.Message != want[1] {
 			t.Errorf("%d: got %v, want %v", status, f, want)
-		}
-	}
-}
-
-func TestErrorMessages(t *testing.T) {
-	for body, want := range map[string]string{
-		`{"message":"a"}`:                               "a",
-		`{"message":{"x": 1}}`:                          `{"x":1}`,
-		`{"message":null,"error":"b"}`:                  "b",
-		`{"error":{"message":"c"}}`:                     "c",
-		`{"error":{"code":1},"detail":"d"}`:             "d",
-		`{"errors":["a",{"message":"b"},{"x": [1]},5]}`: `a; b; {"x":[1]}; 5`,
-		`{"title":"t"}`:                                 "t",
-		`{"error":5,"error_description":"e"}`:           "e",
-		`{"errors":[]}`:                                 "500 Internal Server Error",
-		`[1]`:                                           "500 Internal Server Error",
-		`"text"`:                                        "500 Internal Server Error",
-		``:                                              "500 Internal Server Error",
-	} {
-		if got := errorMessage([]byte(body), 500); got != want {
-			t.Errorf("%s: got %q, want %q", body, got, want)
 		}
 	}
 }
@@ -327,19 +306,7 @@ func TestCancelledCallsHaveNoResult(t *testing.T) {
 	}
 }
 
-func TestAddressPolicy(t *testing.T) {
-	for address, want := range map[string][2]bool{ // as a sidecar, public only
-		"8.8.8.8": {true, true}, "2606:4700::1111": {true, true},
-		"127.0.0.1": {true, false}, "::1": {true, false}, "10.0.0.1": {true, false}, "192.168.1.1": {true, false}, "100.64.0.1": {true, false}, "fd00::1": {true, false},
-		"::ffff:10.0.0.1": {true, false}, "64:ff9b::a00:1": {true, false},
-		"169.254.169.254": {}, "169.254.0.1": {}, "fe80::1": {}, "fd00:ec2::254": {}, "100.100.100.200": {}, "224.0.0.1": {}, "ff02::1": {}, "0.0.0.0": {}, "::": {}, "0.1.2.3": {},
-		"255.255.255.255": {}, "::ffff:169.254.169.254": {}, "64:ff9b::a9fe:a9fe": {}, "2002:a9fe:a9fe::": {},
-	} {
-		a := netip.MustParseAddr(address)
-		if got := [2]bool{allowedAddress(a, false), allowedAddress(a, true)}; got != want {
-			t.Errorf("%s: got %v, want %v", address, got, want)
-		}
-	}
+func TestAddressPolicyOfTheOptions(t *testing.T) {
 	s := api(t, say(200, "", "1"))
 	rt := one(t, Options{PublicOnly: true}, s.URL, status)
 	if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); !strings.Contains(got, "address not allowed") {

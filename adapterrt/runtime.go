@@ -2,6 +2,7 @@ package adapterrt
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
 // Runtime serves the operations of adapters. All its methods are safe for
@@ -28,7 +30,9 @@ type Runtime struct {
 
 	confirmations confirmations
 	shows         *presentation
-	send          func(context.Context, *adapter, *outgoing) (*reply, *failure.Failure)
+	reading       httpcall.Reading
+	cursors       httpcall.Cursors
+	send          func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure)
 }
 
 // New makes a runtime without adapters.
@@ -38,7 +42,11 @@ func New(opt Options) (*Runtime, error) {
 	}
 	rt := &Runtime{opt: opt}
 	rt.calls.New = func() any { return new(call) }
-	rt.send = rt.exchange
+	rt.send = func(ctx context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
+		return a.client.Exchange(ctx, &a.Target, o)
+	}
+	rt.reading = httpcall.Reading{Dev: opt.DevErrors, Now: opt.Now}
+	rt.cursors = httpcall.Cursors{Key: opt.CursorKey}
 	rt.shows = rt.opt.presentation()
 	s, err := rt.snapshot(nil, nil)
 	if err != nil {
@@ -137,7 +145,7 @@ func (rt *Runtime) load(files []string, keep bool) ([]file.Problem, error) {
 	rt.live.Store(s)
 	for _, a := range before.adapters {
 		if next := named[a.Name]; next == nil || next.client != a.client {
-			a.client.retire()
+			a.client.Retire()
 		}
 		if named[a.Name] != a {
 			rt.cache.forget(a.Adapter)
@@ -157,7 +165,7 @@ func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 		if old != nil && old.Auth.Mutual == nil && a.Auth.Mutual == nil {
 			a.client = old.client
 		} else {
-			a.client = newClient(&rt.opt, a.Auth.Mutual)
+			a.client = rt.newClient(a)
 		}
 		if old != nil {
 			a.guard.carry(old.guard)
@@ -165,12 +173,24 @@ func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 	}
 }
 
+// newClient makes the client of an adapter.
+func (rt *Runtime) newClient(a *adapter) *httpcall.Client {
+	o := httpcall.Options{
+		UserAgent: rt.opt.UserAgent, MaxResponse: rt.opt.MaxResponseBytes, Now: rt.opt.Now, PublicOnly: rt.opt.PublicOnly,
+		SameOriginRedirects: rt.opt.SameOriginRedirects, Proxy: rt.opt.Proxy, RootCAs: rt.opt.RootCAs,
+	}
+	if m := a.Auth.Mutual; m != nil {
+		o.Configure = func(t *tls.Config) { present(m, t) }
+	}
+	return httpcall.NewClient(o)
+}
+
 // Close lets go of idle connections. Calls must have ended.
 func (rt *Runtime) Close() {
 	rt.loading.Lock()
 	defer rt.loading.Unlock()
 	for _, a := range rt.live.Load().adapters {
-		a.client.retire()
+		a.client.Retire()
 	}
 }
 
@@ -214,7 +234,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 	defer func() {
 		if p := recover(); p != nil {
 			// The call is not put back: nobody knows what state it is in.
-			r = Result{Call: r.Call, Failure: failure.Ours(req.ID, fmt.Errorf("panic: %s", clean.MaskSecrets(clean.MaskKnown(fmt.Sprint(p), c.out.secrets))))}
+			r = Result{Call: r.Call, Failure: failure.Ours(req.ID, fmt.Errorf("panic: %s", clean.MaskSecrets(clean.MaskKnown(fmt.Sprint(p), c.Out.Secrets))))}
 		} else {
 			c.release(&rt.calls)
 		}
@@ -238,20 +258,15 @@ func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
 
 // release gives the call back, but for buffers that grew beyond what most need.
 func (c *call) release(pool *sync.Pool) {
-	const giant = 64 << 10
-	if cap(c.text) > giant || cap(c.out.url.buf) > giant || cap(c.out.body.buf) > giant || cap(c.env.params)+cap(c.env.top) > 1024 {
+	if !c.Reuse() || cap(c.env.params)+cap(c.env.top) > 1024 {
 		return
 	}
-	c.out.reset()
 	clear(c.env.top[:cap(c.env.top)]) // they point into the request
 	clear(c.env.params[:cap(c.env.params)])
-	clear(c.values[:cap(c.values)])
 	*c = call{
+		Call:    c.Call,
 		env:     envelope{top: c.env.top[:0], params: c.env.params[:0]},
-		values:  c.values[:0],
 		unknown: c.unknown[:0],
-		out:     c.out,
-		text:    c.text[:0],
 	}
 	pool.Put(c)
 }

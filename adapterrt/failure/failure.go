@@ -158,6 +158,21 @@ func TooLarge(limitType string, limit, actual int, unit string) *Failure {
 	}
 }
 
+// BadJSON words for people why a text is not JSON. None of these ends in "at" before a blank.
+func BadJSON(r wire.Reason) string {
+	switch r {
+	case wire.EndsEarly:
+		return "unexpected end of input"
+	case wire.BadUTF8:
+		return "invalid UTF-8"
+	case wire.TrailingData:
+		return "trailing data"
+	case wire.TooDeep:
+		return "nesting too deep"
+	}
+	return "unexpected character"
+}
+
 // Ours hides a defect of ours behind the request's id.
 func Ours(id string, cause error) *Failure {
 	f := &Failure{Code: InternalError, Message: "Operation failed: INTERNAL_ERROR", Own: true, Cause: cause}

@@ -1,4 +1,4 @@
-package adapterrt
+package httpcall
 
 import (
 	"strings"
@@ -35,12 +35,13 @@ func unfit(p *file.Param, m *file.Mismatch, raw []byte) *failure.Failure {
 	return f
 }
 
-// Names in a list of unknown ones, and bytes of each.
-const maxUnknown, maxUnknownName = 100, 128
+// The most names in a list of unknown ones.
+const MaxUnknown = 100
 
-func unknownParams(op *file.Operation, unknown []string) *failure.Failure {
-	if len(unknown) > maxUnknown {
-		unknown = unknown[:maxUnknown]
+// UnknownParams is the failure for parameters that the operation does not have.
+func UnknownParams(op *file.Operation, unknown []string) *failure.Failure {
+	if len(unknown) > MaxUnknown {
+		unknown = unknown[:MaxUnknown]
 	}
 	names := make([]string, 0, len(op.Params))
 	for _, p := range op.Params {

@@ -1,6 +1,6 @@
 //go:build !windows
 
-package adapterrt
+package httpcall
 
 import (
 	"errors"

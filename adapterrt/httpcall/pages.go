@@ -1,7 +1,6 @@
-package adapterrt
+package httpcall
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -17,8 +16,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// page is where in a list a request stands.
-type page struct {
+// Page is where in a list a request stands.
+type Page struct {
 	limit    int
 	position string // "" for the first page
 	query    string // link_header: the whole query of the page
@@ -30,41 +29,41 @@ func badPaging(problem string) *failure.Failure {
 	return f
 }
 
-// wantedPage reads first and after. It is nil when the request asks for no page
+// WantedPage reads first and after. It is nil when the request asks for no page
 // and wants the API's answer as it is.
-func (c *call) wantedPage(rt *Runtime) (*page, *failure.Failure) {
-	g := c.op.Paging
+func (c *Call) WantedPage(seals Cursors) (*Page, *failure.Failure) {
+	g := c.Op.Paging
 	if g == nil {
 		return nil, nil
 	}
-	first, after := c.values[g.First], c.values[g.After]
-	if first.kind == wire.Absent && after.kind <= wire.Null {
+	first, after := c.Values[g.First], c.Values[g.After]
+	if first.Kind == wire.Absent && after.Kind <= wire.Null {
 		return nil, nil
 	}
-	if first.kind == wire.Absent {
+	if first.Kind == wire.Absent {
 		return nil, badPaging("'after' needs 'first'")
 	}
 	for _, k := range [...]int{g.Position, g.Size} {
 		if k >= 0 && c.given(k) {
-			return nil, badPaging("'first' excludes '" + c.op.Params[k].Name + "'")
+			return nil, badPaging("'first' excludes '" + c.Op.Params[k].Name + "'")
 		}
 	}
 	for _, name := range [...]string{"last", "before"} {
-		if k, ok := c.op.Param([]byte(name)); ok && c.given(k) {
+		if k, ok := c.Op.Param([]byte(name)); ok && c.given(k) {
 			return nil, badPaging("'first' excludes '" + name + "'")
 		}
 	}
-	p := &page{limit: g.Limit}
-	if first.kind == wire.Number {
-		digits, _ := wire.AppendInteger(nil, first.raw)
+	p := &Page{limit: g.Limit}
+	if first.Kind == wire.Number {
+		digits, _ := wire.AppendInteger(nil, first.Raw)
 		n, err := strconv.Atoi(string(digits))
 		if err != nil {
 			n = g.Max
 		}
 		p.limit = min(n, g.Max)
 	}
-	if after.kind == wire.String {
-		position, ok := rt.openCursor(c, string(wire.Unquoted(after.raw)))
+	if after.Kind == wire.String {
+		position, ok := seals.open(c, string(wire.Unquoted(after.Raw)))
 		if !ok {
 			return nil, failure.InvalidValue("after", "is not a cursor of this operation and these parameters")
 		}
@@ -76,16 +75,16 @@ func (c *call) wantedPage(rt *Runtime) (*page, *failure.Failure) {
 }
 
 // given says whether the request itself set parameter k.
-func (c *call) given(k int) bool {
-	return c.values[k].kind != wire.Absent && !c.values[k].fallback
+func (c *Call) given(k int) bool {
+	return c.Values[k].Kind != wire.Absent && !c.Values[k].Fallback
 }
 
-// turn sets the parameters of a page.
-func (c *call) turn(p *page) {
-	g := c.op.Paging
+// Turn sets the parameters of a page.
+func (c *Call) Turn(p *Page) {
+	g := c.Op.Paging
 	set := func(k int, raw []byte) {
 		if k >= 0 {
-			c.values[k] = value{raw: raw, kind: wire.KindOf(raw), fallback: true}
+			c.Values[k] = Value{Raw: raw, Kind: wire.KindOf(raw), Fallback: true}
 		}
 	}
 	set(g.Size, strconv.AppendInt(nil, int64(p.limit), 10))
@@ -102,25 +101,27 @@ func (c *call) turn(p *page) {
 	c.query = p.query
 }
 
-// performPages makes the calls for one request for a page and joins them.
-func (c *call) performPages(ctx context.Context, rt *Runtime, p *page, r *Result) {
-	g := c.op.Paging
+// Pages makes the calls for one request for a page and joins them, up to most bytes.
+// fetch makes one call; a reply of nil ends them all. ok is false when there is
+// nothing to join, and what the last call brought is the answer.
+func (c *Call) Pages(p *Page, seals Cursors, most int, fetch func() (data []byte, answer *Reply)) (joined []byte, ok bool) {
+	g := c.Op.Paging
 	start := p.position
 	items := []byte{'['}
 	var total []byte
 	next, more := "", false
 	for n := 0; n < g.Pages; n++ {
-		c.turn(p)
-		answer := c.fetch(ctx, rt, r)
+		c.Turn(p)
+		data, answer := fetch()
 		if answer == nil {
-			return
+			return nil, false
 		}
-		list := wire.Trim(wire.Lookup(r.Data, g.Items))
+		list := wire.Trim(wire.Lookup(data, g.Items))
 		if list == nil || wire.KindOf(list) != wire.Array {
-			c.warn(failure.Notice{Code: "PAGINATION_ITEMS_MISSING", Message: "The response holds no list of items", Severity: "medium"})
-			return
+			c.Warn(failure.Notice{Code: "PAGINATION_ITEMS_MISSING", Message: "The response holds no list of items", Severity: "medium"})
+			return nil, false
 		}
-		if t := wire.Lookup(r.Data, g.Total); g.Total != nil && t != nil && wire.KindOf(t) == wire.Number {
+		if t := wire.Lookup(data, g.Total); g.Total != nil && t != nil && wire.KindOf(t) == wire.Number {
 			total = t
 		}
 		inner := wire.Trim(list[1 : len(list)-1])
@@ -130,33 +131,36 @@ func (c *call) performPages(ctx context.Context, rt *Runtime, p *page, r *Result
 			}
 			items = append(items, inner...)
 		}
-		if next, more = c.following(rt, p, answer, r.Data, list, total); !more || len(items) > rt.opt.MaxResponseBytes {
+		if next, more = c.following(p, answer, data, list, total); !more || len(items) > most {
 			break
 		}
-		p = &page{limit: p.limit, position: next}
+		p = &Page{limit: p.limit, position: next}
 		if g.Style == "link_header" {
 			p.query = next
 		}
 	}
 	info := wire.Members(nil).Bool("hasNextPage", more).Bool("hasPreviousPage", start != "")
-	info = info.Raw("startCursor", rt.cursor(c, start, start != "")).Raw("endCursor", rt.cursor(c, next, more))
+	info = info.Raw("startCursor", seals.text(c, start, start != "")).Raw("endCursor", seals.text(c, next, more))
 	if total != nil {
 		info = info.Raw("totalCount", total)
 	}
-	r.Data = wire.Members(nil).Raw("items", append(items, ']')).Raw("pageInfo", info.End()).End()
+	return wire.Members(nil).Raw("items", append(items, ']')).Raw("pageInfo", info.End()).End(), true
 }
 
-// cursor is the JSON text of a position's cursor, null for none.
-func (rt *Runtime) cursor(c *call, position string, there bool) []byte {
+// Cursors seals the places in lists with a key, so that nobody else makes one.
+type Cursors struct{ Key []byte }
+
+// text is the JSON text of a position's cursor, null for none.
+func (k Cursors) text(c *Call, position string, there bool) []byte {
 	if !there {
 		return []byte("null")
 	}
-	return wire.AppendQuoted(nil, rt.sealCursor(c, position))
+	return wire.AppendQuoted(nil, k.seal(c, position))
 }
 
 // following is the position of the page after p, if there is one.
-func (c *call) following(rt *Runtime, p *page, answer *reply, data, list, total []byte) (string, bool) {
-	g := c.op.Paging
+func (c *Call) following(p *Page, answer *Reply, data, list, total []byte) (string, bool) {
+	g := c.Op.Paging
 	count := 0
 	wire.Each(list, func(_, _ []byte) bool { count++; return true })
 	at, _ := strconv.Atoi(p.position)
@@ -166,7 +170,7 @@ func (c *call) following(rt *Runtime, p *page, answer *reply, data, list, total 
 	full := count >= p.limit
 	switch g.Style {
 	case "cursor":
-		if c.op.Graphql != nil && string(wire.Lookup(data, append(g.Next[:len(g.Next)-1:len(g.Next)-1], "hasNextPage"))) == "false" {
+		if c.Op.Graphql != nil && string(wire.Lookup(data, append(g.Next[:len(g.Next)-1:len(g.Next)-1], "hasNextPage"))) == "false" {
 			// A connection's last page has an endCursor, too:
 			// https://relay.dev/graphql/connections.htm#sec-undefined.PageInfo
 			return "", false
@@ -175,7 +179,7 @@ func (c *call) following(rt *Runtime, p *page, answer *reply, data, list, total 
 		if v == nil || wire.KindOf(v) != wire.String && wire.KindOf(v) != wire.Number {
 			return "", false
 		}
-		next := string(appendText(nil, v, false))
+		next := string(AppendText(nil, v, false))
 		return next, next != "" && next != p.position
 	case "page":
 		if total != nil {
@@ -196,9 +200,9 @@ func (c *call) following(rt *Runtime, p *page, answer *reply, data, list, total 
 // nextLink is the query of a Link header's rel="next":
 // https://www.rfc-editor.org/rfc/rfc8288. Another origin's is none, and the key
 // that the API may have echoed is taken out.
-func (c *call) nextLink(answer *reply) (string, bool) {
-	a := c.op.Adapter
-	for _, h := range answer.header.Values("Link") {
+func (c *Call) nextLink(answer *Reply) (string, bool) {
+	a := c.Op.Adapter
+	for _, h := range answer.Header.Values("Link") {
 		for h != "" {
 			open := strings.IndexByte(h, '<')
 			end := strings.IndexByte(h, '>')
@@ -251,17 +255,17 @@ const (
 	sealSize      = 8
 )
 
-func (rt *Runtime) sealCursor(c *call, position string) string {
+func (k Cursors) seal(c *Call, position string) string {
 	b := append([]byte{cursorVersion}, c.listHash()...)
 	b = append(b, position...)
-	return base64.RawURLEncoding.EncodeToString(append(b, rt.seal(b)...))
+	return base64.RawURLEncoding.EncodeToString(append(b, k.sum(b)...))
 }
 
-// openCursor is the position in a cursor, when it was made for this very list.
-func (rt *Runtime) openCursor(c *call, s string) (string, bool) {
+// open is the position in a cursor, when it was made for this very list.
+func (k Cursors) open(c *Call, s string) (string, bool) {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	n := len(b) - sealSize
-	if err != nil || n < 1+hashSize || b[0] != cursorVersion || !hmac.Equal(b[n:], rt.seal(b[:n])) {
+	if err != nil || n < 1+hashSize || b[0] != cursorVersion || !hmac.Equal(b[n:], k.sum(b[:n])) {
 		return "", false
 	}
 	if !hmac.Equal(b[1:1+hashSize], c.listHash()) {
@@ -270,15 +274,15 @@ func (rt *Runtime) openCursor(c *call, s string) (string, bool) {
 	return string(b[1+hashSize : n]), true
 }
 
-func (rt *Runtime) seal(b []byte) []byte {
-	m := hmac.New(sha256.New, rt.opt.CursorKey)
+func (k Cursors) sum(b []byte) []byte {
+	m := hmac.New(sha256.New, k.Key)
 	m.Write(b)
 	return m.Sum(nil)[:sealSize]
 }
 
 // listHash is of the operation, its style, and every parameter but those that
 // choose the page and what of an item is shown.
-func (c *call) listHash() []byte {
+func (c *Call) listHash() []byte {
 	h := sha256.New()
 	var size [8]byte
 	part := func(b []byte) {
@@ -286,13 +290,13 @@ func (c *call) listHash() []byte {
 		h.Write(size[:])
 		h.Write(b)
 	}
-	part([]byte(c.op.Adapter.Name))
-	part([]byte(c.op.Name))
-	part([]byte(c.op.Paging.Style))
-	for i, p := range c.op.Params {
-		if v := c.values[i]; p.Place != file.InRuntime && v.kind != wire.Absent && i != c.op.Paging.Position && i != c.op.Paging.Size {
+	part([]byte(c.Op.Adapter.Name))
+	part([]byte(c.Op.Name))
+	part([]byte(c.Op.Paging.Style))
+	for i, p := range c.Op.Params {
+		if v := c.Values[i]; p.Place != file.InRuntime && v.Kind != wire.Absent && i != c.Op.Paging.Position && i != c.Op.Paging.Size {
 			part([]byte(p.Name))
-			part(wire.AppendCompact(nil, v.raw))
+			part(wire.AppendCompact(nil, v.Raw))
 		}
 	}
 	return h.Sum(nil)[:hashSize]

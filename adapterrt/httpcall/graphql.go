@@ -1,4 +1,4 @@
-package adapterrt
+package httpcall
 
 import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -8,27 +8,27 @@ import (
 )
 
 // variables writes the body of a GraphQL request.
-func (c *call) variables() {
-	op, o := c.op, &c.out
-	body := append(o.body.buf, op.Graphql.Head...)
+func (c *Call) variables() {
+	op, o := c.Op, &c.Out
+	body := append(o.Body.Text, op.Graphql.Head...)
 	more := op.Graphql.Fixed
 	for _, i := range op.Placed[file.InVariables] {
-		v := c.values[i]
-		if v.kind == wire.Absent {
+		v := c.Values[i]
+		if v.Kind == wire.Absent {
 			continue
 		}
 		if more {
 			body = append(body, ',')
 		}
 		more = true
-		body = append(append(body, op.Params[i].BodyKey...), v.raw...)
+		body = append(append(body, op.Params[i].BodyKey...), v.Raw...)
 	}
-	o.body.buf = append(body, "}}"...)
-	o.hasBody, o.contentType = true, "application/json"
+	o.Body.Text = append(body, "}}"...)
+	o.HasBody, o.ContentType = true, "application/json"
 }
 
 // graphqlCodes are the codes that servers put into extensions.
-var graphqlCodes = map[string]statusRow{
+var graphqlCodes = map[string]StatusRow{
 	"UNAUTHENTICATED":      {failure.PermissionDenied, "Authentication required: "},
 	"AUTHENTICATION_ERROR": {failure.PermissionDenied, "Authentication required: "},
 	"FORBIDDEN":            {failure.PermissionDenied, "Permission denied: "},
@@ -37,7 +37,7 @@ var graphqlCodes = map[string]statusRow{
 
 // graphqlRow is how the first error of errs reads whose code says more than that
 // there is one.
-func graphqlRow(errs []byte) (row statusRow, ok bool) {
+func graphqlRow(errs []byte) (row StatusRow, ok bool) {
 	if errs == nil || wire.KindOf(errs) != wire.Array {
 		return row, false
 	}
@@ -52,8 +52,8 @@ func graphqlRow(errs []byte) (row statusRow, ok bool) {
 
 // graph takes the result out of a GraphQL response, whose status is 200 for
 // failures, too.
-func (c *call) graph(rt *Runtime, body []byte) ([]byte, *failure.Failure) {
-	data := wire.Lookup(body, c.op.Graphql.Result)
+func (c *Call) graph(body []byte, how Reading) ([]byte, *failure.Failure) {
+	data := wire.Lookup(body, c.Op.Graphql.Result)
 	there := data != nil && wire.KindOf(data) != wire.Null
 	errs := wire.Member(body, "errors")
 	if errs == nil || wire.KindOf(errs) != wire.Array || len(wire.Trim(errs[1:len(errs)-1])) == 0 {
@@ -62,16 +62,16 @@ func (c *call) graph(rt *Runtime, body []byte) ([]byte, *failure.Failure) {
 		}
 		return data, nil
 	}
-	z := clean.Sanitizer{Off: rt.opt.DevErrors, Host: c.op.Adapter.Target.Base.Host}
-	said := z.Clean(joinedErrors(errs), messageRunes, c.out.secrets)
-	details := wire.Members(nil).Str("upstream_error", said).Str("operation", c.op.Name)
+	z := clean.Sanitizer{Off: how.Dev, Host: c.Op.Adapter.Target.Base.Host}
+	said := z.Clean(joinedErrors(errs), messageRunes, c.Out.Secrets)
+	details := wire.Members(nil).Str("upstream_error", said).Str("operation", c.Op.Name)
 	if there {
-		c.warn(failure.Notice{Code: "UPSTREAM_PARTIAL_ERROR", Message: "The answer is not complete", Details: details.End(), Severity: "high"})
+		c.Warn(failure.Notice{Code: "UPSTREAM_PARTIAL_ERROR", Message: "The answer is not complete", Details: details.End(), Severity: "high"})
 		return data, nil
 	}
 	row, ok := graphqlRow(errs)
 	if !ok {
-		row = statusRow{failure.ValidationInvalidType, "Invalid request: "}
+		row = StatusRow{failure.ValidationInvalidType, "Invalid request: "}
 	}
-	return nil, &failure.Failure{Code: row.code, Message: row.prefix + said, Details: details.Int("http_status", 200).End()}
+	return nil, &failure.Failure{Code: row.Code, Message: row.Prefix + said, Details: details.Int("http_status", 200).End()}
 }

@@ -1,4 +1,4 @@
-package adapterrt
+package httpcall
 
 import (
 	"bytes"
@@ -23,13 +23,13 @@ const (
 	loggedRunes  = 2000
 )
 
-// statusRow is how an HTTP status reads to a client.
-type statusRow struct {
-	code   failure.Code
-	prefix string // "" for "HTTP 408: "
+// StatusRow is how an HTTP status reads to a client.
+type StatusRow struct {
+	Code   failure.Code
+	Prefix string // "" for "HTTP 408: "
 }
 
-var statusTable = map[int]statusRow{
+var statusTable = map[int]StatusRow{
 	400: {failure.ValidationInvalidType, "Invalid request: "},
 	401: {failure.PermissionDenied, "Authentication required: "},
 	403: {failure.PermissionDenied, "Permission denied: "},
@@ -47,8 +47,8 @@ var statusTable = map[int]statusRow{
 	504: {failure.InternalError, "Gateway timeout: "},
 }
 
-// mapStatus is the row for a status that is no success.
-func mapStatus(status int, h http.Header) statusRow {
+// MapStatus is the row for a status that is no success.
+func MapStatus(status int, h http.Header) StatusRow {
 	if status == 403 && (h.Get("X-RateLimit-Remaining") == "0" || h.Get("Retry-After") != "") {
 		status = 429 // some say it so
 	}
@@ -56,30 +56,45 @@ func mapStatus(status int, h http.Header) statusRow {
 	switch {
 	case ok:
 	case status >= 400 && status < 500:
-		row.code = failure.ValidationInvalidType
+		row.Code = failure.ValidationInvalidType
 	default:
-		row.code = failure.InternalError
+		row.Code = failure.InternalError
 	}
-	if row.prefix == "" {
-		row.prefix = "HTTP " + strconv.Itoa(status) + ": "
+	if row.Prefix == "" {
+		row.Prefix = "HTTP " + strconv.Itoa(status) + ": "
 	}
 	return row
 }
 
-// interpret turns a reply into the data of a success or into a failure. The data
-// is a part of the reply's body, unchanged.
-func (rt *Runtime) interpret(op *file.Operation, r *reply, secrets []string) ([]byte, *failure.Failure) {
-	z := clean.Sanitizer{Off: rt.opt.DevErrors, Host: op.Adapter.Target.Base.Host}
-	if r.status >= 300 && r.status < 400 || r.status < 200 {
+// Reading is how the words of an API are read.
+type Reading struct {
+	Dev bool // as they are, with paths and addresses
+	Now func() time.Time
+}
+
+// Read turns a reply into the data of a success or into a failure. The data is a
+// part of the reply's body, unchanged.
+func (c *Call) Read(r *Reply, how Reading) ([]byte, *failure.Failure) {
+	data, f := interpret(c.Op, r, c.Out.Secrets, how)
+	if f == nil && c.Op.Graphql != nil {
+		data, f = c.graph(data, how)
+	}
+	return data, f
+}
+
+// interpret is read without what GraphQL adds.
+func interpret(op *file.Operation, r *Reply, secrets []string, how Reading) ([]byte, *failure.Failure) {
+	z := clean.Sanitizer{Off: how.Dev, Host: op.Adapter.Target.Base.Host}
+	if r.Status >= 300 && r.Status < 400 || r.Status < 200 {
 		return nil, redirected(op, r, z, secrets)
 	}
-	body := wire.Trim(bytes.TrimPrefix(r.body, []byte("\ufeff")))
-	good := r.status < 300
-	if len(body) == 0 || r.status == 204 || r.status == 205 {
+	body := wire.Trim(bytes.TrimPrefix(r.Body, []byte("\ufeff")))
+	good := r.Status < 300
+	if len(body) == 0 || r.Status == 204 || r.Status == 205 {
 		if good {
 			return []byte("null"), nil
 		}
-		return nil, rt.refused(op, r, nil, z, secrets)
+		return nil, refused(op, r, nil, z, secrets, how)
 	}
 	if bad := wire.Check(body, wire.Limits{}); bad != nil {
 		return nil, unreadable(r, body, bad, z, secrets)
@@ -87,24 +102,24 @@ func (rt *Runtime) interpret(op *file.Operation, r *reply, secrets []string) ([]
 	if good {
 		return body, nil
 	}
-	return nil, rt.refused(op, r, body, z, secrets)
+	return nil, refused(op, r, body, z, secrets, how)
 }
 
 // refused is the failure for an error status; body is valid JSON or nil.
-func (rt *Runtime) refused(op *file.Operation, r *reply, body []byte, z clean.Sanitizer, secrets []string) *failure.Failure {
-	said := z.Clean(errorMessage(body, r.status), messageRunes, secrets)
-	row := mapStatus(r.status, r.header)
+func refused(op *file.Operation, r *Reply, body []byte, z clean.Sanitizer, secrets []string, how Reading) *failure.Failure {
+	said := z.Clean(errorMessage(body, r.Status), messageRunes, secrets)
+	row := MapStatus(r.Status, r.Header)
 	errs := wire.Member(body, "errors")
 	if op.Graphql != nil {
 		if better, ok := graphqlRow(errs); ok {
 			row = better
 		}
 	}
-	f := &failure.Failure{Code: row.code, Message: row.prefix + said}
-	if original := (clean.Sanitizer{Off: true}).Clean(errorMessage(body, r.status), loggedRunes, secrets); original != said {
+	f := &failure.Failure{Code: row.Code, Message: row.Prefix + said}
+	if original := (clean.Sanitizer{Off: true}).Clean(errorMessage(body, r.Status), loggedRunes, secrets); original != said {
 		f.Original = original
 	}
-	d := wire.Members(nil).Int("http_status", int64(r.status)).Str("upstream_error", said).Str("operation", op.Name)
+	d := wire.Members(nil).Int("http_status", int64(r.Status)).Str("upstream_error", said).Str("operation", op.Name)
 	if errs != nil && wire.KindOf(errs) == wire.Array {
 		// Where there is a message as well, these are what a caller can act on.
 		if more := z.Clean(joinedErrors(errs), messageRunes, secrets); more != "" && more != said {
@@ -112,10 +127,10 @@ func (rt *Runtime) refused(op *file.Operation, r *reply, body []byte, z clean.Sa
 		}
 	}
 	if f.Code == failure.RateLimitExceeded {
-		now := rt.opt.Now()
-		after, ok := retryAfter(r.header, now)
+		now := how.Now()
+		after, ok := RetryAfter(r.Header, now)
 		if !ok {
-			after, ok = resetAfter(op, r.header, now)
+			after, ok = resetAfter(op, r.Header, now)
 		}
 		if ok {
 			f.RetryAfter = after
@@ -129,13 +144,13 @@ func (rt *Runtime) refused(op *file.Operation, r *reply, body []byte, z clean.Sa
 	return f
 }
 
-func redirected(op *file.Operation, r *reply, z clean.Sanitizer, secrets []string) *failure.Failure {
-	f := &failure.Failure{Code: failure.InternalError, Message: "HTTP " + strconv.Itoa(r.status) + ": redirect not followed"}
-	if r.status < 300 || r.status == 304 {
-		f.Message = "HTTP " + strconv.Itoa(r.status) + ": " + http.StatusText(r.status)
+func redirected(op *file.Operation, r *Reply, z clean.Sanitizer, secrets []string) *failure.Failure {
+	f := &failure.Failure{Code: failure.InternalError, Message: "HTTP " + strconv.Itoa(r.Status) + ": redirect not followed"}
+	if r.Status < 300 || r.Status == 304 {
+		f.Message = "HTTP " + strconv.Itoa(r.Status) + ": " + http.StatusText(r.Status)
 	}
-	d := wire.Members(nil).Int("http_status", int64(r.status)).Str("operation", op.Name)
-	if u, err := url.Parse(r.header.Get("Location")); err == nil && u.Host != "" {
+	d := wire.Members(nil).Int("http_status", int64(r.Status)).Str("operation", op.Name)
+	if u, err := url.Parse(r.Header.Get("Location")); err == nil && u.Host != "" {
 		d = d.Str("location_host", z.Clean(u.Hostname(), 253, secrets))
 	}
 	f.Details = d.End()
@@ -143,21 +158,21 @@ func redirected(op *file.Operation, r *reply, z clean.Sanitizer, secrets []strin
 }
 
 // unreadable is the failure for a body that is no JSON.
-func unreadable(r *reply, body []byte, bad *wire.Fault, z clean.Sanitizer, secrets []string) *failure.Failure {
+func unreadable(r *Reply, body []byte, bad *wire.Fault, z clean.Sanitizer, secrets []string) *failure.Failure {
 	f := &failure.Failure{Code: failure.SerializationParse}
-	kind, params, err := mime.ParseMediaType(r.contentType)
+	kind, params, err := mime.ParseMediaType(r.ContentType)
 	if err != nil {
-		kind, _, _ = strings.Cut(r.contentType, ";")
+		kind, _, _ = strings.Cut(r.ContentType, ";")
 		kind = strings.ToLower(strings.TrimSpace(kind))
 	}
-	said := z.Clean(r.contentType, 200, secrets)
+	said := z.Clean(r.ContentType, 200, secrets)
 	shown, _, _ := strings.Cut(said, ";")
 	shown = clean.Text(strings.ToLower(strings.TrimSpace(shown)), 100)
 	d := wire.Members(nil).Str("content_type", said)
 	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
 	switch {
 	case kind == "text/html" || kind == "application/xhtml+xml":
-		f.Message = "Server returned HTML instead of JSON (HTTP " + strconv.Itoa(r.status) + ")"
+		f.Message = "Server returned HTML instead of JSON (HTTP " + strconv.Itoa(r.Status) + ")"
 		d = d.Str("body_preview", z.Clean(preview(body), previewRunes, secrets))
 	case isBinary(kind) || !isJSON && !utf8.Valid(body) || otherCharset(params["charset"]):
 		if shown == "" {
@@ -165,12 +180,12 @@ func unreadable(r *reply, body []byte, bad *wire.Fault, z clean.Sanitizer, secre
 		}
 		f.Message = "Unexpected content type '" + shown + "'"
 	default:
-		f.Message = "Failed to parse response as JSON: " + reasonWord(bad.Why)
+		f.Message = "Failed to parse response as JSON: " + failure.BadJSON(bad.Why)
 		d = d.Str("body_preview", z.Clean(preview(body), previewRunes, secrets)).Int("offset", int64(bad.At))
 	}
-	d = d.Int("http_status", int64(r.status))
-	if r.status >= 300 {
-		d = d.Str("mapped_code", string(mapStatus(r.status, r.header).code))
+	d = d.Int("http_status", int64(r.Status))
+	if r.Status >= 300 {
+		d = d.Str("mapped_code", string(MapStatus(r.Status, r.Header).Code))
 	}
 	f.Details = d.End()
 	return f
@@ -264,10 +279,10 @@ func saidText(raw []byte) string {
 	return string(wire.AppendCompact(nil, raw))
 }
 
-// retryAfter reads how long an API asks to wait:
+// RetryAfter reads how long an API asks to wait:
 // https://www.rfc-editor.org/rfc/rfc9110#field.retry-after, else the reset time
 // that rate limits use to name.
-func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	const longest = 366 * 24 * time.Hour
 	if v := strings.TrimSpace(h.Get("Retry-After")); v != "" {
 		if s, err := strconv.ParseInt(v, 10, 64); err == nil && s >= 0 {
@@ -279,8 +294,47 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	}
 	if v := h.Get("X-RateLimit-Reset"); v != "" && h.Get("X-RateLimit-Remaining") == "0" {
 		if s, err := strconv.ParseInt(v, 10, 64); err == nil && s > 0 {
-			return max(resetTime(s, now).Sub(now), 0), true
+			return max(ResetTime(s, now).Sub(now), 0), true
 		}
 	}
 	return 0, false
+}
+
+// resetAfter is how long to wait by the headers that the rules of op name, when one
+// of them says that nothing is left.
+func resetAfter(op *file.Operation, h http.Header, now time.Time) (wait time.Duration, ok bool) {
+	for _, l := range [...]*file.Limits{op.Adapter.Limits, op.Limits} {
+		if l == nil {
+			continue
+		}
+		for i := range l.Rules {
+			left, told := HeaderNumber(h, l.Rules[i].Remaining)
+			at, known := HeaderNumber(h, l.Rules[i].Reset)
+			if told && known && left == 0 && l.Rules[i].Covers(op) {
+				wait, ok = max(wait, ResetTime(at, now).Sub(now), 0), true
+			}
+		}
+	}
+	return wait, ok
+}
+
+func HeaderNumber(h http.Header, name string) (int64, bool) {
+	if name == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(h.Get(name)), 10, 64)
+	return n, err == nil && n >= 0
+}
+
+// ResetTime reads a reset header: a moment in seconds or milliseconds, or the
+// seconds until then.
+func ResetTime(n int64, now time.Time) time.Time {
+	const longest = 366 * 24 * time.Hour
+	switch {
+	case n < 1<<28:
+		return now.Add(min(time.Duration(n)*time.Second, longest))
+	case n < 1<<37: // the year 6325, and as milliseconds a day in 1974
+		return now.Add(min(time.Unix(n, 0).Sub(now), longest))
+	}
+	return now.Add(min(time.UnixMilli(min(n, 1<<47)).Sub(now), longest))
 }

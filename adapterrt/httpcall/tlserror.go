@@ -1,4 +1,4 @@
-package adapterrt
+package httpcall
 
 import (
 	"crypto/tls"
@@ -36,8 +36,8 @@ func tlsProblem(err error) string {
 	return ""
 }
 
-// withoutURL takes the URL from an error, for a key may stand in its query.
-func withoutURL(err error) error {
+// WithoutURL takes the URL from an error, for a key may stand in its query.
+func WithoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		return u.Err

@@ -1,15 +1,17 @@
-package adapterrt
+package httpcall
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -30,19 +32,33 @@ const (
 	maxTrace          = 8 << 10 // bytes of a header that a trace has
 )
 
-// client is an adapter's pool of connections.
-type client struct {
+// Options are the operator's choices on how APIs are called.
+type Options struct {
+	UserAgent           string
+	MaxResponse         int // bytes of a body
+	Now                 func() time.Time
+	PublicOnly          bool                                  // no private and loopback addresses
+	SameOriginRedirects bool                                  // follow a GET's redirects within its origin
+	Proxy               func(*http.Request) (*url.URL, error) // nil for none; what is behind one is not checked
+	RootCAs             *x509.CertPool                        // nil for the system's
+	Configure           func(*tls.Config)                     // what an adapter needs of TLS, nil for nothing
+}
+
+// Client is an adapter's pool of connections.
+type Client struct {
 	http.Client
+	opt     Options
 	retired atomic.Bool
 }
 
-// retire lets idle connections go, now and after each call that is still running.
-func (c *client) retire() {
+// Retire lets idle connections go, now and after each call that is still running.
+func (c *Client) Retire() {
 	c.retired.Store(true)
 	c.CloseIdleConnections()
 }
 
-func newClient(opt *Options, m *file.Mutual) *client {
+// NewClient makes the client of one adapter.
+func NewClient(opt Options) *Client {
 	dialer := &net.Dialer{
 		Timeout: connectTimeout,
 		// The address is checked when it is dialled: a name that resolved well
@@ -65,10 +81,10 @@ func newClient(opt *Options, m *file.Mutual) *client {
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxResponseHeader,
 	}
-	if m != nil {
-		present(m, t.TLSClientConfig)
+	if opt.Configure != nil {
+		opt.Configure(t.TLSClientConfig)
 	}
-	return &client{Client: http.Client{Transport: t, CheckRedirect: func(next *http.Request, via []*http.Request) error {
+	return &Client{opt: opt, Client: http.Client{Transport: t, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		first := via[0]
 		if opt.SameOriginRedirects && first.Method == "GET" && len(via) <= maxHops &&
 			next.URL.Scheme == "https" && next.URL.User == nil && file.OriginOf(next.URL) == file.OriginOf(first.URL) {
@@ -130,39 +146,46 @@ func allowedAddress(a netip.Addr, publicOnly bool) bool {
 		!slices.ContainsFunc(notPublic, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// reply is the HTTP response to an outgoing request.
-type reply struct {
-	status      int
-	contentType string
-	header      http.Header
-	body        []byte // whoever gets the reply owns it
+// Reply is the HTTP response to an outgoing request.
+type Reply struct {
+	Status      int
+	ContentType string
+	Header      http.Header
+	Body        []byte // whoever gets the reply owns it
 }
 
-// exchange sends o and reads what comes back. A failure without a reply is of the
+// Clone is a reply whose body is its owner's alone.
+func (r *Reply) Clone() *Reply {
+	c := *r
+	c.Body = bytes.Clone(r.Body)
+	return &c
+}
+
+// Exchange sends o and reads what comes back. A failure without a reply is of the
 // transport; cancelled calls fail with errCancelled for a cause.
-func (rt *Runtime) exchange(ctx context.Context, a *adapter, o *outgoing) (*reply, *failure.Failure) {
-	bounded, stop := context.WithTimeout(ctx, o.timeout)
+func (c *Client) Exchange(ctx context.Context, t *file.Target, o *Outgoing) (*Reply, *failure.Failure) {
+	bounded, stop := context.WithTimeout(ctx, o.Timeout)
 	defer stop()
 	for attempt := 0; ; attempt++ {
-		r, f := rt.attempt(bounded, a, o)
+		r, f := c.attempt(bounded, t, o)
 		if ctx.Err() != nil {
 			return nil, &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
 		}
-		if !o.repeatable || attempt >= a.Target.Retries {
+		if !o.Repeatable || attempt >= t.Retries {
 			return r, f
 		}
-		wait, again := rt.again(r, f, attempt, a.Target.Delay)
+		wait, again := c.again(r, f, attempt, t.Delay)
 		if !again {
 			return r, f
 		}
 		if end, ok := bounded.Deadline(); ok && time.Until(end) <= wait {
 			return r, f
 		}
-		t := time.NewTimer(wait)
+		timer := time.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-timer.C:
 		case <-bounded.Done():
-			t.Stop()
+			timer.Stop()
 			return r, f
 		}
 	}
@@ -172,87 +195,87 @@ func (rt *Runtime) exchange(ctx context.Context, a *adapter, o *outgoing) (*repl
 const longestRetryAfter = 10 * time.Second
 
 // again says whether an attempt is worth repeating and after how long.
-func (rt *Runtime) again(r *reply, f *failure.Failure, attempt int, delay time.Duration) (time.Duration, bool) {
+func (c *Client) again(r *Reply, f *failure.Failure, attempt int, delay time.Duration) (time.Duration, bool) {
 	wait := delay << min(attempt, 10)
 	wait = wait/2 + rand.N(wait/2+1)
 	if f != nil {
 		return wait, f.Code == failure.TransportRefused || f.Code == failure.TransportDNS
 	}
-	switch r.status {
+	switch r.Status {
 	case 502, 503, 504:
 		return wait, true
 	case 429:
-		after, ok := retryAfter(r.header, rt.opt.Now())
+		after, ok := RetryAfter(r.Header, c.opt.Now())
 		return max(after, 0), ok && after <= longestRetryAfter
 	}
 	return 0, false
 }
 
-func (rt *Runtime) attempt(ctx context.Context, a *adapter, o *outgoing) (*reply, *failure.Failure) {
-	u, err := parsedURL(&a.Target, o.url.buf)
+func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Reply, *failure.Failure) {
+	u, err := ParsedURL(t, o.Url.Text)
 	if err != nil {
-		return nil, failure.Ours("", clean.Redact(err, o.secrets))
+		return nil, failure.Ours("", clean.Redact(err, o.Secrets))
 	}
 	var body io.Reader = http.NoBody
-	if o.hasBody {
-		body = bytes.NewReader(o.body.buf)
+	if o.HasBody {
+		body = bytes.NewReader(o.Body.Text)
 	}
-	req, err := http.NewRequestWithContext(ctx, o.method, "", body)
+	req, err := http.NewRequestWithContext(ctx, o.Method, "", body)
 	if err != nil {
-		return nil, failure.Ours("", clean.Redact(err, o.secrets))
+		return nil, failure.Ours("", clean.Redact(err, o.Secrets))
 	}
 	req.URL, req.Host = u, u.Host
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", rt.opt.UserAgent)
-	if o.hasBody {
-		req.Header.Set("Content-Type", o.contentType)
+	req.Header.Set("User-Agent", c.opt.UserAgent)
+	if o.HasBody {
+		req.Header.Set("Content-Type", o.ContentType)
 	}
-	if o.id != "" {
-		req.Header.Set("X-Request-Id", o.id)
+	if o.Id != "" {
+		req.Header.Set("X-Request-Id", o.Id)
 	}
-	for _, h := range o.trace {
+	for _, h := range o.Trace {
 		if isTraceHeader(h.Name) && len(h.Value) <= maxTrace && file.IsHeaderValue(h.Value) {
 			req.Header.Add(h.Name, h.Value)
 		}
 	}
-	for _, h := range a.Target.Headers {
+	for _, h := range t.Headers {
 		req.Header.Set(h.Name, h.Value)
 	}
-	for _, h := range o.headers {
+	for _, h := range o.Headers {
 		req.Header.Set(h.Name, h.Value)
 	}
 	defer func() {
-		if a.client.retired.Load() {
-			a.client.CloseIdleConnections()
+		if c.retired.Load() {
+			c.CloseIdleConnections()
 		}
 	}()
-	res, err := a.client.Do(req)
+	res, err := c.Do(req)
 	if err != nil {
-		return nil, transportFailure(err, a, o)
+		return nil, transportFailure(err, t, o)
 	}
 	defer res.Body.Close()
-	limit := rt.opt.MaxResponseBytes
+	limit := c.opt.MaxResponse
 	if res.ContentLength > int64(limit) {
 		f := failure.TooLarge("response_size", limit, int(res.ContentLength), "bytes")
 		f.FromAPI = true
 		return nil, f
 	}
-	r := &reply{status: res.StatusCode, contentType: res.Header.Get("Content-Type"), header: res.Header}
-	r.body, err = readBody(res.Body, res.ContentLength, limit)
+	r := &Reply{Status: res.StatusCode, ContentType: res.Header.Get("Content-Type"), Header: res.Header}
+	r.Body, err = ReadBody(res.Body, res.ContentLength, limit)
 	if err != nil {
-		return nil, transportFailure(err, a, o)
+		return nil, transportFailure(err, t, o)
 	}
-	if len(r.body) > limit {
-		f := failure.TooLarge("response_size", limit, len(r.body), "bytes")
+	if len(r.Body) > limit {
+		f := failure.TooLarge("response_size", limit, len(r.Body), "bytes")
 		f.FromAPI = true
 		return nil, f
 	}
 	return r, nil
 }
 
-// readBody reads up to one byte more than limit. size is what was announced, -1
+// ReadBody reads up to one byte more than limit. size is what was announced, -1
 // for unknown; the limit is on what comes out of the decompressor.
-func readBody(r io.Reader, size int64, limit int) ([]byte, error) {
+func ReadBody(r io.Reader, size int64, limit int) ([]byte, error) {
 	r = io.LimitReader(r, int64(limit)+1)
 	if size < 0 {
 		size = 4096
@@ -275,10 +298,10 @@ func readBody(r io.Reader, size int64, limit int) ([]byte, error) {
 
 // transportFailure puts into words why no response came. It names the host of the
 // adapter and nothing of what lies behind.
-func transportFailure(err error, a *adapter, o *outgoing) *failure.Failure {
-	timeout := o.timeout
-	f := &failure.Failure{Code: failure.TransportNetwork, Message: "Network error: request failed", Cause: clean.Redact(withoutURL(err), o.secrets)}
-	host, port := a.Target.Base.Hostname(), a.Target.Origin[strings.LastIndexByte(a.Target.Origin, ':')+1:]
+func transportFailure(err error, t *file.Target, o *Outgoing) *failure.Failure {
+	timeout := o.Timeout
+	f := &failure.Failure{Code: failure.TransportNetwork, Message: "Network error: request failed", Cause: clean.Redact(WithoutURL(err), o.Secrets)}
+	host, port := t.Base.Hostname(), t.Origin[strings.LastIndexByte(t.Origin, ':')+1:]
 	var dns *net.DNSError
 	var netErr net.Error
 	switch {

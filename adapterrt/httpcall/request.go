@@ -1,4 +1,4 @@
-package adapterrt
+package httpcall
 
 import (
 	"fmt"
@@ -13,27 +13,27 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// outgoing is the HTTP request that an operation becomes.
-type outgoing struct {
-	method      string
-	url         pairs // absolute, all of it escaped
-	body        pairs
-	hasBody     bool
-	contentType string
-	headers     []file.Header // parameters' and auth's; the adapter's own are added when it is sent
-	secrets     []string      // credentials in it, for masking
-	timeout     time.Duration
-	repeatable  bool
-	id          string // the request's, told to the API as X-Request-Id
-	trace       []Header
+// Outgoing is the HTTP request that an operation becomes.
+type Outgoing struct {
+	Method      string
+	Url         Pairs // absolute, all of it escaped
+	Body        Pairs
+	HasBody     bool
+	ContentType string
+	Headers     []file.Header // parameters' and auth's; the adapter's own are added when it is sent
+	Secrets     []string      // credentials in it, for masking
+	Timeout     time.Duration
+	Repeatable  bool
+	Id          string // the request's, told to the API as X-Request-Id
+	Trace       []file.Header
 }
 
-func (o *outgoing) reset() {
-	clear(o.headers)
-	clear(o.secrets)
-	*o = outgoing{
-		url: pairs{buf: o.url.buf[:0], first: '?'}, body: pairs{buf: o.body.buf[:0]},
-		headers: o.headers[:0], secrets: o.secrets[:0],
+func (o *Outgoing) reset() {
+	clear(o.Headers)
+	clear(o.Secrets)
+	*o = Outgoing{
+		Url: Pairs{Text: o.Url.Text[:0], first: '?'}, Body: Pairs{Text: o.Body.Text[:0]},
+		Headers: o.Headers[:0], Secrets: o.Secrets[:0],
 	}
 }
 
@@ -42,36 +42,36 @@ func isTraceHeader(name string) bool {
 	return strings.EqualFold(name, "traceparent") || strings.EqualFold(name, "tracestate")
 }
 
-// pairs is a text that key=value pairs are appended to.
-type pairs struct {
-	buf   []byte
+// Pairs is a text that key=value pairs are appended to.
+type Pairs struct {
+	Text  []byte
 	first byte // what stands before the first pair, 0 for nothing
 	any   bool
 }
 
 // next starts another pair.
-func (q *pairs) next() {
+func (q *Pairs) next() {
 	switch {
 	case q.any:
-		q.buf = append(q.buf, '&')
+		q.Text = append(q.Text, '&')
 	case q.first != 0:
-		q.buf = append(q.buf, q.first)
+		q.Text = append(q.Text, q.first)
 	}
 	q.any = true
 }
 
-func (q *pairs) add(key, value string) {
+func (q *Pairs) Add(key, value string) {
 	q.next()
-	q.buf = append(escape.AppendQuery(q.buf, key), '=')
-	q.buf = escape.AppendQuery(q.buf, value)
+	q.Text = append(escape.AppendQuery(q.Text, key), '=')
+	q.Text = escape.AppendQuery(q.Text, value)
 }
 
-// build writes the request of a validated call into c.out.
-func (c *call) build() *failure.Failure {
-	op, o := c.op, &c.out
+// Build writes the request of a validated call into c.out.
+func (c *Call) Build() *failure.Failure {
+	op, o := c.Op, &c.Out
 	o.reset()
-	o.method, o.timeout, o.repeatable = op.Mapping.Method, op.Timeout, op.Repeatable
-	url := append(o.url.buf, op.Adapter.Target.Prefix...)
+	o.Method, o.Timeout, o.Repeatable = op.Mapping.Method, op.Timeout, op.Repeatable
+	url := append(o.Url.Text, op.Adapter.Target.Prefix...)
 	for _, seg := range op.Mapping.Segments {
 		url = append(url, '/')
 		start := len(url)
@@ -91,10 +91,10 @@ func (c *call) build() *failure.Failure {
 			return failure.InvalidValue(name, "must not make a path segment of dots")
 		}
 	}
-	o.url.buf = url
+	o.Url.Text = url
 	if c.query != "" {
-		o.url.next()
-		o.url.buf = append(o.url.buf, c.query...)
+		o.Url.next()
+		o.Url.Text = append(o.Url.Text, c.query...)
 	} else if f := c.pairs(); f != nil {
 		return f
 	}
@@ -106,40 +106,40 @@ func (c *call) build() *failure.Failure {
 }
 
 // pairs writes the query: what maps_to says, then the parameters.
-func (c *call) pairs() *failure.Failure {
-	op, o := c.op, &c.out
+func (c *Call) pairs() *failure.Failure {
+	op, o := c.Op, &c.Out
 	for _, q := range op.Mapping.Query {
-		o.url.next()
-		o.url.buf = append(o.url.buf, q.Key...)
+		o.Url.next()
+		o.Url.Text = append(o.Url.Text, q.Key...)
 		for _, p := range q.Value {
 			if p.Name == "" {
-				o.url.buf = append(o.url.buf, p.Literal...)
+				o.Url.Text = append(o.Url.Text, p.Literal...)
 				continue
 			}
 			if f := c.placeholderText(p.Param); f != nil {
 				return f
 			}
-			o.url.buf = escape.AppendQuery(o.url.buf, c.text)
+			o.Url.Text = escape.AppendQuery(o.Url.Text, c.text)
 		}
 	}
 	for _, i := range op.Placed[file.InQuery] {
-		c.addPairs(&o.url, i)
+		c.addPairs(&o.Url, i)
 	}
 	return nil
 }
 
 // placeholderText leaves the text of a placeholder's parameter in c.text.
-func (c *call) placeholderText(i int) *failure.Failure {
-	p, v := c.op.Params[i], c.values[i]
-	switch v.kind {
+func (c *Call) placeholderText(i int) *failure.Failure {
+	p, v := c.Op.Params[i], c.Values[i]
+	switch v.Kind {
 	case wire.Absent, wire.Null:
-		return missingParam(c.op.Name, p, []string{p.Name})
+		return missingParam(c.Op.Name, p, []string{p.Name})
 	case wire.Object:
 		return failure.InvalidType(p.Name, "string", "object")
 	case wire.Array:
 		var f *failure.Failure
 		n := 0
-		wire.Each(v.raw, func(_, e []byte) bool {
+		wire.Each(v.Raw, func(_, e []byte) bool {
 			if k := wire.KindOf(e); k == wire.Null || k >= wire.Array {
 				f = failure.InvalidType(p.Name+"["+strconv.Itoa(n)+"]", "string", k.String())
 			}
@@ -149,9 +149,9 @@ func (c *call) placeholderText(i int) *failure.Failure {
 		if f != nil {
 			return f
 		}
-		c.text = appendJoined(c.text[:0], v.raw, p.IntegerItems())
+		c.text = appendJoined(c.text[:0], v.Raw, p.IntegerItems())
 	default:
-		c.text = appendText(c.text[:0], v.raw, p.Type == file.TypeInteger)
+		c.text = AppendText(c.text[:0], v.Raw, p.Type == file.TypeInteger)
 	}
 	return nil
 }
@@ -160,18 +160,18 @@ func (c *call) placeholderText(i int) *failure.Failure {
 const longPathParam = 2048
 
 // pathValue appends the encoded value of a path parameter to url.
-func (c *call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
+func (c *Call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 	if f := c.placeholderText(i); f != nil {
 		return url, f
 	}
-	p := c.op.Params[i]
+	p := c.Op.Params[i]
 	if escape.HasEncodedNUL(c.text) {
 		return url, failure.InvalidEncoding("params."+p.Name, strings.Index(string(c.text), "%00"))
 	}
 	start := len(url)
 	url = escape.AppendPath(url, c.text, p.AlwaysEncode)
 	if n := len(url) - start; n > longPathParam {
-		c.warn(failure.Notice{
+		c.Warn(failure.Notice{
 			Code:    "VALIDATION_LONG_PATH_PARAM_WARNING",
 			Message: "Path parameter '" + p.Name + "' is very long",
 			Details: wire.Members(nil).Str("param_name", p.Name).Int("encoded_length", int64(n)).Int("threshold", longPathParam).End(),
@@ -182,36 +182,36 @@ func (c *call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 
 // addPairs adds parameter i to q: one pair, several, or none when it is absent
 // or null.
-func (c *call) addPairs(q *pairs, i int) {
-	p, v := c.op.Params[i], c.values[i]
-	if v.kind <= wire.Null {
+func (c *Call) addPairs(q *Pairs, i int) {
+	p, v := c.Op.Params[i], c.Values[i]
+	if v.Kind <= wire.Null {
 		return
 	}
 	pair := func(integer bool, raw []byte, keys ...[]byte) {
 		q.next()
-		q.buf = append(q.buf, p.QueryKey...)
+		q.Text = append(q.Text, p.QueryKey...)
 		for _, k := range keys {
-			q.buf = append(q.buf, "%5B"...)
-			q.buf = append(escape.AppendQuery(q.buf, k), "%5D"...)
+			q.Text = append(q.Text, "%5B"...)
+			q.Text = append(escape.AppendQuery(q.Text, k), "%5D"...)
 		}
-		q.buf = append(q.buf, '=')
+		q.Text = append(q.Text, '=')
 		if wire.KindOf(raw) == wire.Array && p.Style != file.StyleJSON {
 			c.text = appendJoined(c.text[:0], raw, integer)
 		} else {
-			c.text = appendText(c.text[:0], raw, integer)
+			c.text = AppendText(c.text[:0], raw, integer)
 		}
-		q.buf = escape.AppendQuery(q.buf, c.text)
+		q.Text = escape.AppendQuery(q.Text, c.text)
 	}
 	switch {
-	case v.kind == wire.Array && p.Style == file.StyleRepeat:
-		wire.Each(v.raw, func(_, e []byte) bool {
+	case v.Kind == wire.Array && p.Style == file.StyleRepeat:
+		wire.Each(v.Raw, func(_, e []byte) bool {
 			if wire.KindOf(e) != wire.Null {
 				pair(p.IntegerItems(), e)
 			}
 			return true
 		})
-	case v.kind == wire.Object && p.Style == file.StyleDeep:
-		wire.Each(v.raw, func(k, e []byte) bool {
+	case v.Kind == wire.Object && p.Style == file.StyleDeep:
+		wire.Each(v.Raw, func(k, e []byte) bool {
 			if wire.KindOf(e) == wire.Object {
 				wire.Each(e, func(k2, e2 []byte) bool {
 					pair(false, e2, k, k2)
@@ -223,69 +223,69 @@ func (c *call) addPairs(q *pairs, i int) {
 			return true
 		})
 	default:
-		pair(p.IntegerItems(), v.raw)
+		pair(p.IntegerItems(), v.Raw)
 	}
 }
 
-func (c *call) headers() *failure.Failure {
-	for _, i := range c.op.Placed[file.InHeader] {
-		p, v := c.op.Params[i], c.values[i]
-		if v.kind <= wire.Null {
+func (c *Call) headers() *failure.Failure {
+	for _, i := range c.Op.Placed[file.InHeader] {
+		p, v := c.Op.Params[i], c.Values[i]
+		if v.Kind <= wire.Null {
 			continue
 		}
-		if v.kind == wire.Array {
-			c.text = appendJoined(c.text[:0], v.raw, p.IntegerItems())
+		if v.Kind == wire.Array {
+			c.text = appendJoined(c.text[:0], v.Raw, p.IntegerItems())
 		} else {
-			c.text = appendText(c.text[:0], v.raw, p.Type == file.TypeInteger)
+			c.text = AppendText(c.text[:0], v.Raw, p.Type == file.TypeInteger)
 		}
 		if !file.IsHeaderValue(c.text) {
 			return failure.InvalidValue(p.Name, "must not hold control characters")
 		}
-		c.out.headers = append(c.out.headers, file.Header{Name: p.Wire, Value: string(c.text)})
+		c.Out.Headers = append(c.Out.Headers, file.Header{Name: p.Wire, Value: string(c.text)})
 	}
 	return nil
 }
 
 // payload writes the body out of the request's own bytes.
-func (c *call) payload() {
-	op, o := c.op, &c.out
+func (c *Call) payload() {
+	op, o := c.Op, &c.Out
 	if op.Graphql != nil {
 		c.variables()
 		return
 	}
 	if op.Adapter.Target.Form {
 		for _, i := range op.Placed[file.InBody] {
-			c.addPairs(&o.body, i)
+			c.addPairs(&o.Body, i)
 		}
-		if o.hasBody = o.body.any; o.hasBody {
-			o.contentType = "application/x-www-form-urlencoded"
+		if o.HasBody = o.Body.any; o.HasBody {
+			o.ContentType = "application/x-www-form-urlencoded"
 		}
 		return
 	}
-	body := o.body.buf
+	body := o.Body.Text
 	for _, i := range op.Placed[file.InBody] {
-		v := c.values[i]
-		if v.kind == wire.Absent {
+		v := c.Values[i]
+		if v.Kind == wire.Absent {
 			continue
 		}
-		if o.hasBody {
+		if o.HasBody {
 			body = append(body, ',')
 		} else {
 			body = append(body, '{')
-			o.hasBody, o.contentType = true, "application/json"
+			o.HasBody, o.ContentType = true, "application/json"
 		}
 		body = append(body, op.Params[i].BodyKey...)
-		body = append(body, v.raw...)
+		body = append(body, v.Raw...)
 	}
-	if o.hasBody {
+	if o.HasBody {
 		body = append(body, '}')
 	}
-	o.body.buf = body
+	o.Body.Text = body
 }
 
-// parsedURL is the request's URL, sure to be on the adapter's own host and under
+// ParsedURL is the request's URL, sure to be on the adapter's own host and under
 // its base path. Encoding already sees to that; this is the second lock.
-func parsedURL(t *file.Target, raw []byte) (*url.URL, error) {
+func ParsedURL(t *file.Target, raw []byte) (*url.URL, error) {
 	u, err := url.Parse(string(raw))
 	switch {
 	case err != nil:

@@ -1,4 +1,4 @@
-package adapterrt
+package httpcall
 
 import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
@@ -6,33 +6,33 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// wantedFields is what the request selects; nil for everything.
-func (c *call) wantedFields() (*file.Selection, *failure.Failure) {
-	r := c.op.Fields
+// WantedFields is what the request selects; nil for everything.
+func (c *Call) WantedFields() (*file.Selection, *failure.Failure) {
+	r := c.Op.Fields
 	if r == nil {
 		return nil, nil
 	}
-	fields, preset := c.values[r.Fields], c.values[r.Preset]
-	if fields.kind <= wire.Null && preset.kind <= wire.Null {
+	fields, preset := c.Values[r.Fields], c.Values[r.Preset]
+	if fields.Kind <= wire.Null && preset.Kind <= wire.Null {
 		return r.Fallback, nil
 	}
 	var paths []string
 	var f *failure.Failure
 	use := func(param string, raw []byte) {
-		named, ok := c.op.Adapter.Presets[string(wire.Unquoted(raw))]
+		named, ok := c.Op.Adapter.Presets[string(wire.Unquoted(raw))]
 		if !ok && f == nil {
 			f = failure.InvalidValue(param, "names no preset of the adapter")
 		}
 		paths = append(paths, named...)
 	}
-	if preset.kind == wire.String {
-		use("preset", preset.raw)
+	if preset.Kind == wire.String {
+		use("preset", preset.Raw)
 	}
-	switch fields.kind {
+	switch fields.Kind {
 	case wire.String:
-		use("fields", fields.raw)
+		use("fields", fields.Raw)
 	case wire.Array:
-		wire.Each(fields.raw, func(_, v []byte) bool {
+		wire.Each(fields.Raw, func(_, v []byte) bool {
 			if wire.KindOf(v) != wire.String {
 				f = failure.InvalidType("fields", "string", file.TypeOf(v))
 				return false
@@ -54,24 +54,24 @@ func (c *call) wantedFields() (*file.Selection, *failure.Failure) {
 	return s, nil
 }
 
-// selectFields narrows a successful result to what was asked for.
-func (c *call) selectFields(r *Result, s *file.Selection, paged bool) {
-	if s == nil || len(r.Data) == 0 {
-		return
+// Selected narrows the data of a success to what was asked for.
+func (c *Call) Selected(data []byte, s *file.Selection, paged bool) []byte {
+	if s == nil || len(data) == 0 {
+		return data
 	}
 	var path []string
-	switch g := c.op.Paging; {
+	switch g := c.Op.Paging; {
 	case paged:
 		path = []string{"items"}
 	case g != nil:
 		path = g.Items
 	}
-	if len(path) == 0 && wire.KindOf(r.Data) == wire.Object {
+	if len(path) == 0 && wire.KindOf(data) == wire.Object {
 		keep := &file.Selection{Children: map[string]*file.Selection{"pageInfo": {Whole: true}, "pagination": {Whole: true}}}
 		for k, v := range s.Children {
 			keep.Children[k] = v
 		}
 		s = keep
 	}
-	r.Data = s.ProjectAt(make([]byte, 0, len(r.Data)), r.Data, path)
+	return s.ProjectAt(make([]byte, 0, len(data)), data, path)
 }

@@ -1,0 +1,18 @@
+// Package httpcall turns an operation and the values of a request into an HTTP
+// request, sends it, and reads what the API answers.
+//
+// A [Call] takes one request through these steps, each in a file of its own:
+//
+//	values.go    Validate: types, constraints, defaults
+//	request.go   Build: the URL, headers and body, out of the request's own bytes
+//	client.go    [Client.Exchange]: to an address that is allowed, within time, and back within size
+//	response.go  Read: JSON, or in which way it is not; errors by their status
+//	graphql.go   errors that come with status 200
+//	pages.go     Pages: several responses joined to one page; [Cursors]
+//	fields.go    Selected: what was asked for of the data
+//
+// No value changes the scheme or host of a request or leaves its place in the path.
+// Data of a success is the API's own bytes; a failure has been through package clean.
+// Whoever sends a Call adds the credentials to its [Outgoing] and names them there, so
+// that no failure shows them.
+package httpcall
