@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
@@ -233,7 +234,7 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 	a.recordAll(&res.Call, res.Parts, res.Cancelled, &in)
 	resp.Status, resp.Body = res.Status, res.Body
 	for _, h := range res.Header {
-		resp.Header = append(resp.Header, downstream.Header{Name: h.Name, Value: h.Value})
+		resp.Header = append(resp.Header, mcp.Header{Name: h.Name, Value: h.Value})
 	}
 	d.tell(resp)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
@@ -153,6 +154,6 @@ func (d *reduction) tell(resp *downstream.Response) {
 	if d == nil || !d.cut {
 		return
 	}
-	resp.Header = append(resp.Header, downstream.Header{Name: "X-Truncated", Value: "true"},
-		downstream.Header{Name: "X-Original-Tokens", Value: strconv.Itoa(d.tokens)})
+	resp.Header = append(resp.Header, mcp.Header{Name: "X-Truncated", Value: "true"},
+		mcp.Header{Name: "X-Original-Tokens", Value: strconv.Itoa(d.tokens)})
 }

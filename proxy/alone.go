@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -38,12 +39,12 @@ func (alone) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream,
 func (alone) answerTo(method wire.Method, id []byte) []byte {
 	switch method {
 	case wire.Initialize:
-		return appendResult(nil, id, `{"protocolVersion":"`+translate.Latest().Name+
-			`","capabilities":{},"serverInfo":{"name":"dragoman","version":`+string(appendString(nil, ownVersion()))+`}}`)
+		return mcp.AppendResult(nil, id, `{"protocolVersion":"`+translate.Latest().Name+
+			`","capabilities":{},"serverInfo":{"name":"dragoman","version":`+string(mcp.AppendString(nil, ownVersion()))+`}}`)
 	case wire.Ping:
-		return appendResult(nil, id, `{}`)
+		return mcp.AppendResult(nil, id, `{}`)
 	}
-	return appendError(nil, id, methodNotFound, "Method not found", nil)
+	return mcp.AppendError(nil, id, mcp.CodeMethodNotFound, "Method not found", nil)
 }
 
 // ownVersion is the version of this program, as it was built.

@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -75,7 +76,7 @@ func rephrased(question, id []byte) ([]byte, error) {
 		return nil, err
 	}
 	text := "Please answer again: the number of choices was not the one asked for.\n\n" + gjson.GetBytes(out, "params.message").String()
-	return sjson.SetRawBytes(out, "params.message", appendString(nil, text))
+	return sjson.SetRawBytes(out, "params.message", mcp.AppendString(nil, text))
 }
 
 // isRepeated reports whether a request that comes on a stream was put there to be asked
@@ -148,7 +149,7 @@ func (s *extraStream) Next() (sse.Event, error) {
 	if !s.reading {
 		s.reading = true
 		s.srv.spawn(func() {
-			n := nextEvent{err: fail(panicked, "")}
+			n := nextEvent{err: mcp.Fail(mcp.Panicked, "")}
 			defer func() { s.came <- n }()
 			n.event, n.err = s.Stream.Next()
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -83,8 +84,8 @@ func (t *backedTasks) plan(ctx context.Context, b *backing, q *modernRequest, fr
 	case !q.hasTasks():
 		return taskHere, nil
 	case !t.room(t.srv.backings.holderOf(b), time.Now()):
-		f := fail(tooManyParked, "")
-		f.text = "too many tasks"
+		f := mcp.Fail(mcp.TooManyParked, "")
+		f.Text = "too many tasks"
 		return plainCall, f
 	}
 	return asTask, nil
@@ -180,7 +181,7 @@ func (s *taskBirth) Next() (sse.Event, error) {
 	task := gjson.Get(view(m.Result()), "task")
 	if name := task.Get("taskId"); name.Type == gjson.String && !s.of.enter(s.b, strings.Clone(name.String()), task.Get("ttl")) {
 		s.of.refuse(s.b, strings.Clone(name.String()), s.from)
-		e.Data = appendError(nil, s.id, internalCode, "the task cannot be told from others, or is one too many", nil)
+		e.Data = mcp.AppendError(nil, s.id, internalCode, "the task cannot be told from others, or is one too many", nil)
 	}
 	return e, nil
 }
@@ -303,13 +304,13 @@ func (t *backedTasks) answer(r *relay) error {
 	q := r.q
 	switch {
 	case t.srv.now().cfg.Contract.Tasks != "bridge":
-		return fail(methodUnknown, q.name)
+		return mcp.Fail(mcp.MethodUnknown, q.name)
 	case !q.hasTasks():
 		return tasksUndeclared()
 	}
 	k := t.find(r.who, gjson.ParseBytes(q.target).String())
 	if k == nil {
-		return saying(invalidParams, "Task not found")
+		return saying(mcp.CodeInvalidParams, "Task not found")
 	}
 	var body []byte
 	var err error
@@ -321,7 +322,7 @@ func (t *backedTasks) answer(r *relay) error {
 		}
 	case wire.TasksUpdate:
 		if q.inputs == nil || !objects(q.inputs) {
-			return fail(inputsInvalid, "")
+			return mcp.Fail(mcp.InputsInvalid, "")
 		}
 		k.update(q.inputs, r.from)
 		body, err = k.told(q.id, wire.TasksCancel, []byte("{}"), r.from)
@@ -334,7 +335,7 @@ func (t *backedTasks) answer(r *relay) error {
 		return fault.failure()
 	}
 	if err != nil {
-		if f := asFailure(err); f.cause == upstreamLost || f.unknownSession() {
+		if f := asFailure(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
 			t.srv.backings.kill(k.b)
 		}
 		return err
@@ -348,7 +349,7 @@ func (t *backedTasks) answer(r *relay) error {
 
 // params are those of a request about the task, and nothing else.
 func (k *backedTask) params() []byte {
-	return append(appendString([]byte(`{"taskId":`), k.key.id), '}')
+	return append(mcp.AppendString([]byte(`{"taskId":`), k.key.id), '}')
 }
 
 // ask asks the server about the task. The result is the caller's; the error may be
@@ -394,7 +395,7 @@ func (k *backedTask) withResult(ctx context.Context, state []byte, from []upstre
 func (k *backedTask) told(id []byte, method wire.Method, result []byte, from []upstream.Header) ([]byte, error) {
 	s := k.b.s
 	var m wire.Message
-	if err := m.Scan(appendResult(nil, id, view(result)), s.down.Shape()); err != nil {
+	if err := m.Scan(mcp.AppendResult(nil, id, view(result)), s.down.Shape()); err != nil {
 		return nil, err
 	}
 	m.Method, m.Facts, m.Stamp = method, s.facts, &wire.Stamp{ServerInfo: k.b.said.server}
@@ -406,7 +407,7 @@ func (k *backedTask) told(id []byte, method wire.Method, result []byte, from []u
 // cancel has the server end the task. That it is over already is no error here.
 func (k *backedTask) cancel(ctx context.Context, from []upstream.Header) error {
 	_, err := k.ask(ctx, wire.TasksCancel, from)
-	if fault, ok := errors.AsType[*serverError](err); ok && fault.failure().code == invalidParams {
+	if fault, ok := errors.AsType[*serverError](err); ok && fault.failure().Code == mcp.CodeInvalidParams {
 		return nil
 	}
 	return err

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -99,8 +100,8 @@ func (p *backings) open(b *backing, q *modernRequest, header []upstream.Header) 
 	defer cancel()
 	if b.err = p.begin(ctx, b, q, header); b.err != nil {
 		f := asFailure(b.err) // each call that waits for the session reports it
-		f.why = p.srv.causeOf(f, requestInfo{method: wire.Initialize.String()})
-		p.srv.metrics.handshake(translate.Lookup(translate.Modern()), nil, f.outcome(), f.why)
+		f.Why = string(p.srv.causeOf(f, requestInfo{method: wire.Initialize.String()}))
+		p.srv.metrics.handshake(translate.Lookup(translate.Modern()), nil, failureOutcome(f), failures.Cause(f.Why))
 		p.kill(b)
 	}
 }
@@ -109,7 +110,7 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 	defer func() {
 		if r := recover(); r != nil {
 			p.srv.panicked(r)
-			err = fail(panicked, "")
+			err = mcp.Fail(mcp.Panicked, "")
 		}
 	}()
 	h := &handshake{srv: p.srv, header: header, id: []byte("1"), runsFor: q.runsFor}
@@ -206,7 +207,7 @@ func orElse(s, other string) string {
 // answer is an InitializeResult as the newest revision would have it.
 func (h *handshake) represent(ctx context.Context, client, capabilities []byte, known *serverEra) (*session, []byte, error) {
 	if !known.shakes {
-		return nil, nil, fail(upstreamModern, known.revision.Name)
+		return nil, nil, mcp.Fail(mcp.UpstreamModern, known.revision.Name)
 	}
 	h.vc = translate.Lookup(translate.Modern())
 	h.facts = clientFacts(gjson.ParseBytes(capabilities))
@@ -225,13 +226,13 @@ var errHandshakeRefused = errors.New("the server refused the handshake")
 // refusedHandshake is the server's refusal of an initialize that was ours.
 func refusedHandshake(answer []byte) error {
 	e := gjson.GetBytes(answer, "error")
-	f := fail(upstreamRefused, "")
-	f.err = errHandshakeRefused
+	f := mcp.Fail(mcp.UpstreamRefused, "")
+	f.Err = errHandshakeRefused
 	if m := e.Get("message").String(); m != "" {
-		f.text += ": " + m
+		f.Text += ": " + m
 	}
 	if d := e.Get("data"); d.Exists() {
-		f.data = []byte(d.Raw)
+		f.Data = []byte(d.Raw)
 	}
 	return f
 }
@@ -324,7 +325,7 @@ func (b *backing) inquire(ctx context.Context, srv *Server, method wire.Method, 
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case errors.Is(err, io.EOF):
-			return nil, fail(upstreamSilent, "")
+			return nil, mcp.Fail(mcp.UpstreamSilent, "")
 		case err != nil:
 			return nil, err
 		default:
@@ -372,9 +373,9 @@ type serverError struct{ raw []byte }
 func (e *serverError) Error() string { return gjson.GetBytes(e.raw, "message").String() }
 
 // failure is the error for the client.
-func (e *serverError) failure() *failure {
+func (e *serverError) failure() *mcp.Failure {
 	said := gjson.ParseBytes(e.raw)
 	f := saying(int(said.Get("code").Int()), fmt.Sprintf("%.300s", said.Get("message").String()))
-	f.data = []byte(said.Get("data").Raw)
+	f.Data = []byte(said.Get("data").Raw)
 	return f
 }

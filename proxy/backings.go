@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -47,8 +46,8 @@ const maxSelf = 16 << 10
 func (p *backings) get(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*backing, error) {
 	for name, said := range map[string][]byte{metaClient: q.client, metaCapabilities: q.capabilities} {
 		if len(said) > maxSelf {
-			f := fail(metaInvalid, "")
-			f.text += ": " + name
+			f := mcp.Fail(mcp.MetaInvalid, "")
+			f.Text += ": " + name
 			return nil, f
 		}
 	}
@@ -116,8 +115,8 @@ func (p *backings) await(ctx context.Context, key backingKey, by holder) (b *bac
 		select {
 		case <-room:
 		case <-timer.C:
-			f := fail(tooManySessions, "")
-			f.header = []downstream.Header{{Name: "Retry-After", Value: "1"}}
+			f := mcp.Fail(mcp.TooManySessions, "")
+			f.Header = []mcp.Header{{Name: "Retry-After", Value: "1"}}
 			return nil, false, f
 		case <-ctx.Done():
 			return nil, false, context.Cause(ctx)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -36,13 +37,13 @@ func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, 
 	elements, err := wire.AppendElements(nil, body, most)
 	switch {
 	case errors.Is(err, wire.ErrTooMany):
-		return nil, 0, fail(batchTooLong, fmt.Sprintf("%d are allowed", most))
+		return nil, 0, mcp.Fail(mcp.BatchTooLong, fmt.Sprintf("%d are allowed", most))
 	case err != nil && s != nil:
 		return nil, 0, s.up.Explain(new(wire.Message), err)
 	case err != nil:
 		return nil, 0, err
 	case len(elements) == 0:
-		return nil, 0, fail(batchEmpty, "")
+		return nil, 0, mcp.Fail(mcp.BatchEmpty, "")
 	}
 	items = make([]item, len(elements))
 	seen := make(map[string]bool)
@@ -53,20 +54,20 @@ func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, 
 		*it = item{raw: raw, slot: -1}
 		switch err := m.Scan(raw, nil); {
 		case err != nil && raw[0] != '{':
-			it.refusal = fail(batchElement, "").body()
+			it.refusal = mcp.Fail(mcp.BatchElement, "").Body()
 		case err != nil && s != nil:
-			it.refusal = asFailure(s.up.Explain(&m, err)).body()
+			it.refusal = asFailure(s.up.Explain(&m, err)).Body()
 		case err != nil:
-			it.refusal = asFailure(err).body()
+			it.refusal = asFailure(err).Body()
 		case m.Kind == wire.Request && m.Method == wire.Initialize:
-			return nil, 0, fail(batchInitialize, "")
+			return nil, 0, mcp.Fail(mcp.BatchInitialize, "")
 		case m.Kind == wire.Request:
 			if s == nil && isModern(&m) {
 				modern = translate.Modern()
 			}
 			key := string(wire.AppendIDKey(nil, m.ID()))
 			if seen[key] {
-				it.refusal = fail(batchDuplicate, "").about(m.ID()).body()
+				it.refusal = mcp.Fail(mcp.BatchDuplicate, "").About(m.ID()).Body()
 			}
 			seen[key] = true
 		}
@@ -79,7 +80,7 @@ func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, 
 	case s == nil && modern != "":
 		return nil, 0, noBatches(modern)
 	case s == nil:
-		return nil, 0, refuseUninitialized(notInitialized)
+		return nil, 0, mcp.Uninitialized(mcp.NotInitialized)
 	case !takesBatches(s.vc):
 		return nil, 0, noBatches(s.vc.Name)
 	}
@@ -87,9 +88,9 @@ func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, 
 }
 
 // noBatches refuses an array of a client of a revision that has none.
-func noBatches(revision string) *failure {
-	f := fail(batchRefused, "")
-	f.text += " in " + revision
+func noBatches(revision string) *mcp.Failure {
+	f := mcp.Fail(mcp.BatchRefused, "")
+	f.Text += " in " + revision
 	return f
 }
 
@@ -154,9 +155,9 @@ func (g *group) array() []byte {
 // said is something the server said about one leg of a batch.
 type said struct {
 	slot    int
-	message []byte   // nil: the leg ends without an answer
-	final   bool     // it is the leg's answer, or the end
-	failure *failure // what the answer was made of, when the leg failed
+	message []byte       // nil: the leg ends without an answer
+	final   bool         // it is the leg's answer, or the end
+	failure *mcp.Failure // what the answer was made of, when the leg failed
 }
 
 // batchReply carries the legs of one batch over HTTP. Each leg has a goroutine,
@@ -168,7 +169,7 @@ type batchReply struct {
 	said   chan said
 	open   int    // legs that have not ended
 	order  []said // answers in the order they came, for a reply that streams
-	status []*failure
+	status []*mcp.Failure
 }
 
 // postBatch answers an array. As long as the legs have nothing to say but
@@ -259,8 +260,8 @@ func (b *batchReply) start(it item) {
 	b.legs.Go(func() { b.follow(x, it.slot) })
 }
 
-func (b *batchReply) fail(x *exchange, slot int, f *failure) {
-	b.settle(said{slot: slot, message: f.body(), final: true, failure: f})
+func (b *batchReply) fail(x *exchange, slot int, f *mcp.Failure) {
+	b.settle(said{slot: slot, message: f.Body(), final: true, failure: f})
 	x.done()
 }
 
@@ -311,7 +312,7 @@ func (x *exchange) keep(m said) said {
 // unsaid is the end of x's request by err.
 func (x *exchange) unsaid(slot int, err error) said {
 	f := x.srv.answerFor(x, err)
-	return said{slot: slot, message: f.body(), final: true, failure: f}
+	return said{slot: slot, message: f.Body(), final: true, failure: f}
 }
 
 // leg is an exchange within the same POST.
@@ -347,25 +348,18 @@ func (b *batchReply) settle(m said) {
 
 // verdict is the HTTP error for the whole POST: any leg's 401, or the 403 or
 // 404 of all legs.
-func (b *batchReply) verdict(slots int) *failure {
+func (b *batchReply) verdict(slots int) *mcp.Failure {
 	same := len(b.status) == slots && slots > 0
 	for _, f := range b.status {
-		if f.status == fasthttp.StatusUnauthorized {
-			return f.forAll()
+		if f.Status == fasthttp.StatusUnauthorized {
+			return f.WithoutID()
 		}
-		same = same && f.status == b.status[0].status
+		same = same && f.Status == b.status[0].Status
 	}
-	if same && (b.status[0].status == fasthttp.StatusForbidden || b.status[0].status == fasthttp.StatusNotFound) {
-		return b.status[0].forAll()
+	if same && (b.status[0].Status == fasthttp.StatusForbidden || b.status[0].Status == fasthttp.StatusNotFound) {
+		return b.status[0].WithoutID()
 	}
 	return nil
-}
-
-// forAll is f without the id of one request.
-func (f *failure) forAll() *failure {
-	whole := *f
-	whole.id = nil
-	return &whole
 }
 
 // Next is the reply as a stream: each message an event, answers as they come.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -54,7 +55,7 @@ func (srv *Server) heedClash(ctx context.Context, h *handshake) error {
 		}
 	}
 	if len(c.names) > 0 && cfg.Adapters.OnClash == config.ClashFail {
-		return fail(toolClash, strings.Join(c.names, ", "))
+		return mcp.Fail(mcp.ToolNameCollision, strings.Join(c.names, ", "))
 	}
 	return nil
 }
@@ -118,13 +119,13 @@ func (x *exchange) clashed(page []byte, names []string) []byte {
 		x.srv.prefixAdapters(names)
 		return x.srv.now().own.extend(page, x.s.vc, x.srv.shadowed)
 	}
-	x.srv.log.Warn("tools of the server have names of adapters'", zap.Strings("tools", names))
-	f := fail(toolClash, strings.Join(names, ", "))
+	x.srv.log.Warn("adapter tool names collide with server tools", zap.Strings("tools", names))
+	f := mcp.Fail(mcp.ToolNameCollision, strings.Join(names, ", "))
 	var m wire.Message
 	if m.Scan(page, nil) != nil {
 		return page
 	}
-	return appendError(nil, m.ID(), f.code, f.text, nil) // the client's id, which may not be the server's
+	return mcp.AppendError(nil, m.ID(), f.Code, f.Text, nil) // the client's id, which may not be the server's
 }
 
 // isClash reports whether a tool of an adapter must not stand before one of the

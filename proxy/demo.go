@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -169,15 +170,15 @@ func (d *demo) slow(m *demoMessage) {
 }
 
 func demoText(s string) string {
-	return `{"type":"text","text":` + string(appendString(nil, s)) + `}`
+	return `{"type":"text","text":` + string(mcp.AppendString(nil, s)) + `}`
 }
 
 func (d *demo) text(id []byte, s string) { d.result(id, `{"content":[`+demoText(s)+`]}`) }
 
-func (d *demo) result(id []byte, result string) { d.answer(id, appendResult(nil, id, result)) }
+func (d *demo) result(id []byte, result string) { d.answer(id, mcp.AppendResult(nil, id, result)) }
 
 func (d *demo) fail(id []byte, code int, text string) {
-	d.answer(id, appendError(nil, id, code, text, nil))
+	d.answer(id, mcp.AppendError(nil, id, code, text, nil))
 }
 
 func (d *demo) answer(id, message []byte) {

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -77,8 +78,8 @@ func (d *dialogue) start(x *exchange) {
 	}
 	d.srv.spawn(func() {
 		if !d.srv.contained(d.read) {
-			f := fail(panicked, "")
-			d.finish(letter{body: f.body(), status: f.status})
+			f := mcp.Fail(mcp.Panicked, "")
+			d.finish(letter{body: f.Body(), status: f.Status})
 			d.b.forgetOpened(d)
 		}
 	})
@@ -114,11 +115,11 @@ func (d *dialogue) read() {
 		case err != nil:
 			unbegun := x.unbegun(err)
 			f := d.srv.answerFor(x, err)
-			if f.cause == upstreamLost || unbegun {
+			if f.Cause == mcp.UpstreamLost || unbegun {
 				d.srv.backings.kill(d.b)
 			}
 			release()
-			d.finish(letter{body: f.renamed(nil).body(), status: f.sessionless(), header: f.header, unbegun: unbegun})
+			d.finish(letter{body: f.WithID(nil).Body(), status: f.SessionlessStatus(), header: f.Header, unbegun: unbegun})
 			return
 		case x.final:
 			d.hearLast()
@@ -126,10 +127,10 @@ func (d *dialogue) read() {
 			body, err := d.srv.memory.Clone(x.ctx, answerWait, large.Copy, e.Data)
 			if err != nil {
 				f := d.srv.answerFor(x, err)
-				body, status = f.body(), f.sessionless()
+				body, status = f.Body(), f.SessionlessStatus()
 			}
 			if f := x.undeclared(d.lacked()); f != nil {
-				body, status, x.verdict = f.about([]byte(x.call.id)).body(), f.status, refused
+				body, status, x.verdict = f.About([]byte(x.call.id)).Body(), f.Status, refused
 			}
 			release()
 			d.finish(letter{body: body, status: status})
@@ -288,8 +289,8 @@ func (d *dialogue) turn() {
 		return
 	}
 	if !d.srv.dialogues.park(d) {
-		f := d.srv.report(fail(tooManyParked, ""), d.reply.requestInfo(d.from)).renamed(d.reply.id)
-		d.box.put(letter{body: f.body(), last: true, status: f.status})
+		f := d.srv.report(mcp.Fail(mcp.TooManyParked, ""), d.reply.requestInfo(d.from)).WithID(d.reply.id)
+		d.box.put(letter{body: f.Body(), last: true, status: f.Status})
 		d.box, d.reply = nil, nil
 		d.srv.spawn(func() { d.abandon("too many calls wait") })
 		return
@@ -304,15 +305,15 @@ func (d *dialogue) turn() {
 		if n > 0 {
 			result = append(result, ',')
 		}
-		result = append(appendString(result, p.key), ':')
+		result = append(mcp.AppendString(result, p.key), ':')
 		result = append(result, p.body...)
 	}
 	expires := time.Now().Add(d.srv.now().cfg.Bridge.ParkTimeout)
 	result = append(result, `},"requestState":`...)
-	result = appendString(result, d.srv.now().sealer.sealState(d.srv.dialogues.instance, d.state(expires)))
+	result = mcp.AppendString(result, d.srv.now().sealer.sealState(d.srv.dialogues.instance, d.state(expires)))
 	result = append(result, `,"_meta":{"`+modernPrefix+`serverInfo":`...)
 	result = append(append(result, d.b.said.server...), `}}`...)
-	d.box.put(letter{body: appendResult(nil, d.reply.id, view(result)), last: true, status: 200})
+	d.box.put(letter{body: mcp.AppendResult(nil, d.reply.id, view(result)), last: true, status: 200})
 	d.box, d.reply = nil, nil
 	d.after(time.Until(expires), d.expire)
 }
@@ -324,7 +325,7 @@ func (d *dialogue) askURLs(answer []byte) {
 	if !d.first.facts.Has(wire.ClientElicitationURL) {
 		f := urlsUnasked()
 		d.first.counts.settle(refused)
-		d.finish(letter{body: f.renamed(nil).body(), status: f.status})
+		d.finish(letter{body: f.WithID(nil).Body(), status: f.Status})
 		return
 	}
 	list := gjson.GetBytes(answer, "error.data.elicitations")
@@ -349,7 +350,7 @@ func (d *dialogue) askURLs(answer []byte) {
 				body = append(body, ',')
 			}
 			comma = true
-			body = append(append(appendString(body, name), ':'), v.Raw...)
+			body = append(append(mcp.AppendString(body, name), ':'), v.Raw...)
 		})
 		d.add(query{method: wire.ElicitationCreate, body: append(body, `}}`...)})
 		return len(d.asked) < maxQuestions // the server names the others again when the call is made again
@@ -360,9 +361,9 @@ func (d *dialogue) askURLs(answer []byte) {
 	if none {
 		d.b.forgetOpened(d)
 		d.first.counts.settle(errored)
-		f := fail(upstreamRefused, "")
-		f.text = gjson.GetBytes(answer, "error.message").String()
-		d.finish(letter{body: f.body(), status: 200})
+		f := mcp.Fail(mcp.UpstreamRefused, "")
+		f.Text = gjson.GetBytes(answer, "error.message").String()
+		d.finish(letter{body: f.Body(), status: 200})
 		return
 	}
 	d.turn()
@@ -397,9 +398,9 @@ func (d *dialogue) expire() {
 		if urls || !running && !p.loose {
 			continue
 		}
-		answer := appendError(nil, p.id, -32603, noResponse, nil)
+		answer := mcp.AppendError(nil, p.id, -32603, noResponse, nil)
 		if p.method == wire.ElicitationCreate {
-			answer = appendResult(nil, p.id, `{"action":"cancel"}`)
+			answer = mcp.AppendResult(nil, p.id, `{"action":"cancel"}`)
 		}
 		d.b.say(d.srv, answer, from)
 	}
@@ -427,8 +428,8 @@ func (d *dialogue) abandon(why string) {
 	d.b.attribute(d.srv, others, from)
 	d.b.forgetOpened(d)
 	if box != nil {
-		f := fail(shuttingDown, "").renamed(reply.id)
-		box.put(letter{body: f.body(), last: true, status: f.status})
+		f := mcp.Fail(mcp.ShuttingDown, "").WithID(reply.id)
+		box.put(letter{body: f.Body(), last: true, status: f.Status})
 	}
 	if running {
 		d.recall(why, from)
@@ -539,8 +540,8 @@ func (d *dialogue) finish(l letter) {
 	}
 	d.b.attribute(d.srv, others, from)
 	if !d.srv.contained(func() { l.body = under(l.body, reply.id) }) {
-		f := fail(panicked, "").renamed(reply.id)
-		l = letter{body: f.body(), status: f.status}
+		f := mcp.Fail(mcp.Panicked, "").WithID(reply.id)
+		l = letter{body: f.Body(), status: f.Status}
 	}
 	l.last = true
 	box.put(l)

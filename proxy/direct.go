@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -35,7 +36,7 @@ type direct struct {
 func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serverEra) (s *session, err error) {
 	srv := h.srv
 	if !known.modern() {
-		return nil, fail(upstreamLegacy, "")
+		return nil, mcp.Fail(mcp.UpstreamLegacy, "")
 	}
 	h.vc = known.revision
 	d := &direct{meta: metaOf(h.vc, q)}

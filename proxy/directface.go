@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -41,7 +42,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 		}
 	}
 	if err != nil {
-		return asFailure(err).about(q.id)
+		return asFailure(err).About(q.id)
 	}
 	ctx, stop := req.Ctx, req.Cancel
 	if stop == nil {
@@ -77,7 +78,7 @@ func (srv *Server) checkCall(ctx context.Context, b *backing, q *modernRequest, 
 	unread := !known && (b.s.direct != nil || q.hasParams())
 	var wrong error
 	if !unread {
-		if wrong = checkParams(list, q.arguments, q.header); wrong == nil || asFailure(wrong).cause != headerMismatch {
+		if wrong = checkParams(list, q.arguments, q.header); wrong == nil || asFailure(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}
@@ -97,7 +98,7 @@ func (srv *Server) checkAgain(client context.Context, b *backing, q *modernReque
 		if err != nil {
 			return context.Cause(client) // the server will say itself what is wrong with it
 		}
-		if wrong = checkParams(list, q.arguments, q.header); wrong == nil || asFailure(wrong).cause != headerMismatch {
+		if wrong = checkParams(list, q.arguments, q.header); wrong == nil || asFailure(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}
@@ -118,30 +119,17 @@ func (q *modernRequest) hasParams() bool {
 	return false
 }
 
-// statusFor is the HTTP status of a server's error that came without one: it tells clients without a
-// session that there is no such method, or what is wrong with how they asked. See
-// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#sending-messages-to-the-server.
-func statusFor(code int64) int {
-	switch code {
-	case methodNotFound:
-		return 404
-	case int64(causes[headerMismatch].code), int64(causes[capabilityMissing].code), unsupportedVersion:
-		return 400
-	}
-	return 200
-}
-
 // directStatus is the status of x's answer, 0 where the server's own stands.
 func (x *exchange) directStatus(body []byte) int {
 	if x.s.direct == nil || x.s.direct.web || x.msg.Kind != wire.Error {
 		return 0
 	}
-	return statusFor(gjson.GetBytes(body, "error.code").Int())
+	return mcp.StatusFor(gjson.GetBytes(body, "error.code").Int())
 }
 
 // asItCame makes f the server's own error, byte by byte, if it may be passed on so:
 // its id is the request's, or the client knows by the transport what it is about.
-func (x *exchange) asItCame(f *failure, err error) {
+func (x *exchange) asItCame(f *mcp.Failure, err error) {
 	status, ok := errors.AsType[*upstream.StatusError](err)
 	if !ok || x.call == nil {
 		return
@@ -151,6 +139,6 @@ func (x *exchange) asItCame(f *failure, err error) {
 		return
 	}
 	if string(wire.AppendIDKey(nil, m.ID())) == x.call.key || !x.s.open.unique {
-		f.verbatim = status.Body
+		f.Verbatim = status.Body
 	}
 }

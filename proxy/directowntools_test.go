@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -115,7 +116,7 @@ func TestGateAtAServerWithoutAHandshake(t *testing.T) {
 			case method == "tools/list":
 				return one(result(id, `"resultType":"complete","tools":[]`))
 			case gjson.Get(m, "params.name").String() == "get_schema":
-				return one(string(appendResult(nil, []byte(id), asText(`{"streams":[{"name":"a","caps":{"expand":["x"]}}]}`))))
+				return one(string(mcp.AppendResult(nil, []byte(id), asText(`{"streams":[{"name":"a","caps":{"expand":["x"]}}]}`))))
 			}
 			return one(result(id, `"resultType":"complete","content":[{"type":"text","text":"records"}]`))
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -187,7 +188,7 @@ func (h *headedCall) isMismatch(e sse.Event, err error) bool {
 	}
 	var m wire.Message
 	return m.Scan(e.Data, nil) == nil && m.Kind == wire.Error &&
-		gjson.Get(view(m.Error()), "code").Int() == int64(causes[headerMismatch].code)
+		gjson.Get(view(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code())
 }
 
 func (h *headedCall) stream() upstream.Stream {

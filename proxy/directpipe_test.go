@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -326,7 +327,7 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 	} {
 		r := srv.post("", c.body, "MCP-Protocol-Version", c.version, "Mcp-Method", c.method, "Mcp-Name", "t")
 		want := 400
-		if c.code == methodNotFound {
+		if c.code == mcp.CodeMethodNotFound {
 			want = 404
 		}
 		if code := gjson.Get(r.body, "error.code").Int(); code != c.code || r.status != want {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -31,7 +32,7 @@ func (srv *Server) untranslated(err error, header []upstream.Header) {
 }
 
 // unread is unwanted for an answer, which fails its call.
-func (srv *Server) unread(reason string, why *failure) {
+func (srv *Server) unread(reason string, why *mcp.Failure) {
 	srv.metrics.dropped.WithLabelValues(reason).Inc()
 	srv.report(why, requestInfo{})
 }
@@ -43,11 +44,11 @@ func (srv *Server) undelivered(err error, at requestInfo) {
 
 // badUpstream logs and counts a text from the server that is no message. It returns the
 // failure of the request if nothing better comes for that.
-func (srv *Server) badUpstream(err error, raw []byte, header []upstream.Header) *failure {
+func (srv *Server) badUpstream(err error, raw []byte, header []upstream.Header) *mcp.Failure {
 	srv.metrics.dropped.WithLabelValues("malformed").Inc()
-	f := fail(upstreamGarbled, "")
-	f.err = fmt.Errorf("%w: %s", err, raw[:min(len(raw), 2*failures.MaxQuote)])
-	srv.failing("upstream sent something that is not JSON-RPC", failures.Malformed, f.err, header)
+	f := mcp.Fail(mcp.UpstreamGarbled, "")
+	f.Err = fmt.Errorf("%w: %s", err, raw[:min(len(raw), 2*failures.MaxQuote)])
+	srv.failing("upstream sent something that is not JSON-RPC", failures.Malformed, f.Err, header)
 	return f
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -42,7 +43,7 @@ func (c *modernConn) isModern(ctx context.Context, header []upstream.Header) (bo
 
 // isUnsupported reports whether an error is about the revision.
 func isUnsupported(message []byte) bool {
-	return gjson.GetBytes(message, "error.code").Int() == unsupportedVersion
+	return gjson.GetBytes(message, "error.code").Int() == mcp.CodeUnsupportedVersion
 }
 
 // serves reports whether the server takes requests without a session, or sessions.
@@ -70,11 +71,11 @@ func doubtful(modern bool, err error) bool {
 		rpc = int(gjson.Get(view(m.Error()), "code").Int())
 	}
 	switch rpc {
-	case unsupportedVersion:
+	case mcp.CodeUnsupportedVersion:
 		return true
-	case causes[headerMismatch].code, causes[capabilityMissing].code:
+	case mcp.HeaderMismatch.Code(), mcp.CapabilityMissing.Code():
 		return !modern
-	case methodNotFound, invalidParams:
+	case mcp.CodeMethodNotFound, mcp.CodeInvalidParams:
 		return !modern && bytes.Contains(body, []byte(modernPrefix))
 	}
 	return modern || bytes.Contains(body, []byte(modernPrefix)) || bytes.Contains(body, []byte(translate.Modern()))
@@ -90,28 +91,28 @@ func (srv *Server) orOtherEra(ctx context.Context, header []upstream.Header, was
 	if failed != nil || now.shakes {
 		return err
 	}
-	f := fail(upstreamModern, now.revision.Name)
-	f.err = err
+	f := mcp.Fail(mcp.UpstreamModern, now.revision.Name)
+	f.Err = err
 	return f
 }
 
 // saysEra reports whether it is us who found that the server is of the other era.
 func saysEra(err error) bool {
-	c := asFailure(err).cause
-	return c == upstreamModern || c == upstreamLegacy
+	c := asFailure(err).Cause
+	return c == mcp.UpstreamModern || c == mcp.UpstreamLegacy
 }
 
 // isOtherEra reports whether err says that the server needs no session, where one was
 // to begin.
-func isOtherEra(err error) bool { return err != nil && asFailure(err).cause == upstreamModern }
+func isOtherEra(err error) bool { return err != nil && asFailure(err).Cause == mcp.UpstreamModern }
 
 // errOutlived is why a session ends whose server is of another era now.
 var errOutlived = errors.New("the server was replaced by one of the other era")
 
 // outlived is the error for the client of such a session, which may begin a new one.
-func outlived() *failure {
-	f := fail(sessionUnknown, "the server is another one by now; initialize again")
-	f.err = errOutlived
+func outlived() *mcp.Failure {
+	f := mcp.Fail(mcp.SessionUnknown, "the server is another one by now; initialize again")
+	f.Err = errOutlived
 	return f
 }
 

@@ -9,12 +9,13 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -24,7 +25,7 @@ type replaceable struct {
 	url   string
 	now   atomic.Pointer[http.Handler]
 	asked atomic.Int64 // requests
-	all   []*mcp.Server
+	all   []*sdk.Server
 }
 
 func newReplaceable(t *testing.T) *replaceable {
@@ -46,7 +47,7 @@ func (r *replaceable) by(revision string) {
 		s = modernSDKServer(revision)
 	}
 	r.all = append(r.all, s)
-	var h http.Handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: revision == modernOnly})
+	var h http.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: revision == modernOnly})
 	r.now.Store(&h)
 }
 
@@ -193,7 +194,7 @@ func TestServerThatHasAHandshakeByNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = srv.backings.direct(t.Context(), q, "", nil)
-	if err == nil || asFailure(err).cause != upstreamLegacy {
+	if err == nil || asFailure(err).Cause != mcp.UpstreamLegacy {
 		t.Errorf("%v", err)
 	}
 	if !srv.turned(t.Context(), nil, true, err) {

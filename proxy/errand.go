@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -63,17 +64,15 @@ func (x *exchange) claim(m *wire.Message) {
 	}
 }
 
-// invalidParams is JSON-RPC's code for them, and MCP's for a tool that does not
-// exist (https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling).
-const invalidParams = -32602
-
 func hasCursor(params []byte) bool {
 	c := gjson.Get(view(params), "cursor")
 	return c.Exists() && c.Type != gjson.Null
 }
 
 func (x *exchange) refuseHere(now *setup, id []byte, why string) {
-	x.runHere(now, id, func(context.Context, *question) []byte { return appendError(nil, id, invalidParams, why, nil) })
+	x.runHere(now, id, func(context.Context, *question) []byte {
+		return mcp.AppendError(nil, id, mcp.CodeInvalidParams, why, nil)
+	})
 }
 
 // listHere answers tools/list by our tools alone.
@@ -118,10 +117,10 @@ func (srv *Server) callOwn(ctx context.Context, own *catalog, id []byte, c *ownC
 	defer func() {
 		if p := recover(); p != nil {
 			srv.panicked(p)
-			answer = appendResult(nil, id, `{"content":[{"type":"text","text":"internal error"}],"isError":true}`)
+			answer = mcp.AppendResult(nil, id, `{"content":[{"type":"text","text":"internal error"}],"isError":true}`)
 		}
 	}()
-	return appendResult(nil, id, view(own.byName[c.Tool].Call(ctx, c)))
+	return mcp.AppendResult(nil, id, view(own.byName[c.Tool].Call(ctx, c)))
 }
 
 // listAlone puts our tools in the place of a list that the server cannot give
@@ -146,11 +145,11 @@ func (x *exchange) listAlone(body []byte, err error) bool {
 // isAway reports whether err says that the server cannot be reached.
 func isAway(err error) bool {
 	f := asFailure(err)
-	switch f.cause {
-	case upstreamDown, upstreamTimeout, upstreamLost, upstreamSilent, upstreamGarbled:
+	switch f.Cause {
+	case mcp.UpstreamDown, mcp.UpstreamTimeout, mcp.UpstreamLost, mcp.UpstreamSilent, mcp.UpstreamGarbled:
 		return true
-	case upstreamRefused:
-		return f.status == 502 || f.status == 503 || f.status == 504 // so says who stands before it
+	case mcp.UpstreamRefused:
+		return f.Status == 502 || f.Status == 503 || f.Status == 504 // so says who stands before it
 	}
 	return false
 }

@@ -11,28 +11,11 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-func TestEveryCauseHasItsLine(t *testing.T) {
-	for c := range cause(len(causes)) {
-		at := causes[c]
-		if at.text == "" || at.status < 200 || at.code < -32799 || at.code > -32600 && c < metaInvalid {
-			t.Errorf("cause %d: %+v", c, at)
-		}
-		if at.status == 404 && c != sessionUnknown && c < metaInvalid {
-			t.Errorf("cause %d: 404 means that the session is gone", c)
-		}
-		if at.code <= -32020 && at.code >= -32099 && (c < metaInvalid || at.code < -32022) {
-			t.Errorf("cause %d: code %d is not ours to use", c, at.code)
-		}
-	}
-	if tooManyParked != cause(len(causes)-1) {
-		t.Error("the table and the list of causes differ in length")
-	}
-}
 
 func TestWhatClientsAreTold(t *testing.T) {
 	latest, oldest := translate.Latest(), translate.Oldest()
@@ -59,14 +42,14 @@ func TestWhatClientsAreTold(t *testing.T) {
 		{io.EOF, -32603, 502, "upstream closed the stream without answering"},
 		{errShutdown, -32603, 503, "shutting down"},
 		{downstream.ErrStopped, -32603, 503, "shutting down"},
-		{fmt.Errorf("around: %w", fail(batchEmpty, "")), -32600, 400, "Empty batch"},
+		{fmt.Errorf("around: %w", mcp.Fail(mcp.BatchEmpty, "")), -32600, 400, "Empty batch"},
 	} {
 		f := asFailure(c.err)
-		if f.code != c.code || f.status != c.status || f.text != c.text {
-			t.Errorf("%v: %d %d %q", c.err, f.code, f.status, f.text)
+		if f.Code != c.code || f.Status != c.status || f.Text != c.text {
+			t.Errorf("%v: %d %d %q", c.err, f.Code, f.Status, f.Text)
 		}
-		if !json.Valid(f.body()) {
-			t.Errorf("%s", f.body())
+		if !json.Valid(f.Body()) {
+			t.Errorf("%s", f.Body())
 		}
 	}
 }
@@ -75,23 +58,9 @@ func plainRefusal(contentType, body string) error {
 	return &upstream.StatusError{Code: 400, Header: []upstream.Header{{Name: "Content-Type", Value: contentType}}, Body: []byte(body)}
 }
 
-func TestFailureKeepsTheIDItHas(t *testing.T) {
-	f := fail(malformed, "").about([]byte("1")).about([]byte("2")).about(nil)
-	if string(f.id) != "1" {
-		t.Errorf("%s", f.id)
-	}
-}
-
 func TestFailureSaysEverythingOnce(t *testing.T) {
-	if got := asFailure(fail(upstreamSilent, "")).Error(); got != causes[upstreamSilent].text {
+	if got := asFailure(mcp.Fail(mcp.UpstreamSilent, "")).Error(); got != mcp.UpstreamSilent.Text() {
 		t.Errorf("got %q", got)
-	}
-}
-
-func TestErrorTextIsQuoted(t *testing.T) {
-	got := string(appendError(nil, []byte(`"a"`), -32603, "a->\"b\"\n\xff", []byte("[1]")))
-	if want := `{"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"a->\"b\"\n\ufffd","data":[1]}}`; got != want {
-		t.Errorf("got %s", got)
 	}
 }
 
@@ -111,7 +80,7 @@ func TestPanicBehindAPipeEndsThePipe(t *testing.T) {
 	p.ctx, p.fail = context.WithCancelCause(t.Context())
 	p.spawn(func() { panic("oh") })
 	p.tasks.Wait()
-	if err := context.Cause(p.ctx); err == nil || asFailure(err).cause != panicked {
+	if err := context.Cause(p.ctx); err == nil || asFailure(err).Cause != mcp.Panicked {
 		t.Errorf("ended by %v", err)
 	}
 	if srv.logs.FilterMessage("panic").Len() != 1 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -72,9 +73,9 @@ type use struct {
 	eventID  sse.Event // ID and Retry of the last event
 	retry    time.Duration
 	resumes  int
-	began    uint64   // the server's session that the request was sent in
-	resent   bool     // it was sent once more, in another one
-	bad      *failure // the last thing that came and was no message
+	began    uint64       // the server's session that the request was sent in
+	resent   bool         // it was sent once more, in another one
+	bad      *mcp.Failure // the last thing that came and was no message
 	answered bool
 	final    bool      // what next returned is the answer
 	met      *call     // what next returned answers this call, which is not x's own
@@ -283,7 +284,7 @@ func (x *exchange) tell() (e sse.Event, err error) {
 		x.verdict = succeeded
 		return sse.Event{Data: listenResult([]byte(x.call.id))}, nil
 	}
-	return sse.Event{Data: x.srv.answerFor(x, err).body()}, nil
+	return sse.Event{Data: x.srv.answerFor(x, err).Body()}, nil
 }
 
 // next is the next message for the client. The error is io.EOF when all was
@@ -323,7 +324,7 @@ func (x *exchange) take() (e sse.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			x.srv.panicked(p)
-			e, err = sse.Event{}, fail(panicked, "")
+			e, err = sse.Event{}, mcp.Fail(mcp.Panicked, "")
 		}
 	}()
 	return x.next()
@@ -392,7 +393,7 @@ func (x *exchange) ended(err error) error {
 	case x.bad != nil:
 		return x.bad
 	case len(x.resumeAt) == 0 || x.resumes >= maxResumes || x.s.direct != nil:
-		return fail(upstreamSilent, "")
+		return mcp.Fail(mcp.UpstreamSilent, "")
 	}
 	return x.resume()
 }
@@ -462,7 +463,7 @@ func (x *exchange) resume() error {
 	st, err := x.s.conn.Listen(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
 	if err != nil {
 		if errors.Is(err, upstream.ErrNoStream) {
-			return fail(upstreamSilent, "")
+			return mcp.Fail(mcp.UpstreamSilent, "")
 		}
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -58,7 +59,7 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 	case namesModern(req.Version):
 		err = onlyPost()
 	default:
-		err = fail(notInitialized, "no session to end")
+		err = mcp.Fail(mcp.NotInitialized, "no session to end")
 	}
 	if err != nil {
 		srv.refuse(req, resp, err)
@@ -72,7 +73,7 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 		}
 	}
 	srv.sessions.bury(s)
-	srv.endSession(s, fail(sessionUnknown, "it was ended"))
+	srv.endSession(s, mcp.Fail(mcp.SessionUnknown, "it was ended"))
 }
 
 // endUpstream asks a server that knows the session by itself to end it.
@@ -84,8 +85,8 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 		Delete(ctx context.Context, header []upstream.Header) error
 	})
 	if !ok || s.named == "" {
-		f := fail(notDeleted, "")
-		f.header = []downstream.Header{{Name: "Allow", Value: "GET, POST"}}
+		f := mcp.Fail(mcp.NotDeleted, "")
+		f.Header = []mcp.Header{{Name: "Allow", Value: "GET, POST"}}
 		return f
 	}
 	err := c.Delete(req.Ctx, srv.appendPassed(nil, req.Header))
@@ -94,7 +95,7 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 		srv.sessions.bury(s)
 		srv.retire(s, err)
 	case err == nil:
-		s.release(fail(sessionUnknown, "it was ended")) // so that nobody is asked again
+		s.release(mcp.Fail(mcp.SessionUnknown, "it was ended")) // so that nobody is asked again
 	}
 	return err
 }
@@ -103,17 +104,17 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 func (srv *Server) refuse(req *downstream.Request, resp *downstream.Response, err error) {
 	f := srv.report(err, requestInfo{client: translate.Lookup(req.Version)})
 	resp.Stream = nil
-	resp.Status, resp.Header = f.status, append(resp.Header, f.header...)
-	if f.status == fasthttp.StatusAccepted {
+	resp.Status, resp.Header = f.Status, append(resp.Header, f.Header...)
+	if f.Status == fasthttp.StatusAccepted {
 		return
 	}
-	resp.Body = f.bodyTo(translate.Lookup(req.Version))
-	if f.status == fasthttp.StatusServiceUnavailable && !slices.ContainsFunc(resp.Header, isRetryAfter) {
-		resp.Header = append(resp.Header, downstream.Header{Name: fasthttp.HeaderRetryAfter, Value: "1"})
+	resp.Body = f.BodyTo(translate.Lookup(req.Version))
+	if f.Status == fasthttp.StatusServiceUnavailable && !slices.ContainsFunc(resp.Header, isRetryAfter) {
+		resp.Header = append(resp.Header, mcp.Header{Name: fasthttp.HeaderRetryAfter, Value: "1"})
 	}
 }
 
-func isRetryAfter(h downstream.Header) bool {
+func isRetryAfter(h mcp.Header) bool {
 	return strings.EqualFold(h.Name, fasthttp.HeaderRetryAfter)
 }
 
@@ -121,9 +122,9 @@ func isRetryAfter(h downstream.Header) bool {
 func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 	if p := recover(); p != nil {
 		srv.panicked(p)
-		f := fail(panicked, "").about(idOf(req.Body))
-		if f.id != nil && req.Session != "" && !namesModern(req.Version) {
-			f = f.withinSession()
+		f := mcp.Fail(mcp.Panicked, "").About(idOf(req.Body))
+		if f.ID != nil && req.Session != "" && !namesModern(req.Version) {
+			f = f.WithinSession()
 		}
 		srv.refuse(req, resp, f)
 	}
@@ -133,8 +134,8 @@ func (srv *Server) rescue(req *downstream.Request, resp *downstream.Response) {
 // none, and when it is of a client without sessions.
 func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
 	if req.VersionTwice && !namesModern(req.Version) { // else it is judged with the rest of the message
-		f := fail(versionUnknown, "").about(idOf(req.Body))
-		f.text = "the MCP-Protocol-Version header is there more than once"
+		f := mcp.Fail(mcp.VersionUnknown, "").About(idOf(req.Body))
+		f.Text = "the MCP-Protocol-Version header is there more than once"
 		return nil, f
 	}
 	if req.Session == "" {
@@ -144,14 +145,14 @@ func (srv *Server) sessionOf(req *downstream.Request) (*session, error) {
 	s, err := srv.sessions.find(req.Session, srv.ownerOf(req))
 	switch {
 	case err != nil:
-		return nil, fail(tooManySessions, "").about(idOf(req.Body))
+		return nil, mcp.Fail(mcp.TooManySessions, "").About(idOf(req.Body))
 	case s == nil && namesModern(req.Version):
 		return nil, nil // where there are no sessions, the header means nothing
 	case s == nil:
-		return nil, fail(sessionUnknown, "").about(idOf(req.Body))
+		return nil, mcp.Fail(mcp.SessionUnknown, "").About(idOf(req.Body))
 	case req.Version != "" && rev == nil:
 		s.leave()
-		return nil, fail(versionUnknown, "").about(idOf(req.Body))
+		return nil, mcp.Fail(mcp.VersionUnknown, "").About(idOf(req.Body))
 	}
 	return s, nil
 }
@@ -196,7 +197,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 		err = srv.postInitialize(x, req.Body, resp)
 	default:
 		if err = x.post(req.Body, resp); err != nil && !x.isInitialized() {
-			err = srv.report(err, x.requestInfo()).withinSession()
+			err = srv.report(err, x.requestInfo()).WithinSession()
 		}
 	}
 	resp.Header = x.clock.appendTo(resp.Header)
@@ -258,12 +259,12 @@ func (x *exchange) isInitialized() bool {
 }
 
 // refused is the error for x's client when err keeps its message from the server.
-func (x *exchange) refused(err error) *failure {
+func (x *exchange) refused(err error) *mcp.Failure {
 	x.outcome = refused
 	f := x.srv.report(err, x.requestInfo())
 	switch {
 	case x.call != nil:
-		f.about([]byte(x.call.id))
+		f.About([]byte(x.call.id))
 	case x.msg.Kind == wire.Request && x.tally == nil:
 		x.srv.metrics.request(x.s.vc, x.s.vu, x.msg.Method, refused, x.clock.began)
 	}
@@ -330,18 +331,18 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	defer func() {
 		if p := recover(); p != nil {
 			srv.panicked(p)
-			err = fail(panicked, "").about(id)
+			err = mcp.Fail(mcp.Panicked, "").About(id)
 		}
 	}()
 	switch {
 	case m.Kind == wire.Request && isModern(m):
-		return refuseUninitialized(modernRefused).about(m.ID())
+		return mcp.Uninitialized(mcp.ModernRefused).About(m.ID())
 	case m.Kind != wire.Request:
-		return refuseUninitialized(notInitialized)
+		return mcp.Uninitialized(mcp.NotInitialized)
 	case m.Method != wire.Initialize:
-		return refuseUninitialized(notInitialized).about(m.ID())
+		return mcp.Uninitialized(mcp.NotInitialized).About(m.ID())
 	case !srv.sessions.reserve():
-		return fail(tooManySessions, "").about(m.ID())
+		return mcp.Fail(mcp.TooManySessions, "").About(m.ID())
 	}
 	s, answer, early, err := srv.begin(x, raw)
 	if s == nil {
@@ -356,7 +357,7 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 			srv.forget(s, l.reason())
 		})
 	}
-	resp.Header = append(resp.Header, downstream.Header{Name: "Mcp-Session-Id", Value: s.id})
+	resp.Header = append(resp.Header, mcp.Header{Name: "Mcp-Session-Id", Value: s.id})
 	if len(early) == 0 {
 		resp.Body = answer
 		return nil
@@ -393,7 +394,7 @@ func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, ea
 		s.conn = openLanes(h.conn, h.standing, srv.now().cfg.Limits, srv)
 	}
 	if err = h.concluded(s, answer, err); err != nil {
-		err = asFailure(err).about(id)
+		err = asFailure(err).About(id)
 	}
 	return s, answer, h.early, err
 }
@@ -430,7 +431,7 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 		return onlyPost()
 	}
 	if s == nil {
-		return refuseUninitialized(notInitialized)
+		return mcp.Uninitialized(mcp.NotInitialized)
 	}
 	ctx, stop := context.WithCancelCause(req.Ctx)
 	x := srv.newExchange(ctx, stop)
@@ -442,8 +443,8 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	if l, ok := s.conn.(*lanes); ok {
 		if err := x.takeUp(l, req.LastEventID); err != nil {
 			f := srv.answerFor(x, err)
-			if f.cause == upstreamLost {
-				f = fail(sessionUnknown, "")
+			if f.Cause == mcp.UpstreamLost {
+				f = mcp.Fail(mcp.SessionUnknown, "")
 			}
 			return f
 		}
@@ -453,15 +454,15 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	st, err := srv.listen(ctx, s, upstream.ListenOptions{LastEventID: req.LastEventID, Header: x.from})
 	switch {
 	case errors.Is(err, upstream.ErrNoStream):
-		f := fail(noStream, "")
-		f.header = []downstream.Header{{Name: "Allow", Value: "POST, DELETE"}}
+		f := mcp.Fail(mcp.NoStream, "")
+		f.Header = []mcp.Header{{Name: "Allow", Value: "POST, DELETE"}}
 		return f
 	case err != nil:
 		f := srv.answerFor(x, err)
 		switch {
-		case f.cause == upstreamLost:
-			return fail(sessionUnknown, "")
-		case f.status < fasthttp.StatusInternalServerError:
+		case f.Cause == mcp.UpstreamLost:
+			return mcp.Fail(mcp.SessionUnknown, "")
+		case f.Status < fasthttp.StatusInternalServerError:
 			return f
 		}
 		from, after := slices.Clone(x.from), req.LastEventID

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/repeats"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -145,14 +146,6 @@ func (l *failureLine) said() string {
 	return status.Error() + ": " + string(status.Body)
 }
 
-// general is f's text without what it tells of the error behind it.
-func (f *failure) general() string {
-	if is := causes[f.cause].text; f.err != nil && strings.HasPrefix(f.text, is) {
-		return is
-	}
-	return f.text
-}
-
 func nameOf(r *translate.Revision) string {
 	if r == nil {
 		return ""
@@ -162,34 +155,35 @@ func nameOf(r *translate.Revision) string {
 
 // report logs and counts that a request failed, once: a failure that was reported before, and
 // one that is the client's own, is only returned. The result is the caller's.
-func (srv *Server) report(err error, at requestInfo) *failure {
+func (srv *Server) report(err error, at requestInfo) *mcp.Failure {
 	return srv.reportAs("request failed", err, at)
 }
 
 // reportAs is report with another message.
-func (srv *Server) reportAs(message string, err error, at requestInfo) *failure {
+func (srv *Server) reportAs(message string, err error, at requestInfo) *mcp.Failure {
 	f := asFailure(err)
-	if f.reported {
+	if f.Reported {
 		return f
 	}
-	f.reported, f.why = true, srv.causeOf(f, at)
-	switch f.why {
+	why := srv.causeOf(f, at)
+	f.Reported, f.Why = true, string(why)
+	switch why {
 	case "":
 		return f
 	case failures.ClientLeft:
 	default:
-		srv.failures.counter.WithLabelValues(string(f.why)).Inc()
+		srv.failures.counter.WithLabelValues(string(why)).Inc()
 	}
-	line := failureLine{text: f.general(), err: f.err, status: f.status, at: at}
+	line := failureLine{text: f.General(), err: f.Err, status: f.Status, at: at}
 	switch {
-	case f.why == failures.Busy:
+	case why == failures.Busy:
 		if is := srv.limitOf(f); is != nil {
 			line.err = is
 		}
-	case f.why == failures.CommandExit:
+	case why == failures.CommandExit:
 		line.restarts = srv.restarts.Load()
 	}
-	srv.failures.add(failureKind{message, f.why, srv.now().server}, line)
+	srv.failures.add(failureKind{message, why, srv.now().server}, line)
 	return f
 }
 
@@ -199,15 +193,15 @@ func (h *handshake) concluded(s *session, answer []byte, err error) error {
 	switch {
 	case err != nil:
 		f := asFailure(err)
-		if f.unknownSession() { // 404 before there is a session: there is no server at this path
-			f.nowhere()
+		if f.UnknownSession() { // 404 before there is a session: there is no server at this path
+			f.NoEndpoint()
 		}
 		f = h.srv.report(f, h.requestInfo())
-		h.srv.metrics.handshake(h.vc, nil, f.outcome(), f.why)
+		h.srv.metrics.handshake(h.vc, nil, failureOutcome(f), failures.Cause(f.Why))
 		return f
 	case s == nil:
 		why, said := failures.Refusal, gjson.GetBytes(answer, "error")
-		if said.Get("code").Int() == unsupportedVersion || said.Get("data.supported").IsArray() {
+		if said.Get("code").Int() == mcp.CodeUnsupportedVersion || said.Get("data.supported").IsArray() {
 			why = failures.Revision
 		}
 		h.srv.metrics.handshake(h.vc, nil, errored, why)
@@ -233,7 +227,7 @@ func (srv *Server) refusedByUs(status int, why string) {
 	case 503:
 		l := &srv.now().cfg.Limits
 		limits := fmt.Errorf("see limits.requests, which is %d, and limits.in_hand", l.Requests)
-		srv.report(&failure{cause: noRoom, status: status, text: why, err: limits}, requestInfo{})
+		srv.report(&mcp.Failure{Cause: mcp.NoRoom, Status: status, Text: why, Err: limits}, requestInfo{})
 	}
 }
 
@@ -295,5 +289,5 @@ func (h *handshake) requestInfo() requestInfo {
 func (b *bridgedCall) failed(err error) []byte {
 	at := requestInfo{method: b.method.String(), client: b.c.up.From(), server: b.c.up.To(), header: b.from}
 	b.lost.Store(true)
-	return b.c.srv.report(err, at).renamed(b.id).body()
+	return b.c.srv.report(err, at).WithID(b.id).Body()
 }

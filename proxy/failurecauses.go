@@ -10,58 +10,59 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // causeOf is the cause that f is counted by; "" where the server has not failed.
-func (srv *Server) causeOf(f *failure, at requestInfo) failures.Cause {
-	switch f.cause {
-	case upstreamDown, upstreamGarbled, upstreamSilent, upstreamLost, upstreamRestarted, upstreamStarting, upstreamTimeout:
-		if isLeaving(f.err) {
+func (srv *Server) causeOf(f *mcp.Failure, at requestInfo) failures.Cause {
+	switch f.Cause {
+	case mcp.UpstreamDown, mcp.UpstreamGarbled, mcp.UpstreamSilent, mcp.UpstreamLost, mcp.UpstreamRestarted, mcp.UpstreamStarting, mcp.UpstreamTimeout:
+		if isLeaving(f.Err) {
 			return failures.ClientLeft
 		}
 	}
-	switch f.cause {
-	case upstreamDown:
-		return failures.Of(f.err)
-	case upstreamTimeout:
+	switch f.Cause {
+	case mcp.UpstreamDown:
+		return failures.Of(f.Err)
+	case mcp.UpstreamTimeout:
 		return srv.causeOfTimeout(f, at)
-	case upstreamGarbled:
+	case mcp.UpstreamGarbled:
 		return failures.Malformed
-	case upstreamSilent:
+	case mcp.UpstreamSilent:
 		return failures.StreamClosed
-	case upstreamLost, upstreamRestarted, upstreamStarting:
+	case mcp.UpstreamLost, mcp.UpstreamRestarted, mcp.UpstreamStarting:
 		return srv.causeOfLoss(f)
-	case upstreamRefused:
+	case mcp.UpstreamRefused:
 		return causeOfRefusal(f, at)
-	case untranslatable:
-		if _, ok := errors.AsType[*translate.Error](f.err); ok {
+	case mcp.Untranslatable:
+		if _, ok := errors.AsType[*translate.Error](f.Err); ok {
 			return failures.Untranslatable
 		}
-	case upstreamVersion:
+	case mcp.UpstreamVersion:
 		return failures.Revision
-	case upstreamModern, upstreamLegacy:
+	case mcp.UpstreamModern, mcp.UpstreamLegacy:
 		return failures.EraChanged
-	case sessionUnknown:
+	case mcp.SessionUnknown:
 		switch {
-		case errors.Is(f.err, errOutlived):
+		case errors.Is(f.Err, errOutlived):
 			return failures.EraChanged
-		case errors.Is(f.err, errNoNewSession):
+		case errors.Is(f.Err, errNoNewSession):
 			return failures.SessionLost
 		}
-	case peerLost:
+	case mcp.PeerLost:
 		return failures.ReplicaLost
 	}
-	if f.full() {
+	if f.LimitReached() {
 		return failures.Busy
 	}
 	return ""
 }
 
-func (srv *Server) causeOfTimeout(f *failure, at requestInfo) failures.Cause {
-	c := failures.Of(f.err)
+func (srv *Server) causeOfTimeout(f *mcp.Failure, at requestInfo) failures.Cause {
+	c := failures.Of(f.Err)
 	if c == failures.TimeoutFirstByte && at.method == wire.Initialize.String() && len(srv.now().cfg.Upstream.Command) > 0 {
 		return failures.CommandMute
 	}
@@ -73,8 +74,8 @@ func (srv *Server) causeOfTimeout(f *failure, at requestInfo) failures.Cause {
 }
 
 // causeOfLoss is why the session with the server was lost.
-func (srv *Server) causeOfLoss(f *failure) failures.Cause {
-	switch c := failures.Of(f.err); c {
+func (srv *Server) causeOfLoss(f *mcp.Failure) failures.Cause {
+	switch c := failures.Of(f.Err); c {
 	case failures.CommandExit, failures.SessionLost, failures.CommandNotFound, failures.CommandMute:
 		return c
 	}
@@ -86,18 +87,18 @@ func (srv *Server) causeOfLoss(f *failure) failures.Cause {
 
 // causeOfRefusal is the cause of an HTTP status. Where the server speaks MCP by it, it has
 // answered, and not failed.
-func causeOfRefusal(f *failure, at requestInfo) failures.Cause {
-	status, ok := errors.AsType[*upstream.StatusError](f.err)
+func causeOfRefusal(f *mcp.Failure, at requestInfo) failures.Cause {
+	status, ok := errors.AsType[*upstream.StatusError](f.Err)
 	switch {
-	case errors.Is(f.err, errHandshakeRefused) && gjson.GetBytes(f.data, "supported").IsArray():
+	case errors.Is(f.Err, errHandshakeRefused) && gjson.GetBytes(f.Data, "supported").IsArray():
 		return failures.Revision
-	case errors.Is(f.err, errHandshakeRefused):
+	case errors.Is(f.Err, errHandshakeRefused):
 		return failures.Refusal
 	case !ok: // it is a JSON-RPC error of the server
 		return ""
 	case status.Code == 404 && at.session != "":
 		return failures.SessionLost
-	case f.code == methodNotFound, at.server != nil && at.server.Modern && isModernAnswer(status):
+	case f.Code == mcp.CodeMethodNotFound, at.server != nil && at.server.Modern && isModernAnswer(status):
 		return ""
 	}
 	return failures.Of(status)
@@ -111,28 +112,28 @@ func isModernAnswer(e *upstream.StatusError) bool {
 }
 
 // limitOf names the settings of the limit that f has run into, with their values.
-func (srv *Server) limitOf(f *failure) error {
+func (srv *Server) limitOf(f *mcp.Failure) error {
 	cfg := &srv.now().cfg
-	switch f.cause {
-	case tooManyOpen:
+	switch f.Cause {
+	case mcp.TooManyOpen:
 		return fmt.Errorf("limits.open_requests is %d", cfg.Limits.OpenRequests)
-	case tooManySessions:
+	case mcp.TooManySessions:
 		return fmt.Errorf("session.max is %d, bridge.max_sessions is %d", cfg.Session.Max, cfg.Bridge.MaxSessions)
-	case tooManyProcesses:
+	case mcp.TooManyProcesses:
 		return fmt.Errorf("session.max_processes is %d", cfg.Session.MaxProcesses)
-	case noRoom:
+	case mcp.NoRoom:
 		return fmt.Errorf("limits.in_hand is %d", cfg.Limits.HeldBytes())
-	case tooManyParked:
+	case mcp.TooManyParked:
 		return fmt.Errorf("bridge.max_parked is %d", cfg.Bridge.MaxParked)
 	}
 	return nil
 }
 
-// outcome is how a request ended whose client gets f, once it was reported.
-func (f *failure) outcome() outcome {
-	switch f.why {
+// failureOutcome is how a request ended whose client gets f, once it was reported.
+func failureOutcome(f *mcp.Failure) outcome {
+	switch failures.Cause(f.Why) {
 	case "":
-		if f.cause == panicked {
+		if f.Cause == mcp.Panicked {
 			return failed
 		}
 		return refused

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
 const repeated = "When several connections are granted, pass connection_id as the schema tool lists it, else the call is refused."
@@ -21,11 +22,11 @@ func wordy(piped bool) *fakeServer {
 		id := []byte(gjson.Get(m, "id").Raw)
 		switch gjson.Get(m, "method").String() + gjson.Get(m, "params.cursor").String() {
 		case "initialize":
-			return one(string(appendResult(nil, id, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"Read first."}`)))
+			return one(string(mcp.AppendResult(nil, id, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"Read first."}`)))
 		case "tools/list":
-			return one(string(appendResult(nil, id, `{"tools":[`+tool("one")+`,`+tool("two")+`],"nextCursor":"2"}`)))
+			return one(string(mcp.AppendResult(nil, id, `{"tools":[`+tool("one")+`,`+tool("two")+`],"nextCursor":"2"}`)))
 		case "tools/list2":
-			return one(string(appendResult(nil, id, `{"tools":[`+tool("three")+`]}`)))
+			return one(string(mcp.AppendResult(nil, id, `{"tools":[`+tool("three")+`]}`)))
 		}
 		return nil, nil
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -38,12 +39,12 @@ func (srv *Server) forward(to dialogueID, method string, req *downstream.Request
 		srv.failing("replica cannot be reached", failures.ReplicaLost, fmt.Errorf("replica %s: %w", at.at, err), nil)
 		return errNotTaken
 	}
-	a := &peerAnswer{srv: srv, link: link, at: at, lost: fail(peerLost, "")}
+	a := &peerAnswer{srv: srv, link: link, at: at, lost: mcp.Fail(mcp.PeerLost, "")}
 	var m wire.Message
 	if method == "POST" && m.Scan(req.Body, nil) == nil && m.Kind == wire.Request {
 		a.id, a.method = bytes.Clone(m.ID()), string(m.MethodName())
 		if isModern(&m) {
-			a.lost = fail(stateInvalid, "")
+			a.lost = mcp.Fail(mcp.StateInvalid, "")
 		}
 	}
 	err = a.begin(req, forward{
@@ -73,8 +74,8 @@ func (srv *Server) forward(to dialogueID, method string, req *downstream.Request
 		return nil
 	case errors.Is(err, upstream.ErrNoStream):
 		srv.metrics.forwarded.WithLabelValues("served").Inc()
-		f := fail(noStream, "")
-		f.header = []downstream.Header{{Name: "Allow", Value: "POST, DELETE"}}
+		f := mcp.Fail(mcp.NoStream, "")
+		f.Header = []mcp.Header{{Name: "Allow", Value: "POST, DELETE"}}
 		return f
 	default:
 		err = a.loss(err)
@@ -119,7 +120,7 @@ func respondStatus(status *upstream.StatusError, resp *downstream.Response) {
 	resp.Status = status.Code
 	for _, h := range status.Header {
 		if h.Name != fasthttp.HeaderContentType {
-			resp.Header = append(resp.Header, downstream.Header{Name: h.Name, Value: h.Value})
+			resp.Header = append(resp.Header, mcp.Header{Name: h.Name, Value: h.Value})
 		}
 	}
 	if gjson.ValidBytes(status.Body) {
@@ -138,8 +139,8 @@ type peerAnswer struct {
 	once sync.Once
 
 	method   string
-	id       []byte   // of the request whose answer the client waits for; nil for none
-	lost     *failure // where it does not come
+	id       []byte       // of the request whose answer the client waits for; nil for none
+	lost     *mcp.Failure // where it does not come
 	first    sse.Event
 	pending  bool // first is to be handed out
 	standing bool // it is the stream of a GET
@@ -207,16 +208,16 @@ func (a *peerAnswer) Next() (sse.Event, error) {
 	}
 	f := a.loss(err)
 	a.id = nil
-	return sse.Event{Data: f.body()}, nil
+	return sse.Event{Data: f.Body()}, nil
 }
 
 // loss is the failure of the client's request when the replica is lost, which it reports.
-func (a *peerAnswer) loss(err error) *failure {
-	gone := fail(peerLost, "")
-	gone.err = fmt.Errorf("replica %s: %w", a.at.at, err)
+func (a *peerAnswer) loss(err error) *mcp.Failure {
+	gone := mcp.Fail(mcp.PeerLost, "")
+	gone.Err = fmt.Errorf("replica %s: %w", a.at.at, err)
 	f := *a.lost
-	f.reported, f.why = true, a.srv.report(gone, requestInfo{method: a.method}).why
-	return f.about(a.id)
+	f.Reported, f.Why = true, a.srv.report(gone, requestInfo{method: a.method}).Why
+	return f.About(a.id)
 }
 
 // Close gives the answer up, which to the other replica is a client that leaves.

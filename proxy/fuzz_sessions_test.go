@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -63,7 +64,7 @@ func FuzzSessions(f *testing.F) {
 	} {
 		f.Add([]byte(program))
 	}
-	revisions := handshakeNames()
+	revisions := mcp.HandshakeNames()
 	f.Fuzz(func(t *testing.T, program []byte) {
 		if len(program) == 0 {
 			return

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
 // ugly are texts that peers may send although they should not.
@@ -37,7 +38,7 @@ func FuzzServerSays(f *testing.F) {
 	for i, text := range ugly {
 		f.Add(text, uint8(i))
 	}
-	revisions := handshakeNames()
+	revisions := mcp.HandshakeNames()
 	f.Fuzz(func(t *testing.T, text string, pick uint8) {
 		vc, vu := revisions[pick%4], revisions[pick/4%4]
 		first := true
@@ -90,7 +91,7 @@ func FuzzClientSays(f *testing.F) {
 	for i, text := range ugly {
 		f.Add(text, uint8(i))
 	}
-	revisions := handshakeNames()
+	revisions := mcp.HandshakeNames()
 	f.Fuzz(func(t *testing.T, text string, pick uint8) {
 		vc, vu := revisions[pick%4], revisions[pick/4%4]
 		server := newFake(initializing(vu, func(m string) ([]string, error) {

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -236,10 +237,10 @@ func (g gateRule) refuse(id []byte, args gjson.Result, requested []string, known
 	}
 	message := fmt.Sprintf("%s %s %s. Requested: %s. Consult %s (%s).", strings.Join(g.Params, ", "), verb, about,
 		shortened([]byte(strings.Join(requested, ", "))), g.Source, g.Capability)
-	text := append([]byte(`{"code":`), appendString(nil, g.ErrorCode)...)
-	text = append(appendString(append(text, `,"message":`...), message), '}')
-	result := appendString([]byte(`{"content":[{"type":"text","text":`), string(text))
-	return appendResult(nil, id, string(result)+`}],"isError":true}`)
+	text := append([]byte(`{"code":`), mcp.AppendString(nil, g.ErrorCode)...)
+	text = append(mcp.AppendString(append(text, `,"message":`...), message), '}')
+	result := mcp.AppendString([]byte(`{"content":[{"type":"text","text":`), string(text))
+	return mcp.AppendResult(nil, id, string(result)+`}],"isError":true}`)
 }
 
 // askServer makes a request of our own on the client's session, with the client's

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
 var goodGate = config.Gate{
@@ -24,17 +25,17 @@ func gatedServer(said func(arguments gjson.Result) string) *fakeServer {
 		id := []byte(gjson.Get(m, "id").Raw)
 		if gjson.Get(m, "params.name").String() == "get_schema" {
 			return one(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"looking"}}`,
-				string(appendResult(nil, id, said(gjson.Get(m, "params.arguments")))))
+				string(mcp.AppendResult(nil, id, said(gjson.Get(m, "params.arguments")))))
 		}
 		if id == nil {
 			return nil, nil
 		}
-		return one(string(appendResult(nil, id, `{"content":[{"type":"text","text":"records"}]}`)))
+		return one(string(mcp.AppendResult(nil, id, `{"content":[{"type":"text","text":"records"}]}`)))
 	}))
 }
 
 func asText(json string) string {
-	return `{"content":[{"type":"text","text":` + string(appendString(nil, json)) + `}]}`
+	return `{"content":[{"type":"text","text":` + string(mcp.AppendString(nil, json)) + `}]}`
 }
 
 func getRecords(arguments string) string { return callOurs(5, "get_records", arguments) }
@@ -151,7 +152,7 @@ func TestGateIsOpenWhenItsSourceIsSilent(t *testing.T) {
 	for _, piped := range []bool{false, true} {
 		f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
 			if gjson.Get(m, "params.name").String() != "get_schema" {
-				return one(string(appendResult(nil, []byte(gjson.Get(m, "id").Raw), `{"content":[{"type":"text","text":"records"}]}`)))
+				return one(string(mcp.AppendResult(nil, []byte(gjson.Get(m, "id").Raw), `{"content":[{"type":"text","text":"records"}]}`)))
 			}
 			if piped {
 				return nil, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -23,10 +24,6 @@ import (
 
 // maxEarly bounds what a server may say before it answers initialize.
 const maxEarly = 64
-
-// unsupportedVersion is the error code by which servers without a handshake
-// refuse a revision.
-const unsupportedVersion = -32022
 
 // handshake is one client's initialize on its way to a server and back. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization.
@@ -64,13 +61,13 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 		return nil, nil, err
 	}
 	if err := h.srv.heedClash(ctx, h); err != nil {
-		return nil, nil, asFailure(err).about(h.id)
+		return nil, nil, asFailure(err).About(h.id)
 	}
 	noticed := h.noticeSilence()
 	defer noticed()
 	s, answer, err := h.propose(ctx, raw, nil)
-	if f, ok := err.(*failure); ok && f.cause == upstreamTimeout && f.err == context.DeadlineExceeded {
-		f.err = fmt.Errorf("the server has not answered initialize within %v: %w", h.srv.now().cfg.Upstream.HandshakeTimeout, f.err)
+	if f, ok := err.(*mcp.Failure); ok && f.Cause == mcp.UpstreamTimeout && f.Err == context.DeadlineExceeded {
+		f.Err = fmt.Errorf("the server has not answered initialize within %v: %w", h.srv.now().cfg.Upstream.HandshakeTimeout, f.Err)
 	}
 	return s, answer, err
 }
@@ -119,7 +116,7 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 			if s, answer, ok := h.bridge(ctx, raw); ok {
 				return s, h.hoist(ctx, s, answer), nil
 			}
-			return nil, nil, fail(upstreamModern, translate.Modern()).about(h.id)
+			return nil, nil, mcp.Fail(mcp.UpstreamModern, translate.Modern()).About(h.id)
 		}
 		if err == nil && m.Kind == wire.Result {
 			steps.accepted(m)
@@ -148,7 +145,7 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 		case h.srv.now().own != nil && isAway(err):
 			return h.goAlone(err)
 		}
-		return nil, nil, asFailure(err).about(h.id)
+		return nil, nil, asFailure(err).About(h.id)
 	}
 }
 
@@ -184,7 +181,7 @@ func (h *handshake) read(raw []byte) error {
 	h.id = bytes.Clone(m.ID())
 	params := view(m.Params())
 	if params == "" {
-		return fail(initializeBroken, "").about(h.id)
+		return mcp.Fail(mcp.InitializeBroken, "").About(h.id)
 	}
 	h.asked = strings.Clone(gjson.Get(params, "protocolVersion").String())
 	h.vc = translate.Lookup(h.asked)
@@ -235,7 +232,7 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 	}
 	if gjson.Get(view(body), "params.protocolVersion").String() != propose.Name {
 		if body, err = sjson.SetBytes(body, "params.protocolVersion", propose.Name); err != nil {
-			return nil, fail(initializeBroken, "").about(h.id)
+			return nil, mcp.Fail(mcp.InitializeBroken, "").About(h.id)
 		}
 	}
 	h.sent = body
@@ -383,13 +380,13 @@ func nextBefore(ctx context.Context, st upstream.Stream) (sse.Event, error) {
 }
 
 func (h *handshake) reply(ctx context.Context, m *wire.Message) {
-	body := appendResult(nil, m.ID(), "{}")
+	body := mcp.AppendResult(nil, m.ID(), "{}")
 	switch {
 	case m.Method == wire.Ping:
 	case m.Method == wire.RootsList && h.noRoots:
-		body = appendResult(nil, m.ID(), `{"roots":[]}`)
+		body = mcp.AppendResult(nil, m.ID(), `{"roots":[]}`)
 	default:
-		body = appendError(nil, m.ID(), causes[notInitialized].code, causes[notInitialized].text, nil)
+		body = mcp.AppendError(nil, m.ID(), mcp.NotInitialized.Code(), mcp.NotInitialized.Text(), nil)
 	}
 	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: body, Header: h.header}); err != nil {
 		h.log().Debug("answer during initialize", zap.Error(err))
@@ -408,8 +405,8 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	said := gjson.Get(view(m.Result()), "protocolVersion").String()
 	vu := translate.Lookup(said)
 	if vu == nil || vu.Modern {
-		f := fail(upstreamVersion, "").about(h.id)
-		f.data = versionData(said)
+		f := mcp.Fail(mcp.UpstreamVersion, "").About(h.id)
+		f.Data = versionData(said)
 		return nil, nil, f
 	}
 	if vu != h.vc && !h.vc.Modern {
@@ -438,7 +435,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 		out, err = own.introduce(out)
 	}
 	if err != nil {
-		return nil, nil, asFailure(err).about(h.id)
+		return nil, nil, asFailure(err).About(h.id)
 	}
 	return s, out, nil
 }
@@ -446,14 +443,14 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 // versionData is the data of the error that names what we speak.
 func versionData(requested string) []byte {
 	data := []byte(`{"supported":[`)
-	for i, name := range handshakeNames() {
+	for i, name := range mcp.HandshakeNames() {
 		if i > 0 {
 			data = append(data, ',')
 		}
-		data = appendString(data, name)
+		data = mcp.AppendString(data, name)
 	}
 	data = append(data, `],"requested":`...)
-	return append(appendString(data, requested), '}')
+	return append(mcp.AppendString(data, requested), '}')
 }
 
 // namesHandshake reports whether the server's error says that it would take another
@@ -474,7 +471,7 @@ func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 	names := e.Get("data.supported")
 	if !names.IsArray() {
 		if strings.Contains(e.Raw, modernPrefix) {
-			return nil, fail(upstreamModern, translate.Modern()).about(h.id)
+			return nil, mcp.Fail(mcp.UpstreamModern, translate.Modern()).About(h.id)
 		}
 		return nil, nil
 	}
@@ -492,8 +489,8 @@ func (h *handshake) rejected(m *wire.Message) (*translate.Revision, error) {
 		}
 		return true
 	})
-	if newest == nil && e.Get("code").Int() == unsupportedVersion {
-		return nil, fail(upstreamModern, strings.Join(modern, ", ")).about(h.id)
+	if newest == nil && e.Get("code").Int() == mcp.CodeUnsupportedVersion {
+		return nil, mcp.Fail(mcp.UpstreamModern, strings.Join(modern, ", ")).About(h.id)
 	}
 	return newest, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
 // introduceIn puts into an id what another process has to know to take the session
@@ -58,10 +59,10 @@ func (srv *Server) goesHome(method string, req *downstream.Request, resp *downst
 	}
 	err := srv.forward(home, method, req, resp)
 	switch {
-	case errors.Is(err, errNotTaken), err != nil && method == "GET" && asFailure(err).cause == peerLost:
+	case errors.Is(err, errNotTaken), err != nil && method == "GET" && asFailure(err).Cause == mcp.PeerLost:
 		return false
 	case err != nil:
-		srv.refuse(req, resp, srv.report(err, requestInfo{}).withinSession())
+		srv.refuse(req, resp, srv.report(err, requestInfo{}).WithinSession())
 	}
 	return true
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -46,13 +47,13 @@ func (s *sessionless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, result(id, `"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{},"logging":{},"resources":{"subscribe":true}}`))
 	case method == "prompts/get":
 		says := meta("clientInfo").Raw + "|" + meta("clientCapabilities").Raw + "|" + meta("logLevel").String()
-		fmt.Fprint(w, result(id, `"resultType":"complete","description":`+string(appendString(nil, says))+`,"messages":[]`))
+		fmt.Fprint(w, result(id, `"resultType":"complete","description":`+string(mcp.AppendString(nil, says))+`,"messages":[]`))
 	case method == "tools/list":
 		fmt.Fprint(w, result(id, `"resultType":"complete","tools":[]`))
 	case method == "tools/call" && !gjson.Get(m, "params.inputResponses").Exists():
 		fmt.Fprint(w, result(id, `"resultType":"input_required","requestState":"st","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}}`))
 	case method == "tools/call":
-		fmt.Fprint(w, result(id, `"resultType":"complete","content":[{"type":"text","text":`+string(appendString(nil, gjson.Get(m, "params.inputResponses.a.content.n").String()))+`}]`))
+		fmt.Fprint(w, result(id, `"resultType":"complete","content":[{"type":"text","text":`+string(mcp.AppendString(nil, gjson.Get(m, "params.inputResponses.a.content.n").String()))+`}]`))
 	case method == "subscriptions/listen":
 		w.Header().Set("Content-Type", "text/event-stream")
 		uri := gjson.Get(m, "params.notifications.resourceSubscriptions.0").Raw

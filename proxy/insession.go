@@ -18,30 +18,6 @@ import (
 // status 200. Other statuses tell the client what to do and stay: the challenges 401 and
 // 403, 404 for a lost session, 429, and our own 503 with Retry-After.
 
-// withinSession is f as a client with a handshake gets it over HTTP, in its session. A
-// notification or a response has no answer that could hold an error: it counts as
-// accepted, and the failure is in the log.
-func (f *failure) withinSession() *failure {
-	if f.status < http.StatusInternalServerError || f.full() {
-		return f
-	}
-	own := *f
-	own.status = http.StatusOK
-	if own.id == nil {
-		own.status = http.StatusAccepted
-	}
-	return &own
-}
-
-// full reports whether f says that a limit of ours is reached.
-func (f *failure) full() bool {
-	switch f.cause {
-	case tooManyOpen, tooManySessions, tooManyProcesses, tooManyParked, noRoom:
-		return true
-	}
-	return false
-}
-
 // laterStream is a standing stream that the server did not grant for a reason that may
 // pass. The client's stream stays open meanwhile, since published SDKs close their client,
 // or ask again without a pause, when it is refused or ends.
@@ -76,7 +52,7 @@ func (l *laterStream) Next() (sse.Event, error) {
 		switch {
 		case err == nil:
 			l.attach(st)
-		case errors.Is(err, upstream.ErrNoStream), asFailure(err).status < http.StatusInternalServerError:
+		case errors.Is(err, upstream.ErrNoStream), asFailure(err).Status < http.StatusInternalServerError:
 			return sse.Event{}, err
 		default:
 			l.log.Debug("standing stream", zap.Error(err))

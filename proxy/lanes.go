@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -209,7 +210,7 @@ func (l *lanes) read(st upstream.Stream) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.panicked(p)
-			l.end(fail(panicked, ""))
+			l.end(mcp.Fail(mcp.Panicked, ""))
 		}
 	}()
 	for {

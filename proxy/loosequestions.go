@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -115,14 +116,14 @@ func (b *backing) refuse(srv *Server, list []query, from []upstream.Header) {
 // refuseAs answers questions that the client is not asked, for this reason.
 func (b *backing) refuseAs(srv *Server, list []query, why string, from []upstream.Header) {
 	for _, q := range list {
-		b.say(srv, appendError(nil, q.id, -32603, why, nil), from)
+		b.say(srv, mcp.AppendError(nil, q.id, -32603, why, nil), from)
 	}
 }
 
 const unattached = "no client request to attach to"
 
 func refusedQuestion(id []byte) []byte {
-	return appendError(nil, id, -32603, unattached, nil)
+	return mcp.AppendError(nil, id, -32603, unattached, nil)
 }
 
 // converse makes d a call in which the server may ask something. It takes up what the

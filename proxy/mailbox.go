@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -28,7 +29,7 @@ type letter struct {
 	body   []byte
 	last   bool
 	status int // of HTTP, of the last one
-	header []downstream.Header
+	header []mcp.Header
 
 	progress bool // it says how far things have come
 	unbegun  bool // the last one is an error, of a server that does not know the session

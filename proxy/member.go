@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -63,14 +64,14 @@ func (m *member) pass(ctx context.Context, out *upstream.Outgoing, body []byte) 
 func (m *member) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Message) error {
 	switch msg.Method {
 	case wire.Initialize:
-		m.hear(appendResult(nil, msg.ID(), view(m.hub.result)), true)
+		m.hear(mcp.AppendResult(nil, msg.ID(), view(m.hub.result)), true)
 		return nil
 	case wire.LoggingSetLevel, wire.TasksGet, wire.TasksResult, wire.TasksList, wire.TasksCancel:
-		m.hear(appendError(nil, msg.ID(), methodNotFound, "Method not found: "+msg.Method.String(), nil), true)
+		m.hear(mcp.AppendError(nil, msg.ID(), mcp.CodeMethodNotFound, "Method not found: "+msg.Method.String(), nil), true)
 		return nil
 	case wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
 		if m.subscribe(msg) {
-			m.hear(appendResult(nil, msg.ID(), "{}"), true)
+			m.hear(mcp.AppendResult(nil, msg.ID(), "{}"), true)
 			return nil
 		}
 	}
@@ -184,7 +185,7 @@ func (m *member) Close(ctx context.Context) error {
 	}
 	for _, uri := range left {
 		var msg wire.Message
-		body := appendString([]byte(`{"jsonrpc":"2.0","id":0,"method":"resources/unsubscribe","params":{"uri":`), uri)
+		body := mcp.AppendString([]byte(`{"jsonrpc":"2.0","id":0,"method":"resources/unsubscribe","params":{"uri":`), uri)
 		if msg.Scan(append(body, `}}`...), idmap.Shape) != nil {
 			continue
 		}

@@ -76,7 +76,7 @@ const (
 func lookModern(m *wire.Message, header string) (*modernRequest, error) {
 	q, err := readMeta(view(m.Params()), targetOf(m.Method), header)
 	if err != nil {
-		return nil, asFailure(err).about(m.ID())
+		return nil, asFailure(err).About(m.ID())
 	}
 	q.raw, q.id = m.Raw, m.ID()
 	q.method, q.name = m.Method, view(m.MethodName())
@@ -87,7 +87,7 @@ func lookModern(m *wire.Message, header string) (*modernRequest, error) {
 func (q *modernRequest) own(ctx context.Context, memory *large.Memory) (*modernRequest, error) {
 	room, err := memory.Alloc(ctx, requestWait, large.RequestCopy, 2*len(q.raw))
 	if err != nil {
-		return nil, asFailure(err).about(q.id)
+		return nil, asFailure(err).About(q.id)
 	}
 	o := q.sender()
 	room = append(room, q.raw...)
@@ -181,8 +181,8 @@ func readMeta(params, target, header string) (*modernRequest, error) {
 		broken = metaCapabilities
 	}
 	if broken != "" {
-		f := fail(metaInvalid, "")
-		f.text += ": " + broken
+		f := mcp.Fail(mcp.MetaInvalid, "")
+		f.Text += ": " + broken
 		return nil, f
 	}
 	if header != "" && header != version {
@@ -208,17 +208,17 @@ func members(object string, do func(name string, v gjson.Result)) {
 
 // unsupported is the answer to a revision without a handshake that we do not
 // speak, with those that we do.
-func unsupported(requested string) *failure {
-	f := fail(revisionUnsupported, "")
+func unsupported(requested string) *mcp.Failure {
+	f := mcp.Fail(mcp.RevisionUnsupported, "")
 	data := []byte(`{"supported":[`)
 	for i, r := range translate.All() {
 		if i > 0 {
 			data = append(data, ',')
 		}
-		data = appendString(data, r.Name)
+		data = mcp.AppendString(data, r.Name)
 	}
 	data = append(data, `],"requested":`...)
-	f.data = append(appendString(data, fmt.Sprintf("%.64s", requested)), '}')
+	f.Data = append(mcp.AppendString(data, fmt.Sprintf("%.64s", requested)), '}')
 	return f
 }
 
@@ -226,8 +226,8 @@ func unsupported(requested string) *failure {
 // says which revisions there are, these are those that such a client finds in the
 // server's own answer to server/discover.
 func (srv *Server) listing(err error, from []upstream.Header) error {
-	f, ok := errors.AsType[*failure](err)
-	if !ok || f.cause != revisionUnsupported {
+	f, ok := errors.AsType[*mcp.Failure](err)
+	if !ok || f.Cause != mcp.RevisionUnsupported {
 		return err
 	}
 	known := srv.eras.peek(from)
@@ -237,16 +237,16 @@ func (srv *Server) listing(err error, from []upstream.Header) error {
 	names := []byte{'['}
 	gjson.GetBytes(known.discovered, "supportedVersions").ForEach(func(_, v gjson.Result) bool {
 		if translate.Lookup(v.String()) != nil {
-			names = append(appendString(names, v.String()), ',')
+			names = append(mcp.AppendString(names, v.String()), ',')
 		}
 		return true
 	})
 	if len(names) == 1 {
-		names = append(appendString(names, known.revision.Name), ',')
+		names = append(mcp.AppendString(names, known.revision.Name), ',')
 	}
 	names[len(names)-1] = ']'
-	if data, err := sjson.SetRawBytes(f.data, "supported", names); err == nil {
-		f.data = data
+	if data, err := sjson.SetRawBytes(f.Data, "supported", names); err == nil {
+		f.Data = data
 	}
 	return f
 }
@@ -320,7 +320,9 @@ func handshakeOnly(m wire.Method) bool {
 	return false
 }
 
-func unknownMethod(name string) *failure { return fail(methodUnknown, fmt.Sprintf("%.100s", name)) }
+func unknownMethod(name string) *mcp.Failure {
+	return mcp.Fail(mcp.MethodUnknown, fmt.Sprintf("%.100s", name))
+}
 
 // checkHeaders holds the headers of a modern request against its body. They are
 // for those on the way who do not read bodies; we do, and so must see to it that
@@ -328,8 +330,8 @@ func unknownMethod(name string) *failure { return fail(methodUnknown, fmt.Sprint
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
 func (q *modernRequest) checkHeaders(header func(name string) string) error {
 	if name := twiceSaid(q.header); name != "" {
-		f := fail(headerMismatch, "")
-		f.text = fmt.Sprintf("%.100s header is there more than once", name)
+		f := mcp.Fail(mcp.HeaderMismatch, "")
+		f.Text = fmt.Sprintf("%.100s header is there more than once", name)
 		return f
 	}
 	if method := header("Mcp-Method"); method != q.name {
@@ -354,15 +356,15 @@ func (q *modernRequest) checkHeaders(header func(name string) string) error {
 }
 
 // missingVersion is the refusal of a request without the header that names its revision.
-func missingVersion() *failure {
-	f := fail(headerMismatch, "")
-	f.text = "Missing required header: MCP-Protocol-Version"
+func missingVersion() *mcp.Failure {
+	f := mcp.Fail(mcp.HeaderMismatch, "")
+	f.Text = "Missing required header: MCP-Protocol-Version"
 	return f
 }
 
-func mismatch(header, with string) *failure {
-	f := fail(headerMismatch, "")
-	f.text = fmt.Sprintf("%.100s header does not match %s", header, with)
+func mismatch(header, with string) *mcp.Failure {
+	f := mcp.Fail(mcp.HeaderMismatch, "")
+	f.Text = fmt.Sprintf("%.100s header does not match %s", header, with)
 	return f
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -85,7 +86,7 @@ func (c *modernConn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
 	case a.method == wire.SamplingCreateMessage && c.facts.Has(wire.ClientSampling):
 	case a.method == wire.RootsList && c.facts.Has(wire.ClientRoots):
 	case a.method == wire.ElicitationCreate && mode == "url" && c.facts.Has(wire.ClientElicitationURL):
-		a.opens = appendString(nil, newUUID())
+		a.opens = mcp.AppendString(nil, newUUID())
 	case a.method == wire.ElicitationCreate && mode != "url" && c.facts.Has(wire.ClientElicitationForm):
 	default:
 		return nil, false

@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -135,7 +136,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		return answerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil
 	case v != wire.Forward:
 		b.cancel(nil)
-		return nil, saying(methodNotFound, "Method not found: "+b.method.String())
+		return nil, saying(mcp.CodeMethodNotFound, "Method not found: "+b.method.String())
 	}
 	b.note = bytes.Clone(msg.Note)
 	b.stream = upstream.Outgoing{Body: out, Request: true, FirstByte: m.FirstByte, Silence: m.Silence, Stale: m.Stale, Logs: msg.Stamp.LogLevel != nil}
@@ -194,7 +195,7 @@ func (b *bridgedCall) run(again func() error) {
 	defer func() {
 		if p := recover(); p != nil {
 			b.c.srv.panicked(p)
-			b.give(nextEvent{err: fail(panicked, "")}, wanted)
+			b.give(nextEvent{err: mcp.Fail(mcp.Panicked, "")}, wanted)
 		}
 	}()
 	for {
@@ -338,7 +339,7 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 		}
 		out, err := b.take(e.Data, again)
 		switch {
-		case err != nil && (b.ctx.Err() != nil || asFailure(err).cause == sessionUnknown):
+		case err != nil && (b.ctx.Err() != nil || asFailure(err).Cause == mcp.SessionUnknown):
 			return sse.Event{}, err
 		case err != nil:
 			b.conclude(b.failed(err))
@@ -364,7 +365,7 @@ func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
 		c.srv.unwanted("unknown_id")
 		return nil, nil
 	}
-	if m.Kind == wire.Error && c.web && gjson.Get(view(m.Error()), "code").Int() == int64(causes[headerMismatch].code) {
+	if m.Kind == wire.Error && c.web && gjson.Get(view(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code()) {
 		refresh := b.method == wire.ToolsCall && !b.refreshed
 		if refresh || b.retitle() {
 			b.refreshed = true
@@ -468,11 +469,11 @@ func (c *modernConn) appendOpened(list, opened [][]byte, header []upstream.Heade
 // not be told.
 func (b *bridgedCall) fail(text string) {
 	if b.method != wire.ToolsCall {
-		b.conclude(saying(internalCode, text).about(b.id).body())
+		b.conclude(saying(internalCode, text).About(b.id).Body())
 		return
 	}
-	result := append([]byte(`{"content":[{"type":"text","text":`), appendString(nil, text)...)
-	b.conclude(appendResult(nil, b.id, string(append(result, `}],"isError":true}`...))))
+	result := append([]byte(`{"content":[{"type":"text","text":`), mcp.AppendString(nil, text)...)
+	b.conclude(mcp.AppendResult(nil, b.id, string(append(result, `}],"isError":true}`...))))
 }
 
 // send asks the server once more, with what it wanted to know.

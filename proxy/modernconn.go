@@ -197,23 +197,23 @@ func (c *modernConn) remember(ctx context.Context, msg *wire.Message, header []u
 		case method == wire.LoggingSetLevel:
 			err = c.setLevel(ctx, level, header)
 		case uri.Type != gjson.String:
-			err = saying(invalidParams, "params.uri must be a string")
+			err = saying(mcp.CodeInvalidParams, "params.uri must be a string")
 		case method == wire.ResourcesSubscribe:
 			err = c.subscribe(ctx, uri.String(), header)
 		default:
 			c.unsubscribe(uri.String())
 		}
-		if f := (*failure)(nil); errors.As(err, &f) {
-			return f.about(id).body(), nil
+		if f := (*mcp.Failure)(nil); errors.As(err, &f) {
+			return f.About(id).Body(), nil
 		}
-		return appendResult(nil, id, "{}"), err
+		return mcp.AppendResult(nil, id, "{}"), err
 	})
 }
 
 // saying is an error of ours in the place of the server's.
-func saying(code int, text string) *failure {
-	f := fail(untranslatable, "")
-	f.code, f.text = code, text
+func saying(code int, text string) *mcp.Failure {
+	f := mcp.Fail(mcp.Untranslatable, "")
+	f.Code, f.Text = code, text
 	return f
 }
 
@@ -222,11 +222,11 @@ func (c *modernConn) setLevel(ctx context.Context, level gjson.Result, header []
 		return err
 	}
 	if level.Type != gjson.String || mcp.LogLevelOf(level.String()) == mcp.NoLogLevel {
-		return saying(invalidParams, fmt.Sprintf("Invalid log level: %.64s", level.String()))
+		return saying(mcp.CodeInvalidParams, fmt.Sprintf("Invalid log level: %.64s", level.String()))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.level = appendString(nil, level.String())
+	c.level = mcp.AppendString(nil, level.String())
 	return nil
 }
 
@@ -238,7 +238,7 @@ func (c *modernConn) mustOffer(ctx context.Context, capability string, method wi
 	}
 	switch v := gjson.GetBytes(offers, capability); v.Type {
 	case gjson.Null, gjson.False:
-		return saying(methodNotFound, "Method not found: "+method.String())
+		return saying(mcp.CodeMethodNotFound, "Method not found: "+method.String())
 	}
 	return nil
 }
@@ -262,8 +262,8 @@ func (c *modernConn) offers(ctx context.Context, header []upstream.Header) ([]by
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
 func (c *modernConn) discover(ctx context.Context, header []upstream.Header) ([]byte, error) {
 	result, err := c.inquire(ctx, wire.ServerDiscover, "", header)
-	if f, ok := errors.AsType[*failure](err); ok && f.code == unsupportedVersion {
-		if modern, _, _ := spokenOf(gjson.GetBytes(f.data, "supported")); modern != nil { // the one that it has just refused
+	if f, ok := errors.AsType[*mcp.Failure](err); ok && f.Code == mcp.CodeUnsupportedVersion {
+		if modern, _, _ := spokenOf(gjson.GetBytes(f.Data, "supported")); modern != nil { // the one that it has just refused
 			result, err = c.inquire(ctx, wire.ServerDiscover, "", header)
 		}
 	}
@@ -317,9 +317,9 @@ func (c *modernConn) inquireAs(ctx context.Context, q ownRequest, header []upstr
 		if m.Kind == wire.Error {
 			said := gjson.GetMany(view(m.Error()), "code", "message", "data")
 			f := saying(int(said[0].Int()), fmt.Sprintf("%.300s", said[1].String()))
-			f.err = refusal
+			f.Err = refusal
 			if said[2].Exists() {
-				f.data = []byte(said[2].Raw)
+				f.Data = []byte(said[2].Raw)
 			}
 			return nil, f
 		}
@@ -407,7 +407,7 @@ func (c *modernConn) logLevel() []byte {
 		return c.level
 	}
 	if level := c.srv.now().cfg.Bridge.DefaultLogLevel; level != "off" && c.facts.Has(wire.ServerLogging) {
-		return appendString(nil, level)
+		return mcp.AppendString(nil, level)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -45,9 +46,9 @@ func (srv *Server) isModernPost(req *downstream.Request, m *wire.Message) bool {
 
 // onlyPost is the answer to a client without sessions that would open or end one.
 func onlyPost() error {
-	f := fail(noStream, "")
-	f.text = "Clients without a session only POST"
-	f.header = []downstream.Header{{Name: "Allow", Value: "POST"}}
+	f := mcp.Fail(mcp.NoStream, "")
+	f.Text = "Clients without a session only POST"
+	f.Header = []mcp.Header{{Name: "Allow", Value: "POST"}}
 	return f
 }
 
@@ -55,14 +56,14 @@ func onlyPost() error {
 func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *downstream.Response) (err error) {
 	if m.Kind != wire.Request {
 		if m.Kind.Response() {
-			return fail(malformed, "a response belongs into inputResponses")
+			return mcp.Fail(mcp.Malformed, "a response belongs into inputResponses")
 		}
 		resp.Status = 202 // there is nothing that a notification could be about
 		return nil
 	}
 	if req.Version == "" {
 		srv.metrics.unserved(translate.Lookup(translate.Modern()), m.Method, refused)
-		return missingVersion().about(m.ID())
+		return missingVersion().About(m.ID())
 	}
 	q, err := lookModern(m, req.Version)
 	if err != nil {
@@ -73,16 +74,16 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	defer func() {
 		if err != nil {
 			f := srv.report(err, q.requestInfo(srv.appendPassed(nil, req.Header)))
-			q.counts.settle(f.outcome())
+			q.counts.settle(failureOutcome(f))
 			err = f
 		}
 	}()
 	q.headers(req)
 	if err := q.checkHeaders(req.Header); err != nil {
-		return asFailure(err).about(q.id)
+		return asFailure(err).About(q.id)
 	}
 	if handshakeOnly(q.method) {
-		return unknownMethod(q.name).about(q.id)
+		return unknownMethod(q.name).About(q.id)
 	}
 	if q.plainName {
 		srv.met(rawName)
@@ -100,7 +101,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	direct := false
 	if !srv.isOurs(q) {
 		if direct, err = srv.isDirect(req.Ctx, from); err != nil {
-			return asFailure(err).about(q.id)
+			return asFailure(err).About(q.id)
 		}
 	}
 	for again := false; ; again = true {
@@ -159,7 +160,7 @@ func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who st
 func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, from []upstream.Header) ([]byte, error) {
 	b, err := srv.backings.get(ctx, q, who, from)
 	if err != nil {
-		return nil, asFailure(err).renamed(q.id)
+		return nil, asFailure(err).WithID(q.id)
 	}
 	defer srv.backings.let(b)
 	out := []byte(`{"resultType":"complete","supportedVersions":[`)
@@ -167,7 +168,7 @@ func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, f
 		if n > 0 {
 			out = append(out, ',')
 		}
-		out = appendString(out, r.Name)
+		out = mcp.AppendString(out, r.Name)
 	}
 	out = append(append(out, `],"capabilities":`...), b.said.capabilities...)
 	if len(b.said.instructions) > 0 {
@@ -175,14 +176,14 @@ func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, f
 	}
 	out = append(out, `,"ttlMs":0,"cacheScope":"private","_meta":{"`+modernPrefix+`serverInfo":`...)
 	out = append(append(out, b.said.server...), `}}`...)
-	return appendResult(nil, q.id, view(out)), nil
+	return mcp.AppendResult(nil, q.id, view(out)), nil
 }
 
 // modern handles a request without a handshake. It does not wait for its answer.
 func (p *pipe) modern(m *wire.Message) {
 	q, err := lookModern(m, "")
 	if err == nil && handshakeOnly(q.method) {
-		err = unknownMethod(q.name).about(q.id)
+		err = unknownMethod(q.name).About(q.id)
 	}
 	if err != nil {
 		p.srv.metrics.unserved(translate.Lookup(translate.Modern()), m.Method, refused)
@@ -192,8 +193,8 @@ func (p *pipe) modern(m *wire.Message) {
 	counts := p.srv.tallied(q)
 	defer counts.release()
 	refuse := func(err error) {
-		f := p.srv.report(err, q.requestInfo(p.from)).about(q.id)
-		counts.settle(f.outcome())
+		f := p.srv.report(err, q.requestInfo(p.from)).About(q.id)
+		counts.settle(failureOutcome(f))
 		p.refuse(f)
 	}
 	direct := false
@@ -214,7 +215,7 @@ func (p *pipe) modern(m *wire.Message) {
 		case err == nil:
 			p.straight.forward(m.Raw, nil, 0)
 			return
-		case asFailure(err).cause != upstreamLegacy:
+		case asFailure(err).Cause != mcp.UpstreamLegacy:
 			refuse(err)
 			return
 		}
@@ -237,11 +238,11 @@ func (p *pipe) modern(m *wire.Message) {
 	p.mu.Unlock()
 	if taken || full {
 		stop(nil)
-		c := duplicateID
+		c := mcp.DuplicateID
 		if full {
-			c = tooManyOpen
+			c = mcp.TooManyOpen
 		}
-		refuse(fail(c, ""))
+		refuse(mcp.Fail(c, ""))
 		return
 	}
 	if q.method != wire.SubscriptionsListen { // which has no end of its own
@@ -273,22 +274,22 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 		if r := recover(); r != nil {
 			p.srv.panicked(r)
 			free()
-			p.refuse(fail(panicked, "").about(q.id))
+			p.refuse(mcp.Fail(mcp.Panicked, "").About(q.id))
 		}
 	}()
 	var st downstream.Stream
 	var last *bool
 	cut := new(bool)
-	failed := func(err error) *failure {
-		f := p.srv.report(err, q.requestInfo(nil)).renamed(q.id)
-		q.counts.settle(f.outcome())
+	failed := func(err error) *mcp.Failure {
+		f := p.srv.report(err, q.requestInfo(nil)).WithID(q.id)
+		q.counts.settle(failureOutcome(f))
 		return f
 	}
 	switch q.method {
 	case wire.ServerDiscover:
 		answer, err := p.srv.discover(ctx, q, "", nil)
 		if err != nil {
-			answer = failed(err).body()
+			answer = failed(err).Body()
 		}
 		q.counts.settle(local)
 		free()

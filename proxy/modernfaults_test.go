@@ -628,7 +628,7 @@ func FuzzReadMeta(f *testing.F) {
 		}
 		q, err := readMeta(params, "name", "")
 		if err != nil {
-			if b := asFailure(err).body(); !gjson.ValidBytes(b) {
+			if b := asFailure(err).Body(); !gjson.ValidBytes(b) {
 				t.Errorf("the refusal is %s", b)
 			}
 			return

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -38,7 +39,7 @@ func looksModern(m *wire.Message, err error) bool {
 		return false
 	}
 	switch gjson.Get(view(m.Error()), "code").Int() {
-	case methodNotFound, invalidParams, -32600, unsupportedVersion, -32021, -32020:
+	case mcp.CodeMethodNotFound, mcp.CodeInvalidParams, -32600, mcp.CodeUnsupportedVersion, -32021, -32020:
 		return true
 	}
 	return false
@@ -192,7 +193,7 @@ func appendIntroduction(body, id []byte, revision string, result []byte) []byte 
 		return true
 	})
 	body = append(append(body, `{"jsonrpc":"2.0","id":`...), id...)
-	body = appendString(append(body, `,"result":{"protocolVersion":`...), revision)
+	body = mcp.AppendString(append(body, `,"result":{"protocolVersion":`...), revision)
 	body = append(body, `,"capabilities":`...)
 	if said[0].IsObject() {
 		body = append(body, said[0].Raw...)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
 // TestSessionsMeanNothingWithoutAHandshake: a session that a client without one names is not looked at, nor named in what
@@ -76,7 +78,7 @@ func TestStatusSaysWhatIsWrongWithARequest(t *testing.T) {
 	}{{-32601, 404}, {-32020, 400}, {-32021, 400}, {-32022, 400}, {-32602, 200}, {-32000, 200}} {
 		for _, capabilities := range []string{`{}`, `{"elicitation":{}}`} { // read by itself, and by a dialogue
 			srv := front(t, legacyServer(`{"tools":{}}`, func(id, method, m string) ([]string, error) {
-				return one(string(appendError(nil, []byte(id), c.code, "no", []byte(`{"requiredCapabilities":{"sampling":{}}}`))))
+				return one(string(mcp.AppendError(nil, []byte(id), c.code, "no", []byte(`{"requiredCapabilities":{"sampling":{}}}`))))
 			}))
 			r := srv.modernly(modernRequestOf("1", "tools/call", `"name":"t",`+meta(capabilities)))
 			if r.status != c.status || gjson.Get(r.body, "error.code").Int() != int64(c.code) {

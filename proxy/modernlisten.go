@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -41,7 +42,7 @@ func (c *modernConn) subscribe(ctx context.Context, uri string, header []upstrea
 		return saying(internalCode, "too many subscriptions")
 	}
 	life, end := context.WithCancel(c.life)
-	what := append(append([]byte(`"notifications":{"resourceSubscriptions":[`), appendString(nil, uri)...), `]}`...)
+	what := append(append([]byte(`"notifications":{"resourceSubscriptions":[`), mcp.AppendString(nil, uri)...), `]}`...)
 	l := &watching{c: c, ctx: life, what: string(what), can: c.can, header: header}
 	stop := context.AfterFunc(ctx, end)
 	granted, err := l.begin()
@@ -49,7 +50,7 @@ func (c *modernConn) subscribe(ctx context.Context, uri string, header []upstrea
 	case !stop() && err == nil:
 		err = context.Cause(ctx)
 	case err == nil && !contains(granted.Get(resourceSubscriptions), uri):
-		err = saying(invalidParams, "Subscription not accepted: "+uri)
+		err = saying(mcp.CodeInvalidParams, "Subscription not accepted: "+uri)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
 // TestAnyReplicaServesSessionsOfServersWithoutOne: an id says what its client can
@@ -47,7 +48,7 @@ func TestAnyReplicaServesSessionsOfServersWithoutOne(t *testing.T) {
 			return
 		}
 		says := gjson.Get(m, `params._meta.io\.modelcontextprotocol/clientCapabilities`).Raw + gjson.Get(m, `params._meta.io\.modelcontextprotocol/logLevel`).String()
-		fmt.Fprint(w, result(id, `"resultType":"complete","description":`+string(appendString(nil, says))+`,"messages":[]`))
+		fmt.Fprint(w, result(id, `"resultType":"complete","description":`+string(mcp.AppendString(nil, says))+`,"messages":[]`))
 	}))
 	key := make([]byte, keyBytes)
 	rand.Read(key)

@@ -13,9 +13,10 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
 // modernOnly is the revision of servers without a handshake.
@@ -23,49 +24,49 @@ const modernOnly = "2026-07-28"
 
 // modernSDKServer is the official Go SDK's server without sessions. By itself it
 // still answers initialize, whatever revisions it is told to support.
-func modernSDKServer(revision string) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ServerOptions{
+func modernSDKServer(revision string) *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "sdk", Version: "1"}, &sdk.ServerOptions{
 		SupportedProtocolVersions: []string{revision},
 		Instructions:              "read this",
-		Capabilities:              &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}},
+		Capabilities:              &sdk.ServerCapabilities{Logging: &sdk.LoggingCapabilities{}},
 	})
-	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 			if method == "initialize" {
-				return nil, &jsonrpc.Error{Code: unsupportedVersion, Message: "Unsupported protocol version", Data: json.RawMessage(`{"supported":["2026-07-28"]}`)}
+				return nil, &jsonrpc.Error{Code: mcp.CodeUnsupportedVersion, Message: "Unsupported protocol version", Data: json.RawMessage(`{"supported":["2026-07-28"]}`)}
 			}
 			return next(ctx, method, r)
 		}
 	})
 	type none struct{}
-	say := func(format string, args ...any) (*mcp.CallToolResult, any, error) {
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}, nil, nil
+	say := func(format string, args ...any) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprintf(format, args...)}}}, nil, nil
 	}
-	add := func(name string, do func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, any, error)) {
-		mcp.AddTool(s, &mcp.Tool{Name: name}, func(ctx context.Context, r *mcp.CallToolRequest, _ none) (*mcp.CallToolResult, any, error) {
+	add := func(name string, do func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, any, error)) {
+		sdk.AddTool(s, &sdk.Tool{Name: name}, func(ctx context.Context, r *sdk.CallToolRequest, _ none) (*sdk.CallToolResult, any, error) {
 			return do(ctx, r)
 		})
 	}
-	add("hello", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) { return say("hello") })
-	add("ask", func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
-		roots, ok := r.Params.InputResponses["where"].(*mcp.ListRootsResult)
+	add("hello", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, any, error) { return say("hello") })
+	add("ask", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, any, error) {
+		roots, ok := r.Params.InputResponses["where"].(*sdk.ListRootsResult)
 		if !ok {
-			return &mcp.CallToolResult{RequestState: "s", InputRequests: mcp.InputRequestMap{"where": &mcp.ListRootsParams{}}}, nil, nil
+			return &sdk.CallToolResult{RequestState: "s", InputRequests: sdk.InputRequestMap{"where": &sdk.ListRootsParams{}}}, nil, nil
 		}
 		return say("%s %s", roots.Roots[0].URI, r.Params.RequestState)
 	})
-	add("elicit", func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
-		said, ok := r.Params.InputResponses["who"].(*mcp.ElicitResult)
+	add("elicit", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, any, error) {
+		said, ok := r.Params.InputResponses["who"].(*sdk.ElicitResult)
 		if !ok {
-			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{
-				"who": &mcp.ElicitParams{Message: "?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`)},
+			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{
+				"who": &sdk.ElicitParams{Message: "?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`)},
 			}}, nil, nil
 		}
 		return say("%s %v", said.Action, said.Content["name"])
 	})
-	add("progress", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, any, error) {
+	add("progress", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, any, error) {
 		for i := range 3 {
-			err := r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1), Total: 3})
+			err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1), Total: 3})
 			if err != nil {
 				return nil, nil, err
 			}
@@ -100,7 +101,7 @@ func beforeModernSDK(t *testing.T, server string) config.Config {
 		return cfg
 	}
 	one := modernSDKServer(modernOnly)
-	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, &mcp.StreamableHTTPOptions{Stateless: true}))
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return one }, &sdk.StreamableHTTPOptions{Stateless: true}))
 	t.Cleanup(web.Close)
 	t.Cleanup(web.CloseClientConnections)
 	cfg.Upstream.URL = web.URL
@@ -113,19 +114,19 @@ func talkModern(t *testing.T, vc, over, server string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	cfg := beforeModernSDK(t, server)
-	connected(ctx, t, cfg, vc, over, func(client *mcp.ClientSession, h *heard) {
+	connected(ctx, t, cfg, vc, over, func(client *sdk.ClientSession, h *heard) {
 		if is := client.InitializeResult(); is.ProtocolVersion != vc || is.ServerInfo.Name != "sdk" || is.Instructions != "read this" {
 			t.Errorf("%+v", is)
 		}
 		want := func(tool, text string) {
 			t.Helper()
-			p := &mcp.CallToolParams{Name: tool}
+			p := &sdk.CallToolParams{Name: tool}
 			p.SetProgressToken("token")
 			r, err := client.CallTool(ctx, p)
 			if err != nil {
 				t.Fatalf("%s: %v", tool, err)
 			}
-			if got := r.Content[0].(*mcp.TextContent).Text; got != text || r.IsError {
+			if got := r.Content[0].(*sdk.TextContent).Text; got != text || r.IsError {
 				t.Errorf("%s: %q, error %t", tool, got, r.IsError)
 			}
 		}
@@ -140,7 +141,7 @@ func talkModern(t *testing.T, vc, over, server string) {
 		}
 		want("progress", "done")
 		eventually(t, "three steps of progress", func() bool { return h.count("progress") == 3 })
-		if err := client.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "info"}); err != nil {
+		if err := client.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: "info"}); err != nil {
 			t.Error(err)
 		}
 		if err := client.Ping(ctx, nil); err != nil {

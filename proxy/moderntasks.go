@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -93,8 +94,8 @@ func (c *modernConn) task(ctx context.Context, msg *wire.Message, header []upstr
 	answer := func(do func(ctx context.Context) ([]byte, error)) upstream.Stream {
 		return answerHere(ctx, func(ctx context.Context) ([]byte, error) {
 			body, err := do(ctx)
-			if f := (*failure)(nil); errors.As(err, &f) {
-				return f.about(id).body(), nil
+			if f := (*mcp.Failure)(nil); errors.As(err, &f) {
+				return f.About(id).Body(), nil
 			}
 			return body, err
 		})
@@ -105,11 +106,11 @@ func (c *modernConn) task(ctx context.Context, msg *wire.Message, header []upstr
 	switch {
 	case method == wire.TasksUpdate:
 		return answer(func(context.Context) ([]byte, error) {
-			return nil, saying(methodNotFound, "Method not found: "+method.String())
+			return nil, saying(mcp.CodeMethodNotFound, "Method not found: "+method.String())
 		})
 	case at.Type != gjson.String:
 		return answer(func(context.Context) ([]byte, error) {
-			return nil, saying(invalidParams, "params.taskId must be a string")
+			return nil, saying(mcp.CodeInvalidParams, "params.taskId must be a string")
 		})
 	case here:
 		return answer(func(context.Context) ([]byte, error) { return done.answer(id, method) })
@@ -130,7 +131,7 @@ func (c *modernConn) task(ctx context.Context, msg *wire.Message, header []upstr
 func (c *modernConn) aboutTask(ctx context.Context, method wire.Method, task, more string, header []upstream.Header) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
-	params := string(appendString([]byte(`"taskId":`), task)) + more
+	params := string(mcp.AppendString([]byte(`"taskId":`), task)) + more
 	return c.inquireAs(ctx, ownRequest{method: method, params: params, target: task, can: c.canTasks()}, header)
 }
 
@@ -151,7 +152,7 @@ func (c *modernConn) cancelTask(ctx context.Context, id []byte, task string, hea
 // method.
 func (c *modernConn) downResult(id []byte, method wire.Method, result []byte, header []upstream.Header) ([]byte, error) {
 	var m wire.Message
-	if err := m.Scan(appendResult(nil, id, view(result)), c.down.Shape()); err != nil {
+	if err := m.Scan(mcp.AppendResult(nil, id, view(result)), c.down.Shape()); err != nil {
 		return nil, err
 	}
 	m.Method, m.Facts = method, c.facts
@@ -188,9 +189,9 @@ func (b *bridgedCall) asTask(answer []byte) []byte {
 	at := now.Format(time.RFC3339Nano)
 	t.state = fmt.Appendf(nil, `{"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttl":%d}`, t.id, status, at, at, ttl.Milliseconds())
 	if !c.srv.finished.keep(c, t) {
-		return saying(internalCode, "the result is too large to be kept for a task").about(b.id).body()
+		return saying(internalCode, "the result is too large to be kept for a task").About(b.id).Body()
 	}
-	return appendResult(nil, b.id, `{"task":`+string(t.state)+`}`)
+	return mcp.AppendResult(nil, b.id, `{"task":`+string(t.state)+`}`)
 }
 
 // lifetime is how long a task of this ttl, in milliseconds, is of interest here.
@@ -202,16 +203,16 @@ func lifetime(ttl float64) time.Duration {
 func (t doneTask) answer(id []byte, method wire.Method) ([]byte, error) {
 	switch method {
 	case wire.TasksGet:
-		return appendResult(nil, id, view(t.state)), nil
+		return mcp.AppendResult(nil, id, view(t.state)), nil
 	case wire.TasksResult:
-		return ofTask(appendResult(nil, id, view(t.result)), "result", t.id)
+		return ofTask(mcp.AppendResult(nil, id, view(t.result)), "result", t.id)
 	}
-	return nil, saying(invalidParams, "Cannot cancel task: it is over")
+	return nil, saying(mcp.CodeInvalidParams, "Cannot cancel task: it is over")
 }
 
 // ofTask says in the _meta of a member of a message to which task it belongs.
 func ofTask(message []byte, member, task string) ([]byte, error) {
-	return sjson.SetRawBytes(message, member+"._meta."+strings.ReplaceAll(relatedTask, ".", `\.`), append(appendString([]byte(`{"taskId":`), task), '}'))
+	return sjson.SetRawBytes(message, member+"._meta."+strings.ReplaceAll(relatedTask, ".", `\.`), append(mcp.AppendString([]byte(`{"taskId":`), task), '}'))
 }
 
 // watchTask has the client told how a task goes, if it listens.
@@ -230,7 +231,7 @@ func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.
 		long = lifetime(ttl.Num)
 	}
 	ctx, cancel := context.WithTimeout(c.life, long)
-	what := append(appendString([]byte(`"notifications":{"taskIds":[`), task), `]}`...)
+	what := append(mcp.AppendString([]byte(`"notifications":{"taskIds":[`), task), `]}`...)
 	l := &watching{c: c, ctx: ctx, what: string(what), can: c.canTasks(), header: slices.Clone(header)}
 	c.srv.spawn(func() {
 		defer func() {

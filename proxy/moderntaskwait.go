@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -56,7 +57,7 @@ func (w *taskWait) Next() (sse.Event, error) {
 			if w.ctx.Err() != nil {
 				return sse.Event{}, w.why()
 			}
-			w.conclude(w.c.srv.report(err, requestInfo{method: wire.TasksResult.String(), client: w.c.up.From(), server: w.c.up.To(), header: w.header}).renamed(w.id).body())
+			w.conclude(w.c.srv.report(err, requestInfo{method: wire.TasksResult.String(), client: w.c.up.From(), server: w.c.up.To(), header: w.header}).WithID(w.id).Body())
 		}
 	}
 }
@@ -134,7 +135,7 @@ func (w *taskWait) ask(inputs gjson.Result) error {
 		if trouble != nil || !c.claimAsk(w.task, name) {
 			return
 		}
-		a := &ask{heard: w.heard, name: string(appendString(nil, name)), method: wire.MethodOf([]byte(q.Get("method").String()))}
+		a := &ask{heard: w.heard, name: string(mcp.AppendString(nil, name)), method: wire.MethodOf([]byte(q.Get("method").String()))}
 		if w.asking = append(w.asking, a); len(w.asking) > maxTaskInputs {
 			trouble = saying(internalCode, "the server asks too much at once")
 			return
@@ -209,8 +210,8 @@ func (w *taskWait) giveUp(text string) error {
 	if _, err := w.c.aboutTask(w.ctx, wire.TasksCancel, w.task, "", w.header); err != nil {
 		w.c.srv.log.Debug("task not cancelled", zap.Error(err))
 	}
-	result := append([]byte(`{"content":[{"type":"text","text":`), appendString(nil, text)...)
-	out, err := ofTask(appendResult(nil, w.id, string(append(result, `}],"isError":true}`...))), "result", w.task)
+	result := append([]byte(`{"content":[{"type":"text","text":`), mcp.AppendString(nil, text)...)
+	out, err := ofTask(mcp.AppendResult(nil, w.id, string(append(result, `}],"isError":true}`...))), "result", w.task)
 	if err == nil {
 		w.conclude(out)
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -26,17 +27,17 @@ func nextOf(st upstream.Stream, k dropper) (sse.Event, error) {
 		if large == nil || !large.Asks && large.Answers == nil {
 			return e, err
 		}
-		why, reason := fail(upstreamDown, large.Error()), "too_large"
+		why, reason := mcp.Fail(mcp.UpstreamDown, large.Error()), "too_large"
 		if large.NoRoom != nil {
-			why, reason = fail(noRoom, large.Error()), "no_room"
+			why, reason = mcp.Fail(mcp.NoRoom, large.Error()), "no_room"
 		}
 		if large.Asks {
 			k.unwanted(reason)
 			continue
 		}
-		why.err = err
+		why.Err = err
 		k.unread(reason, why)
-		return sse.Event{Data: why.about(large.Answers).body()}, nil
+		return sse.Event{Data: why.About(large.Answers).Body()}, nil
 	}
 }
 
@@ -44,5 +45,5 @@ func nextOf(st upstream.Stream, k dropper) (sse.Event, error) {
 // failure of their calls.
 type dropper interface {
 	unwanted(reason string)
-	unread(reason string, why *failure)
+	unread(reason string, why *mcp.Failure)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -133,7 +134,7 @@ func (c *catalog) write(table *translate.Table, r *translate.Revision, entries [
 
 // appendToolsList appends an answer to tools/list with nothing but entries.
 func appendToolsList(dst, id, entries []byte) []byte {
-	return appendResult(dst, id, `{"tools":[`+string(entries)+`]}`)
+	return mcp.AppendResult(dst, id, `{"tools":[`+string(entries)+`]}`)
 }
 
 // named is the name of a tool of ours that the params of a tools/call hold, "" when

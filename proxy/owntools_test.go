@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -42,7 +43,7 @@ func (f *fakeTools) Tools() (all []ownTool) {
 }
 
 func (f *fakeTools) Call(ctx context.Context, c *ownCall) []byte {
-	return []byte(`{"content":[{"type":"text","text":` + string(appendString(nil, f.do(ctx, c))) + `}]}`)
+	return []byte(`{"content":[{"type":"text","text":` + string(mcp.AppendString(nil, f.do(ctx, c))) + `}]}`)
 }
 
 func (f *fakeTools) Instructions() string { return f.words }
@@ -69,7 +70,7 @@ func page(m, next string, names ...string) string {
 	if next != "" {
 		result += fmt.Sprintf(`,"nextCursor":%q`, next)
 	}
-	return string(appendResult(nil, []byte(gjson.Get(m, "id").Raw), result+"}"))
+	return string(mcp.AppendResult(nil, []byte(gjson.Get(m, "id").Raw), result+"}"))
 }
 
 // listing is a server with two pages of tools.
@@ -77,7 +78,7 @@ func listing(version string, first, second []string) *fakeServer {
 	return newFake(initializing(version, func(m string) ([]string, error) {
 		switch {
 		case gjson.Get(m, "method").String() == "tools/call":
-			return one(string(appendResult(nil, []byte(gjson.Get(m, "id").Raw), `{"content":[{"type":"text","text":"theirs"}]}`)))
+			return one(string(mcp.AppendResult(nil, []byte(gjson.Get(m, "id").Raw), `{"content":[{"type":"text","text":"theirs"}]}`)))
 		case gjson.Get(m, "params.cursor").String() == "2":
 			return one(page(m, "", second...))
 		}
@@ -457,7 +458,7 @@ func FuzzExtend(f *testing.F) {
 		}
 		in := `{"jsonrpc":"2.0","id":1,"result":{"tools":` + tools
 		if next != "" {
-			in += `,"nextCursor":` + string(appendString(nil, next))
+			in += `,"nextCursor":` + string(mcp.AppendString(nil, next))
 		}
 		in += `}}`
 		hidden := 0

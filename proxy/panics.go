@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -34,13 +35,13 @@ func (srv *Server) contained(task func()) (ended bool) {
 
 // panicked is the answer to x's message raw, at which there was a panic. Its id is nil
 // where the message is no request.
-func (x *exchange) panicked(p any, raw []byte) *failure {
+func (x *exchange) panicked(p any, raw []byte) *mcp.Failure {
 	x.srv.panicked(p)
-	f := fail(panicked, "")
+	f := mcp.Fail(mcp.Panicked, "")
 	if x.call != nil {
-		return f.about([]byte(x.call.id)) // raw may have been rewritten
+		return f.About([]byte(x.call.id)) // raw may have been rewritten
 	}
-	return f.about(idOf(raw))
+	return f.About(idOf(raw))
 }
 
 // afterPanic is what the client gets in the place of a message of the server at which
@@ -49,7 +50,7 @@ func (x *exchange) panicked(p any, raw []byte) *failure {
 func (x *exchange) afterPanic(p any, raw []byte) (out []byte, ok bool) {
 	x.srv.panicked(p)
 	x.verdict = failed
-	f := fail(panicked, "")
+	f := mcp.Fail(mcp.Panicked, "")
 	c, m := x.met, new(wire.Message)
 	switch {
 	case x.final:
@@ -59,7 +60,7 @@ func (x *exchange) afterPanic(p any, raw []byte) (out []byte, ok bool) {
 		return nil, false
 	case m.Kind == wire.Request:
 		x.forgetAsked(m.ID())
-		x.reply(appendError(nil, m.ID(), f.code, f.text, nil))
+		x.reply(mcp.AppendError(nil, m.ID(), f.Code, f.Text, nil))
 		return nil, false
 	case !m.Kind.Response():
 		return nil, false
@@ -72,5 +73,5 @@ func (x *exchange) afterPanic(p any, raw []byte) (out []byte, ok bool) {
 	if c == nil || c.answers != nil {
 		return nil, false
 	}
-	return f.about(x.era.rename([]byte(c.id))).body(), true
+	return f.About(x.era.rename([]byte(c.id))).Body(), true
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -191,7 +192,7 @@ func TestErrorForAListOfToolsThatWeAskFor(t *testing.T) {
 					if gjson.Get(m, "method").String() == "tools/list" {
 						return one(`{"jsonrpc":"2.0","id":` + id + `,` + broken + `}`)
 					}
-					return one(string(appendResult(nil, []byte(id), texts(issues(2000)))))
+					return one(string(mcp.AppendResult(nil, []byte(id), texts(issues(2000)))))
 				}))
 				f.piped = piped
 				return f

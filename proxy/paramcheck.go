@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -52,8 +53,8 @@ func (a headerArgument) says(at gjson.Result, said string, there bool) bool {
 }
 
 // tooLarge says that an argument has no header that everybody would read alike.
-func tooLarge(a headerArgument) *failure {
-	return saying(invalidParams, "Argument "+strings.Join(a.path, ".")+" is too large for a header")
+func tooLarge(a headerArgument) *mcp.Failure {
+	return saying(mcp.CodeInvalidParams, "Argument "+strings.Join(a.path, ".")+" is too large for a header")
 }
 
 // paramIn finds a header by its name, which is prefix and rest.

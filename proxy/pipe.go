@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -116,7 +117,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 func (p *pipe) spawn(task func()) {
 	p.tasks.Go(func() {
 		if !p.srv.contained(task) {
-			p.fail(fail(panicked, ""))
+			p.fail(mcp.Fail(mcp.Panicked, ""))
 		}
 	})
 }
@@ -161,7 +162,7 @@ func (p *pipe) hangUp() {
 
 // clientGone is the answer to a question that its client can no longer answer.
 func clientGone(id []byte) []byte {
-	return appendError(nil, id, causes[untranslatable].code, "the client has closed its side", nil)
+	return mcp.AppendError(nil, id, mcp.Untranslatable.Code(), "the client has closed its side", nil)
 }
 
 // cutOff answers the calls in flight with an error that says that we end.
@@ -173,7 +174,7 @@ func (p *pipe) cutOff() {
 		switch s := half.begun.Load(); {
 		case s == nil:
 		case s.piped:
-			half.failOpen(fail(shuttingDown, ""))
+			half.failOpen(mcp.Fail(mcp.ShuttingDown, ""))
 		default: // each has a goroutine, which says so
 			for _, c := range s.open.list() {
 				if c.stop != nil {
@@ -192,7 +193,7 @@ func (p *pipe) write(message []byte) {
 }
 
 func (p *pipe) refuse(err error) {
-	p.write(onPipe(p.srv.report(err, requestInfo{})).bodyTo(p.revision()))
+	p.write(onPipe(p.srv.report(err, requestInfo{})).BodyTo(p.revision()))
 }
 
 // revision is the client's, nil before it is known.
@@ -205,17 +206,17 @@ func (p *pipe) revision() *translate.Revision {
 
 // onPipe is f as clients on a pipe get it: whoever speaks without a handshake
 // is told that there is no such method, and may go on in another way.
-func onPipe(f *failure) *failure {
-	if f.cause == modernRefused {
-		f.code = methodNotFound
+func onPipe(f *mcp.Failure) *mcp.Failure {
+	if f.Cause == mcp.ModernRefused {
+		f.Code = mcp.CodeMethodNotFound
 	}
 	return f
 }
 
 func (p *pipe) tooLong(e *lines.TooLongError) {
-	f := fail(tooLong, e.Error())
+	f := mcp.Fail(mcp.TooLong, e.Error())
 	if e.Message.Method() {
-		f.about(e.Message.ID())
+		f.About(e.Message.ID())
 	}
 	p.refuse(f)
 }
@@ -226,7 +227,7 @@ func (p *pipe) take(line []byte) {
 		if r := recover(); r != nil {
 			p.srv.panicked(r)
 			if id := idOf(line); id != nil || wire.IsArray(line) {
-				p.refuse(fail(panicked, "").about(id))
+				p.refuse(mcp.Fail(mcp.Panicked, "").About(id))
 			}
 		}
 	}()
@@ -257,14 +258,14 @@ func (p *pipe) initialize(line []byte) {
 		p.modern(&m)
 		return
 	case isModern(&m):
-		p.refuse(refuseUninitialized(modernRefused).about(m.ID()))
+		p.refuse(mcp.Uninitialized(mcp.ModernRefused).About(m.ID()))
 		return
 	case m.Method != wire.Initialize:
-		p.refuse(refuseUninitialized(notInitialized).about(m.ID()))
+		p.refuse(mcp.Uninitialized(mcp.NotInitialized).About(m.ID()))
 		return
 	}
 	if err := p.begin(line); err != nil {
-		p.refuse(asFailure(err).about(m.ID()))
+		p.refuse(asFailure(err).About(m.ID()))
 	}
 }
 
@@ -330,19 +331,19 @@ func (p *pipe) forward(line []byte, g *group, slot int) {
 	defer func() {
 		if r := recover(); r != nil {
 			f := x.panicked(r, line)
-			if f.id != nil && (x.call == nil || x.s.open.end(x.call)) {
-				p.deliver(g, slot, f.body())
+			if f.ID != nil && (x.call == nil || x.s.open.end(x.call)) {
+				p.deliver(g, slot, f.Body())
 			}
 			x.done()
 		}
 	}()
 	out, v, err := x.fromClient(line)
 	switch {
-	case err != nil && asFailure(err).cause == modernRefused && g == nil && p.bothEras:
+	case err != nil && asFailure(err).Cause == mcp.ModernRefused && g == nil && p.bothEras:
 		p.modern(&x.msg)
 	case x.cancels && (p.cancelModern(&x.msg) || p.takesStraight(&x.msg)):
 	case err != nil:
-		p.deliver(g, slot, onPipe(x.refused(err)).bodyTo(p.s.vc))
+		p.deliver(g, slot, onPipe(x.refused(err)).BodyTo(p.s.vc))
 	case v == wire.Answer:
 		x.outcome = local
 		p.deliver(g, slot, bytes.Clone(out))
@@ -362,7 +363,7 @@ func (p *pipe) send(x *exchange, out []byte) {
 		f := p.srv.answerFor(x, err)
 		switch {
 		case owed:
-			p.deliver(x.group, x.slot, f.body())
+			p.deliver(x.group, x.slot, f.Body())
 		}
 		p.lostWith(f)
 	case st != nil:
@@ -399,7 +400,7 @@ func (p *pipe) kept(c *call, answer []byte) []byte {
 	}
 	own, err := p.srv.memory.Clone(p.ctx, answerWait, large.Copy, answer)
 	if err != nil {
-		return p.srv.report(err, p.requestInfo(c)).about([]byte(c.id)).body()
+		return p.srv.report(err, p.requestInfo(c)).About([]byte(c.id)).Body()
 	}
 	return own
 }
@@ -477,9 +478,9 @@ func (p *pipe) watch() {
 		})
 		for _, c := range late {
 			p.srv.giveUpAs(p.s, c.id, nil, overdueCall) // before the client may use the id again
-			f := fail(upstreamTimeout, "").about([]byte(c.id))
-			f.err = silentFor(now.Sub(c.began), heard.After(c.began))
-			p.deliver(c.group, c.slot, f.body())
+			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.id))
+			f.Err = silentFor(now.Sub(c.began), heard.After(c.began))
+			p.deliver(c.group, c.slot, f.Body())
 			p.srv.metrics.request(p.s.vc, p.s.vu, c.method, failed, c.began)
 			p.srv.report(f, p.requestInfo(c))
 		}
@@ -497,22 +498,22 @@ func (p *pipe) serverLost(err error) {
 		return // we have stopped it
 	}
 	f := asFailure(err)
-	if f.cause == upstreamSilent {
-		f = fail(upstreamLost, "")
+	if f.Cause == mcp.UpstreamSilent {
+		f = mcp.Fail(mcp.UpstreamLost, "")
 	}
 	p.failOpen(f)
 	p.fail(f)
 }
 
 // failOpen answers every call in flight with f.
-func (p *pipe) failOpen(f *failure) {
+func (p *pipe) failOpen(f *mcp.Failure) {
 	for _, c := range p.s.open.list() {
 		if spares(f, p.sentKey(c)) || !p.s.open.end(c) || c.here {
 			continue // what is served here ends with us, and says so itself
 		}
 		each := *f
-		each.id = []byte(c.id)
-		p.deliver(c.group, c.slot, each.body())
+		each.ID = []byte(c.id)
+		p.deliver(c.group, c.slot, each.Body())
 		p.srv.metrics.request(p.s.vc, p.s.vu, c.method, failed, c.began)
 		p.srv.report(&each, p.requestInfo(c))
 	}
@@ -525,13 +526,13 @@ func (p *pipe) requestInfo(c *call) requestInfo {
 
 // lostWith ends us when a failure over HTTP means that the session is over. That
 // a server on a pipe is lost is for bring to see, who has calls to answer.
-func (p *pipe) lostWith(f *failure) {
+func (p *pipe) lostWith(f *mcp.Failure) {
 	if p.s.piped || p.s.direct != nil {
 		return
 	}
-	if f.cause == upstreamLost || f.cause == sessionUnknown || f.status == 404 && f.cause == upstreamRefused {
-		whole := f.forAll()
-		whole.reported = false // it is why others fail
+	if f.Cause == mcp.UpstreamLost || f.Cause == mcp.SessionUnknown || f.Status == 404 && f.Cause == mcp.UpstreamRefused {
+		whole := f.WithoutID()
+		whole.Reported = false // it is why others fail
 		p.fail(fmt.Errorf("%w: %w", errUpstreamGone, whole))
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/dialect"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -45,7 +46,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 	case m.Kind == wire.Request:
 		x.claim(m)
 		if err := x.admit(m); err != nil {
-			return nil, wire.Drop, asFailure(err).about(m.ID())
+			return nil, wire.Drop, asFailure(err).About(m.ID())
 		}
 		x.want(m)
 		if x.errand != nil {
@@ -81,7 +82,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 		case x.s.local && m.Method == wire.ElicitationCreate && newer(x.s.vu, x.s.vc):
 			// The server's form may have been put into other words for this
 			// client, and nobody here remembers which.
-			out := appendResult(x.buf[:0], m.ID(), `{"action":"cancel"}`)
+			out := mcp.AppendResult(x.buf[:0], m.ID(), `{"action":"cancel"}`)
 			return x.own(out, raw), wire.Forward, nil
 		}
 	}
@@ -96,7 +97,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 	switch {
 	case err != nil && kind.Response(): // the server waits for something
 		f := asFailure(err)
-		return appendError(nil, x.id, f.code, f.text, nil), wire.Forward, nil
+		return mcp.AppendError(nil, x.id, f.Code, f.Text, nil), wire.Forward, nil
 	case err != nil && kind == wire.Notification:
 		x.srv.untranslated(err, x.from)
 		return nil, wire.Drop, nil
@@ -116,9 +117,9 @@ func (x *exchange) admit(m *wire.Message) error {
 	case x.era != nil:
 		id = x.era.sent(id)
 	case m.Method == wire.Initialize:
-		return fail(initializedTwice, "")
+		return mcp.Fail(mcp.InitializedTwice, "")
 	case isModern(m):
-		return refuseUninitialized(modernRefused)
+		return mcp.Uninitialized(mcp.ModernRefused)
 	}
 	c := newCallAt(id, m.Method, x.clock.now())
 	c.stop, c.here = x.stop, x.errand != nil
@@ -185,7 +186,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	case m.Kind == wire.Request && s.deaf.Load():
 		answer := clientGone(m.ID())
 		if m.Method == wire.Ping {
-			answer = appendResult(nil, m.ID(), "{}")
+			answer = mcp.AppendResult(nil, m.ID(), "{}")
 		}
 		x.reply(answer)
 		return nil, false
@@ -193,7 +194,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	case m.Kind == wire.Request:
 		if err := x.admitAsked(m); err != nil {
 			f := asFailure(err)
-			x.reply(appendError(x.buf[:0], m.ID(), f.code, f.text, nil))
+			x.reply(mcp.AppendError(x.buf[:0], m.ID(), f.Code, f.Text, nil))
 			return nil, false
 		}
 	case m.Kind == wire.Notification:
@@ -242,7 +243,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	case err != nil && kind == wire.Request:
 		f := asFailure(err)
 		x.forgetAsked(id)
-		x.reply(appendError(nil, id, f.code, f.text, nil))
+		x.reply(mcp.AppendError(nil, id, f.Code, f.Text, nil))
 		return nil, false
 	case err != nil && kind == wire.Notification:
 		x.srv.untranslated(err, x.from)
@@ -250,7 +251,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	case err != nil:
 		x.verdict = failed
 		f := x.srv.report(err, x.requestInfo())
-		out, kind, learn = appendError(nil, x.era.rename(id), f.code, f.text, nil), wire.Error, false
+		out, kind, learn = mcp.AppendError(nil, x.era.rename(id), f.Code, f.Text, nil), wire.Error, false
 	case v == wire.Local:
 		x.era.hold(kind, method, id, out)
 		return nil, false

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
 // pipes is the server as clients on HTTP+SSE see it.
@@ -14,7 +15,7 @@ type pipes Server
 func (f *pipes) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
 	srv := (*Server)(f)
 	if !srv.sessions.reserve() {
-		srv.refuse(req, resp, fail(tooManySessions, ""))
+		srv.refuse(req, resp, mcp.Fail(mcp.TooManySessions, ""))
 		return nil
 	}
 	p := newPipe(srv)

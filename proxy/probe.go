@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -202,8 +203,8 @@ func (p *inquiry) ask(ctx context.Context, lists []list) error {
 // says more.
 func plainly(err error) error {
 	f := asFailure(err)
-	if f.err != nil {
-		return f.err
+	if f.Err != nil {
+		return f.Err
 	}
 	return f
 }
@@ -231,7 +232,7 @@ func (p *inquiry) all(ctx context.Context, l *list) error {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return fail(upstreamSilent, "")
+			return mcp.Fail(mcp.UpstreamSilent, "")
 		case err != nil:
 			return plainly(err)
 		case m.Kind == wire.Error && l.method == wire.ResourcesTemplatesList:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -44,7 +45,7 @@ func (q *question) ask(ctx context.Context, message string) (agreed bool, err er
 	rand.Read(b[:])
 	id := asking + hex.EncodeToString(b[:]) + `"`
 	m := []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"elicitation/create","params":{"message":`)
-	m = append(appendString(m, message), `,"requestedSchema":{"type":"object","properties":{}}}}`...)
+	m = append(mcp.AppendString(m, message), `,"requestedSchema":{"type":"object","properties":{}}}}`...)
 	defer q.asked.take(wire.AppendIDKey(nil, []byte(id)))
 	if !q.yield(m) {
 		return false, context.Cause(ctx)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -41,7 +40,7 @@ type relay struct {
 	ended bool // end was called
 
 	status int // of HTTP, of the answer
-	header []downstream.Header
+	header []mcp.Header
 
 	mu    sync.Mutex  // guards x and box against Close
 	leave func() bool // no longer watch ctx
@@ -55,7 +54,7 @@ func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from [
 		if p := recover(); p != nil {
 			srv.panicked(p)
 			srv.contained(r.end)
-			err = fail(panicked, "").renamed(q.id)
+			err = mcp.Fail(mcp.Panicked, "").WithID(q.id)
 		}
 	}()
 	switch {
@@ -70,7 +69,7 @@ func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from [
 	}
 	if err != nil {
 		r.end()
-		return nil, asFailure(err).renamed(q.id)
+		return nil, asFailure(err).WithID(q.id)
 	}
 	return r, nil
 }
@@ -79,10 +78,10 @@ func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from [
 // knows the first one no longer.
 func (r *relay) begin() error {
 	if r.q.inputs != nil && !objects(r.q.inputs) {
-		return fail(inputsInvalid, "")
+		return mcp.Fail(mcp.InputsInvalid, "")
 	}
 	err := r.send()
-	if err != nil && asFailure(err).unknownSession() {
+	if err != nil && asFailure(err).UnknownSession() {
 		return r.resend()
 	}
 	return err
@@ -213,11 +212,11 @@ func (srv *Server) sendOn(asked context.Context, b *backing, q *modernRequest, f
 		return x, nil
 	case v == wire.Answer:
 		x.outcome = local
-		f := fail(methodUnknown, q.name)
-		f.cause = methodUnknown
+		f := mcp.Fail(mcp.MethodUnknown, q.name)
+		f.Cause = mcp.MethodUnknown
 		err = f
 	case v != wire.Forward:
-		err = fail(methodUnknown, q.name)
+		err = mcp.Fail(mcp.MethodUnknown, q.name)
 	}
 	if err == nil {
 		var st upstream.Stream
@@ -240,26 +239,20 @@ func (srv *Server) sendOn(asked context.Context, b *backing, q *modernRequest, f
 			return x, nil
 		}
 		err = srv.answerFor(x, err)
-		if f := asFailure(err); f.cause == upstreamLost || f.cause == upstreamRefused && f.status == 404 {
+		if f := asFailure(err); f.Cause == mcp.UpstreamLost || f.Cause == mcp.UpstreamRefused && f.Status == 404 {
 			srv.backings.kill(b)
 		}
 	}
 	x.done()
-	f := asFailure(err).renamed(q.id)
-	f.status = f.sessionless()
+	f := asFailure(err).WithID(q.id)
+	f.Status = f.SessionlessStatus()
 	return nil, f
 }
 
 // urlsUnasked is the answer to a client that cannot be asked to open URLs.
-func urlsUnasked() *failure {
-	f := fail(capabilityMissing, "")
-	f.data = []byte(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
-	return f
-}
-
-// renamed is f for the client that knows the request by another id.
-func (f *failure) renamed(id []byte) *failure {
-	f.id = bytes.Clone(id)
+func urlsUnasked() *mcp.Failure {
+	f := mcp.Fail(mcp.CapabilityMissing, "")
+	f.Data = []byte(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
 	return f
 }
 
@@ -293,7 +286,7 @@ func (r *relay) Next() (e sse.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.srv.panicked(p)
-			e, err = r.answer(fail(panicked, "")), nil
+			e, err = r.answer(mcp.Fail(mcp.Panicked, "")), nil
 		}
 	}()
 	for {
@@ -350,7 +343,7 @@ func (r *relay) fromBox() (sse.Event, error) {
 	case err != nil:
 		return r.cutShort()
 	case m.unbegun && r.sent:
-		return r.answer(fail(upstreamRefused, "").nowhere()), nil
+		return r.answer(mcp.Fail(mcp.UpstreamRefused, "").NoEndpoint()), nil
 	case m.unbegun:
 		r.mu.Lock()
 		r.box = nil
@@ -369,13 +362,10 @@ func (r *relay) fromBox() (sse.Event, error) {
 	return sse.Event{Data: m.body}, nil
 }
 
-// unknownSession reports whether the server has no such session, or none any more.
-func (f *failure) unknownSession() bool { return f.cause == upstreamRefused && f.status == 404 }
-
 // unbegun reports whether err says that the server has not looked at the request,
 // since it does not know the session.
 func (x *exchange) unbegun(err error) bool {
-	return x.resumes == 0 && (asFailure(err).unknownSession() || x.srv.turned(x.ctx, x.from, false, err))
+	return x.resumes == 0 && (asFailure(err).UnknownSession() || x.srv.turned(x.ctx, x.from, false, err))
 }
 
 // answer is the error that ends the relay.
@@ -384,16 +374,16 @@ func (r *relay) answer(err error) sse.Event {
 	if r.x != nil {
 		err = r.srv.answerFor(r.x, err)
 	}
-	f := r.srv.report(err, r.q.requestInfo(r.from)).renamed(r.q.id)
-	r.q.counts.settle(f.outcome())
-	if f.unknownSession() { // nor one that had just begun
-		f.nowhere()
+	f := r.srv.report(err, r.q.requestInfo(r.from)).WithID(r.q.id)
+	r.q.counts.settle(failureOutcome(f))
+	if f.UnknownSession() { // nor one that had just begun
+		f.NoEndpoint()
 	}
-	if f.cause == upstreamLost && r.b != nil {
+	if f.Cause == mcp.UpstreamLost && r.b != nil {
 		r.srv.backings.kill(r.b)
 	}
-	r.status, r.header = f.sessionless(), f.header
-	return sse.Event{Data: f.body()}
+	r.status, r.header = f.SessionlessStatus(), f.Header
+	return sse.Event{Data: f.Body()}
 }
 
 // Close makes Next return. It may be called by any goroutine, and more than once.
@@ -451,7 +441,7 @@ func statusOf(m *wire.Message, body []byte) int {
 	if m.Kind != wire.Error {
 		return 200
 	}
-	return statusFor(gjson.GetBytes(body, "error.code").Int())
+	return mcp.StatusFor(gjson.GetBytes(body, "error.code").Int())
 }
 
 // objects reports whether raw is an object of objects.

@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -130,7 +131,7 @@ func (c *remoteConn) renew(ctx context.Context, was uint64, header []upstream.He
 	}
 	r := c.renewing
 	if r == nil {
-		r = &renewal{done: make(chan struct{}), err: fail(panicked, "")}
+		r = &renewal{done: make(chan struct{}), err: mcp.Fail(mcp.Panicked, "")}
 		c.renewing = r
 		header := cloneHeaders(header)
 		c.srv.spawn(func() {
@@ -172,24 +173,24 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	version := versionHeader(s.vu)
 	next, ok := srv.now().origin.resume("", "").(*upstream.HTTPSession)
 	if !ok {
-		return fail(sessionUnknown, "")
+		return mcp.Fail(mcp.SessionUnknown, "")
 	}
 	h := &handshake{srv: srv, conn: next, header: header, id: []byte(`"dragoman:0"`)}
 	m, err := h.sayAgain(ctx, s.ticket)
 	if err != nil {
 		srv.failing("server has lost the session and does not begin another", failures.SessionLost, err, header)
 		if refused, _ := refusesProposal(nil, err); refused && isStatus(err) {
-			f := fail(sessionUnknown, "the server refuses a new one; initialize again")
-			f.err = fmt.Errorf("%w: %w", errNoNewSession, err)
+			f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
+			f.Err = fmt.Errorf("%w: %w", errNoNewSession, err)
 			return f
 		}
 		return err
 	}
 	if m.Kind == wire.Error || gjson.Get(view(m.Result()), "protocolVersion").String() != s.vu.Name {
 		srv.spawn(func() { srv.endConn(next) })
-		f := fail(sessionUnknown, "the server refuses a new one; initialize again")
-		f.err = fmt.Errorf("%w: %.300s", errNoNewSession, m.Raw)
-		srv.failing("server has lost the session and does not begin another", failures.SessionLost, f.err, header)
+		f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
+		f.Err = fmt.Errorf("%w: %.300s", errNoNewSession, m.Raw)
+		srv.failing("server has lost the session and does not begin another", failures.SessionLost, f.Err, header)
 		return f
 	}
 	next.SetSession(h.named, version)
@@ -443,7 +444,7 @@ func isFinal(err error) bool {
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
 		return status.Code == 401 || status.Code == 403 || !saysNothing(status.Code) && status.Code < 500
 	}
-	return asFailure(err).cause == sessionUnknown
+	return asFailure(err).Cause == mcp.SessionUnknown
 }
 
 // pause waits, and reports whether the stream is still wanted. A new session ends it.

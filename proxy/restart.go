@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -248,8 +249,8 @@ func (r *revival) current(ctx context.Context, m *upstream.Outgoing) (upstream.C
 		select {
 		case <-ready:
 		case <-timeout:
-			f := fail(upstreamStarting, "")
-			f.err = why
+			f := mcp.Fail(mcp.UpstreamStarting, "")
+			f.Err = why
 			return nil, f
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -438,11 +439,11 @@ func (r *revival) tell(err error) {
 // give ends the attempts.
 func (r *revival) give(why error) error {
 	if why != upstream.ErrClosed {
-		f := fail(upstreamLost, reason(why))
+		f := mcp.Fail(mcp.UpstreamLost, reason(why))
 		if r.remote {
-			f.text = "upstream session ended: " + reason(why)
+			f.Text = "upstream session ended: " + reason(why)
 		}
-		f.err = why
+		f.Err = why
 		why = f
 	}
 	r.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -335,7 +336,7 @@ func TestSessionEndsWhileItsProcessIsStartedAgain(t *testing.T) {
 
 func TestHowARestartLooksToClients(t *testing.T) {
 	f := asFailure(&restartError{err: exited})
-	if f.cause != upstreamRestarted || !errors.Is(f, exited) {
+	if f.Cause != mcp.UpstreamRestarted || !errors.Is(f, exited) {
 		t.Errorf("%+v", f)
 	}
 }

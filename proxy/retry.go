@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -44,21 +45,21 @@ func (st *state) ofAnotherToken(q *modernRequest) bool {
 func (s *dialogues) resume(r *relay) error {
 	st, instance, ok := s.srv.now().sealer.openState(gjson.ParseBytes(r.q.state).String())
 	if !ok || instance != s.instance || !st.mayGoOn(r.q) {
-		f := fail(stateInvalid, "")
+		f := mcp.Fail(mcp.StateInvalid, "")
 		if ok && s.srv.now().cfg.Bridge.Principal == "authorization" && st.ofAnotherToken(r.q) {
-			f.data = []byte(anotherToken)
+			f.Data = []byte(anotherToken)
 		}
 		return f
 	}
 	d := s.find(st.id)
 	if d == nil {
-		return fail(stateInvalid, "")
+		return mcp.Fail(mcp.StateInvalid, "")
 	}
 	if r.q.inputs == nil {
 		r.q.inputs = []byte("{}")
 	}
 	if !objects(r.q.inputs) {
-		return fail(inputsInvalid, "")
+		return mcp.Fail(mcp.InputsInvalid, "")
 	}
 	if r.who != d.who {
 		if err := d.admit(r); err != nil {
@@ -80,8 +81,8 @@ func (d *dialogue) admit(r *relay) error {
 	}
 	defer d.srv.backings.let(b)
 	err = d.b.ask(r.ctx, d.srv, wire.Ping, []byte("{}"), r.from)
-	if err != nil && asFailure(err).status == 404 { // the session is gone, and the call with it
-		return fail(stateInvalid, "")
+	if err != nil && asFailure(err).Status == 404 { // the session is gone, and the call with it
+		return mcp.Fail(mcp.StateInvalid, "")
 	}
 	return err
 }
@@ -92,7 +93,7 @@ func (d *dialogue) attach(r *relay, st state) error {
 	again := d.box != nil // the round was answered already
 	if d.over || st.round != d.round || again && !wire.Equal(r.q.inputs, d.inputs) {
 		d.mu.Unlock()
-		return fail(stateInvalid, "")
+		return mcp.Fail(mcp.StateInvalid, "")
 	}
 	if d.urls {
 		if all, refused := d.opened(r.q.inputs); all || refused != "" {
@@ -102,7 +103,7 @@ func (d *dialogue) attach(r *relay, st state) error {
 		}
 	}
 	if again {
-		d.box.put(letter{body: fail(superseded, "").renamed(d.reply.id).body(), last: true, status: 200})
+		d.box.put(letter{body: mcp.Fail(mcp.Superseded, "").WithID(d.reply.id).Body(), last: true, status: 200})
 	}
 	box := newMailbox()
 	box.left = func() { d.leave(box) }
@@ -134,7 +135,7 @@ func (d *dialogue) attach(r *relay, st state) error {
 		if answer != nil && !p.loose {
 			continue // no caller waits for it any more
 		}
-		if err := d.b.deliver(d.srv, appendResult(nil, p.id, answers[n]), r.from); err != nil {
+		if err := d.b.deliver(d.srv, mcp.AppendResult(nil, p.id, answers[n]), r.from); err != nil {
 			return d.takeBack(r, box, answered[n:], st.expires, err)
 		}
 	}
@@ -160,8 +161,8 @@ func (d *dialogue) takeBack(r *relay, box *mailbox, left []pending, until time.T
 	d.box, d.reply, d.inputs = nil, nil, nil
 	d.after(time.Until(until), d.expire)
 	if waits != box { // the same retry has come again
-		f := r.srv.report(err, r.q.requestInfo(r.from)).renamed(reply.id)
-		waits.put(letter{body: f.body(), last: true, status: f.status})
+		f := r.srv.report(err, r.q.requestInfo(r.from)).WithID(reply.id)
+		waits.put(letter{body: f.Body(), last: true, status: f.Status})
 		return nil
 	}
 	r.mu.Lock()
@@ -220,9 +221,9 @@ func (d *dialogue) repeat(r *relay, refused string) error {
 	r.mu.Lock()
 	r.box = box
 	r.mu.Unlock()
-	body := appendError(nil, r.q.id, -32603, text, nil)
+	body := mcp.AppendError(nil, r.q.id, -32603, text, nil)
 	if r.q.method == wire.ToolsCall {
-		body = appendResult(nil, r.q.id, `{"resultType":"complete","content":[{"type":"text","text":`+string(appendString(nil, text))+`}],"isError":true}`)
+		body = mcp.AppendResult(nil, r.q.id, `{"resultType":"complete","content":[{"type":"text","text":`+string(mcp.AppendString(nil, text))+`}],"isError":true}`)
 	}
 	box.put(letter{body: body, last: true, status: 200})
 	return nil

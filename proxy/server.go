@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -294,42 +295,36 @@ func (srv *Server) endConn(c upstream.Conn) {
 // answerFor is what x's client is told when err came in the place of an answer.
 // A session that err has ended is forgotten; that of a client on a pipe ends with
 // the pipe.
-func (srv *Server) answerFor(x *exchange, err error) *failure {
+func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 	f := asFailure(x.outlives(err))
 	if x.call != nil {
-		f.about([]byte(x.call.id))
+		f.About([]byte(x.call.id))
 		x.s.open.end(x.call)
-		if f.cause == upstreamTimeout && !neverSent(err) && !(x.s.direct != nil && x.s.direct.web) { // there the end of the stream says so
+		if f.Cause == mcp.UpstreamTimeout && !neverSent(err) && !(x.s.direct != nil && x.s.direct.web) { // there the end of the stream says so
 			x.giveUp(overdueCall)
 		}
 	}
 	switch {
-	case f.cause == upstreamRefused && x.s.direct != nil:
+	case f.Cause == mcp.UpstreamRefused && x.s.direct != nil:
 		x.asItCame(f, err)
-	case f.cause == upstreamLost && x.s.id != "":
+	case f.Cause == mcp.UpstreamLost && x.s.id != "":
 		srv.forget(x.s, err)
-	case f.cause == sessionUnknown && x.s.id != "":
+	case f.Cause == mcp.SessionUnknown && x.s.id != "":
 		srv.sessions.bury(x.s)
 		srv.retire(x.s, err)
-	case f.cause == upstreamRefused && f.status == 404 && x.s.named != "":
+	case f.Cause == mcp.UpstreamRefused && f.Status == 404 && x.s.named != "":
 		if x.s.id != "" {
 			srv.forget(x.s, err)
 		}
-	case f.cause == upstreamRefused && f.status == 404:
-		f.nowhere()
+	case f.Cause == mcp.UpstreamRefused && f.Status == 404:
+		f.NoEndpoint()
 	}
 	x.outcome = failed
 	if x.clientLeft() {
-		f.reported = true
+		f.Reported = true
 		return f
 	}
 	return x.srv.report(f, x.requestInfo())
-}
-
-// nowhere is f where no server is at the address that we have of it.
-func (f *failure) nowhere() *failure {
-	f.status, f.code, f.text, f.data = 502, -32603, "upstream endpoint not found", nil
-	return f
 }
 
 // restarted counts an attempt to start the server's process, or a session with it, again.

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -207,7 +208,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	if len(changed) == 0 || &changed[0] == &result[0] {
 		return out
 	}
-	return x.own(appendResult(make([]byte, 0, len(changed)+len(id)+64), id, view(changed)), out)
+	return x.own(mcp.AppendResult(make([]byte, 0, len(changed)+len(id)+64), id, view(changed)), out)
 }
 
 // caller stands for the Authorization of the request, "" for none.

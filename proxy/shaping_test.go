@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
@@ -45,11 +46,11 @@ func answering(version string, piped bool, result func(tool string) string, list
 		id := []byte(gjson.Get(m, "id").Raw)
 		switch gjson.Get(m, "method").String() {
 		case "tools/call":
-			return one(string(appendResult(nil, id, result(gjson.Get(m, "params.name").String()))))
+			return one(string(mcp.AppendResult(nil, id, result(gjson.Get(m, "params.name").String()))))
 		case "tools/list":
-			return one(string(appendResult(nil, id, list)))
+			return one(string(mcp.AppendResult(nil, id, list)))
 		case "resources/read":
-			return one(string(appendResult(nil, id, `{"contents":[{"uri":"file:///x","text":`+quote(strings.Repeat("word ", 5000))+`}]}`)))
+			return one(string(mcp.AppendResult(nil, id, `{"contents":[{"uri":"file:///x","text":`+quote(strings.Repeat("word ", 5000))+`}]}`)))
 		}
 		return nil, nil
 	}))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -51,7 +52,7 @@ func (sh *shared) join(ctx context.Context, srv *Server, initialize *upstream.Ou
 		if h == nil {
 			var err error
 			if h, err = sh.start(ctx, srv); err != nil {
-				return nil, asFailure(err).forAll() // the id in it is of our own initialize
+				return nil, asFailure(err).WithoutID() // the id in it is of our own initialize
 			}
 		}
 		if m := h.admit(); m != nil {
@@ -225,13 +226,13 @@ func (h *handshake) introduce(ctx context.Context, v *translate.Revision) (*wire
 // spoken is the revision that an answer to initialize settles on.
 func spoken(m *wire.Message) (*translate.Revision, error) {
 	if m.Kind == wire.Error {
-		return nil, fail(upstreamDown, gjson.Get(view(m.Error()), "message").String())
+		return nil, mcp.Fail(mcp.UpstreamDown, gjson.Get(view(m.Error()), "message").String())
 	}
 	said := gjson.Get(view(m.Result()), "protocolVersion").String()
 	vu := translate.Lookup(said)
 	if vu == nil || vu.Modern {
-		f := fail(upstreamVersion, "")
-		f.data = versionData(said)
+		f := mcp.Fail(mcp.UpstreamVersion, "")
+		f.Data = versionData(said)
 		return nil, f
 	}
 	return vu, nil
@@ -270,7 +271,7 @@ func (h *hub) read() {
 	defer func() {
 		if p := recover(); p != nil {
 			h.srv.panicked(p)
-			h.end(fail(panicked, ""))
+			h.end(mcp.Fail(mcp.Panicked, ""))
 		}
 	}()
 	var pieces [][]byte
@@ -354,16 +355,16 @@ func (h *hub) hand(m *wire.Message) {
 func (h *hub) answer(e *idmap.Entry[*member], m *wire.Message) []byte {
 	room, err := h.srv.memory.Alloc(context.Background(), answerWait, large.Copy, len(m.Raw)+m.Growth())
 	if err != nil {
-		return h.srv.report(err, requestInfo{}).about([]byte(e.ID)).body()
+		return h.srv.report(err, requestInfo{}).About([]byte(e.ID)).Body()
 	}
 	return m.AppendTo(room)
 }
 
 // refuse answers a request of the process: there is no client that it could be for.
 func (h *hub) refuse(m *wire.Message) {
-	answer := appendResult(nil, m.ID(), "{}")
+	answer := mcp.AppendResult(nil, m.ID(), "{}")
 	if m.Method != wire.Ping {
-		answer = appendError(nil, m.ID(), methodNotFound, "Method not found: "+string(m.MethodName()), nil)
+		answer = mcp.AppendError(nil, m.ID(), mcp.CodeMethodNotFound, "Method not found: "+string(m.MethodName()), nil)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
 	defer cancel()
@@ -382,7 +383,7 @@ func (h *hub) lose(err error) {
 			e.Of.open = 0
 			lost := *f
 			h.srv.report(&lost, requestInfo{})
-			e.Of.hear(appendError(nil, []byte(e.ID), f.code, f.text, nil), true)
+			e.Of.hear(mcp.AppendError(nil, []byte(e.ID), f.Code, f.Text, nil), true)
 		}
 	})
 	h.asked.Clear()

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -148,7 +149,7 @@ func TestWhatASessionCannotHaveOfASharedProcess(t *testing.T) {
 	f := kids.child(t, 0)
 	n := len(f.sent())
 	r := srv.post(s, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"debug"}}`)
-	if gjson.Get(r.body, "error.code").Int() != methodNotFound {
+	if gjson.Get(r.body, "error.code").Int() != mcp.CodeMethodNotFound {
 		t.Errorf("%+v", r)
 	}
 	for _, m := range []string{

@@ -59,7 +59,7 @@ const maxListened = 256
 func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (*subscription, error) {
 	b, err := srv.backings.get(ctx, q, who, from)
 	if err != nil {
-		return nil, asFailure(err).renamed(q.id)
+		return nil, asFailure(err).WithID(q.id)
 	}
 	l := &subscription{srv: srv, ctx: ctx, q: q, from: from, b: b, box: newMailbox(), wants: map[wire.Method]bool{}}
 	asked := gjson.GetBytes(q.raw, "params.notifications")
@@ -89,7 +89,7 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 	}
 	if l.tasks, err = srv.heldTasks.subscribe(ctx, l, who, asked.Get("taskIds").Array()); err != nil {
 		l.end()
-		return nil, asFailure(err).renamed(q.id)
+		return nil, asFailure(err).WithID(q.id)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *subscription) acknowledgement() []byte {
 		} else {
 			out = append(out, ',')
 		}
-		out = appendString(out, k.key.id)
+		out = mcp.AppendString(out, k.key.id)
 	}
 	if len(l.tasks) > 0 {
 		out = append(out, ']')
@@ -160,7 +160,7 @@ func (l *subscription) result() []byte { return listenResult(l.q.id) }
 
 // listenResult ends the stream of the subscription of this id well.
 func listenResult(id []byte) []byte {
-	return appendResult(nil, id, `{"resultType":"complete","_meta":{"`+metaSubscription+`":`+string(id)+`}}`)
+	return mcp.AppendResult(nil, id, `{"resultType":"complete","_meta":{"`+metaSubscription+`":`+string(id)+`}}`)
 }
 
 // finish ends the stream well, and soon.
@@ -317,7 +317,7 @@ func (b *backing) follow(srv *Server, st upstream.Stream, from []upstream.Header
 			if st, err = srv.listen(b.life, b.s, upstream.ListenOptions{Header: from}); err == nil {
 				break
 			}
-			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || asFailure(err).cause == upstreamLost || asFailure(err).status == 404 {
+			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || asFailure(err).Cause == mcp.UpstreamLost || asFailure(err).Status == 404 {
 				b.fellSilent()
 				if !errors.Is(err, upstream.ErrNoStream) {
 					srv.backings.kill(b)

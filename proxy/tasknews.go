@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -135,8 +136,8 @@ func (k *backedTask) news(ctx context.Context, from []upstream.Header) ([]byte, 
 
 // tasksUndeclared is the answer to a client that asks about tasks and has not
 // declared the extension.
-func tasksUndeclared() *failure {
-	f := fail(capabilityMissing, "")
-	f.data = []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)
+func tasksUndeclared() *mcp.Failure {
+	f := mcp.Fail(mcp.CapabilityMissing, "")
+	f.Data = []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)
 	return f
 }

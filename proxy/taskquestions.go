@@ -34,7 +34,7 @@ func (k *backedTask) inputs(ctx context.Context, from []upstream.Header) []byte 
 				if n > 0 {
 					out = append(out, ',')
 				}
-				out = append(append(appendString(out, p.key), ':'), p.body...)
+				out = append(append(mcp.AppendString(out, p.key), ':'), p.body...)
 			}
 			out = append(out, '}')
 		}
@@ -98,7 +98,7 @@ func (k *backedTask) update(inputs []byte, from []upstream.Header) {
 	})
 	k.mu.Unlock()
 	for _, p := range answered {
-		k.b.say(k.srv, appendResult(nil, p.id, given[p.key]), from)
+		k.b.say(k.srv, mcp.AppendResult(nil, p.id, given[p.key]), from)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -123,7 +124,7 @@ func (t *taskRun) askResult() error {
 	out := t.send
 	out.Header = t.from
 	out.Body = append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"method":"tasks/result","params":{"taskId":`...)
-	out.Body = append(appendString(out.Body, t.task), `}}`...)
+	out.Body = append(mcp.AppendString(out.Body, t.task), `}}`...)
 	st, err := t.b.s.conn.Send(t.ctx, &out)
 	if err != nil {
 		return err
@@ -155,7 +156,7 @@ func (t *taskRun) Close() error {
 func (t *taskRun) cancel() {
 	ctx, stop := context.WithTimeout(context.Background(), noticeTimeout)
 	defer stop()
-	params := append(appendString([]byte(`{"taskId":`), t.task), '}')
+	params := append(mcp.AppendString([]byte(`{"taskId":`), t.task), '}')
 	if err := t.b.ask(ctx, t.srv, wire.TasksCancel, params, t.from); err != nil {
 		t.srv.log.Debug("task not cancelled", zap.Error(err))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -301,7 +302,7 @@ func (t *toolHeaders) read(log *zap.Logger, ask func(params string) ([]byte, err
 		if err != nil {
 			return err
 		}
-		t.learn(appendResult(nil, nil, view(result)), log)
+		t.learn(mcp.AppendResult(nil, nil, view(result)), log)
 		cursor := gjson.GetBytes(result, "nextCursor")
 		if cursor.Type != gjson.String {
 			return nil

@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -69,7 +69,7 @@ func (w *stopwatch) lap(spent *time.Duration) {
 // appendTo appends a Server-Timing header if it was asked for. On a stream it
 // tells of the time until its first event. See
 // https://www.w3.org/TR/server-timing/#the-server-timing-header-field.
-func (w *stopwatch) appendTo(h []downstream.Header) []downstream.Header {
+func (w *stopwatch) appendTo(h []mcp.Header) []mcp.Header {
 	if !w.asked {
 		return h
 	}
@@ -84,5 +84,5 @@ func (w *stopwatch) appendTo(h []downstream.Header) []downstream.Header {
 		v = append(append(v, part.name...), ";dur="...)
 		v = strconv.AppendFloat(v, part.spent.Seconds()*1000, 'f', 3, 64)
 	}
-	return append(h, downstream.Header{Name: "Server-Timing", Value: string(v)})
+	return append(h, mcp.Header{Name: "Server-Timing", Value: string(v)})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -70,14 +71,14 @@ func (d *dialogue) lacks(required []byte) {
 
 // undeclared is the error in the place of the server's answer that x has read; nil where
 // the answer stands.
-func (x *exchange) undeclared(missing []byte) *failure {
+func (x *exchange) undeclared(missing []byte) *mcp.Failure {
 	if x.era.missing != nil {
 		missing = x.era.missing
 	}
 	if missing == nil || x.msg.Kind != wire.Error {
 		return nil
 	}
-	f := fail(capabilityMissing, "")
-	f.data = missing
+	f := mcp.Fail(mcp.CapabilityMissing, "")
+	f.Data = missing
 	return f
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -108,7 +109,7 @@ func (srv *Server) upstreamEra(ctx context.Context, header []upstream.Header) (*
 	if at == nil || !at.until.IsZero() && time.Now().After(at.until) {
 		if len(p.known) >= maxEras && !p.evict() {
 			p.mu.Unlock()
-			return nil, fail(tooManySessions, "")
+			return nil, mcp.Fail(mcp.TooManySessions, "")
 		}
 		at = &eraEntry{found: make(chan struct{})}
 		p.known[who] = at
@@ -219,7 +220,7 @@ func (p *eras) find(at *eraEntry, who string, header []upstream.Header) {
 	srv := p.srv
 	var e *serverEra
 	var b *upstream.Begun
-	err := error(fail(panicked, ""))
+	err := error(mcp.Fail(mcp.Panicked, ""))
 	defer func() {
 		if r := recover(); r != nil {
 			srv.panicked(r)
@@ -433,12 +434,12 @@ func conclude(m *wire.Message, code int) (*serverEra, error) {
 	said := gjson.Parse(view(m.Error()))
 	modern, handshake, others := spokenOf(said.Get("data.supported"))
 	switch rpc := said.Get("code").Int(); {
-	case rpc == unsupportedVersion && handshake == nil && modern == nil && others != "":
-		return nil, fail(upstreamModern, others)
-	case rpc == unsupportedVersion && (handshake != nil || modern != nil):
+	case rpc == mcp.CodeUnsupportedVersion && handshake == nil && modern == nil && others != "":
+		return nil, mcp.Fail(mcp.UpstreamModern, others)
+	case rpc == mcp.CodeUnsupportedVersion && (handshake != nil || modern != nil):
 		return &serverEra{revision: modern, shakes: handshake != nil, handshake: handshake}, nil
-	case rpc == int64(causes[headerMismatch].code), rpc == int64(causes[capabilityMissing].code),
-		(rpc == invalidParams || rpc == methodNotFound) && (code == 400 || code == 404) && strings.Contains(said.Raw, modernPrefix):
+	case rpc == int64(mcp.HeaderMismatch.Code()), rpc == int64(mcp.CapabilityMissing.Code()),
+		(rpc == mcp.CodeInvalidParams || rpc == mcp.CodeMethodNotFound) && (code == 400 || code == 404) && strings.Contains(said.Raw, modernPrefix):
 		return &serverEra{revision: translate.Lookup(translate.Modern())}, nil
 	}
 	return &serverEra{shakes: true}, nil

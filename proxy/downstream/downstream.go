@@ -9,6 +9,7 @@ package downstream
 import (
 	"context"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
@@ -68,17 +69,14 @@ type Request struct {
 // Response is filled by the handler. At most one of Body and Stream is set;
 // with neither the response has no body.
 type Response struct {
-	Status int      // 200 when 0
-	Header []Header // beside those of the transport; Content-Type overrides its
-	Body   []byte   // application/json; must stay untouched until Done
-	Stream Stream   // text/event-stream; of a GET, the connection ends with it
+	Status int          // 200 when 0
+	Header []mcp.Header // beside those of the transport; Content-Type overrides its
+	Body   []byte       // application/json; must stay untouched until Done
+	Stream Stream       // text/event-stream; of a GET, the connection ends with it
 	// Done is called once, on the serving goroutine, when the response was
 	// written or given up. It may be nil.
 	Done func()
 }
-
-// Header is one header of a response.
-type Header struct{ Name, Value string }
 
 // Handler is the proxy as HTTP clients see it. The methods are called
 // concurrently and fill the response before they return; they return soon after

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
@@ -23,7 +24,7 @@ func TestRequestReachesHandler(t *testing.T) {
 		return func(q *Request, r *Response) {
 			got <- seen{method, string(q.Body), q.Session, q.Version, q.LastEventID, q.Header("x-other"), q.Header("X-Missing")}
 			r.Status = http.StatusAccepted
-			r.Header = []Header{{"Mcp-Session-Id", "new"}, {"WWW-Authenticate", "a"}, {"WWW-Authenticate", "b"}}
+			r.Header = []mcp.Header{{Name: "Mcp-Session-Id", Value: "new"}, {Name: "WWW-Authenticate", Value: "a"}, {Name: "WWW-Authenticate", Value: "b"}}
 		}
 	}
 	s := start(t, fakeHandler{note("POST"), note("GET"), note("DELETE")}, HTTPConfig{})

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
 func TestPipeRefusals(t *testing.T) {
@@ -81,7 +83,7 @@ func TestPipeIsRefused(t *testing.T) {
 	}{
 		{"with words", func(p *Pipe, q *Request, r *Response) PipeSession {
 			pipe = p
-			r.Status, r.Body, r.Header = 502, []byte(`{"a":1}`), []Header{{"Retry-After", "9"}}
+			r.Status, r.Body, r.Header = 502, []byte(`{"a":1}`), []mcp.Header{{Name: "Retry-After", Value: "9"}}
 			return nil
 		}, 502, `{"a":1}`},
 		{"without", func(p *Pipe, q *Request, r *Response) PipeSession { pipe = p; return nil }, 503, "Service Unavailable"},

@@ -1,0 +1,167 @@
+package mcp
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// Failure is an error that a client gets. Its slices belong to it.
+type Failure struct {
+	Cause  Cause
+	Code   int
+	Status int
+	Text   string
+	ID     []byte // raw; nil where the message had none that could be read
+	Data   []byte // raw JSON; nil for none
+	Header []Header
+	Err    error // what was behind it, for the log
+
+	Reported bool   // it was logged and counted
+	Why      string // the cause that it was counted by, as metrics name it; "" for none
+
+	Verbatim []byte // the JSON-RPC error as the server sent it; nil for one of ours
+}
+
+// Fail returns the failure of a cause with the code, status and text of its row in the table. detail follows the text; "" adds
+// nothing.
+func Fail(c Cause, detail string) *Failure {
+	f := &Failure{Cause: c, Code: causes[c].Code, Status: causes[c].Status, Text: causes[c].Text}
+	if detail != "" {
+		f.Text += ": " + detail
+	}
+	return f
+}
+
+func (f *Failure) Error() string {
+	if f.Err != nil {
+		return f.Text + ": " + f.Err.Error()
+	}
+	return f.Text
+}
+
+func (f *Failure) Unwrap() error { return f.Err }
+
+// About gives f the id of the request that failed, where it has none, and returns f. It clones id.
+func (f *Failure) About(id []byte) *Failure {
+	if f.ID == nil && id != nil {
+		f.ID = bytes.Clone(id)
+	}
+	return f
+}
+
+// Body returns the JSON-RPC error.
+func (f *Failure) Body() []byte {
+	if f.Verbatim != nil {
+		return f.Verbatim
+	}
+	return AppendError(nil, f.ID, f.Code, f.Text, f.Data)
+}
+
+// nullID is how an error begins that names no request.
+const nullID = `{"jsonrpc":"2.0","id":null,`
+
+// BodyTo returns the JSON-RPC error for a client of revision r, which is nil where it is not known. Revisions that allow it
+// get no id instead of null, which some clients refuse.
+func (f *Failure) BodyTo(r *translate.Revision) []byte {
+	body := f.Body()
+	if rest, ok := bytes.CutPrefix(body, []byte(nullID)); ok && f.Verbatim == nil && r != nil && r.ErrorWithoutID {
+		return append([]byte(`{"jsonrpc":"2.0",`), rest...)
+	}
+	return body
+}
+
+// General returns the text of f without the part that comes from Err.
+func (f *Failure) General() string {
+	if is := causes[f.Cause].Text; f.Err != nil && strings.HasPrefix(f.Text, is) {
+		return is
+	}
+	return f.Text
+}
+
+// WithoutID returns a copy of f that names no request.
+func (f *Failure) WithoutID() *Failure {
+	whole := *f
+	whole.ID = nil
+	return &whole
+}
+
+// WithID puts id, which it clones, in the place of the one that f has, and returns f.
+func (f *Failure) WithID(id []byte) *Failure {
+	f.ID = bytes.Clone(id)
+	return f
+}
+
+// WithinSession returns f as a client with a handshake gets it over HTTP, in its session: published SDKs end their session on
+// a status of 5xx. A notification or a response has no answer that could hold an error: it counts as accepted, and the
+// failure is in the log.
+func (f *Failure) WithinSession() *Failure {
+	if f.Status < http.StatusInternalServerError || f.LimitReached() {
+		return f
+	}
+	own := *f
+	own.Status = http.StatusOK
+	if own.ID == nil {
+		own.Status = http.StatusAccepted
+	}
+	return &own
+}
+
+// LimitReached reports whether f says that a limit of ours is reached.
+func (f *Failure) LimitReached() bool {
+	switch f.Cause {
+	case TooManyOpen, TooManySessions, TooManyProcesses, TooManyParked, NoRoom:
+		return true
+	}
+	return false
+}
+
+// SessionlessStatus returns the HTTP status of f for a client without a session.
+func (f *Failure) SessionlessStatus() int {
+	if f.Status == http.StatusOK {
+		return StatusFor(int64(f.Code))
+	}
+	return f.Status
+}
+
+// StatusFor returns the HTTP status for the error code of a server whose answer came without a status: it tells clients
+// without a session that the method does not exist, or what is wrong with their request. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#sending-messages-to-the-server.
+func StatusFor(code int64) int {
+	switch code {
+	case CodeMethodNotFound:
+		return 404
+	case int64(causes[HeaderMismatch].Code), int64(causes[CapabilityMissing].Code), CodeUnsupportedVersion:
+		return 400
+	}
+	return 200
+}
+
+// UnknownSession reports whether the server has no such session, or none any more.
+func (f *Failure) UnknownSession() bool { return f.Cause == UpstreamRefused && f.Status == 404 }
+
+// NoEndpoint turns f into the failure of an address where no MCP server is, and returns f.
+func (f *Failure) NoEndpoint() *Failure {
+	f.Status, f.Code, f.Text, f.Data = 502, -32603, "upstream endpoint not found", nil
+	return f
+}
+
+// HandshakeNames returns the names of the revisions a client may initialize with, newest first.
+func HandshakeNames() []string {
+	var names []string
+	for _, r := range translate.Handshake() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// Uninitialized returns the failure of a client that did not initialize. It lists our revisions, which makes clients that
+// support newer ones initialize.
+func Uninitialized(c Cause) *Failure {
+	f := Fail(c, "")
+	f.Text = fmt.Sprintf("%s; supported: %s", causes[c].Text, strings.Join(HandshakeNames(), ", "))
+	return f
+}

@@ -1,0 +1,4 @@
+package mcp
+
+// Header is one header of a response.
+type Header struct{ Name, Value string }
