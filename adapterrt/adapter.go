@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
@@ -15,7 +16,7 @@ type adapter struct {
 	*file.Adapter
 	guard  *guarded
 	shown  *shown
-	tokens *tokens          // of OAuth
+	signer *credential.Signer
 	client *httpcall.Client // set when the adapter goes live; its next version goes on with it
 }
 
@@ -32,7 +33,7 @@ func Parse(path string, data []byte, opt *Options) (*file.Adapter, []file.Proble
 // prepare works out all that can be before a request comes.
 func (rt *Runtime) prepare(a *file.Adapter) *adapter {
 	guard := newGuarded(a, rt.opt.policy())
-	return &adapter{Adapter: a, guard: guard, shown: newShown(a, guard.verdict, rt.shows), tokens: newTokens(a)}
+	return &adapter{Adapter: a, guard: guard, shown: newShown(a, guard.verdict, rt.shows), signer: credential.NewSigner(rt.keeper, a)}
 }
 
 // loaded is what became of one file.

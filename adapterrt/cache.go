@@ -50,7 +50,7 @@ type flight struct {
 func (rt *Runtime) request(ctx context.Context, c *call, a *adapter) (*httpcall.Reply, *failure.Failure) {
 	rule := c.Op.Cache
 	if rule == nil {
-		if f := rt.authorize(ctx, a, &c.Out); f != nil {
+		if f := a.signer.Authorize(ctx, &c.Out); f != nil {
 			return nil, f
 		}
 		r, f := c.sendLimited(ctx, rt)
@@ -66,7 +66,7 @@ func (rt *Runtime) request(ctx context.Context, c *call, a *adapter) (*httpcall.
 	for _, p := range c.Out.Headers {
 		h.Write([]byte("\x00" + p.Name + "\x00" + p.Value))
 	}
-	if f := rt.authorize(ctx, a, &c.Out); f != nil {
+	if f := a.signer.Authorize(ctx, &c.Out); f != nil {
 		return nil, f
 	}
 	for _, s := range c.Out.Secrets {

@@ -284,3 +284,13 @@ func (rt *Runtime) rightEndpoint(op *file.Operation, at Endpoint) *failure.Failu
 		Details: wire.Members(nil).Str("operation", op.Name).Str("expected_endpoint", op.Category.String()).Str("actual_endpoint", at.Category.String()).End(),
 	}
 }
+
+// deliver sends o. When the API takes no notice of an OAuth token, it is fetched
+// anew, once, and the request repeated: it had no effect.
+func (rt *Runtime) deliver(ctx context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
+	r, f := rt.send(ctx, a, o)
+	if f != nil || r.Status != 401 || a.Auth.Kind != file.AuthOAuth || !a.signer.Renew(ctx, o) {
+		return r, f
+	}
+	return rt.send(ctx, a, o)
+}

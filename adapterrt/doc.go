@@ -15,7 +15,7 @@
 //	confirm.go    what is dangerous waits for a token
 //	gate.go       does the API itself say that it supports the parameters
 //	cache.go      has it been answered; limits.go may it be asked again
-//	auth.go       credentials; oauth.go fetches them
+//	credential    the adapter's own, put into the request
 //	httpcall      the HTTP request, out of the request's own bytes, and its response
 //	result.go     {"success":true,"data":…} or {"success":false,"error":{…}}
 //

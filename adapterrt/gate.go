@@ -125,7 +125,7 @@ func (c *call) gateAnswer(ctx context.Context, rt *Runtime, g *file.Gate) []byte
 	h.Write(a.Digest[:])
 	h.Write(c.Out.Url.Text)
 	h.Write(append([]byte{0}, c.Out.Body.Text...))
-	if rt.authorize(ctx, a, &c.Out) != nil {
+	if a.signer.Authorize(ctx, &c.Out) != nil {
 		return nil
 	}
 	for _, s := range c.Out.Secrets {

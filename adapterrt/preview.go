@@ -74,7 +74,7 @@ func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Pre
 	url, params := len(o.Url.Text), len(o.Headers)
 	if a.Auth.Kind == file.AuthOAuth {
 		p.set(a.Auth.Header, a.Auth.Prefix+"...")
-	} else if f := rt.authorize(ctx, a, o); f != nil {
+	} else if f := a.signer.Authorize(ctx, o); f != nil {
 		return nil, f
 	}
 	for _, h := range o.Headers[params:] {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
@@ -25,7 +26,7 @@ type Runtime struct {
 	live    atomic.Pointer[snapshot]
 	loading sync.Mutex
 	calls   sync.Pool
-	files   secretFiles
+	keeper  *credential.Keeper
 	cache   cache
 
 	confirmations confirmations
@@ -46,6 +47,7 @@ func New(opt Options) (*Runtime, error) {
 		return a.client.Exchange(ctx, &a.Target, o)
 	}
 	rt.reading = httpcall.Reading{Dev: opt.DevErrors, Now: opt.Now}
+	rt.keeper = &credential.Keeper{Getenv: opt.Getenv, Now: opt.Now, UserAgent: opt.UserAgent}
 	rt.cursors = httpcall.Cursors{Key: opt.CursorKey}
 	rt.shows = rt.opt.presentation()
 	s, err := rt.snapshot(nil, nil)
@@ -167,6 +169,7 @@ func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 		} else {
 			a.client = rt.newClient(a)
 		}
+		a.signer.UseClient(a.client)
 		if old != nil {
 			a.guard.carry(old.guard)
 		}
@@ -180,7 +183,7 @@ func (rt *Runtime) newClient(a *adapter) *httpcall.Client {
 		SameOriginRedirects: rt.opt.SameOriginRedirects, Proxy: rt.opt.Proxy, RootCAs: rt.opt.RootCAs,
 	}
 	if m := a.Auth.Mutual; m != nil {
-		o.Configure = func(t *tls.Config) { present(m, t) }
+		o.Configure = func(t *tls.Config) { credential.PresentCertificate(m, t) }
 	}
 	return httpcall.NewClient(o)
 }

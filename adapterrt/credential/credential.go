@@ -1,4 +1,4 @@
-package adapterrt
+package credential
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -64,14 +65,44 @@ func (s *secretFiles) get(path string) (string, error) {
 	return string(b), nil
 }
 
+// Keeper finds credentials where files say that they are.
+type Keeper struct {
+	Getenv    func(string) (string, bool) // nil for no environment
+	Now       func() time.Time
+	UserAgent string
+	files     secretFiles
+}
+
+// Signer adds an adapter's credentials to its requests.
+type Signer struct {
+	keeper  *Keeper
+	adapter *file.Adapter
+	client  doer // asks for tokens
+	oauth   *tokens
+}
+
+// doer is what tokens are fetched with.
+type doer interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// NewSigner is for one adapter. Its client is set before it signs anything.
+func NewSigner(k *Keeper, a *file.Adapter) *Signer {
+	return &Signer{keeper: k, adapter: a, oauth: newTokens(a)}
+}
+
+// UseClient makes the signer ask for tokens with d.
+func (s *Signer) UseClient(d doer) { s.client = d }
+
 // secret is the value of a credential.
-func (rt *Runtime) secret(a *adapter, c file.Credential) (string, *failure.Failure) {
+func (s *Signer) secret(c file.Credential) (string, *failure.Failure) {
+	a, k := s.adapter, s.keeper
 	var v string
 	var cause error
 	if c.File != "" {
-		v, cause = rt.files.get(c.File)
-	} else if rt.opt.Getenv != nil {
-		v, _ = rt.opt.Getenv(c.Env)
+		v, cause = k.files.get(c.File)
+	} else if k.Getenv != nil {
+		v, _ = k.Getenv(c.Env)
 	}
 	if v = strings.TrimRight(v, "\r\n"); strings.TrimSpace(v) == "" {
 		if cause == nil {
@@ -95,14 +126,14 @@ func (rt *Runtime) secret(a *adapter, c file.Credential) (string, *failure.Failu
 	return v, nil
 }
 
-// authorize adds the adapter's credentials to o.
-func (rt *Runtime) authorize(ctx context.Context, a *adapter, o *httpcall.Outgoing) *failure.Failure {
-	au := &a.Auth
+// Authorize adds the adapter's credentials to o.
+func (s *Signer) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.Failure {
+	au := &s.adapter.Auth
 	switch au.Kind {
 	case file.AuthNone:
 		return nil
 	case file.AuthOAuth:
-		token, secrets, f := rt.oauthToken(ctx, a, "")
+		token, secrets, f := s.token(ctx, "")
 		if f != nil {
 			return f
 		}
@@ -110,14 +141,14 @@ func (rt *Runtime) authorize(ctx context.Context, a *adapter, o *httpcall.Outgoi
 		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + token})
 		return nil
 	}
-	v, f := rt.secret(a, au.Value)
+	v, f := s.secret(au.Value)
 	if f != nil {
 		return f
 	}
 	o.Secrets = append(o.Secrets, v)
 	switch {
 	case au.Kind == file.AuthBasic:
-		user, f := rt.secret(a, au.User)
+		user, f := s.secret(au.User)
 		if f != nil {
 			return f
 		}

@@ -1,4 +1,4 @@
-package adapterrt
+package credential
 
 import (
 	"context"
@@ -42,23 +42,23 @@ func newTokens(a *file.Adapter) *tokens {
 	return &tokens{lock: make(chan struct{}, 1)}
 }
 
-// oauthToken is the adapter's token. One that equals stale is replaced. Of those
+// token is the adapter's token. One that equals stale is replaced. Of those
 // who come at once, one fetches and the others wait.
-func (rt *Runtime) oauthToken(ctx context.Context, a *adapter, stale string) (string, []string, *failure.Failure) {
-	o, t := a.Auth.Oauth, a.tokens
+func (s *Signer) token(ctx context.Context, stale string) (string, []string, *failure.Failure) {
+	o, t := s.adapter.Auth.Oauth, s.oauth
 	select {
 	case t.lock <- struct{}{}:
 	case <-ctx.Done():
 		return "", nil, &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
 	}
 	defer func() { <-t.lock }()
-	if t.token != "" && t.token != stale && rt.opt.Now().Before(t.expires) {
+	if t.token != "" && t.token != stale && s.keeper.Now().Before(t.expires) {
 		return t.token, []string{t.token}, nil
 	}
 	form := httpcall.Pairs{}
 	var known []string
 	if o.Refresh != nil {
-		secret, f := rt.secret(a, *o.Refresh)
+		secret, f := s.secret(*o.Refresh)
 		if f != nil {
 			return "", nil, f
 		}
@@ -77,16 +77,16 @@ func (rt *Runtime) oauthToken(ctx context.Context, a *adapter, stale string) (st
 	if o.Audience != "" {
 		form.Add("audience", o.Audience)
 	}
-	id, f := rt.secret(a, o.Id)
+	id, f := s.secret(o.Id)
 	if f != nil {
 		return "", nil, f
 	}
-	secret, f := rt.secret(a, o.Secret)
+	secret, f := s.secret(o.Secret)
 	if f != nil {
 		return "", nil, f
 	}
 	known = append(known, secret)
-	if err := rt.fetchToken(ctx, a, id, secret, string(form.Text)); err != nil {
+	if err := s.fetch(ctx, id, secret, string(form.Text)); err != nil {
 		basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id) + ":" + url.QueryEscape(secret)))
 		err = clean.Redact(err, append(known, id, basic, url.QueryEscape(secret), string(form.Text)))
 		if ctx.Err() != nil {
@@ -94,17 +94,17 @@ func (rt *Runtime) oauthToken(ctx context.Context, a *adapter, stale string) (st
 		}
 		return "", nil, &failure.Failure{
 			Code: failure.AuthTokenFailed, Own: true, Cause: err,
-			Message: "Token for adapter '" + a.Name + "' could not be obtained",
-			Details: wire.Members(nil).Str("adapter", a.Name).End(),
+			Message: "Token for adapter '" + s.adapter.Name + "' could not be obtained",
+			Details: wire.Members(nil).Str("adapter", s.adapter.Name).End(),
 		}
 	}
 	return t.token, append(known, t.token), nil
 }
 
-// fetchToken asks the token endpoint. Its errors name no credential.
-func (rt *Runtime) fetchToken(ctx context.Context, a *adapter, id, secret, form string) error {
-	o, t := a.Auth.Oauth, a.tokens
-	ctx, stop := context.WithTimeout(ctx, a.Target.Timeout)
+// fetch asks the token endpoint. Its errors name no credential.
+func (s *Signer) fetch(ctx context.Context, id, secret, form string) error {
+	o, t := s.adapter.Auth.Oauth, s.oauth
+	ctx, stop := context.WithTimeout(ctx, s.adapter.Target.Timeout)
 	defer stop()
 	req, err := http.NewRequestWithContext(ctx, "POST", o.Url, strings.NewReader(form))
 	if err != nil {
@@ -112,9 +112,9 @@ func (rt *Runtime) fetchToken(ctx context.Context, a *adapter, id, secret, form 
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", rt.opt.UserAgent)
+	req.Header.Set("User-Agent", s.keeper.UserAgent)
 	req.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret)) // section 2.3.1
-	res, err := a.client.Do(req)
+	res, err := s.client.Do(req)
 	if err != nil {
 		return httpcall.WithoutURL(err)
 	}
@@ -138,38 +138,35 @@ func (rt *Runtime) fetchToken(ctx context.Context, a *adapter, id, secret, form 
 			life = time.Duration(min(s, 366*86400)) * time.Second
 		}
 	}
-	t.expires = rt.opt.Now().Add(max(life-tokenMargin, 0))
+	t.expires = s.keeper.Now().Add(max(life-tokenMargin, 0))
 	if v := wire.Member(body, "refresh_token"); o.Refresh != nil && v != nil && wire.KindOf(v) == wire.String {
 		t.rotated = string(wire.Unquoted(v))
 	}
 	return nil
 }
 
-// deliver sends o. When the API takes no notice of an OAuth token, it is fetched
-// anew, once, and the request repeated: it had no effect.
-func (rt *Runtime) deliver(ctx context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
-	r, f := rt.send(ctx, a, o)
-	if f != nil || r.Status != 401 || a.Auth.Kind != file.AuthOAuth {
-		return r, f
-	}
+// Renew puts a new OAuth token in the place of one in o that the API takes no notice
+// of. It reports false when there is none to be had.
+func (s *Signer) Renew(ctx context.Context, o *httpcall.Outgoing) bool {
+	au := &s.adapter.Auth
 	for i, h := range o.Headers {
-		if h.Name != a.Auth.Header {
+		if h.Name != au.Header {
 			continue
 		}
-		token, secrets, f := rt.oauthToken(ctx, a, strings.TrimPrefix(h.Value, a.Auth.Prefix))
+		token, secrets, f := s.token(ctx, strings.TrimPrefix(h.Value, au.Prefix))
 		if f != nil {
-			return r, nil // what the API said says more
+			return false // what the API said says more
 		}
 		o.Secrets = append(o.Secrets, secrets...)
-		o.Headers[i].Value = a.Auth.Prefix + token
-		return rt.send(ctx, a, o)
+		o.Headers[i].Value = au.Prefix + token
+		return true
 	}
-	return r, nil
+	return false
 }
 
-// present makes t present the certificate. It is read for each connection, so
+// PresentCertificate makes t present the certificate. It is read for each connection, so
 // that a renewed one is taken.
-func present(m *file.Mutual, t *tls.Config) {
+func PresentCertificate(m *file.Mutual, t *tls.Config) {
 	t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		c, err := tls.LoadX509KeyPair(m.Cert, m.Key)
 		return &c, err
