@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
@@ -14,7 +15,7 @@ import (
 // it is served.
 type adapter struct {
 	*file.Adapter
-	guard  *guarded
+	guard  *guard.Adapter
 	shown  *shown
 	signer *credential.Signer
 	client *httpcall.Client // set when the adapter goes live; its next version goes on with it
@@ -32,8 +33,8 @@ func Parse(path string, data []byte, opt *Options) (*file.Adapter, []file.Proble
 
 // prepare works out all that can be before a request comes.
 func (rt *Runtime) prepare(a *file.Adapter) *adapter {
-	guard := newGuarded(a, rt.opt.policy())
-	return &adapter{Adapter: a, guard: guard, shown: newShown(a, guard.verdict, rt.shows), signer: credential.NewSigner(rt.keeper, a)}
+	guard := guard.New(a, rt.opt.policy())
+	return &adapter{Adapter: a, guard: guard, shown: newShown(a, guard.Verdict, rt.shows), signer: credential.NewSigner(rt.keeper, a)}
 }
 
 // loaded is what became of one file.

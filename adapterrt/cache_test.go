@@ -9,9 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/dragoman-proxy/dragoman/adapterrt/file"
-	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
 // clock is a time that tests move.
@@ -175,22 +172,5 @@ func TestCacheMistakes(t *testing.T) {
 		if a, _ := Parse("test-api-adapter.md", []byte(front("https://api.example.com", ops)), &Options{}); a != nil {
 			t.Error(ops, "passed")
 		}
-	}
-}
-
-func TestCacheStaysSmall(t *testing.T) {
-	var k cache
-	a := &file.Adapter{}
-	for i := range 100 {
-		k.put(&stored{key: cacheKey{byte(i)}, adapter: a, reply: &httpcall.Reply{}, size: cacheSize / 10}, 0)
-	}
-	if k.size > cacheSize || len(k.byKey) != 10 || k.order.Len() != 10 || k.get(cacheKey{99}) == nil || k.get(cacheKey{1}) != nil {
-		t.Error(k.size, len(k.byKey))
-	}
-	if k.put(&stored{key: cacheKey{200}, adapter: a, reply: &httpcall.Reply{}, size: cacheSize/4 + 1}, 0); k.get(cacheKey{200}) != nil {
-		t.Error("kept a giant")
-	}
-	if k.forget(a); k.size != 0 || len(k.byKey) != 0 || len(k.cleared) != 0 {
-		t.Error(k.size)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -112,4 +113,21 @@ func (c *call) lift(input []byte) (f *failure.Failure) {
 		f.Message = "Unknown field(s) in input for operation '" + c.Op.Name + "': " + strings.Join(unknown, ", ")
 	}
 	return f
+}
+
+// noteToken keeps the tokens that a request carries. It reports false when the
+// member is something else.
+func (c *call) noteToken(m *entry) bool {
+	if string(m.key) == "_quota_continue" && m.kind == wire.String {
+		c.goOn = wire.Unquoted(m.raw)
+		return true
+	}
+	if c.Op.Builtin || c.a.guard.Verdict(c.Op) != guard.Confirm || m.kind != wire.String {
+		return false
+	}
+	if string(m.key) != "_confirmation" && string(m.key) != "confirmation_token" {
+		return false
+	}
+	c.token = []byte(strings.TrimSpace(string(wire.Unquoted(m.raw))))
+	return true
 }

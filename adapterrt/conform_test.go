@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 )
 
 // everything is an adapter that says all that introspection can show.
@@ -54,7 +56,7 @@ func TestIntrospectionConforms(t *testing.T) {
 	text := front("https://api.example.com/v1", everything, everythingElse...)
 	second := strings.Replace(text, "name: test-api", "name: other-api", 1)
 	for _, opt := range []Options{
-		{}, {StrictIntrospection: true}, {Mode: Single, StrictIntrospection: true}, {Mode: All, Batch: true}, {StrictIntrospection: true, TrustEnforcement: TrustStrict},
+		{}, {StrictIntrospection: true}, {Mode: Single, StrictIntrospection: true}, {Mode: All, Batch: true}, {StrictIntrospection: true, TrustEnforcement: guard.TrustStrict},
 		{PerAdapter: true}, {PerAdapter: true, StrictIntrospection: true},
 	} {
 		detail := "detailExtended"

@@ -8,6 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -43,7 +44,13 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	r.Call.Repeated = c.env.repeated
 	if op.Builtin {
 		if r.Failure == nil {
-			r.Data, r.Failure = sc.shown.answer(c.question(), func() []byte { return sc.quotaStatus(rt) })
+			r.Data, r.Failure = sc.shown.answer(c.question(), func() []byte {
+				var guards []*guard.Adapter
+				for _, a := range sc.adapters {
+					guards = append(guards, a.guard)
+				}
+				return guard.QuotaStatus(guards, rt.opt.Now())
+			})
 		}
 		if r.Failure != nil {
 			r.Failure.Details = nil // the schema of introspection is closed
@@ -80,11 +87,18 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	if c.Op.Danger.Level >= file.Destructive {
 		r.Call.Danger = c.Op.Danger.Level.String()
 	}
-	if r.Failure = c.confirm(rt, req); r.Failure != nil {
+	by := guard.Asker{Session: req.Session, Caller: req.Caller, Token: req.Confirmation}
+	if c.token != nil {
+		by.Token = string(c.token)
+	}
+	if r.Failure = rt.confirmations.Check(&c.Call, c.a.guard.Judgement(c.Op), by, rt.opt.Now()); r.Failure != nil {
 		return
 	}
-	if r.Failure = c.gate(ctx, rt, r); r.Failure != nil {
-		return
+	if len(c.Op.Gates) > 0 {
+		c.Out.Trace = c.trace // their requests belong to it, too
+		if r.Call.Gate, r.Call.Gates, r.Failure = rt.gates.Check(ctx, &c.Call, &upstream{rt, c}); r.Failure != nil {
+			return
+		}
 	}
 	defer func() { r.Call.Cache = c.cached }()
 	if page != nil {
@@ -119,11 +133,11 @@ func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *httpcall.Repl
 		return nil
 	}
 	if id := r.Call.RequestID; len(id) <= 128 && file.IsHeaderValue(id) {
-		c.Out.Id = id
+		c.Out.ID = id
 	}
 	c.Out.Trace = c.trace
 	start := rt.opt.Now()
-	answer, f := rt.request(ctx, c, c.a)
+	answer, f := rt.request(ctx, c)
 	r.Call.Upstream += rt.opt.Now().Sub(start)
 	if f != nil {
 		r.Failure = f
@@ -285,12 +299,53 @@ func (rt *Runtime) rightEndpoint(op *file.Operation, at Endpoint) *failure.Failu
 	}
 }
 
-// deliver sends o. When the API takes no notice of an OAuth token, it is fetched
-// anew, once, and the request repeated: it had no effect.
-func (rt *Runtime) deliver(ctx context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
-	r, f := rt.send(ctx, a, o)
-	if f != nil || r.Status != 401 || a.Auth.Kind != file.AuthOAuth || !a.signer.Renew(ctx, o) {
+// request sends c.Out, with the adapter's credentials, through the cache when the
+// operation has one.
+func (rt *Runtime) request(ctx context.Context, c *call) (r *httpcall.Reply, f *failure.Failure) {
+	if c.Op.Cache != nil {
+		r, c.cached, f = rt.cache.Fetch(ctx, &c.Call, &upstream{rt, c})
 		return r, f
 	}
-	return rt.send(ctx, a, o)
+	if f := c.a.signer.Authorize(ctx, &c.Out); f != nil {
+		return nil, f
+	}
+	r, f = rt.deliver(ctx, c.a, &c.Call, c.goOn)
+	if c.Op.Category != file.Read {
+		rt.cache.Clear(c.Op.Adapter) // also after a failure: it may have had an effect
+	}
+	return r, f
+}
+
+// upstream is how the cache and the gates reach the API for a call.
+type upstream struct {
+	rt *Runtime
+	c  *call
+}
+
+// Authorize adds the adapter's credentials to o.
+func (u *upstream) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.Failure {
+	return u.c.a.signer.Authorize(ctx, o)
+}
+
+// Send sends the request of c, which has its credentials, when limits leave room.
+func (u *upstream) Send(ctx context.Context, c *httpcall.Call) (*httpcall.Reply, *failure.Failure) {
+	return u.rt.deliver(ctx, u.c.a, c, u.c.goOn)
+}
+
+// deliver sends c.Out when the adapter's limits leave room for it; goOn is leave to
+// go on over a quota's pause. When the API takes no notice of an OAuth token, it is
+// fetched anew, once, and the request repeated: it had no effect.
+func (rt *Runtime) deliver(ctx context.Context, a *adapter, c *httpcall.Call, goOn []byte) (r *httpcall.Reply, f *failure.Failure) {
+	if a.guard.Limited() {
+		done, f := a.guard.Admit(c, string(goOn), rt.opt.Now)
+		if f != nil {
+			return nil, f
+		}
+		defer func() { done(r) }()
+	}
+	r, f = rt.send(ctx, a, &c.Out)
+	if f != nil || r.Status != 401 || a.Auth.Kind != file.AuthOAuth || !a.signer.Renew(ctx, &c.Out) {
+		return r, f
+	}
+	return rt.send(ctx, a, &c.Out)
 }

@@ -11,10 +11,8 @@
 //	envelope.go   the request is taken apart and measured in one scan
 //	dispatch.go   which operation, and is this the endpoint for it
 //	call.go       values for its parameters: resolved, typed, constrained, defaults
-//	judge.go      may this adapter do that (judged once, when it is loaded)
-//	confirm.go    what is dangerous waits for a token
-//	gate.go       does the API itself say that it supports the parameters
-//	cache.go      has it been answered; limits.go may it be asked again
+//	guard         may this adapter do that; is it confirmed; does the API support it;
+//	              has it been answered; may it be asked again
 //	credential    the adapter's own, put into the request
 //	httpcall      the HTTP request, out of the request's own bytes, and its response
 //	result.go     {"success":true,"data":…} or {"success":false,"error":{…}}

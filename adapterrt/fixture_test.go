@@ -73,10 +73,10 @@ type sent struct {
 func capture(rt *Runtime, answer string) *[]sent {
 	var all []sent
 	rt.send = func(_ context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
-		if _, err := httpcall.ParsedURL(&a.Target, o.Url.Text); err != nil {
+		if _, err := httpcall.ParsedURL(&a.Target, o.URL.Text); err != nil {
 			return nil, failure.Ours("", err)
 		}
-		s := sent{method: o.Method, url: string(o.Url.Text), contentType: o.ContentType, headers: append([]file.Header(nil), o.Headers...)}
+		s := sent{method: o.Method, url: string(o.URL.Text), contentType: o.ContentType, headers: append([]file.Header(nil), o.Headers...)}
 		if o.HasBody {
 			s.body = string(o.Body.Text)
 		}

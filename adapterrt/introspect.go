@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -45,7 +46,7 @@ type shown struct {
 
 // newShown writes what introspection says of the adapter's operations. verdict says
 // what becomes of each.
-func newShown(a *file.Adapter, verdict func(*file.Operation) verdict, p *presentation) *shown {
+func newShown(a *file.Adapter, verdict func(*file.Operation) guard.Verdict, p *presentation) *shown {
 	s := &shown{adapter: a, details: make([]detail, len(a.Operations)), generated: generateTypes(a)}
 	for i, op := range a.Operations {
 		s.details[i] = describe(op, verdict(op), p)
@@ -237,7 +238,7 @@ func (d *detail) answer() []byte {
 	return slices.Concat(d.text[:d.again], []byte(`,"params":`), params, d.text[d.again:])
 }
 
-func describe(op *file.Operation, v verdict, how *presentation) (d detail) {
+func describe(op *file.Operation, v guard.Verdict, how *presentation) (d detail) {
 	adapter := ""
 	if op.Adapter != nil {
 		adapter = op.Adapter.Name
@@ -274,7 +275,7 @@ func describe(op *file.Operation, v verdict, how *presentation) (d detail) {
 }
 
 // extend adds what the closed form has no room for.
-func extend(o wire.Members, op *file.Operation, v verdict) wire.Members {
+func extend(o wire.Members, op *file.Operation, v guard.Verdict) wire.Members {
 	if r := op.Returns; r != nil && (r.Description != "" || r.Fields != nil) {
 		m := wire.Members(nil).Str("description", r.Description)
 		if r.Fields != nil {
@@ -282,9 +283,9 @@ func extend(o wire.Members, op *file.Operation, v verdict) wire.Members {
 		}
 		o = o.Raw("response", m.End())
 	}
-	if d := &op.Danger; d.Declared || v != allow || d.Level >= file.Destructive {
-		o = o.Raw("danger", wire.Members(nil).Str("level", d.Level.String()).Bool("requires_confirmation", v == confirm).
-			Bool("denied", v == deny).End())
+	if d := &op.Danger; d.Declared || v != guard.Allow || d.Level >= file.Destructive {
+		o = o.Raw("danger", wire.Members(nil).Str("level", d.Level.String()).Bool("requires_confirmation", v == guard.Confirm).
+			Bool("denied", v == guard.Deny).End())
 	}
 	if op.Fields != nil {
 		o = o.Bool("supports_fields", true)

@@ -3,6 +3,7 @@ package adapterrt
 import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 )
 
 // What the rooms below say that callers of a [Runtime] need as well.
@@ -41,3 +42,13 @@ func Find(sources []Source) ([]string, []Problem) { return file.Find(sources) }
 
 // CategoryOf is the category with that word in lower case.
 func CategoryOf(word string) (Category, bool) { return file.CategoryOf(word) }
+
+// TrustEnforcement says for which adapters trust levels count.
+type TrustEnforcement = guard.TrustEnforcement
+
+// The enforcements: for files with a trust block, for all, for none.
+const (
+	TrustDeclared = guard.TrustDeclared
+	TrustStrict   = guard.TrustStrict
+	TrustOff      = guard.TrustOff
+)

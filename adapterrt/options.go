@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 )
 
 // Options are the operator's choices. The zero value is good to use.
@@ -34,7 +35,7 @@ type Options struct {
 	Proxy               func(*http.Request) (*url.URL, error) // nil for none; what is behind one is not checked
 	RootCAs             *x509.CertPool                        // nil for the system's
 
-	TrustEnforcement   TrustEnforcement
+	TrustEnforcement   guard.TrustEnforcement
 	TrustOverrides     map[string]string // level by adapter name; it wins over the file's own word
 	MaxSelfDeclared    string            // the most a file may say of itself, default community_reviewed
 	ConfirmDestructive bool              // confirm what is destructive by its category or name, too
@@ -85,7 +86,7 @@ func (o *Options) setDefaults() error {
 	if o.MaxResponseBytes < 1<<20 || o.MaxResponseBytes > 100<<20 {
 		bad("response limit %d is not within 1–100 MiB", o.MaxResponseBytes)
 	}
-	if err := o.policy().check(); err != nil {
+	if err := o.policy().Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	if len(o.CursorKey) < 16 {
@@ -131,10 +132,10 @@ func (o *Options) files() *file.Options {
 	return &file.Options{Strict: o.StrictFiles, InsecureHosts: o.InsecureHosts, Getenv: o.Getenv}
 }
 
-func (o *Options) policy() *policy {
-	return &policy{
-		enforcement: o.TrustEnforcement, overrides: o.TrustOverrides, maxSelfDeclared: o.MaxSelfDeclared,
-		confirmDestructive: o.ConfirmDestructive, neverConfirm: o.NeverConfirm,
+func (o *Options) policy() *guard.Policy {
+	return &guard.Policy{
+		Enforcement: o.TrustEnforcement, Overrides: o.TrustOverrides, MaxSelfDeclared: o.MaxSelfDeclared,
+		ConfirmDestructive: o.ConfirmDestructive, NeverConfirm: o.NeverConfirm,
 	}
 }
 

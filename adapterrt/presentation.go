@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 )
 
 // Mode says as which tools the operations are offered.
@@ -55,7 +56,7 @@ type presentation struct {
 
 func newPresentation(p presentation) *presentation {
 	p.builtin = introspectOperation()
-	p.builtinDetail = describe(p.builtin, allow, &p)
+	p.builtinDetail = describe(p.builtin, guard.Allow, &p)
 	p.protocol = p.protocolBlock()
 	return &p
 }

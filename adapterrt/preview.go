@@ -71,7 +71,7 @@ func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Pre
 	for _, h := range slices.Concat(a.Target.Headers, o.Headers) {
 		p.set(h.Name, h.Value)
 	}
-	url, params := len(o.Url.Text), len(o.Headers)
+	url, params := len(o.URL.Text), len(o.Headers)
 	if a.Auth.Kind == file.AuthOAuth {
 		p.set(a.Auth.Header, a.Auth.Prefix+"...")
 	} else if f := a.signer.Authorize(ctx, o); f != nil {
@@ -84,11 +84,11 @@ func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Pre
 		}
 		p.set(h.Name, prefix+clean.Credential(strings.TrimPrefix(h.Value, prefix)))
 	}
-	if _, err := httpcall.ParsedURL(&a.Target, o.Url.Text); err != nil { // it would not be sent
+	if _, err := httpcall.ParsedURL(&a.Target, o.URL.Text); err != nil { // it would not be sent
 		return nil, failure.Ours("", clean.Redact(err, o.Secrets))
 	}
-	p.URL, p.Body = string(o.Url.Text[:url]), string(o.Body.Text)
-	if name, key, ok := strings.Cut(string(o.Url.Text[url:]), "="); ok {
+	p.URL, p.Body = string(o.URL.Text[:url]), string(o.Body.Text)
+	if name, key, ok := strings.Cut(string(o.URL.Text[url:]), "="); ok {
 		p.URL += name + "=" + clean.Credential(key)
 	}
 	return p, nil

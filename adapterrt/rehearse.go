@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -55,7 +56,7 @@ type exchanged struct{ sends, receives string }
 func Rehearse(path string, data []byte, opt *Options) ([]Rehearsal, []file.Problem) {
 	o := *opt
 	o.Getenv = nil
-	o.TrustEnforcement, o.TrustOverrides, o.PerAdapter, o.ToolPrefix = TrustOff, nil, false, ""
+	o.TrustEnforcement, o.TrustOverrides, o.PerAdapter, o.ToolPrefix = guard.TrustOff, nil, false, ""
 	o.Now = func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 	o.CursorKey = make([]byte, 32) // so that cursors can be written down; nobody else takes them
 	rt, err := New(o)
@@ -71,7 +72,7 @@ func Rehearse(path string, data []byte, opt *Options) ([]Rehearsal, []file.Probl
 	for _, op := range a.Operations {
 		op.Danger, op.Limits, op.Cache = file.Danger{}, nil, nil
 	}
-	served.guard = newGuarded(a, rt.opt.policy())
+	served.guard = guard.New(a, rt.opt.policy())
 	s, err := rt.snapshot([]*adapter{served}, nil)
 	if err != nil {
 		return nil, append(problems, file.Problem{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path})
@@ -158,7 +159,7 @@ func findExamples(text string, line int) (out []example, problem *file.Problem) 
 func (rt *Runtime) rehearse(e *example) string {
 	next, fault := 0, ""
 	rt.send = func(_ context.Context, _ *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
-		sent := o.Method + " " + string(o.Url.Text)
+		sent := o.Method + " " + string(o.URL.Text)
 		if o.HasBody {
 			sent += "\n" + string(o.Body.Text)
 		}

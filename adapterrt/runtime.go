@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
@@ -27,10 +28,11 @@ type Runtime struct {
 	loading sync.Mutex
 	calls   sync.Pool
 	keeper  *credential.Keeper
-	cache   cache
+	cache   *guard.Cache
 
-	confirmations confirmations
+	confirmations guard.Confirmations
 	shows         *presentation
+	gates         guard.Gates
 	reading       httpcall.Reading
 	cursors       httpcall.Cursors
 	send          func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure)
@@ -48,6 +50,8 @@ func New(opt Options) (*Runtime, error) {
 	}
 	rt.reading = httpcall.Reading{Dev: opt.DevErrors, Now: opt.Now}
 	rt.keeper = &credential.Keeper{Getenv: opt.Getenv, Now: opt.Now, UserAgent: opt.UserAgent}
+	rt.cache = guard.NewCache(opt.Now)
+	rt.gates = guard.Gates{Cache: rt.cache, Reading: rt.reading}
 	rt.cursors = httpcall.Cursors{Key: opt.CursorKey}
 	rt.shows = rt.opt.presentation()
 	s, err := rt.snapshot(nil, nil)
@@ -150,8 +154,8 @@ func (rt *Runtime) load(files []string, keep bool) ([]file.Problem, error) {
 			a.client.Retire()
 		}
 		if named[a.Name] != a {
-			rt.cache.forget(a.Adapter)
-			rt.confirmations.forget(a.Adapter)
+			rt.cache.Forget(a.Adapter)
+			rt.confirmations.Forget(a.Adapter)
 		}
 	}
 	return problems, nil
@@ -171,7 +175,7 @@ func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 		}
 		a.signer.UseClient(a.client)
 		if old != nil {
-			a.guard.carry(old.guard)
+			a.guard.Carry(old.guard)
 		}
 	}
 }
@@ -273,3 +277,6 @@ func (c *call) release(pool *sync.Pool) {
 	}
 	pool.Put(c)
 }
+
+// EndSession forgets what was kept for a session.
+func (rt *Runtime) EndSession(id string) { rt.confirmations.EndSession(id) }

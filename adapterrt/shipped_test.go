@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -88,7 +89,7 @@ func TestShippedAdaptersConfirm(t *testing.T) {
 		asked := map[string]bool{}
 		for _, e := range examples {
 			op := a.Index[batchName(e.request)]
-			if a.guard.verdict(op) != confirm || len(e.exchanges) == 0 || asked[op.Name] {
+			if a.guard.Verdict(op) != guard.Confirm || len(e.exchanges) == 0 || asked[op.Name] {
 				continue
 			}
 			asked[op.Name] = true

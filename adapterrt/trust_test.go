@@ -3,14 +3,13 @@ package adapterrt
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 )
 
 // dangers holds an operation for each level of danger, declared and not.
@@ -41,7 +40,7 @@ func TestTrust(t *testing.T) {
 		{"no block", "", Options{}, "add purge_old look edit remove remove_safe reset_all", "mild careful remove_said"},
 		{"confirm all that destroys", "", Options{ConfirmDestructive: true}, "add look edit remove_safe", "mild careful remove_said remove purge_old reset_all"},
 		{"never confirm", "", Options{NeverConfirm: true}, "add purge_old mild look edit remove remove_said remove_safe reset_all", "careful"},
-		{"strict without a block", "", Options{TrustEnforcement: TrustStrict}, "", ""},
+		{"strict without a block", "", Options{TrustEnforcement: guard.TrustStrict}, "", ""},
 		{"untested", "untested", Options{}, "", ""},
 		{"generated", "generated", Options{}, "look", "careful"},
 		{"validated", "validated", Options{}, "add look edit remove_safe", "careful remove remove_said"},
@@ -53,7 +52,7 @@ func TestTrust(t *testing.T) {
 		{"certified", "certified", Options{MaxSelfDeclared: "certified"}, "add purge_old mild look edit remove remove_said remove_safe", "careful reset_all"},
 		{"official by the operator", "generated", Options{TrustOverrides: map[string]string{"test-api": "official"}}, "add purge_old mild look edit remove remove_said remove_safe", "careful reset_all"},
 		{"demoted by the operator", "community_reviewed", Options{TrustOverrides: map[string]string{"test-api": "generated"}}, "look", "careful"},
-		{"off", "untested", Options{TrustEnforcement: TrustOff}, "add purge_old look edit remove remove_safe reset_all", "mild careful remove_said"},
+		{"off", "untested", Options{TrustEnforcement: guard.TrustOff}, "add purge_old look edit remove remove_safe reset_all", "mild careful remove_said"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			extra := ""
@@ -216,16 +215,5 @@ func TestCooldown(t *testing.T) {
 		if i > 0 {
 			ck.pass(time.Minute)
 		}
-	}
-}
-
-func TestOldTokensMakeRoom(t *testing.T) {
-	var s confirmations
-	first := s.issue(&confirmation{expires: someTime().Add(time.Hour)})
-	for i := range maxConfirmations {
-		s.issue(&confirmation{session: fmt.Sprint(i)})
-	}
-	if f := s.redeem(first, [32]byte{}, someTime()); f == nil || f.Code != failure.TokenInvalid || len(s.byToken) != maxConfirmations {
-		t.Error(f, len(s.byToken))
 	}
 }

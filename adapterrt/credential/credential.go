@@ -156,7 +156,7 @@ func (s *Signer) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.F
 		o.Secrets = append(o.Secrets, v)
 		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: "Basic " + v})
 	case au.Query != "":
-		o.Url.Add(au.Query, v)
+		o.URL.Add(au.Query, v)
 		o.Secrets = append(o.Secrets, string(escape.AppendQuery(nil, v)))
 	default:
 		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + v})

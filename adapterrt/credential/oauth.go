@@ -36,7 +36,7 @@ type tokens struct {
 
 // newTokens is nil for an adapter without OAuth.
 func newTokens(a *file.Adapter) *tokens {
-	if a.Auth.Oauth == nil {
+	if a.Auth.OAuth == nil {
 		return nil
 	}
 	return &tokens{lock: make(chan struct{}, 1)}
@@ -45,7 +45,7 @@ func newTokens(a *file.Adapter) *tokens {
 // token is the adapter's token. One that equals stale is replaced. Of those
 // who come at once, one fetches and the others wait.
 func (s *Signer) token(ctx context.Context, stale string) (string, []string, *failure.Failure) {
-	o, t := s.adapter.Auth.Oauth, s.oauth
+	o, t := s.adapter.Auth.OAuth, s.oauth
 	select {
 	case t.lock <- struct{}{}:
 	case <-ctx.Done():
@@ -77,7 +77,7 @@ func (s *Signer) token(ctx context.Context, stale string) (string, []string, *fa
 	if o.Audience != "" {
 		form.Add("audience", o.Audience)
 	}
-	id, f := s.secret(o.Id)
+	id, f := s.secret(o.ID)
 	if f != nil {
 		return "", nil, f
 	}
@@ -103,10 +103,10 @@ func (s *Signer) token(ctx context.Context, stale string) (string, []string, *fa
 
 // fetch asks the token endpoint. Its errors name no credential.
 func (s *Signer) fetch(ctx context.Context, id, secret, form string) error {
-	o, t := s.adapter.Auth.Oauth, s.oauth
+	o, t := s.adapter.Auth.OAuth, s.oauth
 	ctx, stop := context.WithTimeout(ctx, s.adapter.Target.Timeout)
 	defer stop()
-	req, err := http.NewRequestWithContext(ctx, "POST", o.Url, strings.NewReader(form))
+	req, err := http.NewRequestWithContext(ctx, "POST", o.URL, strings.NewReader(form))
 	if err != nil {
 		return httpcall.WithoutURL(err)
 	}

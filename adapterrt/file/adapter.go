@@ -97,7 +97,7 @@ type Operation struct {
 	Fields      *FieldRules
 	Cache       *CacheRule
 	Gates       []*Gate
-	Graphql     *GraphQL
+	GraphQL     *GraphQL
 	Danger      Danger
 	Limits      *Limits
 	Transform   []byte // JSON, for the pipeline that shortens results

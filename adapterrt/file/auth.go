@@ -35,7 +35,7 @@ type Auth struct {
 	Query  string
 	Value  Credential
 	User   Credential // basic: value is the password
-	Oauth  *OAuth
+	OAuth  *OAuth
 	Mutual *Mutual // beside any of them
 }
 
@@ -111,7 +111,7 @@ func (c *checker) auth(root *node, a *Adapter) {
 		au.User, au.Value = c.credential(n, "username_env", ""), c.credential(n, "password_env", "")
 	case "oauth", "oauth2":
 		au.Kind, au.Header, au.Prefix = AuthOAuth, "Authorization", "Bearer "
-		au.Oauth = c.oauth(n)
+		au.OAuth = c.oauth(n)
 	case "mtls":
 		c.known(n, "auth", "type", "cert_file", "key_file", "ca_file")
 		au.Mutual = c.mutual(n, "auth")
@@ -169,8 +169,8 @@ func isEnvName(s string) bool {
 
 // OAuth is where tokens come from: https://www.rfc-editor.org/rfc/rfc6749
 type OAuth struct {
-	Url      string
-	Id       Credential
+	URL      string
+	ID       Credential
 	Secret   Credential
 	Refresh  *Credential // grant refresh_token
 	Scopes   []string
@@ -185,9 +185,9 @@ func (c *checker) oauth(n *node) *OAuth {
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || !isHost(u.Hostname()) || !isPort(u) || u.Scheme != "https" && (u.Scheme != "http" || !isLocalHost(u.Hostname())) {
 		c.wrong(AuthConfigInvalid, "auth.token_url", "token_url is not valid", "https URL", v, n.line)
 	} else {
-		o.Url = u.String()
+		o.URL = u.String()
 	}
-	o.Id, o.Secret = c.credential(n, "client_id_env", ""), c.credential(n, "client_secret_env", "")
+	o.ID, o.Secret = c.credential(n, "client_id_env", ""), c.credential(n, "client_secret_env", "")
 	if c.word(n, "auth", "grant", "client_credentials", "refresh_token") == "refresh_token" {
 		r := c.credential(n, "refresh_token_env", "")
 		o.Refresh = &r
@@ -242,8 +242,8 @@ func (m *Mutual) Roots() (*x509.CertPool, error) {
 // Credentials are the places that secrets are read from.
 func (au *Auth) Credentials() []string {
 	all := []Credential{au.User, au.Value}
-	if o := au.Oauth; o != nil {
-		all = append(all, o.Id, o.Secret)
+	if o := au.OAuth; o != nil {
+		all = append(all, o.ID, o.Secret)
 		if o.Refresh != nil {
 			all = append(all, *o.Refresh)
 		}

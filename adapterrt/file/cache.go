@@ -8,7 +8,7 @@ import (
 
 // CacheRule says how long an operation's answers are good.
 type CacheRule struct {
-	Ttl      time.Duration // 0: as the answer's headers say
+	TTL      time.Duration // 0: as the answer's headers say
 	Coalesce bool          // identical calls at one time share one request
 }
 
@@ -34,7 +34,7 @@ func (c *checker) cacheRule(n *node, path string, op *Operation) {
 		if err != nil || d <= 0 || d > 24*time.Hour {
 			c.wrong(SchemaInvalidValue, path+".ttl", "ttl is not valid", "duration up to 24h, as 30s", at, 0)
 		}
-		r.Ttl = d
+		r.TTL = d
 		r.Coalesce = c.flag(v, path, "coalesce", r.Coalesce)
 	default:
 		c.wrong(SchemaInvalidValue, path, "cache is not valid", "{ttl: 30s} or headers", v, 0)

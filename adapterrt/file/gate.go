@@ -26,7 +26,7 @@ type Gate struct {
 	Subject        int
 	Kind           string // invalid_expand
 	Deny           bool   // when nobody can say
-	Ttl            time.Duration
+	TTL            time.Duration
 	Timeout        time.Duration
 }
 
@@ -90,7 +90,7 @@ func (c *checker) gate(n *node, path string, op *Operation) {
 		c.wrong(SchemaInvalidValue, path+".error_code", "error_code is not valid", "snake_case", v, 0)
 	}
 	g.Deny = c.word(n, path, "on_unavailable", "allow", "deny") == "deny"
-	g.Ttl = time.Duration(c.whole(n, path, "ttl_ms", 0, 0, 86_400_000)) * time.Millisecond
+	g.TTL = time.Duration(c.whole(n, path, "ttl_ms", 0, 0, 86_400_000)) * time.Millisecond
 	g.Timeout = time.Duration(c.whole(n, path, "timeout_ms", 2000, 1, 60_000)) * time.Millisecond
 	values := func(key string) (out []GateValue) {
 		m := c.get(n, path, key, wire.Object)

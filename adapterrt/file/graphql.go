@@ -66,13 +66,13 @@ func (c *checker) graphql(n *node, path string, op *Operation) {
 			}
 		}
 	}
-	op.Graphql = r
+	op.GraphQL = r
 }
 
 // graphqlVariables holds what is sent against the variables that the document
 // declares: servers refuse others, or pass over them without a word.
 func (c *checker) graphqlVariables(n *node, path string, op *Operation) {
-	if op.Graphql == nil {
+	if op.GraphQL == nil {
 		return
 	}
 	declared := declaredVariables(n.get("query").text)

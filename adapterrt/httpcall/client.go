@@ -212,7 +212,7 @@ func (c *Client) again(r *Reply, f *failure.Failure, attempt int, delay time.Dur
 }
 
 func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Reply, *failure.Failure) {
-	u, err := ParsedURL(t, o.Url.Text)
+	u, err := ParsedURL(t, o.URL.Text)
 	if err != nil {
 		return nil, failure.Ours("", clean.Redact(err, o.Secrets))
 	}
@@ -230,8 +230,8 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 	if o.HasBody {
 		req.Header.Set("Content-Type", o.ContentType)
 	}
-	if o.Id != "" {
-		req.Header.Set("X-Request-Id", o.Id)
+	if o.ID != "" {
+		req.Header.Set("X-Request-Id", o.ID)
 	}
 	for _, h := range o.Trace {
 		if isTraceHeader(h.Name) && len(h.Value) <= maxTrace && file.IsHeaderValue(h.Value) {

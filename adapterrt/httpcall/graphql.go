@@ -10,8 +10,8 @@ import (
 // variables writes the body of a GraphQL request.
 func (c *Call) variables() {
 	op, o := c.Op, &c.Out
-	body := append(o.Body.Text, op.Graphql.Head...)
-	more := op.Graphql.Fixed
+	body := append(o.Body.Text, op.GraphQL.Head...)
+	more := op.GraphQL.Fixed
 	for _, i := range op.Placed[file.InVariables] {
 		v := c.Values[i]
 		if v.Kind == wire.Absent {
@@ -53,7 +53,7 @@ func graphqlRow(errs []byte) (row StatusRow, ok bool) {
 // graph takes the result out of a GraphQL response, whose status is 200 for
 // failures, too.
 func (c *Call) graph(body []byte, how Reading) ([]byte, *failure.Failure) {
-	data := wire.Lookup(body, c.Op.Graphql.Result)
+	data := wire.Lookup(body, c.Op.GraphQL.Result)
 	there := data != nil && wire.KindOf(data) != wire.Null
 	errs := wire.Member(body, "errors")
 	if errs == nil || wire.KindOf(errs) != wire.Array || len(wire.Trim(errs[1:len(errs)-1])) == 0 {

@@ -170,7 +170,7 @@ func (c *Call) following(p *Page, answer *Reply, data, list, total []byte) (stri
 	full := count >= p.limit
 	switch g.Style {
 	case "cursor":
-		if c.Op.Graphql != nil && string(wire.Lookup(data, append(g.Next[:len(g.Next)-1:len(g.Next)-1], "hasNextPage"))) == "false" {
+		if c.Op.GraphQL != nil && string(wire.Lookup(data, append(g.Next[:len(g.Next)-1:len(g.Next)-1], "hasNextPage"))) == "false" {
 			// A connection's last page has an endCursor, too:
 			// https://relay.dev/graphql/connections.htm#sec-undefined.PageInfo
 			return "", false

@@ -16,7 +16,7 @@ import (
 // Outgoing is the HTTP request that an operation becomes.
 type Outgoing struct {
 	Method      string
-	Url         Pairs // absolute, all of it escaped
+	URL         Pairs // absolute, all of it escaped
 	Body        Pairs
 	HasBody     bool
 	ContentType string
@@ -24,7 +24,7 @@ type Outgoing struct {
 	Secrets     []string      // credentials in it, for masking
 	Timeout     time.Duration
 	Repeatable  bool
-	Id          string // the request's, told to the API as X-Request-Id
+	ID          string // the request's, told to the API as X-Request-Id
 	Trace       []file.Header
 }
 
@@ -32,7 +32,7 @@ func (o *Outgoing) reset() {
 	clear(o.Headers)
 	clear(o.Secrets)
 	*o = Outgoing{
-		Url: Pairs{Text: o.Url.Text[:0], first: '?'}, Body: Pairs{Text: o.Body.Text[:0]},
+		URL: Pairs{Text: o.URL.Text[:0], first: '?'}, Body: Pairs{Text: o.Body.Text[:0]},
 		Headers: o.Headers[:0], Secrets: o.Secrets[:0],
 	}
 }
@@ -71,7 +71,7 @@ func (c *Call) Build() *failure.Failure {
 	op, o := c.Op, &c.Out
 	o.reset()
 	o.Method, o.Timeout, o.Repeatable = op.Mapping.Method, op.Timeout, op.Repeatable
-	url := append(o.Url.Text, op.Adapter.Target.Prefix...)
+	url := append(o.URL.Text, op.Adapter.Target.Prefix...)
 	for _, seg := range op.Mapping.Segments {
 		url = append(url, '/')
 		start := len(url)
@@ -91,10 +91,10 @@ func (c *Call) Build() *failure.Failure {
 			return failure.InvalidValue(name, "must not make a path segment of dots")
 		}
 	}
-	o.Url.Text = url
+	o.URL.Text = url
 	if c.query != "" {
-		o.Url.next()
-		o.Url.Text = append(o.Url.Text, c.query...)
+		o.URL.next()
+		o.URL.Text = append(o.URL.Text, c.query...)
 	} else if f := c.pairs(); f != nil {
 		return f
 	}
@@ -109,21 +109,21 @@ func (c *Call) Build() *failure.Failure {
 func (c *Call) pairs() *failure.Failure {
 	op, o := c.Op, &c.Out
 	for _, q := range op.Mapping.Query {
-		o.Url.next()
-		o.Url.Text = append(o.Url.Text, q.Key...)
+		o.URL.next()
+		o.URL.Text = append(o.URL.Text, q.Key...)
 		for _, p := range q.Value {
 			if p.Name == "" {
-				o.Url.Text = append(o.Url.Text, p.Literal...)
+				o.URL.Text = append(o.URL.Text, p.Literal...)
 				continue
 			}
 			if f := c.placeholderText(p.Param); f != nil {
 				return f
 			}
-			o.Url.Text = escape.AppendQuery(o.Url.Text, c.text)
+			o.URL.Text = escape.AppendQuery(o.URL.Text, c.text)
 		}
 	}
 	for _, i := range op.Placed[file.InQuery] {
-		c.addPairs(&o.Url, i)
+		c.addPairs(&o.URL, i)
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func (c *Call) headers() *failure.Failure {
 // payload writes the body out of the request's own bytes.
 func (c *Call) payload() {
 	op, o := c.Op, &c.Out
-	if op.Graphql != nil {
+	if op.GraphQL != nil {
 		c.variables()
 		return
 	}

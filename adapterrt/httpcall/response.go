@@ -76,7 +76,7 @@ type Reading struct {
 // part of the reply's body, unchanged.
 func (c *Call) Read(r *Reply, how Reading) ([]byte, *failure.Failure) {
 	data, f := interpret(c.Op, r, c.Out.Secrets, how)
-	if f == nil && c.Op.Graphql != nil {
+	if f == nil && c.Op.GraphQL != nil {
 		data, f = c.graph(data, how)
 	}
 	return data, f
@@ -110,7 +110,7 @@ func refused(op *file.Operation, r *Reply, body []byte, z clean.Sanitizer, secre
 	said := z.Clean(errorMessage(body, r.Status), messageRunes, secrets)
 	row := MapStatus(r.Status, r.Header)
 	errs := wire.Member(body, "errors")
-	if op.Graphql != nil {
+	if op.GraphQL != nil {
 		if better, ok := graphqlRow(errs); ok {
 			row = better
 		}

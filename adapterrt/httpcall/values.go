@@ -31,7 +31,7 @@ type Call struct {
 // reports false when that grew beyond what most requests need, and is better let go.
 func (c *Call) Reuse() bool {
 	const giant = 64 << 10
-	if cap(c.text) > giant || cap(c.Out.Url.Text) > giant || cap(c.Out.Body.Text) > giant {
+	if cap(c.text) > giant || cap(c.Out.URL.Text) > giant || cap(c.Out.Body.Text) > giant {
 		return false
 	}
 	c.Out.reset()

@@ -1,4 +1,4 @@
-package adapterrt
+package guard
 
 import (
 	"fmt"
@@ -20,48 +20,48 @@ const (
 	TrustOff
 )
 
-// policy is what the operator says of trust and confirmations.
-type policy struct {
-	enforcement        TrustEnforcement
-	overrides          map[string]string // level by adapter name; it wins over the file's own word
-	maxSelfDeclared    string            // the most a file may say of itself, "" for community_reviewed
-	confirmDestructive bool              // confirm what is destructive by its category or name, too
-	neverConfirm       bool              // confirm only what says that it needs to be
+// Policy is what the operator says of trust and confirmations.
+type Policy struct {
+	Enforcement        TrustEnforcement
+	Overrides          map[string]string // level by adapter name; it wins over the file's own word
+	MaxSelfDeclared    string            // the most a file may say of itself, "" for community_reviewed
+	ConfirmDestructive bool              // confirm what is destructive by its category or name, too
+	NeverConfirm       bool              // confirm only what says that it needs to be
 }
 
-// judgement is what becomes of an operation.
-type judgement struct {
-	verdict  verdict
+// Judgement is what becomes of an operation.
+type Judgement struct {
+	verdict  Verdict
 	required file.TrustLevel // the least that would let a denied operation run
 	actual   file.TrustLevel
 	code     failure.Code // of a denial
 }
 
-type verdict uint8
+type Verdict uint8
 
 const (
-	allow verdict = iota
-	confirm
-	deny
+	Allow Verdict = iota
+	Confirm
+	Deny
 )
 
 // matrix is what a level of trust may do at a level of danger.
-var matrix = [...][5]verdict{
-	file.Safe:        {deny, allow, allow, allow, allow},
-	file.Reversible:  {deny, deny, allow, allow, allow},
-	file.Destructive: {deny, deny, confirm, allow, allow},
-	file.Dangerous:   {deny, deny, deny, confirm, allow},
-	file.Forbidden:   {deny, deny, deny, deny, confirm},
+var matrix = [...][5]Verdict{
+	file.Safe:        {Deny, Allow, Allow, Allow, Allow},
+	file.Reversible:  {Deny, Deny, Allow, Allow, Allow},
+	file.Destructive: {Deny, Deny, Confirm, Allow, Allow},
+	file.Dangerous:   {Deny, Deny, Deny, Confirm, Allow},
+	file.Forbidden:   {Deny, Deny, Deny, Deny, Confirm},
 }
 
-// check finds a level that does not exist.
-func (p *policy) check() error {
-	if p.maxSelfDeclared != "" {
-		if _, ok := file.ParseTrust(p.maxSelfDeclared); !ok {
-			return fmt.Errorf("adapters: unknown trust level %q", p.maxSelfDeclared)
+// Validate finds a level that does not exist.
+func (p *Policy) Validate() error {
+	if p.MaxSelfDeclared != "" {
+		if _, ok := file.ParseTrust(p.MaxSelfDeclared); !ok {
+			return fmt.Errorf("adapters: unknown trust level %q", p.MaxSelfDeclared)
 		}
 	}
-	for name, word := range p.overrides {
+	for name, word := range p.Overrides {
 		if _, ok := file.ParseTrust(word); !ok {
 			return fmt.Errorf("adapters: unknown trust level %q of %s", word, name)
 		}
@@ -71,21 +71,21 @@ func (p *policy) check() error {
 
 // effective is what counts for an adapter, and whether anything does. A file
 // speaks for itself only up to a level; the operator's word wins.
-func (p *policy) effective(a *file.Adapter) (file.Trust, bool) {
+func (p *Policy) effective(a *file.Adapter) (file.Trust, bool) {
 	t := a.Trust
 	limit := file.Trust{Level: file.CommunityReviewed, Categories: file.Aliases["verified"].Categories}
-	if p.maxSelfDeclared != "" {
-		limit, _ = file.ParseTrust(p.maxSelfDeclared)
+	if p.MaxSelfDeclared != "" {
+		limit, _ = file.ParseTrust(p.MaxSelfDeclared)
 	}
 	if t.Level > limit.Level {
 		if t.Level = limit.Level; t.Categories != nil {
 			t.Categories = limit.Categories
 		}
 	}
-	if word, ok := p.overrides[a.Name]; ok {
+	if word, ok := p.Overrides[a.Name]; ok {
 		t, _ = file.ParseTrust(word)
 	}
-	switch p.enforcement {
+	switch p.Enforcement {
 	case TrustOff:
 		return t, false
 	case TrustStrict:
@@ -95,22 +95,22 @@ func (p *policy) effective(a *file.Adapter) (file.Trust, bool) {
 }
 
 // judge works out what becomes of an operation: the strictest rule wins.
-func (p *policy) judge(op *file.Operation) (j judgement) {
+func (p *Policy) judge(op *file.Operation) (j Judgement) {
 	d := &op.Danger
 	t, enforced := p.effective(op.Adapter)
 	j.actual = t.Level
 	if enforced {
-		if j.verdict = matrix[d.Level][t.Level]; j.verdict == deny {
+		if j.verdict = matrix[d.Level][t.Level]; j.verdict == Deny {
 			j.code = failure.PermissionTrust
 			if d.Level >= file.Destructive && t.Level > file.Untested {
 				j.code = failure.PermissionDanger
 			}
-			for l := t.Level; l <= file.Certified && matrix[d.Level][l] == deny; l++ {
+			for l := t.Level; l <= file.Certified && matrix[d.Level][l] == Deny; l++ {
 				j.required = l + 1
 			}
 		}
 		if t.Categories != nil && !slices.Contains(t.Categories, op.Category) {
-			j.verdict, j.code = deny, failure.PermissionTrust
+			j.verdict, j.code = Deny, failure.PermissionTrust
 			for _, word := range [...]string{"community", "verified", "official"} {
 				if a := file.Aliases[word]; slices.Contains(a.Categories, op.Category) {
 					j.required = max(j.required, a.Level)
@@ -119,15 +119,15 @@ func (p *policy) judge(op *file.Operation) (j judgement) {
 			}
 		}
 	}
-	bad := d.Level >= file.Destructive && !enforced && !p.neverConfirm && (d.Declared || p.confirmDestructive)
-	if j.verdict == allow && (d.Confirm || bad) {
-		j.verdict = confirm
+	bad := d.Level >= file.Destructive && !enforced && !p.NeverConfirm && (d.Declared || p.ConfirmDestructive)
+	if j.verdict == Allow && (d.Confirm || bad) {
+		j.verdict = Confirm
 	}
 	return j
 }
 
 // denied is the failure for an operation that nobody may run.
-func (j *judgement) denied(op *file.Operation) *failure.Failure {
+func (j *Judgement) denied(op *file.Operation) *failure.Failure {
 	level := op.Danger.Level.String()
 	f := &failure.Failure{
 		Code:    j.code,

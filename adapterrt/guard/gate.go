@@ -1,4 +1,4 @@
-package adapterrt
+package guard
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
@@ -14,36 +15,49 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// gate asks all gates of the operation. The target is called only when none
-// refuses.
-func (c *call) gate(ctx context.Context, rt *Runtime, r *Result) *failure.Failure {
+// Gates asks APIs what they support. It keeps answers in the cache, for gates that
+// say so.
+type Gates struct {
+	Cache   *Cache
+	Reading httpcall.Reading
+}
+
+// Check asks all gates of the call's operation. verdict is passed, refused or open, ""
+// when none was asked; took is the time that asking cost.
+func (k *Gates) Check(ctx context.Context, c *httpcall.Call, api API) (verdict string, took time.Duration, f *failure.Failure) {
 	for _, g := range c.Op.Gates {
-		asked := c.asked(g)
+		x := gated{c, g}
+		asked := x.asked()
 		if len(asked) == 0 {
 			continue
 		}
-		start := rt.opt.Now()
-		row, ok := c.row(ctx, rt, g)
-		r.Call.Gates += rt.opt.Now().Sub(start)
+		start := k.Cache.now()
+		row, ok := k.row(ctx, x, api)
+		took += k.Cache.now().Sub(start)
 		switch {
 		case ctx.Err() != nil:
-			return &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
+			return verdict, took, &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
 		case !ok && !g.Deny:
-			r.Call.Gate = "open" // the API may judge for itself
+			verdict = "open" // the API may judge for itself
 		case !ok || !supports(g, row, asked):
-			r.Call.Gate = "refused"
-			return c.gated(g, asked, ok)
+			return "refused", took, x.refused(asked, ok)
 		default:
-			r.Call.Gate = "passed"
+			verdict = "passed"
 		}
 	}
-	return nil
+	return verdict, took, nil
+}
+
+// gated is a call at one of its gates.
+type gated struct {
+	*httpcall.Call
+	g *file.Gate
 }
 
 // asked is what the gated parameters of the request ask for; nothing when none is
 // given or all are empty.
-func (c *call) asked(g *file.Gate) (asked []string) {
-	for _, k := range g.Params {
+func (c gated) asked() (asked []string) {
+	for _, k := range c.g.Params {
 		v := c.Values[k]
 		if v.Kind <= wire.Null || v.Fallback {
 			continue
@@ -71,7 +85,7 @@ func (c *call) asked(g *file.Gate) (asked []string) {
 }
 
 // value is what a gateValue stands for in this request, nil when it is not there.
-func (c *call) value(v file.GateValue) []byte {
+func (c gated) value(v file.GateValue) []byte {
 	if v.Param < 0 {
 		return v.Raw
 	}
@@ -83,20 +97,21 @@ func (c *call) value(v file.GateValue) []byte {
 
 // row asks the source for the row that speaks of this request. It reports false
 // when there was no answer or no such row.
-func (c *call) row(ctx context.Context, rt *Runtime, g *file.Gate) (row []byte, ok bool) {
-	inner := new(call)
-	inner.a, inner.Op, inner.Values = c.a, g.Source, make([]httpcall.Value, len(g.Source.Params))
+func (k *Gates) row(ctx context.Context, c gated, api API) (row []byte, ok bool) {
+	g := c.g
+	inner := new(httpcall.Call)
+	inner.Op, inner.Values = g.Source, make([]httpcall.Value, len(g.Source.Params))
 	for _, a := range g.Arguments {
 		if raw := c.value(a); raw != nil {
-			k, _ := g.Source.Param([]byte(a.Names[0])) // there is one, or the file was not loaded
-			inner.Values[k] = httpcall.Value{Raw: raw, Kind: wire.KindOf(raw), Inside: true}
+			at, _ := g.Source.Param([]byte(a.Names[0])) // there is one, or the file was not loaded
+			inner.Values[at] = httpcall.Value{Raw: raw, Kind: wire.KindOf(raw), Inside: true}
 		}
 	}
 	if inner.Validate(nil, false) != nil || inner.Build() != nil {
 		return nil, false
 	}
-	inner.Out.Trace = c.trace
-	data := inner.gateAnswer(ctx, rt, g)
+	inner.Out.Trace = c.Out.Trace
+	data := k.answer(ctx, inner, g, api)
 	if data == nil {
 		return nil, false
 	}
@@ -116,16 +131,16 @@ func (c *call) row(ctx context.Context, rt *Runtime, g *file.Gate) (row []byte, 
 	return row, row != nil
 }
 
-// gateAnswer fetches what the source says, by the caller's credentials; nil when
+// answer fetches what the source says, by the caller's credentials; nil when
 // it says nothing of use.
-func (c *call) gateAnswer(ctx context.Context, rt *Runtime, g *file.Gate) []byte {
-	a := c.a
+func (k *Gates) answer(ctx context.Context, c *httpcall.Call, g *file.Gate, api API) []byte {
+	a := c.Op.Adapter
 	h := sha256.New()
 	h.Write([]byte("gate\x00"))
 	h.Write(a.Digest[:])
-	h.Write(c.Out.Url.Text)
+	h.Write(c.Out.URL.Text)
 	h.Write(append([]byte{0}, c.Out.Body.Text...))
-	if a.signer.Authorize(ctx, &c.Out) != nil {
+	if api.Authorize(ctx, &c.Out) != nil {
 		return nil
 	}
 	for _, s := range c.Out.Secrets {
@@ -135,27 +150,27 @@ func (c *call) gateAnswer(ctx context.Context, rt *Runtime, g *file.Gate) []byte
 	var key cacheKey
 	h.Sum(key[:0])
 	var answer *httpcall.Reply
-	if old := rt.cache.get(key); g.Ttl > 0 && old != nil && rt.opt.Now().Before(old.fresh) {
+	if old := k.Cache.get(key); g.TTL > 0 && old != nil && k.Cache.now().Before(old.fresh) {
 		answer = old.reply
 	} else {
 		c.Out.Timeout, c.Out.Repeatable = g.Timeout, false
-		before := rt.cache.changes(a.Adapter)
+		before := k.Cache.changes(a)
 		var f *failure.Failure
-		if answer, f = c.sendLimited(ctx, rt); f != nil {
+		if answer, f = api.Send(ctx, c); f != nil {
 			return nil
 		}
-		if g.Ttl > 0 && answer.Status == 200 {
-			rt.cache.put(&stored{key: key, adapter: a.Adapter, reply: answer.Clone(), fresh: rt.opt.Now().Add(g.Ttl), size: len(answer.Body) + 1024}, before)
+		if g.TTL > 0 && answer.Status == 200 {
+			k.Cache.put(&stored{key: key, adapter: a, reply: answer.Clone(), fresh: k.Cache.now().Add(g.TTL), size: len(answer.Body) + 1024}, before)
 		}
 	}
-	data, f := c.Read(answer, rt.reading)
+	data, f := c.Read(answer, k.Reading)
 	if f != nil {
 		return nil
 	}
 	return data
 }
 
-func (c *call) matches(m file.GateValue, row []byte) bool {
+func (c gated) matches(m file.GateValue, row []byte) bool {
 	want := c.value(m)
 	if want == nil {
 		return false
@@ -204,9 +219,10 @@ func supports(g *file.Gate, row []byte, asked []string) bool {
 	return true
 }
 
-// gated is the failure for parameters that are not supported, or of which nobody
+// refused is the failure for parameters that are not supported, or of which nobody
 // knows.
-func (c *call) gated(g *file.Gate, asked []string, known bool) *failure.Failure {
+func (c gated) refused(asked []string, known bool) *failure.Failure {
+	g := c.g
 	source := g.Source.Mapping.Method + " " + g.Source.Adapter.Target.Path + g.Source.Mapping.Template + " (" + g.CapabilityText + ")"
 	var names []string
 	for _, k := range g.Params {

@@ -1,4 +1,4 @@
-package adapterrt
+package guard
 
 import (
 	"container/list"
@@ -28,8 +28,9 @@ type stored struct {
 	size    int
 }
 
-// cache keeps answers, the latest used first, until they are too many bytes.
-type cache struct {
+// Cache keeps answers, the latest used first, until they are too many bytes.
+type Cache struct {
+	now     func() time.Time
 	mu      sync.Mutex
 	byKey   map[cacheKey]*list.Element
 	order   list.List
@@ -45,29 +46,29 @@ type flight struct {
 	fail  *failure.Failure
 }
 
-// request sends c.out, with the adapter's credentials, through the cache when the
-// operation has one.
-func (rt *Runtime) request(ctx context.Context, c *call, a *adapter) (*httpcall.Reply, *failure.Failure) {
-	rule := c.Op.Cache
-	if rule == nil {
-		if f := a.signer.Authorize(ctx, &c.Out); f != nil {
-			return nil, f
-		}
-		r, f := c.sendLimited(ctx, rt)
-		if c.Op.Category != file.Read {
-			rt.cache.clear(a.Adapter) // also after a failure: it may have had an effect
-		}
-		return r, f
-	}
+// API is how a call reaches the API: with credentials, and within limits.
+type API interface {
+	// Authorize adds the adapter's credentials to o.
+	Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.Failure
+	// Send sends the request of c, which has its credentials, when limits leave room.
+	Send(ctx context.Context, c *httpcall.Call) (*httpcall.Reply, *failure.Failure)
+}
+
+// NewCache is empty.
+func NewCache(now func() time.Time) *Cache { return &Cache{now: now} }
+
+// Fetch answers a call of an operation with a cache. found says what the cache did:
+// hit, miss or revalidated, "" for nothing.
+func (k *Cache) Fetch(ctx context.Context, c *httpcall.Call, api API) (r *httpcall.Reply, found string, f *failure.Failure) {
 	h := sha256.New()
-	h.Write(a.Digest[:])
+	h.Write(c.Op.Adapter.Digest[:])
 	h.Write([]byte(c.Op.Name))
-	h.Write(append([]byte{0}, c.Out.Url.Text...))
+	h.Write(append([]byte{0}, c.Out.URL.Text...))
 	for _, p := range c.Out.Headers {
 		h.Write([]byte("\x00" + p.Name + "\x00" + p.Value))
 	}
-	if f := a.signer.Authorize(ctx, &c.Out); f != nil {
-		return nil, f
+	if f := api.Authorize(ctx, &c.Out); f != nil {
+		return nil, "", f
 	}
 	for _, s := range c.Out.Secrets {
 		sum := sha256.Sum256([]byte(s))
@@ -76,62 +77,46 @@ func (rt *Runtime) request(ctx context.Context, c *call, a *adapter) (*httpcall.
 	var key cacheKey
 	h.Sum(key[:0])
 
-	now := rt.opt.Now()
-	old := rt.cache.get(key)
+	now := k.now()
+	old := k.get(key)
 	if old != nil && now.Before(old.fresh) {
-		c.cached = "hit"
-		return old.reply.Clone(), nil
+		return old.reply.Clone(), "hit", nil
 	}
-	c.cached = "miss"
-	if !rule.Coalesce {
-		return rt.refresh(ctx, c, a, key, old)
+	if !c.Op.Cache.Coalesce {
+		return k.refresh(ctx, c, api, key, old)
 	}
 	for {
-		fl, leader := rt.cache.join(key)
+		fl, leader := k.join(key)
 		if leader {
-			defer rt.cache.land(key, fl)
+			defer k.land(key, fl)
 			// One in front may have come to its end since the look above.
-			if kept := rt.cache.get(key); kept != nil && now.Before(kept.fresh) {
-				c.cached, fl.reply = "hit", kept.reply
-				return kept.reply.Clone(), nil
+			if kept := k.get(key); kept != nil && now.Before(kept.fresh) {
+				fl.reply = kept.reply
+				return kept.reply.Clone(), "hit", nil
 			}
-			fl.reply, fl.fail = rt.refresh(ctx, c, a, key, old)
+			fl.reply, found, fl.fail = k.refresh(ctx, c, api, key, old)
 			if fl.reply != nil {
-				return fl.reply.Clone(), nil
+				return fl.reply.Clone(), found, nil
 			}
-			return nil, fl.fail
+			return nil, found, fl.fail
 		}
 		select {
 		case <-fl.done:
 		case <-ctx.Done():
-			return nil, &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
+			return nil, "miss", &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
 		}
 		switch {
 		case fl.reply != nil:
-			return fl.reply.Clone(), nil
+			return fl.reply.Clone(), "miss", nil
 		case fl.fail != nil && fl.fail.Cause != failure.ErrCancelled:
-			return nil, fl.fail
+			return nil, "miss", fl.fail
 		}
 		// The one in front was cancelled, which is no reason for the others.
 	}
 }
 
-// sendLimited sends c.out when the adapter's limits leave room for it.
-func (c *call) sendLimited(ctx context.Context, rt *Runtime) (r *httpcall.Reply, f *failure.Failure) {
-	a := c.a
-	if a.guard.limiter == nil && a.guard.limiters == nil {
-		return rt.deliver(ctx, a, &c.Out)
-	}
-	done, f := c.admit(rt)
-	if f != nil {
-		return nil, f
-	}
-	defer func() { done(r) }()
-	return rt.deliver(ctx, a, &c.Out)
-}
-
 // refresh asks the API, for no more than whether old still holds when it can.
-func (rt *Runtime) refresh(ctx context.Context, c *call, a *adapter, key cacheKey, old *stored) (*httpcall.Reply, *failure.Failure) {
+func (k *Cache) refresh(ctx context.Context, c *httpcall.Call, api API, key cacheKey, old *stored) (r *httpcall.Reply, found string, f *failure.Failure) {
 	if old != nil {
 		if tag := old.reply.Header.Get("ETag"); tag != "" {
 			c.Out.Headers = append(c.Out.Headers, file.Header{Name: "If-None-Match", Value: tag})
@@ -140,13 +125,14 @@ func (rt *Runtime) refresh(ctx context.Context, c *call, a *adapter, key cacheKe
 			c.Out.Headers = append(c.Out.Headers, file.Header{Name: "If-Modified-Since", Value: at})
 		}
 	}
-	before := rt.cache.changes(a.Adapter)
-	r, f := c.sendLimited(ctx, rt)
+	a := c.Op.Adapter
+	before, found := k.changes(a), "miss"
+	r, f = api.Send(ctx, c)
 	if f != nil {
-		return nil, f
+		return nil, found, f
 	}
 	if r.Status == 304 && old != nil {
-		c.cached = "revalidated"
+		found = "revalidated"
 		kept := *old.reply
 		kept.Header = old.reply.Header.Clone()
 		for _, name := range [...]string{"Cache-Control", "ETag", "Last-Modified"} {
@@ -157,9 +143,9 @@ func (rt *Runtime) refresh(ctx context.Context, c *call, a *adapter, key cacheKe
 		r = kept.Clone()
 	}
 	if ttl, keep := lifetime(c.Op.Cache, r); keep && r.Status >= 200 && r.Status < 300 {
-		rt.cache.put(&stored{key: key, adapter: a.Adapter, reply: r.Clone(), fresh: rt.opt.Now().Add(ttl), size: len(r.Body) + 1024}, before)
+		k.put(&stored{key: key, adapter: a, reply: r.Clone(), fresh: k.now().Add(ttl), size: len(r.Body) + 1024}, before)
 	}
-	return r, nil
+	return r, found, nil
 }
 
 // lifetime is how long a reply is fresh and whether it may be kept:
@@ -189,8 +175,8 @@ func lifetime(rule *file.CacheRule, r *httpcall.Reply) (time.Duration, bool) {
 			}
 		}
 	}
-	if rule.Ttl > 0 {
-		return rule.Ttl, true
+	if rule.TTL > 0 {
+		return rule.TTL, true
 	}
 	return age, age > 0 || validator
 }
@@ -207,7 +193,7 @@ func isSentAlike(name string) bool {
 	return true
 }
 
-func (k *cache) get(key cacheKey) *stored {
+func (k *Cache) get(key cacheKey) *stored {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.byKey[key]
@@ -219,7 +205,7 @@ func (k *cache) get(key cacheKey) *stored {
 }
 
 // put keeps s, unless something changed since before.
-func (k *cache) put(s *stored, before uint64) {
+func (k *Cache) put(s *stored, before uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if s.size > cacheSize/4 || k.cleared[s.adapter] != before {
@@ -237,14 +223,14 @@ func (k *cache) put(s *stored, before uint64) {
 	}
 }
 
-func (k *cache) drop(e *list.Element) {
+func (k *Cache) drop(e *list.Element) {
 	s := k.order.Remove(e).(*stored)
 	delete(k.byKey, s.key)
 	k.size -= s.size
 }
 
-// clear forgets an adapter's answers: something behind them has changed.
-func (k *cache) clear(a *file.Adapter) {
+// Clear forgets an adapter's answers: something behind them has changed.
+func (k *Cache) Clear(a *file.Adapter) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.cleared == nil {
@@ -260,22 +246,22 @@ func (k *cache) clear(a *file.Adapter) {
 	}
 }
 
-// forget is clear for an adapter that is gone.
-func (k *cache) forget(a *file.Adapter) {
-	k.clear(a)
+// Forget is clear for an adapter that is gone.
+func (k *Cache) Forget(a *file.Adapter) {
+	k.Clear(a)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.cleared, a)
 }
 
-func (k *cache) changes(a *file.Adapter) uint64 {
+func (k *Cache) changes(a *file.Adapter) uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.cleared[a]
 }
 
 // join is the flight for key; its leader must land it.
-func (k *cache) join(key cacheKey) (f *flight, leader bool) {
+func (k *Cache) join(key cacheKey) (f *flight, leader bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if f = k.flights[key]; f != nil {
@@ -289,7 +275,7 @@ func (k *cache) join(key cacheKey) (f *flight, leader bool) {
 	return f, true
 }
 
-func (k *cache) land(key cacheKey, f *flight) {
+func (k *Cache) land(key cacheKey, f *flight) {
 	k.mu.Lock()
 	delete(k.flights, key)
 	k.mu.Unlock()

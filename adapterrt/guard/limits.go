@@ -1,7 +1,6 @@
-package adapterrt
+package guard
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"math"
@@ -215,96 +214,18 @@ func (l *limiter) status(dst []byte, adapter string, now time.Time) []byte {
 	return append(dst, wire.Members(nil).Str("adapter", adapter).Str("status", words[worst]).Raw("limits", append(list, ']')).End()...)
 }
 
-// guarded is an adapter with what becomes of its operations, and what counts them.
-type guarded struct {
-	adapter    *file.Adapter
-	judgements []judgement // by operation
-	limiter    *limiter
-	limiters   []*limiter // by operation, nil when none has limits
-}
-
-func newGuarded(a *file.Adapter, p *policy) *guarded {
-	g := &guarded{adapter: a, judgements: make([]judgement, len(a.Operations))}
-	if a.Limits != nil {
-		g.limiter = newLimiter(a.Limits)
-	}
-	for i, op := range a.Operations {
-		g.judgements[i] = p.judge(op)
-		if op.Limits != nil {
-			if g.limiters == nil {
-				g.limiters = make([]*limiter, len(a.Operations))
-			}
-			g.limiters[i] = newLimiter(op.Limits)
-		}
-	}
-	return g
-}
-
-// verdict is what becomes of an operation.
-func (g *guarded) verdict(op *file.Operation) verdict { return g.judgements[op.Index].verdict }
-
-// carry makes an adapter whose limits are those of old go on with old's counters.
-func (g *guarded) carry(old *guarded) {
-	if g.limiter != nil && old.limiter != nil && bytes.Equal(old.limiter.rules.Source, g.limiter.rules.Source) {
-		g.limiter = old.limiter
-	}
-	for i, l := range g.limiters {
-		was := old.adapter.Index[g.adapter.Operations[i].Name]
-		if l == nil || was == nil || old.limiters == nil {
-			continue
-		}
-		if before := old.limiters[was.Index]; before != nil && bytes.Equal(before.rules.Source, l.rules.Source) {
-			g.limiters[i] = before
-		}
-	}
-}
-
-// limiterOf is the operation's own limiter, nil for none.
-func (g *guarded) limiterOf(op *file.Operation) *limiter {
-	if g.limiters == nil {
-		return nil
-	}
-	return g.limiters[op.Index]
-}
-
-// admit takes from the counters of a call. done must be called when it is over.
-func (c *call) admit(rt *Runtime) (done func(*httpcall.Reply), f *failure.Failure) {
-	op := c.Op
-	var taken []*limiter
-	done = func(r *httpcall.Reply) {
-		for _, l := range taken {
-			l.give(op, r, rt.opt.Now())
-		}
-	}
-	for _, l := range [...]*limiter{c.a.guard.limiter, c.a.guard.limiterOf(op)} {
-		if l == nil {
-			continue
-		}
-		warning, f := l.take(op, string(c.goOn), rt.opt.Now())
-		if f != nil {
-			done(nil)
-			return nil, f
-		}
-		taken = append(taken, l)
-		if warning != nil {
-			c.Warn(*warning)
-		}
-	}
-	return done, nil
-}
-
-// quotaStatus answers introspection.
-func (sc *scope) quotaStatus(rt *Runtime) []byte {
+// QuotaStatus says what of each quota of the adapters is used.
+func QuotaStatus(adapters []*Adapter, now time.Time) []byte {
 	out := []byte(`{"quota_status":[`)
 	n := 0
-	for _, a := range sc.adapters {
-		if a.guard.limiter == nil {
+	for _, g := range adapters {
+		if g.limiter == nil {
 			continue
 		}
 		if n++; n > 1 {
 			out = append(out, ',')
 		}
-		out = a.guard.limiter.status(out, a.Name, rt.opt.Now())
+		out = g.limiter.status(out, g.adapter.Name, now)
 	}
 	return append(out, "]}"...)
 }

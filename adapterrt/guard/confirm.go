@@ -1,4 +1,4 @@
-package adapterrt
+package guard
 
 import (
 	"container/list"
@@ -6,12 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -23,9 +23,9 @@ const (
 	longestToken         = 80
 )
 
-// confirmations are the tokens that operations wait for. They live in this process
+// Confirmations are the tokens that operations wait for. They live in this process
 // alone: another replica knows nothing of them.
-type confirmations struct {
+type Confirmations struct {
 	mu      sync.Mutex
 	byToken map[string]*list.Element
 	order   list.List // the oldest first
@@ -41,33 +41,35 @@ type confirmation struct {
 	used    bool
 }
 
-// confirm lets a call through that may run, or says what it waits for.
-func (c *call) confirm(rt *Runtime, req *Request) *failure.Failure {
-	d, j := &c.Op.Danger, c.judgement()
-	now := rt.opt.Now()
-	switch j.verdict {
-	case deny:
-		return j.denied(c.Op)
-	case confirm:
-		scope := c.scope(req)
-		if c.token == nil && req.Confirmation != "" {
-			c.token = []byte(req.Confirmation)
+// Asker is whose confirmation counts for a call, and the token that came with it.
+type Asker struct {
+	Session string
+	Caller  string // in place of a session
+	Token   string // "" for none
+}
+
+// Check lets a call through that may run, or says what it waits for.
+func (s *Confirmations) Check(c *httpcall.Call, v *Judgement, by Asker, now time.Time) *failure.Failure {
+	switch v.verdict {
+	case Deny:
+		return v.denied(c.Op)
+	case Confirm:
+		scope := scopeOf(c, by)
+		if by.Token == "" {
+			return s.required(c.Op, by, scope, now)
 		}
-		if c.token == nil {
-			return c.confirmationRequired(rt, req, scope, now)
-		}
-		if f := rt.confirmations.redeem(string(c.token), scope, now); f != nil {
+		if f := s.redeem(by.Token, scope, now); f != nil {
 			return f
 		}
 	}
-	if d.Cooldown > 0 {
-		return rt.confirmations.cool(c.Op, now)
+	if c.Op.Danger.Cooldown > 0 {
+		return s.cool(c.Op, now)
 	}
 	return nil
 }
 
-// scope is a hash of all that a confirmation is given for.
-func (c *call) scope(req *Request) (sum [sha256.Size]byte) {
+// scopeOf is a hash of all that a confirmation is given for.
+func scopeOf(c *httpcall.Call, by Asker) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	part := func(b []byte) {
 		var size [8]byte
@@ -75,10 +77,9 @@ func (c *call) scope(req *Request) (sum [sha256.Size]byte) {
 		h.Write(size[:])
 		h.Write(b)
 	}
-	kind := "session"
-	who := req.Session
+	kind, who := "session", by.Session
 	if who == "" {
-		kind, who = "caller", req.Caller
+		kind, who = "caller", by.Caller
 	}
 	for _, s := range [...]string{kind, who, c.Op.Adapter.Name, c.Op.Name} {
 		part([]byte(s))
@@ -94,17 +95,18 @@ func (c *call) scope(req *Request) (sum [sha256.Size]byte) {
 	return sum
 }
 
-func (c *call) confirmationRequired(rt *Runtime, req *Request, scope [sha256.Size]byte, now time.Time) *failure.Failure {
-	d := &c.Op.Danger
+// required is the failure that hands out a token.
+func (s *Confirmations) required(op *file.Operation, by Asker, scope [sha256.Size]byte, now time.Time) *failure.Failure {
+	d := &op.Danger
 	ttl := confirmTime
 	if d.Level == file.Forbidden {
 		ttl = confirmTimeForbidden
 	}
 	expires := now.Add(ttl)
-	token := rt.confirmations.issue(&confirmation{session: req.Session, adapter: c.Op.Adapter, scope: scope, expires: expires})
+	token := s.issue(&confirmation{session: by.Session, adapter: op.Adapter, scope: scope, expires: expires})
 	message := d.Message
 	if message == "" {
-		message = "Operation '" + c.Op.Name + "' is " + d.Level.String() + ". Confirm by repeating the request with params._confirmation."
+		message = "Operation '" + op.Name + "' is " + d.Level.String() + ". Confirm by repeating the request with params._confirmation."
 	}
 	reasons := d.Reasons
 	if reasons == nil {
@@ -113,15 +115,15 @@ func (c *call) confirmationRequired(rt *Runtime, req *Request, scope [sha256.Siz
 	until := expires.UTC().Format(time.RFC3339)
 	beside := wire.Members(nil).Str("token", token).Str("expires_at", until).Str("message", message).Strs("reasons", reasons).End()
 	return &failure.Failure{
-		Code: failure.ConfirmationRequired, Message: "Operation '" + c.Op.Name + "' needs confirmation",
-		Details: wire.Members(nil).Str("operation", c.Op.Name).Str("danger_level", d.Level.String()).Strs("reasons", reasons).
+		Code: failure.ConfirmationRequired, Message: "Operation '" + op.Name + "' needs confirmation",
+		Details: wire.Members(nil).Str("operation", op.Name).Str("danger_level", d.Level.String()).Strs("reasons", reasons).
 			Str("confirmation_message", message).Str("confirmation_token", token).Str("expires_at", until).End(),
 		Beside: append([]byte(`,"confirmation":`), beside...),
 	}
 }
 
 // issue makes a token; the oldest goes when there are too many.
-func (s *confirmations) issue(c *confirmation) string {
+func (s *Confirmations) issue(c *confirmation) string {
 	var b [16]byte
 	rand.Read(b[:])
 	c.token = "conf_" + hex.EncodeToString(b[:])
@@ -137,13 +139,13 @@ func (s *confirmations) issue(c *confirmation) string {
 	return c.token
 }
 
-func (s *confirmations) remove(e *list.Element) {
+func (s *Confirmations) remove(e *list.Element) {
 	delete(s.byToken, s.order.Remove(e).(*confirmation).token)
 }
 
 // redeem uses a token up. It is spent before anything happens, so that nothing
 // happens twice.
-func (s *confirmations) redeem(token string, scope [sha256.Size]byte, now time.Time) *failure.Failure {
+func (s *Confirmations) redeem(token string, scope [sha256.Size]byte, now time.Time) *failure.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.byToken[token]
@@ -164,7 +166,7 @@ func (s *confirmations) redeem(token string, scope [sha256.Size]byte, now time.T
 }
 
 // cool refuses an operation that ran a moment ago.
-func (s *confirmations) cool(op *file.Operation, now time.Time) *failure.Failure {
+func (s *Confirmations) cool(op *file.Operation, now time.Time) *failure.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pause := time.Duration(op.Danger.Cooldown) * time.Second
@@ -183,7 +185,7 @@ func (s *confirmations) cool(op *file.Operation, now time.Time) *failure.Failure
 }
 
 // drop forgets the tokens that gone says so of.
-func (s *confirmations) drop(gone func(*confirmation) bool) {
+func (s *Confirmations) drop(gone func(*confirmation) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for e := s.order.Front(); e != nil; {
@@ -196,11 +198,12 @@ func (s *confirmations) drop(gone func(*confirmation) bool) {
 }
 
 // EndSession forgets what was kept for a session.
-func (rt *Runtime) EndSession(id string) {
-	rt.confirmations.drop(func(c *confirmation) bool { return c.session == id && id != "" })
+func (s *Confirmations) EndSession(id string) {
+	s.drop(func(c *confirmation) bool { return c.session == id && id != "" })
 }
 
-func (s *confirmations) forget(a *file.Adapter) {
+// Forget drops what was kept for an adapter.
+func (s *Confirmations) Forget(a *file.Adapter) {
 	s.drop(func(c *confirmation) bool { return c.adapter == a })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,22 +213,3 @@ func (s *confirmations) forget(a *file.Adapter) {
 		}
 	}
 }
-
-// noteToken keeps the tokens that a request carries. It reports false when the
-// member is something else.
-func (c *call) noteToken(m *entry) bool {
-	if string(m.key) == "_quota_continue" && m.kind == wire.String {
-		c.goOn = wire.Unquoted(m.raw)
-		return true
-	}
-	if c.Op.Builtin || c.judgement().verdict != confirm || m.kind != wire.String {
-		return false
-	}
-	if string(m.key) != "_confirmation" && string(m.key) != "confirmation_token" {
-		return false
-	}
-	c.token = []byte(strings.TrimSpace(string(wire.Unquoted(m.raw))))
-	return true
-}
-
-func (c *call) judgement() *judgement { return &c.a.guard.judgements[c.Op.Index] }

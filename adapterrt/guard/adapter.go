@@ -1,0 +1,96 @@
+package guard
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+)
+
+// Adapter is an adapter with what becomes of its operations, and what counts them.
+type Adapter struct {
+	adapter    *file.Adapter
+	judgements []Judgement // by operation
+	limiter    *limiter
+	limiters   []*limiter // by operation, nil when none has limits
+}
+
+// New judges the operations of an adapter and gives those with limits their counters.
+func New(a *file.Adapter, p *Policy) *Adapter {
+	g := &Adapter{adapter: a, judgements: make([]Judgement, len(a.Operations))}
+	if a.Limits != nil {
+		g.limiter = newLimiter(a.Limits)
+	}
+	for i, op := range a.Operations {
+		g.judgements[i] = p.judge(op)
+		if op.Limits != nil {
+			if g.limiters == nil {
+				g.limiters = make([]*limiter, len(a.Operations))
+			}
+			g.limiters[i] = newLimiter(op.Limits)
+		}
+	}
+	return g
+}
+
+// Verdict is what becomes of an operation.
+func (g *Adapter) Verdict(op *file.Operation) Verdict { return g.judgements[op.Index].verdict }
+
+// Carry makes an adapter whose limits are those of old go on with old's counters.
+func (g *Adapter) Carry(old *Adapter) {
+	if g.limiter != nil && old.limiter != nil && bytes.Equal(old.limiter.rules.Source, g.limiter.rules.Source) {
+		g.limiter = old.limiter
+	}
+	for i, l := range g.limiters {
+		was := old.adapter.Index[g.adapter.Operations[i].Name]
+		if l == nil || was == nil || old.limiters == nil {
+			continue
+		}
+		if before := old.limiters[was.Index]; before != nil && bytes.Equal(before.rules.Source, l.rules.Source) {
+			g.limiters[i] = before
+		}
+	}
+}
+
+// limiterOf is the operation's own limiter, nil for none.
+func (g *Adapter) limiterOf(op *file.Operation) *limiter {
+	if g.limiters == nil {
+		return nil
+	}
+	return g.limiters[op.Index]
+}
+
+// Limited reports whether anything of the adapter is counted.
+func (g *Adapter) Limited() bool { return g.limiter != nil || g.limiters != nil }
+
+// Admit takes from the counters of a call. done must be called when it is over, with
+// what the API said, nil for nothing.
+func (g *Adapter) Admit(c *httpcall.Call, goOn string, now func() time.Time) (done func(*httpcall.Reply), f *failure.Failure) {
+	op := c.Op
+	var taken []*limiter
+	done = func(r *httpcall.Reply) {
+		for _, l := range taken {
+			l.give(op, r, now())
+		}
+	}
+	for _, l := range [...]*limiter{g.limiter, g.limiterOf(op)} {
+		if l == nil {
+			continue
+		}
+		warning, f := l.take(op, goOn, now())
+		if f != nil {
+			done(nil)
+			return nil, f
+		}
+		taken = append(taken, l)
+		if warning != nil {
+			c.Warn(*warning)
+		}
+	}
+	return done, nil
+}
+
+// Judgement is what becomes of an operation.
+func (g *Adapter) Judgement(op *file.Operation) *Judgement { return &g.judgements[op.Index] }
