@@ -43,7 +43,7 @@ func (rt *Runtime) Operations(adapter string) []Operation {
 	}
 	out := make([]Operation, 0, len(a.Operations))
 	for _, op := range a.Operations {
-		out = append(out, Operation{op.Name, op.Description, op.Category, op.Mapping.Method + " " + op.Mapping.Template, a.shown.details[op.Index].answer()})
+		out = append(out, Operation{op.Name, op.Description, op.Category, op.Mapping.Method + " " + op.Mapping.Template, a.shown.Details[op.Index].Answer()})
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // adapter is a file's adapter with what is worked out, counted and kept for it while
@@ -16,7 +17,7 @@ import (
 type adapter struct {
 	*file.Adapter
 	guard  *guard.Adapter
-	shown  *shown
+	shown  *present.Adapter
 	signer *credential.Signer
 	client *httpcall.Client // set when the adapter goes live; its next version goes on with it
 }
@@ -34,7 +35,7 @@ func Parse(path string, data []byte, opt *Options) (*file.Adapter, []file.Proble
 // prepare works out all that can be before a request comes.
 func (rt *Runtime) prepare(a *file.Adapter) *adapter {
 	guard := guard.New(a, rt.opt.policy())
-	return &adapter{Adapter: a, guard: guard, shown: newShown(a, guard.Verdict, rt.shows), signer: credential.NewSigner(rt.keeper, a)}
+	return &adapter{Adapter: a, guard: guard, shown: present.NewAdapter(a, guard.Verdict, rt.shows), signer: credential.NewSigner(rt.keeper, a)}
 }
 
 // loaded is what became of one file.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // everything is an adapter that says all that introspection can show.
@@ -56,7 +57,7 @@ func TestIntrospectionConforms(t *testing.T) {
 	text := front("https://api.example.com/v1", everything, everythingElse...)
 	second := strings.Replace(text, "name: test-api", "name: other-api", 1)
 	for _, opt := range []Options{
-		{}, {StrictIntrospection: true}, {Mode: Single, StrictIntrospection: true}, {Mode: All, Batch: true}, {StrictIntrospection: true, TrustEnforcement: guard.TrustStrict},
+		{}, {StrictIntrospection: true}, {Mode: present.Single, StrictIntrospection: true}, {Mode: present.All, Batch: true}, {StrictIntrospection: true, TrustEnforcement: guard.TrustStrict},
 		{PerAdapter: true}, {PerAdapter: true, StrictIntrospection: true},
 	} {
 		detail := "detailExtended"

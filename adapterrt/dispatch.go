@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -44,7 +45,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	r.Call.Repeated = c.env.repeated
 	if op.Builtin {
 		if r.Failure == nil {
-			r.Data, r.Failure = sc.shown.answer(c.question(), func() []byte {
+			r.Data, r.Failure = sc.shown.Answer(c.question(), func() []byte {
 				var guards []*guard.Adapter
 				for _, a := range sc.adapters {
 					guards = append(guards, a.guard)
@@ -64,10 +65,10 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 }
 
 // question is what a call of introspect asks.
-func (c *call) question() question {
-	q := question{query: string(wire.Unquoted(c.Values[0].Raw))}
+func (c *call) question() present.Question {
+	q := present.Question{Query: string(wire.Unquoted(c.Values[0].Raw))}
 	if c.Values[1].Kind == wire.String {
-		q.name, q.named = string(wire.Unquoted(c.Values[1].Raw)), true
+		q.Name, q.Named = string(wire.Unquoted(c.Values[1].Raw)), true
 	}
 	return q
 }
@@ -206,8 +207,8 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered,
 	if !file.IsSnake(name) || len(name) > maxOperationName {
 		return nil, offered{}, failure.InvalidValue("operation", "is not a valid operation name")
 	}
-	if string(name) == rt.shows.builtin.Name {
-		return sc, offered{op: rt.shows.builtin}, nil
+	if string(name) == rt.shows.Builtin.Name {
+		return sc, offered{op: rt.shows.Builtin}, nil
 	}
 	one, several := sc.find(name)
 	switch {
@@ -293,8 +294,8 @@ func (rt *Runtime) rightEndpoint(op *file.Operation, at Endpoint) *failure.Failu
 	}
 	return &failure.Failure{
 		Code: failure.ValidationEndpointMismatch,
-		Message: "Operation '" + op.Name + "' must be called via " + rt.shows.toolName(at.Adapter, op.Category) +
-			", not " + rt.shows.toolName(at.Adapter, at.Category),
+		Message: "Operation '" + op.Name + "' must be called via " + rt.shows.ToolName(at.Adapter, op.Category) +
+			", not " + rt.shows.ToolName(at.Adapter, at.Category),
 		Details: wire.Members(nil).Str("operation", op.Name).Str("expected_endpoint", op.Category.String()).Str("actual_endpoint", at.Category.String()).End(),
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -63,11 +64,11 @@ func TestTools(t *testing.T) {
 	if size > 6<<10 {
 		t.Errorf("%d bytes of tools", size)
 	}
-	single := github(t, Options{Mode: Single})
+	single := github(t, Options{Mode: present.Single})
 	if tools := single.Tools(); len(tools) != 1 || tools[0].Name != "mcp_aql" || len(tools[0].JSON) > 1536 {
 		t.Error(len(tools[0].JSON))
 	}
-	if tools := github(t, Options{Mode: All}).Tools(); len(tools) != 6 {
+	if tools := github(t, Options{Mode: present.All}).Tools(); len(tools) != 6 {
 		t.Error(len(tools))
 	}
 	if tools := github(t, Options{EnumOperations: true, Structured: true}).Tools(); !strings.Contains(string(tools[3].JSON), `"operation":{"type":"string","enum":["delete_repo","unstar_repo","delete_gist"]}`) ||
@@ -98,12 +99,12 @@ func TestSharedToolsDoNotGrowWithTheAdapters(t *testing.T) {
 }
 
 func TestModes(t *testing.T) {
-	for word, want := range map[string]Mode{"semantic": Semantic, "crude": Semantic, "CRUDE": Semantic, "single": Single, "all": All} {
-		if got, err := ParseMode(word); err != nil || got != want {
+	for word, want := range map[string]present.Mode{"semantic": present.Semantic, "crude": present.Semantic, "CRUDE": present.Semantic, "single": present.Single, "all": present.All} {
+		if got, err := present.ParseMode(word); err != nil || got != want {
 			t.Error(word, got, err)
 		}
 	}
-	if _, err := ParseMode("both"); err == nil {
+	if _, err := present.ParseMode("both"); err == nil {
 		t.Error("both passed")
 	}
 }
@@ -117,7 +118,7 @@ func TestOptionsAreChecked(t *testing.T) {
 }
 
 func TestTheEnvironmentWinsOverOptions(t *testing.T) {
-	from := Options{Mode: All, ToolPrefix: "file_"}
+	from := Options{Mode: present.All, ToolPrefix: "file_"}
 	for _, c := range []struct {
 		env  []string
 		want Options
@@ -125,7 +126,7 @@ func TestTheEnvironmentWinsOverOptions(t *testing.T) {
 	}{
 		{nil, from, ""},
 		{[]string{"MCP_AQL_ENDPOINT_MODE", "", "MCP_AQL_TOOL_PREFIX", ""}, from, ""},
-		{[]string{"MCP_AQL_ENDPOINT_MODE", "single"}, Options{Mode: Single, ToolPrefix: "file_"}, ""},
+		{[]string{"MCP_AQL_ENDPOINT_MODE", "single"}, Options{Mode: present.Single, ToolPrefix: "file_"}, ""},
 		{[]string{"MCP_AQL_ENDPOINT_MODE", "CRUDE", "MCP_AQL_TOOL_PREFIX", "my_"}, Options{ToolPrefix: "my_"}, ""},
 		{[]string{"MCP_AQL_ENDPOINT_MODE", "both"}, from, `MCP_AQL_ENDPOINT_MODE: unknown mode "both"`},
 		{[]string{"MCP_AQL_TOOL_PREFIX", "My"}, from, `MCP_AQL_TOOL_PREFIX: "My" must be`},
@@ -312,7 +313,7 @@ func TestNoLiteralLooksLikeALeak(t *testing.T) {
 	for _, file := range files {
 		if slices.Contains([]string{
 			"file/validate.go", "file/operation.go", "file/param.go", "file/types.go", "clean/sanitize.go",
-			"starter.go", "rehearse.go", "gentypes.go", "instructions.go", "runtime.go",
+			"present/starter.go", "rehearse.go", "present/gentypes.go", "present/instructions.go", "runtime.go",
 		}, file) {
 			continue // patterns, and words that are in no failure
 		}

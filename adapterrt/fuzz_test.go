@@ -39,9 +39,9 @@ func FuzzFrontMatter(f *testing.F) {
 			}
 		}
 		if a != nil {
-			for _, d := range rt.prepare(a).shown.details {
-				if !json.Valid(d.answer()) {
-					t.Errorf("%s", d.answer())
+			for _, d := range rt.prepare(a).shown.Details {
+				if !json.Valid(d.Answer()) {
+					t.Errorf("%s", d.Answer())
 				}
 			}
 		}

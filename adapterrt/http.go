@@ -8,6 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -78,7 +79,7 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 		}
 		return rt.ask(ctx, req, name, query, parts[2:])
 	}
-	word := strings.TrimPrefix(parts[1], rt.shows.prefix(name))
+	word := strings.TrimPrefix(parts[1], rt.shows.Prefix(name))
 	category, known := file.CategoryOf(strings.TrimPrefix(word, "mcp_aql_"))
 	if len(parts) > 2 || !known && word != "mcp_aql" {
 		return rt.fail(notFound("No such endpoint"))
@@ -109,7 +110,7 @@ func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query str
 		params = params.Str("name", name[0])
 	}
 	inner := req.Request
-	inner.Body = wire.Members(nil).Str("operation", rt.shows.builtin.Name).Raw("params", params.End()).End()
+	inner.Body = wire.Members(nil).Str("operation", rt.shows.Builtin.Name).Raw("params", params.End()).End()
 	r := rt.Dispatch(ctx, Endpoint{adapter, file.Read}, &inner)
 	return rt.reply(&r)
 }
@@ -153,7 +154,7 @@ func (rt *Runtime) listing() []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, wire.Members(nil).Str("name", a.Name).Str("version", a.Version).Str("description", a.Description).
-			Strs("modes", []string{Semantic.String(), Single.String()}).Int("operation_count", int64(len(a.Operations))).End()...)
+			Strs("modes", []string{present.Semantic.String(), present.Single.String()}).Int("operation_count", int64(len(a.Operations))).End()...)
 	}
 	return append(dst, "]}"...)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
@@ -58,7 +59,7 @@ func TestThePublicExampleLoads(t *testing.T) {
 // TestIntrospectionIsComplete reads the file with other eyes and expects all of it
 // back.
 func TestIntrospectionIsComplete(t *testing.T) {
-	for _, opt := range []Options{{}, {StrictIntrospection: true}, {Mode: Single}} {
+	for _, opt := range []Options{{}, {StrictIntrospection: true}, {Mode: present.Single}} {
 		rt := github(t, opt)
 		text, _ := os.ReadFile("testdata/github-api-adapter.md")
 		var file struct {
@@ -97,7 +98,7 @@ func TestIntrospectionIsComplete(t *testing.T) {
 					t.Fatal(err)
 				}
 				o := got.Data.Operation
-				if want := map[Mode]string{Semantic: "mcp_aql_" + category, Single: "mcp_aql"}[opt.Mode]; o.MCPTool != want {
+				if want := map[present.Mode]string{present.Semantic: "mcp_aql_" + category, present.Single: "mcp_aql"}[opt.Mode]; o.MCPTool != want {
 					t.Errorf("%s: tool %s, want %s", op.Name, o.MCPTool, want)
 				}
 				if len(o.Parameters) != len(op.Params) || (o.Params == nil) != opt.StrictIntrospection {
@@ -115,7 +116,7 @@ func TestIntrospectionIsComplete(t *testing.T) {
 						t.Errorf("%s: got %s, want %s", op.Name, a, b)
 					}
 				}
-				conforms(t, "typed", query(rt, "types", camel(op.Name)+"Params"))
+				conforms(t, "typed", query(rt, "types", typeName(op.Name)+"Params"))
 			}
 		}
 		types := query(rt, "types", "")
@@ -136,10 +137,20 @@ func TestIntrospectionIsComplete(t *testing.T) {
 	}
 }
 
+// typeName is get_issue as GetIssue.
+func typeName(operation string) string {
+	name := ""
+	for _, w := range strings.Split(operation, "_") {
+		name += strings.ToUpper(w[:1]) + w[1:]
+	}
+	return name
+}
+
 func TestIntrospectionWordForWord(t *testing.T) {
+	const protocol = `{"version":"1.0.0-draft","conformance":"level-2","mode":"semantic","capabilities":{"batch":false,"field_selection":true,"pagination":true,"warnings":true,"confirmation":true,"dangerous_operations":true},"limits":{"max_request_size":1048576,"max_response_size":10485760,"max_string_length":1048576,"max_array_elements":10000,"max_nesting_depth":32},"concurrency":"fully-concurrent"}`
 	rt := one(t, Options{}, "https://api.example.com", `read: [{name: get_repo, maps_to: "GET /repos/{owner}", description: Get repository details, params: {owner: {type: string, required: true, description: Repository owner}}}]`)
 	for _, c := range [][3]string{
-		{"operations", "", `{"success":true,"data":{"_protocol":` + string(rt.shows.protocol) + `,"operations":[{"name":"get_repo","semantic_category":"READ","endpoint":"read","description":"Get repository details"},{"name":"introspect","semantic_category":"READ","endpoint":"read","description":"Discover operations and types"}]}}`},
+		{"operations", "", `{"success":true,"data":{"_protocol":` + protocol + `,"operations":[{"name":"get_repo","semantic_category":"READ","endpoint":"read","description":"Get repository details"},{"name":"introspect","semantic_category":"READ","endpoint":"read","description":"Discover operations and types"}]}}`},
 		{"operations", "get_repo", `{"success":true,"data":{"operation":{"name":"get_repo","semantic_category":"READ","endpoint":"read","mcpTool":"mcp_aql_read","description":"Get repository details","permissions":{"readOnly":true,"destructive":false},"parameters":[{"name":"owner","type":"string","required":true,"description":"Repository owner"}],"returns":{"name":"JsonValue","kind":"scalar"},"examples":[{"request":{"operation":"get_repo","params":{"owner":"…"}}}],"params":[{"name":"owner","type":"string","required":true,"description":"Repository owner"}]}}}`},
 		{"operations", "nope", `{"success":true,"data":{"operation":null}}`},
 		{"types", "nope", `{"success":true,"data":{"type":null}}`},

@@ -4,6 +4,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // What the rooms below say that callers of a [Runtime] need as well.
@@ -52,3 +53,20 @@ const (
 	TrustStrict   = guard.TrustStrict
 	TrustOff      = guard.TrustOff
 )
+
+// Mode says as which tools the operations are offered.
+type Mode = present.Mode
+
+// The modes. Semantic is a tool per category, Single one tool for all, All both.
+const (
+	Semantic = present.Semantic
+	Single   = present.Single
+	All      = present.All
+)
+
+// ParseMode is the mode of that word; crude is another one for semantic.
+func ParseMode(word string) (Mode, error) { return present.ParseMode(word) }
+
+// Starter is a commented adapter file for a new adapter of that name, which must
+// be one that adapters may have.
+func Starter(name string) string { return present.Starter(name) }

@@ -12,11 +12,12 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // Options are the operator's choices. The zero value is good to use.
 type Options struct {
-	Mode            Mode
+	Mode            present.Mode
 	PerAdapter      bool   // a set of tools for each adapter instead of a shared one
 	ToolPrefix      string // of the tool names; with PerAdapter only for a single adapter
 	Namespace       string // stands before all tool names and their prefixes
@@ -95,10 +96,10 @@ func (o *Options) setDefaults() error {
 	if !strings.HasPrefix(o.HTTPPrefix, "/") || strings.HasSuffix(o.HTTPPrefix, "/") {
 		bad("HTTP prefix %q must start with a slash and not end with one", o.HTTPPrefix)
 	}
-	if o.ToolPrefix != "" && !isToolPrefix(o.ToolPrefix) {
+	if o.ToolPrefix != "" && !present.IsToolPrefix(o.ToolPrefix) {
 		bad("tool prefix %q must be of a-z, 0-9 and _ and end with _", o.ToolPrefix)
 	}
-	if o.Namespace != "" && !isToolPrefix(o.Namespace) {
+	if o.Namespace != "" && !present.IsToolPrefix(o.Namespace) {
 		bad("namespace %q must be of a-z, 0-9 and _ and end with _", o.Namespace)
 	}
 	if o.DescriptionSize < 300 {
@@ -112,14 +113,14 @@ func (o *Options) setDefaults() error {
 // One that is empty counts as not set.
 func (o *Options) LoadEnv(getenv func(string) (string, bool)) error {
 	if word, _ := getenv("MCP_AQL_ENDPOINT_MODE"); word != "" {
-		mode, err := ParseMode(word)
+		mode, err := present.ParseMode(word)
 		if err != nil {
 			return fmt.Errorf("MCP_AQL_ENDPOINT_MODE: %w", err)
 		}
 		o.Mode = mode
 	}
 	if prefix, _ := getenv("MCP_AQL_TOOL_PREFIX"); prefix != "" {
-		if !isToolPrefix(prefix) {
+		if !present.IsToolPrefix(prefix) {
 			return fmt.Errorf("MCP_AQL_TOOL_PREFIX: %q must be of a-z, 0-9 and _ and end with _", prefix)
 		}
 		o.ToolPrefix = prefix
@@ -139,12 +140,14 @@ func (o *Options) policy() *guard.Policy {
 	}
 }
 
-func (o *Options) presentation() *presentation {
-	return newPresentation(presentation{
-		mode: o.Mode, perAdapter: o.PerAdapter, toolPrefix: o.ToolPrefix, namespace: o.Namespace,
-		enumOperations: o.EnumOperations, batch: o.Batch, structured: o.Structured, descriptionSize: o.DescriptionSize,
-		strict: o.StrictIntrospection, maxResponse: o.MaxResponseBytes,
-		limits: o.limits(),
+func (o *Options) presentation() *present.Presenter {
+	return present.New(present.Options{
+		Mode: o.Mode, PerAdapter: o.PerAdapter, ToolPrefix: o.ToolPrefix, Namespace: o.Namespace,
+		EnumOperations: o.EnumOperations, Batch: o.Batch, Structured: o.Structured, DescriptionSize: o.DescriptionSize,
+		Strict: o.StrictIntrospection,
+		Limits: present.Limits{
+			Request: o.MaxRequestBytes, Response: o.MaxResponseBytes, Text: maxText, Elements: maxElements, Depth: maxNesting,
+		},
 	})
 }
 

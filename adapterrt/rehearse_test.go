@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 func TestGoldenAdapters(t *testing.T) {
@@ -53,7 +54,7 @@ func TestRehearsalsFindWhatDiffers(t *testing.T) {
 }
 
 func TestTheStarterIsGood(t *testing.T) {
-	done, problems := Rehearse("my-api-adapter.md", []byte(Starter("my-api")), &Options{StrictFiles: true})
+	done, problems := Rehearse("my-api-adapter.md", []byte(present.Starter("my-api")), &Options{StrictFiles: true})
 	if len(problems) > 0 || len(done) != 1 || done[0].Fault != "" {
 		t.Error(done, problems)
 	}

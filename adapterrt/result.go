@@ -124,3 +124,16 @@ func (r *Result) RetryAfter() string {
 func (r *Result) IsError(always bool) bool {
 	return r.Failure != nil && (always || !r.Failure.Recoverable())
 }
+
+// AppendToolResult appends r as the result of tools/call, isError and all.
+func (rt *Runtime) AppendToolResult(dst []byte, r *Result) []byte {
+	result := r.JSON()
+	dst = append(dst, `{"content":[{"type":"text","text":`...)
+	dst = wire.AppendQuoted(dst, result)
+	dst = append(dst, "}]"...)
+	if rt.opt.Structured {
+		dst = append(append(dst, `,"structuredContent":`...), result...)
+	}
+	dst = append(dst, `,"isError":`...)
+	return append(strconv.AppendBool(dst, r.IsError(rt.opt.AlwaysIsError)), '}')
+}

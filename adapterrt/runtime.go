@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // Runtime serves the operations of adapters. All its methods are safe for
@@ -31,7 +32,7 @@ type Runtime struct {
 	cache   *guard.Cache
 
 	confirmations guard.Confirmations
-	shows         *presentation
+	shows         *present.Presenter
 	gates         guard.Gates
 	reading       httpcall.Reading
 	cursors       httpcall.Cursors
@@ -280,3 +281,14 @@ func (c *call) release(pool *sync.Pool) {
 
 // EndSession forgets what was kept for a session.
 func (rt *Runtime) EndSession(id string) { rt.confirmations.EndSession(id) }
+
+// Instructions is what a model should know of all the tools together, for the
+// answer to initialize. Its first 512 characters stand alone; it is ASCII, and at
+// most 2,048 bytes. It is "" without adapters.
+func (rt *Runtime) Instructions() string {
+	var names []string
+	for _, a := range rt.live.Load().adapters {
+		names = append(names, a.Name)
+	}
+	return present.Instructions(names)
+}

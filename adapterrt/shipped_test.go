@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -145,7 +146,7 @@ func TestShippedAdaptersSignIn(t *testing.T) {
 // 6 KiB for one adapter with up to 40 operations, 1.5 KiB as one tool.
 func TestDiscoveryBudget(t *testing.T) {
 	for path, data := range shippedFiles(t) {
-		for mode, limit := range map[Mode]int{Semantic: 6 << 10, Single: 3 << 9} {
+		for mode, limit := range map[present.Mode]int{present.Semantic: 6 << 10, present.Single: 3 << 9} {
 			for _, per := range []bool{false, true} {
 				rt := start(t, Options{Mode: mode, PerAdapter: per}, map[string]string{path: string(data)})
 				size := 0

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 // snapshot is a set of adapters with all that is worked out once for it. It never
@@ -22,7 +23,7 @@ type snapshot struct {
 type scope struct {
 	adapters []*adapter
 	index    map[string][]offered // of several; one has its own
-	shown    *catalogue
+	shown    *present.Catalogue
 }
 
 // snapshot works out what adapters come to. What before knew of those that stay is
@@ -46,11 +47,11 @@ func (rt *Runtime) snapshot(adapters []*adapter, before *snapshot) (*snapshot, e
 }
 
 func (rt *Runtime) newScope(adapters []*adapter) *scope {
-	sc := &scope{adapters: adapters, shown: &catalogue{how: rt.shows}}
+	sc := &scope{adapters: adapters, shown: &present.Catalogue{How: rt.shows}}
 	for _, a := range adapters {
-		sc.shown.adapters = append(sc.shown.adapters, a.shown)
+		sc.shown.Adapters = append(sc.shown.Adapters, a.shown)
 	}
-	sc.shown.ambiguous = func(name string) bool { return len(sc.index[name]) > 1 }
+	sc.shown.Ambiguous = func(name string) bool { return len(sc.index[name]) > 1 }
 	if len(adapters) == 1 {
 		return sc
 	}
@@ -86,7 +87,7 @@ func (sc *scope) find(name []byte) (one offered, several []offered) {
 
 // names are those of the operations, sorted.
 func (sc *scope) names(rt *Runtime) []string {
-	names := []string{rt.shows.builtin.Name}
+	names := []string{rt.shows.Builtin.Name}
 	if sc.index == nil {
 		for _, op := range sc.adapters[0].Operations {
 			names = append(names, op.Name)
@@ -155,14 +156,14 @@ func (rt *Runtime) makeTools(s *snapshot) error {
 	s.byTool = map[string]Endpoint{}
 	add := func(adapter string, sc *scope) error {
 		var categories []file.Category
-		if rt.shows.mode != Single {
+		if rt.shows.Mode != present.Single {
 			categories = append(categories, file.Create, file.Read, file.Update, file.Delete, file.Execute)
 		}
-		if rt.shows.mode != Semantic {
+		if rt.shows.Mode != present.Semantic {
 			categories = append(categories, file.AnyCategory)
 		}
 		for _, c := range categories {
-			name := rt.shows.toolName(adapter, c)
+			name := rt.shows.ToolName(adapter, c)
 			if len(name) > maxToolName {
 				return fmt.Errorf("adapters: tool name %s is longer than %d", name, maxToolName)
 			}
@@ -171,7 +172,7 @@ func (rt *Runtime) makeTools(s *snapshot) error {
 			}
 			e := Endpoint{adapter, c}
 			s.byTool[name] = e
-			s.tools = append(s.tools, Tool{name, e, sc.shown.toolJSON(adapter, name, c)})
+			s.tools = append(s.tools, Tool{name, e, sc.shown.ToolJSON(adapter, name, c)})
 		}
 		return nil
 	}

@@ -25,7 +25,7 @@ import (
 //   - processes counts those of clients, and starts none;
 //   - dialect changes schemas in a list, and knows nothing of who reads it;
 //   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it; the
-//     order of its rooms is that of their lines below;
+//     order of its own packages has a test there;
 //   - transform makes results fit for a model; its parts, which look at values,
 //     texts and lists of tools, do not know of it;
 //   - proxy is where all meet, and only the command is above it.
@@ -33,50 +33,43 @@ func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
 	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +
 		"transform/tape transform/schema transform/grapheme transform/fit"
-	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard"
+	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/setting adapterrt transform translate " + parts + " " + adapting
 	const rooms = configured + " proxy/config proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect"
 	allowed := map[string]string{
-		"translate/wire":       "",
-		"translate":            "translate/wire",
-		"proxy/sse":            "proxy/envelope",
-		"proxy/lines":          "proxy/large proxy/envelope",
-		"proxy/envelope":       "",
-		"proxy/idmap":          "translate/wire",
-		"proxy/large":          "",
-		"proxy/setting":        "",
-		"proxy/mcp":            "translate translate/wire",
-		"proxy/config":         configured,
-		"proxy/memlimit":       "",
-		"proxy/downstream":     "proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
-		"proxy/upstream":       "proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
-		"proxy/results":        carried,
-		"proxy/dialect":        "translate/wire",
-		"proxy/failures":       carried,
-		"proxy/repeats":        "",
-		"proxy/ended":          "",
-		"proxy/processes":      "",
-		"adapterrt/clean":      "",
-		"adapterrt/escape":     "",
-		"adapterrt/failure":    "translate/wire",
-		"adapterrt/file":       "translate/wire adapterrt/clean adapterrt/escape",
-		"adapterrt/httpcall":   "translate/wire adapterrt/clean adapterrt/escape adapterrt/failure adapterrt/file",
-		"adapterrt/credential": "translate/wire adapterrt/clean adapterrt/escape adapterrt/failure adapterrt/file adapterrt/httpcall",
-		"adapterrt/guard":      "translate/wire adapterrt/clean adapterrt/escape adapterrt/failure adapterrt/file adapterrt/httpcall",
-		"adapterrt":            "translate/wire " + adapting,
-		"transform/tree":       "translate/wire",
-		"transform/tokens":     "",
-		"transform/notion":     "translate/wire transform/tree",
-		"transform/linear":     "translate/wire transform/tree",
-		"transform/footprint":  "translate/wire transform/tree",
-		"transform/tape":       "translate/wire",
-		"transform/grapheme":   "",
-		"transform/schema":     "translate/wire transform/tape",
-		"transform/fit":        "translate/wire transform/tape transform/schema transform/grapheme",
-		"transform":            "translate/wire " + parts,
-		"proxy":                rooms,
-		"cmd/proxy":            rooms + " proxy",
+		"translate/wire":      "",
+		"translate":           "translate/wire",
+		"proxy/sse":           "proxy/envelope",
+		"proxy/lines":         "proxy/large proxy/envelope",
+		"proxy/envelope":      "",
+		"proxy/idmap":         "translate/wire",
+		"proxy/large":         "",
+		"proxy/setting":       "",
+		"proxy/mcp":           "translate translate/wire",
+		"proxy/config":        configured,
+		"proxy/memlimit":      "",
+		"proxy/downstream":    "proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/upstream":      "proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/results":       carried,
+		"proxy/dialect":       "translate/wire",
+		"proxy/failures":      carried,
+		"proxy/repeats":       "",
+		"proxy/ended":         "",
+		"proxy/processes":     "",
+		"adapterrt":           "translate/wire " + adapting,
+		"transform/tree":      "translate/wire",
+		"transform/tokens":    "",
+		"transform/notion":    "translate/wire transform/tree",
+		"transform/linear":    "translate/wire transform/tree",
+		"transform/footprint": "translate/wire transform/tree",
+		"transform/tape":      "translate/wire",
+		"transform/grapheme":  "",
+		"transform/schema":    "translate/wire transform/tape",
+		"transform/fit":       "translate/wire transform/tape transform/schema transform/grapheme",
+		"transform":           "translate/wire " + parts,
+		"proxy":               rooms,
+		"cmd/proxy":           rooms + " proxy",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

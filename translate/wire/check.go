@@ -52,13 +52,28 @@ func Check(b []byte, lim Limits) *Fault {
 		}
 		b = b[:at] // what comes before is well formed, and may be beyond a limit
 	}
-	if lim == (Limits{}) || len(b) == 0 {
+	if lim = lim.within(b); lim == (Limits{}) {
 		return syntax
 	}
 	if f := lim.check(b); f != nil {
 		return f
 	}
 	return syntax
+}
+
+// within is lim without the limits that b is too small to be beyond.
+func (lim Limits) within(b []byte) Limits {
+	if len(b) <= lim.Text {
+		lim.Text = 0
+	}
+	if len(b) <= 2*lim.Elements {
+		lim.Elements = 0
+	}
+	if bytes.Count(b, []byte("{"))+bytes.Count(b, []byte("[")) <= lim.Depth {
+		lim.Depth = 0
+	}
+	lim.Unicode = lim.Unicode && bytes.Contains(b, []byte(`\u`))
+	return lim
 }
 
 // check looks through b, the beginning of a valid text, for what is beyond lim.

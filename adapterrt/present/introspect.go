@@ -1,4 +1,4 @@
-package adapterrt
+package present
 
 import (
 	"bytes"
@@ -28,37 +28,37 @@ func introspectOperation() *file.Operation {
 }
 
 // protocolBlock is the _protocol member of a list of operations.
-func (p *presentation) protocolBlock() []byte {
-	can := wire.Members(nil).Bool("batch", p.batch).Bool("field_selection", true).Bool("pagination", true).
+func (p *Presenter) protocolBlock() []byte {
+	can := wire.Members(nil).Bool("batch", p.Batch).Bool("field_selection", true).Bool("pagination", true).
 		Bool("warnings", true).Bool("confirmation", true).Bool("dangerous_operations", true).End()
-	limits := wire.Members(nil).Int("max_request_size", int64(p.limits.size)).Int("max_response_size", int64(p.maxResponse)).
-		Int("max_string_length", int64(p.limits.text)).Int("max_array_elements", int64(p.limits.elements)).Int("max_nesting_depth", int64(p.limits.depth)).End()
-	return wire.Members(nil).Str("version", "1.0.0-draft").Str("conformance", "level-2").Str("mode", p.mode.String()).
+	limits := wire.Members(nil).Int("max_request_size", int64(p.Limits.Request)).Int("max_response_size", int64(p.Limits.Response)).
+		Int("max_string_length", int64(p.Limits.Text)).Int("max_array_elements", int64(p.Limits.Elements)).Int("max_nesting_depth", int64(p.Limits.Depth)).End()
+	return wire.Members(nil).Str("version", "1.0.0-draft").Str("conformance", "level-2").Str("mode", p.Mode.String()).
 		Raw("capabilities", can).Raw("limits", limits).Str("concurrency", "fully-concurrent").End()
 }
 
-// shown is an adapter as it is shown: what is worked out for that when it is loaded.
-type shown struct {
+// Adapter is an adapter as it is shown: what is worked out for that when it is loaded.
+type Adapter struct {
 	adapter   *file.Adapter
-	details   []detail // by operation
+	Details   []Detail // by operation
 	generated []generatedType
 }
 
-// newShown writes what introspection says of the adapter's operations. verdict says
+// NewAdapter writes what introspection says of the adapter's operations. verdict says
 // what becomes of each.
-func newShown(a *file.Adapter, verdict func(*file.Operation) guard.Verdict, p *presentation) *shown {
-	s := &shown{adapter: a, details: make([]detail, len(a.Operations)), generated: generateTypes(a)}
+func NewAdapter(a *file.Adapter, verdict func(*file.Operation) guard.Verdict, p *Presenter) *Adapter {
+	s := &Adapter{adapter: a, Details: make([]Detail, len(a.Operations)), generated: generateTypes(a)}
 	for i, op := range a.Operations {
-		s.details[i] = describe(op, verdict(op), p)
+		s.Details[i] = describe(op, verdict(op), p)
 	}
 	return s
 }
 
-// catalogue is what introspection says of adapters that are offered together.
-type catalogue struct {
-	adapters  []*shown
-	ambiguous func(operation string) bool // several of the adapters have it
-	how       *presentation
+// Catalogue is what introspection says of adapters that are offered together.
+type Catalogue struct {
+	Adapters  []*Adapter
+	Ambiguous func(operation string) bool // several of the adapters have it
+	How       *Presenter
 
 	answered   sync.Once
 	operations []byte // the answer to introspect operations
@@ -67,11 +67,11 @@ type catalogue struct {
 }
 
 // work works out the answers, when one is first asked for.
-func (k *catalogue) work() {
-	several := len(k.adapters) > 1
-	list := append([]byte(`{"_protocol":`), k.how.protocol...)
+func (k *Catalogue) work() {
+	several := len(k.Adapters) > 1
+	list := append([]byte(`{"_protocol":`), k.How.protocol...)
 	list = append(list, `,"operations":[`...)
-	for _, s := range k.adapters {
+	for _, s := range k.Adapters {
 		prefix := ""
 		if several {
 			prefix = "[" + s.adapter.Name + "] "
@@ -80,14 +80,14 @@ func (k *catalogue) work() {
 			list = append(appendItem(list, op, prefix), ',')
 		}
 	}
-	list = appendItem(list, k.how.builtin, "")
+	list = appendItem(list, k.How.Builtin, "")
 	k.operations = bytes.Clone(append(list, "]}"...))
 
 	types := []byte(`{"types":[`)
 	for _, t := range file.ProtocolTypes() {
 		types = append((&generatedType{DeclaredType: t}).appendItem(types), ',')
 	}
-	for _, s := range k.adapters {
+	for _, s := range k.Adapters {
 		for i := range s.generated {
 			types = append(s.generated[i].appendItem(types), ',')
 		}
@@ -96,15 +96,15 @@ func (k *catalogue) work() {
 	k.types = bytes.Clone(append(types, '}'))
 
 	info := []byte(`{"adapters":[`)
-	for i, s := range k.adapters {
+	for i, s := range k.Adapters {
 		if i > 0 {
 			info = append(info, ',')
 		}
 		info = appendInfo(info, s.adapter)
 	}
 	k.info = append(info, "]}"...)
-	if len(k.adapters) == 1 {
-		k.info = append(appendInfo([]byte(`{"adapter":`), k.adapters[0].adapter), '}')
+	if len(k.Adapters) == 1 {
+		k.info = append(appendInfo([]byte(`{"adapter":`), k.Adapters[0].adapter), '}')
 	}
 }
 
@@ -140,71 +140,71 @@ func appendInfo(dst []byte, a *file.Adapter) []byte {
 	return append(dst, o.End()...)
 }
 
-// question is what introspection is asked.
-type question struct {
-	query string
-	name  string
-	named bool
+// Question is what introspection is asked.
+type Question struct {
+	Query string
+	Name  string
+	Named bool
 }
 
-// answer answers q out of what was worked out before. quotas is asked for the one
+// Answer answers q out of what was worked out before. quotas is asked for the one
 // thing that is not.
-func (k *catalogue) answer(q question, quotas func() []byte) ([]byte, *failure.Failure) {
+func (k *Catalogue) Answer(q Question, quotas func() []byte) ([]byte, *failure.Failure) {
 	k.answered.Do(k.work)
-	switch q.query {
+	switch q.Query {
 	case "operations":
-		if q.named {
-			return k.operation(q.name), nil
+		if q.Named {
+			return k.operation(q.Name), nil
 		}
 		return k.operations, nil
 	case "types":
-		if q.named {
-			return k.typ(q.name), nil
+		if q.Named {
+			return k.typ(q.Name), nil
 		}
 		return k.types, nil
 	case "quota_status":
 		return quotas(), nil
 	case "adapter_info":
-		if !q.named {
+		if !q.Named {
 			return k.info, nil
 		}
-		for _, s := range k.adapters {
-			if s.adapter.Name == q.name {
+		for _, s := range k.Adapters {
+			if s.adapter.Name == q.Name {
 				return append(appendInfo([]byte(`{"adapter":`), s.adapter), '}'), nil
 			}
 		}
 		return []byte(`{"adapter":null}`), nil
 	}
-	query := clean.FirstRunes(clean.Text(q.query, 60), 60)
+	query := clean.FirstRunes(clean.Text(q.Query, 60), 60)
 	return nil, &failure.Failure{Code: failure.InvalidQueryType, Message: "Unknown introspection query: '" + query + "'. Use 'operations' or 'types'."}
 }
 
 // qualified parts adapter.name when there is that adapter.
-func (k *catalogue) qualified(name string) ([]*shown, string) {
+func (k *Catalogue) qualified(name string) ([]*Adapter, string) {
 	if before, after, ok := strings.Cut(name, "."); ok {
-		for i, s := range k.adapters {
+		for i, s := range k.Adapters {
 			if s.adapter.Name == before {
-				return k.adapters[i : i+1], after
+				return k.Adapters[i : i+1], after
 			}
 		}
 	}
-	return k.adapters, name
+	return k.Adapters, name
 }
 
-func (k *catalogue) operation(name string) []byte {
+func (k *Catalogue) operation(name string) []byte {
 	adapters, name := k.qualified(name)
-	if name == k.how.builtin.Name {
-		return k.how.builtinDetail.answer()
+	if name == k.How.Builtin.Name {
+		return k.How.builtinDetail.Answer()
 	}
 	for _, s := range adapters {
 		if op := s.adapter.Index[name]; op != nil {
-			return s.details[op.Index].answer()
+			return s.Details[op.Index].Answer()
 		}
 	}
 	return []byte(`{"operation":null}`)
 }
 
-func (k *catalogue) typ(name string) []byte {
+func (k *Catalogue) typ(name string) []byte {
 	adapters, name := k.qualified(name)
 	for _, t := range file.ProtocolTypes() {
 		if t.Name == name {
@@ -221,16 +221,16 @@ func (k *catalogue) typ(name string) []byte {
 	return []byte(`{"type":null}`)
 }
 
-// detail is the answer to introspect operations with an operation's name. What it
+// Detail is the answer to introspect operations with an operation's name. What it
 // says of the parameters, it may say twice, and keeps once.
-type detail struct {
+type Detail struct {
 	text     []byte
 	from, to int // the parameters
 	again    int // where they stand a second time; 0 for nowhere
 }
 
-// answer is the whole of it.
-func (d *detail) answer() []byte {
+// Answer is the whole of it.
+func (d *Detail) Answer() []byte {
 	if d.again == 0 {
 		return d.text
 	}
@@ -238,14 +238,14 @@ func (d *detail) answer() []byte {
 	return slices.Concat(d.text[:d.again], []byte(`,"params":`), params, d.text[d.again:])
 }
 
-func describe(op *file.Operation, v guard.Verdict, how *presentation) (d detail) {
+func describe(op *file.Operation, v guard.Verdict, how *Presenter) (d Detail) {
 	adapter := ""
 	if op.Adapter != nil {
 		adapter = op.Adapter.Name
 	}
-	tool := how.toolName(adapter, op.Category)
-	if how.mode == Single {
-		tool = how.toolName(adapter, file.AnyCategory)
+	tool := how.ToolName(adapter, op.Category)
+	if how.Mode == Single {
+		tool = how.ToolName(adapter, file.AnyCategory)
 	}
 	params := append(make([]byte, 0, 1<<10), '[')
 	for _, p := range op.Params {
@@ -266,7 +266,7 @@ func describe(op *file.Operation, v guard.Verdict, how *presentation) (d detail)
 	d.to = len(head) + len(o)
 	d.from = d.to - len(params)
 	o = o.Raw("returns", appendReturns(nil, op)).Raw("examples", appendExample(nil, op))
-	if !how.strict {
+	if !how.Strict {
 		d.again = len(head) + len(o)
 		o = extend(o, op, v)
 	}

@@ -1,4 +1,4 @@
-package adapterrt
+package present
 
 import (
 	"strconv"
@@ -9,19 +9,10 @@ import (
 // that show no more.
 const maxInstructions, leadInstructions = 2048, 512
 
-// Instructions is what a model should know of all the tools together, for the
-// answer to initialize. Its first 512 characters stand alone; it is ASCII, and at
-// most 2,048 bytes. It is "" without adapters.
-func (rt *Runtime) Instructions() string {
-	var names []string
-	for _, a := range rt.live.Load().adapters {
-		names = append(names, a.Name)
-	}
-	return instructions(names)
-}
-
-// instructions are those for adapters of these names.
-func instructions(adapters []string) string {
+// Instructions is what a model should know of all the tools together, for the answer
+// to initialize. Its first 512 characters stand alone; it is ASCII, and at most 2,048
+// bytes. It is "" without adapters.
+func Instructions(adapters []string) string {
 	if len(adapters) == 0 {
 		return ""
 	}

@@ -1,6 +1,8 @@
-package adapterrt
+package present
 
-import "strings"
+import (
+	"strings"
+)
 
 // Starter is a commented adapter file for a new adapter of that name, which must
 // be one that adapters may have.

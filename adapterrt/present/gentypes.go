@@ -1,4 +1,4 @@
-package adapterrt
+package present
 
 import (
 	"strconv"

@@ -1,4 +1,4 @@
-package adapterrt
+package present
 
 import (
 	"strconv"
@@ -30,13 +30,13 @@ var purposes = [...]struct {
 // every adapter.
 const maxNamed, fewAdapters, manyAdaptersRoom = 40, 3, 200
 
-// toolJSON is the entry of tools/list for one tool.
-func (k *catalogue) toolJSON(adapter, name string, category file.Category) []byte {
+// ToolJSON is the entry of tools/list for one tool.
+func (k *Catalogue) ToolJSON(adapter, name string, category file.Category) []byte {
 	names := k.namesOf(category)
 	p := purposes[category]
 	o := wire.Members(nil).Str("name", name).Str("description", k.describeTool(adapter, category, names)).
 		Raw("inputSchema", k.inputSchema(names))
-	if k.how.structured {
+	if k.How.Structured {
 		o = o.Raw("outputSchema", []byte(resultSchema))
 	}
 	notes := wire.Members(nil).Bool("readOnlyHint", p.readOnly).Bool("destructiveHint", p.destructive).
@@ -50,36 +50,36 @@ const resultSchema = `{"type":"object","properties":{"success":{"type":"boolean"
 
 // namesOf lists the operations of a category, with the adapter's name where two
 // adapters have one of the same.
-func (k *catalogue) namesOf(category file.Category) []string {
+func (k *Catalogue) namesOf(category file.Category) []string {
 	var names []string
-	for _, s := range k.adapters {
+	for _, s := range k.Adapters {
 		for _, op := range s.adapter.Operations {
 			if category != file.AnyCategory && op.Category != category {
 				continue
 			}
 			name := op.Name
-			if k.ambiguous(name) {
+			if k.Ambiguous(name) {
 				name = s.adapter.Name + "." + name
 			}
 			names = append(names, name)
 		}
 	}
 	if category == file.Read || category == file.AnyCategory {
-		names = append(names, k.how.builtin.Name)
+		names = append(names, k.How.Builtin.Name)
 	}
 	return names
 }
 
-func (k *catalogue) describeTool(adapter string, category file.Category, names []string) string {
+func (k *Catalogue) describeTool(adapter string, category file.Category, names []string) string {
 	head := purposes[category].verb
-	if len(k.adapters) == 1 {
-		head = strings.Replace(head, "HTTP APIs", "the API of "+k.adapters[0].adapter.Name, 1)
+	if len(k.Adapters) == 1 {
+		head = strings.Replace(head, "HTTP APIs", "the API of "+k.Adapters[0].adapter.Name, 1)
 	}
 	at := file.Read
-	if k.how.mode == Single {
+	if k.How.Mode == Single {
 		at = file.AnyCategory
 	}
-	tail := "\nParameters: operation introspect, params {\"query\":\"operations\",\"name\":…}, of " + k.how.toolName(adapter, at) +
+	tail := "\nParameters: operation introspect, params {\"query\":\"operations\",\"name\":…}, of " + k.How.ToolName(adapter, at) +
 		". Page, narrow or aggregate large results."
 	if category == file.AnyCategory || category == file.Read {
 		tail = "\nParameters: operation introspect, params {\"query\":\"operations\",\"name\":…}. Page, narrow or aggregate large results."
@@ -88,8 +88,8 @@ func (k *catalogue) describeTool(adapter string, category file.Category, names [
 	if len(names) == 0 {
 		return head + list + "none" + tail
 	}
-	room := k.how.descriptionSize - len(head) - len(list) - len(tail) - 20
-	if len(k.adapters) > fewAdapters {
+	room := k.How.DescriptionSize - len(head) - len(list) - len(tail) - 20
+	if len(k.Adapters) > fewAdapters {
 		room = min(room, manyAdaptersRoom)
 	}
 	shown := 0
@@ -107,32 +107,19 @@ func (k *catalogue) describeTool(adapter string, category file.Category, names [
 // The most operations that a schema names, and adapters.
 const maxEnumerated = 200
 
-func (k *catalogue) inputSchema(names []string) []byte {
+func (k *Catalogue) inputSchema(names []string) []byte {
 	operation := wire.Members(nil).Str("type", "string")
-	if k.how.enumOperations && len(names) > 0 && len(names) <= maxEnumerated {
+	if k.How.EnumOperations && len(names) > 0 && len(names) <= maxEnumerated {
 		operation = operation.Strs("enum", names)
 	}
 	props := wire.Members(nil).Raw("operation", operation.End()).
 		Raw("params", []byte(`{"type":"object","additionalProperties":true}`))
-	if len(k.adapters) > 1 {
+	if len(k.Adapters) > 1 {
 		props = props.Raw("adapter", []byte(`{"type":"string","description":"Which adapter, when several offer the operation"}`))
 	}
-	if k.how.batch {
+	if k.How.Batch {
 		props = props.Raw("operations", []byte(`{"type":"array","description":"Several {operation, params} in one, instead of operation"}`))
 		return wire.Members(nil).Str("type", "object").Raw("properties", props.End()).End()
 	}
 	return wire.Members(nil).Str("type", "object").Raw("properties", props.End()).Strs("required", []string{"operation"}).End()
-}
-
-// AppendToolResult appends r as the result of tools/call, isError and all.
-func (rt *Runtime) AppendToolResult(dst []byte, r *Result) []byte {
-	result := r.JSON()
-	dst = append(dst, `{"content":[{"type":"text","text":`...)
-	dst = wire.AppendQuoted(dst, result)
-	dst = append(dst, "}]"...)
-	if rt.opt.Structured {
-		dst = append(append(dst, `,"structuredContent":`...), result...)
-	}
-	dst = append(dst, `,"isError":`...)
-	return append(strconv.AppendBool(dst, r.IsError(rt.opt.AlwaysIsError)), '}')
 }

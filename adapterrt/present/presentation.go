@@ -1,0 +1,95 @@
+package present
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
+)
+
+// Mode says as which tools the operations are offered.
+type Mode uint8
+
+// The modes. Semantic is a tool per category, Single one tool for all, All both.
+const (
+	Semantic Mode = iota
+	Single
+	All
+)
+
+// String is the mode's word in introspection.
+func (m Mode) String() string { return [...]string{"semantic", "single", "all"}[m] }
+
+// ParseMode is the mode of that word; crude is another one for semantic.
+func ParseMode(word string) (Mode, error) {
+	switch strings.ToLower(word) {
+	case "semantic", "crude":
+		return Semantic, nil
+	case "single":
+		return Single, nil
+	case "all":
+		return All, nil
+	}
+	return Semantic, fmt.Errorf("unknown mode %q: semantic, crude, single or all", word)
+}
+
+// Limits are those that introspection names.
+type Limits struct{ Request, Response, Text, Elements, Depth int }
+
+// Options are the operator's choices on how adapters are shown.
+type Options struct {
+	Mode            Mode
+	PerAdapter      bool   // a set of tools for each adapter instead of a shared one
+	ToolPrefix      string // of the tool names
+	Namespace       string // before all tool names and their prefixes
+	EnumOperations  bool   // name the operations in the tools' schemas
+	Batch           bool   // several requests in one
+	Structured      bool   // results also as structuredContent
+	DescriptionSize int    // bytes of a tool's description
+	Strict          bool   // the closed form of operation details
+	Limits          Limits
+}
+
+// Presenter is how adapters are shown: the operator's choices, and what follows
+// from them alone.
+type Presenter struct {
+	Options
+	Builtin       *file.Operation // introspect
+	builtinDetail Detail
+	protocol      []byte // the _protocol block of introspection
+}
+
+// New works out what follows from o.
+func New(o Options) *Presenter {
+	p := &Presenter{Options: o, Builtin: introspectOperation()}
+	p.builtinDetail = describe(p.Builtin, guard.Allow, p)
+	p.protocol = p.protocolBlock()
+	return p
+}
+
+// ToolName is the tool of a category, with the prefix that it has for an adapter.
+func (p *Presenter) ToolName(adapter string, category file.Category) string {
+	name := "mcp_aql"
+	if category != file.AnyCategory {
+		name += "_" + category.String()
+	}
+	return p.Prefix(adapter) + name
+}
+
+func (p *Presenter) Prefix(adapter string) string {
+	if p.ToolPrefix != "" || !p.PerAdapter || adapter == "" {
+		return p.Namespace + p.ToolPrefix
+	}
+	return p.Namespace + strings.ReplaceAll(adapter, "-", "_") + "_"
+}
+
+// IsToolPrefix: ^[a-z0-9_]+_$
+func IsToolPrefix(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return len(s) > 1 && s[len(s)-1] == '_'
+}
