@@ -193,6 +193,7 @@ func (p *backings) shake(ctx context.Context, h *handshake, b *backing, q *moder
 		server:       []byte(orElse(result.Get("serverInfo").Raw, `{"name":"unknown-server","version":"0.0.0"}`)),
 		instructions: []byte(result.Get("instructions").Raw),
 	}
+	s.catalogue.instructions = len(result.Get("instructions").Str)
 	return s, nil
 }
 

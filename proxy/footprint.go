@@ -28,7 +28,8 @@ func newShrinker(c *config.Footprint) footprint.Shrinker {
 
 // catalogue is what is known of the list of tools that a session's client has.
 type catalogue struct {
-	notes footprint.Notes // that its instructions hold; set before the session is used
+	notes        footprint.Notes // that its instructions hold; set before the session is used
+	instructions int             // bytes of them; set before the session is used
 	// greeted says that the server was told notifications/initialized already.
 	greeted bool
 
@@ -144,7 +145,7 @@ func (x *exchange) isTight(page []byte) bool {
 	c := &x.s.catalogue
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := compactLen(gjson.Get(view(page), "result.tools").Raw)
+	n := c.instructions + compactLen(gjson.Get(view(page), "result.tools").Raw)
 	if !c.whole {
 		n += c.bytes
 	}
@@ -196,9 +197,10 @@ func (x *exchange) weigh(page []byte) {
 	}
 	c.whole = true
 	x.srv.metrics.toolsList.Set(float64(c.bytes))
-	if most := x.srv.now().cfg.Footprint.MaxBytes; most > 0 && c.bytes > int(most) && x.srv.heavy.CompareAndSwap(false, true) {
-		x.log().Warn("the list of tools is large: every conversation pays for it; dragoman footprint tells of what",
-			zap.Int("bytes", c.bytes), zap.Int("max_bytes", int(most)))
+	all := c.bytes + c.instructions
+	if most := x.srv.now().cfg.Footprint.MaxBytes; most > 0 && all > int(most) && x.srv.heavy.CompareAndSwap(false, true) {
+		x.log().Warn("the list of tools is large with the server's instructions: every conversation pays for them; dragoman footprint tells of what",
+			zap.Int("bytes", all), zap.Int("instructions", c.instructions), zap.Int("max_bytes", int(most)))
 	}
 }
 

@@ -128,6 +128,34 @@ func TestWhatSaysNothingIsDropped(t *testing.T) {
 	}
 }
 
+// TestInstructionsCountAsTheListDoes, for clients with a handshake and without.
+func TestInstructionsCountAsTheListDoes(t *testing.T) {
+	ask := map[string]func(srv testServer){
+		"with a handshake": func(srv testServer) { srv.post(srv.initialize("2025-11-25"), listTools) },
+		"without":          func(srv testServer) { srv.modernly(modernRequestOf("1", "tools/list", meta(`{}`))) },
+	}
+	for name, ask := range ask {
+		t.Run(name, func(t *testing.T) {
+			words := strings.Repeat("Words that each conversation pays for. ", 50)
+			srv := front(t, newFake(func(m string) ([]string, error) {
+				id := []byte(gjson.Get(m, "id").Raw)
+				switch gjson.Get(m, "method").String() {
+				case "initialize":
+					return one(string(mcp.AppendResult(nil, id, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"`+words+`"}`)))
+				case "tools/list":
+					return one(string(mcp.AppendResult(nil, id, `{"tools":[{"name":"one","inputSchema":{"type":"object"}}]}`)))
+				}
+				return nil, nil
+			}), func(c *config.Config) { c.Footprint.MaxBytes = 1000 })
+			ask(srv)
+			logs := srv.logs.FilterMessageSnippet("the list of tools")
+			if logs.Len() != 1 || logs.All()[0].ContextMap()["instructions"] != int64(len(words)) {
+				t.Errorf("%v", logs.All())
+			}
+		})
+	}
+}
+
 func TestLargeListsAreWarnedOfOnce(t *testing.T) {
 	srv := front(t, wordy(false), func(c *config.Config) { c.Footprint.MaxBytes = 1000 })
 	size := 0
@@ -137,7 +165,7 @@ func TestLargeListsAreWarnedOfOnce(t *testing.T) {
 		size = compactLen("[" + strings.Trim(gjson.Get(first, "result.tools").Raw, "[]") + "," + strings.Trim(gjson.Get(second, "result.tools").Raw, "[]") + "]")
 	}
 	logs := srv.logs.FilterMessageSnippet("the list of tools is large")
-	if logs.Len() != 1 || logs.All()[0].ContextMap()["bytes"] != int64(size) {
+	if logs.Len() != 1 || logs.All()[0].ContextMap()["bytes"] != int64(size+len("Read first.")) {
 		t.Errorf("%d bytes, %v", size, logs.All())
 	}
 	if got := compactLen(` { "a b" : [ 1 , "\" \\" ] } `); got != len(`{"a b":[1,"\" \\"]}`) {

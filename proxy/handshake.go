@@ -69,6 +69,9 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	if f, ok := err.(*mcp.Failure); ok && f.Cause == mcp.UpstreamTimeout && f.Err == context.DeadlineExceeded {
 		f.Err = fmt.Errorf("the server has not answered initialize within %v: %w", h.srv.now().cfg.Upstream.HandshakeTimeout, f.Err)
 	}
+	if s != nil {
+		s.catalogue.instructions = len(gjson.GetBytes(answer, "result.instructions").Str)
+	}
 	return s, answer, err
 }
 

@@ -8,7 +8,8 @@ import (
 // Footprint bounds what the list of tools costs the model, which reads it in
 // every conversation.
 type Footprint struct {
-	// MaxBytes is how large the list may be before it is warned of; 0 is any size.
+	// MaxBytes is how large the list and the server's instructions may be together
+	// before it is warned of; 0 is any size.
 	// No server's list is ever refused.
 	MaxBytes Size `yaml:"max_bytes"`
 	// Enforce leaves out of a list over MaxBytes what says nothing, whatever Drop
