@@ -106,6 +106,7 @@ type ask struct {
 	cursor, path, find  string
 	from, count, tokens int // from and count are -1 where they are not named
 	raw                 bool
+	within              *fit.Place // where in what is asked for it goes on; nil for its beginning
 }
 
 func readAsk(args []byte) (a ask, err error) {
@@ -130,14 +131,6 @@ func readAsk(args []byte) (a ask, err error) {
 	if a.cursor == "" {
 		return a, errors.New("cursor is missing")
 	}
-	if parts := strings.SplitN(a.cursor, ":", 4); len(parts) == 4 { // of a page
-		a.cursor, a.path = parts[0], parts[3]
-		a.from, _ = strconv.Atoi(parts[1])
-		a.count, _ = strconv.Atoi(parts[2])
-		if a.from < 0 || a.count < 1 {
-			return a, errors.New("cursor is no cursor of a page")
-		}
-	}
 	if len(a.find) > maxFind {
 		return a, fmt.Errorf("find is longer than %d bytes", maxFind)
 	}
@@ -157,7 +150,23 @@ func readAsk(args []byte) (a ask, err error) {
 		}
 		*n.at = min(int(f), 1<<30)
 	}
+	if parts := strings.SplitN(a.cursor, ":", 4); len(parts) == 4 { // of a page, or of entries that are read in parts
+		if a.path != "" {
+			a.within = &fit.Place{Path: fit.SplitPath(a.path), From: max(0, a.from)}
+		}
+		a.cursor, a.path = parts[0], parts[3]
+		a.from, _ = strconv.Atoi(parts[1])
+		a.count, _ = strconv.Atoi(parts[2])
+		if a.from < 0 || a.count < 1 {
+			return a, errors.New("cursor is no cursor of a page")
+		}
+	}
 	return a, nil
+}
+
+// pageCursor is a cursor that says which entries are asked for.
+func pageCursor(handle string, from, count int, path string) string {
+	return fmt.Sprintf("%s:%d:%d:%s", handle, from, count, path)
 }
 
 // A reading goes on in an original.
@@ -196,7 +205,7 @@ func (r *reading) on(kept *entry) []byte {
 			r.plan = fit.New([]fit.Part{{Text: value, Name: at.Path}}, fit.Options{Columns: r.engine.config.Adapters.Capper.Tables == "columns", Most: r.budget})
 		}
 	}
-	if !r.plan.Read(shown, at, count) {
+	if !r.plan.Read(shown, at, count, r.within) {
 		return moreError("INVALID_ARGUMENTS", r.nowhere(kept.original))
 	}
 	notice := ""
@@ -232,13 +241,15 @@ func (r *reading) where(count, shown int) string {
 	if shown > 0 {
 		without = "Without what was shown before. "
 	}
-	at, left := r.plan.Next(), -1
+	cursor, at, left := r.cursor, r.plan.Next(), -1
 	if count >= 0 {
 		if entry, rest, ok := r.plan.NextEntry(); ok {
 			at, left = entry, rest
+		} else { // within an entry that is larger than the budget
+			cursor = pageCursor(r.cursor, max(0, r.from), count, r.path)
 		}
 	}
-	return "[" + without + "Next: " + callOf(r.engine.MoreName(), r.cursor, at, left) + "]"
+	return "[" + without + "Next: " + callOf(r.engine.MoreName(), cursor, at, left) + "]"
 }
 
 // nowhere is the error for a path that leads nowhere.

@@ -155,7 +155,7 @@ func (p *pager) array(n uint32, g schema.Guards) {
 func (p *pager) cursor(keep int) string {
 	handle := p.run.handle()
 	if path := fit.JoinPath(p.path); handle != "" && p.lists == 0 && len(path) <= maxPath {
-		return fmt.Sprintf("%s:%d:%d:%s", handle, keep, max(1, p.run.rule.pageSize), path)
+		return pageCursor(handle, keep, max(1, p.run.rule.pageSize), path)
 	}
 	return handle
 }

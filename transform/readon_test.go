@@ -231,6 +231,53 @@ func TestLinesOfATextAreItsLines(t *testing.T) {
 	}
 }
 
+// TestCountEndsBehindLargeEntries: entries that are larger than a budget are read on to
+// their end, and no further.
+func TestCountEndsBehindLargeEntries(t *testing.T) {
+	e := engine(t, "transform: {}")
+	word := func(i, k int) string { return fmt.Sprintf("word%d-%d", i, k) }
+	var items []string
+	for i := range 6 {
+		var body, tags []string
+		for k := range 300 {
+			body, tags = append(body, word(i, k)), append(tags, string(quoted(word(i, 300+k))))
+		}
+		items = append(items, fmt.Sprintf(`{"n":%d,"body":%s,"tags":[%s]}`, i, quoted(strings.Join(body, " ")), strings.Join(tags, ",")))
+	}
+	list := "[" + strings.Join(items, ",") + "]"
+	for _, c := range []struct {
+		doc, args   string
+		first, last int
+	}{
+		{list, `"from":2,"count":2`, 2, 3},
+		{`{"items":` + list + `,"more":"word6-0"}`, `"path":"items","from":2,"count":2`, 2, 3},
+		{`{"items":` + list + `,"more":"word6-0"}`, `"path":"items"`, 0, 5},
+	} {
+		_, r := e.Apply(nil, textResult(c.doc), &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: 500})
+		times := make(map[string]int)
+		for ask, calls := fmt.Sprintf(`{"cursor":%q,%s}`, r.Cursor, c.args), 0; ask != ""; calls++ {
+			texts, _ := seen(t, e.More("s", "c", []byte(ask)))
+			for _, w := range regexp.MustCompile(`word\d+-\d+`).FindAllString(strings.Join(texts[:len(texts)-1], "\n"), -1) {
+				times[w]++
+			}
+			last := texts[len(texts)-1]
+			next := namedCall.FindStringSubmatch(last)
+			if ask = ""; next != nil {
+				ask = next[1]
+			} else if last != "[the end]" || calls > 100 {
+				t.Fatalf("%s: after %d calls the notice is %s", c.args, calls, last)
+			}
+		}
+		for i := range 7 {
+			for k := range 600 {
+				if n := times[word(i, k)]; n != b2i(i >= c.first && i <= c.last) {
+					t.Fatalf("%s: %s is there %d times", c.args, word(i, k), n)
+				}
+			}
+		}
+	}
+}
+
 // TestAPagesCursorFetchesTheNextPage: the one that stands in _pagination.
 func TestAPagesCursorFetchesTheNextPage(t *testing.T) {
 	e := engine(t, "transform: {rules: [{page_size: 2}]}")

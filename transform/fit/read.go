@@ -8,9 +8,10 @@ import (
 
 // Read sets a plan to go on in the order of the document: from a place on, up to
 // count entries of what it is in, or to the end where count is below 0. What the
-// first shown units are is left out, unless they are asked for again. It is false
-// where there is no such place.
-func (p *Plan) Read(shown int, at Place, count int) bool {
+// first shown units are is left out, unless they are asked for again. within is where
+// in those entries it goes on, nil for their beginning. It is false where there is no
+// such place.
+func (p *Plan) Read(shown int, at Place, count int, within *Place) bool {
 	p.mark(shown)
 	was := make([]bitset, len(p.docs))
 	for i, d := range p.docs {
@@ -19,6 +20,14 @@ func (p *Plan) Read(shown int, at Place, count int) bool {
 	p.mark(0)
 	for i := 0; i < len(p.docs); i++ {
 		p.open(i, last)
+	}
+	begin := unit{}
+	if within != nil {
+		doc, from, _, ok := p.find(*within, -1)
+		if !ok {
+			return false
+		}
+		begin = unit{uint32(doc), uint32(from)}
 	}
 	doc, from, to, ok := p.find(at, count)
 	if !ok {
@@ -29,6 +38,13 @@ func (p *Plan) Read(shown int, at Place, count int) bool {
 		if !p.docs[n].part.Solid {
 			s.visit(n)
 		}
+	}
+	if within != nil {
+		n := slices.IndexFunc(s.units, func(u unit) bool { return u.doc == begin.doc && u.at >= begin.at })
+		if n < 0 {
+			return false
+		}
+		s.units = s.units[n:]
 	}
 	p.units, p.reading = s.units, true
 	p.measure()
