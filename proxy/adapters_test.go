@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -132,7 +133,7 @@ func TestAdaptersWithoutAServer(t *testing.T) {
 func TestSessionWithAdaptersAloneIsTakenUpElsewhere(t *testing.T) {
 	_, change := withAdapters(t)
 	key := filepath.Join(t.TempDir(), "key")
-	put(t, key, strings.Repeat("ab", keyBytes))
+	put(t, key, strings.Repeat("ab", sealed.KeyBytes))
 	var replicas [2]testServer
 	for i := range replicas {
 		cfg := config.Default()
@@ -541,7 +542,7 @@ func TestOwnToolsFollowTheConfiguration(t *testing.T) {
 			t.Errorf("with it %v: %s", on, got)
 		}
 	}
-	s, err := srv.sessions.find(session, ownerMark{})
+	s, err := srv.sessions.find(session, sealed.Owner{})
 	if err != nil {
 		t.Fatal(err)
 	}

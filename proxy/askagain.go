@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -50,12 +51,12 @@ func (x *exchange) repeat(note []byte) bool {
 	}
 	id := []byte(c.id)
 	next := newCall(id, c.method)
-	next.as = x.srv.now().sealer.carry(id, note)
+	next.as = x.srv.now().sealer.SealQuestion(id, note)
 	question, err := rephrased(c.again.question, next.as)
 	if err != nil {
 		return false
 	}
-	if !x.s.local {
+	if !x.s.Local {
 		x.s.asked.abandon(next)
 	}
 	if x.s.asked.add(next) != nil {
@@ -82,10 +83,10 @@ func rephrased(question, id []byte) ([]byte, error) {
 // isRepeated reports whether a request that comes on a stream was put there to be asked
 // again: only we can make its id.
 func (x *exchange) isRepeated(m *wire.Message) bool {
-	if !bytes.HasPrefix(m.ID(), []byte(carried)) {
+	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
 		return false
 	}
-	_, _, ok := x.srv.now().sealer.uncarry(m.ID())
+	_, _, ok := x.srv.now().sealer.OpenQuestion(m.ID())
 	return ok
 }
 

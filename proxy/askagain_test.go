@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -194,11 +195,11 @@ func TestTooFewChoicesElsewhereAreDeclined(t *testing.T) {
 	srv := frontOfNamed(t, f)
 	c := client06(srv, "http").(*askedOverHTTP)
 	first := c.question()
-	s, err := srv.sessions.find(c.session, ownerMark{})
+	s, err := srv.sessions.find(c.session, sealed.Owner{})
 	if err != nil || s == nil {
 		t.Fatal(err)
 	}
-	if s.local {
+	if s.Local {
 		t.Error("the session is of this process only")
 	}
 	s.asked.drain()

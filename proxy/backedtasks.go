@@ -74,7 +74,7 @@ const (
 
 // plan is what becomes of q on b.
 func (t *backedTasks) plan(ctx context.Context, b *backing, q *modernRequest, from []upstream.Header) (taskPlan, error) {
-	if q.method != wire.ToolsCall || !b.s.facts.Has(wire.ServerTasks) {
+	if q.method != wire.ToolsCall || !b.s.Facts.Has(wire.ServerTasks) {
 		return plainCall, nil
 	}
 	required, err := b.onlyAsTask(ctx, t.srv, gjson.ParseBytes(q.target).String(), from)
@@ -398,9 +398,9 @@ func (k *backedTask) told(id []byte, method wire.Method, result []byte, from []u
 	if err := m.Scan(mcp.AppendResult(nil, id, view(result)), s.down.Shape()); err != nil {
 		return nil, err
 	}
-	m.Method, m.Facts, m.Stamp = method, s.facts, &wire.Stamp{ServerInfo: k.b.said.server}
+	m.Method, m.Facts, m.Stamp = method, s.Facts, &wire.Stamp{ServerInfo: k.b.said.server}
 	out, _, err := s.down.Rewrite(nil, &m)
-	k.srv.losses.note(s.vu, s.vc, method, m.Losses, from)
+	k.srv.losses.note(s.ServerRevision, s.ClientRevision, method, m.Losses, from)
 	return out, err
 }
 

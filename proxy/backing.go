@@ -155,7 +155,7 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 		return err
 	}
 	if known != nil && known.unsure {
-		p.srv.eras.note(header, &serverEra{shakes: true, handshake: s.vu})
+		p.srv.eras.note(header, &serverEra{shakes: true, handshake: s.ServerRevision})
 	}
 	p.mu.Lock()
 	b.s = s
@@ -250,7 +250,7 @@ func (b *backing) nextID() []byte {
 // asked for less severe ones already, and waits until it knows. A request wants them
 // at its own level, and gets no others.
 func (b *backing) setLevel(ctx context.Context, srv *Server, level mcp.LogLevel, header []upstream.Header) {
-	if level == mcp.NoLogLevel || !b.s.facts.Has(wire.ServerLogging) {
+	if level == mcp.NoLogLevel || !b.s.Facts.Has(wire.ServerLogging) {
 		return
 	}
 	select {

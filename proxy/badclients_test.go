@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // request is the text of an HTTP request as it should be; headers stand above
@@ -200,15 +201,15 @@ func TestBadRequests(t *testing.T) {
 		cfg.Upstream.URL, cfg.Upstream.Transport, cfg.Bridge.Principal = web.URL, "http", "header:x-user"
 	})
 	client.initialize()
-	held, err := client.srv.sessions.find(client.session, ownerMark{})
+	held, err := client.srv.sessions.find(client.session, sealed.Owner{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	held.leave()
-	old := held.ticket
-	old.made = time.Now().Add(-25 * time.Hour)
+	old := held.Session
+	old.Made = time.Now().Add(-25 * time.Hour)
 	elsewhere := *client.srv.sessions.sealer
-	elsewhere.belong = belonging(config.Upstream{URL: "http://127.0.0.1:1/"})
+	elsewhere.Server = sealed.ServerMark(config.Upstream{URL: "http://127.0.0.1:1/"})
 	unknown := refusal("1", -32600, "Session not found")
 	with := func(id string) string { return "Mcp-Session-Id: " + id }
 	session := with(client.session)
@@ -246,9 +247,9 @@ func TestBadRequests(t *testing.T) {
 		{"session missing on DELETE", request("DELETE", ""), 400, refusal("null", -32600, "Not initialized: no session to end")},
 		{"session forged", request("POST", pingOne, with(strings.ToUpper(client.session))), 404, unknown},
 		{"session of no shape", request("POST", pingOne, with("../../etc/passwd")), 404, unknown},
-		{"session of another key", request("POST", pingOne, with(testSealer(t, web.URL, 9).seal(held.ticket))), 404, unknown},
-		{"session of another server", request("POST", pingOne, with(elsewhere.seal(held.ticket))), 404, unknown},
-		{"session expired", request("POST", pingOne, with(client.srv.sessions.sealer.seal(old))), 404, unknown},
+		{"session of another key", request("POST", pingOne, with(sealerOf(t, web.URL, 9).SealSession(held.Session))), 404, unknown},
+		{"session of another server", request("POST", pingOne, with(elsewhere.SealSession(held.Session))), 404, unknown},
+		{"session expired", request("POST", pingOne, with(client.srv.sessions.sealer.SealSession(old))), 404, unknown},
 		{"foreign origin", request("POST", pingOne, session, "Origin: https://evil.example"), 403, refusal("null", -32600, "the Origin header names an origin not allowed here; add its host to the allowed hosts")},
 		{"rebound host", request("POST", pingOne, session, "Host: evil.example"), 403, refusal("null", -32600, "the Host header names a host not allowed here; add it to the allowed hosts")},
 		{"no host", request("POST", pingOne, session, "Host:"), 400, refusal("null", -32600, "this is not an HTTP request")},

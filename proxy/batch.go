@@ -81,8 +81,8 @@ func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, 
 		return nil, 0, noBatches(modern)
 	case s == nil:
 		return nil, 0, mcp.Uninitialized(mcp.NotInitialized)
-	case !takesBatches(s.vc):
-		return nil, 0, noBatches(s.vc.Name)
+	case !takesBatches(s.ClientRevision):
+		return nil, 0, noBatches(s.ClientRevision.Name)
 	}
 	return items, slots, nil
 }

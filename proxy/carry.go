@@ -2,13 +2,12 @@ package proxy
 
 import (
 	"bytes"
-	"encoding/binary"
-	"slices"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -18,52 +17,14 @@ import (
 // carries that with it: in its id, sealed, beside the id that the server gave it.
 // All other ids stay as they are.
 
-// carried is how such an id begins, as JSON.
-const carried = `"dragoman:`
-
-// carries is what sets these seals apart from those of sessions.
-var carries = []byte("question")
-
-// carry makes an id for a question, as JSON.
-func (s *sealer) carry(id, note []byte) []byte {
-	plain := binary.AppendUvarint(s.belong[:len(s.belong):len(s.belong)], uint64(len(note)))
-	plain = slices.Concat(plain, note, id)
-	out := sealed.AppendEncode([]byte(carried), s.keys[0].Seal(nil, nil, plain, carries))
-	return append(out, '"')
-}
-
-// uncarry is what carry was given; false when it was not given that here or by a
-// process with the same key, for the same server.
-func (s *sealer) uncarry(made []byte) (id, note []byte, ok bool) {
-	text, ok := bytes.CutPrefix(made, []byte(carried))
-	box, err := sealed.AppendDecode(nil, bytes.TrimSuffix(text, []byte(`"`)))
-	if !ok || err != nil {
-		return nil, nil, false
-	}
-	for _, key := range s.keys {
-		plain, err := key.Open(nil, nil, box, carries)
-		if err != nil {
-			continue
-		}
-		plain, ok = bytes.CutPrefix(plain, s.belong[:])
-		n, width := binary.Uvarint(plain)
-		if !ok || width <= 0 || n > uint64(len(plain)-width) {
-			return nil, nil, false
-		}
-		plain = plain[width:]
-		return plain[n:], plain[:n], true
-	}
-	return nil, nil, false
-}
-
 // carryNote sees to it that note will be at hand when the question out, which
 // has the given id, is answered, and returns the question to ask.
 func (x *exchange) carryNote(out, id, note []byte) []byte {
-	if x.s.local { // so will the answer come here
+	if x.s.Local { // so will the answer come here
 		x.keepAsked(id, note)
 		return out
 	}
-	as := x.srv.now().sealer.carry(id, note)
+	as := x.srv.now().sealer.SealQuestion(id, note)
 	x.key = wire.AppendIDKey(x.key[:0], id)
 	x.s.asked.rename(x.key, as)
 	asked, err := sjson.SetRawBytes(out, "id", as)
@@ -78,10 +39,10 @@ func (x *exchange) carryNote(out, id, note []byte) []byte {
 // what is needed; ok is false for all others. The answer gets back the server's id.
 func (x *exchange) reuniteCarried(raw []byte) (answer []byte, ok bool, err error) {
 	m := &x.msg
-	if !bytes.HasPrefix(m.ID(), []byte(carried)) {
+	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
 		return raw, false, nil
 	}
-	id, note, ok := x.srv.now().sealer.uncarry(m.ID())
+	id, note, ok := x.srv.now().sealer.OpenQuestion(m.ID())
 	if !ok {
 		return raw, false, nil
 	}
@@ -93,10 +54,10 @@ func (x *exchange) reuniteCarried(raw []byte) (answer []byte, ok bool, err error
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
 	x.met = x.s.asked.take(x.key)
-	if x.s.local && x.met == nil {
+	if x.s.Local && x.met == nil {
 		return answer, false, nil // it was asked again, and answered
 	}
-	m.Facts, m.Method, m.Note = x.s.facts, wire.ElicitationCreate, note
+	m.Facts, m.Method, m.Note = x.s.Facts, wire.ElicitationCreate, note
 	return answer, true, nil
 }
 

@@ -117,7 +117,7 @@ func (x *exchange) clashed(page []byte, names []string) []byte {
 	}
 	if x.srv.now().cfg.Adapters.OnClash == config.ClashPrefix {
 		x.srv.prefixAdapters(names)
-		return x.srv.now().own.extend(page, x.s.vc, x.srv.shadowed)
+		return x.srv.now().own.extend(page, x.s.ClientRevision, x.srv.shadowed)
 	}
 	x.srv.log.Warn("adapter tool names collide with server tools", zap.Strings("tools", names))
 	f := mcp.Fail(mcp.ToolNameCollision, strings.Join(names, ", "))

@@ -87,7 +87,7 @@ func (p *tap) revisionOf(req *downstream.Request) string {
 	}
 	if s, err := (*Server)(p.face).sessionOf(req); err == nil && s != nil {
 		defer s.leave()
-		return s.vc.Name
+		return s.ClientRevision.Name
 	}
 	return gjson.GetBytes(req.Body, "params.protocolVersion").Str
 }

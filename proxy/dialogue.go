@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -28,7 +29,7 @@ import (
 // https://modelcontextprotocol.io/specification/2026-07-28/client/input-required.
 type dialogue struct {
 	srv    *Server
-	id     dialogueID
+	id     sealed.ID
 	who    string            // the principal
 	digest [sha256.Size]byte // of what all requests of the dialogue have in common
 	first  *modernRequest    // the request that began it
@@ -56,9 +57,6 @@ type dialogue struct {
 	owes    bool           // the count of a call that is to be made again
 	over    bool
 }
-
-// dialogueID names a dialogue in its process, or the process.
-type dialogueID [16]byte
 
 // pending is a question under the name that the client knows it by.
 type pending struct {
@@ -310,7 +308,7 @@ func (d *dialogue) turn() {
 	}
 	expires := time.Now().Add(d.srv.now().cfg.Bridge.ParkTimeout)
 	result = append(result, `},"requestState":`...)
-	result = mcp.AppendString(result, d.srv.now().sealer.sealState(d.srv.dialogues.instance, d.state(expires)))
+	result = mcp.AppendString(result, d.srv.now().sealer.SealState(d.srv.dialogues.instance, d.state(expires)))
 	result = append(result, `,"_meta":{"`+modernPrefix+`serverInfo":`...)
 	result = append(append(result, d.b.said.server...), `}}`...)
 	d.box.put(letter{body: mcp.AppendResult(nil, d.reply.id, view(result)), last: true, status: 200})
@@ -587,4 +585,9 @@ func readdressed(body []byte, q *modernRequest) []byte {
 		at.Put(append(m.Writer(), q.token...))
 	}
 	return m.AppendTo(make([]byte, 0, len(body)+len(q.token)))
+}
+
+// state is what the requestState of d's questions says.
+func (d *dialogue) state(expires time.Time) sealed.State {
+	return sealed.State{ID: d.id, Round: d.round, User: sha256.Sum256([]byte(d.first.user)), Digest: d.digest, Expires: expires}
 }

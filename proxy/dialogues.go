@@ -4,21 +4,23 @@ import (
 	"crypto/rand"
 	"sync"
 	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // dialogues are those whose client was asked something. Their number is bounded,
 // and so is the time that each waits.
 type dialogues struct {
 	srv      *Server
-	instance dialogueID // this process
+	instance sealed.ID // this process
 
 	mu   sync.Mutex
-	byID map[dialogueID]*dialogue
+	byID map[sealed.ID]*dialogue
 	used share
 }
 
 func newDialogues(srv *Server) *dialogues {
-	s := &dialogues{srv: srv, byID: make(map[dialogueID]*dialogue)}
+	s := &dialogues{srv: srv, byID: make(map[sealed.ID]*dialogue)}
 	rand.Read(s.instance[:]) // never fails
 	return s
 }
@@ -49,7 +51,7 @@ func (s *dialogues) park(d *dialogue) bool {
 	return true
 }
 
-func (s *dialogues) find(id dialogueID) *dialogue {
+func (s *dialogues) find(id sealed.ID) *dialogue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.byID[id]

@@ -61,7 +61,7 @@
 // carries the request over one of them by an exchange like any other, which era.go
 // tells what else translation needs to know. Where the server may ask something in the middle, a
 // dialogue (dialogue.go) reads the answer and parks the call while the client is
-// asked; requeststate.go seals what the client brings back. What belongs to no
+// asked; package sealed writes what the client brings back. What belongs to no
 // request is heard on the session's standing stream and handed to those who listen
 // (subscription.go).
 //
@@ -94,11 +94,11 @@
 // Who may get what of all this is in principal.go, and how much of it in share.go.
 //
 // A question whose answer may come by way of another process carries its note in
-// its id (carry.go). One whose answer may not be what was asked for is kept until then, to
+// its id (carry.go, package sealed). One whose answer may not be what was asked for is kept until then, to
 // be asked once more (askagain.go).
 //
 // All the rest that a session is stands in the id that we give it, sealed
-// (seal.go): with the same key any process serves it, as long as the server is
+// (package sealed): with the same key any process serves it, as long as the server is
 // reached over Streamable HTTP and so knows the session by itself. What a process
 // holds of such a session it may forget (session.go). In front of a pipe the
 // session is the pipe, and ends with it; a process that ends by itself is started
@@ -122,8 +122,8 @@
 // What is in one process only, a call that waits for its client (retry.go) or the home of
 // a session with a server that knows none (home.go), is served there, whichever
 // process the client came to: peers.go knows where the others are, forwarding.go hands
-// them a request and the client their answer, forwarded.go takes one in, and forward.go
-// is what they believe of each other.
+// them a request and the client their answer, forwarded.go takes one in. A seal is
+// what they believe of each other (package sealed).
 //
 // # How long, for whom, by what settings
 //

@@ -52,10 +52,10 @@ func (x *exchange) claim(m *wire.Message) {
 				return x.srv.callOwn(ctx, now.own, id, c)
 			})
 			x.errand.call = c
-		} else if !x.s.facts.Has(wire.ServerTools) {
+		} else if !x.s.Facts.Has(wire.ServerTools) {
 			x.refuseHere(now, id, "Unknown tool")
 		}
-	case !x.s.facts.Has(wire.ServerTools):
+	case !x.s.Facts.Has(wire.ServerTools):
 		if hasCursor(m.Params()) {
 			x.refuseHere(now, id, "Unknown cursor")
 			break
@@ -83,7 +83,7 @@ func (x *exchange) listHere(now *setup, id []byte) {
 }
 
 func (x *exchange) runHere(now *setup, id []byte, run func(context.Context, *question) []byte) {
-	x.errand = &errand{id: id, down: now.table.Between(translate.Latest(), x.s.vc), run: run, answers: make(chan []byte, 1)}
+	x.errand = &errand{id: id, down: now.table.Between(translate.Latest(), x.s.ClientRevision), run: run, answers: make(chan []byte, 1)}
 	if x.stop == nil { // what a server on a pipe is asked has no end of its own
 		x.ctx, x.stop = context.WithCancelCause(x.ctx)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -63,7 +64,7 @@ type use struct {
 
 	clock     stopwatch
 	who       string // whose initialize it is, as far as we know
-	owner     ownerMark
+	owner     sealed.Owner
 	runsFor   string // the client that its process is counted for
 	maxTokens int    // that the request asked for by a header
 
@@ -169,7 +170,7 @@ func (x *exchange) count(how outcome) {
 		x.tally.note(x, how)
 		return
 	}
-	x.srv.metrics.request(x.s.vc, x.s.vu, x.call.method, how, x.call.began)
+	x.srv.metrics.request(x.s.ClientRevision, x.s.ServerRevision, x.call.method, how, x.call.began)
 }
 
 // letGo forgets all messages, so that their memory is free as soon as it is given back.

@@ -66,7 +66,7 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 		return
 	}
 	defer s.leave()
-	if !s.local {
+	if !s.Local {
 		if err := srv.endUpstream(s, req); err != nil {
 			srv.refuse(req, resp, err)
 			return
@@ -84,7 +84,7 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 	c, ok := s.conn.(interface {
 		Delete(ctx context.Context, header []upstream.Header) error
 	})
-	if !ok || s.named == "" {
+	if !ok || s.Named == "" {
 		f := mcp.Fail(mcp.NotDeleted, "")
 		f.Header = []mcp.Header{{Name: "Allow", Value: "GET, POST"}}
 		return f
@@ -266,7 +266,7 @@ func (x *exchange) refused(err error) *mcp.Failure {
 	case x.call != nil:
 		f.About([]byte(x.call.id))
 	case x.msg.Kind == wire.Request && x.tally == nil:
-		x.srv.metrics.request(x.s.vc, x.s.vu, x.msg.Method, refused, x.clock.began)
+		x.srv.metrics.request(x.s.ClientRevision, x.s.ServerRevision, x.msg.Method, refused, x.clock.began)
 	}
 	return f
 }
@@ -308,7 +308,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		return st, err
 	}
 	if c := x.s.open.cancel(x.key); c != nil && c.stop == nil {
-		x.srv.metrics.request(x.s.vc, x.s.vu, c.method, cancelled, c.began)
+		x.srv.metrics.request(x.s.ClientRevision, x.s.ServerRevision, c.method, cancelled, c.began)
 	}
 	return st, nil
 }

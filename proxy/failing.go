@@ -272,7 +272,7 @@ func (x *exchange) requestInfo() requestInfo {
 		at.method = x.call.method.String()
 	}
 	if x.s != nil {
-		at.client, at.server, at.session = x.s.vc, x.s.vu, x.s.named
+		at.client, at.server, at.session = x.s.ClientRevision, x.s.ServerRevision, x.s.Named
 	}
 	return at
 }

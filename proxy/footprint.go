@@ -56,7 +56,7 @@ func enforceFootprint(c *config.Footprint, own *catalog) error {
 // leaves all as it is.
 func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte {
 	how := h.srv.now().cfg.Footprint.Hoist
-	if how != "report" && how != "apply" || !s.facts.Has(wire.ServerTools) {
+	if how != "report" && how != "apply" || !s.Facts.Has(wire.ServerTools) {
 		return answer
 	}
 	tools, err := h.readTools(ctx, s)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -25,7 +24,9 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate"
 )
 
 // peerServer is a replica that others can reach.
@@ -59,7 +60,7 @@ func acquainted(t *testing.T, n int, begin func(config.Config, *zap.Logger) (*Se
 	cfg.Upstream.HandshakeTimeout = patience
 	cfg.Shutdown.Drain = 0
 	cfg.Session.KeyFile = filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(cfg.Session.KeyFile, []byte(strings.Repeat("5a", keyBytes)), 0o600); err != nil {
+	if err := os.WriteFile(cfg.Session.KeyFile, []byte(strings.Repeat("5a", sealed.KeyBytes)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var doors []net.Listener
@@ -402,7 +403,7 @@ func (p peerServer) knock(method, box, body string) (int, string) {
 		p.t.Fatal(err)
 	}
 	if box != "" {
-		out.Header.Set(forwardHeader, box)
+		out.Header.Set(sealed.ForwardHeader, box)
 	}
 	out.Header.Set("Content-Type", "application/json")
 	out.Header.Set("Connection", "close")
@@ -421,31 +422,31 @@ func TestForwardedRequestsAreOnlyTakenFromReplicas(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Auth.Tokens = []string{"none of these need it"} })
 	p, by := all[0], all[0].now().sealer
 	body := retryOf("8", ada, r)
-	good := forward{
-		to: p.dialogues.instance, at: time.Now(), digest: sha256.Sum256([]byte(body)), method: "POST", version: "2026-07-28",
-		header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
+	good := sealed.Forward{
+		To: p.dialogues.instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
+		Header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
 	}
-	with := func(change func(*forward)) forward {
+	with := func(change func(*sealed.Forward)) sealed.Forward {
 		f := good
 		change(&f)
 		return f
 	}
-	once := by.sealForward("POST", forward{to: p.dialogues.instance, at: time.Now()})
+	once := by.SealForward("POST", sealed.Forward{To: p.dialogues.instance, At: time.Now()})
 	if status, _ := p.knock("POST", once, "{}"); status != 200 {
 		t.Errorf("presence: %d", status)
 	}
 	for what, c := range map[string]struct{ box, body string }{
 		"nobody":           {"", body},
 		"noise":            {"AAAA", body},
-		"another key":      {testSealer(t, "u", 9).sealForward("POST", good), body},
+		"another key":      {sealerOf(t, "u", 9).SealForward("POST", good), body},
 		"a replay":         {once, "{}"},
-		"for a GET":        {by.sealForward("GET", good), body},
-		"another process":  {by.sealForward("POST", with(func(f *forward) { f.to = all[1].dialogues.instance })), body},
-		"too old":          {by.sealForward("POST", with(func(f *forward) { f.at = f.at.Add(-2 * forwardWindow) })), body},
-		"of the future":    {by.sealForward("POST", with(func(f *forward) { f.at = f.at.Add(2 * forwardWindow) })), body},
-		"another body":     {by.sealForward("POST", good), strings.Replace(body, "Ada", "Eve", 1)},
+		"for a GET":        {by.SealForward("GET", good), body},
+		"another process":  {by.SealForward("POST", with(func(f *sealed.Forward) { f.To = all[1].dialogues.instance })), body},
+		"too old":          {by.SealForward("POST", with(func(f *sealed.Forward) { f.At = f.At.Add(-2 * sealed.ForwardWindow) })), body},
+		"of the future":    {by.SealForward("POST", with(func(f *sealed.Forward) { f.At = f.At.Add(2 * sealed.ForwardWindow) })), body},
+		"another body":     {by.SealForward("POST", good), strings.Replace(body, "Ada", "Eve", 1)},
 		"a requestState":   {gjson.Get(r.body, "result.requestState").String(), body},
-		"a session's seal": {by.seal(testTicket("x")), body},
+		"a session's seal": {by.SealSession(sealed.Session{ClientRevision: translate.Oldest(), ServerRevision: translate.Latest()}), body},
 	} {
 		if status, text := p.knock("POST", c.box, c.body); status != 421 || strings.Contains(text, "result") {
 			t.Errorf("%s: %d %s", what, status, text)
@@ -454,7 +455,7 @@ func TestForwardedRequestsAreOnlyTakenFromReplicas(t *testing.T) {
 	if p.dialogues.parked() != 1 {
 		t.Fatal("the call is no longer parked")
 	}
-	if status, text := p.knock("POST", by.sealForward("POST", good), body); status != 200 || !strings.Contains(text, "Ada") {
+	if status, text := p.knock("POST", by.SealForward("POST", good), body); status != 200 || !strings.Contains(text, "Ada") {
 		t.Errorf("the good one: %d %s", status, text)
 	}
 }
@@ -463,11 +464,11 @@ func TestForwardedRequestsAreOnlyTakenFromReplicas(t *testing.T) {
 func TestForwardedRequestGoesNoFurther(t *testing.T) {
 	all, _, r := askedAt(t, 2)
 	body := retryOf("8", ada, r)
-	f := forward{
-		to: all[1].dialogues.instance, at: time.Now(), digest: sha256.Sum256([]byte(body)), method: "POST", version: "2026-07-28",
-		header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
+	f := sealed.Forward{
+		To: all[1].dialogues.instance, At: time.Now(), Digest: sha256.Sum256([]byte(body)), Method: "POST", Version: "2026-07-28",
+		Header: []upstream.Header{{Name: "Mcp-Method", Value: "tools/call"}, {Name: "Mcp-Name", Value: "t"}},
 	}
-	status, text := all[1].knock("POST", all[1].now().sealer.sealForward("POST", f), body)
+	status, text := all[1].knock("POST", all[1].now().sealer.SealForward("POST", f), body)
 	if status != 200 {
 		t.Errorf("status %d", status)
 	}
@@ -481,7 +482,7 @@ func TestForwardedRequestGoesNoFurther(t *testing.T) {
 func TestWithoutPeersNothingIsForwardedOrTakenIn(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.Bridge.Peers = nil })
 	sameJSON(t, all[1].modernly(retryOf("8", ada, r)).body, expiredState)
-	box := all[0].now().sealer.sealForward("POST", forward{to: all[0].dialogues.instance, at: time.Now()})
+	box := all[0].now().sealer.SealForward("POST", sealed.Forward{To: all[0].dialogues.instance, At: time.Now()})
 	if status, _ := all[0].knock("POST", box, "{}"); status != 404 {
 		t.Errorf("status %d", status)
 	}
@@ -518,21 +519,21 @@ func TestHeadersOfTheClientGoAlong(t *testing.T) {
 
 // TestKeysOfReplicasMayBeReplaced while some have the next one already.
 func TestKeysOfReplicasMayBeReplaced(t *testing.T) {
-	before, between, after := testSealer(t, "u", 1), testSealer(t, "u", 2, 1), testSealer(t, "u", 2)
-	f := forward{at: time.UnixMilli(7), method: "POST", session: "s", guest: "g", header: []upstream.Header{{Name: "A", Value: "\xff"}, {Name: "B", Value: ""}}}
+	before, between, after := sealerOf(t, "u", 1), sealerOf(t, "u", 2, 1), sealerOf(t, "u", 2)
+	f := sealed.Forward{At: time.UnixMilli(7), Method: "POST", Session: "s", Guest: "g", Header: []upstream.Header{{Name: "A", Value: "\xff"}, {Name: "B", Value: ""}}}
 	for what, c := range map[string]struct {
-		by, in *sealer
+		by, in *sealed.Sealer
 		ok     bool
 	}{
 		"old in both": {before, between, true}, "new in both": {between, between, true}, "new in new": {between, after, true},
 		"new in old": {between, before, false}, "old in new": {before, after, false},
 	} {
-		box := c.by.sealForward("POST", f)
-		got, ok := c.in.openForward("POST", box)
+		box := c.by.SealForward("POST", f)
+		got, ok := c.in.OpenForward("POST", box)
 		if ok != c.ok || ok && fmt.Sprint(got) != fmt.Sprint(f) {
 			t.Errorf("%s: %+v, %t", what, got, ok)
 		}
-		if ok := c.by.isPresence(c.in.presence(box), box); ok && !c.ok && what == "old in new" {
+		if ok := c.by.IsPresence(c.in.Presence(box), box); ok && !c.ok && what == "old in new" {
 			t.Errorf("%s: believed", what)
 		}
 	}
@@ -545,7 +546,7 @@ func TestReplicasThatSpeakTLS(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.TLS = config.TLS{Cert: cert, Key: key} })
 	served := func(what string, want bool) {
 		t.Helper()
-		all[1].peers.places = map[dialogueID]place{}
+		all[1].peers.places = map[sealed.ID]place{}
 		got := all[1].modernly(retryOf("8", `{}`, r))
 		if is := gjson.Get(got.body, "result.resultType").String() == "input_required"; is != want {
 			t.Errorf("%s: %+v", what, got)
@@ -664,30 +665,9 @@ func TestPlacesOfProcessesAreBounded(t *testing.T) {
 	f, _ := asksName(nameQuestion)
 	srv := front(t, f)
 	for n := range 3 * maxPlaces {
-		srv.peers.lose(dialogueID{byte(n), byte(n >> 8)})
+		srv.peers.lose(sealed.ID{byte(n), byte(n >> 8)})
 	}
 	if n := len(srv.peers.places); n > maxPlaces {
 		t.Errorf("%d", n)
 	}
-}
-
-func FuzzForwardSeal(f *testing.F) {
-	f.Add([]byte{}, "POST", "a", "b")
-	f.Add(bytes.Repeat([]byte{1}, 100), "GET", "\x00", strings.Repeat("x", 300))
-	f.Add(append(bytes.Repeat([]byte{1}, 57), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), "", "", "")
-	s, err := newSealer([][]byte{make([]byte, keyBytes)}, config.Upstream{URL: "u"}, time.Hour)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, plain []byte, method, name, value string) {
-		readForward(plain) // whatever it is
-		if _, ok := s.openForward(method, string(plain)); ok {
-			t.Error("noise was opened")
-		}
-		want := forward{at: time.UnixMilli(9), method: method, session: value, guest: name, header: []upstream.Header{{Name: name, Value: value}}}
-		got, ok := s.openForward(method, s.sealForward(method, want))
-		if !ok || fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%+v became %+v", want, got)
-		}
-	})
 }

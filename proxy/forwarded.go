@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // inbox takes in what other replicas forward.
@@ -33,14 +34,14 @@ func (b *inbox) Open() bool { return b.srv.peers.configured() }
 
 // Admits implements [downstream.ReplicasHandler].
 func (b *inbox) Admits(method string, header func(name string) string) bool {
-	_, ok := b.open(method, header(forwardHeader))
+	_, ok := b.open(method, header(sealed.ForwardHeader))
 	return ok
 }
 
 // open is what a seal says, if it is for this process and of this time.
-func (b *inbox) open(method, box string) (forward, bool) {
-	f, ok := b.srv.now().sealer.openForward(method, box)
-	return f, ok && f.to == b.srv.dialogues.instance && time.Since(f.at).Abs() <= forwardWindow
+func (b *inbox) open(method, box string) (sealed.Forward, bool) {
+	f, ok := b.srv.now().sealer.OpenForward(method, box)
+	return f, ok && f.To == b.srv.dialogues.instance && time.Since(f.At).Abs() <= sealed.ForwardWindow
 }
 
 // Serve implements [downstream.ReplicasHandler]: the request is served as though its
@@ -48,25 +49,25 @@ func (b *inbox) open(method, box string) (forward, bool) {
 func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
 	srv := b.srv
 	defer srv.rescue(req, resp)
-	box := req.Header(forwardHeader)
+	box := req.Header(sealed.ForwardHeader)
 	f, ok := b.open(req.Method, box)
 	switch {
 	case !ok || !b.once(box):
 		resp.Status = fasthttp.StatusMisdirectedRequest
 		return
-	case f.method == "":
-		resp.Body = []byte(`"` + srv.now().sealer.presence(box) + `"`)
+	case f.Method == "":
+		resp.Body = []byte(`"` + srv.now().sealer.Presence(box) + `"`)
 		return
-	case f.digest != sha256.Sum256(req.Body):
+	case f.Digest != sha256.Sum256(req.Body):
 		resp.Status = fasthttp.StatusMisdirectedRequest
 		return
 	}
 	own := downstream.Request{
 		Ctx: req.Ctx, Cancel: req.Cancel, Body: req.Body, Forwarded: true,
-		Session: f.session, Version: f.version, LastEventID: f.lastEventID, Guest: f.guest,
-		Header: func(name string) string { return headerIn(f.header, name) },
+		Session: f.Session, Version: f.Version, LastEventID: f.LastEventID, Guest: f.Guest,
+		Header: func(name string) string { return headerIn(f.Header, name) },
 		Headers: func(prefix string, do func(name, value string)) {
-			for _, h := range f.header {
+			for _, h := range f.Header {
 				if len(h.Name) >= len(prefix) && strings.EqualFold(h.Name[:len(prefix)], prefix) {
 					do(h.Name, h.Value)
 				}
@@ -74,7 +75,7 @@ func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
 		},
 	}
 	handler := (*face)(srv)
-	switch f.method {
+	switch f.Method {
 	case "POST":
 		handler.Post(&own, resp)
 	case "GET":
@@ -89,7 +90,7 @@ func (b *inbox) once(box string) bool {
 	sum := sha256.Sum256([]byte(box))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now := time.Now(); now.Sub(b.since) > 2*forwardWindow {
+	if now := time.Now(); now.Sub(b.since) > 2*sealed.ForwardWindow {
 		b.before, b.seen, b.since = b.seen, make(map[[sha256.Size]byte]struct{}), now
 	}
 	_, used := b.seen[sum]

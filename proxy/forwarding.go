@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -27,7 +28,7 @@ var errNotTaken = errors.New("no replica took the request")
 
 // forward has the process to serve a client's request by this method, and answers
 // with what that says. The error is errNotTaken where it may be served in another way.
-func (srv *Server) forward(to dialogueID, method string, req *downstream.Request, resp *downstream.Response) error {
+func (srv *Server) forward(to sealed.ID, method string, req *downstream.Request, resp *downstream.Response) error {
 	p := srv.peers
 	at, err := p.find(to)
 	if err != nil {
@@ -47,10 +48,10 @@ func (srv *Server) forward(to dialogueID, method string, req *downstream.Request
 			a.lost = mcp.Fail(mcp.StateInvalid, "")
 		}
 	}
-	err = a.begin(req, forward{
-		to: to, at: time.Now(), digest: sha256.Sum256(req.Body), method: method,
-		session: req.Session, version: req.Version, lastEventID: req.LastEventID, guest: req.Guest,
-		header: srv.carriedHeaders(req),
+	err = a.begin(req, sealed.Forward{
+		To: to, At: time.Now(), Digest: sha256.Sum256(req.Body), Method: method,
+		Session: req.Session, Version: req.Version, LastEventID: req.LastEventID, Guest: req.Guest,
+		Header: srv.carriedHeaders(req),
 	})
 	if err == nil {
 		srv.metrics.forwarded.WithLabelValues("served").Inc()
@@ -148,20 +149,20 @@ type peerAnswer struct {
 
 // begin sends the request. For a standing stream it returns when that is granted,
 // else with the first thing that is said.
-func (a *peerAnswer) begin(req *downstream.Request, f forward) (err error) {
+func (a *peerAnswer) begin(req *downstream.Request, f sealed.Forward) (err error) {
 	ctx, stop := context.WithCancelCause(req.Ctx)
 	a.stop, a.free = stop, func() bool { return true }
 	conn := a.link.http.Session("", "")
 	header := func(method string) []upstream.Header {
-		return []upstream.Header{{Name: forwardHeader, Value: a.srv.now().sealer.sealForward(method, f)}}
+		return []upstream.Header{{Name: sealed.ForwardHeader, Value: a.srv.now().sealer.SealForward(method, f)}}
 	}
-	if f.method == "GET" {
+	if f.Method == "GET" {
 		a.free = context.AfterFunc(a.srv.draining, func() { stop(errShutdown) }) // standing streams would never drain
 		a.standing = true
 		a.st, err = conn.Listen(ctx, upstream.ListenOptions{Header: header("GET")})
 		return err
 	}
-	out := upstream.Outgoing{Body: req.Body, Request: f.method == "POST", Header: header("POST")}
+	out := upstream.Outgoing{Body: req.Body, Request: f.Method == "POST", Header: header("POST")}
 	if a.st, err = conn.Send(ctx, &out); a.st == nil { // the end of a session has no answer
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -36,7 +37,7 @@ type handshake struct {
 	bridges  bool            // a server without a handshake will do, too
 	noRoots  bool            // the client is an inquiry of ours: it may be asked for roots, and has none
 	who      string          // the principal, "" where that is not known
-	owner    ownerMark
+	owner    sealed.Owner
 	runsFor  string // the client that a process is counted for
 	header   []upstream.Header
 
@@ -106,7 +107,7 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 		m, err := h.ask(ctx, raw, steps.next())
 		if steps.first() && looksModern(m, err) && !h.namesHandshake(m) {
 			if s, answer, ok := h.bridge(ctx, raw); ok {
-				h.srv.eras.note(h.header, &serverEra{revision: s.vu})
+				h.srv.eras.note(h.header, &serverEra{revision: s.ServerRevision})
 				return s, h.hoist(ctx, s, answer), nil
 			}
 		}
@@ -252,8 +253,8 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 		return versionRefusal(err)
 	}
 	if s, ok := st.(upstream.SessionStream); ok {
-		if h.named = s.SessionID(); len(h.named) > maxNamed {
-			return nil, errNamedTooLong
+		if h.named = s.SessionID(); len(h.named) > sealed.MaxNamed {
+			return nil, sealed.ErrNamedTooLong
 		}
 	}
 	return answer, nil
@@ -428,7 +429,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	if err := m.Scan(m.Raw, s.down.Shape()); err != nil {
 		return nil, nil, err
 	}
-	m.Method, m.Facts = wire.Initialize, s.facts
+	m.Method, m.Facts = wire.Initialize, s.Facts
 	out, _, err := s.down.Rewrite(nil, m)
 	h.srv.losses.note(vu, h.vc, wire.Initialize, m.Losses, h.header)
 	if err == nil && gjson.Get(view(out), "result.protocolVersion").String() != h.vc.Name {

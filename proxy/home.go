@@ -5,31 +5,16 @@ import (
 	"net/netip"
 	"net/url"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // introduceIn puts into an id what another process has to know to take the session
 // up: who the client is, as far as there is room, and where all the rest is.
-func (c *modernConn) introduceIn(t *ticket) {
-	t.home = c.srv.dialogues.instance
-	t.introduce(string(c.client), string(c.can))
-}
-
-// introduce puts into an id who the client is, as far as there is room.
-func (t *ticket) introduce(client, can string) {
-	if t.client = client; len(client) > maxIntroduced {
-		said := gjson.GetMany(client, "name", "version")
-		t.client = `{"name":` + said[0].Raw + `,"version":` + said[1].Raw + `}`
-		if len(t.client) > maxIntroduced || !gjson.Valid(t.client) {
-			t.client = ""
-		}
-	}
-	if t.can = can; len(can) > maxIntroduced {
-		t.can = ""
-	}
+func (c *modernConn) introduceIn(t *sealed.Session) {
+	t.Home = c.srv.dialogues.instance
+	t.Introduce(string(c.client), string(c.can))
 }
 
 // serverIsBeside reports whether the server is on this machine, or in this pod, while

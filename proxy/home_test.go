@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -223,22 +224,22 @@ func TestASessionOutlivesItsHome(t *testing.T) {
 
 // TestIDSaysWhoTheClientIs as far as there is room, and stays bounded.
 func TestIDSaysWhoTheClientIs(t *testing.T) {
-	s := testSealer(t, "u", 1)
+	s := sealerOf(t, "u", 1)
 	srv := front(t, modernServer(false, `"capabilities":{}`, nil))
 	for _, c := range []struct{ client, can, wantClient, wantCan string }{
 		{`{"name":"c","version":"1","title":"C"}`, `{"roots":{}}`, `{"name":"c","version":"1","title":"C"}`, `{"roots":{}}`},
-		{`{"name":"c","version":"1","title":"` + strings.Repeat("x", maxIntroduced) + `"}`, `{"experimental":{"x":"` + strings.Repeat("x", maxIntroduced) + `"}}`, `{"name":"c","version":"1"}`, ``},
-		{`{"name":"` + strings.Repeat("x", maxIntroduced) + `","version":"1"}`, `{}`, ``, `{}`},
+		{`{"name":"c","version":"1","title":"` + strings.Repeat("x", sealed.MaxIntroduced) + `"}`, `{"experimental":{"x":"` + strings.Repeat("x", sealed.MaxIntroduced) + `"}}`, `{"name":"c","version":"1"}`, ``},
+		{`{"name":"` + strings.Repeat("x", sealed.MaxIntroduced) + `","version":"1"}`, `{}`, ``, `{}`},
 		{``, ``, ``, ``},
 	} {
 		conn := &modernConn{srv: srv.Server, client: []byte(c.client), can: []byte(c.can)}
-		want := ticket{made: time.Unix(1_700_000_000, 0), vc: translate.Oldest(), vu: translate.Lookup(translate.Modern())}
+		want := sealed.Session{Made: time.Unix(1_700_000_000, 0), ClientRevision: translate.Oldest(), ServerRevision: translate.Lookup(translate.Modern())}
 		conn.introduceIn(&want)
-		if want.client != c.wantClient || want.can != c.wantCan || want.home != srv.dialogues.instance {
+		if want.ClientInfo != c.wantClient || want.Capabilities != c.wantCan || want.Home != srv.dialogues.instance {
 			t.Errorf("%s: %+v", c.client, want)
 		}
-		id := s.seal(want)
-		if got, ok := s.open(id, want.made); !ok || got != want {
+		id := s.SealSession(want)
+		if got, ok := s.OpenSession(id, want.Made); !ok || got != want {
 			t.Errorf("%+v became %+v, %t", want, got, ok)
 		}
 		if len(id) > 2<<10 {

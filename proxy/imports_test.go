@@ -19,6 +19,7 @@ import (
 //   - failures names what goes wrong upstream, and repeats sums up what is logged again and again;
 //   - setting reads configurations, of whatever struct; config has the one of the proxy;
 //   - mcp has the words of the protocol that all rooms share;
+//   - sealed writes what clients carry for us, and knows neither them nor where it goes;
 //   - orphans ends what upstream has started, should this process be killed;
 //   - results keeps what upstream brought, and knows nobody who asks for it;
 //   - ended remembers the numbers of sessions that are over, and knows no session;
@@ -36,7 +37,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect"
+	const rooms = configured + " proxy/config proxy/sealed proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect"
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
@@ -51,6 +52,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/memlimit":      "",
 		"proxy/downstream":    "proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
 		"proxy/upstream":      "proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/sealed":        configured + " proxy/config proxy/ended",
 		"proxy/results":       carried,
 		"proxy/dialect":       "translate/wire",
 		"proxy/failures":      carried,

@@ -140,7 +140,7 @@ func (x *exchange) listKey(down *translate.Translator) (key listKey, ok bool) {
 	}
 	switch x.call.method {
 	case wire.ToolsList, wire.ResourcesList, wire.ResourcesTemplatesList, wire.PromptsList:
-		return listKey{down, x.call.method, x.s.facts}, true
+		return listKey{down, x.call.method, x.s.Facts}, true
 	}
 	return key, false
 }

@@ -155,7 +155,7 @@ func (d *dialogue) takeUp(list []query) {
 // say is deliver for whoever can do nothing about an error.
 func (b *backing) say(srv *Server, body []byte, from []upstream.Header) {
 	if err := b.deliver(srv, body, from); err != nil {
-		srv.undelivered(err, requestInfo{client: b.s.vc, server: b.s.vu, session: b.s.named, header: from})
+		srv.undelivered(err, requestInfo{client: b.s.ClientRevision, server: b.s.ServerRevision, session: b.s.Named, header: from})
 	}
 }
 

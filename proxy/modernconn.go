@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -107,13 +108,13 @@ func (c *modernConn) asItself() (up, down *translate.Translator) {
 
 // resumeModern takes up a session that began in another process, of which its
 // id says what its client can do.
-func (srv *Server) resumeModern(t ticket) *modernConn {
-	c := srv.newModernConn(srv.now().origin.resume("", versionHeader(t.vu)), t.vc, t.facts)
-	if t.client != "" {
-		c.client = []byte(t.client)
+func (srv *Server) resumeModern(t sealed.Session) *modernConn {
+	c := srv.newModernConn(srv.now().origin.resume("", versionHeader(t.ServerRevision)), t.ClientRevision, t.Facts)
+	if t.ClientInfo != "" {
+		c.client = []byte(t.ClientInfo)
 	}
-	if c.can = []byte(t.can); len(c.can) == 0 {
-		c.can = capabilitiesOf(t.facts)
+	if c.can = []byte(t.Capabilities); len(c.can) == 0 {
+		c.can = capabilitiesOf(t.Facts)
 	}
 	c.prefix += rand.Text()[:8] + "-" // the other process may have asked something, too
 	return c

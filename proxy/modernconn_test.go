@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -569,7 +570,7 @@ func TestClientThatLeavesDoesNotCancel(t *testing.T) {
 		eventually(t, "the call is there", func() bool { return len(f.said("prompts/get")) == 1 })
 		leave(downstream.ErrClientLeft)
 		<-done
-		s, err := srv.sessions.find(session, ownerMark{})
+		s, err := srv.sessions.find(session, sealed.Owner{})
 		if err != nil || s == nil {
 			t.Fatal("no session")
 		}
@@ -600,7 +601,7 @@ func TestClientThatLeavesDoesNotCancel(t *testing.T) {
 func TestCancelledEndsTheCallForGood(t *testing.T) {
 	f := modernServer(false, `"capabilities":{"prompts":{}}`, func(string, string, string) ([]string, error) { return one(hang) })
 	srv := front(t, f)
-	s, err := srv.sessions.find(srv.initialize("2025-11-25"), ownerMark{})
+	s, err := srv.sessions.find(srv.initialize("2025-11-25"), sealed.Owner{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // TestAnyReplicaServesSessionsOfServersWithoutOne: an id says what its client can
@@ -50,7 +51,7 @@ func TestAnyReplicaServesSessionsOfServersWithoutOne(t *testing.T) {
 		says := gjson.Get(m, `params._meta.io\.modelcontextprotocol/clientCapabilities`).Raw + gjson.Get(m, `params._meta.io\.modelcontextprotocol/logLevel`).String()
 		fmt.Fprint(w, result(id, `"resultType":"complete","description":`+string(mcp.AppendString(nil, says))+`,"messages":[]`))
 	}))
-	key := make([]byte, keyBytes)
+	key := make([]byte, sealed.KeyBytes)
 	rand.Read(key)
 	cfg := config.Default()
 	cfg.Upstream.URL = web.URL

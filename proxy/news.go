@@ -38,7 +38,7 @@ func (srv *Server) news(s *session) bool {
 // even where the server offers none.
 func (srv *Server) listen(ctx context.Context, s *session, o upstream.ListenOptions) (upstream.Stream, error) {
 	st, err := s.stand(ctx, o)
-	if errors.Is(err, upstream.ErrNoStream) && !s.vu.Modern {
+	if errors.Is(err, upstream.ErrNoStream) && !s.ServerRevision.Modern {
 		srv.met(noStanding)
 	}
 	if srv.now().own == nil || s.told.Load() == nil {

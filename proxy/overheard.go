@@ -15,7 +15,7 @@ import (
 
 // wantsLogs reports whether the server may send q log messages.
 func (b *backing) wantsLogs(q *modernRequest) bool {
-	return q.level != mcp.NoLogLevel && b.s.facts.Has(wire.ServerLogging)
+	return q.level != mcp.NoLogLevel && b.s.Facts.Has(wire.ServerLogging)
 }
 
 // takePart enters a dialogue before its call is sent.

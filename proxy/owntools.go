@@ -233,7 +233,7 @@ func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
 		return page
 	}
 	var clashing []string
-	out := own.extend(page, x.s.vc, func(name string) {
+	out := own.extend(page, x.s.ClientRevision, func(name string) {
 		if x.srv.now().isClash(own.byName[name]) {
 			clashing = append(clashing, name)
 		} else {

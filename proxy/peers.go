@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -34,7 +35,7 @@ type peers struct {
 	listed []string
 	at     time.Time
 	absent string // of listed, those that were not found
-	places map[dialogueID]place
+	places map[sealed.ID]place
 	links  map[peerAddress]*peerLink // to some of known, and those in use
 	closed bool                      // links end with their use
 }
@@ -71,7 +72,7 @@ var errNoPeer = errors.New("no replica holds it")
 
 func newPeers(srv *Server) *peers {
 	return &peers{
-		srv: srv, places: make(map[dialogueID]place), links: make(map[peerAddress]*peerLink),
+		srv: srv, places: make(map[sealed.ID]place), links: make(map[peerAddress]*peerLink),
 		lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		},
@@ -82,7 +83,7 @@ func newPeers(srv *Server) *peers {
 func (p *peers) configured() bool { return len(p.srv.now().cfg.Bridge.Peers) > 0 }
 
 // find returns where a process is, by asking all replicas where that is not known.
-func (p *peers) find(id dialogueID) (peerAddress, error) {
+func (p *peers) find(id sealed.ID) (peerAddress, error) {
 	p.mu.Lock()
 	at, ok := p.places[id]
 	p.mu.Unlock()
@@ -97,9 +98,9 @@ func (p *peers) find(id dialogueID) (peerAddress, error) {
 }
 
 // lose notes that a process is no longer where it was.
-func (p *peers) lose(id dialogueID) { p.note(id, place{until: time.Now().Add(absentAge)}) }
+func (p *peers) lose(id sealed.ID) { p.note(id, place{until: time.Now().Add(absentAge)}) }
 
-func (p *peers) note(id dialogueID, at place) {
+func (p *peers) note(id sealed.ID, at place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := time.Now(); len(p.places) >= maxPlaces {
@@ -116,7 +117,7 @@ func (p *peers) note(id dialogueID, at place) {
 }
 
 // ask asks all addresses at once for a process, and takes the first that is it.
-func (p *peers) ask(id dialogueID) place {
+func (p *peers) ask(id sealed.ID) place {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	all := p.addresses(ctx)
@@ -142,17 +143,17 @@ func (p *peers) ask(id dialogueID) place {
 }
 
 // isAt asks one address for a process. Only one that has our key is believed.
-func (p *peers) isAt(ctx context.Context, id dialogueID, at peerAddress) bool {
+func (p *peers) isAt(ctx context.Context, id sealed.ID, at peerAddress) bool {
 	link, err := p.link(at)
 	if err != nil {
 		return false
 	}
 	defer p.unlink(at, link)
 	seal := p.srv.now().sealer
-	box := seal.sealForward("POST", forward{to: id, at: time.Now()})
+	box := seal.SealForward("POST", sealed.Forward{To: id, At: time.Now()})
 	st, err := link.http.Session("", "").Send(ctx, &upstream.Outgoing{
 		Body: []byte("{}"), Request: true, FirstByte: askTimeout, Silence: askTimeout,
-		Header: []upstream.Header{{Name: forwardHeader, Value: box}},
+		Header: []upstream.Header{{Name: sealed.ForwardHeader, Value: box}},
 	})
 	if err != nil {
 		p.srv.log.Debug("replica cannot be asked", zap.String("address", at.at), zap.Error(err))
@@ -160,7 +161,7 @@ func (p *peers) isAt(ctx context.Context, id dialogueID, at peerAddress) bool {
 	}
 	defer st.Close()
 	e, err := st.Next()
-	return err == nil && seal.isPresence(string(bytes.Trim(e.Data, `"`)), box)
+	return err == nil && seal.IsPresence(string(bytes.Trim(e.Data, `"`)), box)
 }
 
 // addresses are all that peers may be at, as of a moment ago.

@@ -201,7 +201,7 @@ func (p *pipe) revision() *translate.Revision {
 	if p.s == nil {
 		return nil
 	}
-	return p.s.vc
+	return p.s.ClientRevision
 }
 
 // onPipe is f as clients on a pipe get it: whoever speaks without a handshake
@@ -343,7 +343,7 @@ func (p *pipe) forward(line []byte, g *group, slot int) {
 		p.modern(&x.msg)
 	case x.cancels && (p.cancelModern(&x.msg) || p.takesStraight(&x.msg)):
 	case err != nil:
-		p.deliver(g, slot, onPipe(x.refused(err)).BodyTo(p.s.vc))
+		p.deliver(g, slot, onPipe(x.refused(err)).BodyTo(p.s.ClientRevision))
 	case v == wire.Answer:
 		x.outcome = local
 		p.deliver(g, slot, bytes.Clone(out))
@@ -450,7 +450,7 @@ func (p *pipe) bring(x *exchange) {
 		p.heard.Store(time.Now().UnixNano())
 		if c := x.met; c != nil {
 			p.deliver(c.group, c.slot, p.kept(c, e.Data))
-			p.srv.metrics.request(p.s.vc, p.s.vu, c.method, x.verdict, c.began)
+			p.srv.metrics.request(p.s.ClientRevision, p.s.ServerRevision, c.method, x.verdict, c.began)
 			continue
 		}
 		p.write(e.Data)
@@ -481,7 +481,7 @@ func (p *pipe) watch() {
 			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.id))
 			f.Err = silentFor(now.Sub(c.began), heard.After(c.began))
 			p.deliver(c.group, c.slot, f.Body())
-			p.srv.metrics.request(p.s.vc, p.s.vu, c.method, failed, c.began)
+			p.srv.metrics.request(p.s.ClientRevision, p.s.ServerRevision, c.method, failed, c.began)
 			p.srv.report(f, p.requestInfo(c))
 		}
 		if next > 0 {
@@ -514,14 +514,14 @@ func (p *pipe) failOpen(f *mcp.Failure) {
 		each := *f
 		each.ID = []byte(c.id)
 		p.deliver(c.group, c.slot, each.Body())
-		p.srv.metrics.request(p.s.vc, p.s.vu, c.method, failed, c.began)
+		p.srv.metrics.request(p.s.ClientRevision, p.s.ServerRevision, c.method, failed, c.began)
 		p.srv.report(&each, p.requestInfo(c))
 	}
 }
 
 // requestInfo is what is known of the call c.
 func (p *pipe) requestInfo(c *call) requestInfo {
-	return requestInfo{method: c.method.String(), client: p.s.vc, server: p.s.vu, session: p.s.named, header: p.first}
+	return requestInfo{method: c.method.String(), client: p.s.ClientRevision, server: p.s.ServerRevision, session: p.s.Named, header: p.first}
 }
 
 // lostWith ends us when a failure over HTTP means that the session is over. That

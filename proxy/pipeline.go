@@ -41,7 +41,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 	if err != nil {
 		return nil, wire.Drop, x.s.up.Explain(&x.msg, err)
 	}
-	x.msg.Facts, x.msg.Stamp = x.s.facts, x.era.toServer()
+	x.msg.Facts, x.msg.Stamp = x.s.Facts, x.era.toServer()
 	switch m := &x.msg; {
 	case m.Kind == wire.Request:
 		x.claim(m)
@@ -79,7 +79,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 		case known:
 		case x.s.again.Load():
 			return nil, wire.Drop, nil // it may answer a process that is gone, under an id that the new one uses
-		case x.s.local && m.Method == wire.ElicitationCreate && newer(x.s.vu, x.s.vc):
+		case x.s.Local && m.Method == wire.ElicitationCreate && newer(x.s.ServerRevision, x.s.ClientRevision):
 			// The server's form may have been put into other words for this
 			// client, and nobody here remembers which.
 			out := mcp.AppendResult(x.buf[:0], m.ID(), `{"action":"cancel"}`)
@@ -90,7 +90,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 	method, kind := x.msg.Method, x.msg.Kind
 	out, v, err = x.rewrite(x.s.up, raw, large.RequestCopy)
 	x.clock.lap(&x.clock.translate)
-	x.srv.losses.note(x.s.vc, x.s.vu, method, x.msg.Losses, x.from)
+	x.srv.losses.note(x.s.ClientRevision, x.s.ServerRevision, method, x.msg.Losses, x.from)
 	if x.msg.Unfit && x.repeat(x.msg.Note) {
 		return nil, wire.Drop, nil
 	}
@@ -177,7 +177,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.bad = x.srv.badUpstream(down.Explain(m, err), raw, x.from)
 		return nil, false
 	}
-	m.Facts, m.Stamp = s.facts, x.era.toClient()
+	m.Facts, m.Stamp = s.Facts, x.era.toClient()
 	var asked *call // that the server no longer wants answered
 	switch {
 	case m.Kind == wire.Request && s.direct != nil:
@@ -336,7 +336,7 @@ func (x *exchange) admitAsked(m *wire.Message) error {
 	}
 	if x.errand != nil {
 		c.answers = x.errand.answers
-	} else if !x.s.local {
+	} else if !x.s.Local {
 		x.s.asked.abandon(c) // its answer may come by another process
 	}
 	return x.s.asked.add(c)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -534,7 +535,7 @@ func TestIdleSessionsEnd(t *testing.T) {
 	f := newFake(initializing("2025-06-18", obliging))
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
-	found, _ := srv.sessions.find(s, ownerMark{})
+	found, _ := srv.sessions.find(s, sealed.Owner{})
 	far := found.used.Load() + 1
 	if got := srv.sessions.dropIdle(timeOf(far)); len(got) != 0 {
 		t.Error("dropped while in use")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // pipes is the server as clients on HTTP+SSE see it.
@@ -45,13 +46,13 @@ func (p *pipe) drain() {
 // posts is a pipe whose messages come one by one, each in a request.
 type posts struct {
 	*pipe
-	owner   ownerMark
+	owner   sealed.Owner
 	undrain func() bool
 }
 
 // Owns holds the sender of a message against the client that opened the stream.
 func (t *posts) Owns(guest string, header func(name string) string) bool {
-	return t.owner.is(t.srv.now().ownerOf(guest, header))
+	return t.owner.Is(t.srv.now().ownerOf(guest, header))
 }
 
 // Take handles one message of the client.

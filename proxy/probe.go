@@ -164,7 +164,7 @@ func (p *inquiry) beginAs(ctx context.Context, vc *translate.Revision) error {
 	case s == nil:
 		return fmt.Errorf("the server refuses initialize: %s", gjson.Get(view(answer), "error.message").String())
 	}
-	p.vu, p.said = s.vu, bytes.Clone(answer)
+	p.vu, p.said = s.ServerRevision, bytes.Clone(answer)
 	if _, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), Header: p.h.header}); err != nil {
 		return plainly(err)
 	}

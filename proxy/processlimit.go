@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -60,7 +61,7 @@ func (o origin) bounded(l *processes.Limit) origin {
 // runsFor is the client that a process is counted for: the owner of a session, and where
 // nothing identifies one, the peer's address.
 func (srv *Server) runsFor(req *downstream.Request) string {
-	if m := srv.ownerOf(req); m != (ownerMark{}) {
+	if m := srv.ownerOf(req); m != (sealed.Owner{}) {
 		return string(m[:])
 	}
 	return "peer " + req.Peer

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // processServer is a proxy with a server on stdio, of which so many processes may run.
@@ -92,7 +93,7 @@ func TestBusyProcessesAreNotEnded(t *testing.T) {
 	calls := (&talker{t: t, url: client.base + "/mcp", web: client.http, session: session})
 	going := calls.say(callOne)
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if s, _ := client.srv.sessions.find(session, ownerMark{}); s != nil {
+		if s, _ := client.srv.sessions.find(session, sealed.Owner{}); s != nil {
 			none := s.open.none()
 			s.leave()
 			if !none {

@@ -29,7 +29,7 @@ var errNoAnswer = errors.New("the user did not answer")
 
 // canAsk reports whether the user of x's client can be asked.
 func (x *exchange) canAsk() bool {
-	return x.s.vc.Elicitation && x.s.facts.Has(wire.ClientElicitationForm)
+	return x.s.ClientRevision.Elicitation && x.s.Facts.Has(wire.ClientElicitationForm)
 }
 
 // question is one that waits for its answer.

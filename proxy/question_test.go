@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // asker asks the user before it answers.
@@ -97,7 +98,7 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 	if got := <-done; !strings.Contains(got, "left") && !strings.Contains(got, "closed") {
 		t.Errorf("ended with %s", got)
 	}
-	s, _ := srv.sessions.find(session, ownerMark{})
+	s, _ := srv.sessions.find(session, sealed.Owner{})
 	defer s.leave()
 	if !s.asked.none() {
 		t.Error("the question still waits")

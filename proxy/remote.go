@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -63,9 +64,9 @@ func (*replacedError) Error() string {
 
 // newRemoteConn watches over a session that the server knows by itself. It returns conn
 // where there is none, or no way to begin another.
-func (srv *Server) newRemoteConn(t ticket, conn upstream.Conn) upstream.Conn {
+func (srv *Server) newRemoteConn(t sealed.Session, conn upstream.Conn) upstream.Conn {
 	c, ok := conn.(*upstream.HTTPSession)
-	if !ok || t.named == "" || t.vc.Modern || t.vu.Modern || srv.now().origin.resume == nil {
+	if !ok || t.Named == "" || t.ClientRevision.Modern || t.ServerRevision.Modern || srv.now().origin.resume == nil {
 		return conn
 	}
 	return &remoteConn{HTTPSession: c, srv: srv, standing: make(map[*standing]struct{})}
@@ -170,13 +171,13 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	srv, s := c.srv, c.s
 	ctx, cancel := context.WithTimeout(srv.draining, srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
-	version := versionHeader(s.vu)
+	version := versionHeader(s.ServerRevision)
 	next, ok := srv.now().origin.resume("", "").(*upstream.HTTPSession)
 	if !ok {
 		return mcp.Fail(mcp.SessionUnknown, "")
 	}
 	h := &handshake{srv: srv, conn: next, header: header, id: []byte(`"dragoman:0"`)}
-	m, err := h.sayAgain(ctx, s.ticket)
+	m, err := h.sayAgain(ctx, s.Session)
 	if err != nil {
 		srv.failing("server has lost the session and does not begin another", failures.SessionLost, err, header)
 		if refused, _ := refusesProposal(nil, err); refused && isStatus(err) {
@@ -186,7 +187,7 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 		}
 		return err
 	}
-	if m.Kind == wire.Error || gjson.Get(view(m.Result()), "protocolVersion").String() != s.vu.Name {
+	if m.Kind == wire.Error || gjson.Get(view(m.Result()), "protocolVersion").String() != s.ServerRevision.Name {
 		srv.spawn(func() { srv.endConn(next) })
 		f := mcp.Fail(mcp.SessionUnknown, "the server refuses a new one; initialize again")
 		f.Err = fmt.Errorf("%w: %.300s", errNoNewSession, m.Raw)
@@ -222,7 +223,7 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 		st.interrupt()
 	}
 	srv.restarted()
-	srv.reportAs("server has lost the session; a new one was begun", upstream.ErrLost, requestInfo{client: s.vc, server: s.vu, session: s.named, header: header})
+	srv.reportAs("server has lost the session; a new one was begun", upstream.ErrLost, requestInfo{client: s.ClientRevision, server: s.ServerRevision, session: s.Named, header: header})
 	return nil
 }
 
@@ -233,16 +234,16 @@ func isStatus(err error) bool {
 
 // sayAgain says initialize in the name of the client of a session, and waits for the
 // answer.
-func (h *handshake) sayAgain(ctx context.Context, t ticket) (*wire.Message, error) {
-	client, can := t.client, t.can
+func (h *handshake) sayAgain(ctx context.Context, t sealed.Session) (*wire.Message, error) {
+	client, can := t.ClientInfo, t.Capabilities
 	if client == "" {
 		client = `{"name":"unknown-client","version":"0.0.0"}`
 	}
 	if can == "" {
-		can = string(capabilitiesOf(t.facts))
+		can = string(capabilitiesOf(t.Facts))
 	}
 	h.sent = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}}`,
-		h.id, t.vu.Name, can, client)
+		h.id, t.ServerRevision.Name, can, client)
 	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: h.sent, Request: true, Header: h.header})
 	if err != nil {
 		return nil, err
@@ -253,8 +254,8 @@ func (h *handshake) sayAgain(ctx context.Context, t ticket) (*wire.Message, erro
 		return nil, err
 	}
 	if named, ok := st.(upstream.SessionStream); ok {
-		if h.named = named.SessionID(); len(h.named) > maxNamed {
-			return nil, errNamedTooLong
+		if h.named = named.SessionID(); len(h.named) > sealed.MaxNamed {
+			return nil, sealed.ErrNamedTooLong
 		}
 	}
 	return m, nil

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // forgetfulServer is an MCP server over Streamable HTTP that can forget its sessions, as
@@ -154,7 +155,7 @@ func beforeForgetful(t *testing.T, f *forgetfulServer, n int) []testServer {
 	f.web = httptest.NewServer(f)
 	cfg := config.Default()
 	cfg.Upstream.URL, cfg.Upstream.HandshakeTimeout = f.web.URL, patience
-	key := make([]byte, keyBytes)
+	key := make([]byte, sealed.KeyBytes)
 	rand.Read(key)
 	cfg.Session.KeyFile = filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(cfg.Session.KeyFile, []byte(base64.StdEncoding.EncodeToString(key)), 0o600); err != nil {

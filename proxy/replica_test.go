@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // sessionServer is an MCP server over Streamable HTTP that knows its sessions.
@@ -94,7 +95,7 @@ func replicasOf(t *testing.T, front http.Handler, s *sessionServer, n int, chang
 	before := runtime.NumGoroutine()
 	s.heard = map[string]chan string{}
 	web := httptest.NewServer(front)
-	key := make([]byte, keyBytes)
+	key := make([]byte, sealed.KeyBytes)
 	rand.Read(key)
 	file := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(key)), 0o600); err != nil {
@@ -296,7 +297,7 @@ func TestSessionOverHTTPIsForgottenAndFoundAgain(t *testing.T) {
 		t.Error("not found again")
 	}
 	// While the only place is in use there is none.
-	used, err := srv.sessions.find(one, ownerMark{})
+	used, err := srv.sessions.find(one, sealed.Owner{})
 	if err != nil || used == nil {
 		t.Fatal(err)
 	}
@@ -336,16 +337,16 @@ func TestForeignAndOldSessionsAreNotFound(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
 	srv := replicas(t, s, 1)[0]
 	id := srv.initialize("2025-06-18")
-	held, err := srv.sessions.find(id, ownerMark{})
+	held, err := srv.sessions.find(id, sealed.Owner{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	held.leave()
-	old := held.ticket
-	old.made = time.Now().Add(-25 * time.Hour)
-	foreign := testSealer(t, srv.now().cfg.Upstream.URL, 9).seal(held.ticket)
-	aged := srv.sessions.sealer.seal(old)
-	held.made = old.made // the one held has grown old, too
+	old := held.Session
+	old.Made = time.Now().Add(-25 * time.Hour)
+	foreign := sealerOf(t, srv.now().cfg.Upstream.URL, 9).SealSession(held.Session)
+	aged := srv.sessions.sealer.SealSession(old)
+	held.Made = old.Made // the one held has grown old, too
 	for what, r := range map[string]reply{
 		"foreign":      srv.post(foreign, whoAmI),
 		"old":          srv.post(aged, whoAmI),
@@ -364,11 +365,11 @@ func TestSessionOnAPipeDiesWithItsProcess(t *testing.T) {
 	f.piped = true
 	srv := front(t, f)
 	id := srv.initialize("2025-06-18")
-	what, ok := srv.sessions.sealer.open(id, time.Now())
-	if !ok || !what.local {
+	what, ok := srv.sessions.sealer.OpenSession(id, time.Now())
+	if !ok || !what.Local {
 		t.Errorf("%+v, %t", what, ok)
 	}
-	held, _ := srv.sessions.find(id, ownerMark{})
+	held, _ := srv.sessions.find(id, sealed.Owner{})
 	held.leave()
 	srv.forget(held, errShutdown)
 	if r := srv.post(id, pingOne); r.status != 404 {

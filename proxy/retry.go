@@ -11,23 +11,24 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // heldBy is the other process that holds the call which q goes on with; false where
 // there is none, or q has no right to go on.
-func (s *dialogues) heldBy(q *modernRequest) (instance dialogueID, ok bool) {
+func (s *dialogues) heldBy(q *modernRequest) (instance sealed.ID, ok bool) {
 	if q.state == nil {
 		return instance, false
 	}
-	st, instance, ok := s.srv.now().sealer.openState(gjson.ParseBytes(q.state).String())
-	return instance, ok && instance != s.instance && st.mayGoOn(q)
+	st, instance, ok := s.srv.now().sealer.OpenState(gjson.ParseBytes(q.state).String())
+	return instance, ok && instance != s.instance && mayGoOn(&st, q)
 }
 
 // mayGoOn reports whether q is a request, of the same user, that the state was made
 // for and that comes in time.
-func (st *state) mayGoOn(q *modernRequest) bool {
-	return time.Now().Before(st.expires) && st.who == sha256.Sum256([]byte(q.user)) && st.digest == q.digest()
+func mayGoOn(st *sealed.State, q *modernRequest) bool {
+	return time.Now().Before(st.Expires) && st.User == sha256.Sum256([]byte(q.user)) && st.Digest == q.digest()
 }
 
 // anotherToken is what a client is told that comes back with another token than it
@@ -36,22 +37,22 @@ const anotherToken = `{"reason":"the call was made with another Authorization; w
 
 // ofAnotherToken reports whether the call was made with a token, and q has one that is
 // not the same.
-func (st *state) ofAnotherToken(q *modernRequest) bool {
+func ofAnotherToken(st *sealed.State, q *modernRequest) bool {
 	guest, token, _ := strings.Cut(q.user, "/")
-	return token != "" && st.who != sha256.Sum256([]byte(q.user)) && st.who != sha256.Sum256([]byte(guest))
+	return token != "" && st.User != sha256.Sum256([]byte(q.user)) && st.User != sha256.Sum256([]byte(guest))
 }
 
 // resume attaches r, which carries the answers to what its client was asked.
 func (s *dialogues) resume(r *relay) error {
-	st, instance, ok := s.srv.now().sealer.openState(gjson.ParseBytes(r.q.state).String())
-	if !ok || instance != s.instance || !st.mayGoOn(r.q) {
+	st, instance, ok := s.srv.now().sealer.OpenState(gjson.ParseBytes(r.q.state).String())
+	if !ok || instance != s.instance || !mayGoOn(&st, r.q) {
 		f := mcp.Fail(mcp.StateInvalid, "")
-		if ok && s.srv.now().cfg.Bridge.Principal == "authorization" && st.ofAnotherToken(r.q) {
+		if ok && s.srv.now().cfg.Bridge.Principal == "authorization" && ofAnotherToken(&st, r.q) {
 			f.Data = []byte(anotherToken)
 		}
 		return f
 	}
-	d := s.find(st.id)
+	d := s.find(st.ID)
 	if d == nil {
 		return mcp.Fail(mcp.StateInvalid, "")
 	}
@@ -88,10 +89,10 @@ func (d *dialogue) admit(r *relay) error {
 }
 
 // attach makes r the request that waits, and sends the server its answers.
-func (d *dialogue) attach(r *relay, st state) error {
+func (d *dialogue) attach(r *relay, st sealed.State) error {
 	d.mu.Lock()
 	again := d.box != nil // the round was answered already
-	if d.over || st.round != d.round || again && !wire.Equal(r.q.inputs, d.inputs) {
+	if d.over || st.Round != d.round || again && !wire.Equal(r.q.inputs, d.inputs) {
 		d.mu.Unlock()
 		return mcp.Fail(mcp.StateInvalid, "")
 	}
@@ -136,7 +137,7 @@ func (d *dialogue) attach(r *relay, st state) error {
 			continue // no caller waits for it any more
 		}
 		if err := d.b.deliver(d.srv, mcp.AppendResult(nil, p.id, answers[n]), r.from); err != nil {
-			return d.takeBack(r, box, answered[n:], st.expires, err)
+			return d.takeBack(r, box, answered[n:], st.Expires, err)
 		}
 	}
 	if answer != nil {

@@ -126,7 +126,7 @@ const schemaTime = 2 * time.Second
 func (x *exchange) learn(m *wire.Message) {
 	s := x.srv.now().shaping
 	if s == nil || m.Method != wire.ToolsCall || x.call == nil || x.call.wanted == nil ||
-		!x.s.vu.Structured || !x.s.vc.Structured || !x.s.facts.Has(wire.ServerTools) {
+		!x.s.ServerRevision.Structured || !x.s.ClientRevision.Structured || !x.s.Facts.Has(wire.ServerTools) {
 		return
 	}
 	w := x.call.wanted

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // timesAsked is how often a server was asked by a method.
@@ -54,7 +55,7 @@ func TestSchemasAreAskedForWhereTheListWasNeverSeen(t *testing.T) {
 				if n := timesAsked(f, "tools/list"); n != c.asks {
 					t.Errorf("asked %d times", n)
 				}
-				s, err := srv.sessions.find(session, ownerMark{})
+				s, err := srv.sessions.find(session, sealed.Owner{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -170,17 +171,17 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 		again = newRevival(srv, h, vu.Name)
 		h.conn, h.standing = again, voice{again}
 	}
-	t := ticket{
-		made: time.Now(), vc: h.vc, vu: vu, facts: h.facts, named: h.named, mark: h.owner,
-		local: h.pipe || h.alone || h.standing != nil || srv.now().origin.resume == nil,
+	t := sealed.Session{
+		Made: time.Now(), ClientRevision: h.vc, ServerRevision: vu, Facts: h.facts, Named: h.named, Owner: h.owner,
+		Local: h.pipe || h.alone || h.standing != nil || srv.now().origin.resume == nil,
 	}
-	if !h.pipe && (t.local || srv.serverIsBeside()) {
-		t.home = srv.dialogues.instance
+	if !h.pipe && (t.Local || srv.serverIsBeside()) {
+		t.Home = srv.dialogues.instance
 	}
 	if c, ok := h.conn.(*modernConn); ok {
 		c.introduceIn(&t)
-	} else if said := gjson.GetManyBytes(h.sent, "params.clientInfo", "params.capabilities"); h.standing == nil && t.named != "" {
-		t.introduce(said[0].Raw, said[1].Raw)
+	} else if said := gjson.GetManyBytes(h.sent, "params.clientInfo", "params.capabilities"); h.standing == nil && t.Named != "" {
+		t.Introduce(said[0].Raw, said[1].Raw)
 	}
 	s := srv.sessionWith(t, h.conn)
 	s.piped, s.runsFor = h.standing != nil, h.runsFor
@@ -200,25 +201,25 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 
 // takeUp is a session that began in another process, or longer ago than this one
 // remembers.
-func (srv *Server) takeUp(t ticket) *session {
-	if t.vu.Modern {
+func (srv *Server) takeUp(t sealed.Session) *session {
+	if t.ServerRevision.Modern {
 		return srv.sessionWith(t, srv.resumeModern(t))
 	}
-	s := srv.sessionWith(t, srv.now().origin.resume(t.named, versionHeader(t.vu)))
+	s := srv.sessionWith(t, srv.now().origin.resume(t.Named, versionHeader(t.ServerRevision)))
 	if c, ok := s.conn.(*remoteConn); ok {
 		c.partial = true
 	}
 	return s
 }
 
-func (srv *Server) sessionWith(t ticket, conn upstream.Conn) *session {
+func (srv *Server) sessionWith(t sealed.Session, conn upstream.Conn) *session {
 	s := &session{
-		ticket: t,
-		conn:   srv.newRemoteConn(t, conn),
-		up:     srv.now().table.Between(t.vc, t.vu),
-		down:   srv.now().table.Between(t.vu, t.vc),
-		open:   newCalls(srv.now().cfg.Limits.OpenRequests),
-		asked:  newCalls(srv.now().cfg.Limits.OpenRequests),
+		Session: t,
+		conn:    srv.newRemoteConn(t, conn),
+		up:      srv.now().table.Between(t.ClientRevision, t.ServerRevision),
+		down:    srv.now().table.Between(t.ServerRevision, t.ClientRevision),
+		open:    newCalls(srv.now().cfg.Limits.OpenRequests),
+		asked:   newCalls(srv.now().cfg.Limits.OpenRequests),
 	}
 	if c, ok := s.conn.(*remoteConn); ok {
 		c.s = s
@@ -253,13 +254,13 @@ func (srv *Server) greet(log *zap.Logger, s *session) {
 	for _, side := range []struct {
 		name string
 		rev  *translate.Revision
-	}{{"client", s.vc}, {"server", s.vu}} {
+	}{{"client", s.ClientRevision}, {"server", s.ServerRevision}} {
 		if side.rev.Deprecated {
 			log.Info("deprecated revision", zap.String("peer", side.name), zap.String("revision", side.rev.Name))
 		}
 	}
-	srv.metrics.handshake(s.vc, s.vu, succeeded, "")
-	log.Debug("session", zap.String("client", s.vc.Name), zap.String("server", s.vu.Name))
+	srv.metrics.handshake(s.ClientRevision, s.ServerRevision, succeeded, "")
+	log.Debug("session", zap.String("client", s.ClientRevision.Name), zap.String("server", s.ServerRevision.Name))
 }
 
 // forget ends a session that can no longer be used. It does not wait.
@@ -271,7 +272,7 @@ func (srv *Server) forget(s *session, why error) {
 // retire ends what this process holds of a session. What the server knows of it
 // by itself stays there for as long as the session's id opens. It does not wait.
 func (srv *Server) retire(s *session, why error) {
-	if s.local || srv.now().sealer.expired(s.made, time.Now()) {
+	if s.Local || srv.now().sealer.Expired(s.Made, time.Now()) {
 		srv.spawn(func() { srv.endSession(s, why) })
 		return
 	}
@@ -312,7 +313,7 @@ func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 	case f.Cause == mcp.SessionUnknown && x.s.id != "":
 		srv.sessions.bury(x.s)
 		srv.retire(x.s, err)
-	case f.Cause == mcp.UpstreamRefused && f.Status == 404 && x.s.named != "":
+	case f.Cause == mcp.UpstreamRefused && f.Status == 404 && x.s.Named != "":
 		if x.s.id != "" {
 			srv.forget(x.s, err)
 		}

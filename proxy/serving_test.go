@@ -1,15 +1,18 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 // startServing serves srv on a free port until stop is called or the test ends. stop returns the error of Serve.
@@ -54,4 +57,18 @@ func frontOfWeb(t *testing.T, web *httptest.Server, change ...func(*config.Confi
 		t.Fatal(err)
 	}
 	return frontOf(t, o, change...)
+}
+
+// sealerOf seals with keys of one repeated byte each.
+func sealerOf(t testing.TB, url string, keys ...byte) *sealed.Sealer {
+	t.Helper()
+	var all [][]byte
+	for _, k := range keys {
+		all = append(all, bytes.Repeat([]byte{k}, sealed.KeyBytes))
+	}
+	s, err := sealed.New(all, config.Upstream{URL: url}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -23,13 +24,13 @@ var errTooManySessions = errors.New("too many sessions")
 
 // session is one client's conversation with its server.
 type session struct {
-	id      string // what HTTP clients call it; "" for a client on a pipe
-	ticket         // what the id holds
-	conn    upstream.Conn
-	piped   bool   // all the server says comes by one stream
-	owner   string // whose it is, where several share it; "" for one client's own
-	runsFor string // the client that its process is counted for
-	pipe    int64  // tells sessions of clients on pipes apart; 0 for others
+	id             string // what HTTP clients call it; "" for a client on a pipe
+	sealed.Session        // what the id holds
+	conn           upstream.Conn
+	piped          bool   // all the server says comes by one stream
+	owner          string // whose it is, where several share it; "" for one client's own
+	runsFor        string // the client that its process is counted for
+	pipe           int64  // tells sessions of clients on pipes apart; 0 for others
 
 	direct *direct // where neither end knows of sessions; else nil
 
@@ -113,8 +114,8 @@ func (s *session) end(ctx context.Context, why error, log *zap.Logger) {
 // id opens it again, here and wherever else the key is.
 type sessions struct {
 	max    int
-	sealer *sealer
-	resume func(ticket) *session // takes up a session that is not local
+	sealer *sealed.Sealer
+	resume func(sealed.Session) *session // takes up a session that is not local
 
 	mu   sync.Mutex
 	byID map[string]*session
@@ -123,7 +124,7 @@ type sessions struct {
 	over *ended.Set   // sessions that are over although their ids would open, here
 }
 
-func newSessions(max int, by *sealer, resume func(ticket) *session) *sessions {
+func newSessions(max int, by *sealed.Sealer, resume func(sealed.Session) *session) *sessions {
 	t := &sessions{max: max, sealer: by, resume: resume, byID: make(map[string]*session), over: ended.New(ended.DefaultBlocks)}
 	var process [8]byte
 	rand.Read(process[:]) // never fails
@@ -133,12 +134,12 @@ func newSessions(max int, by *sealer, resume func(ticket) *session) *sessions {
 
 // renew changes the bounds and how ids are made. Where the server is reached in
 // another way now, the sessions that can be taken up again are forgotten.
-func (t *sessions) renew(max int, by *sealer, afresh bool) {
+func (t *sessions) renew(max int, by *sealed.Sealer, afresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.max, t.sealer = max, by
 	for id, s := range t.byID {
-		if afresh && !s.local {
+		if afresh && !s.Local {
 			delete(t.byID, id)
 			if c, ok := s.conn.(*modernConn); ok {
 				c.unwatch()
@@ -179,7 +180,7 @@ func (t *sessions) room() bool {
 		if seen++; seen > few && oldest != nil {
 			break
 		}
-		if !s.local && s.busy.Load() == 0 && (oldest == nil || s.used.Load() < oldest.used.Load()) {
+		if !s.Local && s.busy.Load() == 0 && (oldest == nil || s.used.Load() < oldest.used.Load()) {
 			oldest = s
 		}
 	}
@@ -198,11 +199,11 @@ func (t *sessions) add(s *session) {
 	s.used.Store(time.Now().UnixNano())
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !s.local {
+	if !s.Local {
 		t.last.Number++
-		s.serial = t.last
+		s.Serial = t.last
 	}
-	s.id = t.sealer.seal(s.ticket)
+	s.id = t.sealer.SealSession(s.Session)
 	t.held--
 	t.byID[s.id] = s
 }
@@ -210,13 +211,13 @@ func (t *sessions) add(s *session) {
 // find returns the session of an id, marked as in use; nil when there is none, or when it
 // is not the owner's. One that is not held is taken up, if its id says how. The error is
 // errTooManySessions.
-func (t *sessions) find(id string, owner ownerMark) (*session, error) {
+func (t *sessions) find(id string, owner sealed.Owner) (*session, error) {
 	now := time.Now()
 	t.mu.Lock()
 	s := t.byID[id]
-	if s != nil && s.mark.is(owner) {
+	if s != nil && s.Owner.Is(owner) {
 		defer t.mu.Unlock()
-		if t.sealer.expired(s.made, now) {
+		if t.sealer.Expired(s.Made, now) {
 			return nil, nil
 		}
 		s.enter()
@@ -224,8 +225,8 @@ func (t *sessions) find(id string, owner ownerMark) (*session, error) {
 	}
 	by := t.sealer
 	t.mu.Unlock()
-	what, ok := by.open(id, now)
-	if !ok || t.over.Has(what.serial) || !what.mark.is(owner) || what.local || t.resume == nil {
+	what, ok := by.OpenSession(id, now)
+	if !ok || t.over.Has(what.Serial) || !what.Owner.Is(owner) || what.Local || t.resume == nil {
 		return nil, nil
 	}
 	s = t.resume(what)
@@ -236,7 +237,7 @@ func (t *sessions) find(id string, owner ownerMark) (*session, error) {
 	defer t.mu.Unlock()
 	if other := t.byID[id]; other != nil {
 		s = other // somebody was faster
-	} else if t.over.Has(what.serial) {
+	} else if t.over.Has(what.Serial) {
 		return nil, nil // and has ended it since
 	} else if !t.room() {
 		return nil, errTooManySessions
@@ -248,15 +249,15 @@ func (t *sessions) find(id string, owner ownerMark) (*session, error) {
 
 // home is the process that has what an id cannot hold of the owner's session which is not
 // held here; false where there is none.
-func (t *sessions) home(id string, owner ownerMark) (home dialogueID, ok bool) {
+func (t *sessions) home(id string, owner sealed.Owner) (home sealed.ID, ok bool) {
 	t.mu.Lock()
 	held, by := t.byID[id] != nil, t.sealer
 	t.mu.Unlock()
 	if held {
 		return home, false
 	}
-	what, ok := by.open(id, time.Now())
-	return what.home, ok && what.mark.is(owner) && what.home != dialogueID{}
+	what, ok := by.OpenSession(id, time.Now())
+	return what.Home, ok && what.Owner.Is(owner) && what.Home != sealed.ID{}
 }
 
 // drop forgets s and reports whether it was known.
@@ -272,8 +273,8 @@ func (t *sessions) drop(s *session) bool {
 
 // bury drops s for good: its id opens nothing any more, in this process.
 func (t *sessions) bury(s *session) {
-	if !s.local {
-		t.over.Add(s.serial, s.made)
+	if !s.Local {
+		t.over.Add(s.Serial, s.Made)
 	}
 	t.drop(s)
 }
@@ -284,10 +285,10 @@ func (t *sessions) dropIdle(then time.Time) []*session {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.over.Sweep(now.Add(-t.sealer.maxAge))
+	t.over.Sweep(now.Add(-t.sealer.MaxAge))
 	var out []*session
 	for id, s := range t.byID {
-		if s.idle(then) || t.sealer.expired(s.made, now) && s.open.none() {
+		if s.idle(then) || t.sealer.Expired(s.Made, now) && s.open.none() {
 			delete(t.byID, id)
 			out = append(out, s)
 		}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -25,7 +26,7 @@ type setup struct {
 	silence *silences
 	guard   listener
 	keys    [][]byte // of session ids
-	sealer  *sealer
+	sealer  *sealed.Sealer
 	server  string             // its name in the log
 	secrets []string           // of cfg, which no log line may hold
 	passed  []string           // names of the client's headers that go on to the server
@@ -47,10 +48,10 @@ func newSetup(cfg config.Config, o origin, was *setup) (*setup, error) {
 	}
 	if was != nil && cfg.Session.KeyFile == "" && was.cfg.Session.KeyFile == "" {
 		s.keys = was.keys
-	} else if s.keys, err = sessionKeys(cfg.Session.KeyFile); err != nil {
+	} else if s.keys, err = sealed.ReadKeys(cfg.Session.KeyFile); err != nil {
 		return nil, err
 	}
-	if s.sealer, err = newSealer(s.keys, cfg.Upstream, cfg.Session.MaxAge); err != nil {
+	if s.sealer, err = sealed.New(s.keys, cfg.Upstream, cfg.Session.MaxAge); err != nil {
 		return nil, fmt.Errorf("session.key_file: %w", err)
 	}
 	s.shrink = newShrinker(&cfg.Footprint)

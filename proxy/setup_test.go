@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
 func TestReloadReachesTheServerInTheNewWay(t *testing.T) {
@@ -62,7 +63,7 @@ func TestKeysAreTurnedByReloading(t *testing.T) {
 		}
 		srv.sessions.dropAll()
 	}
-	next := hex.EncodeToString(bytes.Repeat([]byte{7}, keyBytes))
+	next := hex.EncodeToString(bytes.Repeat([]byte{7}, sealed.KeyBytes))
 	turn(next + "\n" + string(before))
 	if srv.who(old) != name {
 		t.Error("the old key does not open")

@@ -41,7 +41,7 @@ func (t *tally) hold() {
 func (t *tally) note(x *exchange, how outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.how, t.server, t.call = how, x.s.vu, x.call
+	t.how, t.server, t.call = how, x.s.ServerRevision, x.call
 }
 
 // settle notes how the call ended where no request to the server has said it.

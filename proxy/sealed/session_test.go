@@ -1,4 +1,4 @@
-package proxy
+package sealed
 
 import (
 	"bytes"
@@ -15,41 +15,41 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-func testSealer(t testing.TB, url string, keys ...byte) *sealer {
+func testSealer(t testing.TB, url string, keys ...byte) *Sealer {
 	t.Helper()
 	var all [][]byte
 	for _, k := range keys {
-		all = append(all, bytes.Repeat([]byte{k}, keyBytes))
+		all = append(all, bytes.Repeat([]byte{k}, KeyBytes))
 	}
-	s, err := newSealer(all, config.Upstream{URL: url}, time.Hour)
+	s, err := New(all, config.Upstream{URL: url}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func testTicket(named string) ticket {
-	return ticket{
-		made: time.Unix(1_700_000_000, 0), vc: translate.Oldest(), vu: translate.Latest(),
-		facts: wire.ClientRoots | wire.ServerLogging, named: named,
+func testTicket(named string) Session {
+	return Session{
+		Made: time.Unix(1_700_000_000, 0), ClientRevision: translate.Oldest(), ServerRevision: translate.Latest(),
+		Facts: wire.ClientRoots | wire.ServerLogging, Named: named,
 	}
 }
 
 func TestIDHoldsItsSession(t *testing.T) {
 	s := testSealer(t, "http://a/mcp", 1)
 	for _, vc := range translate.Handshake() {
-		for _, named := range []string{"", "x", "9b0a3a4e-3f4c-4f0e-b0ff-5c9b0f4b7d11", strings.Repeat("y", maxNamed)} {
+		for _, named := range []string{"", "x", "9b0a3a4e-3f4c-4f0e-b0ff-5c9b0f4b7d11", strings.Repeat("y", MaxNamed)} {
 			for _, local := range []bool{false, true} {
 				want := testTicket(named)
-				want.vc, want.local = vc, local
-				id := s.seal(want)
-				if got, ok := s.open(id, want.made.Add(time.Minute)); !ok || got != want {
+				want.ClientRevision, want.Local = vc, local
+				id := s.SealSession(want)
+				if got, ok := s.OpenSession(id, want.Made.Add(time.Minute)); !ok || got != want {
 					t.Errorf("%+v became %+v, %t", want, got, ok)
 				}
 				if strings.ContainsFunc(id, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
 					t.Errorf("id %q is not visible ASCII", id)
 				}
-				if id == s.seal(want) {
+				if id == s.SealSession(want) {
 					t.Error("two sessions with one id")
 				}
 			}
@@ -60,15 +60,15 @@ func TestIDHoldsItsSession(t *testing.T) {
 func TestIDsThatOpenNothing(t *testing.T) {
 	mine := testSealer(t, "http://a/mcp", 1)
 	k := testTicket("theirs")
-	good := mine.seal(k)
+	good := mine.SealSession(k)
 	for what, c := range map[string]struct {
-		id string
-		at time.Duration
+		ID string
+		At time.Duration
 	}{
 		"none":             {"", 0},
 		"short":            {"nope", 0},
-		"another key":      {testSealer(t, "http://a/mcp", 2).seal(k), 0},
-		"another upstream": {testSealer(t, "http://a/other", 1).seal(k), 0},
+		"another key":      {testSealer(t, "http://a/mcp", 2).SealSession(k), 0},
+		"another upstream": {testSealer(t, "http://a/other", 1).SealSession(k), 0},
 		"too old":          {good, time.Hour + time.Second},
 		"cut":              {good[:len(good)-1], 0},
 		"longer":           {good + "AAAA", 0},
@@ -77,17 +77,17 @@ func TestIDsThatOpenNothing(t *testing.T) {
 		"huge":             {strings.Repeat("A", 1<<20), 0},
 		"in hex":           {hex.EncodeToString([]byte(good)), 0},
 	} {
-		if _, ok := mine.open(c.id, k.made.Add(c.at)); ok {
+		if _, ok := mine.OpenSession(c.ID, k.Made.Add(c.At)); ok {
 			t.Errorf("%s: opened", what)
 		}
 	}
-	if _, ok := mine.open(good, k.made.Add(time.Hour)); !ok {
+	if _, ok := mine.OpenSession(good, k.Made.Add(time.Hour)); !ok {
 		t.Error("the good one does not open")
 	}
 	for i := range good {
 		forged := []byte(good)
 		forged[i] ^= 1
-		if _, ok := mine.open(string(forged), k.made); ok {
+		if _, ok := mine.OpenSession(string(forged), k.Made); ok {
 			t.Errorf("opened with character %d changed", i)
 		}
 	}
@@ -97,7 +97,7 @@ func TestOldKeyOpensAndNewOneSeals(t *testing.T) {
 	k := testTicket("theirs")
 	before, between, after := testSealer(t, "u", 1), testSealer(t, "u", 2, 1), testSealer(t, "u", 2)
 	for what, c := range map[string]struct {
-		by, in *sealer
+		by, in *Sealer
 		ok     bool
 	}{
 		"old id while both are known": {before, between, true},
@@ -106,14 +106,14 @@ func TestOldKeyOpensAndNewOneSeals(t *testing.T) {
 		"new id with the old key":     {between, before, false},
 		"old id with the new key":     {before, after, false},
 	} {
-		if _, ok := c.in.open(c.by.seal(k), k.made); ok != c.ok {
+		if _, ok := c.in.OpenSession(c.by.SealSession(k), k.Made); ok != c.ok {
 			t.Errorf("%s: %t", what, ok)
 		}
 	}
 }
 
 func TestKeyFile(t *testing.T) {
-	one, two := bytes.Repeat([]byte{0xfb}, keyBytes), bytes.Repeat([]byte{2}, keyBytes)
+	one, two := bytes.Repeat([]byte{0xfb}, KeyBytes), bytes.Repeat([]byte{2}, KeyBytes)
 	inHex, inBase64 := hex.EncodeToString(one), base64.StdEncoding.EncodeToString(two)
 	for _, c := range []struct {
 		text  string
@@ -136,7 +136,7 @@ func TestKeyFile(t *testing.T) {
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, err := sessionKeys(file)
+		got, err := ReadKeys(file)
 		if c.fault == "" {
 			if err != nil || len(got) != len(c.want) || !bytes.Equal(bytes.Join(got, nil), bytes.Join(c.want, nil)) {
 				t.Errorf("%q: %x, %v", c.text, got, err)
@@ -147,7 +147,7 @@ func TestKeyFile(t *testing.T) {
 			t.Errorf("%q: %v", c.text, err)
 		}
 	}
-	if _, err := sessionKeys(filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, err := ReadKeys(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a missing file is no error")
 	}
 }
@@ -156,23 +156,23 @@ func TestKeyFile(t *testing.T) {
 // only text of its bytes, and what it holds can be sealed again.
 func FuzzOpenID(f *testing.F) {
 	s := testSealer(f, "http://a/mcp", 1)
-	known := s.seal(testTicket("theirs"))
+	known := s.SealSession(testTicket("theirs"))
 	f.Add(known)
 	f.Add(known[:len(known)-1] + "B")
 	f.Add(known[:40] + "\r\n" + known[40:])
 	f.Add("")
 	f.Add("====")
-	f.Add(testSealer(f, "http://b/mcp", 1).seal(testTicket("")))
+	f.Add(testSealer(f, "http://b/mcp", 1).SealSession(testTicket("")))
 	f.Add(strings.Repeat("A", 126))
-	asked := s.carry([]byte("1"), []byte("note"))
+	asked := s.SealQuestion([]byte("1"), []byte("note"))
 	f.Add(string(asked))
-	f.Add(string(asked[len(carried) : len(asked)-1]))
-	now := testTicket("").made
+	f.Add(string(asked[len(QuestionPrefix) : len(asked)-1]))
+	now := testTicket("").Made
 	f.Fuzz(func(t *testing.T, id string) {
-		if id, note, ok := s.uncarry([]byte(id)); ok && (string(id) != "1" || string(note) != "note") {
+		if id, note, ok := s.OpenQuestion([]byte(id)); ok && (string(id) != "1" || string(note) != "note") {
 			t.Fatalf("a question's id opens to %q, %q", id, note)
 		}
-		got, ok := s.open(id, now)
+		got, ok := s.OpenSession(id, now)
 		if !ok {
 			return
 		}
@@ -182,7 +182,7 @@ func FuzzOpenID(f *testing.F) {
 		if box, err := base64.RawURLEncoding.DecodeString(id); err != nil || base64.RawURLEncoding.EncodeToString(box) != id {
 			t.Errorf("%q is another text for an id", id)
 		}
-		if again, ok := s.open(s.seal(got), now); !ok || again != got {
+		if again, ok := s.OpenSession(s.SealSession(got), now); !ok || again != got {
 			t.Errorf("%+v became %+v, %t", got, again, ok)
 		}
 	})
@@ -192,25 +192,25 @@ func FuzzOpenID(f *testing.F) {
 func TestIDHoldsItsQuestion(t *testing.T) {
 	const id, note = `"q\u0031"`, `[["a",true,"x"]]`
 	s := testSealer(t, "http://a/mcp", 1)
-	made := s.carry([]byte(id), []byte(note))
-	gotID, gotNote, ok := testSealer(t, "http://a/mcp", 2, 1).uncarry(made)
+	made := s.SealQuestion([]byte(id), []byte(note))
+	gotID, gotNote, ok := testSealer(t, "http://a/mcp", 2, 1).OpenQuestion(made)
 	if !ok || string(gotID) != id || string(gotNote) != note {
 		t.Errorf("%q, %q, %t", gotID, gotNote, ok)
 	}
 	for what, other := range map[string][]byte{
 		"nothing":          nil,
-		"a session's":      []byte(carried + s.seal(testTicket("")) + `"`),
+		"a session's":      []byte(QuestionPrefix + s.SealSession(testTicket("")) + `"`),
 		"changed":          append(bytes.Clone(made[:len(made)-2]), '_', '"'),
-		"empty":            []byte(carried + `"`),
+		"empty":            []byte(QuestionPrefix + `"`),
 		"a number":         []byte("1"),
-		"another server's": testSealer(t, "http://b/mcp", 1).carry([]byte(id), []byte(note)),
-		"another key's":    testSealer(t, "http://a/mcp", 3).carry([]byte(id), []byte(note)),
+		"another server's": testSealer(t, "http://b/mcp", 1).SealQuestion([]byte(id), []byte(note)),
+		"another key's":    testSealer(t, "http://a/mcp", 3).SealQuestion([]byte(id), []byte(note)),
 	} {
-		if id, _, ok := s.uncarry(other); ok {
+		if id, _, ok := s.OpenQuestion(other); ok {
 			t.Errorf("%s opens to %q", what, id)
 		}
 	}
-	if _, ok := s.open(string(made[len(carried):len(made)-1]), testTicket("").made); ok {
+	if _, ok := s.OpenSession(string(made[len(QuestionPrefix):len(made)-1]), testTicket("").Made); ok {
 		t.Error("a question's id is a session's")
 	}
 }

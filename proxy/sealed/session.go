@@ -1,0 +1,149 @@
+package sealed
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy/ended"
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// MaxNamed is the greatest length of the session id that the server assigns: ours, which holds it, has to fit into a header.
+const MaxNamed = 2 << 10
+
+// MaxIntroduced is the greatest length of clientInfo, and of the client's capabilities, in an id.
+const MaxIntroduced = 512
+
+// ErrNamedTooLong refuses a server's session id that does not fit into ours.
+var ErrNamedTooLong = fmt.Errorf("the server's session id is longer than %d bytes", MaxNamed)
+
+// Session is what a session id holds: all that a replica needs to serve the session, in front of a server that keeps the
+// session itself.
+type Session struct {
+	Made                           time.Time // to the second
+	ClientRevision, ServerRevision *translate.Revision
+	Facts                          wire.Facts
+	Local                          bool   // the session lives in the process that began it, and nowhere else
+	Named                          string // the server's own id of it, "" for none
+	Owner                          Owner  // of its owner
+	Serial                         ended.Serial
+
+	// The process that has what cannot be in an id, where that is so; and who the client
+	// is, for a server that knows no sessions or has lost this one.
+	Home         ID
+	ClientInfo   string // clientInfo, "" where it is too long
+	Capabilities string // clientCapabilities, "" where it is too long
+}
+
+// Introduce puts the client's clientInfo and capabilities, both JSON, into t, as far as there is room.
+func (t *Session) Introduce(client, can string) {
+	if t.ClientInfo = client; len(client) > MaxIntroduced {
+		said := gjson.GetMany(client, "name", "version")
+		t.ClientInfo = `{"name":` + said[0].Raw + `,"version":` + said[1].Raw + `}`
+		if len(t.ClientInfo) > MaxIntroduced || !gjson.Valid(t.ClientInfo) {
+			t.ClientInfo = ""
+		}
+	}
+	if t.Capabilities = can; len(can) > MaxIntroduced {
+		t.Capabilities = ""
+	}
+}
+
+// Where things are in the plain text of an id. The server's id is the rest.
+const (
+	sessionForm   = 3 // the first byte; another layout gets another number: 1 and 2 had no owner
+	sessionHomed  = 4 // of a session that has a home, or says who its client is
+	sessionMade   = 1
+	sessionClient = sessionMade + 8
+	sessionServer = sessionClient + 1
+	sessionFacts  = sessionServer + 1
+	sessionFlags  = sessionFacts + 2
+	sessionBelong = sessionFlags + 1
+	sessionMark   = sessionBelong + sha256.Size
+	sessionSerial = sessionMark + len(Owner{})
+	sessionNamed  = sessionSerial + 8 + 8
+
+	flagLocal = 1
+)
+
+// SealSession returns the id of a session, whose Named has at most [MaxNamed] bytes. No two ids are equal.
+func (s *Sealer) SealSession(t Session) string {
+	plain := make([]byte, sessionNamed, sessionNamed+len(t.Named))
+	plain[0] = sessionForm
+	binary.BigEndian.PutUint64(plain[sessionMade:], uint64(t.Made.Unix()))
+	plain[sessionClient], plain[sessionServer] = t.ClientRevision.Number(), t.ServerRevision.Number()
+	binary.BigEndian.PutUint16(plain[sessionFacts:], uint16(t.Facts))
+	if t.Local {
+		plain[sessionFlags] |= flagLocal
+	}
+	copy(plain[sessionBelong:], s.Server[:])
+	copy(plain[sessionMark:], t.Owner[:])
+	binary.BigEndian.PutUint64(plain[sessionSerial:], t.Serial.Process)
+	binary.BigEndian.PutUint64(plain[sessionSerial+8:], t.Serial.Number)
+	if t.Home != (ID{}) || t.ClientInfo != "" || t.Capabilities != "" {
+		plain[0] = sessionHomed
+		plain = append(plain, t.Home[:]...)
+		plain = appendText(appendText(plain, t.ClientInfo), t.Capabilities)
+	}
+	plain = append(plain, t.Named...)
+	return encoding.EncodeToString(s.keys[0].Seal(nil, nil, plain, nil))
+}
+
+// OpenSession returns what is in an id; false when no replica with one of our keys made it, or it was made for another server
+// or too long ago.
+func (s *Sealer) OpenSession(id string, now time.Time) (Session, bool) {
+	const least, most = sessionNamed, sessionNamed + len(ID{}) + 2*(MaxIntroduced+2) + MaxNamed
+	over := s.keys[0].Overhead()
+	if n := encoding.DecodedLen(len(id)); n < least+over || n > most+over || strings.ContainsAny(id, "\r\n") {
+		return Session{}, false // the decoder would pass over line breaks
+	}
+	box, err := encoding.DecodeString(id)
+	if err != nil {
+		return Session{}, false
+	}
+	for _, key := range s.keys {
+		if plain, err := key.Open(nil, nil, box, nil); err == nil {
+			return s.read(plain, now)
+		}
+	}
+	return Session{}, false
+}
+
+// read decodes what SealSession encodes.
+func (s *Sealer) read(plain []byte, now time.Time) (t Session, ok bool) {
+	if len(plain) < sessionNamed || !bytes.Equal(plain[sessionBelong:sessionMark], s.Server[:]) {
+		return Session{}, false
+	}
+	t = Session{
+		Made:           time.Unix(int64(binary.BigEndian.Uint64(plain[sessionMade:])), 0),
+		ClientRevision: translate.Numbered(plain[sessionClient]),
+		ServerRevision: translate.Numbered(plain[sessionServer]),
+		Facts:          wire.Facts(binary.BigEndian.Uint16(plain[sessionFacts:])),
+		Local:          plain[sessionFlags]&flagLocal != 0,
+	}
+	copy(t.Owner[:], plain[sessionMark:])
+	t.Serial = ended.Serial{Process: binary.BigEndian.Uint64(plain[sessionSerial:]), Number: binary.BigEndian.Uint64(plain[sessionSerial+8:])}
+	rest, ok := plain[sessionNamed:], true
+	switch plain[0] {
+	case sessionForm:
+	case sessionHomed:
+		rest = rest[copy(t.Home[:], rest):]
+		said := textReader{rest: rest}
+		t.ClientInfo, t.Capabilities = said.next(), said.next()
+		rest, ok = said.rest, !said.broken
+	default:
+		return Session{}, false // of another version
+	}
+	t.Named = string(rest)
+	return t, ok && t.ClientRevision != nil && t.ServerRevision != nil && !s.Expired(t.Made, now)
+}
+
+// Expired reports whether an id made then is too old.
+func (s *Sealer) Expired(made, now time.Time) bool { return now.Sub(made) > s.MaxAge }
