@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -33,7 +34,7 @@ type backedTasks struct {
 
 	mu    sync.Mutex
 	byKey map[taskKey]*backedTask
-	used  share
+	used  quota.Fair
 }
 
 type taskKey struct{ principal, id string }
@@ -42,7 +43,7 @@ type taskKey struct{ principal, id string }
 type backedTask struct {
 	srv *Server
 	key taskKey
-	by  holder
+	by  quota.Holder
 	b   *backing // in use until the task is forgotten
 
 	mu      sync.Mutex
@@ -187,11 +188,11 @@ func (s *taskBirth) Next() (sse.Event, error) {
 }
 
 // room reports whether one more task of this holder can be held.
-func (t *backedTasks) room(who holder, now time.Time) bool {
+func (t *backedTasks) room(who quota.Holder, now time.Time) bool {
 	t.tend(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.used.room(who, maxBackedTasks)
+	return t.used.HasRoom(who, maxBackedTasks)
 }
 
 // enter takes a task in; false where there is no room, or another of that name.
@@ -205,7 +206,7 @@ func (t *backedTasks) enter(b *backing, id string, ttl gjson.Result) bool {
 	k.expires = time.Now().Add(life)
 	t.srv.backings.retain(b)
 	t.mu.Lock()
-	full := t.byKey[k.key] != nil || !t.used.take(k.by, maxBackedTasks)
+	full := t.byKey[k.key] != nil || !t.used.Acquire(k.by, maxBackedTasks)
 	if !full {
 		t.byKey[k.key] = k
 	}
@@ -267,7 +268,7 @@ func (t *backedTasks) end(which func(*backedTask) bool) {
 		if which(k) {
 			gone = append(gone, k)
 			delete(t.byKey, key)
-			t.used.give(k.by)
+			t.used.Release(k.by)
 		}
 	}
 	t.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 )
 
 const canTask = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
@@ -181,8 +182,8 @@ func TestTooManyTasks(t *testing.T) {
 		t.Error(r.body)
 	}
 	srv.heldTasks.tend(time.Now().Add(time.Hour))
-	if used := srv.heldTasks.used; used.taken != 0 {
-		t.Errorf("%d are taken when none is left", used.taken)
+	if !srv.heldTasks.used.HasRoom(quota.Holder{}, 1) {
+		t.Error("some are taken when none is left")
 	}
 }
 
@@ -412,7 +413,7 @@ func TestTaskThatIsOneTooManyEndsAtItsServer(t *testing.T) {
 	f.answer = func(m string) ([]string, error) {
 		if gjson.Get(m, "method").String() == "tools/call" {
 			srv.heldTasks.mu.Lock()
-			for srv.heldTasks.used.take(holder{}, maxBackedTasks) {
+			for srv.heldTasks.used.Acquire(quota.Holder{}, maxBackedTasks) {
 			}
 			srv.heldTasks.mu.Unlock()
 		}

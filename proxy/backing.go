@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -58,13 +59,13 @@ type backing struct {
 	headers toolHeaders // of the arguments of tools; where there is a session
 
 	// Guarded by the pool's mutex.
-	holder holder    // whose share of the sessions it is while in use
-	opener holder    // the party that opened it
-	uses   int       // requests, parked calls and listens on it
-	since  time.Time // when uses fell to 0
-	dead   bool      // nobody else gets it
-	lost   bool      // and who has it cannot use it
-	gone   bool      // it was taken out of the pool
+	holder quota.Holder // whose share of the sessions it is while in use
+	opener quota.Holder // the party that opened it
+	uses   int          // requests, parked calls and listens on it
+	since  time.Time    // when uses fell to 0
+	dead   bool         // nobody else gets it
+	lost   bool         // and who has it cannot use it
+	gone   bool         // it was taken out of the pool
 }
 
 // profile is what a server says of itself in its handshake, as clients of the

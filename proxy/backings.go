@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -20,9 +21,9 @@ type backings struct {
 	mu     sync.Mutex
 	byKey  map[backingKey][]*backing
 	count  int
-	held   map[holder]int // sessions by the client that opened them
-	shares share          // of sessions in use
-	room   chan struct{}  // closed when there may be room again; nil while no call waits for it
+	held   map[quota.Holder]int // sessions by the client that opened them
+	shares quota.Fair           // of sessions in use
+	room   chan struct{}        // closed when there may be room again; nil while no call waits for it
 
 	looseTime time.Duration // how long questions wait for a call to belong to
 	fullTime  time.Duration // how long calls wait for room
@@ -33,7 +34,7 @@ const fullTime = 10 * time.Second
 
 func newBackings(srv *Server) *backings {
 	return &backings{
-		srv: srv, byKey: make(map[backingKey][]*backing), held: make(map[holder]int), looseTime: looseTime, fullTime: fullTime,
+		srv: srv, byKey: make(map[backingKey][]*backing), held: make(map[quota.Holder]int), looseTime: looseTime, fullTime: fullTime,
 	}
 }
 
@@ -101,7 +102,7 @@ func (p *backings) hold(ctx context.Context, key backingKey, q *modernRequest, h
 }
 
 // await is take for a call that can wait a little where there are too many sessions.
-func (p *backings) await(ctx context.Context, key backingKey, by holder) (b *backing, made bool, err error) {
+func (p *backings) await(ctx context.Context, key backingKey, by quota.Holder) (b *backing, made bool, err error) {
 	var timer *time.Timer
 	for {
 		b, made, room := p.take(key, by)
@@ -128,7 +129,7 @@ func (p *backings) await(ctx context.Context, key backingKey, by holder) (b *bac
 
 // take finds the session for key, or enters one that is yet to be opened. Where there
 // are too many, b is nil, and room is closed when that may have changed.
-func (p *backings) take(key backingKey, by holder) (b *backing, made bool, room <-chan struct{}) {
+func (p *backings) take(key backingKey, by quota.Holder) (b *backing, made bool, room <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	most := p.srv.now().cfg.Bridge.MaxSessions
@@ -137,7 +138,7 @@ func (p *backings) take(key backingKey, by holder) (b *backing, made bool, room 
 			continue
 		}
 		if b.uses == 0 {
-			if !p.shares.take(by, most) {
+			if !p.shares.Acquire(by, most) {
 				return nil, false, p.full()
 			}
 			b.holder = by
@@ -145,15 +146,15 @@ func (p *backings) take(key backingKey, by holder) (b *backing, made bool, room 
 		b.uses++
 		return b, false, nil
 	}
-	if !p.shares.take(by, most) {
+	if !p.shares.Acquire(by, most) {
 		return nil, false, p.full()
 	}
 	if p.count >= most && !p.evict() {
-		p.shares.give(by)
+		p.shares.Release(by)
 		return nil, false, p.full()
 	}
 	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.address, key.client, key.capabilities)
-	b = &backing{key: key, holder: by, opener: by.party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
+	b = &backing{key: key, holder: by, opener: by.Party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
 	b.life, b.end = context.WithCancel(context.Background())
 	p.byKey[key] = append(p.byKey[key], b)
 	p.held[b.opener]++
@@ -185,7 +186,7 @@ func (p *backings) let(b *backing) {
 	if b.uses--; b.uses > 0 {
 		return
 	}
-	p.shares.give(b.holder)
+	p.shares.Release(b.holder)
 	if b.dead {
 		p.forget(b)
 	}
@@ -200,7 +201,7 @@ func (p *backings) retain(b *backing) {
 }
 
 // holderOf is whose share of the sessions b is, which is in use.
-func (p *backings) holderOf(b *backing) holder {
+func (p *backings) holderOf(b *backing) quota.Holder {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return b.holder
@@ -266,7 +267,9 @@ func (p *backings) forget(b *backing) {
 	b.gone = true
 	p.count--
 	p.freed()
-	less(p.held, b.opener)
+	if p.held[b.opener]--; p.held[b.opener] <= 0 {
+		delete(p.held, b.opener)
+	}
 	if list := p.byKey[b.key]; len(list) == 1 {
 		delete(p.byKey, b.key)
 		p.srv.results.Unheard(b.realm)

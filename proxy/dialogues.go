@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
@@ -16,7 +17,7 @@ type dialogues struct {
 
 	mu   sync.Mutex
 	byID map[sealed.ID]*dialogue
-	used share
+	used quota.Fair
 }
 
 func newDialogues(srv *Server) *dialogues {
@@ -44,7 +45,7 @@ func (s *dialogues) park(d *dialogue) bool {
 	if s.byID[d.id] != nil {
 		return true
 	}
-	if !s.used.take(d.first.holder(d.who), s.srv.now().cfg.Bridge.MaxParked) {
+	if !s.used.Acquire(d.first.holder(d.who), s.srv.now().cfg.Bridge.MaxParked) {
 		return false
 	}
 	s.byID[d.id] = d
@@ -61,7 +62,7 @@ func (s *dialogues) drop(d *dialogue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID[d.id] != nil {
-		s.used.give(d.first.holder(d.who))
+		s.used.Release(d.first.holder(d.who))
 		delete(s.byID, d.id)
 	}
 }

@@ -91,7 +91,7 @@
 //
 // Where it is turned on, lists and resources are kept that the server has sent, between
 // clients and servers of which one at least has no sessions: package results has them.
-// Who may get what of all this is in principal.go, and how much of it in share.go.
+// Who may get what of all this is in principal.go, and how much of it in package quota.
 //
 // A question whose answer may come by way of another process carries its note in
 // its id (carry.go, package sealed). One whose answer may not be what was asked for is kept until then, to

@@ -20,6 +20,7 @@ import (
 //   - setting reads configurations, of whatever struct; config has the one of the proxy;
 //   - mcp has the words of the protocol that all rooms share;
 //   - sealed writes what clients carry for us, and knows neither them nor where it goes;
+//   - quota counts what each client has, and knows none;
 //   - orphans ends what upstream has started, should this process be killed;
 //   - results keeps what upstream brought, and knows nobody who asks for it;
 //   - ended remembers the numbers of sessions that are over, and knows no session;
@@ -37,7 +38,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect"
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
@@ -52,6 +53,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/memlimit":      "",
 		"proxy/downstream":    "proxy/mcp translate proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
 		"proxy/upstream":      "proxy/upstream/orphans proxy/sse proxy/lines proxy/large proxy/envelope translate/wire",
+		"proxy/quota":         "",
 		"proxy/sealed":        configured + " proxy/config proxy/ended",
 		"proxy/results":       carried,
 		"proxy/dialect":       "translate/wire",

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -262,11 +263,11 @@ func (q *modernRequest) mayAsk() bool {
 }
 
 // holder is whose share the request takes of what all clients have together.
-func (q *modernRequest) holder(who string) holder {
+func (q *modernRequest) holder(who string) quota.Holder {
 	if !q.unknown {
-		return holder{principal: who}
+		return quota.Holder{Principal: who}
 	}
-	return holder{who, q.address}
+	return quota.Holder{Principal: who, Address: q.address}
 }
 
 // canBeAsked reports whether the client can be asked anything.

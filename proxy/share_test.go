@@ -8,45 +8,16 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-	"pgregory.net/rapid"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/quota"
 )
-
-// TestNobodyHasMoreThanIsLeft holds whenever one was taken, whoever takes and gives.
-func TestNobodyHasMoreThanIsLeft(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var s share
-		most := rapid.IntRange(1, 40).Draw(t, "most")
-		has, taken := map[string]int{}, 0
-		for range rapid.IntRange(0, 200).Draw(t, "steps") {
-			who := rapid.SampledFrom([]string{"", "a", "b", "c", "d", "e"}).Draw(t, "who")
-			if has[who] > 0 && rapid.Bool().Draw(t, "give") {
-				s.give(holder{principal: who})
-				has[who]--
-				taken--
-				continue
-			}
-			may := taken < most && has[who] <= most-taken
-			if got := s.take(holder{principal: who}, most); got != may {
-				t.Fatalf("%q has %d, %d of %d are taken: %v", who, has[who], taken, most, got)
-			}
-			if may {
-				has[who]++
-				taken++
-			}
-		}
-		if len(s.of) > taken || s.taken != taken {
-			t.Fatalf("%d are remembered, and %d taken, of %d", len(s.of), s.taken, taken)
-		}
-	})
-}
 
 // greedy asks for a session of its own again and again, as so many clients, and keeps
 // what it gets.
 func (p *backings) greedy(who string, times int) (got int) {
 	for n := range times {
-		if b, _, _ := p.take(backingKey{principal: who, client: fmt.Sprint(n), capabilities: "{}"}, holder{principal: who}); b != nil {
+		if b, _, _ := p.take(backingKey{principal: who, client: fmt.Sprint(n), capabilities: "{}"}, quota.Holder{Principal: who}); b != nil {
 			got++
 		}
 	}
@@ -99,7 +70,7 @@ func TestWarmSessionsOfOthersStay(t *testing.T) {
 	if n := len(f.said("initialize")) - before - opened; n != 0 {
 		t.Errorf("%d sessions of others had been ended", n)
 	}
-	if n := srv.backings.held[holder{principal: "greedy"}]; n > 15 {
+	if n := srv.backings.held[quota.Holder{Principal: "greedy"}]; n > 15 {
 		t.Errorf("%d sessions of one", n)
 	}
 }
@@ -144,7 +115,7 @@ func TestOnePrincipalDoesNotParkAllCalls(t *testing.T) {
 		t.Errorf("%d are parked", srv.dialogues.parked())
 	}
 	srv.dialogues.close()
-	if s := srv.dialogues.used; s.taken != 0 || len(s.of) != 0 {
+	if s := srv.dialogues.used; !s.HasRoom(quota.Holder{}, 1) {
 		t.Errorf("%+v", s)
 	}
 }
@@ -196,7 +167,7 @@ func TestInventedPrincipalsShareAnAddress(t *testing.T) {
 					srv.backings.mu.Lock()
 					defer srv.backings.mu.Unlock()
 					s := srv.backings.shares
-					return s.taken == 0 && len(s.of) == 0 && len(s.at) == 0
+					return s.HasRoom(quota.Holder{}, 1)
 				})
 			})
 		}

@@ -1,0 +1,66 @@
+// Package quota shares out what there is only so much of, such as sessions with a server and calls that wait for their
+// client.
+//
+// No holder may have more of it than what is left for all the others, so that a newcomer finds room while few want all that
+// they can get: the dynamic thresholds of Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet
+// Switches" (1998).
+package quota
+
+// Fair counts what each holder has. The zero value is ready for use. The caller holds the lock of what is shared.
+type Fair struct {
+	of    map[string]int // by principal
+	at    map[string]int // by address
+	taken int
+}
+
+// Holder says whose share something is: a principal's, and where the client names its principal itself, so that it could have
+// as many as it likes, that of its address as well.
+type Holder struct {
+	Principal string
+	Address   string // "" where the principal is good enough
+}
+
+// Party is the address alone where the principal may be one of many of the same client.
+func (h Holder) Party() Holder {
+	if h.Address != "" {
+		h.Principal = ""
+	}
+	return h
+}
+
+// HasRoom reports whether who may have one more where there are max in all.
+func (s *Fair) HasRoom(who Holder, max int) bool {
+	left := max - s.taken
+	return left > 0 && s.of[who.Principal] <= left && (who.Address == "" || s.at[who.Address] <= left)
+}
+
+// Acquire takes one for who where there are max in all; false when who has its share.
+func (s *Fair) Acquire(who Holder, max int) bool {
+	if !s.HasRoom(who, max) {
+		return false
+	}
+	if s.of == nil {
+		s.of, s.at = make(map[string]int), make(map[string]int)
+	}
+	s.of[who.Principal]++
+	if who.Address != "" {
+		s.at[who.Address]++
+	}
+	s.taken++
+	return true
+}
+
+// Release gives one back.
+func (s *Fair) Release(who Holder) {
+	s.taken--
+	subtract(s.of, who.Principal)
+	if who.Address != "" {
+		subtract(s.at, who.Address)
+	}
+}
+
+func subtract[K comparable](of map[K]int, who K) {
+	if of[who]--; of[who] <= 0 {
+		delete(of, who)
+	}
+}
