@@ -50,6 +50,43 @@ func things(t *testing.T) (dir string) {
 
 func operate(op string) string { return fmt.Sprintf(`,"arguments":{"operation":%q}`, op) }
 
+// TestAFileShapesWithoutConfiguration: what a file says of its answers counts where the
+// configuration says nothing of results, and for nothing else.
+func TestAFileShapesWithoutConfiguration(t *testing.T) {
+	dir := things(t)
+	adapted := func(cfg *config.Config) { cfg.Adapters.Sources = []string{dir} }
+	srv := front(t, listing("2025-11-25", nil, nil), adapted)
+	session := srv.initialize("2025-11-25")
+	ask := func(op string) gjson.Result {
+		result := gjson.Get(srv.post(session, callOf(2, "mcp_aql_read", operate(op))).body, "result.content.0.text")
+		return gjson.Parse(result.String())
+	}
+	if got := ask("list_few"); len(got.Get("data.items").Array()) != 3 || got.Get("warnings.0.code").Str != "VALIDATION_TRUNCATED_WARNING" {
+		t.Errorf("%.600s", got.Raw)
+	}
+	if got := ask("list_things"); len(got.Get("data.items").Array()) != 2000 {
+		t.Errorf("%.600s", got.Raw)
+	}
+	if got := names(srv.answer(session, listSecond)); !strings.Contains(got, "fetch_more") {
+		t.Errorf("what was cut cannot be read: tools %s", got)
+	}
+	// The file may come to have no such block, get one again, and the store outlives both.
+	cfg := srv.now().cfg
+	for range 2 {
+		if err := srv.Reload(cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := ask("list_few"); len(got.Get("data.items").Array()) != 3 {
+		t.Errorf("after a reload: %.600s", got.Raw)
+	}
+	off := front(t, listing("2025-11-25", nil, nil), adapted, shaped(t, "enabled: false"))
+	session = off.initialize("2025-11-25")
+	if got := off.post(session, callOf(2, "mcp_aql_read", operate("list_few"))).body; strings.Contains(got, "VALIDATION_TRUNCATED_WARNING") {
+		t.Errorf("transform.enabled: false shapes: %.600s", got)
+	}
+}
+
 // TestOperationsOfAdaptersAreShaped by the rules that name them, in the
 // configuration or in their file; what is around their answer stays whole.
 func TestOperationsOfAdaptersAreShaped(t *testing.T) {

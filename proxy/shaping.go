@@ -24,6 +24,7 @@ import (
 // shaping is all that follows from the configuration of transformations. It does
 // not change; nil does nothing.
 type shaping struct {
+	config transform.Config
 	engine *transform.Engine
 	tokens *tokens.Set
 	server string // what rules know the server by
@@ -32,21 +33,37 @@ type shaping struct {
 // newShaping is nil where nothing is configured. was is what there was before, given
 // are rules that came with tools.
 func newShaping(cfg config.Config, keys [][]byte, was *setup, given []transform.Rule) (*shaping, error) {
-	if cfg.Transform == nil || !cfg.Transform.Enabled {
+	settings := shapedBy(cfg.Transform, given)
+	if settings == nil {
 		return nil, nil
 	}
-	s := &shaping{tokens: new(tokens.Set), server: cfg.Upstream.ServerName()}
+	s := &shaping{config: *settings, tokens: new(tokens.Set), server: cfg.Upstream.ServerName()}
 	opt := transform.Options{Keys: keys, Given: given}
 	if was != nil && was.shaping != nil {
 		s.tokens = was.shaping.tokens
-		if was.cfg.Transform.Store == cfg.Transform.Store && reflect.DeepEqual(keys, was.keys) {
+		if was.shaping.config.Store == s.config.Store && reflect.DeepEqual(keys, was.keys) {
 			opt.Store = was.shaping.engine.Store() // handles outlive a change of rules
 		}
 	}
 	opt.Tokens = s.tokens
 	var err error
-	s.engine, err = transform.New(*cfg.Transform, opt)
+	s.engine, err = transform.New(s.config, opt)
 	return s, err
+}
+
+// shapedBy are the settings that count; nil for none. Where the configuration says
+// nothing of results, the rules that came with tools are followed, and nothing else is
+// done.
+func shapedBy(said *transform.Config, given []transform.Rule) *transform.Config {
+	switch {
+	case said != nil && said.Enabled:
+		return said
+	case said != nil || len(given) == 0:
+		return nil
+	}
+	rulesOnly := transform.DefaultConfig()
+	rulesOnly.DefaultMaxTokens, rulesOnly.AutoDetect = 0, "false"
+	return &rulesOnly
 }
 
 // warm loads the vocabularies, so that the first large result need not wait.
@@ -57,7 +74,7 @@ func (srv *Server) warm() {
 	}
 	if !s.engine.Exact() {
 		srv.log.Warn("transform.adapters.capper.model has no public tokenizer: tokens are an estimate on the safe side",
-			zap.String("model", srv.now().cfg.Transform.Adapters.Capper.Model))
+			zap.String("model", s.config.Adapters.Capper.Model))
 	}
 	for _, name := range s.engine.ByShape() {
 		srv.log.Info("this adapter takes results by their shape; tools in transform.adapters or a rule say which, transform.auto_detect: false ends it",
