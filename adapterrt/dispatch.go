@@ -221,11 +221,7 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered,
 		for _, o := range several {
 			names = append(names, o.a.Name)
 		}
-		return nil, offered{}, &failure.Failure{
-			Code:    failure.ValidationAmbiguous,
-			Message: "Operation '" + string(name) + "' is offered by several adapters; name one with 'adapter'",
-			Details: wire.Members(nil).Str("operation", string(name)).Strs("adapters", names).End(),
-		}
+		return nil, offered{}, failure.Ambiguous(string(name), names)
 	}
 }
 

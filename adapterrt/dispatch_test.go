@@ -139,12 +139,12 @@ func TestEachOperationHasItsEndpoint(t *testing.T) {
 
 func TestTwoAdaptersWithTheSameOperation(t *testing.T) {
 	two := func() map[string]string {
-		b := strings.Replace(front("https://b.example.com", "read:\n- {name: list_issues, maps_to: GET /b, description: B}\n- {name: only_b, maps_to: GET /only, description: B}"), "name: test-api", "name: b-api", 1)
+		b := strings.Replace(front("https://b.example.com", "read:\n- {name: list_issues, maps_to: GET /b, description: B, params: {q: {type: string}}}\n- {name: only_b, maps_to: GET /only, description: B}"), "name: test-api", "name: b-api", 1)
 		return map[string]string{"test-api-adapter.md": front("https://a.example.com", richOps), "b-api-adapter.md": b}
 	}
 	rt := start(t, Options{}, two())
 	all := capture(rt, `1`)
-	if got := ask(rt, Endpoint{}, `{"operation":"list_issues"}`); got != `{"success":false,"error":{"code":"VALIDATION_AMBIGUOUS_OPERATION","message":"Operation 'list_issues' is offered by several adapters; name one with 'adapter'","details":{"operation":"list_issues","adapters":["b-api","test-api"]}}}` {
+	if got := ask(rt, Endpoint{}, `{"operation":"list_issues"}`); got != `{"success":false,"error":{"code":"VALIDATION_AMBIGUOUS_OPERATION","message":"'list_issues' is in b-api, test-api. Use 'b-api.list_issues' or 'test-api.list_issues'.","details":{"operation":"list_issues","adapters":["b-api","test-api"]}}}` {
 		t.Error(got)
 	}
 	for _, body := range []string{`{"operation":"list_issues","adapter":"b-api"}`, `{"operation":"b-api.list_issues"}`, `{"operation":"only_b"}`} {
@@ -160,6 +160,23 @@ func TestTwoAdaptersWithTheSameOperation(t *testing.T) {
 	}
 	if got := ask(rt, Endpoint{}, `{"operation":"introspect","params":{"query":"operations","name":"test-api.list_issues"}}`); !strings.Contains(got, `"per_page"`) {
 		t.Error(got)
+	}
+	// Introspection says which are meant by a name, and never takes one of them.
+	for query, want := range map[string]string{
+		`{"query":"operations","name":"list_issues"}`:          `"code":"VALIDATION_AMBIGUOUS_OPERATION","message":"'list_issues' is in b-api, test-api. Use 'b-api.list_issues' or 'test-api.list_issues'."`,
+		`{"query":"operations","name":"test-api.list_issues"}`: `"examples":[{"request":{"operation":"test-api.list_issues",`,
+		`{"query":"operations","name":"b-api.list_issues"}`:    `"adapter":"b-api"`,
+		`{"query":"operations","name":"only_b"}`:               `"examples":[{"request":{"operation":"b-api.only_b",`,
+		`{"query":"types","name":"ListIssuesParams"}`:          `"code":"VALIDATION_AMBIGUOUS_OPERATION","message":"'ListIssuesParams' is in b-api, test-api. Use`,
+		`{"query":"types","name":"b-api.ListIssuesParams"}`:    `"Parameters of list_issues"`,
+		`{"query":"operations","name":"introspect"}`:           `"examples":[{"request":{"operation":"introspect",`,
+	} {
+		if got := ask(rt, Endpoint{}, `{"operation":"introspect","params":`+query+`}`); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", query, got)
+		}
+	}
+	if got := ask(rt, Endpoint{}, `{"operation":"introspect","adapter":"b-api","params":{"query":"operations","name":"list_issues"}}`); !strings.Contains(got, `{"operation":"list_issues",`) {
+		t.Error("one adapter alone needs no qualified name:", got)
 	}
 	if got := ask(rt, Endpoint{Adapter: "test-api"}, `{"operation":"b-api.list_issues"}`); !strings.Contains(got, `VALIDATION_INVALID_VALUE`) {
 		t.Error("left its adapter:", got)

@@ -173,6 +173,20 @@ func BadJSON(r wire.Reason) string {
 	return "unexpected character"
 }
 
+// The most adapters that a failure names.
+const maxAdapters = 20
+
+// Ambiguous is for a name that several adapters have: adapters, two at least.
+func Ambiguous(name string, adapters []string) *Failure {
+	adapters = adapters[:min(len(adapters), maxAdapters)]
+	return &Failure{
+		Code: ValidationAmbiguous,
+		Message: "'" + name + "' is in " + strings.Join(adapters, ", ") + ". Use '" + adapters[0] + "." + name + "' or '" +
+			adapters[1] + "." + name + "'.",
+		Details: wire.Members(nil).Str("operation", name).Strs("adapters", adapters).End(),
+	}
+}
+
 // Ours hides a defect of ours behind the request's id.
 func Ours(id string, cause error) *Failure {
 	f := &Failure{Code: InternalError, Message: "Operation failed: INTERNAL_ERROR", Own: true, Cause: cause}

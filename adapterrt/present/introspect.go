@@ -40,6 +40,7 @@ func (p *Presenter) protocolBlock() []byte {
 // Adapter is an adapter as it is shown: what is worked out for that when it is loaded.
 type Adapter struct {
 	adapter   *file.Adapter
+	verdict   func(*file.Operation) guard.Verdict
 	Details   []Detail // by operation
 	generated []generatedType
 }
@@ -47,9 +48,9 @@ type Adapter struct {
 // NewAdapter writes what introspection says of the adapter's operations. verdict says
 // what becomes of each.
 func NewAdapter(a *file.Adapter, verdict func(*file.Operation) guard.Verdict, p *Presenter) *Adapter {
-	s := &Adapter{adapter: a, Details: make([]Detail, len(a.Operations)), generated: generateTypes(a)}
+	s := &Adapter{adapter: a, verdict: verdict, Details: make([]Detail, len(a.Operations)), generated: generateTypes(a)}
 	for i, op := range a.Operations {
-		s.Details[i] = describe(op, verdict(op), p)
+		s.Details[i] = describe(op, verdict(op), p, "")
 	}
 	return s
 }
@@ -154,12 +155,12 @@ func (k *Catalogue) Answer(q Question, quotas func() []byte) ([]byte, *failure.F
 	switch q.Query {
 	case "operations":
 		if q.Named {
-			return k.operation(q.Name), nil
+			return k.operation(q.Name)
 		}
 		return k.operations, nil
 	case "types":
 		if q.Named {
-			return k.typ(q.Name), nil
+			return k.typ(q.Name)
 		}
 		return k.types, nil
 	case "quota_status":
@@ -191,34 +192,63 @@ func (k *Catalogue) qualified(name string) ([]*Adapter, string) {
 	return k.Adapters, name
 }
 
-func (k *Catalogue) operation(name string) []byte {
+func (k *Catalogue) operation(name string) ([]byte, *failure.Failure) {
 	adapters, name := k.qualified(name)
 	if name == k.How.Builtin.Name {
-		return k.How.builtinDetail.Answer()
+		return k.How.builtinDetail.Answer(), nil
 	}
+	var found []*Adapter
 	for _, s := range adapters {
-		if op := s.adapter.Index[name]; op != nil {
-			return s.Details[op.Index].Answer()
+		if s.adapter.Index[name] != nil {
+			found = append(found, s)
 		}
 	}
-	return []byte(`{"operation":null}`)
+	switch {
+	case len(found) == 0:
+		return []byte(`{"operation":null}`), nil
+	case len(found) > 1:
+		return nil, failure.Ambiguous(name, adapterNames(found))
+	}
+	s := found[0]
+	op := s.adapter.Index[name]
+	if len(k.Adapters) == 1 {
+		return s.Details[op.Index].Answer(), nil
+	}
+	d := describe(op, s.verdict(op), k.How, s.adapter.Name)
+	return d.Answer(), nil
 }
 
-func (k *Catalogue) typ(name string) []byte {
+func adapterNames(list []*Adapter) (names []string) {
+	for _, s := range list {
+		names = append(names, s.adapter.Name)
+	}
+	return names
+}
+
+func (k *Catalogue) typ(name string) ([]byte, *failure.Failure) {
 	adapters, name := k.qualified(name)
 	for _, t := range file.ProtocolTypes() {
 		if t.Name == name {
-			return (&generatedType{DeclaredType: t}).appendDetail(nil)
+			return (&generatedType{DeclaredType: t}).appendDetail(nil), nil
 		}
 	}
+	var found []*Adapter
+	var answer []byte
 	for _, s := range adapters {
 		for i := range s.generated {
 			if t := &s.generated[i]; t.Name == name {
-				return t.appendDetail(nil)
+				found, answer = append(found, s), t.appendDetail(nil)
+				break
 			}
 		}
 	}
-	return []byte(`{"type":null}`)
+	switch len(found) {
+	case 0:
+		return []byte(`{"type":null}`), nil
+	case 1:
+		return answer, nil
+	}
+	return nil, failure.Ambiguous(name, adapterNames(found))
 }
 
 // Detail is the answer to introspect operations with an operation's name. What it
@@ -238,7 +268,9 @@ func (d *Detail) Answer() []byte {
 	return slices.Concat(d.text[:d.again], []byte(`,"params":`), params, d.text[d.again:])
 }
 
-func describe(op *file.Operation, v guard.Verdict, how *Presenter) (d Detail) {
+// describe writes the details of an operation. among is its adapter's name where there
+// are others to tell it from, "" elsewhere.
+func describe(op *file.Operation, v guard.Verdict, how *Presenter, among string) (d Detail) {
 	adapter := ""
 	if op.Adapter != nil {
 		adapter = op.Adapter.Name
@@ -265,9 +297,12 @@ func describe(op *file.Operation, v guard.Verdict, how *Presenter) (d Detail) {
 	const head = `{"operation":`
 	d.to = len(head) + len(o)
 	d.from = d.to - len(params)
-	o = o.Raw("returns", appendReturns(nil, op)).Raw("examples", appendExample(nil, op))
+	o = o.Raw("returns", appendReturns(nil, op)).Raw("examples", appendExample(nil, op, among))
 	if !how.Strict {
 		d.again = len(head) + len(o)
+		if among != "" {
+			o = o.Str("adapter", among)
+		}
 		o = extend(o, op, v)
 	}
 	d.text = slices.Concat([]byte(head), o.End(), []byte("}"))
@@ -371,7 +406,7 @@ func members(o wire.Members, d *file.Definition) wire.Members {
 }
 
 // appendExample writes one request with a value for all that is required.
-func appendExample(dst []byte, op *file.Operation) []byte {
+func appendExample(dst []byte, op *file.Operation, among string) []byte {
 	params := wire.Members(nil)
 	for _, p := range op.Params {
 		if p.Required {
@@ -381,7 +416,11 @@ func appendExample(dst []byte, op *file.Operation) []byte {
 	if op.Builtin {
 		params = wire.Members(nil).Str("query", "operations")
 	}
-	request := wire.Members(nil).Str("operation", op.Name).Raw("params", params.End()).End()
+	name := op.Name
+	if among != "" {
+		name = among + "." + name
+	}
+	request := wire.Members(nil).Str("operation", name).Raw("params", params.End()).End()
 	return append(append(append(dst, `[{"request":`...), request...), "}]"...)
 }
 

@@ -63,7 +63,7 @@ type Presenter struct {
 // New works out what follows from o.
 func New(o Options) *Presenter {
 	p := &Presenter{Options: o, Builtin: introspectOperation()}
-	p.builtinDetail = describe(p.Builtin, guard.Allow, p)
+	p.builtinDetail = describe(p.Builtin, guard.Allow, p, "")
 	p.protocol = p.protocolBlock()
 	return p
 }
