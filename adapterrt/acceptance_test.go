@@ -66,7 +66,14 @@ func TestTraversalsEndWhereTheyAre(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com/v1", `read: [{name: op, maps_to: "GET /files/{name}/raw", params: {name: {type: string, required: true}}}]`)
 	all := capture(rt, `{}`)
 	for value, want := range map[string]string{
-		"a%20b/../../admin": "/files/a%2520b%2F..%2F..%2Fadmin/raw",
+		"a%20b/../../admin": "",
+		"a/..":              "",
+		`..\\a`:             "",
+		"a%2f%2E%2e":        "",
+		"a%5C..":            "",
+		"":                  "",
+		"a/..b":             "/files/a%2F..b/raw",
+		"...":               "/files/.../raw",
 		"x%20?q#f":          "/files/x%2520%3Fq%23f/raw",
 		"..":                "",
 		"%2e%2e":            "",

@@ -74,6 +74,37 @@ func isEncoded(v []byte) bool {
 	return utf8.Valid(decoded)
 }
 
+// Climbs reports whether a finished path segment is . or .. to those who decode it, or
+// has such a part between slashes or backslashes.
+func Climbs(segment []byte) bool {
+	if bytes.IndexByte(segment, '.') < 0 && bytes.IndexByte(segment, '%') < 0 {
+		return false
+	}
+	dots, other := 0, false // in this part
+	for i := 0; i < len(segment); i++ {
+		c := segment[i]
+		if c == '%' && i+2 < len(segment) {
+			hi, ok1 := hexDigit(segment[i+1])
+			if lo, ok2 := hexDigit(segment[i+2]); ok1 && ok2 {
+				c = hi<<4 | lo
+				i += 2
+			}
+		}
+		switch c {
+		case '/', '\\':
+			if !other && (dots == 1 || dots == 2) {
+				return true
+			}
+			dots, other = 0, false
+		case '.':
+			dots++
+		default:
+			other = true
+		}
+	}
+	return !other && (dots == 1 || dots == 2)
+}
+
 // IsDots reports whether a finished path segment is "." or ".." to those who
 // decode it.
 func IsDots(segment []byte) bool {

@@ -87,7 +87,7 @@ func (c *Call) Build() *failure.Failure {
 				return f
 			}
 		}
-		if name != "" && escape.IsDots(url[start:]) {
+		if name != "" && escape.Climbs(url[start:]) {
 			return failure.InvalidValue(name, "must not make a path segment of dots")
 		}
 	}
@@ -167,6 +167,9 @@ func (c *Call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 	p := c.Op.Params[i]
 	if escape.HasEncodedNUL(c.text) {
 		return url, failure.InvalidEncoding("params."+p.Name, strings.Index(string(c.text), "%00"))
+	}
+	if len(c.text) == 0 && p.MinLength != 0 { // minLength: 0 says that the collection is meant
+		return url, failure.InvalidValue(p.Name, "must not be empty")
 	}
 	start := len(url)
 	url = escape.AppendPath(url, c.text, p.AlwaysEncode)
