@@ -362,7 +362,7 @@ func TestASourceThatFailsLeavesTheResult(t *testing.T) {
 	for _, how := range []string{"panic", "error", "broken", "rune", "unchanged"} {
 		cfg := DefaultConfig()
 		cfg.Rules = []Rule{{Match: Match{Tool: "x"}, Adapter: "broken"}}
-		e, err := New(cfg, Options{Sources: []Source{broken{how}}})
+		e, err := New(cfg, Options{Sources: []Source{broken{how}}, Tokens: &loaded})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,10 +9,12 @@ import (
 	"testing"
 )
 
+// shared holds the encodings of those tests that do not ask how they are loaded.
+var shared Set
+
 func encoding(t testing.TB, name string, factor float64) *Encoding {
 	t.Helper()
-	var set Set
-	e, err := set.Encoding(name, factor)
+	e, err := shared.Encoding(name, factor)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,10 +53,9 @@ func loadGolden(t testing.TB) []golden {
 // exact are the encodings counted by this package itself.
 func exact(t testing.TB) map[string]*Encoding {
 	t.Helper()
-	var set Set
 	all := make(map[string]*Encoding)
 	for _, name := range []string{CL100K, O200K} {
-		e, err := set.Encoding(name, 0)
+		e, err := shared.Encoding(name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

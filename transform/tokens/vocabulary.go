@@ -1,9 +1,6 @@
 package tokens
 
-import (
-	"sync"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // A vocabulary counts what OpenAI's tokenizer counts with the same merges and
 // pattern. It is safe for concurrent use.
@@ -11,7 +8,7 @@ type vocabulary struct {
 	merges  *merges
 	classes *classes
 	pattern pattern
-	scratch sync.Pool // of *scratch
+	scratch pool // of *scratch
 }
 
 func newVocabulary(deflated []byte, p pattern) (*vocabulary, error) {

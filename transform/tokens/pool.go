@@ -1,0 +1,8 @@
+//go:build !race
+
+package tokens
+
+import "sync"
+
+// pool keeps what is used again and again.
+type pool = sync.Pool
