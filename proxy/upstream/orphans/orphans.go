@@ -4,7 +4,8 @@
 // end at most its direct children. So a second process watches over it, which is the
 // same program under another name: it is told the groups through a pipe, and ends them
 // when the pipe does. There is one while there are groups, and no goroutine waits for its
-// start. A process that has left its group, as daemons do, is not found.
+// start: a process killed in the moments before that leaves its groups. A process that has left
+// its group, as daemons do, is not found.
 //
 // On Windows job objects do this, and the package does nothing.
 package orphans
