@@ -12,11 +12,11 @@ import (
 func TestBatch(t *testing.T) {
 	rt := one(t, Options{Batch: true}, "https://api.example.com", richOps+"\n- {name: kill, maps_to: POST /kill, description: K, danger_level: forbidden}")
 	all := capture(rt, "1")
-	got := ask(rt, Endpoint{}, `{"operations":[{"operation":"get_issue","params":{"owner":"o","number":1}},{"operation":"nope"},5,{"operation":"drop_issue","params":{"number":2}}]}`)
+	got := ask(rt, Endpoint{}, `{"operations":[{"operation":"get_issue","params":{"owner":"o","number":1}},{"operation":"nope"},5,{"operation":"edit_issue","params":{"number":2}}]}`)
 	for _, want := range []string{
 		`{"success":true,"data":null,"results":[{"index":0,"operation":"get_issue","result":{"success":true,"data":1}},{"index":1,"operation":"nope","result":{"success":false,"error":{"code":"NOT_FOUND_OPERATION"`,
 		`{"index":2,"operation":"","result":{"success":false,"error":{"code":"VALIDATION_INVALID_TYPE","message":"Parameter 'params' expected 'object', got 'integer'"`,
-		`{"index":3,"operation":"drop_issue","result":{"success":true,"data":1}}],"summary":{"total":4,"succeeded":2,"failed":2}}`,
+		`{"index":3,"operation":"edit_issue","result":{"success":true,"data":1}}],"summary":{"total":4,"succeeded":2,"failed":2}}`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in %s", want, got)

@@ -14,11 +14,12 @@ var rooms = []struct{ name, may string }{
 	{"clean", ""},
 	{"escape", ""},
 	{"failure", ""},
-	{"file", "clean escape"},
-	{"httpcall", "clean escape failure file"},
-	{"credential", "clean escape failure file httpcall"},
-	{"guard", "clean escape failure file httpcall"},
-	{"present", "clean escape failure file httpcall guard"},
+	{"near", ""},
+	{"file", "clean escape near"},
+	{"httpcall", "clean escape failure near file"},
+	{"credential", "clean escape failure near file httpcall"},
+	{"guard", "clean escape failure near file httpcall"},
+	{"present", "clean escape failure near file httpcall guard"},
 }
 
 func TestRoomsImportDownwards(t *testing.T) {

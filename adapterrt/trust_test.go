@@ -3,6 +3,7 @@ package adapterrt
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestTrust(t *testing.T) {
 		opt               Options
 		allowed, askedFor string
 	}{
-		{"no block", "", Options{}, "add purge_old look edit remove remove_safe reset_all", "mild careful remove_said"},
+		{"no block", "", Options{}, "add look edit remove_safe", "mild careful remove_said remove purge_old reset_all"},
 		{"confirm all that destroys", "", Options{ConfirmDestructive: true}, "add look edit remove_safe", "mild careful remove_said remove purge_old reset_all"},
 		{"never confirm", "", Options{NeverConfirm: true}, "add purge_old mild look edit remove remove_said remove_safe reset_all", "careful"},
 		{"strict without a block", "", Options{TrustEnforcement: guard.TrustStrict}, "", ""},
@@ -52,7 +53,7 @@ func TestTrust(t *testing.T) {
 		{"certified", "certified", Options{MaxSelfDeclared: "certified"}, "add purge_old mild look edit remove remove_said remove_safe", "careful reset_all"},
 		{"official by the operator", "generated", Options{TrustOverrides: map[string]string{"test-api": "official"}}, "add purge_old mild look edit remove remove_said remove_safe", "careful reset_all"},
 		{"demoted by the operator", "community_reviewed", Options{TrustOverrides: map[string]string{"test-api": "generated"}}, "look", "careful"},
-		{"off", "untested", Options{TrustEnforcement: guard.TrustOff}, "add purge_old look edit remove remove_safe reset_all", "mild careful remove_said"},
+		{"off", "untested", Options{TrustEnforcement: guard.TrustOff}, "add look edit remove_safe", "mild careful remove_said remove purge_old reset_all"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			extra := ""
@@ -79,6 +80,38 @@ func TestTrust(t *testing.T) {
 				t.Error("introspection needs no trust", got)
 			}
 		})
+	}
+}
+
+// TestDangerIsOfTheWholeFile: once a file speaks of danger, what it does not say is
+// judged by category and name; a file that never does runs as it is. Safety keys of
+// other runtimes ask for confirmation, too.
+func TestDangerIsOfTheWholeFile(t *testing.T) {
+	const plain = "delete:\n- {name: remove, maps_to: DELETE /x, description: D}\ncreate:\n- {name: add, maps_to: POST /x, description: D%s}"
+	for said, want := range map[string]bool{
+		"":                                false,
+		", danger_level: safe":            true,
+		", requires_confirmation: false":  true,
+		", danger: {reasons: [it costs]}": true,
+		", non_idempotent: true":          false,
+	} {
+		rt := one(t, Options{}, "https://api.example.com", fmt.Sprintf(plain, said))
+		capture(rt, "1")
+		if got := ask(rt, Endpoint{}, `{"operation":"remove"}`); strings.Contains(got, "CONFIRMATION_REQUIRED") != want {
+			t.Errorf("%q: %s", said, got)
+		}
+	}
+	for _, c := range []struct{ op, extra string }{
+		{", approval: {by: boss}", ""}, {", danger: {escalation: [boss]}", ""}, {"", "operation_overrides: {}"},
+	} {
+		rt := one(t, Options{}, "https://api.example.com", fmt.Sprintf(plain, c.op)+"\nread:\n- {name: look, maps_to: GET /x, description: D}", c.extra)
+		capture(rt, "1")
+		for _, op := range []string{"add", "remove", "look"} {
+			asked := strings.Contains(ask(rt, Endpoint{}, `{"operation":"`+op+`"}`), "CONFIRMATION_REQUIRED")
+			if asked != (op != "look") {
+				t.Errorf("%s%s: %s asked: %v", c.op, c.extra, op, asked)
+			}
+		}
 	}
 }
 

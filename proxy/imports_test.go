@@ -35,7 +35,7 @@ func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
 	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +
 		"transform/tape transform/schema transform/grapheme transform/fit"
-	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
+	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/setting adapterrt transform translate " + parts + " " + adapting
 	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect"

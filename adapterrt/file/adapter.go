@@ -46,16 +46,17 @@ type Adapter struct {
 	Documentation                      string // the Markdown behind the front matter
 	File                               string
 
-	Digest     [sha256.Size]byte
-	Target     Target
-	Auth       Auth
-	Trust      Trust
-	Limits     *Limits
-	Operations []*Operation // in the order of the file
-	Index      map[string]*Operation
-	Presets    map[string][]string
-	Declared   []DeclaredType // the file's own types
-	transform  []byte         // JSON, for operations that have none of their own
+	Digest         [sha256.Size]byte
+	Target         Target
+	Auth           Auth
+	DeclaresDanger bool // an operation says how dangerous it is, so that silence of another means something
+	Trust          Trust
+	Limits         *Limits
+	Operations     []*Operation // in the order of the file
+	Index          map[string]*Operation
+	Presets        map[string][]string
+	Declared       []DeclaredType // the file's own types
+	transform      []byte         // JSON, for operations that have none of their own
 }
 
 // Target is where an adapter's API lives.

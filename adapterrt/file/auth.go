@@ -72,7 +72,7 @@ func (c *checker) auth(root *node, a *Adapter) {
 		}
 		return ""
 	}
-	for _, key := range [...]string{"token", "key", "api_key", "password", "client_secret", "refresh_token"} {
+	for _, key := range secretKeys {
 		if v := n.get(key); v != nil {
 			c.mind(SchemaEmbeddedCredential, "auth."+key, "a file must name where its credentials are, not hold them", v.line)
 		}
@@ -80,9 +80,9 @@ func (c *checker) auth(root *node, a *Adapter) {
 	au := &a.Auth
 	switch kind {
 	case "none":
-		c.known(n, "auth", "type", "mtls")
+		c.authKeys(n, "type", "mtls")
 	case "bearer":
-		c.known(n, "auth", "type", "token_env", "token_file", "header", "prefix", "mtls")
+		c.authKeys(n, "type", "token_env", "token_file", "header", "prefix", "mtls")
 		au.Kind, au.Header, au.Prefix = authBearer, token("header", "Authorization"), "Bearer "
 		if p := n.get("prefix"); p != nil {
 			if p.kind == wire.String && IsHeaderValue(p.text) {
@@ -93,7 +93,7 @@ func (c *checker) auth(root *node, a *Adapter) {
 		}
 		au.Value = c.credential(n, "token_env", "token_file")
 	case "api_key":
-		c.known(n, "auth", "type", "header_name", "key_env", "key_file", "in", "query_name", "mtls")
+		c.authKeys(n, "type", "header_name", "key_env", "key_file", "in", "query_name", "mtls")
 		au.Kind = authKey
 		if c.word(n, "auth", "in", "header", "query") == "query" {
 			if q := n.get("query_name"); q != nil && q.kind == wire.String && q.text != "" {
@@ -106,14 +106,14 @@ func (c *checker) auth(root *node, a *Adapter) {
 		}
 		au.Value = c.credential(n, "key_env", "key_file")
 	case "basic":
-		c.known(n, "auth", "type", "username_env", "password_env", "mtls")
+		c.authKeys(n, "type", "username_env", "password_env", "mtls")
 		au.Kind, au.Header = AuthBasic, "Authorization"
 		au.User, au.Value = c.credential(n, "username_env", ""), c.credential(n, "password_env", "")
 	case "oauth", "oauth2":
 		au.Kind, au.Header, au.Prefix = AuthOAuth, "Authorization", "Bearer "
 		au.OAuth = c.oauth(n)
 	case "mtls":
-		c.known(n, "auth", "type", "cert_file", "key_file", "ca_file")
+		c.authKeys(n, "type", "cert_file", "key_file", "ca_file")
 		au.Mutual = c.mutual(n, "auth")
 	case "aws-sig4":
 		c.wrong(PluginNotFound, "auth.type", "auth type "+kind+" is known, not supported", authWords, v, 0)
@@ -121,9 +121,17 @@ func (c *checker) auth(root *node, a *Adapter) {
 		c.wrong(PluginNotFound, "auth.type", "auth type is unknown", authWords, v, 0)
 	}
 	if m := c.get(n, "auth", "mtls", wire.Object); m != nil {
-		c.known(m, "auth.mtls", "cert_file", "key_file", "ca_file")
+		c.only(m, "auth.mtls", "cert_file", "key_file", "ca_file")
 		au.Mutual = c.mutual(m, "auth.mtls")
 	}
+}
+
+// secretKeys are where people put a credential itself. There is a word about that
+// already.
+var secretKeys = []string{"token", "key", "api_key", "password", "client_secret", "refresh_token"}
+
+func (c *checker) authKeys(n *node, keys ...string) {
+	c.only(n, "auth", append(keys, secretKeys...)...)
 }
 
 const authWords = "none, bearer, api_key, basic, oauth, mtls"
@@ -178,7 +186,7 @@ type OAuth struct {
 }
 
 func (c *checker) oauth(n *node) *OAuth {
-	c.known(n, "auth", "type", "token_url", "client_id_env", "client_secret_env", "grant", "refresh_token_env", "scopes", "audience", "mtls")
+	c.authKeys(n, "type", "token_url", "client_id_env", "client_secret_env", "grant", "refresh_token_env", "scopes", "audience", "mtls")
 	o := &OAuth{Scopes: c.strs(n, "auth", "scopes"), Audience: c.str(n, "auth", "audience")}
 	v := n.get("token_url")
 	u, err := url.Parse(c.str(n, "auth", "token_url"))

@@ -2,6 +2,7 @@ package file
 
 import (
 	"fmt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,11 +176,51 @@ func (c *checker) word(n *node, path, key string, words ...string) string {
 
 // known notes members that the schema does not name.
 func (c *checker) known(n *node, path string, keys ...string) {
+	for _, f := range unknown(n, keys) {
+		c.mind(SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), unknownField(f, keys), f.line)
+	}
+}
+
+// only refuses members that the schema does not name: here a misspelt one takes a
+// protection away.
+func (c *checker) only(n *node, path string, keys ...string) {
+	for _, f := range unknown(n, keys) {
+		c.add(Error, SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), unknownField(f, keys), f.line)
+	}
+}
+
+func unknown(n *node, keys []string) (out []field) {
 	for _, f := range n.fields {
 		if !slices.Contains(keys, f.key) && !strings.HasPrefix(f.key, "x-") {
-			c.mind(SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), "unknown field "+strconv.Quote(clean.FirstRunes(f.key, 60)), f.line)
+			out = append(out, f)
 		}
 	}
+	return out
+}
+
+func unknownField(f field, keys []string) string {
+	s := "unknown field " + strconv.Quote(clean.FirstRunes(f.key, 60))
+	if len(f.key) <= 60 {
+		if meant := near.Names(f.key, keys, 1); len(meant) > 0 {
+			s += ", did you mean " + meant[0] + "?"
+		}
+	}
+	return s
+}
+
+// misspelt is known, but refuses what was probably meant to be one of the safety keys.
+func (c *checker) misspelt(n *node, path string, known, safety []string) {
+	for _, f := range unknown(n, known) {
+		if isMisspelt(f.key, safety) {
+			c.add(Error, SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), unknownField(f, safety), f.line)
+		} else {
+			c.mind(SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), unknownField(f, known), f.line)
+		}
+	}
+}
+
+func isMisspelt(key string, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return near.Distance(near.Fold(key), w, 2) <= 2 })
 }
 
 // later notes members that are known and not supported.

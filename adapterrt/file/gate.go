@@ -61,7 +61,7 @@ func (c *checker) gates(n *node, path string, op *Operation) {
 }
 
 func (c *checker) gate(n *node, path string, op *Operation) {
-	c.known(n, path, "params", "source", "source_params", "list", "match", "capability", "match_values", "subject", "error_code", "on_unavailable", "ttl_ms", "timeout_ms")
+	c.only(n, path, "params", "source", "source_params", "list", "match", "capability", "match_values", "subject", "error_code", "on_unavailable", "ttl_ms", "timeout_ms")
 	g := &Gate{Subject: -1, at: path, sourceLine: n.line}
 	param := func(name, at string, line int) int {
 		if k, ok := op.Param([]byte(name)); ok {

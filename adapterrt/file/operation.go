@@ -56,15 +56,34 @@ func (c *checker) operations(root *node, a *Adapter) {
 	}
 }
 
+// safetyKeys are those of an operation that keep it from doing harm.
+var safetyKeys = []string{"danger_level", "requires_confirmation", "danger", "non_idempotent", "capability_gate", "rate_limits"}
+
+// elsewhere are safety keys that other runtimes have. What one of them stands on needs
+// confirmation, which is the most that can be done about it here.
+var elsewhere = []string{"approval", "escalation", "operation_overrides"}
+
+// notOurs warns of such keys and reports whether there is one.
+func (c *checker) notOurs(n *node, path string) (any bool) {
+	for _, key := range elsewhere {
+		if v := n.get(key); v != nil {
+			c.warn(SchemaUnknownField, join(path, key), key+" is not supported; what it stands on needs confirmation instead", v.line)
+			any = true
+		}
+	}
+	return any
+}
+
 func (c *checker) operation(n *node, path string, category Category, a *Adapter) {
 	if n.kind != wire.Object {
 		c.wrong(SchemaInvalidType, path, "operation must be a map", "object", n, 0)
 		return
 	}
 	op := &Operation{Adapter: a, Index: len(a.Operations), Category: category}
-	c.known(n, path, "name", "maps_to", "description", "params", "response", "pagination", "supports_fields", "default_fields",
+	keys := []string{"name", "maps_to", "description", "params", "response", "pagination", "supports_fields", "default_fields",
 		"danger_level", "requires_confirmation", "danger", "non_idempotent", "timeout_ms", "cache", "rate_limits", "transform",
-		"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce")
+		"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce"}
+	c.misspelt(n, path, append(keys, elsewhere...), safetyKeys)
 
 	if name, v := c.need(n, path, "name", "Operation name"); v != nil {
 		op.Name = name

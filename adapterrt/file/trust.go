@@ -58,7 +58,7 @@ func (c *checker) trust(root *node, a *Adapter) {
 	if n == nil {
 		return
 	}
-	c.known(n, "trust", "level", "verified_by", "verified_at", "validation_report", "promotion_history", "certification")
+	c.only(n, "trust", "level", "verified_by", "verified_at", "validation_report", "promotion_history", "certification")
 	word, v := c.need(n, "trust", "level", "Trust level")
 	if v == nil {
 		return
@@ -109,12 +109,14 @@ type Danger struct {
 
 func (c *checker) danger(n *node, path string, op *Operation) {
 	d := &op.Danger
+	foreign := c.notOurs(n, path)
 	flat := c.dangerWord(n, path, "danger_level")
 	d.Confirm = c.flag(n, path, "requires_confirmation", false)
 	nested := -1
 	if b := c.get(n, path, "danger", wire.Object); b != nil {
 		at := path + ".danger"
-		c.known(b, at, "level", "requires_confirmation", "cooldown_seconds", "confirmation_message", "reasons")
+		c.only(b, at, append([]string{"level", "requires_confirmation", "cooldown_seconds", "confirmation_message", "reasons"}, elsewhere...)...)
+		foreign = c.notOurs(b, at) || foreign
 		nested = c.dangerWord(b, at, "level")
 		d.Confirm = c.flag(b, at, "requires_confirmation", d.Confirm)
 		d.Cooldown = c.whole(b, at, "cooldown_seconds", 0, 0, 86_400)
@@ -126,8 +128,16 @@ func (c *checker) danger(n *node, path string, op *Operation) {
 	if flat >= 0 && nested >= 0 && flat != nested {
 		c.wrong(SchemaInvalidValue, path+".danger.level", "danger.level and danger_level differ", dangerNames[flat], n.get("danger").get("level"), 0)
 	}
+	if foreign {
+		d.Confirm, op.Adapter.DeclaresDanger = true, true
+	}
+	for _, key := range [...]string{"danger_level", "danger", "requires_confirmation"} {
+		if v := n.get(key); v != nil && v.kind != wire.Null {
+			d.Declared, op.Adapter.DeclaresDanger = true, true
+		}
+	}
 	if l := max(flat, nested); l >= 0 {
-		d.Declared, d.Level = true, DangerLevel(l)
+		d.Level = DangerLevel(l)
 		return
 	}
 	switch op.Category {

@@ -91,7 +91,7 @@ func (c *checker) response(n *node, path string, op *Operation) {
 		return
 	}
 	path += ".response"
-	c.known(r, path, "type", "description", "fields")
+	c.only(r, path, "type", "description", "fields")
 	op.Returns = &Returns{Name: "JsonValue", Kind: "scalar", Description: clean.Text(c.str(r, path, "description"), descriptionRunes)}
 	if f := r.get("fields"); f != nil && f.kind != wire.Null {
 		op.Returns.Fields = f.shown()

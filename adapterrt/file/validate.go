@@ -36,8 +36,9 @@ func (c *checker) adapter(root *node) *Adapter {
 		return nil
 	}
 	a := &Adapter{File: c.file, Index: map[string]*Operation{}}
-	c.known(root, "", "name", "type", "version", "description", "target", "auth", "operations", "author", "tags", "triggers",
-		"created", "modified", "trust", "rate_limits", "transform", "types", "presets", "error_mapping", "error_codes", "shared_parameters")
+	keys := append([]string{"name", "type", "version", "description", "target", "auth", "operations", "author", "tags", "triggers",
+		"created", "modified", "trust", "rate_limits", "transform", "types", "presets", "error_mapping", "error_codes", "shared_parameters"}, elsewhere...)
+	c.misspelt(root, "", keys, []string{"trust"})
 	c.later(root, "", "error_mapping", "error_codes", "shared_parameters")
 	c.secrets(root, "")
 
@@ -83,6 +84,12 @@ func (c *checker) adapter(root *node) *Adapter {
 		a.transform = t.JSON(nil)
 	}
 	c.operations(root, a)
+	if c.notOurs(root, "") {
+		a.DeclaresDanger = true
+		for _, op := range a.Operations {
+			op.Danger.Confirm = op.Danger.Confirm || op.Category != Read
+		}
+	}
 	return a
 }
 

@@ -119,7 +119,7 @@ func (p *Policy) judge(op *file.Operation) (j Judgement) {
 			}
 		}
 	}
-	bad := d.Level >= file.Destructive && !enforced && !p.NeverConfirm && (d.Declared || p.ConfirmDestructive)
+	bad := d.Level >= file.Destructive && !enforced && !p.NeverConfirm && (op.Adapter.DeclaresDanger || p.ConfirmDestructive)
 	if j.verdict == Allow && (d.Confirm || bad) {
 		j.verdict = Confirm
 	}
