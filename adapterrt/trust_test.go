@@ -185,7 +185,7 @@ func TestConfirmation(t *testing.T) {
 
 	got := do("s", "", ask1)
 	tok := got[strings.Index(got, "conf_"):][:37]
-	want := `{"success":false,"error":{"code":"CONFIRMATION_REQUIRED","message":"Operation 'remove' needs confirmation","details":{"operation":"remove","danger_level":"destructive","reasons":["danger level destructive"],"confirmation_message":"Operation 'remove' is destructive. Confirm by repeating the request with params._confirmation.","confirmation_token":"` + tok + `","expires_at":"2026-01-02T03:09:05Z"}},"confirmation":{"token":"` + tok + `","expires_at":"2026-01-02T03:09:05Z","message":"Operation 'remove' is destructive. Confirm by repeating the request with params._confirmation.","reasons":["danger level destructive"]}}`
+	want := `{"success":false,"error":{"code":"CONFIRMATION_REQUIRED","message":"Operation 'remove' needs confirmation","details":{"operation":"remove","danger_level":"destructive","reasons":["danger level destructive"],"confirmation_message":"Operation 'remove' is destructive. Ask the person first, then send it again with params._confirmation.","confirmation_token":"` + tok + `","expires_at":"2026-01-02T03:09:05Z"}},"confirmation":{"token":"` + tok + `","expires_at":"2026-01-02T03:09:05Z","message":"Operation 'remove' is destructive. Ask the person first, then send it again with params._confirmation.","reasons":["danger level destructive"]}}`
 	if got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}

@@ -30,7 +30,7 @@ type adapters struct {
 	opt     adapterrt.Options    // that live was made with
 	old     []*adapterrt.Runtime // for their calls to end on
 	sources []adapterrt.Source
-	elicits bool // what has to be confirmed is asked of users who can be asked
+	via     string // how what has to be confirmed is: auto, token or elicitation
 	log     *zap.Logger
 	given   []transform.Rule // that the files hold; changes with srv.reloading held
 	metrics *metrics         // set before the first call, as
@@ -52,7 +52,7 @@ func newAdapters(cfg config.Adapters, key []byte, log *zap.Logger) (*adapters, e
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
 		opt.CursorKey = sum[:]
 	}
-	a := &adapters{opt: opt, sources: cfg.List(), elicits: cfg.Confirm.Via == "elicitation", log: log}
+	a := &adapters{opt: opt, sources: cfg.List(), via: cfg.Confirm.Via, log: log}
 	rt, err := adapterrt.New(opt)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
 		req.Shape = d.shape
 	}
 	r := a.dispatch(ctx, at, &req)
-	if c.Ask != nil && a.elicits && r.Failure != nil && r.Failure.Code == adapterrt.ConfirmationRequired {
+	if a.via != "token" && r.Failure != nil && r.Failure.Code == adapterrt.ConfirmationRequired {
 		r = a.confirm(ctx, at, &req, c, r)
 	}
 	if d != nil && len(r.Parts) == 0 {
@@ -173,28 +173,33 @@ func (a *adapters) dispatch(ctx context.Context, at adapterrt.Endpoint, req *ada
 }
 
 // confirm asks the user for what r waits for, instead of handing out a token for it:
-// a model could give that by itself. Where there is no answer the token remains.
+// a model could give that by itself. Where there is no answer the token remains, unless
+// only the user may confirm.
 func (a *adapters) confirm(ctx context.Context, at adapterrt.Endpoint, req *adapterrt.Request, c *ownCall, r adapterrt.Result) adapterrt.Result {
-	details := gjson.ParseBytes(r.Failure.Details)
-	operation, level := details.Get("operation").Str, details.Get("danger_level").Str
-	question := "Run operation '" + operation + "' of " + r.Call.Adapter + " (" + level + ")? It is asked for with " +
-		shortened(req.Body)
-	if said := details.Get("confirmation_message").Str; said != "" && !strings.Contains(said, "_confirmation") {
-		question = said + "\n\n" + question
+	refused := func(why string) adapterrt.Result {
+		return adapterrt.Result{Call: r.Call, Failure: &adapterrt.Failure{Code: adapterrt.PermissionDenied, Message: why}}
 	}
-	agreed, err := c.Ask(ctx, question)
+	details := gjson.ParseBytes(r.Failure.Details)
+	operation := details.Get("operation").Str
+	err := errCannotAsk
+	agreed := false
+	if c.Ask != nil {
+		agreed, err = c.Ask(ctx, r.Failure.Question)
+	}
 	switch {
+	case err != nil && a.via == "elicitation":
+		return refused("Operation '" + operation + "' needs the user's confirmation, and this client cannot be asked for it")
 	case err != nil:
 		return r
 	case !agreed:
-		return adapterrt.Result{Call: r.Call, Failure: &adapterrt.Failure{
-			Code: adapterrt.PermissionDenied, Message: "The user did not agree to operation '" + operation + "'",
-		}}
+		return refused("The user did not agree to operation '" + operation + "'")
 	}
 	again := *req
 	again.Confirmation = details.Get("confirmation_token").Str
 	return a.dispatch(ctx, at, &again)
 }
+
+var errCannotAsk = errors.New("the client cannot be asked")
 
 // shortened is what of a request is shown to a user.
 func shortened(body []byte) string {

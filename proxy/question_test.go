@@ -111,17 +111,23 @@ func TestConfirmationByTheUser(t *testing.T) {
 	for _, over := range []string{"http", "sse", "stdio"} {
 		for _, piped := range []bool{false, true} {
 			for _, action := range []string{"accept", "decline", ""} {
-				t.Run(fmt.Sprintf("%s, piped %v, %q", over, piped, action), func(t *testing.T) { confirmed(t, over, piped, action) })
+				t.Run(fmt.Sprintf("%s, piped %v, %q", over, piped, action), func(t *testing.T) { confirmed(t, over, piped, "auto", action) })
+			}
+			for _, via := range []string{"token", "elicitation"} {
+				t.Run(fmt.Sprintf("%s, piped %v, %s", over, piped, via), func(t *testing.T) {
+					confirmed(t, over, piped, via, "")
+					confirmed(t, over, piped, via, "accept")
+				})
 			}
 		}
 	}
 }
 
-func confirmed(t *testing.T, over string, piped bool, action string) {
+func confirmed(t *testing.T, over string, piped bool, via, action string) {
 	base, calls, _ := items(t)
 	cfg := config.Default()
 	cfg.Adapters.Sources = []string{adapterDir(t, map[string]string{"items-adapter.md": adapterFile("items-api", base, adapterOps)})}
-	cfg.Adapters.Confirm.Via = "elicitation"
+	cfg.Adapters.Confirm.Via = via
 	f := listing("2025-06-18", nil, nil)
 	f.piped = piped
 	o := f.origin()
@@ -163,7 +169,7 @@ func confirmed(t *testing.T, over string, piped bool, action string) {
 	if action != "" {
 		options.ElicitationHandler = func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			asked++
-			if !strings.Contains(r.Params.Message, "drop_item") || strings.Contains(r.Params.Message, "conf_") {
+			if m := r.Params.Message; !strings.Contains(m, "drop_item") || !strings.Contains(m, `{"id":"7"}`) || strings.Contains(m, "conf_") {
 				t.Errorf("asked %q", r.Params.Message)
 			}
 			return &mcp.ElicitResult{Action: action}, nil
@@ -180,10 +186,17 @@ func confirmed(t *testing.T, over string, piped bool, action string) {
 	}
 	said := res.Content[0].(*mcp.TextContent).Text
 	want, sent := map[string]string{"accept": "DELETE /items/7", "decline": "PERMISSION_DENIED", "": "CONFIRMATION_REQUIRED"}[action], calls.Load()
-	if !strings.Contains(said, want) || action != "" && strings.Contains(said, "conf_") {
+	asks := action != "" && via != "token"
+	switch {
+	case via == "token":
+		want = "CONFIRMATION_REQUIRED"
+	case via == "elicitation" && action == "":
+		want = "PERMISSION_DENIED"
+	}
+	if !strings.Contains(said, want) || want != "CONFIRMATION_REQUIRED" && strings.Contains(said, "conf_") {
 		t.Errorf("said %s", said)
 	}
-	if (sent == 1) != (action == "accept") || (asked == 1) != (action != "") {
+	if (sent == 1) != (action == "accept" && asks) || (asked == 1) != asks {
 		t.Errorf("called %d times, asked %d times", sent, asked)
 	}
 }

@@ -68,8 +68,9 @@ type Failure struct {
 	Cause      error         // for the log alone; it may name what clients must not see
 	Original   string        // for the debug log alone: what the API said, where it was cleaned; secrets are masked
 
-	FromAPI bool   // a payload too large was the API's
-	Beside  []byte // members next to error: ,"confirmation":{…}
+	Question string // of a confirmation: what the user has to agree to
+	FromAPI  bool   // a payload too large was the API's
+	Beside   []byte // members next to error: ,"confirmation":{…}
 }
 
 func (f *Failure) Error() string { return string(f.Code) + ": " + f.Message }

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,7 +58,7 @@ func (s *Confirmations) Check(c *httpcall.Call, v *Judgement, by Asker, now time
 	case Confirm:
 		scope := scopeOf(c, by)
 		if by.Token == "" {
-			return s.required(c.Op, by, scope, now)
+			return s.required(c, by, scope, now)
 		}
 		if f := s.redeem(by.Token, scope, now); f != nil {
 			return f
@@ -96,7 +98,8 @@ func scopeOf(c *httpcall.Call, by Asker) (sum [sha256.Size]byte) {
 }
 
 // required is the failure that hands out a token.
-func (s *Confirmations) required(op *file.Operation, by Asker, scope [sha256.Size]byte, now time.Time) *failure.Failure {
+func (s *Confirmations) required(c *httpcall.Call, by Asker, scope [sha256.Size]byte, now time.Time) *failure.Failure {
+	op := c.Op
 	d := &op.Danger
 	ttl := confirmTime
 	if d.Level == file.Forbidden {
@@ -106,7 +109,7 @@ func (s *Confirmations) required(op *file.Operation, by Asker, scope [sha256.Siz
 	token := s.issue(&confirmation{session: by.Session, adapter: op.Adapter, scope: scope, expires: expires})
 	message := d.Message
 	if message == "" {
-		message = "Operation '" + op.Name + "' is " + d.Level.String() + ". Confirm by repeating the request with params._confirmation."
+		message = "Operation '" + op.Name + "' is " + d.Level.String() + ". Ask the person first, then send it again with params._confirmation."
 	}
 	reasons := d.Reasons
 	if reasons == nil {
@@ -118,8 +121,40 @@ func (s *Confirmations) required(op *file.Operation, by Asker, scope [sha256.Siz
 		Code: failure.ConfirmationRequired, Message: "Operation '" + op.Name + "' needs confirmation",
 		Details: wire.Members(nil).Str("operation", op.Name).Str("danger_level", d.Level.String()).Strs("reasons", reasons).
 			Str("confirmation_message", message).Str("confirmation_token", token).Str("expires_at", until).End(),
-		Beside: append([]byte(`,"confirmation":`), beside...),
+		Beside:   append([]byte(`,"confirmation":`), beside...),
+		Question: question(c),
 	}
+}
+
+// How many runes of the parameters a question shows.
+const questionRunes = 1000
+
+// question is what the user is asked to agree to.
+func question(c *httpcall.Call) string {
+	op, d := c.Op, &c.Op.Danger
+	q := "Run operation '" + op.Name + "' of adapter " + op.Adapter.Name + " (" + d.Level.String() + ")?"
+	if d.Message != "" {
+		q = d.Message + "\n\n" + q
+	}
+	if len(d.Reasons) > 0 {
+		q += "\nReasons: " + strings.Join(d.Reasons, "; ")
+	}
+	params := wire.Members(nil)
+	for i, p := range op.Params {
+		switch v := c.Values[i]; {
+		case v.Kind == wire.Absent || p.Place == file.InRuntime:
+		case p.Sensitive:
+			params = params.Str(p.Name, "...")
+		default:
+			params = params.Raw(p.Name, v.Raw)
+		}
+	}
+	shown := clean.MaskSecrets(string(params.End()))
+	text := clean.Text(shown, questionRunes)
+	if len(text) < len(shown) && len([]rune(shown)) > questionRunes {
+		text += " …"
+	}
+	return q + "\nParameters: " + text
 }
 
 // issue makes a token; the oldest goes when there are too many.

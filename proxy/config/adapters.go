@@ -97,7 +97,9 @@ type AdapterConfirm struct {
 	// name; Never has only that confirmed which says that it needs to be.
 	Destructive bool `yaml:"destructive"`
 	Never       bool `yaml:"never"`
-	// Via is token, or elicitation to ask the user of a client that can be asked.
+	// Via is auto, to ask the user where the client can be asked and to hand out a token
+	// elsewhere; token, for that alone; or elicitation, for the user alone: what cannot
+	// be asked is refused.
 	Via string `yaml:"via"`
 }
 
@@ -129,7 +131,7 @@ func defaultAdapters() Adapters {
 		MaxResponse:     10 << 20,
 		Errors:          AdapterErrors{Shape: "object", IsError: "aql"},
 		Trust:           AdapterTrust{Enforce: "declared", MaxSelfDeclared: "community_reviewed"},
-		Confirm:         AdapterConfirm{Via: "token"},
+		Confirm:         AdapterConfirm{Via: "auto"},
 	}
 }
 
@@ -158,7 +160,7 @@ func (a *Adapters) validate(taken []string) error {
 		{"introspection", a.Introspection, []string{"extended", "strict"}},
 		{"errors.shape", a.Errors.Shape, []string{"object", "string"}},
 		{"errors.is_error", a.Errors.IsError, []string{"aql", "always"}},
-		{"confirm.via", a.Confirm.Via, []string{"token", "elicitation"}},
+		{"confirm.via", a.Confirm.Via, []string{"auto", "token", "elicitation"}},
 		{"trust.enforce", a.Trust.Enforce, []string{"declared", "strict", "off"}},
 	} {
 		if !slices.Contains(word.of, word.value) {
