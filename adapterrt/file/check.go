@@ -93,6 +93,13 @@ func (c *checker) get(n *node, path, key string, want wire.ValueKind) *node {
 	return v
 }
 
+// present refuses null for a member that may only be left out.
+func (c *checker) present(n *node, path, key, expected string) {
+	if v := n.get(key); v != nil && v.kind == wire.Null {
+		c.wrong(SchemaInvalidType, join(path, key), key+" must not be null", expected, v, 0)
+	}
+}
+
 // str is a string member; "" when absent, empty or wrong.
 func (c *checker) str(n *node, path, key string) string {
 	if v := c.get(n, path, key, wire.String); v != nil {

@@ -38,6 +38,8 @@ func (c *checker) param(f field, path string, op *Operation) {
 	if !c.definition(n, path, &p.Definition) {
 		return
 	}
+	c.present(n, path, "required", "boolean")
+	c.present(n, path, "default", p.Type.String())
 	p.Required = c.flag(n, path, "required", false)
 	if d := n.get("default"); d != nil && d.kind != wire.Null {
 		raw := clean.EscapeHidden(d.JSON(nil))
@@ -151,6 +153,7 @@ func (c *checker) length(n *node, path, key string, d *Definition) int {
 }
 
 func (c *checker) enum(n *node, path string, d *Definition) {
+	c.present(n, path, "enum", "array")
 	e := c.get(n, path, "enum", wire.Array)
 	if e == nil {
 		return
