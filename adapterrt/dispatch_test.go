@@ -197,7 +197,7 @@ func TestTwoAdaptersWithTheSameOperation(t *testing.T) {
 func TestDefectsDoNotCrossARequest(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com", status)
 	rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
-		panic("token=abcdefghijkl in /src/x.go")
+		panic("token=abcdefghijklmnop in /src/x.go")
 	}
 	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`), ID: "r1"})
 	if got := string(r.JSON()); got != `{"success":false,"error":{"code":"INTERNAL_ERROR","message":"Operation failed: INTERNAL_ERROR","details":{"request_id":"r1"}}}` || r.HTTPStatus() != 500 {

@@ -23,14 +23,22 @@ var (
 		`|\b(?:AKIA|ASIA)[A-Z0-9]{12,}` +
 		`|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?` +
 		`|-----BEGIN [A-Z ]+-----(?s:.*?)(?:-----END [A-Z ]+-----|\z)`)
-	secretPairs = regexp.MustCompile(`(?i)\b((?:api[_-]?|access[_-]?|client[_-]?|refresh[_-]?|auth[_-]?)?(?:key|token|secret|password|passwd|pwd|signature|authorization))("?\s*[=:]\s*"?)([^\s"'&,;}]{4,})`)
+	// A token behind its name, and whatever stands behind the name of a password.
+	secretPairs = regexp.MustCompile(`(?i)\b((?:api[_-]?|access[_-]?|client[_-]?|refresh[_-]?|auth[_-]?)?(?:key|token|secret|password|passwd|pwd|signature|authorization))("?\s*[=:]\s*"?)[A-Za-z0-9._~+/=-]{16,}`)
+	passwords   = regexp.MustCompile(`(?i)((?:password|passwd|pwd|secret)"?[=:]\s*"?)[^\s"'&,;}]+`)
 	connections = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mongodb(?:\+srv)?|rediss?|amqps?)://\S+`)
 	userInfo    = regexp.MustCompile(`(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@`)
-	filePaths   = regexp.MustCompile(`(^|[\s"'(=:,])(?:/(?:[\w.@+-]+/)+[\w.@+-]*|[A-Za-z]:\\[^\s"']+)`)
+	// What only a file system has, and files where an API may have routes and pointers.
+	filePaths = regexp.MustCompile(`(^|[\s"'(=:,<\[]|file://)(?:/(?:home|Users|root|var|usr|opt|etc|proc)(?:/[\w.@+~-]+)+/?` +
+		`|/(?:srv|tmp|app|private|mnt|data|code|build|workspace|lib)/(?:[\w.@+~-]+/)*[\w@+~-][\w.@+~-]*\.[A-Za-z][A-Za-z0-9]{0,4}\b` +
+		`|[A-Za-z]:\\[^\s"']+)`)
 	privateNets = regexp.MustCompile(`\b(?:10(?:\.\d{1,3}){3}|127(?:\.\d{1,3}){3}|169\.254(?:\.\d{1,3}){2}|192\.168(?:\.\d{1,3}){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2})\b(?::\d+)?|\[?\b(?:fe80|f[cd][0-9a-f]{2}):[0-9a-fA-F:]+\]?|(?:^|[\s\[])::1\b\]?`)
 	innerHosts  = regexp.MustCompile(`(?i)\b[a-z0-9][a-z0-9.-]*\.(?:internal|local|svc)\b(?:\.[a-z0-9.-]+)?`)
-	stackLines  = regexp.MustCompile(`(?m)^\s*(?:at\s+\S.*|File ".*|goroutine \d+.*|panic: .*|Traceback .*|\S+\.(?:go|js|ts|py|java|rb):\d+.*)$\n?`)
-	sqlText     = regexp.MustCompile(`(?i)\b(?:select\s.+\sfrom|insert\s+into|update\s+\S+\s+set|delete\s+from)\b`)
+	stackLines  = regexp.MustCompile(`(?m)^\s*(?:at\s+\S.*(?:\(|:\d+|\.(?:go|js|mjs|ts|py|java|rb|php|cs|kt)\b).*|File ".*|goroutine \d+.*|panic: .*|Traceback .*|\S+\.(?:go|js|ts|py|java|rb):\d+.*)$\n?`)
+	sqlBegins   = regexp.MustCompile(`(?i)\b(?:select|insert\s+into|update|delete\s+from)\s`)
+	sqlWhole    = regexp.MustCompile(`(?is)^(?:select\s.*\sfrom\s|insert\s+into\s.*\bvalues\b|update\s+\S+\s+set\s.*=|delete\s+from\s.*\swhere\s)`)
+	plainFrom   = regexp.MustCompile(`(?i)\sfrom\s+(?:the|an?|your|our|this|that|these|those|its?|one|all|any|each|either|available|existing|there)\b`)
+	sqlCapitals = regexp.MustCompile(`^(?:SELECT\s.*\sFROM\s|INSERT\s+INTO\s|UPDATE\s+\S+\s+SET\s|DELETE\s+FROM\s)`)
 )
 
 const masked = "[redacted]"
@@ -51,8 +59,11 @@ func MayHaveSecret(s string) bool {
 func HasSecret(s string) bool { return MayHaveSecret(s) && secretShapes.MatchString(s) }
 
 func MaskSecrets(s string) string {
+	s = connections.ReplaceAllString(s, masked)
+	s = userInfo.ReplaceAllString(s, "${1}")
 	s = secretShapes.ReplaceAllString(s, masked)
-	return secretPairs.ReplaceAllString(s, "${1}${2}"+masked)
+	s = secretPairs.ReplaceAllString(s, "${1}${2}"+masked)
+	return passwords.ReplaceAllString(s, "${1}"+masked)
 }
 
 // MaskKnown masks credentials whose very text is known. Short ones would take words
@@ -93,8 +104,9 @@ func Redact(err error, known []string) error {
 // Sanitizer takes from an upstream's words what a client must not learn: secrets,
 // stacks, paths, and how the network behind it is built.
 type Sanitizer struct {
-	Off  bool   // for developers
-	Host string // the API's own name may stay
+	Off           bool   // for developers
+	KeepAddresses bool   // private addresses and inner hosts stay
+	Host          string // the API's own name may stay
 }
 
 // Clean returns s sanitised, on one line and cut after limit runes; known are the
@@ -107,15 +119,12 @@ func (z Sanitizer) Clean(s string, limit int, known []string) string {
 	}
 	s = MaskSecrets(s)
 	if !z.Off {
-		s = connections.ReplaceAllString(s, masked)
-		s = userInfo.ReplaceAllString(s, "${1}")
 		s = stackLines.ReplaceAllString(s, "")
-		if m := sqlText.FindStringIndex(s); m != nil {
-			if end := strings.IndexByte(s[m[0]:], '\n'); end >= 0 {
-				s = s[:m[0]+end]
-			}
-		}
+		s = withoutSQL(s)
 		s = filePaths.ReplaceAllString(s, "${1}[path]")
+		if z.KeepAddresses {
+			return Text(s, limit)
+		}
 		keepHost := func(m string) string {
 			if z.Host != "" && strings.Contains(z.Host, strings.Trim(m, "[] ")) {
 				return m
@@ -126,6 +135,45 @@ func (z Sanitizer) Clean(s string, limit int, known []string) string {
 		s = innerHosts.ReplaceAllStringFunc(s, keepHost)
 	}
 	return Text(s, limit)
+}
+
+// withoutSQL puts [sql] in the place of statements. Plain words that begin like one, as
+// in "select an item from the list", stay.
+func withoutSQL(s string) string {
+	var b strings.Builder
+	for {
+		at := sqlBegins.FindStringIndex(s)
+		if at == nil {
+			break
+		}
+		end := statementEnd(s, at[0])
+		if isSQL(s[at[0]:end]) {
+			b.WriteString(s[:at[0]] + "[sql]")
+			s = s[end:]
+		} else {
+			b.WriteString(s[:at[1]])
+			s = s[at[1]:]
+		}
+	}
+	return b.String() + s
+}
+
+// statementEnd is where the statement that begins at i ends: at the quote that it
+// stands in, else at a semicolon or the line's end.
+func statementEnd(s string, i int) int {
+	stop := ";\n"
+	if i > 0 && strings.IndexByte("\"'`", s[i-1]) >= 0 {
+		stop = s[i-1:i] + "\n"
+	}
+	if n := strings.IndexAny(s[i:], stop); n >= 0 {
+		return i + n
+	}
+	return len(s)
+}
+
+func isSQL(statement string) bool {
+	return sqlWhole.MatchString(statement) &&
+		(sqlCapitals.MatchString(statement) || strings.ContainsAny(statement, "=*`\"<>") || !plainFrom.MatchString(statement))
 }
 
 // Credential is a credential as people may see it.

@@ -1,7 +1,6 @@
 package httpcall
 
 import (
-	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -62,7 +61,7 @@ func (c *Call) graph(body []byte, how Reading) ([]byte, *failure.Failure) {
 		}
 		return data, nil
 	}
-	z := clean.Sanitizer{Off: how.Dev, Host: c.Op.Adapter.Target.Base.Host}
+	z := how.sanitizer(c.Op)
 	said := z.Clean(joinedErrors(errs), messageRunes, c.Out.Secrets)
 	details := wire.Members(nil).Str("upstream_error", said).Str("operation", c.Op.Name)
 	if there {

@@ -68,8 +68,14 @@ func MapStatus(status int, h http.Header) StatusRow {
 
 // Reading is how the words of an API are read.
 type Reading struct {
-	Dev bool // as they are, with paths and addresses
-	Now func() time.Time
+	Dev           bool // as they are, with paths and addresses
+	KeepAddresses bool // as they are in this alone
+	Now           func() time.Time
+}
+
+// sanitizer is for what the API of op says.
+func (how Reading) sanitizer(op *file.Operation) clean.Sanitizer {
+	return clean.Sanitizer{Off: how.Dev, KeepAddresses: how.KeepAddresses, Host: op.Adapter.Target.Base.Host}
 }
 
 // Read turns a reply into the data of a success or into a failure. The data is a
@@ -84,7 +90,7 @@ func (c *Call) Read(r *Reply, how Reading) ([]byte, *failure.Failure) {
 
 // interpret is read without what GraphQL adds.
 func interpret(op *file.Operation, r *Reply, secrets []string, how Reading) ([]byte, *failure.Failure) {
-	z := clean.Sanitizer{Off: how.Dev, Host: op.Adapter.Target.Base.Host}
+	z := how.sanitizer(op)
 	if r.Status >= 300 && r.Status < 400 || r.Status < 200 {
 		return nil, redirected(op, r, z, secrets)
 	}

@@ -78,6 +78,9 @@ type AdapterErrors struct {
 	IsError string `yaml:"is_error"`
 	// Dev tells errors as APIs word them, with paths and addresses.
 	Dev bool `yaml:"dev"`
+	// Addresses is mask, or keep to leave private addresses and inner hosts in errors,
+	// for an operator who runs dragoman beside the API.
+	Addresses string `yaml:"addresses"`
 }
 
 // AdapterTrust says what adapters may do by how far they are trusted.
@@ -129,7 +132,7 @@ func defaultAdapters() Adapters {
 		HTTPPrefix:      "/adapters",
 		MaxRequest:      1 << 20,
 		MaxResponse:     10 << 20,
-		Errors:          AdapterErrors{Shape: "object", IsError: "aql"},
+		Errors:          AdapterErrors{Shape: "object", IsError: "aql", Addresses: "mask"},
 		Trust:           AdapterTrust{Enforce: "declared", MaxSelfDeclared: "community_reviewed"},
 		Confirm:         AdapterConfirm{Via: "auto"},
 	}
@@ -160,6 +163,7 @@ func (a *Adapters) validate(taken []string) error {
 		{"introspection", a.Introspection, []string{"extended", "strict"}},
 		{"errors.shape", a.Errors.Shape, []string{"object", "string"}},
 		{"errors.is_error", a.Errors.IsError, []string{"aql", "always"}},
+		{"errors.addresses", a.Errors.Addresses, []string{"mask", "keep"}},
 		{"confirm.via", a.Confirm.Via, []string{"auto", "token", "elicitation"}},
 		{"trust.enforce", a.Trust.Enforce, []string{"declared", "strict", "off"}},
 	} {
