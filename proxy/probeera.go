@@ -288,13 +288,28 @@ func features(initialized []byte) []string {
 	return list
 }
 
+// lostCapabilities are those of the server that its clients are not offered. Tasks are a capability in revisions with a
+// handshake and an extension in those without, and count as offered in either form.
+func lostCapabilities(said, offered []string) (list []string) {
+	const tasks = "extensions." + tasksExtension
+	others := slices.ContainsFunc(said, func(name string) bool { return strings.HasPrefix(name, "extensions.") && name != tasks })
+	for _, name := range said {
+		switch {
+		case strings.Contains(name, "."), slices.Contains(offered, name):
+		case name == "tasks" && slices.Contains(offered, tasks):
+		case name == "extensions" && !others && slices.Contains(said, tasks) && slices.Contains(offered, "tasks"):
+		default:
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
 // lost is what clients of one revision go without beyond what lists show.
 func (p *probing) lost(vc *translate.Revision, offered []string) (list []string) {
 	side := p.side(vc)
-	for _, name := range features(side.said) {
-		if !slices.Contains(offered, name) && !strings.Contains(name, ".") {
-			list = append(list, name+": the capability")
-		}
+	for _, name := range lostCapabilities(features(side.said), offered) {
+		list = append(list, name+": the capability")
 	}
 	tells := slices.ContainsFunc(offered, func(name string) bool {
 		return strings.HasSuffix(name, ".listChanged") || strings.HasSuffix(name, ".subscribe")
