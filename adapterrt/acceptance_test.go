@@ -14,7 +14,7 @@ var acceptance = []struct{ promise, tests string }{
 	{"front matter at its edges: BOM, CRLF, not closed, --- inside", "TestFrontMatter TestDocumentationIsKeptVerbatim TestScalarsAreYAML12 FuzzFrontMatter"},
 	{"each row of validation, all mistakes at once", "TestEachMistakeIsReported TestMappings TestVersionsAsSemVerHasThem TestStrictFilesMindWarnings TestAllMistakesOfAllFilesAreReported TestSameNameTwiceIsRefused TestProblemAsJSON FuzzMapping"},
 	{"each row of validation beyond the draft", "TestTrustMistakes TestLimitMistakes TestPaginationMistakes TestCacheMistakes TestGraphQLMistakes TestGateMistakes TestOAuthMistakes TestTypeMistakes"},
-	{"the public example of 20 operations loads", "TestThePublicExampleLoads"},
+	{"the public example of 20 operations loads and sends what it says", "TestThePublicExample TestOurFileOfTwentyOperations"},
 	{"the table of path encoding and the four traversals", "TestPathValues TestTraversalsEndWhereTheyAre FuzzPathValue"},
 	{"no value changes scheme or host, or leaves its segment", "TestNoValueLeavesItsPlace"},
 	{"the base path is kept, also before an empty first placeholder; all rows of placement", "TestPlacement TestFormBody"},

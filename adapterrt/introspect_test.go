@@ -1,10 +1,14 @@
 package adapterrt
 
 import (
+	"context"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
@@ -47,12 +51,83 @@ func query(rt *Runtime, q, name string) string {
 	return ask(rt, Endpoint{Category: file.Read}, `{"operation":"introspect","params":`+string(p.End())+`}`)
 }
 
-func TestThePublicExampleLoads(t *testing.T) {
-	text, _ := os.ReadFile("testdata/github-api-adapter.md")
+// TestOurFileOfTwentyOperations is of a file of our own that has the size and the shape
+// of the public example.
+func TestOurFileOfTwentyOperations(t *testing.T) {
+	text, err := os.ReadFile("testdata/github-api-adapter.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sendsWhatItSays(t, text)
+}
+
+// publicExample is the example that the format's authors published. Its licence is not
+// ours, so that it is fetched and not kept.
+const publicExample = "https://raw.githubusercontent.com/MCPAQL/examples/115b5b9e731bebb4771f4cfaa2113934eca5530f/adapters/github-api-adapter.md"
+
+func TestThePublicExample(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	req, err := http.NewRequestWithContext(ctx, "GET", publicExample, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Skip("the public example cannot be fetched: ", err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil || res.StatusCode != 200 {
+		t.Skip("the public example cannot be fetched: ", res.Status, err)
+	}
+	sendsWhatItSays(t, text)
+}
+
+// sendsWhatItSays loads a file of 20 operations without a problem, calls each with what
+// it requires, and finds the method and path of its maps_to in what is sent.
+func sendsWhatItSays(t *testing.T, text []byte) {
 	opt := fromEnv("GITHUB_TOKEN", "x")
 	a, problems := Parse("github-api-adapter.md", text, &opt)
 	if a == nil || len(problems) > 0 || len(a.Operations) != 20 {
 		t.Fatal(problems)
+	}
+	var file struct {
+		Operations map[string][]struct {
+			Name   string
+			MapsTo string `yaml:"maps_to"`
+			Params map[string]struct {
+				Type     string
+				Required bool
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(strings.Split(string(text), "\n---\n")[0]), &file); err != nil {
+		t.Fatal(err)
+	}
+	rt := start(t, opt, map[string]string{"github-api-adapter.md": string(text)})
+	all := capture(rt, `{}`)
+	values := map[string]string{"string": `"a b"`, "integer": "7", "number": "1.5", "boolean": "true", "array": `["x"]`, "object": "{}"}
+	for _, ops := range file.Operations {
+		for _, op := range ops {
+			params := wire.Members(nil)
+			method, path, _ := strings.Cut(op.MapsTo, " ")
+			for name, p := range op.Params {
+				if p.Required {
+					params = params.Raw(name, []byte(values[p.Type]))
+					path = strings.ReplaceAll(path, "{"+name+"}", map[string]string{"string": "a%20b", "integer": "7"}[p.Type])
+				}
+			}
+			*all = nil
+			got := ask(rt, Endpoint{}, `{"operation":"`+op.Name+`","params":`+string(params.End())+`}`)
+			if len(*all) != 1 || !strings.Contains(got, `"success":true`) {
+				t.Errorf("%s: %s", op.Name, got)
+				continue
+			}
+			if s := (*all)[0]; s.method != method || !strings.HasPrefix(s.url+"?", "https://api.github.com"+path+"?") {
+				t.Errorf("%s: sent %s %s", op.Name, s.method, s.url)
+			}
+		}
 	}
 }
 
