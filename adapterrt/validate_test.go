@@ -67,9 +67,10 @@ var mistakes = []struct {
 	{"n: {type: integer}", "n: {type: integer, required: null}", "operations.read[0].params.n.required", file.SchemaInvalidType, false},
 	{"n: {type: integer}", "n: {type: integer, default: null}", "operations.read[0].params.n.default", file.SchemaInvalidType, false},
 	{"n: {type: integer}", "n: {type: integer, enum: ~}", "operations.read[0].params.n.enum", file.SchemaInvalidType, false},
+	{"# extra", "rate_limits: {quotas: {limits: [{metric: cost, hard_stop: 5}]}}", "rate_limits.quotas.limits[0].metric", file.SchemaInvalidValue, true},
 	{"# extra", "turst: {level: untested}", "turst", file.SchemaUnknownField, false},
 	{"# extra", "error_mapping: {}", "error_mapping", file.SchemaUnknownField, true},
-	{"# extra", "author: ghp_abcdefghijklmnopqrstuvwx", "author", file.SchemaEmbeddedCredential, true},
+	{"# extra", "author: ghp_abcdefghijklmnopqrstuvwx12", "author", file.SchemaEmbeddedCredential, true},
 	{"# extra", "auth: {type: none, token: abc}", "auth.token", file.SchemaEmbeddedCredential, true},
 	{"serialization: json", "serialization: json, headers: {X-API-Key: abc}", "target.headers.X-API-Key", file.SchemaEmbeddedCredential, true},
 	{"# extra", "auth: {}", "auth.type", file.SchemaMissingField, false},
@@ -235,5 +236,13 @@ func TestCredentialsGoOverHTTPSOnly(t *testing.T) {
 		if (a != nil) != c.good || !c.good && (len(problems) != 1 || problems[0].Path != "auth" || problems[0].Code != file.AuthConfigInvalid || problems[0].Line == 0) {
 			t.Error(c.base, c.auth, problems)
 		}
+	}
+}
+
+// TestNamesAreNoCredentials: operations and paths may begin like one.
+func TestNamesAreNoCredentials(t *testing.T) {
+	ops := "read:\n- {name: secret_scanning_list_alerts, maps_to: GET /orgs/secret_scanning_alerts, description: Alerts of secret_scanning_for_orgs, params: {q: {type: string, enum: [secret_scanning_alert, lin_api_keys_all]}}}"
+	if a, problems := Parse("test-api-adapter.md", []byte(front("https://api.example.com", ops)), &Options{}); a == nil || len(problems) > 0 {
+		t.Error(problems)
 	}
 }

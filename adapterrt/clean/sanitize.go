@@ -56,7 +56,23 @@ func MayHaveSecret(s string) bool {
 	return false
 }
 
-func HasSecret(s string) bool { return MayHaveSecret(s) && secretShapes.MatchString(s) }
+// IsSecret reports whether one of the words of s is wholly a credential. Names that
+// merely begin like one have no digits.
+func IsSecret(s string) bool {
+	if !MayHaveSecret(s) {
+		return false
+	}
+	if strings.HasPrefix(s, "-----BEGIN") {
+		return secretShapes.MatchString(s)
+	}
+	for _, w := range strings.Fields(s) {
+		at := secretShapes.FindStringIndex(w)
+		if at != nil && at[0] == 0 && at[1] == len(w) && strings.ContainsAny(w, "0123456789") {
+			return true
+		}
+	}
+	return false
+}
 
 func MaskSecrets(s string) string {
 	s = connections.ReplaceAllString(s, masked)

@@ -244,7 +244,7 @@ func (c *checker) later(n *node, path string, keys ...string) {
 func (c *checker) secrets(n *node, path string) {
 	switch n.kind {
 	case wire.String:
-		if clean.HasSecret(n.text) {
+		if clean.IsSecret(n.text) {
 			c.mind(SchemaEmbeddedCredential, path, "this looks like a credential; keep it in an environment variable", n.line)
 		}
 	case wire.Array:

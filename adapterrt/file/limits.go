@@ -110,7 +110,7 @@ func (c *checker) quotas(n *node, at string, l *Limits) {
 		metric, v := c.need(e, at, "metric", "Metric")
 		word := strings.TrimPrefix(strings.TrimPrefix(metric, "requests_per_"), "calls_per_")
 		if v != nil && (word == metric || word == "second" || windows[word] == 0) {
-			c.wrong(SchemaInvalidValue, at+".metric", "metric is not supported", "requests_per_minute, requests_per_hour, requests_per_day", v, 0)
+			c.warn(SchemaInvalidValue, at+".metric", "this quota is not enforced: only requests_per_minute, requests_per_hour and requests_per_day are counted", v.line)
 			continue
 		}
 		q := Quota{metric, windows[word], c.whole(e, at, "warn", -1, 0, maxLimit), c.whole(e, at, "pause", -1, 0, maxLimit), c.whole(e, at, "hard_stop", -1, 0, maxLimit)}
