@@ -3,6 +3,7 @@ package adapterrt
 import (
 	"bytes"
 	"context"
+	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"slices"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -242,46 +243,28 @@ func unknownOperation(name string, names []string) *failure.Failure {
 		from := min(max(i-maxAvailable/2, 0), len(names)-maxAvailable)
 		names = names[from : from+maxAvailable]
 	}
-	type near struct {
+	type candidate struct {
 		name     string
 		distance int
 	}
-	list := make([]near, len(names))
+	list := make([]candidate, len(names))
 	for i, n := range names {
-		list[i] = near{n, editDistance(name, n)}
+		list[i] = candidate{n, near.Distance(name, n, maxOperationName)}
 	}
-	slices.SortStableFunc(list, func(a, b near) int { return a.distance - b.distance })
+	slices.SortStableFunc(list, func(a, b candidate) int { return a.distance - b.distance })
 	available := make([]string, 0, min(len(list), maxAvailable))
 	for _, n := range list[:cap(available)] {
 		available = append(available, n.name)
 	}
-	return &failure.Failure{
-		Code:    failure.NotFoundOperation,
-		Message: "Unknown operation: '" + name + "'",
-		Details: wire.Members(nil).Str("operation", name).Strs("available", available).Str("hint", "introspect").End(),
+	d := wire.Members(nil).Str("operation", name).Strs("available", available).Str("hint", "introspect")
+	if meant := near.Names(name, names, maxMeant); len(meant) > 0 {
+		d = d.Strs("did_you_mean", meant)
 	}
+	return &failure.Failure{Code: failure.NotFoundOperation, Message: "Unknown operation: '" + name + "'", Details: d.End()}
 }
 
-// editDistance is Levenshtein's, of names that are short.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
+// The most names that one was probably meant for.
+const maxMeant = 3
 
 // rightEndpoint refuses an operation at another category's endpoint.
 func (rt *Runtime) rightEndpoint(op *file.Operation, at Endpoint) *failure.Failure {

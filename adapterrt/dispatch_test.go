@@ -48,9 +48,9 @@ var refusals = []struct{ name, body, want string }{
 	{"too deep", `{"operation":"get_issue","params":{"owner":` + strings.Repeat("[", 31) + strings.Repeat("]", 31) + `}}`, `{"code":"VALIDATION_PAYLOAD_TOO_LARGE","message":"Payload exceeds nesting_depth limit of 32","details":{"limit_type":"nesting_depth","limit_value":32,"actual_value":33,"unit":"levels"}}`},
 	{"too long an array", `{"operation":"get_issue","params":{"owner":[` + strings.Repeat("1,", 10_000) + `1]}}`, `{"code":"VALIDATION_PAYLOAD_TOO_LARGE","message":"Payload exceeds array_elements limit of 10000","details":{"limit_type":"array_elements","limit_value":10000,"actual_value":10001,"unit":"elements"}}`},
 	{"too large", `{"operation":"` + strings.Repeat("x", 1<<20) + `"}`, `{"code":"VALIDATION_PAYLOAD_TOO_LARGE","message":"Payload exceeds request_size limit of 1048576","details":{"limit_type":"request_size","limit_value":1048576,"actual_value":1048592,"unit":"bytes"}}`},
-	{"unknown operation", `{"operation":"get_isue"}`, `{"code":"NOT_FOUND_OPERATION","message":"Unknown operation: 'get_isue'","details":{"operation":"get_isue","available":["get_issue","edit_issue","create_issue","drop_issue","list_issues","lock_issue","introspect"],"hint":"introspect"}}`},
+	{"unknown operation", `{"operation":"get_isue"}`, `{"code":"NOT_FOUND_OPERATION","message":"Unknown operation: 'get_isue'","details":{"operation":"get_isue","available":["get_issue","edit_issue","create_issue","drop_issue","list_issues","lock_issue","introspect"],"hint":"introspect","did_you_mean":["get_issue"]}}`},
 	{"unknown adapter", `{"operation":"get_issue","adapter":"other"}`, `{"code":"NOT_FOUND_RESOURCE","message":"Unknown adapter: 'other'","details":{"adapter":"other"}}`},
-	{"missing", `{"operation":"get_issue","params":{"x":1}}`, `{"code":"VALIDATION_MISSING_PARAM","message":"Missing required parameter 'owner'. Expected: string.","details":{"param_name":"owner","operation":"get_issue","expected_type":"string","missing":["owner","number"]}}`},
+	{"missing", `{"operation":"get_issue","params":{"x":1}}`, `{"code":"VALIDATION_MISSING_PARAM","message":"Missing required parameter 'owner'. Expected: string.","details":{"param_name":"owner","operation":"get_issue","expected_type":"string","missing":["owner","number"],"unknown_params":["x"]}}`},
 	{"null is missing", `{"operation":"get_issue","params":{"owner":"o","number":null}}`, `{"code":"VALIDATION_MISSING_PARAM","message":"Missing required parameter 'number'. Expected: integer.","details":{"param_name":"number","operation":"get_issue","expected_type":"integer","missing":["number"]}}`},
 	{"no coercion", `{"operation":"list_issues","params":{"per_page":"50"}}`, `{"code":"VALIDATION_INVALID_TYPE","message":"Parameter 'per_page' expected 'integer', got 'string'","details":{"param_name":"per_page","expected_type":"integer","actual_type":"string","value":"50"}}`},
 	{"fraction", `{"operation":"list_issues","params":{"per_page":1.5}}`, `{"code":"VALIDATION_INVALID_TYPE","message":"Parameter 'per_page' expected 'integer', got 'number'","details":{"param_name":"per_page","expected_type":"integer","actual_type":"number","value":1.5}}`},
@@ -205,5 +205,31 @@ func TestDefectsDoNotCrossARequest(t *testing.T) {
 	}
 	if s := r.Call.Cause.Error(); strings.Contains(s, "abcdefghijkl") {
 		t.Error(s)
+	}
+}
+
+// TestWhatWasProbablyMeant is told beside what is wrong, and never taken for it.
+func TestWhatWasProbablyMeant(t *testing.T) {
+	const ops = "read:\n- {name: search_issues, maps_to: GET /s, description: S, params: {q: {type: string, required: true}, per_page: {type: integer}}}\n- {name: get_user, maps_to: GET /u, description: U}"
+	rt := one(t, Options{}, "https://api.example.com", ops)
+	all := capture(rt, "1")
+	for body, want := range map[string]string{
+		`{"operation":"search_issues","params":{"query":"x"}}`:                             `"missing":["q"],"unknown_params":["query"],"did_you_mean":{"query":"q"}}`,
+		`{"operation":"search_issues","params":{"q":"x","perPage":5}}`:                     `"valid_params":["q","per_page"],"did_you_mean":{"perPage":"per_page"}}`,
+		`{"operation":"issues_search","params":{"q":"x"}}`:                                 `"did_you_mean":["search_issues"]`,
+		`{"operation":"introspect","params":{"query":"operations","name":"getUser"}}`:      `{"operation":null,"did_you_mean":["get_user"]}`,
+		`{"operation":"introspect","params":{"query":"types","name":"SearchIssueParams"}}`: `{"type":null,"did_you_mean":["SearchIssuesParams"]}`,
+		`{"operation":"introspect","params":{"query":"operations","name":"zzzzzzzzzz"}}`:   `{"operation":null}`,
+	} {
+		if got := ask(rt, Endpoint{}, body); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", body, got)
+		}
+	}
+	if len(*all) > 0 {
+		t.Error("something was sent", *all)
+	}
+	strict := one(t, Options{StrictIntrospection: true}, "https://api.example.com", ops)
+	if got := query(strict, "operations", "get_usr"); got != `{"success":true,"data":{"operation":null}}` {
+		t.Error(got)
 	}
 }

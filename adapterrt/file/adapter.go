@@ -120,6 +120,17 @@ func (op *Operation) indexParams() {
 	}
 }
 
+// Names are those of the parameters that requests may give.
+func (op *Operation) Names() []string {
+	names := make([]string, 0, len(op.Params))
+	for _, p := range op.Params {
+		if !p.Hidden {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
 // Param is the index of the parameter of that name, if requests may give one.
 func (op *Operation) Param(name []byte) (int, bool) {
 	if op.byName != nil {

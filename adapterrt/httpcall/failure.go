@@ -1,6 +1,8 @@
 package httpcall
 
 import (
+	"github.com/dragoman-proxy/dragoman/adapterrt/near"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -9,12 +11,43 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-func missingParam(op string, p *file.Param, missing []string) *failure.Failure {
+// missingParam is the failure for required parameters that are not there; p is the
+// first. It also names the unknown ones, of which one may have been meant for it.
+func missingParam(op *file.Operation, p *file.Param, missing, unknown []string) *failure.Failure {
+	d := wire.Members(nil).Str("param_name", p.Name).Str("operation", op.Name).Str("expected_type", p.Type.String()).Strs("missing", missing)
+	if len(unknown) > 0 {
+		d = d.Strs("unknown_params", unknown[:min(len(unknown), MaxUnknown)])
+		d = meant(d, unknown, op)
+	}
 	return &failure.Failure{
 		Code:    failure.ValidationMissingParam,
 		Message: "Missing required parameter '" + p.Name + "'. Expected: " + p.Type.String() + ".",
-		Details: wire.Members(nil).Str("param_name", p.Name).Str("operation", op).Str("expected_type", p.Type.String()).Strs("missing", missing).End(),
+		Details: d.End(),
 	}
+}
+
+// The most unknown parameters for which a name is suggested.
+const maxSuggested = 10
+
+// meant adds, by unknown parameter, the one that was probably meant.
+func meant(d wire.Members, unknown []string, op *file.Operation) wire.Members {
+	names := op.Names()
+	list := wire.Members(nil)
+	for _, u := range unknown[:min(len(unknown), maxSuggested)] {
+		found := near.Names(u, names, 1)
+		if len(found) == 0 && len(u) > 1 { // query for q
+			if i := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(u, n) || strings.HasPrefix(n, u) }); i >= 0 {
+				found = names[i : i+1]
+			}
+		}
+		if len(found) > 0 {
+			list = list.Str(u, found[0])
+		}
+	}
+	if len(list) == 0 {
+		return d
+	}
+	return d.Raw("did_you_mean", list.End())
 }
 
 // unfit is the failure for a parameter with a mismatch; raw is its value.
@@ -43,12 +76,7 @@ func UnknownParams(op *file.Operation, unknown []string) *failure.Failure {
 	if len(unknown) > MaxUnknown {
 		unknown = unknown[:MaxUnknown]
 	}
-	names := make([]string, 0, len(op.Params))
-	for _, p := range op.Params {
-		if !p.Hidden {
-			names = append(names, p.Name)
-		}
-	}
+	names := op.Names()
 	list := strings.Join(names, ", ")
 	if list == "" {
 		list = "none"
@@ -56,6 +84,6 @@ func UnknownParams(op *file.Operation, unknown []string) *failure.Failure {
 	return &failure.Failure{
 		Code:    failure.ValidationUnknownParam,
 		Message: "Unknown parameter(s) for operation '" + op.Name + "': " + strings.Join(unknown, ", ") + ". Valid parameters: " + list + ".",
-		Details: wire.Members(nil).Str("operation", op.Name).Strs("unknown_params", unknown).Strs("valid_params", names).End(),
+		Details: meant(wire.Members(nil).Str("operation", op.Name).Strs("unknown_params", unknown).Strs("valid_params", names), unknown, op).End(),
 	}
 }

@@ -133,7 +133,7 @@ func (c *Call) placeholderText(i int) *failure.Failure {
 	p, v := c.Op.Params[i], c.Values[i]
 	switch v.Kind {
 	case wire.Absent, wire.Null:
-		return missingParam(c.Op.Name, p, []string{p.Name})
+		return missingParam(c.Op, p, []string{p.Name}, nil)
 	case wire.Object:
 		return failure.InvalidType(p.Name, "string", "object")
 	case wire.Array:

@@ -46,7 +46,7 @@ func (c *Call) Validate(unknown []string, loose bool) *failure.Failure {
 	op := c.Op
 	for _, i := range op.Required {
 		if c.Values[i].Kind <= wire.Null {
-			return missingParam(op.Name, op.Params[i], c.missing())
+			return missingParam(op, op.Params[i], c.missing(), unknown)
 		}
 	}
 	for i, p := range op.Params {

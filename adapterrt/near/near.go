@@ -34,7 +34,9 @@ func Names(name string, among []string, most int) []string {
 			}
 			rank = 2 + d
 		}
-		list = append(list, ranked{n, rank})
+		if !slices.Contains(list, ranked{n, rank}) { // several may have the name
+			list = append(list, ranked{n, rank})
+		}
 	}
 	slices.SortStableFunc(list, func(a, b ranked) int { return a.rank - b.rank })
 	var out []string

@@ -2,6 +2,7 @@ package present
 
 import (
 	"bytes"
+	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"slices"
 	"strings"
 	"sync"
@@ -205,7 +206,11 @@ func (k *Catalogue) operation(name string) ([]byte, *failure.Failure) {
 	}
 	switch {
 	case len(found) == 0:
-		return []byte(`{"operation":null}`), nil
+		return k.nothing("operation", name, func(s *Adapter, add func(string)) {
+			for _, op := range s.adapter.Operations {
+				add(op.Name)
+			}
+		}), nil
 	case len(found) > 1:
 		return nil, failure.Ambiguous(name, adapterNames(found))
 	}
@@ -216,6 +221,28 @@ func (k *Catalogue) operation(name string) ([]byte, *failure.Failure) {
 	}
 	d := describe(op, s.verdict(op), k.How, s.adapter.Name)
 	return d.Answer(), nil
+}
+
+// The most names that one was probably meant for, and among how many they are sought.
+const maxMeant, maxSought = 3, 5000
+
+// nothing is the answer where there is nothing of that name: with names that were
+// probably meant, where the closed form is not asked for.
+func (k *Catalogue) nothing(what, name string, names func(s *Adapter, add func(string))) []byte {
+	o := wire.Members(nil).Raw(what, []byte("null"))
+	if k.How.Strict {
+		return o.End()
+	}
+	var among []string
+	for _, s := range k.Adapters {
+		if len(among) < maxSought {
+			names(s, func(n string) { among = append(among, n) })
+		}
+	}
+	if meant := near.Names(clean.FirstRunes(name, 200), among, maxMeant); len(meant) > 0 {
+		o = o.Strs("did_you_mean", meant)
+	}
+	return o.End()
 }
 
 func adapterNames(list []*Adapter) (names []string) {
@@ -244,7 +271,11 @@ func (k *Catalogue) typ(name string) ([]byte, *failure.Failure) {
 	}
 	switch len(found) {
 	case 0:
-		return []byte(`{"type":null}`), nil
+		return k.nothing("type", name, func(s *Adapter, add func(string)) {
+			for i := range s.generated {
+				add(s.generated[i].Name)
+			}
+		}), nil
 	case 1:
 		return answer, nil
 	}
