@@ -191,13 +191,13 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered,
 	sc := s.all
 	if at.Adapter != "" {
 		if sc = s.scopes[at.Adapter]; sc == nil {
-			return nil, offered{}, unknownAdapter(at.Adapter)
+			return nil, offered{}, s.unknownAdapter(at.Adapter)
 		}
 	}
 	name := e.operation
 	if e.adapter != nil {
 		if sc = sc.narrow(s, e.adapter); sc == nil {
-			return nil, offered{}, unknownAdapter(string(e.adapter))
+			return nil, offered{}, s.unknownAdapter(string(e.adapter))
 		}
 	}
 	if before, after, qualified := bytes.Cut(name, []byte(".")); qualified {
@@ -226,9 +226,20 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered,
 	}
 }
 
-func unknownAdapter(name string) *failure.Failure {
+// The most adapters that a failure lists.
+const maxAdapters = 20
+
+// unknownAdapter lists the adapters that there are in place of the one that there is not.
+func (s *snapshot) unknownAdapter(name string) *failure.Failure {
 	name = clean.FirstRunes(clean.Text(name, 100), 100)
-	return &failure.Failure{Code: failure.NotFoundResource, Message: "Unknown adapter: '" + name + "'", Details: wire.Members(nil).Str("adapter", name).End()}
+	var names []string
+	for _, a := range s.adapters[:min(len(s.adapters), maxAdapters)] {
+		names = append(names, a.Name)
+	}
+	return &failure.Failure{
+		Code: failure.NotFoundResource, Message: "Unknown adapter: '" + name + "'",
+		Details: wire.Members(nil).Str("adapter", name).Strs("available", names).End(),
+	}
 }
 
 // The most names that the failure for an unknown operation lists, and from how

@@ -49,7 +49,7 @@ var refusals = []struct{ name, body, want string }{
 	{"too long an array", `{"operation":"get_issue","params":{"owner":[` + strings.Repeat("1,", 10_000) + `1]}}`, `{"code":"VALIDATION_PAYLOAD_TOO_LARGE","message":"Payload exceeds array_elements limit of 10000","details":{"limit_type":"array_elements","limit_value":10000,"actual_value":10001,"unit":"elements"}}`},
 	{"too large", `{"operation":"` + strings.Repeat("x", 1<<20) + `"}`, `{"code":"VALIDATION_PAYLOAD_TOO_LARGE","message":"Payload exceeds request_size limit of 1048576","details":{"limit_type":"request_size","limit_value":1048576,"actual_value":1048592,"unit":"bytes"}}`},
 	{"unknown operation", `{"operation":"get_isue"}`, `{"code":"NOT_FOUND_OPERATION","message":"Unknown operation: 'get_isue'","details":{"operation":"get_isue","available":["get_issue","edit_issue","create_issue","drop_issue","list_issues","lock_issue","introspect"],"hint":"introspect","did_you_mean":["get_issue"]}}`},
-	{"unknown adapter", `{"operation":"get_issue","adapter":"other"}`, `{"code":"NOT_FOUND_RESOURCE","message":"Unknown adapter: 'other'","details":{"adapter":"other"}}`},
+	{"unknown adapter", `{"operation":"get_issue","adapter":"other"}`, `{"code":"NOT_FOUND_RESOURCE","message":"Unknown adapter: 'other'","details":{"adapter":"other","available":["test-api"]}}`},
 	{"missing", `{"operation":"get_issue","params":{"x":1}}`, `{"code":"VALIDATION_MISSING_PARAM","message":"Missing required parameter 'owner'. Expected: string.","details":{"param_name":"owner","operation":"get_issue","expected_type":"string","missing":["owner","number"],"unknown_params":["x"]}}`},
 	{"null is missing", `{"operation":"get_issue","params":{"owner":"o","number":null}}`, `{"code":"VALIDATION_MISSING_PARAM","message":"Missing required parameter 'number'. Expected: integer.","details":{"param_name":"number","operation":"get_issue","expected_type":"integer","missing":["number"]}}`},
 	{"no coercion", `{"operation":"list_issues","params":{"per_page":"50"}}`, `{"code":"VALIDATION_INVALID_TYPE","message":"Parameter 'per_page' expected 'integer', got 'string'","details":{"param_name":"per_page","expected_type":"integer","actual_type":"string","value":"50"}}`},
@@ -231,5 +231,22 @@ func TestWhatWasProbablyMeant(t *testing.T) {
 	strict := one(t, Options{StrictIntrospection: true}, "https://api.example.com", ops)
 	if got := query(strict, "operations", "get_usr"); got != `{"success":true,"data":{"operation":null}}` {
 		t.Error(got)
+	}
+}
+
+// TestFieldsAsModelsWriteThem: a list in one text is one, and what is in no item is told.
+func TestFieldsAsModelsWriteThem(t *testing.T) {
+	rt := one(t, Options{}, "https://api.example.com", "read:\n- {name: get_user, maps_to: GET /u, description: U, supports_fields: true, default_fields: [id, gone]}", "presets: {minimal: [id]}")
+	capture(rt, `[{"id":1,"title":"T"},{"id":2}]`)
+	for params, want := range map[string]string{
+		`{"fields":"id, title"}`:    `{"success":true,"data":[{"id":1,"title":"T"},{"id":2}]}`,
+		`{"fields":["id","titel"]}`: `{"success":true,"data":[{"id":1},{"id":2}],"warnings":[{"code":"FIELD_UNKNOWN","message":"No item has the field 'titel'","details":{"field":"titel","did_you_mean":["title"]},"severity":"low"}]}`,
+		`{}`:                        `{"success":true,"data":[{"id":1},{"id":2}]}`,
+		`{"preset":"minmal"}`:       `{"success":false,"error":{"code":"VALIDATION_INVALID_VALUE","message":"Parameter 'preset' names no preset of the adapter","details":{"param_name":"preset","available":["minimal"],"did_you_mean":["minimal"]}}}`,
+		`{"fields":"minimal"}`:      `{"success":true,"data":[{"id":1},{"id":2}]}`,
+	} {
+		if got := ask(rt, Endpoint{}, `{"operation":"get_user","params":`+params+`}`); got != want {
+			t.Errorf("%s\n got %s\nwant %s", params, got, want)
+		}
 	}
 }

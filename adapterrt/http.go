@@ -59,7 +59,7 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 	}
 	name := parts[0]
 	if rt.live.Load().byName[name] == nil {
-		return rt.fail(unknownAdapter(name))
+		return rt.fail(rt.live.Load().unknownAdapter(name))
 	}
 	if len(parts) == 1 {
 		switch req.Method {

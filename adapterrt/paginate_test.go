@@ -260,7 +260,7 @@ func TestFieldSelection(t *testing.T) {
 	}
 	for params, want := range map[string]string{
 		`get_user {}`: `{"id":1,"name":"n","pagination":{"p":1}}`,
-		`get_user {"fields":["owner.login","none"]}`:      `{"owner":{"login":"l"},"pagination":{"p":1}}`,
+		`get_user {"fields":["owner.login","none"]}`:      `{"owner":{"login":"l"},"pagination":{"p":1}},"warnings":[{"code":"FIELD_UNKNOWN","message":"No item has the field 'none'","details":{"field":"none","did_you_mean":["name"]},"severity":"low"}]`,
 		`get_user {"fields":["owner.tags.k"]}`:            `{"owner":{"tags":[{"k":1},{"k":3}]},"pagination":{"p":1}}`,
 		`get_user {"fields":["owner","owner.id"]}`:        `{"owner":{"login":"l","id":2,"tags":[{"k":1,"v":2},{"k":3}]},"pagination":{"p":1}}`,
 		`get_user {"fields":["owner.id","owner"]}`:        `{"owner":{"login":"l","id":2,"tags":[{"k":1,"v":2},{"k":3}]},"pagination":{"p":1}}`,

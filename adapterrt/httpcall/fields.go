@@ -1,9 +1,14 @@
 package httpcall
 
 import (
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // WantedFields is what the request selects; nil for everything.
@@ -19,11 +24,18 @@ func (c *Call) WantedFields() (*file.Selection, *failure.Failure) {
 	var paths []string
 	var f *failure.Failure
 	use := func(param string, raw []byte) {
-		named, ok := c.Op.Adapter.Presets[string(wire.Unquoted(raw))]
-		if !ok && f == nil {
-			f = failure.InvalidValue(param, "names no preset of the adapter")
+		said := string(wire.Unquoted(raw))
+		named, ok := c.Op.Adapter.Presets[said]
+		switch {
+		case ok:
+			paths = append(paths, named...)
+		case param == "fields" && strings.Contains(said, ","): // a list, as a model writes it
+			for _, p := range strings.Split(said, ",") {
+				c.choose(&paths, strings.TrimSpace(p))
+			}
+		case f == nil:
+			f = c.noPreset(param, said)
 		}
-		paths = append(paths, named...)
 	}
 	if preset.Kind == wire.String {
 		use("preset", preset.Raw)
@@ -37,7 +49,7 @@ func (c *Call) WantedFields() (*file.Selection, *failure.Failure) {
 				f = failure.InvalidType("fields", "string", file.TypeOf(v))
 				return false
 			}
-			paths = append(paths, string(wire.Unquoted(v)))
+			c.choose(&paths, string(wire.Unquoted(v)))
 			return len(paths) <= file.MaxPaths
 		})
 	}
@@ -54,6 +66,29 @@ func (c *Call) WantedFields() (*file.Selection, *failure.Failure) {
 	return s, nil
 }
 
+// choose adds a path that the request itself names; presets are made for several
+// operations, of which not each has every field.
+func (c *Call) choose(paths *[]string, path string) {
+	*paths = append(*paths, path)
+	first, _, _ := strings.Cut(path, ".")
+	c.chosen = append(c.chosen, first)
+}
+
+// The most names that a failure lists.
+const maxListed = 20
+
+// noPreset is the failure for a preset that the adapter does not have.
+func (c *Call) noPreset(param, said string) *failure.Failure {
+	f := failure.InvalidValue(param, "names no preset of the adapter")
+	names := slices.Sorted(maps.Keys(c.Op.Adapter.Presets))
+	d := wire.Members(nil).Str("param_name", param).Strs("available", names[:min(len(names), maxListed)])
+	if meant := near.Names(clean.FirstRunes(said, 200), names, 1); len(meant) > 0 {
+		d = d.Strs("did_you_mean", meant)
+	}
+	f.Details = d.End()
+	return f
+}
+
 // Selected narrows the data of a success to what was asked for.
 func (c *Call) Selected(data []byte, s *file.Selection, paged bool) []byte {
 	if s == nil || len(data) == 0 {
@@ -66,6 +101,9 @@ func (c *Call) Selected(data []byte, s *file.Selection, paged bool) []byte {
 	case g != nil:
 		path = g.Items
 	}
+	if len(c.chosen) > 0 {
+		c.checkFields(wire.Lookup(data, path))
+	}
 	if len(path) == 0 && wire.KindOf(data) == wire.Object {
 		keep := &file.Selection{Children: map[string]*file.Selection{"pageInfo": {Whole: true}, "pagination": {Whole: true}}}
 		for k, v := range s.Children {
@@ -74,4 +112,47 @@ func (c *Call) Selected(data []byte, s *file.Selection, paged bool) []byte {
 		s = keep
 	}
 	return s.ProjectAt(make([]byte, 0, len(data)), data, path)
+}
+
+// How many items are looked through for the fields that a request chose.
+const maxSampled = 100
+
+// checkFields warns of chosen fields that no item has.
+func (c *Call) checkFields(data []byte) {
+	has := map[string]bool{}
+	note := func(item []byte) {
+		if wire.KindOf(item) == wire.Object {
+			wire.Each(item, func(name, _ []byte) bool { has[string(name)] = true; return true })
+		}
+	}
+	switch data = wire.Trim(data); {
+	case len(data) == 0:
+	case wire.KindOf(data) == wire.Array:
+		n := 0
+		wire.Each(data, func(_, item []byte) bool {
+			note(item)
+			n++
+			return n < maxSampled
+		})
+		if n == maxSampled {
+			return // one of the others may have it
+		}
+	default:
+		note(data)
+	}
+	if len(has) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(has))
+	for _, field := range c.chosen {
+		if has[field] {
+			continue
+		}
+		field = clean.FirstRunes(clean.Text(field, 100), 100)
+		d := wire.Members(nil).Str("field", field)
+		if meant := near.Names(field, names, 1); len(meant) > 0 {
+			d = d.Strs("did_you_mean", meant)
+		}
+		c.Warn(failure.Notice{Code: "FIELD_UNKNOWN", Message: "No item has the field '" + field + "'", Details: d.End(), Severity: "low"})
+	}
 }

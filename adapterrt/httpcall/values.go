@@ -23,8 +23,9 @@ type Call struct {
 	Values   []Value // by the operation's parameters
 	Warnings []failure.Notice
 	Out      Outgoing
-	text     []byte // scratch
-	query    string // the whole query of the URL, when a page says so itself
+	text     []byte   // scratch
+	chosen   []string // fields that the request names, at the top of an item
+	query    string   // the whole query of the URL, when a page says so itself
 }
 
 // Reuse empties the call, for another request to fill the memory that it has. It
