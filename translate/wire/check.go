@@ -42,38 +42,35 @@ type Fault struct {
 
 // Check reports what keeps b from being one JSON value within lim, nil for nothing.
 func Check(b []byte, lim Limits) *Fault {
-	var syntax *Fault
-	end := whole(b, skipValue(b, skipSpace(b, 0), 0))
-	if end < 0 {
+	var bad *Fault
+	from := 0 // the depth to begin at, so that the deepest is lim.Depth further
+	if lim.Depth > 0 && lim.Depth < MaxDepth {
+		from = MaxDepth - lim.Depth
+	}
+	if end := whole(b, skipValue(b, skipSpace(b, 0), from)); end < 0 {
 		at, why := unbroken(end)
-		syntax = &Fault{Why: reasons[why], At: at}
+		bad = &Fault{Why: reasons[why], At: at}
 		if why == faultDepth {
-			syntax.Size = MaxDepth + 1
+			bad.Size = MaxDepth - from + 1
 		}
 		b = b[:at] // what comes before is well formed, and may be beyond a limit
 	}
-	if lim = lim.within(b); lim == (Limits{}) {
-		return syntax
+	var beyond *Fault
+	switch {
+	case lim.reached(b):
+		beyond = lim.check(b)
+	case lim.Unicode: // no backslash stands outside of strings
+		beyond = badUnicode(b, 0)
 	}
-	if f := lim.check(b); f != nil {
-		return f
+	if beyond != nil {
+		return beyond
 	}
-	return syntax
+	return bad
 }
 
-// within is lim without the limits that b is too small to be beyond.
-func (lim Limits) within(b []byte) Limits {
-	if len(b) <= lim.Text {
-		lim.Text = 0
-	}
-	if len(b) <= 2*lim.Elements {
-		lim.Elements = 0
-	}
-	if bytes.Count(b, []byte("{"))+bytes.Count(b, []byte("[")) <= lim.Depth {
-		lim.Depth = 0
-	}
-	lim.Unicode = lim.Unicode && bytes.Contains(b, []byte(`\u`))
-	return lim
+// reached reports whether b is large enough to be beyond a limit of size.
+func (lim Limits) reached(b []byte) bool {
+	return lim.Text > 0 && len(b) > lim.Text || lim.Elements > 0 && len(b) > 2*lim.Elements
 }
 
 // check looks through b, the beginning of a valid text, for what is beyond lim.
@@ -89,9 +86,6 @@ func (lim Limits) check(b []byte) *Fault {
 			}
 			i = end
 		case '{', '[':
-			if lim.Depth > 0 && len(elements) == lim.Depth {
-				return &Fault{Why: TooDeep, At: i, Size: len(elements) + 1}
-			}
 			count := -1 << 62
 			if b[i] == '[' {
 				count = 1
@@ -117,7 +111,7 @@ func (lim Limits) text(b []byte, i int) (end int, f *Fault) {
 	if !whole {
 		end = len(b)
 	}
-	if lim.Unicode && bytes.IndexByte(b[i:end], '\\') >= 0 {
+	if lim.Unicode {
 		if f = badUnicode(b[:end], i); f != nil {
 			return end, f
 		}
@@ -132,10 +126,11 @@ func (lim Limits) text(b []byte, i int) (end int, f *Fault) {
 // escape that b cuts off is neither.
 func badUnicode(b []byte, i int) *Fault {
 	for ; i < len(b); i++ {
-		if b[i] != '\\' {
-			continue
+		next := bytes.IndexByte(b[i:], '\\')
+		if next < 0 {
+			return nil
 		}
-		if i++; i >= len(b) || b[i] != 'u' || !unicodeEscape(b[i-1:]) {
+		if i += next + 1; i >= len(b) || b[i] != 'u' || !unicodeEscape(b[i-1:]) {
 			continue
 		}
 		u := hex4(b[i+1:])
