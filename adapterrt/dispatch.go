@@ -93,7 +93,7 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	if c.token != nil {
 		by.Token = string(c.token)
 	}
-	if r.Failure = rt.confirmations.Check(&c.Call, c.a.guard.Judgement(c.Op), by, rt.opt.Now()); r.Failure != nil {
+	if r.Failure = rt.confirmations.Check(&c.Call, c.a.guard.Judgement(c.Op), by, rt.opt.Now); r.Failure != nil {
 		return
 	}
 	if len(c.Op.Gates) > 0 {

@@ -1,6 +1,7 @@
 package adapterrt
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -86,21 +87,23 @@ func (e *envelope) parse(body []byte, lim limits) *failure.Failure {
 
 // members notes those of the request and of its params.
 func (e *envelope) members(body []byte) (f *failure.Failure) {
-	wire.Each(body, func(name, raw []byte) bool {
+	earlier := 0 // of e.params: those of an earlier params, which does not count
+	wire.EachIn(body, "params", func(name, raw []byte) bool {
+		e.params = append(e.params, entry{name, raw, wire.KindOf(raw)})
+		return true
+	}, func(name, raw []byte) bool {
 		m := entry{name, raw, wire.KindOf(raw)}
 		if string(name) == "params" {
-			e.params = e.params[:0]
 			switch m.kind {
 			case wire.Object:
-				wire.Each(raw, func(name, raw []byte) bool {
-					e.params = append(e.params, entry{name, raw, wire.KindOf(raw)})
-					return true
-				})
+				e.params = slices.Delete(e.params, 0, earlier)
 			case wire.Null:
+				e.params = e.params[:0]
 			default:
 				f = failure.InvalidType("params", "object", file.TypeOf(raw))
 				return false
 			}
+			earlier = len(e.params)
 		}
 		e.top = append(e.top, m)
 		return true

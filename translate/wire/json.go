@@ -47,19 +47,42 @@ func KindOf(raw []byte) ValueKind {
 
 // Each calls f for every element of an array, or every member of an object with
 // its unescaped name. It ends early when f returns false.
-func Each(raw []byte, f func(name, value []byte) bool) {
-	i := skipSpace(raw, 0)
+func Each(raw []byte, f func(name, value []byte) bool) { each(raw, skipSpace(raw, 0), f) }
+
+// each is Each for the container at i and returns the index behind it, or anything when
+// f ended it.
+func each(raw []byte, i int, f func(name, value []byte) bool) int {
 	end := raw[i] + 2 // ']' and '}' stand two behind '[' and '{'
 	for i = skipSpace(raw, i+1); raw[i] != end; i = nextItem(raw, i) {
 		var name []byte
 		if end == '}' {
-			from := i
-			i = skipName(raw, i)
-			name = Unquoted(raw[from:i])
-			i = skipColon(raw, i)
+			name, i = memberName(raw, i)
 		}
 		from := i
 		i = skipValue(raw, i, 0)
+		if !f(name, raw[from:i:i]) {
+			return i
+		}
+	}
+	return i + 1
+}
+
+// memberName is the unescaped name of the member at i, and where its value begins.
+func memberName(raw []byte, i int) (name []byte, value int) {
+	end := skipName(raw, i)
+	return Unquoted(raw[i:end]), skipColon(raw, end)
+}
+
+// EachIn is Each for an object, and for the members of the objects in it that have the
+// name within: inner gets these, before f gets the object itself. The text is read once.
+func EachIn(raw []byte, within string, inner, f func(name, value []byte) bool) {
+	for i := skipSpace(raw, skipSpace(raw, 0)+1); raw[i] != '}'; i = nextItem(raw, i) {
+		name, from := memberName(raw, i)
+		if raw[from] == '{' && string(name) == within {
+			i = each(raw, from, inner)
+		} else {
+			i = skipValue(raw, from, 0)
+		}
 		if !f(name, raw[from:i:i]) {
 			return
 		}

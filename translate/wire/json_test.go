@@ -37,6 +37,21 @@ func TestEachAndMember(t *testing.T) {
 	}
 }
 
+func TestEachInReadsOnce(t *testing.T) {
+	got := ""
+	EachIn([]byte(` { "a" : 1 , "p" : { "x" : [ 1 ] , "y" : { } } , "p" : [ ] , "\u0070":{"z":2}, "b":"}" } `), "p", func(name, value []byte) bool {
+		got += "(" + string(name) + "=" + string(value) + ")"
+		return true
+	}, func(name, value []byte) bool {
+		got += string(name) + "=" + string(value) + ";"
+		return true
+	})
+	if want := `a=1;(x=[ 1 ])(y={ })p={ "x" : [ 1 ] , "y" : { } };p=[ ];(z=2)p={"z":2};b="}";`; got != want {
+		t.Errorf("%s\n%s", got, want)
+	}
+	EachIn([]byte(`{}`), "p", nil, nil)
+}
+
 func TestMembersAreJSON(t *testing.T) {
 	got := Members(nil).Str("a\"b", "\xff\x7f\x00\n\u2028").Int("i", -5).Bool("t", true).Raw("r", []byte("[1]")).Strs("s", []string{"x", "y"}).End()
 	if want := `{"a\"b":"\ufffd\u007f\u0000\n\u2028","i":-5,"t":true,"r":[1],"s":["x","y"]}`; !json.Valid(got) || string(got) != strings.ReplaceAll(strings.ReplaceAll(want, `\ufffd`, "\ufffd"), `\u2028`, "\u2028") {
