@@ -50,6 +50,11 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(binaries)
+	if flag.Parse(); !testing.Short() {
+		if err := keepCompiled(); err != nil {
+			fmt.Fprintln(os.Stderr, "every start of Node.js compiles its modules again:", err)
+		}
+	}
 	return m.Run()
 }
 

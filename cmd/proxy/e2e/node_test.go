@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -88,6 +89,35 @@ func installModules(folder string) (modules, error) {
 		}
 	}
 	return installed, nil
+}
+
+// keepCompiled makes "node" a Node.js that keeps what it has compiled from one start to the next, which the tests have
+// hundreds of: the one that the conformance suite needs. The variable that asks for it would not reach servers that
+// dragoman starts, so that a script sets it.
+func keepCompiled() error {
+	if runtime.GOOS == "windows" {
+		return errors.New("the script is for a Unix shell")
+	}
+	if _, err := exec.LookPath("npm"); err != nil {
+		return err
+	}
+	m, err := installConformance()
+	if err != nil {
+		return err
+	}
+	node := installedNodes(m)[0]
+	if !filepath.IsAbs(node) {
+		return fmt.Errorf("npm has no Node.js 22 for %s/%s", runtime.GOOS, runtime.GOARCH)
+	}
+	bin, cache := filepath.Join(binaries, "bin"), filepath.Join(binaries, "compiled")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		return err
+	}
+	script := fmt.Sprintf("#!/bin/sh\nNODE_COMPILE_CACHE='%s' exec '%s' \"$@\"\n", cache, node)
+	if err := os.WriteFile(filepath.Join(bin, "node"), []byte(script), 0o755); err != nil {
+		return err
+	}
+	return os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
 // typescript is the client of one published SDK of the 1.x line.
