@@ -5,6 +5,9 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"os"
+	"path"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -36,24 +39,31 @@ type answer struct {
 // held reports whether an answer is set aside: no tuning looks at it.
 func held(name string) bool { return sha256.Sum256([]byte(name))[0]&1 == 1 }
 
-// load reads the answers of a set.
-func load(set, only string) (all []*answer, err error) {
-	files, err := corpus.ReadDir("testdata")
+// load reads the answers of a set: those of the corpus, or of a folder.
+func load(set, only, folder string) (all []*answer, err error) {
+	from := fs.FS(corpus)
+	if folder != "" {
+		from, set = os.DirFS(folder), "all"
+	}
+	files, err := fs.Glob(from, "*.json")
+	if folder == "" {
+		files, err = fs.Glob(from, "testdata/*.json")
+	}
 	if err != nil {
 		return nil, err
 	}
 	for _, file := range files {
-		name := strings.TrimSuffix(file.Name(), ".json")
+		name := strings.TrimSuffix(path.Base(file), ".json")
 		if set == "tune" && held(name) || set == "held" && !held(name) || !strings.Contains(name, only) {
 			continue
 		}
-		text, err := corpus.ReadFile("testdata/" + file.Name())
+		text, err := fs.ReadFile(from, file)
 		if err != nil {
 			return nil, err
 		}
 		a := new(answer)
 		if err := json.Unmarshal(text, a); err != nil {
-			return nil, fmt.Errorf("%s: %w", file.Name(), err)
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		all = append(all, a)
 	}

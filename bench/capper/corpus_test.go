@@ -9,7 +9,7 @@ import (
 // TestCorpus: every answer has facts that its own text holds, so that a score of 1
 // can be reached.
 func TestCorpus(t *testing.T) {
-	answers, err := load("all", "")
+	answers, err := load("all", "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,12 @@
 //	go run ./bench/capper                 # the answers that are for tuning
 //	go run ./bench/capper -set held       # those that no tuning has seen
 //	go run ./bench/capper -set all -by answer
+//	go run ./bench/capper -lost 500 -only jest   # which facts are lost
+//	go run ./bench/capper -dir ~/recorded        # answers of your own
 //
 // testdata has the answers, SOURCES.md where they are from, facts.go the rules
-// that say what a reader looks for in each.
+// that say what a reader looks for in each, jsonfacts.go and textfacts.go those for
+// documents and texts.
 package main
 
 import (
@@ -25,6 +28,8 @@ func main() {
 	budgets := flag.String("budgets", "200,500,2000,8000", "budgets in tokens")
 	only := flag.String("only", "", "only answers whose name has this in it")
 	show := flag.Int("show", 0, "print what is left of each answer at this budget")
+	folder := flag.String("dir", "", "measure the answers in this folder, written as those in testdata")
+	missing := flag.Int("lost", 0, "print the facts of each answer that are lost at this budget")
 	flag.Parse()
 
 	var sizes []int
@@ -36,7 +41,7 @@ func main() {
 		}
 		sizes = append(sizes, n)
 	}
-	answers, err := load(*set, *only)
+	answers, err := load(*set, *only, *folder)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "capper:", err)
 		os.Exit(1)
@@ -44,6 +49,12 @@ func main() {
 	if *show > 0 {
 		for _, a := range answers {
 			fmt.Printf("=== %s\n%s\n", a.Name, strings.Join(product(a, *show).texts(), "\n---\n"))
+		}
+		return
+	}
+	if *missing > 0 {
+		for _, a := range answers {
+			lost(os.Stdout, a, *missing)
 		}
 		return
 	}

@@ -88,15 +88,7 @@ func measure(answers []*answer, budgets []int) *table {
 	t := &table{budgets: budgets, count: len(answers)}
 	kinds := make(map[string]*row)
 	for _, a := range answers {
-		facts := factsOf(a)
-		needs := make([][]string, len(facts))
-		cost := make([]int, len(facts))
-		for i, f := range facts {
-			for _, p := range f.parts {
-				needs[i] = append(needs[i], normal(p))
-				cost[i] += encoding.Count([]byte(p))
-			}
-		}
+		facts, needs, cost := weighed(a)
 		held := make(map[int]bool) // facts kept at a smaller budget
 		essential := a.essential()
 		all := tokensOf(a.Result)
@@ -139,6 +131,19 @@ func measure(answers []*answer, budgets []int) *table {
 		t.rows = append(t.rows, *kinds[k])
 	}
 	return t
+}
+
+// weighed are the facts of an answer, what a text needs to hold each, and what each costs.
+func weighed(a *answer) (facts []fact, needs [][]string, cost []int) {
+	facts = factsOf(a)
+	needs, cost = make([][]string, len(facts)), make([]int, len(facts))
+	for i, f := range facts {
+		for _, p := range f.parts {
+			needs[i] = append(needs[i], normal(p))
+			cost[i] += encoding.Count([]byte(p))
+		}
+	}
+	return facts, needs, cost
 }
 
 // readOn follows the notices to the end. It is what a client spends, as a part of
