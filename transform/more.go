@@ -282,7 +282,7 @@ func (r *reading) found() []byte {
 			if place != "" {
 				place += ":"
 			}
-			place += strconv.Itoa(at.From + 1)
+			place += strconv.Itoa(at.From)
 		}
 		one := fmt.Appendf(nil, "%s: %s\n", place, text)
 		cost := r.engine.encoding.Count(one)

@@ -149,7 +149,7 @@ func TestReadingOnGivesParts(t *testing.T) {
 		`,"path":"items.1.body","from":10,"count":2`: {"line 10 of the body\nline 11 of the body", "[the end]"},
 		`,"path":"items","from":2,"count":1`:         {`[{"n":2}]`, "[the end]"},
 		`,"path":"items.1.body"`:                     {"line 0 of the body\nline 1 of the body\n"},
-		`,"find":"NEEDLE"`:                           {"items.1.body:151: ERROR: needle in line 150", "[1 found, the end]"},
+		`,"find":"NEEDLE"`:                           {"items.1.body:150: ERROR: needle in line 150", "[1 found, the end]"},
 		`,"find":"no such thing"`:                    {"[nothing found]"},
 		`,"path":"nothing"`:                          {"INVALID_ARGUMENTS", "items, pad"},
 		`,"path":"items.9","from":0`:                 {"INVALID_ARGUMENTS"},
@@ -159,6 +159,32 @@ func TestReadingOnGivesParts(t *testing.T) {
 		for _, w := range want {
 			if !strings.Contains(strings.Join(texts, "\n"), w) {
 				t.Errorf("%s: %q is not in %q", args, w, texts)
+			}
+		}
+	}
+}
+
+// TestGapsAreNumberedAsReadingOnTakesThem: the number in a gap can be copied to from.
+func TestGapsAreNumberedAsReadingOnTakesThem(t *testing.T) {
+	e := engine(t, "transform: {}")
+	var lines []string
+	for i := range 400 {
+		lines = append(lines, fmt.Sprintf("the line with the number %d", i))
+	}
+	text := string(quoted(strings.Join(lines, "\n")))
+	for path, in := range map[string]string{"log": `{"log":` + text + `}`, "list": `{"list":["` + strings.Join(lines, `","`) + `"]}`} {
+		out, r := e.Apply(nil, textResult(in), &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: 500})
+		texts, _ := seen(t, out)
+		gaps := regexp.MustCompile(`…(\d+)–(\d+)`).FindAllStringSubmatch(texts[0], -1)
+		if len(gaps) == 0 {
+			t.Fatalf("no gap in %s", texts[0])
+		}
+		for _, gap := range gaps {
+			for _, number := range gap[1:] {
+				texts, _ := seen(t, e.More("s", "c", fmt.Appendf(nil, `{"cursor":%q,"path":%q,"from":%s,"count":1}`, r.Cursor, path, number)))
+				if want := "the line with the number " + number; !strings.Contains(texts[0], want) {
+					t.Errorf("%s from %s is %q", path, number, texts)
+				}
 			}
 		}
 	}
@@ -198,7 +224,7 @@ func TestLinesOfATextAreItsLines(t *testing.T) {
 				`,"path":"` + in.prefix + `250.1"`:     "INVALID_ARGUMENTS",
 				`,"path":"` + in.prefix + `900"`:       "INVALID_ARGUMENTS",
 				`,"path":"` + in.prefix + `none"`:      "INVALID_ARGUMENTS",
-				`,"find":"needle"`:                     strings.TrimSuffix(in.prefix, ".") + ":556: the needle",
+				`,"find":"needle"`:                     strings.TrimSuffix(in.prefix, ".") + ":555: the needle",
 				in.path + `,"from":598,"count":100000`: strings.Join(lines[598:], "\n"),
 			} {
 				texts, _ := seen(t, e.More("s", "c", []byte(`{"cursor":"`+r.Cursor+`"`+args+`}`)))

@@ -11,8 +11,9 @@
 //   - tree.go ranks and writes JSON: shallow before deep, what a thing is before what
 //     it holds, and never less than a schema asks for;
 //   - table.go writes lists of like objects as columns and rows, where that is asked for;
-//   - text.go and survey.go rank and write texts: head, tail, errors, headings,
-//     signatures, rare lines, each gap told in a line;
+//   - text.go ranks and writes texts, each gap told in a line; survey.go finds what
+//     failed, errors and rare lines in them, outline.go headings, signatures and the
+//     first hit in each file;
 //   - plan.go sorts, searches and marks; place.go says where something is missing;
 //   - read.go goes on in the order of the document, without what was shown.
 package fit

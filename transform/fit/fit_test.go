@@ -3,6 +3,7 @@ package fit
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -34,6 +35,17 @@ func TestRanksAddUp(t *testing.T) {
 
 func TestWhatMattersIsKept(t *testing.T) {
 	many := strings.Repeat("2026-11-20 INFO request handled in 12 ms\n", 500)
+	var hits, issues, run strings.Builder
+	for file := range 5 {
+		for line := range 40 {
+			fmt.Fprintf(&hits, "src/part%d.go:%d:\tif timeout > limit {\n", file, line+1)
+		}
+	}
+	for i := range 20 {
+		fmt.Fprintf(&issues, `{"id":%d,"repository":{"id":7,"full_name":"acme/shop","visibility":"private","language":"Go"},"title":"Issue %d"},`, i, i)
+		fmt.Fprintf(&run, "____ test_%d ____\n\n    def test_%d():\n        total = price(%d)\n>       assert total == 7\nE       assert %d == 7\n\n", i, i, i, i)
+	}
+	run.WriteString("=== short summary ===\nFAILED test_shop.py::test_8 - assert 8 == 7\nFAILED test_shop.py::test_9 - assert 9 == 7\n=== 2 failed, 18 passed ===\n")
 	items := strings.Repeat(`{"id":1,"title":"One of many things that are all the same, and take some room","status":"passed"},`, 100)
 	for _, c := range []struct {
 		claim, in string
@@ -46,6 +58,10 @@ func TestWhatMattersIsKept(t *testing.T) {
 		{"headings", "# A\n\n" + strings.Repeat("Words of a text. ", 100) + "\n\n## B\n\n" + strings.Repeat("Words of a text. ", 100), 300, []string{"# A", "## B"}},
 		{"what stands beside base64", `{"data":"` + strings.Repeat("QUJDREVGR0hJSktMTU5PUFFS0123", 200) + `","name":"a.png","note":"kept"}`, 200, []string{`"a.png"`, `"kept"`, "QUJD", "characters"}},
 		{"a text in JSON", `{"exit":1,"stdout":"` + strings.Repeat(`a line of it\n`, 300) + `the last line"}`, 300, []string{`"exit":1`, "the last line"}},
+		{"what failed, before where sections begin", run.String(), 300, []string{"test_8 - assert", "test_9 - assert", "2 failed", "E       assert"}},
+		{"the first hit in each file", hits.String(), 400, []string{"part0.go:1:", "part1.go:1:", "part2.go:1:", "part3.go:1:", "part4.go:1:"}},
+		{"the same object once", "[" + issues.String() + `{"id":99}]`, 600, []string{`"acme/shop"`, `"Issue 0"`, `"Issue 1"`, `"Issue 2"`, `"Issue 19"`}},
+		{"methods, and no directives", "# define A 1\n\n# define B 2\n\n" + strings.Repeat("- (void)first:(int)a\n{\n  [self b:a];\n  [self c:a];\n}\n\n", 20) + "- (void)last:(int)b\n{\n  [self b:b];\n}\n", 400, []string{"- (void)last:(int)b"}},
 		{"signatures", strings.Repeat("func f(a int) {\n\tfor range a {\n\t\tprintln(a)\n\t\tprintln(a + a)\n\t}\n}\n\n", 20) + "func last(b string) error {\n\treturn nil\n}\n", 1500, []string{"func last(b string) error {"}},
 	} {
 		out, _ := fitted([]byte(c.in), c.room)
@@ -57,6 +73,19 @@ func TestWhatMattersIsKept(t *testing.T) {
 				t.Errorf("%s: %q is not in\n%s", c.claim, want, out)
 			}
 		}
+	}
+}
+
+// TestTitlesOfATextAreItsSections: a rule under a blank line makes none of the line above.
+func TestTitlesOfATextAreItsSections(t *testing.T) {
+	in := []byte("# A\n\nSee [it](x).\n\n---\n\nB\n---\n\n# A\n\n```\n# no\n```\n\n## C\n\nEnd.\n")
+	x := newText(in, 0, len(in), true)
+	var got []string
+	for _, title := range x.survey(true).titles {
+		got = append(got, strings.TrimSpace(string(x.unit(int(title.at)))))
+	}
+	if s := strings.Join(got, ", "); s != "# A, B, ## C" {
+		t.Errorf("titles are %s", s)
 	}
 }
 

@@ -59,9 +59,13 @@ type doc struct {
 // maxInner is how deep JSON in strings is looked into.
 const maxInner = 3
 
+// longAddress is of how many bytes an address may be cut, if there is no room for all.
+const longAddress = 100
+
 // New ranks the units of an answer.
 func New(parts []Part, o Options) *Plan {
 	p := &Plan{names: newNames(o), tables: o.Columns, most: o.Most, apart: -1}
+	var links rank
 	for i := range parts {
 		var base rank
 		if len(parts) > 8 {
@@ -70,7 +74,8 @@ func New(parts []Part, o Options) *Plan {
 			base = add(0, otherBlock*i)
 		}
 		if parts[i].Solid {
-			base = add(0, lg(i))
+			links = max(links, add(0, lg(i)+lg(len(parts[i].Text)/64))) // the last ones go first
+			base = links
 		}
 		p.parts = append(p.parts, len(p.docs))
 		p.make(parts[i].Text, base, &parts[i], -1, 0, 0)
@@ -369,5 +374,8 @@ func (d *doc) clips(at uint32) bool {
 		return !d.part.Solid && !d.text.binary && len(d.text.unit(int(at))) > 8 && FenceOf(bytes.TrimSpace(d.text.unit(int(at)))) == ""
 	}
 	raw := d.tree.Raw(at)
-	return raw[0] == '"' && len(raw) > 16 && d.tree.guards == nil && !Protected(d.tree.Label(at), raw[1:len(raw)-1])
+	if raw[0] != '"' || len(raw) <= 16 || d.tree.guards != nil {
+		return false
+	}
+	return len(raw) > longAddress || !Protected(d.tree.Label(at), raw[1:len(raw)-1])
 }

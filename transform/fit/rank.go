@@ -33,22 +33,24 @@ const (
 	deeper      = 36       // an object in an object: shallow before deep
 	ofEntry     = 32       // what is in an entry of a map: names before contents
 	perItem     = 16       // of sixteen: how fast the items of a list fall behind one another
-	oddItem     = 4        // an item that is unlike its neighbours, before all but the first ones
+	failedItem  = 4        // an item that says it failed, before all but the first ones
 	longText    = 36       // a text over 200 characters, for its first line
 	otherBlock  = 8        // a block behind the first
 	restOfLine  = 24       // the rest of a line that is longer than a piece
 	restOfCode  = 12 * bit // base64 behind its first characters
 	kindOfHead  = 4        // lines from the head
 	kindOfTail  = 4        // lines from the tail
-	kindOfError = 4        // lines that look like errors, those of rare shapes first
-	kindOfTitle = 5        // headings and signatures, the outermost first
+	kindOfError = 4        // lines that name what failed, and lines that look like errors, the last one first
+	kindOfTitle = 5        // headings and signatures, the outermost first, and the first hit in each file
 	kindOfRare  = 40       // rare lines of repetitive logs
 	kindOfAny   = 56       // an even spread
+	linesBehind = 2        // how many lines behind an error rank by it
 	behindError = 15       // each line behind an error
-	manyErrors  = 12       // errors where every fourth line is one
 	errorInText = 48       // errors in source code, and in prose with headings
+	perFailed   = 4        // of sixteen: how fast lines that name what failed fall behind one another
 	perLevel    = 7        // each level of a heading or signature
 	perTitle    = 4        // of sixteen: how fast headings fall behind one another
+	repeated    = 48       // an object that was there before, as it is
 )
 
 // memberKinds is what members are behind the first, by their names: in lower case,
@@ -78,7 +80,6 @@ const (
 	otherMember = 14  // a name that is not in the table
 	otherObject = 24  // and an object or list under such a name
 	falseMember = 16  // false, and 0, behind what else would have that name
-	program     = 56  // url, where html_url stands beside
 	hollow      = 160 // an empty member
 	dropped     = 192 // a member that the configuration drops
 )

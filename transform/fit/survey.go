@@ -1,83 +1,61 @@
 package fit
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // A survey is what stands out in a text: units, in the order in which they count.
 type survey struct {
-	titles []uint32
-	levels []uint8
-	errors []uint32
+	titles []title
+	failed []uint32 // lines that name what failed
+	errors []uint32 // other lines that tell of an error
 	rare   []uint32
 	source bool // it is a program, or prose with headings: errors are only a subject there
 }
+
+// maxNamed bounds how many lines are remembered to tell whether one says something new.
+const maxNamed = 1 << 12
 
 // survey looks at each line once.
 func (t *text) survey(markdown bool) (s survey) {
 	n := len(t.line)
 	var shapes [1 << 14]uint16 // how many lines have a shape, by its hash
 	hashes := make([]uint16, n)
-	bad := make([]uint32, 0, 16)
-	var heads, signs []uint32
-	var tools []uint32 // sections of what tools print
-	var toolLevels []uint8
-	var headLevels, signLevels []uint8
-	start := bytes.ToLower(t.src[:min(len(t.src), 1000)])
-	html := bytes.Contains(start, []byte("<html")) || bytes.Contains(start, []byte("<!doctype html"))
-	code := 0 // the block that comes next
+	named := make(map[string]bool)
+	o := t.outline()
 	for i := range n {
 		if i > 0 && t.line[i] == t.line[i-1] {
 			hashes[i] = hashes[i-1]
 			continue
 		}
 		line := bytes.TrimRight(t.unit(i), "\r\n")
-		hash, wrong := look(line[:min(len(line), 2*piece)])
+		line = line[:min(len(line), 2*piece)]
+		hash, wrong := look(line)
 		hashes[i] = hash
 		if shapes[hash]++; shapes[hash] == 0 {
 			shapes[hash]--
 		}
-		if wrong {
-			bad = append(bad, uint32(i))
-		}
-		for code < len(t.blocks) && int(t.blocks[code].close) < i {
-			code++
-		}
-		if code < len(t.blocks) && int(t.blocks[code].open) <= i {
-			continue
-		}
-		if level, ok := headingLevel(line, html); ok {
-			heads, headLevels = append(heads, uint32(i)), append(headLevels, level)
-		} else if level, ok := signatureLevel(line); ok {
-			signs, signLevels = append(signs, uint32(i)), append(signLevels, level)
-			if word := firstWord(line); toolWords[string(word)] || ruled(word) {
-				tools, toolLevels = append(tools, uint32(i)), append(toolLevels, level)
+		rest := bytes.TrimLeft(line, " \t")
+		switch {
+		case !wrong && !mayBeMark(rest, len(rest) < len(line)):
+		case namesFailure(line, rest):
+			if !named[string(line)] && len(named) < maxNamed {
+				named[string(line)] = true
+				s.failed = append(s.failed, uint32(i))
 			}
-		} else if i+1 < n && underlined(t.unit(i+1)) && len(line) < 100 {
-			heads, headLevels = append(heads, uint32(i)), append(headLevels, 0)
+		case wrong, saysWhy(rest, len(line) > len(rest)):
+			s.errors = append(s.errors, uint32(i))
 		}
+		o.look(i, line)
 	}
-	// A # begins a heading in Markdown, where blank lines stand around it, and a comment
-	// in a program.
-	alone := 0
-	for _, i := range heads {
-		if int(i)+1 < n && t.line[i+1] > t.line[i]+1 && (i == 0 || t.line[i] > t.line[i-1]+1) {
-			alone++
-		}
+	slices.Reverse(s.errors) // the last one is nearest to why it ended
+	s.titles, s.source = o.titles(markdown)
+	if len(s.failed)*16 > len(s.titles) && !o.markdown { // what failed says more than where sections begin
+		s.titles, s.source = nil, false
 	}
-	markdown = markdown || alone > 1 && alone*8 > len(signs)
-	s.titles, s.levels = heads, headLevels
-	if !markdown && len(signs) > len(heads) {
-		if s.titles, s.levels, s.source = signs, signLevels, len(signs)-len(tools) > n/50; !s.source && len(tools) > 0 {
-			s.titles, s.levels = tools, toolLevels
-		}
-	}
-	s.source = s.source || len(heads) > 0 && len(heads) >= len(signs) && len(heads) > n/200
-	// Errors: those of rare shapes first, then from the end.
-	for most := uint16(1); most < 1<<14; most *= 4 {
-		for k := len(bad) - 1; k >= 0; k-- {
-			if c := shapes[hashes[bad[k]]]; c <= most && c > most/4 {
-				s.errors = append(s.errors, bad[k])
-			}
-		}
+	if first := t.firstHits(); first != nil {
+		s.titles, s.source = first, false
 	}
 	if n > 40 {
 		for i := n - 1; i >= 0 && len(s.rare) < 1<<12; i-- {
@@ -90,6 +68,62 @@ func (t *text) survey(markdown bool) (s survey) {
 		}
 	}
 	return s
+}
+
+var (
+	// failMarks begin lines of test runs that name what failed, whyMarks those that say why.
+	failMarks = [][]byte{[]byte("✕"), []byte("✗"), []byte("✖"), []byte("●"), []byte("not ok"), []byte("--- FAIL"), []byte("FAIL")}
+	whyMarks  = [][]byte{[]byte("E  "), []byte("^")}
+	// thrown ends the word that begins a line which says what was thrown: error[E0106]:,
+	// java.lang.IllegalStateException:
+	thrown = [][]byte{[]byte("error"), []byte("exception"), []byte("fatal"), []byte("panic")}
+)
+
+// mayBeMark reports by its first letter whether a line can be one of a failure that has
+// none of errorWords.
+func mayBeMark(rest []byte, indented bool) bool {
+	return len(rest) > 0 && (indented || rest[0] >= 0x80 || rest[0] == 'n' || rest[0] == 'E' || rest[0] == '^')
+}
+
+// namesFailure reports whether a line names what failed. rest is the line without its
+// indentation.
+func namesFailure(line, rest []byte) bool {
+	if hasPrefix(rest, failMarks) || bytes.Contains(rest, []byte(" FAILED")) {
+		return true
+	}
+	end := bytes.IndexAny(line, " \t:[")
+	if end <= 0 || line[end] != ':' && line[end] != '[' {
+		return false
+	}
+	for _, w := range thrown {
+		if end >= len(w) && bytes.EqualFold(line[end-len(w):end], w) {
+			return true
+		}
+	}
+	return false
+}
+
+// saysWhy reports whether a line of a test run says why something failed: by its mark,
+// or as it is indented and begins with a place, shop_test.go:12:
+func saysWhy(rest []byte, indented bool) bool {
+	if hasPrefix(rest, whyMarks) {
+		return true
+	}
+	file, after, ok := bytes.Cut(rest, []byte(":"))
+	if !indented || !ok || bytes.IndexByte(file, '.') < 0 || bytes.ContainsAny(file, " (\"'/") {
+		return false
+	}
+	number := bytes.TrimLeft(after, "0123456789")
+	return len(number) < len(after) && len(number) > 1 && number[0] == ':'
+}
+
+func hasPrefix(line []byte, marks [][]byte) bool {
+	for _, m := range marks {
+		if bytes.HasPrefix(line, m) {
+			return true
+		}
+	}
+	return false
 }
 
 // look hashes the shape of a line, its letters, and says whether it looks like an
@@ -121,15 +155,6 @@ func look(line []byte) (hash uint16, wrong bool) {
 			wrong = true
 		}
 	}
-	if !wrong {
-		trimmed := bytes.TrimLeft(line, " \t")
-		for _, m := range errorMarks {
-			if bytes.HasPrefix(trimmed, m) {
-				wrong = true
-				break
-			}
-		}
-	}
 	return uint16(h>>18) & (1<<14 - 1), wrong
 }
 
@@ -146,12 +171,8 @@ var classes = func() (c [256]byte) {
 	return c
 }()
 
-// errorWords are words of lines that tell of an error, errorMarks how such lines
-// begin.
-var (
-	errorWords = []string{"error", "fatal", "panic", "exception", "fail", "traceback", "cannot", "unable", "undefined", "denied", "assert", "warning", "expected", "received", "refused", "timed out", "unexpected", "caused by"}
-	errorMarks = [][]byte{[]byte("✕"), []byte("✗"), []byte("✖"), []byte("●"), []byte("not ok"), []byte("E  "), []byte("^")}
-)
+// errorWords are words of lines that tell of an error.
+var errorWords = []string{"error", "fatal", "panic", "exception", "fail", "traceback", "cannot", "unable", "undefined", "denied", "assert", "warning", "expected", "received", "refused", "timed out", "unexpected", "caused by"}
 
 var errorStarts = func() (b [256]bool) {
 	for _, w := range errorWords {
@@ -179,86 +200,4 @@ func errorWord(line []byte, i int, window uint32) bool {
 		}
 	}
 	return false
-}
-
-// headingLevel is how deep an ATX heading of Markdown is, or one of HTML.
-func headingLevel(line []byte, html bool) (level uint8, ok bool) {
-	if html {
-		for _, at := range [...]string{"<title", "<h1", "<h2", "<h3", "<h4"} {
-			if i := bytes.Index(line, []byte(at)); i >= 0 {
-				return uint8(max(0, int(at[2]-'1'))) & 3, true
-			}
-		}
-		return 0, false
-	}
-	n := 0
-	for n < len(line) && line[n] == '#' {
-		n++
-	}
-	if n > 0 && n <= 6 && n < len(line) && line[n] == ' ' {
-		return uint8(n - 1), true
-	}
-	return 0, false
-}
-
-// underlined reports whether a line underlines the one before it as a heading.
-func underlined(line []byte) bool {
-	line = bytes.TrimRight(line, " \r\n")
-	return len(line) >= 3 && (line[0] == '=' || line[0] == '-') && len(bytes.Trim(line, string(line[:1]))) == 0
-}
-
-// sectionWords begin lines that begin something in programs.
-var sectionWords = set([]string{
-	"func", "def", "class", "interface", "struct", "enum", "type", "export", "public", "private", "protected",
-	"static", "async", "abstract", "pub", "impl", "fn", "module", "function", "trait", "package", "namespace",
-	"template", "internal", "override", "final", "@interface", "@implementation", "-", "+",
-})
-
-// toolWords begin lines that begin something in what tools print.
-var toolWords = set([]string{"diff", "commit", "Traceback", "@@", "FAIL"})
-
-// ruled reports whether a word is a rule: === FAILURES ===
-func ruled(word []byte) bool {
-	return len(word) >= 5 && (word[0] == '=' || word[0] == '_') && len(bytes.Trim(word, string(word[:1]))) == 0
-}
-
-func firstWord(line []byte) []byte {
-	line = bytes.TrimLeft(line, " \t")
-	return line[:max(0, bytes.IndexAny(line, " \t(:{<"))]
-}
-
-// signatureLevel is how deep a line is indented that begins a function, a type, or
-// a section of what a tool prints.
-func signatureLevel(line []byte) (level uint8, ok bool) {
-	indent := 0
-	for indent < len(line) && (line[indent] == ' ' || line[indent] == '\t') {
-		if line[indent] == '\t' {
-			level += 2
-		} else if indent%2 == 1 {
-			level++
-		}
-		indent++
-	}
-	rest := line[indent:]
-	if level > 4 || len(rest) < 4 {
-		return 0, false
-	}
-	end := bytes.IndexAny(rest, " \t(:{<")
-	if end <= 0 {
-		return 0, false
-	}
-	word := rest[:end]
-	switch {
-	case len(word) == 1: // - (void)method, of Objective-C; no list of Markdown
-		return level, (word[0] == '-' || word[0] == '+') && bytes.HasPrefix(rest[1:], []byte(" (")) && rest[len(rest)-1] == '{'
-	case sectionWords[string(word)]:
-		return level, true
-	case toolWords[string(word)], ruled(word):
-		return level, true
-	}
-	// app.use = function use(…) {, void Database::Open(…) {
-	if level == 0 && (rest[len(rest)-1] == '{' && bytes.IndexByte(rest, '(') > 0 || bytes.Contains(rest, []byte("= function"))) {
-		return level + 1, true
-	}
-	return 0, false
 }

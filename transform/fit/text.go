@@ -124,24 +124,23 @@ func (t *text) rank(base rank, markdown bool) {
 	spread(n, func(j, i int) { earlier(i, kindOfAny+lg(j)) })
 	s := t.survey(markdown)
 	for k, h := range s.titles {
-		level := int(s.levels[k])
-		earlier(int(h), kindOfTitle+perLevel*level+lg(k)*perTitle/16)
+		earlier(int(h.at), kindOfTitle+perLevel*int(h.level)+lg(k)*perTitle/16)
 	}
 	late := 0
-	switch {
-	case s.source:
+	if s.source {
 		late = errorInText
-	case len(s.errors) > n/4:
-		late = manyErrors
+	}
+	wrong := func(i, first int) { // and the lines behind it
+		for d := range min(1+linesBehind, n-i) {
+			earlier(i+d, first+d*behindError)
+		}
+	}
+	for k, i := range s.failed {
+		earlier(int(i), kindOfError+late+lg(turn(k, len(s.failed)))*perFailed/16)
+		wrong(int(i), kindOfError+late+lg(k))
 	}
 	for k, i := range s.errors {
-		first := kindOfError + late + lg(k)
-		for d := 0; d < 8 && int(i)+d < n; d++ {
-			if d > 0 && !s.source && t.src[t.start[i]] != ' ' && blankLine(t.unit(int(i)+d)) {
-				break
-			}
-			earlier(int(i)+d, first+d*behindError)
-		}
+		wrong(int(i), kindOfError+late+lg(k))
 	}
 	for k, i := range s.rare {
 		earlier(int(i), kindOfRare+lg(k))
@@ -155,8 +154,6 @@ func (t *text) rank(base rank, markdown bool) {
 		t.ranks[i] = max(t.ranks[i], add(t.ranks[from], min(restOfLine, 8*(i-from))))
 	}
 }
-
-func blankLine(line []byte) bool { return len(bytes.TrimSpace(line)) == 0 }
 
 // entry is the k-th line, or where line is not below 0 the k-th piece of that line;
 // n is how many there are.
@@ -243,8 +240,6 @@ func (t *text) gap(dst []byte, begin, a, b int) []byte {
 		if !within {
 			mark = append(bytes.TrimRight(mark, "… "), " …\n"...)
 		}
-	case first == last:
-		mark = fmt.Appendf(room[:0], "… 1 line (%d)\n", first+1)
 	default:
 		if b < len(t.line) {
 			last = t.line[b] - 1 // blank lines behind the last one are in it
@@ -252,12 +247,7 @@ func (t *text) gap(dst []byte, begin, a, b int) []byte {
 				last = t.line[b]
 			}
 		}
-		mark = append(room[:0], "… "...)
-		mark = strconv.AppendUint(mark, uint64(last-first+1), 10)
-		mark = append(mark, " lines ("...)
-		mark = strconv.AppendUint(mark, uint64(first+1), 10)
-		mark = append(mark, "–"...)
-		mark = append(strconv.AppendUint(mark, uint64(last+1), 10), ")\n"...)
+		mark = append(appendGap(room[:0], int(first), int(last)), '\n')
 	}
 	if len(whole) <= len(mark) {
 		return append(dst, whole...)
@@ -266,6 +256,15 @@ func (t *text) gap(dst []byte, begin, a, b int) []byte {
 		dst = append(dst, '\n')
 	}
 	return append(dst, mark...)
+}
+
+// appendGap appends which entries are missing, by the numbers that reading on takes.
+func appendGap(dst []byte, first, last int) []byte {
+	dst = strconv.AppendInt(append(dst, "…"...), int64(first), 10)
+	if last > first {
+		dst = strconv.AppendInt(append(dst, "–"...), int64(last), 10)
+	}
+	return dst
 }
 
 // An edge is the unit behind the last one that is kept: as much of it as there is

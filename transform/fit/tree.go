@@ -3,6 +3,7 @@ package fit
 import (
 	"bytes"
 	"fmt"
+	"hash/maphash"
 
 	"github.com/dragoman-proxy/dragoman/transform/schema"
 	"github.com/dragoman-proxy/dragoman/transform/tape"
@@ -19,6 +20,7 @@ type tree struct {
 	long    []uint32         // long strings
 	entries bitset           // containers that are there by their name: entries of maps
 	names   *names
+	seen    map[uint64]bool // objects, by a hash of how they are written
 }
 
 const (
@@ -26,11 +28,14 @@ const (
 	rowLength  = 160 // bytes of a row
 	mapLength  = 24  // members that make a map of an object
 	maxDepth   = 64  // an object below is a unit
+
+	leastRepeat = 64      // bytes of an object that is looked for again
+	mostRepeat  = 1 << 14 // bytes of one
 )
 
 // newTree ranks the nodes of a document.
 func newTree(t tape.Tape, g schema.Guards, base rank, n *names) *tree {
-	tr := &tree{Tape: t, guards: g, names: n, ranks: make([]rank, len(t.Nodes)), entries: newBitset(len(t.Nodes)), inner: make(map[uint32]int32)}
+	tr := &tree{Tape: t, guards: g, names: n, ranks: make([]rank, len(t.Nodes)), entries: newBitset(len(t.Nodes)), inner: make(map[uint32]int32), seen: make(map[uint64]bool)}
 	for i := range tr.ranks {
 		tr.ranks[i] = none
 	}
@@ -79,7 +84,6 @@ func (t *tree) rankObject(n uint32, base rank, g schema.Guards, depth int) {
 		base = add(base, deeper)
 	}
 	entries := t.isMap(n)
-	html := false
 	i, count := 0, int(at.Count)
 	for m := n + 1; m < at.Next; m = t.Nodes[m].Next {
 		value := t.Raw(m)
@@ -103,28 +107,41 @@ func (t *tree) rankObject(n uint32, base rank, g schema.Guards, depth int) {
 		case wire.Hollow(value) && !t.names.empty:
 			r = add(base, hollow)
 		default:
-			name := t.Name(m)
-			b := t.names.bits(name)
+			b := t.names.bits(t.Name(m))
 			switch {
 			case b == otherMember && !tape.Scalar(value):
 				b = otherObject
 			case string(value) == "false", string(value) == "0":
 				b += falseMember
 			}
-			switch string(name) {
-			case "html_url":
-				html = true
-			case "url":
-				if html || t.has(n, "html_url") {
-					b = program
-				}
-			}
 			r = add(base, b)
+			if t.repeats(m) {
+				r = add(r, repeated)
+			}
 		}
 		t.rank(m, r, inner, depth+1)
 		i++
 	}
 }
+
+// repeats reports whether an object was there before, as it is: each issue of a list
+// has the same repository.
+func (t *tree) repeats(n uint32) bool {
+	raw := t.Raw(n)
+	if raw[0] != '{' || len(raw) < leastRepeat || len(raw) > mostRepeat {
+		return false
+	}
+	sum := maphash.Bytes(seed, raw)
+	if t.seen[sum] {
+		return true
+	}
+	if len(t.seen) < maxNamed {
+		t.seen[sum] = true
+	}
+	return false
+}
+
+var seed = maphash.MakeSeed()
 
 // isMap reports whether an object is a map: its many members are entries.
 func (t *tree) isMap(n uint32) bool { return t.Nodes[n].Count >= mapLength && t.alike(n) }
@@ -146,19 +163,10 @@ func (t *tree) alike(n uint32) bool {
 	return same*4 >= seen*3
 }
 
-func (t *tree) has(n uint32, name string) bool {
-	for m := n + 1; m < t.Nodes[n].Next; m = t.Nodes[m].Next {
-		if string(t.Name(m)) == name {
-			return true
-		}
-	}
-	return false
-}
-
 func (t *tree) rankList(n uint32, base rank, g schema.Guards, depth int) {
 	at := &t.Nodes[n]
 	count := int(at.Count)
-	odd := t.odd(n)
+	failed := t.failed(n)
 	k := 0
 	i := 0
 	for m := n + 1; m < at.Next; m = t.Nodes[m].Next {
@@ -167,8 +175,8 @@ func (t *tree) rankList(n uint32, base rank, g schema.Guards, depth int) {
 			inner = g.Element(&t.Tape, m, i)
 		}
 		r := add(base, lg(turn(i, count))*perItem/16)
-		if k < len(odd) && odd[k] == m {
-			r = min(r, add(base, oddItem+lg(k)))
+		if k < len(failed) && failed[k] == m {
+			r = min(r, add(base, failedItem+lg(k)))
 			k++
 		}
 		t.rank(m, r, inner, depth)
@@ -176,47 +184,24 @@ func (t *tree) rankList(n uint32, base rank, g schema.Guards, depth int) {
 	}
 }
 
-// odd are the items of a list that are unlike the others: few have their members,
-// or they say that something failed.
-func (t *tree) odd(n uint32) (odd []uint32) {
+// failed are the items of a list that say that something failed, if few do.
+func (t *tree) failed(n uint32) (failed []uint32) {
 	at := &t.Nodes[n]
-	if at.Count < 5 || t.Doc[t.Nodes[n+1].Pos] != '{' {
+	if at.Count < 5 {
 		return nil
 	}
-	shapes := make(map[uint32]int)
-	sums := make([]uint32, 0, min(int(at.Count), 1<<16))
-	failed := newBitset(min(int(at.Count), 1<<16))
-	for m := n + 1; m < at.Next && len(sums) < 1<<16; m = t.Nodes[m].Next {
-		sum := uint32(0)
-		for k := m + 1; k < t.Nodes[m].Next; k = t.Nodes[k].Next {
-			name := t.Name(k)
-			if name == nil {
+	for m := n + 1; m < at.Next; m = t.Nodes[m].Next {
+		for k := m + 1; k < t.Nodes[m].Next && t.Name(k) != nil; k = t.Nodes[k].Next {
+			if saysFailed(t.Name(k), t.Raw(k)) {
+				failed = append(failed, m)
 				break
 			}
-			h := uint32(2166136261)
-			for _, c := range name[:min(len(name), 32)] {
-				h = (h ^ uint32(c)) * 16777619
-			}
-			sum += h // whatever their order
-			if v := t.Raw(k); saysFailed(name, v) {
-				failed.add(len(sums))
-			}
 		}
-		shapes[sum]++
-		sums = append(sums, sum)
 	}
-	few := len(sums) / 10
-	i := 0
-	for m := n + 1; m < at.Next && i < len(sums); m = t.Nodes[m].Next {
-		if failed.has(i) || shapes[sums[i]] == 1 && len(shapes) <= few {
-			odd = append(odd, m)
-		}
-		i++
-	}
-	if len(odd) > len(sums)/4 {
+	if len(failed) > int(at.Count)/4 {
 		return nil
 	}
-	return odd
+	return failed
 }
 
 // saysFailed reports whether a member says that something went wrong.
@@ -375,7 +360,7 @@ func (w *writer) list(d *doc, n uint32, g schema.Guards) {
 				w.out = append(w.out, ',')
 			}
 			first = false
-			w.out = fmt.Appendf(w.out, `"… %d items (%d–%d)"`, gap, i-gap+1, i)
+			w.out = append(appendGap(append(w.out, '"'), i-gap, i-1), '"')
 		}
 		gap = 0
 	}

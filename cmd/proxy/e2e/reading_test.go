@@ -176,7 +176,7 @@ func followNotices(t *testing.T, r *mcp.CallToolResult, encoding *tokens.Encodin
 }
 
 var (
-	gapLines = regexp.MustCompile(`^… \d+ lines? \((?:\d+–)?(\d+)\)$`)
+	gapLines = regexp.MustCompile(`^…(?:\d+–)?(\d+)$`)
 	gapChars = regexp.MustCompile(` … (\d+) characters …(?: |$)`)
 )
 
@@ -195,7 +195,8 @@ func putTogether(t *testing.T, answers []readAnswer) string {
 		}
 		for part := range strings.SplitSeq(strings.Join(a.texts, "\n"), "\n") {
 			if gap := gapLines.FindStringSubmatch(part); gap != nil {
-				line, _ = strconv.Atoi(gap[1])
+				last, _ := strconv.Atoi(gap[1])
+				line = last + 1
 				continue
 			}
 			for part != "" {
