@@ -120,7 +120,7 @@ var steps = []step{
 	{category: "read", request: `{"operation":"get_slow_post","params":{"id":1}}`, want: `{"success":false,"error":{"code":"TRANSPORT_TIMEOUT","message":"Request timed out after 500ms"}}`},
 	// A value stays in its place of the path: none of these is another resource.
 	{category: "read", request: `{"operation":"get_post","params":{"id":"1/comments"}}`, want: `{"success":false,"error":{"code":"NOT_FOUND_RESOURCE",…}}`},
-	{category: "read", request: `{"operation":"get_post","params":{"id":"../comments"}}`, want: `{"success":false,"error":{"code":"NOT_FOUND_RESOURCE",…}}`},
+	{category: "read", request: `{"operation":"get_post","params":{"id":"../comments"}}`, want: `{"success":false,"error":{"code":"VALIDATION_INVALID_VALUE",…}}`},
 	{category: "read", request: `{"operation":"get_post","params":{"id":".."}}`, want: `{"success":false,"error":{"code":"VALIDATION_INVALID_VALUE",…}}`},
 	{category: "read", request: `{"operation":"get_post","params":{"id":"1?_embed=comments"}}`, want: `{"success":false,"error":{"code":"NOT_FOUND_RESOURCE",…}}`},
 
