@@ -74,6 +74,8 @@ func IsSecret(s string) bool {
 	return false
 }
 
+// MaskSecrets masks what looks like a credential: known shapes, pairs of a name and a
+// value, and user information in URLs.
 func MaskSecrets(s string) string {
 	s = connections.ReplaceAllString(s, masked)
 	s = userInfo.ReplaceAllString(s, "${1}")

@@ -127,6 +127,7 @@ func (f *Failure) Recoverable() bool {
 	return true
 }
 
+// InvalidValue is for a parameter whose value does not fit; problem follows its name.
 func InvalidValue(param, problem string) *Failure {
 	return &Failure{
 		Code:    ValidationInvalidValue,
@@ -135,6 +136,7 @@ func InvalidValue(param, problem string) *Failure {
 	}
 }
 
+// InvalidType is for a parameter of another type than expected.
 func InvalidType(param, expected, actual string) *Failure {
 	return &Failure{
 		Code:    ValidationInvalidType,
@@ -143,6 +145,7 @@ func InvalidType(param, expected, actual string) *Failure {
 	}
 }
 
+// InvalidEncoding is for text that is not UTF-8, or holds what no text should.
 func InvalidEncoding(location string, offset int) *Failure {
 	return &Failure{
 		Code:    ValidationInvalidEncoding,
@@ -151,6 +154,7 @@ func InvalidEncoding(location string, offset int) *Failure {
 	}
 }
 
+// TooLarge is for what exceeds a limit; unit is what is counted.
 func TooLarge(limitType string, limit, actual int, unit string) *Failure {
 	return &Failure{
 		Code:    ValidationPayloadTooLarge,

@@ -74,6 +74,7 @@ type Target struct {
 	Delay   time.Duration
 }
 
+// Header is one header of a request or response.
 type Header struct{ Name, Value string }
 
 // Operation is one entry of an adapter, compiled for the call path.
@@ -145,6 +146,7 @@ func (op *Operation) Param(name []byte) (int, bool) {
 	return 0, false
 }
 
+// Place is where a parameter goes in the HTTP request.
 type Place uint8
 
 const (
@@ -157,6 +159,7 @@ const (
 	places
 )
 
+// Style is how an array or object is written into a query or form.
 type Style uint8
 
 const (
@@ -200,6 +203,7 @@ type Definition struct {
 	Constrained bool // there is more to check than the type
 }
 
+// EnumValue is one of the values that a parameter may have.
 type EnumValue struct {
 	Raw  []byte // JSON
 	Text string
@@ -208,6 +212,7 @@ type EnumValue struct {
 // Bound is an inclusive limit of a number.
 type Bound struct{ Raw []byte }
 
+// ParamType is the JSON type of a parameter.
 type ParamType uint8
 
 const (
@@ -229,8 +234,10 @@ type Returns struct {
 	Fields                  []byte // JSON, as the file has them
 }
 
+// Deprecation is what a file says of an operation that is going away.
 type Deprecation struct{ Since, Replacement, Removal string }
 
+// IntegerItems reports whether the value, or each element of it, is an integer.
 func (d *Definition) IntegerItems() bool {
 	return d.Type == TypeInteger || d.Items != nil && d.Items.Type == TypeInteger
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
+// AuthKind is how an adapter signs its requests.
 type AuthKind uint8
 
 const (

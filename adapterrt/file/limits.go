@@ -118,6 +118,7 @@ func (c *checker) quotas(n *node, at string, l *Limits) {
 	}
 }
 
+// Capacity is how many calls may come at once.
 func (r *Limit) Capacity() float64 {
 	if r.burst > 0 {
 		return float64(r.burst)
@@ -125,6 +126,7 @@ func (r *Limit) Capacity() float64 {
 	return float64(r.Limit)
 }
 
+// Covers reports whether calls of op count for the limit.
 func (r *Limit) Covers(op *Operation) bool {
 	if r.category != AnyCategory && r.category != op.Category {
 		return false

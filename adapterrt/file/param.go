@@ -208,11 +208,13 @@ func (d *Definition) mismatch(raw []byte) *Mismatch {
 	return d.Constraint(raw)
 }
 
+// WrongType is the mismatch of a value of another type.
 func (d *Definition) WrongType(raw []byte) *Mismatch {
 	e, a := d.Type.String(), TypeOf(raw)
 	return &Mismatch{WrongType: true, Expected: e, Actual: a, Text: "expected '" + e + "', got '" + a + "'"}
 }
 
+// TypeFits reports whether a value has the type of the definition.
 func (d *Definition) TypeFits(raw []byte) bool {
 	switch k := wire.KindOf(raw); d.Type {
 	case TypeString:

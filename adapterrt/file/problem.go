@@ -83,6 +83,7 @@ func (e *LoadError) Error() string {
 	return fmt.Sprintf("adapters: %d errors, the first: %s", n, first)
 }
 
+// HasError reports whether one of the problems keeps its file from being loaded.
 func HasError(problems []Problem) bool {
 	for _, p := range problems {
 		if p.Severity == Error {

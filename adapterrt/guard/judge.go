@@ -37,6 +37,7 @@ type Judgement struct {
 	code     failure.Code // of a denial
 }
 
+// Verdict is what becomes of a call.
 type Verdict uint8
 
 const (

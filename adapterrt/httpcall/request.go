@@ -60,6 +60,7 @@ func (q *Pairs) next() {
 	q.any = true
 }
 
+// Add appends a pair, both parts escaped.
 func (q *Pairs) Add(key, value string) {
 	q.next()
 	q.Text = append(escape.AppendQuery(q.Text, key), '=')

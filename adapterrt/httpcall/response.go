@@ -324,6 +324,7 @@ func resetAfter(op *file.Operation, h http.Header, now time.Time) (wait time.Dur
 	return wait, ok
 }
 
+// HeaderNumber is the whole number in a header, false for none.
 func HeaderNumber(h http.Header, name string) (int64, bool) {
 	if name == "" {
 		return 0, false

@@ -77,6 +77,7 @@ func (p *Presenter) ToolName(adapter string, category file.Category) string {
 	return p.Prefix(adapter) + name
 }
 
+// Prefix is what the names of an adapter's tools begin with.
 func (p *Presenter) Prefix(adapter string) string {
 	if p.ToolPrefix != "" || !p.PerAdapter || adapter == "" {
 		return p.Namespace + p.ToolPrefix
