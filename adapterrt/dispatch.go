@@ -3,7 +3,6 @@ package adapterrt
 import (
 	"bytes"
 	"context"
-	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"slices"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -11,6 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )

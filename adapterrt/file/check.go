@@ -2,12 +2,12 @@ package file
 
 import (
 	"fmt"
-	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
-	"gopkg.in/yaml.v3"
 )
 
 // What a front matter may grow to.

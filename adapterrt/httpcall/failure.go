@@ -1,13 +1,13 @@
 package httpcall
 
 import (
-	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 

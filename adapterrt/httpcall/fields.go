@@ -1,14 +1,15 @@
 package httpcall
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
-	"maps"
-	"slices"
-	"strings"
 )
 
 // WantedFields is what the request selects; nil for everything.

@@ -2,7 +2,6 @@ package present
 
 import (
 	"bytes"
-	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
+	"github.com/dragoman-proxy/dragoman/adapterrt/near"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 

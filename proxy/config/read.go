@@ -10,8 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"gopkg.in/yaml.v3"
+
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
 
 // Sources are what a configuration is made of. Each stands above those before it,
