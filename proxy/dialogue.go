@@ -67,7 +67,7 @@ type pending struct {
 // start reads what comes of the request, which x has sent.
 func (d *dialogue) start(x *exchange) {
 	d.mu.Lock()
-	d.x, d.call, d.cut = x, x.call.id, x.stop
+	d.x, d.cut = x, x.stop
 	over, from := d.over, d.from
 	d.awaitServer(d.patience().FirstByte)
 	d.mu.Unlock()

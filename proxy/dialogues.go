@@ -26,10 +26,10 @@ func newDialogues(srv *Server) *dialogues {
 	return s
 }
 
-// begin makes a dialogue of a request that is about to be sent on b. It is followed
+// begin makes a dialogue of a request that is about to be sent on b under id. It is followed
 // by start, or by the end of the talk on b.
-func (s *dialogues) begin(r *relay, b *backing) (*dialogue, *mailbox) {
-	d := &dialogue{srv: s.srv, who: r.who, first: r.q, from: r.from, b: b, reply: r.q, began: time.Now()}
+func (s *dialogues) begin(r *relay, b *backing, id []byte) (*dialogue, *mailbox) {
+	d := &dialogue{srv: s.srv, who: r.who, first: r.q, from: r.from, b: b, call: string(id), reply: r.q, began: time.Now()}
 	rand.Read(d.id[:])
 	box := newMailbox()
 	box.left = func() { d.leave(box) }

@@ -37,6 +37,8 @@ func TestLogsWithoutATraceOfTheirRequest(t *testing.T) {
 				for _, m := range said {
 					f.standing <- m
 				}
+				// A server may say all this before it begins its answer.
+				eventually(t, "the standing stream was read", func() bool { return len(f.standing) == 0 })
 				return one(wait, result(id, `"content":[]`))
 			}
 			srv := front(t, f)

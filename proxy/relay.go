@@ -131,13 +131,14 @@ func (r *relay) send() error {
 	if err := e.Wait(r.ctx); err != nil {
 		return err
 	}
+	id := b.nextID()
 	if r.q.mayAsk() || b.wantsLogs(r.q) {
-		d, box = r.srv.dialogues.begin(r, b) // the server may ask before we know that it has the request
+		d, box = r.srv.dialogues.begin(r, b, id) // the server may ask before we know that it has the request
 		if e != nil {
 			e.Asked = d.hasAsked
 		}
 	}
-	x, err := r.srv.sendOn(r.ctx, b, r.q, r.from, e)
+	x, err := r.srv.sendOn(r.ctx, b, id, r.q, r.from, e)
 	if err != nil {
 		return err
 	}
@@ -171,9 +172,9 @@ func (r *relay) enquire() *results.Enquiry {
 	return e
 }
 
-// sendOn sends q to the server behind b, or has the answer that e has found. The
+// sendOn sends q under id to the server behind b, or has the answer that e has found. The
 // exchange is the caller's; it has the values of asked, and not its end.
-func (srv *Server) sendOn(asked context.Context, b *backing, q *modernRequest, from []upstream.Header, e *results.Enquiry) (*exchange, error) {
+func (srv *Server) sendOn(asked context.Context, b *backing, id []byte, q *modernRequest, from []upstream.Header, e *results.Enquiry) (*exchange, error) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(asked)) // a call may outlive the request that began it
 	x := srv.newExchange(ctx, stop)
 	x.s, x.tally = b.s, q.counts
@@ -182,7 +183,6 @@ func (srv *Server) sendOn(asked context.Context, b *backing, q *modernRequest, f
 	x.from = append(x.from[:0], from...)
 	x.maxTokens, x.clock.asked = q.maxTokens, q.timed
 	cfg := srv.now().cfg.Bridge
-	id := b.nextID()
 	x.era = &era{
 		up: wire.Stamp{ID: id, ProgressToken: append(append([]byte(`"p`), id...), '"')},
 		down: wire.Stamp{
