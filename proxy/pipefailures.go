@@ -1,0 +1,91 @@
+package proxy
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// How the calls of a client on a pipe fail: the server is late, lost, or refuses the session.
+
+// watch gives up calls for which a server on a pipe takes too long. Whatever it
+// says to this client is a sign of life. It sleeps while no call is open.
+func (p *pipe) watch() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-p.called:
+		case <-p.ctx.Done():
+			return
+		}
+		now, heard := time.Now(), time.Unix(0, p.heard.Load())
+		late, next := p.s.open.overdue(func(c *call) time.Duration {
+			if c.here || c.method == wire.SubscriptionsListen {
+				return time.Hour // the server has nothing to do with it, or nothing to say
+			}
+			return p.srv.now().silence.left(c, heard, now)
+		})
+		for _, c := range late {
+			p.srv.giveUpAs(p.s, c.id, nil, overdueCall) // before the client may use the id again
+			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.id))
+			f.Err = silentFor(now.Sub(c.began), heard.After(c.began))
+			p.deliver(c.group, c.slot, f.Body())
+			p.srv.metrics.request(p.s.ClientRevision, p.s.ServerRevision, c.method, failed, c.began)
+			p.srv.report(f, p.requestInfo(c))
+		}
+		if next > 0 {
+			timer.Reset(next)
+		} else {
+			timer.Stop()
+		}
+	}
+}
+
+// serverLost answers every call in flight, then ends us.
+func (p *pipe) serverLost(err error) {
+	if p.ctx.Err() != nil {
+		return // we have stopped it
+	}
+	f := asFailure(err)
+	if f.Cause == mcp.UpstreamSilent {
+		f = mcp.Fail(mcp.UpstreamLost, "")
+	}
+	p.failOpen(f)
+	p.fail(f)
+}
+
+// failOpen answers every call in flight with f.
+func (p *pipe) failOpen(f *mcp.Failure) {
+	for _, c := range p.s.open.list() {
+		if spares(f, p.sentKey(c)) || !p.s.open.end(c) || c.here {
+			continue // what is served here ends with us, and says so itself
+		}
+		each := *f
+		each.ID = []byte(c.id)
+		p.deliver(c.group, c.slot, each.Body())
+		p.srv.metrics.request(p.s.ClientRevision, p.s.ServerRevision, c.method, failed, c.began)
+		p.srv.report(&each, p.requestInfo(c))
+	}
+}
+
+// requestInfo is what is known of the call c.
+func (p *pipe) requestInfo(c *call) requestInfo {
+	return requestInfo{method: c.method.String(), client: p.s.ClientRevision, server: p.s.ServerRevision, session: p.s.Named, header: p.first}
+}
+
+// lostWith ends us when a failure over HTTP means that the session is over. That
+// a server on a pipe is lost is for bring to see, which has calls to answer.
+func (p *pipe) lostWith(f *mcp.Failure) {
+	if p.s.piped || p.s.direct != nil {
+		return
+	}
+	if f.Cause == mcp.UpstreamLost || f.Cause == mcp.SessionUnknown || f.Status == 404 && f.Cause == mcp.UpstreamRefused {
+		whole := f.WithoutID()
+		whole.Reported = false // it is why others fail
+		p.fail(fmt.Errorf("%w: %w", errUpstreamGone, whole))
+	}
+}
