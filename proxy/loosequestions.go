@@ -122,10 +122,6 @@ func (b *backing) refuseAs(srv *Server, list []query, why string, from []upstrea
 
 const unattached = "no client request to attach to"
 
-func refusedQuestion(id []byte) []byte {
-	return mcp.AppendError(nil, id, -32603, unattached, nil)
-}
-
 // converse makes d a call in which the server may ask something. It takes up what the
 // server asked when there was none.
 func (b *backing) converse(d *dialogue) {

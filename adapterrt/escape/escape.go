@@ -74,7 +74,7 @@ func isEncoded(v []byte) bool {
 	return utf8.Valid(decoded)
 }
 
-// Climbs reports whether a finished path segment is . or .. to those who decode it, or
+// Climbs reports whether a finished path segment is . or .. once it is decoded, or
 // has such a part between slashes or backslashes.
 func Climbs(segment []byte) bool {
 	if bytes.IndexByte(segment, '.') < 0 && bytes.IndexByte(segment, '%') < 0 {
@@ -103,23 +103,6 @@ func Climbs(segment []byte) bool {
 		}
 	}
 	return !other && (dots == 1 || dots == 2)
-}
-
-// IsDots reports whether a finished path segment is "." or ".." to those who
-// decode it.
-func IsDots(segment []byte) bool {
-	dots := 0
-	for i := 0; i < len(segment); dots++ {
-		switch {
-		case segment[i] == '.':
-			i++
-		case i+2 < len(segment) && segment[i] == '%' && segment[i+1] == '2' && segment[i+2]|0x20 == 'e':
-			i += 3
-		default:
-			return false
-		}
-	}
-	return dots == 1 || dots == 2
 }
 
 // HasEncodedNUL reports whether v, percent-decoded, holds U+0000.

@@ -62,7 +62,7 @@ func parseMapping(s string) (*Mapping, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(seg) == 1 && seg[0].Name == "" && escape.IsDots([]byte(seg[0].Literal)) {
+		if len(seg) == 1 && seg[0].Name == "" && escape.Climbs([]byte(seg[0].Literal)) {
 			return nil, errors.New("the path must not hold a segment . or ..")
 		}
 		m.Segments = append(m.Segments, seg)

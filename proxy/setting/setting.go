@@ -111,9 +111,6 @@ func (l *Layers) Add(err error) {
 	}
 }
 
-// Failed reports whether there is a mistake so far.
-func (l *Layers) Failed() bool { return len(l.mistakes)+len(l.unknown) > 0 }
-
 // Err is all that is wrong, nil for nothing.
 func (l *Layers) Err() error { return append(slices.Clip(l.mistakes), l.unknown...).Err() }
 
