@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// What credentials look like when nobody says they are. All patterns are RE2 and
+// The shapes of credentials that no name marks as such. All patterns are RE2 and
 // so linear.
 var (
 	secretShapes = regexp.MustCompile(`(?i:bearer|basic) +[A-Za-z0-9._~+/=-]{8,}` +

@@ -21,7 +21,7 @@ import (
 
 const (
 	tokenMargin   = 30 * time.Second // before its end a token is not used any more
-	tokenDefault  = 5 * time.Minute  // for one whose end nobody told
+	tokenDefault  = 5 * time.Minute  // for one without expires_in
 	maxTokenReply = 1 << 20
 )
 
@@ -42,8 +42,8 @@ func newTokens(a *file.Adapter) *tokens {
 	return &tokens{lock: make(chan struct{}, 1)}
 }
 
-// token is the adapter's token. One that equals stale is replaced. Of those
-// who come at once, one fetches and the others wait.
+// token is the adapter's token. One that equals stale is replaced. Of several
+// calls at once, one fetches it and the others wait.
 func (s *Signer) token(ctx context.Context, stale string) (string, []string, *failure.Failure) {
 	o, t := s.adapter.Auth.OAuth, s.oauth
 	select {
@@ -172,7 +172,7 @@ func PresentCertificate(m *file.Mutual, t *tls.Config) {
 		return &c, err
 	}
 	if pool, err := m.Roots(); err != nil {
-		t.RootCAs = x509.NewCertPool() // trust nobody rather than everybody
+		t.RootCAs = x509.NewCertPool() // an empty pool trusts no certificate; nil would trust the system's
 	} else if pool != nil {
 		t.RootCAs = pool
 	}

@@ -54,8 +54,8 @@ const (
 	AuthTokenFailed            Code = "AUTH_TOKEN_FAILED"
 )
 
-// ErrCancelled is the cause of a failure when the caller is gone and nobody waits
-// for a result.
+// ErrCancelled is the cause of a failure when the caller is gone and waits
+// for no result.
 var ErrCancelled = errors.New("cancelled by the caller")
 
 // Failure is what a client is told when a request did not succeed.

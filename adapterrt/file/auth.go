@@ -232,7 +232,7 @@ func (c *checker) mutual(n *node, path string) *Mutual {
 	return m
 }
 
-// Roots are whom to trust: ca_file's, nil for the usual ones.
+// Roots returns the certificates of ca_file, nil for the system's.
 func (m *Mutual) Roots() (*x509.CertPool, error) {
 	if m.ca == "" {
 		return nil, nil

@@ -151,7 +151,7 @@ type Reply struct {
 	Status      int
 	ContentType string
 	Header      http.Header
-	Body        []byte // whoever gets the reply owns it
+	Body        []byte // the receiver of the reply owns it
 }
 
 // Clone is a reply whose body is its owner's alone.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCloudAddressesAreDenied lists where clouds tell secrets to whoever asks.
+// TestCloudAddressesAreDenied lists the addresses where clouds give secrets to any local process.
 func TestCloudAddressesAreDenied(t *testing.T) {
 	for _, address := range []string{"169.254.169.254", "169.254.170.2", "fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "::ffff:168.63.129.16", "64:ff9b::a83f:8110"} {
 		if allowedAddress(netip.MustParseAddr(address), false) {

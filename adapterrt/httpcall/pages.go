@@ -147,7 +147,7 @@ func (c *Call) Pages(p *Page, seals Cursors, most int, fetch func() (data []byte
 	return wire.Members(nil).Raw("items", append(items, ']')).Raw("pageInfo", info.End()).End(), true
 }
 
-// Cursors seals the places in lists with a key, so that nobody else makes one.
+// Cursors seals the places in lists with a key, so that clients cannot make one.
 type Cursors struct{ Key []byte }
 
 // text is the JSON text of a position's cursor, null for none.

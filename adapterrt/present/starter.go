@@ -23,7 +23,7 @@ target:
   transport: http
   protocol: rest
   serialization: json
-  # headers: {X-Api-Version: "2026-01-01"}
+  # headers: {X-Api-Version: "2"}
   # timeout_ms: 30000
 
 # How to sign in. Credentials stay in the environment; only their names are here.
