@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -301,15 +302,17 @@ func (f fault) isReported(t *testing.T, client *webClient, method string, times 
 // A notification has no answer that could hold the error.
 func TestServerFailsANotification(t *testing.T) {
 	for method, status := range map[string]int{"notifications/roots/list_changed": 202, "notifications/initialized": 500} {
-		s := newFaultyServer(t, method, false)
-		client := s.proxyOf(t)
-		client.initialize()
-		s.begin(fault{says: "HTTP/1.1 500 Oh\r\n" + ofLength("")})
-		h := client.ask("POST", `{"jsonrpc":"2.0","method":"`+method+`"}`)
-		if h.status != status || (len(h.messages) > 0) != (status == 500) {
-			t.Errorf("%s: %+v", method, h)
-		}
-		client.isServed()
+		t.Run(method, func(t *testing.T) {
+			s := newFaultyServer(t, method, false)
+			client := s.proxyOf(t)
+			client.initialize()
+			s.begin(fault{says: "HTTP/1.1 500 Oh\r\n" + ofLength("")})
+			h := client.ask("POST", `{"jsonrpc":"2.0","method":"`+method+`"}`)
+			if h.status != status || (len(h.messages) > 0) != (status == 500) {
+				t.Errorf("%+v", h)
+			}
+			client.isServed()
+		})
 	}
 }
 
@@ -317,33 +320,37 @@ func TestServerFailsANotification(t *testing.T) {
 // begins when the server grants it. One that it refuses for good is refused.
 func TestServerFailsAStandingStream(t *testing.T) {
 	for _, status := range []int{500, 503} {
-		s := newFaultyServer(t, "", false)
-		asked := make(chan struct{}, 10)
-		s.stands = func(w http.ResponseWriter, r *http.Request) {
-			asked <- struct{}{}
-			if len(asked) == 1 {
-				w.WriteHeader(status)
-				return
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			s := newFaultyServer(t, "", false)
+			asked := make(chan struct{}, 10)
+			s.stands = func(w http.ResponseWriter, r *http.Request) {
+				asked <- struct{}{}
+				if len(asked) == 1 {
+					w.WriteHeader(status)
+					return
+				}
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, "data: "+logLine+"\n\n")
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
 			}
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, "data: "+logLine+"\n\n")
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
-		}
-		client := s.proxyOf(t)
-		client.initialize()
-		listens := (&talker{t: t, url: client.base + "/mcp", web: client.http, session: client.session}).listen()
-		listens.hasStatus(200)
-		sameJSON(t, listens.next(), logLine)
-		listens.leave()
+			client := s.proxyOf(t)
+			client.initialize()
+			listens := (&talker{t: t, url: client.base + "/mcp", web: client.http, session: client.session}).listen()
+			listens.hasStatus(200)
+			sameJSON(t, listens.next(), logLine)
+			listens.leave()
+		})
 	}
 	for _, status := range []int{401, 404} {
-		s := newFaultyServer(t, "", false)
-		s.stands = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
-		client := s.proxyOf(t)
-		client.initialize()
-		if h := client.ask("GET", ""); h.status != status {
-			t.Errorf("%+v", h)
-		}
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			s := newFaultyServer(t, "", false)
+			s.stands = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+			client := s.proxyOf(t)
+			client.initialize()
+			if h := client.ask("GET", ""); h.status != status {
+				t.Errorf("%+v", h)
+			}
+		})
 	}
 }
