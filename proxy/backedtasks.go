@@ -396,7 +396,7 @@ func (k *backedTask) withResult(ctx context.Context, state []byte, from []upstre
 func (k *backedTask) told(id []byte, method wire.Method, result []byte, from []upstream.Header) ([]byte, error) {
 	s := k.b.s
 	var m wire.Message
-	if err := m.Scan(mcp.AppendResult(nil, id, view(result)), s.down.Shape()); err != nil {
+	if err := m.Scan(mcp.AppendResult(nil, id, result), s.down.Shape()); err != nil {
 		return nil, err
 	}
 	m.Method, m.Facts, m.Stamp = method, s.Facts, &wire.Stamp{ServerInfo: k.b.said.server}

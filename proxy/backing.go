@@ -149,7 +149,7 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 		}
 	}
 	if b.key.kind != straight {
-		_, err = s.conn.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), Header: header})
+		_, err = s.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: header})
 	}
 	if err != nil {
 		p.srv.endSession(s, err)
@@ -213,14 +213,10 @@ func (h *handshake) represent(ctx context.Context, client, capabilities []byte, 
 	}
 	h.vc = translate.Lookup(translate.Modern())
 	h.facts = clientFacts(gjson.ParseBytes(capabilities))
-	raw := append([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":`), '"')
-	raw = append(append(raw, h.vc.Name...), `","capabilities":`...)
-	raw = append(append(raw, capabilities...), `,"clientInfo":`...)
 	if client == nil {
 		client = []byte(`{"name":"unknown-client","version":"0.0.0"}`)
 	}
-	raw = append(append(raw, client...), `}}`...)
-	return h.propose(ctx, raw, known.handshake)
+	return h.propose(ctx, mcp.Initialize("1", h.vc.Name, capabilities, client), known.handshake)
 }
 
 var errHandshakeRefused = errors.New("the server refused the handshake")
@@ -301,10 +297,7 @@ func (b *backing) inquire(ctx context.Context, srv *Server, method wire.Method, 
 	defer stop(nil)
 	defer b.limit(srv, stop)()
 	id := b.nextID()
-	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	body = append(append(append(body, `,"method":"`...), method.String()...), `","params":`...)
-	body = append(append(body, params...), '}')
-	st, err := b.s.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: header})
+	st, err := b.s.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Request(id, method, params), Request: true, Header: header})
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // demo is a small MCP server of the oldest revision, in this process: something
@@ -162,7 +163,7 @@ func (d *demo) slow(m *demoMessage) {
 				return
 			}
 			if token != nil {
-				d.say(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"total":%d}}`, token, i, steps))
+				d.say(mcp.Notification(wire.Progress, fmt.Sprintf(`{"progressToken":%s,"progress":%d,"total":%d}`, token, i, steps)))
 			}
 		}
 		d.text([]byte(id), fmt.Sprintf("done in %d steps", steps))

@@ -311,7 +311,7 @@ func (d *dialogue) turn() {
 	result = mcp.AppendString(result, d.srv.now().sealer.SealState(d.srv.dialogues.instance, d.state(expires)))
 	result = append(result, `,"_meta":{"`+modernPrefix+`serverInfo":`...)
 	result = append(append(result, d.b.said.server...), `}}`...)
-	d.box.put(letter{body: mcp.AppendResult(nil, d.reply.id, view(result)), last: true, status: 200})
+	d.box.put(letter{body: mcp.AppendResult(nil, d.reply.id, result), last: true, status: 200})
 	d.box, d.reply = nil, nil
 	d.after(time.Until(expires), d.expire)
 }

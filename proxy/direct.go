@@ -75,7 +75,7 @@ func (h *handshake) reach(ctx context.Context, d *direct) error {
 	}
 	h.conn, h.standing = b.Conn, b.Standing
 	h.id = []byte(`"dragoman:0"`)
-	h.sent = d.request(h.id, wire.ServerDiscover.String(), "")
+	h.sent = d.request(h.id, wire.ServerDiscover, "")
 	return nil
 }
 
@@ -124,11 +124,11 @@ func serverInfo(result []byte) (is []byte) {
 const mcpPrefix = "Mcp-"
 
 // request is one of our own. params is what is within the braces, beside _meta.
-func (d *direct) request(id []byte, method, params string) []byte {
+func (d *direct) request(id []byte, method wire.Method, params string) []byte {
 	if params != "" {
 		params += ","
 	}
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s"_meta":{%s}}}`, id, method, params, d.meta)
+	return mcp.Request(id, method, fmt.Sprintf(`{%s"_meta":{%s}}`, params, d.meta))
 }
 
 // headers are those of a request of our own, behind those that the client sent along.
@@ -157,7 +157,7 @@ func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, 
 	defer cancel()
 	d := s.direct
 	id := append(strconv.AppendInt([]byte(`"dragoman:`), d.last.Add(1), 10), '"')
-	o := &upstream.Outgoing{Body: d.request(id, method.String(), params), Request: true, Header: d.headers(from, method.String(), "")}
+	o := &upstream.Outgoing{Body: d.request(id, method, params), Request: true, Header: d.headers(from, method.String(), "")}
 	conn := s.conn
 	if c, ok := conn.(*headed); ok {
 		conn = c.Conn // the headers are there

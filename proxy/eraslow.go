@@ -3,12 +3,12 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -70,8 +70,7 @@ func (h *handshake) awaitGreeting(ctx context.Context, id []byte) (m *wire.Messa
 			return
 		}
 		greeted = true
-		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"dragoman","version":"1"}}}`,
-			id, wire.Initialize, translate.Latest().Name)
+		body := mcp.Initialize(id, translate.Latest().Name, "{}", mcp.Us)
 		h.conn.Send(waiting, &upstream.Outgoing{Body: body, Request: true}) //nolint:errcheck // who reads finds out
 	})
 	m, err = h.awaitAny(ctx, h.standing, h.id, id)

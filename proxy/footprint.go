@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -91,7 +92,7 @@ func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte
 func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error) {
 	id := h.id
 	defer func() { h.id = id }()
-	initialized := []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	initialized := mcp.Notification(wire.Initialized, "")
 	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: initialized, Header: h.header}); err != nil {
 		return nil, err
 	}

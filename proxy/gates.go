@@ -142,7 +142,7 @@ func (x *exchange) row(g gateRule, args gjson.Result) (gjson.Result, error) {
 	if timeout == 0 {
 		timeout = defaultGateTime
 	}
-	answer, err := x.askServer("tools/call", call, timeout)
+	answer, err := x.askServer(wire.ToolsCall, call, timeout)
 	if err != nil {
 		return gjson.Result{}, err
 	}
@@ -245,7 +245,7 @@ func (g gateRule) refuse(id []byte, args gjson.Result, requested []string, known
 
 // askServer makes a request of our own on the client's session, with the client's
 // credentials, and returns the answer. What else comes on its stream is passed over.
-func (x *exchange) askServer(method string, params []byte, timeout time.Duration) ([]byte, error) {
+func (x *exchange) askServer(method wire.Method, params []byte, timeout time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(x.ctx, timeout)
 	defer cancel()
 	var b [12]byte
@@ -257,11 +257,11 @@ func (x *exchange) askServer(method string, params []byte, timeout time.Duration
 		return nil, err
 	}
 	defer x.s.open.end(c)
-	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params)
+	body := mcp.Request(id, method, params)
 	header := x.from
 	if d := x.s.direct; d != nil { // each request says who sends it
 		body = d.request(id, method, string(bytes.TrimSuffix(bytes.TrimPrefix(params, []byte{'{'}), []byte{'}'})))
-		header = d.headers(x.from, method, gjson.GetBytes(params, "name").String())
+		header = d.headers(x.from, method.String(), gjson.GetBytes(params, "name").String())
 	}
 	st, err := x.s.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: header, FirstByte: timeout, Silence: timeout})
 	switch {

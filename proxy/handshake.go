@@ -303,9 +303,7 @@ func (h *handshake) refusal(m *wire.Message) []byte {
 	if id := m.ID(); id != nil && string(id) != "null" {
 		return m.Raw
 	}
-	body := append([]byte(`{"jsonrpc":"2.0","id":`), h.id...)
-	body = append(body, `,"error":`...)
-	return append(append(body, m.Error()...), '}')
+	return mcp.AppendErrorAs(nil, h.id, m.Error())
 }
 
 // await reads until the answer to initialize. The only requests a server may

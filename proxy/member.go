@@ -64,7 +64,7 @@ func (m *member) pass(ctx context.Context, out *upstream.Outgoing, body []byte) 
 func (m *member) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Message) error {
 	switch msg.Method {
 	case wire.Initialize:
-		m.hear(mcp.AppendResult(nil, msg.ID(), view(m.hub.result)), true)
+		m.hear(mcp.AppendResult(nil, msg.ID(), m.hub.result), true)
 		return nil
 	case wire.LoggingSetLevel, wire.TasksGet, wire.TasksResult, wire.TasksList, wire.TasksCancel:
 		m.hear(mcp.AppendError(nil, msg.ID(), mcp.CodeMethodNotFound, "Method not found: "+msg.Method.String(), nil), true)
@@ -167,7 +167,7 @@ func (m *member) Close(ctx context.Context) error {
 	h.asked.Each(func(e *idmap.Entry[*member]) {
 		if e.Of == m {
 			h.leave(e)
-			notices = append(notices, []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+e.Given+`}}`))
+			notices = append(notices, mcp.Cancelled(e.Given, ""))
 		}
 	})
 	var left []string
@@ -185,8 +185,8 @@ func (m *member) Close(ctx context.Context) error {
 	}
 	for _, uri := range left {
 		var msg wire.Message
-		body := mcp.AppendString([]byte(`{"jsonrpc":"2.0","id":0,"method":"resources/unsubscribe","params":{"uri":`), uri)
-		if msg.Scan(append(body, `}}`...), idmap.Shape) != nil {
+		params := append(mcp.AppendString([]byte(`{"uri":`), uri), '}')
+		if msg.Scan(mcp.Request("0", wire.ResourcesUnsubscribe, params), idmap.Shape) != nil {
 			continue
 		}
 		if _, err := h.enter(nil, &msg); err == nil {

@@ -92,12 +92,12 @@ func (c *modernConn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
 		return nil, false
 	}
 	a.id = c.askID()
-	raw := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q`, a.id, a.method)
-	if params := q.Get("params"); params.IsObject() {
-		raw = append(append(raw, `,"params":`...), params.Raw...)
+	params := ""
+	if p := q.Get("params"); p.IsObject() {
+		params = p.Raw
 	}
 	var m wire.Message
-	if m.Scan(append(raw, '}'), c.down.Shape()) != nil {
+	if m.Scan(mcp.Request(a.id, a.method, params), c.down.Shape()) != nil {
 		return nil, false
 	}
 	m.Facts, m.Stamp = c.facts, &wire.Stamp{ElicitationID: a.opens}

@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -444,7 +443,7 @@ func (b *bridgedCall) conclude(answer []byte) {
 	c := b.c
 	b.over = true
 	for _, a := range c.forget(b.asking) {
-		b.ready = append(b.ready, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, a.id))
+		b.ready = append(b.ready, mcp.Cancelled(a.id, ""))
 	}
 	b.asking = nil
 	b.ready = append(c.appendOpened(b.ready, b.opened, b.stream.Header), answer)
@@ -455,7 +454,7 @@ func (b *bridgedCall) conclude(answer []byte) {
 func (c *modernConn) appendOpened(list, opened [][]byte, header []upstream.Header) [][]byte {
 	for _, id := range opened {
 		var m wire.Message
-		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":%s}}`, id)
+		body := mcp.Notification(wire.ElicitationCompleted, `{"elicitationId":`+view(id)+`}`)
 		if m.Scan(body, c.down.Shape()) == nil {
 			if out := c.passDown(&m, header); out != nil {
 				list = append(list, out)

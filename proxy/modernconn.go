@@ -331,12 +331,12 @@ func (c *modernConn) inquireAs(ctx context.Context, q ownRequest, header []upstr
 // post sends a request of ours. The stream is the caller's to close.
 func (c *modernConn) post(ctx context.Context, q ownRequest, header []upstream.Header) (id []byte, st upstream.Stream, err error) {
 	id = c.nextID()
-	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q`, id, q.method)
+	params := ""
 	if q.params != "" {
-		body = append(append(append(body, `,"params":{`...), q.params...), '}')
+		params = "{" + q.params + "}"
 	}
 	var m wire.Message
-	if err := m.Scan(append(body, '}'), c.up.Shape()); err != nil {
+	if err := m.Scan(mcp.Request(id, q.method, params), c.up.Shape()); err != nil {
 		return nil, nil, err
 	}
 	m.Facts, m.Stamp = c.facts, &wire.Stamp{ClientInfo: c.client, Capabilities: q.can}
@@ -388,9 +388,7 @@ func refusedAs(err error, id []byte) (sse.Event, error) {
 	if m.Scan(status.Body, nil) != nil || m.Kind != wire.Error {
 		return sse.Event{}, err
 	}
-	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	body = append(append(body, `,"error":`...), m.Error()...)
-	return sse.Event{Data: append(body, '}')}, nil
+	return sse.Event{Data: mcp.AppendErrorAs(nil, id, m.Error())}, nil
 }
 
 func (c *modernConn) nextID() []byte {
@@ -431,7 +429,7 @@ func (c *modernConn) tellCancelled(id []byte) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
 	defer cancel()
-	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
+	body := mcp.Cancelled(id, "")
 	if _, err := c.piped.Send(ctx, &upstream.Outgoing{Body: body}); err != nil {
 		c.srv.log.Debug("the server was not told of a cancellation", zap.Error(err))
 	}

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -176,7 +175,7 @@ func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, f
 	}
 	out = append(out, `,"ttlMs":0,"cacheScope":"private","_meta":{"`+modernPrefix+`serverInfo":`...)
 	out = append(append(out, b.said.server...), `}}`...)
-	return mcp.AppendResult(nil, q.id, view(out)), nil
+	return mcp.AppendResult(nil, q.id, out), nil
 }
 
 // modern handles a request without a handshake. It does not wait for its answer.
@@ -325,7 +324,7 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 		}
 		p.write(e.Data)
 		if *cut { // see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
-			p.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, q.id))
+			p.write(mcp.Cancelled(q.id, ""))
 			return
 		}
 	}

@@ -192,19 +192,17 @@ func appendIntroduction(body, id []byte, revision string, result []byte) []byte 
 		}
 		return true
 	})
-	body = append(append(body, `{"jsonrpc":"2.0","id":`...), id...)
-	body = mcp.AppendString(append(body, `,"result":{"protocolVersion":`...), revision)
-	body = append(body, `,"capabilities":`...)
+	can := "{}"
 	if said[0].IsObject() {
-		body = append(body, said[0].Raw...)
-	} else {
-		body = append(body, "{}"...)
+		can = said[0].Raw
 	}
-	body = append(append(body, `,"serverInfo":`...), server...)
+	is := mcp.AppendString([]byte(`{"protocolVersion":`), revision)
+	is = append(append(is, `,"capabilities":`...), can...)
+	is = append(append(is, `,"serverInfo":`...), server...)
 	if said[1].Type == gjson.String {
-		body = append(append(body, `,"instructions":`...), said[1].Raw...)
+		is = append(append(is, `,"instructions":`...), said[1].Raw...)
 	}
-	return append(body, "}}"...)
+	return mcp.AppendResult(body, id, append(is, '}'))
 }
 
 // initializeResult is a DiscoverResult as the answer to initialize.

@@ -152,7 +152,7 @@ func (c *modernConn) cancelTask(ctx context.Context, id []byte, task string, hea
 // method.
 func (c *modernConn) downResult(id []byte, method wire.Method, result []byte, header []upstream.Header) ([]byte, error) {
 	var m wire.Message
-	if err := m.Scan(mcp.AppendResult(nil, id, view(result)), c.down.Shape()); err != nil {
+	if err := m.Scan(mcp.AppendResult(nil, id, result), c.down.Shape()); err != nil {
 		return nil, err
 	}
 	m.Method, m.Facts = method, c.facts
@@ -203,9 +203,9 @@ func lifetime(ttl float64) time.Duration {
 func (t doneTask) answer(id []byte, method wire.Method) ([]byte, error) {
 	switch method {
 	case wire.TasksGet:
-		return mcp.AppendResult(nil, id, view(t.state)), nil
+		return mcp.AppendResult(nil, id, t.state), nil
 	case wire.TasksResult:
-		return ofTask(mcp.AppendResult(nil, id, view(t.result)), "result", t.id)
+		return ofTask(mcp.AppendResult(nil, id, t.result), "result", t.id)
 	}
 	return nil, saying(mcp.CodeInvalidParams, "Cannot cancel task: it is over")
 }

@@ -110,7 +110,7 @@ func (w *taskWait) poll() error {
 		if !fault.IsObject() {
 			return saying(internalCode, orElse(said.Get("statusMessage").String(), "the task has failed"))
 		}
-		w.conclude(append(append(append(append([]byte(`{"jsonrpc":"2.0","id":`), w.id...), `,"error":`...), fault.Raw...), '}'))
+		w.conclude(mcp.AppendErrorAs(nil, w.id, fault.Raw))
 	case "cancelled":
 		return saying(internalCode, orElse(said.Get("statusMessage").String(), "the task was cancelled"))
 	case "input_required":
@@ -222,7 +222,7 @@ func (w *taskWait) giveUp(text string) error {
 func (w *taskWait) conclude(answer []byte) {
 	w.over = true
 	for _, a := range w.drop() {
-		w.ready = append(w.ready, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, a.id))
+		w.ready = append(w.ready, mcp.Cancelled(a.id, ""))
 	}
 	w.ready = append(w.c.appendOpened(w.ready, w.opened, w.header), answer)
 }

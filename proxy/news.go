@@ -5,19 +5,18 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
-
-// toolsChanged tells a client that the list of tools is another one.
-const toolsChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 
 // announce tells a client on a pipe whenever our tools have become others, until
 // its session ends.
 func (p *pipe) announce() {
 	for {
 		if p.srv.news(p.s) {
-			p.write([]byte(toolsChanged))
+			p.write(mcp.Notification(wire.ToolsListChanged, ""))
 		}
 		select {
 		case <-p.s.told.Load().replaced:
@@ -83,7 +82,7 @@ func (st *newsStream) Next() (sse.Event, error) {
 	}
 	for {
 		if st.srv.news(st.s) {
-			return sse.Event{Data: []byte(toolsChanged)}, nil
+			return sse.Event{Data: mcp.Notification(wire.ToolsListChanged, "")}, nil
 		}
 		select {
 		case h := <-st.heard:

@@ -155,9 +155,7 @@ func (p *inquiry) begin(ctx context.Context) error { return p.beginAs(ctx, trans
 
 // beginAs shakes hands with the server as a client of this revision does.
 func (p *inquiry) beginAs(ctx context.Context, vc *translate.Revision) error {
-	initialize := fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,`+
-		`"clientInfo":{"name":"dragoman-probe","version":"1"}}}`, vc.Name, p.can.json(false))
-	s, answer, err := p.h.negotiate(ctx, []byte(initialize))
+	s, answer, err := p.h.negotiate(ctx, mcp.Initialize("0", vc.Name, p.can.json(false), `{"name":"dragoman-probe","version":"1"}`))
 	switch {
 	case err != nil:
 		return plainly(err)
@@ -165,7 +163,7 @@ func (p *inquiry) beginAs(ctx context.Context, vc *translate.Revision) error {
 		return fmt.Errorf("the server refuses initialize: %s", gjson.Get(view(answer), "error.message").String())
 	}
 	p.vu, p.said = s.ServerRevision, bytes.Clone(answer)
-	if _, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), Header: p.h.header}); err != nil {
+	if _, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: p.h.header}); err != nil {
 		return plainly(err)
 	}
 	return nil
@@ -215,7 +213,7 @@ func (p *inquiry) all(ctx context.Context, l *list) error {
 	for range maxPages {
 		p.asked++
 		p.h.id = fmt.Appendf(nil, "%d", p.asked)
-		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, p.asked, l.method, cursor)
+		body := mcp.Request(p.h.id, l.method, "{"+cursor+"}")
 		st, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.h.header})
 		if err != nil {
 			return plainly(err)
@@ -254,9 +252,9 @@ func (p *inquiry) all(ctx context.Context, l *list) error {
 }
 
 // carry translates one answer of the server, of which facts are known.
-func carry(t *translate.Translator, facts wire.Facts, method wire.Method, text string) ([]byte, []wire.Loss, error) {
+func carry(t *translate.Translator, facts wire.Facts, method wire.Method, text []byte) ([]byte, []wire.Loss, error) {
 	var m wire.Message
-	if err := m.Scan([]byte(text), t.Shape()); err != nil {
+	if err := m.Scan(text, t.Shape()); err != nil {
 		return nil, nil, err
 	}
 	m.Method, m.Facts = method, facts

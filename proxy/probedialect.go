@@ -4,6 +4,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/dialect"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -23,7 +24,7 @@ func (p *inquiry) dialects(c *ClientReport, vc *translate.Revision) {
 			continue
 		}
 		for _, item := range l.items {
-			if _, n := dialect.Update([]byte(`{"jsonrpc":"2.0","id":0,"result":{"tools":[` + item + `]}}`)); n > 0 {
+			if _, n := dialect.Update(mcp.AppendResult(nil, []byte("0"), `{"tools":[`+item+`]}`)); n > 0 {
 				ch.Names = append(ch.Names, gjson.Get(item, l.key).String())
 			}
 		}

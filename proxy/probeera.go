@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -107,7 +109,7 @@ func (p *inquiry) discover(ctx context.Context) error {
 	p.vu = translate.Lookup(translate.Modern())
 	p.h.conn = &plainModern{p.h.conn, p.h.standing != nil, p.can.json(true)}
 	p.h.id = []byte("0")
-	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":%q,"params":{}}`, wire.ServerDiscover)
+	body := mcp.Request("0", wire.ServerDiscover, "{}")
 	st, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.h.header})
 	if err != nil {
 		return plainly(err)
@@ -227,7 +229,7 @@ func (p *inquiry) client(vc *translate.Revision) (ClientReport, error) {
 	if p.srv.bridgesTasks(vc, p.vu, []byte(gjson.Get(view(p.said), "result").Raw)) {
 		facts |= wire.ServerTasks
 	}
-	out, losses, err := carry(t, facts, wire.Initialize, string(p.said))
+	out, losses, err := carry(t, facts, wire.Initialize, bytes.Clone(p.said))
 	if err != nil {
 		return c, err
 	}
@@ -241,7 +243,7 @@ func (p *inquiry) client(vc *translate.Revision) (ClientReport, error) {
 				c.miss(l.name, name, err.Error())
 				continue
 			}
-			out, losses, err := carry(t, facts, l.method, `{"jsonrpc":"2.0","id":0,"result":{"`+l.name+`":[`+item+`]}}`)
+			out, losses, err := carry(t, facts, l.method, mcp.AppendResult(nil, []byte("0"), `{"`+l.name+`":[`+item+`]}`))
 			switch {
 			case err != nil:
 				c.miss(l.name, name, err.Error())

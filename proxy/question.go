@@ -44,10 +44,9 @@ func (q *question) ask(ctx context.Context, message string) (agreed bool, err er
 	var b [12]byte
 	rand.Read(b[:])
 	id := asking + hex.EncodeToString(b[:]) + `"`
-	m := []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"elicitation/create","params":{"message":`)
-	m = append(mcp.AppendString(m, message), `,"requestedSchema":{"type":"object","properties":{}}}}`...)
+	params := append(mcp.AppendString([]byte(`{"message":`), message), `,"requestedSchema":{"type":"object","properties":{}}}`...)
 	defer q.asked.take(wire.AppendIDKey(nil, []byte(id)))
-	if !q.yield(m) {
+	if !q.yield(mcp.Request(id, wire.ElicitationCreate, params)) {
 		return false, context.Cause(ctx)
 	}
 	timer := time.NewTimer(userTime)

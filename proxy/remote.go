@@ -211,7 +211,7 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	}
 	news := h.early
 	for _, q := range s.asked.drain() {
-		news = append(news, []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+q.id+`,"reason":"the server has lost the session"}}`))
+		news = append(news, mcp.Cancelled(q.id, "the server has lost the session"))
 	}
 	news = append(news, listChanges(m.Result())...)
 	c.mu.Lock()
@@ -242,8 +242,7 @@ func (h *handshake) sayAgain(ctx context.Context, t sealed.Session) (*wire.Messa
 	if can == "" {
 		can = string(capabilitiesOf(t.Facts))
 	}
-	h.sent = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}}`,
-		h.id, t.ServerRevision.Name, can, client)
+	h.sent = mcp.Initialize(h.id, t.ServerRevision.Name, can, client)
 	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: h.sent, Request: true, Header: h.header})
 	if err != nil {
 		return nil, err
@@ -280,9 +279,12 @@ func (c *remoteConn) tellAgain(ctx context.Context, h *handshake, message []byte
 // listChanges are the notifications that what a server lists may have changed, as far as
 // its InitializeResult says that it sends them.
 func listChanges(result []byte) (news [][]byte) {
-	for _, name := range []string{"tools", "prompts", "resources"} {
-		if gjson.GetBytes(result, "capabilities."+name+".listChanged").Bool() {
-			news = append(news, []byte(`{"jsonrpc":"2.0","method":"notifications/`+name+`/list_changed"}`))
+	for _, l := range [...]struct {
+		of      string
+		changed wire.Method
+	}{{"tools", wire.ToolsListChanged}, {"prompts", wire.PromptsListChanged}, {"resources", wire.ResourcesListChanged}} {
+		if gjson.GetBytes(result, "capabilities."+l.of+".listChanged").Bool() {
+			news = append(news, mcp.Notification(l.changed, ""))
 		}
 	}
 	return news

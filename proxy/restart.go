@@ -354,7 +354,7 @@ func (r *revival) died(why error) bool {
 	if again && r.s != nil {
 		r.s.again.Store(true)
 		for _, c := range r.s.asked.list() {
-			r.early = append(r.early, []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+c.id+`,"reason":"the server was started again"}}`))
+			r.early = append(r.early, mcp.Cancelled(c.id, "the server was started again"))
 		}
 	}
 	return again

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -95,12 +96,12 @@ func (y *memory) replay() (messages [][]byte, own map[string]bool) {
 	if !y.initialized {
 		return nil, nil // nothing else may come before it
 	}
-	messages = append(messages, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	messages = append(messages, mcp.Notification(wire.Initialized, ""))
 	own = make(map[string]bool)
 	ask := func(method wire.Method, params []byte) {
 		id := `"dragoman:` + strconv.Itoa(len(own)+1) + `"`
 		own[id] = true
-		messages = append(messages, []byte(`{"jsonrpc":"2.0","id":`+id+`,"method":"`+method.String()+`","params":`+string(params)+`}`))
+		messages = append(messages, mcp.Request(id, method, params))
 	}
 	if y.level != nil {
 		ask(wire.LoggingSetLevel, y.level)

@@ -147,7 +147,7 @@ func (x *exchange) learn(m *wire.Message) {
 func (x *exchange) readSchemas(until time.Time) error {
 	params := []byte("{}")
 	for range maxPages {
-		page, err := x.askServer("tools/list", params, time.Until(until))
+		page, err := x.askServer(wire.ToolsList, params, time.Until(until))
 		if err != nil {
 			return err
 		}

@@ -225,7 +225,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	if len(changed) == 0 || &changed[0] == &result[0] {
 		return out
 	}
-	return x.own(mcp.AppendResult(make([]byte, 0, len(changed)+len(id)+64), id, view(changed)), out)
+	return x.own(mcp.AppendResult(make([]byte, 0, len(changed)+len(id)+64), id, changed), out)
 }
 
 // caller stands for the Authorization of the request, "" for none.

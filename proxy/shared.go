@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/tidwall/gjson"
@@ -173,7 +172,7 @@ func newHub(ctx context.Context, srv *Server) (*hub, error) {
 		r := newRevival(srv, hs, vu.Name)
 		h.conn, h.st = r, voice{r}
 	}
-	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)}); err != nil {
+	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, "")}); err != nil {
 		srv.endConn(h.conn)
 		return nil, err
 	}
@@ -208,8 +207,7 @@ func (h *handshake) introduceAll(ctx context.Context) (*wire.Message, error) {
 
 // introduce sends an initialize of our own and returns what it is answered.
 func (h *handshake) introduce(ctx context.Context, v *translate.Revision) (*wire.Message, error) {
-	h.sent = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},`+
-		`"clientInfo":{"name":"dragoman","version":"1"}}}`, h.id, v.Name)
+	h.sent = mcp.Initialize(h.id, v.Name, "{}", mcp.Us)
 	out := &upstream.Outgoing{Body: h.sent, Request: true}
 	if h.conn == nil {
 		b, err := h.srv.connect(ctx, out)

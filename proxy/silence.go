@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -94,11 +95,8 @@ func (x *exchange) giveUp(reason string) {
 // tellCancelled sends the server a cancellation of the request that it knows by id. It
 // does not wait.
 func (srv *Server) tellCancelled(conn upstream.Conn, id string, header []upstream.Header, reason string) {
-	if reason != "" {
-		reason = `,"reason":"` + reason + `"`
-	}
 	notice := upstream.Outgoing{
-		Body:   []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + reason + `}}`),
+		Body:   mcp.Cancelled(id, reason),
 		Header: append([]upstream.Header(nil), header...),
 	}
 	srv.spawn(func() {

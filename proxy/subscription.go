@@ -108,7 +108,7 @@ func (l *subscription) cover(uris []string) {
 
 // acknowledgement says what of the things asked for will be told of.
 func (l *subscription) acknowledgement() []byte {
-	out := []byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"` + modernPrefix + `subscriptionId":`)
+	out := []byte(`{"_meta":{"` + modernPrefix + `subscriptionId":`)
 	out = append(append(out, l.q.id...), `},"notifications":{`...)
 	comma := ""
 	for _, n := range listenable {
@@ -132,7 +132,7 @@ func (l *subscription) acknowledgement() []byte {
 	if len(l.tasks) > 0 {
 		out = append(out, ']')
 	}
-	return append(out, `}}}`...)
+	return mcp.Notification(wire.SubscriptionsAcknowledged, append(out, `}}`...))
 }
 
 // Next is the acknowledgement, then one notification after the other.

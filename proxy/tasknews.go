@@ -130,8 +130,7 @@ func (k *backedTask) news(ctx context.Context, from []upstream.Header) ([]byte, 
 			return nil, err
 		}
 	}
-	out := append([]byte(`{"jsonrpc":"2.0","method":"`+wire.TasksNotified.String()+`","params":`), params...)
-	return append(out, '}'), nil
+	return mcp.Notification(wire.TasksNotified, params), nil
 }
 
 // tasksUndeclared is the answer to a client that asks about tasks and has not

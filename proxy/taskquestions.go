@@ -133,9 +133,7 @@ func (k *backedTask) listen(from []upstream.Header) {
 // read reads the stream of the task's result to its end.
 func (k *backedTask) read(ctx context.Context, stop context.CancelCauseFunc, from []upstream.Header) error {
 	id := k.b.nextID()
-	body := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"method":"tasks/result","params":`...)
-	body = append(append(body, k.params()...), '}')
-	st, err := k.b.s.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: from, Silence: maxQuiet})
+	st, err := k.b.s.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Request(id, wire.TasksResult, k.params()), Request: true, Header: from, Silence: maxQuiet})
 	if err != nil {
 		return err
 	}

@@ -123,8 +123,7 @@ func (t *taskRun) askResult() error {
 	id := t.b.nextID()
 	out := t.send
 	out.Header = t.from
-	out.Body = append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"method":"tasks/result","params":{"taskId":`...)
-	out.Body = append(mcp.AppendString(out.Body, t.task), `}}`...)
+	out.Body = mcp.Request(id, wire.TasksResult, append(mcp.AppendString([]byte(`{"taskId":`), t.task), '}'))
 	st, err := t.b.s.conn.Send(t.ctx, &out)
 	if err != nil {
 		return err

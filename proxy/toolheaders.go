@@ -302,7 +302,7 @@ func (t *toolHeaders) read(log *zap.Logger, ask func(params string) ([]byte, err
 		if err != nil {
 			return err
 		}
-		t.learn(mcp.AppendResult(nil, nil, view(result)), log)
+		t.learn(mcp.AppendResult(nil, nil, result), log)
 		cursor := gjson.GetBytes(result, "nextCursor")
 		if cursor.Type != gjson.String {
 			return nil

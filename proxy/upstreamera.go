@@ -408,8 +408,7 @@ func (p *eras) discover(ctx context.Context, b *upstream.Begun, header []upstrea
 // greetModern makes server/discover, on behalf of nobody, what h says first.
 func (h *handshake) greetModern() {
 	h.id = []byte(`"dragoman:era"`)
-	h.sent = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"_meta":{%q:%q,%q:{"name":"dragoman","version":"1"},%q:{}}}}`,
-		h.id, wire.ServerDiscover, modernKey, translate.Modern(), metaClient, metaCapabilities)
+	h.sent = mcp.Request(h.id, wire.ServerDiscover, fmt.Sprintf(`{"_meta":{%q:%q,%q:%s,%q:{}}}`, modernKey, translate.Modern(), metaClient, mcp.Us, metaCapabilities))
 }
 
 // ofMessage reports whether a header is about the message that it came with.

@@ -4,12 +4,53 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
+
+// Request is a request with these params, raw JSON, "" for none. id is raw JSON, too.
+func Request[ID, Params []byte | string](id ID, method wire.Method, params Params) []byte {
+	return appendCall(append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), ','), method, params)
+}
+
+// Notification is a notification with these params, raw JSON, "" for none.
+func Notification[Params []byte | string](method wire.Method, params Params) []byte {
+	return appendCall([]byte(`{"jsonrpc":"2.0",`), method, params)
+}
+
+// appendCall appends the method and the params of a message, and ends it.
+func appendCall[Params []byte | string](dst []byte, method wire.Method, params Params) []byte {
+	dst = append(append(append(dst, `"method":"`...), method.String()...), '"')
+	if len(params) > 0 {
+		dst = append(append(dst, `,"params":`...), params...)
+	}
+	return append(dst, '}')
+}
+
+// Initialize is the request that begins a session. capabilities and client, the clientInfo, are raw JSON.
+func Initialize[ID, JSON []byte | string](id ID, revision string, capabilities, client JSON) []byte {
+	params := AppendString([]byte(`{"protocolVersion":`), revision)
+	params = append(append(params, `,"capabilities":`...), capabilities...)
+	params = append(append(params, `,"clientInfo":`...), client...)
+	return Request(id, wire.Initialize, append(params, '}'))
+}
+
+// Cancelled tells that whoever sent a request gives it up, for this reason; "" for none. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation.
+func Cancelled[ID []byte | string](request ID, reason string) []byte {
+	params := append([]byte(`{"requestId":`), request...)
+	if reason != "" {
+		params = AppendString(append(params, `,"reason":`...), reason)
+	}
+	return Notification(wire.Cancelled, append(params, '}'))
+}
+
+// Us is the clientInfo of requests that are nobody's but ours.
+const Us = `{"name":"dragoman","version":"1"}`
 
 // AppendError appends a JSON-RPC error. A nil id is written as null, as
 // JSON-RPC wants it where the id could not be read.
 func AppendError(dst, id []byte, code int, text string, data []byte) []byte {
-	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = appendID(dst, id)
 	dst = append(dst, `,"error":{"code":`...)
 	dst = strconv.AppendInt(dst, int64(code), 10)
@@ -22,16 +63,23 @@ func AppendError(dst, id []byte, code int, text string, data []byte) []byte {
 	return append(dst, `}}`...)
 }
 
+// AppendErrorAs appends a JSON-RPC error that somebody else has made, raw JSON.
+func AppendErrorAs[JSON []byte | string](dst, id []byte, fault JSON) []byte {
+	dst = append(appendID(dst, id), `,"error":`...)
+	return append(append(dst, fault...), '}')
+}
+
 // AppendResult appends a JSON-RPC response with this result, raw JSON.
-func AppendResult(dst, id []byte, result string) []byte {
-	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+func AppendResult[JSON []byte | string](dst, id []byte, result JSON) []byte {
 	dst = appendID(dst, id)
 	dst = append(dst, `,"result":`...)
 	dst = append(dst, result...)
 	return append(dst, '}')
 }
 
+// appendID begins a response to the request of this id.
 func appendID(dst, id []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	if len(id) == 0 {
 		return append(dst, "null"...)
 	}
