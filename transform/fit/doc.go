@@ -12,7 +12,7 @@
 //     it holds, and never less than a schema asks for;
 //   - table.go writes lists of like objects as columns and rows, where that is asked for;
 //   - text.go ranks and writes texts, each gap told in a line; survey.go finds what
-//     failed, errors and rare lines in them, outline.go headings, signatures and the
+//     failed and errors in them, outline.go headings, signatures and the
 //     first hit in each file;
 //   - plan.go sorts, searches and marks; place.go says where something is missing;
 //   - read.go goes on in the order of the document, without what was shown.

@@ -37,8 +37,6 @@ func (o *outline) look(i int, line []byte) {
 		o.heads = append(o.heads, title{uint32(i), level})
 	} else if level, ok := signatureLevel(line); ok {
 		o.signs = append(o.signs, title{uint32(i), level})
-	} else if i+1 < len(o.line) && o.line[i+1] == o.line[i]+1 && len(line) < 100 && underlined(o.unit(i+1)) {
-		o.heads = append(o.heads, title{uint32(i), 0})
 	}
 }
 
@@ -117,12 +115,6 @@ func headingLevel(line []byte, html bool) (level uint8, ok bool) {
 		return uint8(n - 1), true
 	}
 	return 0, false
-}
-
-// underlined reports whether a line underlines the one before it as a heading.
-func underlined(line []byte) bool {
-	line = bytes.TrimRight(line, " \r\n")
-	return len(line) >= 3 && (line[0] == '=' || line[0] == '-') && len(bytes.Trim(line, string(line[:1]))) == 0
 }
 
 // sectionWords begin lines that begin something in programs.

@@ -42,7 +42,6 @@ const (
 	kindOfTail  = 4        // lines from the tail
 	kindOfError = 4        // lines that name what failed, and lines that look like errors, the last one first
 	kindOfTitle = 5        // headings and signatures, the outermost first, and the first hit in each file
-	kindOfRare  = 40       // rare lines of repetitive logs
 	kindOfAny   = 56       // an even spread
 	linesBehind = 2        // how many lines behind an error rank by it
 	behindError = 15       // each line behind an error

@@ -10,8 +10,7 @@ type survey struct {
 	titles []title
 	failed []uint32 // lines that name what failed
 	errors []uint32 // other lines that tell of an error
-	rare   []uint32
-	source bool // it is a program, or prose with headings: errors are only a subject there
+	source bool     // it is a program, or prose with headings: errors are only a subject there
 }
 
 // maxNamed bounds how many lines are remembered to tell whether one says something new.
@@ -20,22 +19,15 @@ const maxNamed = 1 << 12
 // survey looks at each line once.
 func (t *text) survey(markdown bool) (s survey) {
 	n := len(t.line)
-	var shapes [1 << 14]uint16 // how many lines have a shape, by its hash
-	hashes := make([]uint16, n)
 	named := make(map[string]bool)
 	o := t.outline()
 	for i := range n {
 		if i > 0 && t.line[i] == t.line[i-1] {
-			hashes[i] = hashes[i-1]
 			continue
 		}
 		line := bytes.TrimRight(t.unit(i), "\r\n")
 		line = line[:min(len(line), 2*piece)]
-		hash, wrong := look(line)
-		hashes[i] = hash
-		if shapes[hash]++; shapes[hash] == 0 {
-			shapes[hash]--
-		}
+		wrong := tellsOfError(line)
 		rest := bytes.TrimLeft(line, " \t")
 		switch {
 		case !wrong && !mayBeMark(rest, len(rest) < len(line)):
@@ -56,16 +48,6 @@ func (t *text) survey(markdown bool) (s survey) {
 	}
 	if first := t.firstHits(); first != nil {
 		s.titles, s.source = first, false
-	}
-	if n > 40 {
-		for i := n - 1; i >= 0 && len(s.rare) < 1<<12; i-- {
-			if shapes[hashes[i]] == 1 && (i == 0 || t.line[i] != t.line[i-1]) {
-				s.rare = append(s.rare, uint32(i))
-			}
-		}
-		if len(s.rare) > n/8 { // then it does not repeat itself
-			s.rare = nil
-		}
 	}
 	return s
 }
@@ -126,36 +108,21 @@ func hasPrefix(line []byte, marks [][]byte) bool {
 	return false
 }
 
-// look hashes the shape of a line, its letters, and says whether it looks like an
-// error.
-func look(line []byte) (hash uint16, wrong bool) {
-	var h, window uint32
-	h = 2166136261
-	digit := false
+// tellsOfError reports whether a line has one of errorWords in it.
+func tellsOfError(line []byte) bool {
+	window := uint32(0)
 	for i, c := range line {
 		class := classes[c]
-		switch class {
-		case 0:
+		if class <= 1 {
 			window = 0
-			digit = false
-			h = (h ^ uint32(c)) * 16777619
-			continue
-		case 1: // a digit
-			window = 0
-			if !digit {
-				digit = true
-				h = (h ^ '0') * 16777619
-			}
 			continue
 		}
-		digit = false
-		h = (h ^ uint32(class)) * 16777619
 		window = window<<8 | uint32(class)
-		if !wrong && errorStarts[(window*0x9E3779B1)>>24] && errorWord(line, i-3, window) {
-			wrong = true
+		if errorStarts[(window*0x9E3779B1)>>24] && errorWord(line, i-3, window) {
+			return true
 		}
 	}
-	return uint16(h>>18) & (1<<14 - 1), wrong
+	return false
 }
 
 // classes is 0 for signs, 1 for digits and the lower-case letter for letters.

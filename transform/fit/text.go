@@ -142,9 +142,6 @@ func (t *text) rank(base rank, markdown bool) {
 	for k, i := range s.errors {
 		wrong(int(i), kindOfError+late+lg(k))
 	}
-	for k, i := range s.rare {
-		earlier(int(i), kindOfRare+lg(k))
-	}
 	// What a long line has behind its first piece comes behind that.
 	for i, from := 1, 0; i < n; i++ {
 		if t.line[i] != t.line[i-1] {
