@@ -152,8 +152,10 @@ func TestSchemasAreClosed(t *testing.T) {
 		switch v := v.(type) {
 		case map[string]any:
 			_, members := v["properties"]
+			_, described := v["additionalProperties"].(map[string]any) // names are the file's, what is under them is not
+			members = members && !strings.HasSuffix(path, "/properties")
 			if (v["type"] == "object" || members && !strings.Contains(path, "/if") && !strings.HasSuffix(path, "/allOf/1")) &&
-				v["additionalProperties"] != false && !slices.Contains(free, path) {
+				v["additionalProperties"] != false && !described && !slices.Contains(free, path) {
 				t.Errorf("%s is open", path)
 			}
 			for k, e := range v {

@@ -49,6 +49,9 @@ func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Pre
 	for i, p := range op.Params {
 		if v := &c.Values[i]; p.Sensitive && v.Kind > wire.Null {
 			*v = httpcall.Value{Raw: []byte(`"..."`), Kind: wire.String}
+			if p.Place == file.InBody && op.Request != nil && op.Request.As >= file.AsMultipart {
+				v.Raw = []byte(`"Li4u"`) // the same as base64, which it may have to be
+			}
 		}
 	}
 	page, f := c.WantedPage(rt.cursors)

@@ -43,6 +43,19 @@ func AppendPath(dst, v []byte, always bool) []byte {
 	return dst
 }
 
+// AppendReserved appends v as a part of a path that may have several segments: slashes
+// and colons stay, all else is encoded as in one segment.
+func AppendReserved(dst, v []byte) []byte {
+	for _, c := range v {
+		if isUnreserved(c) || c == '/' || c == ':' {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', upperHex[c>>4], upperHex[c&15])
+		}
+	}
+	return dst
+}
+
 // isEncoded reports whether v is wholly percent-encoded text. That decoding merely
 // changes v is not enough: "a%20b/../../admin" would pass and leave its segment.
 func isEncoded(v []byte) bool {

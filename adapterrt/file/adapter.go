@@ -85,6 +85,7 @@ type Operation struct {
 	Category    Category
 	Description string
 	Mapping     *Mapping
+	Request     *Request // nil for a JSON object of the body's parameters
 	Params      []*Param
 	byName      map[string]int // of params, where these are many
 	Required    []int          // indexes of params
@@ -156,6 +157,7 @@ const (
 	InHeader
 	InVariables // GraphQL
 	InRuntime   // ours: first, after, fields
+	InFileName  // of a file in the body
 	places
 )
 
@@ -168,26 +170,52 @@ const (
 	StyleRepeat
 	StyleDeep
 	StyleJSON
+	StyleSpace
+	StylePipe
+	StyleBrackets
+)
+
+var styleNames = []string{"", "csv", "repeat", "deep_object", "json", "space", "pipe", "brackets"}
+
+// Index is how the key of an array's element says which one it is: a[0], or a[].
+type Index uint8
+
+// The ways to say it. IndexMixed is a[] for scalars and a[0] for what has keys of its own.
+const (
+	IndexNumbers Index = iota
+	IndexNone
+	IndexMixed
+)
+
+// Encoding is how the value of a path parameter is escaped.
+type Encoding uint8
+
+// The encodings: EncodeAuto keeps what is escaped already, EncodeReserved keeps / and :.
+const (
+	EncodeAuto Encoding = iota
+	EncodeAlways
+	EncodeReserved
 )
 
 // Param is a declared parameter.
 type Param struct {
 	Definition
-	Name         string
-	Wire         string
-	QueryKey     string // wire, encoded
-	BodyKey      string // "wire":
-	Required     bool
-	Hidden       bool   // only the runtime itself sets it
-	Fallback     []byte // the default as JSON, nil for none
-	Place        Place
-	Style        Style
-	AlwaysEncode bool
+	Name     string
+	Wire     string
+	QueryKey string // wire, encoded
+	BodyKey  string // "wire":, of what goes into a body
+	Fallback []byte // the default as JSON, nil for none
+	Body     *BodyRules
+	Required bool
+	Hidden   bool // only the runtime itself sets it
+	Place    Place
+	Style    Style
+	Index    Index
+	Encode   Encoding
 }
 
 // Definition is what a value has to be.
 type Definition struct {
-	Type        ParamType
 	Description string
 	Enum        []EnumValue
 	enumText    string // "open, closed, all"
@@ -198,9 +226,40 @@ type Definition struct {
 	Pattern     *regexp.Regexp
 	Format      string
 	Items       *Definition
+	Properties  *[]Property // of an object, nil for any
+	Type        ParamType
+	Also        TypeSet // other types that do as well
 	Sensitive   bool
-	orString    bool // an array, or a string in its place
+	orString    bool // an array of ours, or a string in its place
 	Constrained bool // there is more to check than the type
+}
+
+// Property is a member that an object may have.
+type Property struct {
+	Definition
+	Name     string
+	Required bool
+}
+
+// TypeSet is a set of types, and perhaps of null.
+type TypeSet uint8
+
+// AlsoNull is the set of null alone.
+const AlsoNull TypeSet = 1 << 7
+
+func setOf(t ParamType) TypeSet { return 1 << t }
+
+// Names are the words of the types in the set.
+func (s TypeSet) Names() (names []string) {
+	for t, name := range typeNames {
+		if s&setOf(ParamType(t)) != 0 {
+			names = append(names, name)
+		}
+	}
+	if s&AlsoNull != 0 {
+		names = append(names, "null")
+	}
+	return names
 }
 
 // EnumValue is one of the values that a parameter may have.
@@ -236,6 +295,30 @@ type Returns struct {
 
 // Deprecation is what a file says of an operation that is going away.
 type Deprecation struct{ Since, Replacement, Removal string }
+
+// may reports whether a value may be of type t.
+func (d *Definition) may(t ParamType) bool { return d.Type == t || d.Also&setOf(t) != 0 }
+
+// Property is what the member of that name has to be, nil for anything.
+func (d *Definition) Property(name []byte) *Definition {
+	if d == nil || d.Properties == nil {
+		return nil
+	}
+	for i := range *d.Properties {
+		if p := &(*d.Properties)[i]; p.Name == string(name) {
+			return &p.Definition
+		}
+	}
+	return nil
+}
+
+// Element is what an element of an array has to be, nil for anything.
+func (d *Definition) Element() *Definition {
+	if d == nil {
+		return nil
+	}
+	return d.Items
+}
 
 // IntegerItems reports whether the value, or each element of it, is an integer.
 func (d *Definition) IntegerItems() bool {

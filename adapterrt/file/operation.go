@@ -63,6 +63,10 @@ var safetyKeys = []string{"danger_level", "requires_confirmation", "danger", "no
 // confirmation, which is the most that can be done about it here.
 var elsewhere = []string{"approval", "escalation", "operation_overrides"}
 
+var operationKeys = append([]string{"name", "maps_to", "request", "description", "params", "response", "pagination", "supports_fields", "default_fields",
+	"danger_level", "requires_confirmation", "danger", "non_idempotent", "timeout_ms", "cache", "rate_limits", "transform",
+	"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce"}, elsewhere...)
+
 // notOurs warns of such keys and reports whether there is one.
 func (c *checker) notOurs(n *node, path string) (any bool) {
 	for _, key := range elsewhere {
@@ -80,10 +84,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 		return
 	}
 	op := &Operation{Adapter: a, Index: len(a.Operations), Category: category}
-	keys := []string{"name", "maps_to", "description", "params", "response", "pagination", "supports_fields", "default_fields",
-		"danger_level", "requires_confirmation", "danger", "non_idempotent", "timeout_ms", "cache", "rate_limits", "transform",
-		"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce"}
-	c.misspelt(n, path, append(keys, elsewhere...), safetyKeys)
+	c.misspelt(n, path, operationKeys, safetyKeys)
 
 	if name, v := c.need(n, path, "name", "Operation name"); v != nil {
 		op.Name = name
@@ -117,9 +118,12 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 	if s, v := c.need(n, path, "maps_to", "Mapping"); v != nil {
 		c.mapping(s, v, path, n.get("params"), op)
 	}
-	c.placement(path, n, op)
+	inBody := c.request(n, path, op)
+	c.fileNames(n, path, op)
+	c.placement(path, n, op, inBody)
 	c.graphql(n, path, op)
 	c.paging(n, path, op)
+	c.bodyShape(n, path, op, inBody)
 	c.graphqlVariables(n, path, op)
 	c.fieldRules(n, path, op)
 	c.gates(n, path, op)
@@ -213,7 +217,7 @@ func (c *checker) mapping(s string, v *node, path string, params *node, op *Oper
 }
 
 // placement decides where each parameter goes in the request.
-func (c *checker) placement(path string, n *node, op *Operation) {
+func (c *checker) placement(path string, n *node, op *Operation, inBody map[int]bool) {
 	if op.Mapping == nil {
 		return
 	}
@@ -237,21 +241,30 @@ func (c *checker) placement(path string, n *node, op *Operation) {
 			c.wrong(SchemaInvalidValue, at, "a placeholder's parameter goes into the path", "path", said.get("in"), line)
 		case placeholder:
 			p.Place = InPath
+		case p.Place == InFileName:
+		case inBody[i] && declared && p.Place != InBody:
+			c.wrong(SchemaInvalidValue, at, "the request block puts the parameter into the body", "body", said.get("in"), line)
 		case declared && p.Place == InPath:
 			c.wrong(SchemaUnresolvedRef, at, "the path has no placeholder {"+p.Name+"}", "a placeholder in maps_to", said.get("in"), line)
 		case op.Adapter.Target.graphql && p.Place == InBody:
 			p.Place = InVariables
 		case declared && p.Place == InBody && op.Mapping.Method == "GET":
 			c.wrong(SchemaInvalidValue, at, "a GET request has no body", "path, query or header", said.get("in"), line)
-		case !declared && inURL:
+		case !declared && inURL && !inBody[i]:
 			p.Place = InQuery
+		}
+		if p.Place == InBody || p.Place == InVariables {
+			p.inBody()
+		}
+		if p.Body != nil && p.Body.Path != nil && p.Place != InBody && p.Place != InQuery {
+			c.wrong(SchemaInvalidValue, path+".params."+p.Name+".wire_path", "wire_path is for bodies and queries", "wire_name", nil, line)
 		}
 		if p.Place == InHeader {
 			if !IsToken(p.Wire) || isForbiddenHeader(p.Wire) || strings.EqualFold(p.Wire, op.Adapter.Auth.Header) && op.Adapter.Auth.Header != "" {
 				c.wrong(SchemaInvalidValue, path+".params."+p.Name, "parameter cannot be this header", "a header name that is not the connection's or auth's", nil, line)
 			}
 		}
-		if p.Place != InPath {
+		if p.Place != InPath && p.Place != InFileName {
 			s := slot{p.Place, p.Wire}
 			if taken[s] {
 				c.wrong(SchemaDuplicateName, path+".params."+p.Name, "two parameters are sent as "+strconv.Quote(clean.FirstRunes(p.Wire, 60)), "a wire_name of its own", nil, line)

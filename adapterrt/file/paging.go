@@ -112,6 +112,7 @@ func (op *Operation) hiddenParam(name string, integer bool) int {
 		p.Place = InBody
 	}
 	p.compile()
+	p.inBody()
 	op.Placed[p.Place] = append(op.Placed[p.Place], len(op.Params))
 	op.Params = append(op.Params, p)
 	return len(op.Params) - 1

@@ -3,6 +3,7 @@ package file
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,11 +13,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-var definitionKeys = []string{"type", "description", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "format", "items", "sensitive"}
-var paramKeys = append([]string{"required", "default", "wire_name", "in", "style", "encode", "properties"}, definitionKeys...)
+var definitionKeys = []string{"type", "description", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "format", "items", "properties", "types", "sensitive"}
+var propertyKeys = append([]string{"required"}, definitionKeys...)
+var paramKeys = append([]string{"required", "default", "wire_name", "wire_path", "in", "style", "encode", "file"}, definitionKeys...)
 
-// The most elements of an enum and bytes of a pattern.
-const maxEnum, maxPattern = 1000, 1000
+// shapeKeys are those of a parameter without which its value is sent as something else,
+// or to another place.
+var shapeKeys = []string{"wire_name", "wire_path", "style", "encode", "properties", "types"}
+
+// The most elements of an enum and bytes of a pattern, and how deep the members of
+// objects are described.
+const maxEnum, maxPattern, maxProperties = 1000, 1000, 4
 
 func (c *checker) param(f field, path string, op *Operation) {
 	p := &Param{Name: f.key, Wire: f.key}
@@ -33,9 +40,8 @@ func (c *checker) param(f field, path string, op *Operation) {
 		c.wrong(SchemaInvalidType, path, "parameter must be a map", "object", n, f.line)
 		return
 	}
-	c.known(n, path, paramKeys...)
-	c.later(n, path, "properties")
-	if !c.definition(n, path, &p.Definition) {
+	c.misspelt(n, path, paramKeys, shapeKeys)
+	if !c.definition(n, path, 0, &p.Definition) {
 		return
 	}
 	c.present(n, path, "required", "boolean")
@@ -58,29 +64,69 @@ func (c *checker) param(f field, path string, op *Operation) {
 		}
 		p.Wire = w
 	}
-	p.Place = map[string]Place{"body": InBody, "path": InPath, "query": InQuery, "header": InHeader}[c.word(n, path, "in", "body", "path", "query", "header")]
-	p.Style = map[string]Style{"csv": styleCSV, "repeat": StyleRepeat, "deep_object": StyleDeep, "json": StyleJSON}[c.word(n, path, "style", "", "csv", "repeat", "deep_object", "json")]
-	switch {
-	case p.Style == styleDefault && p.Type == TypeArray:
-		p.Style = styleCSV
-	case p.Style == styleDefault && p.Type == TypeObject:
-		p.Style = StyleJSON
-	case p.Style == StyleDeep && p.Type != TypeObject, p.Style == styleCSV && p.Type != TypeArray, p.Style == StyleRepeat && p.Type != TypeArray:
-		c.wrong(SchemaInvalidValue, path+".style", "style does not fit type "+p.Type.String(), "csv or repeat for arrays, deep_object for objects, json for both", n.get("style"), 0)
+	c.wirePath(n, path, p)
+	p.Place = Place(max(slices.Index(placeNames, c.word(n, path, "in", placeNames...)), 0))
+	p.Style = Style(max(slices.Index(styleNames, c.word(n, path, "style", styleNames...)), 0))
+	switch p.Style {
+	case styleDefault:
+		if p.Type == TypeArray {
+			p.Style = styleCSV
+		} else if p.Type == TypeObject {
+			p.Style = StyleJSON
+		}
+	case StyleJSON:
+	case StyleBrackets:
+		if p.Index = IndexMixed; !p.may(TypeArray) && !p.may(TypeObject) {
+			c.misfit(n, path, p)
+		}
+	case StyleDeep:
+		if !p.may(TypeObject) {
+			c.misfit(n, path, p)
+		}
+	default:
+		if !p.may(TypeArray) {
+			c.misfit(n, path, p)
+		}
 	}
-	p.AlwaysEncode = c.word(n, path, "encode", "auto", "always") == "always"
+	p.Encode = Encoding(max(slices.Index(encodings, c.word(n, path, "encode", encodings...)), 0))
+	c.filePart(n, path, p)
 	p.compile()
 	op.Params = append(op.Params, p)
 }
 
-func (p *Param) compile() {
-	p.QueryKey = shared(p.Wire, escape.AppendQuery(nil, p.Wire))
-	p.BodyKey = string(wire.AppendQuoted(nil, p.Wire)) + ":"
+var placeNames, encodings = []string{"body", "query", "path", "header"}, []string{"auto", "always", "reserved"}
+
+func (c *checker) misfit(n *node, path string, p *Param) {
+	c.wrong(SchemaInvalidValue, path+".style", "style does not fit type "+p.Type.String(), "csv, repeat, space or pipe for arrays, deep_object for objects, brackets or json for both", n.get("style"), 0)
 }
+
+// wirePath reads the place of a value inside the objects that are sent.
+func (c *checker) wirePath(n *node, path string, p *Param) {
+	w := c.str(n, path, "wire_path")
+	if w == "" {
+		return
+	}
+	names := splitPath(w)
+	if len(w) > 256 || len(names) > maxWirePath || slices.Contains(names, "") || !IsHeaderValue(w) || n.get("wire_name") != nil {
+		c.wrong(SchemaInvalidValue, path+".wire_path", "wire_path is not valid", "names joined by dots, in place of a wire_name", n.get("wire_path"), 0)
+		return
+	}
+	p.rules().Path = names
+	p.Wire = names[0]
+	for _, name := range names[1:] {
+		p.Wire += "[" + name + "]" // how forms and queries write it
+	}
+}
+
+// compile writes what the parameter is called on the wire.
+func (p *Param) compile() { p.QueryKey = shared(p.Wire, escape.AppendQuery(nil, p.Wire)) }
+
+// inBody writes what the parameter is called in a JSON body.
+func (p *Param) inBody() { p.BodyKey = string(append(wire.AppendQuoted(nil, p.Wire), ':')) }
 
 // definition compiles what a value has to be. It reports false when there is no
 // type to go by.
-func (c *checker) definition(n *node, path string, d *Definition) bool {
+func (c *checker) definition(n *node, path string, depth int, d *Definition) bool {
 	s, v := c.need(n, path, "type", "Parameter type")
 	if v == nil {
 		return false
@@ -95,10 +141,11 @@ func (c *checker) definition(n *node, path string, d *Definition) bool {
 		c.wrong(SchemaInvalidValue, path+".type", "Parameter type is unknown", strings.Join(typeNames[:], ", "), v, 0)
 		return false
 	}
+	c.alsoTypes(n, path, d)
 	d.Description = clean.Text(c.str(n, path, "description"), descriptionRunes)
 	d.Format = clean.Text(c.str(n, path, "format"), 100)
 	d.Sensitive = c.flag(n, path, "sensitive", false)
-	d.Minimum, d.Maximum = c.bound(n, path, "minimum", d), c.bound(n, path, "maximum", d)
+	d.Minimum, d.Maximum = c.limit(n, path, "minimum", d), c.limit(n, path, "maximum", d)
 	if d.Minimum != nil && d.Maximum != nil && compareNumbers(d.Minimum.Raw, d.Maximum.Raw) > 0 {
 		c.wrong(SchemaInvalidValue, path+".minimum", "minimum is above maximum", "minimum <= maximum", n.get("minimum"), 0)
 	}
@@ -121,18 +168,74 @@ func (c *checker) definition(n *node, path string, d *Definition) bool {
 		if d.Type != TypeArray {
 			c.wrong(SchemaInvalidValue, path+".items", "items is for arrays", "type array", i, 0)
 		} else {
-			c.known(i, path+".items", definitionKeys...)
-			if e := new(Definition); c.definition(i, path+".items", e) {
-				d.Items = e
+			c.misspelt(i, path+".items", definitionKeys, shapeKeys)
+			if e := new(Definition); c.definition(i, path+".items", depth, e) {
+				d.Items, d.Sensitive = e, d.Sensitive || e.Sensitive
 			}
 		}
 	}
+	c.properties(n, path, depth, d)
 	c.enum(n, path, d)
-	d.Constrained = d.Enum != nil || d.Minimum != nil || d.Maximum != nil || d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil || d.Items != nil
+	d.Constrained = d.Enum != nil || d.Minimum != nil || d.Maximum != nil || d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil || d.Items != nil || d.Properties != nil
 	return true
 }
 
-func (c *checker) bound(n *node, path, key string, d *Definition) *Bound {
+// alsoTypes reads the other types that a value may have.
+func (c *checker) alsoTypes(n *node, path string, d *Definition) {
+	for i, word := range c.strs(n, path, "types") {
+		if t := slices.Index(typeNames[:], word); t >= 0 {
+			d.Also |= setOf(ParamType(t))
+		} else if word == "null" {
+			d.Also |= AlsoNull
+		} else {
+			c.wrong(SchemaInvalidValue, index(path+".types", i), "type is unknown", strings.Join(typeNames[:], ", ")+", null", n.get("types").list[i], 0)
+		}
+	}
+	d.Also &^= setOf(d.Type)
+}
+
+// properties reads what the members of an object have to be.
+func (c *checker) properties(n *node, path string, depth int, d *Definition) {
+	m := c.get(n, path, "properties", wire.Object)
+	if m == nil {
+		return
+	}
+	path += ".properties"
+	switch {
+	case !d.may(TypeObject):
+		c.wrong(SchemaInvalidValue, path, "properties is for objects", "type object", m, 0)
+		return
+	case depth == maxProperties:
+		c.wrong(SchemaInvalidValue, path, "members of objects are described too deep", fmt.Sprintf("up to %d levels", maxProperties), m, 0)
+		return
+	case len(m.fields) > maxParams:
+		c.wrong(SchemaInvalidValue, path, "too many properties", fmt.Sprintf("up to %d", maxParams), m, 0)
+		return
+	}
+	list := make([]Property, 0, len(m.fields))
+	for _, f := range m.fields {
+		at := path + "." + clean.FirstRunes(f.key, 60)
+		if f.val.kind != wire.Object {
+			c.wrong(SchemaInvalidType, at, "a property must be a map", "object", f.val, f.line)
+			continue
+		}
+		if len(f.key) > 128 || clean.Text(f.key, 128) != f.key {
+			c.wrong(SchemaInvalidName, at, "property name is not valid", "up to 128 visible characters", nil, f.line)
+			continue
+		}
+		c.misspelt(f.val, at, propertyKeys, shapeKeys)
+		p := Property{Name: f.key}
+		if c.definition(f.val, at, depth+1, &p.Definition) {
+			c.present(f.val, at, "required", "boolean")
+			p.Required = c.flag(f.val, at, "required", false)
+			d.Sensitive = d.Sensitive || p.Sensitive
+			list = append(list, p)
+		}
+	}
+	d.Properties = &list
+}
+
+func (c *checker) limit(n *node, path, key string, d *Definition) *Bound {
 	v := c.get(n, path, key, wire.Number)
 	if v == nil {
 		return nil
@@ -202,21 +305,45 @@ type Mismatch struct {
 
 // mismatch checks the valid JSON value raw, nil when it fits.
 func (d *Definition) mismatch(raw []byte) *Mismatch {
-	if !d.TypeFits(raw) {
+	switch {
+	case !d.TypeFits(raw):
 		return d.WrongType(raw)
+	case wire.KindOf(raw) == wire.Null:
+		return nil
 	}
 	return d.Constraint(raw)
 }
 
 // WrongType is the mismatch of a value of another type.
 func (d *Definition) WrongType(raw []byte) *Mismatch {
-	e, a := d.Type.String(), TypeOf(raw)
+	e, a := d.Expects(), TypeOf(raw)
 	return &Mismatch{WrongType: true, Expected: e, Actual: a, Text: "expected '" + e + "', got '" + a + "'"}
 }
 
-// TypeFits reports whether a value has the type of the definition.
+// Expects names the types that a value may have.
+func (d *Definition) Expects() string {
+	if d.Also == 0 {
+		return d.Type.String()
+	}
+	return strings.Join(append([]string{d.Type.String()}, d.Also.Names()...), " or ")
+}
+
+// TypeFits reports whether a value has the type of the definition, or another that does
+// as well.
 func (d *Definition) TypeFits(raw []byte) bool {
-	switch k := wire.KindOf(raw); d.Type {
+	if d.Also == 0 {
+		return d.Type.fits(raw) || d.orString && wire.KindOf(raw) == wire.String
+	}
+	for t := range typeNames {
+		if d.may(ParamType(t)) && ParamType(t).fits(raw) {
+			return true
+		}
+	}
+	return d.Also&AlsoNull != 0 && wire.KindOf(raw) == wire.Null
+}
+
+func (t ParamType) fits(raw []byte) bool {
+	switch k := wire.KindOf(raw); t {
 	case TypeString:
 		return k == wire.String
 	case TypeInteger:
@@ -231,7 +358,7 @@ func (d *Definition) TypeFits(raw []byte) bool {
 	case TypeBoolean:
 		return k == wire.Boolean
 	case TypeArray:
-		return k == wire.Array || d.orString && k == wire.String
+		return k == wire.Array
 	default:
 		return k == wire.Object
 	}
@@ -262,23 +389,31 @@ func (d *Definition) Constraint(raw []byte) *Mismatch {
 		}
 		return &Mismatch{Text: "must be one of: " + d.enumText, Key: "allowed", Limit: append(limit, ']')}
 	}
-	if d.Minimum != nil && compareNumbers(raw, d.Minimum.Raw) < 0 {
+	kind := wire.KindOf(raw)
+	if d.Minimum != nil && kind == wire.Number && compareNumbers(raw, d.Minimum.Raw) < 0 {
 		return &Mismatch{Text: "must be >= " + string(d.Minimum.Raw), Key: "minimum", Limit: d.Minimum.Raw}
 	}
-	if d.Maximum != nil && compareNumbers(raw, d.Maximum.Raw) > 0 {
+	if d.Maximum != nil && kind == wire.Number && compareNumbers(raw, d.Maximum.Raw) > 0 {
 		return &Mismatch{Text: "must be <= " + string(d.Maximum.Raw), Key: "maximum", Limit: d.Maximum.Raw}
 	}
 	if d.MinLength >= 0 || d.MaxLength >= 0 || d.Pattern != nil {
-		if d.Type == TypeString {
+		if kind == wire.String {
 			if m := d.wording(wire.Unquoted(raw)); m != nil {
 				return m
 			}
 		}
 	}
-	if d.Items == nil || d.Type != TypeArray {
-		return nil
+	switch {
+	case d.Items != nil && kind == wire.Array:
+		return d.elements(raw)
+	case d.Properties != nil && kind == wire.Object:
+		return d.members(raw)
 	}
-	var bad *Mismatch
+	return nil
+}
+
+// elements checks those of an array.
+func (d *Definition) elements(raw []byte) (bad *Mismatch) {
 	i := 0
 	wire.Each(raw, func(_, v []byte) bool {
 		if bad = d.Items.mismatch(v); bad != nil {
@@ -287,6 +422,37 @@ func (d *Definition) Constraint(raw []byte) *Mismatch {
 		i++
 		return bad == nil
 	})
+	return bad
+}
+
+// members checks those of an object that are described; the others are the API's affair.
+func (d *Definition) members(raw []byte) (bad *Mismatch) {
+	list := *d.Properties
+	var room [64]bool
+	there := room[:]
+	if len(list) > len(room) {
+		there = make([]bool, len(list))
+	}
+	wire.Each(raw, func(name, v []byte) bool {
+		i := slices.IndexFunc(list, func(p Property) bool { return p.Name == string(name) })
+		if i < 0 {
+			return true
+		}
+		p := &list[i]
+		if wire.KindOf(v) == wire.Null && p.Also&AlsoNull == 0 {
+			return true // a required one is missing, another is left to the API
+		}
+		there[i] = true
+		if bad = p.mismatch(v); bad != nil {
+			bad.Where = "." + p.Name + bad.Where
+		}
+		return bad == nil
+	})
+	for i := range list {
+		if p := &list[i]; bad == nil && p.Required && !there[i] {
+			bad = &Mismatch{Where: "." + p.Name, Text: "is required. Expected: " + p.Expects() + ".", Key: "expected_type", Limit: wire.AppendQuoted(nil, p.Expects())}
+		}
+	}
 	return bad
 }
 

@@ -135,7 +135,7 @@ func (c *checker) target(root *node, t *Target) {
 		t.graphql = true
 	}
 	t.Form = c.plugin(n, "serialization", "Serialization", []string{"json", "form"}, []string{"xml", "protobuf", "msgpack", "multipart"}) == "form"
-	t.Headers = c.headers(n)
+	t.Headers = c.headers(n, "target")
 	t.Timeout = time.Duration(c.whole(n, "target", "timeout_ms", 30_000, 1, 600_000)) * time.Millisecond
 	t.Retries = c.whole(n, "target", "retries", 0, 0, 10)
 	t.Delay = time.Duration(c.whole(n, "target", "retry_delay_ms", 1000, 0, 60_000)) * time.Millisecond
@@ -273,14 +273,16 @@ func holdsCredential(name string) bool {
 	return slices.ContainsFunc([]string{"apikey", "token", "secret", "password"}, func(s string) bool { return strings.Contains(name, s) })
 }
 
-func (c *checker) headers(n *node) []Header {
-	m := c.get(n, "target", "headers", wire.Object)
+// headers are the fixed ones of the block n at path.
+func (c *checker) headers(n *node, path string) []Header {
+	m := c.get(n, path, "headers", wire.Object)
 	if m == nil {
 		return nil
 	}
 	var out []Header
+	at := path + ".headers."
 	for _, f := range m.fields {
-		path := "target.headers." + clean.FirstRunes(f.key, 60)
+		path := at + clean.FirstRunes(f.key, 60)
 		switch {
 		case !IsToken(f.key):
 			c.wrong(SchemaInvalidValue, path, "header name is not valid", "RFC 9110 token", f.val, 0)

@@ -4,7 +4,8 @@
 // A [Call] takes one request through these steps, each in a file of its own:
 //
 //	values.go    Validate: types, constraints, defaults
-//	request.go   Build: the URL, headers and body, out of the request's own bytes
+//	request.go   Build: the URL and headers, out of the request's own bytes
+//	body.go      and the body: JSON, forms, multipart, text, bytes
 //	client.go    [Client.Exchange]: to an address that is allowed, within time, and back within size
 //	response.go  Read: JSON, or in which way it is not; errors by their status
 //	graphql.go   errors that come with status 200

@@ -1,6 +1,7 @@
 package httpcall
 
 import (
+	"bytes"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -47,7 +48,13 @@ type Pairs struct {
 	Text  []byte
 	first byte // what stands before the first pair, 0 for nothing
 	any   bool
+	keys  int // bytes of keys in brackets, which a long name can make many of few
 }
+
+// The most that pairs may grow to. A name of an object is in the key of all that is in it.
+const maxPairs = 10 << 20
+
+func (q *Pairs) full() bool { return len(q.Text)+q.keys > maxPairs }
 
 // next starts another pair.
 func (q *Pairs) next() {
@@ -102,7 +109,14 @@ func (c *Call) Build() *failure.Failure {
 	if f := c.headers(); f != nil {
 		return f
 	}
-	c.payload()
+	if f := c.payload(); f != nil {
+		return f
+	}
+	for _, q := range [...]*Pairs{&o.URL, &o.Body} {
+		if q.full() {
+			return failure.TooLarge("request_size", maxPairs, len(q.Text)+q.keys, "bytes")
+		}
+	}
 	return nil
 }
 
@@ -173,7 +187,11 @@ func (c *Call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 		return url, failure.InvalidValue(p.Name, "must not be empty")
 	}
 	start := len(url)
-	url = escape.AppendPath(url, c.text, p.AlwaysEncode)
+	if p.Encode == file.EncodeReserved {
+		url = escape.AppendReserved(url, c.text)
+	} else {
+		url = escape.AppendPath(url, c.text, p.Encode == file.EncodeAlways)
+	}
 	if n := len(url) - start; n > longPathParam {
 		c.Warn(failure.Notice{
 			Code:    "VALIDATION_LONG_PATH_PARAM_WARNING",
@@ -191,6 +209,9 @@ func (c *Call) addPairs(q *Pairs, i int) {
 	if v.Kind <= wire.Null {
 		return
 	}
+	if p.Body != nil && p.Body.Base64 {
+		v.Raw = bytes.Clone(c.sent(i))
+	}
 	pair := func(integer bool, raw []byte, keys ...[]byte) {
 		q.next()
 		q.Text = append(q.Text, p.QueryKey...)
@@ -207,6 +228,12 @@ func (c *Call) addPairs(q *Pairs, i int) {
 		q.Text = escape.AppendQuery(q.Text, c.text)
 	}
 	switch {
+	case v.Kind >= wire.Array && p.Style == file.StyleBrackets:
+		c.bracketed(q, []byte(p.QueryKey), v.Raw, &p.Definition, p.Index)
+	case v.Kind == wire.Array && p.Style == file.StyleSpace:
+		c.separated(q, p, v.Raw, "%20")
+	case v.Kind == wire.Array && p.Style == file.StylePipe:
+		c.separated(q, p, v.Raw, "%7C")
 	case v.Kind == wire.Array && p.Style == file.StyleRepeat:
 		wire.Each(v.Raw, func(_, e []byte) bool {
 			if wire.KindOf(e) != wire.Null {
@@ -219,7 +246,7 @@ func (c *Call) addPairs(q *Pairs, i int) {
 			if wire.KindOf(e) == wire.Object {
 				wire.Each(e, func(k2, e2 []byte) bool {
 					pair(false, e2, k, k2)
-					return true
+					return !q.full()
 				})
 			} else if wire.KindOf(e) != wire.Null {
 				pair(false, e, k)
@@ -232,6 +259,9 @@ func (c *Call) addPairs(q *Pairs, i int) {
 }
 
 func (c *Call) headers() *failure.Failure {
+	if q := c.Op.Request; q != nil {
+		c.Out.Headers = append(c.Out.Headers, q.Headers...)
+	}
 	for _, i := range c.Op.Placed[file.InHeader] {
 		p, v := c.Op.Params[i], c.Values[i]
 		if v.Kind <= wire.Null {
@@ -248,43 +278,6 @@ func (c *Call) headers() *failure.Failure {
 		c.Out.Headers = append(c.Out.Headers, file.Header{Name: p.Wire, Value: string(c.text)})
 	}
 	return nil
-}
-
-// payload writes the body out of the request's own bytes.
-func (c *Call) payload() {
-	op, o := c.Op, &c.Out
-	if op.GraphQL != nil {
-		c.variables()
-		return
-	}
-	if op.Adapter.Target.Form {
-		for _, i := range op.Placed[file.InBody] {
-			c.addPairs(&o.Body, i)
-		}
-		if o.HasBody = o.Body.any; o.HasBody {
-			o.ContentType = "application/x-www-form-urlencoded"
-		}
-		return
-	}
-	body := o.Body.Text
-	for _, i := range op.Placed[file.InBody] {
-		v := c.Values[i]
-		if v.Kind == wire.Absent {
-			continue
-		}
-		if o.HasBody {
-			body = append(body, ',')
-		} else {
-			body = append(body, '{')
-			o.HasBody, o.ContentType = true, "application/json"
-		}
-		body = append(body, op.Params[i].BodyKey...)
-		body = append(body, v.Raw...)
-	}
-	if o.HasBody {
-		body = append(body, '}')
-	}
-	o.Body.Text = body
 }
 
 // ParsedURL is the request's URL, sure to be on the adapter's own host and under

@@ -46,7 +46,7 @@ func (c *Call) Reuse() bool {
 func (c *Call) Validate(unknown []string, loose bool) *failure.Failure {
 	op := c.Op
 	for _, i := range op.Required {
-		if c.Values[i].Kind <= wire.Null {
+		if c.lacks(i) {
 			return missingParam(op, op.Params[i], c.missing(), unknown)
 		}
 	}
@@ -76,9 +76,15 @@ func (c *Call) Validate(unknown []string, loose bool) *failure.Failure {
 	return nil
 }
 
+// lacks reports whether parameter i is not there; null is no value where it may not be one.
+func (c *Call) lacks(i int) bool {
+	k := c.Values[i].Kind
+	return k == wire.Absent || k == wire.Null && c.Op.Params[i].Also&file.AlsoNull == 0
+}
+
 func (c *Call) missing() (names []string) {
 	for _, i := range c.Op.Required {
-		if c.Values[i].Kind <= wire.Null {
+		if c.lacks(i) {
 			names = append(names, c.Op.Params[i].Name)
 		}
 	}

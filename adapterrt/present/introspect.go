@@ -318,7 +318,7 @@ func describe(op *file.Operation, v guard.Verdict, how *Presenter, among string)
 		if len(params) > 1 {
 			params = append(params, ',')
 		}
-		params = appendDescription(params, p)
+		params = how.appendDescription(params, p)
 	}
 	params = append(params, ']')
 	permissions := wire.Members(nil).Bool("readOnly", op.Category == file.Read).Bool("destructive", op.Category >= file.Update).End()
@@ -385,17 +385,17 @@ func appendReturns(dst []byte, op *file.Operation) []byte {
 	return append(dst, wire.Members(nil).Str("name", op.Returns.Name).Str("kind", op.Returns.Kind).End()...)
 }
 
-func appendDescription(dst []byte, p *file.Param) []byte {
-	o := wire.Members(make([]byte, 0, 256)).Str("name", p.Name).Str("type", p.Type.String()).Bool("required", p.Required)
-	o = members(o, &p.Definition)
-	if p.Fallback != nil {
-		o = o.Raw("default", p.Fallback)
+func (p *Presenter) appendDescription(dst []byte, param *file.Param) []byte {
+	o := wire.Members(make([]byte, 0, 256)).Str("name", param.Name).Str("type", param.Type.String()).Bool("required", param.Required)
+	o = p.members(o, &param.Definition)
+	if param.Fallback != nil {
+		o = o.Raw("default", param.Fallback)
 	}
 	return append(dst, o.End()...)
 }
 
 // members adds all that a definition says beyond its type.
-func members(o wire.Members, d *file.Definition) wire.Members {
+func (p *Presenter) members(o wire.Members, d *file.Definition) wire.Members {
 	if d.Description != "" {
 		o = o.Str("description", d.Description)
 	}
@@ -428,7 +428,18 @@ func members(o wire.Members, d *file.Definition) wire.Members {
 		o = o.Str("format", d.Format)
 	}
 	if d.Items != nil {
-		o = o.Raw("items", members(wire.Members(nil).Str("type", d.Items.Type.String()), d.Items).End())
+		o = o.Raw("items", p.members(wire.Members(nil).Str("type", d.Items.Type.String()), d.Items).End())
+	}
+	if d.Also != 0 && !p.Strict { // the closed form has no word for these two
+		o = o.Strs("types", append([]string{d.Type.String()}, d.Also.Names()...))
+	}
+	if d.Properties != nil && !p.Strict {
+		list := wire.Members(nil)
+		for i := range *d.Properties {
+			e := &(*d.Properties)[i]
+			list = list.Raw(e.Name, p.members(wire.Members(nil).Str("type", e.Type.String()).Bool("required", e.Required), &e.Definition).End())
+		}
+		o = o.Raw("properties", list.End())
 	}
 	if d.Sensitive {
 		o = o.Bool("sensitive", true)

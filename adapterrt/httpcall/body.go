@@ -1,0 +1,306 @@
+package httpcall
+
+import (
+	"bytes"
+	"encoding/base64"
+	"mime/multipart"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// payload writes the body out of the request's own bytes.
+func (c *Call) payload() *failure.Failure {
+	op, o := c.Op, &c.Out
+	if op.GraphQL != nil {
+		c.variables()
+		return nil
+	}
+	q := op.Request
+	if q == nil {
+		c.members()
+		return nil
+	}
+	switch q.As {
+	case file.AsForm:
+		for _, i := range op.Placed[file.InBody] {
+			c.addPairs(&o.Body, i)
+		}
+		o.HasBody = o.Body.any
+	case file.AsMultipart:
+		if f := c.multipart(); f != nil {
+			return f
+		}
+	default:
+		switch {
+		case q.Whole >= 0:
+			if f := c.whole(q); f != nil {
+				return f
+			}
+		case q.Body != nil:
+			o.Body.Text, o.HasBody = c.part(o.Body.Text, q.Body)
+		default:
+			c.members()
+		}
+		if q.Required && !o.HasBody && q.As == file.AsJSON {
+			o.Body.Text = append(o.Body.Text, "{}"...)
+		}
+	}
+	if o.HasBody = o.HasBody || q.Required; o.HasBody && o.ContentType == "" {
+		o.ContentType = q.As.ContentType()
+	}
+	return nil
+}
+
+// members writes the body's parameters as those of a JSON object.
+func (c *Call) members() {
+	op, o := c.Op, &c.Out
+	body := o.Body.Text
+	for _, i := range op.Placed[file.InBody] {
+		if c.Values[i].Kind == wire.Absent {
+			continue
+		}
+		if o.HasBody {
+			body = append(body, ',')
+		} else {
+			body = append(body, '{')
+			o.HasBody, o.ContentType = true, "application/json"
+		}
+		body = append(body, op.Params[i].BodyKey...)
+		body = append(body, c.sent(i)...)
+	}
+	if o.HasBody {
+		body = append(body, '}')
+	}
+	o.Body.Text = body
+}
+
+// sent is the JSON of a parameter as it goes into a body. It may lie in c.text.
+func (c *Call) sent(i int) []byte {
+	v := c.Values[i]
+	if b := c.Op.Params[i].Body; b == nil || !b.Base64 || v.Kind != wire.String {
+		return v.Raw
+	}
+	c.text = append(base64.StdEncoding.AppendEncode(append(c.text[:0], '"'), wire.Unquoted(v.Raw)), '"')
+	return c.text
+}
+
+// whole writes the value of one parameter as the body.
+func (c *Call) whole(q *file.Request) (f *failure.Failure) {
+	o := &c.Out
+	v := c.Values[q.Whole]
+	if v.Kind == wire.Absent || v.Kind == wire.Null && q.As != file.AsJSON {
+		return nil
+	}
+	o.HasBody = true
+	switch raw := c.sent(q.Whole); q.As {
+	case file.AsJSON:
+		o.Body.Text = append(o.Body.Text, raw...)
+	case file.AsText:
+		o.Body.Text = AppendText(o.Body.Text, raw, false)
+	default:
+		o.Body.Text, f = appendBase64(o.Body.Text, c.Op.Params[q.Whole].Name, wire.Unquoted(raw))
+	}
+	return f
+}
+
+// appendBase64 appends the bytes that the value of a parameter stands for.
+func appendBase64(dst []byte, param string, text []byte) ([]byte, *failure.Failure) {
+	out, err := base64.StdEncoding.AppendDecode(dst, text)
+	if err != nil {
+		return dst, failure.InvalidValue(param, "must be base64")
+	}
+	return out, nil
+}
+
+// part appends one value of the body. It reports false when there is none, which takes
+// the member along that would have had it.
+func (c *Call) part(dst []byte, p *file.BodyPart) ([]byte, bool) {
+	start := len(dst)
+	dst = append(dst, p.Key...)
+	switch p.Kind {
+	case file.PartLiteral:
+		return append(dst, p.Literal...), true
+	case file.PartParam:
+		if c.Values[p.Param].Kind == wire.Absent {
+			return dst[:start], false
+		}
+		return append(dst, c.sent(p.Param)...), true
+	case file.PartText:
+		text, ok := c.joined(nil, p.Text)
+		if !ok {
+			return dst[:start], false
+		}
+		return wire.AppendQuoted(dst, text), true
+	}
+	open, end := byte('{'), byte('}')
+	if p.Kind == file.PartArray {
+		open, end = '[', ']'
+	}
+	dst = append(dst, open)
+	any := false
+	for i := range p.Parts {
+		mark := len(dst)
+		if any {
+			dst = append(dst, ',')
+		}
+		var there bool
+		if dst, there = c.part(dst, &p.Parts[i]); there {
+			any = true
+		} else {
+			dst = dst[:mark]
+		}
+	}
+	if !any && p.Loose {
+		return dst[:start], false
+	}
+	return append(dst, end), true
+}
+
+// joined appends a text with the values of parameters in it, false when one is not there.
+func (c *Call) joined(dst []byte, parts []file.TextPart) ([]byte, bool) {
+	for _, t := range parts {
+		if t.Param < 0 {
+			dst = append(dst, t.Literal...)
+			continue
+		}
+		if c.Values[t.Param].Kind <= wire.Null {
+			return dst, false
+		}
+		dst = AppendText(dst, c.sent(t.Param), c.Op.Params[t.Param].Type == file.TypeInteger)
+	}
+	return dst, true
+}
+
+// multipart writes the body's parameters as a form with files in it:
+// https://www.rfc-editor.org/rfc/rfc7578
+func (c *Call) multipart() *failure.Failure {
+	op, o := c.Op, &c.Out
+	body := bytes.NewBuffer(o.Body.Text)
+	w := multipart.NewWriter(body)
+	any := false
+	for _, i := range op.Placed[file.InBody] {
+		p, v := op.Params[i], c.Values[i]
+		if v.Kind <= wire.Null {
+			continue
+		}
+		any = true
+		if p.IsFile() != nil {
+			if f := c.fileParts(w, i); f != nil {
+				return f
+			}
+			continue
+		}
+		var pairs Pairs // written as in any form, and told apart again
+		c.addPairs(&pairs, i)
+		if o.Body.keys += pairs.keys; pairs.full() {
+			o.Body.keys += len(pairs.Text)
+			return nil // Build refuses it
+		}
+		for pair := range strings.SplitSeq(string(pairs.Text), "&") {
+			key, value, _ := strings.Cut(pair, "=")
+			key, _ = url.QueryUnescape(key) // our own
+			value, _ = url.QueryUnescape(value)
+			if pair != "" {
+				_ = w.WriteField(key, value) // into memory
+			}
+		}
+	}
+	if !any && !op.Request.Required {
+		return nil
+	}
+	_ = w.Close()
+	o.Body.Text, o.HasBody, o.ContentType = body.Bytes(), true, w.FormDataContentType()
+	return nil
+}
+
+// fileParts writes a parameter as a file, or each of its elements as one.
+func (c *Call) fileParts(w *multipart.Writer, i int) (f *failure.Failure) {
+	p := c.Op.Params[i]
+	part := p.IsFile()
+	name, ok := c.joined(nil, part.Name)
+	if !ok || len(name) == 0 {
+		name = []byte(p.Wire)
+	}
+	one := func(_, raw []byte) bool {
+		content, kind := wire.Unquoted(raw), "text/plain; charset=utf-8"
+		if !part.Text {
+			kind = "application/octet-stream"
+			if content, f = appendBase64(nil, p.Name, content); f != nil {
+				return false
+			}
+		}
+		if part.Type != "" {
+			kind = part.Type
+		}
+		h := textproto.MIMEHeader{}
+		h.Set("Content-Disposition", multipart.FileContentDisposition(p.Wire, strings.ToValidUTF8(string(name), "\uFFFD")))
+		h.Set("Content-Type", kind)
+		to, _ := w.CreatePart(h) // into memory
+		_, _ = to.Write(content)
+		return true
+	}
+	if v := c.Values[i]; v.Kind == wire.Array {
+		wire.Each(v.Raw, one)
+	} else {
+		one(nil, v.Raw)
+	}
+	return f
+}
+
+// bracketed adds a value as pairs whose keys, which begin with key, say where in it they
+// stand: a[b][0]=v. d is what the value has to be, nil for anything.
+func (c *Call) bracketed(q *Pairs, key, raw []byte, d *file.Definition, index file.Index) {
+	if q.keys += len(key); q.full() {
+		return
+	}
+	switch wire.KindOf(raw) {
+	case wire.Null:
+	case wire.Object:
+		wire.Each(raw, func(name, v []byte) bool {
+			inner := append(escape.AppendQuery(append(key[:len(key):len(key)], "%5B"...), name), "%5D"...)
+			c.bracketed(q, inner, v, d.Property(name), index)
+			return !q.full()
+		})
+	case wire.Array:
+		n := 0
+		wire.Each(raw, func(_, v []byte) bool {
+			inner := append(key[:len(key):len(key)], "%5B"...)
+			if index == file.IndexNumbers || index == file.IndexMixed && wire.KindOf(v) >= wire.Array {
+				inner = strconv.AppendInt(inner, int64(n), 10)
+			}
+			n++
+			c.bracketed(q, append(inner, "%5D"...), v, d.Element(), index)
+			return !q.full()
+		})
+	default:
+		q.next()
+		q.Text = append(append(q.Text, key...), '=')
+		c.text = AppendText(c.text[:0], raw, d != nil && d.Type == file.TypeInteger)
+		q.Text = escape.AppendQuery(q.Text, c.text)
+	}
+}
+
+// separated adds an array as one pair whose elements have sep, escaped, between them.
+func (c *Call) separated(q *Pairs, p *file.Param, raw []byte, sep string) {
+	q.next()
+	q.Text = append(append(q.Text, p.QueryKey...), '=')
+	start := len(q.Text)
+	wire.Each(raw, func(_, v []byte) bool {
+		if wire.KindOf(v) == wire.Null {
+			return true
+		}
+		if len(q.Text) > start {
+			q.Text = append(q.Text, sep...)
+		}
+		c.text = AppendText(c.text[:0], v, p.IntegerItems())
+		q.Text = escape.AppendQuery(q.Text, c.text)
+		return true
+	})
+}
