@@ -24,6 +24,7 @@ import (
 //   - orphans ends what upstream has started, should this process be killed;
 //   - results keeps what upstream brought, and knows nobody who asks for it;
 //   - ended remembers the numbers of sessions that are over, and knows no session;
+//   - oauth keeps tokens, and knows neither what they are for nor who asks;
 //   - processes counts those of clients, and starts none;
 //   - dialect changes schemas in a list, and knows nothing of who reads it;
 //   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it; the
@@ -38,7 +39,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/oauth"
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
@@ -61,6 +62,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/repeats":       "",
 		"proxy/ended":         "",
 		"proxy/processes":     "",
+		"proxy/oauth":         "",
 		"adapterrt":           "translate/wire " + adapting,
 		"transform/tree":      "translate/wire",
 		"transform/tokens":    "",

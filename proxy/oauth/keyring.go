@@ -1,0 +1,116 @@
+package oauth
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/zalando/go-keyring"
+)
+
+const (
+	keyringService = "dragoman"
+	keyringUser    = "credentials"
+	keyringWait    = 5 * time.Second // it may ask its user for a password
+	keyBytes       = 32
+)
+
+// sealer has the key of the files once the keyring gave it.
+type sealer struct {
+	mu     sync.Mutex
+	aead   cipher.AEAD
+	asking chan keyAnswer // the keyring, which has not answered yet
+}
+
+type keyAnswer struct {
+	key []byte
+	err error
+}
+
+// get is the cipher with the keyring's key, which is made when there is none. Tokens
+// themselves do not fit into every keyring.
+func (s *sealer) get(dir string) (cipher.AEAD, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.aead != nil {
+		return s.aead, nil
+	}
+	if !mayHaveKeyring() {
+		return nil, errors.New("this session has no keyring")
+	}
+	wait := time.Duration(0)
+	if s.asking == nil {
+		wait, s.asking = keyringWait, make(chan keyAnswer, 1)
+		go func(answered chan<- keyAnswer) { // the library knows no time limit
+			key, err := keyOf(dir)
+			answered <- keyAnswer{key, err}
+		}(s.asking)
+	}
+	select {
+	case a := <-s.asking:
+		s.asking = nil
+		if a.err != nil {
+			return nil, a.err
+		}
+		block, err := aes.NewCipher(a.key)
+		if err != nil {
+			return nil, err
+		}
+		s.aead, err = cipher.NewGCMWithRandomNonce(block)
+		return s.aead, err
+	case <-time.After(wait):
+		return nil, fmt.Errorf("the keyring did not answer within %v; is it locked?", keyringWait)
+	}
+}
+
+// keyOf reads the key, or makes it: one process at a time, so that all have the same.
+func keyOf(dir string) ([]byte, error) {
+	text, err := keyring.Get(keyringService, keyringUser)
+	if errors.Is(err, keyring.ErrNotFound) {
+		l := flock.New(filepath.Join(dir, "keyring.lock"), flock.SetPermissions(0o600))
+		if err := l.Lock(); err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		if text, err = keyring.Get(keyringService, keyringUser); errors.Is(err, keyring.ErrNotFound) {
+			fresh := make([]byte, keyBytes)
+			rand.Read(fresh)
+			text = base64.StdEncoding.EncodeToString(fresh)
+			err = keyring.Set(keyringService, keyringUser, text)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keyring: %w", err)
+	}
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(key) != keyBytes {
+		return nil, fmt.Errorf("the keyring's entry %q of %q is no key of ours", keyringUser, keyringService)
+	}
+	return key, nil
+}
+
+// mayHaveKeyring is false where asking the library would start a message bus to ask on.
+func mayHaveKeyring() bool {
+	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
+		return true
+	}
+	if at := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); at != "" {
+		return at != "autolaunch:"
+	}
+	run := fmt.Sprintf("/run/user/%d", os.Getuid())
+	for _, name := range []string{"bus", "dbus-session"} {
+		if _, err := os.Stat(filepath.Join(run, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,382 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+	"go.uber.org/zap"
+)
+
+// Kind says how a [Store] keeps tokens.
+type Kind string
+
+const (
+	Auto    Kind = "auto"    // in files, sealed where there is a keyring
+	Keyring Kind = "keyring" // in sealed files or not at all
+	Memory  Kind = "memory"  // in this process alone
+)
+
+const (
+	fileVersion = 1
+	maxFile     = 256 << 10
+	maxID       = 8 << 10
+	lockWait    = 30 * time.Second
+	lockPoll    = 20 * time.Millisecond
+	maxLabel    = 80 // of a file's name, in bytes
+)
+
+// ErrUnusable is in the errors of [Entry] about a file that is there and cannot be used.
+var ErrUnusable = errors.New("the stored tokens cannot be used")
+
+// Store keeps the tokens of accounts. What cannot be written stays in memory, and the log
+// says so. Its methods are safe for concurrent use.
+type Store struct {
+	dir    string
+	kind   Kind
+	log    *zap.Logger
+	sealer sealer
+
+	mu      sync.Mutex
+	entries map[string]*entry
+	plain   sync.Once // it was said that files are not sealed
+}
+
+// Entry is an account while it is locked.
+type Entry = interface {
+	// Get returns what is kept, nil for nothing.
+	Get() ([]byte, error)
+	// Put keeps data, which is JSON; nil removes what is kept. After an error data is
+	// kept until the process ends.
+	Put(data []byte) error
+}
+
+// New makes a store of files below dir, "" for the user's own directory. It touches
+// nothing before it is used.
+func New(dir string, kind Kind, log *zap.Logger) *Store {
+	return &Store{dir: dir, kind: kind, log: log, entries: map[string]*entry{}}
+}
+
+// entry is an account in this process.
+type entry struct {
+	lock   chan struct{} // full while it is locked
+	failed bool          // the last write did
+
+	unsaved []byte // what could not be written, in the place of
+	instead []byte // this file
+}
+
+// Locked runs do while no other call, of this process or another, holds the account id.
+// The first line of id begins the file's name. An error is about the lock, and do did not run.
+func (s *Store) Locked(ctx context.Context, id string, do func(Entry)) error {
+	if len(id) > maxID {
+		return fmt.Errorf("the name of a stored account is longer than %d bytes", maxID)
+	}
+	ctx, stop := context.WithTimeout(ctx, lockWait)
+	defer stop()
+	s.mu.Lock()
+	e := s.entries[id]
+	if e == nil {
+		e = &entry{lock: make(chan struct{}, 1)}
+		s.entries[id] = e
+	}
+	s.mu.Unlock()
+	select {
+	case e.lock <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("another call holds the stored tokens: %w", ctx.Err())
+	}
+	defer func() { <-e.lock }()
+	h := &held{store: s, entry: e, id: id}
+	if s.kind != Memory {
+		unlock, err := h.lockFile(ctx)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	do(h)
+	return nil
+}
+
+// held is an account that this call holds.
+type held struct {
+	store *Store
+	entry *entry
+	id    string
+	path  string // "" when there is no directory, and why
+	none  error
+}
+
+// lockFile locks the account for this process. Where there can be no lock file, nothing can
+// be written either, and no other process can be disturbed.
+func (h *held) lockFile(ctx context.Context) (unlock func(), err error) {
+	nothing := func() {}
+	dir, err := h.store.directory()
+	if err != nil {
+		h.none = err
+		return nothing, nil
+	}
+	h.path = filepath.Join(dir, fileName(h.id))
+	path := h.path + ".lock"
+	if err := notLinked(path); err != nil {
+		return nil, err
+	}
+	l := flock.New(path, flock.SetPermissions(0o600))
+	ok, err := l.TryLockContext(ctx, lockPoll)
+	switch {
+	case ok:
+		return func() { l.Close() }, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("another process holds %s: %w", path, ctx.Err())
+	}
+	l.Close()
+	h.none = err
+	return nothing, nil
+}
+
+// directory is where the files are; it exists then.
+func (s *Store) directory() (string, error) {
+	dir := s.dir
+	if dir == "" {
+		base, err := os.UserConfigDir()
+		if err != nil {
+			return "", fmt.Errorf("no directory for tokens: %w", err)
+		}
+		dir = filepath.Join(base, "dragoman", "credentials")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("directory for tokens: %w", err)
+	}
+	return dir, nil
+}
+
+// fileName is a name that people know the account by, and one that is its own.
+func fileName(id string) string {
+	label, _, _ := strings.Cut(id, "\n")
+	label = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '-'
+	}, label)
+	sum := sha256.Sum256([]byte(id))
+	return label[:min(len(label), maxLabel)] + "-" + hex.EncodeToString(sum[:8]) + ".json"
+}
+
+// kept is a file of the store.
+type kept struct {
+	Version int             `json:"version"`
+	For     string          `json:"for"`
+	Sealed  []byte          `json:"sealed,omitempty"`
+	Plain   json.RawMessage `json:"plain,omitempty"`
+}
+
+func (h *held) Get() ([]byte, error) {
+	e := h.entry
+	if h.path == "" {
+		return e.unsaved, nil
+	}
+	text, err := h.read()
+	if e.unsaved != nil && (err != nil || bytes.Equal(text, e.instead)) {
+		return e.unsaved, nil
+	}
+	e.unsaved, e.instead = nil, nil // another process has written since
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	if text == nil {
+		return nil, nil
+	}
+	data, err := h.open(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrUnusable, h.path, err)
+	}
+	return data, nil
+}
+
+// open takes the data from a file's text.
+func (h *held) open(text []byte) ([]byte, error) {
+	var k kept
+	if json.Unmarshal(text, &k) != nil || k.Version == 0 {
+		return nil, errors.New("the file is damaged")
+	}
+	switch {
+	case k.Version != fileVersion:
+		return nil, fmt.Errorf("the file has version %d, this build reads %d", k.Version, fileVersion)
+	case k.For != h.id:
+		return nil, errors.New("the file belongs to another account")
+	case k.Sealed == nil && k.Plain == nil:
+		return nil, errors.New("the file is damaged")
+	case k.Sealed == nil:
+		return k.Plain, nil
+	}
+	aead, err := h.store.sealer.get(filepath.Dir(h.path))
+	if err != nil {
+		return nil, fmt.Errorf("the file is sealed with a key of the keyring: %w", err)
+	}
+	data, err := aead.Open(nil, nil, k.Sealed, []byte(h.id))
+	if err != nil {
+		return nil, errors.New("the file is sealed with another key than that of the keyring")
+	}
+	return data, nil
+}
+
+// read is the file's text, nil where there is none.
+func (h *held) read() ([]byte, error) {
+	if err := notLinked(h.path); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(h.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := h.own(f); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s is larger than %d bytes", h.path, maxFile)
+	}
+	if text == nil {
+		text = []byte{}
+	}
+	return text, err
+}
+
+// own checks that the file is ours alone. Volumes of containers are mounted with wider
+// permissions than files were made with: these are taken back.
+func (h *held) own(f *os.File) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !st.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", h.path)
+	}
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	if !ownedByUs(st) {
+		return fmt.Errorf("%s belongs to another user", h.path)
+	}
+	if mode := st.Mode().Perm(); mode&0o077 != 0 {
+		if err := f.Chmod(0o600); err != nil {
+			return fmt.Errorf("%s can be read by other users (%v): %w", h.path, mode, err)
+		}
+		h.store.log.Warn("other users could read stored tokens until now; if there are such users, log in again",
+			zap.String("file", h.path), zap.Stringer("mode", mode))
+	}
+	return nil
+}
+
+// notLinked refuses what would lead out of the directory.
+func notLinked(path string) error {
+	if st, err := os.Lstat(path); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+		return fmt.Errorf("%s is a symbolic link", path)
+	}
+	return nil
+}
+
+func (h *held) Put(data []byte) error {
+	e, log := h.entry, h.store.log
+	if h.store.kind == Memory {
+		e.unsaved = data
+		return nil
+	}
+	err := h.none
+	var text []byte
+	if err == nil {
+		text, err = h.seal(data)
+	}
+	if err == nil {
+		err = h.write(text)
+	}
+	if err == nil {
+		e.unsaved, e.instead = nil, nil
+		if e.failed {
+			log.Info("tokens are stored again", zap.String("file", h.path))
+		}
+		e.failed = false
+		return nil
+	}
+	e.unsaved, e.instead = data, nil
+	if h.path != "" {
+		e.instead, _ = h.read()
+	}
+	if !e.failed {
+		log.Warn("tokens cannot be stored: they are kept in memory and lost when this process ends", zap.String("file", h.path), zap.Error(err))
+	}
+	e.failed = true
+	return err
+}
+
+// seal makes the file's text, nil to remove it.
+func (h *held) seal(data []byte) ([]byte, error) {
+	if data == nil {
+		return nil, nil
+	}
+	k := kept{Version: fileVersion, For: h.id}
+	aead, err := h.store.sealer.get(filepath.Dir(h.path))
+	switch {
+	case err == nil:
+		k.Sealed = aead.Seal(nil, nil, data, []byte(h.id))
+	case h.store.kind == Keyring:
+		return nil, err
+	default:
+		h.store.plain.Do(func() {
+			h.store.log.Info("no keyring here: tokens are in files that this user alone can read", zap.String("file", h.path), zap.Error(err))
+		})
+		k.Plain = data
+	}
+	text, err := json.Marshal(k)
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("tokens of %d bytes are more than the store takes", len(data))
+	}
+	return text, err
+}
+
+// write replaces the file in one step; nil removes it. After a crash there is the old one
+// or the new one.
+func (h *held) write(text []byte) error {
+	if text == nil {
+		if err := os.Remove(h.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return syncDirectory(filepath.Dir(h.path))
+	}
+	next := h.path + ".new" // ours alone, behind the lock; one that a crash has left is replaced
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(next, h.path)
+	}
+	if err != nil {
+		os.Remove(next)
+		return err
+	}
+	return syncDirectory(filepath.Dir(h.path))
+}
