@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -79,16 +80,19 @@ func askedAtOnce(ctx context.Context, proxy dragoman, clients []map[string]any, 
 		for i, config := range clients {
 			me := string(rune('A' + i))
 			group.Go(func() {
-				stdout, err := runNode(ctx, "asked.mjs", to, withAll(config, map[string]any{"me": me, "calls": calls}))
+				printed, err := runNode(ctx, "asked.mjs", to, withAll(config, map[string]any{"me": me, "calls": calls}))
 				if err != nil {
 					wrong[i] = fmt.Errorf("client %s: %w", me, err)
 					return
 				}
-				var want []string
+				var got, want []string
+				if err := json.Unmarshal(printed, &got); err != nil {
+					wrong[i] = fmt.Errorf("client %s: %w", me, err)
+				}
 				for n := range calls {
 					want = append(want, fmt.Sprintf("%s%d: %s was asked: Are you %s%d?", me, n, me, me, n))
 				}
-				if got := strings.Split(strings.TrimSpace(string(stdout)), "\n"); !slices.Equal(got, want) {
+				if !slices.Equal(got, want) {
 					wrong[i] = fmt.Errorf("client %s: got\n\t%s", me, strings.Join(got, "\n\t"))
 				}
 			})

@@ -6,7 +6,7 @@
 // the few rules in expect_test.go when the proxy speaks another revision to the server than to the client.
 //
 //	peers/        published TypeScript clients and servers: versions, scenario, the runner of the clients
-//	node_test.go  installs and starts those
+//	node_test.go  installs and starts those; driver_test.go runs many clients in one process
 //	eras_test.go  clients with a handshake and servers without one, and servers that take both; modern_test.go the
 //	              other way round, asked_test.go what users are asked at once
 //	gosdk_*.go    the official Go SDK as client and as server

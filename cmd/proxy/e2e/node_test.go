@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -129,31 +127,12 @@ func (m modules) typescript(sdk, revision string, transports ...transport) *clie
 
 // runNodeClient runs the scenario with a published client.
 func runNodeClient(ctx context.Context, to endpoint, config map[string]any) (transcript, error) {
-	stdout, err := runNode(ctx, "client.mjs", to, config)
-	t, readErr := readTranscript(stdout)
+	printed, err := runNode(ctx, "client.mjs", to, config)
+	t, readErr := readTranscript(printed)
 	if err != nil {
 		return nil, fmt.Errorf("the client, after %d steps: %w", len(t), err)
 	}
 	return t, readErr
-}
-
-// runNode runs one of the programs in peers/ with a client that goes to an endpoint, and returns what it printed.
-func runNode(ctx context.Context, program string, to endpoint, config map[string]any) ([]byte, error) {
-	config = withAll(config, map[string]any{"transport": to.over, "url": to.url})
-	if to.over == stdio {
-		config["command"], config["args"] = to.command[0], to.command[1:]
-	}
-	arg, err := json.Marshal(config)
-	if err != nil {
-		return nil, err
-	}
-	var stdout, stderr bytes.Buffer
-	node := exec.CommandContext(ctx, "node", filepath.Join("peers", program), string(arg))
-	node.Stdout, node.Stderr = &stdout, &stderr
-	node.WaitDelay = 5 * time.Second
-	err = node.Run()
-	to.stderr.Write(stderr.Bytes())
-	return stdout.Bytes(), err
 }
 
 // everything is the published server-everything of a version, which speaks revision and perhaps older ones.

@@ -1,20 +1,18 @@
-// Runs the scenario with one published client and prints its transcript, one JSON object a line.
+// Runs the scenario with one published client and prints its transcript, one entry at a time. Its configuration is one of
 //
-//   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2025-06-18","transport":"http","url":"http://…"}'
-//   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2024-11-05","transport":"sse","url":"http://…"}'
-//   node client.mjs '{"sdk":"<folder of the SDK>","revision":"2024-11-05","transport":"stdio","command":"node","args":["…"]}'
-//   node client.mjs '{"sdk":"<folder of the client>","mode":{"pin":"2026-07-28"},"transport":"http","url":"http://…"}'
+//   {"sdk":"<folder of the SDK>","revision":"2025-06-18","transport":"http","url":"http://…"}
+//   {"sdk":"<folder of the SDK>","revision":"2024-11-05","transport":"sse","url":"http://…"}
+//   {"sdk":"<folder of the SDK>","revision":"2024-11-05","transport":"stdio","command":"node","args":["…"],"stderr":"<file>"}
+//   {"sdk":"<folder of the client>","mode":{"pin":"2026-07-28"},"transport":"http","url":"http://…"}
 //
 // The last is of the 2.x line (sdk2.mjs), the others of the 1.x line (sdk1.mjs).
 //
 // What is recorded is what came over the wire, not what the client made of it. When the client could not read an answer,
 // "refused" says why.
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
 
-const config = JSON.parse(process.argv[2]);
-const scenario = JSON.parse(readFileSync(new URL("scenario.json", import.meta.url)));
+const scenario = readFileSync(new URL("scenario.json", import.meta.url));
 
-const print = (line) => process.stdout.write(JSON.stringify(line) + "\n");
 const message = (e) => String(e?.message ?? e);
 
 // Tap sees every message of a transport, both ways, before the client does.
@@ -100,86 +98,92 @@ const answers = {
   },
   elicit: ({ params }) => (params.mode === "url" ? { action: "accept" } : { action: "accept", content: fill(params.requestedSchema) }),
 };
-const { open } = await import(config.mode ? "./sdk2.mjs" : "./sdk1.mjs");
-const { client, transport, calls, request, greeting, lacks } = await open(config, answers);
-const tap = new Tap(transport);
 
-// What the server lists decides which of a step's alternatives is run.
-const listed = { tool: new Set(), prompt: new Set(), resource: new Set() };
-const folder = (uri) => uri.slice(0, uri.lastIndexOf("/"));
-const known = ({ params: p }) =>
-  p.uri ? listed.resource.has(folder(p.uri))
-  : p.ref?.uri ? listed.resource.has(folder(p.ref.uri))
-  : p.ref ? listed.prompt.has(p.ref.name)
-  : listed.tool.has(p.name) || listed.prompt.has(p.name);
+export async function run(config, print) {
+  if (config.stderr) config.stderr = openSync(config.stderr, "a"); // of what the client starts
+  const { open } = await import(config.mode ? "./sdk2.mjs" : "./sdk1.mjs");
+  const { client, transport, calls, request, greeting, lacks } = await open(config, answers);
+  const tap = new Tap(transport);
 
-const lists = {
-  "tools/list": (p) => client.listTools(p),
-  "prompts/list": (p) => client.listPrompts(p),
-  "resources/list": (p) => client.listResources(p),
-  "resources/templates/list": (p) => client.listResourceTemplates(p),
-};
+  // What the server lists decides which of a step's alternatives is run.
+  const listed = { tool: new Set(), prompt: new Set(), resource: new Set() };
+  const folder = (uri) => uri.slice(0, uri.lastIndexOf("/"));
+  const known = ({ params: p }) =>
+    p.uri ? listed.resource.has(folder(p.uri))
+    : p.ref?.uri ? listed.resource.has(folder(p.ref.uri))
+    : p.ref ? listed.prompt.has(p.ref.name)
+    : listed.tool.has(p.name) || listed.prompt.has(p.name);
 
-async function list({ method }) {
-  const pages = [];
-  for (let cursor, page = 0; page === 0 || cursor !== undefined; page++) {
-    const from = tap.sent.length;
-    await lists[method](cursor === undefined ? undefined : { cursor });
-    for (const { result } of tap.of(method, from)) {
-      pages.push(result);
-      result.tools?.forEach((t) => listed.tool.add(t.name));
-      result.prompts?.forEach((p) => listed.prompt.add(p.name));
-      result.resources?.forEach((r) => listed.resource.add(folder(r.uri)));
-      result.resourceTemplates?.forEach((r) => listed.resource.add(folder(r.uriTemplate)));
-      cursor = result.nextCursor;
+  const lists = {
+    "tools/list": (p) => client.listTools(p),
+    "prompts/list": (p) => client.listPrompts(p),
+    "resources/list": (p) => client.listResources(p),
+    "resources/templates/list": (p) => client.listResourceTemplates(p),
+  };
+
+  async function list({ method }) {
+    const pages = [];
+    for (let cursor, page = 0; page === 0 || cursor !== undefined; page++) {
+      const from = tap.sent.length;
+      await lists[method](cursor === undefined ? undefined : { cursor });
+      for (const { result } of tap.of(method, from)) {
+        pages.push(result);
+        result.tools?.forEach((t) => listed.tool.add(t.name));
+        result.prompts?.forEach((p) => listed.prompt.add(p.name));
+        result.resources?.forEach((r) => listed.resource.add(folder(r.uri)));
+        result.resourceTemplates?.forEach((r) => listed.resource.add(folder(r.uriTemplate)));
+        cursor = result.nextCursor;
+      }
     }
+    return { result: pages };
   }
-  return { result: pages };
-}
 
-const progressed = () => tap.heard.get("notifications/progress") ?? [];
+  const progressed = () => tap.heard.get("notifications/progress") ?? [];
 
-async function call({ method, params, progress, cancel }) {
-  const abort = new AbortController();
-  const options = { timeout: 60_000, signal: abort.signal };
-  if (progress || cancel) options.onprogress = () => cancel && abort.abort("e2e");
-  const from = tap.sent.length;
-  const reported = progressed().length;
-  const run = calls[method] ?? ((p) => request(method, p, options));
-  try {
-    await run(params, options);
-  } catch (e) {
-    if (cancel) return { result: { cancelled: abort.signal.aborted } };
-    const { result, error } = tap.answer(method, from);
-    return result ? { result, refused: message(e) } : { error: error ?? { message: message(e) } };
+  async function call({ method, params, progress, cancel }) {
+    const abort = new AbortController();
+    const options = { timeout: 60_000, signal: abort.signal };
+    if (progress || cancel) options.onprogress = () => cancel && abort.abort("e2e");
+    const from = tap.sent.length;
+    const reported = progressed().length;
+    const run = calls[method] ?? ((p) => request(method, p, options));
+    try {
+      await run(params, options);
+    } catch (e) {
+      if (cancel) return { result: { cancelled: abort.signal.aborted } };
+      const { result, error } = tap.answer(method, from);
+      return result ? { result, refused: message(e) } : { error: error ?? { message: message(e) } };
+    }
+    if (progress) await tap.until(() => progressed().some((p) => p.progress === p.total), 20);
+    return { result: tap.answer(method, from).result ?? {}, ...(progress && { progress: progressed().slice(reported) }) };
   }
-  if (progress) await tap.until(() => progressed().some((p) => p.progress === p.total), 20);
-  return { result: tap.answer(method, from).result ?? {}, ...(progress && { progress: progressed().slice(reported) }) };
-}
 
-async function run(step) {
-  if (step.await) {
-    const came = () => tap.heard.has(step.await) || tap.asked.some((m) => m.method === step.await);
-    return { result: { seen: await tap.until(came, step.seconds) } };
+  async function play(step) {
+    if (step.await) {
+      const came = () => tap.heard.has(step.await) || tap.asked.some((m) => m.method === step.await);
+      return { result: { seen: await tap.until(came, step.seconds) } };
+    }
+    if (step.notify) return await client.notification({ method: step.notify }), { result: {} };
+    if (lists[step.method]) return await list(step);
+    return await call(step);
   }
-  if (step.notify) return await client.notification({ method: step.notify }), { result: {} };
-  if (lists[step.method]) return await list(step);
-  return await call(step);
-}
 
-await client.connect(transport);
-print({ step: "initialize", result: tap.answer("initialize", 0).result ?? greeting() });
-for (const step of scenario) {
-  if (lacks?.(step) || config.not?.[step.step]) continue;
-  const alternatives = step.any ? step.any.map((params) => ({ ...step, params })).filter(known) : [step];
-  if (alternatives.length === 0) continue;
-  print({ step: step.step, ...(await run(alternatives[0]).catch((e) => ({ error: { message: message(e) } }))) });
-}
-print({ step: "asked", result: tap.asked });
-print({ step: "heard", result: Object.fromEntries(tap.heard) });
+  await client.connect(transport);
+  print({ step: "initialize", result: tap.answer("initialize", 0).result ?? greeting() });
+  for (const step of JSON.parse(scenario)) {
+    if (lacks?.(step) || config.not?.[step.step]) continue;
+    const alternatives = step.any ? step.any.map((params) => ({ ...step, params })).filter(known) : [step];
+    if (alternatives.length === 0) continue;
+    print({ step: step.step, ...(await play(alternatives[0]).catch((e) => ({ error: { message: message(e) } }))) });
+  }
+  print({ step: "asked", result: tap.asked });
+  print({ step: "heard", result: Object.fromEntries(tap.heard) });
 
-const child = transport._process;
-const ended = child && new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
-if (transport.terminateSession) await transport.terminateSession();
-await client.close();
-if (child) print({ step: "exit", result: await ended });
+  const child = transport._process;
+  const ended = child && new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
+  if (child && (child.exitCode ?? child.signalCode) !== null) throw new Error(`the server ended by itself: ${child.exitCode ?? child.signalCode}`);
+  if (transport.terminateSession) await transport.terminateSession();
+  await client.close();
+  if (child) print({ step: "exit", result: await ended });
+  if (config.stderr) closeSync(config.stderr);
+}

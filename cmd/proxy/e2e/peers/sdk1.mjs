@@ -26,12 +26,12 @@ export async function open(config, answers) {
     const { StreamableHTTPClientTransport } = await load("client/streamableHttp.js");
     transport = new StreamableHTTPClientTransport(new URL(config.url));
   } else if (config.transport === "sse") {
-    globalThis.EventSource ??= createRequire(join(config.sdk, "package.json"))("eventsource").EventSource; // which early SDKs leave to others
+    globalThis.EventSource = createRequire(join(config.sdk, "package.json"))("eventsource").EventSource; // which early SDKs leave to others
     const { SSEClientTransport } = await load("client/sse.js");
     transport = new SSEClientTransport(new URL(config.url));
   } else {
     const { StdioClientTransport } = await load("client/stdio.js");
-    transport = new StdioClientTransport({ command: config.command, args: config.args, stderr: "inherit" });
+    transport = new StdioClientTransport({ command: config.command, args: config.args, stderr: config.stderr ?? "inherit" });
   }
   return {
     client,

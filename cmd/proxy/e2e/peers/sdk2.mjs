@@ -20,7 +20,7 @@ export async function open(config, answers) {
   let transport;
   if (config.transport === "stdio") {
     const { StdioClientTransport } = await load("stdio.mjs");
-    transport = new StdioClientTransport({ command: config.command, args: config.args, stderr: "inherit" });
+    transport = new StdioClientTransport({ command: config.command, args: config.args, stderr: config.stderr ?? "inherit" });
   } else {
     const Transport = config.transport === "sse" ? SSEClientTransport : StreamableHTTPClientTransport;
     transport = new Transport(new URL(config.url));
