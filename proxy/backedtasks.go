@@ -95,65 +95,14 @@ func (t *backedTasks) plan(ctx context.Context, b *backing, q *modernRequest, fr
 // hasTasks reports whether the client of q has declared the extension.
 func (q *modernRequest) hasTasks() bool { return declaresTasks(gjson.ParseBytes(q.capabilities)) }
 
-// taskTools are the tools of a server that only run as tasks, as far as its list was
-// read. Guarded by the session's mutex, but for reading.
-type taskTools struct {
-	reading sync.Mutex
-	known   bool
-	only    map[string]bool
-}
-
-// onlyAsTask reports whether a tool only runs as a task. The server is asked for its
-// list once until it changes.
+// onlyAsTask reports whether a tool only runs as a task.
 func (b *backing) onlyAsTask(ctx context.Context, srv *Server, tool string, from []upstream.Header) (bool, error) {
-	t := &b.taskTools
-	t.reading.Lock()
-	defer t.reading.Unlock()
-	b.mu.Lock()
-	known, only := t.known, t.only[tool]
-	b.mu.Unlock()
-	if known {
-		return only, nil
+	b.hear(ctx, srv, from) // a change from here on is one of what we know
+	t, err := b.s.tools.Look(ctx, tool, func(params string) ([]byte, error) { return b.list(ctx, srv, params, from) })
+	if _, refused := errors.AsType[*serverError](err); refused {
+		return false, nil // it lists none
 	}
-	b.hear(ctx, srv, from)
-	b.mu.Lock()
-	t.known = true // a change from here on is one of what we read
-	b.mu.Unlock()
-	found := make(map[string]bool)
-	params := "{}"
-	for range maxListed {
-		page, err := b.inquire(ctx, srv, wire.ToolsList, []byte(params), from)
-		if _, refused := errors.AsType[*serverError](err); refused {
-			break // it lists none
-		}
-		if err != nil {
-			b.forgetTaskTools()
-			return false, err
-		}
-		gjson.GetBytes(page, "tools").ForEach(func(_, tool gjson.Result) bool {
-			if tool.Get("execution.taskSupport").String() == "required" && len(found) < maxTools {
-				found[strings.Clone(tool.Get("name").String())] = true
-			}
-			return true
-		})
-		cursor := gjson.GetBytes(page, "nextCursor")
-		next := `{"cursor":` + cursor.Raw + `}`
-		if cursor.Type != gjson.String || next == params {
-			break
-		}
-		params = next
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t.only = found
-	return found[tool], nil
-}
-
-// forgetTaskTools is for when the server's list has changed.
-func (b *backing) forgetTaskTools() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.taskTools.known, b.taskTools.only = false, nil
+	return t.TaskOnly, err
 }
 
 // born is the stream of a call that is to be a task: where it has become one, that is

@@ -54,9 +54,6 @@ type backing struct {
 	subscriptions map[*subscription]bool
 	watched       map[string]*resourceWatch // resources subscribed to, by URI
 	leaving       map[string]chan struct{}  // those that were; closed when the server knows
-	taskTools     taskTools
-
-	headers toolHeaders // of the arguments of tools; where there is a session
 
 	// Guarded by the pool's mutex.
 	holder quota.Holder // whose share of the sessions it is while in use
@@ -267,14 +264,6 @@ func (b *backing) setLevel(ctx context.Context, srv *Server, level mcp.LogLevel,
 	b.level = level
 }
 
-// tools is what is known of the headers of tools.
-func (b *backing) tools() *toolHeaders {
-	if b.s.direct != nil {
-		return &b.s.direct.tools
-	}
-	return &b.headers
-}
-
 // list asks the server for a page of its tools. params is what is within the braces.
 func (b *backing) list(ctx context.Context, srv *Server, params string, header []upstream.Header) ([]byte, error) {
 	if b.s.direct != nil {
@@ -316,7 +305,7 @@ func (b *backing) inquire(ctx context.Context, srv *Server, method wire.Method, 
 		case errors.Is(err, errAsked):
 			b.attribute(srv, x.era.take(), header)
 		case own.answer != nil:
-			return own.result()
+			return resultIn(own.answer)
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case errors.Is(err, io.EOF):
@@ -360,6 +349,18 @@ func (b *backing) limit(srv *Server, stop context.CancelCauseFunc) (free func())
 		stop(context.DeadlineExceeded)
 	})
 	return func() { timer.Stop() }
+}
+
+// resultIn is what an answer of the server says. The error is the server's, a *serverError.
+func resultIn(answer []byte) ([]byte, error) {
+	var m wire.Message
+	if err := m.Scan(answer, nil); err != nil {
+		return nil, err
+	}
+	if m.Kind == wire.Error {
+		return nil, &serverError{m.Error()}
+	}
+	return m.Result(), nil
 }
 
 // serverError is an error that the server has answered, as it stands in JSON.

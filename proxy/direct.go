@@ -22,10 +22,9 @@ import (
 // reaches it. Messages go through as they came, by exchanges like any other. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
 type direct struct {
-	web   bool   // the server is reached over HTTP
-	meta  []byte // members of _meta of our own requests, which are its first client's
-	era   *era   // of all exchanges; it does not change
-	tools toolHeaders
+	web   bool         // the server is reached over HTTP
+	meta  []byte       // members of _meta of our own requests, which are its first client's
+	era   *era         // of all exchanges; it does not change
 	realm string       // of what is kept of its results
 	last  atomic.Int64 // id of ours
 }
@@ -209,7 +208,7 @@ func (x *exchange) callable(page []byte) []byte {
 	if d == nil || x.errand != nil {
 		return page
 	}
-	out, changed := d.tools.learn(page, x.srv.log)
+	out, changed := x.s.tools.Learn(page, x.srv.log)
 	if !changed || !d.web {
 		return page
 	}

@@ -70,41 +70,47 @@ func (srv *Server) checkCall(ctx context.Context, b *backing, q *modernRequest, 
 		return nil
 	}
 	if own := srv.now().own; own != nil && srv.isOurs(q) {
-		list, _ := own.headers.find(gjson.ParseBytes(q.target).String())
-		return checkParams(list, q.arguments, q.header)
+		t, _ := own.index.Find(gjson.ParseBytes(q.target).String())
+		return checkParams(t.Arguments, q.arguments, q.header)
 	}
-	tools, tool := b.tools(), gjson.ParseBytes(q.target).String()
-	list, known := tools.find(tool)
+	t, known := b.s.tools.Find(gjson.ParseBytes(q.target).String())
 	unread := !known && (b.s.direct != nil || q.hasParams())
 	var wrong error
 	if !unread {
-		if wrong = checkParams(list, q.arguments, q.header); wrong == nil || asFailure(wrong).Cause != mcp.HeaderMismatch {
+		if wrong = checkParams(t.Arguments, q.arguments, q.header); wrong == nil || asFailure(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}
 	return srv.checkAgain(ctx, b, q, from, wrong)
 }
 
+const (
+	// listTime bounds how long a call waits for the list of tools.
+	listTime = 5 * time.Second
+	// listFreshness is for how long a list that has just been read is good enough to refuse a call by it.
+	listFreshness = time.Second
+)
+
 // checkAgain is checkCall by a list that is read now: nothing was known of the tool,
 // or what was known finds this wrong, and the client may know better.
 func (srv *Server) checkAgain(client context.Context, b *backing, q *modernRequest, from []upstream.Header, wrong error) error {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(client, readTime)
+	ctx, cancel := context.WithTimeout(client, listTime)
 	defer cancel()
-	tools, tool := b.tools(), gjson.ParseBytes(q.target).String()
+	tools, tool := &b.s.tools, gjson.ParseBytes(q.target).String()
 	ask := func(params string) ([]byte, error) { return b.list(ctx, srv, params, from) }
 	if wrong == nil {
-		list, _, err := tools.look(ctx, tool, srv.log, ask)
+		t, err := tools.Look(ctx, tool, ask)
 		if err != nil {
 			return context.Cause(client) // the server will say itself what is wrong with it
 		}
-		if wrong = checkParams(list, q.arguments, q.header); wrong == nil || asFailure(wrong).Cause != mcp.HeaderMismatch {
+		if wrong = checkParams(t.Arguments, q.arguments, q.header); wrong == nil || asFailure(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}
-	if tools.refresh(ctx, began.Add(-readAgain), srv.log, ask) == nil {
-		list, _ := tools.find(tool)
-		wrong = checkParams(list, q.arguments, q.header)
+	if tools.Refresh(ctx, began.Add(-listFreshness), ask) == nil {
+		t, _ := tools.Find(tool)
+		wrong = checkParams(t.Arguments, q.arguments, q.header)
 	}
 	return wrong
 }

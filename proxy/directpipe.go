@@ -140,13 +140,13 @@ func (h *headedCall) head() error {
 	if h.method != wire.ToolsCall.String() {
 		return nil
 	}
-	list, _, err := d.tools.look(h.ctx, h.target, h.c.srv.log, func(params string) ([]byte, error) {
+	t, err := h.c.s.tools.Look(h.ctx, h.target, func(params string) ([]byte, error) {
 		return h.c.s.inquire(h.ctx, h.c.srv, wire.ToolsList, params, h.from)
 	})
 	if err != nil && h.ctx.Err() != nil {
 		return err
 	}
-	params, err := headersOf(list, h.arguments)
+	params, err := headersOf(t.Arguments, h.arguments)
 	h.out.Header = append(h.out.Header, params...)
 	return err
 }
@@ -161,7 +161,7 @@ func (h *headedCall) Next() (sse.Event, error) {
 	if !h.isMismatch(e, err) {
 		return e, err
 	}
-	h.c.s.direct.tools.forget()
+	h.c.s.tools.Forget()
 	if h.head() != nil {
 		return e, err
 	}

@@ -142,7 +142,9 @@ func (x *exchange) row(g gateRule, args gjson.Result) (gjson.Result, error) {
 	if timeout == 0 {
 		timeout = defaultGateTime
 	}
-	answer, err := x.askServer(wire.ToolsCall, call, timeout)
+	ctx, cancel := context.WithTimeout(x.ctx, timeout)
+	defer cancel()
+	answer, err := x.askServer(ctx, wire.ToolsCall, call)
 	if err != nil {
 		return gjson.Result{}, err
 	}
@@ -245,9 +247,8 @@ func (g gateRule) refuse(id []byte, args gjson.Result, requested []string, known
 
 // askServer makes a request of our own on the client's session, with the client's
 // credentials, and returns the answer. What else comes on its stream is passed over.
-func (x *exchange) askServer(method wire.Method, params []byte, timeout time.Duration) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(x.ctx, timeout)
-	defer cancel()
+// ctx has a deadline.
+func (x *exchange) askServer(ctx context.Context, method wire.Method, params []byte) ([]byte, error) {
 	var b [12]byte
 	rand.Read(b[:])
 	id := []byte(`"dragoman-gate-` + hex.EncodeToString(b[:]) + `"`)
@@ -263,7 +264,9 @@ func (x *exchange) askServer(method wire.Method, params []byte, timeout time.Dur
 		body = d.request(id, method, string(bytes.TrimSuffix(bytes.TrimPrefix(params, []byte{'{'}), []byte{'}'})))
 		header = d.headers(x.from, method.String(), gjson.GetBytes(params, "name").String())
 	}
-	st, err := x.s.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: header, FirstByte: timeout, Silence: timeout})
+	end, _ := ctx.Deadline()
+	left := time.Until(end)
+	st, err := x.s.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: header, FirstByte: left, Silence: left})
 	switch {
 	case err != nil:
 		return nil, err

@@ -162,7 +162,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		return nil, err
 	}
 	again := func() error {
-		c.tools.forget()
+		c.tools.Forget()
 		return b.head(b.ctx, arguments)
 	}
 	c.srv.spawn(func() { b.run(again) })
@@ -384,7 +384,7 @@ func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
 		}
 	}
 	if m.Kind == wire.Result && b.method == wire.ToolsList && c.web {
-		if less, changed := c.tools.learn(raw, c.srv.log); changed {
+		if less, changed := c.tools.Learn(raw, c.srv.log); changed {
 			if err := m.Scan(less, c.down.Shape()); err != nil {
 				return nil, err
 			}
@@ -421,7 +421,7 @@ func (c *modernConn) passDown(m *wire.Message, header []upstream.Header) []byte 
 		return nil
 	}
 	if m.Method == wire.ToolsListChanged {
-		c.tools.forget()
+		c.tools.Forget()
 	}
 	c.srv.results.Heard(m)
 	method := m.Method

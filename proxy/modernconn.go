@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -41,7 +42,7 @@ type modernConn struct {
 	can    []byte // clientCapabilities
 	prefix string // of the ids of our questions
 	realm  string // of what is kept of the server's results
-	tools  toolHeaders
+	tools  toolindex.Index
 	tasks  tasksOfModern
 
 	life context.Context // of what nobody waits for by a request

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -64,9 +65,9 @@ type catalog struct {
 	byName       map[string]ownTools
 	listing      map[*translate.Revision][]byte // entries of tools/list between commas
 	instructions string
-	headers      toolHeaders // of their arguments
-	place        string      // of our instructions in the server's
-	told         *edition    // what sessions were told of
+	index        toolindex.Index
+	place        string   // of our instructions in the server's
+	told         *edition // what sessions were told of
 }
 
 // edition is a list of tools that clients have seen.
@@ -108,7 +109,7 @@ func newCatalog(table *translate.Table, all []ownTools, place string, was *catal
 			return nil, err
 		}
 	}
-	c.headers.learn(appendToolsList(nil, nil, c.listing[translate.Latest()]), zap.NewNop())
+	c.index.Learn(appendToolsList(nil, nil, c.listing[translate.Latest()]), zap.NewNop())
 	if was != nil && bytes.Equal(was.listing[translate.Latest()], c.listing[translate.Latest()]) {
 		c.told = was.told
 	}

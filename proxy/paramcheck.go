@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -14,10 +15,10 @@ import (
 // checkParams holds the headers that repeat arguments of a tool against the body. A
 // header that has no argument is as wrong as one that says something else. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
-func checkParams(list []headerArgument, arguments []byte, header []upstream.Header) error {
+func checkParams(list []toolindex.Argument, arguments []byte, header []upstream.Header) error {
 	for _, a := range list {
-		said, there := paramIn(header, paramPrefix, a.header)
-		if err := a.agrees(a.argument(arguments), said, there); err != nil {
+		said, there := paramIn(header, paramPrefix, a.Header)
+		if err := agrees(a, a.In(arguments), said, there); err != nil {
 			return err
 		}
 	}
@@ -25,26 +26,26 @@ func checkParams(list []headerArgument, arguments []byte, header []upstream.Head
 }
 
 // agrees holds an argument against its header.
-func (a headerArgument) agrees(at gjson.Result, said string, there bool) error {
-	if integer := a.kind == "integer" && at.Type == gjson.Number; integer && at.Num == math.Trunc(at.Num) && math.Abs(at.Num) > maxSafe {
+func agrees(a toolindex.Argument, at gjson.Result, said string, there bool) error {
+	if integer := a.Kind == "integer" && at.Type == gjson.Number; integer && at.Num == math.Trunc(at.Num) && math.Abs(at.Num) > toolindex.MaxSafe {
 		if _, ok := decodeHeader(said); ok {
 			return tooLarge(a)
 		}
-	} else if a.says(at, said, there) {
+	} else if says(a, at, said, there) {
 		return nil
 	}
-	return mismatch(paramPrefix+a.header, "arguments."+strings.Join(a.path, "."))
+	return mismatch(paramPrefix+a.Header, "arguments."+strings.Join(a.Path, "."))
 }
 
 // says reports whether the header, if it is there, says what the argument is.
-func (a headerArgument) says(at gjson.Result, said string, there bool) bool {
+func says(a toolindex.Argument, at gjson.Result, said string, there bool) bool {
 	text, ok := decodeHeader(said)
 	switch {
 	case !ok:
 		return false
 	case !at.Exists(), at.Type == gjson.Null, at.Type == gjson.JSON: // the last of which the tool will not take, and no header can say
 		return !there
-	case a.kind == "integer" && at.Type == gjson.Number:
+	case a.Kind == "integer" && at.Type == gjson.Number:
 		return there && wire.Valid(bytesOf(text)) && wire.Equal(bytesOf(text), bytesOf(at.Raw))
 	case at.String() == "" && !there: // an empty value is as good as none to many on the way
 		return true
@@ -53,8 +54,8 @@ func (a headerArgument) says(at gjson.Result, said string, there bool) bool {
 }
 
 // tooLarge says that an argument has no header that everybody would read alike.
-func tooLarge(a headerArgument) *mcp.Failure {
-	return saying(mcp.CodeInvalidParams, "Argument "+strings.Join(a.path, ".")+" is too large for a header")
+func tooLarge(a toolindex.Argument) *mcp.Failure {
+	return saying(mcp.CodeInvalidParams, "Argument "+strings.Join(a.Path, ".")+" is too large for a header")
 }
 
 // paramIn finds a header by its name, which is prefix and rest.

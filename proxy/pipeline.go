@@ -167,6 +167,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	key, listed := x.listKey(down)
 	if listed {
 		if out, ok := x.again(key, raw); ok {
+			if key.method == wire.ToolsList {
+				x.takeDown(raw)
+			}
 			x.clock.lap(&x.clock.translate)
 			return x.completed(out, m), true
 		}
@@ -203,10 +206,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 			asked = s.asked.cancel(x.key)
 		}
 		if m.Method == wire.ToolsListChanged {
-			s.schemas.forget()
-			if s.direct != nil {
-				s.direct.tools.forget()
-			}
+			s.tools.Forget()
 		}
 		x.srv.results.Heard(m)
 	default:
@@ -227,6 +227,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	id := append(x.id[:0], m.ID()...)
 	x.id = id
 	method, kind := m.Method, m.Kind
+	if kind == wire.Result && method == wire.ToolsList {
+		x.takeDown(raw)
+	}
 	if x.era != nil && kind == wire.Request {
 		x.era.about = taskOf(m.Params())
 	}

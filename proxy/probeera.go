@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -239,7 +240,7 @@ func (p *inquiry) client(vc *translate.Revision) (ClientReport, error) {
 	for _, l := range p.lists {
 		for _, item := range l.items {
 			name := gjson.Get(item, l.key).String()
-			if _, err := headerArguments(gjson.Get(item, "inputSchema")); headers && l.method == wire.ToolsList && err != nil {
+			if _, err := toolindex.Arguments(gjson.Get(item, "inputSchema")); headers && l.method == wire.ToolsList && err != nil {
 				c.miss(l.name, name, err.Error())
 				continue
 			}

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/tidwall/gjson"
-	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -317,9 +316,6 @@ func (r *relay) Next() (e sse.Event, err error) {
 			}
 			r.done = true
 			r.status = statusOf(&r.x.msg, e.Data)
-			if r.q.method == wire.ToolsList {
-				r.b.headers.learn(e.Data, zap.NewNop()) // whom a wrong annotation stops is for its client to say
-			}
 			return sse.Event{Data: e.Data}, nil
 		case interested(r.b, r.q, &r.x.msg, e.Data):
 			return sse.Event{Data: e.Data}, nil

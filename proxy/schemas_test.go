@@ -59,7 +59,7 @@ func TestSchemasAreAskedForWhereTheListWasNeverSeen(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.schemas.forget() // as for notifications/tools/list_changed
+				s.tools.Forget() // as for notifications/tools/list_changed
 				s.leave()
 				srv.post(session, callOf(1, c.tool, ""))
 				if n := timesAsked(f, "tools/list"); n != 2*c.asks {

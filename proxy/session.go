@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/ended"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -40,8 +41,8 @@ type session struct {
 	open  *calls // requests of the client
 	asked *calls // requests of the server
 
-	schemas   schemas   // of the tools that were listed
-	catalogue catalogue // the list that the client has
+	tools     toolindex.Index // of the server
+	catalogue catalogue       // the list that the client has
 
 	again   atomic.Bool // the server's process was started again
 	deaf    atomic.Bool // its client hears nothing more that it could answer

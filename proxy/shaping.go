@@ -208,8 +208,9 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	if m.Method == wire.ToolsCall && !w.shaping.engine.Touches(call.Server, call.Tool) && w.maxTokens == 0 {
 		return out
 	}
-	call.Schema, call.Schemas = x.s.schemas.find(w.tool)
-	call.Narrowing = x.s.schemas.narrowing(w.tool)
+	known := x.tool(w.tool)
+	call.Schema, call.Schemas = known.OutputSchema()
+	call.Narrowing = known.Narrowing()
 	result, id := m.Result(), m.ID()
 	if m.Edited() {
 		var again wire.Message
@@ -242,7 +243,6 @@ func (x *exchange) caller() string {
 // of it.
 func (x *exchange) listed(s *shaping, page []byte) []byte {
 	return editTools(page, func(tool []byte) []byte {
-		x.s.schemas.put(tool)
 		out, err := s.engine.ListTool(nil, s.server, tool)
 		if err != nil {
 			x.srv.shapes.conflict(x.srv.log, err)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -337,33 +336,6 @@ func TestNewRulesCountAtOnce(t *testing.T) {
 	}
 	if got := names(srv.post(session, listTools).body); got != "" {
 		t.Errorf("tools %s", got)
-	}
-}
-
-func TestSchemasAreBounded(t *testing.T) {
-	var s schemas
-	big := bytes.Repeat([]byte(" "), maxSchemaBytes/2)
-	for i := range 5 {
-		s.put(fmt.Appendf(nil, `{"name":"t%d","outputSchema":{%s}}`, i, append(big, fmt.Sprintf(`"x":%d`, i)...)))
-	}
-	if s.bytes > maxSchemaBytes || len(s.known) != 1 {
-		t.Errorf("%d bytes of %d schemas", s.bytes, len(s.known))
-	}
-	for i := range maxTools + 10 {
-		s.put(fmt.Appendf(nil, `{"name":"n%d"}`, i))
-	}
-	if len(s.known) > maxTools {
-		t.Errorf("%d tools", len(s.known))
-	}
-	if _, how := s.find("n1"); how != transform.None {
-		t.Errorf("known %v", how)
-	}
-	if _, how := s.find("t4"); how != transform.Unknown {
-		t.Errorf("over the bounds %v", how)
-	}
-	s.forget()
-	if _, how := s.find("n1"); how != transform.Unknown || s.bytes != 0 {
-		t.Errorf("forgotten %v, %d bytes", how, s.bytes)
 	}
 }
 

@@ -191,7 +191,7 @@ func (l *subscription) end() {
 // announce hands a notification to those who listen for it.
 func (b *backing) announce(method wire.Method, body []byte) {
 	if method == wire.ToolsListChanged {
-		b.forgetTaskTools()
+		b.s.tools.Forget()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -289,6 +289,9 @@ func (b *backing) listen(srv *Server, from []upstream.Header) {
 	b.mu.Lock()
 	b.heard = err == nil
 	b.mu.Unlock()
+	if err == nil {
+		b.s.tools.Forget() // it may have changed before we could hear of it
+	}
 	settle()
 	switch {
 	case err == nil:
@@ -315,6 +318,7 @@ func (b *backing) follow(srv *Server, st upstream.Stream, from []upstream.Header
 			wait = min(2*wait, lastReopen)
 			var err error
 			if st, err = srv.listen(b.life, b.s, upstream.ListenOptions{Header: from}); err == nil {
+				b.s.tools.Forget() // as above
 				break
 			}
 			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || asFailure(err).Cause == mcp.UpstreamLost || asFailure(err).Status == 404 {

@@ -175,18 +175,6 @@ func (s *untilAnswer) Next() (sse.Event, error) {
 	return e, err
 }
 
-// result is what the answer says. The error is the server's, a *serverError.
-func (s *untilAnswer) result() ([]byte, error) {
-	var m wire.Message
-	if err := m.Scan(s.answer, nil); err != nil {
-		return nil, err
-	}
-	if m.Kind == wire.Error {
-		return nil, &serverError{m.Error()}
-	}
-	return m.Result(), nil
-}
-
 // route hands the questions that name a task of b to that, and returns the others.
 func (t *backedTasks) route(b *backing, list []query) (others []query) {
 	for _, q := range list {

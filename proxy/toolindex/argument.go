@@ -1,0 +1,160 @@
+package toolindex
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// mark is the annotation of an argument that also stands in a header. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
+const mark = "x-mcp-header"
+
+// maxDepth is how deep we look for annotations.
+const maxDepth = 64
+
+// MaxSafe is the greatest integer that every reader of a header reads alike.
+const MaxSafe = 1<<53 - 1
+
+// ErrTooLarge is an integer beyond [MaxSafe].
+var ErrTooLarge = errors.New("too large for a header")
+
+// Argument is an argument that goes into a header.
+type Argument struct {
+	Path   []string // within arguments
+	Header string   // without its prefix
+	Kind   string   // string, integer or boolean
+}
+
+// Arguments are the annotated arguments of a tool's inputSchema.
+func Arguments(schema gjson.Result) ([]Argument, error) {
+	if !strings.Contains(schema.Raw, mark) {
+		return nil, nil
+	}
+	list, err := appendAnnotated(nil, schema, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range list {
+		if slices.ContainsFunc(list[:i], func(b Argument) bool { return strings.EqualFold(a.Header, b.Header) }) {
+			return nil, fmt.Errorf("%s %q occurs twice", mark, a.Header)
+		}
+	}
+	return list, nil
+}
+
+func appendAnnotated(list []Argument, schema gjson.Result, path []string) (_ []Argument, err error) {
+	if len(path) > maxDepth {
+		return nil, fmt.Errorf("schema deeper than %d", maxDepth)
+	}
+	kind := schema.Get("type").String()
+	members(schema, func(name string, v gjson.Result) {
+		switch {
+		case err != nil:
+		case name == mark:
+			a := Argument{Path: slices.Clone(path), Header: strings.Clone(v.String()), Kind: strings.Clone(kind)}
+			err = a.check(v)
+			list = append(list, a)
+		case name == "properties":
+			members(v, func(name string, v gjson.Result) {
+				if err == nil {
+					list, err = appendAnnotated(list, v, append(path, strings.Clone(name)))
+				}
+			})
+		case holdsData(name):
+		case annotated(v, 0):
+			err = fmt.Errorf("%s within %.64q", mark, name)
+		}
+	})
+	return list, err
+}
+
+// members calls do with each member of an object, and with none of anything else.
+func members(object gjson.Result, do func(name string, v gjson.Result)) {
+	if object.IsObject() {
+		object.ForEach(func(key, v gjson.Result) bool {
+			do(key.String(), v)
+			return true
+		})
+	}
+}
+
+// check says what is wrong with an annotation.
+func (a Argument) check(said gjson.Result) error {
+	token := a.Header != ""
+	for i := range len(a.Header) {
+		ch := a.Header[i]
+		token = token && (ch >= '0' && ch <= '9' || ch|0x20 >= 'a' && ch|0x20 <= 'z' || strings.IndexByte("!#$%&'*+-.^_`|~", ch) >= 0)
+	}
+	switch {
+	case said.Type != gjson.String || !token:
+		return fmt.Errorf("%s %.64s is no name of a header", mark, said.Raw)
+	case len(a.Path) == 0:
+		return fmt.Errorf("%s on the whole schema", mark)
+	case a.Kind != "string" && a.Kind != "integer" && a.Kind != "boolean":
+		return fmt.Errorf("%s %q on a value of type %.64q", mark, a.Header, a.Kind)
+	}
+	return nil
+}
+
+// holdsData reports whether a member of a schema holds values and no schema.
+func holdsData(name string) bool {
+	switch name {
+	case "default", "enum", "const", "examples", "title", "description":
+		return true
+	}
+	return false
+}
+
+// annotated reports whether an annotation stands anywhere in v.
+func annotated(v gjson.Result, depth int) (found bool) {
+	if !strings.Contains(v.Raw, mark) || v.Type != gjson.JSON {
+		return false
+	}
+	if depth > maxDepth {
+		return true
+	}
+	v.ForEach(func(key, v gjson.Result) bool {
+		found = key.String() == mark || !holdsData(key.String()) && annotated(v, depth+1)
+		return !found
+	})
+	return found
+}
+
+// Text is what the header of a call with these arguments says; false where the argument is absent, or nothing that the tool
+// would take. The error is [ErrTooLarge].
+func (a Argument) Text(arguments []byte) (text string, ok bool, err error) {
+	at := a.In(arguments)
+	switch {
+	case a.Kind == "string" && at.Type == gjson.String:
+		return at.String(), true, nil
+	case a.Kind == "boolean" && at.IsBool():
+		return at.Raw, true, nil
+	case a.Kind == "integer" && at.Type == gjson.Number && at.Num == math.Trunc(at.Num):
+		if math.Abs(at.Num) > MaxSafe {
+			return "", false, ErrTooLarge
+		}
+		return strconv.FormatInt(int64(at.Num), 10), true, nil
+	}
+	return "", false, nil
+}
+
+// In is what stands at the place of the argument in a call, nothing where there is nothing.
+func (a Argument) In(arguments []byte) gjson.Result {
+	at := gjson.ParseBytes(arguments)
+	for _, name := range a.Path {
+		next := gjson.Result{}
+		members(at, func(n string, v gjson.Result) {
+			if n == name {
+				next = v
+			}
+		})
+		at = next
+	}
+	return at
+}
