@@ -118,6 +118,12 @@ func (c *headed) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Strea
 	return call, nil
 }
 
+// knows reports whether a call of tool is sent without a look at the server's list.
+func (c *headed) knows(tool string) bool {
+	_, known := c.s.tools.Find(tool)
+	return known
+}
+
 // headedCall is a call of a tool, and the stream of what the server says about it.
 type headedCall struct {
 	c              *headed

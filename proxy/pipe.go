@@ -328,25 +328,54 @@ func (p *pipe) exchange() *exchange {
 func (p *pipe) forward(line []byte, g *group, slot int) {
 	x := p.exchange()
 	x.group, x.slot = g, slot
-	defer func() {
-		if r := recover(); r != nil {
-			f := x.panicked(r, line)
-			if f.ID != nil && (x.call == nil || x.s.open.end(x.call)) {
-				p.deliver(g, slot, f.Body())
-			}
-			x.done()
+	defer p.rescue(x, line)
+	err := x.enter(line)
+	if err != nil || !x.waits() {
+		p.pass(x, line, err)
+		return
+	}
+	// What comes behind it does not wait with it.
+	own, err := p.srv.memory.Clone(p.ctx, requestWait, large.RequestCopy, line)
+	if err == nil {
+		err = x.scan(own)
+	}
+	p.spawn(func() {
+		defer p.rescue(x, own)
+		p.pass(x, own, err)
+	})
+}
+
+// rescue answers x's request, which line is, if there was a panic.
+func (p *pipe) rescue(x *exchange, line []byte) {
+	if r := recover(); r != nil {
+		f := x.panicked(r, line)
+		if f.ID != nil && (x.call == nil || x.s.open.end(x.call)) {
+			p.deliver(x.group, x.slot, f.Body())
 		}
-	}()
-	out, v, err := x.fromClient(line)
+		x.done()
+	}
+}
+
+// pass sends x's message on, which was entered unless err says why not.
+func (p *pipe) pass(x *exchange, line []byte, err error) {
+	var out []byte
+	var v wire.Verdict
+	if err == nil {
+		out, v, err = x.onward(line)
+	}
 	switch {
-	case err != nil && asFailure(err).Cause == mcp.ModernRefused && g == nil && p.bothEras:
+	case err != nil && asFailure(err).Cause == mcp.ModernRefused && x.group == nil && p.bothEras:
 		p.modern(&x.msg)
 	case x.cancels && (p.cancelModern(&x.msg) || p.takesStraight(&x.msg)):
+	case x.stale(): // cancelled while it waited: no answer is owed
+		if x.call.stop == nil {
+			x.call = nil // who cancelled it has counted it
+		}
 	case err != nil:
-		p.deliver(g, slot, onPipe(x.refused(err)).BodyTo(p.s.ClientRevision))
+		p.deliver(x.group, x.slot, onPipe(x.refused(err)).BodyTo(p.s.ClientRevision))
 	case v == wire.Answer:
 		x.outcome = local
-		p.deliver(g, slot, bytes.Clone(out))
+		p.deliver(x.group, x.slot, bytes.Clone(out))
 	case v == wire.Forward:
 		p.send(x, out)
 		return

@@ -35,20 +35,45 @@ func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)
 //
 // With verdict Answer, out is the answer to the client itself.
 func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error) {
+	if err := x.enter(raw); err != nil {
+		return nil, wire.Drop, err
+	}
+	return x.onward(raw)
+}
+
+// enter is the first half of fromClient, which waits for nobody.
+func (x *exchange) enter(raw []byte) error {
+	if err := x.scan(raw); err != nil {
+		return err
+	}
+	m := &x.msg
+	if m.Kind != wire.Request {
+		return nil
+	}
+	x.claim(m)
+	if err := x.admit(m); err != nil {
+		return asFailure(err).About(m.ID())
+	}
+	x.want(m)
+	return nil
+}
+
+// scan makes raw, the message of the client, x.msg.
+func (x *exchange) scan(raw []byte) error {
 	x.clock.start()
-	err = x.msg.Scan(raw, x.s.up.Shape())
+	err := x.msg.Scan(raw, x.s.up.Shape())
 	x.clock.lap(&x.clock.parse)
 	if err != nil {
-		return nil, wire.Drop, x.s.up.Explain(&x.msg, err)
+		return x.s.up.Explain(&x.msg, err)
 	}
 	x.msg.Facts, x.msg.Stamp = x.s.Facts, x.era.toServer()
+	return nil
+}
+
+// onward is the second half of fromClient, behind what a call may have to wait for.
+func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	switch m := &x.msg; {
 	case m.Kind == wire.Request:
-		x.claim(m)
-		if err := x.admit(m); err != nil {
-			return nil, wire.Drop, asFailure(err).About(m.ID())
-		}
-		x.want(m)
 		if x.errand != nil {
 			return raw, wire.Forward, nil
 		}

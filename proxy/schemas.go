@@ -2,12 +2,15 @@ package proxy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
+	"github.com/tidwall/gjson"
 )
 
 // How long the server may take for its list where a call waits for it.
@@ -17,20 +20,43 @@ const schemaTime = 2 * time.Second
 // for them: what a tool's outputSchema allows has to be known before its result is
 // cut. Where the server does not say, structured content stays whole.
 func (x *exchange) learn(m *wire.Message) {
-	s := x.srv.now().shaping
-	if s == nil || m.Method != wire.ToolsCall || x.call == nil || x.call.wanted == nil ||
-		!x.s.ServerRevision.Structured || !x.s.ClientRevision.Structured || !x.s.Facts.Has(wire.ServerTools) {
-		return
-	}
-	w := x.call.wanted
-	if w.maxTokens == 0 && !s.engine.Touches(s.server, w.tool) {
+	if !x.learns(m) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(x.ctx, schemaTime)
 	defer cancel()
-	if _, err := x.s.tools.Look(ctx, w.tool, func(params string) ([]byte, error) { return x.listTools(ctx, params) }); err != nil {
+	if _, err := x.s.tools.Look(ctx, x.call.wanted.tool, func(params string) ([]byte, error) { return x.listTools(ctx, params) }); err != nil {
 		x.log().Debug("the server's tools are not known: their structured content stays whole", zap.Error(err))
 	}
+}
+
+// learns reports whether the result of a call may be cut, by what the list says of its tool.
+func (x *exchange) learns(m *wire.Message) bool {
+	s := x.srv.now().shaping
+	if s == nil || m.Method != wire.ToolsCall || x.call == nil || x.call.wanted == nil ||
+		!x.s.ServerRevision.Structured || !x.s.ClientRevision.Structured || !x.s.Facts.Has(wire.ServerTools) {
+		return false
+	}
+	w := x.call.wanted
+	return w.maxTokens != 0 || s.engine.Touches(s.server, w.tool)
+}
+
+// waits reports whether x's message is a call that has to wait before it is sent: for the
+// source of a gate, or for the server's list of tools.
+func (x *exchange) waits() bool {
+	m := &x.msg
+	if m.Kind != wire.Request || m.Method != wire.ToolsCall || x.errand != nil {
+		return false
+	}
+	tool := gjson.Get(view(m.Params()), "name").Str
+	if slices.ContainsFunc(x.srv.now().cfg.Gates, func(g config.Gate) bool { return g.Tool == tool }) {
+		return true
+	}
+	if _, known := x.s.tools.Find(tool); !known && x.learns(m) {
+		return true
+	}
+	conn, ok := x.s.conn.(interface{ knows(tool string) bool })
+	return ok && !conn.knows(tool)
 }
 
 // listTools asks the server for a page of its tools.

@@ -24,6 +24,12 @@ func (c *modernConn) paramHeaders(ctx context.Context, tool string, arguments []
 	return headersOf(t.Arguments, arguments)
 }
 
+// knows reports whether a call of tool is sent without a look at the server's list.
+func (c *modernConn) knows(tool string) bool {
+	_, known := c.tools.Find(tool)
+	return known || !c.web
+}
+
 // headersOf are the headers of a call with these arguments.
 func headersOf(list []toolindex.Argument, arguments []byte) ([]upstream.Header, error) {
 	var h []upstream.Header
