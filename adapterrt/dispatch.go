@@ -89,11 +89,7 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	if c.Op.Danger.Level >= file.Destructive {
 		r.Call.Danger = c.Op.Danger.Level.String()
 	}
-	by := guard.Asker{Session: req.Session, Caller: req.Caller, Token: req.Confirmation}
-	if c.token != nil {
-		by.Token = string(c.token)
-	}
-	if r.Failure = rt.confirmations.Check(&c.Call, c.a.guard.Judgement(c.Op), by, rt.opt.Now); r.Failure != nil {
+	if r.Failure = c.confirm(ctx, rt, req, r); r.Failure != nil {
 		return
 	}
 	if len(c.Op.Gates) > 0 {
@@ -126,6 +122,25 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	if req.Shape != nil {
 		req.Shape(r)
 	}
+}
+
+// confirm lets the call through that may run and is confirmed, where it has to be.
+func (c *call) confirm(ctx context.Context, rt *Runtime, req *Request, r *Result) *failure.Failure {
+	by := guard.Asker{Session: req.Session, Caller: req.Caller, Token: string(c.token)}
+	asked := false
+	if req.Ask != nil && c.a.guard.Verdict(c.Op) == guard.Confirm {
+		by.Ask = func(ctx context.Context, question string) (bool, error) {
+			start := rt.opt.Now()
+			defer func() { r.Call.Asked += rt.opt.Now().Sub(start) }()
+			asked = true
+			return req.Ask(ctx, question)
+		}
+	}
+	f := rt.confirmations.Check(ctx, &c.Call, c.a.guard.Judgement(c.Op), by, rt.opt.Now)
+	if f == nil && asked && rt.live.Load().byName[c.a.Name] != c.a {
+		return &failure.Failure{Code: failure.ConflictVersionMismatch, Message: "Adapter '" + c.a.Name + "' changed while the user was asked. Send the request again."}
+	}
+	return f
 }
 
 // fetch makes one HTTP call and sets the result's data or failure. The reply is

@@ -34,7 +34,6 @@ const (
 	Execute     = file.Execute
 
 	ConfirmationRequired = failure.ConfirmationRequired
-	PermissionDenied     = failure.PermissionDenied
 )
 
 // Find lists the adapter files of sources: files as they are, of directories those
@@ -52,6 +51,16 @@ const (
 	TrustDeclared = guard.TrustDeclared
 	TrustStrict   = guard.TrustStrict
 	TrustOff      = guard.TrustOff
+)
+
+// ConfirmVia says how an operation is confirmed.
+type ConfirmVia = guard.ConfirmVia
+
+// The ways: the user where that is possible and a token elsewhere, a token, the user.
+const (
+	ConfirmAuto  = guard.ConfirmAuto
+	ConfirmToken = guard.ConfirmToken
+	ConfirmUser  = guard.ConfirmUser
 )
 
 // Mode says as which tools the operations are offered.

@@ -41,6 +41,7 @@ type Options struct {
 	MaxSelfDeclared    string            // the most a file may say of itself, default community_reviewed
 	ConfirmDestructive bool              // confirm what is destructive by its category or name, too
 	NeverConfirm       bool              // confirm only what says that it needs to be
+	ConfirmVia         guard.ConfirmVia  // how
 
 	LooseParams         bool // drop unknown parameters with a warning instead of refusing them
 	StringErrors        bool // error is the message alone

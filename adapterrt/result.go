@@ -36,6 +36,7 @@ type Record struct {
 	Bytes                                  int           // of its body
 	Gates                                  time.Duration // asking the API what it supports
 	Upstream                               time.Duration // the request itself; the rest of Duration is ours
+	Asked                                  time.Duration // the user to agree, not part of Duration
 	Duration                               time.Duration
 	Outcome                                failure.Code // "" for success
 	Danger                                 string       // destructive, dangerous or forbidden: attempts are for the audit

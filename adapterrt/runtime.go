@@ -50,6 +50,7 @@ func New(opt Options) (*Runtime, error) {
 		return a.client.Exchange(ctx, &a.Target, o)
 	}
 	rt.reading = httpcall.Reading{Dev: opt.DevErrors, KeepAddresses: opt.KeepAddresses, Now: opt.Now}
+	rt.confirmations.Via = opt.ConfirmVia
 	rt.keeper = &credential.Keeper{Getenv: opt.Getenv, Now: opt.Now, UserAgent: opt.UserAgent}
 	rt.cache = guard.NewCache(opt.Now)
 	rt.gates = guard.Gates{Cache: rt.cache, Reading: rt.reading}
@@ -215,9 +216,9 @@ type Request struct {
 	ID      string // for _meta and logs; "" for none
 	Session string // what confirmations are bound to
 	Caller  string // in place of a session
-	// Confirmation is a token like that in params._confirmation, from whoever asked
-	// the user; "" for none.
-	Confirmation string
+	// Ask asks the user to agree to an operation that has to be confirmed; nil where the
+	// user cannot be asked. An error says that there was no answer.
+	Ask func(ctx context.Context, question string) (agreed bool, err error)
 	// Trace holds the headers of the trace that the request belongs to:
 	// https://www.w3.org/TR/trace-context/. No others are sent along, and no baggage:
 	// what is in that may be nobody else's business.
@@ -255,7 +256,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 
 // finish completes a result with what is known only at the end.
 func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
-	r.Call.Duration = rt.opt.Now().Sub(start)
+	r.Call.Duration = rt.opt.Now().Sub(start) - r.Call.Asked
 	r.text = rt.opt.StringErrors
 	if f := r.Failure; f != nil {
 		r.Data, r.Warnings, r.Meta, r.whole = nil, nil, nil, nil

@@ -3,6 +3,7 @@ package adapterrt
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -234,6 +235,99 @@ func TestConfirmation(t *testing.T) {
 	}
 	if got := do("s", "", with(tok)); !strings.Contains(got, "TOKEN_INVALID") {
 		t.Error("a token outlived its adapter:", got)
+	}
+}
+
+// TestTheUserIsAsked: by each way of confirmation, of a call alone and in a batch, with
+// each answer, and where nobody can be asked, as at the plain endpoints.
+func TestTheUserIsAsked(t *testing.T) {
+	const (
+		sends   = `"success":true`
+		token   = `"CONFIRMATION_REQUIRED"`
+		refuses = `"code":"PERMISSION_DENIED"`
+	)
+	answers := map[string]func(context.Context, string) (bool, error){
+		"nobody": nil,
+		"yes":    func(context.Context, string) (bool, error) { return true, nil },
+		"no":     func(context.Context, string) (bool, error) { return false, nil },
+		"silent": func(context.Context, string) (bool, error) { return true, errors.New("no answer") },
+	}
+	for via, wants := range map[guard.ConfirmVia]map[string]string{
+		guard.ConfirmAuto:  {"nobody": token, "yes": sends, "no": refuses, "silent": token},
+		guard.ConfirmToken: {"nobody": token, "yes": token, "no": token, "silent": token},
+		guard.ConfirmUser:  {"nobody": refuses, "yes": sends, "no": refuses, "silent": refuses},
+	} {
+		rt := one(t, Options{ConfirmVia: via, Batch: true}, "https://api.example.com", confirmOps)
+		all := capture(rt, "1")
+		for answer, want := range wants {
+			for _, body := range []string{`{"operation":"remove","params":{"id":"1"}}`, `{"operations":[{"operation":"remove","params":{"id":"1"}}]}`} {
+				*all = nil
+				asked := 0
+				req := &Request{Body: []byte(body), Session: "s"}
+				if f := answers[answer]; f != nil {
+					req.Ask = func(ctx context.Context, question string) (bool, error) {
+						if asked++; !strings.Contains(question, `'remove'`) || !strings.Contains(question, `{"id":"1","hard":false}`) {
+							t.Error(question)
+						}
+						return f(ctx, question)
+					}
+				}
+				r := rt.Dispatch(t.Context(), Endpoint{}, req)
+				got := string(r.JSON())
+				if !strings.Contains(got, want) || (len(*all) == 1) != (want == sends) || strings.Contains(got, "conf_") != (want == token) {
+					t.Errorf("via %d, %s, %s: %s", via, answer, body, got)
+				}
+				if (asked == 1) != (req.Ask != nil && via != guard.ConfirmToken) {
+					t.Errorf("via %d, %s: asked %d times", via, answer, asked)
+				}
+				if !strings.HasPrefix(body, `{"operations"`) {
+					conforms(t, "result", got)
+				}
+			}
+		}
+		if got := ask(rt, Endpoint{}, `{"operation":"remove","params":{"id":"1","_confirmation":"conf_00"}}`); !strings.Contains(got, "TOKEN_INVALID") {
+			t.Error(got)
+		}
+		res := rt.HTTP(t.Context(), &HTTPRequest{Request: Request{Body: []byte(`{"operation":"remove","params":{"id":"1"}}`)}, Method: "POST", Path: "/adapters/test-api/delete", ContentType: "application/json"})
+		if want := map[bool]int{true: 403, false: 428}[via == guard.ConfirmUser]; res.Status != want || strings.Contains(string(res.Body), "conf_") != (want == 428) {
+			t.Errorf("via %d: %d %s", via, res.Status, res.Body)
+		}
+	}
+}
+
+// TestWhatHappensWhileTheUserIsAsked: the adapter changes, the caller leaves, time passes.
+func TestWhatHappensWhileTheUserIsAsked(t *testing.T) {
+	ck := &clock{at: someTime()}
+	rt := one(t, Options{Now: ck.now}, "https://api.example.com", confirmOps)
+	all := capture(rt, "1")
+	during := func(happens func()) Result {
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		return rt.Dispatch(ctx, Endpoint{}, &Request{Body: []byte(`{"operation":"remove","params":{"id":"1"}}`), Ask: func(context.Context, string) (bool, error) {
+			if happens == nil {
+				leave()
+				return true, ctx.Err()
+			}
+			happens()
+			return true, nil
+		}})
+	}
+	if r := during(func() { ck.pass(time.Minute) }); r.Failure != nil || r.Call.Asked != time.Minute || r.Call.Duration != 0 || len(*all) != 1 {
+		t.Errorf("%v %+v", r.Failure, r.Call)
+	}
+	if r := during(nil); !r.Cancelled || len(*all) != 1 {
+		t.Errorf("%+v", r)
+	}
+	path := rt.Adapters()[0].File
+	text, _ := os.ReadFile(path)
+	r := during(func() {
+		os.WriteFile(path, append(text, "more\n"...), 0o600)
+		if _, changed, err := rt.Reload([]string{path}); !changed || err != nil {
+			t.Fatal(changed, err)
+		}
+	})
+	if r.Failure == nil || r.Failure.Code != "CONFLICT_VERSION_MISMATCH" || len(*all) != 1 {
+		t.Errorf("the user agreed to what is no more: %v", r.Failure)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -30,7 +29,6 @@ type adapters struct {
 	opt     adapterrt.Options    // that live was made with
 	old     []*adapterrt.Runtime // for their calls to end on
 	sources []adapterrt.Source
-	via     string // how what has to be confirmed is: auto, token or elicitation
 	log     *zap.Logger
 	given   []transform.Rule // that the files hold; changes with srv.reloading held
 	metrics *metrics         // set before the first call, as
@@ -52,7 +50,7 @@ func newAdapters(cfg config.Adapters, key []byte, log *zap.Logger) (*adapters, e
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
 		opt.CursorKey = sum[:]
 	}
-	a := &adapters{opt: opt, sources: cfg.List(), via: cfg.Confirm.Via, log: log}
+	a := &adapters{opt: opt, sources: cfg.List(), log: log}
 	rt, err := adapterrt.New(opt)
 	if err != nil {
 		return nil, err
@@ -145,7 +143,7 @@ func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
 	if !ok { // gone since the client asked for the list
 		return []byte(`{"content":[{"type":"text","text":"This tool is no longer here. Ask for the list of tools again."}],"isError":true}`)
 	}
-	req := adapterrt.Request{Body: c.Arguments, Session: c.Session, Caller: c.Caller}
+	req := adapterrt.Request{Body: c.Arguments, Session: c.Session, Caller: c.Caller, Ask: c.Ask}
 	if req.Body == nil {
 		req.Body = []byte("{}")
 	}
@@ -156,50 +154,13 @@ func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
 	if d != nil {
 		req.Shape = d.shape
 	}
-	r := a.dispatch(ctx, at, &req)
-	if a.via != "token" && r.Failure != nil && r.Failure.Code == adapterrt.ConfirmationRequired {
-		r = a.confirm(ctx, at, &req, c, r)
-	}
+	r := a.rt().Dispatch(ctx, at, &req)
+	a.recordAll(&r.Call, r.Parts, r.Cancelled, &req)
 	if d != nil && len(r.Parts) == 0 {
 		c.wanted.settled = d.settled
 	}
 	return a.rt().AppendToolResult(nil, &r)
 }
-
-func (a *adapters) dispatch(ctx context.Context, at adapterrt.Endpoint, req *adapterrt.Request) adapterrt.Result {
-	r := a.rt().Dispatch(ctx, at, req)
-	a.recordAll(&r.Call, r.Parts, r.Cancelled, req)
-	return r
-}
-
-// confirm asks the user for what r waits for, instead of handing out a token for it:
-// a model could give that by itself. Where there is no answer the token remains, unless
-// only the user may confirm.
-func (a *adapters) confirm(ctx context.Context, at adapterrt.Endpoint, req *adapterrt.Request, c *ownCall, r adapterrt.Result) adapterrt.Result {
-	refused := func(why string) adapterrt.Result {
-		return adapterrt.Result{Call: r.Call, Failure: &adapterrt.Failure{Code: adapterrt.PermissionDenied, Message: why}}
-	}
-	details := gjson.ParseBytes(r.Failure.Details)
-	operation := details.Get("operation").Str
-	err := errCannotAsk
-	agreed := false
-	if c.Ask != nil {
-		agreed, err = c.Ask(ctx, r.Failure.Question)
-	}
-	switch {
-	case err != nil && a.via == "elicitation":
-		return refused("Operation '" + operation + "' needs the user's confirmation, and this client cannot be asked for it")
-	case err != nil:
-		return r
-	case !agreed:
-		return refused("The user did not agree to operation '" + operation + "'")
-	}
-	again := *req
-	again.Confirmation = details.Get("confirmation_token").Str
-	return a.dispatch(ctx, at, &again)
-}
-
-var errCannotAsk = errors.New("the client cannot be asked")
 
 // shortened is what of a request is shown to a user.
 func shortened(body []byte) string {
@@ -384,6 +345,12 @@ func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (ada
 		DevErrors: a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", StrictIntrospection: a.Introspection == "strict",
 		MaxRequestBytes: int(a.MaxRequest), MaxResponseBytes: int(a.MaxResponse),
 		Getenv: getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // which no token holds
+	}
+	switch a.Confirm.Via {
+	case "token":
+		o.ConfirmVia = adapterrt.ConfirmToken
+	case "elicitation":
+		o.ConfirmVia = adapterrt.ConfirmUser
 	}
 	switch a.Trust.Enforce {
 	case "strict":

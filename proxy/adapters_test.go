@@ -450,6 +450,28 @@ func TestConfirmationBelongsToTheGuest(t *testing.T) {
 	}
 }
 
+// TestOnlyTheUserConfirms: where only the user may, nobody gets a token that the model
+// could give itself; not at the plain endpoints, and not by a batch.
+func TestOnlyTheUserConfirms(t *testing.T) {
+	_, change := withAdapters(t)
+	cfg := config.Default()
+	change(&cfg)
+	cfg.Adapters.Confirm.Via, cfg.Adapters.Batch = "elicitation", true
+	_, base := serveAdapters(t, cfg, nil)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	const drop = `{"operation":"drop_item","params":{"id":"7"}}`
+	for _, c := range []struct {
+		path, body string
+		status     int
+	}{{"items-api/delete", drop, 403}, {"items-api", drop, 403}, {"items-api", `{"operations":[` + drop + `]}`, 200}} {
+		status, _, body := visit(t, client, "POST", base+"/adapters/"+c.path, c.body)
+		if status != c.status || !strings.Contains(body, `"code":"PERMISSION_DENIED"`) || strings.Contains(body, "conf_") {
+			t.Errorf("%s: %d %s", c.path, status, body)
+		}
+	}
+}
+
 // What is known of a call stands in its line in the log, also for each of a batch.
 func TestAdapterCallsAreLogged(t *testing.T) {
 	_, change := withAdapters(t)

@@ -45,25 +45,31 @@ func (q *question) ask(ctx context.Context, message string) (agreed bool, err er
 	rand.Read(b[:])
 	id := asking + hex.EncodeToString(b[:]) + `"`
 	params := append(mcp.AppendString([]byte(`{"message":`), message), `,"requestedSchema":{"type":"object","properties":{}}}`...)
-	defer q.asked.take(wire.AppendIDKey(nil, []byte(id)))
+	key := wire.AppendIDKey(nil, []byte(id))
+	defer q.asked.take(key)
 	if !q.yield(mcp.Request(id, wire.ElicitationCreate, params)) {
 		return false, context.Cause(ctx)
 	}
 	timer := time.NewTimer(userTime)
 	defer timer.Stop()
-	select {
-	case answer := <-q.answers:
-		switch gjson.GetBytes(answer, "result.action").Str {
-		case "accept":
-			return true, nil
-		case "decline", "cancel":
-			return false, nil
+	for {
+		select {
+		case answer := <-q.answers:
+			if !bytes.Equal(wire.AppendIDKey(nil, []byte(gjson.GetBytes(answer, "id").Raw)), key) {
+				continue // to the question before, whose time was over
+			}
+			switch gjson.GetBytes(answer, "result.action").Str {
+			case "accept":
+				return true, nil
+			case "decline", "cancel":
+				return false, nil
+			}
+			return false, errNoAnswer
+		case <-timer.C:
+			return false, errNoAnswer
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
 		}
-		return false, errNoAnswer
-	case <-timer.C:
-		return false, errNoAnswer
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
 	}
 }
 

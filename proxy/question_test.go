@@ -67,6 +67,22 @@ func TestUserIsAskedByAnOwnTool(t *testing.T) {
 	}
 }
 
+// TestLateAnswerIsNotTheNextOne: what the user said to the question before, whose time was
+// over, does not confirm another one.
+func TestLateAnswerIsNotTheNextOne(t *testing.T) {
+	q := &question{answers: make(chan []byte, 1), asked: new(calls)}
+	q.answers <- []byte(`{"id":"dragoman-ask-0","result":{"action":"accept"}}`)
+	q.yield = func(m []byte) bool {
+		go func() {
+			q.answers <- []byte(`{"id":` + gjson.GetBytes(m, "id").Raw + `,"result":{"action":"decline"}}`)
+		}()
+		return true
+	}
+	if agreed, err := q.ask(t.Context(), "Really?"); agreed || err != nil {
+		t.Error(agreed, err)
+	}
+}
+
 func TestUserIsNotAskedWhoCannotBe(t *testing.T) {
 	srv := beside(t, listing("2025-06-18", nil, nil), asker("ours"))
 	for _, c := range [][2]string{{"2025-06-18", `{}`}, {"2025-03-26", canBeAsked}, {"2024-11-05", canBeAsked}, {"2025-11-25", `{"elicitation":{"url":{}}}`}} {

@@ -68,9 +68,8 @@ type Failure struct {
 	Cause      error         // for the log alone; it may name what clients must not see
 	Original   string        // for the debug log alone: what the API said, where it was cleaned; secrets are masked
 
-	Question string // of a confirmation: what the user has to agree to
-	FromAPI  bool   // a payload too large was the API's
-	Beside   []byte // members next to error: ,"confirmation":{…}
+	FromAPI bool   // a payload too large was the API's
+	Beside  []byte // members next to error: ,"confirmation":{…}
 }
 
 func (f *Failure) Error() string { return string(f.Code) + ": " + f.Message }
@@ -125,6 +124,11 @@ func (f *Failure) Recoverable() bool {
 		return false
 	}
 	return true
+}
+
+// Cancelled is for a request whose caller is gone.
+func Cancelled() *Failure {
+	return &Failure{Code: TransportTimeout, Message: "Request cancelled", Cause: ErrCancelled}
 }
 
 // InvalidValue is for a parameter whose value does not fit; problem follows its name.

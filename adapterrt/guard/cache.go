@@ -103,7 +103,7 @@ func (k *Cache) Fetch(ctx context.Context, c *httpcall.Call, api API) (r *httpca
 		select {
 		case <-fl.done:
 		case <-ctx.Done():
-			return nil, "miss", &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
+			return nil, "miss", failure.Cancelled()
 		}
 		switch {
 		case fl.reply != nil:

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"container/list"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -25,9 +26,23 @@ const (
 	longestToken         = 80
 )
 
+// ConfirmVia says how an operation is confirmed.
+type ConfirmVia uint8
+
+// The ways: the user is asked where that is possible and a token is handed out
+// elsewhere; a token is handed out everywhere; the user is asked, and what the user
+// cannot be asked for is refused.
+const (
+	ConfirmAuto ConfirmVia = iota
+	ConfirmToken
+	ConfirmUser
+)
+
 // Confirmations are the tokens that operations wait for. They live in this process
 // alone: another replica knows nothing of them.
 type Confirmations struct {
+	Via ConfirmVia
+
 	mu      sync.Mutex
 	byToken map[string]*list.Element
 	order   list.List // the oldest first
@@ -48,10 +63,14 @@ type Asker struct {
 	Session string
 	Caller  string // in place of a session
 	Token   string // "" for none
+
+	// Ask asks the user to agree; nil where the user cannot be asked. An error says
+	// that there was no answer.
+	Ask func(ctx context.Context, question string) (agreed bool, err error)
 }
 
 // Check lets a call through that may run, or says what it waits for.
-func (s *Confirmations) Check(c *httpcall.Call, v *Judgement, by Asker, clock func() time.Time) *failure.Failure {
+func (s *Confirmations) Check(ctx context.Context, c *httpcall.Call, v *Judgement, by Asker, clock func() time.Time) *failure.Failure {
 	if v.verdict == Allow && c.Op.Danger.Cooldown == 0 {
 		return nil
 	}
@@ -60,18 +79,46 @@ func (s *Confirmations) Check(c *httpcall.Call, v *Judgement, by Asker, clock fu
 	case Deny:
 		return v.denied(c.Op)
 	case Confirm:
-		scope := scopeOf(c, by)
-		if by.Token == "" {
-			return s.required(c, by, scope, now)
-		}
-		if f := s.redeem(by.Token, scope, now); f != nil {
+		f := s.confirm(ctx, c, by, now)
+		if f != nil {
 			return f
 		}
+		now = clock() // the user took some time
 	}
 	if c.Op.Danger.Cooldown > 0 {
 		return s.cool(c.Op, now)
 	}
 	return nil
+}
+
+// confirm takes a token for a call, or has the user asked. Where there is neither it
+// hands out a token, unless only the user may confirm.
+func (s *Confirmations) confirm(ctx context.Context, c *httpcall.Call, by Asker, now time.Time) *failure.Failure {
+	if by.Token != "" {
+		return s.redeem(by.Token, scopeOf(c, by), now)
+	}
+	if by.Ask != nil && s.Via != ConfirmToken {
+		agreed, err := by.Ask(ctx, question(c))
+		switch {
+		case ctx.Err() != nil:
+			return failure.Cancelled()
+		case err == nil && !agreed:
+			return refused(c.Op, "The user did not agree to operation '"+c.Op.Name+"'")
+		case err == nil:
+			return nil
+		}
+	}
+	if s.Via == ConfirmUser {
+		return refused(c.Op, "Operation '"+c.Op.Name+"' needs the user's confirmation, and this client cannot be asked for it")
+	}
+	return s.required(c, by, scopeOf(c, by), now)
+}
+
+func refused(op *file.Operation, why string) *failure.Failure {
+	return &failure.Failure{
+		Code: failure.PermissionDenied, Message: why,
+		Details: wire.Members(nil).Str("operation", op.Name).Str("danger_level", op.Danger.Level.String()).End(),
+	}
 }
 
 // scopeOf is a hash of all that a confirmation is given for.
@@ -125,8 +172,7 @@ func (s *Confirmations) required(c *httpcall.Call, by Asker, scope [sha256.Size]
 		Code: failure.ConfirmationRequired, Message: "Operation '" + op.Name + "' needs confirmation",
 		Details: wire.Members(nil).Str("operation", op.Name).Str("danger_level", d.Level.String()).Strs("reasons", reasons).
 			Str("confirmation_message", message).Str("confirmation_token", token).Str("expires_at", until).End(),
-		Beside:   append([]byte(`,"confirmation":`), beside...),
-		Question: question(c),
+		Beside: append([]byte(`,"confirmation":`), beside...),
 	}
 }
 

@@ -36,7 +36,7 @@ func (k *Gates) Check(ctx context.Context, c *httpcall.Call, api API) (verdict s
 		took += k.Cache.now().Sub(start)
 		switch {
 		case ctx.Err() != nil:
-			return verdict, took, &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
+			return verdict, took, failure.Cancelled()
 		case !ok && !g.Deny:
 			verdict = "open" // the API may judge for itself
 		case !ok || !supports(g, row, asked):

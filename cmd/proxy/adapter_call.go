@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -53,19 +54,12 @@ func adapterCallCommand(s *adapterSettings) *cobra.Command {
 			}
 			return printPreview(cmd.OutOrStdout(), p)
 		}
+		if *yes {
+			req.Ask = func(context.Context, string) (bool, error) { return true, nil }
+		}
 		r := rt.Dispatch(cmd.Context(), at, req)
 		if f := r.Failure; f != nil && f.Code == adapterrt.ConfirmationRequired {
-			if !*yes {
-				return &exitError{exitServer, fmt.Errorf("%s; say --yes if it is meant", f.Message)}
-			}
-			var details struct {
-				Token string `json:"confirmation_token"`
-			}
-			if err := json.Unmarshal(f.Details, &details); err != nil {
-				return err
-			}
-			req.Confirmation = details.Token
-			r = rt.Dispatch(cmd.Context(), at, req)
+			return &exitError{exitServer, fmt.Errorf("%s; say --yes if it is meant", f.Message)}
 		}
 		if r.Cancelled {
 			return cmd.Context().Err()
