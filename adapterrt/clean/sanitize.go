@@ -35,13 +35,12 @@ var (
 	privateNets = regexp.MustCompile(`\b(?:10(?:\.\d{1,3}){3}|127(?:\.\d{1,3}){3}|169\.254(?:\.\d{1,3}){2}|192\.168(?:\.\d{1,3}){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2})\b(?::\d+)?|\[?\b(?:fe80|f[cd][0-9a-f]{2}):[0-9a-fA-F:]+\]?|(?:^|[\s\[])::1\b\]?`)
 	innerHosts  = regexp.MustCompile(`(?i)\b[a-z0-9][a-z0-9.-]*\.(?:internal|local|svc)\b(?:\.[a-z0-9.-]+)?`)
 	stackLines  = regexp.MustCompile(`(?m)^\s*(?:at\s+\S.*(?:\(|:\d+|\.(?:go|js|mjs|ts|py|java|rb|php|cs|kt)\b).*|File ".*|goroutine \d+.*|panic: .*|Traceback .*|\S+\.(?:go|js|ts|py|java|rb):\d+.*)$\n?`)
-	sqlBegins   = regexp.MustCompile(`(?i)\b(?:select|insert\s+into|update|delete\s+from)\s`)
-	sqlWhole    = regexp.MustCompile(`(?is)^(?:select\s.*\sfrom\s|insert\s+into\s.*\bvalues\b|update\s+\S+\s+set\s.*=|delete\s+from\s.*\swhere\s)`)
-	plainFrom   = regexp.MustCompile(`(?i)\sfrom\s+(?:the|an?|your|our|this|that|these|those|its?|one|all|any|each|either|available|existing|there)\b`)
-	sqlCapitals = regexp.MustCompile(`^(?:SELECT\s.*\sFROM\s|INSERT\s+INTO\s|UPDATE\s+\S+\s+SET\s|DELETE\s+FROM\s)`)
 )
 
 const masked = "[redacted]"
+
+// maxCleaned is how many bytes of a text are looked at: more than is ever shown of one.
+const maxCleaned = 16 << 10
 
 // MayHaveSecret is a cheap look before the patterns.
 func MayHaveSecret(s string) bool {
@@ -132,9 +131,7 @@ type Sanitizer struct {
 func (z Sanitizer) Clean(s string, limit int, known []string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = MaskKnown(s, known) // never shown, not even to developers
-	if len(s) > 64<<10 {
-		s = s[:64<<10]
-	}
+	s = s[:min(len(s), maxCleaned)]
 	s = MaskSecrets(s)
 	if !z.Off {
 		s = stackLines.ReplaceAllString(s, "")
@@ -153,45 +150,6 @@ func (z Sanitizer) Clean(s string, limit int, known []string) string {
 		s = innerHosts.ReplaceAllStringFunc(s, keepHost)
 	}
 	return Text(s, limit)
-}
-
-// withoutSQL puts [sql] in the place of statements. Plain words that begin like one, as
-// in "select an item from the list", stay.
-func withoutSQL(s string) string {
-	var b strings.Builder
-	for {
-		at := sqlBegins.FindStringIndex(s)
-		if at == nil {
-			break
-		}
-		end := statementEnd(s, at[0])
-		if isSQL(s[at[0]:end]) {
-			b.WriteString(s[:at[0]] + "[sql]")
-			s = s[end:]
-		} else {
-			b.WriteString(s[:at[1]])
-			s = s[at[1]:]
-		}
-	}
-	return b.String() + s
-}
-
-// statementEnd is where the statement that begins at i ends: at the quote that it
-// stands in, else at a semicolon or the line's end.
-func statementEnd(s string, i int) int {
-	stop := ";\n"
-	if i > 0 && strings.IndexByte("\"'`", s[i-1]) >= 0 {
-		stop = s[i-1:i] + "\n"
-	}
-	if n := strings.IndexAny(s[i:], stop); n >= 0 {
-		return i + n
-	}
-	return len(s)
-}
-
-func isSQL(statement string) bool {
-	return sqlWhole.MatchString(statement) &&
-		(sqlCapitals.MatchString(statement) || strings.ContainsAny(statement, "=*`\"<>") || !plainFrom.MatchString(statement))
 }
 
 // Credential is a credential as people may see it.
