@@ -41,6 +41,9 @@ func TestTrust(t *testing.T) {
 	}{
 		{"no block", "", Options{}, "add look edit remove_safe", "mild careful remove_said remove purge_old reset_all"},
 		{"confirm all that destroys", "", Options{ConfirmDestructive: true}, "add look edit remove_safe", "mild careful remove_said remove purge_old reset_all"},
+		{"confirm all that destroys, though trusted", "community_reviewed", Options{ConfirmDestructive: true}, "add look edit remove_safe", "careful remove remove_said purge_old mild"},
+		{"confirm all that destroys, though certified", "generated", Options{ConfirmDestructive: true, TrustOverrides: map[string]string{"test-api": "certified"}}, "add look edit remove_safe", "mild careful remove remove_said purge_old reset_all"},
+		{"never confirm, trusted", "community_reviewed", Options{NeverConfirm: true}, "add look edit remove remove_said remove_safe", "careful purge_old mild"},
 		{"never confirm", "", Options{NeverConfirm: true}, "add purge_old mild look edit remove remove_said remove_safe reset_all", "careful"},
 		{"strict without a block", "", Options{TrustEnforcement: guard.TrustStrict}, "", ""},
 		{"untested", "untested", Options{}, "", ""},

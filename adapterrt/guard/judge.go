@@ -120,7 +120,10 @@ func (p *Policy) judge(op *file.Operation) (j Judgement) {
 			}
 		}
 	}
-	bad := d.Level >= file.Destructive && !enforced && !p.NeverConfirm && (op.Adapter.DeclaresDanger || p.ConfirmDestructive)
+	// That a file speaks of danger has all that destroys confirmed where nobody says how
+	// far the file is trusted. Where somebody does, the matrix decides: allow is "without
+	// additional gates". The operator's word counts beside both.
+	bad := d.Level >= file.Destructive && !p.NeverConfirm && (p.ConfirmDestructive || op.Adapter.DeclaresDanger && !enforced)
 	if j.verdict == Allow && (d.Confirm || bad) {
 		j.verdict = Confirm
 	}
