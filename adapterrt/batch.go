@@ -45,6 +45,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 			return one.Failure
 		}
 		r.Parts = append(r.Parts, one.Call)
+		r.Media = append(r.Media, one.Media...)
 		if i > 0 {
 			out = append(out, ',')
 		}

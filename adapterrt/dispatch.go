@@ -113,7 +113,8 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	if r.Failure != nil {
 		return
 	}
-	r.Data = c.Selected(r.Data, selected, page != nil)
+	r.Data = c.Decoded(c.Selected(r.Data, selected, page != nil))
+	r.Media = c.Media
 	if d := c.Op.Deprecated; d != nil {
 		c.Warn(deprecated(c.Op.Name, d))
 	}

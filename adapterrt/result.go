@@ -1,11 +1,13 @@
 package adapterrt
 
 import (
+	"encoding/base64"
 	"strconv"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -16,6 +18,9 @@ type Result struct {
 	Warnings []failure.Notice // with Data only
 	Meta     []byte           // members of _meta as a JSON object, nil for none; with Data only
 	Call     Record           // what happened, for logs and metrics
+
+	// Media are the images and files of the answer, which a tool's result has beside Data.
+	Media []httpcall.Media
 
 	// Cancelled says that the caller left before there was a result: there is
 	// nobody to send one to.
@@ -129,12 +134,27 @@ func (r *Result) IsError(always bool) bool {
 // AppendToolResult appends r as the result of tools/call, isError and all.
 func (rt *Runtime) AppendToolResult(dst []byte, r *Result) []byte {
 	result := r.JSON()
-	dst = append(dst, `{"content":[{"type":"text","text":`...)
-	dst = wire.AppendQuoted(dst, result)
-	dst = append(dst, "}]"...)
+	dst = append(dst, `{"content":[{"type":"text","text":"`...)
+	dst = wire.AppendCompactQuoted(dst, result) // an API's blanks are tokens to a model
+	dst = append(dst, `"}`...)
+	for i := range r.Media {
+		dst = appendMedia(append(dst, ','), &r.Media[i])
+	}
+	dst = append(dst, ']')
 	if rt.opt.Structured {
-		dst = append(append(dst, `,"structuredContent":`...), result...)
+		dst = wire.AppendCompact(append(dst, `,"structuredContent":`...), result)
 	}
 	dst = append(dst, `,"isError":`...)
 	return append(strconv.AppendBool(dst, r.IsError(rt.opt.AlwaysIsError)), '}')
+}
+
+// appendMedia appends m as a content block.
+func appendMedia(dst []byte, m *httpcall.Media) []byte {
+	content := base64.StdEncoding.EncodeToString(m.Content)
+	kind := m.Block()
+	if kind != "resource" {
+		return append(dst, wire.Members(nil).Str("type", kind).Str("data", content).Str("mimeType", m.Type).End()...)
+	}
+	inner := wire.Members(nil).Str("uri", m.Name).Str("mimeType", m.Type).Str("blob", content).End()
+	return append(dst, wire.Members(nil).Str("type", kind).Raw("resource", inner).End()...)
 }

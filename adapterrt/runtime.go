@@ -259,7 +259,7 @@ func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
 	r.Call.Duration = rt.opt.Now().Sub(start) - r.Call.Asked
 	r.text = rt.opt.StringErrors
 	if f := r.Failure; f != nil {
-		r.Data, r.Warnings, r.Meta, r.whole = nil, nil, nil, nil
+		r.Data, r.Warnings, r.Meta, r.Media, r.whole = nil, nil, nil, nil, nil
 		r.Call.Outcome, r.Call.Cause, r.Call.Original = f.Code, f.Cause, f.Original
 		r.Cancelled = errors.Is(f.Cause, failure.ErrCancelled)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/transform"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // What an operation of an adapter answers is shaped before anything is wrapped around
@@ -69,6 +70,9 @@ const aroundAnswer = 250
 // shape is [adapterrt.Request.Shape].
 func (d *reduction) shape(r *adapterrt.Result) {
 	began := time.Now()
+	if d.tool != "" { // as a tool's result has it
+		r.Data = wire.AppendCompact(make([]byte, 0, len(r.Data)), r.Data)
+	}
 	names := []transform.Name{{Server: r.Call.Adapter, Tool: r.Call.Operation}}
 	if d.tool != "" {
 		names = append(names, transform.Name{Server: d.shaping.server, Tool: d.tool})

@@ -72,6 +72,8 @@ type Target struct {
 	Timeout time.Duration
 	Retries int
 	Delay   time.Duration
+
+	Redirects Redirects
 }
 
 // Header is one header of a request or response.
@@ -94,6 +96,7 @@ type Operation struct {
 	Timeout     time.Duration
 	Repeatable  bool // safe to send twice
 	Returns     *Returns
+	Answer      *Answer // nil for JSON
 	Deprecated  *Deprecation
 	Lifecycle   []byte // JSON
 	Paging      *Paging

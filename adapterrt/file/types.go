@@ -84,6 +84,8 @@ func (c *checker) typeFields(n *node, path string) (out []byte) {
 	return out
 }
 
+var responseKeys = append([]string{"type", "description", "fields"}, answerKeys...)
+
 // response reads what an operation returns: a JSON type or one of the types.
 func (c *checker) response(n *node, path string, op *Operation) {
 	r := c.get(n, path, "response", wire.Object)
@@ -91,7 +93,8 @@ func (c *checker) response(n *node, path string, op *Operation) {
 		return
 	}
 	path += ".response"
-	c.only(r, path, "type", "description", "fields")
+	c.only(r, path, responseKeys...)
+	c.answer(r, path, op)
 	op.Returns = &Returns{Name: "JsonValue", Kind: "scalar", Description: clean.Text(c.str(r, path, "description"), descriptionRunes)}
 	if f := r.get("fields"); f != nil && f.kind != wire.Null {
 		op.Returns.Fields = f.shown()

@@ -76,6 +76,9 @@ func (c *checker) adapter(root *node) *Adapter {
 	if b := a.Target.Base; a.Auth.Kind != AuthNone && b != nil && b.Scheme == "http" && !isLocalHost(b.Hostname()) {
 		c.wrong(AuthConfigInvalid, "auth", "credentials go over https only, or to localhost", "none, or an https base_url", nil, root.get("auth").line)
 	}
+	if a.Auth.Mutual != nil && len(a.Target.Redirects.Hosts) > 0 {
+		c.wrong(AuthConfigInvalid, "target.redirects", "a client certificate would be shown to other hosts", "same_origin", nil, root.get("target").line)
+	}
 	a.Limits = c.limits(root, "")
 	c.trust(root, a)
 	c.presets(root, a)
@@ -125,7 +128,7 @@ func (c *checker) target(root *node, t *Target) {
 		}
 		return
 	}
-	c.known(n, "target", "base_url", "transport", "protocol", "serialization", "headers", "timeout_ms", "retries", "retry_delay_ms")
+	c.known(n, "target", "base_url", "transport", "protocol", "serialization", "headers", "timeout_ms", "retries", "retry_delay_ms", "redirects")
 	if s, v := c.need(n, "target", "base_url", "Base URL"); v != nil {
 		c.baseURL(s, v, t)
 	}
@@ -137,6 +140,7 @@ func (c *checker) target(root *node, t *Target) {
 	t.Form = c.plugin(n, "serialization", "Serialization", []string{"json", "form"}, []string{"xml", "protobuf", "msgpack", "multipart"}) == "form"
 	t.Headers = c.headers(n, "target")
 	t.Timeout = time.Duration(c.whole(n, "target", "timeout_ms", 30_000, 1, 600_000)) * time.Millisecond
+	t.Redirects = c.redirects(n)
 	t.Retries = c.whole(n, "target", "retries", 0, 0, 10)
 	t.Delay = time.Duration(c.whole(n, "target", "retry_delay_ms", 1000, 0, 60_000)) * time.Millisecond
 }

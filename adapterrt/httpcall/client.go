@@ -84,14 +84,9 @@ func NewClient(opt Options) *Client {
 	if opt.Configure != nil {
 		opt.Configure(t.TLSClientConfig)
 	}
-	return &Client{opt: opt, Client: http.Client{Transport: t, CheckRedirect: func(next *http.Request, via []*http.Request) error {
-		first := via[0]
-		if opt.SameOriginRedirects && first.Method == "GET" && len(via) <= maxHops &&
-			next.URL.Scheme == "https" && next.URL.User == nil && file.OriginOf(next.URL) == file.OriginOf(first.URL) {
-			return nil
-		}
-		return http.ErrUseLastResponse
-	}}}
+	// Where redirects go is decided by follow, which sends no credential along.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{opt: opt, Client: http.Client{Transport: t, CheckRedirect: stay}}
 }
 
 var errDenied = errors.New("address not allowed")
@@ -250,6 +245,15 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 		}
 	}()
 	res, err := c.Do(req)
+	for hops := 0; err == nil && hops < maxHops; hops++ {
+		next := c.follow(t, req, res)
+		if next == nil {
+			break
+		}
+		res.Body.Close()
+		req = next
+		res, err = c.Do(req)
+	}
 	if err != nil {
 		return nil, transportFailure(err, t, o)
 	}

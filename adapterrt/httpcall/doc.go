@@ -8,6 +8,9 @@
 //	body.go      and the body: JSON, forms, multipart, text, bytes
 //	client.go    [Client.Exchange]: to an address that is allowed, within time, and back within size
 //	response.go  Read: JSON, or in which way it is not; errors by their status
+//	answer.go    or text, an image, a file, as the operation says
+//	formats.go   CSV, XML, HTML, NDJSON and event streams as JSON or Markdown
+//	redirect.go  to where redirects are followed, and without what
 //	graphql.go   errors that come with status 200
 //	pages.go     Pages: several responses joined to one page; [Cursors]
 //	fields.go    Selected: what was asked for of the data

@@ -262,6 +262,9 @@ func (c *Call) headers() *failure.Failure {
 	if q := c.Op.Request; q != nil {
 		c.Out.Headers = append(c.Out.Headers, q.Headers...)
 	}
+	if a := c.Op.Answer; a != nil && a.Accept != "" {
+		c.Out.Headers = append(c.Out.Headers, file.Header{Name: "Accept", Value: a.Accept})
+	}
 	for _, i := range c.Op.Placed[file.InHeader] {
 		p, v := c.Op.Params[i], c.Values[i]
 		if v.Kind <= wire.Null {

@@ -2,9 +2,8 @@ package httpcall
 
 import (
 	"bytes"
-	"mime"
 	"net/http"
-	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,7 +80,7 @@ func (how Reading) sanitizer(op *file.Operation) clean.Sanitizer {
 // Read turns a reply into the data of a success or into a failure. The data is a
 // part of the reply's body, unchanged.
 func (c *Call) Read(r *Reply, how Reading) ([]byte, *failure.Failure) {
-	data, f := interpret(c.Op, r, c.Out.Secrets, how)
+	data, f := c.interpret(r, how)
 	if f == nil && c.Op.GraphQL != nil {
 		data, f = c.graph(data, how)
 	}
@@ -89,26 +88,65 @@ func (c *Call) Read(r *Reply, how Reading) ([]byte, *failure.Failure) {
 }
 
 // interpret is read without what GraphQL adds.
-func interpret(op *file.Operation, r *Reply, secrets []string, how Reading) ([]byte, *failure.Failure) {
+func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
+	op, secrets := c.Op, c.Out.Secrets
 	z := how.sanitizer(op)
+	an := op.Answer
 	if r.Status >= 300 && r.Status < 400 || r.Status < 200 {
-		return nil, redirected(op, r, z, secrets)
+		return nil, c.redirected(r, z)
 	}
-	body := wire.Trim(bytes.TrimPrefix(r.Body, []byte("\ufeff")))
+	if an != nil && slices.Contains(an.OK, r.Status) {
+		c.Warn(failure.Notice{Code: "UPSTREAM_STATUS", Message: strings.TrimSpace("The API answered " + strconv.Itoa(r.Status) + " " + http.StatusText(r.Status)),
+			Details: wire.Members(nil).Int("http_status", int64(r.Status)).End(), Severity: "low"})
+		return []byte("null"), nil
+	}
 	good := r.Status < 300
-	if len(body) == 0 || r.Status == 204 || r.Status == 205 {
+	other := an != nil && an.As != file.ReadJSON
+	body := r.Body
+	if !other || !good {
+		body = wire.Trim(bytes.TrimPrefix(body, []byte("\ufeff")))
+	}
+	switch {
+	case len(body) == 0 || r.Status == 204 || r.Status == 205:
 		if good {
-			return []byte("null"), nil
+			return c.nothing(r), nil
 		}
 		return nil, refused(op, r, nil, z, secrets, how)
+	case other && good:
+		return c.content(r, body, z)
 	}
 	if bad := wire.Check(body, wire.Limits{}); bad != nil {
+		if other {
+			return nil, c.refusedInText(r, body, z, how)
+		}
 		return nil, unreadable(r, body, bad, z, secrets)
 	}
 	if good {
 		return body, nil
 	}
 	return nil, refused(op, r, body, z, secrets, how)
+}
+
+// nothing is the data of an answer without a body: where to look for what was begun or
+// made, where the API says so.
+func (c *Call) nothing(r *Reply) []byte {
+	if r.Status == 201 || r.Status == 202 {
+		if location := c.location(r); location != "" {
+			return wire.Members(nil).Str("location", location).End()
+		}
+	}
+	return []byte("null")
+}
+
+// refusedInText is the failure for an error status with a body that is no JSON, of an
+// operation whose answers need not be.
+func (c *Call) refusedInText(r *Reply, body []byte, z clean.Sanitizer, how Reading) *failure.Failure {
+	f := refused(c.Op, r, nil, z, c.Out.Secrets, how)
+	kind, params := mediaType(r.ContentType)
+	if !isBinary(kind) && utf8.Valid(body) && !otherCharset(params["charset"]) {
+		f.Details = wire.Members(f.Details[:len(f.Details)-1]).Str("upstream_body", z.Clean(clean.FirstRunes(string(body[:min(len(body), 8*messageRunes)]), 2*messageRunes), messageRunes, c.Out.Secrets)).End()
+	}
+	return f
 }
 
 // refused is the failure for an error status; body is valid JSON or nil.
@@ -150,27 +188,10 @@ func refused(op *file.Operation, r *Reply, body []byte, z clean.Sanitizer, secre
 	return f
 }
 
-func redirected(op *file.Operation, r *Reply, z clean.Sanitizer, secrets []string) *failure.Failure {
-	f := &failure.Failure{Code: failure.InternalError, Message: "HTTP " + strconv.Itoa(r.Status) + ": redirect not followed"}
-	if r.Status < 300 || r.Status == 304 {
-		f.Message = "HTTP " + strconv.Itoa(r.Status) + ": " + http.StatusText(r.Status)
-	}
-	d := wire.Members(nil).Int("http_status", int64(r.Status)).Str("operation", op.Name)
-	if u, err := url.Parse(r.Header.Get("Location")); err == nil && u.Host != "" {
-		d = d.Str("location_host", z.Clean(u.Hostname(), 253, secrets))
-	}
-	f.Details = d.End()
-	return f
-}
-
 // unreadable is the failure for a body that is no JSON.
 func unreadable(r *Reply, body []byte, bad *wire.Fault, z clean.Sanitizer, secrets []string) *failure.Failure {
 	f := &failure.Failure{Code: failure.SerializationParse}
-	kind, params, err := mime.ParseMediaType(r.ContentType)
-	if err != nil {
-		kind, _, _ = strings.Cut(r.ContentType, ";")
-		kind = strings.ToLower(strings.TrimSpace(kind))
-	}
+	kind, params := mediaType(r.ContentType)
 	said := z.Clean(r.ContentType, 200, secrets)
 	shown, _, _ := strings.Cut(said, ";")
 	shown = clean.Text(strings.ToLower(strings.TrimSpace(shown)), 100)

@@ -23,8 +23,10 @@ type Call struct {
 	Values   []Value // by the operation's parameters
 	Warnings []failure.Notice
 	Out      Outgoing
+	Media    []Media  // what the answer holds beside its data
 	text     []byte   // scratch
 	chosen   []string // fields that the request names, at the top of an item
+	shown    int      // bytes of Media
 	query    string   // the whole query of the URL, when a page says so itself
 }
 

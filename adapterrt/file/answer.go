@@ -1,0 +1,138 @@
+package file
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Answer is what a response block says of the API's answers, beside what they mean. An
+// operation without one is answered in JSON.
+type Answer struct {
+	As       AnswerFormat
+	Accept   string // "" for what the adapter asks for
+	Decode   [][]string
+	MaxBytes int        // of what is shown as an image or a file
+	OK       []int      // statuses of failures that are none
+	Join     [][]string // at most one path, of the texts that make one text
+}
+
+// AnswerFormat is what an answer is read as.
+type AnswerFormat uint8
+
+// The formats of an answer.
+const (
+	ReadJSON AnswerFormat = iota
+	ReadText
+	ReadHTML
+	ReadCSV
+	ReadXML
+	ReadLines
+	ReadEvents
+	ReadBase64
+	ReadMedia
+	ReadAuto
+)
+
+var answerFormats = []string{"json", "text", "html", "csv", "xml", "ndjson", "sse", "base64", "media", "auto"}
+
+// accepted is the Accept header for each format.
+var accepted = [...]string{"", "text/plain, */*;q=0.5", "text/html", "text/csv, */*;q=0.5", "application/xml, text/xml;q=0.9", "application/x-ndjson, */*;q=0.5",
+	"text/event-stream", "*/*", "*/*", "*/*"}
+
+// answerKeys are those of a response block that say how an answer is read.
+var answerKeys = []string{"as", "accept", "decode", "max_bytes", "ok", "join"}
+
+// defaultMedia is how much of an answer is shown as an image or a file.
+const defaultMedia = 1 << 20
+
+// answer reads how a response block, r at path, has answers read.
+func (c *checker) answer(r *node, path string, op *Operation) {
+	if !slices.ContainsFunc(answerKeys, func(k string) bool { return r.get(k) != nil }) {
+		return
+	}
+	a := &Answer{MaxBytes: c.whole(r, path, "max_bytes", defaultMedia, 1, 100<<20), Accept: c.str(r, path, "accept")}
+	op.Answer = a
+	a.As = AnswerFormat(max(slices.Index(answerFormats, c.word(r, path, "as", answerFormats...)), 0))
+	if a.Accept == "" {
+		a.Accept = accepted[a.As]
+	} else if !IsHeaderValue(a.Accept) || len(a.Accept) > 1000 {
+		c.wrong(SchemaInvalidValue, path+".accept", "accept is not a header value", "media types", r.get("accept"), 0)
+	}
+	if op.Adapter.Target.graphql && a.As != ReadJSON {
+		c.wrong(SchemaInvalidValue, path+".as", "GraphQL answers in JSON", "json", r.get("as"), 0)
+	}
+	if d := c.get(r, path, "decode", wire.Object); d != nil {
+		for _, f := range d.fields {
+			at := path + ".decode." + clean.FirstRunes(f.key, 60)
+			c.word(d, path+".decode", f.key, "base64")
+			names := splitPath(f.key)
+			if slices.Contains(names, "") || len(names) > maxPathDepth || a.As != ReadJSON {
+				c.wrong(SchemaInvalidValue, at, "decode is for a dotted path in JSON", "path.to.member, as: json", f.val, f.line)
+			}
+			a.Decode = append(a.Decode, names)
+		}
+	}
+	if l := c.get(r, path, "ok", wire.Array); l != nil {
+		for i, e := range l.list {
+			status, err := strconv.Atoi(e.text)
+			switch {
+			case e.kind != wire.Number:
+				c.wrong(SchemaInvalidType, index(path+".ok", i), "a list of statuses is needed", "integer", e, 0)
+			case err != nil || status < 400 || status > 599:
+				c.wrong(SchemaInvalidValue, index(path+".ok", i), "not the status of a failure", "400–599", e, 0)
+			default:
+				a.OK = append(a.OK, status)
+			}
+		}
+	}
+	if j := c.str(r, path, "join"); j != "" {
+		a.Join = [][]string{splitPath(j)}
+		if a.As != ReadLines && a.As != ReadEvents {
+			c.wrong(SchemaInvalidValue, path+".join", "join is for answers in parts", "as: ndjson or sse", r.get("join"), 0)
+		}
+	}
+}
+
+// Redirects says which redirects of a GET are followed.
+type Redirects struct {
+	Said       bool     // by the file; else the operator decides
+	SameOrigin bool     // within the API
+	Hosts      []string // elsewhere, without credentials: host names, or *.example.com
+}
+
+// Allows reports whether a redirect to a host of another origin is followed.
+func (r *Redirects) Allows(host string) bool {
+	host = strings.ToLower(host)
+	return slices.ContainsFunc(r.Hosts, func(pattern string) bool {
+		if suffix, ok := strings.CutPrefix(pattern, "*"); ok {
+			return len(host) > len(suffix) && strings.HasSuffix(host, suffix)
+		}
+		return host == pattern
+	})
+}
+
+// redirects reads which ones the target n allows.
+func (c *checker) redirects(n *node) (r Redirects) {
+	v := n.get("redirects")
+	if v == nil || v.kind == wire.Null {
+		return r
+	}
+	r.Said = true
+	if v.kind == wire.String {
+		r.SameOrigin = c.word(n, "target", "redirects", "none", "same_origin") == "same_origin"
+		return r
+	}
+	r.SameOrigin = true
+	for i, host := range c.strs(n, "target", "redirects") {
+		name := strings.TrimPrefix(host, "*.")
+		if !isHost(name) || name == "" || strings.Contains(name, "*") || name != host && !strings.Contains(name, ".") {
+			c.wrong(SchemaInvalidValue, index("target.redirects", i), "not a host name", "host.example.com or *.example.com", v.list[i], 0)
+		}
+		r.Hosts = append(r.Hosts, strings.ToLower(host))
+	}
+	return r
+}

@@ -1,0 +1,298 @@
+package httpcall
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Media is a part of an answer that is no text: what a client shows beside the data.
+type Media struct {
+	Type    string // image/png
+	Content []byte
+	Name    string // a URI that is the same for the same content of an operation
+}
+
+// answerReader reads one answer that is not JSON.
+type answerReader struct {
+	c    *Call
+	a    *file.Answer
+	kind string // media type, in lower case
+	said string // the header, cleaned
+	set  string // charset, in lower case
+	body []byte
+}
+
+// content turns the body of a success into data by the response block of its operation.
+func (c *Call) content(r *Reply, body []byte, z clean.Sanitizer) ([]byte, *failure.Failure) {
+	d := &answerReader{c: c, a: c.Op.Answer, body: body, said: z.Clean(r.ContentType, 200, c.Out.Secrets)}
+	var params map[string]string
+	d.kind, params = mediaType(r.ContentType)
+	d.set = strings.ToLower(params["charset"])
+	as := d.a.As
+	if as == file.ReadAuto {
+		switch {
+		case wire.Valid(body):
+			return body, nil
+		case d.isText():
+			as = file.ReadText
+		default:
+			as = file.ReadMedia
+		}
+	}
+	switch {
+	case as == file.ReadBase64:
+		o := wire.Members(nil).Str("content_type", d.mediaType()).Int("bytes", int64(len(body)))
+		return o.Str("base64", base64.StdEncoding.EncodeToString(body)).End(), nil
+	case as == file.ReadMedia && d.kind != "image/svg+xml":
+		return c.show(d.mediaType(), body), nil
+	}
+	text, problem := d.text(as == file.ReadXML)
+	if problem != "" {
+		return nil, d.unreadable(r, problem)
+	}
+	var data []byte
+	switch as {
+	case file.ReadHTML:
+		data = wire.AppendQuoted(nil, d.markdown(text))
+	case file.ReadCSV:
+		data, problem = d.table(text)
+	case file.ReadXML:
+		data, problem = xmlToJSON(text)
+	case file.ReadLines:
+		data, problem = d.lines(text)
+	case file.ReadEvents:
+		data, problem = d.events(text)
+	default:
+		data = wire.AppendQuoted(nil, text)
+	}
+	if problem != "" {
+		return nil, d.unreadable(r, problem)
+	}
+	return data, nil
+}
+
+// mediaType parses a Content-Type as far as it can be.
+func mediaType(header string) (kind string, params map[string]string) {
+	kind, params, err := mime.ParseMediaType(header)
+	if err != nil {
+		kind, _, _ = strings.Cut(header, ";")
+		kind = strings.ToLower(strings.TrimSpace(kind))
+	}
+	return kind, params
+}
+
+// unreadable is the failure for an answer that is not what the file says it is.
+func (d *answerReader) unreadable(r *Reply, problem string) *failure.Failure {
+	o := wire.Members(nil).Str("content_type", d.said).Int("http_status", int64(r.Status))
+	return &failure.Failure{Code: failure.SerializationParse, Message: "Failed to read the response: " + problem, Details: o.End()}
+}
+
+// isText reports whether the answer is for reading.
+func (d *answerReader) isText() bool {
+	switch {
+	case strings.HasPrefix(d.kind, "text/"), strings.HasSuffix(d.kind, "+xml"), strings.HasSuffix(d.kind, "+json"), strings.HasSuffix(d.kind, "yaml"):
+		return true
+	case slices.Contains([]string{"application/json", "application/xml", "application/x-ndjson", "application/javascript", "application/sql", "application/toml"}, d.kind):
+		return true
+	}
+	return !isBinary(d.kind) && utf8.Valid(d.body) && bytes.IndexByte(d.body, 0) < 0
+}
+
+// mediaType is what the header says, and what the first bytes say where it says nothing.
+func (d *answerReader) mediaType() string {
+	if d.kind == "" || d.kind == "application/octet-stream" || strings.ContainsFunc(d.said, func(r rune) bool { return r < ' ' || r > '~' }) {
+		kind, _ := mediaType(http.DetectContentType(d.body))
+		return kind
+	}
+	return clean.Text(d.kind, 100)
+}
+
+// show notes content for the client to show, and returns what the data says of it. All of
+// a call's together is bounded by the operation's max_bytes.
+func (c *Call) show(kind string, content []byte) []byte {
+	sum := sha256.Sum256(content)
+	name := hex.EncodeToString(sum[:])
+	if len(content) > c.Op.Answer.MaxBytes-c.shown {
+		c.Warn(failure.Notice{Code: "MEDIA_TOO_LARGE", Message: "The content is too large to be shown", Severity: "medium",
+			Details: wire.Members(nil).Int("bytes", int64(len(content))).Int("limit", int64(c.Op.Answer.MaxBytes)).End()})
+	} else if len(content) > 0 {
+		c.shown += len(content)
+		c.Media = append(c.Media, Media{kind, content, "adapter://" + c.Op.Adapter.Name + "/" + c.Op.Name + "/" + name})
+	}
+	return wire.Members(nil).Str("content_type", kind).Int("bytes", int64(len(content))).Str("sha256", name).End()
+}
+
+// isImage reports whether content is, by its first bytes, an image that models can see.
+func isImage(content []byte) (kind string, ok bool) {
+	kind = http.DetectContentType(content)
+	return kind, slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind)
+}
+
+// Block is the kind of the content block that the media make: image, audio or resource.
+// The header and the first bytes have to agree on it.
+func (m *Media) Block() string {
+	if kind, ok := isImage(m.Content); ok && kind == m.Type {
+		return "image"
+	}
+	if strings.HasPrefix(m.Type, "audio/") && strings.HasPrefix(http.DetectContentType(m.Content), "audio/") {
+		return "audio"
+	}
+	return "resource"
+}
+
+var charsets = map[string]encoding.Encoding{
+	"iso-8859-1": charmap.Windows1252, "latin1": charmap.Windows1252, "windows-1252": charmap.Windows1252, // https://encoding.spec.whatwg.org/#names-and-labels
+	"utf-16": unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), "utf-16le": unicode.UTF16(unicode.LittleEndian, unicode.UseBOM),
+	"utf-16be": unicode.UTF16(unicode.BigEndian, unicode.UseBOM),
+}
+
+// text is the body in UTF-8, lines ended by \n. declared says that the text may name its
+// own charset, as XML does. problem is why it cannot be read.
+func (d *answerReader) text(declared bool) (text, problem string) {
+	body, set := d.body, d.set
+	switch {
+	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
+		body, set = body[3:], "utf-8"
+	case bytes.HasPrefix(body, []byte("\xff\xfe")), bytes.HasPrefix(body, []byte("\xfe\xff")):
+		set = "utf-16"
+	case set == "" && declared:
+		set = declaredCharset(body)
+	}
+	if otherCharset(set) {
+		from := charsets[set]
+		if from == nil {
+			return "", "charset '" + clean.Text(set, 40) + "' is not supported"
+		}
+		out, err := from.NewDecoder().Bytes(body)
+		if err != nil {
+			return "", "text is not " + set
+		}
+		body = bytes.TrimPrefix(out, []byte("\xef\xbb\xbf"))
+	}
+	if !utf8.Valid(body) {
+		return "", "invalid UTF-8"
+	}
+	if bytes.IndexByte(body, '\r') < 0 {
+		return string(body), ""
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(string(body), "\r\n", "\n"), "\r", "\n"), ""
+}
+
+// cut warns that only the first of something are there. total is 0 where it is not known.
+func (d *answerReader) cut(unit string, total, kept int) {
+	o := wire.Members(nil).Str("field", "data.items")
+	if total > 0 {
+		o = o.Int("original_count", int64(total))
+	}
+	d.c.Warn(failure.Notice{Code: "VALIDATION_TRUNCATED_WARNING", Message: "Only the first " + strconv.Itoa(kept) + " " + unit + " of the response are here",
+		Details: o.Int("truncated_count", int64(kept)).Int("limit", int64(kept)).Str("unit", unit).End(), Severity: "medium"})
+}
+
+// Decoded replaces the base64 texts in data that the response block names: by the text
+// that they stand for, by what an image is, which is then shown, or not at all.
+func (c *Call) Decoded(data []byte) []byte {
+	if c.Op.Answer == nil || len(data) == 0 {
+		return data
+	}
+	for _, path := range c.Op.Answer.Decode {
+		if out, changed := c.decode(nil, data, path); changed {
+			data = out
+		}
+	}
+	return data
+}
+
+// decode appends raw to dst with the value at path decoded.
+func (c *Call) decode(dst, raw []byte, path []string) (out []byte, changed bool) {
+	kind := wire.KindOf(raw)
+	if kind == wire.Array { // of each element
+		dst = append(dst, '[')
+		n := 0
+		wire.Each(raw, func(_, v []byte) bool {
+			if n++; n > 1 {
+				dst = append(dst, ',')
+			}
+			var one bool
+			dst, one = c.decode(dst, v, path)
+			changed = changed || one
+			return true
+		})
+		return append(dst, ']'), changed
+	}
+	if kind != wire.Object {
+		return append(dst, raw...), false
+	}
+	// A sibling says how the value is encoded, where the API says so at all.
+	said := wire.Member(raw, "encoding")
+	last := len(path) == 1
+	skip := last && said != nil && wire.KindOf(said) == wire.String && string(wire.Unquoted(said)) != "base64"
+	text := false
+	var value []byte
+	if last && !skip {
+		if v := wire.Member(raw, path[0]); v != nil && wire.KindOf(v) == wire.String {
+			value, text = c.decoded(v)
+		}
+	}
+	dst = append(dst, '{')
+	n := 0
+	wire.Each(raw, func(name, v []byte) bool {
+		if n++; n > 1 {
+			dst = append(dst, ',')
+		}
+		dst = append(wire.AppendQuoted(dst, name), ':')
+		switch {
+		case string(name) == path[0] && !last:
+			var one bool
+			dst, one = c.decode(dst, v, path[1:])
+			changed = changed || one
+		case string(name) == path[0] && value != nil:
+			dst, changed = append(dst, value...), true
+		case string(name) == "encoding" && text:
+			dst = append(dst, `"utf-8"`...)
+		default:
+			dst = append(dst, v...)
+		}
+		return true
+	})
+	return append(dst, '}'), changed
+}
+
+// decoded is what stands for the base64 text v, nil for v itself.
+func (c *Call) decoded(v []byte) (value []byte, text bool) {
+	in := bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\r' || r == ' ' {
+			return -1
+		}
+		return r
+	}, wire.Unquoted(v))
+	content, err := base64.StdEncoding.AppendDecode(nil, in)
+	if err != nil {
+		return nil, false
+	}
+	if kind, ok := isImage(content); ok {
+		return c.show(kind, content), false
+	}
+	if !utf8.Valid(content) || bytes.IndexByte(content, 0) >= 0 {
+		c.Warn(failure.Notice{Code: "DECODE_BINARY", Message: "The content is no text and stays base64", Severity: "low",
+			Details: wire.Members(nil).Int("bytes", int64(len(content))).End()})
+		return nil, false
+	}
+	return wire.AppendQuoted(nil, content), true
+}

@@ -1,0 +1,519 @@
+package httpcall
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+const notCSV = "not CSV, or too many columns"
+
+// How much is made of an answer that is read in parts.
+const (
+	maxItems      = 1000
+	maxColumns    = 1000
+	maxColumnName = 100     // characters
+	maxTable      = 2 << 20 // bytes of CSV that are looked at
+	maxNodes      = 100_000 // of XML
+	maxTags       = 256     // inside each other
+	maxPage       = 4 << 20 // bytes of HTML that are looked at
+)
+
+// table is CSV as a list of objects, each with the members that the first line names.
+func (d *answerReader) table(text string) (data []byte, problem string) {
+	whole := len(text) <= maxTable
+	if !whole {
+		text = text[:strings.LastIndexByte(text[:maxTable], '\n')+1]
+	}
+	first, _, _ := strings.Cut(text, "\n")
+	r := csv.NewReader(strings.NewReader(text))
+	for _, comma := range ";\t" {
+		if strings.Count(first, string(comma)) > strings.Count(first, string(r.Comma)) {
+			r.Comma = comma
+		}
+	}
+	r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = -1, true, true
+	header, err := r.Read()
+	if err != nil && !errors.Is(err, io.EOF) || len(header) > maxColumns {
+		return nil, notCSV
+	}
+	var names []string
+	taken := map[string]bool{}
+	add := func(base string) {
+		if base = clean.FirstRunes(strings.TrimSpace(base), maxColumnName); base == "" {
+			base = "column_" + strconv.Itoa(len(names)+1)
+		}
+		word := base
+		for n := 2; taken[word]; n++ {
+			word = base + "_" + strconv.Itoa(n)
+		}
+		taken[word] = true
+		names = append(names, word)
+	}
+	for _, cell := range header {
+		add(cell)
+	}
+	data = []byte(`{"items":[`)
+	n := 0
+	for ; ; n++ {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil || len(row) > maxColumns {
+			return nil, notCSV
+		}
+		if n == maxItems || len(data) > 8*maxTable {
+			whole = false
+			break
+		}
+		if n > 0 {
+			data = append(data, ',')
+		}
+		var o wire.Members
+		for i, cell := range row {
+			if i == len(names) { // the row is longer than the first line
+				add("")
+			}
+			o = o.Str(names[i], cell)
+		}
+		data = append(data, o.End()...)
+	}
+	if !whole {
+		d.cut("items", 0, n)
+	}
+	return append(data, `]}`...), ""
+}
+
+// element is one of an XML document.
+type element struct {
+	name     string
+	attrs    []xml.Attr
+	text     strings.Builder
+	children []*element
+}
+
+// xmlToJSON is an XML document as JSON: an element is an object of its attributes, as
+// @name, and its elements, of which several with one name are a list; its text is #text.
+// An element with nothing but text is that text. Prefixes of names are left out, and
+// nothing that a document type declares is looked up.
+func xmlToJSON(text string) (data []byte, problem string) {
+	dec := xml.NewDecoder(strings.NewReader(text))
+	dec.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // it is UTF-8 by now
+	root := &element{}
+	open := []*element{root}
+	for count := 0; ; {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var syntax *xml.SyntaxError
+		if errors.As(err, &syntax) {
+			return nil, "not XML: line " + strconv.Itoa(syntax.Line)
+		}
+		if err != nil {
+			return nil, "not XML"
+		}
+		last := open[len(open)-1]
+		switch t := token.(type) {
+		case xml.StartElement:
+			if count += 1 + len(t.Attr); count > maxNodes || len(open) > maxTags {
+				return nil, "too many elements, or too deep"
+			}
+			e := &element{name: t.Name.Local, attrs: t.Copy().Attr}
+			last.children = append(last.children, e)
+			open = append(open, e)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		case xml.CharData:
+			last.text.Write(t)
+		}
+	}
+	if len(root.children) != 1 {
+		return nil, "not XML: no document element"
+	}
+	return root.append(nil), ""
+}
+
+func (e *element) append(dst []byte) []byte {
+	text := strings.TrimSpace(e.text.String())
+	if len(e.attrs)+len(e.children) == 0 {
+		return wire.AppendQuoted(dst, text)
+	}
+	start := len(dst)
+	member := func(name string) {
+		if len(dst) > start {
+			dst = append(dst, ',')
+		} else {
+			dst = append(dst, '{')
+		}
+		dst = append(wire.AppendQuoted(dst, name), ':')
+	}
+	for _, a := range e.attrs {
+		if a.Name.Space != "xmlns" && a.Name.Local != "xmlns" {
+			member("@" + a.Name.Local)
+			dst = wire.AppendQuoted(dst, a.Value)
+		}
+	}
+	order := map[string]int{} // where the elements of a name are in groups
+	var groups [][]*element
+	for _, child := range e.children {
+		i, ok := order[child.name]
+		if !ok {
+			i = len(groups)
+			order[child.name], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], child)
+	}
+	for _, g := range groups {
+		member(g[0].name)
+		if len(g) == 1 {
+			dst = g[0].append(dst)
+			continue
+		}
+		for i, child := range g {
+			if i == 0 {
+				dst = append(dst, '[')
+			} else {
+				dst = append(dst, ',')
+			}
+			dst = child.append(dst)
+		}
+		dst = append(dst, ']')
+	}
+	if text != "" {
+		member("#text")
+		dst = wire.AppendQuoted(dst, text)
+	}
+	if len(dst) == start { // only declarations of prefixes
+		return wire.AppendQuoted(dst, text)
+	}
+	return append(dst, '}')
+}
+
+// declaredCharset is the encoding of an XML declaration, "" for none.
+func declaredCharset(body []byte) string {
+	head, _, ok := bytes.Cut(body[:min(len(body), 200)], []byte("?>"))
+	if !ok || !bytes.HasPrefix(head, []byte("<?xml")) {
+		return ""
+	}
+	_, after, _ := strings.Cut(string(head), "encoding=")
+	if after == "" {
+		return ""
+	}
+	set, _, _ := strings.Cut(after[1:], after[:1])
+	return strings.ToLower(set)
+}
+
+// lines is a list of the JSON values that stand on a line each: https://github.com/ndjson/ndjson-spec
+func (d *answerReader) lines(text string) (data []byte, problem string) {
+	p := parts{d: d, data: []byte(`{"items":[`)}
+	n := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		n++
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if bad := wire.Check([]byte(line), wire.Limits{}); bad != nil {
+			return nil, "line " + strconv.Itoa(n) + " is not JSON: " + failure.BadJSON(bad.Why)
+		}
+		if !p.add([]byte(line)) {
+			break
+		}
+	}
+	return p.end(), ""
+}
+
+// events is a list of what the events of a stream hold:
+// https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+func (d *answerReader) events(text string) (data []byte, problem string) {
+	p := parts{d: d, data: []byte(`{"items":[`)}
+	var event strings.Builder
+	begun := false
+	send := func() bool {
+		defer func() { event.Reset(); begun = false }()
+		text := event.String()
+		switch {
+		case !begun, text == "[DONE]": // the last of some APIs
+			return true
+		case wire.Valid([]byte(text)):
+			return p.add([]byte(text))
+		}
+		return p.add(wire.AppendQuoted(nil, text))
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if line == "" {
+			if !send() {
+				return p.end(), ""
+			}
+			continue
+		}
+		name, value, _ := strings.Cut(line, ":")
+		if name == "data" {
+			if begun {
+				event.WriteByte('\n')
+			}
+			begun = true
+			event.WriteString(strings.TrimPrefix(value, " "))
+		}
+	}
+	return p.end(), "" // an event that no blank line ends is none
+}
+
+// parts are the items of an answer that comes in parts, or the text that they make.
+type parts struct {
+	d    *answerReader
+	data []byte
+	text strings.Builder
+	n    int
+}
+
+// add reports false when there are enough.
+func (p *parts) add(item []byte) bool {
+	if join := p.d.a.Join; join != nil {
+		if v := lookup(item, join[0]); v != nil && wire.KindOf(v) == wire.String {
+			p.text.Write(wire.Unquoted(v))
+		}
+		return true
+	}
+	if p.n == maxItems {
+		p.d.cut("items", 0, maxItems)
+		return false
+	}
+	if p.n++; p.n > 1 {
+		p.data = append(p.data, ',')
+	}
+	p.data = append(p.data, item...)
+	return true
+}
+
+func (p *parts) end() []byte {
+	if p.d.a.Join != nil {
+		return wire.AppendQuoted(nil, p.text.String())
+	}
+	return append(p.data, `]}`...)
+}
+
+// lookup is the value at a path of names, and of numbers for elements; nil for none.
+func lookup(raw []byte, path []string) []byte {
+	for _, name := range path {
+		if raw = wire.Trim(raw); len(raw) == 0 || raw[0] != '[' {
+			if raw = wire.Member(raw, name); raw == nil {
+				return nil
+			}
+			continue
+		}
+		want, err := strconv.Atoi(name)
+		var found []byte
+		wire.Each(raw, func(_, v []byte) bool {
+			if want--; err == nil && want == -1 {
+				found = v
+			}
+			return want >= 0
+		})
+		if raw = found; raw == nil {
+			return nil
+		}
+	}
+	return raw
+}
+
+// markdown is what people read of a web page: headings, lists, links, tables and text, in
+// Markdown. It reads tags one by one and builds no tree, so that no page costs more than
+// its length.
+func (d *answerReader) markdown(text string) string {
+	if len(text) > maxPage {
+		text = text[:maxPage]
+		d.cut("bytes", 0, maxPage)
+	}
+	var p page
+	z := html.NewTokenizer(strings.NewReader(text))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return strings.TrimSpace(p.out.String())
+		case html.TextToken:
+			p.words(string(z.Text()))
+		case html.StartTagToken, html.SelfClosingTagToken:
+			name, more := z.TagName()
+			tag := string(name)
+			var attr [2]string // href or src, alt
+			for more {
+				var k, v []byte
+				k, v, more = z.TagAttr()
+				switch string(k) {
+				case "href", "src":
+					attr[0] = string(v)
+				case "alt":
+					attr[1] = string(v)
+				}
+			}
+			p.open(tag, attr[0], attr[1])
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			p.close(string(name))
+		}
+	}
+}
+
+// page is the text that is made of a web page.
+type page struct {
+	out    strings.Builder
+	hidden string // the tag whose inside nobody sees
+	pre    bool
+	lines  int  // line ends that are due
+	blank  bool // a blank is due
+	lists  []int
+	link   string
+	cells  int // in this row, -1 before the first row of a table
+	rows   int
+}
+
+func (p *page) words(s string) {
+	if p.hidden != "" || s == "" {
+		return
+	}
+	if p.pre {
+		p.put(s)
+		return
+	}
+	p.blank = p.blank || strings.HasPrefix(s, " ") || s[0] <= ' '
+	words := strings.Fields(s)
+	for i, w := range words {
+		if i > 0 {
+			p.blank = true
+		}
+		p.put(w)
+	}
+	if len(words) > 0 && s[len(s)-1] <= ' ' {
+		p.blank = true
+	}
+}
+
+// put writes what is due, and s.
+func (p *page) put(s string) {
+	if p.lines > 0 && p.out.Len() > 0 {
+		p.out.WriteString("\n\n"[:min(p.lines, 2)])
+	} else if p.blank && p.out.Len() > 0 && p.lines == 0 {
+		p.out.WriteByte(' ')
+	}
+	p.lines, p.blank = 0, false
+	p.out.WriteString(s)
+}
+
+func (p *page) lineEnds(n int) { p.lines, p.blank = max(p.lines, n), false }
+
+func (p *page) open(tag, address, alt string) {
+	if p.hidden != "" {
+		return
+	}
+	switch tag {
+	case "script", "style", "title", "noscript", "template", "svg", "iframe", "textarea", "select":
+		p.hidden = tag
+	case "h1", "h2", "h3", "h4", "h5", "h6":
+		p.lineEnds(2)
+		p.put("######"[:tag[1]-'0'] + " ")
+	case "p", "div", "section", "article", "header", "footer", "main", "nav", "aside", "form", "figure", "blockquote", "dl", "address", "body":
+		p.lineEnds(2)
+	case "br":
+		p.lineEnds(1)
+	case "hr":
+		p.lineEnds(2)
+		p.put("---")
+		p.lineEnds(2)
+	case "ul", "ol":
+		p.lineEnds(1)
+		if len(p.lists) < maxTags {
+			p.lists = append(p.lists, map[string]int{"ul": -1}[tag])
+		}
+	case "li", "dt", "dd":
+		p.lineEnds(1)
+		mark := "- "
+		if n := len(p.lists); n > 0 {
+			if p.lists[n-1] >= 0 {
+				p.lists[n-1]++
+				mark = strconv.Itoa(p.lists[n-1]) + ". "
+			}
+			mark = strings.Repeat("  ", min(n-1, 8)) + mark
+		}
+		p.put(mark)
+	case "pre":
+		p.lineEnds(2)
+		p.put("```\n")
+		p.pre = true
+	case "a":
+		if strings.HasPrefix(address, "http") || strings.HasPrefix(address, "/") {
+			p.link = address
+			p.put("[")
+		}
+	case "img":
+		if alt = strings.Join(strings.Fields(alt), " "); alt != "" {
+			p.put("[image: " + alt + "]")
+		}
+	case "table":
+		p.lineEnds(2)
+		p.rows = 0
+	case "tr":
+		p.lineEnds(1)
+		p.cells = 0
+	case "td", "th":
+		p.blank = p.cells > 0
+		p.cells++
+		p.put("| ")
+	}
+}
+
+func (p *page) close(tag string) {
+	if p.hidden != "" {
+		if tag == p.hidden {
+			p.hidden = ""
+		}
+		return
+	}
+	switch tag {
+	case "h1", "h2", "h3", "h4", "h5", "h6", "p", "div", "section", "article", "header", "footer", "main", "nav", "aside", "form", "figure", "blockquote", "table", "dl":
+		p.lineEnds(2)
+	case "ul", "ol":
+		if n := len(p.lists); n > 0 {
+			p.lists = p.lists[:n-1]
+		}
+		p.lineEnds(1)
+		if len(p.lists) == 0 {
+			p.lineEnds(2)
+		}
+	case "pre":
+		if p.pre {
+			p.pre = false
+			p.lines = 1
+			p.put("```")
+			p.lineEnds(2)
+		}
+	case "a":
+		if p.link != "" {
+			p.blank = false
+			p.put("](" + p.link + ")")
+			p.link = ""
+		}
+	case "tr":
+		if p.cells > 0 {
+			p.blank = true
+			p.put("|")
+			if p.rows++; p.rows == 1 {
+				p.lineEnds(1)
+				p.put(strings.Repeat("| --- ", min(p.cells, maxColumns)) + "|")
+			}
+			p.cells = 0
+		}
+		p.lineEnds(1)
+	}
+}

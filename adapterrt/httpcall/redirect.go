@@ -1,0 +1,100 @@
+package httpcall
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// follow is the request that a response redirects one to, nil where it is not followed.
+// What the adapter sends to its API stays within its origin: another host gets no more than
+// Accept and User-Agent, and so does every host behind it.
+func (c *Client) follow(t *file.Target, req *http.Request, res *http.Response) *http.Request {
+	switch res.StatusCode {
+	case 301, 302, 303, 307, 308:
+	default:
+		return nil
+	}
+	allowed := t.Redirects
+	if !allowed.Said {
+		allowed.SameOrigin = c.opt.SameOriginRedirects
+	}
+	if req.Method != "GET" || !allowed.SameOrigin {
+		return nil
+	}
+	to, err := req.URL.Parse(res.Header.Get("Location"))
+	if err != nil || to.Scheme != "https" || to.User != nil || to.Hostname() == "" || res.Header.Get("Location") == "" {
+		return nil
+	}
+	to.Fragment, to.RawFragment = "", ""
+	next := &http.Request{Method: "GET", URL: to, Host: to.Host, Header: req.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	next = next.WithContext(req.Context())
+	if file.OriginOf(to) == t.Origin && file.OriginOf(req.URL) == t.Origin {
+		return next
+	}
+	if file.OriginOf(to) != t.Origin && (!allowed.Allows(to.Hostname()) || to.Port() != "" && to.Port() != "443") {
+		return nil
+	}
+	next.Header = http.Header{}
+	for _, name := range [...]string{"Accept", "User-Agent"} {
+		next.Header.Set(name, req.Header.Get(name))
+	}
+	return next
+}
+
+// redirected is the failure for a response that sends the caller elsewhere.
+func (c *Call) redirected(r *Reply, z clean.Sanitizer) *failure.Failure {
+	status := "HTTP " + strconv.Itoa(r.Status) + ": "
+	f := &failure.Failure{Code: failure.InternalError, Message: status + "redirect not followed"}
+	if r.Status < 300 || r.Status == 304 {
+		f.Message = status + http.StatusText(r.Status)
+	}
+	d := wire.Members(nil).Int("http_status", int64(r.Status)).Str("operation", c.Op.Name)
+	if u, err := url.Parse(r.Header.Get("Location")); err == nil && u.Host != "" {
+		d = d.Str("location_host", z.Clean(u.Hostname(), 253, c.Out.Secrets))
+	}
+	if location := c.location(r); location != "" && location[0] == '/' {
+		d = d.Str("location", location)
+	}
+	if r.Status == 301 || r.Status == 308 {
+		d = d.Bool("permanent", true)
+	}
+	f.Details = d.End()
+	return f
+}
+
+// The longest Location that is told.
+const maxLocation = 2000
+
+// location is where a response says that something is: the path alone within the API's
+// origin, "" where it says nothing that can be told.
+func (c *Call) location(r *Reply) string {
+	t := &c.Op.Adapter.Target
+	said := r.Header.Get("Location")
+	if said == "" || len(said) > maxLocation || t.Base == nil {
+		return ""
+	}
+	from, err := url.Parse(string(c.Out.URL.Text))
+	if err != nil || len(c.Out.URL.Text) == 0 {
+		from = t.Base
+	}
+	u, err := from.Parse(said)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return ""
+	}
+	u.User, u.Fragment, u.RawFragment = nil, "", ""
+	if q := u.Query(); c.Op.Adapter.Auth.Query != "" && q.Has(c.Op.Adapter.Auth.Query) {
+		q.Del(c.Op.Adapter.Auth.Query)
+		u.RawQuery = q.Encode()
+	}
+	text := u.String()
+	if file.OriginOf(u) == t.Origin {
+		text = u.RequestURI()
+	}
+	return clean.Text(clean.MaskSecrets(clean.MaskKnown(text, c.Out.Secrets)), maxLocation)
+}
