@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,11 +100,19 @@ func build(into string, packages []string) ([]binary, error) {
 				cache: filepath.Join(strings.TrimSpace(gocache), "fuzz", f[0])})
 		}
 	}
-	// The go command builds for fuzzing one package at a time, and links it with one processor.
+	// A link takes one processor.
 	return all, inParallel(all, func(b binary) error {
-		_, err := goCommand("test", "-c", "-o", b.file, "-vet=off", "-fuzz=.", b.path)
+		_, err := goCommand(slices.Concat([]string{"test", "-c", "-o", b.file, "-vet=off", "-ldflags=-w"}, instrumented, []string{b.path})...)
 		return err
 	})
+}
+
+// instrumented are the packages whose branches guide the search: ours, and the parsers that they call. The flag -fuzz would
+// have the standard library compiled anew as well, which takes longer than all else.
+var instrumented = []string{
+	"-gcflags=github.com/dragoman-proxy/...=-d=libfuzzer",
+	"-gcflags=github.com/tidwall/...=-d=libfuzzer",
+	"-gcflags=gopkg.in/...=-d=libfuzzer",
 }
 
 // haveTargets reports whether one of the files declares a fuzz target.
@@ -161,7 +170,12 @@ func (t target) run(share time.Duration) (fuzzed int, err error) {
 		time.AfterFunc(share, func() { _ = cmd.Process.Signal(os.Interrupt) })
 	}}
 	cmd.Stdout, cmd.Stderr = out, out
-	if err = cmd.Run(); err == nil && out.fuzzed() == 0 {
+	err = cmd.Run()
+	switch {
+	case err != nil:
+	case out.blind():
+		err = errors.New("was built without coverage instrumentation")
+	case out.fuzzed() == 0:
 		err = errors.New("was not fuzzed")
 	}
 	if err != nil {
@@ -209,6 +223,11 @@ func (o *output) fuzzed() int {
 		return 0
 	}
 	return max(0, o.executed-o.corpus)
+}
+
+// blind reports whether the search has nothing to guide it.
+func (o *output) blind() bool {
+	return bytes.Contains(o.text.Bytes(), []byte("not built with coverage instrumentation"))
 }
 
 // inParallel calls do for each item, as many at a time as there are processors, and begins no further one after an error.

@@ -39,3 +39,15 @@ func TestTargetsThatWereNotFuzzedAreSeen(t *testing.T) {
 		}
 	}
 }
+
+func TestBlindSearchIsSeen(t *testing.T) {
+	var o output
+	o.Write([]byte("fuzz: elapsed: 0s, gathering baseline coverage: 12/12 completed\n"))
+	if o.blind() {
+		t.Error("a search with coverage is called blind")
+	}
+	o.Write([]byte("warning: the test binary was not built with coverage instrumentation, so fuzzing will run without coverage guidance and may be inefficient\n"))
+	if !o.blind() {
+		t.Error("a search without coverage is not seen")
+	}
+}
