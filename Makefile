@@ -1,6 +1,6 @@
 # Each target is one plain command that also works when typed.
 
-.PHONY: build test test-code test-peers check golden fuzz bench compare soak cross
+.PHONY: build test test-code test-peers test-deploy check golden fuzz bench compare soak cross
 
 FUZZTIME ?= 6m
 
@@ -12,10 +12,13 @@ TEST ?= go test -timeout 20m
 test: test-code test-peers ## everything; the latter mostly wait, so that -j2 takes little longer than the former alone
 
 test-code: ## with the race detector
-	$(TEST) -race $$(go list ./... | grep -v /cmd/proxy/e2e)
+	CGO_ENABLED=1 $(TEST) -race $$(go list ./... | grep -v /cmd/proxy/e2e)
 
 test-peers: ## published clients and servers around the command itself, which is built without the race detector
 	$(TEST) ./cmd/proxy/e2e
+
+test-deploy: ## deployment files, in a module of their own
+	cd deploy/check && go vet ./... && $(TEST) ./...
 
 check: ## what a reviewer would not want to say
 	test -z "$$(gofmt -l .)"
