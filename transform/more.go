@@ -225,9 +225,6 @@ func (r *reading) on(kept *entry) []byte {
 		path := fit.JoinPath(r.plan.Skip().Path)
 		skipped = fmt.Sprintf("%q has a value that is larger than the budget: raw reads it. ", clip(path, 60))
 	}
-	if count >= 0 {
-		parts = r.plan.WholeEntries(parts)
-	}
 	notice = skipped + r.where(count, shown)
 	return moreResult(parts, notice)
 }

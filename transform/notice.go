@@ -178,10 +178,7 @@ func pathOf(path []string) string {
 
 // nextCall is the call that reads on, at the first gap; "" where there is none.
 func (c *capping) nextCall() string {
-	at, ok := c.plan.Gap()
-	if ok {
-		at = c.plan.Coarse(at)
-	}
+	at, _ := c.plan.Gap()
 	if c.shaped {
 		at = c.page
 	}

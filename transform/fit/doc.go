@@ -1,19 +1,16 @@
 // Package fit makes an answer fit a budget.
 //
-//	parts ─► docs ─► units, ranked ─► the longest beginning that fits ─► parts
+//	parts ─► nodes ─► units, in the order of their ranks ─► the longest beginning that fits ─► parts
 //
-// An answer is broken into small units: scalars, short rows, lines, pieces of long
-// lines. Each has a rank that does not depend on the budget (rank.go has the table of
-// what ranks before what). A [Plan] has the units in that order and keeps as many as
-// fit; so a larger budget keeps all that a smaller one kept, and one token over the
+// An answer is one tree of nodes: parts, values, texts, lines, pieces of long lines.
+// Its leaves are the units. A node has a rank, which does not depend on the budget, and
+// nothing in it ranks before it. A [Plan] has the units in that order and keeps as many
+// as fit; so a larger budget keeps all that a smaller one kept, and one token over the
 // budget costs one unit.
 //
-//   - tree.go ranks and writes JSON: shallow before deep, what a thing is before what
-//     it holds, and never less than a schema asks for;
-//   - table.go writes lists of like objects as columns and rows, where that is asked for;
-//   - text.go ranks and writes texts, each gap told in a line; survey.go finds what
-//     failed and errors in them, outline.go headings, signatures and the
-//     first hit in each file;
-//   - plan.go sorts, searches and marks; place.go says where something is missing;
-//   - read.go goes on in the order of the document, without what was shown.
+//   - node.go is the tree: what the children of a node are, and the order of the units;
+//   - rank.go is the table of what ranks before what, line.go finds the lines that stand out;
+//   - fit.go searches how many units fit, write.go writes what is kept, table.go lists as
+//     columns and rows where that is asked for;
+//   - place.go says where something is missing, read.go goes on there.
 package fit

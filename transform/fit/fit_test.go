@@ -28,9 +28,6 @@ func TestRanksAddUp(t *testing.T) {
 	if lg(0) != 0 || lg(1) != bit || lg(1023) != 10*bit {
 		t.Errorf("%d %d %d", lg(0), lg(1), lg(1023))
 	}
-	if r := add(last-3, 10); r != last {
-		t.Errorf("%d", r)
-	}
 }
 
 func TestWhatMattersIsKept(t *testing.T) {
@@ -76,15 +73,15 @@ func TestWhatMattersIsKept(t *testing.T) {
 	}
 }
 
-// TestTitlesOfATextAreItsSections: each once, and none is in code or is made by a rule.
+// TestTitlesOfATextAreItsSections: a rule under a blank line makes none of the line above.
 func TestTitlesOfATextAreItsSections(t *testing.T) {
 	in := []byte("# A\n\nSee [it](x).\n\n---\n\nB\n---\n\n# A\n\n```\n# no\n```\n\n## C\n\nEnd.\n")
-	x := newText(in, 0, len(in), true)
+	p := New([]Part{{Text: in, Markdown: true}}, Options{Most: len(in)})
 	var got []string
-	for _, title := range x.survey(true).titles {
-		got = append(got, strings.TrimSpace(string(x.unit(int(title.at)))))
+	for _, m := range p.survey(1).sections {
+		got = append(got, strings.TrimSpace(string(p.raw(p.nodes[1].first+uint32(m.line)))))
 	}
-	if s := strings.Join(got, ", "); s != "# A, ## C" {
+	if s := strings.Join(got, ", "); s != "# A, B, ## C" {
 		t.Errorf("titles are %s", s)
 	}
 }
@@ -117,18 +114,24 @@ func FuzzUnits(f *testing.F) {
 		if !utf8.Valid(in) {
 			return
 		}
-		x := newText(in, 0, len(in), false)
-		if len(x.start) != len(x.line)+1 || len(x.ranks) != len(x.line) || int(x.start[len(x.line)]) != len(in) {
-			t.Fatalf("%d units, %d lines, %d ranks, up to %d of %d", len(x.start), len(x.line), len(x.ranks), x.start[len(x.line)], len(in))
+		p := New([]Part{{Text: in}}, Options{Most: len(in) + 1})
+		if at := p.nodes[1]; len(in) == 0 || at.kind != text {
+			return
 		}
-		for i := range x.line {
-			at := int(x.start[i])
-			if at > 0 && in[at-1] != '\n' && !x.binary && grapheme.Floor(in, at) != at {
-				t.Errorf("%q is cut at %d", in, at)
+		end := uint32(0)
+		p.leaves(1, func(n uint32) bool {
+			at := p.nodes[n]
+			if at.pos != end || at.end <= at.pos {
+				t.Fatalf("a unit from %d to %d begins behind %d in %q", at.pos, at.end, end, in)
 			}
-			if x.start[i+1] <= x.start[i] {
-				t.Errorf("unit %d of %q is empty", i, in)
+			if i := int(at.pos); i > 0 && in[i-1] != '\n' && grapheme.Floor(in, i) != i {
+				t.Errorf("%q is cut at %d", in, i)
 			}
+			end = at.end
+			return true
+		})
+		if int(end) != len(in) {
+			t.Fatalf("the units of %q end at %d", in, end)
 		}
 	})
 }
@@ -147,13 +150,12 @@ func FuzzRank(f *testing.F) {
 			t.Fatalf("%d units for less, %d for more", len(few.units), len(p.units))
 		}
 		for i := range few.units {
-			a, b := few.docs[few.units[i].doc], p.docs[p.units[i].doc]
-			if a.ranks()[few.units[i].at] != b.ranks()[p.units[i].at] {
-				t.Fatalf("unit %d ranks at %d and at %d", i, a.ranks()[few.units[i].at], b.ranks()[p.units[i].at])
+			if a, b := few.nodes[few.units[i]], p.nodes[p.units[i]]; a.rank != b.rank || a.pos != b.pos {
+				t.Fatalf("unit %d ranks at %d and at %d", i, a.rank, b.rank)
 			}
 		}
 		for i := 1; i < len(p.units); i++ {
-			if p.docs[p.units[i-1].doc].ranks()[p.units[i-1].at] > p.docs[p.units[i].doc].ranks()[p.units[i].at] {
+			if p.nodes[p.units[i-1]].rank > p.nodes[p.units[i]].rank {
 				t.Fatalf("unit %d is not in order", i)
 			}
 		}

@@ -2,179 +2,308 @@ package fit
 
 import (
 	"bytes"
-	"math"
+	"hash/maphash"
 	"math/bits"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A rank says how early a unit is kept: it is the number of bits by which the
-// unit is less worth than the answer as a whole, in sixteenths. The rank of a
-// member or line is that of what it is in and more, so whatever is kept has its
-// place; and it does not depend on the budget.
+// A rank says how early a unit is kept: it is the number of bits by which the unit is
+// less worth than the answer as a whole, in sixteenths. The rank of a node is that of
+// what it is in and more, so whatever is kept has its place; and it does not depend on
+// the budget.
 type rank = uint16
 
 const (
-	bit  = 16
-	last = 255 * bit // no unit ranks behind it
+	bit       = 16
+	last rank = 255 * bit // nothing ranks behind it
 )
 
-func add(base rank, more int) rank { return rank(min(int(base)+max(0, more), last)) }
+// A row says how far behind what it is in something ranks.
+type row struct {
+	first rank   // in sixteenths of a bit: one bit is as much as half of a list
+	fall  rank   // in sixteenths: how fast the k-th of them falls behind the first
+	names string // of members, in lower case, without _ and -; *at is a name that ends in At or _at
+}
 
-// lg is log₂(1+n) in sixteenths of a bit, about: what the n-th of many is behind
-// the first.
-func lg(n int) int {
+// What ranks before what. The earliest row that a node is in counts.
+var (
+	members = []row{
+		{0, 0, "id name title key path number identifier fullname summary subject symbol filename sku"},                                                                                                                       // which thing it is
+		{4, 0, "status state type kind count total totalcount error errors message reason code conclusion success exitcode severity level result iserror version login label priority failuremessages *error *status *count"}, // what state it is in, and how many there are
+		{4, 0, "nextcursor endcursor hasmore hasnextpage pageinfo pagination"},                                                                                                                                                // where a list goes on
+		{24, 0, "description body text content stdout stderr output data value url htmlurl uri href user author assignee owner labels plaintext richtext lines matches results items nodes children entries"},                 // what it is in, and who has it
+		{48, 0, "nodeid avatarurl gravatarid etag links performedviagithubapp *url *href"},                                                                                                                                    // addresses for programs
+		{56, 0, "date time timestamp created updated createdby lasteditedby updatedby parent *at *date *time *timestamp"},                                                                                                     // times, and who wrote it when
+		{128, 0, "sha hash integrity checksum signature digest verification resolved requestid traceid *hash *signature *token *sha256"},                                                                                      // what only programs read
+	}
+	scalarMember = row{first: 14}           // a name that is not among them
+	valueMember  = row{first: 24}           // and an object or list under such a name
+	falseMember  = row{first: 16}           // false and 0, behind what else would have that name
+	sameAgain    = row{first: 48}           // an object that was there before, as it is
+	hollow       = row{first: 160}          // an empty member
+	dropped      = row{first: 192}          // a member that the configuration drops
+	nested       = row{first: 36}           // the members of an object in an object: shallow before deep
+	ofEntry      = row{first: 32}           // what is in an entry of a map: names before contents
+	large        = row{fall: 8}             // a value of many bytes: the k-th 64 of them
+	longText     = row{first: 36}           // a text over 200 characters, for its first line
+	part         = row{fall: 8}             // a part of the answer: three from the head, one from the tail, in turns
+	item         = row{fall: 16}            // an item of a list, entry of a map, piece of a line: in the same turns
+	failedItem   = row{first: 4, fall: 16}  // an item that says it failed
+	fromHead     = row{first: 4, fall: 16}  // a line from the head
+	fromTail     = row{first: 4, fall: 16}  // a line from the tail
+	failure      = row{first: 4, fall: 4}   // a line that names what failed
+	wrong        = row{first: 4, fall: 16}  // a line that looks like an error, the last one first
+	behindWrong  = row{first: 15}           // each line behind it, of two
+	section      = row{first: 5, fall: 4}   // a heading, a signature, the first hit in a file
+	level        = row{first: 7}            // each level of it: the outermost first
+	inSource     = row{first: 48}           // errors in a program, and in prose with headings: they are only a subject
+	rare         = row{first: 40, fall: 16} // a line unlike all others, the last one first
+	anywhere     = row{first: 56, fall: 16} // an even spread
+	restOf64     = row{first: 192}          // base64 behind its first characters
+)
+
+const linesBehind = 2
+
+// at is how far behind the k-th ranks.
+func (r row) at(k int) rank { return r.first + lg(k)*r.fall/16 }
+
+// lg is log₂(1+n) in sixteenths of a bit, about.
+func lg(n int) rank {
 	x := uint64(n) + 1
 	whole := bits.Len64(x) - 1
-	return whole*bit + int(x<<4>>whole) - bit
+	return rank(whole*bit + int(x<<4>>whole) - bit)
 }
 
-// What ranks before what. All numbers are sixteenths of a bit: one bit (16) is as
-// much as half of a list, two are three quarters of it.
-const (
-	deeper      = 36       // an object in an object: shallow before deep
-	ofEntry     = 32       // what is in an entry of a map: names before contents
-	perItem     = 16       // of sixteen: how fast the items of a list fall behind one another
-	failedItem  = 4        // an item that says it failed, before all but the first ones
-	longText    = 36       // a text over 200 characters, for its first line
-	otherBlock  = 8        // a block behind the first
-	restOfLine  = 24       // the rest of a line that is longer than a piece
-	restOfCode  = 12 * bit // base64 behind its first characters
-	kindOfHead  = 4        // lines from the head
-	kindOfTail  = 4        // lines from the tail
-	kindOfError = 4        // lines that name what failed, and lines that look like errors, the last one first
-	kindOfTitle = 5        // headings and signatures, the outermost first, and the first hit in each file
-	kindOfAny   = 56       // an even spread
-	linesBehind = 2        // how many lines behind an error rank by it
-	behindError = 15       // each line behind an error
-	errorInText = 48       // errors in source code, and in prose with headings
-	perFailed   = 4        // of sixteen: how fast lines that name what failed fall behind one another
-	perLevel    = 7        // each level of a heading or signature
-	perTitle    = 4        // of sixteen: how fast headings fall behind one another
-	repeated    = 48       // an object that was there before, as it is
-)
+// turn is when the i-th of n has its turn: three from the head, one from the tail.
+func turn(i, n int) int { return min(i+i/3, 3+4*(n-1-i)) }
 
-// memberKinds is what members are behind the first, by their names: in lower case,
-// without _ and -. A name counts by its whole, then by its end.
-var memberKinds = []struct {
-	bits  int
-	names []string
-	ends  []string
-}{
-	// which thing it is
-	{0, []string{"id", "name", "title", "key", "path", "number", "identifier", "fullname", "summary", "subject", "symbol", "filename", "sku"}, nil},
-	// what state it is in, and how many there are
-	{4, []string{"status", "state", "type", "kind", "count", "total", "totalcount", "error", "errors", "message", "reason", "code", "conclusion", "success", "exitcode", "severity", "level", "result", "isError", "version", "login", "label", "priority", "failuremessages"}, []string{"error", "status", "count"}},
-	// where a list goes on
-	{4, []string{"nextcursor", "endcursor", "hasmore", "hasnextpage", "pageinfo", "pagination"}, nil},
-	// what it is in, and who has it
-	{24, []string{"description", "body", "text", "content", "stdout", "stderr", "output", "data", "value", "url", "htmlurl", "uri", "href", "user", "author", "assignee", "owner", "labels", "plaintext", "richtext", "lines", "matches", "results", "items", "nodes", "children", "entries"}, nil},
-	// times, and who wrote it when
-	{56, []string{"date", "time", "timestamp", "created", "updated", "createdby", "lasteditedby", "updatedby", "parent"}, []string{"at", "date", "time", "timestamp"}},
-	// addresses for programs
-	{48, []string{"nodeid", "avatarurl", "gravatarid", "etag", "links", "performedviagithubapp"}, []string{"url", "href"}},
-	// what only programs read
-	{128, []string{"sha", "hash", "integrity", "checksum", "signature", "digest", "verification", "resolved", "requestid", "traceid"}, []string{"hash", "signature", "token", "sha256"}},
-}
-
-const (
-	otherMember = 14  // a name that is not in the table
-	otherObject = 24  // and an object or list under such a name
-	falseMember = 16  // false, and 0, behind what else would have that name
-	hollow      = 160 // an empty member
-	dropped     = 192 // a member that the configuration drops
-)
-
-// names gives what a member is behind the first by its name as it is written.
-type names struct {
-	known map[string]int
-	keep  map[string]bool
-	drop  map[string]bool
-	empty bool // empty members are like others
-}
-
-func newNames(o Options) *names {
-	return &names{known: make(map[string]int), keep: set(o.Keep), drop: set(o.Drop), empty: o.KeepEmpty}
-}
-
-func set(names []string) map[string]bool {
-	m := make(map[string]bool)
-	for _, n := range names {
-		m[n] = true
+// names are the rows of members.
+var names = func() map[string]rank {
+	m := make(map[string]rank)
+	for _, r := range members {
+		for _, n := range strings.Fields(r.names) {
+			m[n] = r.first
+		}
 	}
 	return m
+}()
+
+// rank ranks the children of a node, and queues them.
+func (p *Plan) rank(n uint32) {
+	at, kids := p.nodes[n], p.kids(n)
+	switch {
+	case at.kind == object && !p.isMap(n):
+		p.rankMembers(kids)
+	case at.kind == text:
+		p.rankLines(n, kids)
+	default:
+		p.rankItems(kids)
+	}
+	base := at.rank
+	if at.kind == object && p.within(n) {
+		base += nested.first
+	}
+	if p.is(n, entry) {
+		base += ofEntry.first
+	}
+	isMap := at.kind == object && p.isMap(n)
+	for i := range kids {
+		k := &kids[i]
+		switch {
+		case k.kind == quoted && k.is&unit == 0:
+			k.rank += longText.first
+		case k.is&unit != 0 && k.kind != piece && k.kind != line && k.kind != text:
+			k.rank += large.at(int(k.end-k.pos) / 64)
+		case isMap:
+			k.is |= entry
+		}
+		k.rank = min(base+k.rank, last)
+		p.push(at.first + uint32(i))
+	}
 }
 
-// maxKnown bounds how many names are remembered.
-const maxKnown = 4096
-
-func (n *names) bits(name []byte) int {
-	if b, ok := n.known[string(name)]; ok {
-		return b
+// within reports whether an object is in another one.
+func (p *Plan) within(n uint32) bool {
+	for n = p.nodes[n].up; p.nodes[n].kind == list; {
+		n = p.nodes[n].up
 	}
-	b := n.look(name)
-	if len(n.known) < maxKnown {
-		n.known[string(name)] = b
-	}
-	return b
+	return p.nodes[n].kind == object
 }
 
-func (n *names) look(name []byte) int {
-	if n.keep[string(name)] {
-		return 0
-	}
-	if n.drop[string(name)] {
-		return dropped
-	}
-	if len(name) > 64 {
-		return otherMember + lg(len(name))
-	}
-	plain := make([]byte, 0, len(name))
-	for _, c := range name {
-		if c != '_' && c != '-' {
-			plain = append(plain, c)
+func (p *Plan) rankMembers(kids []node) {
+	for i := range kids {
+		d, k := p.docs[kids[i].doc], &kids[i]
+		value := d.Raw(k.at)
+		if wire.Hollow(value) && !p.KeepEmpty {
+			k.rank = hollow.first
+			continue
+		}
+		k.rank = p.member(d.Name(k.at), value)
+		if string(value) == "false" || string(value) == "0" {
+			k.rank += falseMember.first
+		}
+		if p.again(value) {
+			k.rank += sameAgain.first
 		}
 	}
-	plain = bytes.ToLower(plain)
-	for _, k := range memberKinds {
-		for _, whole := range k.names {
-			if string(plain) == whole {
-				return k.bits
+}
+
+// member is how far behind a member ranks by its name.
+func (p *Plan) member(name, value []byte) rank {
+	for _, n := range p.Keep {
+		if string(name) == n {
+			return 0
+		}
+	}
+	for _, n := range p.Drop {
+		if string(name) == n {
+			return dropped.first
+		}
+	}
+	var room [64]byte
+	plain, word := room[:0], 1 // where its last word begins: created_at, but not format
+	for i, c := range name[:min(len(name), len(room)-1)] {
+		switch {
+		case c == '_' || c == '-':
+			word = len(plain) + 1
+			continue
+		case i > 0 && c >= 'A' && c <= 'Z' && name[i-1] >= 'a':
+			word = len(plain) + 1
+		}
+		plain = append(plain, c|0x20)
+	}
+	if first, ok := names[string(plain)]; ok {
+		return first
+	}
+	if word > 1 && word <= len(plain) {
+		plain[word-2] = '*'
+		if first, ok := names[string(plain[word-2:])]; ok {
+			return first
+		}
+	}
+	if tape.Scalar(value) {
+		return scalarMember.first
+	}
+	return valueMember.first
+}
+
+var seed = maphash.MakeSeed()
+
+// again reports whether an object was there before, as it is: each issue of a list has
+// the same repository.
+func (p *Plan) again(raw []byte) bool {
+	if raw[0] != '{' || len(raw) < 64 || len(raw) > 1<<14 {
+		return false
+	}
+	sum := maphash.Bytes(seed, raw)
+	if !p.seen[sum] && len(p.seen) < maxSeen {
+		p.seen[sum] = true
+		return false
+	}
+	return p.seen[sum]
+}
+
+// isMap reports whether an object is a map: its many members are of one kind.
+func (p *Plan) isMap(n uint32) bool {
+	d, at := p.docOf(n), p.nodes[n].at
+	if d.Nodes[at].Count < mapLength {
+		return false
+	}
+	same, looked := 0, 0
+	for m := at + 1; m < d.Nodes[at].Next && looked < 32; m = d.Nodes[m].Next {
+		if looked++; d.src[d.Nodes[m].Pos] == d.src[d.Nodes[at+1].Pos] {
+			same++
+		}
+	}
+	return same*4 >= looked*3
+}
+
+// rankItems ranks items, entries of a map, pieces of a line, and parts.
+func (p *Plan) rankItems(kids []node) {
+	var failed []int
+	rest, links := rank(0), rank(0)
+	for i := range kids {
+		k, d := &kids[i], p.docs[kids[i].doc]
+		switch k.rank = item.at(turn(i, len(kids))); {
+		case k.up == 0 && d.part.Solid: // the last ones go first
+			links = max(links, lg(i)+lg(len(d.src)/64))
+			k.rank = links
+		case k.up == 0:
+			k.rank = part.at(turn(i, len(kids)))
+		case k.kind == object && d.failed(k.at):
+			failed = append(failed, i)
+		case k.kind == piece && i == 0 && base64Like(d.src[k.pos:kids[len(kids)-1].end]):
+			rest = restOf64.first
+		case k.kind == piece && i > 0:
+			k.rank += rest
+		}
+	}
+	if len(kids) < 5 || len(failed) > len(kids)/4 {
+		return
+	}
+	for k, i := range failed {
+		kids[i].rank = min(kids[i].rank, failedItem.at(k))
+	}
+}
+
+// failed reports whether an item says that something went wrong.
+func (d *doc) failed(at uint32) bool {
+	for m := at + 1; m < d.Nodes[at].Next; m = d.Nodes[m].Next {
+		value := d.Raw(m)
+		switch string(d.Name(m)) {
+		case "status", "state", "conclusion", "severity", "level", "result", "outcome":
+			switch string(bytes.ToLower(value[:min(len(value), 16)])) {
+			case `"failed"`, `"failure"`, `"error"`, `"timed_out"`, `"critical"`, `"fatal"`, `"cancelled"`:
+				return true
+			}
+		case "error", "errors", "exception", "isError", "is_error":
+			if !wire.Hollow(value) && string(value) != "false" && string(value) != "0" {
+				return true
 			}
 		}
 	}
-	for _, k := range memberKinds {
-		for _, end := range k.ends {
-			// created_at, but not format
-			if bytes.HasSuffix(plain, []byte(end)) && boundary(name, len(end)) {
-				return k.bits
+	return false
+}
+
+// rankLines ranks the lines of a text: the earliest that any row says counts.
+func (p *Plan) rankLines(n uint32, kids []node) {
+	count := len(kids)
+	earlier := func(i int, r rank) { kids[i].rank = min(kids[i].rank, r) }
+	for i := range kids {
+		kids[i].rank = min(fromHead.at(i), fromTail.at(count-1-i))
+	}
+	for j := range min(count, 1<<13) {
+		earlier(int(uint64(bits.Reverse32(uint32(j)))*uint64(count)>>32), anywhere.at(j)) // van der Corput
+	}
+	s := p.survey(n)
+	for k, m := range s.sections {
+		earlier(m.line, section.at(k)+level.first*rank(m.level))
+	}
+	late := rank(0)
+	if s.source {
+		late = inSource.first
+	}
+	for k, i := range s.failures {
+		earlier(i, late+failure.at(turn(k, len(s.failures))))
+	}
+	for _, lines := range [][]int{s.failures, s.errors} {
+		for k, i := range lines {
+			for d := range min(1+linesBehind, count-i) {
+				earlier(i+d, late+wrong.at(k)+rank(d)*behindWrong.first)
 			}
 		}
 	}
-	return otherMember
-}
-
-// boundary reports whether the last n letters of a name are a word of it.
-func boundary(name []byte, n int) bool {
-	i := len(name) - n
-	return i > 0 && (name[i-1] == '_' || name[i-1] == '-' || name[i] >= 'A' && name[i] <= 'Z')
-}
-
-// turn is when the i-th of n items has its turn: three from the head, one from
-// the tail.
-func turn(i, n int) int {
-	head, tail := i+i/3, 3+4*(n-1-i)
-	return min(head, tail)
-}
-
-// unspread is how many places of an even spread are looked at.
-const unspread = 1 << 13
-
-// spread calls f with places in n, in an order that covers it evenly from the
-// first few on.
-func spread(n int, f func(j, at int)) {
-	for j := range min(n, unspread) {
-		x := bits.Reverse32(uint32(j)) // van der Corput
-		f(j, int(uint64(x)*uint64(n)>>32))
+	for k, i := range s.rare {
+		earlier(i, rare.at(k))
+	}
+	for _, b := range s.code { // its fences are there while any of it is
+		first := last
+		for i := b.open; i <= b.shut; i++ {
+			first = min(first, kids[i].rank)
+		}
+		kids[b.open].rank, kids[b.shut].rank = first, first
 	}
 }
-
-const none = math.MaxUint16 // the rank of what is no unit

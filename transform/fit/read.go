@@ -1,214 +1,126 @@
 package fit
 
-import (
-	"bytes"
-	"slices"
-	"strconv"
-)
+import "bytes"
+
+// A reading goes on in the order of the document.
+type reading struct {
+	isReading bool
+	apart     uint32 // the text in a document that reading begins in: it is written as a text
+	target    uint32 // what is read
+	byCount   bool   // some entries of it
+	from, to  int    // which ones
+}
 
 // Read sets a plan to go on in the order of the document: from a place on, up to
 // count entries of what it is in, or to the end where count is below 0. What the
-// first shown units are is left out, unless they are asked for again. within is where
-// in those entries it goes on, nil for their beginning. It is false where there is no
-// such place.
-func (p *Plan) Read(shown int, at Place, count int, within *Place) bool {
-	p.mark(shown)
-	was := make([]bitset, len(p.docs))
-	for i, d := range p.docs {
-		was[i] = slices.Clone(d.kept)
-	}
+// first so many units are was shown, and is left out. within is where in those entries
+// it goes on, nil for their beginning. It is false where there is no such place.
+func (p *Plan) Read(before int, at Place, count int, within *Place) bool {
 	p.mark(0)
-	for i := 0; i < len(p.docs); i++ {
-		p.open(i, last)
+	for _, n := range p.units[:min(before, len(p.units))] {
+		p.nodes[n].is |= shown
 	}
-	begin := unit{}
-	if within != nil {
-		doc, from, _, ok := p.find(*within, -1)
-		if !ok {
-			return false
-		}
-		begin = unit{uint32(doc), uint32(from)}
-	}
-	doc, from, to, ok := p.find(at, count)
-	if !ok {
+	target, ok := p.find(at.Path)
+	all := p.entries(target)
+	if !ok || at.From > all || all == 0 {
 		return false
 	}
-	s := &sequence{Plan: p, doc: doc, from: from, to: to, was: was}
-	for _, n := range p.parts {
-		if !p.docs[n].part.Solid {
-			s.visit(n)
-		}
+	p.reading = reading{isReading: true, target: target, byCount: count >= 0, from: at.From, to: all}
+	top, begin, stop := uint32(0), p.entry(target, at.From), uint32(0)
+	if p.byCount {
+		p.to = min(all, at.From+count)
+		top, stop = target, p.entry(target, p.to)
 	}
 	if within != nil {
-		n := slices.IndexFunc(s.units, func(u unit) bool { return u.doc == begin.doc && u.at >= begin.at })
-		if n < 0 {
+		in, ok := p.find(within.Path)
+		if begin = p.entry(in, within.From); !ok || begin == p.end(in) {
 			return false
 		}
-		s.units = s.units[n:]
+	} else if begin == p.end(target) && begin > 0 {
+		begin = p.after(begin-1, top)
 	}
-	p.units, p.reading = s.units, true
-	p.measure()
+	p.units, p.size = nil, []int{0}
+	for n := begin; n > 0 && n != stop && len(p.units) <= p.Most; n = p.after(n, top) {
+		p.leaves(n, func(n uint32) bool {
+			if !p.is(n, shown) {
+				p.unit(n, len(p.raw(n)))
+			}
+			return len(p.units) <= p.Most
+		})
+	}
 	if len(p.units) > 0 {
-		if first := int(p.units[0].doc); p.docs[first].up >= 0 && p.docs[first].text != nil {
-			p.apart, p.aparts = first, p.docs[first].up
-			p.docs[first].up = -1
+		n := p.units[0]
+		for k := p.nodes[n].kind; k == piece || k == line; k = p.nodes[n].kind {
+			n = p.nodes[n].up
+		}
+		if p.nodes[n].kind == text && p.nodes[p.nodes[n].up].kind == quoted {
+			p.apart = n
 		}
 	}
 	return true
 }
 
-// A sequence collects units in the order of the document.
-type sequence struct {
-	*Plan
-	doc, from, to int // from is in that doc; to as well, or -1 for the end of all
-	was           []bitset
-	begun, ended  bool
-	units         []unit
+// entries is how many entries a node has; it is the one of a unit.
+func (p *Plan) entries(n uint32) int {
+	switch {
+	case p.is(n, unit):
+		return 1
+	case p.nodes[n].kind == text:
+		return p.number(p.end(n)-1) + 1
+	}
+	return max(1, p.total(n))
 }
 
-func (s *sequence) here(doc, at int) bool {
-	if doc == s.doc {
-		s.begun = s.begun || at >= s.from
-		s.ended = s.ended || s.to >= 0 && at >= s.to
+// entry is the k-th entry of a node, or the first one behind it.
+func (p *Plan) entry(n uint32, k int) uint32 {
+	m := p.nodes[n].first
+	switch {
+	case p.is(n, unit) && k == 0:
+		return n
+	case p.nodes[n].kind != text:
+		return min(m+uint32(k), p.end(n))
 	}
-	return s.begun && !s.ended
+	for m < p.end(n) && p.number(m) < k {
+		m++
+	}
+	return m
 }
 
-func (s *sequence) visit(doc int) {
-	d := s.docs[doc]
-	for at, r := range d.ranks() {
-		in := s.here(doc, at)
-		if s.ended {
-			return
+// after is the node behind one and all that is in it, 0 where there is none in top.
+func (p *Plan) after(n, top uint32) uint32 {
+	for n != top {
+		up := p.nodes[n].up
+		if n+1 < p.end(up) {
+			return n + 1
 		}
-		if d.tree != nil {
-			if sub, ok := d.tree.inner[uint32(at)]; ok {
-				s.visit(int(sub))
-				continue
-			}
-		}
-		if in && r != none && !(doc < len(s.was) && s.was[doc].has(at)) {
-			s.units = append(s.units, unit{uint32(doc), uint32(at)})
-		}
+		n = up
 	}
-	if doc == s.doc { // what is behind it comes next, unless it was asked for alone
-		s.begun, s.ended = true, s.ended || s.to >= 0
-	}
+	return 0
 }
 
-// A target is what is read.
-type target struct {
-	doc   int
-	node  uint32
-	line  int // of a text, -1 for all
-	at    Place
-	count int
-}
-
-// find is where a place is: its doc, and from where to where in it.
-func (p *Plan) find(at Place, count int) (doc, from, to int, ok bool) {
-	d, path := p.part(at.Path)
-	if d == nil {
-		return 0, 0, -1, len(at.Path) == 0 && at.From <= 0
+// leaves calls f with the units of a node in the order of the document, until it
+// returns false.
+func (p *Plan) leaves(n uint32, f func(n uint32) bool) bool {
+	if p.nodes[n].up == 0 && n > 0 && p.parts[n-1].Solid {
+		return true
 	}
-	n, line := uint32(0), -1
-	defer func() { p.target = target{doc, n, line, at, count} }()
-	for i, step := range path {
-		if d.tree == nil {
-			k, err := strconv.ParseUint(step, 10, 31)
-			if err != nil || i < len(path)-1 {
-				return 0, 0, 0, false
-			}
-			line = int(k)
-			break
-		}
-		if n, _ = d.tree.child(n, step); n == 0 {
-			return 0, 0, 0, false
-		}
-		if sub, inner := d.tree.inner[n]; inner {
-			d, n = p.docs[sub], 0
+	if p.is(n, unit) {
+		return f(n)
+	}
+	p.expand(n)
+	for m := p.nodes[n].first; m < p.end(n); m++ {
+		if !p.leaves(m, f) {
+			return false
 		}
 	}
-	doc = slices.Index(p.docs, d)
-	if d.text != nil {
-		from, all := d.text.entry(line, at.From)
-		if to = -1; count >= 0 {
-			count = min(count, all-at.From)
-			to, _ = d.text.entry(line, at.From+count)
-		}
-		return doc, from, to, at.From <= all && all > 0
-	}
-	t := d.tree
-	if t.ranks[n] != none && !t.entries.has(int(n)) && t.Nodes[n].Count > 0 { // a row: now each of it counts
-		base := t.ranks[n]
-		t.ranks[n] = none
-		for m := n + 1; m < t.Nodes[n].Next; m = t.Nodes[m].Next {
-			t.rank(m, base, nil, 0)
-		}
-	}
-	entry := func(k int) int {
-		for m := n + 1; m < t.Nodes[n].Next; m = t.Nodes[m].Next {
-			if k--; k < 0 {
-				return int(m)
-			}
-		}
-		return int(t.Nodes[n].Next)
-	}
-	if from = int(n); at.From > 0 {
-		from = entry(at.From)
-	}
-	if to = -1; count >= 0 {
-		count = min(count, int(t.Nodes[n].Count)-at.From)
-		to = entry(at.From + count)
-		if t.Nodes[n].Count == 0 {
-			to = int(n) + 1
-		}
-	}
-	return doc, from, to, at.From <= int(t.Nodes[n].Count)
+	return true
 }
 
 // Left is how many units there are behind those that are kept, while reading.
 func (p *Plan) Left() int { return len(p.units) - p.marked }
 
-// Kept is how many units are kept.
-func (p *Plan) Kept() int { return p.marked }
-
 // Next is where reading goes on.
-func (p *Plan) Next() Place {
-	u := p.units[p.marked]
-	return p.where(u)
-}
-
-func (p *Plan) where(u unit) Place {
-	d := p.docs[u.doc]
-	var at Place
-	if d.tree != nil {
-		at = d.tree.place(u.at)
-	} else {
-		at = d.text.place(int(u.at))
-	}
-	for d.depth > 0 {
-		up := p.docs[p.above(d)]
-		at.Path = append(up.tree.path(d.node), at.Path...)
-		d = up
-	}
-	at.Path = slices.Concat(d.part.Name, at.Path)
-	return at
-}
-
-// lineOf is the line that a unit of a text is in.
-func (p *Plan) lineOf(u unit) Place {
-	t := p.docs[u.doc].text
-	return p.where(unit{u.doc, uint32(t.unitOf(int(t.line[u.at])))})
-}
-
-// above is the doc that a doc is in.
-func (p *Plan) above(d *doc) int {
-	if d.up >= 0 {
-		return d.up
-	}
-	return p.aparts
-}
+func (p *Plan) Next() Place { return p.place(p.units[p.marked]) }
 
 // Skip passes over the unit where reading goes on, which does not fit alone.
 func (p *Plan) Skip() (at Place) {
@@ -222,97 +134,47 @@ func (p *Plan) Skip() (at Place) {
 // the entry that reading began with.
 func (p *Plan) NextEntry() (at Place, left int, ok bool) {
 	k := p.entryOf(p.units[p.marked])
-	if k <= p.target.at.From {
-		return at, 0, false
-	}
-	return Place{p.target.at.Path, k}, p.target.at.From + p.target.count - k, true
+	return Place{p.path(p.target), k}, p.to - k, k > p.from
 }
 
-// WholeEntries gives up the units of the last entry that is not there as a whole,
-// unless it is the first.
-func (p *Plan) WholeEntries(parts [][]byte) [][]byte {
-	if p.marked == len(p.units) {
-		return parts
-	}
-	k, n := p.entryOf(p.units[p.marked]), p.marked
-	if k <= p.target.at.From {
-		return parts
-	}
+// wholeEntries is how many of the first n units are left without those of the last
+// entry, if that is not there as a whole and not the first.
+func (p *Plan) wholeEntries(n int) int {
+	k, most := p.entryOf(p.units[n]), n
 	for n > 0 && p.entryOf(p.units[n-1]) == k {
 		n--
 	}
-	p.mark(n)
-	return p.write()
+	if k <= p.from {
+		return most
+	}
+	return n
 }
 
 // entryOf is the entry of what is read that a unit is in.
-func (p *Plan) entryOf(u unit) int {
-	t := p.target
-	at := int(u.at)
-	for i := int(u.doc); i != t.doc; {
-		d := p.docs[i]
-		if at = int(d.node); d.depth == 0 {
-			return 0
+func (p *Plan) entryOf(n uint32) int {
+	for n > 0 && n != p.target {
+		if p.nodes[n].up == p.target {
+			return p.number(n)
 		}
-		i = p.above(d)
+		n = p.nodes[n].up
 	}
-	d := p.docs[t.doc]
-	if d.text != nil {
-		if t.line >= 0 {
-			return at - d.text.unitOf(t.line)
-		}
-		return int(d.text.line[at])
-	}
-	k := 0
-	for m := t.node + 1; m < d.tree.Nodes[t.node].Next; m = d.tree.Nodes[m].Next {
-		if at < int(d.tree.Nodes[m].Next) {
-			return k
-		}
-		k++
-	}
-	return k
+	return 0
 }
 
 // Find calls f with every line and every value that has a text in it, whatever its
 // case, until f returns false.
 func (p *Plan) Find(what string, f func(at Place, line bool, text []byte) bool) {
-	for i := 0; i < len(p.docs); i++ {
-		p.open(i, last)
-	}
 	want := bytes.ToLower([]byte(what))
-	for _, n := range p.parts {
-		if d := p.docs[n]; !d.part.Solid && !p.findIn(n, want, f) {
-			return
+	p.leaves(0, func(n uint32) bool {
+		switch raw := p.raw(n); {
+		case !bytes.Contains(bytes.ToLower(raw), want):
+			return true
+		case p.nodes[n].kind == piece:
+			return f(p.place(p.nodes[n].up), true, bytes.TrimSpace(raw))
+		case p.nodes[n].kind == line:
+			return f(p.place(n), true, bytes.TrimSpace(raw))
+		default:
+			return f(Place{Path: p.path(n)}, false, raw[:min(len(raw), 4*pieceLength)])
 		}
-	}
-}
-
-func (p *Plan) findIn(doc int, want []byte, f func(Place, bool, []byte) bool) bool {
-	d := p.docs[doc]
-	for at := range d.ranks() {
-		u := unit{uint32(doc), uint32(at)}
-		if d.text != nil {
-			if line := d.text.unit(at); bytes.Contains(bytes.ToLower(line), want) && !f(p.lineOf(u), true, bytes.TrimSpace(line)) {
-				return false
-			}
-			continue
-		}
-		if sub, ok := d.tree.inner[uint32(at)]; ok {
-			if !p.findIn(int(sub), want, f) {
-				return false
-			}
-			continue
-		}
-		if d.tree.ranks[at] == none || d.tree.entries.has(at) {
-			continue
-		}
-		if raw := d.tree.Raw(uint32(at)); bytes.Contains(bytes.ToLower(raw), want) {
-			place := p.where(u)
-			place.Path = append(place.Path, d.tree.step(uint32(at), place.From))
-			if !f(place, false, raw[:min(len(raw), 4*piece)]) {
-				return false
-			}
-		}
-	}
-	return true
+	})
 }

@@ -1,6 +1,10 @@
 package fit
 
-import "github.com/dragoman-proxy/dragoman/translate/wire"
+import (
+	"bytes"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
 
 // A list of objects with the same members can be written as a table, where the
 // configuration says so: {"columns": […], "rows": [[…]]}. Its units and their places are
@@ -12,116 +16,96 @@ const (
 	missingCell = `"…"`
 )
 
-// columns are the members of each item of a list that is a table, as far as they are
-// kept: which ones, by their place in an item. ok is false where the list is no table, or
-// would be no shorter as one.
-func (w *writer) columns(d *doc, n uint32) (columns []int, ok bool) {
-	t := d.tree
-	at := &t.Nodes[n]
-	if at.Count < leastRows || t.Partial || t.Doc[t.Nodes[n+1].Pos] != '{' {
-		return nil, false
-	}
-	first := n + 1
-	width := int(t.Nodes[first].Count)
-	if width == 0 || width > maxColumns {
-		return nil, false
-	}
-	kept := make([]bool, width)
-	saved, rows, cells := 0, 0, 0
-	for m := n + 1; m < at.Next; m = t.Nodes[m].Next {
-		if !d.shown(m) {
-			continue
-		}
-		if t.Doc[t.Nodes[m].Pos] != '{' || !t.sameMembers(first, m) {
-			return nil, false
-		}
-		i := 0
-		for c := m + 1; c < t.Nodes[m].Next; c = t.Nodes[c].Next {
-			if t.isUnit(m) || d.shown(c) {
-				kept[i] = true
-				saved += len(t.Name(c)) + len(`"":`)
-				cells++
-			}
-			i++
-		}
-		rows++
-	}
-	i := 0
-	for c := first + 1; c < t.Nodes[first].Next; c = t.Nodes[c].Next {
-		if kept[i] {
-			columns = append(columns, i)
-			saved -= len(t.Name(c)) + len(`"",`)
-		}
-		i++
-	}
-	saved -= len(`{"columns":[],"rows":[]}`) + (rows*len(columns)-cells)*len(missingCell+",")
-	return columns, saved > 0
-}
-
-// isUnit reports whether an object is kept as a whole or not at all.
-func (t *tree) isUnit(n uint32) bool { return t.ranks[n] != none && !t.entries.has(int(n)) }
-
-// sameMembers reports whether two objects have members of the same names, in their order.
-func (t *tree) sameMembers(a, b uint32) bool {
-	if t.Nodes[a].Count != t.Nodes[b].Count {
+// asTable writes a list as a table, where it is one and shorter so.
+func (w *writer) asTable(n uint32) bool {
+	if !w.Columns || w.guards[n] != nil || w.total(n) < leastRows || w.docOf(n).Partial {
 		return false
 	}
-	x, y := a+1, b+1
-	for x < t.Nodes[a].Next && y < t.Nodes[b].Next {
-		if string(t.Name(x)) != string(t.Name(y)) {
-			return false
-		}
-		x, y = t.Nodes[x].Next, t.Nodes[y].Next
+	w.expand(n)
+	head := w.nodes[n].first
+	w.expand(head)
+	width := int(w.nodes[head].count)
+	if w.nodes[head].kind != object || width == 0 || width > maxColumns {
+		return false
 	}
-	return x >= t.Nodes[a].Next && y >= t.Nodes[b].Next
-}
-
-// table writes a list as a table of these columns. What of a row is missing is "…".
-func (w *writer) table(d *doc, n uint32, columns []int) {
-	t := d.tree
-	w.out = append(w.out, `{"columns":[`...)
-	t.cells(n+1, columns, func(k int, c uint32) {
-		w.out = append(append(append(w.comma(k), '"'), t.Name(c)...), '"')
-	})
-	w.out = append(w.out, `],"rows":[`...)
-	rows := 0
-	for m := n + 1; m < t.Nodes[n].Next; m = t.Nodes[m].Next {
-		if !d.shown(m) {
+	var rows []uint32
+	kept, saved := make([]bool, width), 0
+	for m := head; m < w.end(n); m++ {
+		if w.nodes[m].kept == 0 {
 			continue
 		}
-		w.out = append(w.comma(rows), '[')
-		t.cells(m, columns, func(k int, c uint32) {
-			switch w.out = w.comma(k); {
-			case t.isUnit(m):
-				w.out = wire.AppendCompact(w.out, t.Raw(c))
-			case d.shown(c):
-				w.value(d, c, nil)
+		if w.expand(m); !w.sameMembers(head, m) {
+			return false
+		}
+		rows = append(rows, m)
+		for i := range kept {
+			if c := w.nodes[m].first + uint32(i); w.inTable(m, c) {
+				kept[i] = true
+				saved += len(w.name(c)) + len(`"":`)
+			} else {
+				saved -= len(missingCell + ",")
+			}
+		}
+	}
+	saved -= len(`{"columns":[],"rows":[]}`)
+	for i := range kept {
+		if kept[i] {
+			saved -= len(w.name(w.nodes[head].first+uint32(i))) + len(`"",`)
+		} else {
+			saved += len(rows) * len(missingCell+",")
+		}
+	}
+	if saved <= 0 {
+		return false
+	}
+	w.out = append(w.out, `{"columns":`...)
+	w.row(head, kept, func(c uint32) { w.out = append(append(append(w.out, '"'), w.name(c)...), '"') })
+	w.out = append(w.out, `,"rows":[`...)
+	for k, m := range rows {
+		w.comma(k)
+		w.row(m, kept, func(c uint32) {
+			switch {
+			case w.is(m, unit):
+				w.out = wire.AppendCompact(w.out, w.raw(c))
+			case w.nodes[c].kept > 0:
+				w.node(c)
 			default:
 				w.out = append(w.out, missingCell...)
 			}
 		})
-		w.out = append(w.out, ']')
-		rows++
 	}
 	w.out = append(w.out, `]}`...)
+	return true
 }
 
-// comma is the output with a comma in front of all but the first.
-func (w *writer) comma(k int) []byte {
-	if k > 0 {
-		w.out = append(w.out, ',')
+// inTable reports whether a member of an item is kept, or the item as a whole.
+func (w *writer) inTable(item, member uint32) bool {
+	return w.is(item, unit) || w.nodes[member].kept > 0
+}
+
+// sameMembers reports whether two objects have members of the same names, in their order.
+func (w *writer) sameMembers(a, b uint32) bool {
+	if w.nodes[b].kind != object || w.nodes[a].count != w.nodes[b].count {
+		return false
 	}
-	return w.out
+	for i := range w.nodes[a].count {
+		if !bytes.Equal(w.name(w.nodes[a].first+i), w.name(w.nodes[b].first+i)) {
+			return false
+		}
+	}
+	return true
 }
 
-// cells calls f with the members of an object that stand in these columns.
-func (t *tree) cells(n uint32, columns []int, f func(k int, c uint32)) {
-	k, i := 0, 0
-	for c := n + 1; c < t.Nodes[n].Next && k < len(columns); c = t.Nodes[c].Next {
-		if i == columns[k] {
-			f(k, c)
+// row writes the members of an object that stand in the columns that are kept.
+func (w *writer) row(n uint32, kept []bool, cell func(c uint32)) {
+	w.out = append(w.out, '[')
+	k := 0
+	for i := range kept {
+		if kept[i] {
+			w.comma(k)
+			cell(w.nodes[n].first + uint32(i))
 			k++
 		}
-		i++
 	}
+	w.out = append(w.out, ']')
 }

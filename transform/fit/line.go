@@ -1,0 +1,315 @@
+package fit
+
+import (
+	"bytes"
+	"slices"
+)
+
+// A survey is what stands out in a text: lines, in the order in which they count.
+type survey struct {
+	sections []mark
+	failures []int // they name what failed
+	errors   []int // other lines that tell of an error
+	rare     []int // lines unlike all others
+	code     []fenced
+	source   bool // it is a program, or prose with headings
+}
+
+// A mark is a line that begins something.
+type mark struct{ line, level int }
+
+// fenced is a block of code.
+type fenced struct{ open, shut int }
+
+// maxSeen bounds how much is remembered to tell whether something is new.
+const maxSeen = 1 << 12
+
+// survey looks at each line once.
+func (p *Plan) survey(n uint32) (s survey) {
+	src, kids := p.docOf(n).src, p.kids(n)
+	var heads, signs, hits []mark
+	alone, found, others, fence := 0, 0, 0, ""
+	var file []byte
+	start := bytes.ToLower(src[:min(len(src), 1000)])
+	html := bytes.Contains(start, []byte("<html")) || bytes.Contains(start, []byte("<!doctype html"))
+	shapes, counts := make([]uint16, len(kids)), new([1 << 16]uint8)
+	seen := make(map[string]bool)
+	isNew := func(line []byte) bool {
+		again := seen[string(line)]
+		if !again && len(seen) < maxSeen {
+			seen[string(line)] = true
+		}
+		return !again
+	}
+	for i := range kids {
+		line := bytes.TrimRight(src[kids[i].pos:kids[i].end], "\r\n")
+		line = line[:min(len(line), 2*pieceLength)]
+		rest := bytes.TrimLeft(line, " \t")
+		shape, wrong := look(line)
+		shapes[i] = shape
+		if counts[shape] < 2 {
+			counts[shape]++
+		}
+		if namesFailure(rest) {
+			if isNew(rest) {
+				s.failures = append(s.failures, i)
+			}
+		} else if wrong {
+			s.errors = append(s.errors, i)
+		}
+		was := fence
+		if fence = nextFence(fence, line); was == "" && fence != "" {
+			s.code = append(s.code, fenced{i, len(kids) - 1})
+		} else if was != "" && fence == "" {
+			s.code[len(s.code)-1].shut = i
+		}
+		if was != "" || fence != "" {
+			continue
+		}
+		if f := fileOf(line); f == nil {
+			others++
+		} else if found++; !bytes.Equal(f, file) {
+			file, hits = f, append(hits, mark{i, 0})
+		}
+		if level, ok := heading(line, html); ok {
+			if isNew(rest) {
+				heads = append(heads, mark{i, level})
+			}
+			// A # begins a heading in Markdown, where blank lines stand around it, and a
+			// comment in a program.
+			if i+1 < len(kids) && kids[i+1].at > kids[i].at+1 && (i == 0 || kids[i].at > kids[i-1].at+1) {
+				alone++
+			}
+		} else if level, ok := signature(rest, len(line)-len(rest), bytes.Count(line[:len(line)-len(rest)], []byte("\t"))); ok && isNew(rest) {
+			signs = append(signs, mark{i, level})
+		} else if i+1 < len(kids) && kids[i+1].at == kids[i].at+1 && underlines(src[kids[i+1].pos:kids[i+1].end]) && isNew(rest) {
+			heads = append(heads, mark{i, 0})
+		}
+	}
+	for i := len(kids) - 1; i >= 0 && len(kids) > 40; i-- {
+		if counts[shapes[i]] == 1 {
+			s.rare = append(s.rare, i)
+		}
+	}
+	if len(s.rare) > len(kids)/8 { // then it does not repeat itself
+		s.rare = nil
+	}
+	slices.Reverse(s.errors) // the last one is nearest to why it ended
+	markdown := p.docOf(n).part.Markdown || alone > 1 && alone*8 > len(signs)
+	switch {
+	case len(hits) > 1 && len(hits)*2 <= found && others <= 8+found/3: // what a search found
+		s.sections = hits
+	case len(s.failures)*16 > max(len(heads), len(signs)) && !markdown: // what failed says more than where sections begin
+	case markdown || len(heads) >= len(signs):
+		s.sections, s.source = heads, len(heads) > len(kids)/200 && len(heads) >= len(signs)
+	default:
+		s.sections, s.source = signs, len(signs) > len(kids)/50
+	}
+	return s
+}
+
+// fileOf is the file that a line of a search begins with, as in file:line:text.
+func fileOf(line []byte) []byte {
+	file := line[:max(0, bytes.IndexByte(line, ':'))]
+	if !bytes.ContainsAny(file, "/.") || bytes.ContainsAny(file, " \t\"'(") {
+		return nil
+	}
+	return file
+}
+
+// heading is how deep an ATX heading of Markdown is, or one of HTML.
+func heading(line []byte, html bool) (level int, ok bool) {
+	if html {
+		for i, at := range [...]string{"<title", "<h1", "<h2", "<h3", "<h4"} {
+			if bytes.Contains(line, []byte(at)) {
+				return max(0, i-1), true
+			}
+		}
+		return 0, false
+	}
+	n := len(line) - len(bytes.TrimLeft(line, "#"))
+	return n - 1, n > 0 && n <= 6 && n < len(line) && line[n] == ' '
+}
+
+// underlines reports whether a line makes a heading of the one before it.
+func underlines(line []byte) bool {
+	line = bytes.TrimRight(line, " \r\n")
+	return len(line) > 2 && (line[0] == '=' || line[0] == '-') && len(bytes.Trim(line, string(line[:1]))) == 0
+}
+
+// sections are the words that begin a line which begins something in a program, or in
+// what git prints; control those of a line that opens a block without a name.
+var (
+	sectionWords = set("func def class interface struct enum type export public private protected static async abstract pub impl fn module function trait package namespace template internal extern typedef override final @interface @implementation diff commit @@")
+	controlWords = set("if for while switch else do try return catch } foreach synchronized using with")
+)
+
+func set(words string) map[string]bool {
+	m := make(map[string]bool)
+	for w := range bytes.FieldsSeq([]byte(words)) {
+		m[string(w)] = true
+	}
+	return m
+}
+
+// signature is how deep a line is indented that begins a function, a type, or a section
+// of what a tool prints.
+func signature(line []byte, indent, tabs int) (level int, ok bool) {
+	level = (indent-tabs)/2 + tabs*2
+	end := bytes.IndexAny(line, " \t(:{<")
+	if level > 4 || len(line) < 4 || end <= 0 {
+		return 0, false
+	}
+	word := string(line[:end])
+	switch {
+	case end == 1:
+		return level, isMethod(line)
+	case sectionWords[word]:
+		return level, true
+	}
+	// void Database::Open(…) {, validate(schema) {
+	return level + 1, level <= 2 && line[len(line)-1] == '{' && bytes.IndexByte(line, '(') > 0 && !controlWords[word]
+}
+
+// isMethod reports whether a line is a method of Objective-C, whose type stands right
+// before its name, and no item of a list: - (void)save
+func isMethod(line []byte) bool {
+	i := bytes.IndexByte(line, ')')
+	return (bytes.HasPrefix(line, []byte("- (")) || bytes.HasPrefix(line, []byte("+ ("))) && i > 0 && i+1 < len(line) && isLetter(line[i+1])
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// failMarks begin lines of test runs that name what failed.
+var failMarks = [...]string{"✕", "✗", "✖", "●", "not ok", "--- FAIL", "FAIL"}
+
+// namesFailure reports whether a line names what failed, or says what was thrown:
+// error[E0106]:, java.lang.IllegalStateException:
+func namesFailure(line []byte) bool {
+	for _, m := range failMarks {
+		if len(line) > len(m) && line[0] == m[0] && string(line[:len(m)]) == m {
+			return true
+		}
+	}
+	if bytes.Contains(line, []byte(" FAILED")) {
+		return true
+	}
+	end := bytes.IndexAny(line, " \t:[")
+	if end < 5 || line[end] == ' ' || line[end] == '\t' {
+		return false
+	}
+	for _, w := range [...]string{"error", "exception", "fatal", "panic"} {
+		if end >= len(w) && bytes.EqualFold(line[end-len(w):end], []byte(w)) {
+			return true
+		}
+	}
+	return false
+}
+
+// errorWords are words of lines that tell of an error.
+var errorWords = [...]string{"error", "fatal", "panic", "exception", "fail", "traceback", "cannot", "unable", "undefined", "denied", "assert", "warning", "expected", "received", "refused", "timed out", "unexpected", "caused by"}
+
+// errorStarts are the first four letters of errorWords, by their hash.
+var errorStarts = func() (b [256]bool) {
+	for _, w := range errorWords {
+		b[hash(uint32(w[0])<<24|uint32(w[1])<<16|uint32(w[2])<<8|uint32(w[3]))] = true
+	}
+	return b
+}()
+
+func hash(four uint32) byte { return byte(four * 0x9E3779B1 >> 24) }
+
+// look hashes a line without its numbers, and reports whether it has one of errorWords
+// in it.
+func look(line []byte) (shape uint16, wrong bool) {
+	window, h := uint32(0), uint32(0)
+	for i, c := range line {
+		if window = window<<8 | uint32(c|0x20); c-'0' > 9 {
+			h = (h ^ uint32(c)) * 16777619
+		}
+		if !wrong && errorStarts[hash(window)] && i >= 3 && errorWord(line, i-3) {
+			wrong = true
+		}
+	}
+	return uint16(h >> 16), wrong
+}
+
+// errorWord reports whether one of the words begins at i, as a word or a part of a name
+// that begins with a capital.
+func errorWord(line []byte, i int) bool {
+	if i > 0 && isLetter(line[i-1]) && (line[i] >= 'a' || line[i-1] < 'a') {
+		return false
+	}
+	if i >= 2 && line[i-1] == ' ' && (line[i-2] == '0' || line[i-2] == 'o') { // 0 errors, no errors
+		return false
+	}
+	for _, w := range errorWords {
+		if len(line) >= i+len(w) && line[i]|0x20 == w[0] && bytes.EqualFold(line[i:i+len(w)], []byte(w)) {
+			return true
+		}
+	}
+	return false
+}
+
+// FenceOf is the fence that a line begins with, "" for none.
+// https://spec.commonmark.org/0.31.2/#fenced-code-blocks
+func FenceOf(line []byte) string {
+	line = bytes.TrimLeft(line, " ")
+	n := 0
+	for n < len(line) && (line[n] == '`' || line[n] == '~') && line[n] == line[0] {
+		n++
+	}
+	if n < 3 || line[0] == '`' && bytes.IndexByte(line[n:], '`') >= 0 {
+		return ""
+	}
+	return string(line[:n])
+}
+
+// nextFence is the fence that is open behind a line.
+func nextFence(open string, line []byte) string {
+	switch fence := FenceOf(line); {
+	case fence == "":
+	case open == "":
+		return fence
+	case fence[0] == open[0] && len(fence) >= len(open) && len(bytes.TrimSpace(line)) == len(fence):
+		return ""
+	}
+	return open
+}
+
+// OpenFence is the fence that is open at the end of a text, and where its line begins;
+// "" for none.
+func OpenFence(text []byte) (open string, at int) {
+	for i := 0; i < len(text); {
+		end := lineEnd(text, i)
+		was := open
+		if open = nextFence(open, text[i:end]); was == "" {
+			at = i
+		}
+		i = end + 1
+	}
+	return open, at
+}
+
+// base64Like reports whether a text has only letters, digits and what base64 has beside
+// them, in words that no language has.
+func base64Like(text []byte) bool {
+	if len(text) <= longString {
+		return false
+	}
+	lower, upper, digit := 0, 0, 0
+	for _, c := range text[:min(len(text), 512)] {
+		switch {
+		case c >= 'a' && c <= 'z':
+			lower++
+		case c >= 'A' && c <= 'Z':
+			upper++
+		case c >= '0' && c <= '9':
+			digit++
+		case c == '+' || c == '/' || c == '=' || c == '-' || c == '_':
+		default:
+			return false
+		}
+	}
+	return lower > 0 && upper > 0 && upper+digit > 64
+}

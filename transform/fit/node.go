@@ -1,0 +1,353 @@
+package fit
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/dragoman-proxy/dragoman/transform/grapheme"
+	"github.com/dragoman-proxy/dragoman/transform/schema"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// A Part is a text or JSON value of an answer.
+type Part struct {
+	Text     []byte
+	Guards   schema.Guards // of a value that has a schema; nil for none
+	Markdown bool          // its name or type says so
+	Solid    bool          // it stays whole or goes
+	Name     []string      // in paths; nil for the one part of an answer
+}
+
+// Options are what the configuration says of members.
+type Options struct {
+	Keep, Drop []string // names of members that stay first, and that go first
+	KeepEmpty  bool     // empty members stay as long as others
+	Columns    bool     // lists of objects with the same members may be tables
+	Most       int      // units: no more are looked at than there can be room for
+}
+
+// A Plan is an answer in units, in the order in which they are kept.
+type Plan struct {
+	Options
+	parts  []Part
+	nodes  []node // nodes[0] is the answer, its children are the parts
+	docs   []*doc
+	guards map[uint32]schema.Guards // what a schema asks of a node
+	queue  *queue                   // while nodes are ranked
+	seen   map[uint64]bool          // objects, by a hash of how they are written
+	units  []uint32
+	size   []int // about how many bytes the first units take
+	marked int   // units that are marked as kept
+	clip   clip
+	reading
+}
+
+// A node is a part of an answer, or of a node. Its children stand side by side; they are
+// made when they are asked for.
+type node struct {
+	up, first, count uint32 // what it is in, and its children
+	doc, pos, end    uint32 // where it stands
+	at               uint32 // its node on the tape, or its number as a line
+	kept             uint32 // units in it that are marked
+	later            uint32 // the next one of its rank
+	rank             rank
+	kind             kind
+	is               trait
+}
+
+// A kind is the first letter of a value, or one of these.
+type kind byte
+
+const (
+	object kind = '{'
+	list   kind = '['
+	quoted kind = '"' // a string; its one child is what is in it where that is long
+	text   kind = 't' // lines
+	line   kind = 'l' // a line; its pieces are its children where it is long
+	piece  kind = 'p'
+)
+
+type trait byte
+
+const (
+	unit     trait = 1 << iota // it is kept as a whole or not at all
+	demanded                   // by a schema, as long as what it is in is there
+	ordered                    // a list whose places say what is asked of an item
+	entry                      // of a map: it is kept by its name, before what is in it
+	shown                      // before, where an answer is read on
+)
+
+// A doc is the text that nodes stand in: a part, or a string of one.
+type doc struct {
+	tape.Tape // where it is JSON
+	src       []byte
+	part      *Part
+	depth     int
+}
+
+const (
+	longString  = 200 // bytes: a longer string is a text
+	rowLength   = 160 // bytes of a short flat object or list, which is a unit
+	pieceLength = 160 // about how many bytes of a long line are a unit
+	firstOf64   = 24  // bytes of base64 that are one
+	mapLength   = 24  // members that make a map of an object
+	maxInner    = 3   // how deep JSON in strings is looked into
+)
+
+// New ranks the units of an answer.
+func New(parts []Part, o Options) *Plan {
+	p := &Plan{Options: o, parts: parts, nodes: make([]node, 1, 256), queue: new(queue), seen: make(map[uint64]bool)}
+	for i := range parts {
+		p.add(0, p.root(parts[i].Text, &parts[i], 0))
+	}
+	p.nodes[0].first, p.nodes[0].count = 1, uint32(len(parts))
+	p.rank(0)
+	p.sort()
+	p.queue = nil
+	return p
+}
+
+// A queue has nodes by their ranks, each rank in the order in which they came.
+type queue struct{ first, last [last + 1]uint32 }
+
+func (p *Plan) push(n uint32) {
+	r := p.nodes[n].rank
+	if before := p.queue.last[r]; before > 0 {
+		p.nodes[before].later = n
+	} else {
+		p.queue.first[r] = n
+	}
+	p.queue.last[r] = n
+}
+
+// sort puts the units in order. Only what there may be room for is taken apart.
+func (p *Plan) sort() {
+	p.size = append(p.size, 0)
+	for r := range p.queue.first {
+		for n := p.queue.first[r]; n > 0; n = p.nodes[n].later {
+			switch {
+			case len(p.units) == p.Most:
+				return
+			case p.is(n, unit), r == int(last): // or it is too deep to be taken apart
+				p.nodes[n].is |= unit
+				p.unit(n, len(p.raw(n)))
+			case p.is(n, entry):
+				p.unit(n, 0)
+				fallthrough
+			default:
+				p.expand(n)
+			}
+		}
+	}
+}
+
+func (p *Plan) unit(n uint32, size int) {
+	p.units = append(p.units, n)
+	p.size = append(p.size, p.size[len(p.size)-1]+size+len(p.name(n))+2)
+}
+
+func (p *Plan) is(n uint32, t trait) bool { return p.nodes[n].is&t != 0 }
+func (p *Plan) docOf(n uint32) *doc       { return p.docs[p.nodes[n].doc] }
+func (p *Plan) raw(n uint32) []byte       { return p.docOf(n).src[p.nodes[n].pos:p.nodes[n].end] }
+
+// end is behind the last child of a node.
+func (p *Plan) end(n uint32) uint32 { return p.nodes[n].first + p.nodes[n].count }
+
+func (p *Plan) kids(n uint32) []node { return p.nodes[p.nodes[n].first:p.end(n)] }
+
+// name is that of a member, nil for what is none.
+func (p *Plan) name(n uint32) []byte {
+	if d := p.docOf(n); len(d.Nodes) > 0 && n > 0 {
+		return d.Name(p.nodes[n].at)
+	}
+	return nil
+}
+
+// value is a node of the tape of a JSON document.
+func (p *Plan) value(d *doc, at uint32, g schema.Guards) node {
+	v := &d.Nodes[at]
+	n := node{pos: v.Pos, end: v.End, at: at, kind: kind(d.Doc[v.Pos])}
+	switch {
+	case n.kind == quoted && (n.end-n.pos <= longString || g.Fixed() || n.end-n.pos < 10*longString && d.Name(at) != nil && isKey(d.Label(at))),
+		n.kind != quoted && n.kind != object && n.kind != list,
+		n.kind != quoted && (v.Count == 0 || g.Frozen() || g != nil && d.Partial && d.recorded(at) < v.Count || d.row(at)):
+		n.is = unit
+	case n.kind == list && g.Ordered():
+		n.is = ordered
+	}
+	return n
+}
+
+// row reports whether an object or list is short and flat.
+func (d *doc) row(at uint32) bool {
+	v := &d.Nodes[at]
+	if v.End-v.Pos > rowLength || v.Next-at > 16 {
+		return false
+	}
+	for m := at + 1; m < v.Next; m++ {
+		if d.Nodes[m].Count > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// recorded counts the members and items that are on the tape.
+func (d *doc) recorded(at uint32) (n uint32) {
+	for m := at + 1; m < d.Nodes[at].Next; m = d.Nodes[m].Next {
+		n++
+	}
+	return n
+}
+
+// root is the node of a text: of a document where it is JSON.
+func (p *Plan) root(src []byte, part *Part, depth int) (n node) {
+	d := &doc{src: src, part: part, depth: depth}
+	switch {
+	case depth == 0 && part.Solid || len(src) == 0:
+		n = node{end: uint32(len(src)), kind: text, is: unit}
+	case depth < maxInner && tape.IsContainer(src) && d.Parse(src) == nil:
+		n = p.value(d, 0, part.guards(depth))
+		if depth == 0 && part.Guards != nil {
+			n.is |= demanded
+			p.guard(uint32(len(p.nodes)), part.Guards)
+		}
+	default:
+		d.Nodes = nil
+		n = node{end: uint32(len(src)), kind: text}
+	}
+	n.doc = uint32(len(p.docs))
+	p.docs = append(p.docs, d)
+	return n
+}
+
+func (part *Part) guards(depth int) schema.Guards {
+	if depth > 0 {
+		return nil
+	}
+	return part.Guards
+}
+
+func (p *Plan) guard(n uint32, g schema.Guards) {
+	if p.guards == nil {
+		p.guards = make(map[uint32]schema.Guards)
+	}
+	p.guards[n] = g
+}
+
+func (p *Plan) add(up uint32, n node) {
+	n.up = up
+	p.nodes = append(p.nodes, n)
+}
+
+// expand makes the children of a node.
+func (p *Plan) expand(n uint32) {
+	if p.nodes[n].first > 0 {
+		return
+	}
+	first := uint32(len(p.nodes))
+	switch at, d := p.nodes[n], p.docOf(n); at.kind {
+	case object, list:
+		p.expandValue(n, at, d)
+	case quoted:
+		raw := p.raw(n)
+		p.add(n, p.root(wire.AppendUnescaped(nil, raw[1:len(raw)-1]), d.part, d.depth+1))
+	case text:
+		p.expandText(n, at, d)
+	case line:
+		p.expandLine(n, at, d)
+	}
+	p.nodes[n].first, p.nodes[n].count = first, uint32(len(p.nodes))-first
+	if p.queue != nil {
+		p.rank(n)
+	}
+}
+
+func (p *Plan) expandValue(n uint32, at node, d *doc) {
+	p.nodes = slices.Grow(p.nodes, int(min(d.Nodes[at.at].Count, d.Nodes[at.at].Next-at.at)))
+	g, i := p.guards[n], 0
+	for m := at.at + 1; m < d.Nodes[at.at].Next; m = d.Nodes[m].Next {
+		var inner schema.Guards
+		needed := false
+		switch {
+		case g == nil:
+		case at.kind == object:
+			inner, needed = g.Member(&d.Tape, m), !g.MayDrop(d.Name(m))
+		default:
+			inner, needed = g.Element(&d.Tape, m, i), i < g.MinItems()
+		}
+		child := p.value(d, m, inner)
+		if child.doc = at.doc; needed {
+			child.is |= demanded
+		}
+		if inner != nil {
+			p.guard(uint32(len(p.nodes)), inner)
+		}
+		p.add(n, child)
+		i++
+	}
+}
+
+// expandText splits a text into lines, each with the blank ones behind it.
+func (p *Plan) expandText(n uint32, at node, d *doc) {
+	p.nodes = slices.Grow(p.nodes, bytes.Count(d.src, []byte("\n"))+1)
+	for i, number := 0, uint32(0); i < len(d.src); number++ {
+		end := lineEnd(d.src, i)
+		child := node{doc: at.doc, pos: uint32(i), at: number, kind: line}
+		if end-i <= pieceLength+pieceLength/4 {
+			child.is = unit
+		}
+		i = min(end+1, len(d.src))
+		for at := i; at < len(d.src) && d.src[at] <= ' '; at++ {
+			if d.src[at] == '\n' {
+				i = at + 1
+				number++
+			}
+		}
+		child.end = uint32(i)
+		p.add(n, child)
+	}
+}
+
+// expandLine splits a long line into pieces.
+func (p *Plan) expandLine(n uint32, at node, d *doc) {
+	end := lineEnd(d.src, int(at.pos))
+	in64 := base64Like(d.src[at.pos:end])
+	for i := int(at.pos); i < int(at.end); {
+		next := int(at.end)
+		switch {
+		case in64 && i == int(at.pos):
+			next = i + firstOf64
+		case in64:
+			next = i + 4*pieceLength
+		case end-i > pieceLength+pieceLength/4:
+			next = pieceEnd(d.src[:end], i)
+		}
+		if next >= end {
+			next = int(at.end)
+		}
+		p.add(n, node{doc: at.doc, pos: uint32(i), end: uint32(next), kind: piece, is: unit})
+		i = next
+	}
+}
+
+// pieceEnd is where the piece of a long line ends that begins at i.
+func pieceEnd(line []byte, i int) int {
+	n := min(len(line), i+pieceLength)
+	if at := bytes.LastIndexAny(line[n-pieceLength/3:n], " \t,;"); at >= 0 {
+		return n - pieceLength/3 + at + 1
+	}
+	near := line[i:min(len(line), n+pieceLength)] // i is between two graphemes
+	if at := grapheme.Floor(near, n-i); at > 0 {
+		return i + at
+	}
+	return i + grapheme.Ceil(line[i:], n-i)
+}
+
+func lineEnd(text []byte, i int) int {
+	if n := bytes.IndexByte(text[i:], '\n'); n >= 0 {
+		return i + n
+	}
+	return len(text)
+}
