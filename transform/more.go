@@ -238,13 +238,10 @@ func (r *reading) where(count, shown int) string {
 	if shown > 0 {
 		without = "Without what was shown before. "
 	}
-	cursor, at, left := r.cursor, r.plan.Next(), -1
-	if count >= 0 {
-		if entry, rest, ok := r.plan.NextEntry(); ok {
-			at, left = entry, rest
-		} else { // within an entry that is larger than the budget
-			cursor = pageCursor(r.cursor, max(0, r.from), count, r.path)
-		}
+	cursor := r.cursor
+	at, left := r.plan.Next()
+	if count >= 0 && left < 0 { // within an entry that is larger than the budget
+		cursor = pageCursor(r.cursor, max(0, r.from), count, r.path)
 	}
 	return "[" + without + "Next: " + callOf(r.engine.MoreName(), cursor, at, left) + "]"
 }

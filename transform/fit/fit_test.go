@@ -86,6 +86,16 @@ func TestTitlesOfATextAreItsSections(t *testing.T) {
 	}
 }
 
+func TestMethodsOfObjectiveCAreNoItemsOfAList(t *testing.T) {
+	for line, want := range map[string]bool{
+		"- (void)save": true, "+ (instancetype)with:(int)a {": true, "- (a) an item": false, "- (void)": false, "- an (item)s": false, "-(void)save": false, "(void)save": false, "* (void)save": false,
+	} {
+		if isMethod([]byte(line)) != want {
+			t.Errorf("isMethod(%q) is %t", line, !want)
+		}
+	}
+}
+
 // TestJSONOfWhichNothingFitsStaysJSON of its kind.
 func TestJSONOfWhichNothingFitsStaysJSON(t *testing.T) {
 	for in, want := range map[string]string{`[["` + strings.Repeat("word ", 30) + `"]]`: "[]", `{"number":` + strings.Repeat("1", 300) + `}`: "{}"} {

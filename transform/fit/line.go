@@ -30,8 +30,6 @@ func (p *Plan) survey(n uint32) (s survey) {
 	var heads, signs, hits []mark
 	alone, found, others, fence := 0, 0, 0, ""
 	var file []byte
-	start := bytes.ToLower(src[:min(len(src), 1000)])
-	html := bytes.Contains(start, []byte("<html")) || bytes.Contains(start, []byte("<!doctype html"))
 	shapes, counts := make([]uint16, len(kids)), new([1 << 16]uint8)
 	seen := make(map[string]bool)
 	isNew := func(line []byte) bool {
@@ -71,7 +69,7 @@ func (p *Plan) survey(n uint32) (s survey) {
 		} else if found++; !bytes.Equal(f, file) {
 			file, hits = f, append(hits, mark{i, 0})
 		}
-		if level, ok := heading(line, html); ok {
+		if level, ok := heading(line); ok {
 			if isNew(rest) {
 				heads = append(heads, mark{i, level})
 			}
@@ -118,17 +116,12 @@ func fileOf(line []byte) []byte {
 }
 
 // heading is how deep an ATX heading of Markdown is, or one of HTML.
-func heading(line []byte, html bool) (level int, ok bool) {
-	if html {
-		for i, at := range [...]string{"<title", "<h1", "<h2", "<h3", "<h4"} {
-			if bytes.Contains(line, []byte(at)) {
-				return max(0, i-1), true
-			}
-		}
-		return 0, false
+func heading(line []byte) (level int, ok bool) {
+	if i := bytes.Index(line, []byte("<h")) + 2; i > 1 && i < len(line) && line[i]-'1' < 4 {
+		return int(line[i] - '1'), true
 	}
 	n := len(line) - len(bytes.TrimLeft(line, "#"))
-	return n - 1, n > 0 && n <= 6 && n < len(line) && line[n] == ' '
+	return n - 1, n > 0 && n <= 6 && n < len(line) && line[n] == ' ' || bytes.Contains(line, []byte("<title>"))
 }
 
 // underlines reports whether a line makes a heading of the one before it.
@@ -238,9 +231,6 @@ func look(line []byte) (shape uint16, wrong bool) {
 // that begins with a capital.
 func errorWord(line []byte, i int) bool {
 	if i > 0 && isLetter(line[i-1]) && (line[i] >= 'a' || line[i-1] < 'a') {
-		return false
-	}
-	if i >= 2 && line[i-1] == ' ' && (line[i-2] == '0' || line[i-2] == 'o') { // 0 errors, no errors
 		return false
 	}
 	for _, w := range errorWords {

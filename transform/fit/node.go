@@ -97,7 +97,7 @@ const (
 
 // New ranks the units of an answer.
 func New(parts []Part, o Options) *Plan {
-	p := &Plan{Options: o, parts: parts, nodes: make([]node, 1, 256), queue: new(queue), seen: make(map[uint64]bool)}
+	p := &Plan{Options: o, parts: parts, nodes: make([]node, 1, 256), queue: new(queue), seen: make(map[uint64]bool), guards: make(map[uint32]schema.Guards)}
 	for i := range parts {
 		p.add(0, p.root(parts[i].Text, &parts[i], 0))
 	}
@@ -109,23 +109,13 @@ func New(parts []Part, o Options) *Plan {
 }
 
 // A queue has nodes by their ranks, each rank in the order in which they came.
-type queue struct{ first, last [last + 1]uint32 }
-
-func (p *Plan) push(n uint32) {
-	r := p.nodes[n].rank
-	if before := p.queue.last[r]; before > 0 {
-		p.nodes[before].later = n
-	} else {
-		p.queue.first[r] = n
-	}
-	p.queue.last[r] = n
-}
+type queue [last + 1]struct{ first, last uint32 }
 
 // sort puts the units in order. Only what there may be room for is taken apart.
 func (p *Plan) sort() {
 	p.size = append(p.size, 0)
-	for r := range p.queue.first {
-		for n := p.queue.first[r]; n > 0; n = p.nodes[n].later {
+	for r := range p.queue {
+		for n := p.queue[r].first; n > 0; n = p.nodes[n].later {
 			switch {
 			case len(p.units) == p.Most:
 				return
@@ -171,7 +161,7 @@ func (p *Plan) value(d *doc, at uint32, g schema.Guards) node {
 	switch {
 	case n.kind == quoted && (n.end-n.pos <= longString || g.Fixed() || n.end-n.pos < 10*longString && d.Name(at) != nil && isKey(d.Label(at))),
 		n.kind != quoted && n.kind != object && n.kind != list,
-		n.kind != quoted && (v.Count == 0 || g.Frozen() || g != nil && d.Partial && d.recorded(at) < v.Count || d.row(at)):
+		n.kind != quoted && (v.Count == 0 || g.Frozen() || g != nil && d.Partial || d.row(at)):
 		n.is = unit
 	case n.kind == list && g.Ordered():
 		n.is = ordered
@@ -193,47 +183,27 @@ func (d *doc) row(at uint32) bool {
 	return true
 }
 
-// recorded counts the members and items that are on the tape.
-func (d *doc) recorded(at uint32) (n uint32) {
-	for m := at + 1; m < d.Nodes[at].Next; m = d.Nodes[m].Next {
-		n++
-	}
-	return n
-}
-
 // root is the node of a text: of a document where it is JSON.
 func (p *Plan) root(src []byte, part *Part, depth int) (n node) {
 	d := &doc{src: src, part: part, depth: depth}
 	switch {
 	case depth == 0 && part.Solid || len(src) == 0:
-		n = node{end: uint32(len(src)), kind: text, is: unit}
+		n = node{kind: text, is: unit}
+	case depth == 0 && part.Guards != nil && d.Parse(src) == nil:
+		n = p.value(d, 0, part.Guards)
+		n.is |= demanded
+		p.guards[uint32(len(p.nodes))] = part.Guards
 	case depth < maxInner && tape.IsContainer(src) && d.Parse(src) == nil:
-		n = p.value(d, 0, part.guards(depth))
-		if depth == 0 && part.Guards != nil {
-			n.is |= demanded
-			p.guard(uint32(len(p.nodes)), part.Guards)
-		}
+		n = p.value(d, 0, nil)
 	default:
 		d.Nodes = nil
-		n = node{end: uint32(len(src)), kind: text}
+		n = node{kind: text}
 	}
-	n.doc = uint32(len(p.docs))
+	if n.doc = uint32(len(p.docs)); n.kind == text {
+		n.end = uint32(len(src))
+	}
 	p.docs = append(p.docs, d)
 	return n
-}
-
-func (part *Part) guards(depth int) schema.Guards {
-	if depth > 0 {
-		return nil
-	}
-	return part.Guards
-}
-
-func (p *Plan) guard(n uint32, g schema.Guards) {
-	if p.guards == nil {
-		p.guards = make(map[uint32]schema.Guards)
-	}
-	p.guards[n] = g
 }
 
 func (p *Plan) add(up uint32, n node) {
@@ -282,7 +252,7 @@ func (p *Plan) expandValue(n uint32, at node, d *doc) {
 			child.is |= demanded
 		}
 		if inner != nil {
-			p.guard(uint32(len(p.nodes)), inner)
+			p.guards[uint32(len(p.nodes))] = inner
 		}
 		p.add(n, child)
 		i++
@@ -291,7 +261,8 @@ func (p *Plan) expandValue(n uint32, at node, d *doc) {
 
 // expandText splits a text into lines, each with the blank ones behind it.
 func (p *Plan) expandText(n uint32, at node, d *doc) {
-	p.nodes = slices.Grow(p.nodes, bytes.Count(d.src, []byte("\n"))+1)
+	p.nodes = slices.Grow(p.nodes, min(bytes.Count(d.src, []byte("\n")), len(d.src)/32)+1)
+	least := len(d.src) >> 20 // bytes: there are no more than a million lines, the shortest ones together
 	for i, number := 0, uint32(0); i < len(d.src); number++ {
 		end := lineEnd(d.src, i)
 		child := node{doc: at.doc, pos: uint32(i), at: number, kind: line}
@@ -299,7 +270,7 @@ func (p *Plan) expandText(n uint32, at node, d *doc) {
 			child.is = unit
 		}
 		i = min(end+1, len(d.src))
-		for at := i; at < len(d.src) && d.src[at] <= ' '; at++ {
+		for at := i; at < len(d.src) && (d.src[at] <= ' ' || i-int(child.pos) < least); at++ {
 			if d.src[at] == '\n' {
 				i = at + 1
 				number++

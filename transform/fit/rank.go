@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/transform/tape"
@@ -31,13 +32,20 @@ type row struct {
 // What ranks before what. The earliest row that a node is in counts.
 var (
 	members = []row{
-		{0, 0, "id name title key path number identifier fullname summary subject symbol filename sku"},                                                                                                                       // which thing it is
-		{4, 0, "status state type kind count total totalcount error errors message reason code conclusion success exitcode severity level result iserror version login label priority failuremessages *error *status *count"}, // what state it is in, and how many there are
-		{4, 0, "nextcursor endcursor hasmore hasnextpage pageinfo pagination"},                                                                                                                                                // where a list goes on
-		{24, 0, "description body text content stdout stderr output data value url htmlurl uri href user author assignee owner labels plaintext richtext lines matches results items nodes children entries"},                 // what it is in, and who has it
-		{48, 0, "nodeid avatarurl gravatarid etag links performedviagithubapp *url *href"},                                                                                                                                    // addresses for programs
-		{56, 0, "date time timestamp created updated createdby lasteditedby updatedby parent *at *date *time *timestamp"},                                                                                                     // times, and who wrote it when
-		{128, 0, "sha hash integrity checksum signature digest verification resolved requestid traceid *hash *signature *token *sha256"},                                                                                      // what only programs read
+		// which thing it is
+		{0, 0, "id name title key path number identifier fullname summary subject symbol filename sku"},
+		// what state it is in, and how many there are
+		{4, 0, "status state type kind count total totalcount error errors message reason code conclusion success exitcode severity level result iserror version login label priority failuremessages *error *status *count"},
+		// where a list goes on
+		{4, 0, "nextcursor endcursor hasmore hasnextpage pageinfo pagination"},
+		// what it is in, and who has it
+		{24, 0, "description body text content stdout stderr output data value url htmlurl uri href user author assignee owner labels plaintext richtext lines matches results items nodes children entries"},
+		// addresses for programs
+		{48, 0, "nodeid avatarurl gravatarid etag links performedviagithubapp *url *href"},
+		// times, and who wrote it when
+		{56, 0, "date time timestamp created updated createdby lasteditedby updatedby parent *at *date *time *timestamp"},
+		// what only programs read
+		{128, 0, "sha hash integrity checksum signature digest verification resolved requestid traceid *hash *signature *token *sha256"},
 	}
 	scalarMember = row{first: 14}           // a name that is not among them
 	valueMember  = row{first: 24}           // and an object or list under such a name
@@ -103,7 +111,7 @@ func (p *Plan) rank(n uint32) {
 		p.rankItems(kids)
 	}
 	base := at.rank
-	if at.kind == object && p.within(n) {
+	if at.kind == object && p.nodes[at.up].kind == object {
 		base += nested.first
 	}
 	if p.is(n, entry) {
@@ -121,16 +129,14 @@ func (p *Plan) rank(n uint32) {
 			k.is |= entry
 		}
 		k.rank = min(base+k.rank, last)
-		p.push(at.first + uint32(i))
+		q, n := &p.queue[k.rank], at.first+uint32(i)
+		if q.last > 0 {
+			p.nodes[q.last].later = n
+		} else {
+			q.first = n
+		}
+		q.last = n
 	}
-}
-
-// within reports whether an object is in another one.
-func (p *Plan) within(n uint32) bool {
-	for n = p.nodes[n].up; p.nodes[n].kind == list; {
-		n = p.nodes[n].up
-	}
-	return p.nodes[n].kind == object
 }
 
 func (p *Plan) rankMembers(kids []node) {
@@ -153,15 +159,11 @@ func (p *Plan) rankMembers(kids []node) {
 
 // member is how far behind a member ranks by its name.
 func (p *Plan) member(name, value []byte) rank {
-	for _, n := range p.Keep {
-		if string(name) == n {
-			return 0
-		}
-	}
-	for _, n := range p.Drop {
-		if string(name) == n {
-			return dropped.first
-		}
+	switch {
+	case slices.Contains(p.Keep, string(name)):
+		return 0
+	case slices.Contains(p.Drop, string(name)):
+		return dropped.first
 	}
 	var room [64]byte
 	plain, word := room[:0], 1 // where its last word begins: created_at, but not format

@@ -119,22 +119,22 @@ func (p *Plan) leaves(n uint32, f func(n uint32) bool) bool {
 // Left is how many units there are behind those that are kept, while reading.
 func (p *Plan) Left() int { return len(p.units) - p.marked }
 
-// Next is where reading goes on.
-func (p *Plan) Next() Place { return p.place(p.units[p.marked]) }
+// Next is where reading goes on: an entry of what is read by its count, with how many
+// are left of those that were asked for, or a place in the first of them; left is -1
+// then.
+func (p *Plan) Next() (at Place, left int) {
+	n := p.units[p.marked]
+	if k := p.entryOf(n); p.byCount && k > p.from {
+		return Place{p.path(p.target), k}, p.to - k
+	}
+	return p.place(n), -1
+}
 
 // Skip passes over the unit where reading goes on, which does not fit alone.
 func (p *Plan) Skip() (at Place) {
-	at = p.Next()
+	at = p.place(p.units[0])
 	p.units = p.units[1:]
 	return at
-}
-
-// NextEntry is the entry of what is read, by its count, where reading goes on, and
-// how many there are left of those that were asked for; ok is false where that is
-// the entry that reading began with.
-func (p *Plan) NextEntry() (at Place, left int, ok bool) {
-	k := p.entryOf(p.units[p.marked])
-	return Place{p.path(p.target), k}, p.to - k, k > p.from
 }
 
 // wholeEntries is how many of the first n units are left without those of the last

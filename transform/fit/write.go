@@ -38,28 +38,23 @@ func (p *Plan) write() (out [][]byte) {
 
 // node writes what is kept of a node, and what of it a schema demands.
 func (w *writer) node(n uint32) {
-	at := &w.nodes[n]
-	raw := w.raw(n)
+	at, raw := w.nodes[n], w.raw(n)
 	switch {
-	case at.is&unit != 0 && at.kind == quoted && w.clip.node == n:
-		w.quoted(w.clipped(wire.AppendUnescaped(nil, raw[1:len(raw)-1])))
-	case at.is&unit != 0 && w.clip.node == n:
-		w.out = append(w.out, w.clipped(raw)...)
-	case at.is&unit != 0 && at.kept == 0 && at.is&demanded == 0: // of which nothing fits
-		w.out = append(w.out, raw[0], raw[len(raw)-1])
-	case at.is&unit != 0 && (at.kind == object || at.kind == list):
-		w.out = wire.AppendCompact(w.out, raw)
-	case at.is&unit != 0:
-		w.out = append(w.out, raw...)
-	case at.kind == quoted:
+	case at.is&unit == 0 && at.kind == quoted:
 		w.string(n)
-	case at.kind == object:
-		w.object(n)
-	case at.kind == list && w.asTable(n):
-	case at.kind == list:
-		w.list(n)
+	case at.is&unit == 0 && !w.asTable(n):
+		w.children(n)
+	case at.is&unit == 0:
+	case w.clip.node == n && at.kind == quoted:
+		w.quoted(w.clipped(wire.AppendUnescaped(nil, raw[1:len(raw)-1])))
+	case w.clip.node == n:
+		w.out = append(w.out, w.clipped(raw)...)
+	case at.kept == 0 && at.is&demanded == 0: // a document of which nothing fits
+		w.out = append(w.out, raw[0], raw[len(raw)-1])
+	case at.kind == object, at.kind == list:
+		w.out = wire.AppendCompact(w.out, raw)
 	default:
-		w.lines(n)
+		w.out = append(w.out, raw...)
 	}
 }
 
@@ -87,9 +82,6 @@ func (w *writer) string(n uint32) {
 	w.quoted(text)
 }
 
-// there reports whether a node is written, in a container that is.
-func (w *writer) there(n uint32) bool { return w.nodes[n].kept > 0 || w.is(n, demanded) }
-
 // comma is the output with a comma in front of all but the first.
 func (w *writer) comma(k int) []byte {
 	if k > 0 {
@@ -98,87 +90,64 @@ func (w *writer) comma(k int) []byte {
 	return w.out
 }
 
-func (w *writer) object(n uint32) {
+// children writes the children of a node that are kept, and says what is missing.
+func (w *writer) children(n uint32) {
 	w.expand(n)
-	w.out = append(w.out, '{')
-	k := 0
-	for m := w.nodes[n].first; m < w.end(n); m++ {
-		if w.there(m) {
-			w.out = append(append(append(w.comma(k), '"'), w.name(m)...), '"', ':')
-			w.node(m)
-			k++
+	at, end := w.nodes[n], w.end(n)
+	json := at.kind == object || at.kind == list
+	begin, next, upTo, k, cut := len(w.out), at.first, at.first, 0, false
+	if at.is&ordered != 0 { // the place of an item says what it is
+		for upTo = end; upTo > at.first && w.nodes[upTo-1].kept == 0; upTo-- {
 		}
 	}
-	if missing := w.total(n) - k; missing > 0 && k > 0 && w.guards[n] == nil && !w.isReading && w.isMap(n) {
-		w.out = fmt.Appendf(w.out, `,"…":"%d more keys"`, missing)
+	if json {
+		w.out = append(w.out, byte(at.kind))
 	}
-	w.out = append(w.out, '}')
-}
-
-func (w *writer) list(n uint32) {
-	w.expand(n)
-	first, end := w.nodes[n].first, w.end(n)
-	upTo := first
-	if w.is(n, ordered) { // the place of an item says what it is
-		for upTo = end; upTo > first && w.nodes[upTo-1].kept == 0; upTo-- {
-		}
-	}
-	told := w.total(n) >= 5 && w.nodes[first].kind == quoted && w.guards[n] == nil && !w.isReading
-	w.out = append(w.out, '[')
-	k, next := 0, first
-	gap := func(to int) {
-		if from := int(next - first); told && from < to {
-			w.out = append(appendGap(append(w.comma(k), '"'), from, to-1), '"')
-			k++
-		}
-	}
-	for m := first; m < end; m++ {
-		if m < upTo || w.there(m) {
-			gap(int(m - first))
-			w.out = w.comma(k)
-			w.whole(m, m < upTo)
-			k++
-			next = m + 1
-		}
-	}
-	gap(w.total(n))
-	w.out = append(w.out, ']')
-}
-
-// whole writes a node, and as a schema demands it where it has to be there.
-func (w *writer) whole(n uint32, must bool) {
-	if must {
-		w.nodes[n].is |= demanded
-	}
-	w.node(n)
-}
-
-// lines writes the lines of a text or the pieces of a line, and says what is missing.
-func (w *writer) lines(n uint32) {
-	at := w.nodes[n]
-	w.expand(n)
-	begin, next, end := len(w.out), w.nodes[n].first, w.end(n)
-	cut := false
 	for m := next; m <= end; m++ {
-		if m < end && w.nodes[m].kept == 0 {
+		switch {
+		case m == end:
+		case m < upTo:
+			w.nodes[m].is |= demanded
+		case w.nodes[m].kept == 0 && w.nodes[m].is&demanded == 0:
 			continue
 		}
-		if next < m && !(w.isReading && (m == end || len(w.out) == begin)) {
-			w.gap(n, begin, next, m)
+		if missing := m - next; missing > 0 || m == end && json {
+			cut = true
+			if !w.isReading || !json && m < end && len(w.out) > begin {
+				k += w.gap(n, begin, next, m, k)
+			}
 		}
-		cut = cut || next < m
 		if m == end {
 			break
 		}
-		if at.kind == text {
-			w.newLine(begin)
+		w.between(at.kind, begin, k)
+		if at.kind == object {
+			w.out = append(append(append(w.out, '"'), w.name(m)...), '"', ':')
 		}
 		w.node(m)
 		next = m + 1
+		k++
 	}
-	if at.kind != text {
-		return
+	switch {
+	case json:
+		w.out = append(w.out, byte(at.kind)+2)
+	case at.kind == text:
+		w.shut(begin, cut)
 	}
+}
+
+// between writes what stands in front of a child.
+func (w *writer) between(k kind, begin, count int) {
+	switch {
+	case k == object, k == list:
+		w.comma(count)
+	case k == text && len(w.out) > begin && w.out[len(w.out)-1] != '\n':
+		w.out = append(w.out, '\n')
+	}
+}
+
+// shut ends a text: without blank lines where it is cut, and with no fence open.
+func (w *writer) shut(begin int, cut bool) {
 	if cut {
 		w.out = append(w.out[:begin], bytes.TrimRight(w.out[begin:], "\r\n")...)
 	}
@@ -189,34 +158,47 @@ func (w *writer) lines(n uint32) {
 	}
 }
 
-func (w *writer) newLine(begin int) {
-	if len(w.out) > begin && w.out[len(w.out)-1] != '\n' {
-		w.out = append(w.out, '\n')
-	}
-}
-
-// gap tells of the lines or pieces from a up to b that are missing; where that takes no
-// less than they do, they are there.
-func (w *writer) gap(n uint32, begin int, a, b uint32) {
-	missing := w.docOf(n).src[w.nodes[a].pos:w.nodes[b-1].end]
+// gap tells of the children from a up to b that are missing, as one more child where it
+// returns 1. Where that takes no less than they do, they are there.
+func (w *writer) gap(n uint32, begin int, a, b uint32, k int) int {
+	at, end := w.nodes[n], w.end(n)
 	var room [64]byte
-	mark := room[:0]
-	if w.nodes[n].kind == text {
+	mark, missing := room[:0], []byte(nil)
+	if a < b {
+		missing = w.docOf(a).src[w.nodes[a].pos:w.nodes[b-1].end]
+	}
+	switch {
+	case at.kind == object && b == end && k > 0 && w.total(n) > k && w.guards[n] == nil && w.isMap(n):
+		mark = fmt.Appendf(mark, `"…":"%d more keys"`, w.total(n)-k)
+	case at.kind == object, at.kind == list && (w.nodes[at.first].kind != quoted || w.total(n) < 5 || w.guards[n] != nil):
+		return 0
+	case at.kind == list:
+		from, to := int(a-at.first), int(b-at.first)
+		if b == end {
+			to = w.total(n)
+		}
+		if from == to {
+			return 0
+		}
+		mark = append(appendGap(append(mark, '"'), from, to-1), '"')
+	case at.kind == text:
 		last := w.nodes[b-1].at
-		if b < w.end(n) { // blank lines behind the last one are in it
+		if b < end { // blank lines behind the last one are in it
 			last = w.nodes[b].at - 1
 		}
 		mark = append(appendGap(mark, int(w.nodes[a].at), int(last)), '\n')
-	} else if mark = fmt.Appendf(mark, " … %d characters … ", utf8.RuneCount(missing)); b == w.end(n) {
-		mark = append(mark[:len(mark)-len(" … ")], " …\n"...)
+	default:
+		mark = fmt.Appendf(mark, " … %d characters … ", utf8.RuneCount(missing))
+		if b == end {
+			mark = append(mark[:len(mark)-len(" … ")], " …\n"...)
+		}
 	}
-	if len(missing) <= len(mark) {
+	if (at.kind == text || at.kind == line) && len(missing) <= len(mark) {
 		mark = missing
 	}
-	if w.nodes[n].kind == text {
-		w.newLine(begin)
-	}
+	w.between(at.kind, begin, k)
 	w.out = append(w.out, mark...)
+	return 1
 }
 
 // appendGap appends which entries are missing, by the numbers that reading on takes.
