@@ -176,7 +176,7 @@ func conformanceSuite(t *testing.T) suite {
 		t.Fatal(err)
 	}
 	s := suite{modules: m, main: filepath.Join(string(m), "@modelcontextprotocol", "conformance", "dist", "index.js")}
-	for _, node := range installedNodes(m) {
+	for _, node := range append([]string{"node"}, installedNodes(m)...) { // "node" is the first of them where keepCompiled has made it
 		out, err := exec.Command(node, "-p", "Number(process.versions.node.split('.')[0]) >= 22").Output()
 		if err == nil && strings.TrimSpace(string(out)) == "true" {
 			s.node = node
