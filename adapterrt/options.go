@@ -47,6 +47,7 @@ type Options struct {
 	StringErrors        bool // error is the message alone
 	AlwaysIsError       bool // every failure is an error of its tool
 	DevErrors           bool // errors as APIs word them, with paths and addresses
+	NoErrorBody         bool // errors without what else the API's body says
 	KeepAddresses       bool // private addresses and inner hosts stay in errors
 	StrictIntrospection bool // the closed form of operation details
 	MaxRequestBytes     int  // default 1 MiB, 64 KiB–10 MiB

@@ -63,7 +63,7 @@ var answers = []struct {
 	{"too deep", say(200, "application/json", strings.Repeat("[", 600)), `false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Failed to parse response as JSON: nesting too deep","details":{"content_type":"application/json","body_preview":"` + strings.Repeat("[", 200) + `","offset":512,"http_status":200}}}`},
 	{"redirect", say(302, "", "", "Location", "https://user:pw@evil.example/x?k=v"), `false,"error":{"code":"INTERNAL_ERROR","message":"HTTP 302: redirect not followed","details":{"http_status":302,"operation":"get_status","location_host":"evil.example"}}}`},
 	{"error without a body", say(503, "", ""), `false,"error":{"code":"INTERNAL_ERROR","message":"Service unavailable: 503 Service Unavailable","details":{"http_status":503,"upstream_error":"503 Service Unavailable","operation":"get_status"}}}`},
-	{"message", say(404, "application/json", `{"error":"b","message":"a"}`), `false,"error":{"code":"NOT_FOUND_RESOURCE","message":"Not found: a","details":{"http_status":404,"upstream_error":"a","operation":"get_status"}}}`},
+	{"message", say(404, "application/json", `{"error":"b","message":"a"}`), `false,"error":{"code":"NOT_FOUND_RESOURCE","message":"Not found: a","details":{"http_status":404,"upstream_error":"a","operation":"get_status","upstream_body":{"error":"b"}}}}`},
 	{"limited", say(429, "application/json", `{}`, "Retry-After", "7"), `false,"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit exceeded: 429 Too Many Requests","details":{"http_status":429,"upstream_error":"429 Too Many Requests","operation":"get_status","retry_after_seconds":7,"resets_at":"2026-01-02T03:04:12Z"}}}`},
 	{"limited as forbidden", say(403, "application/json", `{}`, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1767323055"), `false,"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Rate limit exceeded: 403 Forbidden","details":{"http_status":403,"upstream_error":"403 Forbidden","operation":"get_status","retry_after_seconds":10,"resets_at":"2026-01-02T03:04:15Z"}}}`},
 }
@@ -121,14 +121,55 @@ func TestStatusTable(t *testing.T) {
 // whose message says no more than that something was wrong.
 func TestErrorsBesideAMessageAreTold(t *testing.T) {
 	body := `{"message":"Validation Failed","errors":[{"field":"title","code":"missing"},{"message":"no such label, see /srv/api/labels.rb"}]}`
-	rt := one(t, Options{}, api(t, say(422, "application/json", body)).URL, status)
+	handler := say(422, "application/json", body)
+	rt := one(t, Options{}, api(t, handler).URL, status)
 	got := ask(rt, Endpoint{}, `{"operation":"get_status"}`)
-	if want := `"upstream_error":"Validation Failed","operation":"get_status","upstream_errors":"{\"field\":\"title\",\"code\":\"missing\"}; no such label, see [path]"`; !strings.Contains(got, want) {
+	if want := `"upstream_error":"Validation Failed","operation":"get_status","upstream_body":{"errors":[{"field":"title","code":"missing"},{"message":"no such label, see [path]"}]}}`; !strings.Contains(got, want) {
 		t.Error(got)
 	}
-	rt = one(t, Options{}, api(t, say(422, "application/json", `{"errors":["a"]}`)).URL, status)
-	if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); strings.Contains(got, "upstream_errors") {
+	rt = one(t, Options{NoErrorBody: true}, api(t, handler).URL, status)
+	got = ask(rt, Endpoint{}, `{"operation":"get_status"}`)
+	if want := `"upstream_error":"Validation Failed","operation":"get_status","upstream_errors":"{\"field\":\"title\",\"code\":\"missing\"}; no such label, see [path]"}`; !strings.Contains(got, want) {
+		t.Error(got)
+	}
+	rt = one(t, Options{NoErrorBody: true}, api(t, say(422, "application/json", `{"errors":["a"]}`)).URL, status)
+	if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); strings.Contains(got, "upstream_errors") || strings.Contains(got, "upstream_body") {
 		t.Error("told twice", got)
+	}
+}
+
+// TestErrorRules: what a file says of an API's failures counts before what their status says, and a success may be one.
+func TestErrorRules(t *testing.T) {
+	const rules = `error_mapping:
+- {when: {path: error, is: channel_not_found}, code: NOT_FOUND_RESOURCE, message: There is no such channel, hint: list_channels has them}
+- {when: {path: ok, is: false}, code: VALIDATION_INVALID_VALUE}
+- {status: 418, code: CONFLICT_ALREADY_EXISTS}
+- {status: 422, when: {path: errors.0.code, is: 7}, code: PERMISSION_DENIED}`
+	for _, c := range []struct {
+		status     int
+		body, want string
+	}{
+		{200, `{"ok":true,"n":1}`, `{"success":true,"data":{"ok":true,"n":1}}`},
+		{200, `{"ok":false,"error":"channel_not_found"}`, `{"success":false,"error":{"code":"NOT_FOUND_RESOURCE","message":"There is no such channel","details":{"http_status":200,"upstream_error":"channel_not_found","operation":"get_status","hint":"list_channels has them","upstream_body":{"ok":false}}}}`},
+		{200, `{"ok":false,"error":"too_long"}`, `"code":"VALIDATION_INVALID_VALUE","message":"Invalid request: too_long"`},
+		{418, `{"message":"m"}`, `"code":"CONFLICT_ALREADY_EXISTS","message":"HTTP 418: m"`},
+		{422, `{"errors":[{"code":7.0}]}`, `"code":"PERMISSION_DENIED"`},
+		{422, `{"errors":[{"code":8}]}`, `"code":"VALIDATION_INVALID_TYPE"`},
+		{200, `[]`, `{"success":true,"data":[]}`},
+	} {
+		rt := one(t, Options{}, api(t, say(c.status, "application/json", c.body)).URL, status, rules)
+		if got := ask(rt, Endpoint{}, `{"operation":"get_status"}`); !strings.Contains(got, c.want) {
+			t.Errorf("%s:\n got %s\nwant %s", c.body, got, c.want)
+		}
+	}
+	for _, m := range []struct{ rule, path string }{
+		{`{status: 404, code: NOT_FOUND}`, "error_mapping[0].code"}, {`{code: PERMISSION_DENIED}`, "error_mapping[0].when"}, {`{status: 200, code: PERMISSION_DENIED}`, "error_mapping[0].when"},
+		{`{status: 404, cod: x}`, "error_mapping[0].cod"}, {`{when: {path: a}}`, "error_mapping[0].when.is"}, {`{when: {path: a..b, is: 1}}`, "error_mapping[0].when.path"}, {`5`, "error_mapping[0]"},
+	} {
+		a, problems := Parse("test-api-adapter.md", []byte(front("https://api.example.com", status, "error_mapping: ["+m.rule+"]")), &Options{})
+		if a != nil || len(problems) == 0 || problems[0].Path != m.path {
+			t.Errorf("%s: %v", m.rule, problems)
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func New(opt Options) (*Runtime, error) {
 	rt.send = func(ctx context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
 		return a.client.Exchange(ctx, &a.Target, o)
 	}
-	rt.reading = httpcall.Reading{Dev: opt.DevErrors, KeepAddresses: opt.KeepAddresses, Now: opt.Now}
+	rt.reading = httpcall.Reading{Dev: opt.DevErrors, KeepAddresses: opt.KeepAddresses, NoBody: opt.NoErrorBody, Now: opt.Now}
 	rt.confirmations.Via = opt.ConfirmVia
 	rt.keeper = &credential.Keeper{Getenv: opt.Getenv, Now: opt.Now, UserAgent: opt.UserAgent}
 	rt.cache = guard.NewCache(opt.Now)

@@ -342,7 +342,7 @@ func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (ada
 		TrustOverrides: a.Trust.Overrides, MaxSelfDeclared: a.Trust.MaxSelfDeclared,
 		ConfirmDestructive: a.Confirm.Destructive, NeverConfirm: a.Confirm.Never,
 		LooseParams: a.LooseParams, StringErrors: a.Errors.Shape == "string", AlwaysIsError: a.Errors.IsError == "always",
-		DevErrors: a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", StrictIntrospection: a.Introspection == "strict",
+		DevErrors: a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", NoErrorBody: !a.Errors.Body, StrictIntrospection: a.Introspection == "strict",
 		MaxRequestBytes: int(a.MaxRequest), MaxResponseBytes: int(a.MaxResponse),
 		Getenv: getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // which no token holds
 	}

@@ -52,6 +52,7 @@ type Adapter struct {
 	DeclaresDanger bool // an operation says how dangerous it is, so that silence of another means something
 	Trust          Trust
 	Limits         *Limits
+	Errors         []ErrorRule  // the first that fits counts
 	Operations     []*Operation // in the order of the file
 	Index          map[string]*Operation
 	Presets        map[string][]string

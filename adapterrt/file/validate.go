@@ -39,7 +39,8 @@ func (c *checker) adapter(root *node) *Adapter {
 	keys := append([]string{"name", "type", "version", "description", "target", "auth", "operations", "author", "tags", "triggers",
 		"created", "modified", "trust", "rate_limits", "transform", "types", "presets", "error_mapping", "error_codes", "shared_parameters"}, elsewhere...)
 	c.misspelt(root, "", keys, []string{"trust"})
-	c.later(root, "", "error_mapping", "error_codes", "shared_parameters")
+	c.later(root, "", "error_codes", "shared_parameters")
+	a.Errors = c.errorRules(root)
 	c.secrets(root, "")
 
 	if name, n := c.need(root, "", "name", "Adapter name"); n != nil {

@@ -26,7 +26,7 @@ const (
 	maxTable      = 2 << 20 // bytes of CSV that are looked at
 	maxNodes      = 100_000 // of XML
 	maxTags       = 256     // inside each other
-	maxPage       = 4 << 20 // bytes of HTML that are looked at
+	maxPage       = 4 << 20 // bytes of HTML that are looked at, and that XML may have
 )
 
 // table is CSV as a list of objects, each with the members that the first line names.
@@ -108,6 +108,9 @@ type element struct {
 // An element with nothing but text is that text. Prefixes of names are left out, and
 // nothing that a document type declares is looked up.
 func xmlToJSON(text string) (data []byte, problem string) {
+	if len(text) > maxPage {
+		return nil, "XML beyond " + strconv.Itoa(maxPage) + " bytes"
+	}
 	dec := xml.NewDecoder(strings.NewReader(text))
 	dec.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // it is UTF-8 by now
 	root := &element{}

@@ -69,6 +69,7 @@ func MapStatus(status int, h http.Header) StatusRow {
 type Reading struct {
 	Dev           bool // as they are, with paths and addresses
 	KeepAddresses bool // as they are in this alone
+	NoBody        bool // without the body of a failure
 	Now           func() time.Time
 }
 
@@ -111,7 +112,7 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 		if good {
 			return c.nothing(r), nil
 		}
-		return nil, refused(op, r, nil, z, secrets, how)
+		return nil, c.refused(r, nil, z, how)
 	case other && good:
 		return c.content(r, body, z)
 	}
@@ -121,10 +122,10 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 		}
 		return nil, unreadable(r, body, bad, z, secrets)
 	}
-	if good {
+	if good && (op.Adapter.Errors == nil || c.mapped(r.Status, body) < 0) {
 		return body, nil
 	}
-	return nil, refused(op, r, body, z, secrets, how)
+	return nil, c.refused(r, body, z, how)
 }
 
 // nothing is the data of an answer without a body: where to look for what was begun or
@@ -141,17 +142,20 @@ func (c *Call) nothing(r *Reply) []byte {
 // refusedInText is the failure for an error status with a body that is no JSON, of an
 // operation whose answers need not be.
 func (c *Call) refusedInText(r *Reply, body []byte, z clean.Sanitizer, how Reading) *failure.Failure {
-	f := refused(c.Op, r, nil, z, c.Out.Secrets, how)
+	f := c.refused(r, nil, z, how)
 	kind, params := mediaType(r.ContentType)
-	if !isBinary(kind) && utf8.Valid(body) && !otherCharset(params["charset"]) {
+	if !how.NoBody && !isBinary(kind) && utf8.Valid(body) && !otherCharset(params["charset"]) {
 		f.Details = wire.Members(f.Details[:len(f.Details)-1]).Str("upstream_body", z.Clean(clean.FirstRunes(string(body[:min(len(body), 8*messageRunes)]), 2*messageRunes), messageRunes, c.Out.Secrets)).End()
 	}
 	return f
 }
 
-// refused is the failure for an error status; body is valid JSON or nil.
-func refused(op *file.Operation, r *Reply, body []byte, z clean.Sanitizer, secrets []string, how Reading) *failure.Failure {
-	said := z.Clean(errorMessage(body, r.Status), messageRunes, secrets)
+// refused is the failure for an answer that says so by its status, or by a rule of the
+// adapter's; body is valid JSON or nil.
+func (c *Call) refused(r *Reply, body []byte, z clean.Sanitizer, how Reading) *failure.Failure {
+	op, secrets := c.Op, c.Out.Secrets
+	words := errorMessage(body, r.Status)
+	said := z.Clean(words, messageRunes, secrets)
 	row := MapStatus(r.Status, r.Header)
 	errs := wire.Member(body, "errors")
 	if op.GraphQL != nil {
@@ -160,11 +164,32 @@ func refused(op *file.Operation, r *Reply, body []byte, z clean.Sanitizer, secre
 		}
 	}
 	f := &failure.Failure{Code: row.Code, Message: row.Prefix + said}
-	if original := (clean.Sanitizer{Off: true}).Clean(errorMessage(body, r.Status), loggedRunes, secrets); original != said {
+	hint := ""
+	if i := c.mapped(r.Status, body); i >= 0 {
+		rule := &op.Adapter.Errors[i]
+		hint = rule.Hint
+		if rule.Code != "" {
+			f.Code = failure.Code(rule.Code)
+		}
+		if r.Status < 300 {
+			f.Message = "Invalid request: " + said
+		}
+		if rule.Message != "" {
+			f.Message = rule.Message
+		}
+	}
+	if original := (clean.Sanitizer{Off: true}).Clean(words, loggedRunes, secrets); original != said {
 		f.Original = original
 	}
 	d := wire.Members(nil).Int("http_status", int64(r.Status)).Str("upstream_error", said).Str("operation", op.Name)
-	if errs != nil && wire.KindOf(errs) == wire.Array {
+	if hint != "" {
+		d = d.Str("hint", hint)
+	}
+	if !how.NoBody {
+		if told := errorBody(body, words, z, secrets); told != nil {
+			d = d.Raw("upstream_body", told)
+		}
+	} else if errs != nil && wire.KindOf(errs) == wire.Array {
 		// Where there is a message as well, these are what a caller can act on.
 		if more := z.Clean(joinedErrors(errs), messageRunes, secrets); more != "" && more != said {
 			d = d.Str("upstream_errors", more)
@@ -270,10 +295,18 @@ func errorMessage(body []byte, status int) string {
 				return s
 			}
 		}
+		if d := wire.Member(body, "detail"); d != nil && wire.KindOf(d) == wire.Array {
+			if s := saidOfEach(d); s != "" {
+				return s
+			}
+		}
 		for _, name := range [...]string{"detail", "title", "error_description"} {
 			if s, ok := found(wire.Member(body, name)); ok {
 				return s
 			}
+		}
+		if s := saidElsewhere(body); s != "" {
+			return s
 		}
 	}
 	word := http.StatusText(status)

@@ -81,6 +81,8 @@ type AdapterErrors struct {
 	// Addresses is mask, or keep to leave private addresses and inner hosts in errors,
 	// for an operator who runs dragoman beside the API.
 	Addresses string `yaml:"addresses"`
+	// Body tells, beside an API's message, what else its answer says of a failure.
+	Body bool `yaml:"body"`
 }
 
 // AdapterTrust says what adapters may do by how far they are trusted.
@@ -132,7 +134,7 @@ func defaultAdapters() Adapters {
 		HTTPPrefix:      "/adapters",
 		MaxRequest:      1 << 20,
 		MaxResponse:     10 << 20,
-		Errors:          AdapterErrors{Shape: "object", IsError: "aql", Addresses: "mask"},
+		Errors:          AdapterErrors{Shape: "object", IsError: "aql", Addresses: "mask", Body: true},
 		Trust:           AdapterTrust{Enforce: "declared", MaxSelfDeclared: "community_reviewed"},
 		Confirm:         AdapterConfirm{Via: "auto"},
 	}

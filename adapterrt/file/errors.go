@@ -1,0 +1,74 @@
+package file
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// ErrorRule says what an answer of the API means that its status does not tell.
+type ErrorRule struct {
+	Status  int      // 0 for any
+	Path    []string // of a value in the body, nil for none
+	Is      []byte   // JSON: what the value has to be
+	Code    string   // "" for the status's
+	Message string   // "" for the API's words
+	Hint    string
+}
+
+// errorCodes are those of ours that an answer of an API can mean.
+var errorCodes = []string{"VALIDATION_INVALID_TYPE", "VALIDATION_INVALID_VALUE", "VALIDATION_MISSING_PARAM", "VALIDATION_PAYLOAD_TOO_LARGE", "NOT_FOUND_RESOURCE",
+	"PERMISSION_DENIED", "CONFLICT_ALREADY_EXISTS", "CONFLICT_VERSION_MISMATCH", "RATE_LIMIT_EXCEEDED", "TRANSPORT_TIMEOUT", "INTERNAL_ERROR"}
+
+// The most rules for errors that a file may have.
+const maxErrorRules = 200
+
+// errorRules reads error_mapping.
+func (c *checker) errorRules(root *node) (rules []ErrorRule) {
+	n := root.get("error_mapping")
+	if n == nil || n.kind == wire.Null {
+		return nil
+	}
+	if n.kind != wire.Array {
+		c.later(root, "", "error_mapping") // other runtimes have a map
+		return nil
+	}
+	if len(n.list) > maxErrorRules {
+		c.wrong(SchemaInvalidValue, "error_mapping", "too many rules", "up to 200", n, 0)
+		return nil
+	}
+	for i, e := range n.list {
+		at := index("error_mapping", i)
+		if e.kind != wire.Object {
+			c.wrong(SchemaInvalidType, at, "a rule must be a map", "object", e, 0)
+			continue
+		}
+		c.only(e, at, "status", "when", "code", "message", "hint")
+		r := ErrorRule{Status: c.whole(e, at, "status", 0, 200, 599), Code: c.str(e, at, "code")}
+		r.Message, r.Hint = clean.Text(c.str(e, at, "message"), 500), clean.Text(c.str(e, at, "hint"), 500)
+		if r.Code != "" && !slices.Contains(errorCodes, r.Code) {
+			c.wrong(SchemaInvalidValue, at+".code", "code is none of ours", strings.Join(errorCodes, ", "), e.get("code"), 0)
+		}
+		if w := c.get(e, at, "when", wire.Object); w != nil {
+			c.only(w, at+".when", "path", "is")
+			path, p := c.need(w, at+".when", "path", "Path")
+			is := w.get("is")
+			if is == nil {
+				c.missing(w, at+".when", "is", "Value", nil)
+			}
+			if p != nil && is != nil {
+				r.Path, r.Is = splitPath(path), is.JSON(nil)
+			}
+			if slices.Contains(r.Path, "") {
+				c.wrong(SchemaInvalidValue, at+".when.path", "path is not valid", "names joined by dots", p, 0)
+			}
+		}
+		if r.Path == nil && r.Status < 300 {
+			c.wrong(SchemaMissingField, at+".when", "a rule needs the status of a failure, or when", "status or when", e.get("when"), e.line)
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
