@@ -1,6 +1,6 @@
 # Each target is one plain command that also works when typed.
 
-.PHONY: build test test-code test-peers test-deploy check golden fuzz bench compare soak cross
+.PHONY: judges build test test-code test-peers test-deploy check golden fuzz bench compare soak cross
 
 FUZZTIME ?= 6m
 
@@ -19,6 +19,9 @@ test-peers: ## published clients and servers around the command itself, which is
 
 test-deploy: ## deployment files, in a module of their own
 	cd deploy/check && go vet ./... && $(TEST) ./...
+
+judges: ## vendors' own documents against our requests and the shipped adapters; npm unpacks 450 MB for it
+	DRAGOMAN_JUDGES=1 $(TEST) -v ./cmd/proxy/e2e -run 'TestGitHub|TestStripe'
 
 check: ## what a reviewer would not want to say
 	test -z "$$(gofmt -l .)"

@@ -1,0 +1,300 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt"
+)
+
+// The judges are large: npm unpacks 450 MB for the one and the other is a module of its own. They are asked by
+// make judges, and by nobody else.
+const judgesWanted = "DRAGOMAN_JUDGES"
+
+var installJudges = sync.OnceValues(func() (modules, error) { return installModules("judges") })
+
+// judges returns the packages of the judges, and skips the test where they are not wanted or cannot be had.
+func judges(t *testing.T) modules {
+	t.Helper()
+	if os.Getenv(judgesWanted) == "" {
+		t.Skip("make judges asks the vendors' own documents; " + judgesWanted + " is not set")
+	}
+	for _, tool := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("no %s here: the vendors' documents come by npm", tool)
+		}
+	}
+	m, err := installJudges()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// document is GitHub's description of its API.
+func document(t *testing.T, m modules) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(string(m), "@octokit", "openapi", "generated", "api.github.com.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// within returns what a path of names leads to, nil for nothing.
+func within(v any, path ...string) any {
+	for _, name := range path {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	return v
+}
+
+// resolved is v, or what it refers to.
+func resolved(doc map[string]any, v any) map[string]any {
+	for {
+		ref, ok := within(v, "$ref").(string)
+		if !ok {
+			m, _ := v.(map[string]any)
+			return m
+		}
+		v = within(doc, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
+	}
+}
+
+// judged are operations by what their APIs' documents say of the body. Each is refused without the part in change.
+type judged struct{ name, op, change, params string }
+
+var github = []judged{
+	{"update_gist", `maps_to: "PATCH /gists/{id}", params: {id: {type: string}, description: {type: string}}`, `request: {body_required: true}`, `{"id":"1"}`},
+	{"update_org_variable", `maps_to: "PATCH /orgs/{org}/actions/variables/{name}", params: {org: {type: string}, name: {type: string}, value: {type: string}}`, `request: {body_required: true}`, `{"org":"o","name":"n"}`},
+	{"update_variable", `maps_to: "PATCH /repos/{owner}/{repo}/actions/variables/{name}", params: {owner: {type: string}, repo: {type: string}, name: {type: string}, value: {type: string}}`, `request: {body_required: true}`, `{"owner":"o","repo":"r","name":"n"}`},
+	{"update_hook", `maps_to: "PATCH /repos/{owner}/{repo}/hooks/{id}", params: {owner: {type: string}, repo: {type: string}, id: {type: integer}, url: {type: string, wire_path: config.url}}`, `request: {body_required: true}`, `{"owner":"o","repo":"r","id":1}`},
+	{"set_suite_preferences", `maps_to: "PATCH /repos/{owner}/{repo}/check-suites/preferences", params: {owner: {type: string}, repo: {type: string}, auto_trigger_checks: {type: array, items: {type: object, properties: {app_id: {type: integer, required: true}, setting: {type: boolean, required: true}}}}}`, `request: {body_required: true}`, `{"owner":"o","repo":"r"}`},
+	{"add_protection_rule", `maps_to: "POST /repos/{owner}/{repo}/environments/{env}/deployment_protection_rules", params: {owner: {type: string}, repo: {type: string}, env: {type: string}, integration_id: {type: integer}}`, `request: {body_required: true}`, `{"owner":"o","repo":"r","env":"e"}`},
+	{"put_codespaces_secret", `maps_to: "PUT /repos/{owner}/{repo}/codespaces/secrets/{name}", params: {owner: {type: string}, repo: {type: string}, name: {type: string}, key_id: {type: string}}`, `request: {body_required: true}`, `{"owner":"o","repo":"r","name":"n"}`},
+	{"put_dependabot_secret", `maps_to: "PUT /repos/{owner}/{repo}/dependabot/secrets/{name}", params: {owner: {type: string}, repo: {type: string}, name: {type: string}, key_id: {type: string}}`, `request: {body_required: true}`, `{"owner":"o","repo":"r","name":"n"}`},
+	{"publish_codespace", `maps_to: "POST /user/codespaces/{name}/publish", params: {name: {type: string}, private: {type: boolean}}`, `request: {body_required: true}`, `{"name":"n"}`},
+	{"update_runner", `maps_to: "PATCH /orgs/{org}/actions/hosted-runners/{id}", params: {org: {type: string}, id: {type: integer}, name: {type: string}}`, `request: {body_required: true}`, `{"org":"o","id":1}`},
+	{"commit_tree", `maps_to: "POST /repos/{owner}/{repo}/git/trees", params: {owner: {type: string}, repo: {type: string}, path: {type: string}, sha: {type: string}}`, `request: {body: {tree: [{path: "{path}", mode: "100644", type: blob, sha: "{sha}"}]}}`, `{"owner":"o","repo":"r","path":"a","sha":"7638417db6d59f3c431d3e1f261cc637155684cd"}`},
+}
+
+const bracketForm = `request: {form_style: brackets, body_required: true}`
+
+var stripe = []judged{
+	{"create_customer", `maps_to: "POST /v1/customers", params: {name: {type: string}, address: {type: object, properties: {city: {type: string}}}}`, bracketForm, `{"name":"n","address":{"city":"c","line1":"l"}}`},
+	{"create_checkout", `maps_to: "POST /v1/checkout/sessions", params: {mode: {type: string}, success_url: {type: string}, line_items: {type: array, items: {type: object}}}`, bracketForm, `{"mode":"payment","success_url":"https://h/x","line_items":[{"quantity":1,"price_data":{"currency":"usd","unit_amount":5,"product_data":{"name":"p"}}},{"price":"p","quantity":2}]}`},
+	{"create_subscription", `maps_to: "POST /v1/subscriptions", params: {customer: {type: string}, items: {type: array, items: {type: object, properties: {price: {type: string}, quantity: {type: integer}}}}}`, bracketForm, `{"customer":"c","items":[{"price":"p","quantity":2}]}`},
+	{"create_intent", `maps_to: "POST /v1/payment_intents", params: {amount: {type: integer}, currency: {type: string}, payment_method_types: {type: array}}`, bracketForm, `{"amount":5e1,"currency":"usd","payment_method_types":["card"]}`},
+	{"create_price", `maps_to: "POST /v1/prices", params: {currency: {type: string}, unit_amount: {type: integer}, product_data: {type: object}, recurring: {type: object}}`, bracketForm, `{"currency":"usd","unit_amount":5,"product_data":{"name":"p"},"recurring":{"interval":"month"}}`},
+	{"create_link", `maps_to: "POST /v1/payment_links", params: {line_items: {type: array}}`, bracketForm, `{"line_items":[{"price":"p","quantity":1}]}`},
+	{"create_product", `maps_to: "POST /v1/products", params: {name: {type: string}, metadata: {type: object}, default_price_data: {type: object}}`, bracketForm, `{"name":"n","metadata":{"a":"b"},"default_price_data":{"currency":"usd","unit_amount":5}}`},
+	{"create_invoice_item", `maps_to: "POST /v1/invoiceitems", params: {customer: {type: string}, amount: {type: integer}, currency: {type: string}, period: {type: object}}`, bracketForm, `{"customer":"c","amount":5,"currency":"usd","period":{"start":1,"end":2}}`},
+	{"create_account", `maps_to: "POST /v1/accounts", params: {type: {type: string}, capabilities: {type: object}, business_profile: {type: object}}`, bracketForm, `{"type":"custom","capabilities":{"transfers":{"requested":true}},"business_profile":{"name":"n"}}`},
+	{"create_schedule", `maps_to: "POST /v1/subscription_schedules", params: {customer: {type: string}, phases: {type: array}}`, bracketForm, `{"customer":"c","phases":[{"items":[{"price":"p"}],"iterations":2}]}`},
+	{"create_empty_customer", `maps_to: "POST /v1/customers", params: {name: {type: string}}`, bracketForm, `{}`},
+	{"list_charges", `maps_to: "GET /v1/charges", params: {expand: {type: array, STYLE}, created: {type: object, style: deep_object}}`, `style: brackets`, `{"expand":["data.customer"],"created":{"gte":5}}`},
+}
+
+// held sends the operations to a judge, with and without what they say of the body.
+func held(t *testing.T, base, serialization string, ops []judged) {
+	t.Helper()
+	for _, with := range []bool{true, false} {
+		var list strings.Builder
+		for _, op := range ops {
+			text := op.op
+			if strings.Contains(text, "STYLE") {
+				style := "style: json"
+				if with {
+					style = op.change
+				}
+				text = strings.Replace(text, "STYLE", style, 1)
+			} else if with {
+				text += ", " + op.change
+			}
+			fmt.Fprintf(&list, "  - {name: %s, description: Judged, %s}\n", op.name, text)
+		}
+		file := "---\nname: judged\ntype: adapter\nversion: \"1.0.0\"\ndescription: An API that a judge plays\ntarget: {base_url: \"" + base + "\", transport: http, protocol: rest, serialization: " + serialization + "}\n" +
+			"auth: {type: bearer, token_env: KEY}\noperations:\n  execute:\n" + list.String() + "---\n"
+		path := filepath.Join(t.TempDir(), "judged-adapter.md")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rt, err := adapterrt.New(adapterrt.Options{Getenv: func(string) (string, bool) { return "sk_test_123", true }, NeverConfirm: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if problems, err := rt.Load([]string{path}); err != nil {
+			t.Fatal(problems)
+		}
+		for _, op := range ops {
+			r := rt.Dispatch(context.Background(), adapterrt.Endpoint{}, &adapterrt.Request{Body: []byte(`{"operation":"` + op.name + `","params":` + op.params + `}`)})
+			if ok := r.Call.Status >= 200 && r.Call.Status < 300; ok != with {
+				t.Errorf("%s with %s: %v, status %d: %.500s", op.name, op.change, with, r.Call.Status, r.JSON())
+			}
+		}
+		rt.Close()
+	}
+}
+
+// TestGitHubTakesBodies: Prism, with GitHub's document, takes what these operations send and refuses what they would
+// send without their request block.
+func TestGitHubTakesBodies(t *testing.T) {
+	m := judges(t)
+	doc := document(t, m)
+	// Only what is asked: Prism takes half a minute to read it all. Without --errors it holds requests against the
+	// document alone: some of GitHub's own examples of answers do not fit it.
+	paths := map[string]any{}
+	for path, methods := range within(doc, "paths").(map[string]any) {
+		pattern := strings.NewReplacer("{gist_id}", "{id}", "{hook_id}", "{id}", "{environment_name}", "{env}", "{secret_name}", "{name}", "{codespace_name}", "{name}", "{hosted_runner_id}", "{id}", "{issue_number}", "{n}").Replace(path)
+		for _, op := range github {
+			if strings.Contains(op.op, " "+pattern+`"`) {
+				paths[path] = methods
+			}
+		}
+	}
+	cut := map[string]any{"openapi": doc["openapi"], "info": doc["info"], "paths": paths, "components": map[string]any{}}
+	var keep func(v any)
+	keep = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if ref, ok := v["$ref"].(string); ok {
+				at := strings.Split(strings.TrimPrefix(ref, "#/components/"), "/")
+				of, _ := within(cut, "components", at[0]).(map[string]any)
+				if of == nil {
+					of = map[string]any{}
+					cut["components"].(map[string]any)[at[0]] = of
+				}
+				if of[at[1]] == nil {
+					of[at[1]] = within(doc, "components", at[0], at[1])
+					keep(of[at[1]])
+				}
+			}
+			for _, e := range v {
+				keep(e)
+			}
+		case []any:
+			for _, e := range v {
+				keep(e)
+			}
+		}
+	}
+	keep(paths)
+	text, err := json.Marshal(cut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "github.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	prism := exec.CommandContext(ctx, "node", filepath.Join(string(m), "@stoplight", "prism-cli", "dist", "index.js"), "mock", "--multiprocess", "false", "-h", "127.0.0.1", "-p", port, file)
+	out := new(output)
+	prism.Stdout, prism.Stderr = out, out
+	if err := prism.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cancel(); _ = prism.Wait() }()
+	base := "http://127.0.0.1:" + port
+	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		res, err := http.Get(base + "/")
+		if err == nil {
+			res.Body.Close()
+			break
+		}
+		if time.Since(begun) > 2*time.Minute {
+			t.Fatalf("Prism does not listen: %v\n%s", err, out)
+		}
+	}
+	held(t, base, "json", github)
+}
+
+// TestStripeTakesForms is the same with stripe-mock and Stripe's document.
+func TestStripeTakesForms(t *testing.T) {
+	if os.Getenv(judgesWanted) == "" {
+		t.Skip("make judges asks the vendors' own documents; " + judgesWanted + " is not set")
+	}
+	bin := t.TempDir()
+	install := exec.Command("go", "install", "github.com/stripe/stripe-mock@v0.203.0")
+	install.Env = append(os.Environ(), "GOBIN="+bin, "GOFLAGS=")
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Skipf("stripe-mock cannot be had here: %v\n%s", err, out)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	mock := exec.CommandContext(ctx, filepath.Join(bin, "stripe-mock"), "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0")
+	stdout, err := mock.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mock.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cancel(); _ = mock.Wait() }()
+	base := ""
+	for lines := bufio.NewScanner(stdout); base == "" && lines.Scan(); {
+		if address, ok := strings.CutPrefix(lines.Text(), "Listening for HTTP at address: "); ok {
+			base = "http://" + address
+		}
+	}
+	if base == "" {
+		t.Fatal("stripe-mock ended before it listened")
+	}
+	go io.Copy(io.Discard, stdout) // ends with the process
+	held(t, base, "form", stripe)
+}
+
+// TestGitHubAdapterAgreesWithGitHub holds the shipped adapter against GitHub's own document: every path and parameter is
+// there, in its place, with its type and its words, and what GitHub requires is required.
+func TestGitHubAdapterAgreesWithGitHub(t *testing.T) {
+	doc := document(t, judges(t))
+	const path = "../../../deploy/adapters/github-adapter.md"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(text string) []string {
+		a, problems := adapterrt.Parse(path, []byte(text), &adapterrt.Options{})
+		if a == nil {
+			t.Fatal(problems)
+		}
+		return disagreements(doc, a)
+	}
+	for _, p := range check(string(text)) {
+		t.Error(p)
+	}
+	// What is wrong is found.
+	for _, edit := range [][2]string{
+		{"enum: [APPROVE, REQUEST_CHANGES, COMMENT]", "enum: [APPROVE, REJECT, COMMENT]"},
+		{"maintainer_can_modify: {type: boolean", "maintainer_may_modify: {type: boolean"},
+		{"GET /repos/{owner}/{repo}/branches", "GET /repos/{owner}/{repo}/twigs"},
+		{"title: {type: string, required: true", "title: {type: string"},
+		{"draft: {type: boolean", "draft: {type: string"},
+	} {
+		if wrong := strings.Replace(string(text), edit[0], edit[1], 1); wrong == string(text) || len(check(wrong)) == 0 {
+			t.Errorf("%s is not found", edit[1])
+		}
+	}
+}
