@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
@@ -55,6 +56,7 @@ type Options struct {
 
 	CursorKey []byte                      // seals cursors, so that replicas take each other's; nil for one of our own
 	Getenv    func(string) (string, bool) // where credentials are looked up; nil for nowhere
+	Tokens    credential.Store            // keeps OAuth tokens; nil for this process alone
 	Now       func() time.Time            // nil for time.Now
 	UserAgent string
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,7 +52,8 @@ func New(opt Options) (*Runtime, error) {
 	}
 	rt.reading = httpcall.Reading{Dev: opt.DevErrors, KeepAddresses: opt.KeepAddresses, NoBody: opt.NoErrorBody, Now: opt.Now}
 	rt.confirmations.Via = opt.ConfirmVia
-	rt.keeper = &credential.Keeper{Getenv: opt.Getenv, Now: opt.Now, UserAgent: opt.UserAgent}
+	rt.keeper = credential.NewKeeper(opt.Tokens)
+	rt.keeper.Getenv, rt.keeper.Now, rt.keeper.UserAgent = opt.Getenv, opt.Now, opt.UserAgent
 	rt.cache = guard.NewCache(opt.Now)
 	rt.gates = guard.Gates{Cache: rt.cache, Reading: rt.reading}
 	rt.cursors = httpcall.Cursors{Key: opt.CursorKey}
@@ -175,9 +177,10 @@ func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 		} else {
 			a.client = rt.newClient(a)
 		}
-		a.signer.UseClient(a.client)
+		a.signer.UseClient(rt.tokenClient(a))
 		if old != nil {
 			a.guard.Carry(old.guard)
+			a.signer.Carry(old.signer)
 		}
 	}
 }
@@ -194,8 +197,18 @@ func (rt *Runtime) newClient(a *adapter) *httpcall.Client {
 	return httpcall.NewClient(o)
 }
 
-// Close lets go of idle connections. Calls must have ended.
+// tokenClient is what an adapter asks for tokens with: a connection for each request. One
+// that the server closes while it is used again would leave open what became of the request.
+func (rt *Runtime) tokenClient(a *adapter) *httpcall.Client {
+	c := rt.newClient(a)
+	c.Transport.(*http.Transport).DisableKeepAlives = true
+	return c
+}
+
+// Close waits for tokens that are being fetched, which may take a minute, and lets go of
+// idle connections. Calls must have ended.
 func (rt *Runtime) Close() {
+	rt.keeper.Wait()
 	rt.loading.Lock()
 	defer rt.loading.Unlock()
 	for _, a := range rt.live.Load().adapters {

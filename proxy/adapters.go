@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
@@ -37,8 +38,8 @@ type adapters struct {
 }
 
 // newAdapters reads the adapters of cfg; nil where it names none. key is what
-// replicas have in common, nil for nothing.
-func newAdapters(cfg config.Adapters, key []byte, log *zap.Logger) (*adapters, error) {
+// replicas have in common, nil for nothing; tokens keeps those of OAuth.
+func newAdapters(cfg config.Adapters, key []byte, tokens *oauth.Store, log *zap.Logger) (*adapters, error) {
 	if len(cfg.Sources) == 0 {
 		return nil, nil
 	}
@@ -46,6 +47,7 @@ func newAdapters(cfg config.Adapters, key []byte, log *zap.Logger) (*adapters, e
 	if err != nil {
 		return nil, err
 	}
+	opt.Tokens = tokens
 	if key != nil {
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
 		opt.CursorKey = sum[:]
@@ -324,6 +326,11 @@ func (srv *Server) use(next *setup) {
 	if was != nil && was.own != nil && (next.own == nil || was.own.told != next.own.told) {
 		close(was.own.told.replaced)
 	}
+}
+
+// TokenStore is where cfg wants OAuth tokens to be kept. What it has to say goes to log.
+func TokenStore(cfg *config.Config, log *zap.Logger) *oauth.Store {
+	return oauth.New(cfg.Credentials, oauth.Kind(cfg.CredentialStore), log)
 }
 
 // AdapterOptions are a as the runtime has it, below what the variables of its protocol say.

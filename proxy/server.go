@@ -108,7 +108,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	if err != nil {
 		return nil, err
 	}
-	if srv.adapters, err = newAdapters(cfg.Adapters, first.sharedKey(), log); err != nil {
+	if srv.adapters, err = newAdapters(cfg.Adapters, first.sharedKey(), TokenStore(&cfg, log), log); err != nil {
 		return nil, err
 	}
 	if first.shaping, err = newShaping(cfg, first.keys, nil, srv.adapters.rules()); err != nil {

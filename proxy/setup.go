@@ -71,7 +71,7 @@ func (srv *Server) now() *setup { return srv.setup.Load() }
 func lasting(path string) bool {
 	switch path {
 	case "listen", "path", "sse_path", "messages_path", "admin.listen",
-		"upstream.url", "upstream.command", "upstream.dir",
+		"upstream.url", "upstream.command", "upstream.dir", "credentials", "credential_store",
 		"limits.client_message", "limits.requests", "limits.in_hand", "limits.connections", "limits.header":
 		return true
 	}

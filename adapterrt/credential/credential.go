@@ -70,15 +70,28 @@ type Keeper struct {
 	Getenv    func(string) (string, bool) // nil for no environment
 	Now       func() time.Time
 	UserAgent string
+	Store     Store // of OAuth tokens
 	files     secretFiles
+	flights   sync.WaitGroup
 }
+
+// NewKeeper is a Keeper; store is nil to keep tokens in this process alone.
+func NewKeeper(store Store) *Keeper {
+	if store == nil {
+		store = &memory{all: map[string]*memoryEntry{}}
+	}
+	return &Keeper{Store: store, Now: time.Now}
+}
+
+// Wait waits until no token is being fetched any more.
+func (k *Keeper) Wait() { k.flights.Wait() }
 
 // Signer adds an adapter's credentials to its requests.
 type Signer struct {
 	keeper  *Keeper
 	adapter *file.Adapter
 	client  doer // asks for tokens
-	oauth   *tokens
+	oauth   *session
 }
 
 // doer is what tokens are fetched with.
@@ -88,7 +101,7 @@ type doer interface {
 
 // NewSigner is for one adapter. Its client is set before it signs anything.
 func NewSigner(k *Keeper, a *file.Adapter) *Signer {
-	return &Signer{keeper: k, adapter: a, oauth: newTokens(a)}
+	return &Signer{keeper: k, adapter: a, oauth: newSession(a)}
 }
 
 // UseClient makes the signer ask for tokens with d.

@@ -2,14 +2,11 @@ package credential
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/base64"
+	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
-	"strconv"
+	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
@@ -20,129 +17,187 @@ import (
 )
 
 const (
-	tokenMargin   = 30 * time.Second // before its end a token is not used any more
-	tokenDefault  = 5 * time.Minute  // for one without expires_in
-	maxTokenReply = 1 << 20
+	tokenMargin = 30 * time.Second // the longest time before its end that a token is replaced
+	retryPause  = 5 * time.Second  // after a failure, while the old token still holds
+	flightTime  = time.Minute      // for all that getting one token takes
 )
 
-// tokens is the token of a running adapter. lock is held while it is used, for as
-// long as one is fetched.
-type tokens struct {
-	lock    chan struct{}
-	token   string
-	expires time.Time
-	rotated string // the refresh token that came with the last token
+// token is an access token. It is replaced from renew on, and no use from expires on.
+type token struct {
+	text           string
+	renew, expires time.Time
 }
 
-// newTokens is nil for an adapter without OAuth.
-func newTokens(a *file.Adapter) *tokens {
+func newToken(text string, life time.Duration, now time.Time) token {
+	end := now.Add(life)
+	return token{text, end.Add(-min(tokenMargin, life/10)), end}
+}
+
+// session is the token of a running adapter.
+type session struct {
+	mu     sync.Mutex
+	live   token
+	flight *flight // that gets the next one
+}
+
+// flight gets a token, for all calls that want one meanwhile. It does not end with the
+// call that began it: the answer may hold the only refresh token that is left.
+type flight struct {
+	done    chan struct{}
+	token   token
+	secrets secrets
+	failure *failure.Failure
+}
+
+// newSession is nil for an adapter without OAuth.
+func newSession(a *file.Adapter) *session {
 	if a.Auth.OAuth == nil {
 		return nil
 	}
-	return &tokens{lock: make(chan struct{}, 1)}
+	return &session{}
 }
 
-// token is the adapter's token. One that equals stale is replaced. Of several
-// calls at once, one fetches it and the others wait.
+// Carry goes on with the token of the adapter's version before, where it is for the same.
+func (s *Signer) Carry(before *Signer) {
+	if s.oauth != nil && before.oauth != nil && reflect.DeepEqual(s.adapter.Auth.OAuth, before.adapter.Auth.OAuth) {
+		s.oauth = before.oauth
+	}
+}
+
+// token is the adapter's token. One that equals stale is replaced.
 func (s *Signer) token(ctx context.Context, stale string) (string, []string, *failure.Failure) {
-	o, t := s.adapter.Auth.OAuth, s.oauth
+	t := s.oauth
+	t.mu.Lock()
+	if t.live.text != "" && t.live.text != stale && s.keeper.Now().Before(t.live.renew) {
+		defer t.mu.Unlock()
+		return t.live.text, []string{t.live.text}, nil
+	}
+	fl := t.flight
+	if fl == nil {
+		fl = &flight{done: make(chan struct{})}
+		t.flight = fl
+		old := t.live
+		if old.text == stale {
+			old = token{}
+		}
+		ctx := context.WithoutCancel(ctx)
+		s.keeper.flights.Go(func() { s.fly(ctx, fl, old, stale) })
+	}
+	t.mu.Unlock()
 	select {
-	case t.lock <- struct{}{}:
+	case <-fl.done:
+		return fl.token.text, append([]string{fl.token.text}, fl.secrets...), fl.failure
 	case <-ctx.Done():
 		return "", nil, &failure.Failure{Code: failure.TransportTimeout, Message: "Request cancelled", Cause: failure.ErrCancelled}
 	}
-	defer func() { <-t.lock }()
-	if t.token != "" && t.token != stale && s.keeper.Now().Before(t.expires) {
-		return t.token, []string{t.token}, nil
-	}
-	form := httpcall.Pairs{}
-	var known []string
-	if o.Refresh != nil {
-		secret, f := s.secret(*o.Refresh)
-		if f != nil {
-			return "", nil, f
-		}
-		if t.rotated != "" {
-			secret = t.rotated
-		}
-		known = append(known, secret)
-		form.Add("grant_type", "refresh_token")
-		form.Add("refresh_token", secret)
-	} else {
-		form.Add("grant_type", "client_credentials")
-	}
-	if len(o.Scopes) > 0 {
-		form.Add("scope", strings.Join(o.Scopes, " "))
-	}
-	if o.Audience != "" {
-		form.Add("audience", o.Audience)
-	}
-	id, f := s.secret(o.ID)
-	if f != nil {
-		return "", nil, f
-	}
-	secret, f := s.secret(o.Secret)
-	if f != nil {
-		return "", nil, f
-	}
-	known = append(known, secret)
-	if err := s.fetch(ctx, id, secret, string(form.Text)); err != nil {
-		basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id) + ":" + url.QueryEscape(secret)))
-		err = clean.Redact(err, append(known, id, basic, url.QueryEscape(secret), string(form.Text)))
-		if ctx.Err() != nil {
-			err = failure.ErrCancelled
-		}
-		return "", nil, &failure.Failure{
-			Code: failure.AuthTokenFailed, Own: true, Cause: err,
-			Message: "Token for adapter '" + s.adapter.Name + "' could not be obtained",
-			Details: wire.Members(nil).Str("adapter", s.adapter.Name).End(),
-		}
-	}
-	return t.token, append(known, t.token), nil
 }
 
-// fetch asks the token endpoint. Its errors name no credential.
-func (s *Signer) fetch(ctx context.Context, id, secret, form string) error {
-	o, t := s.adapter.Auth.OAuth, s.oauth
-	ctx, stop := context.WithTimeout(ctx, s.adapter.Target.Timeout)
-	defer stop()
-	req, err := http.NewRequestWithContext(ctx, "POST", o.URL, strings.NewReader(form))
-	if err != nil {
-		return httpcall.WithoutURL(err)
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", s.keeper.UserAgent)
-	req.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret)) // section 2.3.1
-	res, err := s.client.Do(req)
-	if err != nil {
-		return httpcall.WithoutURL(err)
-	}
-	defer res.Body.Close()
-	body, err := httpcall.ReadBody(res.Body, -1, maxTokenReply)
-	if err != nil {
-		return err
-	}
-	body = wire.Trim(body)
-	if res.StatusCode != 200 || !wire.Valid(body) || len(body) > maxTokenReply {
-		return fmt.Errorf("token endpoint answered %d", res.StatusCode)
-	}
-	token := wire.Member(body, "access_token")
-	if token == nil || wire.KindOf(token) != wire.String || len(token) < 3 || !file.IsHeaderValue(wire.Unquoted(token)) {
-		return fmt.Errorf("token endpoint answered without access_token")
-	}
-	t.token = string(wire.Unquoted(token))
-	life := tokenDefault
-	if v := wire.Member(body, "expires_in"); v != nil {
-		if s, err := strconv.ParseFloat(strings.Trim(string(v), `"`), 64); err == nil && s > 0 {
-			life = time.Duration(min(s, 366*86400)) * time.Second
+// fly gets a token and lands. Where there is none to be had, old goes on while it holds.
+func (s *Signer) fly(ctx context.Context, fl *flight, old token, stale string) {
+	defer func() {
+		if p := recover(); p != nil {
+			fl.failure = failure.Ours("", fmt.Errorf("getting a token panicked: %s", clean.MaskSecrets(fmt.Sprint(p))))
 		}
+		now := s.keeper.Now()
+		if fl.failure != nil && old.text != "" && now.Before(old.expires) {
+			old.renew = now.Add(retryPause)
+			fl.token, fl.failure = old, nil
+		}
+		t := s.oauth
+		t.mu.Lock()
+		if fl.failure == nil {
+			t.live = fl.token
+		}
+		t.flight = nil
+		t.mu.Unlock()
+		close(fl.done)
+	}()
+	ctx, stop := context.WithTimeout(ctx, flightTime)
+	defer stop()
+	if s.adapter.Auth.OAuth.Rotates() {
+		fl.token, fl.secrets, fl.failure = s.refreshed(ctx, stale)
+	} else {
+		fl.token, fl.secrets, fl.failure = s.granted(ctx)
 	}
-	t.expires = s.keeper.Now().Add(max(life-tokenMargin, 0))
-	if v := wire.Member(body, "refresh_token"); o.Refresh != nil && v != nil && wire.KindOf(v) == wire.String {
-		t.rotated = string(wire.Unquoted(v))
+}
+
+// granted is a token for a client that can ask for one at any time.
+func (s *Signer) granted(ctx context.Context) (token, secrets, *failure.Failure) {
+	o := s.adapter.Auth.OAuth
+	var form *httpcall.Pairs
+	var known secrets
+	from := func(c file.Credential) (string, *failure.Failure) {
+		v, f := s.secret(c)
+		known = known.with(v)
+		return v, f
 	}
-	return nil
+	switch o.Grant {
+	case file.TokenExchange:
+		subject, f := from(o.Subject)
+		if f != nil {
+			return token{}, nil, f
+		}
+		form = s.form("urn:ietf:params:oauth:grant-type:token-exchange")
+		form.Add("subject_token", subject)
+		form.Add("subject_token_type", o.SubjectType)
+	case file.JWTBearer:
+		assertion, f := from(o.Assertion)
+		if f != nil {
+			return token{}, nil, f
+		}
+		form = s.form("urn:ietf:params:oauth:grant-type:jwt-bearer")
+		form.Add("assertion", assertion)
+	default:
+		form = s.form(string(file.ClientCredentials))
+	}
+	s.scope(form)
+	c, err := s.oauthClient()
+	if err != nil {
+		return token{}, nil, s.failed(err)
+	}
+	a, err := s.ask(ctx, c, form, known)
+	if err != nil {
+		return token{}, nil, s.failed(err)
+	}
+	return newToken(a.token, a.life, s.keeper.Now()), known.with(c.known...), nil
+}
+
+// failed says that there is no token.
+func (s *Signer) failed(err error) *failure.Failure {
+	if f := (*failure.Failure)(nil); errors.As(err, &f) {
+		return f // which has better words
+	}
+	return &failure.Failure{
+		Code: failure.AuthTokenFailed, Own: true, Cause: err,
+		Message: "Token for adapter '" + s.adapter.Name + "' could not be obtained",
+		Details: s.details(err).End(),
+	}
+}
+
+// details name the adapter, and what the OAuth server said.
+func (s *Signer) details(err error) wire.Members {
+	d := wire.Members(nil).Str("adapter", s.adapter.Name)
+	if r := (*refusal)(nil); errors.As(err, &r) {
+		d = d.Raw("oauth_error", r.details())
+	}
+	return d
+}
+
+// loginRequired says that only a person can get a token, and why.
+func (s *Signer) loginRequired(why error) *failure.Failure {
+	o, name := s.adapter.Auth.OAuth, s.adapter.Name
+	d := s.details(why)
+	what := "put a new refresh token into " + o.Refresh.String()
+	if o.HasLogin() {
+		command := "dragoman adapter login " + name
+		what = "run: " + command
+		d = d.Str("login", command)
+	}
+	return &failure.Failure{
+		Code: failure.AuthLoginRequired, Own: true, Cause: fmt.Errorf("%w; %s", why, what),
+		Message: "Adapter '" + name + "' needs a new login by whoever runs it",
+		Details: d.End(),
+	}
 }
 
 // Renew puts a new OAuth token in the place of one in o that the API takes no notice
@@ -162,18 +217,4 @@ func (s *Signer) Renew(ctx context.Context, o *httpcall.Outgoing) bool {
 		return true
 	}
 	return false
-}
-
-// PresentCertificate makes t present the certificate. It is read for each connection, so
-// that a renewed one is taken.
-func PresentCertificate(m *file.Mutual, t *tls.Config) {
-	t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		c, err := tls.LoadX509KeyPair(m.Cert, m.Key)
-		return &c, err
-	}
-	if pool, err := m.Roots(); err != nil {
-		t.RootCAs = x509.NewCertPool() // an empty pool trusts no certificate; nil would trust the system's
-	} else if pool != nil {
-		t.RootCAs = pool
-	}
 }

@@ -52,6 +52,7 @@ const (
 	TokenExpired               Code = "TOKEN_EXPIRED"
 	TokenAlreadyUsed           Code = "TOKEN_ALREADY_USED"
 	AuthTokenFailed            Code = "AUTH_TOKEN_FAILED"
+	AuthLoginRequired          Code = "AUTH_LOGIN_REQUIRED"
 )
 
 // ErrCancelled is the cause of a failure when the caller is gone and waits

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -107,9 +106,9 @@ func (c *checker) auth(root *node, a *Adapter) {
 		}
 		au.Value = c.credential(n, "key_env", "key_file")
 	case "basic":
-		c.authKeys(n, "type", "username_env", "password_env", "mtls")
+		c.authKeys(n, "type", "username_env", "username_file", "password_env", "password_file", "mtls")
 		au.Kind, au.Header = AuthBasic, "Authorization"
-		au.User, au.Value = c.credential(n, "username_env", ""), c.credential(n, "password_env", "")
+		au.User, au.Value = c.credential(n, "username_env", "username_file"), c.credential(n, "password_env", "password_file")
 	case "oauth", "oauth2":
 		au.Kind, au.Header, au.Prefix = AuthOAuth, "Authorization", "Bearer "
 		au.OAuth = c.oauth(n)
@@ -140,7 +139,7 @@ const authWords = "none, bearer, api_key, basic, oauth, mtls"
 // credential reads where a secret is kept; one of the two keys must be there.
 func (c *checker) credential(n *node, env, file string) Credential {
 	e := n.get(env)
-	if file != "" && (e == nil || e.kind == wire.Null) {
+	if e == nil || e.kind == wire.Null {
 		if f := n.get(file); f != nil && f.kind == wire.String && f.text != "" && !strings.ContainsRune(f.text, 0) {
 			return Credential{File: f.text}
 		}
@@ -174,34 +173,6 @@ func isEnvName(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-// OAuth is where tokens come from: https://www.rfc-editor.org/rfc/rfc6749
-type OAuth struct {
-	URL      string
-	ID       Credential
-	Secret   Credential
-	Refresh  *Credential // grant refresh_token
-	Scopes   []string
-	Audience string
-}
-
-func (c *checker) oauth(n *node) *OAuth {
-	c.authKeys(n, "type", "token_url", "client_id_env", "client_secret_env", "grant", "refresh_token_env", "scopes", "audience", "mtls")
-	o := &OAuth{Scopes: c.strs(n, "auth", "scopes"), Audience: c.str(n, "auth", "audience")}
-	v := n.get("token_url")
-	u, err := url.Parse(c.str(n, "auth", "token_url"))
-	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || !isHost(u.Hostname()) || !isPort(u) || u.Scheme != "https" && (u.Scheme != "http" || !isLocalHost(u.Hostname())) {
-		c.wrong(AuthConfigInvalid, "auth.token_url", "token_url is not valid", "https URL", v, n.line)
-	} else {
-		o.URL = u.String()
-	}
-	o.ID, o.Secret = c.credential(n, "client_id_env", ""), c.credential(n, "client_secret_env", "")
-	if c.word(n, "auth", "grant", "client_credentials", "refresh_token") == "refresh_token" {
-		r := c.credential(n, "refresh_token_env", "")
-		o.Refresh = &r
-	}
-	return o
 }
 
 // Mutual is a client certificate, kept in files.
@@ -252,10 +223,7 @@ func (m *Mutual) Roots() (*x509.CertPool, error) {
 func (au *Auth) Credentials() []string {
 	all := []Credential{au.User, au.Value}
 	if o := au.OAuth; o != nil {
-		all = append(all, o.ID, o.Secret)
-		if o.Refresh != nil {
-			all = append(all, *o.Refresh)
-		}
+		all = append(all, o.ID, o.Secret, Credential{File: o.Key.File}, o.Refresh, o.Subject, o.Assertion)
 	}
 	if m := au.Mutual; m != nil {
 		all = append(all, Credential{File: m.Cert}, Credential{File: m.Key}, Credential{File: m.ca})

@@ -81,6 +81,11 @@ func (s *adapterSettings) workplace(args []string) (*workplace, error) {
 	if w.options, err = proxy.AdapterOptions(&cfg.Adapters, os.LookupEnv); err != nil {
 		return nil, err
 	}
+	log, err := logger(cfg)
+	if err != nil {
+		return nil, err
+	}
+	w.options.Tokens = proxy.TokenStore(&cfg, log)
 	w.options.SkipInvalid = true                 // what is wrong with the others is told
 	w.options.ConfirmVia = adapterrt.ConfirmAuto // of --yes, whatever clients are asked
 	w.options.InsecureHosts = append(w.options.InsecureHosts, s.insecure...)

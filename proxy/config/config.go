@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/transform"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
@@ -40,6 +41,12 @@ type Config struct {
 	Admin    Admin    `yaml:"admin"`
 	Upstream Upstream `yaml:"upstream"`
 	Adapters Adapters `yaml:"adapters"`
+	// Credentials is the directory that OAuth tokens are stored in; "" for dragoman/credentials in
+	// the user's own.
+	Credentials string `yaml:"credentials"`
+	// CredentialStore is auto, for files that are sealed where there is a keyring, keyring, for
+	// sealed files or none, or memory, for tokens that end with the process.
+	CredentialStore string `yaml:"credential_store"`
 	// Gates let parameters of the server's tools through while it supports them.
 	Gates []Gate `yaml:"gates"`
 	// Contract holds the switches of the translation.
@@ -298,7 +305,7 @@ func Default() Config {
 			SilenceTimeout:   5 * time.Minute,
 			Restart:          Restart{Max: 5, Wait: time.Second, MaxWait: 30 * time.Second},
 		},
-		Adapters: defaultAdapters(),
+		Adapters: defaultAdapters(), CredentialStore: string(oauth.Auto),
 		Contract: translate.Options{
 			ResourceContentsName: "on",
 			StripMode:            "strict",

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -65,6 +66,9 @@ func (c *Config) Validate() error {
 	}
 	all.Add(c.Upstream.validate())
 	all.Add(c.Adapters.validate(taken))
+	if kinds := oauth.Kinds(); !slices.Contains(kinds, oauth.Kind(c.CredentialStore)) {
+		fault("credential_store", "%q is not one of %v", c.CredentialStore, kinds)
+	}
 	for i := range c.Gates {
 		if err := c.Gates[i].validate(); err != nil {
 			all.Add(fmt.Errorf("gates[%d].%w", i, err))

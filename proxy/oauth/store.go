@@ -30,6 +30,9 @@ const (
 	Memory  Kind = "memory"  // in this process alone
 )
 
+// Kinds are all of them.
+func Kinds() []Kind { return []Kind{Auto, Keyring, Memory} }
+
 const (
 	fileVersion = 1
 	maxFile     = 256 << 10

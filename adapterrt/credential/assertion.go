@@ -1,0 +1,90 @@
+package credential
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+const assertionLife = time.Minute
+
+// assertion says who the client is: https://www.rfc-editor.org/rfc/rfc7523#section-3
+func (s *Signer) assertion(id string) (string, error) {
+	o := s.adapter.Auth.OAuth
+	text, err := s.keeper.files.get(o.Key.File)
+	if err != nil {
+		return "", fmt.Errorf("client_key_file: %w", err)
+	}
+	key, err := privateKey([]byte(text))
+	if err != nil {
+		return "", fmt.Errorf("client_key_file %s: %w", o.Key.File, err)
+	}
+	method, err := signingMethod(o.Key.Algorithm, key)
+	if err != nil {
+		return "", fmt.Errorf("client_key_file %s: %w", o.Key.File, err)
+	}
+	now := s.keeper.Now()
+	t := jwt.NewWithClaims(method, jwt.MapClaims{
+		"iss": id, "sub": id, "aud": o.URL, "jti": rand.Text(), "iat": now.Unix(), "exp": now.Add(assertionLife).Unix(),
+	})
+	if o.Key.ID != "" {
+		t.Header["kid"] = o.Key.ID
+	}
+	return t.SignedString(key)
+}
+
+func privateKey(text []byte) (crypto.Signer, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("no PEM in it")
+	}
+	var key any
+	var err error
+	switch block.Type {
+	case "RSA PRIVATE KEY":
+		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+	case "EC PRIVATE KEY":
+		key, err = x509.ParseECPrivateKey(block.Bytes)
+	default:
+		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no private key in it: %w", err)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("a %T cannot sign", key)
+	}
+	return signer, nil
+}
+
+// signingMethod is the algorithm called name, "" for the key's own.
+func signingMethod(name string, key crypto.Signer) (jwt.SigningMethod, error) {
+	fits := ""
+	switch k := key.(type) {
+	case *rsa.PrivateKey:
+		fits = "RS256 PS256"
+	case *ecdsa.PrivateKey:
+		if k.Curve == elliptic.P256() {
+			fits = "ES256"
+		}
+	}
+	switch {
+	case fits == "":
+		return nil, errors.New("the key must be of RSA or of the curve P-256")
+	case name == "":
+		name = fits[:5]
+	case name != fits[:5] && name != fits[max(0, len(fits)-5):]:
+		return nil, fmt.Errorf("alg %s does not fit the key, which is for %s", name, fits)
+	}
+	return jwt.GetSigningMethod(name), nil
+}

@@ -1,0 +1,22 @@
+package credential
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+)
+
+// PresentCertificate makes t present the certificate. It is read for each connection, so
+// that a renewed one is taken.
+func PresentCertificate(m *file.Mutual, t *tls.Config) {
+	t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		c, err := tls.LoadX509KeyPair(m.Cert, m.Key)
+		return &c, err
+	}
+	if pool, err := m.Roots(); err != nil {
+		t.RootCAs = x509.NewCertPool() // an empty pool trusts no certificate; nil would trust the system's
+	} else if pool != nil {
+		t.RootCAs = pool
+	}
+}

@@ -1,0 +1,251 @@
+package credential
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+const (
+	maxTokenReply  = 1 << 20
+	maxToken       = 32 << 10
+	maxDescription = 200 // runes of what an OAuth server says
+
+	lifeUnknown  = 5 * time.Minute // of a token without expires_in
+	lifeLongest  = 366 * 24 * time.Hour
+	lifeShortest = time.Second
+)
+
+// answer is what a token endpoint gave.
+type answer struct {
+	token, refresh string
+	life           time.Duration
+	said           bool // the life was in the answer
+}
+
+// refusal is what an OAuth server says that it does not do.
+type refusal struct{ host, code, description string }
+
+func (r *refusal) Error() string {
+	s := r.host + " refused: " + r.code
+	if r.description != "" {
+		s += " " + strconv.Quote(r.description)
+	}
+	return s
+}
+
+// details are the refusal for the client.
+func (r *refusal) details() []byte {
+	d := wire.Members(nil).Str("error", r.code)
+	if r.description != "" {
+		d = d.Str("error_description", r.description)
+	}
+	return d.End()
+}
+
+// loginIsOver reports whether the refusal is of the refresh token itself. The second is GitHub's word.
+func (r *refusal) loginIsOver() bool {
+	return r.code == "invalid_grant" || r.code == "bad_refresh_token"
+}
+
+// unanswered is an error behind which the server may have done what it was asked for.
+type unanswered struct{ error }
+
+func (u unanswered) Unwrap() error { return u.error }
+
+// secrets are the texts of a request that no error and no log may show.
+type secrets []string
+
+func (k secrets) with(more ...string) secrets { return append(k[:len(k):len(k)], more...) }
+
+// client is what the adapter says of itself at a token endpoint.
+type client struct {
+	id, secret string
+	known      secrets
+}
+
+// client reads the adapter's credentials as a client.
+func (s *Signer) oauthClient() (c client, err error) {
+	o := s.adapter.Auth.OAuth
+	id, f := s.secret(o.ID)
+	if f != nil {
+		return c, f
+	}
+	c.id, c.known = id, secrets{id}
+	if o.Client == file.ClientBasic || o.Client == file.ClientPost {
+		if c.secret, f = s.secret(o.Secret); f != nil {
+			return c, f
+		}
+		basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id) + ":" + url.QueryEscape(c.secret)))
+		c.known = c.known.with(c.secret, url.QueryEscape(c.secret), basic)
+	}
+	return c, nil
+}
+
+// post sends a form to an endpoint of the OAuth server and returns the JSON of a success.
+// Its errors show no credential. One that is [unanswered] leaves open what became of it.
+func (s *Signer) post(ctx context.Context, endpoint string, c client, form *httpcall.Pairs, known secrets) ([]byte, error) {
+	o := s.adapter.Auth.OAuth
+	known = append(known.with(c.known...), string(form.Text))
+	switch o.Client {
+	case file.ClientPost:
+		form.Add("client_id", c.id)
+		form.Add("client_secret", c.secret)
+	case file.ClientPublic:
+		form.Add("client_id", c.id)
+	case file.ClientJWT:
+		assertion, err := s.assertion(c.id)
+		if err != nil {
+			return nil, clean.Redact(err, known)
+		}
+		known = known.with(assertion)
+		form.Add("client_id", c.id)
+		form.Add("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+		form.Add("client_assertion", assertion)
+	}
+	body, err := s.exchange(ctx, endpoint, c, form, known)
+	if lost := (unanswered{}); errors.As(err, &lost) {
+		return nil, unanswered{clean.Redact(lost.error, known)}
+	}
+	if r := (*refusal)(nil); errors.As(err, &r) {
+		return nil, r // it is clean
+	}
+	return body, clean.Redact(err, known)
+}
+
+func (s *Signer) exchange(ctx context.Context, endpoint string, c client, form *httpcall.Pairs, known secrets) ([]byte, error) {
+	ctx, stop := context.WithTimeout(ctx, s.adapter.Target.Timeout)
+	defer stop()
+	connected := false
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
+	req, err := http.NewRequestWithContext(ctx, "POST", endpoint, strings.NewReader(string(form.Text)))
+	if err != nil {
+		return nil, httpcall.WithoutURL(err)
+	}
+	host := req.URL.Host
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", s.keeper.UserAgent)
+	if s.adapter.Auth.OAuth.Client == file.ClientBasic {
+		req.SetBasicAuth(url.QueryEscape(c.id), url.QueryEscape(c.secret)) // https://www.rfc-editor.org/rfc/rfc6749#section-2.3.1
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", host, httpcall.WithoutURL(err))
+		if connected {
+			return nil, unanswered{err}
+		}
+		return nil, err
+	}
+	defer res.Body.Close()
+	success := res.StatusCode/100 == 2
+	body, err := httpcall.ReadBody(res.Body, -1, maxTokenReply)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s answered %d, and its answer broke off: %w", host, res.StatusCode, err)
+	case len(body) > maxTokenReply:
+		err = fmt.Errorf("%s answered %d with more than %d bytes", host, res.StatusCode, maxTokenReply)
+	default:
+		body = wire.Trim(body)
+		if !wire.Valid(body) || wire.KindOf(body) != wire.Object {
+			err = fmt.Errorf("%s answered %d, and not with a JSON object", host, res.StatusCode)
+		} else if code := text(body, "error"); isErrorCode(code) { // some send it with status 200
+			said := clean.Sanitizer{Host: host}.Clean(text(body, "error_description"), maxDescription, known)
+			return nil, &refusal{host, code, said}
+		} else if success {
+			return body, nil
+		} else {
+			err = fmt.Errorf("%s answered %d without saying why", host, res.StatusCode)
+		}
+	}
+	if res.StatusCode/100 == 3 {
+		err = fmt.Errorf("%s answered %d, which leads elsewhere and is not followed", host, res.StatusCode)
+	}
+	if success {
+		return nil, unanswered{err}
+	}
+	return nil, err
+}
+
+// ask gets a token.
+func (s *Signer) ask(ctx context.Context, c client, form *httpcall.Pairs, known secrets) (answer, error) {
+	body, err := s.post(ctx, s.adapter.Auth.OAuth.URL, c, form, known)
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{token: text(body, "access_token"), refresh: text(body, "refresh_token"), life: lifeUnknown}
+	switch {
+	case a.token == "":
+		err = errors.New("the token endpoint answered without access_token")
+	case len(a.token) > maxToken || len(a.refresh) > maxToken:
+		err = fmt.Errorf("the token endpoint answered with a token of more than %d bytes", maxToken)
+	case !file.IsHeaderValue(a.token) || !file.IsHeaderValue(a.refresh):
+		err = errors.New("the token endpoint answered with control characters within a text")
+	}
+	if err != nil {
+		return answer{}, unanswered{err}
+	}
+	v := wire.Member(body, "expires_in")
+	if n, err := strconv.ParseFloat(strings.Trim(string(v), `"`), 64); err == nil && n > 0 {
+		a.life, a.said = time.Duration(min(n, lifeLongest.Seconds())*float64(time.Second)), true
+		a.life = max(a.life, lifeShortest)
+	}
+	return a, nil
+}
+
+// text is a member that is a string, "" for none.
+func text(body []byte, name string) string {
+	v := wire.Member(body, name)
+	if v == nil || wire.KindOf(v) != wire.String {
+		return ""
+	}
+	return string(wire.Unquoted(v))
+}
+
+// isErrorCode reports whether s is a word, and nothing that a server was sent.
+func isErrorCode(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != '_' && c != '.' && c != '-' && (c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
+
+// start is a form with what all requests for tokens have.
+func (s *Signer) form(grant string) *httpcall.Pairs {
+	f := &httpcall.Pairs{}
+	f.Add("grant_type", grant)
+	return f
+}
+
+// scope adds what the token is wanted for.
+func (s *Signer) scope(f *httpcall.Pairs) {
+	o := s.adapter.Auth.OAuth
+	if len(o.Scopes) > 0 {
+		f.Add("scope", strings.Join(o.Scopes, " "))
+	}
+	if o.Audience != "" {
+		f.Add("audience", o.Audience)
+	}
+	s.resource(f)
+}
+
+// resource names the API: https://www.rfc-editor.org/rfc/rfc8707
+func (s *Signer) resource(f *httpcall.Pairs) {
+	if r := s.adapter.Auth.OAuth.Resource; r != "" {
+		f.Add("resource", r)
+	}
+}

@@ -1,0 +1,179 @@
+package file
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Grant is how tokens are got: https://www.rfc-editor.org/rfc/rfc6749#section-1.3
+type Grant string
+
+const (
+	ClientCredentials Grant = "client_credentials"
+	RefreshToken      Grant = "refresh_token"
+	AuthorizationCode Grant = "authorization_code"
+	DeviceCode        Grant = "device_code"    // https://www.rfc-editor.org/rfc/rfc8628
+	TokenExchange     Grant = "token_exchange" // https://www.rfc-editor.org/rfc/rfc8693
+	JWTBearer         Grant = "jwt_bearer"     // https://www.rfc-editor.org/rfc/rfc7523
+)
+
+// ClientAuth is how the client says who it is.
+type ClientAuth string
+
+const (
+	ClientBasic  ClientAuth = "basic"
+	ClientPost   ClientAuth = "post"
+	ClientJWT    ClientAuth = "private_key_jwt"
+	ClientPublic ClientAuth = "none"
+)
+
+// OAuth is where tokens come from.
+type OAuth struct {
+	Grant       Grant
+	URL         string // of the token endpoint
+	ID, Secret  Credential
+	Client      ClientAuth
+	Key         SigningKey // of private_key_jwt
+	Refresh     Credential // the first refresh token; none where a login gives it
+	Subject     Credential // token_exchange
+	SubjectType string
+	Assertion   Credential // jwt_bearer
+	Scopes      []string
+	Audience    string
+	Resource    string
+
+	AuthorizeURL string // where a person logs in; "" for nowhere
+	RedirectURL  string // where the browser comes back to, on this machine
+	Params       []Header
+	DeviceURL    string // where a login on another device begins; "" for nowhere
+}
+
+// SigningKey is a private key in a PEM file. ID is "" for none, and Algorithm for the
+// key's own.
+type SigningKey struct{ File, ID, Algorithm string }
+
+// Rotates reports whether tokens come by refresh tokens, which are kept.
+func (o *OAuth) Rotates() bool {
+	return o.Grant == RefreshToken || o.Grant == AuthorizationCode || o.Grant == DeviceCode
+}
+
+// HasLogin reports whether a person can log in.
+func (o *OAuth) HasLogin() bool { return o.AuthorizeURL != "" || o.DeviceURL != "" }
+
+const defaultRedirect = "http://127.0.0.1:0/callback"
+
+// protocolParams belong to the protocol: https://www.rfc-editor.org/rfc/rfc6749#section-4.1.1
+var protocolParams = []string{
+	"client_id", "client_secret", "response_type", "redirect_uri", "scope", "state", "resource",
+	"code_challenge", "code_challenge_method", "response_mode", "request", "request_uri",
+}
+
+func (c *checker) oauth(n *node) *OAuth {
+	c.authKeys(n, "type", "token_url", "grant", "client_id_env", "client_id_file", "client_secret_env", "client_secret_file",
+		"client_auth", "client_key_file", "kid", "alg", "refresh_token_env", "refresh_token_file",
+		"subject_token_env", "subject_token_file", "subject_token_type", "assertion_env", "assertion_file",
+		"authorization_url", "redirect_url", "authorization_params", "device_authorization_url",
+		"scopes", "audience", "resource", "mtls")
+	o := &OAuth{
+		Scopes: c.strs(n, "auth", "scopes"), Audience: c.str(n, "auth", "audience"), Resource: c.str(n, "auth", "resource"),
+		Grant: Grant(c.word(n, "auth", "grant", string(ClientCredentials), string(RefreshToken), string(AuthorizationCode),
+			string(DeviceCode), string(TokenExchange), string(JWTBearer))),
+		Client: ClientAuth(c.word(n, "auth", "client_auth", string(ClientBasic), string(ClientPost), string(ClientJWT), string(ClientPublic))),
+	}
+	o.URL = c.oauthURL(n, "token_url", true)
+	o.AuthorizeURL = c.oauthURL(n, "authorization_url", o.Grant == AuthorizationCode)
+	o.DeviceURL = c.oauthURL(n, "device_authorization_url", o.Grant == DeviceCode)
+	o.ID = c.credential(n, "client_id_env", "client_id_file")
+	switch o.Client {
+	case ClientBasic, ClientPost:
+		o.Secret = c.credential(n, "client_secret_env", "client_secret_file")
+	case ClientJWT:
+		o.Key = c.signingKey(n)
+	case ClientPublic:
+		if o.Grant == ClientCredentials {
+			c.wrong(AuthConfigInvalid, "auth.client_auth", "the grant does not go with client_auth none", "basic, post, private_key_jwt", n.get("client_auth"), n.line)
+		}
+	}
+	switch o.Grant {
+	case RefreshToken:
+		if !o.HasLogin() || n.get("refresh_token_env") != nil || n.get("refresh_token_file") != nil {
+			o.Refresh = c.credential(n, "refresh_token_env", "refresh_token_file")
+		}
+	case TokenExchange:
+		o.Subject = c.credential(n, "subject_token_env", "subject_token_file")
+		if o.SubjectType = c.str(n, "auth", "subject_token_type"); o.SubjectType == "" {
+			o.SubjectType = "urn:ietf:params:oauth:token-type:access_token"
+		}
+	case JWTBearer:
+		o.Assertion = c.credential(n, "assertion_env", "assertion_file")
+	}
+	if o.AuthorizeURL != "" {
+		o.RedirectURL, o.Params = c.redirect(n), c.authorizeParams(n)
+	}
+	return o
+}
+
+// oauthURL is an endpoint of the OAuth server.
+func (c *checker) oauthURL(n *node, key string, needed bool) string {
+	v := n.get(key)
+	if v == nil && !needed {
+		return ""
+	}
+	u, err := url.Parse(c.str(n, "auth", key))
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || !isHost(u.Hostname()) || !isPort(u) || u.Scheme != "https" && (u.Scheme != "http" || !isLocalHost(u.Hostname())) {
+		c.wrong(AuthConfigInvalid, "auth."+key, key+" is not valid", "https URL", v, n.line)
+		return ""
+	}
+	return u.String()
+}
+
+// redirect is where the browser comes back to: https://www.rfc-editor.org/rfc/rfc8252#section-7.3
+func (c *checker) redirect(n *node) string {
+	v := n.get("redirect_url")
+	if v == nil {
+		return defaultRedirect
+	}
+	u, err := url.Parse(c.str(n, "auth", "redirect_url"))
+	if err != nil || u.Scheme != "http" || !isLocalHost(u.Hostname()) || !isPort(u) || u.User != nil || u.Fragment != "" || u.RawQuery != "" {
+		c.wrong(AuthConfigInvalid, "auth.redirect_url", "redirect_url is not valid", "http URL of this machine, such as http://127.0.0.1:8765/callback", v, n.line)
+		return defaultRedirect
+	}
+	return u.String()
+}
+
+func (c *checker) authorizeParams(n *node) (out []Header) {
+	m := c.get(n, "auth", "authorization_params", wire.Object)
+	if m == nil {
+		return nil
+	}
+	for _, f := range m.fields {
+		at := "auth.authorization_params." + clean.FirstRunes(f.key, 60)
+		switch {
+		case slices.Contains(protocolParams, strings.ToLower(f.key)):
+			c.wrong(AuthConfigInvalid, at, "the protocol sets this parameter itself", "another one", f.val, f.line)
+		case f.val.kind != wire.String:
+			c.wrong(AuthConfigInvalid, at, "a string is needed", "string", f.val, f.line)
+		default:
+			out = append(out, Header{f.key, f.val.text})
+		}
+	}
+	return out
+}
+
+func (c *checker) signingKey(n *node) SigningKey {
+	k := SigningKey{ID: c.str(n, "auth", "kid")}
+	v := n.get("client_key_file")
+	if v == nil || v.kind != wire.String || v.text == "" || strings.ContainsRune(v.text, 0) {
+		c.wrong(AuthConfigInvalid, "auth.client_key_file", "client_key_file is required", "path of a PEM file", v, n.line)
+	} else {
+		k.File = v.text
+	}
+	if n.get("alg") != nil {
+		k.Algorithm = c.word(n, "auth", "alg", "RS256", "PS256", "ES256")
+	}
+	return k
+}
