@@ -351,8 +351,11 @@ func (rt *Runtime) deliver(ctx context.Context, a *adapter, c *httpcall.Call, go
 		defer func() { done(r) }()
 	}
 	r, f = rt.send(ctx, a, &c.Out)
-	if f != nil || r.Status != 401 || a.Auth.Kind != file.AuthOAuth || !a.signer.Renew(ctx, &c.Out) {
+	if f != nil || r.Status != 401 || a.Auth.Kind != file.AuthOAuth {
 		return r, f
+	}
+	if f := a.signer.Renew(ctx, &c.Out); f != nil {
+		return nil, f
 	}
 	return rt.send(ctx, a, &c.Out)
 }

@@ -293,6 +293,16 @@ func (c *call) release(pool *sync.Pool) {
 	pool.Put(c)
 }
 
+// Login is the login of the adapter called name, which must be there.
+func (rt *Runtime) Login(name string) (*credential.Login, error) {
+	return rt.live.Load().byName[name].signer.Login()
+}
+
+// Forget removes the stored tokens of the adapter called name, which must be there.
+func (rt *Runtime) Forget(ctx context.Context, name string) error {
+	return rt.live.Load().byName[name].signer.Forget(ctx)
+}
+
 // EndSession forgets what was kept for a session.
 func (rt *Runtime) EndSession(id string) { rt.confirmations.EndSession(id) }
 

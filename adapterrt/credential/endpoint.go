@@ -74,9 +74,10 @@ func (k secrets) with(more ...string) secrets { return append(k[:len(k):len(k)],
 type client struct {
 	id, secret string
 	known      secrets
+	sending    func() // called when there is a connection and nothing was sent; nil for nothing
 }
 
-// client reads the adapter's credentials as a client.
+// oauthClient reads the adapter's credentials as a client.
 func (s *Signer) oauthClient() (c client, err error) {
 	o := s.adapter.Auth.OAuth
 	id, f := s.secret(o.ID)
@@ -129,7 +130,11 @@ func (s *Signer) exchange(ctx context.Context, endpoint string, c client, form *
 	ctx, stop := context.WithTimeout(ctx, s.adapter.Target.Timeout)
 	defer stop()
 	connected := false
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		if connected = true; c.sending != nil {
+			c.sending()
+		}
+	}})
 	req, err := http.NewRequestWithContext(ctx, "POST", endpoint, strings.NewReader(string(form.Text)))
 	if err != nil {
 		return nil, httpcall.WithoutURL(err)

@@ -201,8 +201,8 @@ func (s *Signer) loginRequired(why error) *failure.Failure {
 }
 
 // Renew puts a new OAuth token in the place of one in o that the API takes no notice
-// of. It reports false when there is none to be had.
-func (s *Signer) Renew(ctx context.Context, o *httpcall.Outgoing) bool {
+// of. The failure says why there is none to be had.
+func (s *Signer) Renew(ctx context.Context, o *httpcall.Outgoing) *failure.Failure {
 	au := &s.adapter.Auth
 	for i, h := range o.Headers {
 		if h.Name != au.Header {
@@ -210,11 +210,11 @@ func (s *Signer) Renew(ctx context.Context, o *httpcall.Outgoing) bool {
 		}
 		token, secrets, f := s.token(ctx, strings.TrimPrefix(h.Value, au.Prefix))
 		if f != nil {
-			return false // what the API said says more
+			return f
 		}
 		o.Secrets = append(o.Secrets, secrets...)
 		o.Headers[i].Value = au.Prefix + token
-		return true
+		break
 	}
-	return false
+	return nil
 }

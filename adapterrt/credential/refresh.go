@@ -105,8 +105,10 @@ func (s *Signer) refresh(ctx context.Context, e Entry, c client, stale string) (
 		return fail(s.loginRequired(errLost))
 	}
 	if !r.Keeps {
-		r.Asked = true // before the request: the process may end at any time from here on
-		r.put(e)
+		c.sending = func() { // the process may end at any time from here on
+			r.Asked = true
+			r.put(e)
+		}
 	}
 	form := s.form(string(file.RefreshToken))
 	form.Add("refresh_token", r.Refresh)

@@ -33,7 +33,8 @@ func adapterCommand() *cobra.Command {
 		Example: "  dragoman adapter new my-api > adapters/my-api-adapter.md\n" +
 			"  dragoman adapter validate adapters/my-api-adapter.md\n" +
 			"  dragoman adapter test adapters/my-api-adapter.md\n" +
-			"  dragoman adapter call my-api get_item id=7 --dry-run",
+			"  dragoman adapter call my-api get_item id=7 --dry-run\n" +
+			"  dragoman adapter login my-api",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("unknown command %q; see dragoman adapter --help", args[0])
@@ -50,6 +51,7 @@ func adapterCommand() *cobra.Command {
 	cmd.AddCommand(
 		adapterValidateCommand(s), adapterListCommand(s), adapterShowCommand(s),
 		adapterCallCommand(s), adapterTestCommand(s), adapterNewCommand(),
+		adapterLoginCommand(s), adapterLogoutCommand(s),
 	)
 	return cmd
 }

@@ -1,0 +1,234 @@
+package credential
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Login is how a person lets an adapter act for them. What it brings is stored.
+type Login struct {
+	Browser bool   // in a browser that comes back to
+	Back    string // this URL of this machine; port 0 is for any
+	Device  bool   // on another device
+	signer  *Signer
+}
+
+// Login is that of the adapter.
+func (s *Signer) Login() (*Login, error) {
+	o := s.adapter.Auth.OAuth
+	if o == nil || !o.HasLogin() || !o.Rotates() {
+		return nil, fmt.Errorf("adapter %s has no login: only auth of type oauth with authorization_url or device_authorization_url has one, for a grant with refresh tokens", s.adapter.Name)
+	}
+	return &Login{o.AuthorizeURL != "", o.RedirectURL, o.DeviceURL != "", s}, nil
+}
+
+// Visit is a login in a browser.
+type Visit struct {
+	URL, State     string
+	login          *Login
+	back, verifier string
+}
+
+// Visit begins a login in a browser that comes back to the URL back.
+func (l *Login) Visit(back string) (*Visit, error) {
+	s := l.signer
+	o := s.adapter.Auth.OAuth
+	id, f := s.secret(o.ID)
+	if f != nil {
+		return nil, explained(f)
+	}
+	v := &Visit{State: rand.Text(), login: l, back: back, verifier: oauth2.GenerateVerifier()}
+	c := oauth2.Config{ClientID: id, RedirectURL: back, Scopes: o.Scopes, Endpoint: oauth2.Endpoint{AuthURL: o.AuthorizeURL}}
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(v.verifier)}
+	for name, value := range map[string]string{"audience": o.Audience, "resource": o.Resource} {
+		if value != "" {
+			options = append(options, oauth2.SetAuthURLParam(name, value))
+		}
+	}
+	for _, p := range o.Params {
+		options = append(options, oauth2.SetAuthURLParam(p.Name, p.Value))
+	}
+	v.URL = c.AuthCodeURL(v.State, options...)
+	return v, nil
+}
+
+// Finish takes what the browser brought back and stores the tokens that the code is good for.
+func (v *Visit) Finish(ctx context.Context, brought url.Values) error {
+	s := v.login.signer
+	if subtle.ConstantTimeCompare([]byte(brought.Get("state")), []byte(v.State)) != 1 {
+		return errors.New("the browser came from another login")
+	}
+	if code := brought.Get("error"); code != "" {
+		z := clean.Sanitizer{}
+		return &refusal{"the OAuth server", z.Clean(code, 64, nil), z.Clean(brought.Get("error_description"), maxDescription, nil)}
+	}
+	code := brought.Get("code")
+	if code == "" {
+		return errors.New("the browser brought back no code")
+	}
+	c, err := s.oauthClient()
+	if err != nil {
+		return explained(err)
+	}
+	form := s.form(string(file.AuthorizationCode))
+	form.Add("code", code)
+	form.Add("redirect_uri", v.back)
+	form.Add("code_verifier", v.verifier)
+	s.resource(form)
+	a, err := s.ask(ctx, c, form, secrets{code, v.verifier})
+	if err != nil {
+		return err
+	}
+	return v.login.keep(ctx, c, a)
+}
+
+// explained is err with its cause, for the one whose configuration it is about.
+func explained(err error) error {
+	if cause := errors.Unwrap(err); cause != nil {
+		return cause
+	}
+	return err
+}
+
+const (
+	pollDefault = 5 * time.Second // https://www.rfc-editor.org/rfc/rfc8628#section-3.5
+	pollSlower  = 5 * time.Second
+	pollLongest = time.Minute
+	deviceLife  = 30 * time.Minute
+	maxPage     = 2 << 10
+)
+
+// Device is a login on another device.
+type Device struct {
+	Code    string // that the person types in
+	URL     string // where
+	Whole   string // where the code need not be typed; "" for nowhere
+	Expires time.Time
+
+	login *Login
+	code  string
+	poll  time.Duration
+}
+
+// Begin begins a login on another device.
+func (l *Login) Begin(ctx context.Context) (*Device, error) {
+	s := l.signer
+	c, err := s.oauthClient()
+	if err != nil {
+		return nil, explained(err)
+	}
+	form := &httpcall.Pairs{}
+	s.scope(form)
+	if s.adapter.Auth.OAuth.Client == file.ClientBasic {
+		form.Add("client_id", c.id) // https://www.rfc-editor.org/rfc/rfc8628#section-3.1
+	}
+	body, err := s.post(ctx, s.adapter.Auth.OAuth.DeviceURL, c, form, nil)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{Code: text(body, "user_code"), URL: text(body, "verification_uri"), Whole: text(body, "verification_uri_complete"), login: l, code: text(body, "device_code")}
+	if d.Whole != "" && !isPage(d.Whole) {
+		d.Whole = ""
+	}
+	if d.Code == "" || len(d.Code) > 64 || d.code == "" || !isPage(d.URL) {
+		return nil, errors.New("the OAuth server did not say where to log in, and with which code")
+	}
+	d.poll = min(max(seconds(body, "interval", pollDefault), time.Second), pollLongest)
+	d.Expires = s.keeper.Now().Add(min(seconds(body, "expires_in", deviceLife), deviceLife))
+	return d, nil
+}
+
+// isPage reports whether s is a page that a person can be sent to.
+func isPage(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && len(s) <= maxPage && u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http")
+}
+
+func seconds(body []byte, name string, absent time.Duration) time.Duration {
+	n, err := strconv.ParseFloat(string(wire.Member(body, name)), 64)
+	if err != nil || n <= 0 {
+		return absent
+	}
+	return time.Duration(min(n, lifeLongest.Seconds()) * float64(time.Second))
+}
+
+// Wait waits until the person has agreed, and stores the tokens.
+func (d *Device) Wait(ctx context.Context) error {
+	s := d.login.signer
+	c, err := s.oauthClient()
+	if err != nil {
+		return explained(err)
+	}
+	last := errors.New("nobody has entered the code in time")
+	for s.keeper.Now().Before(d.Expires) {
+		select {
+		case <-time.After(d.poll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		form := s.form("urn:ietf:params:oauth:grant-type:device_code")
+		form.Add("device_code", d.code)
+		if s.adapter.Auth.OAuth.Client == file.ClientBasic {
+			form.Add("client_id", c.id)
+		}
+		a, err := s.ask(ctx, c, form, secrets{d.code})
+		refused := (*refusal)(nil)
+		switch {
+		case err == nil:
+			return d.login.keep(ctx, c, a)
+		case !errors.As(err, &refused):
+			last = err // the server may be back before the code ends
+			d.poll = min(d.poll*2, pollLongest)
+		case refused.code == "slow_down":
+			d.poll = min(d.poll+pollSlower, pollLongest)
+		case refused.code != "authorization_pending":
+			return err
+		}
+	}
+	return last
+}
+
+// keep stores what a login brought in the place of all that was.
+func (l *Login) keep(ctx context.Context, c client, a answer) (err error) {
+	s := l.signer
+	locked := s.keeper.Store.Locked(ctx, s.account(c.id), func(e Entry) {
+		was, _ := readRecord(e) // what cannot be read is replaced
+		r := record{Seed: was.Seed}
+		if seed, f := s.secret(s.adapter.Auth.OAuth.Refresh); f == nil {
+			r.Seed = hashed(seed)
+		}
+		r.take(a, s.keeper.Now())
+		r.For = s.wants()
+		err = r.put(e)
+	})
+	if err = errors.Join(locked, err); err != nil {
+		return fmt.Errorf("logged in, and the tokens cannot be stored: %w", err)
+	}
+	return nil
+}
+
+// Forget removes what is stored for the adapter.
+func (s *Signer) Forget(ctx context.Context) (err error) {
+	if s.oauth == nil || !s.adapter.Auth.OAuth.Rotates() {
+		return fmt.Errorf("adapter %s stores no tokens: only auth of type oauth does, for a grant with refresh tokens", s.adapter.Name)
+	}
+	c, err := s.oauthClient()
+	if err != nil {
+		return explained(err)
+	}
+	locked := s.keeper.Store.Locked(ctx, s.account(c.id), func(e Entry) { err = e.Put(nil) })
+	return errors.Join(locked, err)
+}

@@ -1,0 +1,156 @@
+package oauth
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const (
+	callbackHeader  = 16 << 10
+	callbackTimeout = 10 * time.Second
+	maxPasted       = 16 << 10
+)
+
+// Callback is where a browser comes back to after a login, on this machine.
+type Callback struct {
+	URL string
+	ln  net.Listener
+}
+
+// Listen listens at redirect, an http URL of this machine; port 0 takes a free one.
+func Listen(redirect string) (*Callback, error) {
+	u, err := url.Parse(redirect)
+	if err != nil {
+		return nil, err
+	}
+	port := u.Port()
+	if port == "" {
+		port = "80"
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return nil, fmt.Errorf("the browser cannot come back to %s: %w", redirect, err)
+	}
+	if port == "0" {
+		_, free, _ := net.SplitHostPort(ln.Addr().String())
+		u.Host = net.JoinHostPort(u.Hostname(), free)
+	}
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	return &Callback{URL: u.String(), ln: ln}, nil
+}
+
+// Close stops listening.
+func (c *Callback) Close() { c.ln.Close() }
+
+// Wait returns what the browser brings back for the login with state. Other requests
+// change nothing.
+func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	brought := make(chan url.Values, 1)
+	srv := &http.Server{
+		ReadTimeout: callbackTimeout, WriteTimeout: callbackTimeout, MaxHeaderBytes: callbackHeader,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet || r.URL.Path != u.Path || !isLoopback(r.Host) || !hasState(r.URL.Query(), state) {
+				http.NotFound(w, r)
+				return
+			}
+			select {
+			case brought <- r.URL.Query():
+			default: // one is enough
+			}
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.Header().Set("Referrer-Policy", "no-referrer")
+			w.Header().Set("Cache-Control", "no-store")
+			fmt.Fprintln(w, "dragoman has the answer: see the terminal. This page can be closed.")
+		}),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(c.ln) }()
+	select {
+	case q := <-brought:
+		end, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer stop()
+		_ = srv.Shutdown(end) // the page is shown to its end
+		<-ended
+		return q, nil
+	case <-ctx.Done():
+		srv.Close()
+		<-ended
+		return nil, ctx.Err()
+	case err := <-ended:
+		return nil, err
+	}
+}
+
+func isLoopback(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || err == nil && a.IsLoopback()
+}
+
+func hasState(q url.Values, state string) bool {
+	return subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) == 1
+}
+
+// Pasted is what the address says that a browser ended at, for a browser on another machine.
+func Pasted(address string) (url.Values, error) {
+	address = strings.TrimSpace(address)
+	if len(address) > maxPasted {
+		return nil, fmt.Errorf("the address is longer than %d bytes", maxPasted)
+	}
+	if _, query, ok := strings.Cut(address, "?"); ok {
+		address = query
+	}
+	address, _, _ = strings.Cut(address, "#")
+	q, err := url.ParseQuery(address)
+	if err != nil || q.Get("state") == "" {
+		return nil, errors.New("this is not the address that the browser ended at: it has ?code=… and &state=… in it")
+	}
+	return q, nil
+}
+
+// OpenBrowser shows the page at address, an http or https URL, to the person at this machine.
+func OpenBrowser(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return errors.New("browsers are sent to http and https alone")
+	}
+	var cmd *exec.Cmd
+	switch runtime.GOOS {
+	case "darwin":
+		cmd = exec.Command("open", address)
+	case "windows":
+		cmd = exec.Command("rundll32", "url.dll,FileProtocolHandler", address)
+	default:
+		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+			return errors.New("no display here")
+		}
+		cmd = exec.Command("xdg-open", address)
+	}
+	if os.Getenv("SSH_CONNECTION") != "" {
+		return errors.New("this is a remote terminal")
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() { _ = cmd.Wait() }() // it may be the browser itself, which stays
+	return nil
+}
