@@ -145,7 +145,7 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 			s.conn = &apart{lanes: l, srv: p.srv}
 		}
 	}
-	if b.key.kind != straight {
+	if b.key.kind != straight && !s.catalogue.greeted {
 		_, err = s.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: header})
 	}
 	if err != nil {

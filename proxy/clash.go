@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,12 +27,12 @@ type clash struct {
 	names []string
 }
 
-// heedClash looks, before a session begins, whether tools of adapters have names of
-// the server's, unless those may be hidden. The server is asked over a connection of
-// its own, since a client's would not be ready yet. The error refuses the session.
-func (srv *Server) heedClash(ctx context.Context, h *handshake) error {
-	cfg := srv.now().cfg
-	if srv.adapters == nil || cfg.Adapters.OnClash == config.ClashShadow || cfg.Upstream.URL == "" && len(cfg.Upstream.Command) == 0 {
+// heedClash looks, before the client knows of its session, whether tools of adapters have
+// names of the server's, unless those may be hidden. The error refuses the session.
+func (h *handshake) heedClash(ctx context.Context, s *session) error {
+	srv := h.srv
+	how := srv.now().cfg.Adapters.OnClash
+	if srv.adapters == nil || how == config.ClashShadow || !s.Facts.Has(wire.ServerTools) {
 		return nil
 	}
 	c := &srv.clash
@@ -43,50 +42,32 @@ func (srv *Server) heedClash(ctx context.Context, h *handshake) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if c.at.IsZero() || len(c.names) > 0 && cfg.Adapters.OnClash == config.ClashFail && time.Since(c.at) > clashAge {
-		theirs, err := theirTools(ctx, cfg, h)
+	if c.at.IsZero() || len(c.names) > 0 && how == config.ClashFail && time.Since(c.at) > clashAge {
+		theirs, err := h.readTools(ctx, s)
 		if err != nil {
-			h.log().Debug("the server was not asked for the names of its tools", zap.Error(err))
-			return nil // the handshake will tell
+			h.log().Debug("the names of the server's tools are not known", zap.Error(err))
+			return nil // who lists them will be told
 		}
 		c.at, c.names = time.Now(), srv.adapters.among(theirs)
-		if len(c.names) > 0 && cfg.Adapters.OnClash == config.ClashPrefix {
+		if len(c.names) > 0 && how == config.ClashPrefix {
 			srv.prefixAdapters(c.names)
+			s.told.Store(srv.now().own.told)
 		}
 	}
-	if len(c.names) > 0 && cfg.Adapters.OnClash == config.ClashFail {
+	if len(c.names) > 0 && how == config.ClashFail {
 		return mcp.Fail(mcp.ToolNameCollision, strings.Join(c.names, ", "))
 	}
 	return nil
 }
 
-// theirTools are the names of the server's tools, asked for on behalf of h's client.
-func theirTools(ctx context.Context, cfg config.Config, h *handshake) ([]string, error) {
-	p, end, err := newInquiry(cfg, AllCapabilities(), zap.NewNop())
-	if err != nil {
-		return nil, err
+// among are the names of tools that a tool of ours has, too.
+func (a *adapters) among(tools [][]byte) (both []string) {
+	names := make(map[string]bool, len(tools))
+	for _, t := range tools {
+		names[gjson.GetBytes(t, "name").String()] = true
 	}
-	defer end()
-	p.h.header = h.header
-	if err := p.begin(ctx); err != nil {
-		return nil, err
-	}
-	if err := p.ask(ctx, allLists()[:1]); err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, l := range p.lists {
-		for _, item := range l.items {
-			names = append(names, gjson.Get(item, "name").String())
-		}
-	}
-	return names, nil
-}
-
-// among are those of names that a tool of ours has.
-func (a *adapters) among(names []string) (both []string) {
 	for _, t := range a.Tools() {
-		if slices.Contains(names, t.Name) {
+		if names[t.Name] {
 			both = append(both, t.Name)
 		}
 	}

@@ -133,3 +133,35 @@ func TestClashFailRefusesTheSession(t *testing.T) {
 		t.Errorf("a tool that came later: %s", got)
 	}
 }
+
+// The names of the server's tools are asked for on the session that begins: nothing is
+// started for it, and the server is told once that the handshake is over.
+func TestClashIsSeenOnTheSessionItself(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		both(t, func(t *testing.T, piped bool) {
+			f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
+				if gjson.Get(m, "method").String() != "tools/list" {
+					return nil, nil
+				}
+				return one(`{"jsonrpc":"2.0","id":` + gjson.Get(m, "id").Raw + `,"result":{"tools":[{"name":"mcp_aql_read","inputSchema":{"type":"object"}}]}}`)
+			}))
+			f.piped = piped
+			_, change := withAdapters(t)
+			srv := front(t, f, change, func(c *config.Config) { c.Adapters.OnClash = config.ClashPrefix })
+			list := ""
+			if modern {
+				list = srv.modernly(modernRequestOf("1", "tools/list", meta("{}"))).body
+			} else {
+				list = srv.answer(srv.begun("2025-06-18"), listTools)
+			}
+			if got := names(list); !strings.HasPrefix(got, "mcp_aql_read dragoman_mcp_aql_create") {
+				t.Errorf("lists %s", got)
+			}
+			for method, want := range map[string]int{"initialize": 1, "notifications/initialized": 1} {
+				if n := timesAsked(f, method); n != want {
+					t.Errorf("%s %d times", method, n)
+				}
+			}
+		})
+	}
+}

@@ -90,6 +90,9 @@ func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte
 // readTools reads all pages of the server's tools. It needs to know that the
 // handshake is over first: the client's own word for that goes no further then.
 func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error) {
+	if s.catalogue.greeted {
+		return h.tools, nil // by whoever needed them before
+	}
 	id := h.id
 	defer func() { h.id = id }()
 	initialized := mcp.Notification(wire.Initialized, "")
@@ -102,11 +105,10 @@ func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error)
 	if err := p.all(ctx, &tools); err != nil {
 		return nil, err
 	}
-	all := make([][]byte, len(tools.items))
-	for i, item := range tools.items {
-		all[i] = []byte(item)
+	for _, item := range tools.items {
+		h.tools = append(h.tools, []byte(item))
 	}
-	return all, nil
+	return h.tools, nil
 }
 
 // slimmed is an answer to tools/list, in the client's revision, with what the

@@ -49,6 +49,7 @@ type handshake struct {
 	early  [][]byte // notifications that came before the answer
 	named  string   // the server's session id
 	answer []byte   // the server's response, raw
+	tools  [][]byte // of the server, where they were read
 }
 
 // negotiate carries the client's initialize to the server. What comes back is a
@@ -60,9 +61,6 @@ func (h *handshake) negotiate(ctx context.Context, raw []byte) (*session, []byte
 	defer cancel()
 	if err := h.read(raw); err != nil {
 		return nil, nil, err
-	}
-	if err := h.srv.heedClash(ctx, h); err != nil {
-		return nil, nil, asFailure(err).About(h.id)
 	}
 	noticed := h.noticeSilence()
 	defer noticed()
@@ -97,7 +95,7 @@ func (h *handshake) noticeSilence() (stop func()) {
 func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Revision) (*session, []byte, error) {
 	if known := h.srv.eras.peek(h.header); h.bridges && known != nil && known.modern() && !known.shakes {
 		if s, answer, ok := h.bridge(ctx, raw); ok {
-			return s, h.hoist(ctx, s, answer), nil
+			return h.ready(ctx, s, answer)
 		}
 		h.unbridge()
 		h.srv.eras.drop(h.header, known)
@@ -108,27 +106,27 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 		if steps.first() && looksModern(m, err) && !h.namesHandshake(m) {
 			if s, answer, ok := h.bridge(ctx, raw); ok {
 				h.srv.eras.note(h.header, &serverEra{revision: s.ServerRevision})
-				return s, h.hoist(ctx, s, answer), nil
+				return h.ready(ctx, s, answer)
 			}
 		}
 		if err != nil && h.sharesModern(ctx) {
 			if s, answer, ok := h.bridge(ctx, raw); ok {
-				return s, h.hoist(ctx, s, answer), nil
+				return h.ready(ctx, s, answer)
 			}
 		}
 		if err == nil && m.Kind == wire.Result && !h.shakesFor(ctx) {
 			if s, answer, ok := h.bridge(ctx, raw); ok {
-				return s, h.hoist(ctx, s, answer), nil
+				return h.ready(ctx, s, answer)
 			}
 			return nil, nil, mcp.Fail(mcp.UpstreamModern, translate.Modern()).About(h.id)
 		}
 		if err == nil && m.Kind == wire.Result {
 			steps.accepted(m)
 			s, answer, err := h.settle(m)
-			if err == nil {
-				answer = h.hoist(ctx, s, answer)
+			if err != nil {
+				return nil, nil, err
 			}
-			return s, answer, err
+			return h.ready(ctx, s, answer)
 		}
 		if err == nil {
 			next, err := h.rejected(m)
@@ -153,6 +151,20 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 	}
 }
 
+// ready is what is done with a session that stands, and the answer to initialize, before
+// the client knows of it: tools of ours take their place beside the server's. Where they
+// cannot, there is no session.
+func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*session, []byte, error) {
+	err := h.heedClash(ctx, s)
+	if err == nil {
+		answer, err = h.srv.now().own.introduce(answer)
+	}
+	if err != nil {
+		return nil, nil, asFailure(err).About(h.id)
+	}
+	return s, h.hoist(ctx, s, answer), nil
+}
+
 // goAlone begins a session with our own tools and nothing else, since the server
 // cannot be reached. It stays so until the client initializes again.
 func (h *handshake) goAlone(err error) (*session, []byte, error) {
@@ -170,7 +182,11 @@ func (h *handshake) settleAlone() (*session, []byte, error) {
 	if err := m.Scan(alone{}.answerTo(wire.Initialize, h.id), nil); err != nil {
 		return nil, nil, err
 	}
-	return h.settle(m)
+	s, answer, err := h.settle(m)
+	if err == nil {
+		answer, err = h.srv.now().own.introduce(answer)
+	}
+	return s, answer, err
 }
 
 // log is where lines about the handshake go.
@@ -432,9 +448,6 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	h.srv.losses.note(vu, h.vc, wire.Initialize, m.Losses, h.header)
 	if err == nil && gjson.Get(view(out), "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
-	}
-	if own := h.srv.now().own; err == nil && own != nil {
-		out, err = own.introduce(out)
 	}
 	if err != nil {
 		return nil, nil, asFailure(err).About(h.id)

@@ -218,8 +218,5 @@ func (h *handshake) initializeResult(c *modernConn, result []byte) ([]byte, erro
 	if err == nil && gjson.GetBytes(out, "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}
-	if own := h.srv.now().own; err == nil && own != nil {
-		out, err = own.introduce(out)
-	}
 	return out, err
 }

@@ -211,6 +211,9 @@ func declared(result []byte, capability string) bool {
 // introduce puts our tools into the server's answer to initialize: that there are
 // tools, that their list may change, and what a model should know of them.
 func (c *catalog) introduce(answer []byte) ([]byte, error) {
+	if c == nil {
+		return answer, nil
+	}
 	out, err := sjson.SetBytes(answer, "result.capabilities.tools.listChanged", true)
 	if err != nil || c.instructions == "" || c.place == "off" {
 		return out, err
