@@ -27,7 +27,7 @@ const (
 )
 
 // gate asks whether the server supports what a call of one of its tools asks for.
-// refusal is the answer to the client where it does not; the call then goes no
+// refusal is the result for the client where it does not; the call then goes no
 // further. Where nobody can say, the server may judge for itself.
 func (x *exchange) gate(m *wire.Message) (refusal []byte) {
 	gates := x.srv.now().cfg.Gates
@@ -54,7 +54,10 @@ func (x *exchange) gate(m *wire.Message) (refusal []byte) {
 			x.log().Debug("gate is open: nobody can say", zap.String("tool", g.Tool), zap.Error(err))
 		case err != nil || !g.supports(row, requested):
 			verdict = "refused"
-			refusal = g.refuse(m.ID(), args, requested, err == nil)
+			refusal = g.refuse(args, requested, err == nil)
+			if x.s.direct != nil {
+				refusal = append([]byte(`{"resultType":"complete",`), refusal[1:]...)
+			}
 		}
 		x.srv.metrics.gates.WithLabelValues(g.Tool, verdict).Inc()
 		if refusal != nil {
@@ -226,7 +229,7 @@ func (g gateRule) supports(row gjson.Result, requested []string) bool {
 
 // refuse is the result of a call with parameters that are not supported, or of which
 // nobody knows.
-func (g gateRule) refuse(id []byte, args gjson.Result, requested []string, known bool) []byte {
+func (g gateRule) refuse(args gjson.Result, requested []string, known bool) []byte {
 	verb, about := "not supported", "here"
 	if !known {
 		verb = "not known to be supported"
@@ -242,7 +245,7 @@ func (g gateRule) refuse(id []byte, args gjson.Result, requested []string, known
 	text := append([]byte(`{"code":`), mcp.AppendString(nil, g.ErrorCode)...)
 	text = append(mcp.AppendString(append(text, `,"message":`...), message), '}')
 	result := mcp.AppendString([]byte(`{"content":[{"type":"text","text":`), string(text))
-	return mcp.AppendResult(nil, id, string(result)+`}],"isError":true}`)
+	return append(result, `}],"isError":true}`...)
 }
 
 // askServer makes a request of our own on the client's session, with the client's

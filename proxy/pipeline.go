@@ -78,10 +78,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 			return raw, wire.Forward, nil
 		}
 		if refusal := x.gate(m); refusal != nil {
-			if x.s.direct != nil {
-				refusal = bytes.Replace(refusal, []byte(`"result":{`), []byte(`"result":{"resultType":"complete",`), 1)
-			}
-			return x.own(refusal, raw), wire.Answer, nil
+			return x.own(mcp.AppendResult(nil, m.ID(), refusal), raw), wire.Answer, nil
 		}
 		x.learn(m)
 	case m.Kind == wire.Notification:
