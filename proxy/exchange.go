@@ -454,12 +454,8 @@ func (x *exchange) resume() error {
 	if x.retry > 0 {
 		wait = min(x.retry, maxRetryWait)
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-x.ctx.Done():
-		return x.ended(context.Cause(x.ctx))
+	if err := sleep(x.ctx, wait); err != nil {
+		return x.ended(err)
 	}
 	st, err := x.s.conn.Listen(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -40,13 +39,9 @@ func newLaterStream(ctx context.Context, log *zap.Logger, open func(context.Cont
 // Next waits for the server's stream and then yields its events. It ends when the server
 // says for good that there is none, so that the client asks again and is told.
 func (l *laterStream) Next() (sse.Event, error) {
-	for pause := firstReopen; l.st == nil; pause = min(2*pause, lastReopen) {
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-l.ctx.Done():
-			timer.Stop()
-			return sse.Event{}, context.Cause(l.ctx)
+	for again := new(reopening); l.st == nil; {
+		if err := again.wait(l.ctx, 0); err != nil {
+			return sse.Event{}, err
 		}
 		st, err := l.open(l.ctx)
 		switch {

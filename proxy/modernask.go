@@ -146,14 +146,10 @@ func (b *bridgedCall) shed() error {
 	if b.sheds++; b.sheds > maxSheds {
 		return saying(internalCode, "upstream busy")
 	}
-	timer := time.NewTimer(firstShed << (b.sheds - 1))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return b.send(nil)
-	case <-b.ctx.Done():
-		return b.ctx.Err()
+	if err := sleep(b.ctx, firstShed<<(b.sheds-1)); err != nil {
+		return err
 	}
+	return b.send(nil)
 }
 
 // expect enters questions.

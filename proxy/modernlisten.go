@@ -145,7 +145,7 @@ func (l *watching) end() {
 // run brings what the server tells until ctx ends.
 func (l *watching) run() {
 	defer l.end()
-	wait := firstReopen
+	var again reopening
 	for {
 		for l.st != nil {
 			e, err := l.st.Next()
@@ -160,7 +160,7 @@ func (l *watching) run() {
 				break // it has ended in order
 			}
 			l.bring(&m)
-			wait = firstReopen
+			again.heard()
 		}
 		if l.ctx.Err() != nil {
 			return
@@ -170,14 +170,9 @@ func (l *watching) run() {
 			l.st.Close()
 			l.st = nil
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-l.ctx.Done():
-			timer.Stop()
+		if again.wait(l.ctx, 0) != nil {
 			return
 		}
-		wait = min(2*wait, lastReopen)
 		if _, err := l.begin(); err != nil {
 			l.c.srv.log.Debug("subscription", zap.Error(err))
 			if l.st != nil {

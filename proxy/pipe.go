@@ -22,12 +22,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How long to wait before a standing stream is opened again.
-const (
-	firstReopen = time.Second
-	lastReopen  = 30 * time.Second
-)
-
 var errUpstreamGone = errors.New("the session with the server has ended")
 
 // pipe is a client on our own stdin and stdout, or on HTTP+SSE, from its first byte
@@ -490,7 +484,7 @@ func (p *pipe) bring(x *exchange) {
 // as long as the server offers one.
 func (p *pipe) listen(x *exchange) {
 	defer x.done()
-	for wait := firstReopen; ; wait = min(2*wait, lastReopen) {
+	for again := new(reopening); ; {
 		st, err := p.s.stand(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
 		switch {
 		case errors.Is(err, upstream.ErrNoStream):
@@ -498,21 +492,14 @@ func (p *pipe) listen(x *exchange) {
 		case err == nil:
 			x.attach(st)
 			if p.copy(x) {
-				wait = firstReopen
+				again.heard()
 			}
 			st.Close()
 		default:
 			p.srv.log.Debug("standing stream", zap.Error(err))
 			p.lostWith(p.srv.answerFor(x, err))
 		}
-		if x.retry > 0 {
-			wait = min(x.retry, lastReopen)
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-x.ctx.Done():
-			timer.Stop()
+		if again.wait(x.ctx, x.retry) != nil {
 			return
 		}
 	}

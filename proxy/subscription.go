@@ -303,19 +303,16 @@ func (b *backing) listen(srv *Server, from []upstream.Header) {
 
 // follow reads the standing stream for as long as the session is held.
 func (b *backing) follow(srv *Server, st upstream.Stream, from []upstream.Header) {
-	wait := firstReopen
+	var again reopening
 	for {
 		if b.read(srv, st, from) {
-			wait = firstReopen
+			again.heard()
 		}
 		srv.results.Unheard(b.realm)
 		for {
-			select {
-			case <-time.After(wait):
-			case <-b.life.Done():
+			if again.wait(b.life, 0) != nil {
 				return
 			}
-			wait = min(2*wait, lastReopen)
 			var err error
 			if st, err = srv.listen(b.life, b.s, upstream.ListenOptions{Header: from}); err == nil {
 				b.s.tools.Forget() // as above

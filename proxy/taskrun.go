@@ -108,14 +108,10 @@ func (t *taskRun) born(task string) {
 // again asks for the result once more, in a while.
 func (t *taskRun) again() error {
 	t.asks++
-	timer := time.NewTimer(resultAskWait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return t.askResult()
-	case <-t.ctx.Done():
-		return context.Cause(t.ctx)
+	if err := sleep(t.ctx, resultAskWait); err != nil {
+		return err
 	}
+	return t.askResult()
 }
 
 // askResult asks for the result, which the server gives when there is one.
