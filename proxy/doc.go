@@ -87,7 +87,7 @@
 // back (replay.go). Nothing else.
 //
 // The last answer to each kind of list, and what became of it, is kept for all
-// sessions together and spares the same work again (lists.go).
+// sessions together and spares the same work again (lists.go, package memo).
 //
 // Where it is turned on, lists and resources are kept that the server has sent, between
 // clients and servers of which one at least has no sessions: package results has them.

@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
-	"pgregory.net/rapid"
 
 	"github.com/dragoman-proxy/dragoman/bench/corpus"
 	"github.com/dragoman-proxy/dragoman/proxy/dialect"
+	"github.com/dragoman-proxy/dragoman/proxy/memo"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -84,11 +85,9 @@ func TestListsRememberedAreTheSame(t *testing.T) {
 					for _, answer = range all {
 						for _, id := range ids {
 							got := srv.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q}`, id, answer.Method))
-							srv.lists.mu.Lock()
-							known := srv.lists.bytes > 0
-							srv.lists.mu.Unlock()
+							known := srv.lists.Find(memo.Key{By: srv.now().table.Between(vu, vc), Method: answer.Method, Facts: srv.factsOf(session)}) != nil
 							if srv == &without {
-								srv.lists.forget()
+								srv.lists.Forget()
 							} else if id != ids[0] && id != ids[1] && !known {
 								t.Errorf("%s: nothing is remembered", answer.Name)
 							}
@@ -105,6 +104,17 @@ func TestListsRememberedAreTheSame(t *testing.T) {
 			})
 		}
 	}
+}
+
+// factsOf are those of a session.
+func (srv testServer) factsOf(session string) wire.Facts {
+	srv.t.Helper()
+	s, err := srv.sessions.find(session, sealed.Owner{})
+	if s == nil || err != nil {
+		srv.t.Fatal("no session", err)
+	}
+	defer s.leave()
+	return s.Facts
 }
 
 // want is a list as a translator makes it that remembers nothing.
@@ -134,7 +144,7 @@ func withID(t *testing.T, message []byte, id string) []byte {
 		t.Fatal(err)
 	}
 	from, to := m.IDAt()
-	return around(message, from, to).append(nil, id)
+	return slices.Concat(message[:from], []byte(id), message[to:])
 }
 
 // lost is what the metrics say of losses.
@@ -172,38 +182,4 @@ func TestChangedListIsTranslatedAnew(t *testing.T) {
 			t.Errorf("not translated: %s", got.body)
 		}
 	}
-}
-
-// TestListsStayWithinTheirBounds, and what they hand out is what was kept last.
-func TestListsStayWithinTheirBounds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var l lists
-		last := map[listKey]*knownList{}
-		t.Repeat(map[string]func(*rapid.T){
-			"answer": func(t *rapid.T) {
-				key := listKey{method: wire.ToolsList, facts: wire.Facts(rapid.IntRange(0, 40).Draw(t, "facts"))}
-				answer := make([]byte, rapid.SampledFrom([]int{10, 200 << 10, maxList, maxList + 1}).Draw(t, "bytes"))
-				if l.worth(key, len(answer)) {
-					last[key] = &knownList{in: aroundID{before: answer}, out: aroundID{behind: answer}}
-					l.keep(key, last[key])
-				}
-			},
-			"forget": func(*rapid.T) { l.forget() },
-			"": func(t *rapid.T) {
-				bytes := 0
-				for key, at := range l.of {
-					if at.known == nil {
-						continue
-					}
-					bytes += at.known.size()
-					if l.find(key) != last[key] {
-						t.Fatal("not what was kept last")
-					}
-				}
-				if bytes != l.bytes || bytes > maxLists || len(l.of) > maxKeys {
-					t.Fatalf("%d bytes under %d keys, %d were counted", bytes, len(l.of), l.bytes)
-				}
-			},
-		})
-	})
 }

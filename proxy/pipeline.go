@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/dialect"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -189,7 +190,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	key, listed := x.listKey(down)
 	if listed {
 		if out, ok := x.again(key, raw); ok {
-			if key.method == wire.ToolsList {
+			if key.Method == wire.ToolsList {
 				x.takeDown(raw)
 			}
 			x.clock.lap(&x.clock.translate)
@@ -255,11 +256,10 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	if x.era != nil && kind == wire.Request {
 		x.era.about = taskOf(m.Params())
 	}
-	learn := listed && x.final && kind == wire.Result && x.srv.lists.worth(key, len(raw)-len(id))
-	var asIs aroundID
-	if learn {
+	var list *memo.Pending
+	if listed && x.final && kind == wire.Result {
 		from, to := m.IDAt()
-		asIs = around(raw, from, to)
+		list = x.srv.lists.Watch(key, raw, from, to)
 	}
 	out, v, err := x.rewrite(down, raw, large.Copy)
 	x.clock.lap(&x.clock.translate)
@@ -276,7 +276,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	case err != nil:
 		x.verdict = failed
 		f := x.srv.report(err, x.requestInfo())
-		out, kind, learn = mcp.AppendError(nil, x.era.rename(id), f.Code, f.Text, nil), wire.Error, false
+		out, kind, list = mcp.AppendError(nil, x.era.rename(id), f.Code, f.Text, nil), wire.Error, nil
 	case v == wire.Local:
 		x.era.hold(kind, method, id, out)
 		return nil, false
@@ -299,8 +299,8 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	if len(m.Also) > 0 {
 		x.also = m.Also
 	}
-	if learn && x.also == nil {
-		x.srv.lists.learn(key, asIs, out, m.Losses)
+	if list != nil && x.also == nil {
+		x.srv.lists.Learn(list, out, m.Losses)
 	}
 	if kind == wire.Result {
 		out = x.completed(out, m)

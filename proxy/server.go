@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -45,7 +46,7 @@ type Server struct {
 	shapes   *shapeLog
 	restarts atomic.Int64 // of the server's processes and sessions
 	heavy    atomic.Bool  // a large list of tools was warned of
-	lists    *lists
+	lists    *memo.Memo
 	memory   *large.Memory // what large messages take, of clients and of the server
 	own      []ownTools    // the sources of tools that we serve ourselves
 	clash    clash         // of names, with the server's tools
@@ -127,7 +128,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	if srv.memory == nil {
 		srv.memory = large.NewMemory(cfg.Limits.HeldBytes())
 	}
-	srv.lists = new(lists)
+	srv.lists = new(memo.Memo)
 	srv.setup.Store(first)
 	srv.sessions = newSessions(cfg.Session.Max, first.sealer, nil)
 	if o.resume != nil {

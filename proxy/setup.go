@@ -134,7 +134,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 	}
 	srv.use(next)
 	srv.warm()
-	srv.lists.forget() // of translators that nobody asks any more
+	srv.lists.Forget() // of translators that nobody asks any more
 	srv.results.Forget()
 	if srv.face != nil {
 		srv.face.Renew(next.renewable())

@@ -1,0 +1,176 @@
+// Package memo remembers what became of a server's lists.
+//
+// Servers give the same list again and again, to every client, and comparing bytes is far cheaper than looking at them. Where
+// the last answer to a kind of list request is the same again but for its id, its translation is taken from here. There is one
+// [Memo] for all sessions; it is bounded, and can be forgotten at any time.
+package memo
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Bounds of what is remembered of lists, of one and of all together.
+const (
+	maxList  = 256 << 10
+	maxLists = 4 << 20
+	maxKeys  = 1024
+)
+
+// Memo remembers the last answer to each kind of list request and what became of it. Past its bound all is forgotten, and
+// begins again. The zero value is ready for use, by many goroutines.
+type Memo struct {
+	mu    sync.Mutex
+	of    map[Key]*last
+	bytes int
+}
+
+// Key is all that a translation depends on beside the message.
+type Key struct {
+	By     *translate.Translator
+	Method wire.Method
+	Facts  wire.Facts
+}
+
+// last is what is known of one key. A first answer leaves its length only: what
+// differs each time is not worth a copy.
+type last struct {
+	length int
+	known  *Answer // nil until two answers of one length came in a row
+}
+
+// Answer is an answer to a list request, and its translation. It does not change.
+type Answer struct {
+	in, out frame
+	same    bool        // the translation is the answer itself
+	Losses  []wire.Loss // of the translation
+}
+
+// Is reports whether message is the answer again, under this id.
+func (a *Answer) Is(message []byte, id string) bool { return a.in.is(message, id) }
+
+// Same reports whether the translation is the answer itself.
+func (a *Answer) Same() bool { return a.same }
+
+// AppendTranslation appends the translation, under this id.
+func (a *Answer) AppendTranslation(dst []byte, id string) []byte { return a.out.append(dst, id) }
+
+func (a *Answer) size() int { return a.in.size() + a.out.size() }
+
+// frame is a message without its id.
+type frame struct{ before, behind []byte }
+
+// around cuts message, of which nothing is kept, at its id.
+func around(message []byte, from, to int) frame {
+	return frame{bytes.Clone(message[:from]), bytes.Clone(message[to:])}
+}
+
+// is reports whether message is f, with this id.
+func (f frame) is(message []byte, id string) bool {
+	rest, ok := bytes.CutPrefix(message, f.before)
+	if !ok || len(rest) != len(id)+len(f.behind) {
+		return false
+	}
+	return string(rest[:len(id)]) == id && bytes.Equal(rest[len(id):], f.behind)
+}
+
+func (f frame) append(dst []byte, id string) []byte {
+	return append(append(append(dst, f.before...), id...), f.behind...)
+}
+
+func (f frame) size() int { return len(f.before) + len(f.behind) }
+
+// Pending is an answer that is being translated, as it was before.
+type Pending struct {
+	key Key
+	in  frame
+}
+
+// Find returns what is known of a key; nil for nothing.
+func (l *Memo) Find(key Key) *Answer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at := l.of[key]; at != nil {
+		return at.known
+	}
+	return nil
+}
+
+// Watch notes that an answer came which is not what is known. It returns the answer for [Memo.Learn] where its translation is
+// worth being remembered, else nil: an answer of another length than the one before may be another each time. Nothing of
+// message is kept, whose id stands at from to to.
+func (l *Memo) Watch(key Key, message []byte, from, to int) *Pending {
+	if !l.worth(key, len(message)-(to-from)) {
+		return nil
+	}
+	return &Pending{key, around(message, from, to)}
+}
+
+// worth reports whether an answer that is not known should be, and notes that it came. It has length bytes without its id.
+func (l *Memo) worth(key Key, length int) bool {
+	if length > maxList {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.of[key]
+	if at == nil {
+		if l.of == nil || len(l.of) == maxKeys {
+			l.of, l.bytes = make(map[Key]*last), 0
+		}
+		at = new(last)
+		l.of[key] = at
+	}
+	again := at.length == length
+	at.length = length
+	return again
+}
+
+// Learn remembers that p became out, which is a message, with these losses. Nothing of them is kept.
+func (l *Memo) Learn(p *Pending, out []byte, losses []wire.Loss) {
+	var m wire.Message
+	if m.Scan(out, nil) != nil {
+		return
+	}
+	k := &Answer{in: p.in, Losses: slices.Clone(losses)}
+	from, to := m.IDAt()
+	k.same = bytes.Equal(p.in.before, out[:from]) && bytes.Equal(p.in.behind, out[to:])
+	if !k.same {
+		k.out = around(out, from, to)
+	}
+	l.keep(p.key, k)
+}
+
+// keep makes k what is known of a key.
+func (l *Memo) keep(key Key, k *Answer) {
+	if k.size() > 2*maxList {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.of[key]
+	if at == nil {
+		return // forgotten just now
+	}
+	if at.known != nil {
+		l.bytes -= at.known.size()
+		at.known = nil
+	}
+	if l.bytes += k.size(); l.bytes > maxLists {
+		clear(l.of)
+		l.bytes = k.size()
+		l.of[key] = at
+	}
+	at.known = k
+}
+
+// Forget lets go of everything.
+func (l *Memo) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of, l.bytes = nil, 0
+}

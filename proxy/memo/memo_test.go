@@ -1,0 +1,43 @@
+package memo
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// TestListsStayWithinTheirBounds, and what they hand out is what was kept last.
+func TestListsStayWithinTheirBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var l Memo
+		last := map[Key]*Answer{}
+		t.Repeat(map[string]func(*rapid.T){
+			"answer": func(t *rapid.T) {
+				key := Key{Method: wire.ToolsList, Facts: wire.Facts(rapid.IntRange(0, 40).Draw(t, "facts"))}
+				answer := make([]byte, rapid.SampledFrom([]int{10, 200 << 10, maxList, maxList + 1}).Draw(t, "bytes"))
+				if l.worth(key, len(answer)) {
+					last[key] = &Answer{in: frame{before: answer}, out: frame{behind: answer}}
+					l.keep(key, last[key])
+				}
+			},
+			"forget": func(*rapid.T) { l.Forget() },
+			"": func(t *rapid.T) {
+				bytes := 0
+				for key, at := range l.of {
+					if at.known == nil {
+						continue
+					}
+					bytes += at.known.size()
+					if l.Find(key) != last[key] {
+						t.Fatal("not what was kept last")
+					}
+				}
+				if bytes != l.bytes || bytes > maxLists || len(l.of) > maxKeys {
+					t.Fatalf("%d bytes under %d keys, %d were counted", bytes, len(l.of), l.bytes)
+				}
+			},
+		})
+	})
+}
