@@ -209,7 +209,7 @@ func (h *handshake) represent(ctx context.Context, client, capabilities []byte, 
 		return nil, nil, mcp.Fail(mcp.UpstreamModern, known.revision.Name)
 	}
 	h.vc = translate.Lookup(translate.Modern())
-	h.facts = clientFacts(gjson.ParseBytes(capabilities))
+	h.facts = mcp.ClientFacts(gjson.ParseBytes(capabilities))
 	if client == nil {
 		client = []byte(`{"name":"unknown-client","version":"0.0.0"}`)
 	}

@@ -208,33 +208,8 @@ func (h *handshake) read(raw []byte) error {
 	if h.vc == nil || h.vc.Modern {
 		h.vc = translate.Latest() // as the specification wants it of a server
 	}
-	h.facts = clientFacts(gjson.Get(params, "capabilities"))
+	h.facts = mcp.ClientFacts(gjson.Get(params, "capabilities"))
 	return nil
-}
-
-// clientFacts are the capabilities a client declared.
-func clientFacts(c gjson.Result) (f wire.Facts) {
-	for _, is := range []struct {
-		path string
-		fact wire.Facts
-	}{
-		{"roots", wire.ClientRoots},
-		{"sampling", wire.ClientSampling},
-		{"sampling.tools", wire.ClientSamplingTools},
-		{"sampling.context", wire.ClientSamplingContext},
-		{"elicitation", wire.ClientElicitation},
-		{"elicitation.form", wire.ClientElicitationForm},
-		{"elicitation.url", wire.ClientElicitationURL},
-		{"tasks", wire.ClientTasks},
-	} {
-		if v := c.Get(is.path); v.Exists() && v.Type != gjson.Null {
-			f |= is.fact
-		}
-	}
-	if f.Has(wire.ClientElicitation) && !f.Has(wire.ClientElicitationURL) {
-		f |= wire.ClientElicitationForm // declared without a mode means forms
-	}
-	return f
 }
 
 // ask proposes a revision and waits for the answer.

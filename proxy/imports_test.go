@@ -28,6 +28,7 @@ import (
 //   - processes counts those of clients, and starts none;
 //   - toolindex keeps what is known of a server's tools, and does not know how it is asked;
 //   - memo remembers translations of lists, and knows neither server nor client;
+//   - filter translates lines, and has no peer;
 //   - dialect changes schemas in a list, and knows nothing of who reads it;
 //   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it; the
 //     order of its own packages has a test there;
@@ -60,6 +61,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/sealed":        configured + " proxy/config proxy/ended",
 		"proxy/results":       carried,
 		"proxy/dialect":       "translate/wire",
+		"proxy/filter":        configured + " proxy/config",
 		"proxy/memo":          "translate translate/wire",
 		"proxy/toolindex":     "transform translate/wire " + parts,
 		"proxy/failures":      carried,
@@ -79,7 +81,7 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/fit":       "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":           "translate/wire " + parts,
 		"proxy":               rooms,
-		"cmd/proxy":           rooms + " proxy",
+		"cmd/proxy":           rooms + " proxy proxy/filter",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

@@ -105,7 +105,7 @@ func (q *modernRequest) sender() *modernRequest {
 	for _, part := range []*[]byte{&o.id, &o.target, &o.client, &o.capabilities, &o.token} {
 		*part = bytes.Clone(*part)
 	}
-	o.facts = clientFacts(gjson.ParseBytes(o.capabilities))
+	o.facts = mcp.ClientFacts(gjson.ParseBytes(o.capabilities))
 	return &o
 }
 

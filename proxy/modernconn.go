@@ -115,41 +115,10 @@ func (srv *Server) resumeModern(t sealed.Session) *modernConn {
 		c.client = []byte(t.ClientInfo)
 	}
 	if c.can = []byte(t.Capabilities); len(c.can) == 0 {
-		c.can = capabilitiesOf(t.Facts)
+		c.can = mcp.CapabilitiesOf(t.Facts)
 	}
 	c.prefix += rand.Text()[:8] + "-" // the other process may have asked something, too
 	return c
-}
-
-// capabilitiesOf are what a client has declared, as far as facts tell.
-func capabilitiesOf(f wire.Facts) []byte {
-	dst := []byte{'{'}
-	object := func(name string, is wire.Facts, members ...string) {
-		if !f.Has(is) {
-			return
-		}
-		if len(dst) > 1 {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, '"'), name...), `":{`...)
-		for i, m := range members {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(append(append(dst, '"'), m...), `":{}`...)
-		}
-		dst = append(dst, '}')
-	}
-	with := func(name string, is wire.Facts) []string {
-		if f.Has(is) {
-			return []string{name}
-		}
-		return nil
-	}
-	object("roots", wire.ClientRoots)
-	object("sampling", wire.ClientSampling, append(with("tools", wire.ClientSamplingTools), with("context", wire.ClientSamplingContext)...)...)
-	object("elicitation", wire.ClientElicitation, append(with("form", wire.ClientElicitationForm), with("url", wire.ClientElicitationURL)...)...)
-	return append(dst, '}')
 }
 
 // Send takes one message of the client.

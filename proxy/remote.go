@@ -240,7 +240,7 @@ func (h *handshake) sayAgain(ctx context.Context, t sealed.Session) (*wire.Messa
 		client = `{"name":"unknown-client","version":"0.0.0"}`
 	}
 	if can == "" {
-		can = string(capabilitiesOf(t.Facts))
+		can = string(mcp.CapabilitiesOf(t.Facts))
 	}
 	h.sent = mcp.Initialize(h.id, t.ServerRevision.Name, can, client)
 	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: h.sent, Request: true, Header: h.header})

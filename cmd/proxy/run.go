@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/filter"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -197,7 +198,7 @@ func translateCommand() *cobra.Command {
 	cmd.Flags().StringVar(&from, "from", "", "revision of the messages")
 	cmd.Flags().StringVar(&to, "to", "", "revision to translate them to")
 	cmd.Flags().StringVar(&report, "report", "", "tell on stderr what was lost, as lines of JSON: short or full")
-	cmd.Flags().Lookup("report").NoOptDefVal = string(proxy.ReportShort)
+	cmd.Flags().Lookup("report").NoOptDefVal = string(filter.ReportShort)
 	cmd.Flags().BoolVar(&fromClient, "from-client", false, "the client sent all messages")
 	cmd.Flags().BoolVar(&fromServer, "from-server", false, "the server sent all messages; without either an answer is told by its id")
 	cmd.MarkFlagsMutuallyExclusive("from-client", "from-server")
@@ -207,17 +208,17 @@ func translateCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		f := proxy.Filter{
-			Options: cfg.Contract, Limits: cfg.Limits, Report: proxy.Reporting(report),
+		f := filter.Filter{
+			Options: cfg.Contract, Limits: cfg.Limits, Report: filter.Reporting(report),
 			In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr(),
 		}
 		switch {
-		case f.Report != proxy.ReportNone && f.Report != proxy.ReportShort && f.Report != proxy.ReportFull:
+		case f.Report != filter.ReportNone && f.Report != filter.ReportShort && f.Report != filter.ReportFull:
 			return &exitError{exitUsage, fmt.Errorf("--report is %q, neither short nor full", report)}
 		case fromClient:
-			f.By = proxy.FromClient
+			f.By = filter.FromClient
 		case fromServer:
-			f.By = proxy.FromServer
+			f.By = filter.FromServer
 		}
 		if f.From, err = revision("--from", from); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package proxy
+package filter
 
 import (
 	"bytes"
@@ -9,10 +9,11 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-func filter(from, to, in string) (out, notes string, err error) {
+func run(from, to, in string) (out, notes string, err error) {
 	var o, n bytes.Buffer
 	err = Filter{
 		From: translate.Lookup(from), To: translate.Lookup(to), Limits: config.Default().Limits,
@@ -22,7 +23,7 @@ func filter(from, to, in string) (out, notes string, err error) {
 }
 
 func TestFilterLearnsMethodsFromRequests(t *testing.T) {
-	out, notes, err := filter("2025-06-18", "2024-11-05", `{"jsonrpc":"2.0","id":1,"method":"prompts/list"}
+	out, notes, err := run("2025-06-18", "2024-11-05", `{"jsonrpc":"2.0","id":1,"method":"prompts/list"}
 {"jsonrpc":"2.0","id":1,"result":{"prompts":[{"name":"p","title":"P"}]}}
 {"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"t","title":"T","inputSchema":{"type":"object"}}]}}
 `)
@@ -45,7 +46,7 @@ func TestFilterLearnsMethodsFromRequests(t *testing.T) {
 
 func TestFilterKnowsTheClientFromInitialize(t *testing.T) {
 	ask := `{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{"mode":"url","message":"?","url":"https://x.example","elicitationId":"1"}}`
-	out, notes, err := filter("2025-11-25", "2025-06-18", initialize("2025-11-25", `{"elicitation":{"form":{}}}`)+"\n"+ask+"\n")
+	out, notes, err := run("2025-11-25", "2025-06-18", string(mcp.Initialize("0", "2025-11-25", `{"elicitation":{"form":{}}}`, `{"name":"c","version":"1"}`))+"\n"+ask+"\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,11 +61,11 @@ func TestFilterKnowsTheClientFromInitialize(t *testing.T) {
 }
 
 func TestFilterGoesOnBehindABadLine(t *testing.T) {
-	out, notes, err := filter("2025-06-18", "2024-11-05", "nonsense\n\n"+pingOne+"\n")
+	out, notes, err := run("2025-06-18", "2024-11-05", "nonsense\n\n"+`{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n")
 	if !errors.Is(err, errNotTranslated) {
 		t.Error(err)
 	}
-	if out != pingOne+"\n" || !strings.Contains(notes, "Parse error") {
+	if out != `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n" || !strings.Contains(notes, "Parse error") {
 		t.Errorf("%s\n%s", out, notes)
 	}
 }

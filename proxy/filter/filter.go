@@ -1,4 +1,6 @@
-package proxy
+// Package filter translates messages of one revision into another's, line by line and without a peer at either end. It is
+// what the command dragoman translate does.
+package filter
 
 import (
 	"bufio"
@@ -7,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -86,7 +90,7 @@ func (f Filter) Run() error {
 	out := bufio.NewWriter(f.Out)
 	run := &filterRun{
 		Filter: f, tr: table.Between(f.From, f.To), notes: json.NewEncoder(f.Notes), out: out,
-		asked: map[Sender]*calls{}, facts: ^wire.Facts(0),
+		asked: map[Sender]open{}, facts: ^wire.Facts(0),
 	}
 	run.notes.SetEscapeHTML(false)
 	if err := run.all(); err != nil {
@@ -106,19 +110,55 @@ type filterRun struct {
 	tr     *translate.Translator
 	out    *bufio.Writer
 	notes  *json.Encoder
-	asked  map[Sender]*calls // by who asked
+	asked  map[Sender]open // by who asked
 	facts  wire.Facts
 	line   int
 	index  *int
 	failed bool
 }
 
+// maxOpen bounds how many requests of one side may have no answer yet.
+const maxOpen = 1 << 20
+
+// request is one that has no answer yet.
+type request struct {
+	method wire.Method
+	note   []byte   // what translating the answer needs of it
+	here   bool     // it was answered by the translation itself
+	older  *request // with the same id
+}
+
+// open are the requests of one side, the newest of each id, by the keys of their ids.
+type open map[string]*request
+
 // open are the requests of one side that have no answer yet.
-func (r *filterRun) open(by Sender) *calls {
+func (r *filterRun) open(by Sender) open {
 	if r.asked[by] == nil {
-		r.asked[by] = newCalls(1 << 20)
+		r.asked[by] = open{}
 	}
 	return r.asked[by]
+}
+
+func (o open) add(id []byte, q *request) error {
+	if len(o) >= maxOpen {
+		return errors.New("too many requests without an answer")
+	}
+	key := string(wire.AppendIDKey(nil, id))
+	q.older = o[key]
+	o[key] = q
+	return nil
+}
+
+// take ends the newest request of an id; nil where there is none.
+func (o open) take(id []byte) *request {
+	key := string(wire.AppendIDKey(nil, id))
+	q := o[key]
+	if q != nil && q.older != nil {
+		o[key] = q.older
+	} else {
+		delete(o, key)
+	}
+	return q
 }
 
 func (r *filterRun) all() error {
@@ -179,15 +219,14 @@ func (r *filterRun) takeLine(line []byte) error {
 }
 
 // answered finds the request that a response is to.
-func (r *filterRun) answered(m *wire.Message, by Sender) *call {
-	key := wire.AppendIDKey(nil, m.ID())
+func (r *filterRun) answered(m *wire.Message, by Sender) *request {
 	switch by {
 	case FromClient:
-		return r.open(FromServer).take(key)
+		return r.open(FromServer).take(m.ID())
 	case FromServer:
-		return r.open(FromClient).take(key)
+		return r.open(FromClient).take(m.ID())
 	}
-	return r.open(AnySender).take(key)
+	return r.open(AnySender).take(m.ID())
 }
 
 func (r *filterRun) translate(line []byte, by Sender) error {
@@ -196,15 +235,15 @@ func (r *filterRun) translate(line []byte, by Sender) error {
 		return r.fail("", "", r.tr.Explain(&m, err))
 	}
 	m.Facts = r.facts
-	var c *call
+	var q *request
 	switch {
 	case m.Kind == wire.Request:
 		if m.Method == wire.Initialize {
-			r.facts = clientFacts(gjson.Get(view(m.Params()), "capabilities"))
+			r.facts = mcp.ClientFacts(gjson.GetBytes(m.Params(), "capabilities"))
 			m.Facts = r.facts
 		}
-		c = newCall(m.ID(), m.Method)
-		if err := r.open(by).add(c); err != nil {
+		q = &request{method: m.Method}
+		if err := r.open(by).add(m.ID(), q); err != nil {
 			return r.fail(m.Kind.String(), m.Method.String(), err)
 		}
 	case m.Kind.Response():
@@ -225,13 +264,11 @@ func (r *filterRun) translate(line []byte, by Sender) error {
 	if err != nil {
 		return r.fail(kind, method, err)
 	}
-	if c != nil && m.Note != nil {
-		if err := c.keep(m.Note); err != nil {
-			return r.fail(kind, method, err)
+	if q != nil {
+		if len(m.Note) > wire.MaxNote {
+			return r.fail(kind, method, errors.New("note is too long"))
 		}
-	}
-	if c != nil && verdict == wire.Answer {
-		c.here = true
+		q.note, q.here = bytes.Clone(m.Note), verdict == wire.Answer
 	}
 	if r.Report != ReportNone {
 		if err := r.report(kind, method, &m); err != nil {
@@ -266,9 +303,9 @@ func (r *filterRun) report(kind, method string, m *wire.Message) error {
 			if p.Rule != l.Rule || p.What != l.What {
 				continue
 			}
-			n := note{Kind: kind, Method: method, Rule: l.Rule, What: l.What, Level: levelName(p.Level), Path: p.Path, Standin: l.Standin}
+			n := note{Kind: kind, Method: method, Rule: l.Rule, What: l.What, Level: strings.ToLower(p.Level.String()), Path: p.Path, Standin: l.Standin}
 			if r.Report == ReportShort {
-				n.Level, n.Count = levelName(l.Level), l.Count
+				n.Level, n.Count = strings.ToLower(l.Level.String()), l.Count
 			}
 			if err := r.note(n); err != nil {
 				return err
