@@ -2,11 +2,11 @@ package proxy
 
 import (
 	"bytes"
-	"context"
 	"sync"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/demo"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -32,24 +32,18 @@ type tapped struct {
 	DemoExchange
 }
 
-type tappedKey struct{}
-
-// tappedBy is the exchange that ctx belongs to, nil for none.
-func tappedBy(ctx context.Context) *tapped {
-	t, _ := ctx.Value(tappedKey{}).(*tapped)
-	return t
-}
-
-func (t *tapped) heard(message []byte) {
+// Heard implements [demo.Watcher].
+func (t *tapped) Heard(message []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.Heard = bytes.Clone(message)
+	t.DemoExchange.Heard = bytes.Clone(message)
 }
 
-func (t *tapped) said(message []byte) {
+// Said implements [demo.Watcher].
+func (t *tapped) Said(message []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.Said = bytes.Clone(message)
+	t.DemoExchange.Said = bytes.Clone(message)
 }
 
 func (t *tapped) got(message []byte) {
@@ -63,7 +57,7 @@ func (t *tapped) got(message []byte) {
 // Post shows the message when its answer has gone.
 func (p *tap) Post(req *downstream.Request, resp *downstream.Response) {
 	t := &tapped{DemoExchange: DemoExchange{Client: p.revisionOf(req), Server: translate.Oldest().Name, Sent: bytes.Clone(req.Body)}}
-	req.Ctx = context.WithValue(req.Ctx, tappedKey{}, t)
+	req.Ctx = demo.WithWatcher(req.Ctx, t)
 	p.face.Post(req, resp)
 	t.got(resp.Body)
 	if resp.Stream != nil {

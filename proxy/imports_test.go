@@ -28,6 +28,7 @@ import (
 //   - processes counts those of clients, and starts none;
 //   - toolindex keeps what is known of a server's tools, and does not know how it is asked;
 //   - memo remembers translations of lists, and knows neither server nor client;
+//   - demo is a server to try the proxy with;
 //   - filter translates lines, and has no peer;
 //   - dialect changes schemas in a list, and knows nothing of who reads it;
 //   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it; the
@@ -42,7 +43,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo"
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
@@ -62,6 +63,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/results":       carried,
 		"proxy/dialect":       "translate/wire",
 		"proxy/filter":        configured + " proxy/config",
+		"proxy/demo":          carried + " proxy/mcp translate",
 		"proxy/memo":          "translate translate/wire",
 		"proxy/toolindex":     "transform translate/wire " + parts,
 		"proxy/failures":      carried,

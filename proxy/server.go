@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/demo"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
@@ -93,7 +94,7 @@ func New(cfg config.Config, log *zap.Logger) (*Server, error) {
 // process in the place of cfg.Upstream. show is called with each message of clients over
 // Streamable HTTP when its answer has gone, concurrently; nil for nothing.
 func NewDemo(cfg config.Config, log *zap.Logger, show func(DemoExchange)) (*Server, error) {
-	srv, err := newServer(cfg, log, demoOrigin())
+	srv, err := newServer(cfg, log, opened(true, demo.Open))
 	if err == nil && show != nil {
 		srv.handler = &tap{(*face)(srv), show}
 	}

@@ -1,4 +1,6 @@
-package proxy
+// Package demo is a small MCP server of the oldest revision, in this process: something to stand in front of when there is
+// nothing else yet. To the proxy it is a server on a pipe.
+package demo
 
 import (
 	"context"
@@ -16,28 +18,39 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// demo is a small MCP server of the oldest revision, in this process: something
-// to stand in front of when there is nothing else yet. To the proxy it is a
-// server on a pipe.
-type demo struct {
+// server is a conversation with it, an [upstream.Conn].
+type server struct {
 	out    chan []byte
 	ctx    context.Context
 	stop   context.CancelFunc
 	calls  sync.WaitGroup
 	mu     sync.Mutex
 	cancel map[string]context.CancelFunc // of slow calls, by id
-	shown  map[string]*tapped            // requests that a tap sees, by id
+	shown  map[string]Watcher            // of requests, by their ids
 }
 
-func demoOrigin() origin {
-	return opened(true, func(context.Context) (upstream.Conn, error) {
-		d := &demo{out: make(chan []byte, 16), cancel: make(map[string]context.CancelFunc), shown: make(map[string]*tapped)}
-		d.ctx, d.stop = context.WithCancel(context.Background())
-		return d, nil
-	})
+// Open begins a conversation with the server, on which nothing was said yet.
+func Open(context.Context) (upstream.Conn, error) {
+	d := &server{out: make(chan []byte, 16), cancel: make(map[string]context.CancelFunc), shown: make(map[string]Watcher)}
+	d.ctx, d.stop = context.WithCancel(context.Background())
+	return d, nil
 }
 
-type demoMessage struct {
+// Watcher sees one request as the server gets it, and the answer as the server gives it. It keeps nothing of them, and is
+// called concurrently.
+type Watcher interface {
+	Heard(sent []byte)
+	Said(answer []byte)
+}
+
+type watcherKey struct{}
+
+// WithWatcher is ctx for a message that w watches.
+func WithWatcher(ctx context.Context, w Watcher) context.Context {
+	return context.WithValue(ctx, watcherKey{}, w)
+}
+
+type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params struct {
@@ -58,22 +71,22 @@ type demoMessage struct {
 }
 
 // Send takes one message; what it leads to comes by Listen.
-func (d *demo) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
+func (d *server) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	if err := d.ctx.Err(); err != nil {
 		return nil, upstream.ErrClosed
 	}
-	var m demoMessage
+	var m message
 	if err := json.Unmarshal(out.Body, &m); err != nil {
 		if m.ID != nil {
 			d.fail(m.ID, -32602, "Invalid params")
 		}
 		return nil, nil
 	}
-	if t := tappedBy(ctx); t != nil {
-		t.heard(out.Body)
+	if w, ok := ctx.Value(watcherKey{}).(Watcher); ok {
+		w.Heard(out.Body)
 		if m.ID != nil {
 			d.mu.Lock()
-			d.shown[string(m.ID)] = t
+			d.shown[string(m.ID)] = w
 			d.mu.Unlock()
 		}
 	}
@@ -92,7 +105,7 @@ func (d *demo) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Strea
 	case "ping":
 		d.result(m.ID, `{}`)
 	case "tools/list":
-		d.result(m.ID, demoTools)
+		d.result(m.ID, tools)
 	case "tools/call":
 		d.call(&m)
 	case "resources/list":
@@ -113,7 +126,7 @@ func (d *demo) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Strea
 			d.fail(m.ID, -32602, "Unknown prompt")
 			break
 		}
-		d.result(m.ID, `{"messages":[{"role":"user","content":`+demoText("Explain "+m.Params.Arguments.Topic+" in one sentence.")+`}]}`)
+		d.result(m.ID, `{"messages":[{"role":"user","content":`+textBlock("Explain "+m.Params.Arguments.Topic+" in one sentence.")+`}]}`)
 	default:
 		if m.Method != "" && m.ID != nil {
 			d.fail(m.ID, -32601, "Method not found: "+m.Method)
@@ -122,12 +135,12 @@ func (d *demo) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Strea
 	return nil, nil
 }
 
-const demoTools = `{"tools":[` +
+const tools = `{"tools":[` +
 	`{"name":"echo","description":"Says the text again","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}},` +
 	`{"name":"add","description":"Adds two numbers","inputSchema":{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}},` +
 	`{"name":"slow","description":"Takes its time and reports progress","inputSchema":{"type":"object","properties":{"steps":{"type":"integer","minimum":1,"maximum":20}}}}]}`
 
-func (d *demo) call(m *demoMessage) {
+func (d *server) call(m *message) {
 	a := &m.Params.Arguments
 	switch m.Params.Name {
 	case "echo":
@@ -142,7 +155,7 @@ func (d *demo) call(m *demoMessage) {
 }
 
 // slow works in the background, a step every 200 ms.
-func (d *demo) slow(m *demoMessage) {
+func (d *server) slow(m *message) {
 	steps := min(max(m.Params.Arguments.Steps, 1), 20)
 	id, token := string(m.ID), m.Params.Meta.ProgressToken
 	ctx, cancel := context.WithCancel(d.ctx)
@@ -170,57 +183,57 @@ func (d *demo) slow(m *demoMessage) {
 	})
 }
 
-func demoText(s string) string {
+func textBlock(s string) string {
 	return `{"type":"text","text":` + string(mcp.AppendString(nil, s)) + `}`
 }
 
-func (d *demo) text(id []byte, s string) { d.result(id, `{"content":[`+demoText(s)+`]}`) }
+func (d *server) text(id []byte, s string) { d.result(id, `{"content":[`+textBlock(s)+`]}`) }
 
-func (d *demo) result(id []byte, result string) { d.answer(id, mcp.AppendResult(nil, id, result)) }
+func (d *server) result(id []byte, result string) { d.answer(id, mcp.AppendResult(nil, id, result)) }
 
-func (d *demo) fail(id []byte, code int, text string) {
+func (d *server) fail(id []byte, code int, text string) {
 	d.answer(id, mcp.AppendError(nil, id, code, text, nil))
 }
 
-func (d *demo) answer(id, message []byte) {
+func (d *server) answer(id, said []byte) {
 	d.mu.Lock()
-	t := d.shown[string(id)]
+	w := d.shown[string(id)]
 	delete(d.shown, string(id))
 	d.mu.Unlock()
-	if t != nil {
-		t.said(message)
+	if w != nil {
+		w.Said(said)
 	}
-	d.say(message)
+	d.say(said)
 }
 
-func (d *demo) say(message []byte) {
+func (d *server) say(said []byte) {
 	select {
-	case d.out <- message:
+	case d.out <- said:
 	case <-d.ctx.Done():
 	}
 }
 
 // Listen is all that the server says.
-func (d *demo) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
-	s := &demoStream{d: d}
+func (d *server) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
+	s := &stream{d: d}
 	s.ctx, s.stop = context.WithCancel(ctx)
 	return s, nil
 }
 
 // Close ends the conversation.
-func (d *demo) Close(context.Context) error {
+func (d *server) Close(context.Context) error {
 	d.stop()
 	d.calls.Wait()
 	return nil
 }
 
-type demoStream struct {
-	d    *demo
+type stream struct {
+	d    *server
 	ctx  context.Context
 	stop context.CancelFunc
 }
 
-func (s *demoStream) Next() (sse.Event, error) {
+func (s *stream) Next() (sse.Event, error) {
 	select {
 	case m := <-s.d.out:
 		return sse.Event{Data: m}, nil
@@ -231,7 +244,7 @@ func (s *demoStream) Next() (sse.Event, error) {
 	}
 }
 
-func (s *demoStream) Close() error {
+func (s *stream) Close() error {
 	s.stop()
 	return nil
 }
