@@ -112,6 +112,9 @@
 // (modernlisten.go), the questions it was asked (moderncall.go, modernask.go), and which
 // arguments of tools go into headers (toolheaders.go).
 //
+// What the server's list says of a tool is in package toolindex, whoever asks: a call
+// that has to wait for it holds up nothing on its pipe (waits in schemas.go).
+//
 // Which kind of server it is, upstreamera.go finds out and remembers (eraslow.go where
 // that is a process, which may be slow to start); erachange.go
 // notices when that is no longer true. What published peers do beside the
