@@ -66,7 +66,7 @@ func (p *backings) get(ctx context.Context, q *modernRequest, who string, header
 		}
 	}
 	b, err := p.hold(ctx, key, q, header)
-	if err == nil && (q.canBeAsked() || b.wantsLogs(q)) { // servers ask for roots as a session begins
+	if err == nil && (q.canBeAsked() || b.overhears(q)) { // servers ask for roots as a session begins
 		b.hear(ctx, p.srv, header)
 	}
 	return b, err

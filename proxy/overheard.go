@@ -18,6 +18,12 @@ func (b *backing) wantsLogs(q *modernRequest) bool {
 	return q.level != mcp.NoLogLevel && b.s.Facts.Has(wire.ServerLogging)
 }
 
+// overhears reports whether something about q may come on the standing stream. What a
+// server on a pipe says of it, its lanes sort out.
+func (b *backing) overhears(q *modernRequest) bool {
+	return b.wantsLogs(q) || q.token != nil && !b.s.piped
+}
+
 // takePart enters a dialogue before its call is sent.
 func (b *backing) takePart(d *dialogue) {
 	b.mu.Lock()

@@ -63,6 +63,43 @@ func TestLogsWithoutATraceOfTheirRequest(t *testing.T) {
 	})
 }
 
+// TestProgressOnTheStandingStream reaches a call that may not be asked anything and wants
+// no logs: published servers send it there.
+func TestProgressOnTheStandingStream(t *testing.T) {
+	f := legacyServer(`{"tools":{}}`, nil)
+	answer := f.answer
+	f.answer = func(m string) ([]string, error) {
+		if gjson.Get(m, "method").String() != "tools/call" {
+			return answer(m)
+		}
+		f.standing <- fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, gjson.Get(m, "params._meta.progressToken").Raw)
+		eventually(t, "the standing stream was read", func() bool { return len(f.standing) == 0 })
+		return one(wait, result(gjson.Get(m, "id").Raw, `"content":[]`))
+	}
+	f.gate = make(chan struct{}, 1)
+	srv := front(t, f)
+	body := modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{}`, `"progressToken":"tk"`))
+	_, resp := srv.begin(t.Context(), "POST", "", body, modernHeader(body)...)
+	if resp.Stream == nil {
+		t.Fatalf("%d %s", resp.Status, resp.Body)
+	}
+	for _, want := range []string{
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tk","progress":1}}`,
+		`{"jsonrpc":"2.0","id":7,"result":{"content":[],"resultType":"complete",` + identity + `}}`,
+	} {
+		e, err := resp.Stream.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameJSON(t, string(e.Data), want)
+		select {
+		case f.gate <- struct{}{}:
+		default:
+		}
+	}
+	resp.Done()
+}
+
 // TestLogsThatMayBeOfTwoRequests are nobody's, and progress is that of its token.
 func TestLogsThatMayBeOfTwoRequests(t *testing.T) {
 	both(t, func(t *testing.T, piped bool) {

@@ -131,7 +131,7 @@ func (r *relay) send() error {
 		return err
 	}
 	id := b.nextID()
-	if r.q.mayAsk() || b.wantsLogs(r.q) {
+	if r.q.mayAsk() || b.overhears(r.q) {
 		d, box = r.srv.dialogues.begin(r, b, id) // the server may ask before we know that it has the request
 		if e != nil {
 			e.Asked = d.hasAsked
