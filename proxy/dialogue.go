@@ -497,13 +497,15 @@ func (d *dialogue) awaitServer(limit time.Duration) {
 	if limit <= 0 || d.over || d.box == nil || len(d.asked) > 0 {
 		return
 	}
+	before := d.b.asking.Load()
 	d.after(limit, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
+		waited := d.b.questions.Load() > 0 || d.b.asking.Load() != before
 		switch {
 		case d.over || d.box == nil || len(d.asked) > 0 || d.cut == nil:
-		case d.b.questions.Load() > 0 && time.Since(d.began) < d.srv.now().cfg.Bridge.ParkTimeout:
-			d.awaitServer(limit) // the server may wait for what another call asks
+		case waited && time.Since(d.began) < d.srv.now().cfg.Bridge.ParkTimeout:
+			d.awaitServer(limit) // the server waits for what another call asks, or did until now
 		default:
 			d.cut(silentFor(limit, false))
 		}
