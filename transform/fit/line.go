@@ -48,7 +48,7 @@ func (p *Plan) survey(n uint32) (s survey) {
 		if counts[shape] < 2 {
 			counts[shape]++
 		}
-		if namesFailure(rest) {
+		if (wrong || beginsFailure(rest)) && namesFailure(rest) {
 			if isNew(rest) {
 				s.failures = append(s.failures, i)
 			}
@@ -117,17 +117,28 @@ func fileOf(line []byte) []byte {
 
 // heading is how deep an ATX heading of Markdown is, or one of HTML.
 func heading(line []byte) (level int, ok bool) {
-	if i := bytes.Index(line, []byte("<h")) + 2; i > 1 && i < len(line) && line[i]-'1' < 4 {
+	n := 0
+	for n < len(line) && line[n] == '#' {
+		n++
+	}
+	if n > 0 {
+		return n - 1, n <= 6 && n < len(line) && line[n] == ' '
+	}
+	if at := bytes.IndexByte(line, '<'); at < 0 {
+		return 0, false
+	} else if i := at + bytes.Index(line[at:], []byte("<h")) + 2; i > at+1 && i < len(line) && line[i]-'1' < 4 {
 		return int(line[i] - '1'), true
 	}
-	n := len(line) - len(bytes.TrimLeft(line, "#"))
-	return n - 1, n > 0 && n <= 6 && n < len(line) && line[n] == ' ' || bytes.Contains(line, []byte("<title>"))
+	return -1, bytes.Contains(line, []byte("<title>"))
 }
 
 // underlines reports whether a line makes a heading of the one before it.
 func underlines(line []byte) bool {
+	if line[0] != '=' && line[0] != '-' {
+		return false
+	}
 	line = bytes.TrimRight(line, " \r\n")
-	return len(line) > 2 && (line[0] == '=' || line[0] == '-') && len(bytes.Trim(line, string(line[:1]))) == 0
+	return len(line) > 2 && len(bytes.Trim(line, string(line[:1]))) == 0
 }
 
 // sections are the words that begin a line which begins something in a program, or in
@@ -175,6 +186,11 @@ func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // failMarks begin lines of test runs that name what failed.
 var failMarks = [...]string{"✕", "✗", "✖", "●", "not ok", "--- FAIL", "FAIL"}
+
+// beginsFailure reports whether a line may begin with one of failMarks.
+func beginsFailure(line []byte) bool {
+	return len(line) > 0 && (line[0] == "✕"[0] || line[0] == 'n' || line[0] == '-' || line[0] == 'F')
+}
 
 // namesFailure reports whether a line names what failed, or says what was thrown:
 // error[E0106]:, java.lang.IllegalStateException:

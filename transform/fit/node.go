@@ -2,6 +2,7 @@ package fit
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 
 	"github.com/dragoman-proxy/dragoman/transform/grapheme"
@@ -261,23 +262,38 @@ func (p *Plan) expandValue(n uint32, at node, d *doc) {
 
 // expandText splits a text into lines, each with the blank ones behind it.
 func (p *Plan) expandText(n uint32, at node, d *doc) {
-	p.nodes = slices.Grow(p.nodes, min(bytes.Count(d.src, []byte("\n")), len(d.src)/32)+1)
-	least := len(d.src) >> 20 // bytes: there are no more than a million lines, the shortest ones together
-	for i, number := 0, uint32(0); i < len(d.src); number++ {
-		end := lineEnd(d.src, i)
-		child := node{doc: at.doc, pos: uint32(i), at: number, kind: line}
-		if end-i <= pieceLength+pieceLength/4 {
-			child.is = unit
-		}
-		i = min(end+1, len(d.src))
-		for at := i; at < len(d.src) && (d.src[at] <= ' ' || i-int(child.pos) < least); at++ {
-			if d.src[at] == '\n' {
-				i = at + 1
-				number++
+	count := 0
+	for range lines(d.src) {
+		count++
+	}
+	p.nodes = slices.Grow(p.nodes, count)
+	for child := range lines(d.src) {
+		child.doc = at.doc
+		p.add(n, child)
+	}
+}
+
+// lines are those of a text, each with the blank ones behind it.
+func lines(src []byte) iter.Seq[node] {
+	return func(yield func(node) bool) {
+		least := len(src) >> 20 // bytes: there are no more than a million lines, the shortest ones together
+		for i, number := 0, uint32(0); i < len(src); number++ {
+			end := lineEnd(src, i)
+			n := node{pos: uint32(i), at: number, kind: line}
+			if end-i <= pieceLength+pieceLength/4 {
+				n.is = unit
+			}
+			i = min(end+1, len(src))
+			for at := i; at < len(src) && (src[at] <= ' ' || i-int(n.pos) < least); at++ {
+				if src[at] == '\n' {
+					i = at + 1
+					number++
+				}
+			}
+			if n.end = uint32(i); !yield(n) {
+				return
 			}
 		}
-		child.end = uint32(i)
-		p.add(n, child)
 	}
 }
 
