@@ -219,14 +219,14 @@ func namesFailure(line []byte) bool {
 var errorWords = [...]string{"error", "fatal", "panic", "exception", "fail", "traceback", "cannot", "unable", "undefined", "denied", "assert", "warning", "expected", "received", "refused", "timed out", "unexpected", "caused by"}
 
 // errorStarts are the first four letters of errorWords, by their hash.
-var errorStarts = func() (b [256]bool) {
+var errorStarts = func() (b [1 << 12]bool) {
 	for _, w := range errorWords {
 		b[hash(uint32(w[0])<<24|uint32(w[1])<<16|uint32(w[2])<<8|uint32(w[3]))] = true
 	}
 	return b
 }()
 
-func hash(four uint32) byte { return byte(four * 0x9E3779B1 >> 24) }
+func hash(four uint32) uint16 { return uint16(four * 0x9E3779B1 >> 20) }
 
 // look hashes a line without its numbers, and reports whether it has one of errorWords
 // in it.
