@@ -57,11 +57,11 @@ func TestIntrospectionConforms(t *testing.T) {
 	text := front("https://api.example.com/v1", everything, everythingElse...)
 	second := strings.Replace(text, "name: test-api", "name: other-api", 1)
 	for _, opt := range []Options{
-		{}, {StrictIntrospection: true}, {Mode: present.Single, StrictIntrospection: true}, {Mode: present.All, Batch: true}, {StrictIntrospection: true, TrustEnforcement: guard.TrustStrict},
-		{PerAdapter: true}, {PerAdapter: true, StrictIntrospection: true},
+		{}, {Introspection: present.Strict}, {Mode: present.Single, Introspection: present.Strict}, {Mode: present.All, Batch: true}, {Introspection: present.Strict, TrustEnforcement: guard.TrustStrict},
+		{PerAdapter: true}, {PerAdapter: true, Introspection: present.Strict},
 	} {
 		detail := "detailExtended"
-		if opt.StrictIntrospection {
+		if opt.Introspection == present.Strict {
 			detail = "detail"
 		}
 		for _, files := range []map[string]string{{"test-api-adapter.md": text}, {"test-api-adapter.md": text, "other-api-adapter.md": second}} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
@@ -66,10 +67,19 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 }
 
 // question is what a call of introspect asks.
-func (c *call) question() present.Question {
-	q := present.Question{Query: string(wire.Unquoted(c.Values[0].Raw))}
-	if c.Values[1].Kind == wire.String {
-		q.Name, q.Named = string(wire.Unquoted(c.Values[1].Raw)), true
+func (c *call) question() *present.Question {
+	text := func(i int) string {
+		if c.Values[i].Kind != wire.String {
+			return ""
+		}
+		return string(wire.Unquoted(c.Values[i].Raw))
+	}
+	q := &present.Question{
+		Query: text(0), Name: text(1), Named: c.Values[1].Kind == wire.String,
+		After: text(3), Adapter: text(4), Category: text(5), Tag: text(6), Match: text(7),
+	}
+	if digits, ok := wire.AppendInteger(nil, c.Values[2].Raw); ok {
+		q.First, _ = strconv.Atoi(string(digits)) // bounds were checked
 	}
 	return q
 }
@@ -232,7 +242,7 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered,
 	case one.op != nil:
 		return sc, one, nil
 	case several == nil:
-		return nil, offered{}, unknownOperation(string(name), sc.names(rt))
+		return nil, offered{}, unknownOperation(string(name), sc.names(rt), sc.shown.Callable)
 	default:
 		var names []string
 		for _, o := range several {
@@ -263,8 +273,8 @@ func (s *snapshot) unknownAdapter(name string) *failure.Failure {
 const maxAvailable, manyNames = 50, 1000
 
 // unknownOperation offers names, which are sorted, in place of the one that is not
-// known.
-func unknownOperation(name string, names []string) *failure.Failure {
+// known; callable makes of them what a request can write.
+func unknownOperation(name string, names []string, callable func([]string) []string) *failure.Failure {
 	if len(names) > manyNames {
 		i, _ := slices.BinarySearch(names, name)
 		from := min(max(i-maxAvailable/2, 0), len(names)-maxAvailable)
@@ -283,12 +293,14 @@ func unknownOperation(name string, names []string) *failure.Failure {
 	for _, n := range list[:cap(available)] {
 		available = append(available, n.name)
 	}
-	d := wire.Members(nil).Str("operation", name).Strs("available", available).Str("hint", "introspect")
+	d := wire.Members(nil).Str("operation", name).Strs("available", atMost(callable(available), maxAvailable)).Str("hint", "introspect")
 	if meant := near.Names(name, names, maxMeant); len(meant) > 0 {
-		d = d.Strs("did_you_mean", meant)
+		d = d.Strs("did_you_mean", atMost(callable(meant), maxMeant))
 	}
 	return &failure.Failure{Code: failure.NotFoundOperation, Message: "Unknown operation: '" + name + "'", Details: d.End()}
 }
+
+func atMost(names []string, n int) []string { return names[:min(len(names), n)] }
 
 // The most names that one was probably meant for.
 const maxMeant = 3

@@ -8,6 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
 const richOps = `
@@ -228,7 +229,7 @@ func TestWhatWasProbablyMeant(t *testing.T) {
 	if len(*all) > 0 {
 		t.Error("something was sent", *all)
 	}
-	strict := one(t, Options{StrictIntrospection: true}, "https://api.example.com", ops)
+	strict := one(t, Options{Introspection: present.Strict}, "https://api.example.com", ops)
 	if got := query(strict, "operations", "get_usr"); got != `{"success":true,"data":{"operation":null}}` {
 		t.Error(got)
 	}

@@ -106,8 +106,11 @@ func (rt *Runtime) operate(ctx context.Context, req *HTTPRequest, at Endpoint) H
 // ask is introspection by GET.
 func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query string, name []string) HTTPResponse {
 	params := wire.Members(nil).Str("query", query)
-	if len(name) == 1 {
+	switch {
+	case len(name) == 1:
 		params = params.Str("name", name[0])
+	case query == "operations":
+		params = params.Int("first", present.MostListed) // programs page through nothing
 	}
 	inner := req.Request
 	inner.Body = wire.Members(nil).Str("operation", rt.shows.Builtin.Name).Raw("params", params.End()).End()

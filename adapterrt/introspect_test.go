@@ -135,7 +135,7 @@ func sendsWhatItSays(t *testing.T, text []byte) {
 // TestIntrospectionIsComplete reads the file with other eyes and expects all of it
 // back.
 func TestIntrospectionIsComplete(t *testing.T) {
-	for _, opt := range []Options{{}, {StrictIntrospection: true}, {Mode: present.Single}} {
+	for _, opt := range []Options{{}, {Introspection: present.Strict}, {Mode: present.Single}} {
 		rt := github(t, opt)
 		text, _ := os.ReadFile("testdata/github-api-adapter.md")
 		var file struct {
@@ -156,7 +156,7 @@ func TestIntrospectionIsComplete(t *testing.T) {
 					t.Errorf("no %s in %s", item, list)
 				}
 				detail := query(rt, "operations", op.Name)
-				if opt.StrictIntrospection {
+				if opt.Introspection == present.Strict {
 					conforms(t, "detail", detail)
 				} else {
 					conforms(t, "detailExtended", detail)
@@ -177,7 +177,7 @@ func TestIntrospectionIsComplete(t *testing.T) {
 				if want := map[present.Mode]string{present.Semantic: "mcp_aql_" + category, present.Single: "mcp_aql"}[opt.Mode]; o.MCPTool != want {
 					t.Errorf("%s: tool %s, want %s", op.Name, o.MCPTool, want)
 				}
-				if len(o.Parameters) != len(op.Params) || (o.Params == nil) != opt.StrictIntrospection {
+				if len(o.Parameters) != len(op.Params) || (o.Params == nil) != (opt.Introspection == present.Strict) {
 					t.Fatalf("%s: %s", op.Name, detail)
 				}
 				for _, p := range o.Parameters {

@@ -76,6 +76,20 @@ const (
 // ParseMode is the mode of that word; crude is another one for semantic.
 func ParseMode(word string) (Mode, error) { return present.ParseMode(word) }
 
+// Introspection says how much is told of an operation.
+type Introspection = present.Introspection
+
+// The forms: all with parameters under both of their keys, under one, and the closed one
+// of the specification.
+const (
+	IntrospectExtended = present.Extended
+	IntrospectCompact  = present.Compact
+	IntrospectStrict   = present.Strict
+)
+
+// ParseIntrospection is the form of that word.
+func ParseIntrospection(word string) (Introspection, error) { return present.ParseIntrospection(word) }
+
 // Starter is a commented adapter file for a new adapter of that name, which must
 // be one that adapters may have.
 func Starter(name string) string { return present.Starter(name) }

@@ -44,15 +44,15 @@ type Options struct {
 	NeverConfirm       bool              // confirm only what says that it needs to be
 	ConfirmVia         guard.ConfirmVia  // how
 
-	LooseParams         bool // drop unknown parameters with a warning instead of refusing them
-	StringErrors        bool // error is the message alone
-	AlwaysIsError       bool // every failure is an error of its tool
-	DevErrors           bool // errors as APIs word them, with paths and addresses
-	NoErrorBody         bool // errors without what else the API's body says
-	KeepAddresses       bool // private addresses and inner hosts stay in errors
-	StrictIntrospection bool // the closed form of operation details
-	MaxRequestBytes     int  // default 1 MiB, 64 KiB–10 MiB
-	MaxResponseBytes    int  // default 10 MiB, 1–100 MiB
+	LooseParams      bool // drop unknown parameters with a warning instead of refusing them
+	StringErrors     bool // error is the message alone
+	AlwaysIsError    bool // every failure is an error of its tool
+	DevErrors        bool // errors as APIs word them, with paths and addresses
+	NoErrorBody      bool // errors without what else the API's body says
+	KeepAddresses    bool // private addresses and inner hosts stay in errors
+	Introspection    present.Introspection
+	MaxRequestBytes  int // default 1 MiB, 64 KiB–10 MiB
+	MaxResponseBytes int // default 10 MiB, 1–100 MiB
 
 	CursorKey []byte                      // seals cursors, so that replicas take each other's; nil for one of our own
 	Getenv    func(string) (string, bool) // where credentials are looked up; nil for nowhere
@@ -149,7 +149,7 @@ func (o *Options) presentation() *present.Presenter {
 	return present.New(present.Options{
 		Mode: o.Mode, PerAdapter: o.PerAdapter, ToolPrefix: o.ToolPrefix, Namespace: o.Namespace,
 		EnumOperations: o.EnumOperations, Batch: o.Batch, Structured: o.Structured, DescriptionSize: o.DescriptionSize,
-		Strict: o.StrictIntrospection,
+		Introspection: o.Introspection,
 		Limits: present.Limits{
 			Request: o.MaxRequestBytes, Response: o.MaxResponseBytes, Text: maxText, Elements: maxElements, Depth: maxNesting,
 		},

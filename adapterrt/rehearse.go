@@ -23,17 +23,6 @@ type Rehearsal struct {
 	Fault     string // what differs; "" when nothing does
 }
 
-// example is a request with all that must follow from it.
-type example struct {
-	line      int
-	request   []byte
-	exchanges []exchanged
-	want      []byte
-}
-
-// exchanged is one HTTP request and its response.
-type exchanged struct{ sends, receives string }
-
 // Rehearse plays the examples in an adapter file's documentation, offline. Each is
 // a fenced block of the kind golden:
 //
@@ -79,7 +68,7 @@ func Rehearse(path string, data []byte, opt *Options) ([]Rehearsal, []file.Probl
 	}
 	rt.live.Store(s)
 	first := bytes.Count(data[:len(data)-len(a.Documentation)], []byte("\n")) + 1
-	examples, problem := findExamples(a.Documentation, first)
+	examples, problem := file.Examples(a.Documentation, first)
 	if problem != nil {
 		problem.File = path
 		return nil, append(problems, *problem)
@@ -87,103 +76,40 @@ func Rehearse(path string, data []byte, opt *Options) ([]Rehearsal, []file.Probl
 	var out []Rehearsal
 	for i := range examples {
 		e := &examples[i]
-		out = append(out, Rehearsal{Operation: batchName(e.request), Line: e.line, Fault: rt.rehearse(e)})
+		out = append(out, Rehearsal{Operation: batchName(e.Request), Line: e.Line, Fault: rt.rehearse(e)})
 	}
 	return out, problems
 }
 
-// findExamples takes the examples out of the documentation.
-func findExamples(text string, line int) (out []example, problem *file.Problem) {
-	var e *example
-	var part strings.Builder
-	section := ""
-	bad := func(line int, msg string) ([]example, *file.Problem) {
-		return nil, &file.Problem{Path: "documentation", Message: msg, Code: file.SchemaParseError, Severity: file.Error, Line: line}
-	}
-	finish := func() {
-		s := strings.TrimSpace(part.String())
-		part.Reset()
-		switch section {
-		case "request":
-			e.request = []byte(s)
-		case "sends":
-			e.exchanges = append(e.exchanges, exchanged{sends: s})
-		case "receives":
-			e.exchanges[len(e.exchanges)-1].receives = s
-		case "want":
-			e.want = []byte(s)
-		}
-	}
-	for ; text != ""; line++ {
-		var l string
-		l, text, _ = strings.Cut(text, "\n")
-		l = strings.TrimRight(l, "\r")
-		switch {
-		case e == nil:
-			if strings.TrimSpace(l) == "```golden" {
-				e, section = &example{line: line}, "request"
-			}
-		case strings.TrimSpace(l) == "```":
-			finish()
-			if wire.Check(e.request, wire.Limits{Depth: maxNesting}) != nil || e.request[0] != '{' {
-				return bad(e.line, "example starts with no JSON object")
-			}
-			if !wire.Valid(e.want) {
-				return bad(e.line, "example wants no JSON")
-			}
-			for _, x := range e.exchanges {
-				if x.receives == "" {
-					return bad(e.line, "example sends and does not receive")
-				}
-			}
-			out = append(out, *e)
-			e = nil
-		case l == "-- sends --", l == "-- receives --", l == "-- want --":
-			finish()
-			next := strings.Trim(l, "- ")
-			if next == "receives" && section != "sends" {
-				return bad(line, "example receives what it did not send")
-			}
-			section = next
-		default:
-			part.WriteString(l + "\n")
-		}
-	}
-	if e != nil {
-		return bad(e.line, "example is not closed")
-	}
-	return out, nil
-}
-
 // rehearse plays one example and says what differs.
-func (rt *Runtime) rehearse(e *example) string {
+func (rt *Runtime) rehearse(e *file.Example) string {
 	next, fault := 0, ""
 	rt.send = func(_ context.Context, _ *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
 		sent := o.Method + " " + string(o.URL.Text)
 		if o.HasBody {
 			sent += "\n" + string(o.Body.Text)
 		}
-		if next == len(e.exchanges) {
+		if next == len(e.Exchanges) {
 			fault = "sends what it should not: " + sent
 			return nil, &failure.Failure{Code: failure.TransportNetwork, Message: "Network error: not rehearsed"}
 		}
-		x := e.exchanges[next]
+		x := e.Exchanges[next]
 		next++
-		if compactLines(sent) != compactLines(x.sends) && fault == "" {
-			fault = fmt.Sprintf("sends\n%s\nwant\n%s", sent, x.sends)
+		if compactLines(sent) != compactLines(x.Sends) && fault == "" {
+			fault = fmt.Sprintf("sends\n%s\nwant\n%s", sent, x.Sends)
 		}
-		return rehearsed(x.receives)
+		return rehearsed(x.Receives)
 	}
-	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: e.request})
+	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: e.Request})
 	if fault != "" {
 		return fault
 	}
-	if next < len(e.exchanges) {
-		return "does not send\n" + e.exchanges[next].sends
+	if next < len(e.Exchanges) {
+		return "does not send\n" + e.Exchanges[next].Sends
 	}
 	got := r.JSON()
-	if !bytes.Equal(wire.AppendCompact(nil, got), wire.AppendCompact(nil, e.want)) {
-		return fmt.Sprintf("answers\n%s\nwant\n%s", got, e.want)
+	if !bytes.Equal(wire.AppendCompact(nil, got), wire.AppendCompact(nil, e.Want)) {
+		return fmt.Sprintf("answers\n%s\nwant\n%s", got, e.Want)
 	}
 	return ""
 }

@@ -56,10 +56,10 @@ func TestShippedAdapters(t *testing.T) {
 		if least := shipped[a.Name]; len(a.Operations) < least {
 			t.Errorf("%s has %d operations, want %d", path, len(a.Operations), least)
 		}
-		examples, _ := findExamples(a.Documentation, 1)
+		examples, _ := file.Examples(a.Documentation, 1)
 		shown := map[string]bool{} // operation, and whether it succeeds
 		for _, e := range examples {
-			shown[batchName(e.request)+" "+string(wire.Member(e.want, "success"))] = true
+			shown[batchName(e.Request)+" "+string(wire.Member(e.Want, "success"))] = true
 		}
 		for _, op := range a.Operations {
 			for _, outcome := range []string{"true", "false"} {
@@ -86,22 +86,22 @@ func TestShippedAdaptersConfirm(t *testing.T) {
 		rt := start(t, fromEnv("GITHUB_TOKEN", "a", "NOTION_TOKEN", "b", "LINEAR_API_KEY", "c"), map[string]string{path: string(data)})
 		sends := capture(rt, `{"data":{}}`)
 		a := rt.live.Load().adapters[0]
-		examples, _ := findExamples(a.Documentation, 1)
+		examples, _ := file.Examples(a.Documentation, 1)
 		asked := map[string]bool{}
 		for _, e := range examples {
-			op := a.Index[batchName(e.request)]
-			if a.guard.Verdict(op) != guard.Confirm || len(e.exchanges) == 0 || asked[op.Name] {
+			op := a.Index[batchName(e.Request)]
+			if a.guard.Verdict(op) != guard.Confirm || len(e.Exchanges) == 0 || asked[op.Name] {
 				continue
 			}
 			asked[op.Name] = true
 			*sends = nil
-			r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: e.request, Session: "s"})
+			r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: e.Request, Session: "s"})
 			if r.Failure == nil || r.Failure.Code != failure.ConfirmationRequired || len(*sends) > 0 {
 				t.Errorf("%s: %s went ahead: %s", path, op.Name, r.JSON())
 				continue
 			}
 			token := wire.Unquoted(wire.Member(r.Failure.Details, "confirmation_token"))
-			again := bytes.Replace(e.request, []byte(`"params":{`), []byte(`"params":{"_confirmation":"`+string(token)+`",`), 1)
+			again := bytes.Replace(e.Request, []byte(`"params":{`), []byte(`"params":{"_confirmation":"`+string(token)+`",`), 1)
 			if r = rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: again, Session: "s"}); r.Failure != nil || len(*sends) != 1 {
 				t.Errorf("%s: %s did not run: %s", path, op.Name, r.JSON())
 			}

@@ -340,6 +340,10 @@ func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (ada
 	if err != nil {
 		return adapterrt.Options{}, fmt.Errorf("adapters.mode: %w", err)
 	}
+	form, err := adapterrt.ParseIntrospection(a.Introspection)
+	if err != nil {
+		return adapterrt.Options{}, fmt.Errorf("adapters.introspection: %w", err)
+	}
 	o := adapterrt.Options{
 		Mode: mode, PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix, EnumOperations: a.EnumOperations,
 		Batch: a.Batch, Structured: a.Structured, DescriptionSize: int(a.DescriptionSize),
@@ -349,7 +353,7 @@ func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (ada
 		TrustOverrides: a.Trust.Overrides, MaxSelfDeclared: a.Trust.MaxSelfDeclared,
 		ConfirmDestructive: a.Confirm.Destructive, NeverConfirm: a.Confirm.Never,
 		LooseParams: a.LooseParams, StringErrors: a.Errors.Shape == "string", AlwaysIsError: a.Errors.IsError == "always",
-		DevErrors: a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", NoErrorBody: !a.Errors.Body, StrictIntrospection: a.Introspection == "strict",
+		DevErrors: a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", NoErrorBody: !a.Errors.Body, Introspection: form,
 		MaxRequestBytes: int(a.MaxRequest), MaxResponseBytes: int(a.MaxResponse),
 		Getenv: getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // which no token holds
 	}

@@ -3,6 +3,7 @@ package present
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -20,11 +21,18 @@ func introspectOperation() *file.Operation {
 		Name: "introspect", Category: file.Read, Builtin: true, Description: "Discover operations and types",
 		Required: []int{0},
 	}
-	any := file.Definition{Type: file.TypeString, MinLength: -1, MaxLength: -1}
-	query, name := &file.Param{Name: "query", Definition: any, Required: true}, &file.Param{Name: "name", Definition: any}
-	query.Description = "operations or types; also adapter_info, quota_status"
-	name.Description = "Which one, for its details"
-	op.Params = []*file.Param{query, name}
+	for _, p := range [...]struct{ name, description string }{
+		{"query", "operations or types; also adapter_info, quota_status"}, {"name", "Which one, for its details"},
+		{"first", "Of a list of operations: how many, 100 unless said"}, {"after", "The one before them"},
+		{"adapter", "Only this adapter's"}, {"category", "Only create, read, update, delete or execute"},
+		{"tag", "Only of adapters with this tag"}, {"match", "Only with these words in name or description"},
+	} {
+		d := file.Definition{Type: file.TypeString, MinLength: -1, MaxLength: -1, Description: p.description}
+		if p.name == "first" {
+			d.Type, d.Minimum, d.Maximum, d.Constrained = file.TypeInteger, &file.Bound{Raw: []byte("1")}, &file.Bound{Raw: []byte(strconv.Itoa(MostListed))}, true
+		}
+		op.Params = append(op.Params, &file.Param{Name: p.name, Definition: d, Required: p.name == "query"})
+	}
 	return op
 }
 
@@ -44,14 +52,25 @@ type Adapter struct {
 	verdict   func(*file.Operation) guard.Verdict
 	Details   []Detail // by operation
 	generated []generatedType
+	golden    map[string][]byte // params of an example in the documentation, by operation
+}
+
+// shown is what is said of an operation beyond the file's front matter.
+type shown struct {
+	verdict guard.Verdict
+	golden  []byte
+}
+
+func (s *Adapter) shown(op *file.Operation) shown {
+	return shown{s.verdict(op), s.golden[op.Name]}
 }
 
 // NewAdapter writes what introspection says of the adapter's operations. verdict says
 // what becomes of each.
 func NewAdapter(a *file.Adapter, verdict func(*file.Operation) guard.Verdict, p *Presenter) *Adapter {
-	s := &Adapter{adapter: a, verdict: verdict, Details: make([]Detail, len(a.Operations)), generated: generateTypes(a)}
+	s := &Adapter{adapter: a, verdict: verdict, Details: make([]Detail, len(a.Operations)), generated: generateTypes(a), golden: goldenParams(a)}
 	for i, op := range a.Operations {
-		s.Details[i] = describe(op, verdict(op), p, "")
+		s.Details[i] = describe(op, s.shown(op), p, "")
 	}
 	return s
 }
@@ -70,20 +89,7 @@ type Catalogue struct {
 
 // work works out the answers, when one is first asked for.
 func (k *Catalogue) work() {
-	several := len(k.Adapters) > 1
-	list := append([]byte(`{"_protocol":`), k.How.protocol...)
-	list = append(list, `,"operations":[`...)
-	for _, s := range k.Adapters {
-		prefix := ""
-		if several {
-			prefix = "[" + s.adapter.Name + "] "
-		}
-		for _, op := range s.adapter.Operations {
-			list = append(appendItem(list, op, prefix), ',')
-		}
-	}
-	list = appendItem(list, k.How.Builtin, "")
-	k.operations = bytes.Clone(append(list, "]}"...))
+	k.operations, _ = k.list(&Question{})
 
 	types := []byte(`{"types":[`)
 	for _, t := range file.ProtocolTypes() {
@@ -108,12 +114,6 @@ func (k *Catalogue) work() {
 	if len(k.Adapters) == 1 {
 		k.info = append(appendInfo([]byte(`{"adapter":`), k.Adapters[0].adapter), '}')
 	}
-}
-
-func appendItem(dst []byte, op *file.Operation, prefix string) []byte {
-	o := wire.Members(nil).Str("name", op.Name).Str("semantic_category", file.CategoryUpper[op.Category]).
-		Str("endpoint", op.Category.String()).Str("description", prefix+op.Description)
-	return append(dst, o.End()...)
 }
 
 func appendInfo(dst []byte, a *file.Adapter) []byte {
@@ -142,23 +142,22 @@ func appendInfo(dst []byte, a *file.Adapter) []byte {
 	return append(dst, o.End()...)
 }
 
-// Question is what introspection is asked.
-type Question struct {
-	Query string
-	Name  string
-	Named bool
-}
-
 // Answer answers q out of what was worked out before. quotas is asked for the one
 // thing that is not.
-func (k *Catalogue) Answer(q Question, quotas func() []byte) ([]byte, *failure.Failure) {
+func (k *Catalogue) Answer(q *Question, quotas func() []byte) ([]byte, *failure.Failure) {
 	k.answered.Do(k.work)
+	if key := q.listing(); key != "" && (q.Query != "operations" || q.Named) {
+		return nil, failure.InvalidValue(key, "is for a list of operations")
+	}
 	switch q.Query {
 	case "operations":
 		if q.Named {
 			return k.operation(q.Name)
 		}
-		return k.operations, nil
+		if q.listing() == "" {
+			return k.operations, nil
+		}
+		return k.list(q)
 	case "types":
 		if q.Named {
 			return k.typ(q.Name)
@@ -219,7 +218,7 @@ func (k *Catalogue) operation(name string) ([]byte, *failure.Failure) {
 	if len(k.Adapters) == 1 {
 		return s.Details[op.Index].Answer(), nil
 	}
-	d := describe(op, s.verdict(op), k.How, s.adapter.Name)
+	d := describe(op, s.shown(op), k.How, s.adapter.Name)
 	return d.Answer(), nil
 }
 
@@ -230,7 +229,7 @@ const maxMeant, maxSought = 3, 5000
 // probably meant, where the closed form is not asked for.
 func (k *Catalogue) nothing(what, name string, names func(s *Adapter, add func(string))) []byte {
 	o := wire.Members(nil).Raw(what, []byte("null"))
-	if k.How.Strict {
+	if k.How.Introspection == Strict {
 		return o.End()
 	}
 	var among []string
@@ -240,7 +239,7 @@ func (k *Catalogue) nothing(what, name string, names func(s *Adapter, add func(s
 		}
 	}
 	if meant := near.Names(clean.FirstRunes(name, 200), among, maxMeant); len(meant) > 0 {
-		o = o.Strs("did_you_mean", meant)
+		o = o.Strs("did_you_mean", k.Callable(meant))
 	}
 	return o.End()
 }
@@ -301,7 +300,7 @@ func (d *Detail) Answer() []byte {
 
 // describe writes the details of an operation. among is its adapter's name where there
 // are others to tell it from, "" elsewhere.
-func describe(op *file.Operation, v guard.Verdict, how *Presenter, among string) (d Detail) {
+func describe(op *file.Operation, more shown, how *Presenter, among string) (d Detail) {
 	adapter := ""
 	if op.Adapter != nil {
 		adapter = op.Adapter.Name
@@ -324,20 +323,29 @@ func describe(op *file.Operation, v guard.Verdict, how *Presenter, among string)
 	permissions := wire.Members(nil).Bool("readOnly", op.Category == file.Read).Bool("destructive", op.Category >= file.Update).End()
 	o := wire.Members(make([]byte, 0, 2<<10)).Str("name", op.Name).Str("semantic_category", file.CategoryUpper[op.Category]).
 		Str("endpoint", op.Category.String()).Str("mcpTool", tool).Str("description", op.Description).
-		Raw("permissions", permissions).Raw("parameters", params)
+		Raw("permissions", permissions).Raw(how.parametersKey(), params)
 	const head = `{"operation":`
 	d.to = len(head) + len(o)
 	d.from = d.to - len(params)
-	o = o.Raw("returns", appendReturns(nil, op)).Raw("examples", appendExample(nil, op, among))
-	if !how.Strict {
-		d.again = len(head) + len(o)
+	o = o.Raw("returns", appendReturns(nil, op)).Raw("examples", appendExample(nil, op, more.golden, among))
+	if how.Introspection != Strict {
+		if how.Introspection == Extended {
+			d.again = len(head) + len(o)
+		}
 		if among != "" {
 			o = o.Str("adapter", among)
 		}
-		o = extend(o, op, v)
+		o = extend(o, op, more.verdict)
 	}
 	d.text = slices.Concat([]byte(head), o.End(), []byte("}"))
 	return d
+}
+
+func (p *Presenter) parametersKey() string {
+	if p.Introspection == Compact {
+		return "params"
+	}
+	return "parameters"
 }
 
 // extend adds what the closed form has no room for.
@@ -430,10 +438,10 @@ func (p *Presenter) members(o wire.Members, d *file.Definition) wire.Members {
 	if d.Items != nil {
 		o = o.Raw("items", p.members(wire.Members(nil).Str("type", d.Items.Type.String()), d.Items).End())
 	}
-	if d.Also != 0 && !p.Strict { // the closed form has no word for these two
+	if d.Also != 0 && p.Introspection != Strict { // the closed form has no word for these two
 		o = o.Strs("types", append([]string{d.Type.String()}, d.Also.Names()...))
 	}
-	if d.Properties != nil && !p.Strict {
+	if d.Properties != nil && p.Introspection != Strict {
 		list := wire.Members(nil)
 		for i := range *d.Properties {
 			e := &(*d.Properties)[i]
@@ -445,41 +453,4 @@ func (p *Presenter) members(o wire.Members, d *file.Definition) wire.Members {
 		o = o.Bool("sensitive", true)
 	}
 	return o
-}
-
-// appendExample writes one request with a value for all that is required.
-func appendExample(dst []byte, op *file.Operation, among string) []byte {
-	params := wire.Members(nil)
-	for _, p := range op.Params {
-		if p.Required {
-			params = params.Raw(p.Name, exampleValue(&p.Definition))
-		}
-	}
-	if op.Builtin {
-		params = wire.Members(nil).Str("query", "operations")
-	}
-	name := op.Name
-	if among != "" {
-		name = among + "." + name
-	}
-	request := wire.Members(nil).Str("operation", name).Raw("params", params.End()).End()
-	return append(append(append(dst, `[{"request":`...), request...), "}]"...)
-}
-
-func exampleValue(d *file.Definition) []byte {
-	switch {
-	case len(d.Enum) > 0:
-		return d.Enum[0].Raw
-	case d.Minimum != nil:
-		return d.Minimum.Raw
-	case d.Type == file.TypeInteger || d.Type == file.TypeNumber:
-		return []byte("1")
-	case d.Type == file.TypeBoolean:
-		return []byte("true")
-	case d.Type == file.TypeArray:
-		return []byte("[]")
-	case d.Type == file.TypeObject:
-		return []byte("{}")
-	}
-	return []byte(`"…"`)
 }

@@ -2,6 +2,7 @@ package present
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
@@ -34,6 +35,27 @@ func ParseMode(word string) (Mode, error) {
 	return Semantic, fmt.Errorf("unknown mode %q: semantic, crude, single or all", word)
 }
 
+// Introspection says how much is told of an operation.
+type Introspection uint8
+
+// The forms. Extended names the parameters under both of their keys, params and
+// parameters; Compact under params alone. Strict is the closed form of the
+// specification, in which there is no room for much else.
+const (
+	Extended Introspection = iota
+	Compact
+	Strict
+)
+
+// ParseIntrospection is the form of that word.
+func ParseIntrospection(word string) (Introspection, error) {
+	i := slices.Index([]string{"extended", "compact", "strict"}, word)
+	if i < 0 {
+		return Extended, fmt.Errorf("unknown form of introspection %q: extended, compact or strict", word)
+	}
+	return Introspection(i), nil
+}
+
 // Limits are those that introspection names.
 type Limits struct{ Request, Response, Text, Elements, Depth int }
 
@@ -47,7 +69,7 @@ type Options struct {
 	Batch           bool   // several requests in one
 	Structured      bool   // results also as structuredContent
 	DescriptionSize int    // bytes of a tool's description
-	Strict          bool   // the closed form of operation details
+	Introspection   Introspection
 	Limits          Limits
 }
 
@@ -63,7 +85,7 @@ type Presenter struct {
 // New works out what follows from o.
 func New(o Options) *Presenter {
 	p := &Presenter{Options: o, Builtin: introspectOperation()}
-	p.builtinDetail = describe(p.Builtin, guard.Allow, p, "")
+	p.builtinDetail = describe(p.Builtin, shown{verdict: guard.Allow}, p, "")
 	p.protocol = p.protocolBlock()
 	return p
 }

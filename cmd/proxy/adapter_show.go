@@ -75,7 +75,7 @@ func credentialState(place string) string {
 }
 
 func showAdapterJSON(cmd *cobra.Command, rt *adapterrt.Runtime, a *adapterrt.Info) error {
-	r := rt.Dispatch(cmd.Context(), adapterrt.Endpoint{Adapter: a.Name}, &adapterrt.Request{Body: []byte(`{"operation":"introspect","params":{"query":"operations"}}`)})
+	r := rt.Dispatch(cmd.Context(), adapterrt.Endpoint{Adapter: a.Name}, &adapterrt.Request{Body: []byte(`{"operation":"introspect","params":{"query":"operations","first":2000}}`)})
 	if r.Failure != nil {
 		return r.Failure
 	}
@@ -86,6 +86,7 @@ func showAdapterJSON(cmd *cobra.Command, rt *adapterrt.Runtime, a *adapterrt.Inf
 type described struct {
 	Operation struct {
 		Parameters []describedParam
+		Params     []describedParam // in place of those in the compact form
 		Returns    struct{ Name string }
 		Examples   []struct{ Request json.RawMessage }
 		Danger     *struct {
@@ -114,7 +115,11 @@ func operationOf(rt *adapterrt.Runtime, a *adapterrt.Info, name string) (*adapte
 	for _, op := range rt.Operations(a.Name) {
 		if op.Name == name {
 			d := &described{}
-			return &op, d, json.Unmarshal(op.Detail, d)
+			err := json.Unmarshal(op.Detail, d)
+			if d.Operation.Parameters == nil {
+				d.Operation.Parameters = d.Operation.Params
+			}
+			return &op, d, err
 		}
 		names = append(names, op.Name)
 	}

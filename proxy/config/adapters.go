@@ -38,7 +38,8 @@ type Adapters struct {
 	// Instructions is where ours stand beside the server's: append, prepend,
 	// replace, or off.
 	Instructions string `yaml:"instructions"`
-	// Introspection is extended, or strict for the closed form of details.
+	// Introspection is extended, which names parameters under both of their keys; compact,
+	// under params alone; or strict, the closed form of details.
 	Introspection string `yaml:"introspection"`
 
 	// HTTPPrefix is the path of the plain HTTP endpoints; "" for none.
@@ -162,7 +163,7 @@ func (a *Adapters) validate(taken []string) error {
 		{"tools", a.Tools, []string{"shared", "per_adapter"}},
 		{"on_clash", a.OnClash, []string{ClashShadow, ClashPrefix, ClashFail}},
 		{"instructions", a.Instructions, []string{"append", "prepend", "replace", "off"}},
-		{"introspection", a.Introspection, []string{"extended", "strict"}},
+		{"introspection", a.Introspection, []string{"extended", "compact", "strict"}},
 		{"errors.shape", a.Errors.Shape, []string{"object", "string"}},
 		{"errors.is_error", a.Errors.IsError, []string{"aql", "always"}},
 		{"errors.addresses", a.Errors.Addresses, []string{"mask", "keep"}},

@@ -1,0 +1,181 @@
+package present
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// How many operations a list has where nobody says, and at most. The most of an adapter
+// are as many.
+const listed, MostListed = 100, 2000
+
+// The most names that a failure lists.
+const maxKnown = 20
+
+// Question is what introspection is asked. All but the first three are of a list of
+// operations; "" and 0 stand for nothing.
+type Question struct {
+	Query string
+	Name  string
+	Named bool
+
+	First                                int
+	After, Adapter, Category, Tag, Match string
+}
+
+// listing is the first key that is for a list alone, "" for none.
+func (q *Question) listing() string {
+	switch {
+	case q.First > 0:
+		return "first"
+	case q.After != "":
+		return "after"
+	case q.Adapter != "":
+		return "adapter"
+	case q.Category != "":
+		return "category"
+	case q.Tag != "":
+		return "tag"
+	case q.Match != "":
+		return "match"
+	}
+	return ""
+}
+
+// item is an operation of a list; the adapter is nil for the one that all have.
+type item struct {
+	s  *Adapter
+	op *file.Operation
+}
+
+// list writes the operations that q asks for, and where there are more how to get at
+// them. The closed form has no word for that, and no end but the one it is asked for.
+func (k *Catalogue) list(q *Question) ([]byte, *failure.Failure) {
+	items, f := k.chosen(q)
+	if f != nil {
+		return nil, f
+	}
+	if q.After != "" {
+		at := slices.IndexFunc(items, func(i item) bool { return k.nameOf(i.s, i.op) == q.After })
+		if at < 0 {
+			return nil, failure.InvalidValue("after", "is no operation of this list")
+		}
+		items = items[at+1:]
+	}
+	first := q.First
+	if first == 0 {
+		if first = listed; k.How.Introspection == Strict {
+			first = len(items)
+		}
+	}
+	shown := items[:min(first, len(items))]
+	list := append([]byte(`{"_protocol":`), k.How.protocol...)
+	list = append(list, `,"operations":[`...)
+	for n, i := range shown {
+		if n > 0 {
+			list = append(list, ',')
+		}
+		prefix := ""
+		if i.s != nil && len(k.Adapters) > 1 {
+			prefix = "[" + i.s.adapter.Name + "] "
+		}
+		list = append(list, wire.Members(nil).Str("name", i.op.Name).Str("semantic_category", file.CategoryUpper[i.op.Category]).
+			Str("endpoint", i.op.Category.String()).Str("description", prefix+i.op.Description).End()...)
+	}
+	list = append(list, ']')
+	if left := len(items) - len(shown); left > 0 && k.How.Introspection != Strict {
+		last := shown[len(shown)-1]
+		list = append(list, `,"more":`...)
+		list = wire.AppendQuoted(list, strconv.Itoa(left)+" more operations. Go on with after \""+k.nameOf(last.s, last.op)+
+			"\" and first, or narrow with adapter, category, tag, match.")
+	}
+	return bytes.Clone(append(list, '}')), nil
+}
+
+// chosen are the operations that q lets through.
+func (k *Catalogue) chosen(q *Question) ([]item, *failure.Failure) {
+	if _, known := file.CategoryOf(strings.ToLower(q.Category)); !known && q.Category != "" {
+		return nil, failure.InvalidValue("category", "must be one of: create, read, update, delete, execute")
+	}
+	words := strings.Fields(strings.ToLower(q.Match))
+	fits := func(op *file.Operation) bool {
+		if q.Category != "" && !strings.EqualFold(op.Category.String(), q.Category) {
+			return false
+		}
+		if len(words) == 0 {
+			return true
+		}
+		text := strings.ToLower(op.Name + " " + op.Description)
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+	}
+	var items []item
+	var names, tags []string
+	adapter, tag := q.Adapter == "", q.Tag == ""
+	for _, s := range k.Adapters {
+		names, tags = append(names, s.adapter.Name), append(tags, s.adapter.Tags...)
+		if q.Adapter != "" && s.adapter.Name != q.Adapter {
+			continue
+		}
+		adapter = true
+		if q.Tag != "" && !slices.Contains(s.adapter.Tags, q.Tag) {
+			continue
+		}
+		tag = true
+		for _, op := range s.adapter.Operations {
+			if fits(op) {
+				items = append(items, item{s, op})
+			}
+		}
+	}
+	switch {
+	case !adapter:
+		return nil, failure.InvalidValue("adapter", "must be one of: "+known(names))
+	case !tag:
+		return nil, failure.InvalidValue("tag", "must be one of: "+known(tags))
+	}
+	if q.Adapter == "" && q.Tag == "" && fits(k.How.Builtin) {
+		items = append(items, item{nil, k.How.Builtin})
+	}
+	return items, nil
+}
+
+// known lists names, but not too many of them.
+func known(names []string) string {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) > maxKnown {
+		return strings.Join(names[:maxKnown], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}
+
+// Callable are the names of operations as requests have to write them: with the adapter's
+// where several have one.
+func (k *Catalogue) Callable(names []string) (out []string) {
+	for _, name := range names {
+		if !k.Ambiguous(name) {
+			out = append(out, name)
+			continue
+		}
+		for _, s := range k.Adapters {
+			if op := s.adapter.Index[name]; op != nil {
+				out = append(out, k.nameOf(s, op))
+			}
+		}
+	}
+	return out
+}
+
+// nameOf is what an operation is called by where k is offered.
+func (k *Catalogue) nameOf(s *Adapter, op *file.Operation) string {
+	if s != nil && len(k.Adapters) > 1 && k.Ambiguous(op.Name) {
+		return s.adapter.Name + "." + op.Name
+	}
+	return op.Name
+}
