@@ -49,10 +49,13 @@ func TestTools(t *testing.T) {
 		if string(v.InputSchema) != `{"type":"object","properties":{"operation":{"type":"string"},"params":{"type":"object","additionalProperties":true}},"required":["operation"]}` {
 			t.Errorf("%s", v.InputSchema)
 		}
-		for _, word := range []string{"introspect", "Operations: ", "Page, narrow", "github-api"} {
+		for _, word := range []string{"introspect", "Operations: ", "github-api"} {
 			if !strings.Contains(v.Description, word) {
 				t.Errorf("%s: no %q in %q", v.Name, word, v.Description)
 			}
+		}
+		if strings.Contains(v.Description, "Page, narrow") != (v.Name == "mcp_aql_read") {
+			t.Errorf("%s: %q", v.Name, v.Description)
 		}
 		if !strings.Contains(v.Description, "read-only") && !strings.Contains(v.Description, "mutating") || len(v.Description) > 1000 {
 			t.Errorf("%q", v.Description)
@@ -74,6 +77,46 @@ func TestTools(t *testing.T) {
 	if tools := github(t, Options{EnumOperations: true, Structured: true}).Tools(); !strings.Contains(string(tools[3].JSON), `"operation":{"type":"string","enum":["delete_repo","unstar_repo","delete_gist"]}`) ||
 		!strings.Contains(string(tools[3].JSON), `"outputSchema"`) {
 		t.Errorf("%s", tools[3].JSON)
+	}
+}
+
+// TestToolsDoNotRepeatThemselves: among the tools of a set no sentence stands on more
+// than two of them, and how to read large results stands where they are read.
+func TestToolsDoNotRepeatThemselves(t *testing.T) {
+	for _, files := range []map[string]string{large(), {"test-api-adapter.md": front("https://api.example.com", status)}} {
+		for _, mode := range []present.Mode{present.Semantic, present.Single, present.All} {
+			rt := start(t, Options{Mode: mode, Batch: true}, files)
+			seen := map[string][]string{}
+			for _, tool := range rt.Tools() {
+				var v struct {
+					Description string
+					InputSchema struct {
+						Properties map[string]struct{ Description string }
+					}
+				}
+				if err := json.Unmarshal(tool.JSON, &v); err != nil {
+					t.Fatal(err)
+				}
+				texts := v.Description
+				for _, p := range v.InputSchema.Properties {
+					texts += "\n" + p.Description
+				}
+				for _, s := range regexp.MustCompile(`\. |\.?\n`).Split(texts, -1) {
+					if s = strings.TrimSuffix(s, "."); s != "" && !slices.Contains(seen[s], tool.Name) {
+						seen[s] = append(seen[s], tool.Name)
+					}
+				}
+				reads := strings.HasSuffix(tool.Name, "read") || tool.Name == "mcp_aql"
+				if strings.Contains(texts, "Page, narrow") != reads || !strings.Contains(texts, "introspect") {
+					t.Errorf("%s: %s", tool.Name, texts)
+				}
+			}
+			for s, tools := range seen {
+				if len(tools) > 2 {
+					t.Errorf("%q is on %v", s, tools)
+				}
+			}
+		}
 	}
 }
 

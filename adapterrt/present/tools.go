@@ -35,7 +35,7 @@ func (k *Catalogue) ToolJSON(adapter, name string, category file.Category) []byt
 	names := k.namesOf(category)
 	p := purposes[category]
 	o := wire.Members(nil).Str("name", name).Str("description", k.describeTool(adapter, category, names)).
-		Raw("inputSchema", k.inputSchema(names))
+		Raw("inputSchema", k.inputSchema(category, names))
 	if k.How.Structured {
 		o = o.Raw("outputSchema", []byte(resultSchema))
 	}
@@ -57,11 +57,7 @@ func (k *Catalogue) namesOf(category file.Category) []string {
 			if category != file.AnyCategory && op.Category != category {
 				continue
 			}
-			name := op.Name
-			if k.Ambiguous(name) {
-				name = s.adapter.Name + "." + name
-			}
-			names = append(names, name)
+			names = append(names, k.nameOf(s, op))
 		}
 	}
 	if category == file.Read || category == file.AnyCategory {
@@ -75,19 +71,11 @@ func (k *Catalogue) describeTool(adapter string, category file.Category, names [
 	if len(k.Adapters) == 1 {
 		head = strings.Replace(head, "HTTP APIs", "the API of "+k.Adapters[0].adapter.Name, 1)
 	}
-	at := file.Read
-	if k.How.Mode == Single {
-		at = file.AnyCategory
-	}
-	tail := "\nParameters: operation introspect, params {\"query\":\"operations\",\"name\":…}, of " + k.How.ToolName(adapter, at) +
-		". Page, narrow or aggregate large results."
-	if category == file.AnyCategory || category == file.Read {
-		tail = "\nParameters: operation introspect, params {\"query\":\"operations\",\"name\":…}. Page, narrow or aggregate large results."
-	}
-	list := "\nOperations: "
+	tail := k.pointer(adapter, category)
 	if len(names) == 0 {
-		return head + list + "none" + tail
+		return head + "\nNo " + category.String() + " operations." + tail
 	}
+	const list = "\nOperations: "
 	room := k.How.DescriptionSize - len(head) - len(list) - len(tail) - 20
 	if len(k.Adapters) > fewAdapters {
 		room = min(room, manyAdaptersRoom)
@@ -97,17 +85,38 @@ func (k *Catalogue) describeTool(adapter string, category file.Category, names [
 		room -= len(names[shown]) + 2
 		shown++
 	}
-	list += strings.Join(names[:shown], ", ")
+	head += list + strings.Join(names[:shown], ", ")
 	if shown < len(names) {
-		list += " … of " + strconv.Itoa(len(names))
+		head += " … of " + strconv.Itoa(len(names))
 	}
-	return head + list + tail
+	return head + tail
+}
+
+// pointer says where parameters are told. How, only the tools say that tell them: they
+// are the ones with large results, too.
+func (k *Catalogue) pointer(adapter string, category file.Category) string {
+	if category == file.AnyCategory || category == file.Read {
+		return "\nParameters: operation introspect, params {\"query\":\"operations\",\"name\":…}. Page, narrow or aggregate large results."
+	}
+	at := file.Read
+	if k.How.Mode == Single {
+		at = file.AnyCategory
+	}
+	return "\nParameters of " + category.String() + " operations: introspect, of " + k.How.ToolName(adapter, at) + "."
 }
 
 // The most operations that a schema names, and adapters.
 const maxEnumerated = 200
 
-func (k *Catalogue) inputSchema(names []string) []byte {
+// inputSchema is that of a tool. What a member means, the tools say that tell parameters.
+func (k *Catalogue) inputSchema(category file.Category, names []string) []byte {
+	member := func(typ, meaning string) []byte {
+		o := wire.Members(nil).Str("type", typ)
+		if category == file.AnyCategory || category == file.Read {
+			o = o.Str("description", meaning)
+		}
+		return o.End()
+	}
 	operation := wire.Members(nil).Str("type", "string")
 	if k.How.EnumOperations && len(names) > 0 && len(names) <= maxEnumerated {
 		operation = operation.Strs("enum", names)
@@ -115,10 +124,10 @@ func (k *Catalogue) inputSchema(names []string) []byte {
 	props := wire.Members(nil).Raw("operation", operation.End()).
 		Raw("params", []byte(`{"type":"object","additionalProperties":true}`))
 	if len(k.Adapters) > 1 {
-		props = props.Raw("adapter", []byte(`{"type":"string","description":"Which adapter, when several offer the operation"}`))
+		props = props.Raw("adapter", member("string", "Which adapter, when several offer the operation"))
 	}
 	if k.How.Batch {
-		props = props.Raw("operations", []byte(`{"type":"array","description":"Several {operation, params} in one, instead of operation"}`))
+		props = props.Raw("operations", member("array", "Several {operation, params} in one, instead of operation"))
 		return wire.Members(nil).Str("type", "object").Raw("properties", props.End()).End()
 	}
 	return wire.Members(nil).Str("type", "object").Raw("properties", props.End()).Strs("required", []string{"operation"}).End()
