@@ -19,6 +19,14 @@ import (
 // jsonServer starts the published json-server with three posts and a comment, and returns where it is.
 func jsonServer(t *testing.T, flags ...string) (base string) {
 	t.Helper()
+	const data = `{"posts":[{"id":1,"title":"one","author":"ada"},{"id":2,"title":"two","author":"bob"},{"id":3,"title":"three","author":"ada"}],` +
+		`"comments":[{"id":1,"body":"so it is","postId":1}]}`
+	return publishedAPI(t, "json-server/lib/cli/bin.js", data, append([]string{"--quiet"}, flags...)...)
+}
+
+// publishedAPI starts the published server whose program main is, with data, and returns where it is.
+func publishedAPI(t *testing.T, main, data string, flags ...string) (base string) {
+	t.Helper()
 	for _, tool := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("no %s here: the tests with a published API need Node 20 and npm", tool)
@@ -29,13 +37,10 @@ func jsonServer(t *testing.T, flags ...string) (base string) {
 		t.Fatal(err)
 	}
 	db := filepath.Join(t.TempDir(), "db.json")
-	const data = `{"posts":[{"id":1,"title":"one","author":"ada"},{"id":2,"title":"two","author":"bob"},{"id":3,"title":"three","author":"ada"}],` +
-		`"comments":[{"id":1,"body":"so it is","postId":1}]}`
 	if err := os.WriteFile(db, []byte(data), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	main := filepath.Join(string(m), "json-server", "lib", "cli", "bin.js")
-	base, stop, err := onLoopback("json-server", append([]string{main, db, "--quiet"}, flags...)...)
+	base, stop, err := onLoopback(main, append([]string{filepath.Join(string(m), filepath.FromSlash(main)), db}, flags...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +52,12 @@ func jsonServer(t *testing.T, flags ...string) (base string) {
 // the second in place of the first.
 func adapterFor(t *testing.T, base string, edits ...string) (folder string) {
 	t.Helper()
-	const name = "json-server-adapter.md"
+	return adapterOf(t, "json-server-adapter.md", base, edits...)
+}
+
+// adapterOf does so with the adapter of that name.
+func adapterOf(t *testing.T, name, base string, edits ...string) (folder string) {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
@@ -204,12 +214,18 @@ func textAt(t *testing.T, s, path string) string {
 // runtimeFor is the adapter runtime alone, with json-server's adapter loaded.
 func runtimeFor(t *testing.T, base string, opt adapterrt.Options, edits ...string) *adapterrt.Runtime {
 	t.Helper()
+	return runtimeOf(t, adapterFor(t, base, edits...), opt)
+}
+
+// runtimeOf is one with the adapters in a folder loaded.
+func runtimeOf(t *testing.T, folder string, opt adapterrt.Options) *adapterrt.Runtime {
+	t.Helper()
 	rt, err := adapterrt.New(opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(rt.Close)
-	files, problems := adapterrt.Find([]adapterrt.Source{{Path: adapterFor(t, base, edits...)}})
+	files, problems := adapterrt.Find([]adapterrt.Source{{Path: folder}})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
