@@ -69,7 +69,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 // question is what a call of introspect asks.
 func (c *call) question() *present.Question {
 	text := func(i int) string {
-		if c.Values[i].Kind != wire.String {
+		if i >= len(c.Values) || c.Values[i].Kind != wire.String {
 			return ""
 		}
 		return string(wire.Unquoted(c.Values[i].Raw))
@@ -78,8 +78,10 @@ func (c *call) question() *present.Question {
 		Query: text(0), Name: text(1), Named: c.Values[1].Kind == wire.String,
 		After: text(3), Adapter: text(4), Category: text(5), Tag: text(6), Match: text(7),
 	}
-	if digits, ok := wire.AppendInteger(nil, c.Values[2].Raw); ok {
-		q.First, _ = strconv.Atoi(string(digits)) // bounds were checked
+	if len(c.Values) > 2 {
+		if digits, ok := wire.AppendInteger(nil, c.Values[2].Raw); ok {
+			q.First, _ = strconv.Atoi(string(digits)) // bounds were checked
+		}
 	}
 	return q
 }

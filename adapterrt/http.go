@@ -109,7 +109,7 @@ func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query str
 	switch {
 	case len(name) == 1:
 		params = params.Str("name", name[0])
-	case query == "operations":
+	case query == "operations" && rt.opt.Introspection != present.Strict:
 		params = params.Int("first", present.MostListed) // programs page through nothing
 	}
 	inner := req.Request

@@ -15,8 +15,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// introspectOperation is the operation that every runtime has.
-func introspectOperation() *file.Operation {
+// introspectOperation is the operation that every runtime has. What pages and narrows
+// its lists is no part of the closed form, whose lists are whole.
+func introspectOperation(form Introspection) *file.Operation {
 	op := &file.Operation{
 		Name: "introspect", Category: file.Read, Builtin: true, Description: "Discover operations and types",
 		Required: []int{0},
@@ -30,6 +31,9 @@ func introspectOperation() *file.Operation {
 		d := file.Definition{Type: file.TypeString, MinLength: -1, MaxLength: -1, Description: p.description}
 		if p.name == "first" {
 			d.Type, d.Minimum, d.Maximum, d.Constrained = file.TypeInteger, &file.Bound{Raw: []byte("1")}, &file.Bound{Raw: []byte(strconv.Itoa(MostListed))}, true
+		}
+		if form == Strict && p.name != "query" && p.name != "name" {
+			continue
 		}
 		op.Params = append(op.Params, &file.Param{Name: p.name, Definition: d, Required: p.name == "query"})
 	}

@@ -55,7 +55,7 @@ type item struct {
 }
 
 // list writes the operations that q asks for, and where there are more how to get at
-// them. The closed form has no word for that, and no end but the one it is asked for.
+// them. The closed form has no word for that.
 func (k *Catalogue) list(q *Question) ([]byte, *failure.Failure) {
 	items, f := k.chosen(q)
 	if f != nil {
@@ -89,7 +89,7 @@ func (k *Catalogue) list(q *Question) ([]byte, *failure.Failure) {
 			Str("endpoint", i.op.Category.String()).Str("description", prefix+i.op.Description).End()...)
 	}
 	list = append(list, ']')
-	if left := len(items) - len(shown); left > 0 && k.How.Introspection != Strict {
+	if left := len(items) - len(shown); left > 0 {
 		last := shown[len(shown)-1]
 		list = append(list, `,"more":`...)
 		list = wire.AppendQuoted(list, strconv.Itoa(left)+" more operations. Go on with after \""+k.nameOf(last.s, last.op)+

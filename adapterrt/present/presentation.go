@@ -84,7 +84,7 @@ type Presenter struct {
 
 // New works out what follows from o.
 func New(o Options) *Presenter {
-	p := &Presenter{Options: o, Builtin: introspectOperation()}
+	p := &Presenter{Options: o, Builtin: introspectOperation(o.Introspection)}
 	p.builtinDetail = describe(p.Builtin, shown{verdict: guard.Allow}, p, "")
 	p.protocol = p.protocolBlock()
 	return p

@@ -88,8 +88,9 @@ func (s *adapterSettings) workplace(args []string) (*workplace, error) {
 		return nil, err
 	}
 	w.options.Tokens = proxy.TokenStore(&cfg, log)
-	w.options.SkipInvalid = true                 // what is wrong with the others is told
-	w.options.ConfirmVia = adapterrt.ConfirmAuto // of --yes, whatever clients are asked
+	w.options.SkipInvalid = true                           // what is wrong with the others is told
+	w.options.Introspection = adapterrt.IntrospectExtended // people see all
+	w.options.ConfirmVia = adapterrt.ConfirmAuto           // of --yes, whatever clients are asked
 	w.options.InsecureHosts = append(w.options.InsecureHosts, s.insecure...)
 	return w, nil
 }

@@ -86,7 +86,6 @@ func showAdapterJSON(cmd *cobra.Command, rt *adapterrt.Runtime, a *adapterrt.Inf
 type described struct {
 	Operation struct {
 		Parameters []describedParam
-		Params     []describedParam // in place of those in the compact form
 		Returns    struct{ Name string }
 		Examples   []struct{ Request json.RawMessage }
 		Danger     *struct {
@@ -115,11 +114,7 @@ func operationOf(rt *adapterrt.Runtime, a *adapterrt.Info, name string) (*adapte
 	for _, op := range rt.Operations(a.Name) {
 		if op.Name == name {
 			d := &described{}
-			err := json.Unmarshal(op.Detail, d)
-			if d.Operation.Parameters == nil {
-				d.Operation.Parameters = d.Operation.Params
-			}
-			return &op, d, err
+			return &op, d, json.Unmarshal(op.Detail, d)
 		}
 		names = append(names, op.Name)
 	}
