@@ -2,6 +2,7 @@ package adapterrt
 
 import (
 	"strings"
+	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
@@ -22,7 +23,8 @@ type call struct {
 	goOn    []byte // leave to go on over a quota's pause
 	inner   bool   // one of a batch
 	trace   []Header
-	cached  string // what the cache did: hit, miss, revalidated
+	asked   time.Duration // how long the user took to agree
+	cached  string        // what the cache did: hit, miss, revalidated
 }
 
 // Bytes of a name in a list of unknown ones.

@@ -101,7 +101,7 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	if c.Op.Danger.Level >= file.Destructive {
 		r.Call.Danger = c.Op.Danger.Level.String()
 	}
-	if r.Failure = c.confirm(ctx, rt, req, r); r.Failure != nil {
+	if r.Failure = c.confirm(ctx, rt, req); r.Failure != nil {
 		return
 	}
 	if len(c.Op.Gates) > 0 {
@@ -138,22 +138,25 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 }
 
 // confirm lets the call through that may run and is confirmed, where it has to be.
-func (c *call) confirm(ctx context.Context, rt *Runtime, req *Request, r *Result) *failure.Failure {
+func (c *call) confirm(ctx context.Context, rt *Runtime, req *Request) *failure.Failure {
 	by := guard.Asker{Session: req.Session, Caller: req.Caller, Token: string(c.token)}
-	asked := false
 	if req.Ask != nil && c.a.guard.Verdict(c.Op) == guard.Confirm {
-		by.Ask = func(ctx context.Context, question string) (bool, error) {
-			start := rt.opt.Now()
-			defer func() { r.Call.Asked += rt.opt.Now().Sub(start) }()
-			asked = true
-			return req.Ask(ctx, question)
-		}
+		by.Ask = c.asking(rt, req)
 	}
 	f := rt.confirmations.Check(ctx, &c.Call, c.a.guard.Judgement(c.Op), by, rt.opt.Now)
-	if f == nil && asked && rt.live.Load().byName[c.a.Name] != c.a {
-		return &failure.Failure{Code: failure.ConflictVersionMismatch, Message: "Adapter '" + c.a.Name + "' changed while the user was asked. Send the request again."}
+	if f == nil && by.Ask != nil && rt.live.Load().byName[c.a.Name] != c.a {
+		return &failure.Failure{Code: failure.ConflictVersionMismatch, Message: "Adapter '" + c.a.Name + "' changed before it was confirmed. Send the request again."}
 	}
 	return f
+}
+
+// asking is req.Ask, with the time that the user takes noted.
+func (c *call) asking(rt *Runtime, req *Request) func(context.Context, string) (bool, error) {
+	return func(ctx context.Context, question string) (bool, error) {
+		start := rt.opt.Now()
+		defer func() { c.asked += rt.opt.Now().Sub(start) }()
+		return req.Ask(ctx, question)
+	}
 }
 
 // fetch makes one HTTP call and sets the result's data or failure. The reply is

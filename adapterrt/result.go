@@ -41,15 +41,14 @@ type Record struct {
 	Bytes                                  int           // of its body
 	Gates                                  time.Duration // asking the API what it supports
 	Upstream                               time.Duration // the request itself; the rest of Duration is ours
-	Asked                                  time.Duration // the user to agree, not part of Duration
-	Duration                               time.Duration
-	Outcome                                failure.Code // "" for success
-	Danger                                 string       // destructive, dangerous or forbidden: attempts are for the audit
-	Gate                                   string       // passed, refused or open, when one was asked
-	Cache                                  string       // hit, miss or revalidated, when there is one
-	Repeated                               bool         // the request had a member twice, of which the last counted
-	Cause                                  error        // why, in words that are not for clients
-	Original                               string       // what the API said, for the debug log alone
+	Duration                               time.Duration // but for the time in which the user was asked
+	Outcome                                failure.Code  // "" for success
+	Danger                                 string        // destructive, dangerous or forbidden: attempts are for the audit
+	Gate                                   string        // passed, refused or open, when one was asked
+	Cache                                  string        // hit, miss or revalidated, when there is one
+	Repeated                               bool          // the request had a member twice, of which the last counted
+	Cause                                  error         // why, in words that are not for clients
+	Original                               string        // what the API said, for the debug log alone
 }
 
 // AppendJSON appends the discriminated result, {"success":true,"data":…} or

@@ -254,6 +254,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 	c := rt.calls.Get().(*call)
 	r.Call.RequestID = req.ID
 	defer func() {
+		start = start.Add(c.asked)
 		if p := recover(); p != nil {
 			// The call is not put back: nobody knows what state it is in.
 			r = Result{Call: r.Call, Failure: failure.Ours(req.ID, fmt.Errorf("panic: %s", clean.MaskSecrets(clean.MaskKnown(fmt.Sprint(p), c.Out.Secrets))))}
@@ -269,7 +270,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 
 // finish completes a result with what is known only at the end.
 func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
-	r.Call.Duration = rt.opt.Now().Sub(start) - r.Call.Asked
+	r.Call.Duration = rt.opt.Now().Sub(start)
 	r.text = rt.opt.StringErrors
 	if f := r.Failure; f != nil {
 		r.Data, r.Warnings, r.Meta, r.Media, r.whole = nil, nil, nil, nil, nil
