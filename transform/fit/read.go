@@ -7,6 +7,7 @@ type reading struct {
 	isReading bool
 	apart     uint32 // the text in a document that reading begins in: it is written as a text
 	target    uint32 // what is read
+	begin     uint32 // where
 	byCount   bool   // some entries of it
 	from, to  int    // which ones
 }
@@ -39,7 +40,7 @@ func (p *Plan) Read(before int, at Place, count int, within *Place) bool {
 	} else if begin == p.end(target) && begin > 0 {
 		begin = p.after(begin-1, top)
 	}
-	p.units, p.size = nil, []int{0}
+	p.begin, p.units, p.size = begin, nil, []int{0}
 	for n := begin; n > 0 && n != stop && len(p.units) <= p.Most; n = p.after(n, top) {
 		p.leaves(n, func(n uint32) bool {
 			if !p.is(n, shown) {

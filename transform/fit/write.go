@@ -113,7 +113,9 @@ func (w *writer) children(n uint32) {
 		}
 		if missing := m - next; missing > 0 || m == end && json {
 			cut = true
-			if !w.isReading || !json && m < end && len(w.out) > begin {
+			// Where reading begins is said by its arguments, but not where a line goes on that it meets.
+			goesOn := len(w.out) > begin || at.kind == line && n != w.nodes[w.begin].up
+			if !w.isReading || !json && m < end && goesOn {
 				k += w.gap(n, begin, next, m, k)
 			}
 		}
