@@ -150,15 +150,16 @@ func (s *faultyServer) begin(f fault) {
 
 // proxyOf is a client of a proxy in front of s.
 func (s *faultyServer) proxyOf(t *testing.T) *webClient {
+	const limit = 400 * time.Millisecond // enough for a mebibyte on a busy machine
 	return serving(t, func(cfg *config.Config) {
 		cfg.Upstream.URL, cfg.Upstream.Transport = s.URL, "http"
 		cfg.Limits.UpstreamMessage = 64 << 10
 		cfg.Limits.Time = map[string]config.TimeLimit{
-			"tools/call": {FirstByte: 100 * time.Millisecond, Silence: 100 * time.Millisecond},
-			"initialize": {FirstByte: 100 * time.Millisecond, Silence: 100 * time.Millisecond},
+			"tools/call": {FirstByte: limit, Silence: limit},
+			"initialize": {FirstByte: limit, Silence: limit},
 		}
 		if s.method == "initialize" {
-			cfg.Upstream.HandshakeTimeout = 300 * time.Millisecond
+			cfg.Upstream.HandshakeTimeout = 3 * limit
 		}
 	})
 }
