@@ -112,8 +112,9 @@ func (c *Call) Build() *failure.Failure {
 	if f := c.payload(); f != nil {
 		return f
 	}
+	grows := op.Request != nil && (op.Request.As == file.AsForm || op.Request.As == file.AsMultipart)
 	for _, q := range [...]*Pairs{&o.URL, &o.Body} {
-		if q.full() {
+		if q.full() && (grows || q == &o.URL) { // JSON is no larger than the request and what the file adds
 			return failure.TooLarge("request_size", maxPairs, len(q.Text)+q.keys, "bytes")
 		}
 	}
