@@ -278,7 +278,7 @@ func TestAnEndedLoginSaysWhatToDo(t *testing.T) {
 				if i > 0 {
 					said = ""
 				}
-				want := `{"success":false,"error":{"code":"AUTH_LOGIN_REQUIRED","message":"Adapter 'test-api' needs a new login by whoever runs it","details":{"adapter":"test-api"` + said + c.hint + `}}}`
+				want := `{"success":false,"error":{"code":"AUTH_LOGIN_REQUIRED","message":"Adapter 'test-api' needs a new login by its operator","details":{"adapter":"test-api"` + said + c.hint + `}}}`
 				if got := string(r.JSON()); got != want || !strings.Contains(r.Call.Cause.Error(), "invalid_grant") || !strings.HasSuffix(r.Call.Cause.Error(), c.code) {
 					t.Errorf("%s\n%s\n%v", got, want, r.Call.Cause)
 				}

@@ -172,7 +172,7 @@ func (d *Device) Wait(ctx context.Context) error {
 	if err != nil {
 		return explained(err)
 	}
-	last := errors.New("nobody has entered the code in time")
+	last := errors.New("the code was not entered in time")
 	for s.keeper.Now().Before(d.Expires) {
 		select {
 		case <-time.After(d.poll):

@@ -195,7 +195,7 @@ func (s *Signer) loginRequired(why error) *failure.Failure {
 	}
 	return &failure.Failure{
 		Code: failure.AuthLoginRequired, Own: true, Cause: fmt.Errorf("%w; %s", why, what),
-		Message: "Adapter '" + name + "' needs a new login by whoever runs it",
+		Message: "Adapter '" + name + "' needs a new login by its operator",
 		Details: d.End(),
 	}
 }

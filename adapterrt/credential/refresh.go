@@ -35,7 +35,7 @@ type record struct {
 }
 
 var (
-	errNoLogin = errors.New("nobody has logged in yet")
+	errNoLogin = errors.New("there was no login yet")
 	errLost    = errors.New("the answer to the last refresh was lost, and with it perhaps the next refresh token")
 )
 

@@ -372,7 +372,7 @@ func (d *answerReader) markdown(text string) string {
 // page is the text that is made of a web page.
 type page struct {
 	out    strings.Builder
-	hidden string // the tag whose inside nobody sees
+	hidden string // the tag whose content is not shown
 	pre    bool
 	lines  int  // line ends that are due
 	blank  bool // a blank is due

@@ -116,23 +116,30 @@ func (x *Index) Learn(answer []byte, log *zap.Logger) (less []byte, changed bool
 	if !tools.IsArray() {
 		return answer, false
 	}
-	kept := []byte{'['}
+	wrong := make(map[int]bool) // nearly always empty: nothing is copied then
+	n := 0
 	tools.ForEach(func(_, entry gjson.Result) bool {
 		name, t, err := parse(entry)
 		x.put(name, t)
 		if err != nil {
-			changed = true
+			wrong[n] = true
 			x.tell(name, err, log)
-			return true
+		}
+		n++
+		return true
+	})
+	if len(wrong) == 0 {
+		return answer, false
+	}
+	kept := []byte{'['}
+	for i, entry := range tools.Array() {
+		if wrong[i] {
+			continue
 		}
 		if len(kept) > 1 {
 			kept = append(kept, ',')
 		}
 		kept = append(kept, entry.Raw...)
-		return true
-	})
-	if !changed {
-		return answer, false
 	}
 	less, err := sjson.SetRawBytes(answer, "result.tools", append(kept, ']'))
 	if err != nil {
