@@ -145,7 +145,6 @@ var children = map[string]func(in *bufio.Reader){
 		if err != nil {
 			syscall.Exit(1)
 		}
-		<-c.watched // a process that is killed before that leaves what its child has started
 		fmt.Printf("%s\n", e.Data)
 		time.Sleep(time.Hour)
 	},

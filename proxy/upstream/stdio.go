@@ -92,7 +92,6 @@ type Child struct {
 	stopping   chan struct{} // closed: stop it in order
 	hurrying   chan struct{} // closed: stop it now
 	stderrRead chan struct{} // closed when nothing more comes from there
-	watched    chan struct{} // closed when its group is watched over
 	exited     chan struct{} // closed when it is gone, and exit is set
 	exit       *ExitError
 	running    sync.WaitGroup
@@ -139,7 +138,6 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 		hurrying:     make(chan struct{}),
 		stderrRead:   make(chan struct{}),
 		exited:       make(chan struct{}),
-		watched:      make(chan struct{}),
 	}
 	if c.quote == nil {
 		c.quote = func(line string) string { return cut(line, maxQuote) }
@@ -171,8 +169,7 @@ func (s Stdio) Start(ctx context.Context) (*Child, error) {
 			}
 		})
 	}
-	c.running.Add(4)
-	go c.watch()
+	c.running.Add(3)
 	go c.write()
 	go c.readStderr()
 	go c.supervise()
@@ -210,11 +207,15 @@ func (c *Child) run(started chan<- error) {
 	defer c.running.Done()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := c.cmd.Start()
-	began := time.Now()
-	if err == nil {
+	var began time.Time
+	err := orphans.Start(func() (group int, err error) {
+		if err := c.cmd.Start(); err != nil {
+			return 0, err
+		}
+		began = time.Now()
 		c.group = adopt(c.cmd.Process)
-	}
+		return c.cmd.Process.Pid, nil
+	})
 	started <- err
 	if err != nil {
 		return
@@ -244,17 +245,7 @@ func (c *Child) run(started chan<- error) {
 	c.mu.Unlock()
 	close(c.exited)
 	c.out.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // where there is none, Close will do
-	<-c.watched
 	orphans.Forget(c.cmd.Process.Pid)
-}
-
-// watch has the child's group, which it leads, ended should this process be killed. It is
-// called when the child's ends of the pipes are closed here: else the process that this
-// may start had them as well, for as long as it takes to begin.
-func (c *Child) watch() {
-	defer c.running.Done()
-	defer close(c.watched)
-	orphans.Watch(c.cmd.Process.Pid)
 }
 
 // supervise stops the child when it is told to.

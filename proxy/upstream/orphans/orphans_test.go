@@ -3,7 +3,11 @@
 package orphans
 
 import (
+	"errors"
+	"io"
+	"io/fs"
 	"maps"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -12,12 +16,22 @@ import (
 	"time"
 )
 
-// group starts a process in a group of its own.
+// start starts a process in a group of its own, which is watched over.
+func start(name string, args ...string) (*exec.Cmd, error) {
+	cmd := exec.Command(name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd, Start(func() (int, error) {
+		if err := cmd.Start(); err != nil {
+			return 0, err
+		}
+		return cmd.Process.Pid, nil
+	})
+}
+
 func group(t *testing.T) (pid int, ended chan error) {
 	t.Helper()
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	cmd, err := start("sleep", "1000")
+	if err != nil {
 		t.Fatal(err)
 	}
 	ended = make(chan error, 1)
@@ -27,11 +41,8 @@ func group(t *testing.T) (pid int, ended chan error) {
 }
 
 func TestGroupsEndWithThePipe(t *testing.T) {
-	defer Forget(1 << 30)
 	one, oneEnded := group(t)
 	two, twoEnded := group(t)
-	Watch(one)
-	Watch(two)
 	Forget(two) // no call needs it any more
 	watched.mu.Lock()
 	watched.pipe.Close() // as the end of this process does
@@ -55,14 +66,12 @@ func TestGroupsEndWithThePipe(t *testing.T) {
 // TestTheWatchingProcessIsStartedAgain, should somebody end it.
 func TestTheWatchingProcessIsStartedAgain(t *testing.T) {
 	one, oneEnded := group(t)
-	two, twoEnded := group(t)
-	Watch(one)
 	watched.mu.Lock()
 	first := watched.cmd
 	first.Process.Kill()
 	first.Wait()
 	watched.mu.Unlock()
-	Watch(two)
+	two, twoEnded := group(t)
 	watched.mu.Lock()
 	if watched.cmd == first {
 		t.Error("it is not")
@@ -73,6 +82,55 @@ func TestTheWatchingProcessIsStartedAgain(t *testing.T) {
 	<-twoEnded
 	Forget(one)
 	Forget(two)
+}
+
+// TestNothingIsWatchedWhereNothingStarts: a program that is not there leaves no watching process.
+func TestNothingIsWatchedWhereNothingStarts(t *testing.T) {
+	if _, err := start("/nowhere"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if watched.cmd != nil {
+		t.Error("there is a watching process")
+	}
+}
+
+// TestGroupsEndThoughTheirStarterIsKilledAtOnce: nothing is left of a group whose Start has returned.
+func TestGroupsEndThoughTheirStarterIsKilledAtOnce(t *testing.T) {
+	for range 20 {
+		r, w, err := os.Pipe() // ends with the last process of the group
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), killed+"=1")
+		cmd.Stdout, cmd.Stderr = w, os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+			t.Fatal(err)
+		}
+		r.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.ReadAll(r); err != nil {
+			t.Fatalf("its group lives on: %v", err)
+		}
+		r.Close()
+	}
+}
+
+// killed is set where a test is the process that is killed.
+const killed = "DRAGOMAN_KILLED"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(killed) == "" {
+		os.Exit(m.Run())
+	}
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stdout = os.Stdout
+	Start(func() (int, error) { err := cmd.Start(); return cmd.Process.Pid, err })
+	syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
 func TestWhatIsListenedTo(t *testing.T) {

@@ -35,29 +35,38 @@ func init() {
 
 // watched are the groups, and the process that watches over them.
 var watched struct {
-	mu     sync.Mutex
-	groups map[int]bool
-	cmd    *exec.Cmd // nil while there is none
-	pipe   *os.File
+	mu       sync.Mutex
+	groups   map[int]bool
+	starting int       // calls of Start that have no group yet
+	cmd      *exec.Cmd // nil while there is none
+	pipe     *os.File
 }
 
-// Watch has the process group of this id ended, should this process be killed. Where
-// that cannot be done it does nothing.
-func Watch(group int) {
+// Start calls start, which starts a process that leads a group of its own and returns the
+// id of that. The group is ended, should this process be killed before Forget is called.
+// Where that cannot be done Start only calls start. The error is that of start.
+func Start(start func() (group int, err error)) error {
 	w := &watched
 	w.mu.Lock()
+	w.starting++
+	if w.cmd == nil {
+		begin()
+	}
+	w.mu.Unlock()
+	group, err := start()
+	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.starting--
+	if err != nil {
+		rest()
+		return err
+	}
 	if w.groups == nil {
 		w.groups = make(map[int]bool)
 	}
 	w.groups[group] = true
-	if w.cmd != nil {
-		if _, err := fmt.Fprintf(w.pipe, "+%d\n", group); err == nil {
-			return
-		}
-		stop() // somebody has ended it
-	}
-	start()
+	tell('+', group)
+	return nil
 }
 
 // Forget is called when a group has ended, whose id may become another one's.
@@ -66,21 +75,33 @@ func Forget(group int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.groups, group)
-	switch {
-	case w.cmd == nil:
-	case len(w.groups) == 0:
-		fmt.Fprintf(w.pipe, "-%d\n", group)
-		stop()
-	default:
-		if _, err := fmt.Fprintf(w.pipe, "-%d\n", group); err != nil {
-			stop()
-			start()
+	tell('-', group)
+	rest()
+}
+
+// tell tells the watching process of a group, and another one of all, should somebody have
+// ended it. Called with watched.mu held.
+func tell(sign byte, group int) {
+	w := &watched
+	if w.cmd != nil {
+		if _, err := fmt.Fprintf(w.pipe, "%c%d\n", sign, group); err == nil {
+			return
 		}
+		stop()
+	}
+	begin()
+}
+
+// rest ends the watching process where there is nothing to watch over. Called with
+// watched.mu held.
+func rest() {
+	if w := &watched; w.cmd != nil && w.starting+len(w.groups) == 0 {
+		stop()
 	}
 }
 
-// start starts the watching process and tells it all groups. Called with watched.mu held.
-func start() {
+// begin starts the watching process and tells it all groups. Called with watched.mu held.
+func begin() {
 	program := "/proc/self/exe" // also where the file has been replaced
 	if runtime.GOOS != "linux" {
 		var err error
