@@ -287,7 +287,7 @@ func TestMistakesInRequestsAreReported(t *testing.T) {
 
 // FuzzBody: whatever a request gives for parameters, the body is what its type says.
 func FuzzBody(f *testing.F) {
-	for _, v := range []string{`"a"`, `null`, `[1,{"a":[]}]`, `{"a":{"b":[true,"\ud83d\ude00\u0001&=[]"]}}`, `""`, `{"":{"":null}}`, `5e400`, `"AAE="`} {
+	for _, v := range []string{`"a"`, `null`, `[1,{"a":[]}]`, `{"a":{"b":[true,"\ud83d\ude00\u0001&=[]"]}}`, `""`, `{"":{"":null}}`, `5e400`, `"AAE="`, `"\b0"`, `{"\n":{"\u0085":"\u007f"}}`} {
 		f.Add([]byte(v))
 	}
 	const any = `types: [string, integer, number, boolean, array, object, "null"]`

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/escape"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
@@ -208,7 +210,7 @@ func (c *Call) multipart() *failure.Failure {
 			key, _ = url.QueryUnescape(key) // our own
 			value, _ = url.QueryUnescape(value)
 			if pair != "" {
-				_ = w.WriteField(key, value) // into memory
+				_ = w.WriteField(partName(key), value) // into memory
 			}
 		}
 	}
@@ -240,7 +242,7 @@ func (c *Call) fileParts(w *multipart.Writer, i int) (f *failure.Failure) {
 			kind = part.Type
 		}
 		h := textproto.MIMEHeader{}
-		h.Set("Content-Disposition", multipart.FileContentDisposition(p.Wire, strings.ToValidUTF8(string(name), "\uFFFD")))
+		h.Set("Content-Disposition", multipart.FileContentDisposition(p.Wire, partName(string(name))))
 		h.Set("Content-Type", kind)
 		to, _ := w.CreatePart(h) // into memory
 		_, _ = to.Write(content)
@@ -252,6 +254,18 @@ func (c *Call) fileParts(w *multipart.Writer, i int) (f *failure.Failure) {
 		one(nil, v.Raw)
 	}
 	return f
+}
+
+// partName is the name of a field or a file as the head of a part can hold it: a quoted string has no control
+// characters (https://www.rfc-editor.org/rfc/rfc9110#section-5.6.4), and servers refuse a body with one. Package
+// multipart writes line breaks as %0D%0A, as browsers do.
+func partName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\r' && r != '\n' {
+			return utf8.RuneError
+		}
+		return r // also for each byte that is not UTF-8
+	}, name)
 }
 
 // bracketed adds a value as pairs whose keys, which begin with key, say where in it they
