@@ -79,7 +79,7 @@ func TestInvariantsUnderRandomRulesSchemasAndBudgets(t *testing.T) {
 		}
 		less := rapid.OneOf(rapid.SampledFrom([]int{100, 120, 200, 500}), rapid.IntRange(100, 4000)).Draw(t, "budget")
 		more := less + rapid.OneOf(rapid.IntRange(20, 100), rapid.IntRange(20, 2000)).Draw(t, "more")
-		before := map[string]int{}
+		before, smaller := map[string]int{}, []byte(nil)
 		for _, budget := range []int{less, more} {
 			call.MaxTokens = budget
 			out, r := e.Apply(nil, in, &call)
@@ -115,10 +115,10 @@ func TestInvariantsUnderRandomRulesSchemasAndBudgets(t *testing.T) {
 			kept := numbers(t, p)
 			for what, n := range before {
 				if kept[what] < n {
-					t.Fatalf("%s is there %d times in %d tokens, and %d times in %d:\n%s\n%s", what, n, less, kept[what], more, in, out)
+					t.Fatalf("%s is there %d times in %d tokens, and %d times in %d:\n%s\n%s\n%s", what, n, less, kept[what], more, in, smaller, out)
 				}
 			}
-			before = kept
+			before, smaller = kept, out
 		}
 	})
 	t.Log(did)

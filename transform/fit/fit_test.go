@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-proxy/dragoman/transform/grapheme"
+	"github.com/dragoman-proxy/dragoman/transform/schema"
 	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -195,4 +196,26 @@ func FuzzRendering(f *testing.F) {
 			t.Fatalf("%q is %d bytes, and not %d", out, len(out), room)
 		}
 	})
+}
+
+// TestWhatIsWrittenDependsOnWhatIsKeptOnly, and not on what was tried before: a list whose
+// places mean something has all items up to the last one that is kept.
+func TestWhatIsWrittenDependsOnWhatIsKeptOnly(t *testing.T) {
+	value := []byte(`{"v":[{"text":"` + strings.Repeat("a ", 99) + `"},{"text":"` + strings.Repeat("b ", 99) + `"},{"id":1}],"title":"c"}`)
+	s := schema.New([]byte(`{"type":"object","required":["v"],"properties":{"v":{"type":"array","prefixItems":[{"type":"object"},{"type":"object"}],"items":{"type":"object"}}}}`))
+	p := New([]Part{{Text: value, Guards: s.Root(value)}}, Options{Most: 100})
+	var up []string
+	for n := range len(p.units) + 1 {
+		p.mark(n)
+		up = append(up, string(p.write()[0]))
+	}
+	if len(up) < 4 {
+		t.Fatalf("%q", up)
+	}
+	for n := len(p.units); n >= 0; n-- {
+		p.mark(n)
+		if down := string(p.write()[0]); down != up[n] {
+			t.Errorf("%d units are\n %s\nfrom above, and\n %s\nfrom below", n, down, up[n])
+		}
+	}
 }

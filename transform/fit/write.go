@@ -29,11 +29,21 @@ func (p *Plan) write() (out [][]byte) {
 		w.out = nil
 		json := p.nodes[n].kind != text && len(p.parts) == 1 // it stays JSON, if an empty one
 		if p.nodes[n].kept > 0 || !p.isReading && (json || p.is(n, demanded)) {
-			w.node(n)
+			w.root(n)
 		}
 		out = append(out, w.out)
 	}
 	return out
+}
+
+// root writes what is kept of a document, an empty one where that is nothing.
+func (w *writer) root(n uint32) {
+	if at := w.nodes[n]; at.kept == 0 && at.is&unit != 0 && at.is&demanded == 0 {
+		raw := w.raw(n)
+		w.out = append(w.out, raw[0], raw[len(raw)-1])
+		return
+	}
+	w.node(n)
 }
 
 // node writes what is kept of a node, and what of it a schema demands.
@@ -49,8 +59,6 @@ func (w *writer) node(n uint32) {
 		w.quoted(w.clipped(wire.AppendUnescaped(nil, raw[1:len(raw)-1])))
 	case w.clip.node == n:
 		w.out = append(w.out, w.clipped(raw)...)
-	case at.kept == 0 && at.is&demanded == 0: // a document of which nothing fits
-		w.out = append(w.out, raw[0], raw[len(raw)-1])
 	case at.kind == object, at.kind == list:
 		w.out = wire.AppendCompact(w.out, raw)
 	default:
@@ -73,7 +81,7 @@ func (w *writer) string(n uint32) {
 	outer := w.out
 	w.expand(n)
 	w.out = nil
-	w.node(w.nodes[n].first)
+	w.root(w.nodes[n].first)
 	text := w.out
 	if w.out = outer; utf8.RuneCount(text) < w.guards[n].MinLength() {
 		w.out = append(w.out, w.raw(n)...)
@@ -105,9 +113,7 @@ func (w *writer) children(n uint32) {
 	}
 	for m := next; m <= end; m++ {
 		switch {
-		case m == end:
-		case m < upTo:
-			w.nodes[m].is |= demanded
+		case m == end, m < upTo:
 		case w.nodes[m].kept == 0 && w.nodes[m].is&demanded == 0:
 			continue
 		}
