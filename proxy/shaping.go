@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/transform"
-	"github.com/dragoman-proxy/dragoman/transform/tokens"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -26,7 +25,6 @@ import (
 type shaping struct {
 	config transform.Config
 	engine *transform.Engine
-	tokens *tokens.Set
 	server string // what rules know the server by
 }
 
@@ -37,15 +35,13 @@ func newShaping(cfg config.Config, keys [][]byte, was *setup, given []transform.
 	if settings == nil {
 		return nil, nil
 	}
-	s := &shaping{config: *settings, tokens: new(tokens.Set), server: cfg.Upstream.ServerName()}
+	s := &shaping{config: *settings, server: cfg.Upstream.ServerName()}
 	opt := transform.Options{Keys: keys, Given: given}
 	if was != nil && was.shaping != nil {
-		s.tokens = was.shaping.tokens
 		if was.shaping.config.Store == s.config.Store && reflect.DeepEqual(keys, was.keys) {
 			opt.Store = was.shaping.engine.Store() // handles outlive a change of rules
 		}
 	}
-	opt.Tokens = s.tokens
 	var err error
 	s.engine, err = transform.New(s.config, opt)
 	return s, err

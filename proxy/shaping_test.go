@@ -90,12 +90,9 @@ func callOf(id int, tool, rest string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q%s}}`, id, tool, rest)
 }
 
-// countsWith is what [count] counts with.
-var countsWith tokens.Set
-
 func count(t *testing.T, result gjson.Result) int {
 	t.Helper()
-	e, err := countsWith.Encoding(tokens.CL100K, 1)
+	e, err := tokens.Named(tokens.CL100K, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

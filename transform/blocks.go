@@ -2,8 +2,9 @@ package transform
 
 import (
 	"bytes"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"slices"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )

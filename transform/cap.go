@@ -27,6 +27,7 @@ type capping struct {
 	rest   []byte // what is left of that
 	strip  bool   // the structured content goes: the text says it
 	fixed  int    // tokens of what must not change
+	slack  int    // of them, those that are kept free: a preview takes less than its share
 	notice string
 }
 
@@ -44,13 +45,18 @@ func (r *run) capTo(dst, raw []byte, budget int) []byte {
 		notice string
 		arrays []ArrayCut
 	}
-	parts, cost := c.plan.Fit(budget, tokensPerByte, func(parts [][]byte) int {
+	count := func(parts [][]byte) int {
 		cost := c.count(parts, budget)
 		if cost <= budget {
 			fits.notice, fits.arrays = c.notice, c.cut.arrays
 		}
 		return cost
-	})
+	}
+	parts, cost := c.plan.Fit(budget, tokensPerByte, count)
+	if cost > budget && c.slack > 0 { // there is not even room for the least
+		c.fixed, c.slack = c.fixed-c.slack, 0
+		parts, cost = c.plan.Fit(budget, tokensPerByte, count)
+	}
 	if !r.shaped {
 		r.units = c.plan.Kept()
 	}
@@ -63,7 +69,7 @@ func (r *run) capTo(dst, raw []byte, budget int) []byte {
 	if cost <= budget {
 		c.notice, c.cut.arrays = fits.notice, fits.arrays
 	}
-	r.report.TokensAfter = cost
+	r.report.TokensAfter = cost - c.slack
 	w := c.rewrite(parts)
 	w.last = r.noticeBlock(c.l, c.notice)
 	w.meta = r.meta(r.report.TokensAfter, r.report.OverBudget)
@@ -87,7 +93,11 @@ func (r *run) capping(raw []byte, budget int) *capping {
 		b := &l.blocks[i]
 		switch {
 		case i == c.twin:
-			c.fixed += r.count(c.rest, unlimited)
+			rest := r.count(c.rest, unlimited)
+			if share := budget / previewShare; c.preview && rest < share {
+				c.slack = share - rest // else a larger budget could leave less for what it is a preview of
+			}
+			c.fixed += rest + c.slack
 		case b.kind == wholeBlock:
 			c.places = append(c.places, i)
 			parts = append(parts, fit.Part{Text: compact(b.of(raw)), Solid: true})

@@ -5,12 +5,7 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
-
-	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
-
-// loaded are the encodings of most engines of these tests: none is loaded twice.
-var loaded tokens.Set
 
 // configure reads a configuration as the command would.
 func configure(t *testing.T, text string) (*Engine, error) {
@@ -24,7 +19,7 @@ func configure(t *testing.T, text string) (*Engine, error) {
 	if file.Transform == nil {
 		t.Fatalf("no transform in %s", text)
 	}
-	return New(*file.Transform, Options{Tokens: &loaded})
+	return New(*file.Transform, Options{})
 }
 
 func TestBadConfigurationIsRefusedWithItsPath(t *testing.T) {

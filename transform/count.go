@@ -2,8 +2,9 @@ package transform
 
 import (
 	"bytes"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"math"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 	"github.com/dragoman-proxy/dragoman/translate/wire"

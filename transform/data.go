@@ -2,8 +2,9 @@ package transform
 
 import (
 	"errors"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"strings"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 
 	"gopkg.in/yaml.v3"
 

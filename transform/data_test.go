@@ -11,7 +11,7 @@ import (
 
 func engineOf(t *testing.T, cfg Config, given ...Rule) *Engine {
 	t.Helper()
-	e, err := New(cfg, Options{Given: given, Tokens: &loaded})
+	e, err := New(cfg, Options{Given: given})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,4 +2,12 @@
 
 package transform
 
+import "flag"
+
 const effort = 16
+
+func init() {
+	if err := flag.Set("rapid.checks", "20"); err != nil { // on the command line it prevails
+		panic(err)
+	}
+}

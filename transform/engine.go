@@ -15,9 +15,6 @@ type Options struct {
 	// Given are rules that came with tools, each for the one tool that its Match
 	// names: they count where no rule of the configuration names it, too.
 	Given []Rule
-	// Tokens holds the encodings in use; nil makes a set of its own. Engines that
-	// follow one another share one, so that nothing is loaded twice.
-	Tokens *tokens.Set
 	// Store keeps what was cut; nil makes one of Config.Store. Engines that follow
 	// one another share one, so that handles outlive a change of rules.
 	Store *Store
@@ -60,12 +57,8 @@ func New(cfg Config, opt Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{config: cfg, special: make(map[Match]*rule), given: make(map[Match]*rule), store: opt.Store}
-	set := opt.Tokens
-	if set == nil {
-		set = new(tokens.Set)
-	}
 	var err error
-	e.encoding, e.exact, err = set.ForModel(cfg.Adapters.Capper.Model, cfg.Adapters.Capper.SafetyFactor)
+	e.encoding, e.exact, err = tokens.ForModel(cfg.Adapters.Capper.Model, cfg.Adapters.Capper.SafetyFactor)
 	if err != nil {
 		return nil, &ConfigError{Path: "adapters.capper", Err: err}
 	}

@@ -3,10 +3,11 @@ package transform
 import (
 	"bytes"
 	"encoding/json"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 
 	"github.com/dragoman-proxy/dragoman/transform/fit"
 	"github.com/dragoman-proxy/dragoman/translate/wire"

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
@@ -234,5 +235,36 @@ transform:
 		if err != nil && (!strings.Contains(err.Error(), "kept") || !strings.Contains(err.Error(), "line 5")) {
 			t.Error(err)
 		}
+	}
+}
+
+// TestALargerBudgetKeepsNoLessBesideItsPreview: the text that repeats the structured content has a share of the budget,
+// whatever of it a preview takes.
+func TestALargerBudgetKeepsNoLessBesideItsPreview(t *testing.T) {
+	var members []string
+	for i := range 30 {
+		members = append(members, fmt.Sprintf(`"m%d":"%s"`, i, strings.Repeat("word ", 1+i%7)))
+	}
+	value := `{"title":"` + strings.Repeat("long ", 20) + `",` + strings.Join(members, ",") + `}`
+	in := []byte(`{"content":[{"type":"text","text":` + string(quoted(value)) + `}],"structuredContent":` + value + `}`)
+	e, err := New(DefaultConfig(), Options{Keys: [][]byte{make([]byte, 32)}}) // handles cost the same each time
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for budget := 100; budget <= 230; budget++ { // behind that the notice has more to say
+		out, r := e.Apply(nil, in, &Call{Tool: "x", Schemas: Seen, Schema: []byte(`{"type":"object"}`), MaxTokens: budget})
+		p := parse(t, out)
+		if n := p.count(e.encoding); n > budget || n != r.TokensAfter {
+			t.Fatalf("%d tokens for %d, said to be %d", n, budget, r.TokensAfter)
+		}
+		kept := strings.Count(string(p.StructuredContent), `":"`)
+		if kept < most {
+			t.Errorf("%d members at %d tokens, %d at fewer", kept, budget, most)
+		}
+		most = max(most, kept)
+	}
+	if most < 18 {
+		t.Errorf("at most %d members", most)
 	}
 }

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"fmt"
+
 	"github.com/dragoman-proxy/dragoman/transform/tape"
 
 	"github.com/dragoman-proxy/dragoman/translate/wire"

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"github.com/dragoman-proxy/dragoman/transform/fit"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/transform/fit"
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 
 	"github.com/rivo/uniseg"
 	"pgregory.net/rapid"
@@ -362,7 +363,7 @@ func TestASourceThatFailsLeavesTheResult(t *testing.T) {
 	for _, how := range []string{"panic", "error", "broken", "rune", "unchanged"} {
 		cfg := DefaultConfig()
 		cfg.Rules = []Rule{{Match: Match{Tool: "x"}, Adapter: "broken"}}
-		e, err := New(cfg, Options{Sources: []Source{broken{how}}, Tokens: &loaded})
+		e, err := New(cfg, Options{Sources: []Source{broken{how}}})
 		if err != nil {
 			t.Fatal(err)
 		}

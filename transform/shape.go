@@ -7,10 +7,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"github.com/dragoman-proxy/dragoman/transform/tape"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dragoman-proxy/dragoman/transform/tape"
 
 	"github.com/dragoman-proxy/dragoman/transform/fields"
 	"github.com/dragoman-proxy/dragoman/translate/wire"

@@ -47,11 +47,11 @@ func (c *Config) Validate() error {
 	capper := &c.Adapters.Capper
 	v.oneOf("adapters.capper.dedupe", capper.Dedupe, "auto", "structured", "content")
 	v.oneOf("adapters.capper.tables", capper.Tables, "rows", "columns")
-	if _, _, err := new(tokens.Set).ForModel(capper.Model, capper.SafetyFactor); err != nil {
+	if _, _, err := tokens.ForModel(capper.Model, capper.SafetyFactor); err != nil {
 		v.add("adapters.capper.safety_factor", err)
 	}
 	if strings.HasSuffix(capper.Model, "_base") || strings.HasSuffix(capper.Model, "_edit") {
-		if _, err := new(tokens.Set).Encoding(capper.Model, 0); err != nil {
+		if _, err := tokens.Named(capper.Model, 0); err != nil {
 			v.add("adapters.capper.model", err)
 		}
 	}

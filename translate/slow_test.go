@@ -245,7 +245,7 @@ func TestUglyAgainstSlow(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	for _, text := range ugly {
 		asked := gjson.Get(text, "method").Exists()
-		for n := range pairs * len(stamps) {
+		for n := 0; n < pairs*len(stamps); n += effort {
 			a := against{t: t, table: table, stamp: stamps[n/pairs]}
 			a.from, a.to = pairOf(uint8(n))
 			for _, facts := range []wire.Facts{0, wire.ClientElicitation | wire.ClientElicitationForm, allFacts} {

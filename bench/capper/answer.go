@@ -20,7 +20,7 @@ var corpus embed.FS
 
 // encoding is what the default model counts by.
 var encoding = func() *tokens.Encoding {
-	e, err := new(tokens.Set).Encoding(tokens.CL100K, 1)
+	e, err := tokens.Named(tokens.CL100K, 1)
 	if err != nil {
 		panic(err)
 	}

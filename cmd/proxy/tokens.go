@@ -17,7 +17,7 @@ func modelFlag(cmd *cobra.Command) *string {
 
 // encodingFor is what counts for a model. Where that is an estimate, cmd says so.
 func encodingFor(cmd *cobra.Command, model string) (*tokens.Encoding, error) {
-	e, exact, err := new(tokens.Set).ForModel(model, 0)
+	e, exact, err := tokens.ForModel(model, 0)
 	if err != nil {
 		return nil, fmt.Errorf("--model: %w", err)
 	}

@@ -111,9 +111,8 @@ func ratio(before, f, g func()) (times float64, took time.Duration) {
 // BenchmarkCount compares the count of 64 KiB with the Go library's: warm,
 // where the words were seen before, and cold.
 func BenchmarkCount(b *testing.B) {
-	var set Set
 	for _, name := range []string{CL100K, O200K} {
-		e, err := set.Encoding(name, 0)
+		e, err := Named(name, 0)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 // Package tokens counts what a text costs a model.
 //
-// A [Set] hands out an [Encoding] by a model's name, or its own; an Encoding
+// [ForModel] returns the [Encoding] of a model, [Named] one by its own name; it
 // counts whole texts, says whether one keeps to a budget, and a [Counter] takes
 // a text in parts. cl100k_base and o200k_base are counted as OpenAI's tokenizer
 // does, token for token; older encodings by the Go library; for models without

@@ -21,11 +21,20 @@ const (
 	Chars4  = "chars4" // a token is four code points, rounded up: far too low for CJK or base64
 )
 
-// A Set holds the encodings in use, so that each is loaded once. The zero Set
-// is ready; it is safe for concurrent use and must not be copied.
-type Set struct {
-	mu      sync.Mutex
-	methods map[string]func() (method, error) // by encoding; loads at the first call
+// methods are the ways to count, by encoding. Each loads its tables at the first call,
+// once for the process: they never change, and take megabytes.
+var methods = map[string]func() (method, error){
+	CL100K:  sync.OnceValues(func() (method, error) { return newVocabulary(cl100kMerges, cl100kPattern) }),
+	O200K:   sync.OnceValues(func() (method, error) { return newVocabulary(o200kMerges, o200kPattern) }),
+	P50K:    fromLibrary(P50K),
+	P50Edit: fromLibrary(P50Edit),
+	R50K:    fromLibrary(R50K),
+	Bytes:   func() (method, error) { return byteMethod{}, nil },
+	Chars4:  func() (method, error) { return runeMethod{}, nil },
+}
+
+func fromLibrary(name tokenizer.Encoding) func() (method, error) {
+	return sync.OnceValues(func() (method, error) { return newLibrary(name) })
 }
 
 // A method counts one way. It is safe for concurrent use.
@@ -53,17 +62,17 @@ func (e *FactorError) Error() string {
 
 const maxFactor = 10
 
-// Encoding returns the encoding of that name, with counts multiplied by factor
-// and rounded up; 0 is 1. It loads nothing yet. The error is an
-// [*UnknownError] or a [*FactorError].
-func (s *Set) Encoding(name string, factor float64) (*Encoding, error) {
+// Named returns the encoding of that name, with counts multiplied by factor and
+// rounded up; 0 is 1. It loads nothing yet. The error is an [*UnknownError] or
+// a [*FactorError].
+func Named(name string, factor float64) (*Encoding, error) {
 	if factor == 0 {
 		factor = 1
 	}
 	if !(factor > 0 && factor <= maxFactor) {
 		return nil, &FactorError{factor}
 	}
-	e := &Encoding{name: name, factor: factor, unit: 1, method: s.method(name)}
+	e := &Encoding{name: name, factor: factor, unit: 1, method: methods[name]}
 	if e.method == nil {
 		return nil, &UnknownError{name}
 	}
@@ -71,35 +80,6 @@ func (s *Set) Encoding(name string, factor float64) (*Encoding, error) {
 		e.unit = 4
 	}
 	return e, nil
-}
-
-func (s *Set) method(name string) func() (method, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m, ok := s.methods[name]; ok {
-		return m
-	}
-	var load func() (method, error)
-	switch name {
-	case CL100K:
-		load = func() (method, error) { return newVocabulary(cl100kMerges, cl100kPattern) }
-	case O200K:
-		load = func() (method, error) { return newVocabulary(o200kMerges, o200kPattern) }
-	case P50K, P50Edit, R50K:
-		load = func() (method, error) { return newLibrary(tokenizer.Encoding(name)) }
-	case Bytes:
-		load = func() (method, error) { return byteMethod{}, nil }
-	case Chars4:
-		load = func() (method, error) { return runeMethod{}, nil }
-	default:
-		return nil
-	}
-	if s.methods == nil {
-		s.methods = make(map[string]func() (method, error))
-	}
-	m := sync.OnceValues(load)
-	s.methods[name] = m
-	return m
 }
 
 // An Encoding counts the tokens of texts. Bytes that are no UTF-8 count as one

@@ -9,12 +9,9 @@ import (
 	"testing"
 )
 
-// shared holds the encodings of those tests that do not ask how they are loaded.
-var shared Set
-
 func encoding(t testing.TB, name string, factor float64) *Encoding {
 	t.Helper()
-	e, err := shared.Encoding(name, factor)
+	e, err := Named(name, factor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,13 +97,12 @@ func TestTextWithinTheBudgetByBytesNeedsNoTables(t *testing.T) {
 	}
 }
 
-func TestEncodingsOfASetShareTheirTables(t *testing.T) {
-	var set Set
+func TestEncodingsShareTheirTables(t *testing.T) {
 	var wg sync.WaitGroup
 	methods := make([]method, 8)
 	for i := range methods {
 		wg.Go(func() {
-			e, _, err := set.ForModel("gpt-4", float64(i))
+			e, _, err := ForModel("gpt-4", float64(i))
 			if err != nil {
 				t.Error(err)
 				return

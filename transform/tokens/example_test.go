@@ -7,8 +7,7 @@ import (
 )
 
 func Example() {
-	var set tokens.Set // one for the process
-	e, exact, err := set.ForModel("gpt-4o-mini", 0)
+	e, exact, err := tokens.ForModel("gpt-4o-mini", 0)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -55,7 +55,7 @@ func exact(t testing.TB) map[string]*Encoding {
 	t.Helper()
 	all := make(map[string]*Encoding)
 	for _, name := range []string{CL100K, O200K} {
-		e, err := shared.Encoding(name, 0)
+		e, err := Named(name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,9 +67,8 @@ func TestNoOlderTokenIsLongerThanAssumed(t *testing.T) {
 }
 
 func TestOlderEncodingsAreTheLibrarys(t *testing.T) {
-	var set Set
 	for _, name := range []string{P50K, P50Edit, R50K} {
-		e, err := set.Encoding(name, 0)
+		e, err := Named(name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

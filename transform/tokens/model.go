@@ -77,12 +77,12 @@ func families() []family {
 // there is no exact one it is not exact: o200k_base with counts 1.2 times as
 // high, so that a budget is rather kept than passed. A factor that is not 0
 // takes the place of that, for every model. The error is a [*FactorError].
-func (s *Set) ForModel(model string, factor float64) (e *Encoding, exact bool, err error) {
+func ForModel(model string, factor float64) (e *Encoding, exact bool, err error) {
 	name, exact := encodingOf(model)
 	if !exact && factor == 0 {
 		factor = defaultFactor
 	}
-	e, err = s.Encoding(name, factor)
+	e, err = Named(name, factor)
 	return e, exact, err
 }
 

@@ -24,8 +24,7 @@ func TestModelsHaveTheirEncoding(t *testing.T) {
 		{[]string{"claude-opus-4", "gemini-2.5-pro", "llama3", "mistral-large", "", "gpt-", "gpt-40", "gpt-4turbo", "GPT-4", "davinci2", "bytes-4"}, O200K, false},
 	} {
 		for _, model := range c.models {
-			var set Set
-			e, exact, err := set.ForModel(model, 0)
+			e, exact, err := ForModel(model, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,25 +40,23 @@ func TestModelsHaveTheirEncoding(t *testing.T) {
 }
 
 func TestAFactorOfOnesOwnIsTaken(t *testing.T) {
-	var set Set
 	for _, model := range []string{"gpt-4", "claude-opus-4"} {
-		if e, _, err := set.ForModel(model, 1.5); err != nil || e.Factor() != 1.5 {
+		if e, _, err := ForModel(model, 1.5); err != nil || e.Factor() != 1.5 {
 			t.Errorf("%s: %v, %v", model, e, err)
 		}
 	}
 	for _, f := range []float64{-1, -0.0001, 10.001, math.Inf(1), math.NaN()} {
 		var bad *FactorError
-		if _, _, err := set.ForModel("gpt-4", f); !errors.As(err, &bad) {
+		if _, _, err := ForModel("gpt-4", f); !errors.As(err, &bad) {
 			t.Errorf("factor %v: %v", f, err)
 		}
 	}
 }
 
 func TestUnknownEncodingsAreRefused(t *testing.T) {
-	var set Set
 	for _, name := range []string{"", "cl100k", "gpt2", "CL100K_BASE"} {
 		var unknown *UnknownError
-		if _, err := set.Encoding(name, 0); !errors.As(err, &unknown) || unknown.Name != name {
+		if _, err := Named(name, 0); !errors.As(err, &unknown) || unknown.Name != name {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

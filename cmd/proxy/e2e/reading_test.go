@@ -29,7 +29,7 @@ func TestPublishedClientsReadAnAnswerToItsEnd(t *testing.T) {
 	command, folder := fileServer(t)
 	file, whole := filepath.Join(folder, "run.log"), runLog()
 	write(t, file, []byte(whole))
-	encoding, err := new(tokens.Set).Encoding(tokens.CL100K, 1)
+	encoding, err := tokens.Named(tokens.CL100K, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
