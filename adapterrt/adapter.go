@@ -19,6 +19,7 @@ type adapter struct {
 	guard  *guard.Adapter
 	shown  *present.Adapter
 	signer *credential.Signer
+	login  chan struct{}    // full while a caller is asked to log in
 	client *httpcall.Client // set when the adapter goes live; its next version goes on with it
 }
 
@@ -35,7 +36,7 @@ func Parse(path string, data []byte, opt *Options) (*file.Adapter, []file.Proble
 // prepare works out all that can be before a request comes.
 func (rt *Runtime) prepare(a *file.Adapter) *adapter {
 	guard := guard.New(a, rt.opt.policy())
-	return &adapter{Adapter: a, guard: guard, shown: present.NewAdapter(a, guard.Verdict, rt.shows), signer: credential.NewSigner(rt.keeper, a)}
+	return &adapter{Adapter: a, guard: guard, shown: present.NewAdapter(a, guard.Verdict, rt.shows), signer: credential.NewSigner(rt.keeper, a), login: make(chan struct{}, 1)}
 }
 
 // loaded is what became of one file.
@@ -70,12 +71,18 @@ func (rt *Runtime) loadFile(path string, old *adapter) loaded {
 	if err != nil {
 		return loaded{problems: []file.Problem{{Message: file.ReadProblem(err), Code: file.SchemaParseError, Severity: file.Error, File: path}}}
 	}
-	if old != nil && old.Digest == sha256.Sum256(data) {
+	if old != nil && old.Digest == sha256.Sum256(data) && !old.Target.Outside {
 		return loaded{adapter: old}
 	}
 	a, problems := file.Parse(path, data, rt.opt.files())
 	if a == nil {
 		return loaded{problems: problems}
+	}
+	if rt.opt.TokenCommands[a.Name] != nil && (a.Auth.Header == "" || a.Auth.Kind == file.AuthBasic) {
+		return loaded{problems: append(problems, file.Problem{
+			Message: "adapters.token_commands names this adapter, and its requests carry no token in a header", Expected: "auth of type bearer, oauth, or api_key with header_name",
+			Code: file.AuthConfigInvalid, Severity: file.Error, File: path, Path: "auth.type",
+		})}
 	}
 	return loaded{rt.prepare(a), problems}
 }

@@ -471,3 +471,27 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// TestAnswersAtTheirLimit: one byte decides, of what is read and of what is shown.
+func TestAnswersAtTheirLimit(t *testing.T) {
+	const limit = 1 << 20
+	body := func(n int) string { return "\x1f\x8b" + strings.Repeat("\x01", n-2) }
+	for _, c := range []struct{ as, kind string }{{"text", "text/plain"}, {"base64", "application/gzip"}, {"media", "application/gzip"}, {"media", "application/pdf"}} {
+		for n, want := range map[int]string{limit - 1: "", limit: "", limit + 1: "VALIDATION_PAYLOAD_TOO_LARGE"} {
+			text := body(n)
+			if c.as == "text" {
+				text = strings.Repeat("x", n)
+			}
+			rt := one(t, Options{MaxResponseBytes: limit}, api(t, say(200, c.kind, text)).URL, "read:\n- {name: get_file, maps_to: GET /file, description: Get it, response: {as: "+c.as+"}}")
+			if got := ask(rt, Endpoint{}, `{"operation":"get_file"}`); strings.Contains(got, `"success":true`) != (want == "") || !strings.Contains(got, want) {
+				t.Errorf("%d bytes as %s: %.300s", n, c.as, got)
+			}
+		}
+	}
+	for n, want := range map[int]bool{limit - 1: true, limit: true, limit + 1: false} {
+		rt := one(t, Options{}, api(t, say(200, "application/gzip", body(n))).URL, "read:\n- {name: get_file, maps_to: GET /file, description: Get it, response: {as: media}}")
+		if got := ask(rt, Endpoint{}, `{"operation":"get_file"}`); strings.Contains(got, "MEDIA_TOO_LARGE") == want || !strings.Contains(got, fmt.Sprintf(`"bytes":%d,"sha256":"`, n)) {
+			t.Errorf("%d bytes shown: %.300s", n, got)
+		}
+	}
+}

@@ -40,7 +40,7 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 	out := []byte(`{"success":true,"data":null,"results":[`)
 	good, bad, halted := 0, 0, -1
 	for i, item := range items {
-		one := rt.dispatch(ctx, at, &Request{Body: item, Session: req.Session, Caller: req.Caller, Ask: req.Ask, Trace: req.Trace, Shape: req.Shape}, true)
+		one := rt.dispatch(ctx, at, &Request{Body: item, Session: req.Session, Caller: req.Caller, Ask: req.Ask, Send: req.Send, Trace: req.Trace, Shape: req.Shape}, true)
 		if one.Cancelled {
 			return one.Failure
 		}

@@ -1,7 +1,6 @@
 package adapterrt
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -150,7 +149,7 @@ func TestMultipart(t *testing.T) {
 			t.Error(bad, got)
 		}
 	}
-	if p, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"notes":"x"}}`)}); f != nil || !strings.Contains(p.Body, `name="notes"`) {
+	if p, f := rt.Preview(Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"notes":"x"}}`)}); f != nil || !strings.Contains(p.Body, `name="notes"`) {
 		t.Error(p, f)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
@@ -16,15 +17,17 @@ import (
 // in it belongs to it, but for what points into the request's body.
 type call struct {
 	httpcall.Call
-	env     envelope
-	a       *adapter
-	unknown []string
-	token   []byte // a confirmation
-	goOn    []byte // leave to go on over a quota's pause
-	inner   bool   // one of a batch
-	trace   []Header
-	asked   time.Duration // how long the user took to agree
-	cached  string        // what the cache did: hit, miss, revalidated
+	env      envelope
+	a        *adapter
+	unknown  []string
+	token    []byte // a confirmation
+	goOn     []byte // leave to go on over a quota's pause
+	inner    bool   // one of a batch
+	trace    []Header
+	send     credential.Send // opens a login page at the user; nil when the client cannot
+	progress httpcall.Progress
+	asked    time.Duration // how long the user took to agree
+	cached   string        // what the cache did: hit, miss, revalidated
 }
 
 // Bytes of a name in a list of unknown ones.

@@ -162,16 +162,10 @@ func (c *call) asking(rt *Runtime, req *Request) func(context.Context, string) (
 // fetch makes one HTTP call and sets the result's data or failure. The reply is
 // nil when it failed.
 func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *httpcall.Reply {
-	if r.Failure = c.Build(); r.Failure != nil {
-		return nil
+	answer, f := c.try(ctx, rt, r)
+	if f != nil && f.Code == failure.AuthLoginRequired && c.send != nil {
+		answer, f = c.loggedIn(ctx, rt, r, f)
 	}
-	if id := r.Call.RequestID; len(id) <= 128 && file.IsHeaderValue(id) {
-		c.Out.ID = id
-	}
-	c.Out.Trace = c.trace
-	start := rt.opt.Now()
-	answer, f := rt.request(ctx, c)
-	r.Call.Upstream += rt.opt.Now().Sub(start)
 	if f != nil {
 		r.Failure = f
 		return nil
@@ -181,6 +175,24 @@ func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *httpcall.Repl
 		return nil
 	}
 	return answer
+}
+
+// try makes one HTTP call.
+func (c *call) try(ctx context.Context, rt *Runtime, r *Result) (*httpcall.Reply, *failure.Failure) {
+	if f := c.Build(); f != nil {
+		return nil, f
+	}
+	if id := r.Call.RequestID; len(id) <= 128 && file.IsHeaderValue(id) {
+		c.Out.ID = id
+	}
+	c.Out.Trace = c.trace
+	if c.Op.Cache == nil { // other calls may wait for its answer, and not for a slow client
+		c.Out.Progress = c.progress
+	}
+	start := rt.opt.Now()
+	answer, f := rt.request(ctx, c)
+	r.Call.Upstream += rt.opt.Now().Sub(start)
+	return answer, f
 }
 
 // meta is what a result says of how it came about, when it is asked to.
@@ -357,8 +369,8 @@ func (u *upstream) Send(ctx context.Context, c *httpcall.Call) (*httpcall.Reply,
 }
 
 // deliver sends c.Out when the adapter's limits leave room for it; goOn is leave to
-// go on over a quota's pause. When the API takes no notice of an OAuth token, it is
-// fetched anew, once, and the request repeated: it had no effect.
+// go on over a quota's pause. When the API takes no notice of a token, it is
+// got anew, once, and the request repeated: it had no effect.
 func (rt *Runtime) deliver(ctx context.Context, a *adapter, c *httpcall.Call, goOn []byte) (r *httpcall.Reply, f *failure.Failure) {
 	if a.guard.Limited() {
 		done, f := a.guard.Admit(c, string(goOn), rt.opt.Now)
@@ -368,7 +380,7 @@ func (rt *Runtime) deliver(ctx context.Context, a *adapter, c *httpcall.Call, go
 		defer func() { done(r) }()
 	}
 	r, f = rt.send(ctx, a, &c.Out)
-	if f != nil || r.Status != 401 || a.Auth.Kind != file.AuthOAuth {
+	if f != nil || r.Status != 401 || !a.signer.Renews() {
 		return r, f
 	}
 	if f := a.signer.Renew(ctx, &c.Out); f != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,11 +28,21 @@ func github(t testing.TB, opt Options) *Runtime {
 	return start(t, opt, map[string]string{"github-api-adapter.md": string(text)})
 }
 
+// compiled are the schemas in testdata that results were checked against.
+var compiled struct {
+	sync.Mutex
+	compiler *jsonschema.Compiler
+}
+
 // conforms checks a result against one of the schemas in testdata.
 func conforms(t *testing.T, definition, result string) {
 	t.Helper()
-	c := jsonschema.NewCompiler()
-	s, err := c.Compile("testdata/introspection.schema.json#/$defs/" + definition)
+	compiled.Lock()
+	if compiled.compiler == nil {
+		compiled.compiler = jsonschema.NewCompiler()
+	}
+	s, err := compiled.compiler.Compile("testdata/introspection.schema.json#/$defs/" + definition)
+	compiled.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}

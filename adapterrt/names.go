@@ -1,6 +1,7 @@
 package adapterrt
 
 import (
+	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
@@ -16,6 +17,7 @@ type (
 	Header    = file.Header
 	Failure   = failure.Failure
 	Notice    = failure.Notice
+	Callback  = credential.Callback
 )
 
 // The severities of a [Problem].

@@ -57,8 +57,14 @@ type Options struct {
 	CursorKey []byte                      // seals cursors, so that replicas take each other's; nil for one of our own
 	Getenv    func(string) (string, bool) // where credentials are looked up; nil for nowhere
 	Tokens    credential.Store            // keeps OAuth tokens; nil for this process alone
-	Now       func() time.Time            // nil for time.Now
-	UserAgent string
+	// Listen is where browsers come back to from logins that a caller is sent to; nil for
+	// nowhere.
+	Listen credential.Listen
+	// TokenCommands are programs and their arguments, by the name of the adapter whose
+	// token they print, in the place of what its file says.
+	TokenCommands map[string][]string
+	Now           func() time.Time // nil for time.Now
+	UserAgent     string
 }
 
 func (o *Options) setDefaults() error {

@@ -1,7 +1,6 @@
 package adapterrt
 
 import (
-	"context"
 	"slices"
 	"strings"
 
@@ -23,7 +22,7 @@ type Preview struct {
 // Preview builds the request of req and sends nothing: neither the request nor one
 // for a token, nor are confirmations, gates or limits asked. Credentials and the
 // values of sensitive parameters are masked.
-func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Preview, *failure.Failure) {
+func (rt *Runtime) Preview(at Endpoint, req *Request) (*Preview, *failure.Failure) {
 	c := rt.calls.Get().(*call)
 	defer c.release(&rt.calls)
 	if f := c.env.parse(req.Body, rt.opt.limits()); f != nil {
@@ -75,26 +74,39 @@ func (rt *Runtime) Preview(ctx context.Context, at Endpoint, req *Request) (*Pre
 		p.set(h.Name, h.Value)
 	}
 	url, params := len(o.URL.Text), len(o.Headers)
-	if a.Auth.Kind == file.AuthOAuth {
-		p.set(a.Auth.Header, a.Auth.Prefix+"...")
-	} else if f := a.signer.Authorize(ctx, o); f != nil {
+	if f := a.signer.Sketch(o); f != nil {
 		return nil, f
 	}
 	for _, h := range o.Headers[params:] {
-		prefix := a.Auth.Prefix
-		if a.Auth.Kind == file.AuthBasic {
-			prefix = "Basic "
-		}
-		p.set(h.Name, prefix+clean.Credential(strings.TrimPrefix(h.Value, prefix)))
+		p.set(h.Name, hidden(&a.Auth, h))
 	}
 	if _, err := httpcall.ParsedURL(&a.Target, o.URL.Text); err != nil { // it would not be sent
 		return nil, failure.Ours("", clean.Redact(err, o.Secrets))
 	}
 	p.URL, p.Body = string(o.URL.Text[:url]), string(o.Body.Text)
-	if name, key, ok := strings.Cut(string(o.URL.Text[url:]), "="); ok {
-		p.URL += name + "=" + clean.Credential(key)
+	pairs := strings.Split(string(o.URL.Text[url:]), "&")
+	for i, pair := range pairs {
+		if name, key, ok := strings.Cut(pair, "="); ok {
+			pairs[i] = name + "=" + clean.Credential(key)
+		}
 	}
+	p.URL += strings.Join(pairs, "&")
 	return p, nil
+}
+
+// hidden is the value of a credential's header, without the credential.
+func hidden(au *file.Auth, h file.Header) string {
+	prefix := ""
+	for _, s := range au.Schemes() {
+		switch {
+		case s.Header != h.Name:
+		case s.Kind == file.AuthBasic:
+			prefix = "Basic "
+		default:
+			prefix = s.Prefix
+		}
+	}
+	return prefix + clean.Credential(strings.TrimPrefix(h.Value, prefix))
 }
 
 // set is what http.Header's Set does, in order.

@@ -102,7 +102,7 @@ func TestPreviewSendsNothingAndMasks(t *testing.T) {
 		"type: oauth2, token_url: 'https://127.0.0.1:1/t', client_id_env: U, client_secret_env: T": "Authorization: Bearer ...",
 	} {
 		rt := one(t, env, "https://127.0.0.1:1/v1", ops, "auth: {"+auth+"}")
-		p, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"a b","a":1}}`)})
+		p, f := rt.Preview(Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"a b","a":1}}`)})
 		if f != nil {
 			t.Fatal(f)
 		}
@@ -115,25 +115,25 @@ func TestPreviewSendsNothingAndMasks(t *testing.T) {
 		}
 	}
 	rt := one(t, env, "https://127.0.0.1:1/v1", "create:\n- {name: op, maps_to: \"POST /x/{id}\", description: D, params: {id: {type: string, required: true, sensitive: true}, pin: {type: integer, sensitive: true}}}")
-	p, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"hidden","pin":4711}}`)})
+	p, f := rt.Preview(Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"hidden","pin":4711}}`)})
 	if f != nil || p.URL != "https://127.0.0.1:1/v1/x/..." || p.Body != `{"pin":"..."}` {
 		t.Error(p, f)
 	}
 	// A short secret is no reason to take words apart that have its letters.
 	for auth, want := range map[string]string{"type: bearer, token_env: T": "Bearer ...", "type: basic, username_env: T, password_env: T": "Basic ..."} {
 		rt = one(t, fromEnv("T", "s"), "https://127.0.0.1:1/v1/posts", ops, "auth: {"+auth+"}")
-		p, f = rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"s"}}`)})
+		p, f = rt.Preview(Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"s"}}`)})
 		if f != nil || p.URL != "https://127.0.0.1:1/v1/posts/x/s" || p.Header[len(p.Header)-1] != (Header{Name: "Authorization", Value: want}) {
 			t.Error(p, f)
 		}
 	}
 	text := strings.Replace(front("https://127.0.0.1:1", ops), "serialization: json", "serialization: json, headers: {accept: application/other}", 1)
 	rt = start(t, env, map[string]string{"test-api-adapter.md": text})
-	if p, f = rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"s"}}`)}); f != nil || p.Header[0].Value != "application/other" || len(p.Header) != 2 {
+	if p, f = rt.Preview(Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"s"}}`)}); f != nil || p.Header[0].Value != "application/other" || len(p.Header) != 2 {
 		t.Error("a header that is sent once is shown twice", p, f)
 	}
 	rt = one(t, env, "https://127.0.0.1:1/v1", ops)
-	if _, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"op"}`)}); f == nil || f.Code != failure.ValidationMissingParam {
+	if _, f := rt.Preview(Endpoint{}, &Request{Body: []byte(`{"operation":"op"}`)}); f == nil || f.Code != failure.ValidationMissingParam {
 		t.Error(f)
 	}
 }

@@ -53,7 +53,7 @@ func New(opt Options) (*Runtime, error) {
 	rt.reading = httpcall.Reading{Dev: opt.DevErrors, KeepAddresses: opt.KeepAddresses, NoBody: opt.NoErrorBody, Now: opt.Now}
 	rt.confirmations.Via = opt.ConfirmVia
 	rt.keeper = credential.NewKeeper(opt.Tokens)
-	rt.keeper.Getenv, rt.keeper.Now, rt.keeper.UserAgent = opt.Getenv, opt.Now, opt.UserAgent
+	rt.keeper.Getenv, rt.keeper.Now, rt.keeper.UserAgent, rt.keeper.Commands = opt.Getenv, opt.Now, opt.UserAgent, opt.TokenCommands
 	rt.cache = guard.NewCache(opt.Now)
 	rt.gates = guard.Gates{Cache: rt.cache, Reading: rt.reading}
 	rt.cursors = httpcall.Cursors{Key: opt.CursorKey}
@@ -232,6 +232,12 @@ type Request struct {
 	// Ask asks the user to agree to an operation that has to be confirmed; nil where the
 	// user cannot be asked. An error says that there was no answer.
 	Ask func(ctx context.Context, question string) (agreed bool, err error)
+	// Send sends the user to the page of a login that an adapter needs, which is stored for
+	// all callers; nil where they are not one person, and where no page can be shown.
+	Send credential.Send
+	// Progress is told of an answer that comes item by item, and is called before Dispatch
+	// returns; nil where nobody wants to know. A batch tells nothing.
+	Progress httpcall.Progress
 	// Trace holds the headers of the trace that the request belongs to:
 	// https://www.w3.org/TR/trace-context/. No others are sent along, and no baggage:
 	// what is in that may be nobody else's business.
@@ -263,7 +269,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 		}
 		rt.finish(&r, req, start)
 	}()
-	c.inner, c.trace = inner, req.Trace
+	c.inner, c.trace, c.progress, c.send = inner, req.Trace, req.Progress, req.Send
 	c.run(ctx, rt, at, req, &r)
 	return r
 }
@@ -286,6 +292,7 @@ func (c *call) release(pool *sync.Pool) {
 	}
 	clear(c.env.top[:cap(c.env.top)]) // they point into the request
 	clear(c.env.params[:cap(c.env.params)])
+	c.Out.Progress = nil
 	*c = call{
 		Call:    c.Call,
 		env:     envelope{top: c.env.top[:0], params: c.env.params[:0]},
@@ -299,9 +306,15 @@ func (rt *Runtime) Login(name string) (*credential.Login, error) {
 	return rt.live.Load().byName[name].signer.Login()
 }
 
-// Forget removes the stored tokens of the adapter called name, which must be there.
-func (rt *Runtime) Forget(ctx context.Context, name string) error {
+// Logout ends the login of the adapter called name, which must be there, as
+// [credential.Signer.Forget] does.
+func (rt *Runtime) Logout(ctx context.Context, name string) (revoked bool, why, err error) {
 	return rt.live.Load().byName[name].signer.Forget(ctx)
+}
+
+// Stored looks at the login of the adapter called name, which must be there.
+func (rt *Runtime) Stored(ctx context.Context, name string) (credential.Stored, error) {
+	return rt.live.Load().byName[name].signer.Stored(ctx)
 }
 
 // EndSession forgets what was kept for a session.

@@ -126,7 +126,7 @@ func TestShippedAdaptersSignIn(t *testing.T) {
 	} {
 		path := name + "-adapter.md"
 		rt := start(t, opt, map[string]string{path: string(shippedFiles(t)[path])})
-		p, f := rt.Preview(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_me"}`)})
+		p, f := rt.Preview(Endpoint{}, &Request{Body: []byte(`{"operation":"get_me"}`)})
 		if f != nil {
 			t.Fatal(name, f)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
@@ -47,7 +48,7 @@ func newAdapters(cfg config.Adapters, key []byte, tokens *oauth.Store, log *zap.
 	if err != nil {
 		return nil, err
 	}
-	opt.Tokens = tokens
+	opt.Tokens, opt.Listen = tokens, callback
 	if key != nil {
 		sum := sha256.Sum256(append([]byte("adapter cursors\x00"), key...))
 		opt.CursorKey = sum[:]
@@ -79,6 +80,20 @@ func newAdapters(cfg config.Adapters, key []byte, tokens *oauth.Store, log *zap.
 		log.Error("rules of adapter files are left out", zap.Error(err))
 	}
 	return a, nil
+}
+
+// loginPage is where a browser comes back to from a login.
+type loginPage struct{ *oauth.Callback }
+
+func (p loginPage) Address() string { return p.URL }
+
+// callback is [oauth.Listen] for adapters.
+func callback(redirect string) (adapterrt.Callback, error) {
+	c, err := oauth.Listen(redirect)
+	if err != nil {
+		return nil, err
+	}
+	return loginPage{c}, nil
 }
 
 // rt is the runtime that counts now.
@@ -145,7 +160,7 @@ func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
 	if !ok { // gone since the client asked for the list
 		return []byte(`{"content":[{"type":"text","text":"This tool is no longer here. Ask for the list of tools again."}],"isError":true}`)
 	}
-	req := adapterrt.Request{Body: c.Arguments, Session: c.Session, Caller: c.Caller, Ask: c.Ask}
+	req := adapterrt.Request{Body: c.Arguments, Session: c.Session, Caller: c.Caller, Ask: c.Ask, Send: c.Send, Progress: c.Progress}
 	if req.Body == nil {
 		req.Body = []byte("{}")
 	}
@@ -186,7 +201,7 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 		Body: req.Body, ID: req.Header("X-Request-Id"),
 		Caller: req.Guest + "/" + callerOf(req.Header("Authorization")),
 	}
-	for _, name := range traceHeaders {
+	for _, name := range trace.Headers {
 		if v := req.Header(name); v != "" {
 			in.Trace = append(in.Trace, adapterrt.Header{Name: name, Value: v})
 		}
@@ -247,10 +262,10 @@ func (a *adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request
 			zap.Int("bytes", c.Bytes), zap.Duration("upstream", c.Upstream), zap.Duration("duration", c.Duration),
 		}
 		if req.ID != "" {
-			fields = append(fields, zap.String("request_id", req.ID[:min(len(req.ID), maxTraced)]))
+			fields = append(fields, zap.String("request_id", req.ID[:min(len(req.ID), trace.MaxLogged)]))
 		}
 		for _, h := range req.Trace {
-			fields = append(fields, zap.String(h.Name, h.Value[:min(len(h.Value), maxTraced)]))
+			fields = append(fields, zap.String(h.Name, h.Value[:min(len(h.Value), trace.MaxLogged)]))
 		}
 		if c.Danger != "" {
 			fields = append(fields, zap.String("danger", c.Danger))
@@ -355,7 +370,8 @@ func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (ada
 		LooseParams: a.LooseParams, StringErrors: a.Errors.Shape == "string", AlwaysIsError: a.Errors.IsError == "always",
 		DevErrors: a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", NoErrorBody: !a.Errors.Body, Introspection: form,
 		MaxRequestBytes: int(a.MaxRequest), MaxResponseBytes: int(a.MaxResponse),
-		Getenv: getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // which no token holds
+		TokenCommands: a.TokenCommands,
+		Getenv:        getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // which no token holds
 	}
 	switch a.Confirm.Via {
 	case "token":

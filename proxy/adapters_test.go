@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -201,7 +200,7 @@ func TestAdaptersRemainWhenTheCommandCannotBeStarted(t *testing.T) {
 // serveAdapters serves cfg on a port until the test ends.
 func serveAdapters(t *testing.T, cfg config.Config, o *origin) (*Server, string) {
 	t.Helper()
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	var srv *Server
 	var err error
 	if o == nil {
@@ -212,7 +211,6 @@ func serveAdapters(t *testing.T, cfg config.Config, o *origin) (*Server, string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { noMoreGoroutines(t, before) })
 	base, _ := startServing(t, srv)
 	return srv, base
 }

@@ -350,7 +350,7 @@ func (k *backedTask) told(id []byte, method wire.Method, result []byte, from []u
 	}
 	m.Method, m.Facts, m.Stamp = method, s.Facts, &wire.Stamp{ServerInfo: k.b.said.server}
 	out, _, err := s.down.Rewrite(nil, &m)
-	k.srv.losses.note(s.ServerRevision, s.ClientRevision, method, m.Losses, from)
+	k.srv.losses.Note(s.ServerRevision, s.ClientRevision, method, m.Losses, from)
 	return out, err
 }
 

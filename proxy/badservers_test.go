@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -47,7 +46,7 @@ type webClient struct {
 // ends nothing may have panicked, and nothing of it is left.
 func serving(t *testing.T, change func(*config.Config)) *webClient {
 	t.Helper()
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	cfg := config.Default()
 	cfg.Shutdown.Drain = patience
 	cfg.Upstream.HandshakeTimeout = patience
@@ -64,7 +63,6 @@ func serving(t *testing.T, change func(*config.Config)) *webClient {
 				t.Errorf("logged: %s %v", l.Message, l.ContextMap())
 			}
 		}
-		noMoreGoroutines(t, before)
 	})
 	return c
 }

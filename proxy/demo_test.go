@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -14,13 +13,12 @@ import (
 )
 
 func TestBuiltInServer(t *testing.T) {
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	core, logs := observer.New(zap.DebugLevel)
 	srv, err := NewDemo(config.Default(), zap.New(core), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer noMoreGoroutines(t, before)
 	defer srv.close()
 	ts := testServer{srv, t, logs}
 	s := ts.initialize("2025-11-25")

@@ -54,12 +54,12 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 	x.tally.hold()
 	x.s.enter()
 	x.from = append(append(x.from[:0], from...), q.header...)
-	x.clock.asked, x.maxTokens = q.timed, q.maxTokens
+	x.clock.Asked, x.maxTokens = q.timed, q.maxTokens
 	if q.method == wire.SubscriptionsListen { // which would never drain
 		x.free = context.AfterFunc(srv.draining, func() { stop(errShutdown) })
 	}
 	err = x.post(req.Body, resp)
-	resp.Header = x.clock.appendTo(resp.Header)
+	resp.Header = x.clock.AppendTo(resp.Header)
 	return err
 }
 

@@ -5,7 +5,6 @@ package proxy
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,8 +19,7 @@ func TestSDKWithoutAHandshakeOnBothSides(t *testing.T) {
 	for _, over := range []string{"http", "stdio"} {
 		for _, server := range []string{"http", "stdio"} {
 			t.Run(fmt.Sprintf("%s to %s", over, server), func(t *testing.T) {
-				before := runtime.NumGoroutine()
-				t.Cleanup(func() { noMoreGoroutines(t, before) })
+				leavesNothing(t)
 				talkDirectly(t, over, server)
 			})
 		}

@@ -36,7 +36,7 @@
 // Arrays of messages are taken apart before the road begins, and their reply is
 // put together behind its end (batch.go). What goes wrong anywhere becomes a
 // JSON-RPC error, and an HTTP status, by the one table in package mcp. What
-// translation takes from messages is counted and logged by losses.go.
+// translation takes from messages is counted and logged by package losses.
 //
 // Tools of our own (owntools.go) stand beside the server's, or alone (alone.go): those
 // of adapter files (adapters.go), and what other sources of them there are. A call of
@@ -91,7 +91,7 @@
 //
 // Where it is turned on, lists and resources are kept that the server has sent, between
 // clients and servers of which one at least has no sessions: package results has them.
-// Who may get what of all this is in principal.go, and how much of it in package quota.
+// Who may get what of all this is in package principal, and how much of it in package quota.
 //
 // A question whose answer may come by way of another process carries its note in
 // its id (carry.go, package sealed). One whose answer may not be what was asked for is kept until then, to
@@ -124,14 +124,14 @@
 //
 // What is in one process only, a call that waits for its client (retry.go) or the home of
 // a session with a server that knows none (home.go), is served there, whichever
-// process the client came to: peers.go knows where the others are, forwarding.go hands
-// them a request and the client their answer, forwarded.go takes one in. A seal is
+// process the client came to: package replicas knows where the others are and hands
+// them a request and the client their answer. A seal is
 // what they believe of each other (package sealed).
 //
 // # How long, for whom, by what settings
 //
 // How long the server may be silent is in silence.go; whom a listener lets in, and
 // what those who run us can ask, in listen.go; which trace a request belongs to
-// and where its time went, in trace.go. All that follows from the configuration
+// and where its time went, in package trace. All that follows from the configuration
 // is one value, which a new configuration replaces (setup.go).
 package proxy

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,7 +59,7 @@ func (r *replaceable) before(t *testing.T) testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	srv, err := newServer(cfg, zap.NewNop(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +71,6 @@ func (r *replaceable) before(t *testing.T) testServer {
 				session.Close()
 			}
 		}
-		noMoreGoroutines(t, before)
 	})
 	return testServer{srv, t, nil}
 }

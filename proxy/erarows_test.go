@@ -21,9 +21,9 @@ type eraRow struct {
 }
 
 const (
-	trace  = `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=b","baggage":"c=d"`
-	vendor = `"example.com/x":{"io.modelcontextprotocol/protocolVersion":"mine"},"io.modelcontextprotocol/other":1,"io.modelcontextprotocol/related-task":{"taskId":"t"}`
-	hints  = `"ttlMs":0,"cacheScope":"private"`
+	tracing = `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=b","baggage":"c=d"`
+	vendor  = `"example.com/x":{"io.modelcontextprotocol/protocolVersion":"mine"},"io.modelcontextprotocol/other":1,"io.modelcontextprotocol/related-task":{"taskId":"t"}`
+	hints   = `"ttlMs":0,"cacheScope":"private"`
 )
 
 // TestRowsFromNoSessionToOne: what C29 to C35 make of the messages of a client without
@@ -40,8 +40,8 @@ func TestRowsFromNoSessionToOne(t *testing.T) {
 		{rule: "C30", method: "resources/list", params: `"cursor":"c"`, result: `{"resources":[]}`, answer: `{"resources":[],"resultType":"complete",` + hints + `,` + identity + `}`},
 		{rule: "C30", method: "resources/templates/list", params: `"cursor":"c"`, result: `{"resourceTemplates":[]}`, answer: `{"resourceTemplates":[],"resultType":"complete",` + hints + `,` + identity + `}`},
 		{rule: "C30", method: "resources/read", params: `"uri":"u:1"`, result: `{"contents":[]}`, answer: `{"contents":[],"resultType":"complete",` + hints + `,` + identity + `}`},
-		{rule: "C31 by list, not by prefix", method: "tools/call", params: `"name":"t","_meta":{` + trace + `,` + vendor + `,"io.modelcontextprotocol/logLevel":"error"}`,
-			asked: `{"name":"t","_meta":{` + trace + `,` + vendor + `}}`, result: `{"content":[]}`},
+		{rule: "C31 by list, not by prefix", method: "tools/call", params: `"name":"t","_meta":{` + tracing + `,` + vendor + `,"io.modelcontextprotocol/logLevel":"error"}`,
+			asked: `{"name":"t","_meta":{` + tracing + `,` + vendor + `}}`, result: `{"content":[]}`},
 		{rule: "C31 leaves no empty _meta", method: "tools/call", params: `"name":"t"`, asked: `{"name":"t"}`, result: `{"content":[]}`},
 		{rule: "C32 keeps what is there", method: "tools/call", params: `"name":"t"`, result: `{"content":[],"_meta":{` + vendor + `,"io.modelcontextprotocol/serverInfo":{"name":"own","version":"3"}}}`,
 			answer: `{"content":[],"resultType":"complete","_meta":{` + vendor + `,"io.modelcontextprotocol/serverInfo":{"name":"own","version":"3"}}}`},
@@ -81,7 +81,7 @@ func TestRowsFromASessionToNone(t *testing.T) {
 		{rule: "C30", method: "resources/templates/list", result: `{"resultType":"complete","ttlMs":5,"cacheScope":"public","resourceTemplates":[]}`, answer: `{"resourceTemplates":[]}`},
 		{rule: "C30", method: "resources/read", params: `"uri":"u:1"`, result: `{"resultType":"complete","ttlMs":5,"cacheScope":"public","contents":[]}`, answer: `{"contents":[]}`},
 		{rule: "C30 is data elsewhere", method: "prompts/get", params: `"name":"p"`, result: `{"resultType":"complete","messages":[],"ttlMs":5}`, answer: `{"messages":[],"ttlMs":5}`},
-		{rule: "C31 beside the client's own", method: "prompts/get", params: `"name":"p","_meta":{` + trace + `,` + vendor + `}`, asked: `{"name":"p",` + stamped(`,`+trace+`,`+vendor) + `}`, result: `{"resultType":"complete","messages":[]}`},
+		{rule: "C31 beside the client's own", method: "prompts/get", params: `"name":"p","_meta":{` + tracing + `,` + vendor + `}`, asked: `{"name":"p",` + stamped(`,`+tracing+`,`+vendor) + `}`, result: `{"resultType":"complete","messages":[]}`},
 		{rule: "C31 is not the client's to say", method: "prompts/get", params: `"name":"p","_meta":{"io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"io.modelcontextprotocol/clientInfo":{"name":"x"}}`,
 			asked: `{"name":"p",` + stamped("") + `}`, result: `{"resultType":"complete","messages":[]}`},
 		{rule: "C32 by list, not by prefix", method: "prompts/get", params: `"name":"p"`, result: `{"resultType":"complete","messages":[],"_meta":{` + vendor + `,"io.modelcontextprotocol/serverInfo":{"name":"own","version":"3"}}}`,

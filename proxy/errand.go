@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -44,10 +45,17 @@ func (x *exchange) claim(m *wire.Message) {
 	case m.Method == wire.ToolsCall:
 		if name := now.own.named(m.Params()); name != "" {
 			c := x.ownCall(name, m.Params())
-			askable := x.canAsk()
+			askable, personal := x.canAsk(), x.canSend()
+			token := progressToken(m.Params())
 			x.runHere(now, id, func(ctx context.Context, q *question) []byte {
 				if askable {
 					c.Ask = q.ask
+				}
+				if personal {
+					c.Send = q.send
+				}
+				if token != nil {
+					c.Progress = q.progress(token)
 				}
 				return x.srv.callOwn(ctx, now.own, id, c)
 			})
@@ -96,7 +104,7 @@ func (x *exchange) ownCall(tool string, params []byte) *ownCall {
 		c.Arguments = []byte(a.Raw)
 	}
 	for _, h := range x.from {
-		if slices.ContainsFunc(traceHeaders[:], func(name string) bool { return strings.EqualFold(name, h.Name) }) {
+		if slices.ContainsFunc(trace.Headers[:], func(name string) bool { return strings.EqualFold(name, h.Name) }) {
 			c.Header = append(c.Header, h)
 		}
 	}

@@ -13,8 +13,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
+	"go.uber.org/zap"
 )
 
 // maxPooled is the greatest buffer that goes back to the pool.
@@ -62,7 +64,7 @@ type use struct {
 	cancels bool // the message is a notifications/cancelled, for the request in key
 	send    upstream.Outgoing
 
-	clock     stopwatch
+	clock     trace.Stopwatch
 	who       string // whose initialize it is, as far as we know
 	owner     sealed.Owner
 	runsFor   string // the client that its process is counted for
@@ -111,6 +113,9 @@ func (srv *Server) newExchange(ctx context.Context, stop context.CancelCauseFunc
 	x.srv, x.ctx, x.stop = srv, ctx, stop
 	return x
 }
+
+// log is where lines about x's message go.
+func (x *exchange) log() *zap.Logger { return x.srv.log.With(trace.Fields(x.from)...) }
 
 // done ends the exchange and gives its memory back.
 func (x *exchange) done() {
@@ -347,9 +352,9 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 	if cap(x.buf) > maxPooled {
 		x.buf = nil // the message before was large
 	}
-	x.clock.start()
+	x.clock.Start()
 	e, err = nextOf(x.stream, x.srv)
-	x.clock.lap(&x.clock.upstream)
+	x.clock.Lap(&x.clock.Upstream)
 	if c, ok := x.s.conn.(*remoteConn); err != nil && ok && x.call != nil && !x.resent && x.send.Body != nil && isLostSession(err) {
 		return sse.Event{}, false, x.sendAgain(c)
 	}
@@ -478,7 +483,7 @@ func (x *exchange) headers(r *downstream.Request) {
 	x.from = x.from[:0]
 	if r.Header != nil {
 		x.from = x.srv.appendPassed(x.from, r.Header)
-		x.clock.asked = r.Header(timingHeader) != ""
+		x.clock.Asked = r.Header(trace.TimingHeader) != ""
 		if x.srv.now().shaping != nil {
 			x.maxTokens = hint(r.Header(maxTokensHeader))
 		}

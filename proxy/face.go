@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -186,7 +187,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 	x.s = s
 	x.headers(req)
 	if s == nil {
-		x.who, x.owner, x.runsFor = "http "+principal(req, srv.now().cfg.Bridge.Principal), srv.ownerOf(req), srv.runsFor(req)
+		x.who, x.owner, x.runsFor = "http "+principal.Of(req, srv.now().cfg.Bridge.Principal), srv.ownerOf(req), srv.runsFor(req)
 	}
 	switch r := translate.Lookup(req.Version); {
 	case wire.IsArray(req.Body) && s == nil && r != nil && r.Modern:
@@ -200,7 +201,7 @@ func (srv *Server) post(req *downstream.Request, resp *downstream.Response) erro
 			err = srv.report(err, x.requestInfo()).WithinSession()
 		}
 	}
-	resp.Header = x.clock.appendTo(resp.Header)
+	resp.Header = x.clock.AppendTo(resp.Header)
 	return err
 }
 
@@ -266,7 +267,7 @@ func (x *exchange) refused(err error) *mcp.Failure {
 	case x.call != nil:
 		f.About([]byte(x.call.id))
 	case x.msg.Kind == wire.Request && x.tally == nil:
-		x.srv.metrics.request(x.s.ClientRevision, x.s.ServerRevision, x.msg.Method, refused, x.clock.began)
+		x.srv.metrics.request(x.s.ClientRevision, x.s.ServerRevision, x.msg.Method, refused, x.clock.Began())
 	}
 	return f
 }
@@ -288,6 +289,10 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 			x.send.FirstByte, x.send.Silence = lengthened(limit.FirstByte, more), lengthened(limit.Silence, more)
 		}
 	}
+	var over *call // that is cancelled: the client may use its id again as soon as the server knows
+	if x.cancels {
+		over = x.s.open.newest(x.key)
+	}
 	st, err := upstream.Stream(nil), error(nil)
 	if e := x.enquire(body); e != nil {
 		st, err = x.sendKept(e, body)
@@ -297,20 +302,17 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		}
 		st, err = x.s.conn.Send(x.ctx, &x.send)
 	}
-	x.clock.lap(&x.clock.upstream)
+	x.clock.Lap(&x.clock.Upstream)
 	if err != nil && x.ctx.Err() != nil {
 		err = context.Cause(x.ctx)
 	}
 	if err != nil && x.listAlone(body, err) {
 		return x.errand.start(x.ctx, x.s.asked), nil
 	}
-	if err != nil || !x.cancels {
-		return st, err
+	if err == nil && over != nil && x.s.open.cancelCall(over) && over.stop == nil {
+		x.srv.metrics.request(x.s.ClientRevision, x.s.ServerRevision, over.method, cancelled, over.began)
 	}
-	if c := x.s.open.cancel(x.key); c != nil && c.stop == nil {
-		x.srv.metrics.request(x.s.ClientRevision, x.s.ServerRevision, c.method, cancelled, c.began)
-	}
-	return st, nil
+	return st, err
 }
 
 // lengthened is a limit made longer; 0 stays none.

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/repeats"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -107,14 +108,14 @@ func (l *failureLog) write(kind failureKind, line failureLine, repeated int) {
 	if repeated > 0 {
 		fields = append(fields, zap.Int("repeated", repeated))
 	}
-	entry.Write(append(fields, traced(line.at.header)...)...)
+	entry.Write(append(fields, trace.Fields(line.at.header)...)...)
 }
 
 // secretsOf are the values that no line about a request with header may hold.
 func (l *failureLog) secretsOf(header []upstream.Header) []string {
 	secrets := slices.Clone(l.secrets())
 	for _, h := range header {
-		if !slices.Contains(traceHeaders[:], h.Name) {
+		if !slices.Contains(trace.Headers[:], h.Name) {
 			secrets = append(secrets, h.Value)
 		}
 	}

@@ -9,10 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -40,12 +38,11 @@ type peerServer struct {
 // others do.
 func peersOf(t *testing.T, n int, web http.Handler, change ...func(*config.Config)) []peerServer {
 	t.Helper()
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	server := httptest.NewServer(web)
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
-		noMoreGoroutines(t, before)
 	})
 	return acquainted(t, n, func(cfg config.Config, log *zap.Logger) (*Server, error) {
 		cfg.Upstream.URL = server.URL
@@ -546,7 +543,7 @@ func TestReplicasThatSpeakTLS(t *testing.T) {
 	all, _, r := askedAt(t, 2, func(c *config.Config) { c.TLS = config.TLS{Cert: cert, Key: key} })
 	served := func(what string, want bool) {
 		t.Helper()
-		all[1].peers.places = map[sealed.ID]place{}
+		all[1].replicas.Forget()
 		got := all[1].modernly(retryOf("8", `{}`, r))
 		if is := gjson.Get(got.body, "result.resultType").String() == "input_required"; is != want {
 			t.Errorf("%s: %+v", what, got)
@@ -562,7 +559,6 @@ func TestReplicasThatSpeakTLS(t *testing.T) {
 	if err := all[0].Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
-	all[1].peers.close() // connections that were made before
 	served("another certificate", false)
 	cfg = all[1].now().cfg
 	cfg.Bridge.PeerCAFile = other
@@ -570,104 +566,4 @@ func TestReplicasThatSpeakTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	served("another certificate that is vouched for", true)
-}
-
-// TestNamesOfReplicasAreLookedUp, not at each turn, and not more than so many
-// addresses are taken.
-func TestNamesOfReplicasAreLookedUp(t *testing.T) {
-	f, _ := asksName(nameQuestion)
-	srv := front(t, f, func(c *config.Config) {
-		c.Bridge.Peers = []string{"replicas.example:8808", "10.0.0.1:9", "gone.example:1"}
-	})
-	asked := map[string]int{}
-	srv.peers.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
-		asked[host]++
-		if host == "gone.example" {
-			return nil, &net.DNSError{Err: "no such host", Name: host}
-		}
-		var all []netip.Addr
-		for n := range 200 {
-			all = append(all, netip.AddrFrom4([4]byte{10, 1, 0, byte(n)}))
-		}
-		return append(all, all[0]), nil
-	}
-	for range 3 {
-		got := srv.peers.addresses(context.Background())
-		if len(got) != config.MaxPeers || got[1] != (peerAddress{"10.1.0.1:8808", "replicas.example"}) {
-			t.Fatalf("%d: %+v", len(got), got)
-		}
-	}
-	srv.peers.at = time.Time{}
-	srv.peers.addresses(context.Background())
-	if n := srv.logs.FilterMessage("addresses of replicas are not found").Len(); n != 1 {
-		t.Errorf("%d lines in the log", n)
-	}
-	if asked["replicas.example"] != 2 || asked["10.0.0.1"] != 0 {
-		t.Errorf("%v", asked)
-	}
-}
-
-// TestLinksEndWithTheirAddresses, and not before their last use.
-func TestLinksEndWithTheirAddresses(t *testing.T) {
-	all, _, _ := askedAt(t, 2)
-	p := all[1].peers
-	at, err := p.find(all[0].dialogues.instance)
-	if err != nil {
-		t.Fatal(err)
-	}
-	link, err := p.link(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := all[1].now().cfg
-	cfg.Bridge.Peers = []string{"127.0.0.1:1"}
-	if err := all[1].Reload(cfg); err != nil {
-		t.Fatal(err)
-	}
-	p.addresses(context.Background())
-	if len(p.links) != 1 || p.links[at] != link {
-		t.Errorf("in use: %v", p.links)
-	}
-	p.unlink(at, link)
-	if len(p.links) != 0 {
-		t.Errorf("afterwards: %v", p.links)
-	}
-}
-
-// TestLinksEndWithTheirUseAfterTheEnd, though their address is a known one.
-func TestLinksEndWithTheirUseAfterTheEnd(t *testing.T) {
-	all, _, _ := askedAt(t, 2)
-	p := all[1].peers
-	at, err := p.find(all[0].dialogues.instance)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := p.link(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.close()
-	after, err := p.link(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.unlink(at, before)
-	if p.links[at] != after {
-		t.Error("the link of somebody else is gone")
-	}
-	p.unlink(at, after)
-	if len(p.links) != 0 {
-		t.Errorf("afterwards: %v", p.links)
-	}
-}
-
-func TestPlacesOfProcessesAreBounded(t *testing.T) {
-	f, _ := asksName(nameQuestion)
-	srv := front(t, f)
-	for n := range 3 * maxPlaces {
-		srv.peers.lose(sealed.ID{byte(n), byte(n >> 8)})
-	}
-	if n := len(srv.peers.places); n > maxPlaces {
-		t.Errorf("%d", n)
-	}
 }

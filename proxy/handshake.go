@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -190,7 +191,7 @@ func (h *handshake) settleAlone() (*session, []byte, error) {
 }
 
 // log is where lines about the handshake go.
-func (h *handshake) log() *zap.Logger { return h.srv.log.With(traced(h.header)...) }
+func (h *handshake) log() *zap.Logger { return h.srv.log.With(trace.Fields(h.header)...) }
 
 // read takes from initialize what the session will need.
 func (h *handshake) read(raw []byte) error {
@@ -221,7 +222,7 @@ func (h *handshake) ask(ctx context.Context, raw []byte, propose *translate.Revi
 	}
 	m.Facts = h.facts
 	body, _, err := up.Rewrite(nil, &m)
-	h.srv.losses.note(h.vc, propose, wire.Initialize, m.Losses, h.header)
+	h.srv.losses.Note(h.vc, propose, wire.Initialize, m.Losses, h.header)
 	if err != nil {
 		return nil, err
 	}
@@ -420,7 +421,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 	}
 	m.Method, m.Facts = wire.Initialize, s.Facts
 	out, _, err := s.down.Rewrite(nil, m)
-	h.srv.losses.note(vu, h.vc, wire.Initialize, m.Losses, h.header)
+	h.srv.losses.Note(vu, h.vc, wire.Initialize, m.Losses, h.header)
 	if err == nil && gjson.Get(view(out), "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}

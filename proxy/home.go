@@ -4,10 +4,16 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
+	"strings"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // introduceIn puts into an id what another process has to know to take the session
@@ -22,7 +28,7 @@ func (c *modernConn) introduceIn(t *sealed.Session) {
 // does not know the sessions of this one.
 func (srv *Server) serverIsBeside() bool {
 	at, err := url.Parse(srv.now().cfg.Upstream.URL)
-	if err != nil || !srv.peers.configured() {
+	if err != nil || !srv.replicas.Configured() {
 		return false
 	}
 	ip, err := netip.ParseAddr(at.Hostname())
@@ -35,19 +41,64 @@ func (srv *Server) serverIsBeside() bool {
 // process is gone, or there is no way to it, a session of the last kind is taken up here,
 // and what only that process knew is lost; the others are over.
 func (srv *Server) goesHome(method string, req *downstream.Request, resp *downstream.Response) bool {
-	if req.Session == "" || req.Forwarded || !srv.peers.configured() {
+	if req.Session == "" || req.Forwarded || !srv.replicas.Configured() {
 		return false
 	}
 	home, ok := srv.sessions.home(req.Session, srv.ownerOf(req))
 	if !ok || home == srv.dialogues.instance {
 		return false
 	}
-	err := srv.forward(home, method, req, resp)
+	err := srv.forward(home, method, mcp.PeerLost, req, resp)
 	switch {
-	case errors.Is(err, errNotTaken), err != nil && method == "GET" && asFailure(err).Cause == mcp.PeerLost:
+	case errors.Is(err, replicas.ErrNotTaken), err != nil && method == "GET" && asFailure(err).Cause == mcp.PeerLost:
 		return false
 	case err != nil:
 		srv.refuse(req, resp, srv.report(err, requestInfo{}).WithinSession())
 	}
 	return true
+}
+
+// forward has another process serve a request, whose call fails for the cause lost where
+// its answer does not come.
+func (srv *Server) forward(to sealed.ID, method string, lost mcp.Cause, req *downstream.Request, resp *downstream.Response) error {
+	return srv.replicas.Forward(to, &replicas.Request{Request: req, Method: method, Header: srv.carriedHeaders(req), Lost: lost}, resp)
+}
+
+// carriedHeaders are those of a client's request that may matter to who serves it.
+func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Header) {
+	if req.Headers != nil {
+		req.Headers(mcpPrefix, func(name, value string) {
+			if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") { // which have their place
+				list = append(list, upstream.Header{Name: name, Value: value})
+			}
+		})
+	}
+	if req.Header == nil {
+		return list
+	}
+	list = srv.appendPassed(list, req.Header)
+	for _, name := range []string{principal.Header(srv.now().cfg.Bridge.Principal), "Mcp-Method", "Mcp-Name", maxTokensHeader, trace.TimingHeader} {
+		if v := req.Header(name); v != "" && upstream.HeaderValue(list, name) == "" {
+			list = append(list, upstream.Header{Name: name, Value: v})
+		}
+	}
+	return list
+}
+
+// newReplicas are the other processes that srv may forward to.
+func newReplicas(srv *Server) *replicas.Replicas {
+	return replicas.New(replicas.Options{
+		Self: srv.dialogues.instance, Handler: (*face)(srv), Rescue: srv.rescue,
+		Memory: srv.memory, Streams: &srv.streams, Draining: srv.draining, Log: srv.log,
+		Settings: func() replicas.Settings {
+			now := srv.now()
+			return replicas.Settings{
+				Addresses: now.cfg.Bridge.Peers, Sealer: now.sealer, MaxMessage: int(now.cfg.Limits.UpstreamMessage),
+				Certificate: now.guard.cert, Roots: now.guard.peerRoots,
+			}
+		},
+		Count:       func(o replicas.Outcome) { srv.metrics.forwarded.WithLabelValues(string(o)).Inc() },
+		Unreachable: func(err error) { srv.failing("replica cannot be reached", failures.ReplicaLost, err, nil) },
+		Report:      func(f *mcp.Failure, method string) string { return srv.report(f, requestInfo{method: method}).Why },
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -58,7 +57,7 @@ func (s *idlers) closeAll(t *testing.T) {
 // next ten follow at once. A POST may not be sent twice, so none may go to a
 // connection that is closed.
 func TestServerThatClosesIdleConnectionsFailsNoCall(t *testing.T) {
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	s := &sessionServer{version: "2025-06-18", heard: map[string]chan string{}}
 	web := httptest.NewUnstartedServer(s)
 	at := &idlers{conns: make(map[net.Conn]bool)}
@@ -97,5 +96,4 @@ func TestServerThatClosesIdleConnectionsFailsNoCall(t *testing.T) {
 	}
 	srv.close()
 	web.Close()
-	noMoreGoroutines(t, before)
 }

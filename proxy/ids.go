@@ -209,19 +209,34 @@ func (t *calls) overdue(left func(*call) time.Duration) (late []*call, next time
 	return late, next
 }
 
-// cancel ends the call of an id without an answer.
+// newest is the newest call of an id, which stays open; nil when there is none.
+func (t *calls) newest(key []byte) *call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byKey[string(key)]
+}
+
+// cancel ends the newest call of an id without an answer, and returns it; nil when there is none.
 func (t *calls) cancel(key []byte) *call {
-	c := t.take(key)
-	if c != nil {
-		c.cancelled.Store(true)
-		switch {
-		case c.stop != nil:
-			c.stop(errCancelled)
-		case c.group != nil:
-			c.group.put(c.slot, nil)
-		}
+	if c := t.newest(key); c != nil && t.cancelCall(c) {
+		return c
 	}
-	return c
+	return nil
+}
+
+// cancelCall ends a call without an answer. It is false where that has ended already.
+func (t *calls) cancelCall(c *call) bool {
+	if !t.end(c) {
+		return false
+	}
+	c.cancelled.Store(true)
+	switch {
+	case c.stop != nil:
+		c.stop(errCancelled)
+	case c.group != nil:
+		c.group.put(c.slot, nil)
+	}
+	return true
 }
 
 // reopen makes stop end the wait for the answer to c, and reports whether c is

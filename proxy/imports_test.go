@@ -20,6 +20,10 @@ import (
 //   - setting reads configurations, of whatever struct; config has the one of the proxy;
 //   - mcp has the words of the protocol that all rooms share;
 //   - sealed writes what clients carry for us, and knows neither them nor where it goes;
+//   - replicas hands requests to other processes, and knows no session;
+//   - trace names what says which trace a request belongs to, and measures its time;
+//   - losses tells what translation took from messages;
+//   - principal says on whose behalf a request comes;
 //   - quota counts what each client has, and knows none;
 //   - orphans ends what upstream has started, should this process be killed;
 //   - results keeps what upstream brought, and knows nobody who asks for it;
@@ -43,7 +47,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal"
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
@@ -61,6 +65,10 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/quota":         "",
 		"proxy/sealed":        configured + " proxy/config proxy/ended",
 		"proxy/results":       carried,
+		"proxy/trace":         carried + " proxy/mcp translate",
+		"proxy/losses":        carried + " proxy/mcp proxy/repeats proxy/trace translate",
+		"proxy/principal":     configured + " proxy/config proxy/sealed proxy/ended proxy/downstream proxy/results",
+		"proxy/replicas":      configured + " proxy/config proxy/sealed proxy/ended proxy/downstream",
 		"proxy/dialect":       "translate/wire",
 		"proxy/filter":        configured + " proxy/config",
 		"proxy/demo":          carried + " proxy/mcp translate",

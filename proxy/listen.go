@@ -23,6 +23,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
@@ -159,7 +160,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 			r := translate.Lookup(version)
 			return r != nil && r.ErrorWithoutID
 		},
-		Once:         func() string { return principalHeader(srv.now().cfg.Bridge.Principal) },
+		Once:         func() string { return principal.Header(srv.now().cfg.Bridge.Principal) },
 		Path:         srv.now().cfg.Path,
 		SSEPath:      srv.now().cfg.SSEPath,
 		MessagesPath: srv.now().cfg.MessagesPath,
@@ -172,7 +173,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Heartbeat:    srv.now().renewable().Heartbeat,
 		AllowedHosts: srv.now().renewable().AllowedHosts,
 		Tokens:       srv.now().renewable().Tokens,
-		Replicas:     srv.inbox,
+		Replicas:     srv.replicas.Inbox(),
 		ReplicasPath: config.ReplicasPath,
 		Log:          srv.logHTTP,
 		Refused:      srv.refusedByUs,

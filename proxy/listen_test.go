@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -197,7 +196,7 @@ func TestCredentialsAreNotLentToStrangers(t *testing.T) {
 		"credentials, trusted neighbour": {wide, func(c *config.Config) { c.Upstream.Headers, c.Auth.TrustNetwork = secret, true }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := runtime.NumGoroutine()
+			leavesNothing(t)
 			cfg := config.Default()
 			c.change(&cfg)
 			srv, err := newServer(cfg, zap.NewNop(), newFake(nil).origin())
@@ -217,13 +216,12 @@ func TestCredentialsAreNotLentToStrangers(t *testing.T) {
 			if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
 				t.Errorf("listener is left open: %v", err)
 			}
-			noMoreGoroutines(t, before)
 		})
 	}
 }
 
 func TestProbesAndMetrics(t *testing.T) {
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +279,6 @@ func TestProbesAndMetrics(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	noMoreGoroutines(t, before)
 }
 
 func TestFilesOfTheListener(t *testing.T) {

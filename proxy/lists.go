@@ -33,6 +33,6 @@ func (x *exchange) again(key memo.Key, raw []byte) (out []byte, ok bool) {
 	if !k.Same() {
 		out = x.own(k.AppendTranslation(x.buf[:0], x.call.id), raw)
 	}
-	x.srv.losses.note(key.By.From(), key.By.To(), key.Method, k.Losses, x.from)
+	x.srv.losses.Note(key.By.From(), key.By.To(), key.Method, k.Losses, x.from)
 	return out, true
 }

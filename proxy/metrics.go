@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -231,9 +232,9 @@ func once[T any](p *atomic.Pointer[T], find func() T) *T {
 }
 
 // spent takes down where the time of such a request went.
-func (m *metrics) spent(w *stopwatch) {
-	m.rewrite.Observe((w.parse + w.translate).Seconds())
-	m.waiting.Observe(w.upstream.Seconds())
+func (m *metrics) spent(w *trace.Stopwatch) {
+	m.rewrite.Observe((w.Parse + w.Translate).Seconds())
+	m.waiting.Observe(w.Upstream.Seconds())
 }
 
 // Register adds a collector of the caller's to those of /metrics, before the server serves.

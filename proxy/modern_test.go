@@ -564,23 +564,6 @@ func TestBothErasOnOnePipe(t *testing.T) {
 	})
 }
 
-// TestPrincipals: neither what the server knows a client by makes two of them one,
-// nor what the listener does.
-func TestPrincipals(t *testing.T) {
-	seen := map[string]bool{}
-	for _, guest := range []string{"", "a", "b"} {
-		for _, authorization := range []string{"", "Bearer 1", "Bearer 2"} {
-			who := principal(&downstream.Request{Guest: guest, Header: func(name string) string {
-				return map[string]string{"Authorization": authorization}[name]
-			}}, "authorization")
-			if seen[who] {
-				t.Errorf("%q with %q is somebody else as well", guest, authorization)
-			}
-			seen[who] = true
-		}
-	}
-}
-
 // TestIDsAreFreeOnceAnswered: who has the answer may use the id of its request again.
 func TestIDsAreFreeOnceAnswered(t *testing.T) {
 	f := legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) { return one(result(id, `"tools":[]`)) })

@@ -102,7 +102,7 @@ func (c *modernConn) phrase(a *ask, q gjson.Result) (body []byte, able bool) {
 	}
 	m.Facts, m.Stamp = c.facts, &wire.Stamp{ElicitationID: a.opens}
 	out, v, err := c.down.Rewrite(nil, &m)
-	c.srv.losses.note(c.down.From(), c.down.To(), a.method, m.Losses, nil)
+	c.srv.losses.Note(c.down.From(), c.down.To(), a.method, m.Losses, nil)
 	a.note = append([]byte(nil), m.Note...)
 	if len(out) <= maxAskedAgain && translate.Counts(a.note) {
 		a.again = bytes.Clone(out)
@@ -254,7 +254,7 @@ func answeredBy(list []*ask) (by *answerer, err error) {
 	for _, a := range list {
 		switch {
 		case a.by == nil:
-		case by != nil && headerIn(by.header, "Authorization") != headerIn(a.by.header, "Authorization"):
+		case by != nil && upstream.HeaderValue(by.header, "Authorization") != upstream.HeaderValue(a.by.header, "Authorization"):
 			return nil, errAnswerers
 		default:
 			by = a.by
@@ -306,7 +306,7 @@ func (c *modernConn) translateAnswer(h heardAnswer, m *wire.Message, header []up
 	}
 	m.Method, m.Note, m.Facts, m.Stamp = a.method, a.note, c.facts, nil
 	out, v, err := c.up.Rewrite(nil, m)
-	c.srv.losses.note(c.up.From(), c.up.To(), a.method, m.Losses, header)
+	c.srv.losses.Note(c.up.From(), c.up.To(), a.method, m.Losses, header)
 	if err != nil {
 		return nil, err.Error()
 	}

@@ -124,7 +124,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		msg.Stamp.Capabilities = c.canTasks()
 	}
 	out, v, err := c.up.Rewrite(scratch, msg)
-	c.srv.losses.note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
+	c.srv.losses.Note(c.up.From(), c.up.To(), b.method, msg.Losses, m.Header)
 	switch {
 	case err != nil:
 		b.cancel(nil)
@@ -395,7 +395,7 @@ func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
 		m.Room = cap(m.Raw) - len(m.Raw)
 	}
 	out, v, err := c.down.Rewrite(nil, m)
-	c.srv.losses.note(c.down.From(), c.down.To(), b.method, m.Losses, b.stream.Header)
+	c.srv.losses.Note(c.down.From(), c.down.To(), b.method, m.Losses, b.stream.Header)
 	switch {
 	case err != nil:
 		return nil, err
@@ -427,7 +427,7 @@ func (c *modernConn) passDown(m *wire.Message, header []upstream.Header) []byte 
 	method := m.Method
 	m.Facts = c.facts
 	out, v, err := c.down.Rewrite(nil, m)
-	c.srv.losses.note(c.down.From(), c.down.To(), method, m.Losses, header)
+	c.srv.losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
 	if err != nil {
 		c.srv.untranslated(err, header)
 		return nil

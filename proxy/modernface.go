@@ -8,6 +8,9 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -90,10 +93,10 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	if srv.now().shaping != nil {
 		q.maxTokens = hint(req.Header(maxTokensHeader))
 	}
-	q.timed = req.Header(timingHeader) != ""
+	q.timed = req.Header(trace.TimingHeader) != ""
 	by := srv.now().cfg.Bridge.Principal
-	who := principal(req, by)
-	q.user, q.runsFor = user(req, by, who), srv.runsFor(req)
+	who := principal.Of(req, by)
+	q.user, q.runsFor = principal.User(req, by, who), srv.runsFor(req)
 	q.address = req.Peer
 	q.unknown = req.Guest == "" && (who == "" || !strings.HasPrefix(by, "header:")) // which those set who are trusted
 	from := srv.appendPassed(nil, req.Header)
@@ -141,8 +144,8 @@ func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who st
 		resp.Stream, resp.Done = l, func() { free(); l.end(); srv.streams.Add(-1) }
 		return nil
 	}
-	if to, ok := srv.dialogues.heldBy(q); ok && !req.Forwarded && srv.peers.configured() {
-		if err := srv.forward(to, "POST", req, resp); !errors.Is(err, errNotTaken) {
+	if to, ok := srv.dialogues.heldBy(q); ok && !req.Forwarded && srv.replicas.Configured() {
+		if err := srv.forward(to, "POST", mcp.StateInvalid, req, resp); !errors.Is(err, replicas.ErrNotTaken) {
 			return err
 		}
 	}

@@ -141,7 +141,7 @@ func TestAnswerThatComesWhileParked(t *testing.T) {
 }
 
 func TestRetryAtAnotherReplicaIsRefused(t *testing.T) {
-	all := replicas(t, &sessionServer{version: "2025-11-25", question: nameQuestion}, 2)
+	all := severalOf(t, &sessionServer{version: "2025-11-25", question: nameQuestion}, 2)
 	r := all[0].modernly(modernCall("7", ""))
 	other := all[1].modernly(retryOf("8", ada, r))
 	sameJSON(t, other.body, `{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"Invalid or expired requestState"}}`)

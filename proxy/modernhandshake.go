@@ -167,7 +167,7 @@ func (c *modernConn) introduce(ctx context.Context, raw []byte, header []upstrea
 	}
 	m.Facts = c.facts
 	out, _, err := c.up.Rewrite(nil, &m)
-	c.srv.losses.note(c.up.From(), c.up.To(), wire.Initialize, m.Losses, header)
+	c.srv.losses.Note(c.up.From(), c.up.To(), wire.Initialize, m.Losses, header)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (h *handshake) initializeResult(c *modernConn, result []byte) ([]byte, erro
 	}
 	m.Method, m.Facts = wire.Initialize, h.facts
 	out, _, err := c.down.Rewrite(nil, &m)
-	h.srv.losses.note(c.down.From(), c.down.To(), wire.Initialize, m.Losses, h.header)
+	h.srv.losses.Note(c.down.From(), c.down.To(), wire.Initialize, m.Losses, h.header)
 	if err == nil && gjson.GetBytes(out, "result.protocolVersion").String() != h.vc.Name {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -26,7 +25,7 @@ import (
 // TestAnyReplicaServesSessionsOfServersWithoutOne: an id says what its client can
 // do, and the client ends it.
 func TestAnyReplicaServesSessionsOfServersWithoutOne(t *testing.T) {
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		m := string(body)
@@ -75,7 +74,6 @@ func TestAnyReplicaServesSessionsOfServersWithoutOne(t *testing.T) {
 		}
 		web.CloseClientConnections()
 		web.Close()
-		noMoreGoroutines(t, before)
 	}()
 	session := all[0].initializeWith("2025-11-25", `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`)
 	const get = `{"jsonrpc":"2.0","id":5,"method":"prompts/get","params":{"name":"p"}}`

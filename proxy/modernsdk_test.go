@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -109,8 +108,7 @@ func beforeModernSDK(t *testing.T, server string) config.Config {
 }
 
 func talkModern(t *testing.T, vc, over, server string) {
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() { noMoreGoroutines(t, before) })
+	leavesNothing(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	cfg := beforeModernSDK(t, server)

@@ -157,7 +157,7 @@ func (c *modernConn) downResult(id []byte, method wire.Method, result []byte, he
 	}
 	m.Method, m.Facts = method, c.facts
 	out, v, err := c.down.Rewrite(nil, &m)
-	c.srv.losses.note(c.down.From(), c.down.To(), method, m.Losses, header)
+	c.srv.losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
 	if err == nil && v != wire.Forward {
 		err = saying(internalCode, "Unsupported result of "+method.String())
 	}

@@ -278,7 +278,7 @@ func TestARefreshedTokenNeverEndsASession(t *testing.T) {
 // Authorization of the POST that answered its question, and with none where that had none.
 func TestTheServerJudgesWhoAnswers(t *testing.T) {
 	const one = `"inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://x"}}},"requestState":"S1"`
-	authorization := func(h []upstream.Header) string { return headerIn(h, "Authorization") }
+	authorization := func(h []upstream.Header) string { return upstream.HeaderValue(h, "Authorization") }
 	for _, answer := range []string{"mine", "refreshed", ""} {
 		f := asksFirst(false, one)
 		srv := front(t, f)

@@ -53,6 +53,12 @@ type ownCall struct {
 	// Ask asks the user to agree to something; nil where nobody can be asked. An
 	// error says that there was no answer, and is not for the user to be blamed.
 	Ask func(ctx context.Context, message string) (agreed bool, err error)
+	// Send sends the user to a page, with a word about it; nil where no page can be shown,
+	// or what is done there would count for others, too.
+	Send func(ctx context.Context, message, page string) (agreed bool, err error)
+	// Progress tells the client how many parts of the answer there are so far, and of the
+	// newest; nil where the client has not asked for it.
+	Progress func(parts int, newest string)
 }
 
 // maxOwnInstructions bounds what all our tools together say in the answer to

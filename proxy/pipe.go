@@ -62,6 +62,7 @@ func newPipe(srv *Server) *pipe { return &pipe{srv: srv, called: make(chan struc
 // refused: there is no way left for the client's answer. A nil error says that in or ctx
 // was the reason.
 func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) error {
+	srv.personal.Store(true)
 	p := newPipe(srv)
 	client := downstream.NewStdio(downstream.StdioConfig{
 		In: in, Out: out, MaxMessage: int(srv.now().cfg.Limits.ClientMessage),

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -355,7 +356,7 @@ func TestStoppedPipeEndsWithoutAnError(t *testing.T) {
 		if f.piped = piped; !piped {
 			f.answer = initializing("2025-06-18", func(string) ([]string, error) { return one(hang) })
 		}
-		c, _ := pipeClient(t, f)
+		c, _ := pipeClient(t, f, func(c *config.Config) { c.Shutdown.Drain = 100 * time.Millisecond })
 		c.initialize("2025-06-18", `{}`)
 		c.say(callOne)
 		eventually(t, "sent", func() bool { return len(f.sent()) == 2 })

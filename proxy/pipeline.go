@@ -61,9 +61,9 @@ func (x *exchange) enter(raw []byte) error {
 
 // scan makes raw, the message of the client, x.msg.
 func (x *exchange) scan(raw []byte) error {
-	x.clock.start()
+	x.clock.Start()
 	err := x.msg.Scan(raw, x.s.up.Shape())
-	x.clock.lap(&x.clock.parse)
+	x.clock.Lap(&x.clock.Parse)
 	if err != nil {
 		return x.s.up.Explain(&x.msg, err)
 	}
@@ -112,8 +112,8 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	x.id = append(x.id[:0], x.msg.ID()...)
 	method, kind := x.msg.Method, x.msg.Kind
 	out, v, err = x.rewrite(x.s.up, raw, large.RequestCopy)
-	x.clock.lap(&x.clock.translate)
-	x.srv.losses.note(x.s.ClientRevision, x.s.ServerRevision, method, x.msg.Losses, x.from)
+	x.clock.Lap(&x.clock.Translate)
+	x.srv.losses.Note(x.s.ClientRevision, x.s.ServerRevision, method, x.msg.Losses, x.from)
 	if x.msg.Unfit && x.repeat(x.msg.Note) {
 		return nil, wire.Drop, nil
 	}
@@ -144,7 +144,7 @@ func (x *exchange) admit(m *wire.Message) error {
 	case isModern(m):
 		return mcp.Uninitialized(mcp.ModernRefused)
 	}
-	c := newCallAt(id, m.Method, x.clock.now())
+	c := newCallAt(id, m.Method, x.clock.Now())
 	c.stop, c.here = x.stop, x.errand != nil
 	c.group, c.slot = x.group, x.slot
 	if err := x.s.open.add(c); err != nil {
@@ -186,19 +186,19 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	if x.errand != nil {
 		down = x.errand.down
 	}
-	x.clock.start()
+	x.clock.Start()
 	key, listed := x.listKey(down)
 	if listed {
 		if out, ok := x.again(key, raw); ok {
 			if key.Method == wire.ToolsList {
 				x.takeDown(raw)
 			}
-			x.clock.lap(&x.clock.translate)
+			x.clock.Lap(&x.clock.Translate)
 			return x.completed(out, m), true
 		}
 	}
 	err := m.Scan(raw, down.Shape())
-	x.clock.lap(&x.clock.parse)
+	x.clock.Lap(&x.clock.Parse)
 	if err != nil {
 		x.bad = x.srv.badUpstream(down.Explain(m, err), raw, x.from)
 		return nil, false
@@ -262,8 +262,8 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		list = x.srv.lists.Watch(key, raw, from, to)
 	}
 	out, v, err := x.rewrite(down, raw, large.Copy)
-	x.clock.lap(&x.clock.translate)
-	x.srv.losses.note(down.From(), down.To(), method, m.Losses, x.from)
+	x.clock.Lap(&x.clock.Translate)
+	x.srv.losses.Note(down.From(), down.To(), method, m.Losses, x.from)
 	switch {
 	case err != nil && kind == wire.Request:
 		f := asFailure(err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -29,7 +28,7 @@ type sseClient struct {
 // listening serves f on a port until the test ends or stop is called.
 func listening(t *testing.T, f *fakeServer, change ...func(*config.Config)) (base string, stop func() error) {
 	t.Helper()
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	cfg := config.Default()
 	for _, c := range change {
 		c(&cfg)
@@ -38,7 +37,6 @@ func listening(t *testing.T, f *fakeServer, change ...func(*config.Config)) (bas
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { noMoreGoroutines(t, before) })
 	return startServing(t, srv)
 }
 

@@ -154,7 +154,7 @@ func refusesProposal(m *wire.Message, err error) (refused, closed bool) {
 	if _, exited := errors.AsType[*upstream.ExitError](err); exited {
 		return true, true
 	}
-	closed = !neverSent(err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	closed = !upstream.NeverSent(err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, upstream.ErrLost))
 	return closed, closed
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -32,6 +33,12 @@ func (x *exchange) canAsk() bool {
 	return x.s.ClientRevision.Elicitation && x.s.Facts.Has(wire.ClientElicitationForm)
 }
 
+// canSend reports whether the user of x's client can be sent to a page where they act for
+// themselves alone.
+func (x *exchange) canSend() bool {
+	return x.srv.personal.Load() && x.s.ClientRevision.Elicitation && x.s.Facts.Has(wire.ClientElicitationURL)
+}
+
 // question is one that waits for its answer.
 type question struct {
 	answers chan []byte
@@ -41,10 +48,21 @@ type question struct {
 
 // ask asks the user to agree to something. The error is errNoAnswer, or ctx's.
 func (q *question) ask(ctx context.Context, message string) (agreed bool, err error) {
+	return q.elicit(ctx, append(mcp.AppendString([]byte(`{"message":`), message), `,"requestedSchema":{"type":"object","properties":{}}}`...))
+}
+
+// send sends the user to a page. The error is that of ask.
+func (q *question) send(ctx context.Context, message, page string) (agreed bool, err error) {
+	params := mcp.AppendString([]byte(`{"mode":"url","message":`), message)
+	params = mcp.AppendString(append(params, `,"url":`...), page)
+	params = mcp.AppendString(append(params, `,"elicitationId":`...), rand.Text())
+	return q.elicit(ctx, append(params, '}'))
+}
+
+func (q *question) elicit(ctx context.Context, params []byte) (agreed bool, err error) {
 	var b [12]byte
 	rand.Read(b[:])
 	id := asking + hex.EncodeToString(b[:]) + `"`
-	params := append(mcp.AppendString([]byte(`{"message":`), message), `,"requestedSchema":{"type":"object","properties":{}}}`...)
 	key := wire.AppendIDKey(nil, []byte(id))
 	defer q.asked.take(key)
 	if !q.yield(mcp.Request(id, wire.ElicitationCreate, params)) {
@@ -70,6 +88,28 @@ func (q *question) ask(ctx context.Context, message string) (agreed bool, err er
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		}
+	}
+}
+
+// progressToken is the one that the params of a request give, a clone; nil for none.
+func progressToken(params []byte) []byte {
+	t := gjson.Get(view(params), "_meta.progressToken")
+	if t.Type != gjson.String && t.Type != gjson.Number {
+		return nil
+	}
+	return []byte(t.Raw)
+}
+
+// progress tells the client how far its request is. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress.
+func (q *question) progress(token []byte) func(parts int, newest string) {
+	return func(parts int, newest string) {
+		params := append(append([]byte(`{"progressToken":`), token...), `,"progress":`...)
+		params = strconv.AppendInt(params, int64(parts), 10)
+		if newest != "" {
+			params = mcp.AppendString(append(params, `,"message":`...), newest)
+		}
+		q.yield(mcp.Notification(wire.Progress, append(params, '}')))
 	}
 }
 

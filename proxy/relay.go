@@ -180,7 +180,7 @@ func (srv *Server) sendOn(asked context.Context, b *backing, id []byte, q *moder
 	x.tally.hold()
 	x.s.enter()
 	x.from = append(x.from[:0], from...)
-	x.maxTokens, x.clock.asked = q.maxTokens, q.timed
+	x.maxTokens, x.clock.Asked = q.maxTokens, q.timed
 	cfg := srv.now().cfg.Bridge
 	x.era = &era{
 		up: wire.Stamp{ID: id, ProgressToken: append(append([]byte(`"p`), id...), '"')},
@@ -466,7 +466,7 @@ func (r *relay) respond(resp *downstream.Response) error {
 	case r.done:
 		resp.Status, resp.Body, resp.Header = r.status, e.Data, append(resp.Header, r.header...)
 		if r.x != nil { // it is not read by a dialogue
-			resp.Header = r.x.clock.appendTo(resp.Header)
+			resp.Header = r.x.clock.AppendTo(resp.Header)
 		}
 	default:
 		r.srv.streams.Add(1)

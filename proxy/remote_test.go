@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -147,7 +146,7 @@ func (f *forgetfulServer) count() int {
 // beforeForgetful are n proxies of one key before a server.
 func beforeForgetful(t *testing.T, f *forgetfulServer, n int) []testServer {
 	t.Helper()
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	if f.status == 0 {
 		f.status, f.words = 404, `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
 	}
@@ -176,7 +175,6 @@ func beforeForgetful(t *testing.T, f *forgetfulServer, n int) []testServer {
 		}
 		f.web.CloseClientConnections()
 		f.web.Close()
-		noMoreGoroutines(t, before)
 	})
 	return all
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -129,7 +128,7 @@ func (f *forgetfulSSE) last() sseSession {
 
 func beforeSSE(t *testing.T) (*forgetfulSSE, testServer) {
 	t.Helper()
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	f := &forgetfulSSE{sessions: map[string]*sseSession{}, ran: map[string]int{}}
 	web := httptest.NewServer(f)
 	cfg := config.Default()
@@ -144,7 +143,6 @@ func beforeSSE(t *testing.T) (*forgetfulSSE, testServer) {
 		srv.close()
 		web.CloseClientConnections()
 		web.Close()
-		noMoreGoroutines(t, before)
 	})
 	return f, testServer{srv, t, logs}
 }

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -83,8 +82,8 @@ func (s *sessionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// replicas are n proxies of one key in front of s.
-func replicas(t *testing.T, s *sessionServer, n int, change ...func(*config.Config)) []testServer {
+// severalOf are n proxies of one key in front of s.
+func severalOf(t *testing.T, s *sessionServer, n int, change ...func(*config.Config)) []testServer {
 	t.Helper()
 	return replicasOf(t, s, s, n, change...)
 }
@@ -92,7 +91,7 @@ func replicas(t *testing.T, s *sessionServer, n int, change ...func(*config.Conf
 // replicasOf are replicas in front of what stands before s.
 func replicasOf(t *testing.T, front http.Handler, s *sessionServer, n int, change ...func(*config.Config)) []testServer {
 	t.Helper()
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	s.heard = map[string]chan string{}
 	web := httptest.NewServer(front)
 	key := make([]byte, sealed.KeyBytes)
@@ -123,7 +122,6 @@ func replicasOf(t *testing.T, front http.Handler, s *sessionServer, n int, chang
 		}
 		web.CloseClientConnections()
 		web.Close()
-		noMoreGoroutines(t, before)
 	})
 	return all
 }
@@ -143,7 +141,7 @@ func (srv testServer) who(session string) string {
 
 func TestAnyReplicaServesAnySession(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
-	all := replicas(t, s, 3)
+	all := severalOf(t, s, 3)
 	const sessions = 100
 	var ids, names []string
 	for i := range sessions {
@@ -205,7 +203,7 @@ func TestAnswersThroughAnotherReplica(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &sessionServer{version: c.vu, question: c.question}
-			all := replicas(t, s, 2)
+			all := severalOf(t, s, 2)
 			id := all[0].initializeWith(c.vc, `{"sampling":{},"elicitation":{}}`)
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
@@ -238,7 +236,7 @@ func TestAnswersThroughAnotherReplica(t *testing.T) {
 func TestCancelledQuestionKeepsItsName(t *testing.T) {
 	ask := `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"array","items":{"enum":["x"]}}}}}}`
 	s := &sessionServer{version: "2025-11-25", question: ask + "\n\ndata: " + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"r"}}`}
-	srv := replicas(t, s, 1)[0]
+	srv := severalOf(t, s, 1)[0]
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req, resp := srv.begin(ctx, "POST", srv.initializeWith("2025-06-18", `{"elicitation":{}}`), callOne)
@@ -260,7 +258,7 @@ func TestCancelledQuestionKeepsItsName(t *testing.T) {
 
 func TestQuestionsAnsweredElsewhereDoNotPileUp(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
-	all := replicas(t, s, 2, func(c *config.Config) { c.Limits.OpenRequests = 2 })
+	all := severalOf(t, s, 2, func(c *config.Config) { c.Limits.OpenRequests = 2 })
 	id := all[0].initializeWith("2025-06-18", `{"sampling":{}}`)
 	for i := range 5 {
 		s.question = fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"ping"}`, i)
@@ -280,7 +278,7 @@ func TestQuestionsAnsweredElsewhereDoNotPileUp(t *testing.T) {
 
 func TestSessionOverHTTPIsForgottenAndFoundAgain(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
-	srv := replicas(t, s, 1, func(c *config.Config) { c.Session.Max = 1 })[0]
+	srv := severalOf(t, s, 1, func(c *config.Config) { c.Session.Max = 1 })[0]
 	one := srv.initialize("2024-11-05")
 	name := srv.who(one)
 	two := srv.initialize("2025-11-25") // there is room for one
@@ -315,7 +313,7 @@ func TestSessionOverHTTPIsForgottenAndFoundAgain(t *testing.T) {
 
 func TestDeleteIsTheServersToHonour(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
-	all := replicas(t, s, 2)
+	all := severalOf(t, s, 2)
 	id := all[0].initialize("2025-06-18")
 	all[1].who(id)
 	if r := all[1].exchange(t.Context(), "DELETE", id, "", "Authorization", "Bearer mine"); r.status != 200 {
@@ -335,7 +333,7 @@ func TestDeleteIsTheServersToHonour(t *testing.T) {
 
 func TestForeignAndOldSessionsAreNotFound(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
-	srv := replicas(t, s, 1)[0]
+	srv := severalOf(t, s, 1)[0]
 	id := srv.initialize("2025-06-18")
 	held, err := srv.sessions.find(id, sealed.Owner{})
 	if err != nil {

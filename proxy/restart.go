@@ -143,7 +143,7 @@ func (r *revival) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stre
 		return nil, err
 	}
 	st, err := conn.Send(ctx, m)
-	if err != nil && r.remote && (isLostSession(err) || neverSent(err) && errors.Is(err, upstream.ErrLost)) {
+	if err != nil && r.remote && (isLostSession(err) || upstream.NeverSent(err) && errors.Is(err, upstream.ErrLost)) {
 		defer r.keep(m)()
 		r.refuse(conn, err)
 		if conn, err = r.current(ctx, m); err != nil {

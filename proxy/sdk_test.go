@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -200,8 +199,7 @@ func TestSDKPeersOverEveryTransport(t *testing.T) {
 }
 
 func talk(t *testing.T, vc, vu, over, server string) {
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() { noMoreGoroutines(t, before) })
+	leavesNothing(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 

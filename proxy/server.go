@@ -16,9 +16,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -40,9 +42,10 @@ type Server struct {
 	handler  downstream.Handler // of HTTP clients
 	sessions *sessions
 	running  *processes.Limit
-	onPipes  sync.Map // *posts, each a client on HTTP+SSE
+	onPipes  sync.Map    // *posts, each a client on HTTP+SSE
+	personal atomic.Bool // there is one client, on stdio: a login that its user makes is for nobody else
 	metrics  *metrics
-	losses   *lossLog
+	losses   *losses.Log
 	failures *failureLog
 	shapes   *shapeLog
 	restarts atomic.Int64 // of the server's processes and sessions
@@ -61,8 +64,7 @@ type Server struct {
 	heldTasks *backedTasks
 	finished  *finishedTasks
 	results   *results.Cache
-	peers     *peers // the other replicas
-	inbox     *inbox // what they forward
+	replicas  *replicas.Replicas // the other ones
 
 	streams   atomic.Int64 // event streams of HTTP clients
 	kept      atomic.Int64 // bytes that they were told, for replaying
@@ -151,7 +153,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	if srv.adapters != nil {
 		srv.adapters.shapes, srv.adapters.shaping = srv.shapes, func() *shaping { return srv.now().shaping }
 	}
-	srv.losses = newLossLog(log, srv.metrics.losses, cfg.Log.Losses == "every")
+	srv.losses = losses.New(log, srv.metrics.losses, cfg.Log.Losses == "every")
 	srv.failures = newFailureLog(log, srv.metrics.failures, func() []string { return srv.now().secrets })
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.warm()
@@ -159,7 +161,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	srv.finished = newFinishedTasks()
 	srv.eras, srv.backings, srv.dialogues = newEras(srv), newBackings(srv), newDialogues(srv)
 	srv.metrics.registry.MustRegister(srv.gauges()...)
-	srv.peers, srv.inbox = newPeers(srv), newInbox(srv)
+	srv.replicas = newReplicas(srv)
 	return srv, nil
 }
 
@@ -303,7 +305,7 @@ func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 	if x.call != nil {
 		f.About([]byte(x.call.id))
 		x.s.open.end(x.call)
-		if f.Cause == mcp.UpstreamTimeout && !neverSent(err) && !(x.s.direct != nil && x.s.direct.web) { // there the end of the stream says so
+		if f.Cause == mcp.UpstreamTimeout && !upstream.NeverSent(err) && !(x.s.direct != nil && x.s.direct.web) { // there the end of the stream says so
 			x.giveUp(overdueCall)
 		}
 	}
@@ -371,7 +373,7 @@ func (srv *Server) tend(ctx context.Context) {
 			})
 			if now.Sub(flushed) >= time.Minute {
 				flushed = now
-				srv.losses.flush()
+				srv.losses.Flush()
 				srv.failures.repeats.Flush()
 			}
 		}
@@ -472,7 +474,7 @@ func (srv *Server) close() {
 		srv.spawn(func() { srv.endSession(s, errShutdown) })
 	}
 	srv.tasks.Wait()
-	srv.peers.close()
+	srv.replicas.Close()
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
 	if end := srv.now().origin.close; end != nil {
@@ -484,6 +486,6 @@ func (srv *Server) close() {
 	if srv.adapters != nil {
 		srv.adapters.close()
 	}
-	srv.losses.flush()
+	srv.losses.Flush()
 	srv.failures.repeats.Flush()
 }

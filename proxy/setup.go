@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -42,7 +43,7 @@ func newSetup(cfg config.Config, o origin, was *setup) (*setup, error) {
 	if err != nil {
 		return nil, fmt.Errorf("contract.%w", err)
 	}
-	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilences(cfg), passed: slices.Clone(traceHeaders[:]), server: serverName(cfg.Upstream), secrets: secretsOf(cfg.Upstream)}
+	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilences(cfg), passed: slices.Clone(trace.Headers[:]), server: serverName(cfg.Upstream), secrets: secretsOf(cfg.Upstream)}
 	if s.guard, err = newListener(cfg); err != nil {
 		return nil, err
 	}
@@ -139,10 +140,11 @@ func (srv *Server) Reload(cfg config.Config) error {
 	if srv.face != nil {
 		srv.face.Renew(next.renewable())
 	}
-	srv.losses.every.Store(cfg.Log.Losses == "every")
+	srv.losses.Every(cfg.Log.Losses == "every")
 	if renewed {
 		srv.eras.forget()
 	}
+	srv.replicas.Forget() // they may show another certificate now, or vouch for other ones
 	srv.backings.retire()
 	srv.sessions.renew(cfg.Session.Max, next.sealer, renewed)
 	if renewed && was.origin.shared != nil {

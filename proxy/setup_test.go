@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +21,7 @@ import (
 
 func TestReloadReachesTheServerInTheNewWay(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
-	srv := replicas(t, s, 1)[0]
+	srv := severalOf(t, s, 1)[0]
 	id := srv.initialize("2024-11-05")
 	name := srv.who(id)
 	cfg := srv.now().cfg
@@ -45,7 +44,7 @@ func TestReloadReachesTheServerInTheNewWay(t *testing.T) {
 
 func TestKeysAreTurnedByReloading(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
-	srv := replicas(t, s, 1)[0]
+	srv := severalOf(t, s, 1)[0]
 	old := srv.initialize("2025-06-18")
 	name := srv.who(old)
 	cfg := srv.now().cfg
@@ -78,7 +77,7 @@ func TestKeysAreTurnedByReloading(t *testing.T) {
 
 func TestWrongConfigurationChangesNothing(t *testing.T) {
 	s := &sessionServer{version: "2025-06-18"}
-	srv := replicas(t, s, 1)[0]
+	srv := severalOf(t, s, 1)[0]
 	srv.at = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}
 	was := srv.now()
 	for want, change := range map[string]func(*config.Config){
@@ -122,7 +121,7 @@ func TestLastingSettingsStayAndAreNamed(t *testing.T) {
 }
 
 func TestNewCertificateIsShown(t *testing.T) {
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	var cfg config.Config
 	shown := func(at net.Addr) string {
 		c, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", at.String(), &tls.Config{InsecureSkipVerify: true})
@@ -157,13 +156,12 @@ func TestNewCertificateIsShown(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	noMoreGoroutines(t, before)
 }
 
 // TestTokensAreTurnedByReloading: the old one serves no longer, also on a
 // connection where it did.
 func TestTokensAreTurnedByReloading(t *testing.T) {
-	before := runtime.NumGoroutine()
+	leavesNothing(t)
 	file := filepath.Join(t.TempDir(), "tokens")
 	turn := func(tokens string) {
 		if err := os.WriteFile(file, []byte(tokens), 0o600); err != nil {
@@ -204,5 +202,4 @@ func TestTokensAreTurnedByReloading(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	noMoreGoroutines(t, before)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -20,8 +19,7 @@ func TestSDKPeersShareAProcessThatCrashes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() { noMoreGoroutines(t, before) })
+	leavesNothing(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	cfg := config.Default()

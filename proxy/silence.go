@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -55,12 +54,6 @@ func silentFor(limit time.Duration, begun bool) error {
 		return fmt.Errorf("the server said nothing more for %v: %w: %w", limit, upstream.ErrSilence, context.DeadlineExceeded)
 	}
 	return fmt.Errorf("the server said nothing for %v: %w", limit, context.DeadlineExceeded)
-}
-
-// neverSent reports whether a request failed before the server can have seen it.
-func neverSent(err error) bool {
-	e, ok := errors.AsType[*upstream.Error](err)
-	return ok && (e.Op == "connect" || e.Op == "tls")
 }
 
 // overdueCall is why the server is told of a call that took too long, see

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/trace"
 )
 
 func TestEveryLineOfARequestNamesItsTrace(t *testing.T) {
@@ -18,7 +19,7 @@ func TestEveryLineOfARequestNamesItsTrace(t *testing.T) {
 	srv := front(t, f, func(c *config.Config) { c.Log.Losses = "every" })
 	s := srv.initialize("2024-11-05")
 	srv.logs.TakeAll()
-	long := strings.Repeat("x", 2*maxTraced)
+	long := strings.Repeat("x", 2*trace.MaxLogged)
 	r := srv.post(s, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "traceparent", "00-a-b-01", "tracestate", "k=v", "baggage", long, "Authorization", "Bearer secret")
 	if r.status != 200 {
 		t.Fatalf("%+v", r)
@@ -29,7 +30,7 @@ func TestEveryLineOfARequestNamesItsTrace(t *testing.T) {
 	}
 	for _, l := range lines {
 		m := l.ContextMap()
-		if m["traceparent"] != "00-a-b-01" || m["tracestate"] != "k=v" || m["baggage"] != long[:maxTraced] || len(m) > 12 {
+		if m["traceparent"] != "00-a-b-01" || m["tracestate"] != "k=v" || m["baggage"] != long[:trace.MaxLogged] || len(m) > 12 {
 			t.Errorf("%s: %v", l.Message, m)
 		}
 		for _, v := range m {

@@ -344,7 +344,7 @@ func (p *eras) ask(ctx context.Context, header []upstream.Header) (e *serverEra,
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, context.Cause(ctx)
-	case saysNothing(code), neverSent(err):
+	case saysNothing(code), upstream.NeverSent(err):
 		return nil, nil, err // initialize would end in the same way
 	case piped && tookTooLong(err):
 		return nil, nil, err // it has

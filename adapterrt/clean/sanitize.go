@@ -37,6 +37,9 @@ var (
 	stackLines  = regexp.MustCompile(`(?m)^\s*(?:at\s+\S.*(?:\(|:\d+|\.(?:go|js|mjs|ts|py|java|rb|php|cs|kt)\b).*|File ".*|goroutine \d+.*|panic: .*|Traceback .*|\S+\.(?:go|js|ts|py|java|rb):\d+.*)$\n?`)
 )
 
+// programErrors are what a language calls a mistake of the API's own program.
+var programErrors = regexp.MustCompile(`\b(?:Uncaught )?(?:TypeError|ReferenceError|SyntaxError|RangeError)(?: \[\w+\])?: `)
+
 const masked = "[redacted]"
 
 // maxCleaned is how many bytes of a text are looked at: more than is ever shown of one.
@@ -135,6 +138,7 @@ func (z Sanitizer) Clean(s string, limit int, known []string) string {
 	s = MaskSecrets(s)
 	if !z.Off {
 		s = stackLines.ReplaceAllString(s, "")
+		s = programErrors.ReplaceAllString(s, "")
 		s = withoutSQL(s)
 		s = filePaths.ReplaceAllString(s, "${1}[path]")
 		if z.KeepAddresses {

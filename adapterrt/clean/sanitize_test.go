@@ -47,13 +47,15 @@ var leaks = map[string]string{
 	`C:\inetpub\wwwroot\web.config is missing`:                                      `[path] is missing`,
 	`see file:///opt/app/log`:                                                       `see file://[path]`,
 	"Error: x\n    at Object.<anonymous> (/srv/a.js:1:2)\n    at a.b.C.d(C.java:5)": "Error: x",
-	`password=hunter2`:                `password=[redacted]`,
-	`{"secret":"s","x":1}`:            `{"secret":"[redacted]","x":1}`,
-	`token: abcdefghij0123456789`:     `token: [redacted]`,
-	`mysql://root@db/app refused`:     `[redacted] refused`,
-	`connect to redis.svc:6379`:       `connect to [host]:6379`,
-	`from 172.16.3.4`:                 `from [host]`,
-	`ftp://me:pw@files.example.com/x`: `ftp://files.example.com/x`,
+	`password=hunter2`:                 `password=[redacted]`,
+	`{"secret":"s","x":1}`:             `{"secret":"[redacted]","x":1}`,
+	`token: abcdefghij0123456789`:      `token: [redacted]`,
+	`mysql://root@db/app refused`:      `[redacted] refused`,
+	`connect to redis.svc:6379`:        `connect to [host]:6379`,
+	`from 172.16.3.4`:                  `from [host]`,
+	`TypeError: x is not a function`:   `x is not a function`,
+	`Uncaught TypeError [ERR_X]: no x`: `no x`,
+	`ftp://me:pw@files.example.com/x`:  `ftp://files.example.com/x`,
 }
 
 func TestLeaksAreTakenOut(t *testing.T) {

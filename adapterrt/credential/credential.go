@@ -3,11 +3,9 @@ package credential
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -34,18 +32,11 @@ type secretFile struct {
 const maxSecret = 64 << 10
 
 func (s *secretFiles) get(path string) (string, error) {
-	f, err := os.Open(path)
+	f, st, err := file.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !st.Mode().IsRegular() {
-		return "", errors.New("not a regular file")
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r, ok := s.read[path]; ok && r.changed.Equal(st.ModTime()) && r.size == st.Size() {
@@ -70,7 +61,8 @@ type Keeper struct {
 	Getenv    func(string) (string, bool) // nil for no environment
 	Now       func() time.Time
 	UserAgent string
-	Store     Store // of OAuth tokens
+	Store     Store               // of OAuth tokens
+	Commands  map[string][]string // by the name of an adapter: programs that print its token
 	files     secretFiles
 	flights   sync.WaitGroup
 }
@@ -90,8 +82,9 @@ func (k *Keeper) Wait() { k.flights.Wait() }
 type Signer struct {
 	keeper  *Keeper
 	adapter *file.Adapter
-	client  doer // asks for tokens
-	oauth   *session
+	client  doer     // asks for tokens
+	command []string // prints them; nil for none
+	session *session // nil for an adapter whose credentials do not change
 }
 
 // doer is what tokens are fetched with.
@@ -101,7 +94,11 @@ type doer interface {
 
 // NewSigner is for one adapter. Its client is set before it signs anything.
 func NewSigner(k *Keeper, a *file.Adapter) *Signer {
-	return &Signer{keeper: k, adapter: a, oauth: newSession(a)}
+	s := &Signer{keeper: k, adapter: a, command: k.Commands[a.Name]}
+	if a.Auth.OAuth != nil || s.command != nil {
+		s.session = &session{}
+	}
+	return s
 }
 
 // UseClient makes the signer ask for tokens with d.
@@ -141,38 +138,69 @@ func (s *Signer) secret(c file.Credential) (string, *failure.Failure) {
 
 // Authorize adds the adapter's credentials to o.
 func (s *Signer) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.Failure {
+	if s.session == nil {
+		return s.sign(o)
+	}
 	au := &s.adapter.Auth
-	switch au.Kind {
-	case file.AuthNone:
-		return nil
-	case file.AuthOAuth:
-		token, secrets, f := s.token(ctx, "")
-		if f != nil {
+	token, secrets, f := s.token(ctx, "")
+	if f != nil {
+		return f
+	}
+	o.Secrets = append(o.Secrets, secrets...)
+	o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + token})
+	return s.sign(o)
+}
+
+// Sketch does as Authorize, for a request that is only shown: no OAuth token is got for it.
+func (s *Signer) Sketch(o *httpcall.Outgoing) *failure.Failure {
+	if au := &s.adapter.Auth; s.session != nil {
+		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + "..."})
+	}
+	return s.sign(o)
+}
+
+// Renews reports whether a credential that the API refuses can be got anew.
+func (s *Signer) Renews() bool { return s.session != nil }
+
+// sign adds the credentials that do not change.
+func (s *Signer) sign(o *httpcall.Outgoing) *failure.Failure {
+	au := &s.adapter.Auth
+	if s.session == nil {
+		if f := s.add(o, &au.Scheme); f != nil {
 			return f
 		}
-		o.Secrets = append(o.Secrets, secrets...)
-		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + token})
+	}
+	for i := range au.Also {
+		if f := s.add(o, &au.Also[i]); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func (s *Signer) add(o *httpcall.Outgoing, k *file.Scheme) *failure.Failure {
+	if k.Kind == file.AuthNone {
 		return nil
 	}
-	v, f := s.secret(au.Value)
+	v, f := s.secret(k.Value)
 	if f != nil {
 		return f
 	}
 	o.Secrets = append(o.Secrets, v)
 	switch {
-	case au.Kind == file.AuthBasic:
-		user, f := s.secret(au.User)
+	case k.Kind == file.AuthBasic:
+		user, f := s.secret(k.User)
 		if f != nil {
 			return f
 		}
 		v = base64.StdEncoding.EncodeToString([]byte(user + ":" + v))
 		o.Secrets = append(o.Secrets, v)
-		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: "Basic " + v})
-	case au.Query != "":
-		o.URL.Add(au.Query, v)
+		o.Headers = append(o.Headers, file.Header{Name: k.Header, Value: "Basic " + v})
+	case k.Query != "":
+		o.URL.Add(k.Query, v)
 		o.Secrets = append(o.Secrets, string(escape.AppendQuery(nil, v)))
 	default:
-		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + v})
+		o.Headers = append(o.Headers, file.Header{Name: k.Header, Value: k.Prefix + v})
 	}
 	return nil
 }

@@ -98,25 +98,16 @@ func (s *Signer) oauthClient() (c client, err error) {
 // post sends a form to an endpoint of the OAuth server and returns the JSON of a success.
 // Its errors show no credential. One that is [unanswered] leaves open what became of it.
 func (s *Signer) post(ctx context.Context, endpoint string, c client, form *httpcall.Pairs, known secrets) ([]byte, error) {
-	o := s.adapter.Auth.OAuth
 	known = append(known.with(c.known...), string(form.Text))
-	switch o.Client {
-	case file.ClientPost:
-		form.Add("client_id", c.id)
-		form.Add("client_secret", c.secret)
-	case file.ClientPublic:
-		form.Add("client_id", c.id)
-	case file.ClientJWT:
-		assertion, err := s.assertion(c.id)
-		if err != nil {
-			return nil, clean.Redact(err, known)
-		}
-		known = known.with(assertion)
-		form.Add("client_id", c.id)
-		form.Add("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
-		form.Add("client_assertion", assertion)
+	known, err := s.identify(c, form, known)
+	if err != nil {
+		return nil, err
 	}
-	body, err := s.exchange(ctx, endpoint, c, form, known)
+	r, err := s.exchange(ctx, endpoint, c, form)
+	var body []byte
+	if err == nil {
+		body, err = r.object(known)
+	}
 	if lost := (unanswered{}); errors.As(err, &lost) {
 		return nil, unanswered{clean.Redact(lost.error, known)}
 	}
@@ -126,7 +117,39 @@ func (s *Signer) post(ctx context.Context, endpoint string, c client, form *http
 	return body, clean.Redact(err, known)
 }
 
-func (s *Signer) exchange(ctx context.Context, endpoint string, c client, form *httpcall.Pairs, known secrets) ([]byte, error) {
+// identify adds the client authentication to a token request form.
+func (s *Signer) identify(c client, form *httpcall.Pairs, known secrets) (secrets, error) {
+	switch s.adapter.Auth.OAuth.Client {
+	case file.ClientPost:
+		form.Add("client_id", c.id)
+		form.Add("client_secret", c.secret)
+	case file.ClientPublic:
+		form.Add("client_id", c.id)
+	case file.ClientJWT:
+		assertion, err := s.assertion(c.id)
+		if err != nil {
+			return known, clean.Redact(err, known)
+		}
+		known = known.with(assertion)
+		form.Add("client_id", c.id)
+		form.Add("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+		form.Add("client_assertion", assertion)
+	}
+	return known, nil
+}
+
+// reply is what an endpoint of the OAuth server answered.
+type reply struct {
+	host   string
+	status int
+	body   []byte
+	broken error // why there is no body
+}
+
+func (r *reply) good() bool { return r.status/100 == 2 }
+
+// exchange sends a form. The error says that there was no answer.
+func (s *Signer) exchange(ctx context.Context, endpoint string, c client, form *httpcall.Pairs) (*reply, error) {
 	ctx, stop := context.WithTimeout(ctx, s.adapter.Target.Timeout)
 	defer stop()
 	connected := false
@@ -155,33 +178,51 @@ func (s *Signer) exchange(ctx context.Context, endpoint string, c client, form *
 		return nil, err
 	}
 	defer res.Body.Close()
-	success := res.StatusCode/100 == 2
+	r := &reply{host: host, status: res.StatusCode}
 	body, err := httpcall.ReadBody(res.Body, -1, maxTokenReply)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%s answered %d, and its answer broke off: %w", host, res.StatusCode, err)
+		r.broken = fmt.Errorf("%s answered %d, and its answer broke off: %w", host, r.status, err)
 	case len(body) > maxTokenReply:
-		err = fmt.Errorf("%s answered %d with more than %d bytes", host, res.StatusCode, maxTokenReply)
+		r.broken = fmt.Errorf("%s answered %d with more than %d bytes", host, r.status, maxTokenReply)
 	default:
-		body = wire.Trim(body)
-		if !wire.Valid(body) || wire.KindOf(body) != wire.Object {
-			err = fmt.Errorf("%s answered %d, and not with a JSON object", host, res.StatusCode)
-		} else if code := text(body, "error"); isErrorCode(code) { // some send it with status 200
-			said := clean.Sanitizer{Host: host}.Clean(text(body, "error_description"), maxDescription, known)
-			return nil, &refusal{host, code, said}
-		} else if success {
-			return body, nil
-		} else {
-			err = fmt.Errorf("%s answered %d without saying why", host, res.StatusCode)
+		r.body = wire.Trim(body)
+	}
+	return r, nil
+}
+
+// object is the JSON object that says yes.
+func (r *reply) object(known secrets) ([]byte, error) {
+	err := r.broken
+	switch {
+	case err != nil:
+	case !wire.Valid(r.body) || wire.KindOf(r.body) != wire.Object:
+		err = fmt.Errorf("%s answered %d, and not with a JSON object", r.host, r.status)
+	default:
+		if refused := r.refused(known); refused != nil { // some send it with status 200
+			return nil, refused
 		}
+		if r.good() {
+			return r.body, nil
+		}
+		err = fmt.Errorf("%s answered %d without saying why", r.host, r.status)
 	}
-	if res.StatusCode/100 == 3 {
-		err = fmt.Errorf("%s answered %d, which leads elsewhere and is not followed", host, res.StatusCode)
+	if r.status/100 == 3 {
+		err = fmt.Errorf("%s answered %d, which leads elsewhere and is not followed", r.host, r.status)
 	}
-	if success {
+	if r.good() {
 		return nil, unanswered{err}
 	}
 	return nil, err
+}
+
+// refused is the server's no, nil where its answer is none. The answer is a JSON object.
+func (r *reply) refused(known secrets) error {
+	code := text(r.body, "error")
+	if !isErrorCode(code) {
+		return nil
+	}
+	return &refusal{r.host, code, clean.Sanitizer{Host: r.host}.Clean(text(r.body, "error_description"), maxDescription, known)}
 }
 
 // ask gets a token.

@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -93,6 +94,64 @@ func (v *Visit) Finish(ctx context.Context, brought url.Values) error {
 		return err
 	}
 	return v.login.keep(ctx, c, a)
+}
+
+// Callback is where a browser comes back to after a login.
+type Callback interface {
+	Address() string
+	// Wait returns what the browser brings back for the login with state.
+	Wait(ctx context.Context, state string) (url.Values, error)
+	Close()
+}
+
+// Listen opens a Callback at an http URL of this machine; port 0 is for any.
+type Listen func(redirect string) (Callback, error)
+
+// Send sends a person to a page, with a word about it. It reports whether they agreed to
+// go there; an error says that there was no answer.
+type Send func(ctx context.Context, message, page string) (agreed bool, err error)
+
+// Through runs a whole login: it sends the user to the login page with send and stores the
+// tokens. Without listen there is no redirect URL, so that only the device flow works.
+func (l *Login) Through(ctx context.Context, listen Listen, send Send) error {
+	name := l.signer.adapter.Name
+	visit := func(message, page string) error {
+		agreed, err := send(ctx, message, page)
+		if err == nil && !agreed {
+			err = errors.New("the person did not want to log in")
+		}
+		return err
+	}
+	switch {
+	case l.Browser && listen != nil:
+		at, err := listen(l.Back)
+		if err != nil {
+			return err
+		}
+		defer at.Close()
+		v, err := l.Visit(at.Address())
+		if err != nil {
+			return err
+		}
+		if err := visit("Adapter "+name+" needs you to log in to its API", v.URL); err != nil {
+			return err
+		}
+		brought, err := at.Wait(ctx, v.State)
+		if err != nil {
+			return err
+		}
+		return v.Finish(ctx, brought)
+	case l.Device:
+		d, err := l.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		if err := visit("Adapter "+name+" needs you to log in to its API. The code is "+d.Code, cmp.Or(d.Whole, d.URL)); err != nil {
+			return err
+		}
+		return d.Wait(ctx)
+	}
+	return errors.New("no browser can come back here")
 }
 
 // explained is err with its cause, for the one whose configuration it is about.
@@ -218,17 +277,4 @@ func (l *Login) keep(ctx context.Context, c client, a answer) (err error) {
 		return fmt.Errorf("logged in, and the tokens cannot be stored: %w", err)
 	}
 	return nil
-}
-
-// Forget removes what is stored for the adapter.
-func (s *Signer) Forget(ctx context.Context) (err error) {
-	if s.oauth == nil || !s.adapter.Auth.OAuth.Rotates() {
-		return fmt.Errorf("adapter %s stores no tokens: only auth of type oauth does, for a grant with refresh tokens", s.adapter.Name)
-	}
-	c, err := s.oauthClient()
-	if err != nil {
-		return explained(err)
-	}
-	locked := s.keeper.Store.Locked(ctx, s.account(c.id), func(e Entry) { err = e.Put(nil) })
-	return errors.Join(locked, err)
 }

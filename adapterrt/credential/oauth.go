@@ -49,24 +49,16 @@ type flight struct {
 	failure *failure.Failure
 }
 
-// newSession is nil for an adapter without OAuth.
-func newSession(a *file.Adapter) *session {
-	if a.Auth.OAuth == nil {
-		return nil
-	}
-	return &session{}
-}
-
 // Carry goes on with the token of the adapter's version before, where it is for the same.
 func (s *Signer) Carry(before *Signer) {
-	if s.oauth != nil && before.oauth != nil && reflect.DeepEqual(s.adapter.Auth.OAuth, before.adapter.Auth.OAuth) {
-		s.oauth = before.oauth
+	if s.session != nil && before.session != nil && reflect.DeepEqual(s.adapter.Auth, before.adapter.Auth) {
+		s.session = before.session
 	}
 }
 
 // token is the adapter's token. One that equals stale is replaced.
 func (s *Signer) token(ctx context.Context, stale string) (string, []string, *failure.Failure) {
-	t := s.oauth
+	t := s.session
 	t.mu.Lock()
 	if t.live.text != "" && t.live.text != stale && s.keeper.Now().Before(t.live.renew) {
 		defer t.mu.Unlock()
@@ -103,7 +95,7 @@ func (s *Signer) fly(ctx context.Context, fl *flight, old token, stale string) {
 			old.renew = now.Add(retryPause)
 			fl.token, fl.failure = old, nil
 		}
-		t := s.oauth
+		t := s.session
 		t.mu.Lock()
 		if fl.failure == nil {
 			t.live = fl.token
@@ -114,9 +106,12 @@ func (s *Signer) fly(ctx context.Context, fl *flight, old token, stale string) {
 	}()
 	ctx, stop := context.WithTimeout(ctx, flightTime)
 	defer stop()
-	if s.adapter.Auth.OAuth.Rotates() {
+	switch {
+	case s.command != nil:
+		fl.token, fl.secrets, fl.failure = s.commanded(ctx)
+	case s.adapter.Auth.OAuth.Rotates():
 		fl.token, fl.secrets, fl.failure = s.refreshed(ctx, stale)
-	} else {
+	default:
 		fl.token, fl.secrets, fl.failure = s.granted(ctx)
 	}
 }
@@ -200,7 +195,7 @@ func (s *Signer) loginRequired(why error) *failure.Failure {
 	}
 }
 
-// Renew puts a new OAuth token in the place of one in o that the API takes no notice
+// Renew puts a new token in the place of one in o that the API takes no notice
 // of. The failure says why there is none to be had.
 func (s *Signer) Renew(ctx context.Context, o *httpcall.Outgoing) *failure.Failure {
 	au := &s.adapter.Auth

@@ -52,12 +52,12 @@ type Adapter struct {
 	DeclaresDanger bool // an operation says how dangerous it is, so that silence of another means something
 	Trust          Trust
 	Limits         *Limits
-	Errors         []ErrorRule  // the first that fits counts
 	Operations     []*Operation // in the order of the file
 	Index          map[string]*Operation
 	Presets        map[string][]string
 	Declared       []DeclaredType // the file's own types
 	transform      []byte         // JSON, for operations that have none of their own
+	errors         []ErrorRule    // for all operations
 }
 
 // Target is where an adapter's API lives.
@@ -67,6 +67,7 @@ type Target struct {
 	Origin  string // scheme://host:port, the port always there
 	Path    string // the base path, escaped, without a slash behind it
 	Prefix  string // what every URL begins with, up to the slash of the operation's path
+	Outside bool   // the environment or another file says where it is
 	graphql bool
 	Form    bool
 	Headers []Header
@@ -107,7 +108,8 @@ type Operation struct {
 	GraphQL     *GraphQL
 	Danger      Danger
 	Limits      *Limits
-	Transform   []byte // JSON, for the pipeline that shortens results
+	Errors      []ErrorRule // the first that fits counts; its own come before the file's
+	Transform   []byte      // JSON, for the pipeline that shortens results
 }
 
 // From so many parameters on they are looked up by a map: it is the larger, and for

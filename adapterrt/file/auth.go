@@ -29,15 +29,34 @@ func (k AuthKind) String() string {
 
 // Auth says how a request is made the caller's own.
 type Auth struct {
+	Scheme
+	OAuth  *OAuth
+	Mutual *Mutual  // beside any of them
+	Also   []Scheme // further keys that the API wants, never of OAuth
+}
+
+// Scheme is a credential and its place in a request.
+type Scheme struct {
 	Kind   AuthKind
 	Header string // name; "" when the key goes into the query
 	Prefix string
 	Query  string
 	Value  Credential
 	User   Credential // basic: value is the password
-	OAuth  *OAuth
-	Mutual *Mutual // beside any of them
 }
+
+// Schemes are all that a request carries.
+func (au *Auth) Schemes() []Scheme { return append([]Scheme{au.Scheme}, au.Also...) }
+
+// sets reports whether a header or a parameter of the query is one of the credentials'.
+func (au *Auth) sets(header, query string) bool {
+	return slices.ContainsFunc(au.Schemes(), func(s Scheme) bool {
+		return header != "" && strings.EqualFold(s.Header, header) || query != "" && s.Query == query
+	})
+}
+
+// Hides reports whether the value of that name in a query is a credential.
+func (au *Auth) Hides(query string) bool { return au.sets("", query) }
 
 // Credential is where a secret is kept: in the environment or in a file.
 type Credential struct{ Env, File string }
@@ -51,69 +70,21 @@ func (c *checker) auth(root *node, a *Adapter) {
 	if n == nil {
 		return
 	}
-	bad := func(key, msg, expected string, v *node) {
-		c.wrong(AuthConfigInvalid, join("auth", key), msg, expected, v, n.line)
-	}
 	kind, v := c.need(n, "auth", "type", "Auth type")
 	if v == nil {
 		return
 	}
-	token := func(key, absent string) string {
-		s := n.get(key)
-		switch {
-		case s == nil && absent != "":
-			return absent
-		case s == nil || s.kind != wire.String || s.text == "":
-			bad(key, key+" is required", "header name", s)
-		case !IsToken(s.text) || !strings.EqualFold(s.text, "authorization") && isForbiddenHeader(s.text):
-			bad(key, key+" is no header name for auth", "RFC 9110 token", s)
-		default:
-			return s.text
-		}
-		return ""
-	}
-	for _, key := range secretKeys {
-		if v := n.get(key); v != nil {
-			c.mind(SchemaEmbeddedCredential, "auth."+key, "a file must name where its credentials are, not hold them", v.line)
-		}
-	}
 	au := &a.Auth
 	switch kind {
 	case "none":
-		c.authKeys(n, "type", "mtls")
-	case "bearer":
-		c.authKeys(n, "type", "token_env", "token_file", "header", "prefix", "mtls")
-		au.Kind, au.Header, au.Prefix = authBearer, token("header", "Authorization"), "Bearer "
-		if p := n.get("prefix"); p != nil {
-			if p.kind == wire.String && IsHeaderValue(p.text) {
-				au.Prefix = p.text
-			} else {
-				bad("prefix", "prefix is not valid", "string without control characters", p)
-			}
-		}
-		au.Value = c.credential(n, "token_env", "token_file")
-	case "api_key":
-		c.authKeys(n, "type", "header_name", "key_env", "key_file", "in", "query_name", "mtls")
-		au.Kind = authKey
-		if c.word(n, "auth", "in", "header", "query") == "query" {
-			if q := n.get("query_name"); q != nil && q.kind == wire.String && q.text != "" {
-				au.Query = q.text
-			} else {
-				bad("query_name", "query_name is required", "non-empty string", q)
-			}
-		} else {
-			au.Header = token("header_name", "")
-		}
-		au.Value = c.credential(n, "key_env", "key_file")
-	case "basic":
-		c.authKeys(n, "type", "username_env", "username_file", "password_env", "password_file", "mtls")
-		au.Kind, au.Header = AuthBasic, "Authorization"
-		au.User, au.Value = c.credential(n, "username_env", "username_file"), c.credential(n, "password_env", "password_file")
+		c.authKeys(n, "auth", "type", "mtls", "also")
+	case "bearer", "api_key", "basic":
+		au.Scheme = c.scheme(n, "auth", kind, "mtls", "also")
 	case "oauth", "oauth2":
-		au.Kind, au.Header, au.Prefix = AuthOAuth, "Authorization", "Bearer "
+		au.Scheme = Scheme{Kind: AuthOAuth, Header: "Authorization", Prefix: "Bearer "}
 		au.OAuth = c.oauth(n)
 	case "mtls":
-		c.authKeys(n, "type", "cert_file", "key_file", "ca_file")
+		c.authKeys(n, "auth", "type", "cert_file", "key_file", "ca_file", "also")
 		au.Mutual = c.mutual(n, "auth")
 	case "aws-sig4":
 		c.wrong(PluginNotFound, "auth.type", "auth type "+kind+" is known, not supported", authWords, v, 0)
@@ -124,34 +95,144 @@ func (c *checker) auth(root *node, a *Adapter) {
 		c.only(m, "auth.mtls", "cert_file", "key_file", "ca_file")
 		au.Mutual = c.mutual(m, "auth.mtls")
 	}
+	c.also(n, au)
+}
+
+// The most credentials that a request may carry beside the first.
+const maxAlso = 16
+
+// also reads what an API wants beside the first credential.
+func (c *checker) also(n *node, au *Auth) {
+	list := c.get(n, "auth", "also", wire.Array)
+	if list == nil {
+		return
+	}
+	if len(list.list) > maxAlso {
+		c.wrong(AuthConfigInvalid, "auth.also", "too many credentials", fmt.Sprintf("up to %d", maxAlso), list, 0)
+		return
+	}
+	for i, e := range list.list {
+		at := index("auth.also", i)
+		if e.kind != wire.Object {
+			c.wrong(SchemaInvalidType, at, "a credential must be a map", "object", e, 0)
+			continue
+		}
+		switch kind, v := c.need(e, at, "type", "Auth type"); {
+		case v == nil:
+		case kind == "bearer" || kind == "api_key" || kind == "basic":
+			c.beside(au, c.scheme(e, at, kind), at, e)
+		default:
+			c.wrong(AuthConfigInvalid, at+".type", "only keys go beside another credential", "bearer, api_key, basic", v, 0)
+		}
+	}
+}
+
+// beside adds a credential that has a place of its own.
+func (c *checker) beside(au *Auth, s Scheme, at string, v *node) {
+	if au.sets(s.Header, s.Query) {
+		c.wrong(AuthConfigInvalid, at, "another credential has this place", "a header or query_name of its own", &node{kind: wire.Object, line: v.line}, 0)
+		return
+	}
+	au.Also = append(au.Also, s)
+}
+
+// scheme reads the credential at path, which may have more keys than those of its kind.
+func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) {
+	bad := func(key, msg, expected string, v *node) {
+		c.wrong(AuthConfigInvalid, join(path, key), msg, expected, v, n.line)
+	}
+	header := func(key, absent string) string {
+		s := n.get(key)
+		switch {
+		case s == nil && absent != "":
+			return absent
+		case s == nil || s.kind != wire.String || s.text == "":
+			bad(key, key+" is required", "header name", s)
+		case !isCredentialHeader(s.text):
+			bad(key, key+" is no header name for auth", "RFC 9110 token", s)
+		default:
+			return s.text
+		}
+		return ""
+	}
+	switch kind {
+	case "bearer":
+		c.authKeys(n, path, append(more, "type", "token_env", "token_file", "header", "prefix")...)
+		s.Kind, s.Header, s.Prefix = authBearer, header("header", "Authorization"), "Bearer "
+		if p := n.get("prefix"); p != nil {
+			if p.kind == wire.String && IsHeaderValue(p.text) {
+				s.Prefix = p.text
+			} else {
+				bad("prefix", "prefix is not valid", "string without control characters", p)
+			}
+		}
+		s.Value = c.credential(n, path, "token_env", "token_file")
+	case "api_key":
+		c.authKeys(n, path, append(more, "type", "header_name", "key_env", "key_file", "in", "query_name")...)
+		s.Kind = authKey
+		if c.word(n, path, "in", "header", "query") == "query" {
+			if q := n.get("query_name"); q != nil && q.kind == wire.String && q.text != "" {
+				s.Query = q.text
+			} else {
+				bad("query_name", "query_name is required", "non-empty string", q)
+			}
+		} else {
+			s.Header = header("header_name", "")
+		}
+		s.Value = c.credential(n, path, "key_env", "key_file")
+	case "basic":
+		c.authKeys(n, path, append(more, "type", "username_env", "username_file", "password_env", "password_file")...)
+		s.Kind, s.Header = AuthBasic, "Authorization"
+		s.User, s.Value = c.credential(n, path, "username_env", "username_file"), c.credential(n, path, "password_env", "password_file")
+	}
+	return s
+}
+
+// isCredentialHeader reports whether a credential may be sent in the header of that name.
+func isCredentialHeader(name string) bool {
+	return IsToken(name) && (strings.EqualFold(name, "authorization") || !isForbiddenHeader(name))
 }
 
 // secretKeys are where people put a credential itself. There is a word about that
 // already.
 var secretKeys = []string{"token", "key", "api_key", "password", "client_secret", "refresh_token"}
 
-func (c *checker) authKeys(n *node, keys ...string) {
-	c.only(n, "auth", append(keys, secretKeys...)...)
+func (c *checker) authKeys(n *node, path string, keys ...string) {
+	for _, key := range secretKeys {
+		if v := n.get(key); v != nil {
+			c.mind(SchemaEmbeddedCredential, join(path, key), "a file must name where its credentials are, not hold them", v.line)
+		}
+	}
+	c.only(n, path, append(keys, secretKeys...)...)
 }
 
 const authWords = "none, bearer, api_key, basic, oauth, mtls"
 
 // credential reads where a secret is kept; one of the two keys must be there.
-func (c *checker) credential(n *node, env, file string) Credential {
+func (c *checker) credential(n *node, path, env, file string) Credential {
 	e := n.get(env)
 	if e == nil || e.kind == wire.Null {
-		if f := n.get(file); f != nil && f.kind == wire.String && f.text != "" && !strings.ContainsRune(f.text, 0) {
+		if f := n.get(file); isPath(f) {
 			return Credential{File: f.text}
 		}
 	}
-	at := join("auth", env)
+	return c.variable(e, join(path, env), env, n.line)
+}
+
+// isPath reports whether v can be the path of a file.
+func isPath(v *node) bool {
+	return v != nil && v.kind == wire.String && v.text != "" && !strings.ContainsRune(v.text, 0)
+}
+
+// variable reads the name of the environment variable that key names.
+func (c *checker) variable(e *node, at, key string, line int) Credential {
 	if e == nil || e.kind != wire.String || e.text == "" {
-		c.wrong(AuthConfigInvalid, at, env+" is required", "name of an environment variable", e, n.line)
+		c.wrong(AuthConfigInvalid, at, key+" is required", "name of an environment variable", e, line)
 		return Credential{}
 	}
 	if !isEnvName(e.text) {
 		hidden := &node{kind: wire.Object, line: e.line} // perhaps the secret itself
-		c.wrong(AuthConfigInvalid, at, env+" is not the name of an environment variable", "letters, digits and _", hidden, n.line)
+		c.wrong(AuthConfigInvalid, at, key+" is not the name of an environment variable", "letters, digits and _", hidden, line)
 		return Credential{}
 	}
 	if c.opt.Getenv != nil {
@@ -185,7 +266,7 @@ func (c *checker) mutual(n *node, path string) *Mutual {
 		if v == nil && !needed {
 			return ""
 		}
-		if v == nil || v.kind != wire.String || v.text == "" || strings.ContainsRune(v.text, 0) {
+		if !isPath(v) {
 			c.wrong(AuthConfigInvalid, join(path, key), key+" is required", "path of a PEM file", v, n.line)
 			return ""
 		}
@@ -221,7 +302,10 @@ func (m *Mutual) Roots() (*x509.CertPool, error) {
 
 // Credentials are the places that secrets are read from.
 func (au *Auth) Credentials() []string {
-	all := []Credential{au.User, au.Value}
+	var all []Credential
+	for _, s := range au.Schemes() {
+		all = append(all, s.User, s.Value)
+	}
 	if o := au.OAuth; o != nil {
 		all = append(all, o.ID, o.Secret, Credential{File: o.Key.File}, o.Refresh, o.Subject, o.Assertion)
 	}

@@ -25,22 +25,23 @@ var errorCodes = []string{"VALIDATION_INVALID_TYPE", "VALIDATION_INVALID_VALUE",
 // The most rules for errors that a file may have.
 const maxErrorRules = 200
 
-// errorRules reads error_mapping.
-func (c *checker) errorRules(root *node) (rules []ErrorRule) {
-	n := root.get("error_mapping")
+// errorRules reads the error_mapping of a file, or of the operation at path.
+func (c *checker) errorRules(in *node, path string) (rules []ErrorRule) {
+	n := in.get("error_mapping")
 	if n == nil || n.kind == wire.Null {
 		return nil
 	}
 	if n.kind != wire.Array {
-		c.later(root, "", "error_mapping") // other runtimes have a map
+		c.later(in, path, "error_mapping") // other runtimes have a map
 		return nil
 	}
+	whole := join(path, "error_mapping")
 	if len(n.list) > maxErrorRules {
-		c.wrong(SchemaInvalidValue, "error_mapping", "too many rules", "up to 200", n, 0)
+		c.wrong(SchemaInvalidValue, whole, "too many rules", "up to 200", n, 0)
 		return nil
 	}
 	for i, e := range n.list {
-		at := index("error_mapping", i)
+		at := index(whole, i)
 		if e.kind != wire.Object {
 			c.wrong(SchemaInvalidType, at, "a rule must be a map", "object", e, 0)
 			continue

@@ -97,22 +97,29 @@ func ReadProblem(err error) string {
 
 // ReadFile reads a file that is no larger than an adapter may be.
 func ReadFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, st, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
 	// With room to see the end without growing.
 	b := bytes.NewBuffer(make([]byte, 0, min(st.Size(), MaxFile)+bytes.MinRead))
 	_, err = b.ReadFrom(io.LimitReader(f, MaxFile+1))
 	return b.Bytes(), err
+}
+
+// Open opens a regular file. Anything else is an error, and is not waited for, as opening
+// a named pipe would.
+func Open(path string) (*os.File, fs.FileInfo, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, nil, errors.New("not a regular file")
+	}
+	f, err := os.Open(path)
+	return f, st, err
 }
 
 // Options are the operator's choices that count when a file is read.

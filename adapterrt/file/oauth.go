@@ -50,6 +50,7 @@ type OAuth struct {
 	RedirectURL  string // where the browser comes back to, on this machine
 	Params       []Header
 	DeviceURL    string // where a login on another device begins; "" for nowhere
+	RevokeURL    string // where a logout is told: https://www.rfc-editor.org/rfc/rfc7009; "" for nowhere
 }
 
 // SigningKey is a private key in a PEM file. ID is "" for none, and Algorithm for the
@@ -73,11 +74,11 @@ var protocolParams = []string{
 }
 
 func (c *checker) oauth(n *node) *OAuth {
-	c.authKeys(n, "type", "token_url", "grant", "client_id_env", "client_id_file", "client_secret_env", "client_secret_file",
+	c.authKeys(n, "auth", "type", "token_url", "grant", "client_id_env", "client_id_file", "client_secret_env", "client_secret_file",
 		"client_auth", "client_key_file", "kid", "alg", "refresh_token_env", "refresh_token_file",
 		"subject_token_env", "subject_token_file", "subject_token_type", "assertion_env", "assertion_file",
-		"authorization_url", "redirect_url", "authorization_params", "device_authorization_url",
-		"scopes", "audience", "resource", "mtls")
+		"authorization_url", "redirect_url", "authorization_params", "device_authorization_url", "revocation_url",
+		"scopes", "audience", "resource", "mtls", "also")
 	o := &OAuth{
 		Scopes: c.strs(n, "auth", "scopes"), Audience: c.str(n, "auth", "audience"), Resource: c.str(n, "auth", "resource"),
 		Grant: Grant(c.word(n, "auth", "grant", string(ClientCredentials), string(RefreshToken), string(AuthorizationCode),
@@ -87,10 +88,11 @@ func (c *checker) oauth(n *node) *OAuth {
 	o.URL = c.oauthURL(n, "token_url", true)
 	o.AuthorizeURL = c.oauthURL(n, "authorization_url", o.Grant == AuthorizationCode)
 	o.DeviceURL = c.oauthURL(n, "device_authorization_url", o.Grant == DeviceCode)
-	o.ID = c.credential(n, "client_id_env", "client_id_file")
+	o.RevokeURL = c.oauthURL(n, "revocation_url", false)
+	o.ID = c.credential(n, "auth", "client_id_env", "client_id_file")
 	switch o.Client {
 	case ClientBasic, ClientPost:
-		o.Secret = c.credential(n, "client_secret_env", "client_secret_file")
+		o.Secret = c.credential(n, "auth", "client_secret_env", "client_secret_file")
 	case ClientJWT:
 		o.Key = c.signingKey(n)
 	case ClientPublic:
@@ -101,15 +103,15 @@ func (c *checker) oauth(n *node) *OAuth {
 	switch o.Grant {
 	case RefreshToken:
 		if !o.HasLogin() || n.get("refresh_token_env") != nil || n.get("refresh_token_file") != nil {
-			o.Refresh = c.credential(n, "refresh_token_env", "refresh_token_file")
+			o.Refresh = c.credential(n, "auth", "refresh_token_env", "refresh_token_file")
 		}
 	case TokenExchange:
-		o.Subject = c.credential(n, "subject_token_env", "subject_token_file")
+		o.Subject = c.credential(n, "auth", "subject_token_env", "subject_token_file")
 		if o.SubjectType = c.str(n, "auth", "subject_token_type"); o.SubjectType == "" {
 			o.SubjectType = "urn:ietf:params:oauth:token-type:access_token"
 		}
 	case JWTBearer:
-		o.Assertion = c.credential(n, "assertion_env", "assertion_file")
+		o.Assertion = c.credential(n, "auth", "assertion_env", "assertion_file")
 	}
 	if o.AuthorizeURL != "" {
 		o.RedirectURL, o.Params = c.redirect(n), c.authorizeParams(n)
@@ -167,7 +169,7 @@ func (c *checker) authorizeParams(n *node) (out []Header) {
 func (c *checker) signingKey(n *node) SigningKey {
 	k := SigningKey{ID: c.str(n, "auth", "kid")}
 	v := n.get("client_key_file")
-	if v == nil || v.kind != wire.String || v.text == "" || strings.ContainsRune(v.text, 0) {
+	if !isPath(v) {
 		c.wrong(AuthConfigInvalid, "auth.client_key_file", "client_key_file is required", "path of a PEM file", v, n.line)
 	} else {
 		k.File = v.text

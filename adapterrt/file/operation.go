@@ -65,7 +65,7 @@ var elsewhere = []string{"approval", "escalation", "operation_overrides"}
 
 var operationKeys = append([]string{"name", "maps_to", "request", "description", "params", "response", "pagination", "supports_fields", "default_fields",
 	"danger_level", "requires_confirmation", "danger", "non_idempotent", "timeout_ms", "cache", "rate_limits", "transform",
-	"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce"}, elsewhere...)
+	"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce", "error_mapping"}, elsewhere...)
 
 // notOurs warns of such keys and reports whether there is one.
 func (c *checker) notOurs(n *node, path string) (any bool) {
@@ -137,6 +137,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 		op.Repeatable = !unsafe && (op.Mapping.Method == "GET" || n.get("non_idempotent") != nil)
 	}
 	c.cacheRule(n, path, op)
+	op.Errors = slices.Concat(c.errorRules(n, path), a.errors)
 	c.danger(n, path, op)
 	op.Limits = c.limits(n, path)
 	c.about(n, path, op)
@@ -260,7 +261,7 @@ func (c *checker) placement(path string, n *node, op *Operation, inBody map[int]
 			c.wrong(SchemaInvalidValue, path+".params."+p.Name+".wire_path", "wire_path is for bodies and queries", "wire_name", nil, line)
 		}
 		if p.Place == InHeader {
-			if !IsToken(p.Wire) || isForbiddenHeader(p.Wire) || strings.EqualFold(p.Wire, op.Adapter.Auth.Header) && op.Adapter.Auth.Header != "" {
+			if !IsToken(p.Wire) || isForbiddenHeader(p.Wire) || op.Adapter.Auth.sets(p.Wire, "") {
 				c.wrong(SchemaInvalidValue, path+".params."+p.Name, "parameter cannot be this header", "a header name that is not the connection's or auth's", nil, line)
 			}
 		}

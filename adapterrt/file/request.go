@@ -118,6 +118,7 @@ func (c *checker) request(n *node, path string, op *Operation) (bound map[int]bo
 	path += ".request"
 	c.only(r, path, "as", "body_required", "form_style", "index", "body_from", "body", "encode", "headers")
 	q := &Request{Whole: -1, Headers: c.headers(r, path)}
+	c.templates(r.get("headers"), join(path, "headers"))
 	op.Request = q
 	if op.Adapter.Target.graphql || op.Mapping != nil && op.Mapping.Method == "GET" {
 		for _, f := range r.fields {

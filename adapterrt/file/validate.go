@@ -40,7 +40,7 @@ func (c *checker) adapter(root *node) *Adapter {
 		"created", "modified", "trust", "rate_limits", "transform", "types", "presets", "error_mapping", "error_codes", "shared_parameters"}, elsewhere...)
 	c.misspelt(root, "", keys, []string{"trust"})
 	c.later(root, "", "error_codes", "shared_parameters")
-	a.Errors = c.errorRules(root)
+	a.errors = c.errorRules(root, "")
 	c.secrets(root, "")
 
 	if name, n := c.need(root, "", "name", "Adapter name"); n != nil {
@@ -74,8 +74,11 @@ func (c *checker) adapter(root *node) *Adapter {
 	a.Modified = c.date(root, "modified")
 	c.target(root, &a.Target)
 	c.auth(root, a)
-	if b := a.Target.Base; a.Auth.Kind != AuthNone && b != nil && b.Scheme == "http" && !isLocalHost(b.Hostname()) {
-		c.wrong(AuthConfigInvalid, "auth", "credentials go over https only, or to localhost", "none, or an https base_url", nil, root.get("auth").line)
+	c.secretHeaders(root, a)
+	c.templates(root.get("target"), "target")
+	c.templates(root.get("auth"), "auth")
+	if b := a.Target.Base; (a.Auth.Kind != AuthNone || a.Auth.Also != nil) && b != nil && b.Scheme == "http" && !isLocalHost(b.Hostname()) {
+		c.wrong(AuthConfigInvalid, "auth", "credentials go over https only, or to localhost", "none, or an https base_url", nil, root.get("target").line)
 	}
 	if a.Auth.Mutual != nil && len(a.Target.Redirects.Hosts) > 0 {
 		c.wrong(AuthConfigInvalid, "target.redirects", "a client certificate would be shown to other hosts", "same_origin", nil, root.get("target").line)
@@ -129,10 +132,9 @@ func (c *checker) target(root *node, t *Target) {
 		}
 		return
 	}
-	c.known(n, "target", "base_url", "transport", "protocol", "serialization", "headers", "timeout_ms", "retries", "retry_delay_ms", "redirects")
-	if s, v := c.need(n, "target", "base_url", "Base URL"); v != nil {
-		c.baseURL(s, v, t)
-	}
+	c.known(n, "target", "base_url", "base_url_env", "base_url_file", "transport", "protocol", "serialization", "headers", "headers_env", "headers_file",
+		"timeout_ms", "retries", "retry_delay_ms", "redirects")
+	c.base(n, t)
 	c.plugin(n, "transport", "Transport", []string{"http"}, []string{"websocket", "serial", "native"})
 	switch c.plugin(n, "protocol", "Protocol", []string{"rest", "graphql"}, []string{"jsonrpc", "grpc", "custom"}) {
 	case "graphql":
@@ -160,9 +162,61 @@ func (c *checker) plugin(n *node, key, what string, have, later []string) string
 	return ""
 }
 
-func (c *checker) baseURL(s string, v *node, t *Target) {
+// base reads where the API is: what the environment or a file says counts before the
+// file's own word.
+func (c *checker) base(n *node, t *Target) {
+	for _, key := range [...]string{"base_url_env", "base_url_file"} {
+		v := n.get(key)
+		if v == nil || v.kind == wire.Null {
+			continue
+		}
+		from := Credential{File: v.text}
+		if key == "base_url_env" {
+			from = c.variable(v, "target."+key, key, v.line)
+		} else if !isPath(v) {
+			c.wrong(SchemaInvalidValue, "target."+key, key+" is not valid", "path of a file", v, 0)
+			return
+		}
+		if from == (Credential{}) {
+			return
+		}
+		switch s, err := c.outside(from); {
+		case err != nil:
+			c.wrong(SchemaInvalidValue, "target."+key, key+": "+ReadProblem(err), "a file that can be read", v, 0)
+			return
+		case s != "":
+			// Not shown where it is wrong: it may be something else, such as a secret.
+			c.baseURL(s, "target."+key, &node{kind: wire.Object, line: v.line}, t)
+			t.Outside = true
+			return
+		case n.get("base_url") == nil:
+			c.wrong(SchemaMissingField, "target."+key, "there is nothing in "+from.String()+", and no base_url", "URL of the API in it", v, 0)
+			return
+		}
+	}
+	if s, v := c.need(n, "target", "base_url", "Base URL"); v != nil {
+		c.baseURL(s, "target.base_url", v, t)
+	}
+}
+
+// outside is the text of a variable or a file, "" for none.
+func (c *checker) outside(from Credential) (string, error) {
+	text := ""
+	if from.File != "" {
+		b, err := ReadFile(from.File)
+		if err != nil {
+			return "", err
+		}
+		text = string(b)
+	} else if c.opt.Getenv != nil {
+		text, _ = c.opt.Getenv(from.Env)
+	}
+	return strings.TrimSpace(text), nil
+}
+
+func (c *checker) baseURL(s, path string, v *node, t *Target) {
 	bad := func(msg, expected string) {
-		c.wrong(SchemaInvalidValue, "target.base_url", msg, expected, v, 0)
+		c.wrong(SchemaInvalidValue, path, msg, expected, v, 0)
 	}
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] == 0x7f || s[i] == '\\' {
@@ -279,6 +333,54 @@ func holdsCredential(name string) bool {
 }
 
 // headers are the fixed ones of the block n at path.
+// secretHeaders reads headers whose values are kept in the environment or in files.
+func (c *checker) secretHeaders(root *node, a *Adapter) {
+	n := root.get("target")
+	for _, key := range [...]string{"headers_env", "headers_file"} {
+		m := c.get(n, "target", key, wire.Object)
+		if m == nil {
+			continue
+		}
+		if len(m.fields) > maxAlso {
+			c.wrong(SchemaInvalidValue, "target."+key, "too many headers", fmt.Sprintf("up to %d", maxAlso), m, 0)
+			continue
+		}
+		for _, f := range m.fields {
+			at := "target." + key + "." + clean.FirstRunes(f.key, 60)
+			if !isCredentialHeader(f.key) {
+				c.wrong(SchemaInvalidValue, at, "header name is not valid", "RFC 9110 token, none of the connection's", f.val, f.line)
+				continue
+			}
+			s := Scheme{Kind: authKey, Header: f.key}
+			switch {
+			case key == "headers_env":
+				s.Value = c.variable(f.val, at, "a variable", f.line)
+			case isPath(f.val):
+				s.Value.File = f.val.text
+			default:
+				c.wrong(SchemaInvalidValue, at, "path is not valid", "path of a file", f.val, f.line)
+			}
+			c.beside(&a.Auth, s, at, f.val)
+		}
+	}
+}
+
+// templates looks for ${NAME}, which other runtimes replace and which would be sent as it stands.
+func (c *checker) templates(n *node, path string) {
+	if n == nil {
+		return
+	}
+	if n.kind == wire.String && strings.Contains(n.text, "${") {
+		c.wrong(SchemaInvalidValue, path, "${…} is not replaced here", "base_url_env, headers_env, or a key of auth that ends in _env", &node{kind: wire.Object, line: n.line}, n.line)
+	}
+	for i, e := range n.list {
+		c.templates(e, index(path, i))
+	}
+	for _, f := range n.fields {
+		c.templates(f.val, join(path, clean.FirstRunes(f.key, 60)))
+	}
+}
+
 func (c *checker) headers(n *node, path string) []Header {
 	m := c.get(n, path, "headers", wire.Object)
 	if m == nil {

@@ -37,6 +37,7 @@ type Options struct {
 	UserAgent           string
 	MaxResponse         int // bytes of a body
 	Now                 func() time.Time
+	Idle                time.Duration                         // between two parts of an answer that comes item by item, 0 for 30 s
 	PublicOnly          bool                                  // no private and loopback addresses
 	SameOriginRedirects bool                                  // follow a GET's redirects within its origin
 	Proxy               func(*http.Request) (*url.URL, error) // nil for none; what is behind one is not checked
@@ -215,6 +216,8 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 	if o.HasBody {
 		body = bytes.NewReader(o.Body.Text)
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	req, err := http.NewRequestWithContext(ctx, o.Method, "", body)
 	if err != nil {
 		return nil, failure.Ours("", clean.Redact(err, o.Secrets))
@@ -265,8 +268,17 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 		return nil, f
 	}
 	r := &Reply{Status: res.StatusCode, ContentType: res.Header.Get("Content-Type"), Header: res.Header}
-	r.Body, err = ReadBody(res.Body, res.ContentLength, limit)
+	answer := io.Reader(res.Body)
+	if o.Stream != nil && res.StatusCode < 300 {
+		a, end := arrive(o, answer, cancel, c.opt)
+		defer end()
+		answer = a
+	}
+	r.Body, err = ReadBody(answer, res.ContentLength, limit)
 	if err != nil {
+		if context.Cause(ctx) == errIdle {
+			err = errIdle
+		}
 		return nil, transportFailure(err, t, o)
 	}
 	if len(r.Body) > limit {
@@ -309,6 +321,8 @@ func transportFailure(err error, t *file.Target, o *Outgoing) *failure.Failure {
 	var dns *net.DNSError
 	var netErr net.Error
 	switch {
+	case errors.Is(err, errIdle):
+		f.Code, f.Message = failure.TransportTimeout, "The response stopped: nothing further came"
 	case errors.Is(err, errDenied):
 		f.Message = "Network error: address not allowed"
 	case errors.As(err, &dns) && !errors.Is(err, context.DeadlineExceeded):

@@ -197,10 +197,10 @@ func saidOfOne(e []byte) string {
 	return saidText(e)
 }
 
-// mapped is the first of the adapter's error rules that an answer fits, -1 for none. A
+// mapped is the first of the operation's error rules that an answer fits, -1 for none. A
 // success is a failure only where its body says so.
 func (c *Call) mapped(status int, body []byte) int {
-	return slices.IndexFunc(c.Op.Adapter.Errors, func(e file.ErrorRule) bool {
+	return slices.IndexFunc(c.Op.Errors, func(e file.ErrorRule) bool {
 		if e.Status != 0 && e.Status != status || e.Path == nil && status < 300 {
 			return false
 		}

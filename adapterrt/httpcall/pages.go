@@ -229,7 +229,7 @@ func (c *Call) nextLink(answer *Reply) (string, bool) {
 			pairs := slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(p string) bool {
 				k, _, _ := strings.Cut(p, "=")
 				k, err := url.QueryUnescape(k)
-				return err != nil || k == a.Auth.Query && k != ""
+				return err != nil || a.Auth.Hides(k)
 			})
 			return string(escape.AppendLiteral(nil, strings.Join(pairs, "&"))), true
 		}

@@ -88,8 +88,14 @@ func (c *Call) location(r *Reply) string {
 		return ""
 	}
 	u.User, u.Fragment, u.RawFragment = nil, "", ""
-	if q := u.Query(); c.Op.Adapter.Auth.Query != "" && q.Has(c.Op.Adapter.Auth.Query) {
-		q.Del(c.Op.Adapter.Auth.Query)
+	q, hidden := u.Query(), false
+	for name := range q {
+		if c.Op.Adapter.Auth.Hides(name) {
+			q.Del(name)
+			hidden = true
+		}
+	}
+	if hidden {
 		u.RawQuery = q.Encode()
 	}
 	text := u.String()

@@ -25,7 +25,9 @@ type Outgoing struct {
 	Secrets     []string      // credentials in it, for masking
 	Timeout     time.Duration
 	Repeatable  bool
-	ID          string // the request's, told to the API as X-Request-Id
+	Stream      *file.Answer // how an answer that comes item by item is read; nil for another
+	Progress    Progress     // receives the progress of such an answer; nil for none
+	ID          string       // the request's, told to the API as X-Request-Id
 	Trace       []file.Header
 }
 
@@ -79,6 +81,9 @@ func (c *Call) Build() *failure.Failure {
 	op, o := c.Op, &c.Out
 	o.reset()
 	o.Method, o.Timeout, o.Repeatable = op.Mapping.Method, op.Timeout, op.Repeatable
+	if a := op.Answer; a != nil && (a.As == file.ReadLines || a.As == file.ReadEvents) {
+		o.Stream = a
+	}
 	url := append(o.URL.Text, op.Adapter.Target.Prefix...)
 	for _, seg := range op.Mapping.Segments {
 		url = append(url, '/')

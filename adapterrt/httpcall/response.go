@@ -122,7 +122,7 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 		}
 		return nil, unreadable(r, body, bad, z, secrets)
 	}
-	if good && (op.Adapter.Errors == nil || c.mapped(r.Status, body) < 0) {
+	if good && (op.Errors == nil || c.mapped(r.Status, body) < 0) {
 		return body, nil
 	}
 	return nil, c.refused(r, body, z, how)
@@ -166,7 +166,7 @@ func (c *Call) refused(r *Reply, body []byte, z clean.Sanitizer, how Reading) *f
 	f := &failure.Failure{Code: row.Code, Message: row.Prefix + said}
 	hint := ""
 	if i := c.mapped(r.Status, body); i >= 0 {
-		rule := &op.Adapter.Errors[i]
+		rule := &op.Errors[i]
 		hint = rule.Hint
 		if rule.Code != "" {
 			f.Code = failure.Code(rule.Code)

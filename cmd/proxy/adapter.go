@@ -157,6 +157,9 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// errSomeWrong says that what was printed is not of all adapters.
+var errSomeWrong = errors.New("some adapter files have errors")
+
 func adapterListCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -185,7 +188,7 @@ func adapterListCommand(s *adapterSettings) *cobra.Command {
 			})
 		}
 		if err == nil && wrong {
-			err = &exitError{exitUsage, errors.New("some adapter files have errors")}
+			err = &exitError{exitUsage, errSomeWrong}
 		}
 		return err
 	}

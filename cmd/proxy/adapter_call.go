@@ -48,7 +48,7 @@ func adapterCallCommand(s *adapterSettings) *cobra.Command {
 		}
 		at, req := adapterrt.Endpoint{Adapter: a.Name}, &adapterrt.Request{Body: body, Caller: "command line"}
 		if *dry {
-			p, f := rt.Preview(cmd.Context(), at, req)
+			p, f := rt.Preview(at, req)
 			if f != nil {
 				return failed(f)
 			}

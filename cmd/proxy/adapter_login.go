@@ -22,7 +22,7 @@ const loginTime = 10 * time.Minute
 
 func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "login NAME",
+		Use:   "login NAME | --list",
 		Short: "Log in to the API of an adapter and store its tokens",
 		Long: "Log in, as a person, to the API of an adapter whose file has auth of type oauth with an\n" +
 			"authorization_url or a device_authorization_url. The tokens are stored for serve, stdio and\n" +
@@ -30,14 +30,24 @@ func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 			"process takes them with its next call.\n\n" + exitHelp,
 		Example: "  dragoman adapter login github-api\n" +
 			"  dragoman adapter login github-api --device\n" +
-			"  dragoman adapter login github-api --paste    # the browser is on another machine",
-		Args: cobra.ExactArgs(1),
+			"  dragoman adapter login github-api --paste    # the browser is on another machine\n" +
+			"  dragoman adapter login --list                # who is logged in, and until when",
+	}
+	list := cmd.Flags().Bool("list", false, "list the adapters that store tokens, and what is stored")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if *list {
+			return cobra.NoArgs(cmd, args)
+		}
+		return cobra.ExactArgs(1)(cmd, args)
 	}
 	device := cmd.Flags().Bool("device", false, "log in on another device, with a code")
 	paste := cmd.Flags().Bool("paste", false, "read the address that the browser ended at from stdin")
 	quiet := cmd.Flags().Bool("no-browser", false, "print the address of the login instead of opening a browser")
-	cmd.MarkFlagsMutuallyExclusive("device", "paste")
+	cmd.MarkFlagsMutuallyExclusive("device", "paste", "list")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *list {
+			return s.listLogins(cmd)
+		}
 		cfg, err := config.Sources{File: s.config, Environ: os.Environ()}.Read()
 		if err == nil && cfg.CredentialStore == string(oauth.Memory) {
 			err = errors.New("credential_store is memory: the login would end with this command")
@@ -78,6 +88,36 @@ func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// listLogins tells of each adapter that stores tokens what is stored.
+func (s *adapterSettings) listLogins(cmd *cobra.Command) error {
+	w, err := s.workplace(nil)
+	if err != nil {
+		return err
+	}
+	rt, wrong, err := w.load(cmd)
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	err = tabulate(cmd.OutOrStdout(), "ADAPTER\tSERVER\tLOGIN\tTOKEN UNTIL", func(row func(...any)) {
+		for _, a := range rt.Adapters() {
+			st, err := rt.Stored(cmd.Context(), a.Name)
+			if err != nil {
+				continue
+			}
+			until := "-"
+			if !st.Expires.IsZero() {
+				until = st.Expires.Local().Format(time.DateTime)
+			}
+			row(a.Name, st.Server, st.State, until)
+		}
+	})
+	if err == nil && wrong {
+		err = &exitError{exitUsage, errSomeWrong}
+	}
+	return err
 }
 
 // browserLogin is a login in a browser, of this machine or of another.
@@ -140,9 +180,10 @@ func loginByDevice(ctx context.Context, say io.Writer, l *credential.Login) erro
 func adapterLogoutCommand(s *adapterSettings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout NAME",
-		Short: "Forget the stored tokens of an adapter",
-		Long: "Forget the stored tokens of an adapter. They stay good at the API until they end or are revoked\n" +
-			"there. An adapter with a refresh token in its configuration begins with that again.\n\n" + exitHelp,
+		Short: "End the login of an adapter",
+		Long: "Forget the stored tokens of an adapter. Where its file has a revocation_url, the OAuth server is\n" +
+			"asked to end them; else they stay good at the API until they end or are revoked there. An adapter\n" +
+			"with a refresh token in its configuration begins with that again.\n\n" + exitHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rt, a, err := s.find(cmd, args[0])
@@ -150,10 +191,17 @@ func adapterLogoutCommand(s *adapterSettings) *cobra.Command {
 				return err
 			}
 			defer rt.Close()
-			if err := rt.Forget(cmd.Context(), a.Name); err != nil {
+			revoked, why, err := rt.Logout(cmd.Context(), a.Name)
+			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the tokens of adapter %s are forgotten here\n", a.Name)
+			said := "forgotten here"
+			if revoked {
+				said = "revoked, and forgotten here"
+			}
+			if _, err = fmt.Fprintf(cmd.OutOrStdout(), "the tokens of adapter %s are %s\n", a.Name, said); err == nil && why != nil {
+				err = withCode(exitServer, fmt.Errorf("the tokens stay good at the API until they end: they are not revoked: %s", printable(why.Error())))
+			}
 			return err
 		},
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,6 +57,10 @@ type Adapters struct {
 	// MaxRequest and MaxResponse bound a request and what an API answers.
 	MaxRequest  Size `yaml:"max_request"`
 	MaxResponse Size `yaml:"max_response"`
+
+	// TokenCommands are programs and their arguments, by the name of the adapter whose
+	// token they print.
+	TokenCommands map[string][]string `yaml:"token_commands"`
 
 	Errors  AdapterErrors  `yaml:"errors"`
 	Trust   AdapterTrust   `yaml:"trust"`
@@ -189,6 +194,11 @@ func (a *Adapters) validate(taken []string) error {
 	for i, path := range a.Sources {
 		if path == "" {
 			return fmt.Errorf("adapters.sources[%d]: is empty", i)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.TokenCommands)) {
+		if command := a.TokenCommands[name]; len(command) == 0 || command[0] == "" {
+			return fmt.Errorf("adapters.token_commands.%s: names no program", name)
 		}
 	}
 	if a.Confirm.Destructive && a.Confirm.Never {

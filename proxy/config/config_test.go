@@ -253,6 +253,8 @@ func TestValidateNamesThePath(t *testing.T) {
 		"adapters.description_size:":         func(c *Config) { c.Adapters.DescriptionSize = 10 },
 		"adapters.trust.enforce:":            func(c *Config) { c.Adapters.Trust.Enforce = "always" },
 		"adapters.errors.shape:":             func(c *Config) { c.Adapters.Errors.Shape = "x" },
+		"adapters.token_commands.a: names":   func(c *Config) { c.Adapters.TokenCommands = map[string][]string{"a": {""}} },
+		"adapters.token_commands.b: names":   func(c *Config) { c.Adapters.TokenCommands = map[string][]string{"a": {"x"}, "b": nil} },
 		"adapters.confirm:":                  func(c *Config) { c.Adapters.Confirm.Destructive, c.Adapters.Confirm.Never = true, true },
 		"path:":                              func(c *Config) { c.Path = "mcp" },
 		"path: \"/metrics\"":                 func(c *Config) { c.Path = "/metrics" },

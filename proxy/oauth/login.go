@@ -77,7 +77,7 @@ func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			w.Header().Set("Referrer-Policy", "no-referrer")
 			w.Header().Set("Cache-Control", "no-store")
-			fmt.Fprintln(w, "dragoman has the answer: see the terminal. This page can be closed.")
+			fmt.Fprintln(w, "dragoman has the answer. This page can be closed.")
 		}),
 	}
 	ended := make(chan error, 1)

@@ -135,7 +135,7 @@ func (h *held) lockFile(ctx context.Context) (unlock func(), err error) {
 	}
 	h.path = filepath.Join(dir, fileName(h.id))
 	path := h.path + ".lock"
-	if err := notLinked(path); err != nil {
+	if err := regular(path); err != nil {
 		return nil, err
 	}
 	l := flock.New(path, flock.SetPermissions(0o600))
@@ -240,7 +240,7 @@ func (h *held) open(text []byte) ([]byte, error) {
 
 // read is the file's text, nil where there is none.
 func (h *held) read() ([]byte, error) {
-	if err := notLinked(h.path); err != nil {
+	if err := regular(h.path); err != nil {
 		return nil, err
 	}
 	f, err := os.Open(h.path)
@@ -289,12 +289,16 @@ func (h *held) own(f *os.File) error {
 	return nil
 }
 
-// notLinked refuses what would lead out of the directory.
-func notLinked(path string) error {
-	if st, err := os.Lstat(path); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+// regular refuses what would lead out of the directory, and what opening would wait for.
+func regular(path string) error {
+	st, err := os.Lstat(path)
+	switch {
+	case err != nil || st.Mode().IsRegular():
+		return nil // opening it says what is wrong
+	case st.Mode()&fs.ModeSymlink != 0:
 		return fmt.Errorf("%s is a symbolic link", path)
 	}
-	return nil
+	return fmt.Errorf("%s is not a regular file", path)
 }
 
 func (h *held) Put(data []byte) error {

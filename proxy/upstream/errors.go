@@ -45,6 +45,12 @@ func (e *Error) Timeout() bool {
 	return isTimeout(e.Err)
 }
 
+// NeverSent reports whether a request failed before the server can have seen it.
+func NeverSent(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.Op == "connect" || e.Op == "tls")
+}
+
 func isTimeout(err error) bool {
 	var t interface{ Timeout() bool } // as os.ErrDeadlineExceeded and context.DeadlineExceeded have
 	return errors.As(err, &t) && t.Timeout()

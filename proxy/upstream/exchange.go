@@ -190,7 +190,9 @@ func (x *exchange) next(c *conn) (sse.Event, error) {
 		return sse.Event{Data: wire.Trim(data)}, nil
 	case events:
 		if x.reader == nil { // of a standing stream, which may stay quiet: it costs no buffer until it speaks
-			c.in.Peek(1) //nolint:errcheck // reading will tell
+			if !x.body.ended {
+				c.in.Peek(1) //nolint:errcheck // reading will tell
+			}
 			// Those in the pool have grown to what they once read.
 			x.reader = sse.NewReaderIn(&x.memory, &x.body, x.http.maxMessage)
 		}

@@ -35,6 +35,22 @@ func send(t *testing.T, ctx context.Context, c Conn) Stream {
 	return s
 }
 
+// TestStandingStreamOfNoBytes: there is nothing to wait for on a connection that stays open.
+func TestStandingStreamOfNoBytes(t *testing.T) {
+	noLeaks(t)
+	srv := serveSilent(t, eventHead+"Content-Length: 0\r\n\r\n")
+	ctx, cancel := context.WithTimeout(t.Context(), patience/8)
+	defer cancel()
+	x, err := newHTTP(t, HTTPConfig{URL: srv.url()}).Session("", "").Listen(ctx, ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	if _, err := x.Next(); err != io.EOF || ctx.Err() != nil {
+		t.Errorf("ended with %v, %v", err, ctx.Err())
+	}
+}
+
 // places are where a server may fall silent, each after it was sent a request.
 var places = []struct{ name, reply, late string }{
 	{"before the head", "", "read: no answer within"},

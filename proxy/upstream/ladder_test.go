@@ -342,7 +342,9 @@ func TestFixedTransportIsNotGuessed(t *testing.T) {
 
 func TestConnectToAChildThatFails(t *testing.T) {
 	noLeaks(t)
-	for _, s := range []Stdio{{Command: []string{"dragoman-no-such-program"}}, role("does not read")} {
+	deaf := role("does not read")
+	deaf.WriteTimeout, deaf.CloseGrace = 50*time.Millisecond, time.Millisecond
+	for _, s := range []Stdio{{Command: []string{"dragoman-no-such-program"}}, deaf} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		_, err := s.Connect(ctx, &Outgoing{Body: []byte(strings.Repeat("x", 4<<20))})
 		cancel()

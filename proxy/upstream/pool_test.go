@@ -108,11 +108,15 @@ func closer(idle time.Duration, quiet *sync.RWMutex) func(net.Conn, *bufio.Reade
 	return func(c net.Conn, in *bufio.Reader) {
 		for {
 			c.SetReadDeadline(time.Now().Add(idle))
-			if _, err := in.Peek(1); err != nil {
+			_, err := in.Peek(1)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
 				if closed(c, in) {
 					return
 				}
 				continue
+			}
+			if err != nil {
+				return // the client closed it
 			}
 			c.SetReadDeadline(time.Time{})
 			if _, ok := take(in); !ok {

@@ -211,7 +211,9 @@ func TestChildThatDoesNotRead(t *testing.T) {
 }
 
 func TestSenderThatGivesUp(t *testing.T) {
-	c := start(t, role("does not read"))
+	s := role("does not read")
+	s.WriteTimeout = 200 * time.Millisecond // how long a large message that nobody reads is waited for
+	c := start(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	big := []byte(`{"x":"` + strings.Repeat("x", 4<<20) + `"}`)

@@ -14,6 +14,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -45,6 +46,16 @@ type Outgoing struct {
 // Header is one header field of HTTP. Its value may be a secret and never
 // appears in an error.
 type Header struct{ Name, Value string }
+
+// HeaderValue is the value of the first header of that name, "" for none.
+func HeaderValue(list []Header, name string) string {
+	for _, h := range list {
+		if strings.EqualFold(h.Name, name) {
+			return h.Value
+		}
+	}
+	return ""
+}
 
 // ListenOptions say how a standing stream begins. They matter to HTTP only.
 type ListenOptions struct {

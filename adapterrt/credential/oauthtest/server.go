@@ -20,7 +20,7 @@ const (
 	ClientSecret = "canary-client-secret"
 )
 
-// Server is the OAuth server: /token, /authorize, /device and, behind it, the API /api.
+// Server is the OAuth server: /token, /authorize, /device, /revoke and, behind it, the API /api.
 // What is exported is set before it is used.
 type Server struct {
 	*httptest.Server
@@ -49,6 +49,7 @@ func New() *Server {
 	mux.HandleFunc("POST /token", s.token)
 	mux.HandleFunc("POST /device", s.begin)
 	mux.HandleFunc("GET /authorize", s.authorize)
+	mux.HandleFunc("POST /revoke", s.revoke)
 	mux.HandleFunc("GET /api/status", s.api)
 	s.Server = httptest.NewServer(mux)
 	return s
@@ -234,6 +235,22 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
 	s.device[code] = 2
 	s.mu.Unlock()
 	fmt.Fprintf(w, `{"device_code":%q,"user_code":"WDJB-MJHT","verification_uri":"https://as.example/device","expires_in":600,"interval":1}`, code)
+}
+
+// revoke ends the login of a token: https://www.rfc-editor.org/rfc/rfc7009
+func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	if id, secret, _ := r.BasicAuth(); id != ClientID || secret != ClientSecret {
+		refuse(w, 401, "invalid_client", "who are you, with "+r.PostForm.Get("token"))
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, all := range []map[string]int{s.access, s.refresh} {
+		if login, ok := all[r.PostForm.Get("token")]; ok {
+			s.end(login)
+		}
+	}
 }
 
 func (s *Server) api(w http.ResponseWriter, r *http.Request) {

@@ -171,7 +171,7 @@ type several struct {
 func newSeveral(t *testing.T) *several { return &several{t: t} }
 
 // turns bounds the runs that go on at a time in all tests.
-var turns = make(chan struct{}, 6)
+var turns = make(chan struct{}, 8)
 
 // start begins a run, and returns what waits for its outcome.
 func (s *several) start(run func(context.Context) outcome) func() outcome {

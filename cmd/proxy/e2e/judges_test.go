@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,12 +13,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/tidwall/gjson"
 )
 
 // The judges are large: npm unpacks 450 MB for the one and the other is a module of its own. They are asked by
@@ -46,7 +51,13 @@ func judges(t *testing.T) modules {
 // document is GitHub's description of its API.
 func document(t *testing.T, m modules) map[string]any {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(string(m), "@octokit", "openapi", "generated", "api.github.com.json"))
+	return described(t, m, "@octokit", "openapi", "generated", "api.github.com.json")
+}
+
+// described is a description of an API among the judges' packages.
+func described(t *testing.T, m modules, path ...string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{string(m)}, path...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,35 +277,106 @@ func TestStripeTakesForms(t *testing.T) {
 	held(t, base, "form", stripe)
 }
 
-// TestGitHubAdapterAgreesWithGitHub holds the shipped adapter against GitHub's own document: every path and parameter is
-// there, in its place, with its type and its words, and what GitHub requires is required.
-func TestGitHubAdapterAgreesWithGitHub(t *testing.T) {
-	doc := document(t, judges(t))
-	const path = "../../../deploy/adapters/github-adapter.md"
+// agrees holds a shipped adapter against what check says of its file, which also finds each of the mistakes: in the place
+// of the first text, the second.
+func agrees(t *testing.T, name string, check func(a *file.Adapter) []string, mistakes ...[2]string) {
+	t.Helper()
+	path := "../../../deploy/adapters/" + name
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := func(text string) []string {
+	wrong := func(text string) []string {
 		a, problems := adapterrt.Parse(path, []byte(text), &adapterrt.Options{})
 		if a == nil {
 			t.Fatal(problems)
 		}
-		return disagreements(doc, a)
+		return check(a)
 	}
-	for _, p := range check(string(text)) {
+	for _, p := range wrong(string(text)) {
 		t.Error(p)
 	}
-	// What is wrong is found.
-	for _, edit := range [][2]string{
-		{"enum: [APPROVE, REQUEST_CHANGES, COMMENT]", "enum: [APPROVE, REJECT, COMMENT]"},
-		{"maintainer_can_modify: {type: boolean", "maintainer_may_modify: {type: boolean"},
-		{"GET /repos/{owner}/{repo}/branches", "GET /repos/{owner}/{repo}/twigs"},
-		{"title: {type: string, required: true", "title: {type: string"},
-		{"draft: {type: boolean", "draft: {type: string"},
-	} {
-		if wrong := strings.Replace(string(text), edit[0], edit[1], 1); wrong == string(text) || len(check(wrong)) == 0 {
-			t.Errorf("%s is not found", edit[1])
+	for _, m := range mistakes {
+		if edited := strings.Replace(string(text), m[0], m[1], 1); edited == string(text) || len(wrong(edited)) == 0 {
+			t.Errorf("%s is not found", m[1])
 		}
 	}
+}
+
+// TestGitHubAdapterAgreesWithGitHub holds the shipped adapter against GitHub's own document: every path and parameter is
+// there, in its place, with its type and its words, and what GitHub requires is required.
+func TestGitHubAdapterAgreesWithGitHub(t *testing.T) {
+	doc := document(t, judges(t))
+	agrees(t, "github-adapter.md", func(a *file.Adapter) []string { return disagreements(doc, a) },
+		[2]string{"enum: [APPROVE, REQUEST_CHANGES, COMMENT]", "enum: [APPROVE, REJECT, COMMENT]"},
+		[2]string{"maintainer_can_modify: {type: boolean", "maintainer_may_modify: {type: boolean"},
+		[2]string{"GET /repos/{owner}/{repo}/branches", "GET /repos/{owner}/{repo}/twigs"},
+		[2]string{"title: {type: string, required: true", "title: {type: string"},
+		[2]string{"draft: {type: boolean", "draft: {type: string"})
+}
+
+// notionSimplifies is what the document leaves out that Notion's reference has: blocks, icons and covers are objects there
+// (here their JSON as text), update_block takes a member named for the block's type, and a comment may go on with a
+// discussion instead of having a parent.
+var notionSimplifies = regexp.MustCompile(`^create_page: (children \[\]|icon|cover) is of type string, not object$|^update_block: no member |` +
+	`^create_comment: (parent is required|no member discussion_id of the body)$`)
+
+// TestNotionAdapterAgreesWithNotion does so with the document that Notion's own MCP server is made from.
+func TestNotionAdapterAgreesWithNotion(t *testing.T) {
+	doc := described(t, judges(t), "@notionhq", "notion-mcp-server", "scripts", "notion-openapi.json")
+	paths := map[string]any{}
+	for path, methods := range within(doc, "paths").(map[string]any) {
+		paths[strings.TrimPrefix(path, "/v1")] = methods
+	}
+	doc["paths"] = paths
+	agrees(t, "notion-adapter.md", func(a *file.Adapter) (wrong []string) {
+		simplified := 0
+		for _, d := range disagreements(doc, a) {
+			if notionSimplifies.MatchString(d) {
+				simplified++
+			} else {
+				wrong = append(wrong, d)
+			}
+		}
+		if simplified == 0 {
+			t.Error("the document has become whole: what it left out need not be forgiven any more")
+		}
+		return wrong
+	},
+		[2]string{"POST /search", "POST /find"},
+		[2]string{"rich_text: {type: array, required: true", "rich_text: {type: array"},
+		[2]string{"children: {type: array, required: true", "child: {type: array, required: true"},
+		[2]string{"filter_properties: {type: array, in: query", "filter_property: {type: array, in: query"})
+}
+
+// TestLinearAdapterAgreesWithLinear validates the documents of the shipped adapter by the schema of Linear's SDK.
+func TestLinearAdapterAgreesWithLinear(t *testing.T) {
+	m := judges(t)
+	agrees(t, "linear-adapter.md", func(a *file.Adapter) (wrong []string) {
+		documents := map[string]string{}
+		for _, op := range a.Operations {
+			documents[op.Name] = gjson.GetBytes(op.GraphQL.Head, "query").String()
+		}
+		in, err := json.Marshal(documents)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "node", "judges/linear.mjs", string(m))
+		cmd.Stdin = bytes.NewReader(in)
+		out, err := cmd.Output()
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			t.Fatalf("%v\n%s", err, exit.Stderr)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(out, &wrong); err != nil || len(documents) == 0 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return wrong
+	},
+		[2]string{"$dueDate: TimelessDate", "$dueDate: String"},
+		[2]string{"viewer { id name displayName", "viewer { id nick displayName"},
+		[2]string{"issueCreate(input: {teamId: $teamId", "issueCreate(input: {team: $teamId"},
+		[2]string{"$orderBy: PaginationOrderBy", "$orderBy: Order"})
 }

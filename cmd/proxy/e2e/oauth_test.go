@@ -279,9 +279,15 @@ var loginPage = regexp.MustCompile(`http://127\.0\.0\.1:\d+/authorize\S+`)
 // login runs the command and hands its words to do.
 func (s *signedIn) login(t *testing.T, do func(said *output, stdin io.Writer), flags ...string) (out string, err error) {
 	t.Helper()
+	return s.command(t, do, append([]string{"login", "test-api"}, flags...)...)
+}
+
+// command runs dragoman adapter and hands its words to do.
+func (s *signedIn) command(t *testing.T, do func(said *output, stdin io.Writer), more ...string) (out string, err error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	args := s.bin.args("adapter", endpoint{}, append([]string{"login", "test-api", "--adapters", s.folder}, flags...)...)
+	args := s.bin.args("adapter", endpoint{}, append(more, "--adapters", s.folder)...)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	var own output
 	var stdout bytes.Buffer
@@ -296,7 +302,7 @@ func (s *signedIn) login(t *testing.T, do func(said *output, stdin io.Writer), f
 }
 
 func TestLogins(t *testing.T) {
-	const codes = "grant: authorization_code, authorization_url: '%[1]s/authorize', device_authorization_url: '%[1]s/device'"
+	const codes = "grant: authorization_code, authorization_url: '%[1]s/authorize', device_authorization_url: '%[1]s/device', revocation_url: '%[1]s/revoke'"
 	noRedirects := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	page := func(t *testing.T, said *output) string {
 		waitFor(t, func() bool { return loginPage.MatchString(said.String()) })
@@ -360,6 +366,10 @@ func TestLogins(t *testing.T) {
 				t.Fatal(out, err, s.said.String())
 			}
 			mustBeFine(t, s, r) // without a restart
+			quietly := func(*output, io.Writer) {}
+			if out, err := s.command(t, quietly, "login", "--list"); err != nil || !storedLogin.MatchString(out) {
+				t.Error(out, err)
+			}
 			s.RefuseTokens()
 			mustBeFine(t, s, r)
 			r.kill()
@@ -373,6 +383,14 @@ func TestLogins(t *testing.T) {
 				t.Fatal(err, s.said.String())
 			}
 			mustBeFine(t, s, r)
+			if out, err := s.command(t, quietly, "logout", "test-api"); err != nil || out != "the tokens of adapter test-api are revoked, and forgotten here\n" {
+				t.Error(out, err)
+			}
+			if got := r.ask(); !strings.Contains(got, `"AUTH_LOGIN_REQUIRED"`) {
+				t.Error(got)
+			}
 		})
 	}
 }
+
+var storedLogin = regexp.MustCompile(`^ADAPTER +SERVER +LOGIN +TOKEN UNTIL\ntest-api +127\.0\.0\.1:\d+ +logged in +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n$`)

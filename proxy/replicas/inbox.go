@@ -1,4 +1,4 @@
-package proxy
+package replicas
 
 import (
 	"crypto/sha256"
@@ -10,11 +10,12 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // inbox takes in what other replicas forward.
 type inbox struct {
-	srv *Server
+	*Options
 
 	// The seals that were used since then, and in the time before. A seal that is
 	// in neither is too old.
@@ -27,10 +28,8 @@ type inbox struct {
 // key.
 const maxSeen = 1 << 18
 
-func newInbox(srv *Server) *inbox { return &inbox{srv: srv} }
-
 // Open implements [downstream.ReplicasHandler].
-func (b *inbox) Open() bool { return b.srv.peers.configured() }
+func (b *inbox) Open() bool { return b.configured() }
 
 // Admits implements [downstream.ReplicasHandler].
 func (b *inbox) Admits(method string, header func(name string) string) bool {
@@ -40,15 +39,14 @@ func (b *inbox) Admits(method string, header func(name string) string) bool {
 
 // open is what a seal says, if it is for this process and of this time.
 func (b *inbox) open(method, box string) (sealed.Forward, bool) {
-	f, ok := b.srv.now().sealer.OpenForward(method, box)
-	return f, ok && f.To == b.srv.dialogues.instance && time.Since(f.At).Abs() <= sealed.ForwardWindow
+	f, ok := b.Settings().Sealer.OpenForward(method, box)
+	return f, ok && f.To == b.Self && time.Since(f.At).Abs() <= sealed.ForwardWindow
 }
 
 // Serve implements [downstream.ReplicasHandler]: the request is served as though its
 // client had come here.
 func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
-	srv := b.srv
-	defer srv.rescue(req, resp)
+	defer b.Rescue(req, resp)
 	box := req.Header(sealed.ForwardHeader)
 	f, ok := b.open(req.Method, box)
 	switch {
@@ -56,7 +54,7 @@ func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
 		resp.Status = fasthttp.StatusMisdirectedRequest
 		return
 	case f.Method == "":
-		resp.Body = []byte(`"` + srv.now().sealer.Presence(box) + `"`)
+		resp.Body = []byte(`"` + b.Settings().Sealer.Presence(box) + `"`)
 		return
 	case f.Digest != sha256.Sum256(req.Body):
 		resp.Status = fasthttp.StatusMisdirectedRequest
@@ -65,7 +63,7 @@ func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
 	own := downstream.Request{
 		Ctx: req.Ctx, Cancel: req.Cancel, Body: req.Body, Forwarded: true,
 		Session: f.Session, Version: f.Version, LastEventID: f.LastEventID, Guest: f.Guest,
-		Header: func(name string) string { return headerIn(f.Header, name) },
+		Header: func(name string) string { return upstream.HeaderValue(f.Header, name) },
 		Headers: func(prefix string, do func(name, value string)) {
 			for _, h := range f.Header {
 				if len(h.Name) >= len(prefix) && strings.EqualFold(h.Name[:len(prefix)], prefix) {
@@ -74,14 +72,13 @@ func (b *inbox) Serve(req *downstream.Request, resp *downstream.Response) {
 			}
 		},
 	}
-	handler := (*face)(srv)
 	switch f.Method {
 	case "POST":
-		handler.Post(&own, resp)
+		b.Handler.Post(&own, resp)
 	case "GET":
-		handler.Get(&own, resp)
+		b.Handler.Get(&own, resp)
 	case "DELETE":
-		handler.Delete(&own, resp)
+		b.Handler.Delete(&own, resp)
 	}
 }
 

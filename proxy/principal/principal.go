@@ -1,4 +1,5 @@
-package proxy
+// Package principal says on whose behalf a request comes, as much as we are configured to know.
+package principal
 
 import (
 	"crypto/sha256"
@@ -10,15 +11,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// principal is on whose behalf a request comes: as much as we are configured to
+// Of is on whose behalf a request comes: as much as we are configured to
 // know, and by which token the listener let it in. Requests of two principals never share anything.
-func principal(req *downstream.Request, by string) string {
+func Of(req *downstream.Request, by string) string {
 	if req.Header == nil {
 		return req.Guest
 	}
-	value := req.Header(principalHeader(by))
+	value := req.Header(Header(by))
 	if value == "" {
 		return req.Guest
 	}
@@ -26,8 +28,8 @@ func principal(req *downstream.Request, by string) string {
 	return req.Guest + "/" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// principalHeader is the header that says who the principal is.
-func principalHeader(by string) string {
+// Header is the header that says who the principal is.
+func Header(by string) string {
 	if h, ok := strings.CutPrefix(by, "header:"); ok {
 		return h
 	}
@@ -37,11 +39,11 @@ func principalHeader(by string) string {
 // maxClaims is how large the claims of a token may be that we look into.
 const maxClaims = 8 << 10
 
-// user is who may answer what the server asks in the middle of a request of who: the
+// User is who may answer what the server asks in the middle of a request of who: the
 // principal itself, or by its claims whoever has another token of the same user. Nobody
-// has verified those here, so they open nothing by themselves; see dialogue.admit. A
+// has verified those here, so they open nothing by themselves; they only tell whose answer it may be. A
 // token that has not all of the claims, once each and as text, is nobody else's user.
-func user(req *downstream.Request, by, who string) string {
+func User(req *downstream.Request, by, who string) string {
 	names := config.ClaimsOf(by)
 	if names == nil || req.Header == nil {
 		return who
@@ -64,14 +66,15 @@ func claimed(authorization string, names []string) (string, bool) {
 	var parts []string
 	for _, name := range names {
 		value, found := "", 0
-		members(claims, func(is string, v gjson.Result) {
-			if is == name {
+		gjson.Parse(claims).ForEach(func(is, v gjson.Result) bool {
+			if is.String() == name {
 				found++
 				if v.Type != gjson.String {
 					found++
 				}
 				value = v.String()
 			}
+			return true
 		})
 		if found != 1 || value == "" {
 			return "", false
@@ -94,8 +97,29 @@ func readClaims(authorization string) (claims string, ok bool) {
 		return "", false
 	}
 	text, err := base64.RawURLEncoding.Strict().DecodeString(parts[1])
-	if err != nil || !gjson.ValidBytes(text) {
+	if err != nil || !gjson.ValidBytes(text) || !gjson.ParseBytes(text).IsObject() {
 		return "", false
 	}
 	return string(text), true
+}
+
+// Owner is the mark of the client that sent a request with these headers, let in by the
+// token that guest stands for; by is how principals are told apart.
+func Owner(by, guest string, header func(name string) string) (m sealed.Owner) {
+	who := ""
+	if header != nil {
+		if name, ok := strings.CutPrefix(by, "header:"); ok {
+			who = header(name)
+		} else if names := config.ClaimsOf(by); names != nil {
+			who, _ = claimed(header("Authorization"), names)
+		}
+	}
+	if guest == "" && who == "" {
+		return m
+	}
+	b := make([]byte, 0, 256)
+	b = append(append(append(append(b, "owner\x00"...), guest...), 0), who...)
+	sum := sha256.Sum256(b)
+	copy(m[:], sum[:])
+	return m
 }

@@ -1,4 +1,4 @@
-package proxy
+package replicas
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -23,38 +21,55 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// errNotTaken says that nobody has begun to serve a forwarded request.
-var errNotTaken = errors.New("no replica took the request")
+// ErrNotTaken says that nobody has begun to serve a forwarded request.
+var ErrNotTaken = errors.New("no replica took the request")
 
-// forward has the process to serve a client's request by this method, and answers
-// with what that says. The error is errNotTaken where it may be served in another way.
-func (srv *Server) forward(to sealed.ID, method string, req *downstream.Request, resp *downstream.Response) error {
-	p := srv.peers
-	at, err := p.find(to)
+// errDraining ends standing streams, which would never drain.
+var errDraining = errors.New("shutting down")
+
+// Outcome is what became of a forwarded request.
+type Outcome string
+
+// The outcomes, as metrics name them.
+const (
+	Served  Outcome = "served"
+	Lost    Outcome = "lost"
+	Nowhere Outcome = "nowhere"
+)
+
+// Request is a client's request on its way to the process that shall serve it.
+type Request struct {
+	*downstream.Request
+	Method string            // POST, GET or DELETE
+	Header []upstream.Header // that may matter to who serves it
+	Lost   mcp.Cause         // of the call's failure, where its answer is lost
+}
+
+// Forward has a process serve a client's request, and answers with what that says. The
+// error is ErrNotTaken where it may be served in another way.
+func (r *Replicas) Forward(to sealed.ID, req *Request, resp *downstream.Response) error {
+	at, err := r.find(to)
 	if err != nil {
-		srv.metrics.forwarded.WithLabelValues("nowhere").Inc()
-		return errNotTaken
+		r.Count(Nowhere)
+		return ErrNotTaken
 	}
-	link, err := p.link(at)
+	l, err := r.link(at)
 	if err != nil {
-		srv.failing("replica cannot be reached", failures.ReplicaLost, fmt.Errorf("replica %s: %w", at.at, err), nil)
-		return errNotTaken
+		r.Unreachable(fmt.Errorf("replica %s: %w", at.at, err))
+		return ErrNotTaken
 	}
-	a := &peerAnswer{srv: srv, link: link, at: at, lost: mcp.Fail(mcp.PeerLost, "")}
+	a := &answer{of: r, link: l, at: at, lost: mcp.Fail(req.Lost, "")}
 	var m wire.Message
-	if method == "POST" && m.Scan(req.Body, nil) == nil && m.Kind == wire.Request {
+	if req.Method == "POST" && m.Scan(req.Body, nil) == nil && m.Kind == wire.Request {
 		a.id, a.method = bytes.Clone(m.ID()), string(m.MethodName())
-		if isModern(&m) {
-			a.lost = mcp.Fail(mcp.StateInvalid, "")
-		}
 	}
-	err = a.begin(req, sealed.Forward{
-		To: to, At: time.Now(), Digest: sha256.Sum256(req.Body), Method: method,
+	err = a.begin(req.Request, sealed.Forward{
+		To: to, At: time.Now(), Digest: sha256.Sum256(req.Body), Method: req.Method,
 		Session: req.Session, Version: req.Version, LastEventID: req.LastEventID, Guest: req.Guest,
-		Header: srv.carriedHeaders(req),
+		Header: req.Header,
 	})
 	if err == nil {
-		srv.metrics.forwarded.WithLabelValues("served").Inc()
+		r.Count(Served)
 		a.respond(resp)
 		return nil
 	}
@@ -63,57 +78,27 @@ func (srv *Server) forward(to sealed.ID, method string, req *downstream.Request,
 	switch {
 	case req.Ctx.Err() != nil:
 		return context.Cause(req.Ctx)
-	case refused && status.Code == fasthttp.StatusMisdirectedRequest, neverSent(err):
-		err = errNotTaken // another process is there now, or none
+	case refused && status.Code == fasthttp.StatusMisdirectedRequest, upstream.NeverSent(err):
+		r.lose(to)
+		r.Count(Lost)
+		return ErrNotTaken // another process is there now, or none
 	case errors.Is(err, io.EOF): // the call was cancelled: no answer is owed
-		srv.metrics.forwarded.WithLabelValues("served").Inc()
+		r.Count(Served)
 		resp.Status = fasthttp.StatusAccepted
 		return nil
 	case refused:
-		srv.metrics.forwarded.WithLabelValues("served").Inc()
+		r.Count(Served)
 		respondStatus(status, resp)
 		return nil
 	case errors.Is(err, upstream.ErrNoStream):
-		srv.metrics.forwarded.WithLabelValues("served").Inc()
+		r.Count(Served)
 		f := mcp.Fail(mcp.NoStream, "")
 		f.Header = []mcp.Header{{Name: "Allow", Value: "POST, DELETE"}}
 		return f
-	default:
-		err = a.loss(err)
 	}
-	p.lose(to)
-	srv.metrics.forwarded.WithLabelValues("lost").Inc()
-	return err
-}
-
-// carriedHeaders are those of a client's request that may matter to who serves it.
-func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Header) {
-	if req.Headers != nil {
-		req.Headers(mcpPrefix, func(name, value string) {
-			if !strings.EqualFold(name, "Mcp-Session-Id") && !strings.EqualFold(name, "MCP-Protocol-Version") { // which have their place
-				list = append(list, upstream.Header{Name: name, Value: value})
-			}
-		})
-	}
-	if req.Header == nil {
-		return list
-	}
-	list = srv.appendPassed(list, req.Header)
-	for _, name := range []string{principalHeader(srv.now().cfg.Bridge.Principal), "Mcp-Method", "Mcp-Name", maxTokensHeader, timingHeader} {
-		if v := req.Header(name); v != "" && headerIn(list, name) == "" {
-			list = append(list, upstream.Header{Name: name, Value: v})
-		}
-	}
-	return list
-}
-
-func headerIn(list []upstream.Header, name string) string {
-	for _, h := range list {
-		if strings.EqualFold(h.Name, name) {
-			return h.Value
-		}
-	}
-	return ""
+	r.lose(to)
+	r.Count(Lost)
+	return a.loss(err)
 }
 
 // respondStatus is the answer of a replica that is an error, or has no body.
@@ -129,11 +114,11 @@ func respondStatus(status *upstream.StatusError, resp *downstream.Response) {
 	}
 }
 
-// peerAnswer is what another replica says to a request, handed on as it comes.
-type peerAnswer struct {
-	srv  *Server
-	link *peerLink
-	at   peerAddress
+// answer is what another replica says to a request, handed on as it comes.
+type answer struct {
+	of   *Replicas
+	link *link
+	at   address
 	st   upstream.Stream
 	stop context.CancelCauseFunc
 	free func() bool
@@ -149,15 +134,15 @@ type peerAnswer struct {
 
 // begin sends the request. For a standing stream it returns when that is granted,
 // else with the first thing that is said.
-func (a *peerAnswer) begin(req *downstream.Request, f sealed.Forward) (err error) {
+func (a *answer) begin(req *downstream.Request, f sealed.Forward) (err error) {
 	ctx, stop := context.WithCancelCause(req.Ctx)
 	a.stop, a.free = stop, func() bool { return true }
 	conn := a.link.http.Session("", "")
 	header := func(method string) []upstream.Header {
-		return []upstream.Header{{Name: sealed.ForwardHeader, Value: a.srv.now().sealer.SealForward(method, f)}}
+		return []upstream.Header{{Name: sealed.ForwardHeader, Value: a.of.Settings().Sealer.SealForward(method, f)}}
 	}
 	if f.Method == "GET" {
-		a.free = context.AfterFunc(a.srv.draining, func() { stop(errShutdown) }) // standing streams would never drain
+		a.free = context.AfterFunc(a.of.Draining, func() { stop(errDraining) })
 		a.standing = true
 		a.st, err = conn.Listen(ctx, upstream.ListenOptions{Header: header("GET")})
 		return err
@@ -172,7 +157,7 @@ func (a *peerAnswer) begin(req *downstream.Request, f sealed.Forward) (err error
 }
 
 // respond makes the answer what it is at the other replica: one body, or a stream.
-func (a *peerAnswer) respond(resp *downstream.Response) {
+func (a *answer) respond(resp *downstream.Response) {
 	if a.st == nil {
 		resp.Done = a.end
 		return
@@ -181,13 +166,13 @@ func (a *peerAnswer) respond(resp *downstream.Response) {
 		resp.Body, resp.Done = a.first.Data, a.end // which lives as long as the stream
 		return
 	}
-	a.srv.streams.Add(1)
-	resp.Stream, resp.Done = a, func() { a.srv.streams.Add(-1); a.end() }
+	a.of.Streams.Add(1)
+	resp.Stream, resp.Done = a, func() { a.of.Streams.Add(-1); a.end() }
 }
 
 // Next is the next thing that the replica says. A call that is lost with it is
 // answered here.
-func (a *peerAnswer) Next() (sse.Event, error) {
+func (a *answer) Next() (sse.Event, error) {
 	e, err := a.first, error(nil)
 	if !a.pending {
 		e, err = a.st.Next()
@@ -213,16 +198,16 @@ func (a *peerAnswer) Next() (sse.Event, error) {
 }
 
 // loss is the failure of the client's request when the replica is lost, which it reports.
-func (a *peerAnswer) loss(err error) *mcp.Failure {
+func (a *answer) loss(err error) *mcp.Failure {
 	gone := mcp.Fail(mcp.PeerLost, "")
 	gone.Err = fmt.Errorf("replica %s: %w", a.at.at, err)
 	f := *a.lost
-	f.Reported, f.Why = true, a.srv.report(gone, requestInfo{method: a.method}).Why
+	f.Reported, f.Why = true, a.of.Report(gone, a.method)
 	return f.About(a.id)
 }
 
 // Close gives the answer up, which to the other replica is a client that leaves.
-func (a *peerAnswer) Close() error {
+func (a *answer) Close() error {
 	if a.st != nil {
 		return a.st.Close()
 	}
@@ -230,11 +215,11 @@ func (a *peerAnswer) Close() error {
 }
 
 // end lets go of everything.
-func (a *peerAnswer) end() {
+func (a *answer) end() {
 	a.once.Do(func() {
 		a.free()
 		_ = a.Close()
 		a.stop(downstream.ErrOver)
-		a.srv.peers.unlink(a.at, a.link)
+		a.of.unlink(a.at, a.link)
 	})
 }

@@ -1,4 +1,4 @@
-package proxy
+package replicas
 
 import (
 	"bytes"
@@ -21,40 +21,40 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
-// peers are the other replicas that have our key: where they may be, as we were
-// configured, and which process is where, as they say when asked. Nothing that a
-// client sends has a say in where we connect to.
-type peers struct {
-	srv    *Server
+// directory is where the other replicas may be, as we were configured, and which process
+// is where, as they say when asked. Nothing that a client sends has a say in where we
+// connect to.
+type directory struct {
+	*Options
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
 	asking singleflight.Group // by process
 
 	mu     sync.Mutex
-	known  []peerAddress // as of the time at, for the entries of listed
+	known  []address // as of the time at, for the entries of listed
 	listed []string
 	at     time.Time
 	absent string // of listed, those that were not found
 	places map[sealed.ID]place
-	links  map[peerAddress]*peerLink // to some of known, and those in use
-	closed bool                      // links end with their use
+	links  map[address]*link // to some of known, and those in use
+	closed bool              // links end with their use
 }
 
-// peerAddress is where a replica may listen.
-type peerAddress struct {
+// address is where a replica may listen.
+type address struct {
 	at   string // address:port
 	name string // that a certificate has to be for
 }
 
 // place is where a process is; the zero address for one that nobody is.
 type place struct {
-	peerAddress
+	address
 	until time.Time
 }
 
-// peerLink is how an address is spoken to. It is closed when no longer known and
+// link is how an address is spoken to. It is closed when no longer known and
 // no longer used.
-type peerLink struct {
+type link struct {
 	http *upstream.HTTP
 	uses int
 }
@@ -70,62 +70,59 @@ const (
 
 var errNoPeer = errors.New("no replica holds it")
 
-func newPeers(srv *Server) *peers {
-	return &peers{
-		srv: srv, places: make(map[sealed.ID]place), links: make(map[peerAddress]*peerLink),
+func newDirectory(o *Options) *directory {
+	return &directory{
+		Options: o, places: make(map[sealed.ID]place), links: make(map[address]*link),
 		lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		},
 	}
 }
 
-// configured reports whether there may be others.
-func (p *peers) configured() bool { return len(p.srv.now().cfg.Bridge.Peers) > 0 }
-
 // find returns where a process is, by asking all replicas where that is not known.
-func (p *peers) find(id sealed.ID) (peerAddress, error) {
-	p.mu.Lock()
-	at, ok := p.places[id]
-	p.mu.Unlock()
+func (d *directory) find(id sealed.ID) (address, error) {
+	d.mu.Lock()
+	at, ok := d.places[id]
+	d.mu.Unlock()
 	if !ok || time.Now().After(at.until) {
-		found, _, _ := p.asking.Do(string(id[:]), func() (any, error) { return p.ask(id), nil })
+		found, _, _ := d.asking.Do(string(id[:]), func() (any, error) { return d.ask(id), nil })
 		at = found.(place)
 	}
-	if at.peerAddress == (peerAddress{}) {
-		return peerAddress{}, errNoPeer
+	if at.address == (address{}) {
+		return address{}, errNoPeer
 	}
-	return at.peerAddress, nil
+	return at.address, nil
 }
 
 // lose notes that a process is no longer where it was.
-func (p *peers) lose(id sealed.ID) { p.note(id, place{until: time.Now().Add(absentAge)}) }
+func (d *directory) lose(id sealed.ID) { d.note(id, place{until: time.Now().Add(absentAge)}) }
 
-func (p *peers) note(id sealed.ID, at place) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := time.Now(); len(p.places) >= maxPlaces {
-		for id, at := range p.places {
+func (d *directory) note(id sealed.ID, at place) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := time.Now(); len(d.places) >= maxPlaces {
+		for id, at := range d.places {
 			if now.After(at.until) {
-				delete(p.places, id)
+				delete(d.places, id)
 			}
 		}
 	}
-	if len(p.places) >= maxPlaces {
-		clear(p.places) // they are found again
+	if len(d.places) >= maxPlaces {
+		clear(d.places) // they are found again
 	}
-	p.places[id] = at
+	d.places[id] = at
 }
 
 // ask asks all addresses at once for a process, and takes the first that is it.
-func (p *peers) ask(id sealed.ID) place {
+func (d *directory) ask(id sealed.ID) place {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	all := p.addresses(ctx)
-	found := make(chan peerAddress, len(all))
+	all := d.addresses(ctx)
+	found := make(chan address, len(all))
 	var asked sync.WaitGroup
 	for _, at := range all {
 		asked.Go(func() {
-			if p.isAt(ctx, id, at) {
+			if d.isAt(ctx, id, at) {
 				found <- at
 				cancel()
 			}
@@ -134,29 +131,29 @@ func (p *peers) ask(id sealed.ID) place {
 	asked.Wait()
 	at := place{until: time.Now().Add(absentAge)}
 	select {
-	case at.peerAddress = <-found:
+	case at.address = <-found:
 		at.until = time.Now().Add(placeAge)
 	default:
 	}
-	p.note(id, at)
+	d.note(id, at)
 	return at
 }
 
 // isAt asks one address for a process. Only one that has our key is believed.
-func (p *peers) isAt(ctx context.Context, id sealed.ID, at peerAddress) bool {
-	link, err := p.link(at)
+func (d *directory) isAt(ctx context.Context, id sealed.ID, at address) bool {
+	l, err := d.link(at)
 	if err != nil {
 		return false
 	}
-	defer p.unlink(at, link)
-	seal := p.srv.now().sealer
+	defer d.unlink(at, l)
+	seal := d.Settings().Sealer
 	box := seal.SealForward("POST", sealed.Forward{To: id, At: time.Now()})
-	st, err := link.http.Session("", "").Send(ctx, &upstream.Outgoing{
+	st, err := l.http.Session("", "").Send(ctx, &upstream.Outgoing{
 		Body: []byte("{}"), Request: true, FirstByte: askTimeout, Silence: askTimeout,
 		Header: []upstream.Header{{Name: sealed.ForwardHeader, Value: box}},
 	})
 	if err != nil {
-		p.srv.log.Debug("replica cannot be asked", zap.String("address", at.at), zap.Error(err))
+		d.Log.Debug("replica cannot be asked", zap.String("address", at.at), zap.Error(err))
 		return false
 	}
 	defer st.Close()
@@ -165,11 +162,11 @@ func (p *peers) isAt(ctx context.Context, id sealed.ID, at peerAddress) bool {
 }
 
 // addresses are all that peers may be at, as of a moment ago.
-func (p *peers) addresses(ctx context.Context) []peerAddress {
-	listed := p.srv.now().cfg.Bridge.Peers
-	p.mu.Lock()
-	known, fresh := p.known, time.Since(p.at) < peersAge && slices.Equal(p.listed, listed)
-	p.mu.Unlock()
+func (d *directory) addresses(ctx context.Context) []address {
+	listed := d.Settings().Addresses
+	d.mu.Lock()
+	known, fresh := d.known, time.Since(d.at) < peersAge && slices.Equal(d.listed, listed)
+	d.mu.Unlock()
 	if fresh {
 		return known
 	}
@@ -181,67 +178,67 @@ func (p *peers) addresses(ctx context.Context) []peerAddress {
 		if err != nil {
 			continue // Validate knows better
 		}
-		ips, err := p.resolve(ctx, host)
+		ips, err := d.resolve(ctx, host)
 		if err != nil {
 			absent, reason = append(absent, entry), err
 		}
 		for _, ip := range ips {
-			at := peerAddress{net.JoinHostPort(ip.Unmap().String(), port), host}
+			at := address{net.JoinHostPort(ip.Unmap().String(), port), host}
 			if len(known) < config.MaxPeers && !slices.Contains(known, at) {
 				known = append(known, at)
 			}
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known, p.listed, p.at = known, listed, time.Now()
-	if now := strings.Join(absent, ", "); now != p.absent {
-		if p.absent = now; now != "" {
-			p.srv.log.Warn("addresses of replicas are not found", zap.String("peers", now), zap.Error(reason))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known, d.listed, d.at = known, listed, time.Now()
+	if now := strings.Join(absent, ", "); now != d.absent {
+		if d.absent = now; now != "" {
+			d.Log.Warn("addresses of replicas are not found", zap.String("peers", now), zap.Error(reason))
 		}
 	}
-	for at, link := range p.links {
-		if link.uses == 0 && !slices.Contains(known, at) {
-			link.http.Close()
-			delete(p.links, at)
+	for at, l := range d.links {
+		if l.uses == 0 && !slices.Contains(known, at) {
+			l.http.Close()
+			delete(d.links, at)
 		}
 	}
 	return known
 }
 
-func (p *peers) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+func (d *directory) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{ip}, nil
 	}
-	return p.lookup(ctx, host)
+	return d.lookup(ctx, host)
 }
 
 // link is how an address is spoken to, until unlink.
-func (p *peers) link(at peerAddress) (*peerLink, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l := p.links[at]
+func (d *directory) link(at address) (*link, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.links[at]
 	if l == nil {
-		now := p.srv.now()
+		now := d.Settings()
 		cfg := upstream.HTTPConfig{
 			URL:         "http://" + at.at + config.ReplicasPath,
 			DialTimeout: peerConnect,
 			// How long a server may be silent is watched where it is heard.
 			FirstByteTimeout: quietPeer,
 			IdleTimeout:      quietPeer,
-			MaxMessage:       2 * int(now.cfg.Limits.UpstreamMessage), // translation makes some longer
-			Memory:           p.srv.memory,
+			MaxMessage:       2 * now.MaxMessage, // translation makes some longer
+			Memory:           d.Memory,
 		}
-		if now.guard.cert != nil {
+		if now.Certificate != nil {
 			cfg.URL = "https://" + at.at + config.ReplicasPath
-			cfg.TLS = p.tls(at.name)
+			cfg.TLS = d.tls(at.name)
 		}
 		h, err := upstream.NewHTTP(cfg)
 		if err != nil {
 			return nil, err
 		}
-		l = &peerLink{http: h}
-		p.links[at] = l
+		l = &link{http: h}
+		d.links[at] = l
 	}
 	l.uses++
 	return l, nil
@@ -250,35 +247,54 @@ func (p *peers) link(at peerAddress) (*peerLink, error) {
 // quietPeer bounds what can be quiet for a good reason: a call that takes its time.
 const quietPeer = 24 * time.Hour
 
-func (p *peers) unlink(at peerAddress, l *peerLink) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (d *directory) unlink(at address, l *link) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	l.uses--
-	if p.links[at] == l && l.uses == 0 && (p.closed || !slices.Contains(p.known, at)) {
+	switch current := d.links[at] == l; {
+	case l.uses > 0:
+	case !current:
 		l.http.Close()
-		delete(p.links, at)
+	case d.closed || !slices.Contains(d.known, at):
+		l.http.Close()
+		delete(d.links, at)
 	}
 }
 
-func (p *peers) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	for at, l := range p.links {
+// forget drops what is known of where processes are, and the connections made so far:
+// those in use end with their use.
+func (d *directory) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.places)
+	d.at = time.Time{}
+	for at, l := range d.links {
+		if l.uses == 0 {
+			l.http.Close()
+		}
+		delete(d.links, at)
+	}
+}
+
+func (d *directory) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for at, l := range d.links {
 		l.http.Close()
-		delete(p.links, at)
+		delete(d.links, at)
 	}
 }
 
 // tls accepts a replica that shows the certificate that we show, and else one that
 // is good for the name it was listed by.
-func (p *peers) tls(name string) *tls.Config {
+func (d *directory) tls(name string) *tls.Config {
 	verify := func(cs tls.ConnectionState) error {
-		guard := p.srv.now().guard
-		if guard.cert != nil && bytes.Equal(cs.PeerCertificates[0].Raw, guard.cert.Certificate[0]) {
+		now := d.Settings()
+		if now.Certificate != nil && bytes.Equal(cs.PeerCertificates[0].Raw, now.Certificate.Certificate[0]) {
 			return nil
 		}
-		opts := x509.VerifyOptions{Roots: guard.peerRoots, DNSName: name, Intermediates: x509.NewCertPool()}
+		opts := x509.VerifyOptions{Roots: now.Roots, DNSName: name, Intermediates: x509.NewCertPool()}
 		for _, c := range cs.PeerCertificates[1:] {
 			opts.Intermediates.AddCert(c)
 		}

@@ -1,0 +1,123 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Stored is what is known of an adapter's login.
+type Stored struct {
+	Server  string    // the OAuth server's host
+	State   string    // in words
+	Good    bool      // a token is there, or can be got without a person
+	Expires time.Time // of the access token; zero for none
+}
+
+// storesTokens is nil for an adapter whose tokens are stored.
+func (s *Signer) storesTokens() error {
+	if o := s.adapter.Auth.OAuth; o == nil || !o.Rotates() || s.command != nil {
+		return fmt.Errorf("adapter %s stores no tokens: only auth of type oauth does, for a grant with refresh tokens", s.adapter.Name)
+	}
+	return nil
+}
+
+// Stored reads the stored tokens of the adapter, without a request to the OAuth server. The
+// error says that this adapter never stores tokens.
+func (s *Signer) Stored(ctx context.Context) (st Stored, err error) {
+	if err := s.storesTokens(); err != nil {
+		return st, err
+	}
+	if u, err := url.Parse(s.adapter.Auth.OAuth.URL); err == nil {
+		st.Server = u.Host
+	}
+	c, err := s.oauthClient()
+	if err != nil {
+		st.State = explained(err).Error()
+		return st, nil
+	}
+	var r record
+	locked := s.keeper.Store.Locked(ctx, s.account(c.id), func(e Entry) {
+		if r, err = readRecord(e); err == nil {
+			if f := s.seed(&r); f != nil {
+				err = explained(f)
+			}
+		}
+	})
+	if err := errors.Join(locked, err); err != nil {
+		st.State = err.Error()
+		return st, nil
+	}
+	now := s.keeper.Now()
+	if r.Access != "" && now.Before(r.Expires) {
+		st.Expires = r.Expires
+	}
+	switch {
+	case r.Ended != "":
+		st.State = "ended by the server (" + r.Ended + ")"
+	case r.Refresh == "" && st.Expires.IsZero():
+		st.State = "not logged in"
+	case r.Asked && !r.Keeps:
+		st.State = "the answer to the last refresh was lost"
+	default:
+		st.State, st.Good = "logged in", true
+	}
+	return st, nil
+}
+
+// Forget removes what is stored for the adapter, and asks its OAuth server to end it there.
+// revoked says that the server did; else why says what it answered, nil where the file names
+// no revocation_url or there was nothing to revoke. With err nothing was removed.
+func (s *Signer) Forget(ctx context.Context) (revoked bool, why, err error) {
+	if err := s.storesTokens(); err != nil {
+		return false, nil, err
+	}
+	c, err := s.oauthClient()
+	if err != nil {
+		return false, nil, explained(err)
+	}
+	locked := s.keeper.Store.Locked(ctx, s.account(c.id), func(e Entry) {
+		if r, damaged := readRecord(e); damaged == nil {
+			revoked, why = s.revoke(ctx, c, &r)
+		}
+		err = e.Put(nil)
+	})
+	return revoked, why, errors.Join(locked, err)
+}
+
+// revoke follows https://www.rfc-editor.org/rfc/rfc7009#section-2
+func (s *Signer) revoke(ctx context.Context, c client, r *record) (bool, error) {
+	endpoint := s.adapter.Auth.OAuth.RevokeURL
+	token, kind := r.Refresh, "refresh_token"
+	if token == "" {
+		token, kind = r.Access, "access_token"
+	}
+	if endpoint == "" || token == "" {
+		return false, nil
+	}
+	form := &httpcall.Pairs{}
+	form.Add("token", token)
+	form.Add("token_type_hint", kind)
+	known := c.known.with(r.Refresh, r.Access, string(form.Text))
+	known, err := s.identify(c, form, known)
+	if err != nil {
+		return false, err
+	}
+	answer, err := s.exchange(ctx, endpoint, c, form)
+	switch {
+	case err != nil:
+	case answer.good(): // whatever its body is
+		return true, nil
+	case wire.Valid(answer.body) && wire.KindOf(answer.body) == wire.Object && answer.refused(known) != nil:
+		return false, answer.refused(known)
+	default:
+		err = fmt.Errorf("%s answered %d", answer.host, answer.status)
+	}
+	return false, clean.Redact(err, known)
+}

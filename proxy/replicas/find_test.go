@@ -1,0 +1,140 @@
+package replicas
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+)
+
+// at are Replicas that are configured with these addresses, which may change.
+func at(t *testing.T, addresses ...string) (r *Replicas, now *Settings, logs *observer.ObservedLogs) {
+	t.Helper()
+	core, logs := observer.New(zap.DebugLevel)
+	now = &Settings{Addresses: addresses, MaxMessage: 1 << 20}
+	r = New(Options{Settings: func() Settings { return *now }, Log: zap.New(core)})
+	t.Cleanup(r.Close)
+	return r, now, logs
+}
+
+// TestNamesAreLookedUp, not at each turn, and not more than so many addresses are taken.
+func TestNamesAreLookedUp(t *testing.T) {
+	r, _, logs := at(t, "replicas.example:8808", "10.0.0.1:9", "gone.example:1")
+	asked := map[string]int{}
+	r.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
+		asked[host]++
+		if host == "gone.example" {
+			return nil, &net.DNSError{Err: "no such host", Name: host}
+		}
+		var all []netip.Addr
+		for n := range 200 {
+			all = append(all, netip.AddrFrom4([4]byte{10, 1, 0, byte(n)}))
+		}
+		return append(all, all[0]), nil
+	}
+	for range 3 {
+		got := r.addresses(context.Background())
+		if len(got) != config.MaxPeers || got[1] != (address{"10.1.0.1:8808", "replicas.example"}) {
+			t.Fatalf("%d: %+v", len(got), got)
+		}
+	}
+	r.at = time.Time{}
+	r.addresses(context.Background())
+	if n := logs.FilterMessage("addresses of replicas are not found").Len(); n != 1 {
+		t.Errorf("%d lines in the log", n)
+	}
+	if asked["replicas.example"] != 2 || asked["10.0.0.1"] != 0 {
+		t.Errorf("%v", asked)
+	}
+}
+
+// TestLinksEndWithTheirAddresses, and not before their last use.
+func TestLinksEndWithTheirAddresses(t *testing.T) {
+	r, now, _ := at(t, "127.0.0.1:2")
+	known := r.addresses(context.Background())[0]
+	l, err := r.link(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now.Addresses = []string{"127.0.0.1:1"}
+	r.addresses(context.Background())
+	if len(r.links) != 1 || r.links[known] != l {
+		t.Errorf("in use: %v", r.links)
+	}
+	r.unlink(known, l)
+	if len(r.links) != 0 {
+		t.Errorf("afterwards: %v", r.links)
+	}
+}
+
+// TestLinksEndWithTheirUseAfterTheEnd, though their address is a known one.
+func TestLinksEndWithTheirUseAfterTheEnd(t *testing.T) {
+	r, _, _ := at(t, "127.0.0.1:2")
+	known := r.addresses(context.Background())[0]
+	before, err := r.link(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	after, err := r.link(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.unlink(known, before)
+	if r.links[known] != after {
+		t.Error("the link of somebody else is gone")
+	}
+	r.unlink(known, after)
+	if len(r.links) != 0 {
+		t.Errorf("afterwards: %v", r.links)
+	}
+}
+
+// TestLinksThatAreForgottenEndWithTheirUse, and the next use makes another one.
+func TestLinksThatAreForgottenEndWithTheirUse(t *testing.T) {
+	r, _, _ := at(t, "127.0.0.1:2")
+	known := r.addresses(context.Background())[0]
+	before, err := r.link(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.lose(sealed.ID{1})
+	r.Forget()
+	after, err := r.link(known)
+	if err != nil || after == before || len(r.places) != 0 {
+		t.Errorf("%v, %v", err, r.places)
+	}
+	r.unlink(known, before)
+	if r.links[known] != after {
+		t.Error("the link of somebody else is gone")
+	}
+}
+
+func TestPlacesAreBounded(t *testing.T) {
+	r, _, _ := at(t)
+	for n := range 3 * maxPlaces {
+		r.lose(sealed.ID{byte(n), byte(n >> 8)})
+	}
+	if n := len(r.places); n > maxPlaces {
+		t.Errorf("%d", n)
+	}
+}
+
+// TestEachSealIsTakenOnce within the time in which it is good.
+func TestEachSealIsTakenOnce(t *testing.T) {
+	r, _, _ := at(t)
+	if !r.inbox.once("a") || r.inbox.once("a") || !r.inbox.once("b") {
+		t.Error("a seal is taken twice, or not at all")
+	}
+	r.inbox.since = time.Now().Add(-2*sealed.ForwardWindow - time.Second)
+	if !r.inbox.once("c") || r.inbox.once("a") {
+		t.Error("it is forgotten while it may be good")
+	}
+}
