@@ -260,10 +260,24 @@ func twin(doc *tape.Tape, text []byte) uint32 {
 	return 0
 }
 
+// countLeftOut counts the texts and links that have none of these parts.
+func (c *capping) countLeftOut(parts [][]byte) {
+	c.cut.omitted, c.cut.links = c.before.omitted+c.l.skipped.texts, c.l.skipped.links
+	for k, place := range c.places {
+		switch {
+		case parts[k] != nil || place == structured || c.l.list == "messages":
+		case c.l.blocks[place].kind == wholeBlock:
+			c.cut.links++
+		default:
+			c.cut.omitted++
+		}
+	}
+}
+
 // rewrite is what becomes of the result with these parts.
 func (c *capping) rewrite(parts [][]byte) *rewrite {
 	w := &rewrite{strip: c.strip}
-	c.cut.omitted, c.cut.links = c.before.omitted+c.l.skipped.texts, c.l.skipped.links
+	c.countLeftOut(parts)
 	for i := range c.l.blocks {
 		if c.l.blocks[i].kind == noticeBlock {
 			w.drop(c.l, i)
@@ -282,7 +296,6 @@ func (c *capping) rewrite(parts [][]byte) *rewrite {
 		case c.l.blocks[place].kind == wholeBlock:
 			if out == nil && c.l.list != "messages" {
 				w.drop(c.l, place)
-				c.cut.links++
 			}
 		case out != nil:
 			w.set(place, out)
@@ -290,7 +303,6 @@ func (c *capping) rewrite(parts [][]byte) *rewrite {
 			w.set(place, []byte{})
 		default:
 			w.drop(c.l, place)
-			c.cut.omitted++
 		}
 	}
 	return w
@@ -307,7 +319,7 @@ func (c *capping) count(parts [][]byte, budget int) int {
 			return sum
 		}
 	}
-	c.rewrite(parts) // which counts what is left out
+	c.countLeftOut(parts)
 	c.notice = c.said(sum, min(maxNotice, budget/noticeShare))
 	return sum + c.run.count([]byte(c.notice), unlimited)
 }

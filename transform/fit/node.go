@@ -98,7 +98,7 @@ const (
 
 // New ranks the units of an answer.
 func New(parts []Part, o Options) *Plan {
-	p := &Plan{Options: o, parts: parts, nodes: make([]node, 1, 256), queue: new(queue), seen: make(map[uint64]bool), guards: make(map[uint32]schema.Guards)}
+	p := &Plan{Options: o, parts: parts, nodes: make([]node, 1, max(256, len(parts)+1)), docs: make([]*doc, 0, len(parts)), queue: new(queue), seen: make(map[uint64]bool), guards: make(map[uint32]schema.Guards)}
 	for i := range parts {
 		p.add(0, p.root(parts[i].Text, &parts[i], 0))
 	}

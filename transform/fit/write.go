@@ -21,6 +21,7 @@ type writer struct {
 // read on comes before them.
 func (p *Plan) write() (out [][]byte) {
 	w := &writer{Plan: p}
+	out = make([][]byte, 0, len(p.parts)+1)
 	if p.apart > 0 {
 		w.node(p.apart)
 		out = append(out, w.out)
