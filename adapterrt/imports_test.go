@@ -15,11 +15,12 @@ var rooms = []struct{ name, may string }{
 	{"escape", ""},
 	{"failure", ""},
 	{"near", ""},
-	{"file", "clean escape near"},
-	{"httpcall", "clean escape failure near file"},
-	{"credential", "clean escape failure near file httpcall"},
-	{"guard", "clean escape failure near file httpcall"},
-	{"present", "clean escape failure near file httpcall guard"},
+	{"gate", "clean"},
+	{"file", "clean escape near gate"},
+	{"httpcall", "clean escape failure near gate file"},
+	{"credential", "clean escape failure near gate file httpcall"},
+	{"guard", "clean escape failure near gate file httpcall"},
+	{"present", "clean escape failure near gate file httpcall guard"},
 }
 
 func TestRoomsImportDownwards(t *testing.T) {

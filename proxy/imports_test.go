@@ -33,6 +33,7 @@ import (
 //   - toolindex keeps what is known of a server's tools, and does not know how it is asked;
 //   - memo remembers translations of lists, and knows neither server nor client;
 //   - demo is a server to try the proxy with;
+//   - gate reads what a tool says of another one, and is told how to call it;
 //   - filter translates lines, and has no peer;
 //   - dialect changes schemas in a list, and knows nothing of who reads it;
 //   - adapterrt makes tools of HTTP APIs, and nobody's messages are known to it; the
@@ -44,10 +45,10 @@ func TestImportsPointDown(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
 	const parts = "transform/fields transform/tokens transform/tree transform/notion transform/linear transform/footprint " +
 		"transform/tape transform/schema transform/grapheme transform/fit"
-	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
+	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate"
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
@@ -70,6 +71,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/principal":     configured + " proxy/config proxy/sealed proxy/ended proxy/downstream proxy/results",
 		"proxy/replicas":      configured + " proxy/config proxy/sealed proxy/ended proxy/downstream",
 		"proxy/dialect":       "translate/wire",
+		"proxy/gate":          configured + " proxy/config",
 		"proxy/filter":        configured + " proxy/config",
 		"proxy/demo":          carried + " proxy/mcp translate",
 		"proxy/memo":          "translate translate/wire",

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/gate"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 	"github.com/tidwall/gjson"
@@ -49,7 +49,7 @@ func (x *exchange) waits() bool {
 		return false
 	}
 	tool := gjson.Get(view(m.Params()), "name").Str
-	if slices.ContainsFunc(x.srv.now().cfg.Gates, func(g config.Gate) bool { return g.Tool == tool }) {
+	if slices.ContainsFunc(x.srv.now().gates, func(g gate.Gate) bool { return g.Tool == tool }) {
 		return true
 	}
 	if _, known := x.s.tools.Find(tool); !known && x.learns(m) {

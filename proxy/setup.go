@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/gate"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
@@ -34,6 +35,7 @@ type setup struct {
 	own     *catalog           // tools that we serve ourselves; nil for none
 	shaping *shaping           // of results; nil for none
 	shrink  footprint.Shrinker // of lists of tools
+	gates   []gate.Gate
 }
 
 // newSetup works out what follows from cfg, with sessions at o. was is what was
@@ -43,7 +45,7 @@ func newSetup(cfg config.Config, o origin, was *setup) (*setup, error) {
 	if err != nil {
 		return nil, fmt.Errorf("contract.%w", err)
 	}
-	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilences(cfg), passed: slices.Clone(trace.Headers[:]), server: serverName(cfg.Upstream), secrets: secretsOf(cfg.Upstream)}
+	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilences(cfg), passed: slices.Clone(trace.Headers[:]), server: serverName(cfg.Upstream), secrets: secretsOf(cfg.Upstream), gates: gate.New(cfg.Gates)}
 	if s.guard, err = newListener(cfg); err != nil {
 		return nil, err
 	}

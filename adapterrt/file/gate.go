@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
+	"github.com/dragoman-proxy/dragoman/adapterrt/gate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -12,17 +13,15 @@ import (
 // asks each time, unless told to remember, so that a change over there counts at
 // once.
 type Gate struct {
-	Params         []int
-	sourceName     string
-	Source         *Operation
-	at             string // in the file, for problems
-	sourceLine     int
-	Arguments      []GateValue
-	List           []string
-	Match          []GateValue
-	Capability     []string
+	Params     []int
+	sourceName string
+	Source     *Operation
+	at         string // in the file, for problems
+	sourceLine int
+	Arguments  []GateValue
+	gate.Rule
+	Wanted         []GateValue // the value of each condition of Match
 	CapabilityText string
-	MatchValues    bool
 	Subject        int
 	Kind           string // invalid_expand
 	Deny           bool   // when nobody can say
@@ -110,9 +109,12 @@ func (c *checker) gate(n *node, path string, op *Operation) {
 		}
 		return out
 	}
-	g.Arguments, g.Match = values("source_params"), values("match")
-	if len(g.Match) == 0 {
+	g.Arguments, g.Wanted = values("source_params"), values("match")
+	if len(g.Wanted) == 0 {
 		c.wrong(SchemaMissingField, path+".match", "match is required", "object", n.get("match"), n.line)
+	}
+	for _, v := range g.Wanted {
+		g.Match = append(g.Match, v.Names)
 	}
 	op.Gates = append(op.Gates, g)
 }

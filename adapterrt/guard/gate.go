@@ -1,16 +1,14 @@
 package guard
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/dragoman-proxy/dragoman/adapterrt/clean"
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
+	"github.com/dragoman-proxy/dragoman/adapterrt/gate"
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -27,8 +25,8 @@ type Gates struct {
 func (k *Gates) Check(ctx context.Context, c *httpcall.Call, api API) (verdict string, took time.Duration, f *failure.Failure) {
 	for _, g := range c.Op.Gates {
 		x := gated{c, g}
-		asked := x.asked()
-		if len(asked) == 0 {
+		requested := x.requested()
+		if len(requested) == 0 {
 			continue
 		}
 		start := k.Cache.now()
@@ -39,8 +37,8 @@ func (k *Gates) Check(ctx context.Context, c *httpcall.Call, api API) (verdict s
 			return verdict, took, failure.Cancelled()
 		case !ok && !g.Deny:
 			verdict = "open" // the API may judge for itself
-		case !ok || !supports(g, row, asked):
-			return "refused", took, x.refused(asked, ok)
+		case !ok || !g.Supports(row, requested):
+			return "refused", took, x.refused(requested, ok)
 		default:
 			verdict = "passed"
 		}
@@ -54,34 +52,20 @@ type gated struct {
 	g *file.Gate
 }
 
-// asked is what the gated parameters of the request ask for; nothing when none is
-// given or all are empty.
-func (c gated) asked() (asked []string) {
+// requested is what the gated parameters of the request ask for.
+func (c gated) requested() (all []string) {
 	for _, k := range c.g.Params {
-		v := c.Values[k]
-		if v.Kind <= wire.Null || v.Fallback {
-			continue
-		}
-		switch v.Kind {
-		case wire.String:
-			if s := string(wire.Unquoted(v.Raw)); s != "" {
-				asked = append(asked, s)
-			}
-		case wire.Array:
-			wire.Each(v.Raw, func(_, e []byte) bool {
-				asked = append(asked, string(httpcall.AppendText(nil, e, false)))
-				return true
-			})
-		case wire.Object:
-			wire.Each(v.Raw, func(name, _ []byte) bool {
-				asked = append(asked, string(name))
-				return true
-			})
-		default:
-			asked = append(asked, c.Op.Params[k].Name)
+		if c.given(k) {
+			all = gate.AppendRequested(all, c.Op.Params[k].Name, c.Values[k].Raw)
 		}
 	}
-	return asked
+	return all
+}
+
+// given reports whether the request has a value for the parameter.
+func (c gated) given(k int) bool {
+	v := c.Values[k]
+	return v.Kind > wire.Null && !v.Fallback
 }
 
 // value is what a gateValue stands for in this request, nil when it is not there.
@@ -115,19 +99,11 @@ func (k *Gates) row(ctx context.Context, c gated, api API) (row []byte, ok bool)
 	if data == nil {
 		return nil, false
 	}
-	rows := wire.Lookup(data, g.List)
-	if rows == nil || wire.KindOf(rows) != wire.Array {
-		return nil, false
+	values := make([][]byte, len(g.Wanted))
+	for i, m := range g.Wanted {
+		values[i] = c.value(m)
 	}
-	wire.Each(rows, func(_, e []byte) bool {
-		for _, m := range g.Match {
-			if !c.matches(m, e) {
-				return true
-			}
-		}
-		row = e
-		return false
-	})
+	row = g.Row(data, values)
 	return row, row != nil
 }
 
@@ -170,93 +146,36 @@ func (k *Gates) answer(ctx context.Context, c *httpcall.Call, g *file.Gate, api 
 	return data
 }
 
-func (c gated) matches(m file.GateValue, row []byte) bool {
-	want := c.value(m)
-	if want == nil {
-		return false
-	}
-	for _, name := range m.Names {
-		if v := wire.Member(row, name); v != nil && wire.KindOf(v) > wire.Null && bytes.Equal(httpcall.AppendText(nil, v, false), httpcall.AppendText(nil, want, false)) {
-			return true
-		}
-	}
-	return false
-}
-
-// supports reports whether the row has the capability, of the values asked for
-// when those must match.
-func supports(g *file.Gate, row []byte, asked []string) bool {
-	v := wire.Lookup(row, g.Capability)
-	if v == nil {
-		return false
-	}
-	var names []string
-	switch wire.KindOf(v) {
-	case wire.Boolean:
-		return string(v) == "true"
-	case wire.Array:
-		wire.Each(v, func(_, e []byte) bool {
-			if n := wire.Member(e, "name"); n != nil {
-				e = n
-			}
-			names = append(names, string(httpcall.AppendText(nil, e, false)))
-			return true
-		})
-	case wire.Object:
-		wire.Each(v, func(name, _ []byte) bool {
-			names = append(names, string(name))
-			return true
-		})
-	}
-	if len(names) == 0 || !g.MatchValues {
-		return len(names) > 0
-	}
-	for _, a := range asked {
-		if !slices.Contains(names, a) {
-			return false
-		}
-	}
-	return true
-}
-
-// refused is the failure for parameters that are not supported, or of which nobody
-// knows.
-func (c gated) refused(asked []string, known bool) *failure.Failure {
+// refused is the failure for parameters that are not supported, or of which the source does
+// not say so.
+func (c gated) refused(requested []string, known bool) *failure.Failure {
 	g := c.g
-	source := g.Source.Mapping.Method + " " + g.Source.Adapter.Target.Path + g.Source.Mapping.Template + " (" + g.CapabilityText + ")"
-	var names []string
-	for _, k := range g.Params {
-		if v := c.Values[k]; v.Kind > wire.Null && !v.Fallback {
-			names = append(names, c.Op.Params[k].Name)
-		}
+	r := gate.Refusal{
+		Requested: requested,
+		Source:    g.Source.Mapping.Method + " " + g.Source.Adapter.Target.Path + g.Source.Mapping.Template + " (" + g.CapabilityText + ")",
+		Unknown:   !known,
 	}
-	const most = 100
-	if len(asked) > most {
-		asked = asked[:most]
+	for _, k := range g.Params {
+		if c.given(k) {
+			r.Params = append(r.Params, c.Op.Params[k].Name)
+		}
 	}
 	d := wire.Members(nil).Str("type", g.Kind)
-	about := "here"
 	if g.Subject >= 0 {
 		p, v := c.Op.Params[g.Subject], c.Values[g.Subject]
+		r.Subject = p.Name
 		d = d.Str("subject", p.Name)
 		if v.Kind > wire.Null {
-			said := clean.Text(string(httpcall.AppendText(nil, v.Raw, p.Type == file.TypeInteger)), 200)
-			d = d.Str("value", said)
-			about = "for " + p.Name + " '" + said + "'"
+			r.Value = string(httpcall.AppendText(nil, v.Raw, p.Type == file.TypeInteger))
 		}
 	}
-	requested := make([]string, len(asked))
-	for i, a := range asked {
-		requested[i] = clean.Text(a, 100)
-	}
-	verb := " not supported "
-	if !known {
-		verb = " not known to be supported "
+	r.Clean()
+	if r.Value != "" {
+		d = d.Str("value", r.Value)
 	}
 	return &failure.Failure{
-		Code: failure.Code(strings.ToUpper(g.Kind)),
-		Message: strings.Join(names, ", ") + verb + about + ". Requested: " + clean.FirstRunes(strings.Join(requested, ", "), 300) +
-			". Consult " + source + ".",
-		Details: d.Strs("requested", requested).Str("source", source).End(),
+		Code:    failure.Code(strings.ToUpper(g.Kind)),
+		Message: r.String(),
+		Details: d.Strs("requested", r.Requested).Str("source", r.Source).End(),
 	}
 }
