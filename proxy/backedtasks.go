@@ -99,7 +99,7 @@ func (q *modernRequest) hasTasks() bool { return declaresTasks(gjson.ParseBytes(
 func (b *backing) onlyAsTask(ctx context.Context, srv *Server, tool string, from []upstream.Header) (bool, error) {
 	b.hear(ctx, srv, from) // a change from here on is one of what we know
 	t, err := b.s.tools.Look(ctx, tool, func(params string) ([]byte, error) { return b.list(ctx, srv, params, from) })
-	if _, refused := errors.AsType[*serverError](err); refused {
+	if _, refused := errors.AsType[*mcp.ServerError](err); refused {
 		return false, nil // it lists none
 	}
 	return t.TaskOnly, err
@@ -260,7 +260,7 @@ func (t *backedTasks) answer(r *relay) error {
 	}
 	k := t.find(r.who, gjson.ParseBytes(q.target).String())
 	if k == nil {
-		return saying(mcp.CodeInvalidParams, "Task not found")
+		return mcp.Saying(mcp.CodeInvalidParams, "Task not found")
 	}
 	var body []byte
 	var err error
@@ -281,8 +281,8 @@ func (t *backedTasks) answer(r *relay) error {
 			body, err = k.told(q.id, wire.TasksCancel, []byte("{}"), r.from)
 		}
 	}
-	if fault, ok := errors.AsType[*serverError](err); ok {
-		return fault.failure()
+	if fault, ok := errors.AsType[*mcp.ServerError](err); ok {
+		return fault.Failure()
 	}
 	if err != nil {
 		if f := asFailure(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
@@ -329,11 +329,11 @@ func (k *backedTask) state(ctx context.Context, from []upstream.Header) ([]byte,
 // withResult puts into the state what came of the task.
 func (k *backedTask) withResult(ctx context.Context, state []byte, from []upstream.Header) ([]byte, error) {
 	result, err := k.ask(ctx, wire.TasksResult, from)
-	if fault, ok := errors.AsType[*serverError](err); ok {
+	if fault, ok := errors.AsType[*mcp.ServerError](err); ok {
 		if state, err = sjson.SetBytes(state, "status", "failed"); err != nil {
 			return nil, err
 		}
-		return sjson.SetRawBytes(state, "error", fault.raw)
+		return sjson.SetRawBytes(state, "error", fault.Raw)
 	}
 	if err != nil {
 		return nil, err
@@ -357,7 +357,7 @@ func (k *backedTask) told(id []byte, method wire.Method, result []byte, from []u
 // cancel has the server end the task. That it is over already is no error here.
 func (k *backedTask) cancel(ctx context.Context, from []upstream.Header) error {
 	_, err := k.ask(ctx, wire.TasksCancel, from)
-	if fault, ok := errors.AsType[*serverError](err); ok && fault.failure().Code == mcp.CodeInvalidParams {
+	if fault, ok := errors.AsType[*mcp.ServerError](err); ok && fault.Failure().Code == mcp.CodeInvalidParams {
 		return nil
 	}
 	return err

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"sync"
@@ -349,29 +348,4 @@ func (b *backing) limit(srv *Server, stop context.CancelCauseFunc) (free func())
 		stop(context.DeadlineExceeded)
 	})
 	return func() { timer.Stop() }
-}
-
-// resultIn is what an answer of the server says. The error is the server's, a *serverError.
-func resultIn(answer []byte) ([]byte, error) {
-	var m wire.Message
-	if err := m.Scan(answer, nil); err != nil {
-		return nil, err
-	}
-	if m.Kind == wire.Error {
-		return nil, &serverError{m.Error()}
-	}
-	return m.Result(), nil
-}
-
-// serverError is an error that the server has answered, as it stands in JSON.
-type serverError struct{ raw []byte }
-
-func (e *serverError) Error() string { return gjson.GetBytes(e.raw, "message").String() }
-
-// failure is the error for the client.
-func (e *serverError) failure() *mcp.Failure {
-	said := gjson.ParseBytes(e.raw)
-	f := saying(int(said.Get("code").Int()), fmt.Sprintf("%.300s", said.Get("message").String()))
-	f.Data = []byte(said.Get("data").Raw)
-	return f
 }

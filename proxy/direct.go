@@ -165,23 +165,7 @@ func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, 
 	if err != nil {
 		return nil, err
 	}
-	defer st.Close()
-	var m wire.Message
-	for {
-		e, err := nextBefore(ctx, st)
-		if err != nil {
-			if e, err = refusedAs(err, id); err != nil {
-				return nil, err
-			}
-		}
-		if len(e.Data) == 0 || m.Scan(e.Data, nil) != nil || !m.Kind.Response() {
-			continue
-		}
-		if m.Kind == wire.Error {
-			return nil, refusedHandshake(m.Raw)
-		}
-		return slices.Clone(m.Result()), nil
-	}
+	return answerOn(ctx, st, id)
 }
 
 // introduced is the server's answer to server/discover, with our tools in it.

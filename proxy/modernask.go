@@ -29,19 +29,19 @@ func (b *bridgedCall) questions(result gjson.Result) error {
 	switch b.method {
 	case wire.ToolsCall, wire.PromptsGet, wire.ResourcesRead:
 	default:
-		return saying(internalCode, "the server asks for input, which "+b.method.String()+" does not have")
+		return mcp.Saying(internalCode, "the server asks for input, which "+b.method.String()+" does not have")
 	}
 	if b.rounds++; b.rounds > maxRounds {
-		return saying(internalCode, fmt.Sprintf("the server asked for input more than %d times", maxRounds))
+		return mcp.Saying(internalCode, fmt.Sprintf("the server asked for input more than %d times", maxRounds))
 	}
 	b.state = strings.Clone(result.Get("requestState").Raw)
 	inputs := result.Get("inputRequests")
 	list := inputs.Map()
 	switch {
 	case len(list) > maxQuestions:
-		return saying(internalCode, "the server asks too much at once")
+		return mcp.Saying(internalCode, "the server asks too much at once")
 	case len(list) == 0 && b.state == "":
-		return saying(internalCode, "the server asks for input and does not say which")
+		return mcp.Saying(internalCode, "the server asks for input and does not say which")
 	case len(list) == 0:
 		return b.shed()
 	}
@@ -144,7 +144,7 @@ func newUUID() string {
 // shed waits before the call is sent again to a server that does not take it yet.
 func (b *bridgedCall) shed() error {
 	if b.sheds++; b.sheds > maxSheds {
-		return saying(internalCode, "upstream busy")
+		return mcp.Saying(internalCode, "upstream busy")
 	}
 	if err := sleep(b.ctx, firstShed<<(b.sheds-1)); err != nil {
 		return err

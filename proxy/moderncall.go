@@ -135,7 +135,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 		return answerHere(ctx, func(context.Context) ([]byte, error) { return answer, err }), nil
 	case v != wire.Forward:
 		b.cancel(nil)
-		return nil, saying(mcp.CodeMethodNotFound, "Method not found: "+b.method.String())
+		return nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+b.method.String())
 	}
 	b.note = bytes.Clone(msg.Note)
 	b.stream = upstream.Outgoing{Body: out, Request: true, FirstByte: m.FirstByte, Silence: m.Silence, Stale: m.Stale, Logs: msg.Stamp.LogLevel != nil}
@@ -468,7 +468,7 @@ func (c *modernConn) appendOpened(list, opened [][]byte, header []upstream.Heade
 // not be told.
 func (b *bridgedCall) fail(text string) {
 	if b.method != wire.ToolsCall {
-		b.conclude(saying(internalCode, text).About(b.id).Body())
+		b.conclude(mcp.Saying(internalCode, text).About(b.id).Body())
 		return
 	}
 	result := append([]byte(`{"content":[{"type":"text","text":`), mcp.AppendString(nil, text)...)

@@ -168,7 +168,7 @@ func (c *modernConn) remember(ctx context.Context, msg *wire.Message, header []u
 		case method == wire.LoggingSetLevel:
 			err = c.setLevel(ctx, level, header)
 		case uri.Type != gjson.String:
-			err = saying(mcp.CodeInvalidParams, "params.uri must be a string")
+			err = mcp.Saying(mcp.CodeInvalidParams, "params.uri must be a string")
 		case method == wire.ResourcesSubscribe:
 			err = c.subscribe(ctx, uri.String(), header)
 		default:
@@ -181,19 +181,12 @@ func (c *modernConn) remember(ctx context.Context, msg *wire.Message, header []u
 	})
 }
 
-// saying is an error of ours in the place of the server's.
-func saying(code int, text string) *mcp.Failure {
-	f := mcp.Fail(mcp.Untranslatable, "")
-	f.Code, f.Text = code, text
-	return f
-}
-
 func (c *modernConn) setLevel(ctx context.Context, level gjson.Result, header []upstream.Header) error {
 	if err := c.mustOffer(ctx, "logging", wire.LoggingSetLevel, header); err != nil {
 		return err
 	}
 	if level.Type != gjson.String || mcp.LogLevelOf(level.String()) == mcp.NoLogLevel {
-		return saying(mcp.CodeInvalidParams, fmt.Sprintf("Invalid log level: %.64s", level.String()))
+		return mcp.Saying(mcp.CodeInvalidParams, fmt.Sprintf("Invalid log level: %.64s", level.String()))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,7 +202,7 @@ func (c *modernConn) mustOffer(ctx context.Context, capability string, method wi
 	}
 	switch v := gjson.GetBytes(offers, capability); v.Type {
 	case gjson.Null, gjson.False:
-		return saying(mcp.CodeMethodNotFound, "Method not found: "+method.String())
+		return mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+method.String())
 	}
 	return nil
 }
@@ -272,30 +265,11 @@ func (c *modernConn) inquireAs(ctx context.Context, q ownRequest, header []upstr
 	if err != nil {
 		return nil, err
 	}
-	defer st.Close()
-	var m wire.Message
-	for {
-		e, err := st.Next()
-		refusal := err
-		if err != nil {
-			if e, err = refusedAs(err, id); err != nil {
-				return nil, err
-			}
-		}
-		if len(e.Data) == 0 || m.Scan(e.Data, nil) != nil || !m.Kind.Response() {
-			continue
-		}
-		if m.Kind == wire.Error {
-			said := gjson.GetMany(view(m.Error()), "code", "message", "data")
-			f := saying(int(said[0].Int()), fmt.Sprintf("%.300s", said[1].String()))
-			f.Err = refusal
-			if said[2].Exists() {
-				f.Data = []byte(said[2].Raw)
-			}
-			return nil, f
-		}
-		return bytes.Clone(m.Result()), nil
+	result, err := answerOn(ctx, st, id)
+	if refused, ok := errors.AsType[*mcp.ServerError](err); ok {
+		return nil, refused.Failure()
 	}
+	return result, err
 }
 
 // post sends a request of ours. The stream is the caller's to close.
@@ -344,21 +318,6 @@ func (c *modernConn) nameHeader(target string) string {
 		return target
 	}
 	return encodeHeader(target)
-}
-
-// refusedAs is the answer to the request of this id, where err is an HTTP status with
-// a JSON-RPC error in its body; else err again. Where the status is about who asks,
-// or how often, it stays one.
-func refusedAs(err error, id []byte) (sse.Event, error) {
-	status, ok := errors.AsType[*upstream.StatusError](err)
-	if !ok || status.Code < 400 || status.Code > 499 || status.Code == 401 || status.Code == 403 || status.Code == 429 {
-		return sse.Event{}, err
-	}
-	var m wire.Message
-	if m.Scan(status.Body, nil) != nil || m.Kind != wire.Error {
-		return sse.Event{}, err
-	}
-	return sse.Event{Data: mcp.AppendErrorAs(nil, id, m.Error())}, nil
 }
 
 func (c *modernConn) nextID() []byte {

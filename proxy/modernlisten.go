@@ -39,7 +39,7 @@ func (c *modernConn) subscribe(ctx context.Context, uri string, header []upstrea
 	case already:
 		return nil
 	case n >= maxWatched:
-		return saying(internalCode, "too many subscriptions")
+		return mcp.Saying(internalCode, "too many subscriptions")
 	}
 	life, end := context.WithCancel(c.life)
 	what := append(append([]byte(`"notifications":{"resourceSubscriptions":[`), mcp.AppendString(nil, uri)...), `]}`...)
@@ -50,7 +50,7 @@ func (c *modernConn) subscribe(ctx context.Context, uri string, header []upstrea
 	case !stop() && err == nil:
 		err = context.Cause(ctx)
 	case err == nil && !contains(granted.Get(resourceSubscriptions), uri):
-		err = saying(mcp.CodeInvalidParams, "Subscription not accepted: "+uri)
+		err = mcp.Saying(mcp.CodeInvalidParams, "Subscription not accepted: "+uri)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *watching) begin() (granted gjson.Result, err error) {
 			return gjson.ParseBytes(append([]byte(nil), m.Params()...)), nil
 		case m.Kind == wire.Error:
 			said := gjson.GetMany(view(m.Error()), "code", "message")
-			return granted, saying(int(said[0].Int()), said[1].String())
+			return granted, mcp.Saying(int(said[0].Int()), said[1].String())
 		case m.Kind == wire.Result:
 			return granted, io.EOF
 		}

@@ -106,11 +106,11 @@ func (c *modernConn) task(ctx context.Context, msg *wire.Message, header []upstr
 	switch {
 	case method == wire.TasksUpdate:
 		return answer(func(context.Context) ([]byte, error) {
-			return nil, saying(mcp.CodeMethodNotFound, "Method not found: "+method.String())
+			return nil, mcp.Saying(mcp.CodeMethodNotFound, "Method not found: "+method.String())
 		})
 	case at.Type != gjson.String:
 		return answer(func(context.Context) ([]byte, error) {
-			return nil, saying(mcp.CodeInvalidParams, "params.taskId must be a string")
+			return nil, mcp.Saying(mcp.CodeInvalidParams, "params.taskId must be a string")
 		})
 	case here:
 		return answer(func(context.Context) ([]byte, error) { return done.answer(id, method) })
@@ -159,7 +159,7 @@ func (c *modernConn) downResult(id []byte, method wire.Method, result []byte, he
 	out, v, err := c.down.Rewrite(nil, &m)
 	c.srv.losses.Note(c.down.From(), c.down.To(), method, m.Losses, header)
 	if err == nil && v != wire.Forward {
-		err = saying(internalCode, "Unsupported result of "+method.String())
+		err = mcp.Saying(internalCode, "Unsupported result of "+method.String())
 	}
 	return out, err
 }
@@ -189,7 +189,7 @@ func (b *bridgedCall) asTask(answer []byte) []byte {
 	at := now.Format(time.RFC3339Nano)
 	t.state = fmt.Appendf(nil, `{"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttl":%d}`, t.id, status, at, at, ttl.Milliseconds())
 	if !c.srv.finished.keep(c, t) {
-		return saying(internalCode, "the result is too large to be kept for a task").About(b.id).Body()
+		return mcp.Saying(internalCode, "the result is too large to be kept for a task").About(b.id).Body()
 	}
 	return mcp.AppendResult(nil, b.id, `{"task":`+string(t.state)+`}`)
 }
@@ -207,7 +207,7 @@ func (t doneTask) answer(id []byte, method wire.Method) ([]byte, error) {
 	case wire.TasksResult:
 		return ofTask(mcp.AppendResult(nil, id, t.result), "result", t.id)
 	}
-	return nil, saying(mcp.CodeInvalidParams, "Cannot cancel task: it is over")
+	return nil, mcp.Saying(mcp.CodeInvalidParams, "Cannot cancel task: it is over")
 }
 
 // ofTask says in the _meta of a member of a message to which task it belongs.

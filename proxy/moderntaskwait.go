@@ -108,11 +108,11 @@ func (w *taskWait) poll() error {
 	case "failed":
 		fault := said.Get("error")
 		if !fault.IsObject() {
-			return saying(internalCode, orElse(said.Get("statusMessage").String(), "the task has failed"))
+			return mcp.Saying(internalCode, orElse(said.Get("statusMessage").String(), "the task has failed"))
 		}
 		w.conclude(mcp.AppendErrorAs(nil, w.id, fault.Raw))
 	case "cancelled":
-		return saying(internalCode, orElse(said.Get("statusMessage").String(), "the task was cancelled"))
+		return mcp.Saying(internalCode, orElse(said.Get("statusMessage").String(), "the task was cancelled"))
 	case "input_required":
 		return w.ask(said.Get("inputRequests"))
 	}
@@ -137,7 +137,7 @@ func (w *taskWait) ask(inputs gjson.Result) error {
 		}
 		a := &ask{heard: w.heard, name: string(mcp.AppendString(nil, name)), method: wire.MethodOf([]byte(q.Get("method").String()))}
 		if w.asking = append(w.asking, a); len(w.asking) > maxTaskInputs {
-			trouble = saying(internalCode, "the server asks too much at once")
+			trouble = mcp.Saying(internalCode, "the server asks too much at once")
 			return
 		}
 		body, able := c.phrase(a, q)

@@ -55,7 +55,7 @@ func says(a toolindex.Argument, at gjson.Result, said string, there bool) bool {
 
 // tooLarge says that an argument has no header that everybody would read alike.
 func tooLarge(a toolindex.Argument) *mcp.Failure {
-	return saying(mcp.CodeInvalidParams, "Argument "+strings.Join(a.Path, ".")+" is too large for a header")
+	return mcp.Saying(mcp.CodeInvalidParams, "Argument "+strings.Join(a.Path, ".")+" is too large for a header")
 }
 
 // paramIn finds a header by its name, which is prefix and rest.

@@ -25,7 +25,7 @@ func (x *exchange) learn(m *wire.Message) {
 	}
 	ctx, cancel := context.WithTimeout(x.ctx, schemaTime)
 	defer cancel()
-	if _, err := x.s.tools.Look(ctx, x.call.wanted.tool, func(params string) ([]byte, error) { return x.listTools(ctx, params) }); err != nil {
+	if _, err := x.s.tools.Look(ctx, x.call.wanted.tool, func(params string) ([]byte, error) { return x.askServer(ctx, wire.ToolsList, params) }); err != nil {
 		x.log().Debug("the server's tools are not known: their structured content stays whole", zap.Error(err))
 	}
 }
@@ -57,15 +57,6 @@ func (x *exchange) waits() bool {
 	}
 	conn, ok := x.s.conn.(interface{ knows(tool string) bool })
 	return ok && !conn.knows(tool)
-}
-
-// listTools asks the server for a page of its tools.
-func (x *exchange) listTools(ctx context.Context, params string) ([]byte, error) {
-	answer, err := x.askServer(ctx, wire.ToolsList, []byte("{"+params+"}"))
-	if err != nil {
-		return nil, err
-	}
-	return resultIn(answer)
 }
 
 // tool is what is known of a tool that x's client may call.

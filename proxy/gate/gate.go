@@ -35,8 +35,9 @@ const (
 	Refused Verdict = "refused" // the source does not support them, or does not say
 )
 
-// Ask calls the source: params are those of a tools/call. It returns the result.
-type Ask func(ctx context.Context, params []byte) (result []byte, err error)
+// Ask calls the source: params are those of a tools/call, without the braces around them.
+// It returns the result.
+type Ask func(ctx context.Context, params string) (result []byte, err error)
 
 // A Gate is one gate of the configuration.
 type Gate struct {
@@ -136,8 +137,8 @@ func (g *Gate) row(ctx context.Context, arguments []byte, ask Ask) ([]byte, erro
 	return row, nil
 }
 
-// call is the params of the call of the source.
-func (g *Gate) call(arguments []byte) ([]byte, error) {
+// call is the params of the call of the source, without braces.
+func (g *Gate) call(arguments []byte) (string, error) {
 	given := make(map[string]any)
 	for name, v := range g.SourceParams {
 		if text, ok := v.(string); ok && placeholder(text) != "" {
@@ -149,7 +150,8 @@ func (g *Gate) call(arguments []byte) ([]byte, error) {
 		}
 		given[name] = v
 	}
-	return json.Marshal(map[string]any{"name": g.Source, "arguments": given})
+	raw, err := json.Marshal(given)
+	return `"name":` + string(mcp.AppendString(nil, g.Source)) + `,"arguments":` + string(raw), err
 }
 
 // placeholder is the name in {name}, "" for a literal.

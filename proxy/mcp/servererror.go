@@ -1,0 +1,36 @@
+package mcp
+
+import (
+	"fmt"
+
+	"github.com/tidwall/gjson"
+)
+
+// ServerError is the error that the server answered a request of ours with.
+type ServerError struct {
+	Raw []byte // the error object
+	Err error  // the HTTP status that it came with; nil for none
+}
+
+func (e *ServerError) Error() string {
+	return fmt.Sprintf("%.300s", gjson.GetBytes(e.Raw, "message").String())
+}
+
+func (e *ServerError) Unwrap() error { return e.Err }
+
+// Failure is the error for the client whose request needed ours.
+func (e *ServerError) Failure() *Failure {
+	f := Saying(int(gjson.GetBytes(e.Raw, "code").Int()), e.Error())
+	f.Err = e.Err
+	if data := gjson.GetBytes(e.Raw, "data"); data.Exists() {
+		f.Data = []byte(data.Raw)
+	}
+	return f
+}
+
+// Saying is a failure with a code and text of its own.
+func Saying(code int, text string) *Failure {
+	f := Fail(Untranslatable, "")
+	f.Code, f.Text = code, text
+	return f
+}
