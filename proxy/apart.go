@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -28,19 +29,19 @@ func (a *apart) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stre
 		}
 	}
 	st, err := a.lanes.Send(ctx, out)
-	if ln, ok := st.(*lane); ok {
-		return &apartStream{lane: ln, srv: a.srv}, err
+	if of, ok := st.(*server.Stream); ok {
+		return &apartStream{Stream: of, of: a}, err
 	}
 	return st, err
 }
 
-// known knows nothing: the end of a request's stream tells the server.
-func (a *apart) known(string) (string, bool) { return "", false }
+// Known knows nothing: the end of a request's stream tells the server.
+func (a *apart) Known(string) (string, bool) { return "", false }
 
 // apartStream is what the process says about one request.
 type apartStream struct {
-	*lane
-	srv  *Server
+	*server.Stream
+	of   *apart
 	once sync.Once
 }
 
@@ -49,9 +50,9 @@ type apartStream struct {
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation.
 func (st *apartStream) Close() error {
 	st.once.Do(func() {
-		if !st.answered.Load() && !st.over() { // else no client was asked
-			st.srv.tellCancelled(st.of.conn, st.asked.Given, nil, "")
+		if !st.Answered() && !st.Over() { // else no client was asked
+			st.of.srv.tellCancelled(st.of.Beneath(), st.Given(), nil, "")
 		}
 	})
-	return st.lane.Close()
+	return st.Stream.Close()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -95,12 +96,12 @@ func (x *exchange) isRepeated(m *wire.Message) bool {
 func (x *exchange) putter() func([]byte) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if ln, ok := x.stream.(*lane); ok {
+	if st, ok := x.stream.(*server.Stream); ok {
 		return func(m []byte) bool {
-			if ln.over() {
+			if st.Over() {
 				return false
 			}
-			ln.put(m, true)
+			st.Put(m, true)
 			return true
 		}
 	}

@@ -138,8 +138,8 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 	s.owner = "modern " + b.key.principal
 	s.ended = nil // what our tools kept for the principal outlives one session of several
 	if s.piped {
-		l := openLanes(h.conn, h.standing, p.srv.now().cfg.Limits, p.srv)
-		l.whenLost(func() { p.kill(b) })
+		l := p.srv.openLanes(h.conn, h.standing)
+		l.WhenLost(func() { p.kill(b) })
 		if s.conn = l; b.key.kind == straight {
 			s.conn = &apart{lanes: l, srv: p.srv}
 		}

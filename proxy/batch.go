@@ -301,7 +301,7 @@ func (x *exchange) keep(m said) said {
 	if m.failure != nil || m.message == nil {
 		return m
 	}
-	message, err := x.srv.memory.Clone(x.ctx, answerWait, large.Copy, m.message)
+	message, err := x.srv.memory.Clone(x.ctx, large.AnswerWait, large.Copy, m.message)
 	if err != nil {
 		return x.unsaid(m.slot, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -122,7 +123,7 @@ func (d *dialogue) read() {
 		case x.final:
 			d.hearLast()
 			status := statusOf(&x.msg, e.Data)
-			body, err := d.srv.memory.Clone(x.ctx, answerWait, large.Copy, e.Data)
+			body, err := d.srv.memory.Clone(x.ctx, large.AnswerWait, large.Copy, e.Data)
 			if err != nil {
 				f := d.srv.answerFor(x, err)
 				body, status = f.Body(), f.SessionlessStatus()
@@ -507,7 +508,7 @@ func (d *dialogue) awaitServer(limit time.Duration) {
 		case waited && time.Since(d.began) < d.srv.now().cfg.Bridge.ParkTimeout:
 			d.awaitServer(limit) // the server waits for what another call asks, or did until now
 		default:
-			d.cut(silentFor(limit, false))
+			d.cut(server.SilentFor(limit, false))
 		}
 	})
 }

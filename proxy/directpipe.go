@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -40,7 +41,7 @@ func (p *pipe) goStraight(q *modernRequest) error {
 		s.conn = &headed{Conn: s.conn, srv: p.srv, s: s}
 	} else {
 		var standing upstream.Stream
-		s.conn, standing = number(s.conn, h.standing, p.srv.now().cfg.Limits, p.srv)
+		s.conn, standing = server.Renumber(s.conn, h.standing, p.srv.now().cfg.Limits, keeper{p.srv})
 		x := half.exchange()
 		x.attach(standing)
 		half.spawn(func() { half.bring(x) })
@@ -99,7 +100,7 @@ func (c *headed) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Strea
 			call.target = params.Get(target).String()
 		}
 		if msg.Method == wire.ToolsCall {
-			body, err := c.srv.memory.Clone(ctx, requestWait, large.RequestCopy, m.Body)
+			body, err := c.srv.memory.Clone(ctx, large.RequestWait, large.RequestCopy, m.Body)
 			if err != nil {
 				return nil, err
 			}

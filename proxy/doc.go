@@ -19,8 +19,8 @@
 //   - fromClient (pipeline.go) scans it, enters a request among the open ones
 //     (ids.go), and has it rewritten;
 //   - towards a server on a pipe it gets an id and a progress token of ours (package
-//     idmap, in lanes.go for HTTP clients and ownids.go for those on pipes), which
-//     are never used again, so that a late answer is for no other request;
+//     server), which are never used again, so that a late answer is for no other
+//     request;
 //   - the upstream.Conn carries it to the server and, over HTTP, gives back the
 //     stream of what the server says about it;
 //   - next pulls one event of that stream, takes an array apart, and hands each
@@ -29,8 +29,8 @@
 // In front of HTTP the goroutine of the client's request does all of this; when
 // the first thing to come is the answer, that is the body of the response, and
 // otherwise the exchange is its event stream. A server on a pipe says everything
-// on one stream: for HTTP clients lanes.go sorts it into one stream per request,
-// so that the road is the same; a client that is on a pipe itself gets it in the
+// on one stream: for HTTP clients package server sorts it into one stream per
+// request, so that the road is the same; a client that is on a pipe itself gets it in the
 // order it came.
 //
 // Arrays of messages are taken apart before the road begins, and their reply is

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -32,7 +33,7 @@ func asFailure(err error) *mcp.Failure {
 		rule     *translate.Error
 		status   *upstream.StatusError
 		exit     *upstream.ExitError
-		again    *restartError
+		again    *server.RestartError
 		mute     *upstream.MuteError
 		full     *large.NoRoomError
 		timeout  interface{ Timeout() bool }
@@ -58,8 +59,8 @@ func asFailure(err error) *mcp.Failure {
 	case errors.As(err, &status):
 		f = refusedWith(status)
 	case errors.As(err, &again):
-		f = mcp.Fail(mcp.UpstreamRestarted, again.err.Error())
-		if errors.Is(again.err, upstream.ErrLost) {
+		f = mcp.Fail(mcp.UpstreamRestarted, again.Err.Error())
+		if errors.Is(again.Err, upstream.ErrLost) {
 			f.Text = "upstream session ended and is begun again; the request was lost"
 		}
 	case errors.As(err, &exit):

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -353,7 +354,7 @@ func (x *exchange) pull() (e sse.Event, ok bool, err error) {
 		x.buf = nil // the message before was large
 	}
 	x.clock.Start()
-	e, err = nextOf(x.stream, x.srv)
+	e, err = server.Next(x.stream, keeper{x.srv})
 	x.clock.Lap(&x.clock.Upstream)
 	if c, ok := x.s.conn.(*remoteConn); err != nil && ok && x.call != nil && !x.resent && x.send.Body != nil && isLostSession(err) {
 		return sse.Event{}, false, x.sendAgain(c)
@@ -443,7 +444,7 @@ func (x *exchange) keepBody(body []byte) ([]byte, error) {
 	case !again || x.call == nil || sameMemory(x.buf, body):
 		return body, nil
 	case len(body) > large.Size:
-		return x.srv.memory.Clone(x.ctx, requestWait, large.RequestCopy, body)
+		return x.srv.memory.Clone(x.ctx, large.RequestWait, large.RequestCopy, body)
 	}
 	x.buf = append(x.buf[:0], body...)
 	x.large = x.large || cap(x.buf) > maxPooled

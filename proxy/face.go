@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -245,8 +246,8 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) (err error) {
 		resp.Status, resp.Body = x.directStatus(e.Data), e.Data
 	default:
 		x.share()
-		if ln, ok := st.(*lane); ok {
-			x.trail = ln.of.trails.begin(x, ln)
+		if of, ok := st.(*server.Stream); ok {
+			x.trail = lanesOf(x.s.conn).trails.begin(x, of)
 		}
 		x.first, x.pending = e, true
 		resp.Stream = x
@@ -354,9 +355,9 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	}
 	srv.sessions.add(s)
 	if l := lanesOf(s.conn); l != nil {
-		l.whenLost(func() {
-			srv.failing("session lost", srv.causeOfLoss(asFailure(l.reason())), l.reason(), nil)
-			srv.forget(s, l.reason())
+		l.WhenLost(func() {
+			srv.failing("session lost", srv.causeOfLoss(asFailure(l.Reason())), l.Reason(), nil)
+			srv.forget(s, l.Reason())
 		})
 	}
 	resp.Header = append(resp.Header, mcp.Header{Name: "Mcp-Session-Id", Value: s.id})
@@ -393,7 +394,7 @@ func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, ea
 	case s == nil && h.conn != nil:
 		srv.spawn(func() { srv.endConn(h.conn) })
 	case s != nil && s.piped:
-		s.conn = openLanes(h.conn, h.standing, srv.now().cfg.Limits, srv)
+		s.conn = srv.openLanes(h.conn, h.standing)
 	}
 	if err = h.concluded(s, answer, err); err != nil {
 		err = asFailure(err).About(id)

@@ -29,7 +29,7 @@ func (sh *shared) guest(ctx context.Context, srv *Server) (*guest, error) {
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if lost := sh.plain; lost != nil && lost.reason() != nil { // it has ended, and there will be no other
+	if lost := sh.plain; lost != nil && lost.Reason() != nil { // it has ended, and there will be no other
 		sh.plain = nil
 		srv.spawn(func() { srv.endConn(lost) })
 	}

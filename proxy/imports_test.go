@@ -33,6 +33,7 @@ import (
 //   - toolindex keeps what is known of a server's tools, and does not know how it is asked;
 //   - memo remembers translations of lists, and knows neither server nor client;
 //   - demo is a server to try the proxy with;
+//   - server sorts what comes on one pipe, and does not know for whom;
 //   - gate reads what a tool says of another one, and is told how to call it;
 //   - filter translates lines, and has no peer;
 //   - dialect changes schemas in a list, and knows nothing of who reads it;
@@ -48,7 +49,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server"
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
@@ -71,6 +72,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/principal":     configured + " proxy/config proxy/sealed proxy/ended proxy/downstream proxy/results",
 		"proxy/replicas":      configured + " proxy/config proxy/sealed proxy/ended proxy/downstream",
 		"proxy/dialect":       "translate/wire",
+		"proxy/server":        configured + " proxy/config proxy/idmap",
 		"proxy/gate":          configured + " proxy/config",
 		"proxy/filter":        configured + " proxy/config",
 		"proxy/demo":          carried + " proxy/mcp translate",

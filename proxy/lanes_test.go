@@ -2,9 +2,7 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -12,10 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
-	"github.com/dragoman-proxy/dragoman/proxy/idmap"
-	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
-	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
 // silentPipe is a server on a pipe that answers initialize, and nothing else
@@ -136,14 +131,7 @@ func TestNewStandingStreamTakesOver(t *testing.T) {
 	defer stop()
 	oldReq, old := srv.begin(ctx, "GET", s, "")
 	f.standing <- logLine
-	eventually(t, "it waits in the old one", func() bool {
-		l := srv.sessions.byID[s].conn.(*lanes)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.standing.mu.Lock()
-		defer l.standing.mu.Unlock()
-		return len(l.standing.queue.items) == 1
-	})
+	eventually(t, "it waits in the old one", func() bool { return srv.lanes(s).Waiting() == 1 })
 	req, resp := srv.begin(ctx, "GET", s, "")
 	if r := srv.read(oldReq, old); len(r.events) != 0 {
 		t.Errorf("old: %+v", r)
@@ -159,35 +147,13 @@ func TestUndeliveredMessagesWaitForTheNextStream(t *testing.T) {
 	f := silentPipe()
 	srv := front(t, f)
 	s := srv.initialize("2025-06-18")
-	l := srv.sessions.byID[s].conn.(*lanes)
-	queued := func() int {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.waiting.items)
-	}
 	f.standing <- logLine
-	eventually(t, "queued", func() bool { return queued() == 1 })
+	eventually(t, "queued", func() bool { return srv.lanes(s).Waiting() == 1 })
 	req, resp := srv.begin(context.Background(), "GET", s, "")
 	resp.Stream.Close() // the client is gone before it read
 	srv.read(req, &downstream.Response{Done: resp.Done})
-	if queued() != 1 {
+	if srv.lanes(s).Waiting() != 1 {
 		t.Error("lost")
-	}
-}
-
-func TestQueueDropsTheOldestNotification(t *testing.T) {
-	q := queue{maxItems: 3, maxBytes: 20}
-	dropped := 0
-	for _, m := range []string{"n1", "R1", "n2", "n3", "n4", "R2", "R3", "R4"} {
-		dropped += q.put([]byte(m), m[0] == 'R')
-	}
-	dropped += q.put([]byte(strings.Repeat("R", 30)), true)
-	var got []string
-	for m, ok := q.pop(); ok; m, ok = q.pop() {
-		got = append(got, string(m[:2]))
-	}
-	if strings.Join(got, " ") != "R1 R2 R3 R4 RR" || dropped != 4 || q.bytes != 0 {
-		t.Errorf("%v, dropped %d, %d bytes", got, dropped, q.bytes)
 	}
 }
 
@@ -265,77 +231,5 @@ func TestNoiseOnThePipeIsPassedOver(t *testing.T) {
 	f.standing <- answer(`1`)
 	if r := <-c.reply; r.body != answer(`1`) {
 		t.Errorf("%+v", r)
-	}
-}
-
-// openedLanes opens lanes on a pipe whose server says nothing by itself.
-func openedLanes(t *testing.T) *lanes {
-	t.Helper()
-	f := silentPipe()
-	srv := front(t, f)
-	pipe, err := f.Listen(context.Background(), upstream.ListenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return openLanes(f, pipe, srv.now().cfg.Limits, srv.Server)
-}
-
-func TestClosedLanesSendNothing(t *testing.T) {
-	l := openedLanes(t)
-	if err := l.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Send(context.Background(), &upstream.Outgoing{Body: []byte(pingOne), Request: true}); !errors.Is(err, upstream.ErrClosed) {
-		t.Error(err)
-	}
-	if _, err := l.Listen(context.Background(), upstream.ListenOptions{}); !errors.Is(err, upstream.ErrClosed) {
-		t.Error(err)
-	}
-	called := false
-	l.whenLost(func() { called = true })
-	if !called {
-		t.Error("whenLost did not call its function")
-	}
-}
-
-func TestLaneEndsWithItsContext(t *testing.T) {
-	l := openedLanes(t)
-	defer l.Close(context.Background())
-	ctx, stop := context.WithCancelCause(context.Background())
-	st, err := l.Listen(ctx, upstream.ListenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop(io.ErrClosedPipe)
-	if _, err := st.Next(); err != io.ErrClosedPipe {
-		t.Error(err)
-	}
-	st.Close()
-}
-
-// TestLaneEndsWithoutRoom: a large answer that found no room ends its call, and no other.
-func TestLaneEndsWithoutRoom(t *testing.T) {
-	l := openedLanes(t)
-	defer l.Close(context.Background())
-	var streams []upstream.Stream
-	for range 2 {
-		st, err := l.Send(t.Context(), &upstream.Outgoing{Body: []byte(callOne), Request: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		streams = append(streams, st)
-	}
-	id, _ := l.known("1") // the newest
-	var m wire.Message
-	if err := m.Scan([]byte(answer(id)), idmap.Shape); err != nil {
-		t.Fatal(err)
-	}
-	full := &large.NoRoomError{Bytes: 1 << 20}
-	l.miss(&m, full)
-	if _, err := streams[1].Next(); err != full {
-		t.Errorf("the call ended by %v", err)
-	}
-	if streams[0].(*lane).over() {
-		t.Error("the other call ended, too")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -23,7 +24,7 @@ type member struct {
 	signal chan struct{} // there may be something new
 
 	mu    sync.Mutex
-	queue queue
+	queue server.Queue
 	err   error // set once nothing more will come
 }
 
@@ -207,7 +208,7 @@ func (m *member) Close(ctx context.Context) error {
 // hear gives the session one message, to keep.
 func (m *member) hear(message []byte, firm bool) {
 	m.mu.Lock()
-	dropped := m.queue.push(queued{message, firm})
+	dropped := m.queue.Put(message, firm)
 	m.mu.Unlock()
 	m.wake()
 	for range dropped {
@@ -238,7 +239,7 @@ type ear struct{ *member }
 func (e ear) Next() (sse.Event, error) {
 	for {
 		e.mu.Lock()
-		message, ok := e.queue.pop()
+		message, ok := e.queue.Pop()
 		err := e.err
 		e.mu.Unlock()
 		switch {

@@ -86,7 +86,7 @@ func lookModern(m *wire.Message, header string) (*modernRequest, error) {
 
 // own is q with memory of its own, and as much again for q on its way to the server.
 func (q *modernRequest) own(ctx context.Context, memory *large.Memory) (*modernRequest, error) {
-	room, err := memory.Alloc(ctx, requestWait, large.RequestCopy, 2*len(q.raw))
+	room, err := memory.Alloc(ctx, large.RequestWait, large.RequestCopy, 2*len(q.raw))
 	if err != nil {
 		return nil, asFailure(err).About(q.id)
 	}

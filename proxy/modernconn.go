@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -57,7 +58,7 @@ type modernConn struct {
 	asked    map[string]*ask         // questions without an answer, by the keys of their ids
 	running  map[string]*bridgedCall // what the server was asked, by the keys of the client's ids
 	watched  map[string]func()       // ends subscriptions, by URI
-	news     queue                   // for the standing stream
+	news     server.Queue            // for the standing stream
 	standing *newsOfModern           // nil for none
 }
 
@@ -78,7 +79,7 @@ func (srv *Server) newModernConn(conn upstream.Conn, vc *translate.Revision, fac
 	_, shares := conn.(*guest)
 	c.web = c.piped == nil && !shares
 	c.tasks.bridged = now.cfg.Contract.Tasks == "bridge" && vc.Tasks
-	c.news.limit(now.cfg.Limits)
+	c.news.Limit(now.cfg.Limits)
 	c.life, c.end = context.WithCancel(context.Background())
 	return c
 }
@@ -126,7 +127,7 @@ func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	if c.life.Err() != nil {
 		return nil, upstream.ErrClosed
 	}
-	room, err := c.srv.memory.Alloc(ctx, requestWait, large.RequestCopy, 2*len(m.Body)) // for the message, and what it becomes
+	room, err := c.srv.memory.Alloc(ctx, large.RequestWait, large.RequestCopy, 2*len(m.Body)) // for the message, and what it becomes
 	if err != nil {
 		return nil, err
 	}

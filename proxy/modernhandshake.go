@@ -105,7 +105,7 @@ func (srv *Server) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes 
 		r := newRevival(srv, h, translate.Modern())
 		conn, standing = r, voice{r}
 	}
-	return openLanes(conn, standing, srv.now().cfg.Limits, srv)
+	return srv.openLanes(conn, standing)
 }
 
 // open opens a connection for a server without a handshake.

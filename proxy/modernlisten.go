@@ -200,7 +200,7 @@ func (c *modernConn) tell(raw []byte, header []upstream.Header) {
 		return
 	}
 	c.mu.Lock()
-	dropped := c.news.put(out, false)
+	dropped := c.news.Put(out, false)
 	at := c.standing
 	c.mu.Unlock()
 	for range dropped {
@@ -303,7 +303,7 @@ func (n *newsOfModern) Next() (sse.Event, error) {
 		var m []byte
 		ok := false
 		if n.c.standing == n {
-			m, ok = n.c.news.pop()
+			m, ok = n.c.news.Pop()
 		}
 		n.c.mu.Unlock()
 		if ok {

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -278,7 +279,7 @@ func (p *pipe) begin(line []byte) error {
 		return err
 	}
 	if h.standing != nil {
-		s.conn, h.standing = number(s.conn, h.standing, p.srv.now().cfg.Limits, p.srv)
+		s.conn, h.standing = server.Renumber(s.conn, h.standing, p.srv.now().cfg.Limits, keeper{p.srv})
 	}
 	p.s, p.first = s, slices.Clone(p.from)
 	p.begun.Store(s)
@@ -330,7 +331,7 @@ func (p *pipe) forward(line []byte, g *group, slot int) {
 		return
 	}
 	// What comes behind it does not wait with it.
-	own, err := p.srv.memory.Clone(p.ctx, requestWait, large.RequestCopy, line)
+	own, err := p.srv.memory.Clone(p.ctx, large.RequestWait, large.RequestCopy, line)
 	if err == nil {
 		err = x.scan(own)
 	}
@@ -422,7 +423,7 @@ func (p *pipe) kept(c *call, answer []byte) []byte {
 	if c.group == nil {
 		return answer
 	}
-	own, err := p.srv.memory.Clone(p.ctx, answerWait, large.Copy, answer)
+	own, err := p.srv.memory.Clone(p.ctx, large.AnswerWait, large.Copy, answer)
 	if err != nil {
 		return p.srv.report(err, p.requestInfo(c)).About([]byte(c.id)).Body()
 	}
@@ -460,10 +461,10 @@ func (p *pipe) bring(x *exchange) {
 	for {
 		e, err := x.take()
 		switch {
-		case restarts(err):
+		case server.Restarts(err):
 			p.failOpen(asFailure(err))
 			continue
-		case skipped(err) != nil:
+		case server.Skipped(err) != nil:
 			p.srv.unwanted("too_large")
 			p.failOpen(asFailure(err))
 			continue

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -32,7 +33,7 @@ func (p *pipe) watch() {
 		for _, c := range late {
 			p.srv.giveUpAs(p.s, c.id, nil, overdueCall) // before the client may use the id again
 			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.id))
-			f.Err = silentFor(now.Sub(c.began), heard.After(c.began))
+			f.Err = server.SilentFor(now.Sub(c.began), heard.After(c.began))
 			p.deliver(c.group, c.slot, f.Body())
 			p.srv.metrics.request(p.s.ClientRevision, p.s.ServerRevision, c.method, failed, c.began)
 			p.srv.report(f, p.requestInfo(c))
@@ -61,7 +62,7 @@ func (p *pipe) serverLost(err error) {
 // failOpen answers every call in flight with f.
 func (p *pipe) failOpen(f *mcp.Failure) {
 	for _, c := range p.s.open.list() {
-		if spares(f, p.sentKey(c)) || !p.s.open.end(c) || c.here {
+		if server.Spares(f, p.givenKey(c)) || !p.s.open.end(c) || c.here {
 			continue // what is served here ends with us, and says so itself
 		}
 		each := *f
@@ -88,4 +89,12 @@ func (p *pipe) lostWith(f *mcp.Failure) {
 		whole.Reported = false // it is why others fail
 		p.fail(fmt.Errorf("%w: %w", errUpstreamGone, whole))
 	}
+}
+
+// givenKey is the key of the id by which the server knows c, "" for none.
+func (p *pipe) givenKey(c *call) string {
+	if conn, ok := p.s.conn.(*server.Renumbered); ok {
+		return conn.GivenKey(c.key)
+	}
+	return c.key
 }

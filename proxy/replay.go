@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -55,7 +56,7 @@ type trail struct {
 	number uint64
 	call   *call // that the stream answers; nil for the standing one
 	open   *calls
-	lane   *lane // of the call
+	stream *server.Stream // of the call
 
 	kept  [][]byte // the last events, each one more than the one before
 	bytes int
@@ -69,7 +70,7 @@ type trail struct {
 
 // begin makes x the reader of a new trail; nil where there are too many, or none
 // are wanted.
-func (t *trails) begin(x *exchange, ln *lane) *trail {
+func (t *trails) begin(x *exchange, st *server.Stream) *trail {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.events == 0 || t.closed {
@@ -83,7 +84,7 @@ func (t *trails) begin(x *exchange, ln *lane) *trail {
 		t.drop(i)
 	}
 	t.named++
-	tr := &trail{of: t, number: t.named, call: x.call, open: x.s.open, lane: ln}
+	tr := &trail{of: t, number: t.named, call: x.call, open: x.s.open, stream: st}
 	tr.read(x)
 	t.all = append(t.all, tr)
 	return tr
@@ -105,7 +106,7 @@ func (t *trails) drop(i int) {
 	}
 	if tr.reader == nil && !tr.over && tr.call != nil {
 		tr.open.end(tr.call)
-		tr.lane.Close()
+		tr.stream.Close()
 	}
 }
 
@@ -288,12 +289,12 @@ func (x *exchange) takeUp(l *lanes, lastEventID string) error {
 	case tr.over:
 		x.answered = true // nothing comes behind it
 	case !tr.open.reopen(tr.call, x.stop): // cancelled, or forgotten for want of room
-		tr.lane.Close()
+		tr.stream.Close()
 		tr.over, x.answered = true, true
 	default:
 		x.call, x.resumed = tr.call, true
-		tr.lane = l.move(x.ctx, tr.lane)
-		x.attach(tr.lane)
+		tr.stream = l.Move(x.ctx, tr.stream)
+		x.attach(tr.stream)
 	}
 	return nil
 }

@@ -222,8 +222,8 @@ func TestForgottenStreamIsAFreshOne(t *testing.T) {
 		t.Fatal("forgotten too soon")
 	}
 	l.trails.sweep(time.Now().Add(5 * time.Minute))
-	if n := srv.kept.Load(); n != 0 || len(l.order) != 0 || srv.sessions.byID[s].open.count != 0 {
-		t.Errorf("%d bytes, %d lanes, %d calls are left", n, len(l.order), srv.sessions.byID[s].open.count)
+	if n := srv.kept.Load(); n != 0 || l.Requests() != 0 || srv.sessions.byID[s].open.count != 0 {
+		t.Errorf("%d bytes, %d lanes, %d calls are left", n, l.Requests(), srv.sessions.byID[s].open.count)
 	}
 	for id, n := range map[string]int64{last: 1, "1-9": -1, "77-1": -1, "x": -1, "-": -1, "1-": -1, "-1--1": -1, "99999999999999999999-1": -1} {
 		c = srv.open("GET", s, "", "Last-Event-ID", id)
@@ -262,8 +262,8 @@ func TestCancelledCallIsNotWaitedFor(t *testing.T) {
 	c.leaves()
 	srv.post(s, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	srv.open("GET", s, "", "Last-Event-ID", last).ends()
-	if l := srv.lanes(s); len(l.order) != 0 {
-		t.Errorf("%d lanes are left", len(l.order))
+	if l := srv.lanes(s); l.Requests() != 0 {
+		t.Errorf("%d lanes are left", l.Requests())
 	}
 }
 
@@ -292,8 +292,8 @@ func TestReplaysAreBounded(t *testing.T) {
 		c, _ := srv.streaming(f, s, fmt.Sprint(i+1))
 		c.leaves()
 	}
-	if len(l.trails.all) != maxTrails || len(l.order) != maxTrails {
-		t.Errorf("%d trails, %d lanes", len(l.trails.all), len(l.order))
+	if len(l.trails.all) != maxTrails || l.Requests() != maxTrails {
+		t.Errorf("%d trails, %d lanes", len(l.trails.all), l.Requests())
 	}
 	var sum int64
 	for _, tr := range l.trails.all {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -23,29 +24,6 @@ import (
 // healthy is how long a process has to live for the ends of those before it to
 // be forgotten.
 const healthy = time.Minute
-
-// restartError says that the server's process has ended and that another one is
-// about to take its place. What it was asked is lost; the session goes on.
-type restartError struct {
-	err error    // how the process ended
-	of  *revival // nil where that is all
-}
-
-func (e *restartError) Error() string { return "started again: " + e.err.Error() }
-func (e *restartError) Unwrap() error { return e.err }
-
-// restarts reports whether err is the end of a process and not of a session.
-func restarts(err error) bool {
-	_, ok := errors.AsType[*restartError](err)
-	return ok
-}
-
-// spares reports whether err leaves the request of this key alone: it waits for the
-// server to be there again, and was not sent yet.
-func spares(err error, key string) bool {
-	e, ok := errors.AsType[*restartError](err)
-	return ok && e.of != nil && e.of.keeps(key)
-}
 
 var (
 	errRefusedFirst   = errors.New("refused its first request")
@@ -57,7 +35,7 @@ var errOtherRevision = errors.New("it now speaks another revision")
 // revival is the connection of a session whose server is a child process. When
 // the process ends by itself another one is started after a while, and told what
 // the first one knew: the client's initialize, its log level and what it has
-// subscribed to. Whoever listens hears of it by one restartError, behind which
+// subscribed to. Whoever listens hears of it by one [server.RestartError], behind which
 // the stream goes on; what is to be sent meanwhile waits.
 //
 // It does the same for a session over HTTP+SSE, which a server that restarts has lost:
@@ -161,9 +139,9 @@ func (r *revival) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stre
 		r.mu.Unlock()
 	}
 	if gone {
-		err = &restartError{err: exit}
+		err = &server.RestartError{Err: exit}
 	} else if r.remote && errors.Is(err, upstream.ErrLost) {
-		err = &restartError{err: err}
+		err = &server.RestartError{Err: err}
 	}
 	return nil, err
 }
@@ -230,7 +208,7 @@ func (r *revival) current(ctx context.Context, m *upstream.Outgoing) (upstream.C
 		r.mu.Unlock()
 		switch {
 		case stale:
-			return nil, &restartError{err: why}
+			return nil, &server.RestartError{Err: why}
 		case state == alive:
 			return conn, nil
 		case state == over, away:
@@ -275,7 +253,7 @@ func (r *revival) Close(ctx context.Context) error {
 // voice is all that the processes of a revival say, one after the other.
 type voice struct{ *revival }
 
-// Next waits for what is said next. A restartError says that nothing will be
+// Next waits for what is said next. A [server.RestartError] says that nothing will be
 // heard any more about what was sent before, and that Next may be called again.
 func (v voice) Next() (sse.Event, error) {
 	r := v.revival
@@ -305,7 +283,7 @@ func (v voice) Next() (sse.Event, error) {
 		if why == nil || r.life.Err() != nil || !r.died(why) {
 			return sse.Event{}, err
 		}
-		return sse.Event{}, &restartError{why, r}
+		return sse.Event{}, &server.RestartError{Err: why, Held: r.keeps}
 	}
 }
 

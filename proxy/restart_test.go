@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -335,7 +336,7 @@ func TestSessionEndsWhileItsProcessIsStartedAgain(t *testing.T) {
 }
 
 func TestHowARestartLooksToClients(t *testing.T) {
-	f := asFailure(&restartError{err: exited})
+	f := asFailure(&server.RestartError{Err: exited})
 	if f.Cause != mcp.UpstreamRestarted || !errors.Is(f, exited) {
 		t.Errorf("%+v", f)
 	}

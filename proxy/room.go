@@ -2,19 +2,11 @@ package proxy
 
 import (
 	"bytes"
-	"time"
 	"unsafe"
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
-)
-
-// How long a copy of a large message waits for limits.in_hand: one of a client's message as
-// long as an upload does, one of the server's while its client may be slow.
-const (
-	requestWait = 5 * time.Second
-	answerWait  = 30 * time.Second
 )
 
 // smallGrowth is how many bytes nearly every message grows by at most in translation.
@@ -28,9 +20,9 @@ func (x *exchange) rewrite(t *translate.Translator, raw []byte, c large.Class) (
 		out, v, err = t.Rewrite(x.buf[:0], m)
 		return x.own(out, raw), v, err
 	}
-	wait := answerWait
+	wait := large.AnswerWait
 	if c == large.RequestCopy {
-		wait = requestWait
+		wait = large.RequestWait
 	}
 	dst := x.buf[:0]
 	if m.Room = cap(raw) - len(raw); m.Room < smallGrowth {

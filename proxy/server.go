@@ -338,11 +338,6 @@ func (srv *Server) restarted() {
 	srv.restarts.Add(1)
 }
 
-// replays counts the bytes that are kept to be told again.
-func (srv *Server) replays() *atomic.Int64 { return &srv.kept }
-
-func (srv *Server) inHand() *large.Memory { return srv.memory }
-
 // spawn runs a task that close waits for. Whoever calls it is waited for too, so
 // that no task begins after the last one has ended. A panic ends the task, and not us.
 func (srv *Server) spawn(task func()) {

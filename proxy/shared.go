@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -239,7 +240,7 @@ func spoken(m *wire.Message) (*translate.Revision, error) {
 // admit makes a new member; nil when the process has ended.
 func (h *hub) admit() *member {
 	m := &member{hub: h, signal: make(chan struct{}, 1)}
-	m.queue.limit(h.srv.now().cfg.Limits)
+	m.queue.Limit(h.srv.now().cfg.Limits)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
@@ -276,7 +277,7 @@ func (h *hub) read() {
 	for {
 		e, err := h.st.Next()
 		switch {
-		case restarts(err):
+		case server.Restarts(err):
 			h.lose(err)
 			continue
 		case err != nil:
@@ -351,7 +352,7 @@ func (h *hub) hand(m *wire.Message) {
 
 // answer is the answer m for the session that asked. A large one waits for room.
 func (h *hub) answer(e *idmap.Entry[*member], m *wire.Message) []byte {
-	room, err := h.srv.memory.Alloc(context.Background(), answerWait, large.Copy, len(m.Raw)+m.Growth())
+	room, err := h.srv.memory.Alloc(context.Background(), large.AnswerWait, large.Copy, len(m.Raw)+m.Growth())
 	if err != nil {
 		return h.srv.report(err, requestInfo{}).About([]byte(e.ID)).Body()
 	}

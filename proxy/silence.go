@@ -2,13 +2,13 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -47,15 +47,6 @@ func (p *silences) left(c *call, heard, now time.Time) time.Duration {
 	return limit.FirstByte - now.Sub(c.began)
 }
 
-// silentFor is what a call fails with that the server has said nothing about for so long;
-// begun says that it had, before.
-func silentFor(limit time.Duration, begun bool) error {
-	if begun {
-		return fmt.Errorf("the server said nothing more for %v: %w: %w", limit, upstream.ErrSilence, context.DeadlineExceeded)
-	}
-	return fmt.Errorf("the server said nothing for %v: %w", limit, context.DeadlineExceeded)
-}
-
 // overdueCall is why the server is told of a call that took too long, see
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#timeouts.
 const overdueCall = "timed out"
@@ -64,21 +55,21 @@ const overdueCall = "timed out"
 // It does not wait.
 func (srv *Server) giveUpAs(s *session, id string, header []upstream.Header, reason string) {
 	conn := s.conn
-	if c, ok := conn.(renames); ok { // now: later the id may be that of another request
-		given, open := c.known(id)
+	if c, ok := conn.(server.Renames); ok { // now: later the id may be that of another request
+		given, open := c.Known(id)
 		if !open {
 			return
 		}
-		id, conn = given, c.beneath()
+		id, conn = given, c.Beneath()
 	}
 	srv.tellCancelled(conn, id, header, reason)
 }
 
 // giveUp tells the server that no caller waits for the answer to x's request any more.
 func (x *exchange) giveUp(reason string) {
-	if _, ok := x.s.conn.(*lanes); ok { // several may have its id
-		if ln, ok := x.stream.(*lane); ok {
-			x.srv.tellCancelled(ln.of.conn, ln.asked.Given, x.from, reason)
+	if l, ok := x.s.conn.(*lanes); ok { // several may have its id
+		if st, ok := x.stream.(*server.Stream); ok {
+			x.srv.tellCancelled(l.Beneath(), st.Given(), x.from, reason)
 		}
 		return
 	}

@@ -107,6 +107,13 @@ func (p *Buffers) tidy() {
 // kept: a message in it can grow a little where it stands.
 const slack = 16 << 10
 
+// How long a copy of a large message waits for room: one of a client's message as long as
+// an upload does, one of the server's while its client may be slow.
+const (
+	RequestWait = 5 * time.Second
+	AnswerWait  = 30 * time.Second
+)
+
 // Memory lends buffers and counts them for as long as they are out.
 type Memory struct {
 	Budget  *Budget

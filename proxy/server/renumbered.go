@@ -1,4 +1,4 @@
-package proxy
+package server
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (r *renaming) outgoing(ctx context.Context, memory *large.Memory, m *upstre
 		return &r.out, nil
 	}
 	if len(m.Body) > large.Size {
-		if r.buf, err = memory.Alloc(ctx, requestWait, large.RequestCopy, len(m.Body)+r.msg.Growth()); err != nil {
+		if r.buf, err = memory.Alloc(ctx, large.RequestWait, large.RequestCopy, len(m.Body)+r.msg.Growth()); err != nil {
 			return nil, err
 		}
 	}
@@ -40,7 +40,7 @@ func (r *renaming) outgoing(ctx context.Context, memory *large.Memory, m *upstre
 func (r *renaming) done() {
 	r.out = upstream.Outgoing{}
 	r.msg.Trim()
-	if cap(r.buf) > maxPooled {
+	if cap(r.buf) > large.Size {
 		r.buf = nil
 	}
 	renamings.Put(r)
@@ -64,21 +64,21 @@ func renameCancelled[T any](t *idmap.Table[T], m *wire.Message) bool {
 	return true
 }
 
-// renames is a connection on which requests have other ids than towards the server.
-type renames interface {
-	// known is the id that the server knows the newest open request of this one by.
-	known(id string) (given string, ok bool)
-	// beneath is the connection on which it is known by that.
-	beneath() upstream.Conn
+// Renames is a connection on which requests have other ids than towards the server.
+type Renames interface {
+	// Known is the id that the server knows the newest open request of this one by.
+	Known(id string) (given string, ok bool)
+	// Beneath is the connection on which it is known by that.
+	Beneath() upstream.Conn
 }
 
-// ownIDs is the connection of a client on a pipe to a server on a pipe: its requests
+// Renumbered is the connection of a client on a pipe to a server on a pipe: its requests
 // have ids and progress tokens of ours towards the server, and what the server says
 // comes, in order, with those of the client. The ids of the client's open requests
 // differ, so that a request ends what is left of an older one of its id.
-type ownIDs struct {
+type Renumbered struct {
 	upstream.Conn
-	keeper
+	owner Owner
 	batch int // messages in an array of the server's
 
 	mu    sync.Mutex
@@ -86,14 +86,14 @@ type ownIDs struct {
 	byKey map[string]*idmap.Entry[struct{}]
 }
 
-// number makes conn and st, all that the server behind it says, such a connection.
-func number(conn upstream.Conn, st upstream.Stream, cfg config.Limits, k keeper) (*ownIDs, upstream.Stream) {
-	c := &ownIDs{Conn: conn, keeper: k, batch: cfg.Batch, byKey: make(map[string]*idmap.Entry[struct{}])}
-	return c, &ownIDStream{Stream: st, of: c}
+// Renumber makes conn and st, all that the server behind it says, such a connection.
+func Renumber(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner) (*Renumbered, upstream.Stream) {
+	c := &Renumbered{Conn: conn, owner: o, batch: cfg.Batch, byKey: make(map[string]*idmap.Entry[struct{}])}
+	return c, &renumberedStream{Stream: st, of: c}
 }
 
 // Send writes one message.
-func (c *ownIDs) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+func (c *Renumbered) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	r := renamings.Get().(*renaming)
 	defer r.done()
 	if err := r.msg.Scan(m.Body, idmap.Shape); err != nil {
@@ -104,7 +104,7 @@ func (c *ownIDs) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Strea
 		return nil, nil // nothing that the server knows is cancelled
 	}
 	var st upstream.Stream
-	out, err := r.outgoing(ctx, c.inHand(), m)
+	out, err := r.outgoing(ctx, c.owner.Memory(), m)
 	if err == nil {
 		st, err = c.Conn.Send(ctx, out)
 	}
@@ -118,7 +118,7 @@ func (c *ownIDs) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Strea
 
 // enter gives m the ids that the server is to see; e is nil for what is no request. An
 // answer to a request that is cancelled comes too late.
-func (c *ownIDs) enter(m *wire.Message) (e *idmap.Entry[struct{}], send bool) {
+func (c *Renumbered) enter(m *wire.Message) (e *idmap.Entry[struct{}], send bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m.Kind != wire.Request {
@@ -141,28 +141,30 @@ func (c *ownIDs) enter(m *wire.Message) (e *idmap.Entry[struct{}], send bool) {
 }
 
 // leave is called with c.mu held.
-func (c *ownIDs) leave(e *idmap.Entry[struct{}]) {
+func (c *Renumbered) leave(e *idmap.Entry[struct{}]) {
 	c.table.Leave(e)
 	if c.byKey[e.Key] == e {
 		delete(c.byKey, e.Key)
 	}
 }
 
-func (c *ownIDs) known(id string) (given string, ok bool) {
+// Known is as in [Renames]. The request is not open any more.
+func (c *Renumbered) Known(id string) (given string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.byKey[string(wire.AppendIDKey(nil, []byte(id)))]
 	if e == nil {
 		return "", false
 	}
-	c.leave(e) // no caller waits for it any more
+	c.leave(e)
 	return e.Given, true
 }
 
-func (c *ownIDs) beneath() upstream.Conn { return c.Conn }
+// Beneath is as in [Renames].
+func (c *Renumbered) Beneath() upstream.Conn { return c.Conn }
 
 // hear makes of a message of the server what the client is to get; false for nothing.
-func (c *ownIDs) hear(m *wire.Message) bool {
+func (c *Renumbered) hear(m *wire.Message) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -177,7 +179,7 @@ func (c *ownIDs) hear(m *wire.Message) bool {
 		if _, known := c.table.About(m); known {
 			return true
 		}
-		c.unwanted("unattributed")
+		c.owner.Dropped("unattributed")
 		return false
 	default:
 		return true
@@ -185,56 +187,53 @@ func (c *ownIDs) hear(m *wire.Message) bool {
 	if id := m.ID(); m.Kind == wire.Error && (id == nil || string(id) == "null") {
 		return true // about no request: it is for the log
 	}
-	c.unwanted("late_answer")
+	c.owner.Dropped("late_answer")
 	return false
 }
 
 // forget ends the requests that err leaves without an answer: the process that was asked is gone,
 // or what could not be read may have been the answer to any of them.
-func (c *ownIDs) forget(err error) {
+func (c *Renumbered) forget(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.table.Each(func(e *idmap.Entry[struct{}]) {
-		if !spares(err, e.GivenKey) {
+		if !Spares(err, e.GivenKey) {
 			c.leave(e)
 		}
 	})
 }
 
-// sentKey is the key of the id by which a server on a pipe knows c, "" for none.
-func (p *pipe) sentKey(c *call) string {
-	o, ok := p.s.conn.(*ownIDs)
-	if !ok {
-		return c.key
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if e := o.byKey[c.key]; e != nil {
+// GivenKey is the key of the id by which the server knows the open request of this key, ""
+// for none. See [wire.AppendIDKey].
+func (c *Renumbered) GivenKey(key string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.byKey[key]; e != nil {
 		return e.GivenKey
 	}
 	return ""
 }
 
-// ownIDStream is all that a server on a pipe says.
-type ownIDStream struct {
+// renumberedStream is all that a server on a pipe says.
+type renumberedStream struct {
 	upstream.Stream
-	of  *ownIDs
+	of  *Renumbered
 	msg wire.Message
 	buf []byte
 	all [][]byte
 }
 
 // Next is the next event that has something for the client.
-func (st *ownIDStream) Next() (sse.Event, error) {
+func (st *renumberedStream) Next() (sse.Event, error) {
 	for {
-		e, err := nextOf(st.Stream, st.of)
-		if restarts(err) || skipped(err) != nil {
+		e, err := Next(st.Stream, st.of.owner)
+		if Restarts(err) || Skipped(err) != nil {
 			st.of.forget(err)
 		}
 		if err != nil {
 			return e, err
 		}
-		if cap(st.buf) > maxPooled {
+		if cap(st.buf) > large.Size {
 			st.msg, st.buf = wire.Message{}, nil
 		}
 		if wire.IsArray(e.Data) {
@@ -266,7 +265,7 @@ func (st *ownIDStream) Next() (sse.Event, error) {
 }
 
 // array is an array with what is in it for the client, nil where there is nothing.
-func (st *ownIDStream) array(raw []byte) []byte {
+func (st *renumberedStream) array(raw []byte) []byte {
 	all, err := wire.AppendElements(st.all[:0], raw, st.of.batch)
 	if st.all = all; err != nil {
 		return raw // it is read again, and told of

@@ -1,0 +1,63 @@
+package server
+
+import "github.com/dragoman-proxy/dragoman/proxy/config"
+
+// A Queue holds messages for a client that is slow, or not there. Its bounds
+// apply to notifications: the oldest one goes first. Requests and answers are
+// bounded by the tables of open ids and always stay.
+type Queue struct {
+	maxItems, maxBytes int
+
+	items []queued
+	bytes int
+}
+
+type queued struct {
+	message []byte
+	firm    bool
+}
+
+// Limit sets the bounds.
+func (q *Queue) Limit(cfg config.Limits) { q.maxItems, q.maxBytes = cfg.Queue, int(cfg.QueueBytes) }
+
+// Put appends m, which is the queue's from now on, and returns how many notifications
+// were dropped.
+func (q *Queue) Put(m []byte, firm bool) (dropped int) { return q.push(queued{m, firm}) }
+
+func (q *Queue) push(in queued) (dropped int) {
+	q.items = append(q.items, in)
+	q.bytes += len(in.message)
+	for len(q.items) > q.maxItems || q.bytes > q.maxBytes {
+		i := 0
+		for i < len(q.items) && q.items[i].firm {
+			i++
+		}
+		if i == len(q.items) {
+			return dropped
+		}
+		q.bytes -= len(q.items[i].message)
+		q.items = append(q.items[:i], q.items[i+1:]...)
+		dropped++
+	}
+	return dropped
+}
+
+// Pop takes the oldest message, which is the caller's.
+func (q *Queue) Pop() ([]byte, bool) {
+	if len(q.items) == 0 {
+		return nil, false
+	}
+	m := q.items[0].message
+	q.items[0] = queued{}
+	q.items = q.items[1:]
+	q.bytes -= len(m)
+	return m, true
+}
+
+// take moves everything from another queue behind what is here.
+func (q *Queue) take(from *Queue) {
+	for _, it := range from.items {
+		q.push(it)
+	}
+	from.items, from.bytes = nil, 0
+}

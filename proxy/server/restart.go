@@ -1,0 +1,26 @@
+package server
+
+import "errors"
+
+// A RestartError says that the server's process has ended and that another one is about to
+// take its place. What it was asked is lost; the session goes on.
+type RestartError struct {
+	Err  error                 // how the process ended
+	Held func(key string) bool // whether the request of this key was not sent yet, and waits; nil for no request
+}
+
+func (e *RestartError) Error() string { return "started again: " + e.Err.Error() }
+func (e *RestartError) Unwrap() error { return e.Err }
+
+// Restarts reports whether err is the end of a process and not of a session.
+func Restarts(err error) bool {
+	_, ok := errors.AsType[*RestartError](err)
+	return ok
+}
+
+// Spares reports whether err leaves the request of this key alone: it waits for the
+// server to be there again.
+func Spares(err error, key string) bool {
+	e, ok := errors.AsType[*RestartError](err)
+	return ok && e.Held != nil && e.Held(key)
+}

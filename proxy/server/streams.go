@@ -1,0 +1,545 @@
+package server
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/idmap"
+	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/sse"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Streams makes a pipe look like Streamable HTTP: each request gets a stream of
+// its own, and there is a standing one for the rest. It is what an HTTP client
+// needs in front of a child process. One goroutine reads the pipe and sorts what
+// the server says:
+//
+//   - an answer goes to the stream of its request,
+//   - progress to the stream of the request that brought the token,
+//   - log messages to that of the only request that wants some, if there is one,
+//   - all else to the standing stream; without one, to the only request in
+//     flight; a request of the server then to the latest of several, so that
+//     no call waits for ever on a client that opens no stream;
+//   - and what has nowhere to go waits for the next standing stream.
+//
+// Requests have ids and progress tokens of ours towards the server, so that several of
+// one id can be open and a late answer is dropped.
+type Streams struct {
+	conn  upstream.Conn
+	cfg   config.Limits
+	owner Owner
+
+	life   context.Context // until Close
+	stop   context.CancelFunc
+	ended  chan struct{} // closed when the reader has returned
+	pipe   upstream.Stream
+	msg    wire.Message // the reader's
+	pieces [][]byte
+
+	mu       sync.Mutex
+	table    idmap.Table[*Stream]
+	order    []*Stream // requests in flight, oldest first
+	standing *Stream
+	waiting  Queue
+	err      error  // set once the pipe has ended
+	lost     func() // called when it ends by itself; nil for nobody
+}
+
+// Open begins to read st, everything the server behind conn says, which
+// is the Streams' to close from now on.
+func Open(conn upstream.Conn, st upstream.Stream, cfg config.Limits, o Owner) *Streams {
+	l := &Streams{
+		conn: conn, cfg: cfg, owner: o,
+		ended: make(chan struct{}), pipe: st,
+	}
+	l.life, l.stop = context.WithCancel(context.Background())
+	l.waiting.Limit(cfg)
+	l.owner.Spawn(func() { l.read(st) })
+	return l
+}
+
+// Send writes one message; for a request the [upstream.Stream] is a *[Stream].
+func (l *Streams) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+	r := renamings.Get().(*renaming)
+	defer r.done()
+	if err := r.msg.Scan(m.Body, idmap.Shape); err != nil {
+		return nil, err
+	}
+	if !m.Request {
+		if !l.rename(&r.msg) {
+			return nil, nil // nothing that the server knows is cancelled
+		}
+		out, err := r.outgoing(ctx, l.owner.Memory(), m)
+		if err == nil {
+			_, err = l.conn.Send(ctx, out)
+		}
+		return nil, err
+	}
+	s, err := l.open(ctx, m, &r.msg)
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.outgoing(ctx, l.owner.Memory(), m)
+	if err == nil {
+		out.Stale = s.Over
+		_, err = l.conn.Send(ctx, out)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// open enters a stream for a request.
+func (l *Streams) open(ctx context.Context, out *upstream.Outgoing, m *wire.Message) (*Stream, error) {
+	s := l.newStream(ctx)
+	s.limit = config.TimeLimit{FirstByte: out.FirstByte, Silence: out.Silence}
+	s.logs = out.Logs
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return nil, l.err
+	}
+	s.asked = l.table.Enter(m, s)
+	if m.Method != wire.SubscriptionsListen { // what it brings names it
+		l.order = append(l.order, s)
+	}
+	return s, nil
+}
+
+// rename gives a cancellation the id that the server knows the request by, and reports
+// whether there is one; other messages stay as they are.
+func (l *Streams) rename(m *wire.Message) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return renameCancelled(&l.table, m)
+}
+
+// Known is the id that the server knows the newest open request of this one by.
+func (l *Streams) Known(id string) (given string, ok bool) {
+	key := string(wire.AppendIDKey(nil, []byte(id)))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.table.Newest(func(e *idmap.Entry[*Stream]) bool { return e.Key == key })
+	if e == nil {
+		return "", false
+	}
+	return e.Given, true
+}
+
+// Beneath is the connection on which requests have the ids that the server knows.
+func (l *Streams) Beneath() upstream.Conn { return l.conn }
+
+// Listen makes a new standing stream. It takes over from an older one, whose
+// client may be gone.
+func (l *Streams) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
+	s := l.newStream(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return nil, l.err
+	}
+	if old := l.standing; old != nil {
+		old.finish(io.EOF)
+		l.waiting.take(&old.queue)
+	}
+	l.standing = s
+	s.queue.take(&l.waiting)
+	s.wake()
+	return s, nil
+}
+
+// Move makes a stream in the place of one whose reader has ended.
+func (l *Streams) Move(ctx context.Context, old *Stream) *Stream {
+	s := l.newStream(ctx)
+	s.asked, s.logs, s.limit, s.spoke = old.asked, old.logs, old.limit, true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old.mu.Lock()
+	s.queue.take(&old.queue)
+	s.err, old.err = old.err, upstream.ErrClosed
+	old.mu.Unlock()
+	s.asked.Of = s
+	for i, at := range l.order {
+		if at == old {
+			l.order[i] = s
+		}
+	}
+	return s
+}
+
+// Close stops the server; the reader has returned when Close does.
+func (l *Streams) Close(ctx context.Context) error {
+	l.mu.Lock()
+	if l.err == nil {
+		l.err = upstream.ErrClosed
+	}
+	l.mu.Unlock()
+	l.stop()
+	err := l.conn.Close(ctx)
+	l.pipe.Close()
+	<-l.ended
+	return err
+}
+
+// read sorts what the server says until it says no more.
+func (l *Streams) read(st upstream.Stream) {
+	defer close(l.ended)
+	defer st.Close()
+	defer func() {
+		if p := recover(); p != nil {
+			l.owner.Panicked(p)
+			l.end(mcp.Fail(mcp.Panicked, ""))
+		}
+	}()
+	for {
+		e, err := Next(st, l.owner)
+		switch {
+		case Restarts(err):
+			l.lose(err)
+			continue
+		case Skipped(err) != nil:
+			l.owner.Dropped("too_large")
+			l.lose(err)
+			continue
+		case err != nil:
+			l.end(err)
+			return
+		}
+		l.pieces = append(l.pieces[:0], e.Data)
+		if wire.IsArray(e.Data) {
+			if l.pieces, err = wire.AppendElements(l.pieces[:0], e.Data, l.cfg.Batch); err != nil {
+				l.owner.Dropped("malformed")
+				continue
+			}
+		}
+		for _, piece := range l.pieces {
+			if l.msg.Scan(piece, idmap.Shape) != nil {
+				l.owner.Dropped("malformed")
+				continue
+			}
+			if err := l.keep(&l.msg); err != nil {
+				l.miss(&l.msg, err)
+				continue
+			}
+			l.sort(&l.msg)
+		}
+		if len(e.Data) > large.Size {
+			l.msg = wire.Message{}
+			clear(l.pieces)
+		}
+	}
+}
+
+// keep makes m one with memory of its own where it is large: that waits for room, for as
+// long as clients are slow to take what was said before.
+func (l *Streams) keep(m *wire.Message) error {
+	if len(m.Raw) <= large.Size {
+		return nil
+	}
+	own, err := l.owner.Memory().Clone(l.life, large.AnswerWait, large.Copy, m.Raw)
+	if err == nil {
+		err = m.Scan(own, idmap.Shape)
+		m.Room = cap(own) - len(own)
+	}
+	return err
+}
+
+// miss ends the call that m answers, as there was no room for m.
+func (l *Streams) miss(m *wire.Message, err error) {
+	l.owner.Dropped("no_room")
+	if !m.Kind.Response() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.table.Answered(m); e != nil {
+		e.Of.finish(err)
+		l.leave(e.Of)
+	}
+}
+
+// sort hands one message to the stream it belongs to.
+func (l *Streams) sort(m *wire.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.Kind.Response() {
+		e := l.table.Answered(m)
+		if e == nil {
+			l.owner.Dropped("late_answer")
+			return
+		}
+		e.Of.answered.Store(true)
+		l.leave(e.Of)
+		e.Of.Put(l.written(m), true)
+		return
+	}
+	if m.Kind == wire.Notification {
+		e, known := l.table.About(m)
+		switch {
+		case !known:
+			l.owner.Dropped("unattributed")
+			return
+		case e != nil:
+			l.drops(e.Of.Put(l.written(m), false))
+			return
+		}
+	}
+	raw := l.written(m)
+	if m.Method == wire.LogMessage {
+		if s := l.logged(); s != nil {
+			l.drops(s.Put(raw, false))
+			return
+		}
+	}
+	firm := m.Kind == wire.Request
+	switch n := len(l.order); {
+	case l.standing != nil:
+		l.drops(l.standing.Put(raw, firm))
+	case n == 1, n > 1 && firm:
+		l.drops(l.order[n-1].Put(raw, firm))
+	default:
+		l.drops(l.waiting.Put(raw, firm))
+	}
+}
+
+// written is m with the ids and tokens of its client, in memory of its own.
+func (l *Streams) written(m *wire.Message) []byte {
+	if len(m.Raw) > large.Size { // it has some already
+		if out := m.InPlace(); out != nil {
+			return out
+		}
+	}
+	return m.AppendTo(make([]byte, 0, len(m.Raw)+m.Growth()))
+}
+
+// logged is the stream of the only request that wants log messages, nil where there is
+// none or several. Called with l.mu held.
+func (l *Streams) logged() (only *Stream) {
+	for _, s := range l.order {
+		switch {
+		case s.logs && only != nil:
+			return nil
+		case s.logs:
+			only = s
+		}
+	}
+	return only
+}
+
+func (l *Streams) drops(n int) {
+	for range n {
+		l.owner.Dropped("queue_full")
+	}
+}
+
+// leave takes s out of the tables. Called with l.mu held.
+func (l *Streams) leave(s *Stream) {
+	if e := s.asked; e != nil && e.Of == s {
+		l.table.Leave(e)
+	}
+	for i, at := range l.order {
+		if at == s {
+			l.order = append(l.order[:i], l.order[i+1:]...)
+			break
+		}
+	}
+}
+
+// lose ends the calls in flight: another server takes the place of the one that
+// was asked, or what could not be read may have been the answer to any of them.
+func (l *Streams) lose(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.table.Each(func(e *idmap.Entry[*Stream]) {
+		if !Spares(err, e.GivenKey) {
+			e.Of.finish(err)
+			l.leave(e.Of)
+		}
+	})
+}
+
+// end tells everyone who waits that the server is gone.
+func (l *Streams) end(err error) {
+	l.mu.Lock()
+	lost := l.lost
+	if l.err == nil {
+		l.err = err
+	} else {
+		lost = nil
+	}
+	err = l.err
+	all := make([]*Stream, 0, l.table.Len()+1)
+	l.table.Each(func(e *idmap.Entry[*Stream]) { all = append(all, e.Of) })
+	if l.standing != nil {
+		all = append(all, l.standing)
+	}
+	l.mu.Unlock()
+	for _, s := range all {
+		s.finish(err)
+	}
+	if lost != nil {
+		lost()
+	}
+}
+
+// WhenLost has do called, which must not wait for the Streams, when the
+// server goes away by itself; at once when it has.
+func (l *Streams) WhenLost(do func()) {
+	l.mu.Lock()
+	l.lost = do
+	gone := l.err != nil
+	l.mu.Unlock()
+	if gone {
+		do()
+	}
+}
+
+// Requests is how many requests have no answer yet.
+func (l *Streams) Requests() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.order)
+}
+
+// Waiting is how many messages wait for the client to read the standing stream, or to open
+// one.
+func (l *Streams) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.waiting.items)
+	if s := l.standing; s != nil {
+		s.mu.Lock()
+		n += len(s.queue.items)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Reason is why the pipe ended, nil while it has not.
+func (l *Streams) Reason() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// A Stream is what the server says about one request, or to nobody in particular.
+type Stream struct {
+	of       *Streams
+	ctx      context.Context
+	asked    *idmap.Entry[*Stream] // the request; nil on the standing stream
+	answered atomic.Bool
+	logs     bool             // log messages may be about it
+	limit    config.TimeLimit // of silence; 0 for none
+	spoke    bool             // Next had something; for Next only
+
+	signal chan struct{} // there may be something new
+
+	mu    sync.Mutex
+	queue Queue
+	err   error // set once nothing more will come
+}
+
+func (l *Streams) newStream(ctx context.Context) *Stream {
+	s := &Stream{of: l, ctx: ctx, signal: make(chan struct{}, 1)}
+	s.queue.Limit(l.cfg)
+	return s
+}
+
+// Put appends m and returns how many others had to go for it.
+func (s *Stream) Put(m []byte, firm bool) int {
+	s.mu.Lock()
+	dropped := s.queue.Put(m, firm)
+	s.mu.Unlock()
+	s.wake()
+	return dropped
+}
+
+func (s *Stream) wake() {
+	select {
+	case s.signal <- struct{}{}:
+	default:
+	}
+}
+
+// finish ends the stream once its queue is empty; the first reason stays.
+func (s *Stream) finish(err error) {
+	s.mu.Lock()
+	if s.err == nil {
+		s.err = err
+	}
+	s.mu.Unlock()
+	s.wake()
+}
+
+// Given is the id by which the server knows the request.
+func (s *Stream) Given() string { return s.asked.Given }
+
+// Answered reports whether the server has answered the request.
+func (s *Stream) Answered() bool { return s.answered.Load() }
+
+// Over reports whether nothing more will come.
+func (s *Stream) Over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err != nil
+}
+
+// Next waits for the next message.
+func (s *Stream) Next() (sse.Event, error) {
+	limit := s.limit.FirstByte
+	if s.spoke {
+		limit = s.limit.Silence
+	}
+	var quiet <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		quiet = timer.C
+	}
+	for {
+		s.mu.Lock()
+		m, ok := s.queue.Pop()
+		err := s.err
+		s.mu.Unlock()
+		switch {
+		case ok:
+			s.spoke = true
+			return sse.Event{Data: m}, nil
+		case err != nil:
+			return sse.Event{}, err
+		}
+		select {
+		case <-s.signal:
+		case <-quiet:
+			return sse.Event{}, SilentFor(limit, s.spoke)
+		case <-s.ctx.Done():
+			return sse.Event{}, context.Cause(s.ctx)
+		}
+	}
+}
+
+// Close gives the stream up. What a standing stream had not delivered waits for
+// the next one.
+func (s *Stream) Close() error {
+	l := s.of
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.finish(upstream.ErrClosed)
+	l.leave(s)
+	if l.standing == s {
+		l.standing = nil
+		s.mu.Lock()
+		l.waiting.take(&s.queue)
+		s.mu.Unlock()
+	}
+	return nil
+}
