@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -291,9 +292,9 @@ func (t *backedTasks) answer(r *relay) error {
 		return err
 	}
 	r.mu.Lock()
-	r.box = newMailbox()
+	r.box = outbox.New()
 	r.mu.Unlock()
-	r.box.put(letter{body: body, last: true, status: 200})
+	r.box.Put(outbox.Message{Body: body, Last: true, Status: 200})
 	return nil
 }
 

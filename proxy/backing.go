@@ -158,7 +158,7 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 	b.s = s
 	gone := b.gone
 	p.mu.Unlock()
-	if gone { // everybody has left meanwhile
+	if gone { // everybody has left outbox.Kept
 		p.srv.endSession(s, errShutdown)
 		return errShutdown
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -43,19 +44,19 @@ type dialogue struct {
 	began time.Time
 
 	mu      sync.Mutex
-	asked   []pending      // and not answered yet, in the order of asking; see setAsked
-	count   int            // questions of the whole call
-	round   uint32         // that the client was last asked in; 0 before
-	inputs  []byte         // that this round was answered with
-	urls    bool           // the call is over, and is to be made again once URLs were opened
-	box     *mailbox       // of the request that waits; nil while parked
-	reply   *modernRequest // the request that waits, nil while parked
-	kept    meanwhile      // for the next request
-	timer   *time.Timer    // until the client is asked, or given up
-	answer  *letter        // that came while no goroutine waited
-	missing []byte         // what the client would have to declare to be asked, nil for nothing
-	aside   bool           // progress or log messages come by the standing stream
-	owes    bool           // the count of a call that is to be made again
+	asked   []pending       // and not answered yet, in the order of asking; see setAsked
+	count   int             // questions of the whole call
+	round   uint32          // that the client was last asked in; 0 before
+	inputs  []byte          // that this round was answered with
+	urls    bool            // the call is over, and is to be made again once URLs were opened
+	box     *outbox.Outbox  // of the request that waits; nil while parked
+	reply   *modernRequest  // the request that waits, nil while parked
+	kept    outbox.Kept     // for the next request
+	timer   *time.Timer     // until the client is asked, or given up
+	answer  *outbox.Message // that came while no goroutine waited
+	missing []byte          // what the client would have to declare to be asked, nil for nothing
+	aside   bool            // progress or log messages come by the standing stream
+	owes    bool            // the count of a call that is to be made again
 	over    bool
 }
 
@@ -78,7 +79,7 @@ func (d *dialogue) start(x *exchange) {
 	d.srv.spawn(func() {
 		if !d.srv.contained(d.read) {
 			f := mcp.Fail(mcp.Panicked, "")
-			d.finish(letter{body: f.Body(), status: f.Status})
+			d.finish(outbox.Message{Body: f.Body(), Status: f.Status})
 			d.b.forgetOpened(d)
 		}
 	})
@@ -118,7 +119,7 @@ func (d *dialogue) read() {
 				d.srv.backings.kill(d.b)
 			}
 			release()
-			d.finish(letter{body: f.WithID(nil).Body(), status: f.SessionlessStatus(), header: f.Header, unbegun: unbegun})
+			d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.SessionlessStatus(), Header: f.Header, Unbegun: unbegun})
 			return
 		case x.final:
 			d.hearLast()
@@ -132,7 +133,7 @@ func (d *dialogue) read() {
 				body, status, x.verdict = f.About([]byte(x.call.id)).Body(), f.Status, refused
 			}
 			release()
-			d.finish(letter{body: body, status: status})
+			d.finish(outbox.Message{Body: body, Status: status})
 			return
 		default:
 			d.pass(&x.msg, e.Data)
@@ -145,7 +146,7 @@ func (d *dialogue) read() {
 func (d *dialogue) awaitRoom(ctx context.Context) {
 	d.mu.Lock()
 	box := d.box
-	wait := box != nil && box.crowded()
+	wait := box != nil && box.Crowded()
 	if wait && len(d.asked) == 0 && d.timer != nil {
 		d.timer.Stop() // it is not the server that is silent
 	}
@@ -153,7 +154,7 @@ func (d *dialogue) awaitRoom(ctx context.Context) {
 	if !wait {
 		return
 	}
-	box.awaitRoom(ctx)
+	box.AwaitRoom(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.awaitServer(d.patience().Silence)
@@ -180,15 +181,15 @@ func (d *dialogue) pass(m *wire.Message, body []byte) {
 	if !interested(d.b, to, m, body) {
 		return
 	}
-	l := letter{body: bytes.Clone(body)}
+	l := outbox.Message{Body: bytes.Clone(body)}
 	if d.box != nil {
-		if l.body = readdressed(l.body, to); l.body != nil {
-			d.box.put(l)
+		if l.Body = readdressed(l.Body, to); l.Body != nil {
+			d.box.Put(l)
 		}
 		d.awaitServer(d.patience().Silence)
 		return
 	}
-	d.kept.put(l, m.Method)
+	d.kept.Put(l, m.Method)
 }
 
 // ask takes questions of the server in, and has the client asked when no more of
@@ -289,7 +290,7 @@ func (d *dialogue) turn() {
 	}
 	if !d.srv.dialogues.park(d) {
 		f := d.srv.report(mcp.Fail(mcp.TooManyParked, ""), d.reply.requestInfo(d.from)).WithID(d.reply.id)
-		d.box.put(letter{body: f.Body(), last: true, status: f.Status})
+		d.box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		d.box, d.reply = nil, nil
 		d.srv.spawn(func() { d.abandon("too many calls wait") })
 		return
@@ -312,7 +313,7 @@ func (d *dialogue) turn() {
 	result = mcp.AppendString(result, d.srv.now().sealer.SealState(d.srv.dialogues.instance, d.state(expires)))
 	result = append(result, `,"_meta":{"`+modernPrefix+`serverInfo":`...)
 	result = append(append(result, d.b.said.server...), `}}`...)
-	d.box.put(letter{body: mcp.AppendResult(nil, d.reply.id, result), last: true, status: 200})
+	d.box.Put(outbox.Message{Body: mcp.AppendResult(nil, d.reply.id, result), Last: true, Status: 200})
 	d.box, d.reply = nil, nil
 	d.after(time.Until(expires), d.expire)
 }
@@ -324,7 +325,7 @@ func (d *dialogue) askURLs(answer []byte) {
 	if !d.first.facts.Has(wire.ClientElicitationURL) {
 		f := urlsUnasked()
 		d.first.counts.settle(refused)
-		d.finish(letter{body: f.WithID(nil).Body(), status: f.Status})
+		d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.Status})
 		return
 	}
 	list := gjson.GetBytes(answer, "error.data.elicitations")
@@ -362,7 +363,7 @@ func (d *dialogue) askURLs(answer []byte) {
 		d.first.counts.settle(errored)
 		f := mcp.Fail(mcp.UpstreamRefused, "")
 		f.Text = gjson.GetBytes(answer, "error.message").String()
-		d.finish(letter{body: f.Body(), status: 200})
+		d.finish(outbox.Message{Body: f.Body(), Status: 200})
 		return
 	}
 	d.turn()
@@ -370,7 +371,7 @@ func (d *dialogue) askURLs(answer []byte) {
 
 // leave says that the client of box has left. Where that waits for the answer, it
 // is not wanted any more.
-func (d *dialogue) leave(box *mailbox) {
+func (d *dialogue) leave(box *outbox.Outbox) {
 	d.mu.Lock()
 	waits := d.box == box
 	d.mu.Unlock()
@@ -428,7 +429,7 @@ func (d *dialogue) abandon(why string) {
 	d.b.forgetOpened(d)
 	if box != nil {
 		f := mcp.Fail(mcp.ShuttingDown, "").WithID(reply.id)
-		box.put(letter{body: f.Body(), last: true, status: f.Status})
+		box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 	}
 	if running {
 		d.recall(why, from)
@@ -526,7 +527,7 @@ func (d *dialogue) hearLast() {
 
 // finish ends the call with the server's answer, under the id of the request that
 // waits. It stays for the next one where none does.
-func (d *dialogue) finish(l letter) {
+func (d *dialogue) finish(l outbox.Message) {
 	d.mu.Lock()
 	box, reply, from, others := d.box, d.reply, d.from, d.unasked()
 	if box == nil && !d.over {
@@ -540,12 +541,12 @@ func (d *dialogue) finish(l letter) {
 		return
 	}
 	d.b.attribute(d.srv, others, from)
-	if !d.srv.contained(func() { l.body = under(l.body, reply.id) }) {
+	if !d.srv.contained(func() { l.Body = under(l.Body, reply.id) }) {
 		f := mcp.Fail(mcp.Panicked, "").WithID(reply.id)
-		l = letter{body: f.Body(), status: f.Status}
+		l = outbox.Message{Body: f.Body(), Status: f.Status}
 	}
-	l.last = true
-	box.put(l)
+	l.Last = true
+	box.Put(l)
 }
 
 var addressShape = func() *wire.Shape {

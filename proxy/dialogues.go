@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
@@ -28,11 +29,11 @@ func newDialogues(srv *Server) *dialogues {
 
 // begin makes a dialogue of a request that is about to be sent on b under id. It is followed
 // by start, or by the end of the talk on b.
-func (s *dialogues) begin(r *relay, b *backing, id []byte) (*dialogue, *mailbox) {
+func (s *dialogues) begin(r *relay, b *backing, id []byte) (*dialogue, *outbox.Outbox) {
 	d := &dialogue{srv: s.srv, who: r.who, first: r.q, from: r.from, b: b, call: string(id), reply: r.q, began: time.Now()}
 	rand.Read(d.id[:])
-	box := newMailbox()
-	box.left = func() { d.leave(box) }
+	box := outbox.New()
+	box.OnLeave(func() { d.leave(box) })
 	d.box = box
 	b.takePart(d)
 	return d, box

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -31,10 +32,10 @@ type relay struct {
 	from []upstream.Header
 
 	b    *backing
-	x    *exchange // nil where a dialogue has it
-	box  *mailbox  // what a dialogue has for us
-	done bool      // the answer was handed out
-	sent bool      // once more, as the server had forgotten the session
+	x    *exchange      // nil where a dialogue has it
+	box  *outbox.Outbox // what a dialogue has for us
+	done bool           // the answer was handed out
+	sent bool           // once more, as the server had forgotten the session
 
 	ended bool // end was called
 
@@ -117,7 +118,7 @@ func (r *relay) send() error {
 	}
 	e, begun := r.enquire(), false
 	var d *dialogue
-	var box *mailbox
+	var box *outbox.Outbox
 	defer func() {
 		if begun {
 			return
@@ -334,13 +335,13 @@ func (r *relay) cutShort() (sse.Event, error) {
 
 // fromBox is what the dialogue has for the client.
 func (r *relay) fromBox() (sse.Event, error) {
-	m, last, err := r.box.next(r.ctx)
+	m, last, err := r.box.Next(r.ctx)
 	switch {
 	case err != nil:
 		return r.cutShort()
-	case m.unbegun && r.sent:
+	case m.Unbegun && r.sent:
 		return r.answer(mcp.Fail(mcp.UpstreamRefused, "").NoEndpoint()), nil
-	case m.unbegun:
+	case m.Unbegun:
 		r.mu.Lock()
 		r.box = nil
 		r.mu.Unlock()
@@ -353,9 +354,9 @@ func (r *relay) fromBox() (sse.Event, error) {
 		return r.Next()
 	case last:
 		r.done = true
-		r.status, r.header = m.status, m.header
+		r.status, r.header = m.Status, m.Header
 	}
-	return sse.Event{Data: m.body}, nil
+	return sse.Event{Data: m.Body}, nil
 }
 
 // unbegun reports whether err says that the server has not looked at the request,
@@ -388,7 +389,7 @@ func (r *relay) Close() error {
 	defer r.mu.Unlock()
 	switch {
 	case r.box != nil:
-		r.box.close()
+		r.box.Close()
 	case r.x != nil:
 		r.x.stop(downstream.ErrClientLeft)
 		r.x.Close()
@@ -403,7 +404,7 @@ func (r *relay) end() {
 	box := r.box
 	r.mu.Unlock()
 	if box != nil {
-		box.close()
+		box.Close()
 	}
 	r.drop()
 	if !r.ended {

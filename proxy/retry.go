@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -104,14 +105,14 @@ func (d *dialogue) attach(r *relay, st sealed.State) error {
 		}
 	}
 	if again {
-		d.box.put(letter{body: mcp.Fail(mcp.Superseded, "").WithID(d.reply.id).Body(), last: true, status: 200})
+		d.box.Put(outbox.Message{Body: mcp.Fail(mcp.Superseded, "").WithID(d.reply.id).Body(), Last: true, Status: 200})
 	}
-	box := newMailbox()
-	box.left = func() { d.leave(box) }
+	box := outbox.New()
+	box.OnLeave(func() { d.leave(box) })
 	d.box, d.reply, d.inputs, d.from = box, r.q, bytes.Clone(r.q.inputs), r.from
-	for _, l := range d.kept.take() {
-		if l.body = readdressed(l.body, r.q); l.body != nil {
-			box.put(l)
+	for _, l := range d.kept.Take() {
+		if l.Body = readdressed(l.Body, r.q); l.Body != nil {
+			box.Put(l)
 		}
 	}
 	var answered []pending
@@ -148,7 +149,7 @@ func (d *dialogue) attach(r *relay, st sealed.State) error {
 
 // takeBack parks the call again, as the server did not take the answers of r to these
 // questions: a token that has expired, say. The next retry may bring them.
-func (d *dialogue) takeBack(r *relay, box *mailbox, left []pending, until time.Time, err error) error {
+func (d *dialogue) takeBack(r *relay, box *outbox.Outbox, left []pending, until time.Time, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over {
@@ -156,14 +157,14 @@ func (d *dialogue) takeBack(r *relay, box *mailbox, left []pending, until time.T
 	}
 	d.setAsked(append(slices.Clone(left), d.asked...))
 	waits, reply := d.box, d.reply
-	if waits == nil { // it was asked for others meanwhile
+	if waits == nil { // it was asked for others outbox.Kept
 		return nil
 	}
 	d.box, d.reply, d.inputs = nil, nil, nil
 	d.after(time.Until(until), d.expire)
 	if waits != box { // the same retry has come again
 		f := r.srv.report(err, r.q.requestInfo(r.from)).WithID(reply.id)
-		waits.put(letter{body: f.Body(), last: true, status: f.Status})
+		waits.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		return nil
 	}
 	r.mu.Lock()
@@ -218,7 +219,7 @@ func (d *dialogue) repeat(r *relay, refused string) error {
 	d.b.forgetOpened(d)
 	r.q.counts.settle(local)
 	text := "User did not complete: " + refused
-	box := newMailbox()
+	box := outbox.New()
 	r.mu.Lock()
 	r.box = box
 	r.mu.Unlock()
@@ -226,6 +227,6 @@ func (d *dialogue) repeat(r *relay, refused string) error {
 	if r.q.method == wire.ToolsCall {
 		body = mcp.AppendResult(nil, r.q.id, `{"resultType":"complete","content":[{"type":"text","text":`+string(mcp.AppendString(nil, text))+`}],"isError":true}`)
 	}
-	box.put(letter{body: body, last: true, status: 200})
+	box.Put(outbox.Message{Body: body, Last: true, Status: 200})
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -34,7 +35,7 @@ type subscription struct {
 	wants map[wire.Method]bool
 	uris  []string
 	tasks []*backedTask
-	box   *mailbox
+	box   *outbox.Outbox
 	begun bool // the acknowledgement was handed out
 	ended bool
 	cut   bool // ended although there was something to listen for
@@ -61,7 +62,7 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 	if err != nil {
 		return nil, asFailure(err).WithID(q.id)
 	}
-	l := &subscription{srv: srv, ctx: ctx, q: q, from: from, b: b, box: newMailbox(), wants: map[wire.Method]bool{}}
+	l := &subscription{srv: srv, ctx: ctx, q: q, from: from, b: b, box: outbox.New(), wants: map[wire.Method]bool{}}
 	asked := gjson.GetBytes(q.raw, "params.notifications")
 	heard := b.hear(ctx, srv, from)
 	for _, n := range listenable {
@@ -147,12 +148,12 @@ func (l *subscription) Next() (sse.Event, error) {
 		l.ended = true
 		return sse.Event{Data: l.result()}, nil
 	}
-	m, last, err := l.box.next(l.ctx)
+	m, last, err := l.box.Next(l.ctx)
 	if err != nil {
 		return sse.Event{}, io.EOF
 	}
 	l.ended, l.cut = last, last
-	return sse.Event{Data: m.body}, nil
+	return sse.Event{Data: m.Body}, nil
 }
 
 // result ends the stream well.
@@ -164,11 +165,11 @@ func listenResult(id []byte) []byte {
 }
 
 // finish ends the stream well, and soon.
-func (l *subscription) finish() { l.box.put(letter{body: l.result(), last: true}) }
+func (l *subscription) finish() { l.box.Put(outbox.Message{Body: l.result(), Last: true}) }
 
 // Close makes Next return.
 func (l *subscription) Close() error {
-	l.box.close()
+	l.box.Close()
 	return nil
 }
 
@@ -206,7 +207,7 @@ func (b *backing) announce(method wire.Method, body []byte) {
 	for l := range b.subscriptions {
 		if l.wants[method] || uri != "" && l.covers(uri) {
 			told = true
-			l.box.put(letter{body: subscribed(body, l.q.id)})
+			l.box.Put(outbox.Message{Body: subscribed(body, l.q.id)})
 		}
 	}
 	if told || uri == "" {
@@ -214,7 +215,7 @@ func (b *backing) announce(method wire.Method, body []byte) {
 	}
 	for l := range b.subscriptions { // a server may name a resource in its own way
 		if len(l.uris) > 0 {
-			l.box.put(letter{body: subscribed(body, l.q.id)})
+			l.box.Put(outbox.Message{Body: subscribed(body, l.q.id)})
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -106,7 +107,7 @@ func (k *backedTask) tell(news []byte) (last bool) {
 	defer k.mu.Unlock()
 	for l := range k.listeners {
 		if news != nil {
-			l.box.put(letter{body: subscribed(news, l.q.id)})
+			l.box.Put(outbox.Message{Body: subscribed(news, l.q.id)})
 		}
 	}
 	last = !k.again || k.over

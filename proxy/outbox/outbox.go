@@ -1,0 +1,195 @@
+// Package outbox holds messages for a client until it fetches them.
+//
+// A call that is parked while the user answers a question goes on where no request of its
+// client waits. An [Outbox] has what the call brings for one such request; [Kept] is what it
+// brings between two requests.
+package outbox
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// An Outbox has messages for one request of a client, the last of which is the answer. What
+// the client has not fetched is bounded: progress and log messages go, the oldest first,
+// where the sender cannot wait.
+type Outbox struct {
+	signal  chan struct{}
+	fetched chan struct{} // something was
+
+	mu     sync.Mutex
+	queue  []Message
+	bytes  int // of it
+	closed bool
+	left   func() // called once when the client leaves before the answer; may be nil
+}
+
+// A Message is one message for the client. It owns its bytes.
+type Message struct {
+	Body   []byte
+	Last   bool
+	Status int // of HTTP, of the last one
+	Header []mcp.Header
+
+	progress bool // it says how far things have come
+	Unbegun  bool // the last one is an error, of a server that does not know the session
+}
+
+// How much waits between two looks of the client; and how many log messages between
+// two rounds of questions, when there is nobody to look.
+const (
+	maxMessages = 256
+	maxBytes    = 1 << 20
+	maxKept     = 100
+)
+
+// New returns an empty outbox.
+func New() *Outbox {
+	return &Outbox{signal: make(chan struct{}, 1), fetched: make(chan struct{}, 1)}
+}
+
+// OnLeave has left called once, when the client leaves before the answer.
+func (b *Outbox) OnLeave(left func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left = left
+}
+
+// Put adds a message, and reports whether the client may still fetch it. No message comes
+// behind the last one.
+func (b *Outbox) Put(l Message) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n := len(b.queue); b.closed || n > 0 && b.queue[n-1].Last {
+		return false
+	}
+	b.queue, b.bytes = append(b.queue, l), b.bytes+len(l.Body)
+	for len(b.queue) > 1 && b.full() {
+		b.bytes -= len(b.queue[0].Body)
+		b.queue = append(b.queue[:0], b.queue[1:]...)
+	}
+	if l.Last {
+		b.left = nil
+	}
+	select {
+	case b.signal <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// full is called with b.mu held.
+func (b *Outbox) full() bool { return len(b.queue) > maxMessages || b.bytes > maxBytes }
+
+// Crowded reports whether the next messages had better wait.
+func (b *Outbox) Crowded() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.closed && (len(b.queue) > maxMessages/2 || b.bytes > maxBytes/2) && !b.queue[len(b.queue)-1].Last
+}
+
+// AwaitRoom waits until the client has fetched most of what there is, or left.
+func (b *Outbox) AwaitRoom(ctx context.Context) {
+	for b.Crowded() {
+		select {
+		case <-b.fetched:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// wakeWriter says that something was fetched, or nothing more will be.
+func (b *Outbox) wakeWriter() {
+	select {
+	case b.fetched <- struct{}{}:
+	default:
+	}
+}
+
+// Next waits for a message. The error says that the client has left.
+func (b *Outbox) Next(ctx context.Context) (l Message, last bool, err error) {
+	for {
+		b.mu.Lock()
+		if len(b.queue) > 0 {
+			l = b.queue[0]
+			b.queue, b.bytes = b.queue[1:], b.bytes-len(l.Body)
+			b.mu.Unlock()
+			b.wakeWriter()
+			return l, l.Last, nil
+		}
+		closed := b.closed
+		b.mu.Unlock()
+		if closed {
+			return Message{}, false, downstream.ErrClientLeft
+		}
+		select {
+		case <-b.signal:
+		case <-ctx.Done():
+			b.Close()
+			return Message{}, false, context.Cause(ctx)
+		}
+	}
+}
+
+// Close says that the client fetches no more.
+func (b *Outbox) Close() {
+	b.mu.Lock()
+	left := b.left
+	b.left, b.closed = nil, true
+	b.mu.Unlock()
+	b.wakeWriter()
+	select {
+	case b.signal <- struct{}{}:
+	default:
+	}
+	if left != nil {
+		left()
+	}
+}
+
+// Kept is what the server sends while the client is asked something, for the request that
+// brings the answers: the last progress, and the last log messages.
+type Kept struct {
+	messages []Message
+	logs     int // among them
+	bytes    int
+}
+
+// Put keeps a message of this method.
+func (k *Kept) Put(l Message, method wire.Method) {
+	if l.progress = method == wire.Progress; l.progress {
+		k.drop(func(at Message) bool { return at.progress })
+	} else {
+		k.logs++
+	}
+	k.messages, k.bytes = append(k.messages, l), k.bytes+len(l.Body)
+	for k.logs > 1 && (k.logs > maxKept || k.bytes > maxBytes) {
+		k.drop(func(at Message) bool { return !at.progress })
+	}
+}
+
+// drop drops the first message that is so.
+func (k *Kept) drop(is func(Message) bool) {
+	at := slices.IndexFunc(k.messages, is)
+	if at < 0 {
+		return
+	}
+	k.bytes -= len(k.messages[at].Body)
+	if !k.messages[at].progress {
+		k.logs--
+	}
+	k.messages = slices.Delete(k.messages, at, at+1)
+}
+
+// Take takes everything.
+func (k *Kept) Take() []Message {
+	list := k.messages
+	*k = Kept{}
+	return list
+}

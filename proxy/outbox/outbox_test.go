@@ -1,0 +1,81 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// TestWhatIsKeptBetweenRounds: how far things have come, and the last log messages.
+func TestWhatIsKeptBetweenRounds(t *testing.T) {
+	var k Kept
+	for n := range 3 * maxKept {
+		k.Put(Message{Body: fmt.Appendf(nil, "log %d", n)}, wire.LogMessage)
+		k.Put(Message{Body: fmt.Appendf(nil, "progress %d", n)}, wire.Progress)
+	}
+	list := k.Take()
+	if len(list) != maxKept+1 {
+		t.Fatalf("%d are kept", len(list))
+	}
+	for n, l := range list[:maxKept] {
+		if want := fmt.Sprintf("log %d", 2*maxKept+n); string(l.Body) != want {
+			t.Errorf("%q, want %q", l.Body, want)
+		}
+	}
+	if last := list[maxKept].Body; string(last) != fmt.Sprintf("progress %d", 3*maxKept-1) {
+		t.Errorf("%q", last)
+	}
+	if k.bytes != 0 || k.logs != 0 {
+		t.Errorf("%+v is left", k)
+	}
+	big := Message{Body: make([]byte, maxBytes/2)}
+	for range 10 {
+		k.Put(big, wire.LogMessage)
+	}
+	if k.bytes > maxBytes {
+		t.Errorf("%d bytes are kept", k.bytes)
+	}
+	k.Put(Message{Body: make([]byte, 2*maxBytes)}, wire.LogMessage)
+	if len(k.Take()) != 1 {
+		t.Error("the last word is always kept")
+	}
+}
+
+func TestMailboxIsBounded(t *testing.T) {
+	b := New()
+	for n := range 2 * maxMessages {
+		b.Put(Message{Body: fmt.Append(nil, n)})
+	}
+	b.Put(Message{Last: true})
+	if len(b.queue) != maxMessages || !b.queue[maxMessages-1].Last {
+		t.Errorf("%d wait", len(b.queue))
+	}
+	for range 2 * maxMessages {
+		if b.Put(Message{}) {
+			t.Fatal("put behind the last one")
+		}
+	}
+	if !b.queue[len(b.queue)-1].Last {
+		t.Error("the last one has given way")
+	}
+	b = New()
+	for range 8 {
+		b.Put(Message{Body: make([]byte, maxBytes/2)})
+	}
+	if b.bytes > maxBytes {
+		t.Errorf("%d bytes wait", b.bytes)
+	}
+	for range 3 {
+		b.Next(context.Background())
+		b.Put(Message{})
+	}
+	want := 0
+	for _, l := range b.queue {
+		want += len(l.Body)
+	}
+	if b.bytes != want {
+		t.Errorf("%d bytes are counted, %d are there", b.bytes, want)
+	}
+}
