@@ -55,7 +55,6 @@ type dialogue struct {
 	timer   *time.Timer     // until the client is asked, or given up
 	answer  *outbox.Message // that came while no goroutine waited
 	missing []byte          // what the client would have to declare to be asked, nil for nothing
-	aside   bool            // progress or log messages come by the standing stream
 	owes    bool            // the count of a call that is to be made again
 	over    bool
 }
@@ -122,7 +121,6 @@ func (d *dialogue) read() {
 			d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.SessionlessStatus(), Header: f.Header, Unbegun: unbegun})
 			return
 		case x.final:
-			d.hearLast()
 			status := statusOf(&x.msg, e.Data)
 			body, err := d.srv.memory.Clone(x.ctx, large.AnswerWait, large.Copy, e.Data)
 			if err != nil {
@@ -158,16 +156,6 @@ func (d *dialogue) awaitRoom(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.awaitServer(d.patience().Silence)
-}
-
-// overhear is pass for what came by the standing stream.
-func (d *dialogue) overhear(m *wire.Message, body []byte) {
-	if m.Method == wire.Progress || m.Method == wire.LogMessage {
-		d.mu.Lock()
-		d.aside = true
-		d.mu.Unlock()
-	}
-	d.pass(m, body)
 }
 
 // pass hands a notification to the request that waits, or keeps it for the next.
@@ -512,17 +500,6 @@ func (d *dialogue) awaitServer(limit time.Duration) {
 			d.cut(server.SilentFor(limit, false))
 		}
 	})
-}
-
-// hearLast waits a moment for progress and log messages that the server sent before
-// its answer, where they come by another stream.
-func (d *dialogue) hearLast() {
-	d.mu.Lock()
-	aside := d.aside
-	d.mu.Unlock()
-	if aside {
-		time.Sleep(d.srv.now().cfg.Bridge.Coalesce)
-	}
 }
 
 // finish ends the call with the server's answer, under the id of the request that

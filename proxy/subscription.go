@@ -355,7 +355,7 @@ func (b *backing) read(srv *Server, st upstream.Stream, from []upstream.Header) 
 		case x.msg.Kind != wire.Notification:
 		case of != nil:
 			spoke = true
-			of.overhear(&x.msg, e.Data)
+			of.pass(&x.msg, e.Data)
 		default:
 			spoke = true
 			interested(b, &modernRequest{level: mcp.NoLogLevel}, &x.msg, e.Data)
