@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -142,9 +143,9 @@ func (d *direct) headers(from []upstream.Header, method, target string) []upstre
 			h = append(h, f)
 		}
 	}
-	h = append(h, upstream.Header{Name: "Mcp-Method", Value: encodeHeader(method)})
+	h = append(h, upstream.Header{Name: "Mcp-Method", Value: mcpheader.Encode(method)})
 	if target != "" {
-		h = append(h, upstream.Header{Name: "Mcp-Name", Value: encodeHeader(target)})
+		h = append(h, upstream.Header{Name: "Mcp-Name", Value: mcpheader.Encode(target)})
 	}
 	return h
 }

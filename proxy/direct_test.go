@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 )
 
 // plainServer is a server without a handshake on a real socket. What it gets and says
@@ -163,7 +164,7 @@ func plainRequest(id, method, more string) string {
 func postsPlain(ctx context.Context, t *testing.T, c *webClient, body string, more ...string) *http.Response {
 	t.Helper()
 	name := gjson.Get(body, "params.name").String() + gjson.Get(body, "params.uri").String()
-	return postAs(ctx, t, c, body, append([]string{"MCP-Protocol-Version", modernOnly, "Mcp-Method", gjson.Get(body, "method").String(), "Mcp-Name", encodeHeader(name)}, more...)...)
+	return postAs(ctx, t, c, body, append([]string{"MCP-Protocol-Version", modernOnly, "Mcp-Method", gjson.Get(body, "method").String(), "Mcp-Name", mcpheader.Encode(name)}, more...)...)
 }
 
 func TestModernErrorsComeAsTheyAre(t *testing.T) {

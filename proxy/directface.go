@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -71,13 +72,13 @@ func (srv *Server) checkCall(ctx context.Context, b *backing, q *modernRequest, 
 	}
 	if own := srv.now().own; own != nil && srv.isOurs(q) {
 		t, _ := own.index.Find(gjson.ParseBytes(q.target).String())
-		return checkParams(t.Arguments, q.arguments, q.header)
+		return mcpheader.CheckParams(t.Arguments, q.arguments, q.header)
 	}
 	t, known := b.s.tools.Find(gjson.ParseBytes(q.target).String())
 	unread := !known && (b.s.direct != nil || q.hasParams())
 	var wrong error
 	if !unread {
-		if wrong = checkParams(t.Arguments, q.arguments, q.header); wrong == nil || asFailure(wrong).Cause != mcp.HeaderMismatch {
+		if wrong = mcpheader.CheckParams(t.Arguments, q.arguments, q.header); wrong == nil || asFailure(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}
@@ -104,13 +105,13 @@ func (srv *Server) checkAgain(client context.Context, b *backing, q *modernReque
 		if err != nil {
 			return context.Cause(client) // the server will say itself what is wrong with it
 		}
-		if wrong = checkParams(t.Arguments, q.arguments, q.header); wrong == nil || asFailure(wrong).Cause != mcp.HeaderMismatch {
+		if wrong = mcpheader.CheckParams(t.Arguments, q.arguments, q.header); wrong == nil || asFailure(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}
 	if tools.Refresh(ctx, began.Add(-listFreshness), ask) == nil {
 		t, _ := tools.Find(tool)
-		wrong = checkParams(t.Arguments, q.arguments, q.header)
+		wrong = mcpheader.CheckParams(t.Arguments, q.arguments, q.header)
 	}
 	return wrong
 }
@@ -118,7 +119,7 @@ func (srv *Server) checkAgain(client context.Context, b *backing, q *modernReque
 // hasParams reports whether headers repeat arguments of a tool.
 func (q *modernRequest) hasParams() bool {
 	for _, h := range q.header {
-		if len(h.Name) > len(paramPrefix) && strings.EqualFold(h.Name[:len(paramPrefix)], paramPrefix) {
+		if len(h.Name) > len(mcpheader.ParamPrefix) && strings.EqualFold(h.Name[:len(mcpheader.ParamPrefix)], mcpheader.ParamPrefix) {
 			return true
 		}
 	}

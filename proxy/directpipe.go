@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -153,7 +154,7 @@ func (h *headedCall) head() error {
 	if err != nil && h.ctx.Err() != nil {
 		return err
 	}
-	params, err := headersOf(t.Arguments, h.arguments)
+	params, err := mcpheader.Params(t.Arguments, h.arguments)
 	h.out.Header = append(h.out.Header, params...)
 	return err
 }

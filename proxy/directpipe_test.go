@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -280,7 +281,7 @@ func TestParamHeadersAreHeldAgainstTheBody(t *testing.T) {
 				code      int64
 			}{
 				{`{"region":"eu","n":42}`, []string{"Mcp-Param-Region", "eu", "Mcp-Param-N", "42.0"}, 0},
-				{`{"region":"größe"}`, []string{"Mcp-Param-Region", encodeHeader("größe")}, 0},
+				{`{"region":"größe"}`, []string{"Mcp-Param-Region", mcpheader.Encode("größe")}, 0},
 				{`{"region":"größe"}`, []string{"Mcp-Param-Region", "größe"}, 0},
 				{`{"region":null}`, []string{"Mcp-Param-Other", "x"}, 0},
 				{`{"region":"us"}`, []string{"Mcp-Param-Region", "eu"}, -32020},

@@ -35,6 +35,7 @@ import (
 //   - demo is a server to try the proxy with;
 //   - server sorts what comes on one pipe, and does not know for whom;
 //   - outbox keeps messages for a client, and sends none;
+//   - mcpheader says in headers what the body says;
 //   - gate reads what a tool says of another one, and is told how to call it;
 //   - filter translates lines, and has no peer;
 //   - dialect changes schemas in a list, and knows nothing of who reads it;
@@ -50,7 +51,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader"
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
@@ -75,6 +76,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/dialect":       "translate/wire",
 		"proxy/server":        configured + " proxy/config proxy/idmap",
 		"proxy/outbox":        configured + " proxy/downstream",
+		"proxy/mcpheader":     configured + " proxy/toolindex",
 		"proxy/gate":          configured + " proxy/config",
 		"proxy/filter":        configured + " proxy/config",
 		"proxy/demo":          carried + " proxy/mcp translate",

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -187,7 +187,7 @@ func readMeta(params, target, header string) (*modernRequest, error) {
 		return nil, f
 	}
 	if header != "" && header != version {
-		return nil, mismatch("MCP-Protocol-Version", "_meta")
+		return nil, mcpheader.Mismatch("MCP-Protocol-Version", "_meta")
 	}
 	if r := translate.Lookup(version); r == nil || !r.Modern {
 		return nil, unsupported(version)
@@ -330,13 +330,13 @@ func unknownMethod(name string) *mcp.Failure {
 // they never tell another story. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
 func (q *modernRequest) checkHeaders(header func(name string) string) error {
-	if name := twiceSaid(q.header); name != "" {
+	if name := mcpheader.Repeated(q.header); name != "" {
 		f := mcp.Fail(mcp.HeaderMismatch, "")
 		f.Text = fmt.Sprintf("%.100s header is there more than once", name)
 		return f
 	}
 	if method := header("Mcp-Method"); method != q.name {
-		return mismatch("Mcp-Method", "the method")
+		return mcpheader.Mismatch("Mcp-Method", "the method")
 	}
 	what := targetOf(q.method)
 	if what == "" {
@@ -348,10 +348,10 @@ func (q *modernRequest) checkHeaders(header func(name string) string) error {
 		ok, plain := isName(value, target.String())
 		q.plainName = plain
 		if !ok {
-			return mismatch("Mcp-Name", what)
+			return mcpheader.Mismatch("Mcp-Name", what)
 		}
-	} else if _, ok := decodeHeader(value); !ok {
-		return mismatch("Mcp-Name", what)
+	} else if _, ok := mcpheader.Decode(value); !ok {
+		return mcpheader.Mismatch("Mcp-Name", what)
 	}
 	return nil
 }
@@ -361,42 +361,4 @@ func missingVersion() *mcp.Failure {
 	f := mcp.Fail(mcp.HeaderMismatch, "")
 	f.Text = "Missing required header: MCP-Protocol-Version"
 	return f
-}
-
-func mismatch(header, with string) *mcp.Failure {
-	f := mcp.Fail(mcp.HeaderMismatch, "")
-	f.Text = fmt.Sprintf("%.100s header does not match %s", header, with)
-	return f
-}
-
-// The form of a header's value that plain text cannot have.
-const (
-	headerOpen  = "=?base64?"
-	headerClose = "?="
-)
-
-// decodeHeader reads the value of Mcp-Name or Mcp-Param-*; false when it is not
-// what it says it is.
-func decodeHeader(value string) (string, bool) {
-	inner, ok := strings.CutPrefix(value, headerOpen)
-	if !ok {
-		return value, true
-	}
-	if inner, ok = strings.CutSuffix(inner, headerClose); !ok {
-		return value, true
-	}
-	text, err := base64.StdEncoding.DecodeString(inner)
-	return string(text), err == nil
-}
-
-// encodeHeader writes one.
-func encodeHeader(text string) string {
-	plain := strings.TrimSpace(text) == text && !(strings.HasPrefix(text, headerOpen) && strings.HasSuffix(text, headerClose))
-	for i := 0; plain && i < len(text); i++ {
-		plain = text[i] == '\t' || 0x20 <= text[i] && text[i] <= 0x7E
-	}
-	if plain {
-		return text
-	}
-	return headerOpen + base64.StdEncoding.EncodeToString([]byte(text)) + headerClose
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -304,7 +305,7 @@ func (c *modernConn) headers(from []upstream.Header, method, target string) []up
 		return nil
 	}
 	h := make([]upstream.Header, 0, len(from)+4)
-	h = append(append(h, from...), upstream.Header{Name: "Mcp-Method", Value: encodeHeader(method)})
+	h = append(append(h, from...), upstream.Header{Name: "Mcp-Method", Value: mcpheader.Encode(method)})
 	if target != "" {
 		h = append(h, upstream.Header{Name: "Mcp-Name", Value: c.nameHeader(target)})
 	}
@@ -318,7 +319,7 @@ func (c *modernConn) nameHeader(target string) string {
 	if c.rawNames {
 		return target
 	}
-	return encodeHeader(target)
+	return mcpheader.Encode(target)
 }
 
 func (c *modernConn) nextID() []byte {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"unicode/utf8"
 
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"go.uber.org/zap"
 )
 
@@ -85,8 +86,8 @@ func (srv *Server) met(q quirk) {
 // specification has for it or as plain text; plain says that it is that where it must
 // not be.
 func isName(value, name string) (ok, plain bool) {
-	if text, good := decodeHeader(value); !good || text == name {
-		return good, good && text == value && encodeHeader(name) != value
+	if text, good := mcpheader.Decode(value); !good || text == name {
+		return good, good && text == value && mcpheader.Encode(name) != value
 	}
 	if utf8.ValidString(value) {
 		return false, false
@@ -102,7 +103,7 @@ func isName(value, name string) (ok, plain bool) {
 // refused it as it was said: in base64, or as plain text. false says that there is
 // only one way.
 func (b *bridgedCall) retitle() bool {
-	if b.retitled || encodeHeader(b.target) == b.target {
+	if b.retitled || mcpheader.Encode(b.target) == b.target {
 		return false
 	}
 	for i := range len(b.target) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 )
 
 // quirkPeers has a peer with each quirk, and what is right in front of it. They
@@ -68,7 +69,7 @@ var quirkPeers = map[quirk]func(t *testing.T) *Server{
 	rawName: func(t *testing.T) *Server {
 		srv := front(t, legacyServer(`{"tools":{}}`, func(id, _, _ string) ([]string, error) { return one(result(id, `"content":[]`)) }))
 		call := modernRequestOf("7", "tools/call", meta(`{}`)+`,"name":"größe","arguments":{}`)
-		for value, status := range map[string]int{"größe": 200, "gr\xf6\xdfe": 200, encodeHeader("größe"): 200, "grösse": 400, "gr\xf6\xdfer": 400, "=?base64?!?=": 400} {
+		for value, status := range map[string]int{"größe": 200, "gr\xf6\xdfe": 200, mcpheader.Encode("größe"): 200, "grösse": 400, "gr\xf6\xdfer": 400, "=?base64?!?=": 400} {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			r := srv.exchange(ctx, "POST", "", call, "MCP-Protocol-Version", modernOnly, "Mcp-Method", "tools/call", "Mcp-Name", value)
 			cancel()

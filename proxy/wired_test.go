@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 )
 
 // Peers that say what a test has them say, and nothing of their own, over real
@@ -452,7 +453,7 @@ func (c *talker) say(body string, more ...string) *told {
 			name = gjson.Get(body, "params.uri").String()
 		}
 		header.Set("Mcp-Method", gjson.Get(body, "method").String())
-		header.Set("Mcp-Name", encodeHeader(name))
+		header.Set("Mcp-Name", mcpheader.Encode(name))
 	}
 	if version != "" {
 		header.Set("MCP-Protocol-Version", version)

@@ -1,4 +1,4 @@
-package proxy
+package mcpheader
 
 import (
 	"math"
@@ -12,12 +12,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// checkParams holds the headers that repeat arguments of a tool against the body. A
+// ParamPrefix is what the names of headers begin with that repeat arguments of a tool. See
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
+const ParamPrefix = "Mcp-Param-"
+
+// CheckParams holds the headers that repeat arguments of a tool against the body. A
 // header that has no argument is as wrong as one that says something else. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
-func checkParams(list []toolindex.Argument, arguments []byte, header []upstream.Header) error {
+func CheckParams(list []toolindex.Argument, arguments []byte, header []upstream.Header) error {
 	for _, a := range list {
-		said, there := paramIn(header, paramPrefix, a.Header)
+		said, there := paramIn(header, ParamPrefix, a.Header)
 		if err := agrees(a, a.In(arguments), said, there); err != nil {
 			return err
 		}
@@ -28,25 +32,25 @@ func checkParams(list []toolindex.Argument, arguments []byte, header []upstream.
 // agrees holds an argument against its header.
 func agrees(a toolindex.Argument, at gjson.Result, said string, there bool) error {
 	if integer := a.Kind == "integer" && at.Type == gjson.Number; integer && at.Num == math.Trunc(at.Num) && math.Abs(at.Num) > toolindex.MaxSafe {
-		if _, ok := decodeHeader(said); ok {
+		if _, ok := Decode(said); ok {
 			return tooLarge(a)
 		}
 	} else if says(a, at, said, there) {
 		return nil
 	}
-	return mismatch(paramPrefix+a.Header, "arguments."+strings.Join(a.Path, "."))
+	return Mismatch(ParamPrefix+a.Header, "arguments."+strings.Join(a.Path, "."))
 }
 
 // says reports whether the header, if it is there, says what the argument is.
 func says(a toolindex.Argument, at gjson.Result, said string, there bool) bool {
-	text, ok := decodeHeader(said)
+	text, ok := Decode(said)
 	switch {
 	case !ok:
 		return false
 	case !at.Exists(), at.Type == gjson.Null, at.Type == gjson.JSON: // the last of which the tool will not take, and no header can say
 		return !there
 	case a.Kind == "integer" && at.Type == gjson.Number:
-		return there && wire.Valid(bytesOf(text)) && wire.Equal(bytesOf(text), bytesOf(at.Raw))
+		return there && wire.Valid([]byte(text)) && wire.Equal([]byte(text), []byte(at.Raw))
 	case at.String() == "" && !there: // an empty value is as good as none to many on the way
 		return true
 	}
@@ -68,15 +72,17 @@ func paramIn(header []upstream.Header, prefix, rest string) (value string, there
 	return "", false
 }
 
-// twiceSaid is the name of a header that is there more than once, "" for none: whoever
-// reads them may take any of the two.
-func twiceSaid(header []upstream.Header) string {
-	for i, h := range header {
-		for _, other := range header[:i] {
-			if strings.EqualFold(h.Name, other.Name) {
-				return h.Name
-			}
+// Params are the headers that repeat the arguments of a call.
+func Params(list []toolindex.Argument, arguments []byte) ([]upstream.Header, error) {
+	var h []upstream.Header
+	for _, a := range list {
+		text, ok, err := a.Text(arguments)
+		if err != nil {
+			return nil, tooLarge(a)
+		}
+		if ok {
+			h = append(h, upstream.Header{Name: ParamPrefix + a.Header, Value: Encode(text)})
 		}
 	}
-	return ""
+	return h, nil
 }
