@@ -43,7 +43,7 @@
 // one is an errand (errand.go), which to the exchange is a server that answers on a
 // stream of its own; it may ask the user something on the way (question.go). Whose tool
 // a name means is settled by clash.go, that there are others now is told by news.go,
-// and gates.go asks the server whether it supports what a call of its tools asks for.
+// and package gate asks the server whether it supports what a call of its tools asks for.
 //
 // Schemas of tools in an old dialect, which newer clients refuse, are brought to theirs by
 // package dialect, also between equal revisions.
@@ -61,7 +61,8 @@
 // carries the request over one of them by an exchange like any other, which era.go
 // tells what else translation needs to know. Where the server may ask something in the middle, a
 // dialogue (dialogue.go) reads the answer and parks the call while the client is
-// asked; package sealed writes what the client brings back. What belongs to no
+// asked, with what it brings meanwhile in package outbox; package sealed writes what the
+// client brings back. What belongs to no
 // request is heard on the session's standing stream and handed to those who listen
 // (subscription.go).
 //
@@ -76,7 +77,7 @@
 // request as it is, from HTTP (directface.go) or from a pipe (directpipe.go, which makes
 // the headers that HTTP servers want). One process that serves several such clients is
 // kept from mixing them up by apart.go. Headers that repeat arguments of a tool are held
-// against these by paramcheck.go, whatever the server is; tools of ours take the road
+// against these by package mcpheader, whatever the server is; tools of ours take the road
 // over a session as always, with nobody at its other end.
 //
 // # What is remembered
@@ -110,7 +111,7 @@
 // is in modernconn.go, which to the session is a connection to a server of the client's
 // own revision, made by modernhandshake.go: its log level, its subscriptions
 // (modernlisten.go), the questions it was asked (moderncall.go, modernask.go), and which
-// arguments of tools go into headers (toolheaders.go).
+// arguments of tools go into headers (package mcpheader).
 //
 // What the server's list says of a tool is in package toolindex, whoever asks: a call
 // that has to wait for it holds up nothing on its pipe (waits in schemas.go).
