@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/transform"
@@ -33,8 +34,8 @@ type adapters struct {
 	sources []adapterrt.Source
 	log     *zap.Logger
 	given   []transform.Rule // that the files hold; changes with srv.reloading held
-	metrics *metrics         // set before the first call, as
-	shapes  *shapeLog        // this is
+	metrics *metrics.Metrics // set before the first call, as
+	shapes  *metrics.Results // this is
 	shaping func() *shaping  // what counts now
 }
 
@@ -243,11 +244,11 @@ func (a *adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request
 	outcome := string(c.Outcome)
 	switch {
 	case gone:
-		outcome = string(cancelled)
+		outcome = string(metrics.Cancelled)
 	case outcome == "":
 		outcome = "success"
 	}
-	a.metrics.adapterCall(c, outcome)
+	a.metrics.AdapterCall(c, outcome)
 	level := zapcore.DebugLevel
 	switch {
 	case c.Danger != "":
@@ -304,12 +305,12 @@ func (srv *Server) ReloadAdapters(because string) {
 	}
 	wrong := slices.ContainsFunc(problems, func(p adapterrt.Problem) bool { return p.Severity == adapterrt.Error })
 	if err != nil || wrong {
-		srv.metrics.adapterReloads.WithLabelValues("failure").Inc()
+		srv.metrics.AdapterReloads.WithLabelValues("failure").Inc()
 		srv.log.Error("adapters keep their old version where the new one is wrong", zap.String("because", because), zap.Error(err))
 	}
 	if changed {
 		if !wrong && err == nil {
-			srv.metrics.adapterReloads.WithLabelValues("success").Inc()
+			srv.metrics.AdapterReloads.WithLabelValues("success").Inc()
 		}
 		srv.log.Info("adapters changed", zap.String("because", because), zap.Int("adapters", len(a.rt().Adapters())))
 	}

@@ -87,7 +87,7 @@ func (d *reduction) shape(r *adapterrt.Result) {
 	if report.Outcome == transform.Passed {
 		return
 	}
-	d.a.shapes.note(d.a.log, d.settled.Tool, true, &report, time.Since(began))
+	d.a.shapes.Note(d.a.log, d.settled.Tool, true, &report, time.Since(began))
 	r.Data = data
 	if notice == "" {
 		return

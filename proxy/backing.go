@@ -98,7 +98,7 @@ func (p *backings) open(b *backing, q *modernRequest, header []upstream.Header) 
 	if b.err = p.begin(ctx, b, q, header); b.err != nil {
 		f := asFailure(b.err) // each call that waits for the session reports it
 		f.Why = string(p.srv.causeOf(f, requestInfo{method: wire.Initialize.String()}))
-		p.srv.metrics.handshake(translate.Lookup(translate.Modern()), nil, failureOutcome(f), failures.Cause(f.Why))
+		p.srv.metrics.Handshake(translate.Lookup(translate.Modern()), nil, failureOutcome(f), failures.Cause(f.Why))
 		p.kill(b)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -245,7 +246,7 @@ func (b *batchReply) start(it item) {
 		b.fail(x, it.slot, x.refused(err))
 		return
 	case v == wire.Answer:
-		x.outcome = local
+		x.outcome = metrics.Local
 		b.settle(said{slot: it.slot, message: bytes.Clone(out), final: true}) // which is x's
 		x.done()
 		return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -111,7 +112,7 @@ func TestBatchReplyKeepsTheRequestsOrder(t *testing.T) {
 	got := make(chan reply)
 	go func() { got <- srv.post(s, `[`+pingOne+`,`+listTwo+`]`) }()
 	eventually(t, "the second one answered", func() bool {
-		return srv.outcomes(succeeded, "tools/list") == 1
+		return srv.outcomes(metrics.Succeeded, "tools/list") == 1
 	})
 	close(f.gate)
 	sameJSON(t, (<-got).body, `[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}]`)

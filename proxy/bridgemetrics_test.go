@@ -14,7 +14,7 @@ func TestWhatIsHeldForClientsWithoutASessionShowsInTheMetrics(t *testing.T) {
 	f, gate := asksName(nameQuestion)
 	srv := front(t, f)
 	gauge := func(name string) (n float64) {
-		families, err := srv.metrics.registry.Gather()
+		families, err := srv.metrics.Registry.Gather()
 		if err != nil {
 			t.Fatal(err)
 		}

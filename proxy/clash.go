@@ -94,7 +94,7 @@ func (srv *Server) prefixAdapters(names []string) {
 // though none had when the session began: with other names for ours, or an error.
 func (x *exchange) clashed(page []byte, names []string) []byte {
 	for _, name := range names {
-		x.srv.metrics.shadowed.WithLabelValues(name).Inc()
+		x.srv.metrics.Shadowed.WithLabelValues(name).Inc()
 	}
 	if x.srv.now().cfg.Adapters.OnClash == config.ClashPrefix {
 		x.srv.prefixAdapters(names)

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -128,7 +129,7 @@ func (d *dialogue) read() {
 				body, status = f.Body(), f.SessionlessStatus()
 			}
 			if f := x.undeclared(d.lacked()); f != nil {
-				body, status, x.verdict = f.About([]byte(x.call.id)).Body(), f.Status, refused
+				body, status, x.verdict = f.About([]byte(x.call.id)).Body(), f.Status, metrics.Refused
 			}
 			release()
 			d.finish(outbox.Message{Body: body, Status: status})
@@ -312,7 +313,7 @@ func (d *dialogue) turn() {
 func (d *dialogue) askURLs(answer []byte) {
 	if !d.first.facts.Has(wire.ClientElicitationURL) {
 		f := urlsUnasked()
-		d.first.counts.settle(refused)
+		d.first.counts.settle(metrics.Refused)
 		d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.Status})
 		return
 	}
@@ -348,7 +349,7 @@ func (d *dialogue) askURLs(answer []byte) {
 	d.b.attribute(d.srv, others, from)
 	if none {
 		d.b.forgetOpened(d)
-		d.first.counts.settle(errored)
+		d.first.counts.settle(metrics.Errored)
 		f := mcp.Fail(mcp.UpstreamRefused, "")
 		f.Text = gjson.GetBytes(answer, "error.message").String()
 		d.finish(outbox.Message{Body: f.Body(), Status: 200})
@@ -373,7 +374,7 @@ func (d *dialogue) expire() {
 	d.mu.Lock()
 	asked, from := d.asked, d.from
 	if d.box == nil {
-		d.first.counts.settle(left)
+		d.first.counts.settle(metrics.Left)
 	}
 	if d.box != nil || !d.end() {
 		d.mu.Unlock()
@@ -407,7 +408,7 @@ var errAbandoned = fmt.Errorf("the call was given up: %w", downstream.ErrClientL
 func (d *dialogue) abandon(why string) {
 	d.mu.Lock()
 	box, reply, running, from, others := d.box, d.reply, d.running(), d.from, d.unasked()
-	d.first.counts.settle(left)
+	d.first.counts.settle(metrics.Left)
 	if !d.end() {
 		d.mu.Unlock()
 		return
@@ -470,7 +471,7 @@ func (d *dialogue) countLater() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over {
-		d.first.counts.settle(left)
+		d.first.counts.settle(metrics.Left)
 		return
 	}
 	d.first.counts.hold()

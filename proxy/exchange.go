@@ -8,16 +8,18 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
-	"go.uber.org/zap"
 )
 
 // maxPooled is the greatest buffer that goes back to the pool.
@@ -96,10 +98,10 @@ type use struct {
 	tally   *tally      // of a client without a session; nil for others
 	era     *era        // what this message says between clients without sessions and servers with one; else nil
 
-	shared  bool    // a transport holds it as a stream: not for the pool
-	large   bool    // it saw a message too large to keep the buffers of
-	verdict outcome // of the answer that came last
-	outcome outcome
+	shared  bool            // a transport holds it as a stream: not for the pool
+	large   bool            // it saw a message too large to keep the buffers of
+	verdict metrics.Outcome // of the answer that came last
+	outcome metrics.Outcome
 }
 
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
@@ -144,7 +146,7 @@ func (x *exchange) done() {
 		}
 		if !x.resumed {
 			x.count(x.ending(gone))
-			x.srv.metrics.spent(&x.clock)
+			x.srv.metrics.Spent(&x.clock)
 		}
 	}
 	x.tally.release()
@@ -168,15 +170,15 @@ func (x *exchange) done() {
 }
 
 // count counts x's request, which ended so.
-func (x *exchange) count(how outcome) {
-	if how == left || how == cancelled {
+func (x *exchange) count(how metrics.Outcome) {
+	if how == metrics.Left || how == metrics.Cancelled {
 		x.endedWithout(how)
 	}
 	if x.tally != nil {
 		x.tally.note(x, how)
 		return
 	}
-	x.srv.metrics.request(x.s.ClientRevision, x.s.ServerRevision, x.call.method, how, x.call.began)
+	x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, x.call.method, how, x.call.began)
 }
 
 // letGo forgets all messages, so that their memory is free as soon as it is given back.
@@ -199,20 +201,20 @@ func (x *exchange) clientLeft() bool {
 }
 
 // ending is how x's request ended.
-func (x *exchange) ending(gone bool) outcome {
+func (x *exchange) ending(gone bool) metrics.Outcome {
 	switch {
 	case x.call.cancelled.Load():
-		return cancelled
+		return metrics.Cancelled
 	case x.answered && x.verdict == "":
-		return failed // an error of ours stands in the answer's place
+		return metrics.Failed // an error of ours stands in the answer's place
 	case x.answered && x.errand != nil:
-		return local
-	case x.answered && x.outcome != failed:
+		return metrics.Local
+	case x.answered && x.outcome != metrics.Failed:
 		return x.verdict
 	case x.outcome != "" && (!gone || errors.Is(context.Cause(x.ctx), downstream.ErrOver)):
 		return x.outcome // the transport calls every exchange over in the end
 	}
-	return left
+	return metrics.Left
 }
 
 // share makes x the body of an answer, from which it does not come back to the
@@ -288,7 +290,7 @@ func (x *exchange) tell() (e sse.Event, err error) {
 	}
 	x.answered, x.final = true, true // nothing comes behind it
 	if x.call.method == wire.SubscriptionsListen && errors.Is(err, errShutdown) {
-		x.verdict = succeeded
+		x.verdict = metrics.Succeeded
 		return sse.Event{Data: listenResult([]byte(x.call.id))}, nil
 	}
 	return sse.Event{Data: x.srv.answerFor(x, err).Body()}, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -220,7 +221,7 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) (err error) {
 	case err != nil:
 		return x.refused(err)
 	case v == wire.Answer:
-		x.outcome = local
+		x.outcome = metrics.Local
 		resp.Body = out
 		return nil
 	case v != wire.Forward:
@@ -262,13 +263,13 @@ func (x *exchange) isInitialized() bool {
 
 // refused is the error for x's client when err keeps its message from the server.
 func (x *exchange) refused(err error) *mcp.Failure {
-	x.outcome = refused
+	x.outcome = metrics.Refused
 	f := x.srv.report(err, x.requestInfo())
 	switch {
 	case x.call != nil:
 		f.About([]byte(x.call.id))
 	case x.msg.Kind == wire.Request && x.tally == nil:
-		x.srv.metrics.request(x.s.ClientRevision, x.s.ServerRevision, x.msg.Method, refused, x.clock.Began())
+		x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, x.msg.Method, metrics.Refused, x.clock.Began())
 	}
 	return f
 }
@@ -311,7 +312,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		return x.errand.start(x.ctx, x.s.asked), nil
 	}
 	if err == nil && over != nil && x.s.open.cancelCall(over) && over.stop == nil {
-		x.srv.metrics.request(x.s.ClientRevision, x.s.ServerRevision, over.method, cancelled, over.began)
+		x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, over.method, metrics.Cancelled, over.began)
 	}
 	return st, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/repeats"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -198,14 +199,14 @@ func (h *handshake) concluded(s *session, answer []byte, err error) error {
 			f.NoEndpoint()
 		}
 		f = h.srv.report(f, h.requestInfo())
-		h.srv.metrics.handshake(h.vc, nil, failureOutcome(f), failures.Cause(f.Why))
+		h.srv.metrics.Handshake(h.vc, nil, failureOutcome(f), failures.Cause(f.Why))
 		return f
 	case s == nil:
 		why, said := failures.Refusal, gjson.GetBytes(answer, "error")
 		if said.Get("code").Int() == mcp.CodeUnsupportedVersion || said.Get("data.supported").IsArray() {
 			why = failures.Revision
 		}
-		h.srv.metrics.handshake(h.vc, nil, errored, why)
+		h.srv.metrics.Handshake(h.vc, nil, metrics.Errored, why)
 		h.srv.failing("server refused initialize", why, errors.New(said.Raw), h.header)
 	}
 	return nil
@@ -234,9 +235,9 @@ func (srv *Server) refusedByUs(status int, why string) {
 
 // endedWithout logs, for debugging, that a request has ended without an answer, as its client
 // has left or has cancelled it.
-func (x *exchange) endedWithout(how outcome) {
+func (x *exchange) endedWithout(how metrics.Outcome) {
 	c := failures.ClientLeft
-	if how == cancelled {
+	if how == metrics.Cancelled {
 		c = failures.Cancelled
 	}
 	x.srv.failures.add(failureKind{"request ended without an answer", c, x.srv.now().server}, failureLine{at: x.requestInfo()})

@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -130,19 +131,19 @@ func (srv *Server) limitOf(f *mcp.Failure) error {
 }
 
 // failureOutcome is how a request ended whose client gets f, once it was reported.
-func failureOutcome(f *mcp.Failure) outcome {
+func failureOutcome(f *mcp.Failure) metrics.Outcome {
 	switch failures.Cause(f.Why) {
 	case "":
 		if f.Cause == mcp.Panicked {
-			return failed
+			return metrics.Failed
 		}
-		return refused
+		return metrics.Refused
 	case failures.Busy, failures.Untranslatable:
-		return refused
+		return metrics.Refused
 	case failures.ClientLeft:
-		return left
+		return metrics.Left
 	}
-	return failed
+	return metrics.Failed
 }
 
 // isLeaving reports whether err says that the client or this process no longer wants an

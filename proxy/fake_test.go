@@ -22,6 +22,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -457,15 +458,15 @@ func sameList(t *testing.T, what string, got, want []string) {
 }
 
 // outcomes is how many requests of a method ended so.
-func (srv testServer) outcomes(how outcome, method string) int {
+func (srv testServer) outcomes(how metrics.Outcome, method string) int {
 	srv.t.Helper()
 	return counted(srv.t, srv.metrics, "dragoman_requests_total", "method="+method, "outcome="+string(how))
 }
 
 // counted is the sum of a family's counters that have all these labels.
-func counted(t *testing.T, from *metrics, family string, labels ...string) (n int) {
+func counted(t *testing.T, from *metrics.Metrics, family string, labels ...string) (n int) {
 	t.Helper()
-	families, err := from.registry.Gather()
+	families, err := from.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -199,7 +199,7 @@ func (x *exchange) weigh(page []byte) {
 		return
 	}
 	c.whole = true
-	x.srv.metrics.toolsList.Set(float64(c.bytes))
+	x.srv.metrics.ToolsList.Set(float64(c.bytes))
 	all := c.bytes + c.instructions
 	if most := x.srv.now().cfg.Footprint.MaxBytes; most > 0 && all > int(most) && x.srv.heavy.CompareAndSwap(false, true) {
 		x.log().Warn("the list of tools is large with the server's instructions: every conversation pays for them; dragoman footprint tells of what",

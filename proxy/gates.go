@@ -30,7 +30,7 @@ func (x *exchange) gate(m *wire.Message) (refusal []byte) {
 		if verdict == gate.None {
 			continue
 		}
-		x.srv.metrics.gates.WithLabelValues(g.Tool, string(verdict)).Inc()
+		x.srv.metrics.Gates.WithLabelValues(g.Tool, string(verdict)).Inc()
 		if err != nil {
 			x.log().Debug("the source of a gate does not say what is supported", zap.String("tool", g.Tool), zap.String("source", g.Source), zap.Error(err))
 		}

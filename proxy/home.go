@@ -97,7 +97,7 @@ func newReplicas(srv *Server) *replicas.Replicas {
 				Certificate: now.guard.cert, Roots: now.guard.peerRoots,
 			}
 		},
-		Count:       func(o replicas.Outcome) { srv.metrics.forwarded.WithLabelValues(string(o)).Inc() },
+		Count:       func(o replicas.Outcome) { srv.metrics.Forwarded.WithLabelValues(string(o)).Inc() },
 		Unreachable: func(err error) { srv.failing("replica cannot be reached", failures.ReplicaLost, err, nil) },
 		Report:      func(f *mcp.Failure, method string) string { return srv.report(f, requestInfo{method: method}).Why },
 	})

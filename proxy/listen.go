@@ -226,7 +226,7 @@ func (srv *Server) routes() map[string]fasthttp.RequestHandler {
 			c.SetBodyString("ok\n")
 		},
 		"/metrics": fasthttpadaptor.NewFastHTTPHandler(
-			promhttp.HandlerFor(srv.metrics.registry, promhttp.HandlerOpts{})),
+			promhttp.HandlerFor(srv.metrics.Registry, promhttp.HandlerOpts{})),
 	}
 }
 

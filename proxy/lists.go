@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -27,7 +28,7 @@ func (x *exchange) again(key memo.Key, raw []byte) (out []byte, ok bool) {
 	}
 	x.msg.Kind, x.msg.Method = wire.Result, key.Method
 	x.id = append(x.id[:0], x.call.id...)
-	x.answered, x.final, x.verdict = true, true, succeeded
+	x.answered, x.final, x.verdict = true, true, metrics.Succeeded
 	x.s.open.end(x.call)
 	out = raw
 	if !k.Same() {

@@ -150,7 +150,7 @@ func withID(t *testing.T, message []byte, id string) []byte {
 // lost is what the metrics say of losses.
 func lost(t *testing.T, srv testServer) string {
 	t.Helper()
-	families, err := srv.metrics.registry.Gather()
+	families, err := srv.metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
@@ -64,12 +65,12 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		return nil
 	}
 	if req.Version == "" {
-		srv.metrics.unserved(translate.Lookup(translate.Modern()), m.Method, refused)
+		srv.metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
 		return missingVersion().About(m.ID())
 	}
 	q, err := lookModern(m, req.Version)
 	if err != nil {
-		srv.metrics.unserved(translate.Lookup(translate.Modern()), m.Method, refused)
+		srv.metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
 		return srv.listing(err, srv.appendPassed(nil, req.Header))
 	}
 	defer srv.tallied(q).release()
@@ -130,7 +131,7 @@ func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who st
 	switch q.method {
 	case wire.ServerDiscover:
 		if resp.Body, err = srv.discover(req.Ctx, q, who, from); err == nil {
-			q.counts.settle(local)
+			q.counts.settle(metrics.Local)
 		}
 		return err
 	case wire.SubscriptionsListen:
@@ -138,7 +139,7 @@ func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who st
 		if err != nil {
 			return err
 		}
-		q.counts.settle(local)
+		q.counts.settle(metrics.Local)
 		srv.streams.Add(1)
 		free := context.AfterFunc(srv.draining, l.finish)
 		resp.Stream, resp.Done = l, func() { free(); l.end(); srv.streams.Add(-1) }
@@ -188,7 +189,7 @@ func (p *pipe) modern(m *wire.Message) {
 		err = unknownMethod(q.name).About(q.id)
 	}
 	if err != nil {
-		p.srv.metrics.unserved(translate.Lookup(translate.Modern()), m.Method, refused)
+		p.srv.metrics.Unserved(translate.Lookup(translate.Modern()), m.Method, metrics.Refused)
 		p.refuse(p.srv.listing(err, p.from))
 		return
 	}
@@ -293,7 +294,7 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 		if err != nil {
 			answer = failed(err).Body()
 		}
-		q.counts.settle(local)
+		q.counts.settle(metrics.Local)
 		free()
 		p.write(answer)
 		return
@@ -304,7 +305,7 @@ func (p *pipe) runModern(ctx context.Context, q *modernRequest, free func()) {
 			p.refuse(failed(err))
 			return
 		}
-		q.counts.settle(local)
+		q.counts.settle(metrics.Local)
 		defer l.end()
 		st, last, cut = l, &l.ended, &l.cut
 	default:

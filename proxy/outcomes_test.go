@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -19,13 +20,13 @@ func TestRequestsAreCountedByOutcome(t *testing.T) {
 	for _, c := range []struct {
 		answer string
 		err    error
-		want   outcome
+		want   metrics.Outcome
 	}{
-		{`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`, nil, succeeded},
-		{`{"jsonrpc":"2.0","id":1,"result":{"content":[],"isError":false,"structuredContent":{"isError":true}}}`, nil, succeeded},
-		{`{"jsonrpc":"2.0","id":1,"result":{"isError" : true, "content":[]}}`, nil, toolError},
-		{`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unknown tool"}}`, nil, errored},
-		{"", errors.New("away"), failed},
+		{`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`, nil, metrics.Succeeded},
+		{`{"jsonrpc":"2.0","id":1,"result":{"content":[],"isError":false,"structuredContent":{"isError":true}}}`, nil, metrics.Succeeded},
+		{`{"jsonrpc":"2.0","id":1,"result":{"isError" : true, "content":[]}}`, nil, metrics.ToolError},
+		{`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unknown tool"}}`, nil, metrics.Errored},
+		{"", errors.New("away"), metrics.Failed},
 	} {
 		for _, client := range []string{"2024-11-05", "2025-06-18"} { // translated, and as it came
 			f := newFake(initializing("2025-06-18", func(string) ([]string, error) {
@@ -38,7 +39,7 @@ func TestRequestsAreCountedByOutcome(t *testing.T) {
 			srv.post(srv.initialize(client), callOne)
 			eventually(t, "the count", func() bool { return srv.outcomes(c.want, "tools/call") == 1 })
 			all := 0
-			for _, how := range []outcome{succeeded, toolError, errored, local, refused, failed, cancelled, left} {
+			for _, how := range []metrics.Outcome{metrics.Succeeded, metrics.ToolError, metrics.Errored, metrics.Local, metrics.Refused, metrics.Failed, metrics.Cancelled, metrics.Left} {
 				all += srv.outcomes(how, "tools/call")
 			}
 			if all != 1 {
@@ -84,11 +85,11 @@ func TestACallCountsOnce(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		method string // "" for tools/call
-		want   outcome
+		want   metrics.Outcome
 		server string // its revision in the label
 		play   func(t *testing.T) testServer
 	}{
-		{"a question", "", succeeded, "2025-11-25", func(t *testing.T) testServer {
+		{"a question", "", metrics.Succeeded, "2025-11-25", func(t *testing.T) testServer {
 			f, gate := asksName(nameQuestion)
 			srv := front(t, f)
 			r := srv.modernly(modernCall("7", ""))
@@ -96,13 +97,13 @@ func TestACallCountsOnce(t *testing.T) {
 			srv.modernly(retryOf("8", ada, r))
 			return srv
 		}},
-		{"a question without an answer", "", left, "2025-11-25", func(t *testing.T) testServer {
+		{"a question without an answer", "", metrics.Left, "2025-11-25", func(t *testing.T) testServer {
 			f, _ := asksName(nameQuestion)
 			srv := front(t, f, func(c *config.Config) { c.Bridge.ParkTimeout = 20 * time.Millisecond })
 			srv.modernly(modernCall("7", ""))
 			return srv
 		}},
-		{"a question of a server without sessions", "", succeeded, "2026-07-28", func(t *testing.T) testServer {
+		{"a question of a server without sessions", "", metrics.Succeeded, "2026-07-28", func(t *testing.T) testServer {
 			f := asksFirst(false, named)
 			f.asked = true
 			srv := front(t, f)
@@ -110,7 +111,7 @@ func TestACallCountsOnce(t *testing.T) {
 			srv.modernly(asCall("8", form, `"inputResponses":{"a":{"action":"accept","content":{"n":"Ada"}}},"requestState":"st",`))
 			return srv
 		}},
-		{"a question of a server without sessions, to a client with one", "", succeeded, "2026-07-28", func(t *testing.T) testServer {
+		{"a question of a server without sessions, to a client with one", "", metrics.Succeeded, "2026-07-28", func(t *testing.T) testServer {
 			srv := front(t, asksFirst(false, named))
 			session := srv.initializeWith("2025-11-25", form)
 			events := srv.reads(session, callOne)
@@ -120,24 +121,24 @@ func TestACallCountsOnce(t *testing.T) {
 			}
 			return srv
 		}},
-		{"URLs that are opened", "", succeeded, "2025-11-25", func(t *testing.T) testServer {
+		{"URLs that are opened", "", metrics.Succeeded, "2025-11-25", func(t *testing.T) testServer {
 			srv := askingURLs(t)
 			srv.modernly(again(srv.modernly(asCall("7", url, "")), "accept"))
 			return srv
 		}},
-		{"URLs that are not", "", local, "unknown", func(t *testing.T) testServer {
+		{"URLs that are not", "", metrics.Local, "unknown", func(t *testing.T) testServer {
 			srv := askingURLs(t)
 			srv.modernly(again(srv.modernly(asCall("7", url, "")), "decline"))
 			return srv
 		}},
-		{"URLs of which the client says nothing", "", left, "unknown", func(t *testing.T) testServer {
+		{"URLs of which the client says nothing", "", metrics.Left, "unknown", func(t *testing.T) testServer {
 			srv := askingURLs(t, func(c *config.Config) { c.Bridge.ParkTimeout = 20 * time.Millisecond })
 			srv.modernly(asCall("7", url, ""))
 			return srv
 		}},
-		{"a session that the server has lost", "", succeeded, "2025-06-18", func(t *testing.T) testServer { return lost(t, `{}`) }},
-		{"a session that the server has lost, to a client that may be asked", "", succeeded, "2025-06-18", func(t *testing.T) testServer { return lost(t, form) }},
-		{"a server of the other era", "", succeeded, "2026-07-28", func(t *testing.T) testServer {
+		{"a session that the server has lost", "", metrics.Succeeded, "2025-06-18", func(t *testing.T) testServer { return lost(t, `{}`) }},
+		{"a session that the server has lost, to a client that may be asked", "", metrics.Succeeded, "2025-06-18", func(t *testing.T) testServer { return lost(t, form) }},
+		{"a server of the other era", "", metrics.Succeeded, "2026-07-28", func(t *testing.T) testServer {
 			r := newReplaceable(t)
 			r.by("2025-06-18")
 			srv := r.before(t)
@@ -146,22 +147,22 @@ func TestACallCountsOnce(t *testing.T) {
 			srv.modernly(modernRequestOf("7", "tools/call", `"name":"hello","arguments":{},`+meta(`{}`)))
 			return srv
 		}},
-		{"a server that is away", "", failed, "unknown", func(t *testing.T) testServer {
+		{"a server that is away", "", metrics.Failed, "unknown", func(t *testing.T) testServer {
 			srv := frontOf(t, origin{connect: func(context.Context, *upstream.Outgoing) (*upstream.Begun, error) { return nil, errors.New("away") }})
 			srv.modernly(modernRequestOf("7", "tools/call", `"name":"t",`+meta(`{}`)))
 			return srv
 		}},
-		{"a state that is not ours", "", refused, "unknown", func(t *testing.T) testServer {
+		{"a state that is not ours", "", metrics.Refused, "unknown", func(t *testing.T) testServer {
 			srv := front(t, legacyServer(`{"tools":{}}`, nil))
 			srv.modernly(modernCall("7", `"requestState":"no",`))
 			return srv
 		}},
-		{"server/discover", "server/discover", local, "unknown", func(t *testing.T) testServer {
+		{"server/discover", "server/discover", metrics.Local, "unknown", func(t *testing.T) testServer {
 			srv := front(t, legacyServer(`{"tools":{}}`, nil))
 			srv.modernly(modernRequestOf("7", "server/discover", meta(`{}`)))
 			return srv
 		}},
-		{"an id that is open", "", refused, "2025-06-18", func(t *testing.T) testServer {
+		{"an id that is open", "", metrics.Refused, "2025-06-18", func(t *testing.T) testServer {
 			f := silentPipe()
 			srv := front(t, f, func(c *config.Config) { c.Limits.OpenRequests = 1 })
 			session := srv.initialize("2025-06-18")
@@ -188,7 +189,7 @@ func TestACallCountsOnce(t *testing.T) {
 
 func TestBuildInfo(t *testing.T) {
 	srv := front(t, newFake(nil))
-	families, err := srv.metrics.registry.Gather()
+	families, err := srv.metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -258,7 +258,7 @@ func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
 
 // shadowed notes that a tool of the server has the name of one of ours, aloud once.
 func (srv *Server) shadowed(name string) {
-	srv.metrics.shadowed.WithLabelValues(name).Inc()
+	srv.metrics.Shadowed.WithLabelValues(name).Inc()
 	if _, seen := srv.shadows.LoadOrStore(name, true); !seen {
 		srv.log.Warn("a tool of the server has the name of one of ours: clients get ours", zap.String("tool", name))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -156,7 +157,7 @@ func TestOwnToolIsCalledHere(t *testing.T) {
 			t.Errorf("the server got %s", m)
 		}
 	}
-	if n := srv.outcomes(local, "tools/call"); n != 4 {
+	if n := srv.outcomes(metrics.Local, "tools/call"); n != 4 {
 		t.Errorf("%d calls counted as answered here", n)
 	}
 }
@@ -321,7 +322,7 @@ func TestOwnCallEndsWhenItsClientCancels(t *testing.T) {
 	if r := <-got; r.status != 202 || r.body != "" {
 		t.Errorf("got %+v", r)
 	}
-	if n := srv.outcomes(cancelled, "tools/call"); n != 1 {
+	if n := srv.outcomes(metrics.Cancelled, "tools/call"); n != 1 {
 		t.Errorf("counted %d", n)
 	}
 }
@@ -340,7 +341,7 @@ func TestOwnCallEndsWhenItsClientLeaves(t *testing.T) {
 	leave(downstream.ErrClientLeft)
 	<-over
 	<-done
-	if n := srv.outcomes(left, "tools/call"); n != 1 {
+	if n := srv.outcomes(metrics.Left, "tools/call"); n != 1 {
 		t.Errorf("counted %d", n)
 	}
 }

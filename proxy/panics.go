@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
@@ -16,7 +17,7 @@ import (
 
 // panicked logs a panic that was recovered.
 func (srv *Server) panicked(p any) {
-	srv.metrics.failures.WithLabelValues(string(failures.Panic)).Inc()
+	srv.metrics.Failures.WithLabelValues(string(failures.Panic)).Inc()
 	srv.log.Error("panic", zap.String("cause", string(failures.Panic)), zap.String("advice", failures.Panic.Advice()),
 		zap.String("version", ownVersion()), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 }
@@ -49,7 +50,7 @@ func (x *exchange) panicked(p any, raw []byte) *mcp.Failure {
 // is refused, and a notification is dropped.
 func (x *exchange) afterPanic(p any, raw []byte) (out []byte, ok bool) {
 	x.srv.panicked(p)
-	x.verdict = failed
+	x.verdict = metrics.Failed
 	f := mcp.Fail(mcp.Panicked, "")
 	c, m := x.met, new(wire.Message)
 	switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -370,7 +371,7 @@ func (p *pipe) pass(x *exchange, line []byte, err error) {
 	case err != nil:
 		p.deliver(x.group, x.slot, onPipe(x.refused(err)).BodyTo(p.s.ClientRevision))
 	case v == wire.Answer:
-		x.outcome = local
+		x.outcome = metrics.Local
 		p.deliver(x.group, x.slot, bytes.Clone(out))
 	case v == wire.Forward:
 		p.send(x, out)
@@ -475,7 +476,7 @@ func (p *pipe) bring(x *exchange) {
 		p.heard.Store(time.Now().UnixNano())
 		if c := x.met; c != nil {
 			p.deliver(c.group, c.slot, p.kept(c, e.Data))
-			p.srv.metrics.request(p.s.ClientRevision, p.s.ServerRevision, c.method, x.verdict, c.began)
+			p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.method, x.verdict, c.began)
 			continue
 		}
 		p.write(e.Data)

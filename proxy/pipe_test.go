@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
@@ -128,7 +129,7 @@ func TestPipeClient(t *testing.T) {
 		if err := c.end(); err != nil {
 			t.Error(err)
 		}
-		if srv.outcomes(succeeded, "tools/list") != 1 || srv.outcomes(succeeded, "tools/call") != 1 {
+		if srv.outcomes(metrics.Succeeded, "tools/list") != 1 || srv.outcomes(metrics.Succeeded, "tools/call") != 1 {
 			t.Error("not counted")
 		}
 	})
@@ -199,7 +200,7 @@ func TestPipeClientCancels(t *testing.T) {
 		c.hears(pingAnswer)
 		c.say(`[`+listTwo+`,`+pingOne+`]`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
 		c.hears(`[` + pingAnswer + `]`)
-		eventually(t, "two counted", func() bool { return srv.outcomes(cancelled, "tools/list") == 2 })
+		eventually(t, "two counted", func() bool { return srv.outcomes(metrics.Cancelled, "tools/list") == 2 })
 	})
 }
 

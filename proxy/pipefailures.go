@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -35,7 +36,7 @@ func (p *pipe) watch() {
 			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.id))
 			f.Err = server.SilentFor(now.Sub(c.began), heard.After(c.began))
 			p.deliver(c.group, c.slot, f.Body())
-			p.srv.metrics.request(p.s.ClientRevision, p.s.ServerRevision, c.method, failed, c.began)
+			p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.method, metrics.Failed, c.began)
 			p.srv.report(f, p.requestInfo(c))
 		}
 		if next > 0 {
@@ -68,7 +69,7 @@ func (p *pipe) failOpen(f *mcp.Failure) {
 		each := *f
 		each.ID = []byte(c.id)
 		p.deliver(c.group, c.slot, each.Body())
-		p.srv.metrics.request(p.s.ClientRevision, p.s.ServerRevision, c.method, failed, c.began)
+		p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.method, metrics.Failed, c.began)
 		p.srv.report(&each, p.requestInfo(c))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -233,9 +234,9 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		}
 		x.srv.results.Heard(m)
 	default:
-		x.verdict = outcomeOf(m)
+		x.verdict = metrics.OutcomeOf(m)
 		if b, ok := x.stream.(*bridgedCall); ok && b.lost.Load() {
-			x.verdict = failed
+			x.verdict = metrics.Failed
 		}
 		if x.isAnswer(m) {
 			m.Method, m.Note = x.call.method, x.call.note
@@ -274,7 +275,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.srv.untranslated(err, x.from)
 		return nil, false
 	case err != nil:
-		x.verdict = failed
+		x.verdict = metrics.Failed
 		f := x.srv.report(err, x.requestInfo())
 		out, kind, list = mcp.AppendError(nil, x.era.rename(id), f.Code, f.Text, nil), wire.Error, nil
 	case v == wire.Local:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -32,7 +33,7 @@ func TestAnswerAloneIsTheBody(t *testing.T) {
 	if got := f.sent()[1]; got != `{ "jsonrpc":"2.0", "id":1.0, "method":"ping" }` {
 		t.Errorf("equal revisions: sent %q", got)
 	}
-	if srv.outcomes(succeeded, "ping") != 1 {
+	if srv.outcomes(metrics.Succeeded, "ping") != 1 {
 		t.Error("not counted")
 	}
 }
@@ -251,7 +252,7 @@ func TestCancelledCallEndsWithoutAnAnswer(t *testing.T) {
 		if r := <-got; r.status != 202 || r.body != "" || len(r.events) > 0 {
 			t.Errorf("%+v", r)
 		}
-		if len(f.sent()) != 3 || srv.outcomes(cancelled, "tools/call") != 1 {
+		if len(f.sent()) != 3 || srv.outcomes(metrics.Cancelled, "tools/call") != 1 {
 			t.Errorf("sent %q", f.sent())
 		}
 	}
@@ -270,7 +271,7 @@ func TestClientLeavingIsNoCancel(t *testing.T) {
 	if n := len(f.sent()); n != 2 {
 		t.Errorf("told the server: %q", f.sent())
 	}
-	if srv.outcomes(left, "tools/call") != 1 {
+	if srv.outcomes(metrics.Left, "tools/call") != 1 {
 		t.Error("not counted as left")
 	}
 }
@@ -285,7 +286,7 @@ func TestFailedCallIsCountedAsFailed(t *testing.T) {
 	_, resp := srv.begin(ctx, "POST", s, callOne)
 	cancel(downstream.ErrOver)
 	resp.Done()
-	if srv.outcomes(failed, "tools/call") != 1 {
+	if srv.outcomes(metrics.Failed, "tools/call") != 1 {
 		t.Error("not counted as failed")
 	}
 }

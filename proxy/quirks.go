@@ -3,8 +3,9 @@ package proxy
 import (
 	"unicode/utf8"
 
-	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
 )
 
 // quirk names what published software does beside the specification, or at a corner
@@ -78,7 +79,7 @@ var quirks = [...]struct {
 
 // met counts that a quirk was dealt with.
 func (srv *Server) met(q quirk) {
-	srv.metrics.quirks.WithLabelValues(string(q)).Inc()
+	srv.metrics.Quirks.WithLabelValues(string(q)).Inc()
 	srv.log.Debug("quirk", zap.String("quirk", string(q)))
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -60,7 +61,7 @@ func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from [
 	switch {
 	case q.method == wire.TasksGet || q.method == wire.TasksUpdate || q.method == wire.TasksCancel:
 		if err = srv.heldTasks.answer(r); err == nil {
-			q.counts.settle(local)
+			q.counts.settle(metrics.Local)
 		}
 	case q.state != nil:
 		err = srv.dialogues.resume(r)
@@ -204,14 +205,14 @@ func (srv *Server) sendOn(asked context.Context, b *backing, id []byte, q *moder
 	out, v, err := x.fromClient(q.forServer())
 	switch {
 	case err != nil:
-		x.outcome = refused
+		x.outcome = metrics.Refused
 	case v == wire.Answer && gjson.GetBytes(out, "result").Exists(): // a gate is shut
 		answer := under(out, id)
 		x.attach(answerHere(ctx, func(context.Context) ([]byte, error) { return answer, nil }))
 		e.End()
 		return x, nil
 	case v == wire.Answer:
-		x.outcome = local
+		x.outcome = metrics.Local
 		f := mcp.Fail(mcp.MethodUnknown, q.name)
 		f.Cause = mcp.MethodUnknown
 		err = f

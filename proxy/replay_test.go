@@ -17,6 +17,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 )
 
@@ -111,7 +112,7 @@ func TestClientThatLostItsStreamGetsTheAnswerByGet(t *testing.T) {
 		t.Errorf("%s %s", again.ID, again.Data)
 	}
 	c.ends()
-	if n := srv.outcomes(left, "tools/call") + srv.outcomes(succeeded, "tools/call"); n != 1 {
+	if n := srv.outcomes(metrics.Left, "tools/call") + srv.outcomes(metrics.Succeeded, "tools/call"); n != 1 {
 		t.Errorf("the call was counted %d times", n)
 	}
 	if n := counted(t, srv.metrics, "dragoman_messages_dropped_total"); n != 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -217,7 +218,7 @@ func (d *dialogue) repeat(r *relay, refused string) error {
 		return r.begin()
 	}
 	d.b.forgetOpened(d)
-	r.q.counts.settle(local)
+	r.q.counts.settle(metrics.Local)
 	text := "User did not complete: " + refused
 	box := outbox.New()
 	r.mu.Lock()

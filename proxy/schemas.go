@@ -7,10 +7,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/dragoman-proxy/dragoman/proxy/gate"
 	"github.com/dragoman-proxy/dragoman/proxy/toolindex"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
-	"github.com/tidwall/gjson"
 )
 
 // How long the server may take for its list where a call waits for it.

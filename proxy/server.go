@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/losses"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/memo"
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/replicas"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
@@ -44,10 +46,10 @@ type Server struct {
 	running  *processes.Limit
 	onPipes  sync.Map    // *posts, each a client on HTTP+SSE
 	personal atomic.Bool // there is one client, on stdio: a login that its user makes is for nobody else
-	metrics  *metrics
+	metrics  *metrics.Metrics
 	losses   *losses.Log
 	failures *failureLog
-	shapes   *shapeLog
+	shapes   *metrics.Results
 	restarts atomic.Int64 // of the server's processes and sessions
 	heavy    atomic.Bool  // a large list of tools was warned of
 	lists    *memo.Memo
@@ -140,27 +142,27 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	if cfg.Contract != config.Default().Contract {
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
 	}
-	srv.metrics = newMetrics(func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
+	srv.metrics = metrics.New(ownVersion(), func() float64 { return float64(srv.sessions.count()) }, func() float64 { return float64(srv.streams.Load()) })
 	srv.results = results.New(func() results.Bounds {
 		c := srv.now().cfg.Bridge.Cache
 		return results.Bounds{Bytes: int64(c.Bytes), Entries: c.Entries}
 	})
-	srv.results.Register(srv.metrics.registry)
+	srv.results.Register(srv.metrics.Registry)
 	if srv.adapters != nil {
 		srv.adapters.metrics = srv.metrics
 	}
-	srv.shapes = newShapeLog(srv.metrics.registry)
+	srv.shapes = metrics.NewResults(srv.metrics.Registry)
 	if srv.adapters != nil {
 		srv.adapters.shapes, srv.adapters.shaping = srv.shapes, func() *shaping { return srv.now().shaping }
 	}
-	srv.losses = losses.New(log, srv.metrics.losses, cfg.Log.Losses == "every")
-	srv.failures = newFailureLog(log, srv.metrics.failures, func() []string { return srv.now().secrets })
+	srv.losses = losses.New(log, srv.metrics.Losses, cfg.Log.Losses == "every")
+	srv.failures = newFailureLog(log, srv.metrics.Failures, func() []string { return srv.now().secrets })
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.warm()
 	srv.heldTasks = newBackedTasks(srv)
 	srv.finished = newFinishedTasks()
 	srv.eras, srv.backings, srv.dialogues = newEras(srv), newBackings(srv), newDialogues(srv)
-	srv.metrics.registry.MustRegister(srv.gauges()...)
+	srv.metrics.Registry.MustRegister(srv.gauges()...)
 	srv.replicas = newReplicas(srv)
 	return srv, nil
 }
@@ -263,7 +265,7 @@ func (srv *Server) greet(log *zap.Logger, s *session) {
 			log.Info("deprecated revision", zap.String("peer", side.name), zap.String("revision", side.rev.Name))
 		}
 	}
-	srv.metrics.handshake(s.ClientRevision, s.ServerRevision, succeeded, "")
+	srv.metrics.Handshake(s.ClientRevision, s.ServerRevision, metrics.Succeeded, "")
 	log.Debug("session", zap.String("client", s.ClientRevision.Name), zap.String("server", s.ServerRevision.Name))
 }
 
@@ -324,7 +326,7 @@ func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 	case f.Cause == mcp.UpstreamRefused && f.Status == 404:
 		f.NoEndpoint()
 	}
-	x.outcome = failed
+	x.outcome = metrics.Failed
 	if x.clientLeft() {
 		f.Reported = true
 		return f
@@ -334,7 +336,7 @@ func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 
 // restarted counts an attempt to start the server's process, or a session with it, again.
 func (srv *Server) restarted() {
-	srv.metrics.restarts.Inc()
+	srv.metrics.Restarts.Inc()
 	srv.restarts.Add(1)
 }
 
@@ -484,3 +486,6 @@ func (srv *Server) close() {
 	srv.losses.Flush()
 	srv.failures.repeats.Flush()
 }
+
+// Register adds a collector of the caller's to those of /metrics, before the server serves.
+func (srv *Server) Register(c prometheus.Collector) { srv.metrics.Registry.MustRegister(c) }

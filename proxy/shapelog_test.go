@@ -12,7 +12,7 @@ import (
 // TestMetricsNameOnlyListedTools, and no more than there is room for.
 func TestMetricsNameOnlyListedTools(t *testing.T) {
 	var tools []string
-	for i := range maxToolLabels + 50 {
+	for i := range 250 {
 		tools = append(tools, fmt.Sprintf(`{"name":"t%d","inputSchema":{"type":"object"}}`, i))
 	}
 	f := answering("2025-11-25", false, func(string) string { return texts("x") }, `{"tools":[`+strings.Join(tools, ",")+`]}`)

@@ -218,7 +218,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	began := time.Now()
 	changed, report := w.shaping.engine.Apply(nil, result, &call)
 	listed := call.Schemas != transform.Unknown || x.errand != nil
-	x.srv.shapes.note(x.log(), w.tool, listed, &report, time.Since(began))
+	x.srv.shapes.Note(x.log(), w.tool, listed, &report, time.Since(began))
 	if len(changed) == 0 || &changed[0] == &result[0] {
 		return out
 	}
@@ -241,7 +241,7 @@ func (x *exchange) listed(s *shaping, page []byte) []byte {
 	return editTools(page, func(tool []byte) []byte {
 		out, err := s.engine.ListTool(nil, s.server, tool)
 		if err != nil {
-			x.srv.shapes.conflict(x.srv.log, err)
+			x.srv.shapes.Conflict(x.srv.log, err)
 		}
 		return out
 	})

@@ -3,6 +3,7 @@ package proxy
 import (
 	"sync"
 
+	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
@@ -12,12 +13,12 @@ import (
 // the other era. What came of the last one counts, when the last user has released the tally.
 // The methods of a nil tally do nothing.
 type tally struct {
-	metrics *metrics
+	metrics *metrics.Metrics
 	method  wire.Method
 
 	mu     sync.Mutex
 	users  int
-	how    outcome // "" for nothing that counts
+	how    metrics.Outcome // "" for nothing that counts
 	server *translate.Revision
 	call   *call // for the time that it took; nil where the server was not asked
 }
@@ -38,14 +39,14 @@ func (t *tally) hold() {
 }
 
 // note notes how x's request ended.
-func (t *tally) note(x *exchange, how outcome) {
+func (t *tally) note(x *exchange, how metrics.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.how, t.server, t.call = how, x.s.ServerRevision, x.call
 }
 
 // settle notes how the call ended where no request to the server has said it.
-func (t *tally) settle(how outcome) {
+func (t *tally) settle(how metrics.Outcome) {
 	if t == nil {
 		return
 	}
@@ -68,8 +69,8 @@ func (t *tally) release() {
 	}
 	client := translate.Lookup(translate.Modern())
 	if t.call == nil {
-		t.metrics.unserved(client, t.method, t.how)
+		t.metrics.Unserved(client, t.method, t.how)
 		return
 	}
-	t.metrics.request(client, t.server, t.method, t.how, t.call.began)
+	t.metrics.Request(client, t.server, t.method, t.how, t.call.began)
 }

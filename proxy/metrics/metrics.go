@@ -1,4 +1,12 @@
-package proxy
+// Package metrics counts what the proxy does, under the names that /metrics has.
+//
+//   - metrics.go counts requests, handshakes, and what goes wrong;
+//   - results.go counts and logs what package transform does with results;
+//   - adapters.go counts calls of adapters.
+//
+// Labels have bounded values: names come from files and from lists of the server, never
+// from what clients send.
+package metrics
 
 import (
 	"cmp"
@@ -17,54 +25,55 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// outcome is how a request of a client ended.
-type outcome string
+// Outcome is how a request of a client ended.
+type Outcome string
 
 const (
-	succeeded outcome = "ok"         // answered by the server, with a result
-	toolError outcome = "tool_error" // with a result that says isError
-	errored   outcome = "error"      // with a JSON-RPC error
-	local     outcome = "local"      // by us, on the server's behalf
-	refused   outcome = "refused"    // it could not be sent on
-	failed    outcome = "failed"     // the server gave no answer
-	cancelled outcome = "cancelled"  // none was owed any more
-	left      outcome = "left"       // the client went away first
+	Succeeded Outcome = "ok"         // answered by the server, with a result
+	ToolError Outcome = "tool_error" // with a result that says isError
+	Errored   Outcome = "error"      // with a JSON-RPC error
+	Local     Outcome = "local"      // by us, on the server's behalf
+	Refused   Outcome = "refused"    // it could not be sent on
+	Failed    Outcome = "failed"     // the server gave no answer
+	Cancelled Outcome = "cancelled"  // none was owed any more
+	Left      Outcome = "left"       // the client went away first
 
 	// inputRequired is the result that asks for the call to be made again, with answers: the
 	// last round of a call counts.
-	inputRequired outcome = "input_required"
+	inputRequired Outcome = "input_required"
 )
 
-// outcomeOf is how a request ended that m answers.
-func outcomeOf(m *wire.Message) outcome {
+// OutcomeOf is how a request ended that m answers.
+func OutcomeOf(m *wire.Message) Outcome {
 	switch {
 	case m.Kind == wire.Error:
-		return errored
+		return Errored
 	case m.InputRequired:
 		return inputRequired
 	case m.ToolError:
-		return toolError
+		return ToolError
 	}
-	return succeeded
+	return Succeeded
 }
 
-// metrics are the counters of one server, on a registry of their own.
-type metrics struct {
-	registry  *prometheus.Registry
+// Metrics are the counters of one server, on a registry of their own. Those that are not
+// exported are counted by methods.
+type Metrics struct {
+	Registry  *prometheus.Registry
 	requests  *prometheus.CounterVec
 	seconds   *prometheus.HistogramVec
 	rewrite   prometheus.Histogram
 	waiting   prometheus.Histogram
-	losses    *prometheus.CounterVec
+	Losses    *prometheus.CounterVec
 	shakes    *prometheus.CounterVec
-	dropped   *prometheus.CounterVec
-	failures  *prometheus.CounterVec
-	restarts  prometheus.Counter
-	shadowed  *prometheus.CounterVec
-	gates     *prometheus.CounterVec
-	forwarded *prometheus.CounterVec
-	quirks    *prometheus.CounterVec
-	toolsList prometheus.Gauge
+	Dropped   *prometheus.CounterVec
+	Failures  *prometheus.CounterVec
+	Restarts  prometheus.Counter
+	Shadowed  *prometheus.CounterVec
+	Gates     *prometheus.CounterVec
+	Forwarded *prometheus.CounterVec
+	Quirks    *prometheus.CounterVec
+	ToolsList prometheus.Gauge
 	adapterMetrics
 	pairs sync.Map // of pair to *meters
 }
@@ -79,9 +88,11 @@ type meters struct {
 	seconds   [wire.NumMethods]atomic.Pointer[prometheus.Observer]
 }
 
-func newMetrics(openSessions, openStreams func() float64) *metrics {
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
+// New registers all of them. openSessions and openStreams are read when the metrics are;
+// version is that of the build.
+func New(version string, openSessions, openStreams func() float64) *Metrics {
+	m := &Metrics{
+		Registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_requests_total",
 			Help: "Calls of clients, by the revisions of client and server, method and outcome. A call that is sent again or answered in several rounds counts once.",
@@ -101,7 +112,7 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 			Help:    "Time spent waiting for the server with one request.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
 		}),
-		losses: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Losses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_losses_total",
 			Help: "What translation removed or changed, by rule.",
 		}, []string{"from", "to", "rule", "level"}),
@@ -109,42 +120,42 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 			Name: "dragoman_handshakes_total",
 			Help: "Sessions begun, and attempts to begin one that failed, by the revisions of client and server, outcome and cause.",
 		}, []string{"client", "server", "outcome", "cause"}),
-		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_messages_dropped_total",
 			Help: "JSON-RPC messages dropped, by reason.",
 		}, []string{"reason"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_upstream_failures_total",
 			Help: "Requests that failed at the server, or at a limit or a defect of dragoman, by cause.",
 		}, []string{"cause"}),
-		restarts: prometheus.NewCounter(prometheus.CounterOpts{
+		Restarts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dragoman_upstream_restarts_total",
 			Help: "Attempts to start a server's process again that had ended by itself.",
 		}),
-		shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_shadowed_tools_total",
 			Help: "Tools taken out of the server's lists because one of ours has the same name.",
 		}, []string{"tool"}),
-		gates: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Gates: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_gates_total",
 			Help: "Capability gates on the server's tools that were asked, by what came of it.",
 		}, []string{"tool", "verdict"}),
-		forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_forwarded_total",
 			Help: "Requests that another replica holds the session or the call of, by whether it served them, was lost or was nowhere.",
 		}, []string{"outcome"}),
-		quirks: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Quirks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_quirks_total",
 			Help: "Peculiarities of published clients and servers that were dealt with, by name.",
 		}, []string{"quirk"}),
 		adapterMetrics: newAdapterMetrics(),
 	}
-	m.adapterMetrics.register(m.registry)
-	m.toolsList = prometheus.NewGauge(prometheus.GaugeOpts{
+	m.adapterMetrics.register(m.Registry)
+	m.ToolsList = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "dragoman_tools_list_bytes",
 		Help: "Size of the list of tools that the last client got first, as compact JSON.",
 	})
-	m.registry.MustRegister(m.toolsList, m.requests, m.seconds, m.rewrite, m.waiting, m.losses, m.shakes, m.dropped, m.failures, m.restarts, m.shadowed, m.gates, m.forwarded, m.quirks,
+	m.Registry.MustRegister(m.ToolsList, m.requests, m.seconds, m.rewrite, m.waiting, m.Losses, m.shakes, m.Dropped, m.Failures, m.Restarts, m.Shadowed, m.Gates, m.Forwarded, m.Quirks,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_sessions",
 			Help: "Sessions of HTTP clients that are held.",
@@ -153,7 +164,7 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 			Name: "dragoman_streams",
 			Help: "Open event streams of HTTP clients over Streamable HTTP.",
 		}, openStreams),
-		buildInfo(),
+		buildInfo(version),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -163,16 +174,16 @@ func newMetrics(openSessions, openStreams func() float64) *metrics {
 // unknownRevision is the revision in labels of a server that has not named it.
 const unknownRevision = "unknown"
 
-// request counts one request of a client that has ended.
-func (m *metrics) request(vc, vu *translate.Revision, method wire.Method, how outcome, began time.Time) {
+// Request counts one request of a client that has ended.
+func (m *Metrics) Request(vc, vu *translate.Revision, method wire.Method, how Outcome, began time.Time) {
 	client, server := vc.Name, vu.Name
 	at := m.of(pair{vc, vu})
 	switch how {
 	case inputRequired:
 		return
-	case succeeded:
+	case Succeeded:
 		(*once(&at.succeeded[method], func() prometheus.Counter {
-			return m.requests.WithLabelValues(client, server, method.String(), string(succeeded))
+			return m.requests.WithLabelValues(client, server, method.String(), string(Succeeded))
 		})).Inc()
 	default:
 		m.requests.WithLabelValues(client, server, method.String(), string(how)).Inc()
@@ -182,18 +193,23 @@ func (m *metrics) request(vc, vu *translate.Revision, method wire.Method, how ou
 	})).Observe(time.Since(began).Seconds())
 }
 
-// unserved counts one request that has ended before the server's revision was known.
-func (m *metrics) unserved(client *translate.Revision, method wire.Method, how outcome) {
+// Unserved counts one request that has ended before the server's revision was known.
+func (m *Metrics) Unserved(client *translate.Revision, method wire.Method, how Outcome) {
 	m.requests.WithLabelValues(client.Name, unknownRevision, method.String(), string(how)).Inc()
 }
 
-// handshake counts a session begun, or an attempt to begin one. The revisions may be nil.
-func (m *metrics) handshake(client, server *translate.Revision, how outcome, c failures.Cause) {
-	name := func(r *translate.Revision) string { return cmp.Or(nameOf(r), unknownRevision) }
+// Handshake counts a session begun, or an attempt to begin one. The revisions may be nil.
+func (m *Metrics) Handshake(client, server *translate.Revision, how Outcome, c failures.Cause) {
+	name := func(r *translate.Revision) string {
+		if r == nil {
+			return unknownRevision
+		}
+		return cmp.Or(r.Name, unknownRevision)
+	}
 	m.shakes.WithLabelValues(name(client), name(server), string(how), string(c)).Inc()
 }
 
-func (m *metrics) of(p pair) *meters {
+func (m *Metrics) of(p pair) *meters {
 	at, ok := m.pairs.Load(p)
 	if !ok {
 		at, _ = m.pairs.LoadOrStore(p, new(meters))
@@ -202,7 +218,7 @@ func (m *metrics) of(p pair) *meters {
 }
 
 // buildInfo is a gauge that is always 1, with the build in its labels.
-func buildInfo() prometheus.Gauge {
+func buildInfo(version string) prometheus.Gauge {
 	commit := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -214,7 +230,7 @@ func buildInfo() prometheus.Gauge {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "dragoman_build_info",
 		Help:        "Always 1; version, commit and Go version are in the labels.",
-		ConstLabels: prometheus.Labels{"version": ownVersion(), "commit": commit, "goversion": runtime.Version()},
+		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "goversion": runtime.Version()},
 	})
 	g.Set(1)
 	return g
@@ -231,11 +247,8 @@ func once[T any](p *atomic.Pointer[T], find func() T) *T {
 	return &v
 }
 
-// spent takes down where the time of such a request went.
-func (m *metrics) spent(w *trace.Stopwatch) {
+// Spent takes down where the time of such a request went.
+func (m *Metrics) Spent(w *trace.Stopwatch) {
 	m.rewrite.Observe((w.Parse + w.Translate).Seconds())
 	m.waiting.Observe(w.Upstream.Seconds())
 }
-
-// Register adds a collector of the caller's to those of /metrics, before the server serves.
-func (srv *Server) Register(c prometheus.Collector) { srv.metrics.registry.MustRegister(c) }

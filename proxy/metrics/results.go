@@ -1,4 +1,4 @@
-package proxy
+package metrics
 
 import (
 	"errors"
@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
-// shapeLog counts and logs what was done with results. It tells of sizes and
+// Results counts and logs what was done with results. It tells of sizes and
 // steps, and never what stood in them.
-type shapeLog struct {
+type Results struct {
 	results   *prometheus.CounterVec
 	reduction prometheus.Histogram
 	tokens    *prometheus.CounterVec
@@ -34,8 +34,9 @@ const (
 	unknownTools  = "_unknown" // what no list names
 )
 
-func newShapeLog(r prometheus.Registerer) *shapeLog {
-	l := &shapeLog{
+// NewResults registers all of them.
+func NewResults(r prometheus.Registerer) *Results {
+	l := &Results{
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_transform_results_total",
 			Help: "Results that transformations looked at, by tool and outcome: passthrough, transformed, capped, error.",
@@ -66,7 +67,7 @@ func newShapeLog(r prometheus.Registerer) *shapeLog {
 }
 
 // label is the name of a tool in metrics. listed says that a list of tools names it.
-func (l *shapeLog) label(tool string, listed bool) string {
+func (l *Results) label(tool string, listed bool) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -81,9 +82,9 @@ func (l *shapeLog) label(tool string, listed bool) string {
 	return tool
 }
 
-// note takes down what was done with one result of a tool. listed says that a list of
+// Note takes down what was done with one result of a tool. listed says that a list of
 // tools names it.
-func (l *shapeLog) note(log *zap.Logger, tool string, listed bool, r *transform.Report, took time.Duration) {
+func (l *Results) Note(log *zap.Logger, tool string, listed bool, r *transform.Report, took time.Duration) {
 	l.seconds.Observe(took.Seconds())
 	label := l.label(tool, listed)
 	l.results.WithLabelValues(label, r.Outcome.String()).Inc()
@@ -136,8 +137,8 @@ func misspelt(missed []transform.Missed) (paths []string) {
 	return paths
 }
 
-// conflict tells once of each tool that a rule and its schema exclude one another.
-func (l *shapeLog) conflict(log *zap.Logger, err error) {
+// Conflict tells once of each tool that a rule and its schema exclude one another.
+func (l *Results) Conflict(log *zap.Logger, err error) {
 	bad, ok := errors.AsType[*transform.SchemaError](err)
 	if !ok {
 		return

@@ -1,4 +1,4 @@
-package proxy
+package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,7 +15,7 @@ type adapterMetrics struct {
 	adapterBytes    *prometheus.CounterVec
 	adapterGates    *prometheus.CounterVec
 	adapterCache    *prometheus.CounterVec
-	adapterReloads  *prometheus.CounterVec
+	AdapterReloads  *prometheus.CounterVec
 }
 
 func newAdapterMetrics() adapterMetrics {
@@ -35,16 +35,16 @@ func newAdapterMetrics() adapterMetrics {
 		adapterBytes:    counter("dragoman_adapter_response_bytes_total", "Bytes of what APIs answered.", "adapter"),
 		adapterGates:    counter("dragoman_adapter_gates_total", "Capability gates that were asked, by what came of it.", "adapter", "operation", "verdict"),
 		adapterCache:    counter("dragoman_adapter_cache_total", "Looks into the cache, by what was found.", "adapter", "operation", "result"),
-		adapterReloads:  counter("dragoman_adapter_reloads_total", "Times that adapter files were read anew and something had changed, or was wrong.", "result"),
+		AdapterReloads:  counter("dragoman_adapter_reloads_total", "Times that adapter files were read anew and something had changed, or was wrong.", "result"),
 	}
 }
 
 func (m *adapterMetrics) register(r *prometheus.Registry) {
-	r.MustRegister(m.adapterRequests, m.adapterSeconds, m.adapterUpstream, m.adapterBytes, m.adapterGates, m.adapterCache, m.adapterReloads)
+	r.MustRegister(m.adapterRequests, m.adapterSeconds, m.adapterUpstream, m.adapterBytes, m.adapterGates, m.adapterCache, m.AdapterReloads)
 }
 
-// adapterCall counts one call that has ended.
-func (m *adapterMetrics) adapterCall(c *adapterrt.Record, outcome string) {
+// AdapterCall counts one call that has ended.
+func (m *adapterMetrics) AdapterCall(c *adapterrt.Record, outcome string) {
 	m.adapterRequests.WithLabelValues(c.Adapter, c.Operation, outcome).Inc()
 	m.adapterSeconds.WithLabelValues(c.Adapter, c.Operation).Observe(c.Duration.Seconds())
 	if c.Upstream > 0 {
