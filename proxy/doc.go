@@ -131,6 +131,9 @@
 //
 // # How long, for whom, by what settings
 //
+// What OAuth clients ask of the server beside messages, package oauthrelay asks in their
+// place (oauthclients.go).
+//
 // How long the server may be silent is in silence.go; whom a listener lets in, and
 // what those who run us can ask, in listen.go; which trace a request belongs to
 // and where its time went, in package trace. All that follows from the configuration

@@ -37,6 +37,7 @@ import (
 //   - outbox keeps messages for a client, and sends none;
 //   - mcpheader says in headers what the body says;
 //   - metrics counts what it is told;
+//   - oauthrelay asks the server what OAuth clients ask, and reads no token;
 //   - gate reads what a tool says of another one, and is told how to call it;
 //   - filter translates lines, and has no peer;
 //   - dialect changes schemas in a list, and knows nothing of who reads it;
@@ -52,7 +53,7 @@ func TestImportsPointDown(t *testing.T) {
 	const adapting = "adapterrt/clean adapterrt/failure adapterrt/escape adapterrt/near adapterrt/gate adapterrt/file adapterrt/httpcall adapterrt/credential adapterrt/guard adapterrt/present"
 	const carried = "proxy/upstream/orphans proxy/upstream proxy/sse proxy/lines proxy/large proxy/envelope translate/wire"
 	const configured = carried + " proxy/mcp proxy/memlimit proxy/oauth proxy/setting adapterrt transform translate " + parts + " " + adapting
-	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics"
+	const rooms = configured + " proxy/config proxy/sealed proxy/quota proxy/idmap proxy/downstream proxy/results proxy/processes proxy/ended proxy/failures proxy/repeats proxy/dialect proxy/toolindex proxy/memo proxy/demo proxy/replicas proxy/trace proxy/losses proxy/principal proxy/gate proxy/server proxy/outbox proxy/mcpheader proxy/metrics proxy/oauthrelay"
 	allowed := map[string]string{
 		"translate/wire":      "",
 		"translate":           "translate/wire",
@@ -79,6 +80,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/outbox":        configured + " proxy/downstream",
 		"proxy/mcpheader":     configured + " proxy/toolindex",
 		"proxy/metrics":       configured + " proxy/failures proxy/trace",
+		"proxy/oauthrelay":    configured + " proxy/downstream",
 		"proxy/gate":          configured + " proxy/config",
 		"proxy/filter":        configured + " proxy/config",
 		"proxy/demo":          carried + " proxy/mcp translate",

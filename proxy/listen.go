@@ -173,6 +173,8 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Heartbeat:    srv.now().renewable().Heartbeat,
 		AllowedHosts: srv.now().renewable().AllowedHosts,
 		Tokens:       srv.now().renewable().Tokens,
+		Pages:        srv.now().renewable().Pages,
+		Beside:       oauthClients{srv},
 		Replicas:     srv.replicas.Inbox(),
 		ReplicasPath: config.ReplicasPath,
 		Log:          srv.logHTTP,
@@ -192,7 +194,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 
 // renewable is what a listener takes from a new setup while it is open.
 func (s *setup) renewable() downstream.Renewable {
-	return downstream.Renewable{AllowedHosts: s.cfg.AllowedHosts, Tokens: s.guard.tokens, Heartbeat: s.cfg.Heartbeat}
+	return downstream.Renewable{AllowedHosts: s.cfg.AllowedHosts, Tokens: s.guard.tokens, Pages: s.cfg.CORS.Origins, Heartbeat: s.cfg.Heartbeat}
 }
 
 func (srv *Server) logHTTP(what string, err error) {

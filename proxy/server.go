@@ -472,6 +472,7 @@ func (srv *Server) close() {
 	}
 	srv.tasks.Wait()
 	srv.replicas.Close()
+	srv.now().relay.Close()
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
 	if end := srv.now().origin.close; end != nil {

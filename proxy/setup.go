@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/gate"
+	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
@@ -36,6 +37,7 @@ type setup struct {
 	shaping *shaping           // of results; nil for none
 	shrink  footprint.Shrinker // of lists of tools
 	gates   []gate.Gate
+	relay   *oauthrelay.Relay // of what OAuth clients ask of the server; nil for none
 }
 
 // newSetup works out what follows from cfg, with sessions at o. was is what was
@@ -56,6 +58,9 @@ func newSetup(cfg config.Config, o origin, was *setup) (*setup, error) {
 	}
 	if s.sealer, err = sealed.New(s.keys, cfg.Upstream, cfg.Session.MaxAge); err != nil {
 		return nil, fmt.Errorf("session.key_file: %w", err)
+	}
+	if s.relay, err = newRelay(cfg); err != nil {
+		return nil, err
 	}
 	s.shrink = newShrinker(&cfg.Footprint)
 	isAuthorization := func(name string) bool { return strings.EqualFold(name, "Authorization") }
@@ -136,6 +141,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		return err
 	}
 	srv.use(next)
+	was.relay.Close()
 	srv.warm()
 	srv.lists.Forget() // of translators that nobody asks any more
 	srv.results.Forget()

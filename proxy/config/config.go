@@ -33,6 +33,8 @@ type Config struct {
 	// AllowedHosts are names other than the loopback ones and the listen
 	// address that a Host or Origin header may carry.
 	AllowedHosts []string `yaml:"allowed_hosts"`
+	OAuth        OAuth    `yaml:"oauth"`
+	CORS         CORS     `yaml:"cors"`
 	// Heartbeat is how often a comment is sent on a quiet stream; 0 for never.
 	Heartbeat time.Duration `yaml:"heartbeat"`
 
@@ -59,6 +61,26 @@ type Config struct {
 	Limits    Limits            `yaml:"limits"`
 	Log       Log               `yaml:"log"`
 	Shutdown  Shutdown          `yaml:"shutdown"`
+}
+
+// OAuth says what OAuth clients reach through us of the server at Upstream.URL. No
+// credential of ours goes along.
+type OAuth struct {
+	// Relay is metadata for the documents at the well-known paths, oauth for these and the
+	// endpoints of a server that is its own authorization server, none for nothing.
+	Relay string `yaml:"relay"`
+	// Paths are what login pages of the server need besides. One that ends in * stands for
+	// all paths that begin so.
+	Paths []string `yaml:"paths"`
+	// Forwarded tells the server of the client, by X-Forwarded-Host, -Proto and -For.
+	Forwarded bool `yaml:"forwarded"`
+}
+
+// CORS says which web pages may call us from a browser.
+type CORS struct {
+	// Origins are theirs, as in https://page.example, or * for all. They pass the check of
+	// the Origin header.
+	Origins []string `yaml:"origins"`
 }
 
 // Auth says whom a listener lets in.
@@ -296,6 +318,7 @@ func Default() Config {
 		SSEPath:      "/sse",
 		MessagesPath: "/messages",
 		Heartbeat:    15 * time.Second,
+		OAuth:        OAuth{Relay: "oauth"},
 		Admin:        Admin{Listen: "127.0.0.1:8809"},
 		Upstream: Upstream{
 			PassEnv:          upstream.DefaultEnv(),

@@ -118,7 +118,7 @@ func (h *HTTP) checkPeer(header *fasthttp.RequestHeader, c *conn) *refusal {
 	switch {
 	case len(origin) == 0 && len(header.PeekAll(fasthttp.HeaderOrigin)) == 0:
 	case string(c.origin) == string(origin) && len(origin) > 0:
-	case g.hosts.allowsOrigin(string(origin), c.LocalAddr()):
+	case g.hosts.allowsOrigin(string(origin), c.LocalAddr()), g.pages.has(origin):
 		c.origin = recent(origin)
 	default:
 		return badOrigin

@@ -58,8 +58,13 @@ type Request struct {
 	Peer string
 
 	// Method and Path, escaped and without the query, are there for a request to
-	// the plain endpoints only; Method for one of another replica, too.
+	// the plain endpoints only; Method for one of another replica, too. For [Beside], Path
+	// has the query.
 	Method, Path string
+
+	// Base is the scheme and host of the URL that the client asks, as in
+	// "https://name:8443"; there for [Beside] only.
+	Base string
 
 	// Forwarded says that the client sent the request to another replica, which
 	// forwarded it. It goes no further.

@@ -32,10 +32,13 @@ func (h *HTTP) serve(ctx *fasthttp.RequestCtx) {
 		if r != drained {
 			h.cfg.Refused(r.status, r.words)
 		}
-		if h.cfg.PlainRefusal != nil && h.isPlain(ctx.Path()) {
+		switch path := ctx.Path(); {
+		case h.cfg.PlainRefusal != nil && h.isPlain(path):
 			say(ctx, r.status, h.cfg.PlainRefusal(r.status, r.words))
-		} else {
+		case h.isMCP(path):
 			refuse(ctx, r, h.cfg.WithoutID)
+		default:
+			sayPlainly(ctx, r)
 		}
 	}
 	if !c.bodyRead {
@@ -59,8 +62,11 @@ func (h *HTTP) route(ctx *fasthttp.RequestCtx, c *conn) *refusal {
 	if r := checkFraming(ctx); r != nil {
 		return r
 	}
-	if asksForOAuth(path) {
-		return noOAuth
+	if string(path) != h.cfg.Path && h.isBeside(ctx, path) {
+		return h.beside(ctx, c)
+	}
+	if h.allowPages(ctx, path) {
+		return nil
 	}
 	if h.cfg.Replicas != nil && string(path) == h.cfg.ReplicasPath {
 		return h.forwarded(ctx, c)

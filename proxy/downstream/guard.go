@@ -94,9 +94,10 @@ func headerOf(header *fasthttp.RequestHeader, name string) string {
 	return string(header.Peek(name))
 }
 
-// asksForOAuth reports whether path is where OAuth clients look for metadata.
-//
-// See https://www.rfc-editor.org/rfc/rfc9728 and https://www.rfc-editor.org/rfc/rfc8414.
-func asksForOAuth(path []byte) bool {
-	return bytes.HasPrefix(path, []byte("/.well-known/oauth-"))
+// dropToken takes a token out of a request that would open the listener.
+func (h *HTTP) dropToken(header *fasthttp.RequestHeader) {
+	_, token, _ := bytes.Cut(header.Peek(fasthttp.HeaderAuthorization), []byte{' '})
+	if _, ours := h.guests.Load().tokens.has(bytes.TrimSpace(token)); ours {
+		header.Del(fasthttp.HeaderAuthorization)
+	}
 }

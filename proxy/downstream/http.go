@@ -63,6 +63,10 @@ type HTTPConfig struct {
 	// not seen by handlers.
 	Tokens []string
 
+	// Pages are the origins of web pages that may call us, "*" for all. They pass the check
+	// of Origin.
+	Pages []string
+
 	// WithoutID reports whether errors about no message have no id for clients of this
 	// revision, rather than null; nil for none.
 	WithoutID func(version string) bool
@@ -85,6 +89,9 @@ type HTTPConfig struct {
 	PlainPrefix  string
 	Plain        func(*Request, *Response)
 	PlainRefusal func(status int, why string) []byte
+
+	// Beside serves further paths. nil for none.
+	Beside Beside
 
 	// Replicas takes in, at ReplicasPath, what other replicas forward, behind the
 	// same checks of Host and Origin. nil for nothing.
@@ -170,7 +177,7 @@ func NewHTTP(handler Handler, cfg HTTPConfig) *HTTP {
 		conns:     make(map[*conn]struct{}),
 		pipes:     make(map[string]*Pipe),
 	}
-	h.Renew(Renewable{AllowedHosts: cfg.AllowedHosts, Tokens: cfg.Tokens, Heartbeat: cfg.Heartbeat})
+	h.Renew(Renewable{AllowedHosts: cfg.AllowedHosts, Tokens: cfg.Tokens, Pages: cfg.Pages, Heartbeat: cfg.Heartbeat})
 	h.hard, h.stop = context.WithCancelCause(context.Background())
 	h.buffers.New = func() any { return new([]byte) }
 	h.exchanges.New = func() any { return newExchange(h) }

@@ -38,7 +38,6 @@ var (
 	nothingHere = &refusal{status: 404, words: "there is nothing here"}
 	elsewhere   = &refusal{status: 404, words: "there is nothing here; the MCP endpoint is %s"}
 	misdirected = &refusal{status: 421, words: "this is not the replica that the request is for"}
-	noOAuth     = &refusal{status: 404, words: "there is no OAuth discovery through this proxy: configure the client with a token, or ask the server behind it directly"}
 
 	badMethod   = &refusal{status: 405, words: "the MCP endpoint takes POST, GET and DELETE"}
 	badType     = &refusal{status: 415, words: "Content-Type must be application/json"}
@@ -101,4 +100,11 @@ func say(ctx *fasthttp.RequestCtx, status int, body []byte) {
 		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
 	}
 	ctx.SetBody(body)
+}
+
+// sayPlainly answers with words, where no client of MCP asks: an OAuth client takes no
+// JSON-RPC error.
+func sayPlainly(ctx *fasthttp.RequestCtx, r *refusal) {
+	say(ctx, r.status, []byte(r.words+"\n"))
+	ctx.SetContentType("text/plain; charset=utf-8")
 }

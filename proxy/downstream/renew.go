@@ -6,6 +6,7 @@ import "time"
 type Renewable struct {
 	AllowedHosts []string
 	Tokens       []string
+	Pages        []string
 	Heartbeat    time.Duration
 }
 
@@ -13,6 +14,7 @@ type Renewable struct {
 type guests struct {
 	hosts  hostList
 	tokens tokenList
+	pages  pages
 }
 
 // Renew takes r into use, in the place of what stood in the configuration: for
@@ -20,7 +22,7 @@ type guests struct {
 // opened by a token goes on when that is taken away, and its next beat is still by
 // the old heartbeat. It may be called at any time.
 func (h *HTTP) Renew(r Renewable) {
-	h.guests.Store(&guests{hosts: newHostList(r.AllowedHosts), tokens: newTokenList(r.Tokens)})
+	h.guests.Store(&guests{hosts: newHostList(r.AllowedHosts), tokens: newTokenList(r.Tokens), pages: r.Pages})
 	h.heartbeat.Store(int64(r.Heartbeat))
 }
 

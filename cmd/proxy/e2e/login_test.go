@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+)
+
+// guardedServer starts a server that wants OAuth tokens on a port, which its clients know by a URL, until stop. mode is as in
+// peers/guarded.mjs.
+func guardedServer(t *testing.T, m modules, port, known, mode string) (stop func()) {
+	t.Helper()
+	node := exec.Command("node", filepath.Join("peers", "guarded.mjs"), string(m), port, known, mode)
+	said := new(output)
+	node.Stderr = said
+	stdout, err := node.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = func() { _ = node.Process.Kill(); _ = node.Wait() }
+	if !bufio.NewScanner(stdout).Scan() {
+		stop()
+		t.Fatalf("the server does not listen: %s", said)
+	}
+	return stop
+}
+
+// login is what a client went through.
+type login struct {
+	Asked  []string // method, path and status of each request; "elsewhere" where it was not for the URL's origin
+	Client string   // the id that it was registered with
+	Text   string   // of the tool's result
+}
+
+// oauth are the requests before messages pass, which may be others through the proxy: the client may be of the other era.
+func (l login) oauth() []string {
+	return l.Asked[:1+slices.IndexFunc(l.Asked, func(s string) bool { return strings.HasSuffix(s, "/token 200") })]
+}
+
+func logIn(ctx context.Context, m modules, sdk, url string) (l login, err error) {
+	if sdk == "Go" {
+		return goLogIn(ctx, url)
+	}
+	node := exec.CommandContext(ctx, "node", filepath.Join("peers", "login.mjs"), string(m), sdk, url)
+	stderr := new(bytes.Buffer)
+	node.Stderr = stderr
+	out, err := node.Output()
+	if err != nil {
+		return l, fmt.Errorf("%w: %s", err, stderr)
+	}
+	return l, json.Unmarshal(out, &l)
+}
+
+// askedWeb notes the requests that go through it.
+type askedWeb struct {
+	of    string // the URL's origin
+	asked []string
+}
+
+func (a *askedWeb) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil || req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/mcp") && !strings.Contains(req.URL.Path, "/.well-known/") || req.Method == http.MethodDelete {
+		return res, err // the stream's answer may come any time
+	}
+	where := req.URL.Path
+	if req.URL.Scheme+"://"+req.URL.Host != a.of {
+		where = "elsewhere " + where
+	}
+	a.asked = append(a.asked, fmt.Sprintf("%s %s %d", req.Method, where, res.StatusCode))
+	return res, nil
+}
+
+// goLogIn logs in as clients with the Go SDK do.
+func goLogIn(ctx context.Context, at string) (l login, err error) {
+	const back = "http://127.0.0.1:1/callback"
+	seen := &askedWeb{of: strings.TrimSuffix(at, "/mcp")}
+	web := &http.Client{Transport: seen, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	handler, err := auth.NewAuthorizationCodeHandler(&auth.AuthorizationCodeHandlerConfig{
+		RedirectURL: back, Client: web,
+		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
+			ClientName: "e2e", RedirectURIs: []string{back}, GrantTypes: []string{"authorization_code"}, TokenEndpointAuthMethod: "none",
+		}},
+		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) { // a user who agrees
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, args.URL, nil)
+			if err != nil {
+				return nil, err
+			}
+			res, err := web.Do(req)
+			if err != nil {
+				return nil, err
+			}
+			res.Body.Close()
+			to, err := res.Location()
+			if err != nil {
+				return nil, err
+			}
+			l.Client = req.URL.Query().Get("client_id")
+			return &auth.AuthorizationResult{Code: to.Query().Get("code"), State: to.Query().Get("state")}, nil
+		},
+	})
+	if err != nil {
+		return l, err
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1.0.0"}, nil)
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: at, HTTPClient: &http.Client{Transport: seen}, OAuthHandler: handler}, nil)
+	if err != nil {
+		return l, err
+	}
+	defer session.Close()
+	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "whoami"})
+	if err != nil {
+		return l, err
+	}
+	l.Asked, l.Text = seen.asked, result.Content[0].(*mcp.TextContent).Text
+	return l, nil
+}
+
+// TestPublishedClientsLogInThroughServe as they log in at the server itself: with no setting but the server's own public
+// URL, and the same requests in the same order.
+func TestPublishedClientsLogInThroughServe(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts peers")
+	}
+	m := nodePeers(t)
+	proxy := build(t)
+	for _, c := range []struct{ mode, sdk string }{{"own", "1.32.2"}, {"own", "1.10.2"}, {"apart", "1.32.2"}, {"own", "Go"}, {"apart", "Go"}} {
+		t.Run(c.mode+" authorization server, "+c.sdk, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			port := freePort(t)
+			at := "http://127.0.0.1:" + port + "/mcp"
+			stop := guardedServer(t, m, port, at, c.mode)
+			alone, err := logIn(ctx, m, c.sdk, at)
+			stop()
+			if err != nil {
+				t.Fatalf("at the server itself: %v", err)
+			}
+			to := endpoint{over: streamable, url: at, stderr: &output{}}
+			err = proxy.serve(ctx, streamable, to, nil, func(served endpoint) error {
+				defer guardedServer(t, m, port, served.url, c.mode)()
+				through, err := logIn(ctx, m, c.sdk, served.url)
+				if err != nil {
+					return err
+				}
+				if through.Text != through.Client || !slices.Equal(through.oauth(), alone.oauth()) {
+					t.Errorf("%s for client %s; the requests were\n%s\nand at the server itself\n%s", through.Text, through.Client,
+						strings.Join(through.Asked, "\n"), strings.Join(alone.Asked, "\n"))
+				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("%v\n%s", err, to.stderr)
+			}
+		})
+	}
+}
+
+// freePort is a port that is free now, and that the system gives to nobody who asks for any.
+func freePort(t *testing.T) string {
+	for range 100 {
+		port := strconv.Itoa(20_000 + rand.IntN(10_000))
+		if ln, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			ln.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}

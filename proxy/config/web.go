@@ -1,0 +1,46 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
+)
+
+func (c *OAuth) validate() error {
+	var all setting.Mistakes
+	if !slices.Contains([]string{"metadata", "oauth", "none"}, c.Relay) {
+		all.Addf("oauth.relay", "%q is neither metadata, oauth nor none", c.Relay)
+	}
+	for _, p := range c.Paths {
+		begin := strings.TrimSuffix(p, "*")
+		switch {
+		case !strings.HasPrefix(p, "/"):
+			all.Addf("oauth.paths", "%q does not begin with /", p)
+		case strings.Contains(begin, "*"):
+			all.Addf("oauth.paths", "%q has a * that is not at its end", p)
+		case len(begin) < 2:
+			all.Addf("oauth.paths", "%q is all that the server has; name the paths of its login pages", p)
+		case c.Relay == "none":
+			all.Addf("oauth.paths", "%q is not relayed with oauth.relay: none", p)
+		}
+	}
+	return all.Err()
+}
+
+// validateCORS refuses that pages of everybody use credentials of ours.
+func (c *Config) validateCORS() error {
+	var all setting.Mistakes
+	for _, origin := range c.CORS.Origins {
+		u, err := url.Parse(origin)
+		switch {
+		case origin == "*" && (len(c.Upstream.Headers) > 0 || c.Upstream.ClientCert != ""):
+			all.Addf("cors.origins", "* lets every web page use the credentials in upstream; name the origins")
+		case origin == "*":
+		case err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin:
+			all.Addf("cors.origins", "%q is no origin, as in https://page.example:8443, nor *", origin)
+		}
+	}
+	return all.Err()
+}

@@ -1,0 +1,57 @@
+package downstream
+
+import (
+	"context"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Beside serves paths beside those of MCP to clients that have no token yet, behind the
+// checks of Host and Origin.
+type Beside interface {
+	// Serves reports whether it serves a path, escaped and without the query, to clients
+	// that know us by base; see [Request.Base].
+	Serves(ctx context.Context, base, path string) bool
+	// Serve serves it. A token that would open the listener is not in the headers.
+	Serve(*Request, *Response)
+}
+
+// base is the scheme and host of the URL that the client asks.
+func (h *HTTP) base(ctx *fasthttp.RequestCtx) string {
+	if h.cfg.TLS != nil {
+		return "https://" + string(ctx.Host())
+	}
+	return "http://" + string(ctx.Host())
+}
+
+// isOurs reports whether a path is one that we serve ourselves.
+func (h *HTTP) isOurs(path []byte) bool {
+	_, route := h.cfg.Routes[string(path)]
+	return route || h.isMCP(path) || h.isPlain(path) || h.cfg.Replicas != nil && string(path) == h.cfg.ReplicasPath
+}
+
+// isMCP reports whether messages come in at a path.
+func (h *HTTP) isMCP(path []byte) bool {
+	return string(path) == h.cfg.Path || h.cfg.Pipes != nil && (string(path) == h.cfg.SSEPath || string(path) == h.cfg.MessagesPath)
+}
+
+// isBeside reports whether the request is for [Beside].
+func (h *HTTP) isBeside(ctx *fasthttp.RequestCtx, path []byte) bool {
+	return h.cfg.Beside != nil && !h.isOurs(path) && h.cfg.Beside.Serves(ctx, h.base(ctx), string(ctx.URI().PathOriginal()))
+}
+
+// beside serves such a request.
+func (h *HTTP) beside(ctx *fasthttp.RequestCtx, c *conn) *refusal {
+	h.dropToken(&ctx.Request.Header)
+	x := h.exchanges.Get().(*exchange)
+	if r := x.take(ctx); r != nil {
+		h.exchanges.Put(x)
+		return r
+	}
+	x.run(ctx, c, func(_ Handler, req *Request, resp *Response) {
+		req.Method, req.Path, req.Base = string(ctx.Method()), string(ctx.Request.Header.RequestURI()), h.base(ctx)
+		h.cfg.Beside.Serve(req, resp)
+		req.Base = ""
+	})
+	return nil
+}

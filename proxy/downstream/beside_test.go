@@ -1,0 +1,104 @@
+package downstream
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+)
+
+// fakeBeside serves /x and what is below it, and says what it was asked.
+type fakeBeside struct{}
+
+func (fakeBeside) Serves(_ context.Context, base, path string) bool {
+	return strings.HasPrefix(base, "http://localhost") && strings.HasPrefix(path, "/x")
+}
+
+func (fakeBeside) Serve(req *Request, resp *Response) {
+	resp.Header = []mcp.Header{{Name: "Content-Type", Value: "text/html"}, {Name: "Set-Cookie", Value: "a=1; Path=/"}, {Name: "Set-Cookie", Value: "b=2"}}
+	resp.Status = 201
+	resp.Body = fmt.Appendf(nil, "%s %s %s|%s|%s", req.Method, req.Base, req.Path, req.Header("Authorization"), req.Body)
+}
+
+// TestPathsBesideNeedNoToken: and the listener's own token goes no further.
+func TestPathsBesideNeedNoToken(t *testing.T) {
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{"x"}, Beside: fakeBeside{}, MaxBody: 1000})
+	for _, c := range []struct{ request, want string }{
+		{"GET /x%20y?a=%2F HTTP/1.1\r\nHost: localhost:8\r\n\r\n", "GET http://localhost:8 /x%20y?a=%2F||"},
+		{"POST /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic abc\r\nContent-Length: 2\r\n\r\nok", "POST http://localhost /x|Basic abc|ok"},
+		{"POST /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\nContent-Length: 0\r\n\r\n", "POST http://localhost /x||"},
+	} {
+		res, body := ask(t, s.addr, c.request)
+		if res.StatusCode != 201 || body != c.want || res.Header.Get("Content-Type") != "text/html" || len(res.Header["Set-Cookie"]) != 2 {
+			t.Errorf("%d %q %v", res.StatusCode, body, res.Header)
+		}
+	}
+	for request, status := range map[string]int{
+		"GET /y HTTP/1.1\r\nHost: localhost\r\n\r\n":                                                      401,
+		"GET /x HTTP/1.1\r\nHost: evil.example\r\n\r\n":                                                   403,
+		"GET /x HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n\r\n":                      403,
+		"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1001\r\n\r\n" + strings.Repeat("x", 1001): 413,
+	} {
+		res, body := ask(t, s.addr, request)
+		if res.StatusCode != status {
+			t.Errorf("%.40q: %d %s", request, res.StatusCode, body)
+		}
+		isSentence(t, res, body)
+	}
+}
+
+// TestPagesMayReadEveryAnswer, refusals included: else browsers hide a 401.
+func TestPagesMayReadEveryAnswer(t *testing.T) {
+	s := start(t, fakeHandler{post: echo}, HTTPConfig{Tokens: []string{"x"}, Pages: []string{"https://page.example"}})
+	const page = "Origin: https://page.example\r\n"
+	for _, c := range []struct {
+		request string
+		status  int
+	}{
+		{postHead + page + "X-Dragoman-Token: x\r\nContent-Length: 2\r\n\r\n{}", 200},
+		{postHead + page + "Content-Length: 2\r\n\r\n{}", 401},
+		{"GET /nothing HTTP/1.1\r\nHost: localhost\r\n" + page + "X-Dragoman-Token: x\r\n\r\n", 404},
+	} {
+		res, _ := ask(t, s.addr, c.request)
+		h := res.Header
+		if res.StatusCode != c.status || h.Get("Access-Control-Allow-Origin") != "https://page.example" || h.Get("Vary") != "Origin" ||
+			!strings.Contains(h.Get("Access-Control-Expose-Headers"), "WWW-Authenticate") || h.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%d %v", res.StatusCode, h)
+		}
+	}
+	res, _ := ask(t, s.addr, postHead+"Origin: https://other.example\r\nContent-Length: 2\r\n\r\n{}")
+	if res.StatusCode != 403 || res.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%d %v", res.StatusCode, res.Header)
+	}
+}
+
+// TestPagesAskBeforeTheySend, without a token: browsers send none then.
+func TestPagesAskBeforeTheySend(t *testing.T) {
+	for _, c := range []struct {
+		pages           []string
+		path, origin    string
+		headers, status string
+		allowed         string
+	}{
+		{[]string{"https://page.example"}, "/mcp", "https://page.example", "authorization, Mcp-Param-Region, x-other,mcp-protocol-version", "204 ", "authorization, Mcp-Param-Region, mcp-protocol-version"},
+		{[]string{"*"}, "/mcp", "null", "", "204 ", ""},
+		{[]string{"*"}, "/mcp", "https://any.example", "x-other, mcp-param-", "204 ", ""},
+		{[]string{"https://page.example"}, "/mcp", "https://page.example.evil", "authorization", "403 ", ""},
+		{[]string{"https://page.example"}, "/nothing", "https://page.example", "authorization", "401 ", ""},
+		{nil, "/mcp", "https://page.example", "authorization", "403 ", ""},
+	} {
+		t.Run(c.path+" for "+c.origin, func(t *testing.T) {
+			s := start(t, fakeHandler{}, HTTPConfig{Tokens: []string{"x"}, Pages: c.pages})
+			res, body := ask(t, s.addr, "OPTIONS "+c.path+" HTTP/1.1\r\nHost: localhost\r\nOrigin: "+c.origin+"\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: "+c.headers+"\r\n\r\n")
+			h := res.Header
+			if !strings.HasPrefix(res.Status, c.status) || h.Get("Access-Control-Allow-Headers") != c.allowed {
+				t.Errorf("%s for %s: %s %v", c.path, c.origin, res.Status, h)
+			}
+			if res.StatusCode == 204 && (body != "" || h.Get("Access-Control-Allow-Methods") != "POST, GET, DELETE" || h.Get("Access-Control-Max-Age") != "600" || h.Get("Access-Control-Allow-Origin") != c.origin) {
+				t.Errorf("%q %v", body, h)
+			}
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package downstream
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// pages are the web pages that may call us, by their origins. See
+// https://fetch.spec.whatwg.org/#http-cors-protocol.
+type pages []string
+
+// has reports whether pages of an origin are among them.
+func (p pages) has(origin []byte) bool {
+	return slices.ContainsFunc(p, func(s string) bool { return s == "*" || strings.EqualFold(s, string(origin)) })
+}
+
+// What pages may send, and what they may read. "*" would not cover Authorization.
+var (
+	pageHeaders = [...]string{"Authorization", "Content-Type", "Accept", "Last-Event-ID", "Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name",
+		tokenHeader, "traceparent", "tracestate", "baggage"}
+	pageHeaderPrefix = "mcp-param-"
+)
+
+const (
+	pageReads  = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After"
+	pageMaxAge = "600"
+)
+
+// allowPages has the page that sent the request read the answer, whatever that is: a
+// browser hides a 401 otherwise, and no login begins. It reports whether the request was a
+// page's question whether it may send one of its own, which is answered.
+func (h *HTTP) allowPages(ctx *fasthttp.RequestCtx, path []byte) (answered bool) {
+	in, out := &ctx.Request.Header, &ctx.Response.Header
+	origin := in.Peek(fasthttp.HeaderOrigin)
+	if len(origin) == 0 || !h.guests.Load().pages.has(origin) {
+		return false
+	}
+	out.SetBytesV(fasthttp.HeaderAccessControlAllowOrigin, origin)
+	out.Set(fasthttp.HeaderVary, fasthttp.HeaderOrigin)
+	out.Set(fasthttp.HeaderAccessControlExposeHeaders, pageReads)
+	if !ctx.IsOptions() || !h.isMCP(path) || len(in.Peek(fasthttp.HeaderAccessControlRequestMethod)) == 0 {
+		return false
+	}
+	out.Set(fasthttp.HeaderAccessControlAllowMethods, "POST, GET, DELETE")
+	out.Set(fasthttp.HeaderAccessControlMaxAge, pageMaxAge)
+	if allowed := allowedHeaders(in.Peek(fasthttp.HeaderAccessControlRequestHeaders)); allowed != "" {
+		out.Set(fasthttp.HeaderAccessControlAllowHeaders, allowed)
+	}
+	ctx.SetStatusCode(fasthttp.StatusNoContent)
+	return true
+}
+
+// allowedHeaders are those of a list that pages may send.
+func allowedHeaders(asked []byte) string {
+	var allowed []string
+	for name := range bytes.SplitSeq(asked, []byte{','}) {
+		name := string(bytes.TrimSpace(name))
+		if len(name) > len(pageHeaderPrefix) && strings.EqualFold(name[:len(pageHeaderPrefix)], pageHeaderPrefix) ||
+			slices.ContainsFunc(pageHeaders[:], func(s string) bool { return strings.EqualFold(s, name) }) {
+			allowed = append(allowed, name)
+		}
+	}
+	return strings.Join(allowed, ", ")
+}

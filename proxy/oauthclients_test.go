@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+// plainly is what is at a path of the listener.
+func (c *webClient) plainly(method, path string, header ...string) (status int, h http.Header, body string) {
+	c.t.Helper()
+	text := method + " " + path + " HTTP/1.1\r\nHost: localhost\r\n"
+	for _, line := range header {
+		text += line + "\r\n"
+	}
+	got := c.raw(text+"Content-Length: 0\r\n\r\n", 1)[0]
+	return got.status, got.header, strings.Join(got.messages, "")
+}
+
+func TestOAuthClientsReachTheServersMetadata(t *testing.T) {
+	var seen http.Header
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = r.Header
+		switch r.URL.Path {
+		case "/.well-known/oauth-protected-resource/server":
+			_, _ = w.Write([]byte(`{"resource" : "http://localhost/mcp"}`))
+		case "/server":
+			w.Header().Add("WWW-Authenticate", `Bearer resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"`)
+			w.Header().Add("WWW-Authenticate", `DPoP algs="ES256"`)
+			w.WriteHeader(401)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(web.Close)
+	client := serving(t, func(cfg *config.Config) {
+		cfg.Upstream.URL, cfg.Upstream.Transport = web.URL+"/server", "http"
+		cfg.Upstream.Headers = map[string]string{"X-Api-Key": "secret", "Authorization": "Bearer ours"}
+		cfg.Auth.Tokens = []string{"token"}
+		cfg.CORS.Origins = []string{"https://page.example"}
+	})
+	const page = "Origin: https://page.example"
+	status, header, body := client.plainly("GET", "/.well-known/oauth-protected-resource/mcp", page, "Authorization: Bearer token")
+	if status != 200 || body != `{"resource" : "http://localhost/mcp"}` || header.Get("Access-Control-Allow-Origin") != "*" || len(header.Values("Access-Control-Allow-Origin")) != 1 {
+		t.Errorf("%d %v %s", status, header, body)
+	}
+	if seen.Get("X-Api-Key") != "" || seen.Get("Authorization") != "" {
+		t.Errorf("the server got credentials: %v", seen)
+	}
+	if status, _, body = client.plainly("GET", "/.well-known/oauth-authorization-server"); status != 404 || body != "404 page not found\n" {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _, body = client.plainly("GET", "/metrics-of-others"); status != 401 || strings.HasPrefix(body, "{") {
+		t.Errorf("%d %s", status, body)
+	}
+	// A page sees the challenge of a server, which passes whole.
+	got := client.raw(request("POST", initialize("2025-06-18", "{}"), page, "X-Dragoman-Token: token"), 1)[0]
+	if got.status != 401 || len(got.header.Values("WWW-Authenticate")) != 2 || got.header.Get("Access-Control-Allow-Origin") != "https://page.example" {
+		t.Errorf("%d %v", got.status, got.header)
+	}
+	if status, header, _ = client.plainly("OPTIONS", "/mcp", page, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization"); status != 204 || header.Get("Access-Control-Allow-Headers") != "authorization" {
+		t.Errorf("%d %v", status, header)
+	}
+}
+
+// TestOAuthClientsWithoutAServerToLogInTo are told so in a sentence.
+func TestOAuthClientsWithoutAServerToLogInTo(t *testing.T) {
+	for why, change := range map[string]func(*config.Config){
+		"local command":       func(cfg *config.Config) { cfg.Upstream.Command = []string{"true"} },
+		"oauth.relay is none": func(cfg *config.Config) { cfg.Upstream.URL, cfg.OAuth.Relay = "http://127.0.0.1:1/mcp", "none" },
+	} {
+		t.Run(why, func(t *testing.T) {
+			client := serving(t, change)
+			status, header, body := client.plainly("GET", "/.well-known/oauth-protected-resource/mcp")
+			if status != 404 || header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(body, why) {
+				t.Errorf("%d %v %s", status, header, body)
+			}
+			if status, _, body = client.plainly("GET", "/authorize"); status != 404 || strings.HasPrefix(body, "{") {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+}
+
+func TestOAuthClientsOfAServerThatIsAway(t *testing.T) {
+	client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL = "http://127.0.0.1:1/mcp" })
+	if status, _, body := client.plainly("GET", "/.well-known/oauth-protected-resource/mcp"); status != 502 || body != "the server behind this proxy cannot be reached\n" {
+		t.Errorf("%d %s", status, body)
+	}
+	if n := client.logs.FilterMessage("request of an OAuth client was not relayed to the server").Len(); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+	if status, _, _ := client.plainly("GET", "/authorize"); status != 404 {
+		t.Errorf("status %d", status)
+	}
+}

@@ -1,0 +1,177 @@
+package oauthrelay
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// How long what the server said of its endpoints holds, and how long an attempt to ask it
+// is not repeated that failed.
+const (
+	goodFor   = 5 * time.Minute
+	failedFor = 10 * time.Second
+	askFor    = 5 * time.Second
+	maxIssued = 4 // authorization servers that are looked at
+)
+
+// Endpoints are what a server has as its own authorization server.
+type endpoints struct {
+	urls []*url.URL
+	// unlisted says that the server has no metadata at all. Its endpoints are then where
+	// https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery
+	// has them.
+	unlisted bool
+}
+
+// learned is what was found out last.
+type learned struct {
+	mu    sync.Mutex
+	last  endpoints
+	until time.Time
+}
+
+// has reports whether an endpoint is at a path of the host that clients know us by. What
+// ends TLS before us makes another scheme, and changes no more.
+func (e *endpoints) has(base, path string) bool {
+	_, host, _ := strings.Cut(base, "://")
+	for _, u := range e.urls {
+		if strings.EqualFold(withoutPort(u.Host), withoutPort(host)) && u.EscapedPath() == path {
+			return true
+		}
+	}
+	return e.unlisted && (path == "/authorize" || path == "/token" || path == "/register")
+}
+
+// withoutPort is a host without a port that some scheme has anyway.
+func withoutPort(host string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
+}
+
+// endpoints are those of the server. Several callers ask once; a caller whose ctx ends has
+// none.
+func (r *Relay) endpoints(ctx context.Context) *endpoints {
+	r.learned.mu.Lock()
+	last, fresh := r.learned.last, time.Now().Before(r.learned.until)
+	r.learned.mu.Unlock()
+	if fresh {
+		return &last
+	}
+	ch := r.learning.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), askFor)
+		defer cancel()
+		found, err := r.learn(ctx)
+		r.learned.mu.Lock()
+		defer r.learned.mu.Unlock()
+		r.learned.until = time.Now().Add(goodFor)
+		if err != nil { // what was known before goes on
+			r.learned.until = time.Now().Add(failedFor)
+			return &r.learned.last, nil
+		}
+		r.learned.last = *found
+		return found, nil
+	})
+	select {
+	case done := <-ch:
+		return done.Val.(*endpoints)
+	case <-ctx.Done():
+		return &endpoints{}
+	}
+}
+
+// learn reads the metadata of the server's authorization servers, as far as it has them
+// itself.
+func (r *Relay) learn(ctx context.Context) (*endpoints, error) {
+	var resource struct {
+		Servers []string `json:"authorization_servers"`
+	}
+	found := false
+	for _, what := range [...]string{r.Server.EscapedPath(), ""} {
+		ok, err := r.read(ctx, metadata[0]+what, &resource)
+		if err != nil {
+			return nil, err
+		}
+		if found = ok; ok {
+			break
+		}
+	}
+	issuers := []string{""}
+	if found {
+		issuers = issuers[:0]
+		for _, s := range resource.Servers[:min(len(resource.Servers), maxIssued)] {
+			if u, err := url.Parse(s); err == nil {
+				issuers = append(issuers, pathOf(u))
+			}
+		}
+	}
+	e := &endpoints{unlisted: !found}
+	for _, issuer := range issuers {
+		ok, err := r.readServer(ctx, issuer, e)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			e.unlisted = false
+		}
+	}
+	return e, nil
+}
+
+// pathOf is the path of an issuer, "" for none.
+func pathOf(u *url.URL) string {
+	if p := u.EscapedPath(); p != "/" {
+		return p
+	}
+	return ""
+}
+
+// readServer adds the endpoints in the metadata of one authorization server, which may be at
+// three places: https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-metadata-discovery.
+func (r *Relay) readServer(ctx context.Context, issuer string, e *endpoints) (bool, error) {
+	for _, at := range [...]string{metadata[1] + issuer, openID + issuer, issuer + openID} {
+		var said map[string]json.RawMessage
+		ok, err := r.read(ctx, at, &said)
+		if err != nil {
+			return false, err
+		}
+		if !ok {
+			continue
+		}
+		for _, name := range [...]string{"authorization_endpoint", "token_endpoint", "registration_endpoint", "revocation_endpoint",
+			"device_authorization_endpoint", "pushed_authorization_request_endpoint", "jwks_uri"} {
+			var text string
+			if json.Unmarshal(said[name], &text) != nil {
+				continue
+			}
+			if u, err := url.Parse(text); err == nil && u.Host != "" && isPlain(u.EscapedPath()) {
+				e.urls = append(e.urls, u)
+			}
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// read reads one document of metadata. It is false where the server has none there.
+func (r *Relay) read(ctx context.Context, path string, into any) (bool, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Server.Scheme+"://"+r.Server.Host+path, nil)
+	if err != nil {
+		return false, err
+	}
+	req.Header.Set("Accept", "application/json")
+	res, err := r.client.Do(req)
+	if err != nil {
+		return false, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxMetadata))
+	if err != nil {
+		return false, err
+	}
+	return res.StatusCode == http.StatusOK && json.Unmarshal(body, into) == nil, nil
+}

@@ -1,0 +1,283 @@
+// Package oauthrelay passes on what OAuth clients ask of the server behind the proxy.
+//
+// A client that is refused with 401 looks for the server's metadata at the origin of the
+// URL that it knows, which is ours. A [Relay] asks the server in its place: for metadata at
+// the well-known paths, and for the endpoints of a server that is its own authorization
+// server. Requests and answers pass byte for byte; nothing is kept but the paths of those
+// endpoints (learn.go). No credential of ours goes along. See
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization.
+package oauthrelay
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+)
+
+// Bounds of what is relayed.
+const (
+	maxRequest  = 64 << 10 // bytes of a body
+	maxMetadata = 1 << 20  // bytes of an answer at a well-known path
+	maxPage     = 10 << 20 // bytes of another answer
+	maxInHand   = 32       // requests at one time
+	timeLimit   = 30 * time.Second
+)
+
+// Config says whom a Relay asks, and for what. The zero value of all but Server and Path is
+// valid.
+type Config struct {
+	Server    *url.URL // the server's MCP endpoint
+	Path      string   // of our MCP endpoint
+	Metadata  bool     // only metadata is relayed, no endpoint
+	Paths     []string // further paths; one that ends in * stands for all that begin so
+	Forwarded bool     // the server is told of the client by X-Forwarded-Host, -Proto and -For
+
+	TLS         *tls.Config                      // for the server; nil for the system's way
+	Proxy       func(*url.URL) (*url.URL, error) // nil for none
+	DialTimeout time.Duration                    // 0 for none of its own
+}
+
+// A Relay relays requests. It is safe for concurrent use.
+type Relay struct {
+	Config
+	client *http.Client
+	room   chan struct{} // one for each request in hand
+
+	learning singleflight.Group
+	learned  learned
+}
+
+// New returns a Relay that has not asked the server anything yet.
+func New(c Config) *Relay {
+	t := &http.Transport{
+		DialContext:        (&net.Dialer{Timeout: c.DialTimeout}).DialContext,
+		TLSClientConfig:    c.TLS,
+		DisableCompression: true, // answers pass as they are
+		MaxIdleConns:       16, MaxConnsPerHost: maxInHand, IdleConnTimeout: time.Minute,
+		MaxResponseHeaderBytes: 64 << 10,
+		ForceAttemptHTTP2:      true,
+	}
+	if c.Proxy != nil {
+		t.Proxy = func(r *http.Request) (*url.URL, error) { return c.Proxy(r.URL) }
+	}
+	return &Relay{
+		Config: c,
+		room:   make(chan struct{}, maxInHand),
+		client: &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}
+}
+
+// Close ends idle connections to the server. A nil Relay has none.
+func (r *Relay) Close() {
+	if r != nil {
+		r.client.CloseIdleConnections()
+	}
+}
+
+// Serves reports whether requests to a path are for [Relay.Serve]. The path is escaped, as
+// the client sent it, and without a query; base is as in [downstream.Request]. It may ask the
+// server which endpoints it has.
+func (r *Relay) Serves(ctx context.Context, base, path string) bool {
+	switch {
+	case !isPlain(path):
+		return false
+	case IsMetadata(path), slices.ContainsFunc(r.Paths, func(p string) bool { return matches(p, path) }):
+		return true
+	case r.Metadata:
+		return false
+	}
+	return r.endpoints(ctx).has(base, path)
+}
+
+// isPlain reports whether every reader understands a path alike.
+func isPlain(path string) bool {
+	low := strings.ToLower(path)
+	for _, odd := range [...]string{"//", "\\", ";", "%2e", "%2f", "%5c"} {
+		if strings.Contains(low, odd) {
+			return false
+		}
+	}
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "." || part == ".." {
+			return false
+		}
+	}
+	return strings.HasPrefix(path, "/")
+}
+
+func matches(pattern, path string) bool {
+	if begin, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(path, begin)
+	}
+	return path == pattern
+}
+
+const (
+	wellKnown = "/.well-known/"
+	openID    = wellKnown + "openid-configuration"
+)
+
+// metadata are the well-known names at the root, each of which may be followed by the path
+// of what is described: https://www.rfc-editor.org/rfc/rfc9728#section-3.1,
+// https://www.rfc-editor.org/rfc/rfc8414#section-3.1.
+var metadata = [...]string{wellKnown + "oauth-protected-resource", wellKnown + "oauth-authorization-server", openID}
+
+// IsMetadata reports whether OAuth clients look for metadata at a path.
+func IsMetadata(path string) bool {
+	_, _, ok := described(path)
+	return ok
+}
+
+// described is what the metadata at a path describes, "" for the origin as a whole, and the
+// path of the metadata of something else.
+func described(path string) (what string, of func(what string) string, ok bool) {
+	for _, name := range metadata {
+		if rest, found := strings.CutPrefix(path, name); found && (rest == "" || rest[0] == '/') {
+			return rest, func(what string) string { return name + what }, true
+		}
+	}
+	// https://openid.net/specs/openid-connect-discovery-1_0.html#ProviderConfigurationRequest
+	if what, found := strings.CutSuffix(path, openID); found {
+		return what, func(what string) string { return what + openID }, true
+	}
+	return "", nil, false
+}
+
+// Serve asks the server what the request asks. req.Path has the query, too. What goes wrong
+// is an answer in plain text, and the error where the server is the reason.
+func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error {
+	path, query, _ := strings.Cut(req.Path, "?")
+	what, of, isMetadata := described(path)
+	methods, most := []string{"GET", "POST", "OPTIONS"}, maxPage
+	if isMetadata {
+		methods, most = []string{"GET", "HEAD", "OPTIONS"}, maxMetadata
+	}
+	switch {
+	case !slices.Contains(methods, req.Method):
+		Say(resp, http.StatusMethodNotAllowed, "this path takes "+strings.Join(methods, ", "), mcp.Header{Name: "Allow", Value: strings.Join(methods, ", ")})
+		return nil
+	case len(req.Body) > maxRequest:
+		Say(resp, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", maxRequest))
+		return nil
+	}
+	select {
+	case r.room <- struct{}{}:
+		defer func() { <-r.room }()
+	default:
+		Say(resp, http.StatusServiceUnavailable, "too many requests are relayed; try again", mcp.Header{Name: "Retry-After", Value: "1"})
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(req.Ctx, timeLimit)
+	defer cancel()
+	a, err := r.ask(ctx, req, path, query, most)
+	if isMetadata && err == nil && a.status == http.StatusNotFound && what == r.Path && r.Server.EscapedPath() != r.Path {
+		a, err = r.ask(ctx, req, of(r.Server.EscapedPath()), query, most)
+	}
+	switch {
+	case errors.Is(err, errTooLarge):
+		Say(resp, http.StatusBadGateway, err.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		Say(resp, http.StatusGatewayTimeout, fmt.Sprintf("the server behind this proxy did not answer within %v", timeLimit))
+	case err != nil:
+		Say(resp, http.StatusBadGateway, "the server behind this proxy cannot be reached")
+	default:
+		a.write(req, resp, isMetadata)
+	}
+	return err
+}
+
+// Say answers in plain text: an OAuth client can read no JSON-RPC.
+func Say(resp *downstream.Response, status int, text string, more ...mcp.Header) {
+	resp.Status, resp.Body = status, []byte(text+"\n")
+	resp.Header = append([]mcp.Header{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}}, more...)
+}
+
+// requestHeaders are those of the client's that the server gets.
+var requestHeaders = [...]string{"Accept", "Content-Type", "Authorization", "MCP-Protocol-Version", "Cookie", "User-Agent", "DPoP", "Origin",
+	"Access-Control-Request-Method", "Access-Control-Request-Headers"}
+
+// dropped are headers of the server's that are about its connection with us, or that our own
+// side writes.
+var dropped = map[string]bool{"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
+	"Transfer-Encoding": true, "Upgrade": true, "Content-Length": true, "Date": true, "Alt-Svc": true}
+
+var errTooLarge = errors.New("the answer of the server behind this proxy is too large")
+
+// An answer is the server's.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// ask makes one request to the server's origin.
+func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query string, most int) (*answer, error) {
+	out, err := http.NewRequestWithContext(ctx, req.Method, r.Server.Scheme+"://"+r.Server.Host+path, bytes.NewReader(req.Body))
+	if err != nil {
+		return nil, err
+	}
+	out.URL.RawQuery = query
+	out.Header["User-Agent"] = nil // else it has that of net/http
+	for _, name := range requestHeaders {
+		if value := req.Header(name); value != "" {
+			out.Header.Set(name, value)
+		}
+	}
+	if r.Forwarded {
+		scheme, host, _ := strings.Cut(req.Base, "://")
+		out.Header.Set("X-Forwarded-Proto", scheme)
+		out.Header.Set("X-Forwarded-Host", host)
+		if req.Peer != "" {
+			out.Header.Set("X-Forwarded-For", req.Peer)
+		}
+	}
+	res, err := r.client.Do(out)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, int64(most)+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(body) > most:
+		return nil, errTooLarge
+	}
+	return &answer{res.StatusCode, res.Header, body}, nil
+}
+
+const allowOrigin = "Access-Control-Allow-Origin"
+
+// write makes a the response. Metadata is public: where the server says nothing about which
+// pages may read it, all may (https://www.rfc-editor.org/rfc/rfc9728#section-3.1).
+func (a *answer) write(req *downstream.Request, resp *downstream.Response, isMetadata bool) {
+	resp.Status, resp.Body = a.status, a.body
+	if isMetadata && req.Header("Origin") != "" && a.header.Get(allowOrigin) == "" {
+		a.header.Set(allowOrigin, "*")
+		if req.Method == http.MethodOptions {
+			resp.Status, resp.Body = http.StatusNoContent, nil
+			a.header = http.Header{allowOrigin: {"*"}, "Access-Control-Allow-Methods": {"GET, HEAD"}, "Access-Control-Allow-Headers": {"MCP-Protocol-Version"}}
+		}
+	}
+	for name, values := range a.header {
+		if !dropped[name] {
+			for _, v := range values {
+				resp.Header = append(resp.Header, mcp.Header{Name: name, Value: v})
+			}
+		}
+	}
+}
