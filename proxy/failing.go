@@ -103,6 +103,9 @@ func (l *failureLog) write(kind failureKind, line failureLine, repeated int) {
 	if exit, ok := errors.AsType[*upstream.ExitError](line.err); ok && len(exit.Tail) > 1 {
 		fields = append(fields, zap.Strings("stderr", exit.Tail))
 	}
+	if kind.cause == failures.Unauthorized {
+		fields = append(fields, line.loginFields(quote)...)
+	}
 	if line.restarts > 0 {
 		fields = append(fields, zap.Int64("restarts", line.restarts))
 	}

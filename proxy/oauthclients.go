@@ -2,8 +2,11 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
+	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
 
 // newRelay is what relays for OAuth clients; nil where there is no server to ask.
@@ -53,9 +57,56 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 		oauthrelay.Say(resp, http.StatusNotFound, why)
 		return
 	}
-	if err := now.relay.Serve(req, resp); err != nil {
+	err := now.relay.Serve(req, resp)
+	if _, refused := errors.AsType[*oauthrelay.MismatchError](err); refused {
+		o.srv.mismatches.tell(func() {
+			o.srv.log.Warn("OAuth clients will refuse the server's metadata", zap.String("server", now.server), zap.Error(err))
+		})
+	} else if err != nil {
 		o.srv.failing("request of an OAuth client was not relayed to the server", failures.Of(err), err, nil)
 		return
 	}
 	o.srv.log.Debug("request of an OAuth client relayed", zap.String("method", req.Method), zap.Int("status", resp.Status))
+}
+
+// tellEvery is how long what operators are told holds, before they are told again.
+const tellEvery = 10 * time.Minute
+
+// seldom lets something be told now and then.
+type seldom struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (s *seldom) tell(say func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); now.Sub(s.last) >= tellEvery {
+		s.last = now
+		say()
+	}
+}
+
+// LoginError is the error of [Probe] where the server wants a login.
+type LoginError struct {
+	Challenge []string          // of the server's 401
+	Login     *oauthrelay.Login // what its metadata says; nil where that could not be read
+	Err       error
+}
+
+func (e *LoginError) Error() string { return e.Err.Error() }
+func (e *LoginError) Unwrap() error { return e.Err }
+
+// wantsLogin is a *LoginError where the server has refused us with 401 over HTTP, else err.
+func (srv *Server) wantsLogin(ctx context.Context, err error) error {
+	status, ok := errors.AsType[*upstream.StatusError](err)
+	r := srv.now().relay
+	if !ok || status.Code != http.StatusUnauthorized || r == nil {
+		return err
+	}
+	e := &LoginError{Err: err, Challenge: challengeOf(status)}
+	if l, err := r.Inspect(ctx, e.Challenge); err == nil {
+		e.Login = l
+	}
+	return e
 }

@@ -32,14 +32,14 @@ func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 	legacy.h.bridges = false // it is asked in its own words
 	e, err := legacy.srv.upstreamEra(ctx, nil)
 	if err != nil {
-		return nil, plainly(err)
+		return nil, legacy.srv.wantsLogin(ctx, plainly(err))
 	}
 	p := probing{e: e}
 	if e.modern() {
 		p.modern = &inquiry{srv: legacy.srv, can: can, h: &handshake{srv: legacy.srv, pipe: true, noRoots: true}}
 		defer p.modern.end()
 		if err := p.modern.discover(ctx); err != nil {
-			return nil, err
+			return nil, legacy.srv.wantsLogin(ctx, err)
 		}
 		if err := p.modern.ask(ctx, allLists()); err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 	if e.shakes {
 		p.legacy = legacy
 		if err := legacy.begin(ctx); err != nil {
-			return nil, err
+			return nil, legacy.srv.wantsLogin(ctx, err)
 		}
 		if err := legacy.ask(ctx, allLists()); err != nil {
 			return nil, err

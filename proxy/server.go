@@ -37,28 +37,29 @@ var errShutdown = errors.New("shutting down")
 // Server stands between clients and one MCP server. Make it with [New]; then
 // [Server.Serve] or [Server.ServePipe] is called, once.
 type Server struct {
-	log      *zap.Logger
-	setup    atomic.Pointer[setup]
-	lookout  lookout
-	admin    net.Listener       // nil for none
-	handler  downstream.Handler // of HTTP clients
-	sessions *sessions
-	running  *processes.Limit
-	onPipes  sync.Map    // *posts, each a client on HTTP+SSE
-	personal atomic.Bool // there is one client, on stdio: a login that its user makes is for nobody else
-	metrics  *metrics.Metrics
-	losses   *losses.Log
-	failures *failureLog
-	shapes   *metrics.Results
-	restarts atomic.Int64 // of the server's processes and sessions
-	heavy    atomic.Bool  // a large list of tools was warned of
-	lists    *memo.Memo
-	memory   *large.Memory // what large messages take, of clients and of the server
-	own      []ownTools    // the sources of tools that we serve ourselves
-	clash    clash         // of names, with the server's tools
-	adapters *adapters     // one of them; nil for none
-	shadows  sync.Map      // names of the server's tools that ours stand before, and were logged
-	pipes    atomic.Int64  // sessions of clients on pipes, ever
+	log        *zap.Logger
+	setup      atomic.Pointer[setup]
+	lookout    lookout
+	admin      net.Listener       // nil for none
+	handler    downstream.Handler // of HTTP clients
+	sessions   *sessions
+	running    *processes.Limit
+	onPipes    sync.Map    // *posts, each a client on HTTP+SSE
+	personal   atomic.Bool // there is one client, on stdio: a login that its user makes is for nobody else
+	metrics    *metrics.Metrics
+	losses     *losses.Log
+	failures   *failureLog
+	shapes     *metrics.Results
+	restarts   atomic.Int64 // of the server's processes and sessions
+	heavy      atomic.Bool  // a large list of tools was warned of
+	lists      *memo.Memo
+	memory     *large.Memory // what large messages take, of clients and of the server
+	own        []ownTools    // the sources of tools that we serve ourselves
+	clash      clash         // of names, with the server's tools
+	adapters   *adapters     // one of them; nil for none
+	mismatches seldom        // of the URLs of protected resources
+	shadows    sync.Map      // names of the server's tools that ours stand before, and were logged
+	pipes      atomic.Int64  // sessions of clients on pipes, ever
 
 	eras      *eras      // whether the server has a handshake
 	backings  *backings  // sessions for clients that have none

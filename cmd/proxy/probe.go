@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
 )
 
 // probeTime bounds a probe as a whole.
@@ -53,6 +54,11 @@ func probeCommand() *cobra.Command {
 		ctx, cancel := context.WithTimeout(cmd.Context(), probeTime)
 		defer cancel()
 		r, err := proxy.Probe(ctx, cfg, declared, log)
+		if login, wanted := errors.AsType[*proxy.LoginError](err); wanted && login.Login != nil {
+			if err := printLogin(cmd.OutOrStdout(), login, *asJSON); err != nil {
+				return err
+			}
+		}
 		if err != nil {
 			return withCode(exitServer, err)
 		}
@@ -88,6 +94,46 @@ func printReport(out io.Writer, r *proxy.Report) error {
 	for _, c := range r.Clients {
 		printClient(w, c)
 	}
+	return w.Flush()
+}
+
+// printLogin writes how clients log in to a server that says nothing without.
+func printLogin(out io.Writer, l *proxy.LoginError, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(struct {
+			Challenge []string          `json:"challenge"`
+			Login     *oauthrelay.Login `json:"login"`
+		}{l.Challenge, l.Login})
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "the server wants a login")
+	for _, c := range l.Challenge {
+		fmt.Fprintf(w, "challenge\t%s\n", printable(c))
+	}
+	if l.Login.Metadata != "" {
+		fmt.Fprintf(w, "metadata\t%s\nresource\t%s\n", printable(l.Login.Metadata), printable(l.Login.Resource))
+	}
+	for _, as := range l.Login.Servers {
+		fmt.Fprintf(w, "authorization server\t%s\n", printable(as.Issuer))
+		if !as.Found {
+			fmt.Fprintln(w, "\tno metadata")
+			continue
+		}
+		for _, has := range []struct {
+			what string
+			is   bool
+		}{{"registers clients", as.Dynamic}, {"takes client id documents", as.Document}, {"PKCE with S256", as.PKCE}, {"names itself in answers", as.Iss}, {"device flow", as.Device}} {
+			if has.is {
+				fmt.Fprintf(w, "\t%s\n", has.what)
+			}
+		}
+	}
+	for _, n := range l.Login.Notes {
+		fmt.Fprintf(w, "\n%s\n", printable(n))
+	}
+	fmt.Fprintln(w)
 	return w.Flush()
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -87,5 +88,42 @@ func TestProbeOfAMuteCommand(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
 		}
+	}
+}
+
+// TestProbeOfAServerThatWantsALogin tells what a login needs.
+func TestProbeOfAServerThatWantsALogin(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin := "http://" + r.Host
+		switch r.URL.Path {
+		case "/mcp":
+			w.Header().Set("WWW-Authenticate", "Bearer resource_metadata="+origin+"/here")
+			w.WriteHeader(401)
+		case "/here":
+			fmt.Fprintf(w, `{"resource":"https://other.example/mcp","authorization_servers":[%q]}`, origin)
+		case "/.well-known/oauth-authorization-server":
+			fmt.Fprint(w, `{"registration_endpoint":"x","code_challenge_methods_supported":["S256"]}`)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(web.Close)
+	out, _, err := run(t.Context(), "", "probe", web.URL+"/mcp")
+	if code, ok := errors.AsType[*exitError](err); !ok || code.code != exitServer {
+		t.Errorf("%v", err)
+	}
+	for _, want := range []string{"the server wants a login", "resource              https://other.example/mcp", "authorization server  " + web.URL, "PKCE with S256",
+		"the server calls itself https://other.example/mcp and was asked at " + web.URL + "/mcp"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	out, _, _ = run(t.Context(), "", "probe", "--json", web.URL+"/mcp")
+	var r struct {
+		Challenge []string
+		Login     struct{ Resource string }
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Challenge) != 1 || r.Login.Resource != "https://other.example/mcp" {
+		t.Errorf("%v: %s", err, out)
 	}
 }

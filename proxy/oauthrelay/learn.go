@@ -87,9 +87,7 @@ func (r *Relay) endpoints(ctx context.Context) *endpoints {
 // learn reads the metadata of the server's authorization servers, as far as it has them
 // itself.
 func (r *Relay) learn(ctx context.Context) (*endpoints, error) {
-	var resource struct {
-		Servers []string `json:"authorization_servers"`
-	}
+	var resource resourceMetadata
 	found := false
 	for _, what := range [...]string{r.Server.EscapedPath(), ""} {
 		ok, err := r.read(ctx, metadata[0]+what, &resource)
@@ -130,10 +128,20 @@ func pathOf(u *url.URL) string {
 	return ""
 }
 
-// readServer adds the endpoints in the metadata of one authorization server, which may be at
-// three places: https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-metadata-discovery.
+// metadataOf are the places of the metadata of an authorization server whose issuer has a
+// path; see
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-metadata-discovery.
+func metadataOf(issuer string) []string {
+	places := []string{metadata[1] + issuer, openID + issuer}
+	if issuer != "" {
+		places = append(places, issuer+openID)
+	}
+	return places
+}
+
+// readServer adds the endpoints in the metadata of one authorization server.
 func (r *Relay) readServer(ctx context.Context, issuer string, e *endpoints) (bool, error) {
-	for _, at := range [...]string{metadata[1] + issuer, openID + issuer, issuer + openID} {
+	for _, at := range metadataOf(issuer) {
 		var said map[string]json.RawMessage
 		ok, err := r.read(ctx, at, &said)
 		if err != nil {
@@ -157,21 +165,28 @@ func (r *Relay) readServer(ctx context.Context, issuer string, e *endpoints) (bo
 	return false, nil
 }
 
-// read reads one document of metadata. It is false where the server has none there.
+// read reads one document of metadata of the server's origin. It is false where the server
+// has none there.
 func (r *Relay) read(ctx context.Context, path string, into any) (bool, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Server.Scheme+"://"+r.Server.Host+path, nil)
+	body, err := r.fetch(ctx, r.Server.Scheme+"://"+r.Server.Host+path)
+	return body != nil && json.Unmarshal(body, into) == nil, err
+}
+
+// fetch is what is at a URL, nil for nothing.
+func (r *Relay) fetch(ctx context.Context, at string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
 	res, err := r.client.Do(req)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxMetadata))
-	if err != nil {
-		return false, err
+	if err != nil || res.StatusCode != http.StatusOK {
+		return nil, err
 	}
-	return res.StatusCode == http.StatusOK && json.Unmarshal(body, into) == nil, nil
+	return body, nil
 }

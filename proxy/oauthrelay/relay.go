@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -158,7 +159,8 @@ func described(path string) (what string, of func(what string) string, ok bool) 
 }
 
 // Serve asks the server what the request asks. req.Path has the query, too. What goes wrong
-// is an answer in plain text, and the error where the server is the reason.
+// is an answer in plain text, and the error where the server is the reason; a *MismatchError
+// is about an answer that was passed on.
 func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error {
 	path, query, _ := strings.Cut(req.Path, "?")
 	what, of, isMetadata := described(path)
@@ -196,6 +198,7 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 		Say(resp, http.StatusBadGateway, "the server behind this proxy cannot be reached")
 	default:
 		a.write(req, resp, isMetadata)
+		err = a.compare(path, req.Base+r.Path)
 	}
 	return err
 }
@@ -258,6 +261,24 @@ func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query st
 		return nil, errTooLarge
 	}
 	return &answer{res.StatusCode, res.Header, body}, nil
+}
+
+// A MismatchError says that clients will refuse the metadata that was passed on, who know the
+// server by another URL than it knows itself.
+type MismatchError struct{ Resource, Known string }
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("the server calls itself %s, clients come by %s: set the server's public URL to %s", e.Resource, e.Known, e.Known)
+}
+
+// compare is a *MismatchError where clients of a URL will not take the metadata of a protected
+// resource for that of the URL.
+func (a *answer) compare(path, known string) error {
+	var said resourceMetadata
+	if a.status == http.StatusOK && strings.HasPrefix(path, metadata[0]) && json.Unmarshal(a.body, &said) == nil && said.Resource != "" && !Covers(said.Resource, known) {
+		return &MismatchError{said.Resource, known}
+	}
+	return nil
 }
 
 const allowOrigin = "Access-Control-Allow-Origin"

@@ -2,6 +2,7 @@ package oauthrelay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -357,4 +358,60 @@ func TestEndpointsAreLearntAnew(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Minute)
 	})
+}
+
+func TestMetadataThatClientsWillRefuse(t *testing.T) {
+	const at = "/.well-known/oauth-protected-resource"
+	for resource, refused := range map[string]bool{
+		"http://us.example/mcp": false, "https://US.example:443/mcp": false, "http://us.example": false, "http://us.example/": false,
+		"http://us.example/mc": true, "http://us.example/mcp/deeper": true, "http://server.example/mcp": true, "": false,
+	} {
+		w := newWeb(t, map[string]page{at: {200, nil, `{"resource":"` + resource + `"}`}})
+		resp, err := ask(t, w.relay(t), "GET", at, nil, "")
+		if _, got := errors.AsType[*MismatchError](err); got != refused || resp.Status != 200 {
+			t.Errorf("%q: %v, %d", resource, err, resp.Status)
+		}
+	}
+}
+
+func TestWhatALoginNeeds(t *testing.T) {
+	const prm = "/.well-known/oauth-protected-resource/server/mcp"
+	for name, c := range map[string]struct {
+		pages     map[string]string // SELF stands for the server's origin
+		challenge string
+		notes     []string // the beginnings
+		servers   int
+	}{
+		"its own authorization server": {map[string]string{
+			prm: `{"resource":"SELF/server/mcp","authorization_servers":["SELF"]}`,
+			"/.well-known/oauth-authorization-server": `{"registration_endpoint":"SELF/register","code_challenge_methods_supported":["plain","S256"],"device_authorization_endpoint":"x"}`,
+		}, "", []string{"clients log in through dragoman serve"}, 1},
+		"another URL, and nothing that clients know": {map[string]string{
+			"/somewhere": `{"resource":"https://vendor.example/mcp","authorization_servers":["SELF/tenant"],"dpop_bound_access_tokens_required":true}`,
+			"/tenant/.well-known/openid-configuration": `{}`,
+		}, `Bearer error="x", resource_metadata="SELF/somewhere"`, []string{
+			"the server calls itself https://vendor.example/mcp", "SELF/tenant does not say that it knows PKCE", "SELF/tenant registers no clients", "tokens are bound",
+		}, 1},
+		"an authorization server without metadata": {map[string]string{prm: `{"resource":"SELF","authorization_servers":["SELF/a"]}`}, "",
+			[]string{"clients log in through dragoman serve", "SELF/a has no metadata"}, 1},
+		"no metadata at all":           {nil, "Bearer", []string{"the server has no metadata: clients use /authorize"}, 1},
+		"an authorization server only": {map[string]string{"/.well-known/openid-configuration": `{"registration_endpoint":"x","code_challenge_methods_supported":["S256"]}`}, "", []string{"the server has no metadata of a protected"}, 1},
+	} {
+		w := newWeb(t, nil)
+		self := func(s string) string { return strings.ReplaceAll(s, "SELF", w.URL) }
+		w.pages = map[string]page{}
+		for p, body := range c.pages {
+			w.pages[p], w.asked[p] = page{200, nil, self(body)}, new(atomic.Int32)
+		}
+		l, err := w.relay(t).Inspect(t.Context(), []string{"Basic", self(c.challenge)})
+		if err != nil || len(l.Servers) != c.servers || len(l.Notes) != len(c.notes) {
+			t.Errorf("%s: %v %+v", name, err, l)
+			continue
+		}
+		for i, n := range c.notes {
+			if !strings.HasPrefix(l.Notes[i], self(n)) {
+				t.Errorf("%s: %q, not %q", name, l.Notes[i], self(n))
+			}
+		}
+	}
 }

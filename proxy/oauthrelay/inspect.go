@@ -1,0 +1,177 @@
+package oauthrelay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// A Login is what a server's metadata says of how clients log in to it.
+type Login struct {
+	Metadata string                `json:"metadata,omitempty"` // where that of the protected resource is; "" for none
+	Resource string                `json:"resource,omitempty"` // what the server calls itself
+	Servers  []AuthorizationServer `json:"authorization_servers,omitempty"`
+	Notes    []string              `json:"notes"` // what will work through the proxy, and what to change
+}
+
+// An AuthorizationServer is one that the server names, or is.
+type AuthorizationServer struct {
+	Issuer   string `json:"issuer"`
+	Found    bool   `json:"found"`    // it has metadata
+	Dynamic  bool   `json:"dynamic"`  // it registers clients
+	Document bool   `json:"document"` // it takes the URL of a document for a client's id
+	PKCE     bool   `json:"pkce"`     // it says that it knows S256
+	Iss      bool   `json:"iss"`      // it names itself in answers
+	Device   bool   `json:"device"`   // it has the device flow
+}
+
+// resourceMetadata is that of a protected resource, as far as it is read:
+// https://www.rfc-editor.org/rfc/rfc9728#section-2.
+type resourceMetadata struct {
+	Resource string   `json:"resource"`
+	Servers  []string `json:"authorization_servers"`
+	DPoP     bool     `json:"dpop_bound_access_tokens_required"`
+	Bound    bool     `json:"tls_client_certificate_bound_access_tokens"`
+}
+
+// serverMetadata is that of an authorization server:
+// https://www.rfc-editor.org/rfc/rfc8414#section-2.
+type serverMetadata struct {
+	Registration string   `json:"registration_endpoint"`
+	Device       string   `json:"device_authorization_endpoint"`
+	PKCE         []string `json:"code_challenge_methods_supported"`
+	Document     bool     `json:"client_id_metadata_document_supported"`
+	Iss          bool     `json:"authorization_response_iss_parameter_supported"`
+}
+
+// Inspect reads the metadata of the server and of its authorization servers, as a client does
+// that was refused with this challenge.
+func (r *Relay) Inspect(ctx context.Context, challenge []string) (*Login, error) {
+	origin := r.Server.Scheme + "://" + r.Server.Host
+	l := new(Login)
+	var said resourceMetadata
+	for _, at := range []string{MetadataIn(challenge), origin + metadata[0] + r.Server.EscapedPath(), origin + metadata[0]} {
+		if at == "" {
+			continue
+		}
+		found, err := r.readAt(ctx, at, &said)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			l.Metadata, l.Resource = at, said.Resource
+			break
+		}
+	}
+	issuers := said.Servers[:min(len(said.Servers), maxIssued)]
+	if l.Metadata == "" {
+		issuers = []string{origin}
+	}
+	for _, issuer := range issuers {
+		as, err := r.inspectServer(ctx, issuer)
+		if err != nil {
+			return nil, err
+		}
+		l.Servers = append(l.Servers, as)
+	}
+	l.note(r.Server, &said)
+	return l, nil
+}
+
+// MetadataIn is the URL of metadata in the fields of a challenge, "" for none.
+func MetadataIn(challenge []string) string {
+	for _, c := range challenge {
+		if _, rest, ok := strings.Cut(c, "resource_metadata="); ok {
+			if rest, quoted := strings.CutPrefix(rest, `"`); quoted {
+				at, _, _ := strings.Cut(rest, `"`)
+				return at
+			}
+			return strings.FieldsFunc(rest+" ", func(r rune) bool { return r == ',' || r == ' ' })[0]
+		}
+	}
+	return ""
+}
+
+// inspectServer looks for the metadata of an authorization server, at most three places.
+func (r *Relay) inspectServer(ctx context.Context, issuer string) (AuthorizationServer, error) {
+	as := AuthorizationServer{Issuer: issuer}
+	u, err := url.Parse(issuer)
+	if err != nil || u.Host == "" {
+		return as, nil
+	}
+	for _, path := range metadataOf(pathOf(u)) {
+		var said serverMetadata
+		found, err := r.readAt(ctx, u.Scheme+"://"+u.Host+path, &said)
+		if err != nil {
+			return as, err
+		}
+		if found {
+			as.Found, as.Dynamic, as.Document, as.Iss, as.Device = true, said.Registration != "", said.Document, said.Iss, said.Device != ""
+			as.PKCE = strings.Contains(" "+strings.Join(said.PKCE, " ")+" ", " S256 ")
+			return as, nil
+		}
+	}
+	return as, nil
+}
+
+// note says what will work.
+func (l *Login) note(server *url.URL, said *resourceMetadata) {
+	say := func(format string, args ...any) { l.Notes = append(l.Notes, fmt.Sprintf(format, args...)) }
+	apart := false
+	for _, as := range l.Servers {
+		if u, err := url.Parse(as.Issuer); err == nil && u.Host != server.Host {
+			apart = true
+		}
+	}
+	switch {
+	case l.Metadata == "" && !l.Servers[0].Found:
+		say("the server has no metadata: clients use /authorize, /token and /register at its origin, which dragoman serve relays")
+	case l.Metadata == "":
+		say("the server has no metadata of a protected resource: clients take it for its own authorization server, which dragoman serve relays")
+	case !Covers(l.Resource, server.String()):
+		say("the server calls itself %s and was asked at %s: clients refuse that; set the server's public URL to the one that clients use", l.Resource, server)
+	default:
+		say("clients log in through dragoman serve once the server's public URL is that of the proxy; a server that cannot be told is for dragoman stdio, or for clients that know its own URL")
+	}
+	if l.Metadata != "" && apart {
+		say("clients of 2025-03-26 look for the authorization server at the server itself, and do not find it")
+	}
+	for _, as := range l.Servers {
+		switch {
+		case !as.Found && l.Metadata != "":
+			say("%s has no metadata: no client can log in", as.Issuer)
+		case as.Found && !as.PKCE:
+			say("%s does not say that it knows PKCE with S256: clients of 2025-11-25 and later refuse it", as.Issuer)
+		}
+		if as.Found && !as.Dynamic && !as.Document {
+			say("%s registers no clients: each needs a client id that was registered before", as.Issuer)
+		}
+	}
+	if said.DPoP || said.Bound {
+		say("tokens are bound to a key: it works through the proxy only where the server checks them against its public URL")
+	}
+}
+
+// Covers reports whether a resource is a URL, or its origin or a path above it. What ends TLS
+// on the way makes another scheme, and changes no more.
+func Covers(resource, known string) bool {
+	a, err := url.Parse(resource)
+	b, other := url.Parse(known)
+	if err != nil || other != nil || !strings.EqualFold(withoutPort(a.Host), withoutPort(b.Host)) {
+		return false
+	}
+	above, path := strings.TrimSuffix(a.EscapedPath(), "/"), strings.TrimSuffix(b.EscapedPath(), "/")
+	return path == above || strings.HasPrefix(path, above+"/")
+}
+
+// readAt is read of any URL.
+func (r *Relay) readAt(ctx context.Context, at string, into any) (bool, error) {
+	u, err := url.Parse(at)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return false, nil
+	}
+	body, err := r.fetch(ctx, at)
+	return body != nil && json.Unmarshal(body, into) == nil, err
+}
