@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -56,11 +60,14 @@ func (l login) oauth() []string {
 	return l.Asked[:1+slices.IndexFunc(l.Asked, func(s string) bool { return strings.HasSuffix(s, "/token 200") })]
 }
 
-func logIn(ctx context.Context, m modules, sdk, url string) (l login, err error) {
-	if sdk == "Go" {
-		return goLogIn(ctx, url)
+func logIn(ctx context.Context, m modules, sdk, at string) (l login, err error) {
+	switch sdk {
+	case "Go":
+		return goLogIn(ctx, at)
+	case "steps of the Python SDK":
+		return pythonLogIn(ctx, at)
 	}
-	node := exec.CommandContext(ctx, "node", filepath.Join("peers", "login.mjs"), string(m), sdk, url)
+	node := exec.CommandContext(ctx, "node", filepath.Join("peers", "login.mjs"), string(m), sdk, at)
 	stderr := new(bytes.Buffer)
 	node.Stderr = stderr
 	out, err := node.Output()
@@ -134,6 +141,97 @@ func goLogIn(ctx context.Context, at string) (l login, err error) {
 	return l, nil
 }
 
+// pythonLogIn logs in by the steps of the Python SDK, in their order: https://github.com/modelcontextprotocol/python-sdk.
+func pythonLogIn(ctx context.Context, at string) (l login, err error) {
+	const back, verifier = "http://127.0.0.1:1/callback", "a-verifier-of-more-than-forty-three-characters-in-all"
+	origin := strings.TrimSuffix(at, "/mcp")
+	seen := &askedWeb{of: origin}
+	web := &http.Client{Transport: seen, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	ask := func(method, at, contentType, body, token string, into any) *http.Response {
+		if err != nil {
+			return nil
+		}
+		req, e := http.NewRequestWithContext(ctx, method, at, strings.NewReader(body))
+		if e != nil {
+			err = e
+			return nil
+		}
+		req.Header.Set("MCP-Protocol-Version", "2025-06-18")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		if contentType != "" {
+			req.Header.Set("Content-Type", contentType)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		res, e := web.Do(req)
+		if e != nil {
+			err = e
+			return nil
+		}
+		defer res.Body.Close()
+		if text, e := io.ReadAll(res.Body); e != nil {
+			err = e
+		} else if into != nil && res.StatusCode < 300 {
+			err = json.Unmarshal(text, into)
+		}
+		return res
+	}
+	const begin = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}}`
+	res := ask("POST", at, "application/json", begin, "", nil)
+	if err != nil {
+		return l, err
+	}
+	_, named, _ := strings.Cut(res.Header.Get("WWW-Authenticate"), `resource_metadata="`)
+	named, _, _ = strings.Cut(named, `"`)
+	var resource struct {
+		Servers []string `json:"authorization_servers"`
+	}
+	for _, place := range []string{named, origin + "/.well-known/oauth-protected-resource/mcp", origin + "/.well-known/oauth-protected-resource"} {
+		if place != "" && resource.Servers == nil {
+			ask("GET", place, "", "", "", &resource)
+		}
+	}
+	if err != nil || len(resource.Servers) == 0 {
+		return l, fmt.Errorf("no authorization server: %w", err)
+	}
+	var server struct {
+		Authorize string `json:"authorization_endpoint"`
+		Token     string `json:"token_endpoint"`
+		Register  string `json:"registration_endpoint"`
+	}
+	issuer := strings.TrimSuffix(resource.Servers[0], "/")
+	for _, place := range []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"} {
+		if server.Token == "" {
+			ask("GET", issuer+place, "", "", "", &server)
+		}
+	}
+	var client struct {
+		ID string `json:"client_id"`
+	}
+	ask("POST", server.Register, "application/json", `{"redirect_uris":["`+back+`"],"token_endpoint_auth_method":"none","grant_types":["authorization_code"],"response_types":["code"],"client_name":"e2e"}`, "", &client)
+	sum := sha256.Sum256([]byte(verifier))
+	res = ask("GET", server.Authorize+"?"+url.Values{"response_type": {"code"}, "client_id": {client.ID}, "redirect_uri": {back}, "state": {"s"},
+		"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"}, "resource": {at}}.Encode(), "", "", "", nil)
+	if err != nil {
+		return l, err
+	}
+	to, err := res.Location()
+	if err != nil {
+		return l, err
+	}
+	var tokens struct {
+		Access string `json:"access_token"`
+	}
+	ask("POST", server.Token, "application/x-www-form-urlencoded", url.Values{"grant_type": {"authorization_code"}, "code": {to.Query().Get("code")}, "redirect_uri": {back},
+		"client_id": {client.ID}, "code_verifier": {verifier}, "resource": {at}}.Encode(), "", &tokens)
+	if res = ask("POST", at, "application/json", begin, tokens.Access, nil); err == nil && res.StatusCode != 200 {
+		err = fmt.Errorf("status %d with a token", res.StatusCode)
+	}
+	l.Asked, l.Client, l.Text = seen.asked, client.ID, client.ID
+	return l, err
+}
+
 // TestPublishedClientsLogInThroughServe as they log in at the server itself: with no setting but the server's own public
 // URL, and the same requests in the same order.
 func TestPublishedClientsLogInThroughServe(t *testing.T) {
@@ -142,7 +240,7 @@ func TestPublishedClientsLogInThroughServe(t *testing.T) {
 	}
 	m := nodePeers(t)
 	proxy := build(t)
-	for _, c := range []struct{ mode, sdk string }{{"own", "1.32.2"}, {"own", "1.10.2"}, {"apart", "1.32.2"}, {"own", "Go"}, {"apart", "Go"}} {
+	for _, c := range []struct{ mode, sdk string }{{"own", "1.32.2"}, {"own", "1.10.2"}, {"apart", "1.32.2"}, {"own", "Go"}, {"apart", "Go"}, {"own", "steps of the Python SDK"}, {"apart", "steps of the Python SDK"}} {
 		t.Run(c.mode+" authorization server, "+c.sdk, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
