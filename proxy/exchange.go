@@ -462,7 +462,7 @@ func (x *exchange) resume() error {
 	if x.retry > 0 {
 		wait = min(x.retry, maxRetryWait)
 	}
-	if err := sleep(x.ctx, wait); err != nil {
+	if err := server.Sleep(x.ctx, wait); err != nil {
 		return x.ended(err)
 	}
 	st, err := x.s.conn.Listen(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})

@@ -76,7 +76,7 @@ func TestImportsPointDown(t *testing.T) {
 		"proxy/principal":     configured + " proxy/config proxy/sealed proxy/ended proxy/downstream proxy/results",
 		"proxy/replicas":      configured + " proxy/config proxy/sealed proxy/ended proxy/downstream",
 		"proxy/dialect":       "translate/wire",
-		"proxy/server":        configured + " proxy/config proxy/idmap",
+		"proxy/server":        configured + " proxy/config proxy/idmap proxy/failures",
 		"proxy/outbox":        configured + " proxy/downstream",
 		"proxy/mcpheader":     configured + " proxy/toolindex",
 		"proxy/metrics":       configured + " proxy/failures proxy/trace",

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -39,8 +40,8 @@ func newLaterStream(ctx context.Context, log *zap.Logger, open func(context.Cont
 // Next waits for the server's stream and then yields its events. It ends when the server
 // says for good that there is none, so that the client asks again and is told.
 func (l *laterStream) Next() (sse.Event, error) {
-	for again := new(reopening); l.st == nil; {
-		if err := again.wait(l.ctx, 0); err != nil {
+	for again := new(server.Reopening); l.st == nil; {
+		if err := again.Wait(l.ctx, 0); err != nil {
 			return sse.Event{}, err
 		}
 		st, err := l.open(l.ctx)

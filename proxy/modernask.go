@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -146,7 +147,7 @@ func (b *bridgedCall) shed() error {
 	if b.sheds++; b.sheds > maxSheds {
 		return mcp.Saying(internalCode, "upstream busy")
 	}
-	if err := sleep(b.ctx, firstShed<<(b.sheds-1)); err != nil {
+	if err := server.Sleep(b.ctx, firstShed<<(b.sheds-1)); err != nil {
 		return err
 	}
 	return b.send(nil)

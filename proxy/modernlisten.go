@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -145,7 +146,7 @@ func (l *watching) end() {
 // run brings what the server tells until ctx ends.
 func (l *watching) run() {
 	defer l.end()
-	var again reopening
+	var again server.Reopening
 	for {
 		for l.st != nil {
 			e, err := l.st.Next()
@@ -160,7 +161,7 @@ func (l *watching) run() {
 				break // it has ended in order
 			}
 			l.bring(&m)
-			again.heard()
+			again.Heard()
 		}
 		if l.ctx.Err() != nil {
 			return
@@ -170,7 +171,7 @@ func (l *watching) run() {
 			l.st.Close()
 			l.st = nil
 		}
-		if again.wait(l.ctx, 0) != nil {
+		if again.Wait(l.ctx, 0) != nil {
 			return
 		}
 		if _, err := l.begin(); err != nil {

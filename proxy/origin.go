@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -106,7 +107,7 @@ func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory) origi
 		Dir:        cfg.Upstream.Dir,
 		MaxMessage: int(cfg.Limits.UpstreamMessage),
 		Memory:     memory,
-		StderrLine: newServerLog(log, secrets).line,
+		StderrLine: server.NewLog(log, secrets).Line,
 		Quote:      func(line string) string { return failures.Quote(line, secrets) },
 		Mute: func(m *upstream.MuteError) {
 			log.Warn("upstream has not answered yet: is it an MCP server on stdio?", zap.String("reason", m.Error()),

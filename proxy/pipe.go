@@ -487,7 +487,7 @@ func (p *pipe) bring(x *exchange) {
 // as long as the server offers one.
 func (p *pipe) listen(x *exchange) {
 	defer x.done()
-	for again := new(reopening); ; {
+	for again := new(server.Reopening); ; {
 		st, err := p.s.stand(x.ctx, upstream.ListenOptions{LastEventID: string(x.resumeAt), Header: x.from})
 		switch {
 		case errors.Is(err, upstream.ErrNoStream):
@@ -495,14 +495,14 @@ func (p *pipe) listen(x *exchange) {
 		case err == nil:
 			x.attach(st)
 			if p.copy(x) {
-				again.heard()
+				again.Heard()
 			}
 			st.Close()
 		default:
 			p.srv.log.Debug("standing stream", zap.Error(err))
 			p.lostWith(p.srv.answerFor(x, err))
 		}
-		if again.wait(x.ctx, x.retry) != nil {
+		if again.Wait(x.ctx, x.retry) != nil {
 			return
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -38,10 +39,10 @@ type remoteConn struct {
 	renewals atomic.Uint64 // sessions begun in the place of a lost one
 
 	mu       sync.Mutex
-	renewing *renewal // under way; nil for none
-	memory   memory   // what the client has told the server
-	partial  bool     // the session began in another process: memory has not all
-	news     [][]byte // for the standing stream
+	renewing *renewal      // under way; nil for none
+	memory   server.Memory // what the client has told the server
+	partial  bool          // the session began in another process: memory has not all
+	news     [][]byte      // for the standing stream
 	standing map[*standing]struct{}
 }
 
@@ -102,9 +103,9 @@ func (c *remoteConn) seen() uint64 { return c.renewals.Load() }
 // Send delivers one message, as HTTPSession does. What was refused since the session is
 // lost is sent once more in another one.
 func (c *remoteConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
-	if memorable(m.Body) {
+	if server.Memorable(m.Body) {
 		c.mu.Lock()
-		c.memory.note(m.Body)
+		c.memory.Note(m.Body)
 		c.mu.Unlock()
 	}
 	was := c.seen()
@@ -196,8 +197,8 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	}
 	next.SetSession(h.named, version)
 	c.mu.Lock()
-	c.memory.initialized = true
-	messages, own := c.memory.replay()
+	c.memory.Initialized = true
+	messages, own := c.memory.Replay()
 	partial := c.partial
 	c.partial = false
 	c.mu.Unlock()
@@ -415,7 +416,7 @@ func (s *standing) reopen(wait time.Duration, why error) (time.Duration, error) 
 		case <-s.changed: // at once
 			s.lastID = ""
 		default:
-			if wait = min(max(2*wait, firstReopen, s.retry), lastReopen); !s.pause(wait) {
+			if wait = min(max(2*wait, server.FirstReopen, s.retry), server.LastReopen); !s.pause(wait) {
 				return wait, why
 			}
 		}

@@ -21,10 +21,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// healthy is how long a process has to live for the ends of those before it to
-// be forgotten.
-const healthy = time.Minute
-
 var (
 	errRefusedFirst   = errors.New("refused its first request")
 	errOtherTransport = errors.New("it is now reached over another transport")
@@ -54,7 +50,7 @@ type revival struct {
 	end     context.CancelFunc
 
 	// For Next only.
-	backoff backoff
+	backoff server.Backoff
 	began   time.Time // the process, or was ready
 	early   [][]byte  // to be heard before anything else
 	own     map[string]bool
@@ -65,7 +61,7 @@ type revival struct {
 	st     upstream.Stream
 	why    error         // how the process ended; where over, what else went wrong
 	ready  chan struct{} // while starting: closed when a process is there, or none will be
-	memory memory
+	memory server.Memory
 	waits  map[string]int // requests that are not sent yet, by key
 
 	// Where remote.
@@ -90,12 +86,12 @@ func newRevival(srv *Server, h *handshake, version string) *revival {
 	r := &revival{
 		srv: srv, connect: srv.connect,
 		hello: h.sent, id: h.id, version: version,
-		backoff: backoff{first: cfg.Wait, last: cfg.MaxWait, max: cfg.Max},
+		backoff: server.Backoff{First: cfg.Wait, Last: cfg.MaxWait, Max: cfg.Max},
 		began:   time.Now(), conn: h.conn, st: h.standing,
 		waits: make(map[string]int), kick: make(chan struct{}, 1),
 	}
 	if _, r.remote = h.conn.(*upstream.SSESession); r.remote {
-		r.header, r.backoff.max = cloneHeaders(h.header), math.MaxInt
+		r.header, r.backoff.Max = cloneHeaders(h.header), math.MaxInt
 	}
 	r.life, r.end = context.WithCancel(processes.For(context.Background(), h.runsFor))
 	return r
@@ -203,7 +199,7 @@ func (r *revival) current(ctx context.Context, m *upstream.Outgoing) (upstream.C
 		away := r.remote && state == starting && r.failed != failed
 		stale := state == alive && timeout != nil && m.Stale != nil && m.Stale()
 		if state == alive && !stale {
-			r.memory.note(m.Body)
+			r.memory.Note(m.Body)
 		}
 		r.mu.Unlock()
 		switch {
@@ -318,7 +314,7 @@ func (r *revival) endOf(err error) error {
 // died takes down the end of a process and reports whether there will be
 // another one. What it had asked the client is void.
 func (r *revival) died(why error) bool {
-	again := r.backoff.another(time.Since(r.began))
+	again := r.backoff.Another(time.Since(r.began))
 	r.mu.Lock()
 	if r.refused == nil { // else that is so already
 		r.state, r.ready = starting, make(chan struct{})
@@ -346,7 +342,7 @@ func (r *revival) restart() error {
 	r.mu.Unlock()
 	r.srv.endConn(old)
 	for {
-		wait := r.backoff.wait()
+		wait := r.backoff.Wait()
 		r.announce(err, wait)
 		timer := time.NewTimer(wait)
 		kick := r.kick
@@ -376,7 +372,7 @@ func (r *revival) restart() error {
 		case errors.Is(err, errOtherRevision):
 			r.srv.eras.forget() // the next session finds out
 			return r.give(err)
-		case r.remote && isRefusal(err), !r.backoff.another(0):
+		case r.remote && isRefusal(err), !r.backoff.Another(0):
 			return r.give(err)
 		}
 		r.tell(err)
@@ -395,11 +391,11 @@ func (r *revival) announce(err error, wait time.Duration) {
 	what, level := "upstream process is started again", zap.WarnLevel
 	if r.remote {
 		what = "upstream session is begun again"
-		if r.backoff.tries > 1 {
+		if r.backoff.Tries > 1 {
 			level = zap.DebugLevel // it may be away for long
 		}
 	}
-	r.srv.log.Log(level, what, zap.Error(err), zap.Duration("in", wait), zap.Int("attempt", r.backoff.tries))
+	r.srv.log.Log(level, what, zap.Error(err), zap.Duration("in", wait), zap.Int("attempt", r.backoff.Tries))
 }
 
 // tell lets those know who wait for a server that is away that an attempt has failed.
@@ -464,7 +460,7 @@ func (r *revival) start() (err error) {
 		return fmt.Errorf("%w (%.32q, was %s)", errOtherRevision, said, r.version)
 	}
 	r.mu.Lock()
-	again, own := r.memory.replay()
+	again, own := r.memory.Replay()
 	r.mu.Unlock()
 	for _, message := range again {
 		if _, err := b.Conn.Send(ctx, &upstream.Outgoing{Body: message, Header: header}); err != nil {

@@ -195,10 +195,10 @@ func TestRestartsAreBoundedThenTheSessionEnds(t *testing.T) {
 }
 
 func TestProcessThatDiesSoonIsStartedLaterEachTime(t *testing.T) {
-	b := backoff{first: time.Second, last: 30 * time.Second, max: 7}
+	b := server.Backoff{First: time.Second, Last: 30 * time.Second, Max: 7}
 	var waits []time.Duration
-	for b.another(time.Second) {
-		waits = append(waits, b.wait()/time.Second)
+	for b.Another(time.Second) {
+		waits = append(waits, b.Wait()/time.Second)
 	}
 	want := []time.Duration{1, 2, 4, 8, 16, 30, 30}
 	if len(waits) != len(want) {
@@ -209,7 +209,7 @@ func TestProcessThatDiesSoonIsStartedLaterEachTime(t *testing.T) {
 			t.Errorf("%d, want %d", waits, want)
 		}
 	}
-	if !b.another(time.Minute) || b.wait() != time.Second {
+	if !b.Another(time.Minute) || b.Wait() != time.Second {
 		t.Error("a minute of health is not remembered")
 	}
 }

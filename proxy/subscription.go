@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -304,14 +305,14 @@ func (b *backing) listen(srv *Server, from []upstream.Header) {
 
 // follow reads the standing stream for as long as the session is held.
 func (b *backing) follow(srv *Server, st upstream.Stream, from []upstream.Header) {
-	var again reopening
+	var again server.Reopening
 	for {
 		if b.read(srv, st, from) {
-			again.heard()
+			again.Heard()
 		}
 		srv.results.Unheard(b.realm)
 		for {
-			if again.wait(b.life, 0) != nil {
+			if again.Wait(b.life, 0) != nil {
 				return
 			}
 			var err error

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -108,7 +109,7 @@ func (t *taskRun) born(task string) {
 // again asks for the result once more, in a while.
 func (t *taskRun) again() error {
 	t.asks++
-	if err := sleep(t.ctx, resultAskWait); err != nil {
+	if err := server.Sleep(t.ctx, resultAskWait); err != nil {
 		return err
 	}
 	return t.askResult()

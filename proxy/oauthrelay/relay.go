@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -34,7 +35,7 @@ const (
 	maxRequest  = 64 << 10 // bytes of a body
 	maxMetadata = 1 << 20  // bytes of an answer at a well-known path
 	maxPage     = 10 << 20 // bytes of another answer
-	maxInHand   = 32       // requests at one time
+	maxInHand   = 64       // MiB of answers at one time: one for each request, and ten for a large answer
 	timeLimit   = 30 * time.Second
 )
 
@@ -56,7 +57,7 @@ type Config struct {
 type Relay struct {
 	Config
 	client *http.Client
-	room   chan struct{} // one for each request in hand
+	room   *semaphore.Weighted // MiB
 
 	learning singleflight.Group
 	learned  learned
@@ -77,7 +78,7 @@ func New(c Config) *Relay {
 	}
 	return &Relay{
 		Config: c,
-		room:   make(chan struct{}, maxInHand),
+		room:   semaphore.NewWeighted(maxInHand),
 		client: &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 }
@@ -176,13 +177,11 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 		Say(resp, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", maxRequest))
 		return nil
 	}
-	select {
-	case r.room <- struct{}{}:
-		defer func() { <-r.room }()
-	default:
-		Say(resp, http.StatusServiceUnavailable, "too many requests are relayed; try again", mcp.Header{Name: "Retry-After", Value: "1"})
+	if !r.room.TryAcquire(1) {
+		full(resp)
 		return nil
 	}
+	defer r.room.Release(1)
 	ctx, cancel := context.WithTimeout(req.Ctx, timeLimit)
 	defer cancel()
 	a, err := r.ask(ctx, req, path, query, most)
@@ -190,6 +189,9 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 		a, err = r.ask(ctx, req, of(r.Server.EscapedPath()), query, most)
 	}
 	switch {
+	case errors.Is(err, errFull):
+		full(resp)
+		return nil
 	case errors.Is(err, errTooLarge):
 		Say(resp, http.StatusBadGateway, err.Error())
 	case errors.Is(err, context.DeadlineExceeded):
@@ -201,6 +203,11 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 		err = a.compare(path, req.Base+r.Path)
 	}
 	return err
+}
+
+// full refuses a request for which there is no room.
+func full(resp *downstream.Response) {
+	Say(resp, http.StatusServiceUnavailable, "too many requests are relayed; try again", mcp.Header{Name: "Retry-After", Value: "1"})
 }
 
 // Say answers in plain text: an OAuth client can read no JSON-RPC.
@@ -218,7 +225,10 @@ var requestHeaders = [...]string{"Accept", "Content-Type", "Authorization", "MCP
 var dropped = map[string]bool{"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
 	"Transfer-Encoding": true, "Upgrade": true, "Content-Length": true, "Date": true, "Alt-Svc": true}
 
-var errTooLarge = errors.New("the answer of the server behind this proxy is too large")
+var (
+	errTooLarge = errors.New("the answer of the server behind this proxy is too large")
+	errFull     = errors.New("no room for a large answer")
+)
 
 // An answer is the server's.
 type answer struct {
@@ -253,7 +263,17 @@ func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query st
 		return nil, err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, int64(most)+1))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxMetadata+1))
+	if err == nil && len(body) > maxMetadata && most > maxMetadata {
+		const more = maxPage>>20 - 1
+		if !r.room.TryAcquire(more) {
+			return nil, errFull
+		}
+		defer r.room.Release(more)
+		var rest []byte
+		rest, err = io.ReadAll(io.LimitReader(res.Body, int64(most-len(body))+1))
+		body = append(body, rest...)
+	}
 	switch {
 	case err != nil:
 		return nil, err

@@ -10,6 +10,9 @@
 //
 //   - restart.go: the error that a pipe brings where another process takes the place of the
 //     server's, and the requests go on that were not sent yet;
+//   - memory.go: what another process has to be told that the first one knew, and how soon it
+//     is started; reopen.go: how soon a stream is opened again;
+//   - log.go: what the server writes to its stderr;
 //   - skipped.go: messages that were too large to be read;
 //   - queue.go: messages for a client that is slow.
 package server

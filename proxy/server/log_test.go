@@ -1,4 +1,4 @@
-package proxy
+package server
 
 import (
 	"testing"
@@ -13,18 +13,18 @@ import (
 func TestServersStderrIsRelayedAtARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
-		l := newServerLog(zap.New(core), nil)
+		l := NewLog(zap.New(core), nil)
 		for range 2000 {
-			l.line([]byte("x"))
+			l.Line([]byte("x"))
 		}
 		time.Sleep(1500 * time.Millisecond)
 		for range 100 {
-			l.line([]byte("y"))
+			l.Line([]byte("y"))
 		}
 		time.Sleep(2 * time.Second)
 		relayed := logs.FilterMessage("upstream stderr").Len()
 		told := logs.FilterMessageSnippet("lines dropped").All()
-		if relayed != serverLinesBurst+100 || len(told) != 1 || told[0].ContextMap()["count"] != int64(2000-serverLinesBurst) {
+		if relayed != linesBurst+100 || len(told) != 1 || told[0].ContextMap()["count"] != int64(2000-linesBurst) {
 			t.Errorf("%d relayed, told %v", relayed, told)
 		}
 	})

@@ -1,4 +1,4 @@
-package proxy
+package server
 
 import (
 	"bytes"
@@ -12,32 +12,36 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// backoff decides how often and how soon a process is started again.
-type backoff struct {
-	first, last time.Duration
-	max, tries  int
+// healthy is how long a process has to live for the ends of those before it to
+// be forgotten.
+const healthy = time.Minute
+
+// Backoff decides how often and how soon a process is started again.
+type Backoff struct {
+	First, Last time.Duration
+	Max, Tries  int
 }
 
-// another reports whether a process that lived so long may be followed by one
+// Another reports whether a process that lived so long may be followed by one
 // more.
-func (b *backoff) another(lived time.Duration) bool {
+func (b *Backoff) Another(lived time.Duration) bool {
 	if lived >= healthy {
-		b.tries = 0
+		b.Tries = 0
 	}
-	if b.tries >= b.max {
+	if b.Tries >= b.Max {
 		return false
 	}
-	b.tries++
+	b.Tries++
 	return true
 }
 
-// wait is how long to wait before the next one.
-func (b *backoff) wait() time.Duration {
-	wait := b.first
-	for i := 1; i < b.tries && wait < b.last; i++ {
+// Wait is how long to wait before the next one.
+func (b *Backoff) Wait() time.Duration {
+	wait := b.First
+	for i := 1; i < b.Tries && wait < b.Last; i++ {
 		wait *= 2
 	}
-	return min(wait, b.last)
+	return min(wait, b.Last)
 }
 
 // What a memory holds at most. The messages it is about are short.
@@ -46,22 +50,22 @@ const (
 	maxMemorable     = 8 << 10
 )
 
-// memory is what a server knows of its client beside initialize.
-type memory struct {
-	initialized bool
+// Memory is what a server knows of its client beside initialize.
+type Memory struct {
+	Initialized bool
 	level       []byte // params of the last logging/setLevel
 	subscribed  map[string][]byte
 }
 
-// memorable reports whether a memory may have to note a message of the client.
-func memorable(message []byte) bool {
+// Memorable reports whether a memory may have to note a message of the client.
+func Memorable(message []byte) bool {
 	return len(message) <= maxMemorable && (bytes.Contains(message, []byte("initialized")) ||
 		bytes.Contains(message, []byte("setLevel")) || bytes.Contains(message, []byte("subscribe")))
 }
 
-// note takes down what a message of the client changes.
-func (y *memory) note(message []byte) {
-	if !memorable(message) {
+// Note takes down what a message of the client changes.
+func (y *Memory) Note(message []byte) {
+	if !Memorable(message) {
 		return
 	}
 	var m wire.Message
@@ -69,13 +73,13 @@ func (y *memory) note(message []byte) {
 		return
 	}
 	if m.Method == wire.Initialized {
-		y.initialized = true
+		y.Initialized = true
 		return
 	}
 	if m.Kind != wire.Request || len(m.Params()) == 0 {
 		return
 	}
-	switch uri := gjson.Get(view(m.Params()), "uri"); m.Method {
+	switch uri := gjson.GetBytes(m.Params(), "uri"); m.Method {
 	case wire.LoggingSetLevel:
 		y.level = bytes.Clone(m.Params())
 	case wire.ResourcesSubscribe:
@@ -90,10 +94,10 @@ func (y *memory) note(message []byte) {
 	}
 }
 
-// replay is what another server has to be told behind initialize, and the ids of
+// Replay is what another server has to be told behind initialize, and the ids of
 // our requests in it, whose answers no client gets.
-func (y *memory) replay() (messages [][]byte, own map[string]bool) {
-	if !y.initialized {
+func (y *Memory) Replay() (messages [][]byte, own map[string]bool) {
+	if !y.Initialized {
 		return nil, nil // nothing else may come before it
 	}
 	messages = append(messages, mcp.Notification(wire.Initialized, ""))

@@ -1,4 +1,4 @@
-package proxy
+package server
 
 import (
 	"sync"
@@ -12,12 +12,12 @@ import (
 
 // How much of what a server writes to its stderr goes into our log.
 const (
-	serverLines      = 100 // a second
-	serverLinesBurst = 500
+	linesRate  = 100 // a second
+	linesBurst = 500
 )
 
-// serverLog relays what a server writes to its stderr, and counts the lines over the rate.
-type serverLog struct {
+// A Log relays what a server writes to its stderr, and counts the lines over the rate.
+type Log struct {
 	log     *zap.Logger
 	secrets []string // that are struck out
 	limiter *rate.Limiter
@@ -26,12 +26,13 @@ type serverLog struct {
 	dropped int
 }
 
-func newServerLog(log *zap.Logger, secrets []string) *serverLog {
-	return &serverLog{log: log, secrets: secrets, limiter: rate.NewLimiter(serverLines, serverLinesBurst)}
+// NewLog returns a Log that writes to log, without the secrets.
+func NewLog(log *zap.Logger, secrets []string) *Log {
+	return &Log{log: log, secrets: secrets, limiter: rate.NewLimiter(linesRate, linesBurst)}
 }
 
-// line relays one line. It is safe for concurrent use: a server may be several processes.
-func (l *serverLog) line(text []byte) {
+// Line relays one line. It is safe for concurrent use: a server may be several processes.
+func (l *Log) Line(text []byte) {
 	if l.limiter.Allow() {
 		l.log.Info("upstream stderr", zap.String("line", failures.Printable(failures.Redacted(string(text), l.secrets))))
 		return
@@ -44,10 +45,10 @@ func (l *serverLog) line(text []byte) {
 }
 
 // tell logs how many lines of the last second are missing.
-func (l *serverLog) tell() {
+func (l *Log) tell() {
 	l.mu.Lock()
 	n := l.dropped
 	l.dropped = 0
 	l.mu.Unlock()
-	l.log.Warn("upstream stderr lines dropped: more than the log takes", zap.Int("count", n), zap.Int("lines_per_second", serverLines))
+	l.log.Warn("upstream stderr lines dropped: more than the log takes", zap.Int("count", n), zap.Int("lines_per_second", linesRate))
 }
