@@ -181,12 +181,17 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 		full(resp)
 		return nil
 	}
-	defer r.room.Release(1)
+	took := int64(1)
+	defer func() {
+		if resp.Done == nil { // else the answer is there until it was written
+			r.room.Release(took)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(req.Ctx, timeLimit)
 	defer cancel()
-	a, err := r.ask(ctx, req, path, query, most)
+	a, err := r.ask(ctx, req, path, query, most, &took)
 	if isMetadata && err == nil && a.status == http.StatusNotFound && what == r.Path && r.Server.EscapedPath() != r.Path {
-		a, err = r.ask(ctx, req, of(r.Server.EscapedPath()), query, most)
+		a, err = r.ask(ctx, req, of(r.Server.EscapedPath()), query, most, &took)
 	}
 	switch {
 	case errors.Is(err, errFull):
@@ -200,6 +205,7 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 		Say(resp, http.StatusBadGateway, "the server behind this proxy cannot be reached")
 	default:
 		a.write(req, resp, isMetadata)
+		resp.Done = func() { r.room.Release(took) }
 		err = a.compare(path, req.Base+r.Path)
 	}
 	return err
@@ -237,8 +243,8 @@ type answer struct {
 	body   []byte
 }
 
-// ask makes one request to the server's origin.
-func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query string, most int) (*answer, error) {
+// ask makes one request to the server's origin. took is how many MiB the relay holds for it.
+func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query string, most int, took *int64) (*answer, error) {
 	out, err := http.NewRequestWithContext(ctx, req.Method, r.Server.Scheme+"://"+r.Server.Host+path, bytes.NewReader(req.Body))
 	if err != nil {
 		return nil, err
@@ -269,7 +275,7 @@ func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query st
 		if !r.room.TryAcquire(more) {
 			return nil, errFull
 		}
-		defer r.room.Release(more)
+		*took += more
 		var rest []byte
 		rest, err = io.ReadAll(io.LimitReader(res.Body, int64(most-len(body))+1))
 		body = append(body, rest...)

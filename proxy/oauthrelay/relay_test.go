@@ -85,6 +85,9 @@ func ask(t *testing.T, r *Relay, method, path string, header map[string]string, 
 		Ctx: t.Context(), Method: method, Path: path, Body: []byte(body), Base: base, Peer: "192.0.2.7",
 		Header: func(name string) string { return header[name] },
 	}, resp)
+	if resp.Done != nil {
+		resp.Done()
+	}
 	return resp, err
 }
 
