@@ -194,6 +194,8 @@ func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error 
 		a, err = r.ask(ctx, req, of(r.Server.EscapedPath()), query, most, &took)
 	}
 	switch {
+	case err != nil && req.Ctx.Err() != nil: // the client has left
+		return nil
 	case errors.Is(err, errFull):
 		full(resp)
 		return nil
