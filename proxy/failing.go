@@ -175,6 +175,12 @@ func (srv *Server) reportAs(message string, err error, at requestInfo) *mcp.Fail
 	switch why {
 	case "":
 		return f
+	case failures.Unauthorized:
+		if place := loginAt(f.Err, at.header); place != "" { // it begins like that
+			srv.log.Debug("server asks the client to log in", zap.String("server", srv.now().server), zap.String("resource_metadata", failures.Quote(place, nil)))
+			return f
+		}
+		srv.failures.counter.WithLabelValues(string(why)).Inc()
 	case failures.ClientLeft:
 	default:
 		srv.failures.counter.WithLabelValues(string(why)).Inc()

@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,16 @@ func (l *failureLine) loginFields(quote func(string) string) (fields []zap.Field
 		}
 	}
 	return fields
+}
+
+// loginAt is where the metadata is that begins a login: of a 401 to a request without a token.
+// It is "" where err is something else.
+func loginAt(err error, header []upstream.Header) string {
+	status, ok := errors.AsType[*upstream.StatusError](err)
+	if !ok || slices.ContainsFunc(header, func(h upstream.Header) bool { return strings.EqualFold(h.Name, "Authorization") }) {
+		return ""
+	}
+	return oauthrelay.MetadataIn(challengeOf(status))
 }
 
 // challengeOf are the fields of the challenge in a refusal.

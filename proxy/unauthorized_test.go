@@ -47,3 +47,37 @@ func TestRefusedTokensAreDescribed(t *testing.T) {
 		})
 	}
 }
+
+// TestALoginThatBeginsIsNoFailure: a 401 that names the server's metadata, to a request without a token, is its first step.
+func TestALoginThatBeginsIsNoFailure(t *testing.T) {
+	challenge := `Bearer resource_metadata="https://server.example/.well-known/oauth-protected-resource"`
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", challenge)
+		w.WriteHeader(401)
+	}))
+	t.Cleanup(web.Close)
+	for _, c := range []struct {
+		name, challenge, header string
+		fails                   int
+	}{
+		{"a login", challenge, "X-Other: 1", 0},
+		{"a token that is refused", challenge, "Authorization: Bearer opaque-token-of-a-client", 1},
+		{"a server without OAuth", "Bearer", "X-Other: 1", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			challenge = c.challenge
+			client := serving(t, func(cfg *config.Config) { cfg.Upstream.URL, cfg.Upstream.Transport = web.URL, "http" })
+			h := client.raw(request("POST", initialize("2025-06-18", "{}"), c.header), 1)[0]
+			if h.status != 401 || h.header.Get("WWW-Authenticate") != c.challenge {
+				t.Errorf("%+v", h)
+			}
+			lines := client.logs.FilterField(zap.String("cause", "unauthorized")).Len()
+			if n := counted(t, client.srv.metrics, "dragoman_upstream_failures_total", "cause=unauthorized"); n != c.fails || lines != c.fails {
+				t.Errorf("counted %d, %d lines", n, lines)
+			}
+			if n := client.logs.FilterMessage("server asks the client to log in").Len(); n != 1-c.fails {
+				t.Errorf("%d lines about the login", n)
+			}
+		})
+	}
+}
