@@ -71,8 +71,10 @@ func (w *bodyWriter) value(dst, raw []byte, depth int) (out []byte, whole bool) 
 		text := wire.Unquoted(raw)
 		cleaned := w.z.Clean(string(text[:min(len(text), maxSaid)]), messageRunes, w.secrets)
 		return wire.AppendQuoted(dst, cleaned), true
+	case kind < wire.Array && len(raw) >= maxErrorBody:
+		return append(dst, `"…"`...), false
 	case kind < wire.Array:
-		return append(dst, raw...), len(raw) < maxErrorBody
+		return append(dst, raw...), true
 	case depth == w.deepest:
 		return append(dst, `"…"`...), true
 	}

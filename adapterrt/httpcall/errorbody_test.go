@@ -60,7 +60,7 @@ func TestErrorBodies(t *testing.T) {
 	for _, body := range []string{
 		`{"errors":[` + many.String() + `],"last":1}`, `[` + many.String() + `]`, `{"a":{"b":{"c":[` + many.String() + `]}}}`, `{"` + long + long + `":{"` + long + long + long + `":1}}`,
 		`[` + strings.Repeat("1", 5000) + `]`, `{"a":"` + strings.Repeat("\U0001f600\\u0001", 3000) + `","b":"` + strings.Repeat(long, 20) + `"}`,
-		strings.Repeat("[", 500) + strings.Repeat("]", 500), `[` + strings.Repeat(`"`+long+`",`, 20) + `1]`,
+		strings.Repeat("1", 5000), strings.Repeat("[", 500) + strings.Repeat("]", 500), `[` + strings.Repeat(`"`+long+`",`, 20) + `1]`,
 	} {
 		got := errorBody([]byte(body), "m", clean.Sanitizer{}, nil)
 		if len(got) > maxErrorBody || got != nil && !json.Valid(got) || got == nil && body[1] != '[' {
