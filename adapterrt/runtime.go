@@ -236,7 +236,7 @@ type Request struct {
 	// all callers; nil where they are not one person, and where no page can be shown.
 	Send credential.Send
 	// Progress is told of an answer that comes item by item, and is called before Dispatch
-	// returns; nil where nobody wants to know. A batch tells nothing.
+	// returns; nil where no client asked for progress. A batch tells nothing.
 	Progress httpcall.Progress
 	// Trace holds the headers of the trace that the request belongs to:
 	// https://www.w3.org/TR/trace-context/. No others are sent along, and no baggage:

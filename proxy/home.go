@@ -64,7 +64,7 @@ func (srv *Server) forward(to sealed.ID, method string, lost mcp.Cause, req *dow
 	return srv.replicas.Forward(to, &replicas.Request{Request: req, Method: method, Header: srv.carriedHeaders(req), Lost: lost}, resp)
 }
 
-// carriedHeaders are those of a client's request that may matter to who serves it.
+// carriedHeaders are those of a client's request that the replica that serves it may need.
 func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Header) {
 	if req.Headers != nil {
 		req.Headers(mcpPrefix, func(name, value string) {

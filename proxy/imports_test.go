@@ -33,7 +33,7 @@ import (
 //   - toolindex keeps what is known of a server's tools, and does not know how it is asked;
 //   - memo remembers translations of lists, and knows neither server nor client;
 //   - demo is a server to try the proxy with;
-//   - server sorts what comes on one pipe, and does not know for whom;
+//   - server sorts what comes on one pipe, and knows no session and no client;
 //   - outbox keeps messages for a client, and sends none;
 //   - mcpheader says in headers what the body says;
 //   - metrics counts what it is told;

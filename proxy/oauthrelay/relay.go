@@ -39,7 +39,7 @@ const (
 	timeLimit   = 30 * time.Second
 )
 
-// Config says whom a Relay asks, and for what. The zero value of all but Server and Path is
+// Config names the server that a Relay asks, and the paths that it relays. The zero value of all but Server and Path is
 // valid.
 type Config struct {
 	Server    *url.URL // the server's MCP endpoint
@@ -291,8 +291,8 @@ func (r *Relay) ask(ctx context.Context, req *downstream.Request, path, query st
 	return &answer{res.StatusCode, res.Header, body}, nil
 }
 
-// A MismatchError says that clients will refuse the metadata that was passed on, who know the
-// server by another URL than it knows itself.
+// A MismatchError says that clients will refuse the metadata that was passed on: its resource
+// is not the URL by which they know the server.
 type MismatchError struct{ Resource, Known string }
 
 func (e *MismatchError) Error() string {

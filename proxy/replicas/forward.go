@@ -41,7 +41,7 @@ const (
 type Request struct {
 	*downstream.Request
 	Method string            // POST, GET or DELETE
-	Header []upstream.Header // that may matter to who serves it
+	Header []upstream.Header // that the replica that serves it may need
 	Lost   mcp.Cause         // of the call's failure, where its answer is lost
 }
 

@@ -106,7 +106,7 @@ func goLogIn(ctx context.Context, at string) (l login, err error) {
 		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
 			ClientName: "e2e", RedirectURIs: []string{back}, GrantTypes: []string{"authorization_code"}, TokenEndpointAuthMethod: "none",
 		}},
-		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) { // a user who agrees
+		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) { // in the place of a user that agrees
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, args.URL, nil)
 			if err != nil {
 				return nil, err
@@ -273,7 +273,7 @@ func TestPublishedClientsLogInThroughServe(t *testing.T) {
 	}
 }
 
-// freePort is a port that is free now, and that the system gives to nobody who asks for any.
+// freePort is a port that is free now, and is outside of the range from which the system picks ports.
 func freePort(t *testing.T) string {
 	for range 100 {
 		port := strconv.Itoa(20_000 + rand.IntN(10_000))
