@@ -145,7 +145,11 @@ func TestLadder(t *testing.T) {
 					t.Errorf("requests %s, want %s", got, want)
 				}
 				if b != nil {
+					gone := l.gone.Load()
 					b.Conn.Close(t.Context())
+					if b.Standing != nil { // or the server tells the next session's answer on this one's stream
+						eventually(t, "stream closed", func() bool { return l.gone.Load() > gone })
+					}
 				}
 			}
 			if got := d.Transport(); got != c.transport {
