@@ -145,7 +145,7 @@ func TestToolResultsShowMedia(t *testing.T) {
 			say(200, "application/json", `{ "content" : "`+base64.StdEncoding.EncodeToString([]byte(png))+`" , "encoding" : "base64" }`)(w, r)
 		}
 	})
-	rt := one(t, Options{Structured: true, Batch: true}, s.URL, `read:
+	rt := one(t, Options{}, s.URL, `read:
 - {name: png, maps_to: GET /png, response: {as: media}}
 - {name: lie, maps_to: GET /lie, response: {as: media}}
 - {name: wav, maps_to: GET /wav, response: {as: media}}
@@ -176,18 +176,17 @@ func TestToolResultsShowMedia(t *testing.T) {
 // endpoints give what the API gave.
 func TestToolResultsHaveNoBlanks(t *testing.T) {
 	const body = "{\n  \"a b\" : [ 1.50 , \"x  y\\n\\\" \\u0041\" ],\n\t\"c\": null\n}"
-	rt := one(t, Options{Structured: true}, api(t, say(200, "application/json", body)).URL, status)
+	rt := one(t, Options{}, api(t, say(200, "application/json", body)).URL, status)
 	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
 	var result struct {
-		Content           []struct{ Text string }
-		StructuredContent json.RawMessage
+		Content []struct{ Text string }
 	}
 	if err := json.Unmarshal(rt.AppendToolResult(nil, &r), &result); err != nil {
 		t.Fatal(err)
 	}
 	const want = `{"success":true,"data":{"a b":[1.50,"x  y\n\" \u0041"],"c":null}}`
-	if result.Content[0].Text != want || string(result.StructuredContent) != want {
-		t.Errorf("%s\n%s", result.Content[0].Text, result.StructuredContent)
+	if result.Content[0].Text != want {
+		t.Errorf("%s", result.Content[0].Text)
 	}
 	if got := string(r.JSON()); got != `{"success":true,"data":`+body+`}` {
 		t.Error(got)

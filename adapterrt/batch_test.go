@@ -10,7 +10,7 @@ import (
 )
 
 func TestBatch(t *testing.T) {
-	rt := one(t, Options{Batch: true}, "https://api.example.com", richOps+"\n- {name: kill, maps_to: POST /kill, description: K, danger_level: forbidden}")
+	rt := one(t, Options{}, "https://api.example.com", richOps+"\n- {name: kill, maps_to: POST /kill, description: K, danger_level: forbidden}")
 	all := capture(rt, "1")
 	got := ask(rt, Endpoint{}, `{"operations":[{"operation":"get_issue","params":{"owner":"o","number":1}},{"operation":"nope"},5,{"operation":"edit_issue","params":{"number":2}}]}`)
 	for _, want := range []string{
@@ -45,9 +45,5 @@ func TestBatch(t *testing.T) {
 	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operations":[{"operation":"nope"}]}`)})
 	if len(r.Parts) != 1 || r.Parts[0].Outcome != failure.NotFoundOperation || r.HTTPStatus() != 200 {
 		t.Errorf("%+v", r)
-	}
-	off := one(t, Options{}, "https://api.example.com", richOps)
-	if got := ask(off, Endpoint{}, `{"operations":[{"operation":"get_issue"}]}`); !strings.Contains(got, "Missing required parameter 'operation'") {
-		t.Error(got)
 	}
 }

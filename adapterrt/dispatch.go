@@ -22,7 +22,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	if r.Failure = c.env.parse(req.Body, lim); r.Failure != nil {
 		return
 	}
-	if c.env.batch != nil && rt.opt.Batch && !c.inner {
+	if c.env.batch != nil && !c.inner {
 		r.Call.Operation = "batch"
 		r.Failure = rt.batch(ctx, at, req, &c.env, r)
 		return
@@ -42,7 +42,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 		return
 	}
 	if r.Failure = c.resolve(found.a, op); r.Failure == nil {
-		r.Failure = c.Validate(c.unknown, rt.opt.LooseParams)
+		r.Failure = c.Validate(c.unknown)
 	}
 	r.Call.Repeated = c.env.repeated
 	if op.Builtin {

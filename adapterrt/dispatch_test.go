@@ -89,22 +89,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestStringErrors(t *testing.T) {
-	rt := one(t, Options{StringErrors: true}, "https://api.example.com", richOps)
-	if got := ask(rt, Endpoint{}, `{"operation":"nope"}`); got != `{"success":false,"error":"Unknown operation: 'nope'"}` {
-		t.Error(got)
-	}
-}
-
-func TestLooseParametersAreDroppedWithAWarning(t *testing.T) {
-	rt := one(t, Options{LooseParams: true}, "https://api.example.com", richOps)
-	all := capture(rt, `[]`)
-	got := ask(rt, Endpoint{}, `{"operation":"edit_issue","params":{"number":1,"b":2}}`)
-	if !strings.Contains(got, `"warnings":[{"code":"VALIDATION_UNKNOWN_PARAM_WARNING"`) || (*all)[0].body != "" {
-		t.Error(got, *all)
-	}
-}
-
 func TestEachOperationHasItsEndpoint(t *testing.T) {
 	rt := one(t, Options{ToolPrefix: "x_"}, "https://api.example.com", richOps)
 	capture(rt, `1`)

@@ -46,7 +46,11 @@ func TestTools(t *testing.T) {
 		if v.Name != tool.Name || string(v.Annotations) != want[v.Name] {
 			t.Errorf("%s", tool.JSON)
 		}
-		if string(v.InputSchema) != `{"type":"object","properties":{"operation":{"type":"string"},"params":{"type":"object","additionalProperties":true}},"required":["operation"]}` {
+		several := `{"type":"array"}`
+		if v.Name == "mcp_aql_read" {
+			several = `{"type":"array","description":"Several {operation, params} in one, instead of operation"}`
+		}
+		if string(v.InputSchema) != `{"type":"object","properties":{"operation":{"type":"string"},"params":{"type":"object","additionalProperties":true},"operations":`+several+`}}` {
 			t.Errorf("%s", v.InputSchema)
 		}
 		for _, word := range []string{"introspect", "Operations: ", "github-api"} {
@@ -74,10 +78,6 @@ func TestTools(t *testing.T) {
 	if tools := github(t, Options{Mode: present.All}).Tools(); len(tools) != 6 {
 		t.Error(len(tools))
 	}
-	if tools := github(t, Options{EnumOperations: true, Structured: true}).Tools(); !strings.Contains(string(tools[3].JSON), `"operation":{"type":"string","enum":["delete_repo","unstar_repo","delete_gist"]}`) ||
-		!strings.Contains(string(tools[3].JSON), `"outputSchema"`) {
-		t.Errorf("%s", tools[3].JSON)
-	}
 }
 
 // TestToolsDoNotRepeatThemselves: among the tools of a set no sentence stands on more
@@ -85,7 +85,7 @@ func TestTools(t *testing.T) {
 func TestToolsDoNotRepeatThemselves(t *testing.T) {
 	for _, files := range []map[string]string{large(), {"test-api-adapter.md": front("https://api.example.com", status)}} {
 		for _, mode := range []present.Mode{present.Semantic, present.Single, present.All} {
-			rt := start(t, Options{Mode: mode, Batch: true}, files)
+			rt := start(t, Options{Mode: mode}, files)
 			seen := map[string][]string{}
 			for _, tool := range rt.Tools() {
 				var v struct {
@@ -153,7 +153,7 @@ func TestModes(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	for _, o := range []Options{{MaxRequestBytes: 1}, {MaxResponseBytes: 1 << 30}, {HTTPPrefix: "adapters"}, {HTTPPrefix: "/a/"}, {ToolPrefix: "X_"}, {ToolPrefix: "x"}, {DescriptionSize: 5}} {
+	for _, o := range []Options{{MaxRequestBytes: 1}, {MaxResponseBytes: 1 << 30}, {HTTPPrefix: "adapters"}, {HTTPPrefix: "/a/"}, {ToolPrefix: "X_"}, {ToolPrefix: "x"}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v passed", o)
 		}
@@ -202,8 +202,8 @@ var codes = []struct {
 func TestCodes(t *testing.T) {
 	for _, c := range codes {
 		r := Result{Failure: &failure.Failure{Code: c.code}}
-		if r.HTTPStatus() != c.status || r.IsError(false) != c.isError || !r.IsError(true) {
-			t.Errorf("%s: %d %v", c.code, r.HTTPStatus(), r.IsError(false))
+		if r.HTTPStatus() != c.status || r.IsError() != c.isError {
+			t.Errorf("%s: %d %v", c.code, r.HTTPStatus(), r.IsError())
 		}
 	}
 	if r := (Result{Failure: &failure.Failure{Code: failure.ValidationPayloadTooLarge, FromAPI: true}}); r.HTTPStatus() != 502 {
@@ -215,7 +215,7 @@ func TestCodes(t *testing.T) {
 	if r := (Result{Failure: &failure.Failure{Code: failure.RateLimitExceeded, RetryAfter: 1500 * time.Millisecond}}); r.RetryAfter() != "2" {
 		t.Error(r.RetryAfter())
 	}
-	if r := (Result{Data: []byte("1")}); r.HTTPStatus() != 200 || r.IsError(true) || r.RetryAfter() != "" {
+	if r := (Result{Data: []byte("1")}); r.HTTPStatus() != 200 || r.IsError() || r.RetryAfter() != "" {
 		t.Error("a success is treated as a failure")
 	}
 }
@@ -226,8 +226,7 @@ func TestToolResults(t *testing.T) {
 	if got := string(rt.AppendToolResult(nil, &ok)); got != `{"content":[{"type":"text","text":"{\"success\":true,\"data\":{\"a\":\"b\"}}"}],"isError":false}` {
 		t.Error(got)
 	}
-	rt = one(t, Options{Structured: true}, "https://api.example.com", status)
-	if got := string(rt.AppendToolResult(nil, &bad)); got != `{"content":[{"type":"text","text":"{\"success\":false,\"error\":{\"code\":\"INTERNAL_ERROR\",\"message\":\"m\"}}"}],"structuredContent":{"success":false,"error":{"code":"INTERNAL_ERROR","message":"m"}},"isError":true}` {
+	if got := string(rt.AppendToolResult(nil, &bad)); got != `{"content":[{"type":"text","text":"{\"success\":false,\"error\":{\"code\":\"INTERNAL_ERROR\",\"message\":\"m\"}}"}],"isError":true}` {
 		t.Error(got)
 	}
 }
@@ -314,22 +313,6 @@ func TestHTTPEndpoints(t *testing.T) {
 		if res.Status != 415 || len(*all) != n {
 			t.Error(kind, res.Status)
 		}
-	}
-}
-
-func TestValidateByHTTP(t *testing.T) {
-	rt := one(t, Options{ValidateByHTTP: true}, "https://api.example.com", status)
-	for text, want := range map[string]string{
-		front("https://api.example.com", status): `{"success":true,"data":{"problems":[],"valid":true}}`,
-		"x":                                      `{"success":true,"data":{"problems":[{"path":"","message":"front matter must start with --- on line 1","code":"SCHEMA_PARSE_ERROR","severity":"error","file":"","line":1}],"valid":false}}`,
-	} {
-		res := rt.HTTP(context.Background(), &HTTPRequest{Request: Request{Body: []byte(text)}, Method: "POST", Path: "/adapters/-/validate"})
-		if string(res.Body) != want {
-			t.Errorf("%s", res.Body)
-		}
-	}
-	if len(rt.Adapters()) != 1 {
-		t.Error("something was loaded")
 	}
 }
 

@@ -49,12 +49,6 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 		}
 		return rt.reply(&Result{Data: rt.listing()})
 	case parts[0] == "-":
-		if len(parts) == 2 && parts[1] == "validate" && rt.opt.ValidateByHTTP {
-			if req.Method != "POST" {
-				return rt.notAllowed("POST")
-			}
-			return rt.validateByHTTP(req)
-		}
 		return rt.fail(notFound("No such endpoint"))
 	}
 	name := parts[0]
@@ -119,7 +113,6 @@ func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query str
 }
 
 func (rt *Runtime) reply(r *Result) HTTPResponse {
-	r.text = rt.opt.StringErrors
 	res := HTTPResponse{Status: r.HTTPStatus(), Body: r.JSON(), Call: r.Call, Parts: r.Parts, Cancelled: r.Cancelled}
 	if after := r.RetryAfter(); after != "" {
 		res.Header = append(res.Header, Header{Name: "Retry-After", Value: after})
@@ -135,7 +128,7 @@ func (rt *Runtime) fail(f *failure.Failure) HTTPResponse { return rt.reply(&Resu
 // Refusal is the body for a request to the plain endpoints that came no further than
 // whoever took it from its socket: the status that it got, and why.
 func (rt *Runtime) Refusal(status int, why string) []byte {
-	r := Result{Failure: &failure.Failure{Code: httpcall.MapStatus(status, nil).Code, Message: why}, text: rt.opt.StringErrors}
+	r := Result{Failure: &failure.Failure{Code: httpcall.MapStatus(status, nil).Code, Message: why}}
 	return r.JSON()
 }
 
@@ -160,28 +153,4 @@ func (rt *Runtime) listing() []byte {
 			Strs("modes", []string{present.Semantic.String(), present.Single.String()}).Int("operation_count", int64(len(a.Operations))).End()...)
 	}
 	return append(dst, "]}"...)
-}
-
-// validateByHTTP checks a posted file; nothing is loaded.
-func (rt *Runtime) validateByHTTP(req *HTTPRequest) HTTPResponse {
-	if len(req.Body) > file.MaxFile {
-		return rt.fail(failure.TooLarge("request_size", file.MaxFile, len(req.Body), "bytes"))
-	}
-	opt := rt.opt.files()
-	opt.Getenv = nil // what is set here is nobody's business there
-	_, problems := file.Parse("", req.Body, opt)
-	data := []byte(`{"problems":[`)
-	for i, p := range problems {
-		if i > 0 {
-			data = append(data, ',')
-		}
-		data = append(data, p.JSON()...)
-	}
-	data = append(data, ']')
-	if file.HasError(problems) {
-		data = append(data, `,"valid":false}`...)
-	} else {
-		data = append(data, `,"valid":true}`...)
-	}
-	return rt.reply(&Result{Data: data})
 }

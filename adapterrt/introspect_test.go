@@ -234,7 +234,7 @@ func typeName(operation string) string {
 }
 
 func TestIntrospectionWordForWord(t *testing.T) {
-	const protocol = `{"version":"1.0.0-draft","conformance":"level-2","mode":"semantic","capabilities":{"batch":false,"field_selection":true,"pagination":true,"warnings":true,"confirmation":true,"dangerous_operations":true},"limits":{"max_request_size":1048576,"max_response_size":10485760,"max_string_length":1048576,"max_array_elements":10000,"max_nesting_depth":32},"concurrency":"fully-concurrent"}`
+	const protocol = `{"version":"1.0.0-draft","conformance":"level-2","mode":"semantic","capabilities":{"batch":true,"field_selection":true,"pagination":true,"warnings":true,"confirmation":true,"dangerous_operations":true},"limits":{"max_request_size":1048576,"max_response_size":10485760,"max_string_length":1048576,"max_array_elements":10000,"max_nesting_depth":32},"concurrency":"fully-concurrent"}`
 	rt := one(t, Options{}, "https://api.example.com", `read: [{name: get_repo, maps_to: "GET /repos/{owner}", description: Get repository details, params: {owner: {type: string, required: true, description: Repository owner}}}]`)
 	for _, c := range [][3]string{
 		{"operations", "", `{"success":true,"data":{"_protocol":` + protocol + `,"operations":[{"name":"get_repo","semantic_category":"READ","endpoint":"read","description":"Get repository details"},{"name":"introspect","semantic_category":"READ","endpoint":"read","description":"Discover operations and types"}]}}`},

@@ -98,7 +98,7 @@ func TestOAuth(t *testing.T) {
 	ts.status = 400
 	ck.pass(2 * time.Hour)
 	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
-	if got := string(r.JSON()); got != `{"success":false,"error":{"code":"AUTH_TOKEN_FAILED","message":"Token for adapter 'test-api' could not be obtained","details":{"adapter":"test-api"}}}` || strings.Contains(r.Call.Cause.Error(), "secret") || r.HTTPStatus() != 500 || !r.IsError(false) {
+	if got := string(r.JSON()); got != `{"success":false,"error":{"code":"AUTH_TOKEN_FAILED","message":"Token for adapter 'test-api' could not be obtained","details":{"adapter":"test-api"}}}` || strings.Contains(r.Call.Cause.Error(), "secret") || r.HTTPStatus() != 500 || !r.IsError() {
 		t.Error(got, r.Call.Cause)
 	}
 

@@ -18,16 +18,10 @@ import (
 
 // Options are the operator's choices. The zero value is good to use.
 type Options struct {
-	Mode            present.Mode
-	PerAdapter      bool   // a set of tools for each adapter instead of a shared one
-	ToolPrefix      string // of the tool names; with PerAdapter only for a single adapter
-	Namespace       string // stands before all tool names and their prefixes
-	EnumOperations  bool   // name the operations in the tools' schemas, which costs bytes
-	Batch           bool   // several requests in one
-	Structured      bool   // results also as structuredContent
-	DescriptionSize int    // bytes of a tool's description, default 1000
-	HTTPPrefix      string // path of the plain endpoints, default /adapters
-	ValidateByHTTP  bool   // POST /adapters/-/validate
+	Mode       present.Mode
+	PerAdapter bool   // a set of tools for each adapter instead of a shared one
+	ToolPrefix string // of the tool names; with PerAdapter only for a single adapter
+	HTTPPrefix string // path of the plain endpoints, default /adapters
 
 	StrictFiles         bool                                  // what is doubtful in a file refuses it
 	SkipInvalid         bool                                  // load the other files when one is wrong
@@ -41,12 +35,8 @@ type Options struct {
 	TrustOverrides     map[string]string // level by adapter name; it wins over the file's own word
 	MaxSelfDeclared    string            // the most a file may say of itself, default community_reviewed
 	ConfirmDestructive bool              // confirm what is destructive by its category or name, too
-	NeverConfirm       bool              // confirm only what says that it needs to be
 	ConfirmVia         guard.ConfirmVia  // how
 
-	LooseParams      bool // drop unknown parameters with a warning instead of refusing them
-	StringErrors     bool // error is the message alone
-	AlwaysIsError    bool // every failure is an error of its tool
 	DevErrors        bool // errors as APIs word them, with paths and addresses
 	NoErrorBody      bool // errors without what else the API's body says
 	KeepAddresses    bool // private addresses and inner hosts stay in errors
@@ -68,9 +58,6 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() error {
-	if o.DescriptionSize == 0 {
-		o.DescriptionSize = 1000
-	}
 	if o.HTTPPrefix == "" {
 		o.HTTPPrefix = "/adapters"
 	}
@@ -110,12 +97,6 @@ func (o *Options) setDefaults() error {
 	if o.ToolPrefix != "" && !present.IsToolPrefix(o.ToolPrefix) {
 		bad("tool prefix %q must be of a-z, 0-9 and _ and end with _", o.ToolPrefix)
 	}
-	if o.Namespace != "" && !present.IsToolPrefix(o.Namespace) {
-		bad("namespace %q must be of a-z, 0-9 and _ and end with _", o.Namespace)
-	}
-	if o.DescriptionSize < 300 {
-		bad("tool descriptions need 300 bytes, not %d", o.DescriptionSize)
-	}
 	return errors.Join(errs...)
 }
 
@@ -147,14 +128,13 @@ func (o *Options) files() *file.Options {
 func (o *Options) policy() *guard.Policy {
 	return &guard.Policy{
 		Enforcement: o.TrustEnforcement, Overrides: o.TrustOverrides, MaxSelfDeclared: o.MaxSelfDeclared,
-		ConfirmDestructive: o.ConfirmDestructive, NeverConfirm: o.NeverConfirm,
+		ConfirmDestructive: o.ConfirmDestructive,
 	}
 }
 
 func (o *Options) presentation() *present.Presenter {
 	return present.New(present.Options{
-		Mode: o.Mode, PerAdapter: o.PerAdapter, ToolPrefix: o.ToolPrefix, Namespace: o.Namespace,
-		EnumOperations: o.EnumOperations, Batch: o.Batch, Structured: o.Structured, DescriptionSize: o.DescriptionSize,
+		Mode: o.Mode, PerAdapter: o.PerAdapter, ToolPrefix: o.ToolPrefix,
 		Introspection: o.Introspection,
 		Limits: present.Limits{
 			Request: o.MaxRequestBytes, Response: o.MaxResponseBytes, Text: maxText, Elements: maxElements, Depth: maxNesting,

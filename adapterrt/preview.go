@@ -42,7 +42,7 @@ func (rt *Runtime) Preview(at Endpoint, req *Request) (*Preview, *failure.Failur
 	if f := c.resolve(found.a, op); f != nil {
 		return nil, f
 	}
-	if f := c.Validate(c.unknown, rt.opt.LooseParams); f != nil {
+	if f := c.Validate(c.unknown); f != nil {
 		return nil, f
 	}
 	for i, p := range op.Params {

@@ -178,7 +178,7 @@ func TestInstructions(t *testing.T) {
 func TestTheTraceIsForwardedAndNothingElse(t *testing.T) {
 	var seen http.Header
 	s := api(t, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header })
-	rt := one(t, Options{Batch: true}, s.URL, status)
+	rt := one(t, Options{}, s.URL, status)
 	trace := []Header{{Name: "Traceparent", Value: "00-1"}, {Name: "tracestate", Value: "a=b"}, {Name: "baggage", Value: "who=me"}, {Name: "Authorization", Value: "Bearer theirs"}, {Name: "traceparent", Value: "x\r\ny: z"}}
 	for _, body := range []string{`{"operation":"get_status"}`, `{"operations":[{"operation":"get_status"}]}`} {
 		rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(body), Trace: trace})

@@ -29,7 +29,6 @@ type Result struct {
 	Parts []Record // of a batch: what happened to each request
 
 	whole []byte // the whole answer to a batch
-	text  bool   // failures are told as a mere string
 }
 
 // Record is what a log or a metric may know of a call. No value of a parameter and
@@ -59,9 +58,6 @@ func (r *Result) AppendJSON(dst []byte) []byte {
 	}
 	if f := r.Failure; f != nil {
 		dst = append(dst, `{"success":false,"error":`...)
-		if r.text {
-			return append(wire.AppendQuoted(dst, f.Message), '}')
-		}
 		dst = wire.AppendQuoted(append(dst, `{"code":`...), string(f.Code))
 		dst = wire.AppendQuoted(append(dst, `,"message":`...), f.Message)
 		if f.Details != nil {
@@ -123,12 +119,8 @@ func (r *Result) RetryAfter() string {
 	return strconv.FormatInt(int64((max(r.Failure.RetryAfter, time.Second)+time.Second-1)/time.Second), 10)
 }
 
-// IsError is the isError of the tool result. A failure that an agent can mend is
-// none, unless always says so, as plain MCP reads:
-// https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
-func (r *Result) IsError(always bool) bool {
-	return r.Failure != nil && (always || !r.Failure.Recoverable())
-}
+// IsError is the isError of the tool result: a failure that an agent can mend is none.
+func (r *Result) IsError() bool { return r.Failure != nil && !r.Failure.Recoverable() }
 
 // AppendToolResult appends r as the result of tools/call, isError and all.
 func (rt *Runtime) AppendToolResult(dst []byte, r *Result) []byte {
@@ -140,11 +132,8 @@ func (rt *Runtime) AppendToolResult(dst []byte, r *Result) []byte {
 		dst = appendMedia(append(dst, ','), &r.Media[i])
 	}
 	dst = append(dst, ']')
-	if rt.opt.Structured {
-		dst = wire.AppendCompact(append(dst, `,"structuredContent":`...), result)
-	}
 	dst = append(dst, `,"isError":`...)
-	return append(strconv.AppendBool(dst, r.IsError(rt.opt.AlwaysIsError)), '}')
+	return append(strconv.AppendBool(dst, r.IsError()), '}')
 }
 
 // appendMedia appends m as a content block.

@@ -277,7 +277,6 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 // finish completes a result with what is known only at the end.
 func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
 	r.Call.Duration = rt.opt.Now().Sub(start)
-	r.text = rt.opt.StringErrors
 	if f := r.Failure; f != nil {
 		r.Data, r.Warnings, r.Meta, r.Media, r.whole = nil, nil, nil, nil, nil
 		r.Call.Outcome, r.Call.Cause, r.Call.Original = f.Code, f.Cause, f.Original

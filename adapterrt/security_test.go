@@ -273,7 +273,7 @@ operations:
     danger: {level: destructive, requires_confirmation: true, confirmation_message: "DIRT", reasons: ["DIRT"]}
 ---
 `, "DIRT", dirt)
-	rt := start(t, Options{EnumOperations: true, Structured: true, TrustOverrides: map[string]string{"test-api": "certified"}}, map[string]string{"test-api-adapter.md": file})
+	rt := start(t, Options{TrustOverrides: map[string]string{"test-api": "certified"}}, map[string]string{"test-api-adapter.md": file})
 	var all strings.Builder
 	all.WriteString(rt.Instructions())
 	for _, tool := range rt.Tools() {

@@ -43,8 +43,6 @@ func TestTrust(t *testing.T) {
 		{"confirm all that destroys", "", Options{ConfirmDestructive: true}, "add look edit remove_safe", "mild careful remove_said remove purge_old reset_all"},
 		{"confirm all that destroys, though trusted", "community_reviewed", Options{ConfirmDestructive: true}, "add look edit remove_safe", "careful remove remove_said purge_old mild"},
 		{"confirm all that destroys, though certified", "generated", Options{ConfirmDestructive: true, TrustOverrides: map[string]string{"test-api": "certified"}}, "add look edit remove_safe", "mild careful remove remove_said purge_old reset_all"},
-		{"never confirm, trusted", "community_reviewed", Options{NeverConfirm: true}, "add look edit remove remove_said remove_safe", "careful purge_old mild"},
-		{"never confirm", "", Options{NeverConfirm: true}, "add purge_old mild look edit remove remove_said remove_safe reset_all", "careful"},
 		{"strict without a block", "", Options{TrustEnforcement: guard.TrustStrict}, "", ""},
 		{"untested", "untested", Options{}, "", ""},
 		{"generated", "generated", Options{}, "look", "careful"},
@@ -260,7 +258,7 @@ func TestTheUserIsAsked(t *testing.T) {
 		guard.ConfirmToken: {"nobody": token, "yes": token, "no": token, "silent": token},
 		guard.ConfirmUser:  {"nobody": refuses, "yes": sends, "no": refuses, "silent": refuses},
 	} {
-		rt := one(t, Options{ConfirmVia: via, Batch: true}, "https://api.example.com", confirmOps)
+		rt := one(t, Options{ConfirmVia: via}, "https://api.example.com", confirmOps)
 		all := capture(rt, "1")
 		for answer, want := range wants {
 			for _, body := range []string{`{"operation":"remove","params":{"id":"1"}}`, `{"operations":[{"operation":"remove","params":{"id":"1"}}]}`} {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -28,9 +27,8 @@ import (
 // adapters are the operations of adapter files as tools of ours and as plain HTTP
 // endpoints.
 type adapters struct {
-	live    atomic.Pointer[adapterrt.Runtime]
-	opt     adapterrt.Options    // that live was made with
-	old     []*adapterrt.Runtime // for their calls to end on
+	runtime *adapterrt.Runtime
+	opt     adapterrt.Options // that it was made with
 	sources []adapterrt.Source
 	log     *zap.Logger
 	given   []transform.Rule // that the files hold; changes with srv.reloading held
@@ -59,7 +57,7 @@ func newAdapters(cfg config.Adapters, key []byte, tokens *oauth.Store, log *zap.
 	if err != nil {
 		return nil, err
 	}
-	a.live.Store(rt)
+	a.runtime = rt
 	files, wrong := adapterrt.Find(a.sources)
 	problems, err := rt.Load(files)
 	problems = append(wrong, problems...)
@@ -98,41 +96,8 @@ func callback(redirect string) (adapterrt.Callback, error) {
 }
 
 // rt is the runtime that counts now.
-func (a *adapters) rt() *adapterrt.Runtime { return a.live.Load() }
-
-// prefix makes word the beginning of all tools' names. What is under way ends as it
-// began; confirmations and counts begin anew.
-func (a *adapters) prefix(word string) error {
-	opt := a.opt
-	if opt.Namespace == word {
-		return nil
-	}
-	opt.Namespace, opt.SkipInvalid = word, true
-	rt, err := adapterrt.New(opt)
-	if err != nil {
-		return err
-	}
-	was := a.rt()
-	var files []string
-	for _, info := range was.Adapters() {
-		files = append(files, info.File)
-	}
-	if _, err := rt.Load(files); err != nil {
-		rt.Close()
-		return err
-	}
-	a.opt = opt
-	a.live.Store(rt)
-	a.old = append(a.old, was)
-	return nil
-}
-
 // close lets go of what calls, which have ended, left behind.
-func (a *adapters) close() {
-	for _, rt := range append(a.old, a.rt()) {
-		rt.Close()
-	}
-}
+func (a *adapters) close() { a.runtime.Close() }
 
 // tell logs what is wrong with files.
 func (a *adapters) tell(problems []adapterrt.Problem) {
@@ -149,7 +114,7 @@ func (a *adapters) tell(problems []adapterrt.Problem) {
 
 // Tools are those of the runtime's mode.
 func (a *adapters) Tools() (all []ownTool) {
-	for _, t := range a.rt().Tools() {
+	for _, t := range a.runtime.Tools() {
 		all = append(all, ownTool{t.Name, t.JSON})
 	}
 	return all
@@ -157,7 +122,7 @@ func (a *adapters) Tools() (all []ownTool) {
 
 // Call dispatches one request to an operation.
 func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
-	at, ok := a.rt().Tool(c.Tool)
+	at, ok := a.runtime.Tool(c.Tool)
 	if !ok { // gone since the client asked for the list
 		return []byte(`{"content":[{"type":"text","text":"This tool is no longer here. Ask for the list of tools again."}],"isError":true}`)
 	}
@@ -172,12 +137,12 @@ func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
 	if d != nil {
 		req.Shape = d.shape
 	}
-	r := a.rt().Dispatch(ctx, at, &req)
+	r := a.runtime.Dispatch(ctx, at, &req)
 	a.recordAll(&r.Call, r.Parts, r.Cancelled, &req)
 	if d != nil && len(r.Parts) == 0 {
 		c.wanted.settled = d.settled
 	}
-	return a.rt().AppendToolResult(nil, &r)
+	return a.runtime.AppendToolResult(nil, &r)
 }
 
 // shortened is what of a request is shown to a user.
@@ -191,10 +156,10 @@ func shortened(body []byte) string {
 }
 
 // Instructions are the runtime's.
-func (a *adapters) Instructions() string { return a.rt().Instructions() }
+func (a *adapters) Instructions() string { return a.runtime.Instructions() }
 
 // EndSession drops the session's confirmation tokens.
-func (a *adapters) EndSession(session string) { a.rt().EndSession(session) }
+func (a *adapters) EndSession(session string) { a.runtime.EndSession(session) }
 
 // serveHTTP answers a request to the plain endpoints.
 func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response) {
@@ -211,7 +176,7 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 	if d != nil {
 		in.Shape = d.shape
 	}
-	res := a.rt().HTTP(req.Ctx, &adapterrt.HTTPRequest{
+	res := a.runtime.HTTP(req.Ctx, &adapterrt.HTTPRequest{
 		Request: in,
 		Method:  req.Method, Path: req.Path, ContentType: req.Header("Content-Type"),
 	})
@@ -225,7 +190,7 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 
 // refusal is the body of an answer at the plain endpoints to what came no further than
 // the listener.
-func (a *adapters) refusal(status int, why string) []byte { return a.rt().Refusal(status, why) }
+func (a *adapters) refusal(status int, why string) []byte { return a.runtime.Refusal(status, why) }
 
 // recordAll records the call that req asked for; where that was a batch, parts are
 // what it came to.
@@ -298,7 +263,7 @@ func (srv *Server) ReloadAdapters(because string) {
 	if a == nil || srv.draining.Err() != nil {
 		return
 	}
-	problems, changed, err := a.rt().Refresh(a.sources)
+	problems, changed, err := a.runtime.Refresh(a.sources)
 	a.tell(problems)
 	if err == nil && changed {
 		err = errors.Join(a.readRules(), srv.renewOwn())
@@ -312,7 +277,7 @@ func (srv *Server) ReloadAdapters(because string) {
 		if !wrong && err == nil {
 			srv.metrics.AdapterReloads.WithLabelValues("success").Inc()
 		}
-		srv.log.Info("adapters changed", zap.String("because", because), zap.Int("adapters", len(a.rt().Adapters())))
+		srv.log.Info("adapters changed", zap.String("because", because), zap.Int("adapters", len(a.runtime.Adapters())))
 	}
 }
 
@@ -361,18 +326,16 @@ func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (ada
 		return adapterrt.Options{}, fmt.Errorf("adapters.introspection: %w", err)
 	}
 	o := adapterrt.Options{
-		Mode: mode, PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix, EnumOperations: a.EnumOperations,
-		Batch: a.Batch, Structured: a.Structured, DescriptionSize: int(a.DescriptionSize),
-		HTTPPrefix: a.HTTPPrefix, ValidateByHTTP: a.ValidateByHTTP,
-		StrictFiles: a.StrictFiles, SkipInvalid: a.SkipInvalid,
+		Mode: mode, PerAdapter: a.Tools == "per_adapter", ToolPrefix: a.Prefix,
+		HTTPPrefix:    a.HTTPPrefix,
+		SkipInvalid:   a.SkipInvalid,
 		InsecureHosts: a.Network.InsecureHosts, PublicOnly: a.Network.PublicOnly, SameOriginRedirects: a.Network.Redirects,
 		TrustOverrides: a.Trust.Overrides, MaxSelfDeclared: a.Trust.MaxSelfDeclared,
-		ConfirmDestructive: a.Confirm.Destructive, NeverConfirm: a.Confirm.Never,
-		LooseParams: a.LooseParams, StringErrors: a.Errors.Shape == "string", AlwaysIsError: a.Errors.IsError == "always",
-		DevErrors: a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", NoErrorBody: !a.Errors.Body, Introspection: form,
-		MaxRequestBytes: int(a.MaxRequest), MaxResponseBytes: int(a.MaxResponse),
-		TokenCommands: a.TokenCommands,
-		Getenv:        getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // which no token holds
+		ConfirmDestructive: a.Confirm.Destructive,
+		DevErrors:          a.Errors.Dev, KeepAddresses: a.Errors.Addresses == "keep", NoErrorBody: !a.Errors.Body, Introspection: form,
+		MaxResponseBytes: int(a.MaxResponse),
+		TokenCommands:    a.TokenCommands,
+		Getenv:           getenv, UserAgent: "dragoman/" + strings.Trim(ownVersion(), "()"), // which no token holds
 	}
 	switch a.Confirm.Via {
 	case "token":

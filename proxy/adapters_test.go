@@ -454,7 +454,7 @@ func TestOnlyTheUserConfirms(t *testing.T) {
 	_, change := withAdapters(t)
 	cfg := config.Default()
 	change(&cfg)
-	cfg.Adapters.Confirm.Via, cfg.Adapters.Batch = "elicitation", true
+	cfg.Adapters.Confirm.Via = "elicitation"
 	_, base := serveAdapters(t, cfg, nil)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -473,7 +473,7 @@ func TestOnlyTheUserConfirms(t *testing.T) {
 // What is known of a call stands in its line in the log, also for each of a batch.
 func TestAdapterCallsAreLogged(t *testing.T) {
 	_, change := withAdapters(t)
-	srv := front(t, listing("2025-06-18", nil, nil), change, func(c *config.Config) { c.Adapters.Batch = true })
+	srv := front(t, listing("2025-06-18", nil, nil), change)
 	batch := []byte(`{"operations":[` + readItem + `,` + readItem + `]}`)
 	headers := map[string]string{"Content-Type": "application/json", "X-Request-Id": "r-1", "traceparent": "00-1-2-03"}
 	var resp downstream.Response

@@ -26,7 +26,7 @@ import (
 func (a *adapters) readRules() error {
 	var given []transform.Rule
 	var wrong []error
-	for _, t := range a.rt().Transforms() {
+	for _, t := range a.runtime.Transforms() {
 		at := transform.Match{Server: t.Adapter, Tool: t.Operation}
 		r, err := transform.GivenRule(at, t.JSON)
 		if err != nil {
@@ -57,7 +57,6 @@ type reduction struct {
 	shaping *shaping
 	call    transform.Call
 	tool    string         // of MCP that was called; "" for a plain endpoint
-	copies  int            // of an answer in the result
 	settled transform.Name // whose rule was done last
 	cut     bool           // something of an answer is not in the result
 	tokens  int            // of the answers that something is missing of, before
@@ -81,7 +80,7 @@ func (d *reduction) shape(r *adapterrt.Result) {
 	call := d.call
 	call.Server, call.Tool = d.settled.Server, d.settled.Tool
 	if budget := d.shaping.engine.Budget(&call); budget > 0 {
-		call.MaxTokens = (budget - min(aroundAnswer, budget/2)) / d.copies
+		call.MaxTokens = (budget - min(aroundAnswer, budget/2))
 	}
 	data, notice, report := d.shaping.engine.Data(nil, r.Data, &call)
 	if report.Outcome == transform.Passed {
@@ -133,12 +132,9 @@ func (a *adapters) reduceCall(c *ownCall) *reduction {
 	if w == nil {
 		return nil
 	}
-	d := &reduction{a: a, shaping: w.shaping, tool: c.Tool, copies: 1, call: transform.Call{
+	d := &reduction{a: a, shaping: w.shaping, tool: c.Tool, call: transform.Call{
 		Session: c.Session, Caller: c.Caller, MaxTokens: w.maxTokens, Full: w.full,
 	}}
-	if a.opt.Structured {
-		d.copies = 2
-	}
 	return d
 }
 
@@ -148,7 +144,7 @@ func (a *adapters) reduceHTTP(s *shaping, req *downstream.Request) *reduction {
 	if s == nil {
 		return nil
 	}
-	return &reduction{a: a, shaping: s, copies: 1, call: transform.Call{
+	return &reduction{a: a, shaping: s, call: transform.Call{
 		Caller: callerOf(req.Header("Authorization")), MaxTokens: hint(req.Header(maxTokensHeader)), NoMore: true,
 	}}
 }

@@ -90,59 +90,54 @@ func TestAFileShapesWithoutConfiguration(t *testing.T) {
 // TestOperationsOfAdaptersAreShaped by the rules that name them, in the
 // configuration or in their file; what is around their answer stays whole.
 func TestOperationsOfAdaptersAreShaped(t *testing.T) {
-	for _, structured := range []bool{false, true} {
-		for _, c := range []struct {
-			config, op string
-			budget     int
-			data       string // of the result, what it has to be; "" for any
-			cut        string // the field of the warning; "" for none
-		}{
-			{"default_max_tokens: 1000", "list_things", 1000, "", "data.items"},
-			{"default_max_tokens: 0", "list_things", 0, "", ""},
-			{"default_max_tokens: 0", "list_few", 900, `{"items":[{"id":0.0},{"id":1.0},{"id":2.0}],"next_cursor":"abc","_pagination":`, "data.items"},
-			{"{default_max_tokens: 0, rules: [{match: {tool: list_few}, include_fields: [title], page_size: 1}]}", "list_few", 0, `{"items":[{"title":"thing number 0"}],"next_cursor":"abc","_pagination":`, "data.items"},
-			{"{default_max_tokens: 0, rules: [{match: {server: things-api, tool: '*'}, page_size: 1, include_fields: [id]}]}", "list_things", 0, `{"items":[{"id":0.0}]`, "data.items"},
-			{"{default_max_tokens: 0, rules: [{match: {tool: mcp_aql_read}, page_size: 1, include_fields: [id]}]}", "list_things", 0, `{"items":[{"id":0.0}]`, "data.items"},
-			{"default_max_tokens: 800", "get_text", 800, "", "data"},
-		} {
-			t.Run(fmt.Sprint(structured, c.config, c.op), func(t *testing.T) {
-				dir := things(t)
-				srv := front(t, listing("2025-11-25", nil, nil), shaped(t, c.config), func(cfg *config.Config) {
-					cfg.Adapters.Sources, cfg.Adapters.Structured = []string{dir}, structured
-				})
-				session := srv.initialize("2025-11-25")
-				answer := srv.post(session, callOf(2, "mcp_aql_read", operate(c.op))).body
-				result := gjson.Get(answer, "result")
-				envelope := gjson.Parse(result.Get("content.0.text").String())
-				if !envelope.Get("success").Bool() || result.Get("isError").Bool() || !strings.HasPrefix(envelope.Get("data").Raw, c.data) {
-					t.Fatalf("%.600s", answer)
-				}
-				if structured && result.Get("structuredContent").Raw != envelope.Raw {
-					t.Error("the two differ")
-				}
-				warning := envelope.Get("warnings.0")
-				if c.cut == "" {
-					if warning.Exists() || len(envelope.Get("data.items").Array()) != 2000 {
-						t.Errorf("%.500s", answer)
-					}
-					return
-				}
-				if warning.Get("code").String() != "VALIDATION_TRUNCATED_WARNING" || warning.Get("details.field").String() != c.cut ||
-					warning.Get("details.original_count").Int() < 2000 || warning.Get("details.truncated_count").Int() > 1000 ||
-					warning.Get("details.limit").Int() < 1 || warning.Get("severity").String() != "medium" {
-					t.Errorf("%s", warning.Raw)
-				}
-				if n := count(t, result); c.budget > 0 && n > c.budget {
-					t.Errorf("%d tokens", n)
-				}
-				_, more, _ := strings.Cut(warning.Get("message").String(), `fetch_more {"cursor":"`)
-				cursor, _, _ := strings.Cut(more, `"`)
-				part := srv.post(session, callOf(3, "fetch_more", fmt.Sprintf(`,"arguments":{"cursor":%q,"raw":true,"count":40}`, cursor))).body
-				if got := text(part); !strings.HasPrefix(got, `{"items":[{"id":0.0,"title":"thing num`) && !strings.HasPrefix(got, "A line of text.\n") {
-					t.Errorf("%.300s", part)
-				}
+	for _, c := range []struct {
+		config, op string
+		budget     int
+		data       string // of the result, what it has to be; "" for any
+		cut        string // the field of the warning; "" for none
+	}{
+		{"default_max_tokens: 1000", "list_things", 1000, "", "data.items"},
+		{"default_max_tokens: 0", "list_things", 0, "", ""},
+		{"default_max_tokens: 0", "list_few", 900, `{"items":[{"id":0.0},{"id":1.0},{"id":2.0}],"next_cursor":"abc","_pagination":`, "data.items"},
+		{"{default_max_tokens: 0, rules: [{match: {tool: list_few}, include_fields: [title], page_size: 1}]}", "list_few", 0, `{"items":[{"title":"thing number 0"}],"next_cursor":"abc","_pagination":`, "data.items"},
+		{"{default_max_tokens: 0, rules: [{match: {server: things-api, tool: '*'}, page_size: 1, include_fields: [id]}]}", "list_things", 0, `{"items":[{"id":0.0}]`, "data.items"},
+		{"{default_max_tokens: 0, rules: [{match: {tool: mcp_aql_read}, page_size: 1, include_fields: [id]}]}", "list_things", 0, `{"items":[{"id":0.0}]`, "data.items"},
+		{"default_max_tokens: 800", "get_text", 800, "", "data"},
+	} {
+		t.Run(fmt.Sprint(c.config, c.op), func(t *testing.T) {
+			dir := things(t)
+			srv := front(t, listing("2025-11-25", nil, nil), shaped(t, c.config), func(cfg *config.Config) {
+				cfg.Adapters.Sources = []string{dir}
 			})
-		}
+			session := srv.initialize("2025-11-25")
+			answer := srv.post(session, callOf(2, "mcp_aql_read", operate(c.op))).body
+			result := gjson.Get(answer, "result")
+			envelope := gjson.Parse(result.Get("content.0.text").String())
+			if !envelope.Get("success").Bool() || result.Get("isError").Bool() || !strings.HasPrefix(envelope.Get("data").Raw, c.data) {
+				t.Fatalf("%.600s", answer)
+			}
+			warning := envelope.Get("warnings.0")
+			if c.cut == "" {
+				if warning.Exists() || len(envelope.Get("data.items").Array()) != 2000 {
+					t.Errorf("%.500s", answer)
+				}
+				return
+			}
+			if warning.Get("code").String() != "VALIDATION_TRUNCATED_WARNING" || warning.Get("details.field").String() != c.cut ||
+				warning.Get("details.original_count").Int() < 2000 || warning.Get("details.truncated_count").Int() > 1000 ||
+				warning.Get("details.limit").Int() < 1 || warning.Get("severity").String() != "medium" {
+				t.Errorf("%s", warning.Raw)
+			}
+			if n := count(t, result); c.budget > 0 && n > c.budget {
+				t.Errorf("%d tokens", n)
+			}
+			_, more, _ := strings.Cut(warning.Get("message").String(), `fetch_more {"cursor":"`)
+			cursor, _, _ := strings.Cut(more, `"`)
+			part := srv.post(session, callOf(3, "fetch_more", fmt.Sprintf(`,"arguments":{"cursor":%q,"raw":true,"count":40}`, cursor))).body
+			if got := text(part); !strings.HasPrefix(got, `{"items":[{"id":0.0,"title":"thing num`) && !strings.HasPrefix(got, "A line of text.\n") {
+				t.Errorf("%.300s", part)
+			}
+		})
 	}
 }
 
@@ -150,7 +145,7 @@ func TestOperationsOfAdaptersAreShaped(t *testing.T) {
 func TestPlainEndpointsShapeTheirData(t *testing.T) {
 	dir := things(t)
 	cfg := config.Default()
-	cfg.Adapters.Sources, cfg.Adapters.Batch = []string{dir}, true
+	cfg.Adapters.Sources = []string{dir}
 	shaped(t, "default_max_tokens: 1000")(&cfg)
 	_, base := serveAdapters(t, cfg, nil)
 	client := &http.Client{Transport: &http.Transport{}}

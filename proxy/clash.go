@@ -13,9 +13,6 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// clashWord begins the names of our tools where they would clash.
-const clashWord = "dragoman_"
-
 // clashAge is how long a server that we do not get along with is not asked again.
 const clashAge = 30 * time.Second
 
@@ -31,8 +28,7 @@ type clash struct {
 // names of the server's, unless those may be hidden. The error refuses the session.
 func (h *handshake) heedClash(ctx context.Context, s *session) error {
 	srv := h.srv
-	how := srv.now().cfg.Adapters.OnClash
-	if srv.adapters == nil || how == config.ClashShadow || !s.Facts.Has(wire.ServerTools) {
+	if srv.adapters == nil || srv.now().cfg.Adapters.OnClash == config.ClashShadow || !s.Facts.Has(wire.ServerTools) {
 		return nil
 	}
 	c := &srv.clash
@@ -42,19 +38,15 @@ func (h *handshake) heedClash(ctx context.Context, s *session) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if c.at.IsZero() || len(c.names) > 0 && how == config.ClashFail && time.Since(c.at) > clashAge {
+	if c.at.IsZero() || len(c.names) > 0 && time.Since(c.at) > clashAge {
 		theirs, err := h.readTools(ctx, s)
 		if err != nil {
 			h.log().Debug("the names of the server's tools are not known", zap.Error(err))
 			return nil // who lists them will be told
 		}
 		c.at, c.names = time.Now(), srv.adapters.among(theirs)
-		if len(c.names) > 0 && how == config.ClashPrefix {
-			srv.prefixAdapters(c.names)
-			s.told.Store(srv.now().own.told)
-		}
 	}
-	if len(c.names) > 0 && how == config.ClashFail {
+	if len(c.names) > 0 {
 		return mcp.Fail(mcp.ToolNameCollision, strings.Join(c.names, ", "))
 	}
 	return nil
@@ -74,31 +66,11 @@ func (a *adapters) among(tools [][]byte) (both []string) {
 	return both
 }
 
-// prefixAdapters gives the tools of adapters other names. Clients that know the old
-// ones are told.
-func (srv *Server) prefixAdapters(names []string) {
-	srv.reloading.Lock()
-	defer srv.reloading.Unlock()
-	err := srv.adapters.prefix(clashWord)
-	if err == nil {
-		err = srv.renewOwn()
-	}
-	if err != nil {
-		srv.log.Error("tools of adapters keep names that the server's have", zap.Strings("tools", names), zap.Error(err))
-		return
-	}
-	srv.log.Warn("tools of adapters got other names, since the server's have theirs", zap.Strings("tools", names), zap.String("prefix", clashWord))
-}
-
 // clashed is a page of the server's tools on which one has the name of an adapter's,
-// though none had when the session began: with other names for ours, or an error.
+// though none had when the session began: an error.
 func (x *exchange) clashed(page []byte, names []string) []byte {
 	for _, name := range names {
 		x.srv.metrics.Shadowed.WithLabelValues(name).Inc()
-	}
-	if x.srv.now().cfg.Adapters.OnClash == config.ClashPrefix {
-		x.srv.prefixAdapters(names)
-		return x.srv.now().own.extend(page, x.s.ClientRevision, x.srv.shadowed)
 	}
 	x.srv.log.Warn("adapter tool names collide with server tools", zap.Strings("tools", names))
 	f := mcp.Fail(mcp.ToolNameCollision, strings.Join(names, ", "))

@@ -75,47 +75,6 @@ func TestClashShadowGivesOurs(t *testing.T) {
 	}
 }
 
-func TestClashPrefixGivesBoth(t *testing.T) {
-	url, s := rival(t, "mcp_aql_read", "other")
-	srv := against(t, url, config.ClashPrefix)
-	const ours = "dragoman_mcp_aql_create dragoman_mcp_aql_read dragoman_mcp_aql_update dragoman_mcp_aql_delete dragoman_mcp_aql_execute"
-	session := srv.begun("2025-06-18")
-	// Before any list was asked for the names lead where they should.
-	if got := text(srv.answer(session, callOurs(2, "mcp_aql_read", `{}`))); got != "the server's" {
-		t.Errorf("got %s", got)
-	}
-	if got := text(srv.answer(session, callOurs(3, "dragoman_mcp_aql_read", readItem))); !strings.Contains(got, "GET /items/7") {
-		t.Errorf("got %s", got)
-	}
-	if got := names(srv.answer(session, listTools)); got != "mcp_aql_read other "+ours {
-		t.Errorf("lists %s", got)
-	}
-	told := text(srv.answer(session, callOurs(4, "dragoman_mcp_aql_delete", readItem)))
-	if !strings.Contains(told, "dragoman_mcp_aql_read") {
-		t.Errorf("the right tool is said to be another one: %s", told)
-	}
-	addRival(s, "late")
-	if got := names(srv.answer(session, listTools)); got != "late mcp_aql_read other "+ours {
-		t.Errorf("later lists %s", got)
-	}
-}
-
-func TestClashPrefixWhenTheToolComesLater(t *testing.T) {
-	url, s := rival(t, "other")
-	srv := against(t, url, config.ClashPrefix)
-	session := srv.begun("2025-06-18")
-	if got := names(srv.answer(session, listTools)); !strings.HasPrefix(got, "other mcp_aql_create") {
-		t.Errorf("lists %s", got)
-	}
-	addRival(s, "mcp_aql_update")
-	if got := names(srv.answer(session, listTools)); !strings.HasPrefix(got, "mcp_aql_update other dragoman_mcp_aql_create") {
-		t.Errorf("later lists %s", got)
-	}
-	if got := text(srv.answer(session, callOurs(2, "mcp_aql_update", `{}`))); got != "the server's" {
-		t.Errorf("got %s", got)
-	}
-}
-
 func TestClashFailRefusesTheSession(t *testing.T) {
 	url, _ := rival(t, "mcp_aql_read", "other")
 	srv := against(t, url, config.ClashFail)
@@ -147,15 +106,15 @@ func TestClashIsSeenOnTheSessionItself(t *testing.T) {
 			}))
 			f.piped = piped
 			_, change := withAdapters(t)
-			srv := front(t, f, change, func(c *config.Config) { c.Adapters.OnClash = config.ClashPrefix })
-			list := ""
+			srv := front(t, f, change, func(c *config.Config) { c.Adapters.OnClash = config.ClashFail })
+			refusal := ""
 			if modern {
-				list = srv.modernly(modernRequestOf("1", "tools/list", meta("{}"))).body
+				refusal = srv.modernly(modernRequestOf("1", "tools/list", meta("{}"))).body
 			} else {
-				list = srv.answer(srv.begun("2025-06-18"), listTools)
+				refusal = srv.post("", initialize("2025-06-18", `{}`)).body
 			}
-			if got := names(list); !strings.HasPrefix(got, "mcp_aql_read dragoman_mcp_aql_create") {
-				t.Errorf("lists %s", got)
+			if !strings.Contains(gjson.Get(refusal, "error.message").String(), "mcp_aql_read") {
+				t.Errorf("answered %s", refusal)
 			}
 			for method, want := range map[string]int{"initialize": 1, "notifications/initialized": 1} {
 				if n := timesAsked(f, method); n != want {

@@ -56,7 +56,7 @@ func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serve
 	}
 	cfg := srv.now().cfg.Bridge
 	d.era = &era{down: wire.Stamp{
-		ServerInfo: serverInfo(discovered), TTL: cfg.TTL.Milliseconds(), Scope: wire.CacheHint(cfg.Public),
+		ServerInfo: serverInfo(discovered), TTL: cfg.TTL.Milliseconds(),
 	}}
 	s = srv.newSession(h, h.vc)
 	s.direct = d

@@ -85,9 +85,6 @@ type use struct {
 	answered bool
 	final    bool      // what next returned is the answer
 	met      *call     // what next returned answers this call, which is not x's own
-	also     []byte    // goes out before last
-	last     []byte    // held back for also
-	held     bool      // whether last is the answer
 	first    sse.Event // taken already, for the first Next
 	pending  bool      // first is there
 
@@ -186,7 +183,7 @@ func (x *exchange) letGo() {
 	x.msg.Raw, x.send.Body = nil, nil
 	clear(x.rest[:cap(x.rest)])
 	x.rest, x.at = x.rest[:0], 0
-	x.also, x.last, x.first, x.replay = nil, nil, sse.Event{}, nil
+	x.first, x.replay = sse.Event{}, nil
 }
 
 // stale reports whether x's request was answered before it was sent.
@@ -300,10 +297,6 @@ func (x *exchange) tell() (e sse.Event, err error) {
 // said: after the answer, or when none is owed. It is valid until the next call.
 func (x *exchange) next() (sse.Event, error) {
 	for {
-		if x.also != nil {
-			x.also, x.final = nil, x.held
-			return x.event(x.last), nil
-		}
 		if x.at < len(x.rest) {
 			x.at++
 			out, ok := x.fromServer(x.rest[x.at-1])
@@ -312,10 +305,6 @@ func (x *exchange) next() (sse.Event, error) {
 			}
 			if !ok {
 				continue
-			}
-			if x.also != nil {
-				x.last, x.held, x.final = out, x.final, false
-				return sse.Event{Data: x.also}, nil
 			}
 			return x.event(out), nil
 		}

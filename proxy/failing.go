@@ -237,7 +237,7 @@ func (srv *Server) refusedByUs(status int, why string) {
 		srv.failures.add(failureKind{message: "client refused", cause: failures.NotAllowed}, failureLine{text: why, status: status})
 	case 503:
 		l := &srv.now().cfg.Limits
-		limits := fmt.Errorf("see limits.requests, which is %d, and limits.in_hand", l.Requests)
+		limits := fmt.Errorf("%d messages at most are in hand at one time, of limits.in_hand bytes", l.Requests)
 		srv.report(&mcp.Failure{Cause: mcp.NoRoom, Status: status, Text: why, Err: limits}, requestInfo{})
 	}
 }

@@ -112,12 +112,12 @@ func isModernAnswer(e *upstream.StatusError) bool {
 	return (e.Code == 400 || e.Code == 404) && m.Scan(bytes.Clone(e.Body), nil) == nil && m.Kind == wire.Error
 }
 
-// limitOf names the settings of the limit that f has run into, with their values.
+// limitOf tells the limit that f has run into, with its value.
 func (srv *Server) limitOf(f *mcp.Failure) error {
 	cfg := &srv.now().cfg
 	switch f.Cause {
 	case mcp.TooManyOpen:
-		return fmt.Errorf("limits.open_requests is %d", cfg.Limits.OpenRequests)
+		return fmt.Errorf("%d requests of this session wait for their answer", cfg.Limits.OpenRequests)
 	case mcp.TooManySessions:
 		return fmt.Errorf("session.max is %d, bridge.max_sessions is %d", cfg.Session.Max, cfg.Bridge.MaxSessions)
 	case mcp.TooManyProcesses:
@@ -125,7 +125,7 @@ func (srv *Server) limitOf(f *mcp.Failure) error {
 	case mcp.NoRoom:
 		return fmt.Errorf("limits.in_hand is %d", cfg.Limits.HeldBytes())
 	case mcp.TooManyParked:
-		return fmt.Errorf("bridge.max_parked is %d", cfg.Bridge.MaxParked)
+		return fmt.Errorf("%d calls wait for their clients", cfg.Bridge.MaxParked)
 	}
 	return nil
 }

@@ -323,7 +323,7 @@ func revisionRows() []failureRow {
 // ownRows are about limits and faults of ours, and about the client.
 func ownRows() []failureRow {
 	return []failureRow{
-		{name: "busy", cause: failures.Busy, status: 503, code: -32603, text: "too many open requests", header: "Retry-After", says: "limits.open_requests is 1", method: "-", play: func(t *testing.T) failurePlayed {
+		{name: "busy", cause: failures.Busy, status: 503, code: -32603, text: "too many open requests", header: "Retry-After", says: "1 requests of this session wait", method: "-", play: func(t *testing.T) failurePlayed {
 			client, s := hanging(t, func(cfg *config.Config) { cfg.Limits.OpenRequests = 1 })
 			call := client.during(s, callOne)
 			defer call()

@@ -49,7 +49,7 @@ func enforceFootprint(c *config.Footprint, own *catalog) error {
 	if n <= int(c.MaxBytes) {
 		return nil
 	}
-	return fmt.Errorf("footprint.enforce: tools of ours have %d bytes in the list, max_bytes is %d: serve fewer adapters, or shorten adapters.description_size", n, int(c.MaxBytes))
+	return fmt.Errorf("footprint.enforce: tools of ours have %d bytes in the list, max_bytes is %d: serve fewer adapters", n, int(c.MaxBytes))
 }
 
 // hoist reads the server's tools, before the client knows anything, and moves what

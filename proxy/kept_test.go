@@ -165,7 +165,7 @@ func TestOnlyWhatMayBeKeptIsKept(t *testing.T) {
 // client, is another one, whatever clients may do with what they get.
 func TestNobodyGetsWhatAnotherOneAsked(t *testing.T) {
 	f := library()
-	srv := front(t, f, keeping, func(c *config.Config) { c.Bridge.Public = true })
+	srv := front(t, f, keeping)
 	asks := func(capabilities string, header ...string) {
 		srv.modernly(modernRequestOf("1", "tools/list", meta(capabilities)), header...)
 	}

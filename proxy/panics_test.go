@@ -104,7 +104,6 @@ func panicBetween(t *testing.T, client, server string, overPipe, piped bool) {
 			var from atomic.Pointer[string]
 			core, logs := observer.New(zap.DebugLevel)
 			cfg := config.Default()
-			cfg.Log.Losses = "every"
 			cfg.Upstream.HandshakeTimeout = patience
 			srv, err := newServer(cfg, zap.New(tripwire{core, &from}), faulty(server, piped).origin())
 			if err != nil {

@@ -173,8 +173,7 @@ func (x *exchange) reunite(asked *calls) bool {
 
 // fromServer scans one message of the server and makes of it what the client
 // shall get; ok is false when that is nothing. What the server is owed at once
-// is sent to it. raw may be rewritten in place. x.also, when not nil, goes out
-// first.
+// is sent to it. raw may be rewritten in place.
 func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	m, s := &x.msg, x.s
 	x.met, x.final = nil, false
@@ -297,10 +296,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.mayRepeat(out, id, m.Note)
 	}
 	out = renamed(out, asked)
-	if len(m.Also) > 0 {
-		x.also = m.Also
-	}
-	if list != nil && x.also == nil {
+	if list != nil {
 		x.srv.lists.Learn(list, out, m.Losses)
 	}
 	if kind == wire.Result {

@@ -188,7 +188,7 @@ func (srv *Server) sendOn(asked context.Context, b *backing, id []byte, q *moder
 		up: wire.Stamp{ID: id, ProgressToken: append(append([]byte(`"p`), id...), '"')},
 		down: wire.Stamp{
 			ID: q.id, ProgressToken: q.token, ServerInfo: b.said.server,
-			TTL: e.Remaining(cfg.TTL).Milliseconds(), Scope: wire.CacheHint(cfg.Public),
+			TTL: e.Remaining(cfg.TTL).Milliseconds(),
 		},
 	}
 	x.era.logs, x.era.opened = b.wantsLogs(q), b.opened

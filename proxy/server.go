@@ -156,7 +156,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	if srv.adapters != nil {
 		srv.adapters.shapes, srv.adapters.shaping = srv.shapes, func() *shaping { return srv.now().shaping }
 	}
-	srv.losses = losses.New(log, srv.metrics.Losses, cfg.Log.Losses == "every")
+	srv.losses = losses.New(log, srv.metrics.Losses)
 	srv.failures = newFailureLog(log, srv.metrics.Failures, func() []string { return srv.now().secrets })
 	srv.draining, srv.drain = context.WithCancel(context.Background())
 	srv.warm()

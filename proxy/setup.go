@@ -78,9 +78,9 @@ func (srv *Server) now() *setup { return srv.setup.Load() }
 // sessions are known: they stay until we are started anew.
 func lasting(path string) bool {
 	switch path {
-	case "listen", "path", "sse_path", "messages_path", "admin.listen",
+	case "listen", "path", "admin.listen",
 		"upstream.url", "upstream.command", "upstream.dir", "credentials", "credential_store",
-		"limits.client_message", "limits.requests", "limits.in_hand", "limits.connections", "limits.header":
+		"limits.client_message", "limits.in_hand":
 		return true
 	}
 	return strings.HasPrefix(path, "adapters.")
@@ -148,7 +148,6 @@ func (srv *Server) Reload(cfg config.Config) error {
 	if srv.face != nil {
 		srv.face.Renew(next.renewable())
 	}
-	srv.losses.Every(cfg.Log.Losses == "every")
 	if renewed {
 		srv.eras.forget()
 	}

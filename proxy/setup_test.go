@@ -85,7 +85,7 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 		"upstream.ca_file": func(c *config.Config) { c.Upstream.CAFile = "none" },
 		"tls: a listener":  func(c *config.Config) { c.TLS = config.TLS{Cert: "c", Key: "k"} },
 		"listen: this":     func(c *config.Config) { c.Upstream.Headers = map[string]string{"A": "lent"} },
-		"contract.strip":   func(c *config.Config) { c.Contract.StripMode = "none" },
+		"contract.tasks":   func(c *config.Config) { c.Contract.Tasks = "none" },
 		"upstream":         func(c *config.Config) { c.Upstream.Headers = map[string]string{"A": "x\r\ny"} },
 	} {
 		cfg := was.cfg
@@ -103,12 +103,12 @@ func TestLastingSettingsStayAndAreNamed(t *testing.T) {
 	srv := front(t, newFake(initializing("2025-06-18", obliging)))
 	cfg := config.Default()
 	cfg.Listen, cfg.Path, cfg.Upstream.URL = "127.0.0.1:1", "/other", "http://elsewhere"
-	cfg.Log.Losses, cfg.AllowedHosts = "every", []string{}
+	cfg.Bridge.TTL, cfg.AllowedHosts = time.Minute, []string{}
 	if err := srv.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
 	now := srv.now().cfg
-	if now.Listen != config.Default().Listen || now.Path != config.Default().Path || now.Upstream.URL != "" || now.Log.Losses != "every" {
+	if now.Listen != config.Default().Listen || now.Path != config.Default().Path || now.Upstream.URL != "" || now.Bridge.TTL != time.Minute {
 		t.Errorf("%+v", now)
 	}
 	lines := srv.logs.FilterMessage("these settings need a new start").All()

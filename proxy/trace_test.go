@@ -7,7 +7,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
 )
 
@@ -16,7 +15,7 @@ func TestEveryLineOfARequestNamesItsTrace(t *testing.T) {
 		return one(`not a message`, `{"jsonrpc":"2.0","id":"nobody's","result":{}}`,
 			`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t","title":"T","inputSchema":{"type":"object"}}]}}`)
 	}))
-	srv := front(t, f, func(c *config.Config) { c.Log.Losses = "every" })
+	srv := front(t, f)
 	s := srv.initialize("2024-11-05")
 	srv.logs.TakeAll()
 	long := strings.Repeat("x", 2*trace.MaxLogged)

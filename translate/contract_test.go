@@ -91,7 +91,7 @@ func TestEqualRevisionsReturnTheVerySlice(t *testing.T) {
 			if err != nil || verdict != wire.Forward || len(out) != len(raw) || &out[0] != &raw[0] || string(out) != g.in {
 				t.Errorf("%s at %v: %v %v %s", g.name, r, verdict, err, out)
 			}
-			if len(m.Losses) != 0 || m.Also != nil {
+			if len(m.Losses) != 0 {
 				t.Errorf("%s at %v: losses %s", g.name, r, lossLines(m.Losses))
 			}
 		}
@@ -226,7 +226,7 @@ func TestErrorsSayWhatAndWhere(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	for _, o := range []translate.Options{
-		{StripMode: "loose"}, {ResourceContentsName: "yes"}, {ElicitationFallback: "accept"}, {CompletionsFor24: "on"},
+		{ResourceContentsName: "yes"}, {ElicitationFallback: "accept"}, {Tasks: "on"},
 	} {
 		if _, err := translate.NewTable(o); err == nil {
 			t.Errorf("%+v was taken", o)

@@ -92,7 +92,7 @@ func (x *pass) flattenProperty(p wire.Node) {
 		w = appendOptions(w, options, func(dst []byte, o wire.Node) []byte { return append(dst, optionTitle(o)...) })
 		options.Swap(append(w, ']'))
 	}
-	if p.Get(wire.Type).Is("boolean") || !strict(x.t.options) {
+	if p.Get(wire.Type).Is("boolean") {
 		return
 	}
 	for c := p.First(); c.OK(); c = c.Next() {

@@ -288,14 +288,13 @@ func readResultType(x *pass, root wire.Node) {
 	}
 }
 
-// addCacheHints says for how long a list may be kept, and by whom (C30). Not at
-// all and by nobody else, where nobody said otherwise: what a server says that
-// speaks an older revision does not count, since it may mean anything.
+// addCacheHints says for how long a list may be kept, and by whom (C30): by its client
+// alone, and not at all where the configuration does not say otherwise. What a server
+// says that speaks an older revision does not count, since it may mean anything.
 func addCacheHints(x *pass, result wire.Node) {
 	var ttl int64
-	scope := wire.Private
 	if s := x.m.Stamp; s != nil {
-		ttl, scope = s.TTL, s.Scope
+		ttl = s.TTL
 	}
 	x.lost(result, wire.Debug)
 	if at := result.Get(wire.TTLMs); at.OK() {
@@ -304,9 +303,9 @@ func addCacheHints(x *pass, result wire.Node) {
 		result.Add(strconv.AppendInt(append(x.m.Writer(), `"ttlMs":`...), ttl, 10))
 	}
 	if at := result.Get(wire.CacheScope); at.OK() {
-		at.Put(append(append(append(x.m.Writer(), '"'), scope.String()...), '"'))
+		at.Put(append(x.m.Writer(), `"private"`...))
 	} else {
-		result.Add(append(append(append(x.m.Writer(), `"cacheScope":"`...), scope.String()...), '"'))
+		result.Add(append(x.m.Writer(), `"cacheScope":"private"`...))
 	}
 }
 

@@ -32,9 +32,8 @@ const goldenDir = "testdata/golden"
 //	method: tools/list       (of responses: the request's)
 //	facts: elicitation.url   (what the client declared)
 //	stamp: server={…}        (what else is known of the ends; any number of lines)
-//	option: keep_meta=on     (a switch; any number of lines)
+//	option: tasks=strip      (a switch; any number of lines)
 //	note: from h33_x         (the note that another case's request made)
-//	also: {…}                (a second message for the receiver)
 //	loss: WARN C01 title ×2  (any number of lines, all losses or none; "none" for none)
 //	-- in --
 //	{"jsonrpc":"2.0", …}
@@ -51,7 +50,6 @@ type golden struct {
 	stamp    *wire.Stamp // what is known of the ends
 	options  []string
 	note     string // text, or "from <name>"
-	also     string // a second message for the receiver
 	losses   []string
 	in       string
 	verdict  string // want, local, answer, drop, error
@@ -113,16 +111,11 @@ func (g *golden) addStamp(line string) error {
 			return nil
 		}
 	}
-	switch {
-	case key == "scope":
-		g.stamp.Scope = value == "public"
-	case key == "ttl":
-		_, err := fmt.Sscan(value, &g.stamp.TTL)
-		return err
-	default:
+	if key != "ttl" {
 		return fmt.Errorf("unknown stamp %q", line)
 	}
-	return nil
+	_, err := fmt.Sscan(value, &g.stamp.TTL)
+	return err
 }
 
 func parseGolden(name, text string) (golden, error) {
@@ -166,8 +159,6 @@ func parseGolden(name, text string) (golden, error) {
 			g.options = append(g.options, value)
 		case "note":
 			g.note = value
-		case "also":
-			g.also = value
 		case "loss":
 			g.losses = append(g.losses, value)
 		default:
@@ -188,7 +179,7 @@ func parseGolden(name, text string) (golden, error) {
 // outcome is what a translator made of a golden case, in the words of the file.
 type outcome struct {
 	verdict, text string
-	note, also    string
+	note          string
 	losses        []wire.Loss
 }
 
@@ -267,7 +258,7 @@ func rewriteWithin(tr *translate.Translator, in []byte, room int, m *wire.Messag
 	if err != nil {
 		return outcome{verdict: "error", text: err.Error(), losses: slices.Clone(m.Losses)}, nil
 	}
-	got := outcome{verdict: verdictName(verdict), also: string(m.Also), losses: slices.Clone(m.Losses)}
+	got := outcome{verdict: verdictName(verdict), losses: slices.Clone(m.Losses)}
 	if verdict != wire.Drop {
 		got.text = string(out)
 	}
@@ -320,7 +311,7 @@ func twin(from, to string, o slow.Options, m slow.Message) outcome {
 	if err != nil {
 		return outcome{verdict: "error", text: err.Error()}
 	}
-	return outcome{verdict: verdictName(got.Verdict), text: got.Text, note: got.Note, also: got.Also}
+	return outcome{verdict: verdictName(got.Verdict), text: got.Text, note: got.Note}
 }
 
 func byName(cases []golden) map[string]golden {
@@ -352,9 +343,6 @@ func TestGolden(t *testing.T) {
 				}
 			case got.text != g.want:
 				t.Errorf("%s\n in      %s\n got     %s\n want    %s", g.title, g.in, got.text, g.want)
-			}
-			if got.also != g.also {
-				t.Errorf("%s\n in      %s\n also    %s\n want    %s", g.title, g.in, got.also, g.also)
 			}
 			if len(g.losses) > 0 {
 				checkLosses(t, g.losses, got.losses)

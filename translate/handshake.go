@@ -43,8 +43,7 @@ func addCompletions(x *pass, capabilities wire.Node) {
 	if capabilities.Kind() != '{' || capabilities.Get(wire.Completions).OK() {
 		return
 	}
-	if x.t.options.CompletionsFor24 == "always" ||
-		capabilities.Get(wire.Prompts).OK() || capabilities.Get(wire.Resources).OK() {
+	if capabilities.Get(wire.Prompts).OK() || capabilities.Get(wire.Resources).OK() {
 		x.lost(capabilities, wire.Debug)
 		capabilities.Add(append(x.m.Writer(), `"completions":{}`...))
 	}

@@ -9,22 +9,9 @@ type Options struct {
 	ResourceContentsName string `yaml:"resource_contents_name"`
 	// DropResourceUpdated drops notifications/resources/updated towards 2024-11-05.
 	DropResourceUpdated bool `yaml:"drop_resource_updated_24"`
-	// StripMode is strict (default) or lenient: leave newer optional members in place.
-	StripMode string `yaml:"strip_mode"`
-	// KeepMeta leaves _meta inside items and blocks in place.
-	KeepMeta bool `yaml:"keep_meta"`
 	// ElicitationFallback is error (default), cancel or decline: what a server hears
 	// that asks a client who cannot be asked.
 	ElicitationFallback string `yaml:"elicitation_fallback"`
-	// CompletionsFor24 is auto (default), never or always: whether a 2024-11-05
-	// server, which could not declare completions, is said to have them.
-	CompletionsFor24 string `yaml:"completions_for_24"`
-	// ProgressMessageAsLog sends the message of a progress notification as a log
-	// message to a client that cannot see it there.
-	ProgressMessageAsLog bool `yaml:"progress_message_as_log"`
-	// TitleAsResourceName puts a resource's title in the place of its name towards
-	// revisions that have no title.
-	TitleAsResourceName bool `yaml:"title_as_resource_name"`
 	// Tasks is bridge (default) or strip: carry the tasks of 2025-11-25 over to the
 	// extension of 2026-07-28 that has them, and back. Otherwise neither is told of
 	// the other's.
@@ -42,9 +29,7 @@ func (o Options) Validate() error {
 		may        []string
 	}{
 		{"resource_contents_name", o.ResourceContentsName, []string{"on", "off", "strict"}},
-		{"strip_mode", o.StripMode, []string{"strict", "lenient"}},
 		{"elicitation_fallback", o.ElicitationFallback, []string{"error", "cancel", "decline"}},
-		{"completions_for_24", o.CompletionsFor24, []string{"auto", "never", "always"}},
 		{"tasks", o.Tasks, []string{"bridge", "strip"}},
 		{"schema_dialect", o.SchemaDialect, []string{"auto", "off"}},
 	} {
@@ -66,9 +51,8 @@ func among(value string, may []string) bool {
 
 func (o Options) withDefaults() Options {
 	for value, def := range map[*string]string{
-		&o.ResourceContentsName: "on", &o.StripMode: "strict",
-		&o.ElicitationFallback: "error", &o.CompletionsFor24: "auto", &o.Tasks: "bridge",
-		&o.SchemaDialect: "auto",
+		&o.ResourceContentsName: "on", &o.ElicitationFallback: "error",
+		&o.Tasks: "bridge", &o.SchemaDialect: "auto",
 	} {
 		if *value == "" {
 			*value = def
@@ -78,8 +62,6 @@ func (o Options) withDefaults() Options {
 }
 
 // Conditions that rules name.
-func strict(o Options) bool        { return o.StripMode != "lenient" }
-func stripsMeta(o Options) bool    { return strict(o) && !o.KeepMeta }
 func namesContents(o Options) bool { return o.ResourceContentsName != "off" }
 func bridgesTasks(o Options) bool  { return o.Tasks == "bridge" }
 func stripsTasks(o Options) bool   { return !bridgesTasks(o) }

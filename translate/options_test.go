@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// optionsOf reads lines such as strip_mode=lenient, for the engine and its twin.
+// optionsOf reads lines such as tasks=strip, for the engine and its twin.
 func optionsOf(t testing.TB, lines []string) (translate.Options, slow.Options) {
 	t.Helper()
 	var o translate.Options
@@ -20,18 +20,8 @@ func optionsOf(t testing.TB, lines []string) (translate.Options, slow.Options) {
 			o.ResourceContentsName = value
 		case "drop_resource_updated_24":
 			o.DropResourceUpdated = value == "on"
-		case "strip_mode":
-			o.StripMode = value
-		case "keep_meta":
-			o.KeepMeta = value == "on"
 		case "elicitation_fallback":
 			o.ElicitationFallback = value
-		case "completions_for_24":
-			o.CompletionsFor24 = value
-		case "progress_message_as_log":
-			o.ProgressMessageAsLog = value == "on"
-		case "title_as_resource_name":
-			o.TitleAsResourceName = value == "on"
 		case "tasks":
 			o.Tasks = value
 		default:

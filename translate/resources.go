@@ -130,17 +130,6 @@ func titleToAnnotations(x *pass, tool wire.Node) {
 	}
 }
 
-// titleToName shows a resource's title where older revisions show its name (C01).
-func titleToName(x *pass, title wire.Node) {
-	name := title.Parent().Get(wire.NameKey)
-	if _, ok := nonEmpty(title); !ok || !name.OK() || !x.t.options.TitleAsResourceName {
-		strip(x, title)
-		return
-	}
-	strip(x, title)
-	name.Put(append(x.m.Writer(), title.Raw()...))
-}
-
 // stripPromptTitle removes the title of a reference to a prompt; one to a resource
 // never had any that the protocol knows (C01).
 func stripPromptTitle(x *pass, title wire.Node) {

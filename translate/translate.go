@@ -102,7 +102,7 @@ func (t *Translator) Shape() *wire.Shape {
 // is nil with verdict Drop. It is m.Raw itself when nothing had to change, or a
 // shorter slice of that same memory when all rules did was remove; otherwise it
 // is written to scratch[:0] and may have outgrown it. Either way m's parts are
-// dead, and out is the caller's. m.Losses, m.Note and m.Also tell the rest.
+// dead, and out is the caller's. m.Losses and m.Note tell the rest.
 //
 // With verdict Local, out is the message as far as it could be translated, for a
 // caller who remembers what else it takes: a part of the handshake or of a session

@@ -91,7 +91,7 @@ func (k *Gates) row(ctx context.Context, c gated, api API) (row []byte, ok bool)
 			inner.Values[at] = httpcall.Value{Raw: raw, Kind: wire.KindOf(raw), Inside: true}
 		}
 	}
-	if inner.Validate(nil, false) != nil || inner.Build() != nil {
+	if inner.Validate(nil) != nil || inner.Build() != nil {
 		return nil, false
 	}
 	inner.Out.Trace = c.Out.Trace

@@ -26,7 +26,6 @@ type Policy struct {
 	Overrides          map[string]string // level by adapter name; it wins over the file's own word
 	MaxSelfDeclared    string            // the most a file may say of itself, "" for community_reviewed
 	ConfirmDestructive bool              // confirm what is destructive by its category or name, too
-	NeverConfirm       bool              // confirm only what says that it needs to be
 }
 
 // Judgement is what becomes of an operation.
@@ -123,7 +122,7 @@ func (p *Policy) judge(op *file.Operation) (j Judgement) {
 	// That a file speaks of danger has all that destroys confirmed where nobody says how
 	// far the file is trusted. Where somebody does, the matrix decides: allow is "without
 	// additional gates". The operator's word counts beside both.
-	bad := d.Level >= file.Destructive && !p.NeverConfirm && (p.ConfirmDestructive || op.Adapter.DeclaresDanger && !enforced)
+	bad := d.Level >= file.Destructive && (p.ConfirmDestructive || op.Adapter.DeclaresDanger && !enforced)
 	if j.verdict == Allow && (d.Confirm || bad) {
 		j.verdict = Confirm
 	}

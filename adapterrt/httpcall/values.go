@@ -45,7 +45,7 @@ func (c *Call) Reuse() bool {
 
 // Validate checks the values in the order that decides which mistake is reported,
 // and fills in defaults. Unknown parameters are refused, or dropped with a warning.
-func (c *Call) Validate(unknown []string, loose bool) *failure.Failure {
+func (c *Call) Validate(unknown []string) *failure.Failure {
 	op := c.Op
 	for _, i := range op.Required {
 		if c.lacks(i) {
@@ -58,11 +58,7 @@ func (c *Call) Validate(unknown []string, loose bool) *failure.Failure {
 		}
 	}
 	if len(unknown) > 0 {
-		f := UnknownParams(op, unknown)
-		if !loose {
-			return f
-		}
-		c.Warn(failure.Notice{Code: "VALIDATION_UNKNOWN_PARAM_WARNING", Message: f.Message, Details: f.Details, Severity: "low"})
+		return UnknownParams(op, unknown)
 	}
 	for i, p := range op.Params {
 		v := &c.Values[i]

@@ -42,7 +42,7 @@ func introspectOperation(form Introspection) *file.Operation {
 
 // protocolBlock is the _protocol member of a list of operations.
 func (p *Presenter) protocolBlock() []byte {
-	can := wire.Members(nil).Bool("batch", p.Batch).Bool("field_selection", true).Bool("pagination", true).
+	can := wire.Members(nil).Bool("batch", true).Bool("field_selection", true).Bool("pagination", true).
 		Bool("warnings", true).Bool("confirmation", true).Bool("dangerous_operations", true).End()
 	limits := wire.Members(nil).Int("max_request_size", int64(p.Limits.Request)).Int("max_response_size", int64(p.Limits.Response)).
 		Int("max_string_length", int64(p.Limits.Text)).Int("max_array_elements", int64(p.Limits.Elements)).Int("max_nesting_depth", int64(p.Limits.Depth)).End()

@@ -61,16 +61,11 @@ type Limits struct{ Request, Response, Text, Elements, Depth int }
 
 // Options are the operator's choices on how adapters are shown.
 type Options struct {
-	Mode            Mode
-	PerAdapter      bool   // a set of tools for each adapter instead of a shared one
-	ToolPrefix      string // of the tool names
-	Namespace       string // before all tool names and their prefixes
-	EnumOperations  bool   // name the operations in the tools' schemas
-	Batch           bool   // several requests in one
-	Structured      bool   // results also as structuredContent
-	DescriptionSize int    // bytes of a tool's description
-	Introspection   Introspection
-	Limits          Limits
+	Mode          Mode
+	PerAdapter    bool   // a set of tools for each adapter instead of a shared one
+	ToolPrefix    string // of the tool names
+	Introspection Introspection
+	Limits        Limits
 }
 
 // Presenter is how adapters are shown: the operator's choices, and what follows
@@ -102,9 +97,9 @@ func (p *Presenter) ToolName(adapter string, category file.Category) string {
 // Prefix is what the names of an adapter's tools begin with.
 func (p *Presenter) Prefix(adapter string) string {
 	if p.ToolPrefix != "" || !p.PerAdapter || adapter == "" {
-		return p.Namespace + p.ToolPrefix
+		return p.ToolPrefix
 	}
-	return p.Namespace + strings.ReplaceAll(adapter, "-", "_") + "_"
+	return strings.ReplaceAll(adapter, "-", "_") + "_"
 }
 
 // IsToolPrefix: ^[a-z0-9_]+_$

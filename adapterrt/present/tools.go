@@ -25,6 +25,10 @@ var purposes = [...]struct {
 	file.Execute:     {"Run actions of HTTP APIs; mutating.", hints{false, true, false}},
 }
 
+// maxDescription is the greatest size of a tool's description, in bytes: a model reads
+// that of each tool with every request.
+const maxDescription = 1000
+
 // The most operations that a description names, and how many bytes of names there
 // may be when more than a few adapters share the tools: these must not grow with
 // every adapter.
@@ -35,18 +39,11 @@ func (k *Catalogue) ToolJSON(adapter, name string, category file.Category) []byt
 	names := k.namesOf(category)
 	p := purposes[category]
 	o := wire.Members(nil).Str("name", name).Str("description", k.describeTool(adapter, category, names)).
-		Raw("inputSchema", k.inputSchema(category, names))
-	if k.How.Structured {
-		o = o.Raw("outputSchema", []byte(resultSchema))
-	}
+		Raw("inputSchema", k.inputSchema(category))
 	notes := wire.Members(nil).Bool("readOnlyHint", p.readOnly).Bool("destructiveHint", p.destructive).
 		Bool("idempotentHint", p.idempotent).Bool("openWorldHint", true).End()
 	return o.Raw("annotations", notes).End()
 }
-
-// resultSchema describes the discriminated result.
-const resultSchema = `{"type":"object","properties":{"success":{"type":"boolean"},"data":{},"error":{"type":"object",` +
-	`"properties":{"code":{"type":"string"},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message"]}},"required":["success"]}`
 
 // namesOf lists the operations of a category, with the adapter's name where two
 // adapters have one of the same.
@@ -76,7 +73,7 @@ func (k *Catalogue) describeTool(adapter string, category file.Category, names [
 		return head + "\nNo " + category.String() + " operations." + tail
 	}
 	const list = "\nOperations: "
-	room := k.How.DescriptionSize - len(head) - len(list) - len(tail) - 20
+	room := maxDescription - len(head) - len(list) - len(tail) - 20
 	if len(k.Adapters) > fewAdapters {
 		room = min(room, manyAdaptersRoom)
 	}
@@ -105,11 +102,8 @@ func (k *Catalogue) pointer(adapter string, category file.Category) string {
 	return "\nParameters of " + category.String() + " operations: introspect, of " + k.How.ToolName(adapter, at) + "."
 }
 
-// The most operations that a schema names, and adapters.
-const maxEnumerated = 200
-
 // inputSchema is that of a tool. What a member means, the tools say that tell parameters.
-func (k *Catalogue) inputSchema(category file.Category, names []string) []byte {
+func (k *Catalogue) inputSchema(category file.Category) []byte {
 	member := func(typ, meaning string) []byte {
 		o := wire.Members(nil).Str("type", typ)
 		if category == file.AnyCategory || category == file.Read {
@@ -117,18 +111,11 @@ func (k *Catalogue) inputSchema(category file.Category, names []string) []byte {
 		}
 		return o.End()
 	}
-	operation := wire.Members(nil).Str("type", "string")
-	if k.How.EnumOperations && len(names) > 0 && len(names) <= maxEnumerated {
-		operation = operation.Strs("enum", names)
-	}
-	props := wire.Members(nil).Raw("operation", operation.End()).
+	props := wire.Members(nil).Raw("operation", []byte(`{"type":"string"}`)).
 		Raw("params", []byte(`{"type":"object","additionalProperties":true}`))
 	if len(k.Adapters) > 1 {
 		props = props.Raw("adapter", member("string", "Which adapter, when several offer the operation"))
 	}
-	if k.How.Batch {
-		props = props.Raw("operations", member("array", "Several {operation, params} in one, instead of operation"))
-		return wire.Members(nil).Str("type", "object").Raw("properties", props.End()).End()
-	}
-	return wire.Members(nil).Str("type", "object").Raw("properties", props.End()).Strs("required", []string{"operation"}).End()
+	props = props.Raw("operations", member("array", "Several {operation, params} in one, instead of operation"))
+	return wire.Members(nil).Str("type", "object").Raw("properties", props.End()).End()
 }

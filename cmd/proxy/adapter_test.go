@@ -378,7 +378,7 @@ func TestAdapterCommandsHeedTheConfiguration(t *testing.T) {
 		"notes-api-adapter.md": strings.Replace(adapterFile("http://notes.test", ""), "auth: {type: bearer, token_env: NOTES_TOKEN}\n", "", 1),
 	})
 	config := filepath.Join(dir, "c.yaml")
-	write(t, config, "adapters:\n  sources: ["+dir+"]\n  network: {insecure_hosts: [notes.test]}\n  errors: {shape: string}\n")
+	write(t, config, "adapters:\n  sources: ["+dir+"]\n  network: {insecure_hosts: [notes.test]}\n")
 	command := func(args ...string) (string, error) {
 		out, _, err := run(t.Context(), "", append([]string{"adapter"}, args...)...)
 		return out, err
@@ -392,7 +392,7 @@ func TestAdapterCommandsHeedTheConfiguration(t *testing.T) {
 	if out, err := command("list", "--config", config); err != nil || !strings.Contains(out, "notes-api") {
 		t.Error(out, err)
 	}
-	if out, err := command("call", "--config", config, "notes-api", "get_note"); exitCode(err) != exitServer || !strings.Contains(out, `"error": "Missing required`) {
+	if out, err := command("call", "--config", config, "notes-api", "get_note"); exitCode(err) != exitServer || !strings.Contains(out, `"message": "Missing required`) {
 		t.Error(out, err)
 	}
 	write(t, config, "adapters: {colour: red}")

@@ -36,7 +36,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	}
 	defer busy.Close()
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(file, []byte("limits:\n  bach: 1\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("limits:\n  reply: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"serve --upstream http://x/ --header A:${DRAGOMAN_NOT_SET_EVER}", "upstream.headers.A: environment variable DRAGOMAN_NOT_SET_EVER is not set"},
 		{"serve --upstream http://x/ --upstream-version 1", "upstream.version:"},
 		{"serve --upstream http://x/ --log-level loud", "log.level:"},
-		{"serve --upstream http://x/ --config " + file, "c.yaml:2: limits.bach: unknown setting; did you mean limits.batch?"},
+		{"serve --upstream http://x/ --config " + file, "c.yaml:2: limits.reply: unknown setting; did you mean limits.replay?"},
 		{"serve --upstream http://x/ --listen " + busy.Addr().String(), "address already in use"},
 		{"--listen " + busy.Addr().String(), "address already in use"},
 		{"translate --from 2025-06-18 --to x", `--to: "x" is not a revision`},
@@ -125,10 +125,10 @@ func TestFlagsStandAboveTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("DRAGOMAN_LISTEN", "127.0.0.1:2")
-	t.Setenv("DRAGOMAN_LIMITS_BATCH", "7")
+	t.Setenv("DRAGOMAN_SESSION_MAX", "7")
 	t.Setenv("TOKEN", "secret")
 	got := settingsOf(t, "--config", file, "--listen", "127.0.0.1:3", "--upstream", "http://127.0.0.1/mcp", "--header", "A: Bearer ${TOKEN}", "--pass-env", "X")
-	if got.Listen != "127.0.0.1:3" || got.Limits.Batch != 7 || got.Log.Level != "warn" ||
+	if got.Listen != "127.0.0.1:3" || got.Session.Max != 7 || got.Log.Level != "warn" ||
 		got.Upstream.URL != "http://127.0.0.1/mcp" || got.Upstream.Command != nil ||
 		got.Upstream.Headers["A"] != "Bearer secret" || got.Upstream.Headers["B"] != "file" {
 		t.Errorf("%+v", got)

@@ -21,7 +21,7 @@ const patience = 20 * time.Second
 func reloading(t *testing.T, fault error) (file string, used chan config.Config, logs *observer.ObservedLogs) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "c.yaml")
-	write(t, file, "limits: {batch: 1}")
+	write(t, file, "session: {max: 1}")
 	used = make(chan config.Config, 10)
 	core, logs := observer.New(zap.InfoLevel)
 	r := &reloader{
@@ -46,28 +46,28 @@ func write(t *testing.T, file, text string) {
 
 // until waits for a configuration with this limit: a file that is written may be
 // seen empty before.
-func until(t *testing.T, used chan config.Config, batch int) {
+func until(t *testing.T, used chan config.Config, max int) {
 	t.Helper()
 	late := time.After(patience)
 	for {
 		select {
 		case cfg := <-used:
-			if cfg.Limits.Batch == batch {
+			if cfg.Session.Max == max {
 				return
 			}
 		case <-late:
-			t.Fatalf("a batch limit of %d was not used", batch)
+			t.Fatalf("a greatest number of %d sessions was not used", max)
 		}
 	}
 }
 
 func TestChangedFileIsUsed(t *testing.T) {
 	file, used, _ := reloading(t, nil)
-	write(t, file, "limits: {batch: 2}")
+	write(t, file, "session: {max: 2}")
 	until(t, used, 2)
 	// Replaced, as editors and mounted volumes do it.
 	other := filepath.Join(filepath.Dir(file), "new")
-	write(t, other, "limits: {batch: 3}")
+	write(t, other, "session: {max: 3}")
 	if err := os.Rename(other, file); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestWrongConfigurationIsToldAndNotUsed(t *testing.T) {
 		fault error
 	}{
 		"cannot be read": {"limits: {bach: 2}", nil},
-		"cannot be used": {"limits: {batch: 2}", errors.New("no")},
+		"cannot be used": {"session: {max: 2}", errors.New("no")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file, _, logs := reloading(t, c.fault)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,10 +15,8 @@ type Adapters struct {
 	// no adapters. Recursive says to look into the directories' own, too.
 	Sources   []string `yaml:"sources"`
 	Recursive bool     `yaml:"recursive"`
-	// SkipInvalid says to start without the files that are wrong. StrictFiles
-	// refuses files for what is only doubtful in them.
+	// SkipInvalid says to start without the files that are wrong.
 	SkipInvalid bool `yaml:"skip_invalid"`
-	StrictFiles bool `yaml:"strict_files"`
 
 	// Mode is semantic, a tool for each of create, read, update, delete and
 	// execute; single, one tool for all; or all, both.
@@ -29,13 +26,8 @@ type Adapters struct {
 	// Prefix begins the names of the tools.
 	Prefix string `yaml:"prefix"`
 	// OnClash says what becomes of a tool of the server that has the name of an
-	// adapter's: shadow hides it, prefix gives the adapters' other names, fail refuses
-	// the session.
+	// adapter's: shadow hides it, fail refuses the session. Prefix avoids it.
 	OnClash string `yaml:"on_clash"`
-	// EnumOperations names the operations in the tools' schemas.
-	EnumOperations bool `yaml:"enum_operations"`
-	// DescriptionSize is the greatest size of a tool's description.
-	DescriptionSize Size `yaml:"description_size"`
 	// Instructions is where ours stand beside the server's: append, prepend,
 	// replace, or off.
 	Instructions string `yaml:"instructions"`
@@ -45,17 +37,7 @@ type Adapters struct {
 
 	// HTTPPrefix is the path of the plain HTTP endpoints; "" for none.
 	HTTPPrefix string `yaml:"http_prefix"`
-	// ValidateByHTTP allows adapter files to be checked by POST.
-	ValidateByHTTP bool `yaml:"validate_by_http"`
-
-	// Batch allows several requests in one.
-	Batch bool `yaml:"batch"`
-	// Structured gives results as structuredContent, too.
-	Structured bool `yaml:"structured"`
-	// LooseParams drops unknown parameters with a warning instead of refusing them.
-	LooseParams bool `yaml:"loose_params"`
-	// MaxRequest and MaxResponse bound a request and what an API answers.
-	MaxRequest  Size `yaml:"max_request"`
+	// MaxResponse bounds what an API answers.
 	MaxResponse Size `yaml:"max_response"`
 
 	// TokenCommands are programs and their arguments, by the name of the adapter whose
@@ -71,17 +53,11 @@ type Adapters struct {
 // What happens when an adapter's tool has the name of one of the server's: see [Adapters.OnClash].
 const (
 	ClashShadow = "shadow"
-	ClashPrefix = "prefix"
 	ClashFail   = "fail"
 )
 
 // AdapterErrors says how failures are told.
 type AdapterErrors struct {
-	// Shape is object, or string for the message alone.
-	Shape string `yaml:"shape"`
-	// IsError is aql, where a failure that a model can mend is no error of the
-	// tool, or always.
-	IsError string `yaml:"is_error"`
 	// Dev tells errors as APIs word them, with paths and addresses.
 	Dev bool `yaml:"dev"`
 	// Addresses is mask, or keep to leave private addresses and inner hosts in errors,
@@ -104,10 +80,8 @@ type AdapterTrust struct {
 
 // AdapterConfirm says what has to be confirmed, and how.
 type AdapterConfirm struct {
-	// Destructive has everything confirmed that is destructive by its category or
-	// name; Never has only that confirmed which says that it needs to be.
+	// Destructive has everything confirmed that is destructive by its category or name.
 	Destructive bool `yaml:"destructive"`
-	Never       bool `yaml:"never"`
 	// Via is auto, to ask the user where the client can be asked and to hand out a token
 	// elsewhere; token, for that alone; or elicitation, for the user alone: what cannot
 	// be asked is refused.
@@ -131,18 +105,16 @@ type AdapterNetwork struct {
 
 func defaultAdapters() Adapters {
 	return Adapters{
-		Mode:            adapterrt.Semantic.String(),
-		Tools:           "shared",
-		OnClash:         ClashShadow,
-		DescriptionSize: 1000,
-		Instructions:    "append",
-		Introspection:   "extended",
-		HTTPPrefix:      "/adapters",
-		MaxRequest:      1 << 20,
-		MaxResponse:     10 << 20,
-		Errors:          AdapterErrors{Shape: "object", IsError: "aql", Addresses: "mask", Body: true},
-		Trust:           AdapterTrust{Enforce: "declared", MaxSelfDeclared: "community_reviewed"},
-		Confirm:         AdapterConfirm{Via: "auto"},
+		Mode:          adapterrt.Semantic.String(),
+		Tools:         "shared",
+		OnClash:       ClashShadow,
+		Instructions:  "append",
+		Introspection: "extended",
+		HTTPPrefix:    "/adapters",
+		MaxResponse:   10 << 20,
+		Errors:        AdapterErrors{Addresses: "mask", Body: true},
+		Trust:         AdapterTrust{Enforce: "declared", MaxSelfDeclared: "community_reviewed"},
+		Confirm:       AdapterConfirm{Via: "auto"},
 	}
 }
 
@@ -166,11 +138,9 @@ func (a *Adapters) validate(taken []string) error {
 		of          []string
 	}{
 		{"tools", a.Tools, []string{"shared", "per_adapter"}},
-		{"on_clash", a.OnClash, []string{ClashShadow, ClashPrefix, ClashFail}},
+		{"on_clash", a.OnClash, []string{ClashShadow, ClashFail}},
 		{"instructions", a.Instructions, []string{"append", "prepend", "replace", "off"}},
 		{"introspection", a.Introspection, []string{"extended", "compact", "strict"}},
-		{"errors.shape", a.Errors.Shape, []string{"object", "string"}},
-		{"errors.is_error", a.Errors.IsError, []string{"aql", "always"}},
 		{"errors.addresses", a.Errors.Addresses, []string{"mask", "keep"}},
 		{"confirm.via", a.Confirm.Via, []string{"auto", "token", "elicitation"}},
 		{"trust.enforce", a.Trust.Enforce, []string{"declared", "strict", "off"}},
@@ -179,17 +149,8 @@ func (a *Adapters) validate(taken []string) error {
 			return fmt.Errorf("adapters.%s: %q is not one of %s", word.path, word.value, strings.Join(word.of, ", "))
 		}
 	}
-	for _, n := range []struct {
-		path             string
-		value, low, high Size
-	}{
-		{"max_request", a.MaxRequest, 64 << 10, 10 << 20},
-		{"max_response", a.MaxResponse, 1 << 20, 100 << 20},
-		{"description_size", a.DescriptionSize, 300, 8 << 10},
-	} {
-		if n.value < n.low || n.value > n.high {
-			return fmt.Errorf("adapters.%s: %d is not within %d and %d bytes", n.path, n.value, n.low, n.high)
-		}
+	if a.MaxResponse < 1<<20 || a.MaxResponse > 100<<20 {
+		return fmt.Errorf("adapters.max_response: %d is not within 1MiB and 100MiB", a.MaxResponse)
 	}
 	for i, path := range a.Sources {
 		if path == "" {
@@ -200,9 +161,6 @@ func (a *Adapters) validate(taken []string) error {
 		if command := a.TokenCommands[name]; len(command) == 0 || command[0] == "" {
 			return fmt.Errorf("adapters.token_commands.%s: names no program", name)
 		}
-	}
-	if a.Confirm.Destructive && a.Confirm.Never {
-		return errors.New("adapters.confirm: destructive and never exclude each other")
 	}
 	return a.validatePrefix(taken)
 }

@@ -26,10 +26,6 @@ type Config struct {
 	Listen string `yaml:"listen"`
 	// Path is where the MCP endpoint is.
 	Path string `yaml:"path"`
-	// SSEPath and MessagesPath are where clients on HTTP+SSE open their stream
-	// and post their messages.
-	SSEPath      string `yaml:"sse_path"`
-	MessagesPath string `yaml:"messages_path"`
 	// AllowedHosts are names other than the loopback ones and the listen
 	// address that a Host or Origin header may carry.
 	AllowedHosts []string `yaml:"allowed_hosts"`
@@ -138,8 +134,9 @@ type Upstream struct {
 	// whether it has a handshake, and proposes the newest revision with one, or an
 	// older one where the server refuses that.
 	Version string `yaml:"version"`
-	// ConnectTimeout bounds dialling and the TLS handshake.
-	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	// ConnectTimeout bounds dialling and the TLS handshake: a constant, for whoever does not
+	// get through by then asks again.
+	ConnectTimeout time.Duration `yaml:"-"`
 	// HandshakeTimeout bounds the wait for the answer to initialize.
 	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
 	// SilenceTimeout bounds the wait for the first byte of an answer, and then
@@ -160,9 +157,10 @@ type Restart struct {
 	// the session ends. 0 ends it at once.
 	Max int `yaml:"max"`
 	// Wait is how long to wait before the first one. It doubles from one to the
-	// next, up to MaxWait.
-	Wait    time.Duration `yaml:"wait"`
-	MaxWait time.Duration `yaml:"max_wait"`
+	// next, up to MaxWait. Both are constants: a second is long enough for a crash that
+	// repeats, half a minute short enough for a server that comes back.
+	Wait    time.Duration `yaml:"-"`
+	MaxWait time.Duration `yaml:"-"`
 }
 
 // Session bounds what is remembered of clients.
@@ -195,16 +193,17 @@ type Bridge struct {
 	// call may be answered by whoever has these claims of its JWT in common, once the
 	// server at upstream.url has let the new token in; nobody verifies it here.
 	Principal string `yaml:"principal"`
-	// MaxSessions is how many sessions with the server are held, and IdleTimeout
-	// how long one that nobody uses. No principal uses more of them than are left for
+	// MaxSessions is how many sessions with the server are held, and IdleTimeout, a constant,
+	// how long one that is not in use: its next call begins another. No principal uses more of them than are left for
 	// all the others; nor, where nothing vouches for the principal (neither a token of
 	// this listener nor a trusted proxy), does an address. A call waits up to 10 s for one.
 	MaxSessions int           `yaml:"max_sessions"`
-	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// MaxParked is how many calls may wait for their client to answer what the
-	// server asked, and ParkTimeout how long one may. They are shared out as sessions are.
-	MaxParked   int           `yaml:"max_parked"`
+	IdleTimeout time.Duration `yaml:"-"`
+	// ParkTimeout is how long a call may wait for its client to answer what the server
+	// asked, and MaxParked how many may: a constant, for each holds a stream and a
+	// goroutine. They are shared out as sessions are.
 	ParkTimeout time.Duration `yaml:"park_timeout"`
+	MaxParked   int           `yaml:"-"`
 	// Peers are the addresses, host:port, that the other replicas listen at for
 	// clients; the name of a headless service stands for all of its addresses. A
 	// request that another replica holds the call or the session of is forwarded
@@ -215,15 +214,16 @@ type Bridge struct {
 	// with where the listener speaks TLS; "" for the system's. One that shows the
 	// very certificate that we show is good as it is.
 	PeerCAFile string `yaml:"peer_ca_file"`
-	// Coalesce is how long we wait for further questions before a client is asked.
-	Coalesce time.Duration `yaml:"coalesce"`
+	// Coalesce is how long we wait for further questions before a client is asked: a
+	// constant, for servers ask several things at once or none.
+	Coalesce time.Duration `yaml:"-"`
 	// OpenedTimeout is how long a call that had to wait for URLs to be opened waits
-	// for the server to say that they were, once the client has.
-	OpenedTimeout time.Duration `yaml:"opened_timeout"`
-	// TTL is how long clients may keep lists and resources, and Public says that
-	// they may share them. Zero and false where the server is not known to allow it.
-	TTL    time.Duration `yaml:"ttl"`
-	Public bool          `yaml:"public"`
+	// for the server to say that they were, once the client has: a constant, since the call
+	// is made again after it in any case.
+	OpenedTimeout time.Duration `yaml:"-"`
+	// TTL is how long clients may keep lists and resources. Zero where the server is not
+	// known to allow it.
+	TTL time.Duration `yaml:"ttl"`
 	// DefaultLogLevel is that of the log messages which a client with a session gets
 	// from a server without one before it has named a level; "off" for none.
 	DefaultLogLevel string `yaml:"default_log_level"`
@@ -237,8 +237,9 @@ type Cache struct {
 	// Bytes is how much of them there may be; 0 keeps none. One result is never more
 	// than a quarter of it.
 	Bytes Size `yaml:"bytes"`
-	// Entries is how many of them there may be.
-	Entries int `yaml:"entries"`
+	// Entries is how many of them there may be: a constant, which bounds what small ones
+	// cost beside their bytes.
+	Entries int `yaml:"-"`
 }
 
 // Limits bounds what peers may send.
@@ -249,31 +250,38 @@ type Limits struct {
 	// Time says, by method, how long the server may take where that is not
 	// upstream.silence_timeout.
 	Time map[string]TimeLimit `yaml:"time"`
-	// Batch is the greatest number of messages in one array.
-	Batch int `yaml:"batch"`
-	// OpenRequests is how many requests may wait for their answer, per
-	// direction and session.
-	OpenRequests int `yaml:"open_requests"`
-	// Requests is how many messages of HTTP clients may be in hand at one time,
-	// and InHand how many bytes of them; past that they wait a little. 0 stands for half
-	// of the memory that this process may have, or 512 MiB where it has no limit.
-	Requests int  `yaml:"requests"`
-	InHand   Size `yaml:"in_hand"`
-	// Connections is how many connections of HTTP clients may be open.
-	Connections int `yaml:"connections"`
-	// Header is the greatest size of an HTTP request's line and headers.
-	Header Size `yaml:"header"`
-	// Queue is how many messages wait for a client that has no stream open,
-	// and QueueBytes how much of them, per session.
-	Queue      int  `yaml:"queue"`
-	QueueBytes Size `yaml:"queue_bytes"`
+	// InHand is how many bytes of messages may be in hand at one time; past that they wait a
+	// little. 0 stands for half of the memory that this process may have, or 512 MiB where it
+	// has no limit.
+	InHand Size `yaml:"in_hand"`
 	// Replay is how many of the last events of a stream are kept, in front of a
 	// server on stdio or HTTP+SSE, for a client that was cut off and takes the
-	// stream up again; 0 for none. ReplayBytes is how much of them, and ReplayTime
-	// how long after the client has left.
-	Replay      int           `yaml:"replay"`
-	ReplayBytes Size          `yaml:"replay_bytes"`
-	ReplayTime  time.Duration `yaml:"replay_time"`
+	// stream up again; 0 for none.
+	Replay int `yaml:"replay"`
+
+	// The others are constants: they bound what a peer can make us hold, far above what
+	// peers that mean well need, and InHand bounds all of it together.
+
+	// Batch is the greatest number of messages in one array.
+	Batch int `yaml:"-"`
+	// OpenRequests is how many requests may wait for their answer, per
+	// direction and session.
+	OpenRequests int `yaml:"-"`
+	// Requests is how many messages of HTTP clients may be in hand at one time.
+	Requests int `yaml:"-"`
+	// Connections is how many connections of HTTP clients may be open.
+	Connections int `yaml:"-"`
+	// Header is the greatest size of an HTTP request's line and headers: twice what
+	// servers commonly take, for tokens are long.
+	Header Size `yaml:"-"`
+	// Queue is how many messages wait for a client that has no stream open,
+	// and QueueBytes how much of them, per session.
+	Queue      int  `yaml:"-"`
+	QueueBytes Size `yaml:"-"`
+	// ReplayBytes is how much of the events of a stream is kept, and ReplayTime how long
+	// after the client has left: clients come back within seconds, or not.
+	ReplayBytes Size          `yaml:"-"`
+	ReplayTime  time.Duration `yaml:"-"`
 }
 
 // HeldBytes is InHand, or what 0 stands for.
@@ -299,9 +307,6 @@ type TimeLimit struct {
 type Log struct {
 	// Level is debug, info, warn or error.
 	Level string `yaml:"level"`
-	// Losses is "summary" (the first of a kind at once, repeats as one line a
-	// minute) or "every".
-	Losses string `yaml:"losses"`
 }
 
 // Shutdown bounds the end.
@@ -313,13 +318,11 @@ type Shutdown struct {
 // Default is the configuration where nothing was set.
 func Default() Config {
 	return Config{
-		Listen:       "127.0.0.1:8808",
-		Path:         "/mcp",
-		SSEPath:      "/sse",
-		MessagesPath: "/messages",
-		Heartbeat:    15 * time.Second,
-		OAuth:        OAuth{Relay: "oauth"},
-		Admin:        Admin{Listen: "127.0.0.1:8809"},
+		Listen:    "127.0.0.1:8808",
+		Path:      "/mcp",
+		Heartbeat: 15 * time.Second,
+		OAuth:     OAuth{Relay: "oauth"},
+		Admin:     Admin{Listen: "127.0.0.1:8809"},
 		Upstream: Upstream{
 			PassEnv:          upstream.DefaultEnv(),
 			Transport:        string(upstream.Auto),
@@ -331,9 +334,7 @@ func Default() Config {
 		Adapters: defaultAdapters(), CredentialStore: string(oauth.Auto),
 		Contract: translate.Options{
 			ResourceContentsName: "on",
-			StripMode:            "strict",
 			ElicitationFallback:  "error",
-			CompletionsFor24:     "auto",
 			Tasks:                "bridge",
 			SchemaDialect:        "auto",
 		},
@@ -358,10 +359,16 @@ func Default() Config {
 			ReplayBytes:     1 << 20,
 			ReplayTime:      5 * time.Minute,
 		},
-		Log:      Log{Level: "info", Losses: "summary"},
+		Log:      Log{Level: "info"},
 		Shutdown: Shutdown{Drain: 10 * time.Second},
 	}
 }
+
+// Where clients on HTTP+SSE open their stream, and post their messages.
+const (
+	SSEPath      = "/sse"
+	MessagesPath = "/messages"
+)
 
 // ReplicasPath is where we take in what other replicas forward.
 const ReplicasPath = "/dragoman/replicas"

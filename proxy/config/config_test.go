@@ -72,7 +72,7 @@ func TestExampleShowsEveryKey(t *testing.T) {
 
 // decode lays the YAML text of a file over c.
 func (c *Config) decode(text string) error {
-	layers := setting.Over(c)
+	layers := setting.Over(c, removed)
 	layers.File("configuration", []byte(text))
 	return layers.Err()
 }
@@ -83,14 +83,14 @@ func TestConfigFile(t *testing.T) {
 	}{
 		{"", ""},
 		{"# nothing\n", ""},
-		{"limits:\n  batch: 7\n", ""},
-		{"limits:\n  batch: 7\n  bach: 8\n", "FILE:3: limits.bach: unknown setting; did you mean limits.batch?"},
+		{"session:\n  max: 7\n", ""},
+		{"limits:\n  reply: 8\n", "FILE:2: limits.reply: unknown setting; did you mean limits.replay?"},
 		{"contract:\n  task: bridge\n", "FILE:2: contract.task: unknown setting; did you mean contract.tasks?"},
 		{"listn: x\n", "FILE:1: listn: unknown setting; did you mean listen?"},
 		{"nothing_like_it: x\n", "FILE:1: nothing_like_it: unknown setting"},
 		{"limits:\n  time:\n    ping: {silence: 1s}\n", ""},
 		{"limits:\n  time:\n    ping: {silent: 1s}\n", "FILE:3: limits.time.ping.silent: unknown setting; did you mean limits.time.ping.silence?"},
-		{"limits:\n  batch: many\n", "FILE:2: limits.batch: expected a whole number"},
+		{"session:\n  max: many\n", "FILE:2: session.max: expected a whole number"},
 		{"limits:\n  client_message: 10Mib\n", `FILE:2: limits.client_message: "10Mib" is not a size; write 64KiB, 10MiB or a number of bytes`},
 		{"limits:\n  client_message: -1\n", "is not a size"},
 		{"heartbeat: 10\n", "FILE:1: heartbeat: expected a duration such as 10s, 5m or 1h30m; did you mean 10s?"},
@@ -131,25 +131,53 @@ func TestConfigFile(t *testing.T) {
 
 func TestFileLeavesOtherDefaults(t *testing.T) {
 	cfg := Default()
-	if err := cfg.decode("limits:\n  client_message: 64KiB\ncontract:\n  keep_meta: true\ntransform: {max_tokens: 0, default_max_tokens: 7}\n"); err == nil {
+	if err := cfg.decode("limits:\n  client_message: 64KiB\ncontract:\n  drop_resource_updated_24: true\ntransform: {max_tokens: 0, default_max_tokens: 7}\n"); err == nil {
 		t.Error("an unknown key was taken")
 	}
-	if cfg.Limits.ClientMessage != 64<<10 || cfg.Limits.Batch != 100 || !cfg.Contract.KeepMeta || cfg.Contract.StripMode != "strict" ||
+	if cfg.Limits.ClientMessage != 64<<10 || cfg.Limits.UpstreamMessage != 64<<20 || !cfg.Contract.DropResourceUpdated || cfg.Contract.Tasks != "bridge" ||
 		cfg.Transform.DefaultMaxTokens != 7 || !cfg.Transform.Adapters.Capper.Enabled {
 		t.Errorf("%+v", cfg)
 	}
 }
 
+// Whoever still sets what was a setting once is told what there is in its place, in a file
+// and in the environment; and no setting of today is among those.
+func TestRemovedSettingsAreRefused(t *testing.T) {
+	for path, instead := range removed {
+		keys := strings.Split(path, ".")
+		text := ""
+		for i, key := range keys {
+			text += strings.Repeat("  ", i) + key + ":\n"
+		}
+		text = strings.TrimSuffix(text, "\n") + " 1\n"
+		want := path + ": no setting any more: " + instead
+		if err := new(Config).decode(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+		name := "DRAGOMAN_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+		if _, err := (Sources{Environ: []string{name + "=1"}}).Read(); err == nil || !strings.Contains(err.Error(), name+": no setting any more: "+instead) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cfg := Default()
+	cfg.EachSetting(func(path string, _ reflect.Value) error {
+		if _, was := removed[path]; was {
+			t.Errorf("%s is a setting", path)
+		}
+		return nil
+	})
+}
+
 func TestEnvironmentStandsAboveTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
-	if err := os.WriteFile(file, []byte("limits: {batch: 6, open_requests: 9}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("session: {max: 6, max_processes: 9}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := Sources{File: file, Environ: []string{
-		"DRAGOMAN_LIMITS_BATCH=7",
+		"DRAGOMAN_SESSION_MAX=7",
 		"DRAGOMAN_LIMITS_CLIENT_MESSAGE=1MiB",
 		"DRAGOMAN_CONTRACT_RESOURCE_CONTENTS_NAME=off",
-		"DRAGOMAN_CONTRACT_KEEP_META=true",
+		"DRAGOMAN_CONTRACT_DROP_RESOURCE_UPDATED_24=true",
 		"DRAGOMAN_UPSTREAM_COMMAND=[a, b]",
 		"DRAGOMAN_ALLOWED_HOSTS=a.example, b.example:80",
 		"DRAGOMAN_UPSTREAM_VERSION=2024-11-05",
@@ -165,7 +193,7 @@ func TestEnvironmentStandsAboveTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Limits.Batch != 7 || cfg.Limits.OpenRequests != 9 || cfg.Limits.ClientMessage != 1<<20 || cfg.Contract.ResourceContentsName != "off" || !cfg.Contract.KeepMeta ||
+	if cfg.Session.Max != 7 || cfg.Session.MaxProcesses != 9 || cfg.Limits.ClientMessage != 1<<20 || cfg.Contract.ResourceContentsName != "off" || !cfg.Contract.DropResourceUpdated ||
 		!reflect.DeepEqual(cfg.Upstream.Command, []string{"a", "b"}) || !reflect.DeepEqual(cfg.AllowedHosts, []string{"a.example", "b.example:80"}) ||
 		cfg.Upstream.Version != "2024-11-05" || cfg.Shutdown.Drain != 3*time.Second || cfg.Heartbeat != 15*time.Second || cfg.Admin.Listen != "" ||
 		!reflect.DeepEqual(cfg.Auth.Tokens, []string{"s"}) {
@@ -179,21 +207,21 @@ func TestEnvironmentStandsAboveTheFile(t *testing.T) {
 // Each mistake is told, with its place, and no value is quoted.
 func TestAllMistakesAreToldAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
-	if err := os.WriteFile(file, []byte("limits:\n  bach: 8\nlog: {level: loud}\nheartbeat: 10\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("limits:\n  reply: 8\nlog: {level: loud}\nheartbeat: 10\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Sources{File: file, Environ: []string{
-		"DRAGOMAN_LIMIT_BATCH=secret", "DRAGOMAN_LIMITS_OPEN_REQUESTS=secret", "DRAGOMAN_LISTEN=8808", "DRAGOMAN_UPSTREAM_HEADERS={A: '${MISSING}'}",
+		"DRAGOMAN_LIMIT_REPLAY=secret", "DRAGOMAN_SESSION_MAX=secret", "DRAGOMAN_LISTEN=8808", "DRAGOMAN_UPSTREAM_HEADERS={A: '${MISSING}'}",
 	}}.Read()
 	want := []string{
 		"7 mistakes in the configuration:",
-		file + ":2: limits.bach: unknown setting; did you mean limits.batch?",
+		file + ":2: limits.reply: unknown setting; did you mean limits.replay?",
 		file + ":4: heartbeat: expected a duration such as 10s, 5m or 1h30m; did you mean 10s?",
-		"DRAGOMAN_LIMITS_OPEN_REQUESTS: limits.open_requests: expected a whole number",
+		"DRAGOMAN_SESSION_MAX: session.max: expected a whole number",
 		"DRAGOMAN_UPSTREAM_HEADERS: upstream.headers.A: environment variable MISSING is not set",
 		`DRAGOMAN_LISTEN: listen: "8808" is not host:port; did you mean 127.0.0.1:8808?`,
 		file + `:3: log.level: "loud" is not one of debug, info, warn, error`,
-		"DRAGOMAN_LIMIT_BATCH: no setting has this variable; did you mean DRAGOMAN_LIMITS_BATCH?",
+		"DRAGOMAN_LIMIT_REPLAY: no setting has this variable; did you mean DRAGOMAN_LIMITS_REPLAY?",
 	}
 	if err == nil || err.Error() != strings.Join(want, "\n  ") {
 		t.Errorf("got\n%v\nwant\n%s", err, strings.Join(want, "\n  "))
@@ -246,22 +274,15 @@ func TestValidateNamesThePath(t *testing.T) {
 		"adapters.tools: \"own\"":            func(c *Config) { c.Adapters.Tools = "own" },
 		"adapters.sources[1]: is empty":      func(c *Config) { c.Adapters.Sources = []string{"a", ""} },
 		"adapters.http_prefix: \"/mcp\" col": func(c *Config) { c.Adapters.HTTPPrefix = "/mcp" },
-		"adapters.http_prefix: \"/a\" coll":  func(c *Config) { c.Adapters.HTTPPrefix, c.SSEPath = "/a", "/a/sse" },
 		"adapters.http_prefix: \"/a/\"":      func(c *Config) { c.Adapters.HTTPPrefix = "/a/" },
-		"adapters.max_request: 1 is":         func(c *Config) { c.Adapters.MaxRequest = 1 },
 		"adapters.max_response:":             func(c *Config) { c.Adapters.MaxResponse = 101 << 20 },
-		"adapters.description_size:":         func(c *Config) { c.Adapters.DescriptionSize = 10 },
 		"adapters.trust.enforce:":            func(c *Config) { c.Adapters.Trust.Enforce = "always" },
-		"adapters.errors.shape:":             func(c *Config) { c.Adapters.Errors.Shape = "x" },
 		"adapters.token_commands.a: names":   func(c *Config) { c.Adapters.TokenCommands = map[string][]string{"a": {""}} },
 		"adapters.token_commands.b: names":   func(c *Config) { c.Adapters.TokenCommands = map[string][]string{"a": {"x"}, "b": nil} },
-		"adapters.confirm:":                  func(c *Config) { c.Adapters.Confirm.Destructive, c.Adapters.Confirm.Never = true, true },
 		"path:":                              func(c *Config) { c.Path = "mcp" },
 		"path: \"/metrics\"":                 func(c *Config) { c.Path = "/metrics" },
 		"limits.time.tool/call:":             func(c *Config) { c.Limits.Time = map[string]TimeLimit{"tool/call": {}} },
 		"limits.time.ping: must":             func(c *Config) { c.Limits.Time = map[string]TimeLimit{"ping": {Silence: -1}} },
-		"sse_path: \"/mcp\" is taken":        func(c *Config) { c.SSEPath = "/mcp" },
-		"messages_path:":                     func(c *Config) { c.MessagesPath = "m" },
 		"admin.listen:":                      func(c *Config) { c.Admin.Listen = "8809" },
 		"auth.tokens[1]:":                    func(c *Config) { c.Auth.Tokens = []string{"secret", " "} },
 		"tls: cert and key":                  func(c *Config) { c.TLS.Cert = "c" },
@@ -281,8 +302,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"upstream.version: 2026-07-28 is": func(c *Config) {
 			c.Upstream.URL, c.Upstream.Transport, c.Upstream.Version = "http://a/", "sse", "2026-07-28"
 		},
-		"contract.strip_mode:":             func(c *Config) { c.Contract.StripMode = "x" },
-		"contract.completions_for_24:":     func(c *Config) { c.Contract.CompletionsFor24 = "x" },
+		"contract.tasks:":                  func(c *Config) { c.Contract.Tasks = "x" },
 		"bridge.peers: replicas know":      func(c *Config) { c.Bridge.Peers = []string{"a:1"} },
 		"bridge.peers[1]: \"b\" is not":    func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", []string{"a:1", "b"} },
 		"bridge.peers[0]: \":1\" is not":   func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", []string{":1"} },
@@ -291,13 +311,12 @@ func TestValidateNamesThePath(t *testing.T) {
 		"bridge.peers: more than":          func(c *Config) { c.Session.KeyFile, c.Bridge.Peers = "k", make([]string, MaxPeers+1) },
 		"bridge.default_log_level:":        func(c *Config) { c.Bridge.DefaultLogLevel = "loud" },
 		"log.level:":                       func(c *Config) { c.Log.Level = "loud" },
-		"log.losses:":                      func(c *Config) { c.Log.Losses = "x" },
-		"limits.batch:":                    func(c *Config) { c.Limits.Batch = 0 },
 		"session.idle_timeout:":            func(c *Config) { c.Session.IdleTimeout = 0 },
 		"upstream.share_child:":            func(c *Config) { c.Upstream.URL, c.Upstream.ShareChild = "http://a", true },
-		"upstream.restart:":                func(c *Config) { c.Upstream.Restart.MaxWait = 0 },
+		"path: \"/sse\" is taken":          func(c *Config) { c.Path = "/sse" },
+		"upstream.restart.max:":            func(c *Config) { c.Upstream.Restart.Max = -1 },
+		"bridge.ttl:":                      func(c *Config) { c.Bridge.TTL = -1 },
 		"limits.replay:":                   func(c *Config) { c.Limits.Replay = -1 },
-		"limits.replay_time:":              func(c *Config) { c.Limits.ReplayTime = 0 },
 		"upstream.silence_timeout:":        func(c *Config) { c.Upstream.SilenceTimeout = -1 },
 		"shutdown.drain:":                  func(c *Config) { c.Shutdown.Drain = -1 },
 		"upstream.headers.Authorization: ": func(c *Config) { c.Upstream.Headers = map[string]string{"Authorization": "s\n"} },

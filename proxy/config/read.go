@@ -23,7 +23,7 @@ type Sources struct {
 	Flags   func(*Config, *setting.Layers) // what the command line says; nil for nothing
 }
 
-// EnvPrefix begins the names of our variables: limits.batch is DRAGOMAN_LIMITS_BATCH.
+// EnvPrefix begins the names of our variables: session.max is DRAGOMAN_SESSION_MAX.
 const EnvPrefix = "DRAGOMAN_"
 
 // EnvFile is the variable that names the configuration file.
@@ -33,7 +33,7 @@ const EnvFile = EnvPrefix + "CONFIG"
 // the setting, what was expected.
 func (s Sources) Read() (Config, error) {
 	c := Default()
-	layers := setting.Over(&c)
+	layers := setting.Over(&c, removed)
 	if s.File != "" {
 		text, err := os.ReadFile(s.File)
 		if err != nil {
@@ -70,7 +70,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// EachSetting calls do with the path of every setting of c ("limits.batch") and the
+// EachSetting calls do with the path of every setting of c ("session.max") and the
 // place it is kept in.
 func (c *Config) EachSetting(do func(path string, v reflect.Value) error) error {
 	return keysOf(reflect.ValueOf(c).Elem(), "", do)
@@ -78,8 +78,11 @@ func (c *Config) EachSetting(do func(path string, v reflect.Value) error) error 
 
 func keysOf(v reflect.Value, path string, do func(string, reflect.Value) error) error {
 	for i := range v.NumField() {
-		p := join(path, v.Type().Field(i).Tag.Get("yaml"))
-		f := v.Field(i)
+		key := v.Type().Field(i).Tag.Get("yaml")
+		if key == "-" {
+			continue
+		}
+		p, f := join(path, key), v.Field(i)
 		var err error
 		if f.Kind() == reflect.Struct {
 			err = keysOf(f, p, do)

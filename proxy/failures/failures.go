@@ -108,7 +108,7 @@ var about = map[Cause]struct {
 	Dropped:          {zapcore.DebugLevel, ""},
 	NoToken:          {zapcore.InfoLevel, "the client needs one of auth.tokens; the server was not asked"},
 	NotAllowed:       {zapcore.InfoLevel, "add the host to allowed_hosts if it is one of yours; the server was not asked"},
-	SlowClient:       {zapcore.WarnLevel, "the client leaves its streams unread; limits.queue and limits.queue_bytes bound what waits for it"},
+	SlowClient:       {zapcore.WarnLevel, "the client leaves its streams unread; the oldest of what waits for it is dropped"},
 	Panic:            {zapcore.ErrorLevel, "this is a defect of dragoman: report it with version and stack"},
 }
 

@@ -285,11 +285,6 @@ func (r *filterRun) translate(line []byte, by Sender) error {
 		}
 		return r.note(n)
 	}
-	if len(m.Also) > 0 {
-		if _, err := r.out.Write(lines.Append(nil, m.Also)); err != nil {
-			return fmt.Errorf("write: %w", err)
-		}
-	}
 	if _, err := r.out.Write(lines.Append(nil, out)); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}

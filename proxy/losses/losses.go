@@ -3,7 +3,6 @@ package losses
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -22,7 +21,6 @@ import (
 type Log struct {
 	log     *zap.Logger
 	counter *prometheus.CounterVec // by from, to, rule and level
-	every   atomic.Bool
 
 	repeats  *repeats.Set[kind, line]
 	mu       sync.Mutex
@@ -53,11 +51,10 @@ type line struct {
 	header []upstream.Header
 }
 
-// New is a Log; every says to log each loss, not the first of its kind alone.
-func New(log *zap.Logger, counter *prometheus.CounterVec, every bool) *Log {
+// New is a Log.
+func New(log *zap.Logger, counter *prometheus.CounterVec) *Log {
 	l := &Log{log: log, counter: counter, counters: make(map[count]prometheus.Counter)}
 	l.repeats = repeats.New(maxKinds, l.write, merge)
-	l.every.Store(every)
 	return l
 }
 
@@ -66,12 +63,7 @@ func (l *Log) Note(from, to *translate.Revision, method wire.Method, losses []wi
 	for i := range losses {
 		loss := &losses[i]
 		l.counterOf(count{from, to, loss.Rule, loss.Level}).Add(float64(loss.Count))
-		k, v := kind{from, to, method, loss.Rule}, line{*loss, header}
-		if l.every.Load() {
-			l.write(k, v, 0)
-			continue
-		}
-		l.repeats.Add(k, v)
+		l.repeats.Add(kind{from, to, method, loss.Rule}, line{*loss, header})
 	}
 }
 
@@ -94,9 +86,6 @@ func merge(sum *line, v line) {
 	}
 	sum.loss.Count = all
 }
-
-// Every says whether each loss is logged.
-func (l *Log) Every(each bool) { l.every.Store(each) }
 
 // Flush writes one line for each kind that was seen again since the last time.
 func (l *Log) Flush() { l.repeats.Flush() }

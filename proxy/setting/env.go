@@ -33,6 +33,13 @@ func (l *Layers) Env(prefix string, environ, other []string) {
 		}
 	}
 	slices.Sort(left)
+	for path, instead := range l.removed {
+		name := variable(prefix, path)
+		if i, ok := slices.BinarySearch(left, name); ok {
+			left = slices.Delete(left, i, i+1)
+			l.unknown = append(l.unknown, Mistake{Where: name, Text: "no setting any more: " + instead})
+		}
+	}
 	for _, name := range left {
 		l.unknown = append(l.unknown, Mistake{Where: name, Text: "no setting has this variable" + suggest(Nearest(name, names))})
 	}
@@ -48,14 +55,14 @@ func (l *Layers) variables(prefix string, values map[string]string, v reflect.Va
 	t := v.Type()
 	for i := range t.NumField() {
 		key, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
-		if key == "" {
+		if key == "" || key == "-" {
 			continue
 		}
 		at, f := join(path, key), v.Field(i)
-		name := prefix + strings.ToUpper(strings.ReplaceAll(at, ".", "_"))
+		name := variable(prefix, at)
 		section := f.Kind() == reflect.Struct && !isLeaf(f)
 		if value, ok := values[name]; ok && !section {
-			l.variable(name, at, value, f)
+			l.set(name, at, value, f)
 		}
 		if !section {
 			known(name)
@@ -67,6 +74,11 @@ func (l *Layers) variables(prefix string, values map[string]string, v reflect.Va
 			l.below(name, prefix, values, f, at, known)
 		}
 	}
+}
+
+// variable is the name of the variable that sets what is at path.
+func variable(prefix, path string) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
 // below is variables for an optional section, which exists once one of its settings does.
@@ -85,7 +97,7 @@ func (l *Layers) below(name, prefix string, values map[string]string, f reflect.
 	}
 }
 
-func (l *Layers) variable(name, path, value string, v reflect.Value) {
+func (l *Layers) set(name, path, value string, v reflect.Value) {
 	where := func(*yaml.Node) string { return name }
 	list := v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String
 	switch {

@@ -120,6 +120,10 @@ func (l *Layers) members(where func(*yaml.Node) string, path string, n *yaml.Nod
 			l.lay(where, at, value, e, depth-1)
 			rest.SetMapIndex(reflect.ValueOf(key.Value), e)
 		default:
+			if instead, was := l.removed[at]; was {
+				l.add(where(key), at, "no setting any more: %s", instead)
+				return
+			}
 			near := Nearest(key.Value, slices.Collect(maps.Keys(fields)))
 			if near != "" {
 				near = join(path, near)
@@ -228,6 +232,7 @@ func fieldsOf(v reflect.Value) (fields map[string]reflect.Value, rest reflect.Va
 	fields = map[string]reflect.Value{}
 	for i := range v.NumField() {
 		switch key, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ","); {
+		case key == "-":
 		case key != "":
 			fields[key] = v.Field(i)
 		case options == "inline":

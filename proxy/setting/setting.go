@@ -1,8 +1,8 @@
 // Package setting fills a struct with what a YAML file and environment variables say,
 // and reports every mistake in them at once: where it is, and what was expected.
 //
-// The struct's yaml tags name its settings. The path of a nested one is "limits.batch",
-// its variable, with the prefix "APP_", APP_LIMITS_BATCH.
+// The struct's yaml tags name its settings. The path of a nested one is "session.max",
+// its variable, with the prefix "APP_", APP_SESSION_MAX.
 package setting
 
 import (
@@ -81,15 +81,17 @@ func (m Mistakes) Err() error {
 // Layers fills a struct layer by layer: a later one stands above an earlier one.
 type Layers struct {
 	into     reflect.Value
+	removed  map[string]string // settings that are no more, and what there is in their place
 	origins  map[string]string // where the settings come from, by their paths
 	mistakes Mistakes
 	unknown  []Mistake // variables that belong to no setting, by their names in Where
 	values   int       // read of this file or variable so far
 }
 
-// Over begins with what the struct behind into holds.
-func Over(into any) *Layers {
-	return &Layers{into: reflect.ValueOf(into).Elem(), origins: map[string]string{}}
+// Over begins with what the struct behind into holds. removed are the paths of settings
+// that are no more, and what there is in their place, which whoever sets one is told.
+func Over(into any, removed map[string]string) *Layers {
+	return &Layers{into: reflect.ValueOf(into).Elem(), removed: removed, origins: map[string]string{}}
 }
 
 // Flag says that the setting at path comes from the flag.

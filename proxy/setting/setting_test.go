@@ -46,7 +46,7 @@ func (e *extra) UnmarshalYAML(n *yaml.Node) error {
 
 func read(text string, environ ...string) (options, error) {
 	var o options
-	l := Over(&o)
+	l := Over(&o, map[string]string{"inner.old": "write inner.on"})
 	l.File("f.yaml", []byte(text))
 	l.Env("APP_", environ, []string{"APP_FILE"})
 	return o, l.Err()

@@ -74,9 +74,6 @@ type Message struct {
 	// of a request sets it to at most MaxNote bytes, which die with the message; the
 	// caller keeps a copy and sets it on the answer before that one is rewritten.
 	Note []byte
-	// Also is a second message for the receiver of this one, to be sent before
-	// it; nil but for rules that say so. It dies with the message.
-	Also []byte
 	// Unfit says of the answer to a question that it was not what was asked for.
 	// What is written declines the question; the caller may ask again instead.
 	Unfit bool
@@ -361,5 +358,5 @@ func (m *Message) Trim() {
 	if cap(m.text) > text {
 		m.text = nil
 	}
-	m.Raw, m.Note, m.Also = nil, nil, nil
+	m.Raw, m.Note = nil, nil
 }

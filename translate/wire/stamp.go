@@ -15,31 +15,13 @@ type Stamp struct {
 	LogLevel     []byte // a string: the least severe level that the client wants to hear of
 	ServerInfo   []byte // an Implementation
 	Subscription []byte // the id of the request that a notification is sent for
-	// TTL, in milliseconds, and Scope are the cache hints of lists and of
-	// resources that have none.
-	TTL   int64
-	Scope CacheHint
+	// TTL, in milliseconds, is how long lists and resources may be kept that do not
+	// say so themselves.
+	TTL int64
 	// ElicitationID is the name that a question to open a URL gets towards a
 	// revision that wants one: a string.
 	ElicitationID []byte
 	// Task says of a call of a tool, and of its answer, that the client wants, or has
 	// wanted, a task: what an older revision has for that in params, an object.
 	Task []byte
-}
-
-// CacheHint says who may share what is cached.
-type CacheHint bool
-
-// The scopes of a cache hint.
-const (
-	Private CacheHint = false
-	Public  CacheHint = true
-)
-
-// String is the hint's name on the wire.
-func (h CacheHint) String() string {
-	if h == Public {
-		return "public"
-	}
-	return "private"
 }

@@ -86,7 +86,7 @@ func linkText(b gjson.Result) string {
 // the field, unless such a block is there already.
 func (j *job) structuredContent() error {
 	value := j.at("result.structuredContent")
-	unknown := j.down(r06) && j.StripMode != "lenient" || j.down(r26) && !value.IsObject()
+	unknown := j.down(r06) || j.down(r26) && !value.IsObject()
 	if !unknown || !value.Exists() {
 		return nil
 	}

@@ -260,7 +260,7 @@ func (j *job) single(p gjson.Result) string {
 			values, titles = append(values, o.Get("const").Raw), append(titles, titleOf(o))
 		}
 	}
-	noDefault := textAt(p, "type") != "boolean" && j.StripMode != "lenient"
+	noDefault := textAt(p, "type") != "boolean"
 	var out []string
 	p.ForEach(func(key, v gjson.Result) bool {
 		switch {

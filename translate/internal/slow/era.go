@@ -289,12 +289,12 @@ func (j *job) resultAcross() {
 	default:
 		j.mark("result", "resultType", "", `"complete"`)
 		if cached {
-			ttl, scope := "0", "private"
+			ttl := "0"
 			if s := j.Stamp; s != nil {
-				ttl, scope = strconv.FormatInt(s.TTL, 10), s.Scope.String()
+				ttl = strconv.FormatInt(s.TTL, 10)
 			}
 			j.set("result.ttlMs", ttl)
-			j.set("result.cacheScope", quote(scope))
+			j.set("result.cacheScope", `"private"`)
 		}
 		if j.Stamp == nil || j.Stamp.ServerInfo == nil {
 			return

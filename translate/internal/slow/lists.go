@@ -33,7 +33,7 @@ func (j *job) tool(p string) {
 		return
 	}
 	if j.down(r06) {
-		if j.to >= r03 && j.StripMode != "lenient" {
+		if j.to >= r03 {
 			j.titleIntoAnnotations(p)
 		}
 		j.strip(p, "title", "outputSchema")
@@ -65,10 +65,6 @@ func (j *job) resource(p string) {
 		return
 	}
 	if j.down(r06) {
-		title := j.at(p + ".title")
-		if j.TitleAsResourceName && j.StripMode != "lenient" && title.Type == gjson.String && title.Str != "" && j.at(p+".name").Exists() {
-			j.set(p+".name", title.Raw)
-		}
 		j.strip(p, "title")
 		j.stripMeta(p)
 		j.lastModified(p)

@@ -63,7 +63,7 @@ func (j *job) notificationWithin() {
 	switch j.Method {
 	case wire.Progress:
 		if j.down(r03) {
-			j.progressMessage()
+			j.strip("params", "message")
 		}
 	case wire.ResourcesUpdated:
 		if j.down(r03) && j.DropResourceUpdated {
@@ -77,19 +77,6 @@ func (j *job) notificationWithin() {
 		if j.down(r11) {
 			j.drop()
 		}
-	}
-}
-
-func (j *job) progressMessage() {
-	if !j.ProgressMessageAsLog {
-		j.strip("params", "message")
-		return
-	}
-	if m := j.at("params.message"); m.Type == gjson.String && m.Str != "" && j.Facts.Has(wire.ServerLogging) {
-		j.also = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"progress","data":` + m.Raw + `}}`
-	}
-	if j.at("params").IsObject() {
-		j.remove("params.message")
 	}
 }
 
@@ -267,7 +254,7 @@ func (j *job) serverCapabilities(path string) {
 	}
 	if j.up(r03) && !caps.Get("completions").Exists() {
 		offers := caps.Get("prompts").Exists() || caps.Get("resources").Exists()
-		if j.CompletionsFor24 == "always" || j.CompletionsFor24 != "never" && offers {
+		if offers {
 			j.set(path+".completions", "{}")
 		}
 	}

@@ -36,12 +36,7 @@ const (
 type Options struct {
 	ResourceContentsName string
 	DropResourceUpdated  bool
-	StripMode            string
-	KeepMeta             bool
 	ElicitationFallback  string
-	CompletionsFor24     string
-	ProgressMessageAsLog bool
-	TitleAsResourceName  bool
 	Tasks                string
 	SchemaDialect        string // not of a message's translation
 }
@@ -61,7 +56,6 @@ type Translation struct {
 	Text    string
 	Verdict wire.Verdict
 	Note    string
-	Also    string // a second message for the receiver
 }
 
 // Translate rewrites m, a message of the revision named from, as one of the
@@ -92,7 +86,7 @@ func Translate(from, to string, o Options, m Message) (Translation, error) {
 	if err != nil {
 		return Translation{}, err
 	}
-	return Translation{Text: j.Text, Verdict: j.verdict, Note: j.made, Also: j.also}, nil
+	return Translation{Text: j.Text, Verdict: j.verdict, Note: j.made}, nil
 }
 
 // job is one translation at work: Text changes from rule to rule.
@@ -102,7 +96,6 @@ type job struct {
 	from, to int
 	verdict  wire.Verdict
 	made     string // the note of this request
-	also     string
 }
 
 // down says that the way leads back over the step to revision r.
@@ -131,12 +124,8 @@ func (j *job) set(path, raw string) {
 	}
 }
 
-// strip removes optional fields that the target does not know. Lenient mode
-// leaves them: the schemas of every revision are open.
+// strip removes optional fields that the target does not know.
 func (j *job) strip(parent string, names ...string) {
-	if j.StripMode == "lenient" {
-		return
-	}
 	for _, name := range names {
 		if j.at(parent).IsObject() {
 			j.remove(parent + "." + name)
@@ -146,9 +135,7 @@ func (j *job) strip(parent string, names ...string) {
 
 // stripMeta removes the _meta of a nested object.
 func (j *job) stripMeta(parent string) {
-	if !j.KeepMeta {
-		j.strip(parent, "_meta")
-	}
+	j.strip(parent, "_meta")
 }
 
 // each yields the path of every item of the array at path.
