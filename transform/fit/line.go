@@ -160,8 +160,11 @@ func set(words string) map[string]bool {
 // of what a tool prints.
 func signature(line []byte, indent, tabs int) (level int, ok bool) {
 	level = (indent-tabs)/2 + tabs*2
-	end := bytes.IndexAny(line, " \t(:{<")
-	if level > 4 || len(line) < 4 || end <= 0 {
+	if level > 4 || len(line) < 4 {
+		return 0, false
+	}
+	end := wordEnd(line)
+	if end == 0 || end == len(line) {
 		return 0, false
 	}
 	word := string(line[:end])
@@ -180,6 +183,18 @@ func signature(line []byte, indent, tabs int) (level int, ok bool) {
 func isMethod(line []byte) bool {
 	i := bytes.IndexByte(line, ')')
 	return (bytes.HasPrefix(line, []byte("- (")) || bytes.HasPrefix(line, []byte("+ ("))) && i > 0 && i+1 < len(line) && isLetter(line[i+1])
+}
+
+// endsWord are the bytes that end the word which a line begins with.
+var endsWord = [256]bool{' ': true, '\t': true, '(': true, ':': true, '{': true, '<': true, '[': true}
+
+// wordEnd is how long the word is that a line begins with.
+func wordEnd(line []byte) int {
+	n := 0
+	for n < len(line) && !endsWord[line[n]] {
+		n++
+	}
+	return n
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
@@ -203,8 +218,8 @@ func namesFailure(line []byte) bool {
 	if bytes.Contains(line, []byte(" FAILED")) {
 		return true
 	}
-	end := bytes.IndexAny(line, " \t:[")
-	if end < 5 || line[end] == ' ' || line[end] == '\t' {
+	end := wordEnd(line)
+	if end < 5 || end == len(line) || line[end] != ':' && line[end] != '[' {
 		return false
 	}
 	for _, w := range [...]string{"error", "exception", "fatal", "panic"} {
@@ -228,16 +243,26 @@ var errorStarts = func() (b [1 << 12]bool) {
 
 func hash(four uint32) uint16 { return uint16(four * 0x9E3779B1 >> 20) }
 
+// weights are what the bytes of a line add to its hash: numbers nothing.
+var weights = func() (w [256]uint32) {
+	for c := range w {
+		if byte(c)-'0' > 9 {
+			w[c] = uint32(c+1) * 0x9E3779B1
+			w[c] ^= w[c] >> 15
+		}
+	}
+	return w
+}()
+
 // look hashes a line without its numbers, and reports whether it has one of errorWords
 // in it.
 func look(line []byte) (shape uint16, wrong bool) {
 	window, h := uint32(0), uint32(0)
 	for i, c := range line {
-		if window = window<<8 | uint32(c|0x20); c-'0' > 9 {
-			h = (h ^ uint32(c)) * 16777619
-		}
-		if !wrong && errorStarts[hash(window)] && i >= 3 && errorWord(line, i-3) {
-			wrong = true
+		window = window<<8 | uint32(c|0x20)
+		h += weights[c]
+		if errorStarts[hash(window)] && !wrong {
+			wrong = i >= 3 && errorWord(line, i-3)
 		}
 	}
 	return uint16(h >> 16), wrong
