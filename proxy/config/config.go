@@ -134,8 +134,8 @@ type Upstream struct {
 	// whether it has a handshake, and proposes the newest revision with one, or an
 	// older one where the server refuses that.
 	Version string `yaml:"version"`
-	// ConnectTimeout bounds dialling and the TLS handshake: a constant, for whoever does not
-	// get through by then asks again.
+	// ConnectTimeout bounds dialling and the TLS handshake: a constant, for a client whose
+	// call fails asks again.
 	ConnectTimeout time.Duration `yaml:"-"`
 	// HandshakeTimeout bounds the wait for the answer to initialize.
 	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
@@ -193,17 +193,19 @@ type Bridge struct {
 	// call may be answered by whoever has these claims of its JWT in common, once the
 	// server at upstream.url has let the new token in; nobody verifies it here.
 	Principal string `yaml:"principal"`
-	// MaxSessions is how many sessions with the server are held, and IdleTimeout, a constant,
-	// how long one that is not in use: its next call begins another. No principal uses more of them than are left for
+	// MaxSessions is how many sessions with the server are held. No principal uses more of them than are left for
 	// all the others; nor, where nothing vouches for the principal (neither a token of
 	// this listener nor a trusted proxy), does an address. A call waits up to 10 s for one.
-	MaxSessions int           `yaml:"max_sessions"`
+	MaxSessions int `yaml:"max_sessions"`
+	// IdleTimeout is how long a session is held that is not in use: a constant, for its
+	// client's next call begins another.
 	IdleTimeout time.Duration `yaml:"-"`
 	// ParkTimeout is how long a call may wait for its client to answer what the server
-	// asked, and MaxParked how many may: a constant, for each holds a stream and a
-	// goroutine. They are shared out as sessions are.
+	// asked.
 	ParkTimeout time.Duration `yaml:"park_timeout"`
-	MaxParked   int           `yaml:"-"`
+	// MaxParked is how many calls may wait so: a constant, for each holds a stream and a
+	// goroutine. They are shared out as sessions are.
+	MaxParked int `yaml:"-"`
 	// Peers are the addresses, host:port, that the other replicas listen at for
 	// clients; the name of a headless service stands for all of its addresses. A
 	// request that another replica holds the call or the session of is forwarded

@@ -1,0 +1,173 @@
+package config
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md")
+
+// reference is the page that is made of the comments on the settings' fields.
+const reference = "../../docs/configuration.md"
+
+const referenceHead = `# Configuration
+
+Every setting, with its default. A file has them as YAML (` + "`--config FILE`, or `DRAGOMAN_CONFIG`" + `), the environment as
+variables: ` + "`session.max` is `DRAGOMAN_SESSION_MAX`" + `, and a list may be ` + "`a,b`" + `. Flags stand above variables, those above
+the file, the file above the defaults. A mistake is told with its place, and all of them at once; ` + "`SIGHUP`" + ` or a change
+of the file takes new settings into use. [config.example.yaml](../deploy/config.example.yaml) has the same settings to copy from.
+`
+
+// TestReference holds docs/configuration.md against the settings. With -update it writes the page.
+func TestReference(t *testing.T) {
+	r := newReferenceWriter(t)
+	defaults := Default()
+	r.section("", reflect.ValueOf(defaults))
+	want := referenceHead + r.out.String()
+	if *update {
+		if err := os.WriteFile(reference, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(reference); err != nil || string(got) != want {
+		t.Errorf("docs/configuration.md is not what the settings say (%v): go test ./proxy/config -run TestReference -update", err)
+	}
+}
+
+// A referenceWriter writes the sections of the page.
+type referenceWriter struct {
+	t     *testing.T
+	types map[string]map[string]source // by the folder of their package, and their names
+	out   strings.Builder
+}
+
+// A source is a struct as it is written, with the comment on it.
+type source struct {
+	*ast.StructType
+	doc string
+}
+
+func newReferenceWriter(t *testing.T) *referenceWriter {
+	r := &referenceWriter{t: t, types: map[string]map[string]source{}}
+	for _, dir := range []string{"proxy/config", "translate"} {
+		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.types[dir] = map[string]source{}
+		for _, file := range files {
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				if decl, ok := n.(*ast.GenDecl); ok && decl.Tok == token.TYPE {
+					spec := decl.Specs[0].(*ast.TypeSpec)
+					if s, ok := spec.Type.(*ast.StructType); ok {
+						r.types[dir][spec.Name.Name] = source{s, decl.Doc.Text()}
+					}
+				}
+				return true
+			})
+		}
+	}
+	return r
+}
+
+// section writes the settings of a struct as a table, and behind it those of the structs in it.
+func (r *referenceWriter) section(path string, v reflect.Value) {
+	_, dir, _ := strings.Cut(v.Type().PkgPath(), "/dragoman/")
+	source := r.types[dir][v.Type().Name()]
+	if source.StructType == nil {
+		r.t.Fatalf("%s: no source of %v", path, v.Type())
+	}
+	var nested []reflect.StructField
+	keys := map[string]string{} // by the names of the fields
+	for i := range v.NumField() {
+		keys[v.Type().Field(i).Name] = v.Type().Field(i).Tag.Get("yaml")
+	}
+	fmt.Fprintf(&r.out, "\n## %s\n\n%s\n\n| setting | default | |\n|---|---|---|\n", cmp.Or(path, "At the top"), r.words(source.doc, keys))
+	said := "" // a comment is of all fields up to the next one
+	for _, f := range source.Fields.List {
+		field, _ := v.Type().FieldByName(f.Names[0].Name)
+		if f.Doc != nil {
+			said = f.Doc.Text()
+		}
+		key := keys[field.Name]
+		switch {
+		case key == "-":
+			continue
+		case field.Type.Kind() == reflect.Struct:
+			nested = append(nested, field)
+			continue
+		}
+		value := v.FieldByName(field.Name)
+		fmt.Fprintf(&r.out, "| `%s` | %s | %s |\n", join(path, key), written(value), r.words(said, keys))
+	}
+	for _, field := range nested {
+		r.section(join(path, keys[field.Name]), v.FieldByName(field.Name))
+	}
+	if path == "" {
+		r.section("gates[]", reflect.ValueOf(Gate{}))
+	}
+}
+
+var identifier = regexp.MustCompile(`(^|[^-\w])[A-Z][A-Za-z]+\b`)
+
+// words is a comment on a line, with the keys of settings in the place of fields.
+func (r *referenceWriter) words(comment string, keys map[string]string) string {
+	text := strings.Join(strings.Fields(comment), " ")
+	text = identifier.ReplaceAllStringFunc(text, func(match string) string {
+		name := strings.TrimLeftFunc(match, func(r rune) bool { return !unicode.IsUpper(r) })
+		if key := keys[name]; key != "" && key != "-" && name != "OAuth" {
+			return strings.TrimSuffix(match, name) + "`" + key + "`"
+		}
+		return match
+	})
+	return strings.ReplaceAll(text, "|", `\|`)
+}
+
+// written is a default as the file would have it.
+func written(v reflect.Value) string {
+	switch value := v.Interface().(type) {
+	case time.Duration:
+		text := value.String()
+		for _, none := range []string{"m0s", "h0m"} {
+			if strings.HasSuffix(text, none) {
+				text = text[:len(text)-2]
+			}
+		}
+		return text
+	case Size:
+		for shift, unit := range []string{"", "KiB", "MiB"} {
+			if n := int(value) >> (10 * shift); value != 0 && n<<(10*shift) == int(value) && n%1024 != 0 {
+				return fmt.Sprint(n, unit)
+			}
+		}
+		return "0"
+	case []string:
+		if len(value) > 8 {
+			return "see the example"
+		}
+		return "[" + strings.Join(value, ", ") + "]"
+	}
+	switch {
+	case v.Kind() == reflect.Pointer, v.Kind() == reflect.Map, v.Kind() == reflect.Slice:
+		return ""
+	case v.Kind() == reflect.String && v.String() == "":
+		return `""`
+	}
+	return fmt.Sprint(v.Interface())
+}
