@@ -166,18 +166,18 @@ func TestDiscoveryBudget(t *testing.T) {
 	}
 }
 
-// TestTheReadmesAdapterIsGood takes the adapter out of the README, as somebody would
+// TestTheDocumentsAdapterIsGood takes the adapter out of docs/adapters.md, as somebody would
 // who follows it.
-func TestTheReadmesAdapterIsGood(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
+func TestTheDocumentsAdapterIsGood(t *testing.T) {
+	page, err := os.ReadFile("../docs/adapters.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const name = "posts-adapter.md"
-	_, text, found := strings.Cut(string(readme), name+" <<'EOF'\n")
+	_, text, found := strings.Cut(string(page), name+" <<'EOF'\n")
 	text, _, closed := strings.Cut(text, "\n    EOF\n")
 	if !found || !closed {
-		t.Fatal("the README has none")
+		t.Fatal("docs/adapters.md has none")
 	}
 	text = strings.ReplaceAll("\n"+text, "\n    ", "\n")[1:]
 	done, problems := Rehearse(name, []byte(text), &Options{StrictFiles: true})

@@ -60,9 +60,9 @@ func TestPublishedPeersCoverEveryPairOfTransports(t *testing.T) {
 	}
 }
 
-// TestREADMEHasTheTable shows that the README promises the cells that are run, no more and no fewer.
-func TestREADMEHasTheTable(t *testing.T) {
-	readme, err := os.ReadFile("../../../README.md")
+// TestDocumentsHaveTheTable shows that docs/conformance.md promises the cells that are run, no more and no fewer.
+func TestDocumentsHaveTheTable(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/conformance.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,17 +72,17 @@ func TestREADMEHasTheTable(t *testing.T) {
 	for _, row := range rows {
 		_, runs, _ := strings.Cut(row[1:], "|") // behind the client's name
 		runs = strings.NewReplacer(" translated", " T", ";", ",").Replace(runs)
-		if !strings.Contains(string(readme), "|"+runs+"\n") {
-			t.Errorf("not in the README: %s", row)
+		if !strings.Contains(string(page), "|"+runs+"\n") {
+			t.Errorf("not in docs/conformance.md: %s", row)
 		}
 	}
 	for test, cells := range map[string][]cell{"TestLegacyClientsOfModernServers": legacyToModern(""), "TestModernPeers": modernToModern("")} {
-		if says := fmt.Sprintf("`%s`, %d runs", test, len(cells)); !strings.Contains(string(readme), says) {
-			t.Errorf("the README does not say %s", says)
+		if says := fmt.Sprintf("`%s`, %d runs", test, len(cells)); !strings.Contains(string(page), says) {
+			t.Errorf("docs/conformance.md does not say %s", says)
 		}
 	}
-	if n := len(cells); !strings.Contains(string(readme), fmt.Sprintf("`TestPublishedPeers`, %d runs", n)) {
-		t.Errorf("the README does not say that there are %d runs", n)
+	if n := len(cells); !strings.Contains(string(page), fmt.Sprintf("`TestPublishedPeers`, %d runs", n)) {
+		t.Errorf("docs/conformance.md does not say that there are %d runs", n)
 	}
 }
 
