@@ -18,29 +18,23 @@ type adapterMetrics struct {
 	AdapterReloads  *prometheus.CounterVec
 }
 
-func newAdapterMetrics() adapterMetrics {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	}
-	seconds := func(name, help string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: name, Help: help, Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-		}, []string{"adapter", "operation"})
-	}
+func newAdapterMetrics(f factory) adapterMetrics {
 	return adapterMetrics{
-		adapterRequests: counter("dragoman_adapter_requests_total",
+		adapterRequests: f.counters("dragoman_adapter_requests_total",
 			"Calls of operations of adapters, by how they ended: success, cancelled, or the code of the failure.", "adapter", "operation", "outcome"),
-		adapterSeconds:  seconds("dragoman_adapter_request_seconds", "Time from such a call to its result."),
-		adapterUpstream: seconds("dragoman_adapter_upstream_seconds", "Time spent waiting for the API with it."),
-		adapterBytes:    counter("dragoman_adapter_response_bytes_total", "Bytes of what APIs answered.", "adapter"),
-		adapterGates:    counter("dragoman_adapter_gates_total", "Capability gates that were asked, by what came of it.", "adapter", "operation", "verdict"),
-		adapterCache:    counter("dragoman_adapter_cache_total", "Looks into the cache, by what was found.", "adapter", "operation", "result"),
-		AdapterReloads:  counter("dragoman_adapter_reloads_total", "Times that adapter files were read anew and something had changed, or was wrong.", "result"),
+		adapterSeconds: f.histograms("dragoman_adapter_request_seconds",
+			"Time from such a call to its result.", ofCalls, "adapter", "operation"),
+		adapterUpstream: f.histograms("dragoman_adapter_upstream_seconds",
+			"Time spent waiting for the API with it.", ofCalls, "adapter", "operation"),
+		adapterBytes: f.counters("dragoman_adapter_response_bytes_total",
+			"Bytes of what APIs answered.", "adapter"),
+		adapterGates: f.counters("dragoman_adapter_gates_total",
+			"Capability gates that were asked, by what came of it.", "adapter", "operation", "verdict"),
+		adapterCache: f.counters("dragoman_adapter_cache_total",
+			"Looks into the cache, by what was found.", "adapter", "operation", "result"),
+		AdapterReloads: f.counters("dragoman_adapter_reloads_total",
+			"Times that adapter files were read anew and something had changed, or was wrong.", "result"),
 	}
-}
-
-func (m *adapterMetrics) register(r *prometheus.Registry) {
-	r.MustRegister(m.adapterRequests, m.adapterSeconds, m.adapterUpstream, m.adapterBytes, m.adapterGates, m.adapterCache, m.AdapterReloads)
 }
 
 // AdapterCall counts one call that has ended.

@@ -91,84 +91,47 @@ type meters struct {
 // New registers all of them. openSessions and openStreams are read when the metrics are;
 // version is that of the build.
 func New(version string, openSessions, openStreams func() float64) *Metrics {
-	m := &Metrics{
-		Registry: prometheus.NewRegistry(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_requests_total",
-			Help: "Calls of clients, by the revisions of client and server, method and outcome. A call that is sent again or answered in several rounds counts once.",
-		}, []string{"client", "server", "method", "outcome"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "dragoman_request_seconds",
-			Help:    "Time from a client's request to the end of its answer.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
-		}, []string{"client", "server", "method"}),
-		rewrite: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "dragoman_translate_seconds",
-			Help:    "Time spent looking at and rewriting the messages of one request.",
-			Buckets: []float64{.000005, .00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .1},
+	r := prometheus.NewRegistry()
+	f := on(r)
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_sessions", Help: "Sessions of HTTP clients that are held."}, openSessions)
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_streams", Help: "Open event streams of HTTP clients over Streamable HTTP."}, openStreams)
+	r.MustRegister(buildInfo(version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return &Metrics{
+		Registry: r,
+		requests: f.counters("dragoman_requests_total",
+			"Calls of clients, by the revisions of client and server, method and outcome. A call that is sent again or answered in several rounds counts once.",
+			"client", "server", "method", "outcome"),
+		seconds: f.histograms("dragoman_request_seconds",
+			"Time from a client's request to the end of its answer.", ofCalls, "client", "server", "method"),
+		rewrite: f.histogram("dragoman_translate_seconds",
+			"Time spent looking at and rewriting the messages of one request.", ofRewrites),
+		waiting: f.histogram("dragoman_upstream_seconds",
+			"Time spent waiting for the server with one request.", ofCalls),
+		Losses: f.counters("dragoman_losses_total",
+			"What translation removed or changed, by rule.", "from", "to", "rule", "level"),
+		shakes: f.counters("dragoman_handshakes_total",
+			"Sessions begun, and attempts to begin one that failed, by the revisions of client and server, outcome and cause.",
+			"client", "server", "outcome", "cause"),
+		Dropped: f.counters("dragoman_messages_dropped_total",
+			"JSON-RPC messages dropped, by reason.", "reason"),
+		Failures: f.counters("dragoman_upstream_failures_total",
+			"Requests that failed at the server, or at a limit or a defect of dragoman, by cause.", "cause"),
+		Restarts: f.counter("dragoman_upstream_restarts_total",
+			"Attempts to start a server's process again that had ended by itself."),
+		Shadowed: f.counters("dragoman_shadowed_tools_total",
+			"Tools taken out of the server's lists because one of ours has the same name.", "tool"),
+		Gates: f.counters("dragoman_gates_total",
+			"Capability gates on the server's tools that were asked, by what came of it.", "tool", "verdict"),
+		Forwarded: f.counters("dragoman_forwarded_total",
+			"Requests that another replica holds the session or the call of, by whether it served them, was lost or was nowhere.", "outcome"),
+		Quirks: f.counters("dragoman_quirks_total",
+			"Peculiarities of published clients and servers that were dealt with, by name.", "quirk"),
+		ToolsList: f.NewGauge(prometheus.GaugeOpts{
+			Name: "dragoman_tools_list_bytes",
+			Help: "Size of the list of tools that the last client got first, as compact JSON.",
 		}),
-		waiting: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "dragoman_upstream_seconds",
-			Help:    "Time spent waiting for the server with one request.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
-		}),
-		Losses: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_losses_total",
-			Help: "What translation removed or changed, by rule.",
-		}, []string{"from", "to", "rule", "level"}),
-		shakes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_handshakes_total",
-			Help: "Sessions begun, and attempts to begin one that failed, by the revisions of client and server, outcome and cause.",
-		}, []string{"client", "server", "outcome", "cause"}),
-		Dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_messages_dropped_total",
-			Help: "JSON-RPC messages dropped, by reason.",
-		}, []string{"reason"}),
-		Failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_upstream_failures_total",
-			Help: "Requests that failed at the server, or at a limit or a defect of dragoman, by cause.",
-		}, []string{"cause"}),
-		Restarts: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "dragoman_upstream_restarts_total",
-			Help: "Attempts to start a server's process again that had ended by itself.",
-		}),
-		Shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_shadowed_tools_total",
-			Help: "Tools taken out of the server's lists because one of ours has the same name.",
-		}, []string{"tool"}),
-		Gates: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_gates_total",
-			Help: "Capability gates on the server's tools that were asked, by what came of it.",
-		}, []string{"tool", "verdict"}),
-		Forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_forwarded_total",
-			Help: "Requests that another replica holds the session or the call of, by whether it served them, was lost or was nowhere.",
-		}, []string{"outcome"}),
-		Quirks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_quirks_total",
-			Help: "Peculiarities of published clients and servers that were dealt with, by name.",
-		}, []string{"quirk"}),
-		adapterMetrics: newAdapterMetrics(),
+		adapterMetrics: newAdapterMetrics(f),
 	}
-	m.adapterMetrics.register(m.Registry)
-	m.ToolsList = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "dragoman_tools_list_bytes",
-		Help: "Size of the list of tools that the last client got first, as compact JSON.",
-	})
-	m.Registry.MustRegister(m.ToolsList, m.requests, m.seconds, m.rewrite, m.waiting, m.Losses, m.shakes, m.Dropped, m.Failures, m.Restarts, m.Shadowed, m.Gates, m.Forwarded, m.Quirks,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "dragoman_sessions",
-			Help: "Sessions of HTTP clients that are held.",
-		}, openSessions),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "dragoman_streams",
-			Help: "Open event streams of HTTP clients over Streamable HTTP.",
-		}, openStreams),
-		buildInfo(version),
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
-	return m
 }
 
 // unknownRevision is the revision in labels of a server that has not named it.

@@ -36,34 +36,20 @@ const (
 
 // NewResults registers all of them.
 func NewResults(r prometheus.Registerer) *Results {
-	l := &Results{
-		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_transform_results_total",
-			Help: "Results that transformations looked at, by tool and outcome: passthrough, transformed, capped, error.",
-		}, []string{"tool", "result"}),
-		reduction: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "dragoman_transform_reduction_ratio",
-			Help:    "Size of a changed result in bytes, as a part of what it was.",
-			Buckets: []float64{.001, .01, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1},
-		}),
-		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_transform_tokens_total",
-			Help: "Tokens of changed results, by tool, before and after: the difference is what was saved.",
-		}, []string{"tool", "stage"}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "dragoman_transform_seconds",
-			Help:    "Time spent on one result.",
-			Buckets: []float64{.000001, .00001, .0001, .0005, .001, .005, .01, .05, .1, .5, 1},
-		}),
-		over: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "dragoman_transform_over_budget_total",
-			Help: "Results that are over their budget, since their tool's outputSchema allows no less.",
-		}),
+	f := on(r)
+	return &Results{
+		results: f.counters("dragoman_transform_results_total",
+			"Results that transformations looked at, by tool and outcome: passthrough, transformed, capped, error.", "tool", "result"),
+		reduction: f.histogram("dragoman_transform_reduction_ratio",
+			"Size of a changed result in bytes, as a part of what it was.", []float64{.001, .01, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1}),
+		tokens: f.counters("dragoman_transform_tokens_total",
+			"Tokens of changed results, by tool, before and after: the difference is what was saved.", "tool", "stage"),
+		seconds: f.histogram("dragoman_transform_seconds", "Time spent on one result.", ofResults),
+		over: f.counter("dragoman_transform_over_budget_total",
+			"Results that are over their budget, since their tool's outputSchema allows no less."),
 		tools:  make(map[string]bool),
 		warned: make(map[string]bool),
 	}
-	r.MustRegister(l.results, l.reduction, l.tokens, l.seconds, l.over)
-	return l
 }
 
 // label is the name of a tool in metrics. listed says that a list of tools names it.
