@@ -160,6 +160,27 @@ func orNone(names []string) string {
 // errSomeWrong says that what was printed is not of all adapters.
 var errSomeWrong = errors.New("some adapter files have errors")
 
+// loaded calls do with the adapters that can be served. That others have errors is the
+// error in the end.
+func (s *adapterSettings) loaded(cmd *cobra.Command, do func(*adapterrt.Runtime) error) error {
+	w, err := s.workplace(nil)
+	if err != nil {
+		return err
+	}
+	rt, wrong, err := w.load(cmd)
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	if err := do(rt); err != nil {
+		return err
+	}
+	if wrong {
+		return &exitError{exitUsage, errSomeWrong}
+	}
+	return nil
+}
+
 func adapterListCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -169,28 +190,16 @@ func adapterListCommand(s *adapterSettings) *cobra.Command {
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		w, err := s.workplace(nil)
-		if err != nil {
-			return err
-		}
-		rt, wrong, err := w.load(cmd)
-		if err != nil {
-			return err
-		}
-		defer rt.Close()
-		if *asJSON {
-			err = printAdapters(cmd.OutOrStdout(), rt.Adapters())
-		} else {
-			err = tabulate(cmd.OutOrStdout(), "NAME\tVERSION\tOPERATIONS\tDESCRIPTION", func(row func(...any)) {
+		return s.loaded(cmd, func(rt *adapterrt.Runtime) error {
+			if *asJSON {
+				return printAdapters(cmd.OutOrStdout(), rt.Adapters())
+			}
+			return tabulate(cmd.OutOrStdout(), "NAME\tVERSION\tOPERATIONS\tDESCRIPTION", func(row func(...any)) {
 				for _, a := range rt.Adapters() {
 					row(a.Name, a.Version, a.Operations, a.Description)
 				}
 			})
-		}
-		if err == nil && wrong {
-			err = &exitError{exitUsage, errSomeWrong}
-		}
-		return err
+		})
 	}
 	return cmd
 }

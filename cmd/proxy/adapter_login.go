@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-proxy/dragoman/adapterrt"
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/oauth"
@@ -92,32 +93,21 @@ func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 
 // listLogins tells of each adapter that stores tokens what is stored.
 func (s *adapterSettings) listLogins(cmd *cobra.Command) error {
-	w, err := s.workplace(nil)
-	if err != nil {
-		return err
-	}
-	rt, wrong, err := w.load(cmd)
-	if err != nil {
-		return err
-	}
-	defer rt.Close()
-	err = tabulate(cmd.OutOrStdout(), "ADAPTER\tSERVER\tLOGIN\tTOKEN UNTIL", func(row func(...any)) {
-		for _, a := range rt.Adapters() {
-			st, err := rt.Stored(cmd.Context(), a.Name)
-			if err != nil {
-				continue
+	return s.loaded(cmd, func(rt *adapterrt.Runtime) error {
+		return tabulate(cmd.OutOrStdout(), "ADAPTER\tSERVER\tLOGIN\tTOKEN UNTIL", func(row func(...any)) {
+			for _, a := range rt.Adapters() {
+				st, err := rt.Stored(cmd.Context(), a.Name)
+				if err != nil {
+					continue
+				}
+				until := "-"
+				if !st.Expires.IsZero() {
+					until = st.Expires.Local().Format(time.DateTime)
+				}
+				row(a.Name, st.Server, st.State, until)
 			}
-			until := "-"
-			if !st.Expires.IsZero() {
-				until = st.Expires.Local().Format(time.DateTime)
-			}
-			row(a.Name, st.Server, st.State, until)
-		}
+		})
 	})
-	if err == nil && wrong {
-		err = &exitError{exitUsage, errSomeWrong}
-	}
-	return err
 }
 
 // browserLogin is a login in a browser, of this machine or of another.
