@@ -56,6 +56,9 @@ func functionsOf(t *testing.T, folder string) map[string]bool {
 				if star, ok := typ.(*ast.StarExpr); ok {
 					typ = star.X
 				}
+				if generic, ok := typ.(*ast.IndexExpr); ok {
+					typ = generic.X
+				}
 				if name, ok := typ.(*ast.Ident); ok {
 					receiver = name.Name
 				}

@@ -41,30 +41,30 @@ func (x *exchange) mayRepeat(out, id, note []byte) {
 	}
 	again := &again{question: bytes.Clone(out), put: x.putter()}
 	x.key = wire.AppendIDKey(x.key[:0], id)
-	x.s.asked.repeatable(x.key, again)
+	x.s.asked.Change(x.key, func(c *call) { c.More.again = again })
 }
 
 // repeat asks x.met's question once more; false when it cannot be, or has been.
 func (x *exchange) repeat(note []byte) bool {
 	c := x.met
-	if c == nil || c.again == nil {
+	if c == nil || c.More.again == nil {
 		return false
 	}
-	id := []byte(c.id)
-	next := newCall(id, c.method)
-	next.as = x.srv.now().sealer.SealQuestion(id, note)
-	question, err := rephrased(c.again.question, next.as)
+	id := []byte(c.ID)
+	next := newCall(id, c.Method)
+	next.As = x.srv.now().sealer.SealQuestion(id, note)
+	question, err := rephrased(c.More.again.question, next.As)
 	if err != nil {
 		return false
 	}
 	if !x.s.Local {
-		x.s.asked.abandon(next)
+		x.s.asked.Abandon(next)
 	}
-	if x.s.asked.add(next) != nil {
+	if x.s.asked.Add(next) != nil {
 		return false
 	}
-	if !c.again.put(question) {
-		x.s.asked.end(next)
+	if !c.More.again.put(question) {
+		x.s.asked.End(next)
 		return false
 	}
 	x.log().Debug("question asked again: the number of choices did not fit", zap.ByteString("id", id))

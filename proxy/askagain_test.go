@@ -202,7 +202,7 @@ func TestTooFewChoicesElsewhereAreDeclined(t *testing.T) {
 	if s.Local {
 		t.Error("the session is of this process only")
 	}
-	s.asked.drain()
+	s.asked.Drain()
 	s.leave()
 	c.answer(gjson.Get(first, "id").Raw, `{"tags.0":true}`)
 	c.last()

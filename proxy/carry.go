@@ -26,7 +26,7 @@ func (x *exchange) carryNote(out, id, note []byte) []byte {
 	}
 	as := x.srv.now().sealer.SealQuestion(id, note)
 	x.key = wire.AppendIDKey(x.key[:0], id)
-	x.s.asked.rename(x.key, as)
+	x.s.asked.Change(x.key, func(c *call) { c.As = as })
 	asked, err := sjson.SetRawBytes(out, "id", as)
 	if err != nil {
 		x.log().Error("question was not renamed", zap.Error(err))
@@ -53,7 +53,7 @@ func (x *exchange) reuniteCarried(raw []byte) (answer []byte, ok bool, err error
 		return raw, false, err
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
-	x.met = x.s.asked.take(x.key)
+	x.met = x.s.asked.Take(x.key)
 	if x.s.Local && x.met == nil {
 		return answer, false, nil // it was asked again, and answered
 	}
@@ -64,10 +64,10 @@ func (x *exchange) reuniteCarried(raw []byte) (answer []byte, ok bool, err error
 // renamed puts the id that the client knows a question by into the server's
 // notification that it is cancelled.
 func renamed(out []byte, c *call) []byte {
-	if c == nil || c.as == nil || !gjson.GetBytes(out, "params.requestId").Exists() {
+	if c == nil || c.As == nil || !gjson.GetBytes(out, "params.requestId").Exists() {
 		return out
 	}
-	told, err := sjson.SetRawBytes(out, "params.requestId", c.as)
+	told, err := sjson.SetRawBytes(out, "params.requestId", c.As)
 	if err != nil {
 		return out
 	}

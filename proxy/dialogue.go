@@ -129,7 +129,7 @@ func (d *dialogue) read() {
 				body, status = f.Body(), f.SessionlessStatus()
 			}
 			if f := x.undeclared(d.lacked()); f != nil {
-				body, status, x.verdict = f.About([]byte(x.call.id)).Body(), f.Status, metrics.Refused
+				body, status, x.verdict = f.About([]byte(x.call.ID)).Body(), f.Status, metrics.Refused
 			}
 			release()
 			d.finish(outbox.Message{Body: body, Status: status})

@@ -60,7 +60,7 @@ func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serve
 	}}
 	s = srv.newSession(h, h.vc)
 	s.direct = d
-	s.open.max = max(s.open.max, srv.now().cfg.Limits.Requests)
+	s.open.Max = max(s.open.Max, srv.now().cfg.Limits.Requests)
 	return s, nil
 }
 

@@ -145,7 +145,7 @@ func (x *exchange) asItCame(f *mcp.Failure, err error) {
 	if m.Scan(status.Body, nil) != nil || m.Kind != wire.Error {
 		return
 	}
-	if string(wire.AppendIDKey(nil, m.ID())) == x.call.key || !x.s.open.unique {
+	if string(wire.AppendIDKey(nil, m.ID())) == x.call.Key || !x.s.open.Unique {
 		f.Verbatim = status.Body
 	}
 }

@@ -12,7 +12,7 @@ import (
 // enquire is x's request, as the server gets it, as one whose answer may be kept, where
 // neither end knows of sessions; nil for all others.
 func (x *exchange) enquire(body []byte) *results.Enquiry {
-	if x.s.direct == nil || x.call == nil || !x.srv.results.Keeps(x.call.method) {
+	if x.s.direct == nil || x.call == nil || !x.srv.results.Keeps(x.call.Method) {
 		return nil
 	}
 	var m wire.Message
@@ -39,7 +39,7 @@ func (x *exchange) enquire(body []byte) *results.Enquiry {
 		return nil
 	}
 	return x.srv.results.Enquire(results.Lookup{
-		Method: x.call.method, Digest: digestOf(string(m.MethodName()), view(m.Params())), URI: uri,
+		Method: x.call.Method, Digest: digestOf(string(m.MethodName()), view(m.Params())), URI: uri,
 		Principal: x.s.who(), Header: x.from, Variant: can, Realm: x.s.direct.realm, TTL: results.AsSaid,
 	})
 }
@@ -51,5 +51,5 @@ func (x *exchange) sendKept(e *results.Enquiry, body []byte) (upstream.Stream, e
 	if o.Body, err = x.srv.memory.Clone(x.ctx, large.RequestWait, large.RequestCopy, body); err != nil { // it may have to wait
 		return nil, err
 	}
-	return e.Open(x.ctx, []byte(x.call.id), func() (upstream.Stream, error) { return x.s.conn.Send(x.ctx, &o) })
+	return e.Open(x.ctx, []byte(x.call.ID), func() (upstream.Stream, error) { return x.s.conn.Send(x.ctx, &o) })
 }

@@ -59,7 +59,7 @@ func (p *pipe) takesStraight(m *wire.Message) bool {
 	if half == nil || m.Kind != wire.Notification {
 		return false
 	}
-	if key := appendCancelled(nil, m, m.Method == wire.Cancelled); m.Method == wire.Cancelled && !half.s.open.knows(key) {
+	if key := appendCancelled(nil, m, m.Method == wire.Cancelled); m.Method == wire.Cancelled && !half.s.open.Knows(key) {
 		return false
 	}
 	half.forward(m.Raw, nil, 0)
@@ -68,9 +68,9 @@ func (p *pipe) takesStraight(m *wire.Message) bool {
 
 // leaveSubscriptions ends what has no end of its own.
 func (p *pipe) leaveSubscriptions() {
-	for _, c := range p.s.open.list() {
-		if c.method == wire.SubscriptionsListen {
-			p.s.open.cancel([]byte(c.key))
+	for _, c := range p.s.open.List() {
+		if c.Method == wire.SubscriptionsListen {
+			p.s.open.Cancel([]byte(c.Key))
 		}
 	}
 }
@@ -225,7 +225,7 @@ var _ upstream.Releaser = (*headedCall)(nil)
 // untilAnswered waits until no call is open, for as long as it may take.
 func (p *pipe) untilAnswered(timer <-chan time.Time) bool {
 	select {
-	case <-p.s.open.idle():
+	case <-p.s.open.Idle():
 		return true
 	case <-timer:
 	case <-p.ctx.Done():

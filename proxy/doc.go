@@ -17,7 +17,7 @@
 // an exchange (exchange.go), which owns all buffers on the road:
 //
 //   - fromClient (pipeline.go) scans it, enters a request among the open ones
-//     (ids.go), and has it rewritten;
+//     (package requests), and has it rewritten;
 //   - towards a server on a pipe it gets an id and a progress token of ours (package
 //     server), which are never used again, so that a late answer is for no other
 //     request;

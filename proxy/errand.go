@@ -136,17 +136,17 @@ func (srv *Server) callOwn(ctx context.Context, own *catalog, id []byte, c *ownC
 // the client is in the middle of the list.
 func (x *exchange) listAlone(body []byte, err error) bool {
 	now := x.srv.now()
-	if now.own == nil || x.call == nil || x.call.method != wire.ToolsList || !isAway(err) {
+	if now.own == nil || x.call == nil || x.call.Method != wire.ToolsList || !isAway(err) {
 		return false
 	}
 	if hasCursor([]byte(gjson.GetBytes(body, "params").Raw)) {
 		return false
 	}
-	if x.s.piped && x.s.open.unique && !x.s.open.end(x.call) {
+	if x.s.piped && x.s.open.Unique && !x.s.open.End(x.call) {
 		return false // it was answered with the end of the server
 	}
 	x.srv.reportAs("the server's tools are missing from the list", err, x.requestInfo())
-	x.listHere(now, []byte(x.call.id))
+	x.listHere(now, []byte(x.call.ID))
 	return true
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -47,11 +48,11 @@ func asFailure(err error) *mcp.Failure {
 		f = &own
 	case errors.As(err, &envelope):
 		f = &mcp.Failure{Code: envelope.Code, Status: http.StatusBadRequest, Text: envelope.Why, ID: envelope.ID}
-	case errors.Is(err, errTooManyOpen):
+	case errors.Is(err, requests.ErrTooMany):
 		f = mcp.Fail(mcp.TooManyOpen, "")
 	case errors.Is(err, processes.ErrFull):
 		f = mcp.Fail(mcp.TooManyProcesses, "")
-	case errors.Is(err, errDuplicateID):
+	case errors.Is(err, requests.ErrDuplicate):
 		f = mcp.Fail(mcp.DuplicateID, "")
 	case errors.As(err, &rule):
 		f = mcp.Fail(mcp.Untranslatable, "")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -25,8 +26,8 @@ func TestWhatClientsAreTold(t *testing.T) {
 		text         string
 	}{
 		{&wire.EnvelopeError{Code: -32700, Why: "Parse error: x"}, -32700, 400, "Parse error: x"},
-		{errTooManyOpen, -32603, 503, "too many open requests"},
-		{errDuplicateID, -32600, 400, "Request id is already in use"},
+		{requests.ErrTooMany, -32603, 503, "too many open requests"},
+		{requests.ErrDuplicate, -32600, 400, "Request id is already in use"},
 		{&translate.Error{From: latest, To: oldest, Method: wire.ResourcesRead, Path: "result.contents[0]", Cause: errors.New("x")},
 			-32603, 200, "translation " + latest.Name + "->" + oldest.Name + " failed for resources/read: result.contents[0]: x"},
 		{&upstream.Error{Op: "connect", Addr: "127.0.0.1:1", Err: syscall.ECONNREFUSED}, -32603, 502, "upstream request failed: " + syscall.ECONNREFUSED.Error()},

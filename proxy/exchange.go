@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
@@ -137,9 +138,9 @@ func (x *exchange) done() {
 	}
 	if x.call != nil {
 		if parked || gone && len(x.resumeAt) > 0 {
-			x.s.open.abandon(x.call) // its client may take the stream up again
+			x.s.open.Abandon(x.call) // its client may take the stream up again
 		} else {
-			x.s.open.end(x.call)
+			x.s.open.End(x.call)
 		}
 		if !x.resumed {
 			x.count(x.ending(gone))
@@ -175,7 +176,7 @@ func (x *exchange) count(how metrics.Outcome) {
 		x.tally.note(x, how)
 		return
 	}
-	x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, x.call.method, how, x.call.began)
+	x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, x.call.Method, how, x.call.Began)
 }
 
 // letGo forgets all messages, so that their memory is free as soon as it is given back.
@@ -187,7 +188,7 @@ func (x *exchange) letGo() {
 }
 
 // stale reports whether x's request was answered before it was sent.
-func (x *exchange) stale() bool { return x.call != nil && !x.s.open.has(x.call) }
+func (x *exchange) stale() bool { return x.call != nil && !x.s.open.Has(x.call) }
 
 // clientLeft reports whether nobody is there any more to be told anything. Other
 // reasons for the end of x's context are worth an error.
@@ -200,7 +201,7 @@ func (x *exchange) clientLeft() bool {
 // ending is how x's request ended.
 func (x *exchange) ending(gone bool) metrics.Outcome {
 	switch {
-	case x.call.cancelled.Load():
+	case x.call.Cancelled.Load():
 		return metrics.Cancelled
 	case x.answered && x.verdict == "":
 		return metrics.Failed // an error of ours stands in the answer's place
@@ -286,9 +287,9 @@ func (x *exchange) tell() (e sse.Event, err error) {
 		return sse.Event{}, io.EOF // a standing stream just ends; its client opens another
 	}
 	x.answered, x.final = true, true // nothing comes behind it
-	if x.call.method == wire.SubscriptionsListen && errors.Is(err, errShutdown) {
+	if x.call.Method == wire.SubscriptionsListen && errors.Is(err, errShutdown) {
 		x.verdict = metrics.Succeeded
-		return sse.Event{Data: listenResult([]byte(x.call.id))}, nil
+		return sse.Event{Data: listenResult([]byte(x.call.ID))}, nil
 	}
 	return sse.Event{Data: x.srv.answerFor(x, err).Body()}, nil
 }
@@ -382,7 +383,7 @@ func (x *exchange) ended(err error) error {
 	switch {
 	case x.call == nil:
 		return err
-	case x.call.cancelled.Load(), errors.Is(err, errCancelled):
+	case x.call.Cancelled.Load(), errors.Is(err, requests.ErrCancelled):
 		return io.EOF // no answer is owed
 	case x.ctx.Err() != nil:
 		return context.Cause(x.ctx)
@@ -403,7 +404,7 @@ func (x *exchange) sendAgain(c *remoteConn) error {
 	if err := c.renew(x.ctx, x.began, x.from); err != nil {
 		return x.ended(err)
 	}
-	if x.call.cancelled.Load() {
+	if x.call.Cancelled.Load() {
 		return io.EOF
 	}
 	st, err := c.Send(x.ctx, &x.send)

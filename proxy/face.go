@@ -267,7 +267,7 @@ func (x *exchange) refused(err error) *mcp.Failure {
 	f := x.srv.report(err, x.requestInfo())
 	switch {
 	case x.call != nil:
-		f.About([]byte(x.call.id))
+		f.About([]byte(x.call.ID))
 	case x.msg.Kind == wire.Request && x.tally == nil:
 		x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, x.msg.Method, metrics.Refused, x.clock.Began())
 	}
@@ -282,9 +282,9 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	}
 	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from, Stale: x.isStale, Logs: x.era.wantsLogs()}
 	if x.call != nil {
-		limit := x.srv.now().silence[x.call.method]
+		limit := x.srv.now().silence[x.call.Method]
 		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence
-		if x.call.method == wire.SubscriptionsListen {
+		if x.call.Method == wire.SubscriptionsListen {
 			x.send.Silence = maxQuiet
 		}
 		if more := x.era.patience(); more > 0 {
@@ -293,7 +293,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	}
 	var over *call // that is cancelled: the client may use its id again as soon as the server knows
 	if x.cancels {
-		over = x.s.open.newest(x.key)
+		over = x.s.open.Newest(x.key)
 	}
 	st, err := upstream.Stream(nil), error(nil)
 	if e := x.enquire(body); e != nil {
@@ -311,8 +311,8 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 	if err != nil && x.listAlone(body, err) {
 		return x.errand.start(x.ctx, x.s.asked), nil
 	}
-	if err == nil && over != nil && x.s.open.cancelCall(over) && over.stop == nil {
-		x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, over.method, metrics.Cancelled, over.began)
+	if err == nil && over != nil && x.s.open.CancelThis(over) && over.Stop == nil {
+		x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, over.Method, metrics.Cancelled, over.Began)
 	}
 	return st, err
 }

@@ -280,7 +280,7 @@ func serverName(u config.Upstream) string {
 func (x *exchange) requestInfo() requestInfo {
 	at := requestInfo{header: x.from}
 	if x.call != nil {
-		at.method = x.call.method.String()
+		at.method = x.call.Method.String()
 	}
 	if x.s != nil {
 		at.client, at.server, at.session = x.s.ClientRevision, x.s.ServerRevision, x.s.Named

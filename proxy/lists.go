@@ -9,12 +9,12 @@ import (
 
 // listKey is the key of what x waits for; ok is false where that is no list.
 func (x *exchange) listKey(down *translate.Translator) (key memo.Key, ok bool) {
-	if x.call == nil || x.errand != nil || x.answered || x.call.note != nil || down.From().Modern || down.To().Modern {
+	if x.call == nil || x.errand != nil || x.answered || x.call.Note != nil || down.From().Modern || down.To().Modern {
 		return key, false
 	}
-	switch x.call.method {
+	switch x.call.Method {
 	case wire.ToolsList, wire.ResourcesList, wire.ResourcesTemplatesList, wire.PromptsList:
-		return memo.Key{By: down, Method: x.call.method, Facts: x.s.Facts}, true
+		return memo.Key{By: down, Method: x.call.Method, Facts: x.s.Facts}, true
 	}
 	return key, false
 }
@@ -23,16 +23,16 @@ func (x *exchange) listKey(down *translate.Translator) (key memo.Key, ok bool) {
 // its kind and method only.
 func (x *exchange) again(key memo.Key, raw []byte) (out []byte, ok bool) {
 	k := x.srv.lists.Find(key)
-	if k == nil || !k.Is(raw, x.call.id) {
+	if k == nil || !k.Is(raw, x.call.ID) {
 		return nil, false
 	}
 	x.msg.Kind, x.msg.Method = wire.Result, key.Method
-	x.id = append(x.id[:0], x.call.id...)
+	x.id = append(x.id[:0], x.call.ID...)
 	x.answered, x.final, x.verdict = true, true, metrics.Succeeded
-	x.s.open.end(x.call)
+	x.s.open.End(x.call)
 	out = raw
 	if !k.Same() {
-		out = x.own(k.AppendTranslation(x.buf[:0], x.call.id), raw)
+		out = x.own(k.AppendTranslation(x.buf[:0], x.call.ID), raw)
 	}
 	x.srv.losses.Note(key.By.From(), key.By.To(), key.Method, k.Losses, x.from)
 	return out, true

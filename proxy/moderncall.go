@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate/wire"
@@ -213,7 +214,7 @@ func (b *bridgedCall) run(again func() error) {
 		}
 		e, err := b.next(again)
 		if err != nil && b.recalled() {
-			err = errCancelled
+			err = requests.ErrCancelled
 		}
 		b.give(nextEvent{e, err}, wanted)
 		if err != nil {
@@ -283,12 +284,12 @@ func (b *bridgedCall) Next() (sse.Event, error) {
 }
 
 // recalled reports whether the client has cancelled the call.
-func (b *bridgedCall) recalled() bool { return context.Cause(b.ctx) == errCancelled }
+func (b *bridgedCall) recalled() bool { return context.Cause(b.ctx) == requests.ErrCancelled }
 
 // why is why there is no answer.
 func (b *bridgedCall) why() error {
 	if b.recalled() {
-		return errCancelled
+		return requests.ErrCancelled
 	}
 	if err := context.Cause(b.client); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -348,7 +349,7 @@ func (c *modernConn) cancel(key []byte) {
 	b := c.running[string(key)]
 	c.mu.Unlock()
 	if b != nil {
-		b.cancel(errCancelled)
+		b.cancel(requests.ErrCancelled)
 	}
 }
 

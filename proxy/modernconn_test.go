@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -614,7 +615,7 @@ func TestCancelledEndsTheCallForGood(t *testing.T) {
 	if _, err := conn.Send(t.Context(), &upstream.Outgoing{Body: []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := st.Next(); !errors.Is(err, errCancelled) {
+	if e, err := st.Next(); !errors.Is(err, requests.ErrCancelled) {
 		t.Errorf("%s, %v", e.Data, err)
 	}
 }

@@ -80,11 +80,11 @@ func (x *exchange) askServer(ctx context.Context, method wire.Method, params str
 	rand.Read(b[:])
 	id := []byte(`"dragoman-` + hex.EncodeToString(b[:]) + `"`)
 	c := newCall(id, wire.ToolsCall)
-	c.here, c.answers = true, make(chan []byte, 1)
-	if err := x.s.open.add(c); err != nil {
+	c.More.here, c.More.answers = true, make(chan []byte, 1)
+	if err := x.s.open.Add(c); err != nil {
 		return nil, err
 	}
-	defer x.s.open.end(c)
+	defer x.s.open.End(c)
 	out := &upstream.Outgoing{Body: mcp.Request(id, method, "{"+params+"}"), Request: true, Header: x.from}
 	if d := x.s.direct; d != nil { // each request says who sends it
 		out.Body = d.request(id, method, params)
@@ -101,7 +101,7 @@ func (x *exchange) askServer(ctx context.Context, method wire.Method, params str
 		return answerOn(ctx, st, id)
 	}
 	select { // the answer comes with everything else that a server on a pipe says
-	case answer := <-c.answers:
+	case answer := <-c.More.answers:
 		return resultIn(answer)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
+	"github.com/dragoman-proxy/dragoman/proxy/requests"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
 )
@@ -316,7 +317,7 @@ func TestOwnCallEndsWhenItsClientCancels(t *testing.T) {
 	go func() { got <- srv.post(session, callOurs(3, "ours", `{}`)) }()
 	<-begun
 	srv.post(session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
-	if why := <-over; why != errCancelled.Error() {
+	if why := <-over; why != requests.ErrCancelled.Error() {
 		t.Errorf("ended by %s", why)
 	}
 	if r := <-got; r.status != 202 || r.body != "" {
@@ -391,7 +392,7 @@ func TestOwnCallsOnAPipe(t *testing.T) {
 		c.say(callOurs(2, "quick", `{"n":2}`)) // not behind the slow one
 		c.hears(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"quick{\"n\":2}"}]}}`)
 		c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-		if why := <-over; why != errCancelled.Error() {
+		if why := <-over; why != requests.ErrCancelled.Error() {
 			t.Errorf("piped %v: ended by %s", piped, why)
 		}
 		c.say(listSecond)

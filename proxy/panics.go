@@ -40,7 +40,7 @@ func (x *exchange) panicked(p any, raw []byte) *mcp.Failure {
 	x.srv.panicked(p)
 	f := mcp.Fail(mcp.Panicked, "")
 	if x.call != nil {
-		return f.About([]byte(x.call.id)) // raw may have been rewritten
+		return f.About([]byte(x.call.ID)) // raw may have been rewritten
 	}
 	return f.About(idOf(raw))
 }
@@ -68,11 +68,11 @@ func (x *exchange) afterPanic(p any, raw []byte) (out []byte, ok bool) {
 	case x.isAnswer(m):
 		c = x.call
 	default:
-		c = x.s.open.take(wire.AppendIDKey(nil, m.ID()))
+		c = x.s.open.Take(wire.AppendIDKey(nil, m.ID()))
 		x.met = c
 	}
-	if c == nil || c.answers != nil {
+	if c == nil || c.More.answers != nil {
 		return nil, false
 	}
-	return f.About(x.era.rename([]byte(c.id))).Body(), true
+	return f.About(x.era.rename([]byte(c.ID))).Body(), true
 }

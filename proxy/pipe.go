@@ -152,8 +152,8 @@ func (p *pipe) hangUp() {
 		return
 	}
 	s.deaf.Store(true)
-	for _, c := range s.asked.list() {
-		p.take(clientGone([]byte(c.id)))
+	for _, c := range s.asked.List() {
+		p.take(clientGone([]byte(c.ID)))
 	}
 }
 
@@ -173,9 +173,9 @@ func (p *pipe) cutOff() {
 		case s.piped:
 			half.failOpen(mcp.Fail(mcp.ShuttingDown, ""))
 		default: // each has a goroutine, which says so
-			for _, c := range s.open.list() {
-				if c.stop != nil {
-					c.stop(errShutdown)
+			for _, c := range s.open.List() {
+				if c.Stop != nil {
+					c.Stop(errShutdown)
 				}
 			}
 		}
@@ -346,7 +346,7 @@ func (p *pipe) forward(line []byte, g *group, slot int) {
 func (p *pipe) rescue(x *exchange, line []byte) {
 	if r := recover(); r != nil {
 		f := x.panicked(r, line)
-		if f.ID != nil && (x.call == nil || x.s.open.end(x.call)) {
+		if f.ID != nil && (x.call == nil || x.s.open.End(x.call)) {
 			p.deliver(x.group, x.slot, f.Body())
 		}
 		x.done()
@@ -365,7 +365,7 @@ func (p *pipe) pass(x *exchange, line []byte, err error) {
 		p.modern(&x.msg)
 	case x.cancels && (p.cancelModern(&x.msg) || p.takesStraight(&x.msg)):
 	case x.stale(): // cancelled while it waited: no answer is owed
-		if x.call.stop == nil {
+		if x.call.Stop == nil {
 			x.call = nil // who cancelled it has counted it
 		}
 	case err != nil:
@@ -385,7 +385,7 @@ func (p *pipe) send(x *exchange, out []byte) {
 	st, err := x.forwardKept(out)
 	switch {
 	case err != nil:
-		owed := x.call != nil && x.s.open.end(x.call) // else serverLost was faster
+		owed := x.call != nil && x.s.open.End(x.call) // else serverLost was faster
 		f := p.srv.answerFor(x, err)
 		switch {
 		case owed:
@@ -421,12 +421,12 @@ func (p *pipe) deliver(g *group, slot int, answer []byte) {
 
 // kept is the answer to c with memory of its own where others go with it.
 func (p *pipe) kept(c *call, answer []byte) []byte {
-	if c.group == nil {
+	if c.More.group == nil {
 		return answer
 	}
 	own, err := p.srv.memory.Clone(p.ctx, large.AnswerWait, large.Copy, answer)
 	if err != nil {
-		return p.srv.report(err, p.requestInfo(c)).About([]byte(c.id)).Body()
+		return p.srv.report(err, p.requestInfo(c)).About([]byte(c.ID)).Body()
 	}
 	return own
 }
@@ -475,8 +475,8 @@ func (p *pipe) bring(x *exchange) {
 		}
 		p.heard.Store(time.Now().UnixNano())
 		if c := x.met; c != nil {
-			p.deliver(c.group, c.slot, p.kept(c, e.Data))
-			p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.method, x.verdict, c.began)
+			p.deliver(c.More.group, c.More.slot, p.kept(c, e.Data))
+			p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.Method, x.verdict, c.Began)
 			continue
 		}
 		p.write(e.Data)

@@ -25,18 +25,18 @@ func (p *pipe) watch() {
 			return
 		}
 		now, heard := time.Now(), time.Unix(0, p.heard.Load())
-		late, next := p.s.open.overdue(func(c *call) time.Duration {
-			if c.here || c.method == wire.SubscriptionsListen {
+		late, next := p.s.open.Overdue(func(c *call) time.Duration {
+			if c.More.here || c.Method == wire.SubscriptionsListen {
 				return time.Hour // the server has nothing to do with it, or nothing to say
 			}
 			return p.srv.now().silence.left(c, heard, now)
 		})
 		for _, c := range late {
-			p.srv.giveUpAs(p.s, c.id, nil, overdueCall) // before the client may use the id again
-			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.id))
-			f.Err = server.SilentFor(now.Sub(c.began), heard.After(c.began))
-			p.deliver(c.group, c.slot, f.Body())
-			p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.method, metrics.Failed, c.began)
+			p.srv.giveUpAs(p.s, c.ID, nil, overdueCall) // before the client may use the id again
+			f := mcp.Fail(mcp.UpstreamTimeout, "").About([]byte(c.ID))
+			f.Err = server.SilentFor(now.Sub(c.Began), heard.After(c.Began))
+			p.deliver(c.More.group, c.More.slot, f.Body())
+			p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.Method, metrics.Failed, c.Began)
 			p.srv.report(f, p.requestInfo(c))
 		}
 		if next > 0 {
@@ -62,21 +62,21 @@ func (p *pipe) serverLost(err error) {
 
 // failOpen answers every call in flight with f.
 func (p *pipe) failOpen(f *mcp.Failure) {
-	for _, c := range p.s.open.list() {
-		if server.Spares(f, p.givenKey(c)) || !p.s.open.end(c) || c.here {
+	for _, c := range p.s.open.List() {
+		if server.Spares(f, p.givenKey(c)) || !p.s.open.End(c) || c.More.here {
 			continue // what is served here ends with us, and says so itself
 		}
 		each := *f
-		each.ID = []byte(c.id)
-		p.deliver(c.group, c.slot, each.Body())
-		p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.method, metrics.Failed, c.began)
+		each.ID = []byte(c.ID)
+		p.deliver(c.More.group, c.More.slot, each.Body())
+		p.srv.metrics.Request(p.s.ClientRevision, p.s.ServerRevision, c.Method, metrics.Failed, c.Began)
 		p.srv.report(&each, p.requestInfo(c))
 	}
 }
 
 // requestInfo is what is known of the call c.
 func (p *pipe) requestInfo(c *call) requestInfo {
-	return requestInfo{method: c.method.String(), client: p.s.ClientRevision, server: p.s.ServerRevision, session: p.s.Named, header: p.first}
+	return requestInfo{method: c.Method.String(), client: p.s.ClientRevision, server: p.s.ServerRevision, session: p.s.Named, header: p.first}
 }
 
 // lostWith ends us when a failure over HTTP means that the session is over. That
@@ -95,7 +95,7 @@ func (p *pipe) lostWith(f *mcp.Failure) {
 // givenKey is the key of the id by which the server knows c, "" for none.
 func (p *pipe) givenKey(c *call) string {
 	if conn, ok := p.s.conn.(*server.Renumbered); ok {
-		return conn.GivenKey(c.key)
+		return conn.GivenKey(c.Key)
 	}
-	return c.key
+	return c.Key
 }

@@ -129,7 +129,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		return nil, wire.Drop, err
 	}
 	if x.call != nil && x.msg.Note != nil {
-		err = x.call.keep(x.msg.Note)
+		err = x.call.Keep(x.msg.Note)
 	}
 	return out, v, err
 }
@@ -146,9 +146,9 @@ func (x *exchange) admit(m *wire.Message) error {
 		return mcp.Uninitialized(mcp.ModernRefused)
 	}
 	c := newCallAt(id, m.Method, x.clock.Now())
-	c.stop, c.here = x.stop, x.errand != nil
-	c.group, c.slot = x.group, x.slot
-	if err := x.s.open.add(c); err != nil {
+	c.Stop, c.More.here = x.stop, x.errand != nil
+	c.More.group, c.More.slot = x.group, x.slot
+	if err := x.s.open.Add(c); err != nil {
 		return err
 	}
 	x.call = c
@@ -160,14 +160,14 @@ func (x *exchange) admit(m *wire.Message) error {
 func (x *exchange) reunite(asked *calls) bool {
 	m := &x.msg
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
-	c := asked.take(x.key)
+	c := asked.Take(x.key)
 	x.met = c
 	if c == nil {
 		m.Classify()
 		x.srv.unknownAnswer(x.s, x.requestInfo(), m)
 		return false
 	}
-	m.Method, m.Note = c.method, c.note
+	m.Method, m.Note = c.Method, c.Note
 	return true
 }
 
@@ -226,7 +226,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	case m.Kind == wire.Notification:
 		if m.Method == wire.Cancelled {
 			x.key = appendCancelled(x.key[:0], m, true)
-			asked = s.asked.cancel(x.key)
+			asked = s.asked.Cancel(x.key)
 		}
 		if m.Method == wire.ToolsListChanged {
 			s.tools.Forget()
@@ -238,12 +238,12 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 			x.verdict = metrics.Failed
 		}
 		if x.isAnswer(m) {
-			m.Method, m.Note = x.call.method, x.call.note
-		} else if !x.reunite(s.open) && s.open.unique {
+			m.Method, m.Note = x.call.Method, x.call.Note
+		} else if !x.reunite(s.open) && s.open.Unique {
 			return nil, false // a client on a pipe asked nothing like it, or was told otherwise
-		} else if c := x.met; c != nil && c.answers != nil {
+		} else if c := x.met; c != nil && c.More.answers != nil {
 			x.met = nil
-			c.answers <- bytes.Clone(raw) // it was us who asked
+			c.More.answers <- bytes.Clone(raw) // it was us who asked
 			return nil, false
 		}
 	}
@@ -341,11 +341,11 @@ func (x *exchange) isAnswer(m *wire.Message) bool {
 		return false
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
-	if string(x.key) != x.call.key {
+	if string(x.key) != x.call.Key {
 		return false
 	}
 	x.answered, x.final = true, true
-	x.s.open.end(x.call)
+	x.s.open.End(x.call)
 	return true
 }
 
@@ -353,26 +353,26 @@ func (x *exchange) isAnswer(m *wire.Message) bool {
 // the same one may come again; on a pipe two of one id cannot be told apart.
 func (x *exchange) admitAsked(m *wire.Message) error {
 	c := newCall(m.ID(), m.Method)
-	if !x.s.asked.unique {
-		x.s.asked.take([]byte(c.key))
+	if !x.s.asked.Unique {
+		x.s.asked.Take([]byte(c.Key))
 	}
 	if x.errand != nil {
-		c.answers = x.errand.answers
+		c.More.answers = x.errand.answers
 	} else if !x.s.Local {
-		x.s.asked.abandon(c) // its answer may come by another process
+		x.s.asked.Abandon(c) // its answer may come by another process
 	}
-	return x.s.asked.add(c)
+	return x.s.asked.Add(c)
 }
 
 func (x *exchange) forgetAsked(id []byte) {
 	x.key = wire.AppendIDKey(x.key[:0], id)
-	x.s.asked.take(x.key)
+	x.s.asked.Take(x.key)
 }
 
 // keepAsked notes what translating the client's answer will need.
 func (x *exchange) keepAsked(id, note []byte) {
 	x.key = wire.AppendIDKey(x.key[:0], id)
-	if !x.s.asked.annotate(x.key, note) {
+	if !x.s.asked.Annotate(x.key, note) {
 		x.log().Warn("note not kept", zap.Int("bytes", len(note)))
 	}
 }

@@ -36,7 +36,7 @@ func (p *pipe) drain() {
 	p.cutOff()
 	if s := p.begun.Load(); s != nil && !s.piped {
 		select { // the client's side is closed with p
-		case <-s.open.idle():
+		case <-s.open.Idle():
 		case <-time.After(time.Second):
 		}
 	}

@@ -87,7 +87,7 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 			}
 		}
 		srv.sessions.each(func(s *session) {
-			if of(s.runsFor) && lanesOf(s.conn) != nil && s.open.none() {
+			if of(s.runsFor) && lanesOf(s.conn) != nil && s.open.None() {
 				note(idleSession{time.Unix(0, s.used.Load()), func() bool {
 					if !srv.sessions.drop(s) {
 						return false
@@ -99,7 +99,7 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 		})
 		srv.onPipes.Range(func(key, _ any) bool {
 			t := key.(*posts)
-			if s := t.begun.Load(); s != nil && of(s.runsFor) && s.open.none() {
+			if s := t.begun.Load(); s != nil && of(s.runsFor) && s.open.None() {
 				note(idleSession{time.Unix(0, s.used.Load()), func() bool {
 					if _, here := srv.onPipes.LoadAndDelete(t); !here {
 						return false

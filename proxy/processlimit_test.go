@@ -94,7 +94,7 @@ func TestBusyProcessesAreNotEnded(t *testing.T) {
 	going := calls.say(callOne)
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if s, _ := client.srv.sessions.find(session, sealed.Owner{}); s != nil {
-			none := s.open.none()
+			none := s.open.None()
 			s.leave()
 			if !none {
 				break

@@ -64,7 +64,7 @@ func (q *question) elicit(ctx context.Context, params []byte) (agreed bool, err 
 	rand.Read(b[:])
 	id := asking + hex.EncodeToString(b[:]) + `"`
 	key := wire.AppendIDKey(nil, []byte(id))
-	defer q.asked.take(key)
+	defer q.asked.Take(key)
 	if !q.yield(mcp.Request(id, wire.ElicitationCreate, params)) {
 		return false, context.Cause(ctx)
 	}
@@ -120,8 +120,8 @@ func (x *exchange) hear(m *wire.Message) bool {
 		return false
 	}
 	x.key = wire.AppendIDKey(x.key[:0], m.ID())
-	if c := x.s.asked.take(x.key); c != nil && c.answers != nil {
-		c.answers <- bytes.Clone(m.Raw) // there is room for the one that there is
+	if c := x.s.asked.Take(x.key); c != nil && c.More.answers != nil {
+		c.More.answers <- bytes.Clone(m.Raw) // there is room for the one that there is
 	} else {
 		x.srv.unknownAnswer(x.s, x.requestInfo(), m)
 	}

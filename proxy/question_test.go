@@ -116,7 +116,7 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 	}
 	s, _ := srv.sessions.find(session, sealed.Owner{})
 	defer s.leave()
-	if !s.asked.none() {
+	if !s.asked.None() {
 		t.Error("the question still waits")
 	}
 }

@@ -97,7 +97,7 @@ func (r *relay) resend() error {
 		r.srv.backings.kill(r.b)
 	}
 	if r.x != nil {
-		r.x.call.cancelled.Store(true) // the server has no such call
+		r.x.call.Cancelled.Store(true) // the server has no such call
 		r.x.resumed = true             // and the next exchange counts it
 	}
 	r.drop()
@@ -268,8 +268,8 @@ func (r *relay) drop() {
 		leave()
 	}
 	if x != nil {
-		if !r.done && x.call != nil && !x.call.cancelled.Load() {
-			r.srv.giveUpAs(r.b.s, x.call.id, r.from, "client disconnected")
+		if !r.done && x.call != nil && !x.call.Cancelled.Load() {
+			r.srv.giveUpAs(r.b.s, x.call.ID, r.from, "client disconnected")
 		}
 		x.done()
 	}

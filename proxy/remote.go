@@ -211,8 +211,8 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 		srv.log.Info("the session began in another process: log level and subscriptions are not restored")
 	}
 	news := h.early
-	for _, q := range s.asked.drain() {
-		news = append(news, mcp.Cancelled(q.id, "the server has lost the session"))
+	for _, q := range s.asked.Drain() {
+		news = append(news, mcp.Cancelled(q.ID, "the server has lost the session"))
 	}
 	news = append(news, listChanges(m.Result())...)
 	c.mu.Lock()

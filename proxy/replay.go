@@ -105,7 +105,7 @@ func (t *trails) drop(i int) {
 		t.faded = append(t.faded, faded{tr.number, tr.last})
 	}
 	if tr.reader == nil && !tr.over && tr.call != nil {
-		tr.open.end(tr.call)
+		tr.open.End(tr.call)
 		tr.stream.Close()
 	}
 }
@@ -187,7 +187,7 @@ func (tr *trail) leave(gone bool) (parked bool) {
 	case tr.call == nil:
 		return false
 	}
-	parked = gone && !tr.over && !tr.call.cancelled.Load()
+	parked = gone && !tr.over && !tr.call.Cancelled.Load()
 	tr.over = !parked
 	return parked
 }
@@ -288,7 +288,7 @@ func (x *exchange) takeUp(l *lanes, lastEventID string) error {
 		x.attach(st)
 	case tr.over:
 		x.answered = true // nothing comes behind it
-	case !tr.open.reopen(tr.call, x.stop): // cancelled, or forgotten for want of room
+	case !tr.open.Reopen(tr.call, x.stop): // cancelled, or forgotten for want of room
 		tr.stream.Close()
 		tr.over, x.answered = true, true
 	default:

@@ -223,8 +223,8 @@ func TestForgottenStreamIsAFreshOne(t *testing.T) {
 		t.Fatal("forgotten too soon")
 	}
 	l.trails.sweep(time.Now().Add(5 * time.Minute))
-	if n := srv.kept.Load(); n != 0 || l.Requests() != 0 || srv.sessions.byID[s].open.count != 0 {
-		t.Errorf("%d bytes, %d lanes, %d calls are left", n, l.Requests(), srv.sessions.byID[s].open.count)
+	if n := srv.kept.Load(); n != 0 || l.Requests() != 0 || len(srv.sessions.byID[s].open.List()) != 0 {
+		t.Errorf("%d bytes, %d lanes, %d calls are left", n, l.Requests(), len(srv.sessions.byID[s].open.List()))
 	}
 	for id, n := range map[string]int64{last: 1, "1-9": -1, "77-1": -1, "x": -1, "-": -1, "1-": -1, "-1--1": -1, "99999999999999999999-1": -1} {
 		c = srv.open("GET", s, "", "Last-Event-ID", id)

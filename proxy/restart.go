@@ -327,8 +327,8 @@ func (r *revival) died(why error) bool {
 	clear(r.own)
 	if again && r.s != nil {
 		r.s.again.Store(true)
-		for _, c := range r.s.asked.list() {
-			r.early = append(r.early, mcp.Cancelled(c.id, "the server was started again"))
+		for _, c := range r.s.asked.List() {
+			r.early = append(r.early, mcp.Cancelled(c.ID, "the server was started again"))
 		}
 	}
 	return again

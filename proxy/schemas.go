@@ -26,7 +26,7 @@ func (x *exchange) learn(m *wire.Message) {
 	}
 	ctx, cancel := context.WithTimeout(x.ctx, schemaTime)
 	defer cancel()
-	if _, err := x.s.tools.Look(ctx, x.call.wanted.tool, func(params string) ([]byte, error) { return x.askServer(ctx, wire.ToolsList, params) }); err != nil {
+	if _, err := x.s.tools.Look(ctx, x.call.More.wanted.tool, func(params string) ([]byte, error) { return x.askServer(ctx, wire.ToolsList, params) }); err != nil {
 		x.log().Debug("the server's tools are not known: their structured content stays whole", zap.Error(err))
 	}
 }
@@ -34,11 +34,11 @@ func (x *exchange) learn(m *wire.Message) {
 // learns reports whether the result of a call may be cut, by what the list says of its tool.
 func (x *exchange) learns(m *wire.Message) bool {
 	s := x.srv.now().shaping
-	if s == nil || m.Method != wire.ToolsCall || x.call == nil || x.call.wanted == nil ||
+	if s == nil || m.Method != wire.ToolsCall || x.call == nil || x.call.More.wanted == nil ||
 		!x.s.ServerRevision.Structured || !x.s.ClientRevision.Structured || !x.s.Facts.Has(wire.ServerTools) {
 		return false
 	}
-	w := x.call.wanted
+	w := x.call.More.wanted
 	return w.maxTokens != 0 || s.engine.Touches(s.server, w.tool)
 }
 

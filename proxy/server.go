@@ -192,7 +192,7 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	}
 	s := srv.sessionWith(t, h.conn)
 	s.piped, s.runsFor = h.standing != nil, h.runsFor
-	s.open.unique, s.asked.unique = h.pipe, s.piped
+	s.open.Unique, s.asked.Unique = h.pipe, s.piped
 	if again != nil {
 		again.s = s
 	}
@@ -306,8 +306,8 @@ func (srv *Server) endConn(c upstream.Conn) {
 func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 	f := asFailure(x.outlives(err))
 	if x.call != nil {
-		f.About([]byte(x.call.id))
-		x.s.open.end(x.call)
+		f.About([]byte(x.call.ID))
+		x.s.open.End(x.call)
 		if f.Cause == mcp.UpstreamTimeout && !upstream.NeverSent(err) && !(x.s.direct != nil && x.s.direct.web) { // there the end of the stream says so
 			x.giveUp(overdueCall)
 		}

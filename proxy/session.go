@@ -85,12 +85,12 @@ func (s *session) release(why error) {
 }
 
 func (s *session) stopWaits(why error) {
-	for _, c := range s.open.drain() {
-		if c.stop != nil {
-			c.stop(why)
+	for _, c := range s.open.Drain() {
+		if c.Stop != nil {
+			c.Stop(why)
 		}
 	}
-	s.asked.drain()
+	s.asked.Drain()
 	if s.ended != nil {
 		s.ended()
 	}
@@ -289,7 +289,7 @@ func (t *sessions) dropIdle(then time.Time) []*session {
 	t.over.Sweep(now.Add(-t.sealer.MaxAge))
 	var out []*session
 	for id, s := range t.byID {
-		if s.idle(then) || t.sealer.Expired(s.Made, now) && s.open.none() {
+		if s.idle(then) || t.sealer.Expired(s.Made, now) && s.open.None() {
 			delete(t.byID, id)
 			out = append(out, s)
 		}

@@ -144,7 +144,7 @@ func (x *exchange) want(m *wire.Message) {
 		}
 		w.full = meta.Get("dragoman/detail").Str == "full"
 	}
-	x.call.wanted = w
+	x.call.More.wanted = w
 	if x.errand != nil && x.errand.call != nil {
 		x.errand.call.wanted = w
 	}
@@ -186,8 +186,8 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 		c = x.call
 	}
 	w := &wanted{shaping: s, maxTokens: x.maxTokens} // another process was asked
-	if c != nil && c.wanted != nil {
-		w = c.wanted
+	if c != nil && c.More.wanted != nil {
+		w = c.More.wanted
 	} else {
 		w.caller = x.caller()
 	}

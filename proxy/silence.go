@@ -40,11 +40,11 @@ func newSilences(cfg config.Config) *silences {
 // left is how much longer we wait for the answer to c, when the server was last
 // heard of then.
 func (p *silences) left(c *call, heard, now time.Time) time.Duration {
-	limit := p[c.method]
-	if heard.After(c.began) {
+	limit := p[c.Method]
+	if heard.After(c.Began) {
 		return limit.Silence - now.Sub(heard)
 	}
-	return limit.FirstByte - now.Sub(c.began)
+	return limit.FirstByte - now.Sub(c.Began)
 }
 
 // overdueCall is why the server is told of a call that took too long, see
@@ -73,7 +73,7 @@ func (x *exchange) giveUp(reason string) {
 		}
 		return
 	}
-	x.srv.giveUpAs(x.s, x.call.id, x.from, reason)
+	x.srv.giveUpAs(x.s, x.call.ID, x.from, reason)
 }
 
 // tellCancelled sends the server a cancellation of the request that it knows by id. It

@@ -144,7 +144,7 @@ func TestHowMuchTimeIsLeft(t *testing.T) {
 		{wire.OtherMethod, -time.Second, -9 * time.Second},
 		{wire.OtherMethod, 5 * time.Second, 55 * time.Second},
 	} {
-		got := s.left(&call{method: c.method, began: began}, began.Add(c.heard), began.Add(10*time.Second))
+		got := s.left(&call{Method: c.method, Began: began}, began.Add(c.heard), began.Add(10*time.Second))
 		if got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}

@@ -72,5 +72,5 @@ func (t *tally) release() {
 		t.metrics.Unserved(client, t.method, t.how)
 		return
 	}
-	t.metrics.Request(client, t.server, t.method, t.how, t.call.began)
+	t.metrics.Request(client, t.server, t.method, t.how, t.call.Began)
 }

@@ -1,0 +1,320 @@
+// Package requests holds the open requests of one direction of a session.
+//
+// A [Request] is open until its answer, its cancellation or the end of the session. A
+// [Table] has them by their ids, as [wire.AppendIDKey] writes them: ids that are equal are
+// written in several ways. On a pipe an id is unique while it is open; over HTTP clients
+// use one on several POSTs, and the newest counts.
+package requests
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+// Why a request cannot be opened, and why the wait for its answer has ended.
+var (
+	ErrTooMany   = errors.New("too many open requests")
+	ErrDuplicate = errors.New("request id is already in use")
+	ErrCancelled = errors.New("request was cancelled")
+)
+
+// More is what a session keeps with a request. It hears of a cancellation where no Stop
+// does.
+type More interface{ Cancelled() }
+
+// Request is a request that has no answer yet. It owns its memory.
+type Request[T More] struct {
+	ID     string // as it stands in the message
+	Key    string // equal for equal ids, see wire.AppendIDKey
+	Method wire.Method
+	Note   []byte // what translating the answer needs of the request
+	As     []byte // the id that the other side knows it by; nil for ID
+	Began  time.Time
+	More   T
+
+	// Stop ends the wait for the answer; nil where no goroutine waits.
+	Stop context.CancelCauseFunc
+	// Abandoned says that no goroutine waits, although the answer may still come on
+	// another stream.
+	Abandoned atomic.Bool
+	// Cancelled says that no answer is owed any more.
+	Cancelled atomic.Bool
+
+	older *Request[T] // with the same id, on transports that allow it
+}
+
+// New is a request with the given id, which began at that time. It keeps a clone of the id.
+func New[T More](id []byte, m wire.Method, began time.Time) *Request[T] {
+	both := wire.AppendIDKey(append(make([]byte, 0, 2*len(id)+8), id...), id)
+	text := unsafe.String(unsafe.SliceData(both), len(both)) // nothing else writes there
+	return &Request[T]{ID: text[:len(id)], Key: text[len(id):], Method: m, Began: began}
+}
+
+// Keep clones the note that a translator handed back with the request; one of more than
+// wire.MaxNote bytes is an error.
+func (c *Request[T]) Keep(note []byte) error {
+	if len(note) > wire.MaxNote {
+		return errors.New("note is too long")
+	}
+	c.Note = append([]byte(nil), note...)
+	return nil
+}
+
+// A Table has the open requests of one direction of a session. It is safe for concurrent
+// use.
+type Table[T More] struct {
+	Max    int  // of open requests; it may change before the first one
+	Unique bool // two requests of one id cannot be told apart here: one pipe
+
+	mu    sync.Mutex
+	byKey map[string]*Request[T]
+	count int
+	empty chan struct{} // closed when the last one ends; nil when nobody asked
+}
+
+// NewTable is an empty one.
+func NewTable[T More](max int) *Table[T] {
+	return &Table[T]{Max: max, byKey: make(map[string]*Request[T])}
+}
+
+// Add enters c, or says why not: ErrTooMany, ErrDuplicate.
+func (t *Table[T]) Add(c *Request[T]) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.count >= t.Max && !t.evict() {
+		return ErrTooMany
+	}
+	c.older = t.byKey[c.Key]
+	if c.older != nil && t.Unique {
+		return ErrDuplicate
+	}
+	t.byKey[c.Key] = c
+	t.count++
+	return nil
+}
+
+// Abandon keeps c open for an answer on another stream, as long as there is room.
+func (t *Table[T]) Abandon(c *Request[T]) { c.Abandoned.Store(true) }
+
+// evict makes room by ending the oldest abandoned request. Called with t.mu held.
+func (t *Table[T]) evict() bool {
+	var oldest *Request[T]
+	for _, c := range t.byKey {
+		for ; c != nil; c = c.older {
+			if c.Abandoned.Load() && (oldest == nil || c.Began.Before(oldest.Began)) {
+				oldest = c
+			}
+		}
+	}
+	return oldest != nil && t.unlink(oldest)
+}
+
+// Take ends the newest request of an id and returns it; nil when there is none.
+func (t *Table[T]) Take(key []byte) *Request[T] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.byKey[string(key)]
+	if c != nil {
+		t.unlink(c)
+	}
+	return c
+}
+
+// Annotate keeps a clone of note with the newest request of an id; false when there
+// is no such request or the note is too long.
+func (t *Table[T]) Annotate(key, note []byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.byKey[string(key)]
+	return c != nil && c.Keep(note) == nil
+}
+
+// Change calls do with the newest request of an id, which nothing else changes meanwhile;
+// false when there is no such request.
+func (t *Table[T]) Change(key []byte, do func(*Request[T])) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.byKey[string(key)]
+	if c != nil {
+		do(c)
+	}
+	return c != nil
+}
+
+// End ends c and reports whether it was open.
+func (t *Table[T]) End(c *Request[T]) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unlink(c)
+}
+
+// unlink is called with t.mu held.
+func (t *Table[T]) unlink(c *Request[T]) bool {
+	at := t.byKey[c.Key]
+	switch {
+	case at == c && c.older == nil:
+		delete(t.byKey, c.Key)
+	case at == c:
+		t.byKey[c.Key] = c.older
+	default:
+		for at != nil && at.older != c {
+			at = at.older
+		}
+		if at == nil {
+			return false
+		}
+		at.older = c.older
+	}
+	t.count--
+	if t.count == 0 && t.empty != nil {
+		close(t.empty)
+		t.empty = nil
+	}
+	return true
+}
+
+// None reports whether no request is open.
+func (t *Table[T]) None() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count == 0
+}
+
+// Overdue ends the requests for which left is no longer positive, and returns them;
+// and the shortest time that is left to another, 0 when there is none.
+func (t *Table[T]) Overdue(left func(*Request[T]) time.Duration) (late []*Request[T], next time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.byKey {
+		for ; c != nil; c = c.older {
+			switch d := left(c); {
+			case d <= 0:
+				late = append(late, c)
+			case next == 0 || d < next:
+				next = d
+			}
+		}
+	}
+	for _, c := range late {
+		t.unlink(c)
+	}
+	return late, next
+}
+
+// Newest is the newest request of an id, which stays open; nil when there is none.
+func (t *Table[T]) Newest(key []byte) *Request[T] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byKey[string(key)]
+}
+
+// Cancel ends the newest request of an id without an answer, and returns it; nil when there is none.
+func (t *Table[T]) Cancel(key []byte) *Request[T] {
+	if c := t.Newest(key); c != nil && t.CancelThis(c) {
+		return c
+	}
+	return nil
+}
+
+// CancelThis ends a request without an answer. It is false where that has ended already.
+func (t *Table[T]) CancelThis(c *Request[T]) bool {
+	if !t.End(c) {
+		return false
+	}
+	c.Cancelled.Store(true)
+	switch {
+	case c.Stop != nil:
+		c.Stop(ErrCancelled)
+	default:
+		c.More.Cancelled()
+	}
+	return true
+}
+
+// Reopen makes stop end the wait for the answer to c, and reports whether c is
+// still open.
+func (t *Table[T]) Reopen(c *Request[T], stop context.CancelCauseFunc) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.holds(c) {
+		return false
+	}
+	c.Stop = stop
+	return true
+}
+
+// holds is called with t.mu held.
+func (t *Table[T]) holds(c *Request[T]) bool {
+	at := t.byKey[c.Key]
+	for at != nil && at != c {
+		at = at.older
+	}
+	return at != nil
+}
+
+// Has reports whether c is open.
+func (t *Table[T]) Has(c *Request[T]) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.holds(c)
+}
+
+// Knows reports whether a request of this id is open.
+func (t *Table[T]) Knows(key []byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byKey[string(key)] != nil
+}
+
+// List returns all requests, which stay open.
+func (t *Table[T]) List() []*Request[T] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all()
+}
+
+// all is called with t.mu held.
+func (t *Table[T]) all() []*Request[T] {
+	all := make([]*Request[T], 0, t.count)
+	for _, c := range t.byKey {
+		for ; c != nil; c = c.older {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// Drain ends all requests and returns them.
+func (t *Table[T]) Drain() []*Request[T] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.all()
+	clear(t.byKey)
+	t.count = 0
+	if t.empty != nil {
+		close(t.empty)
+		t.empty = nil
+	}
+	return all
+}
+
+// Idle returns a channel that is closed once no request is open.
+func (t *Table[T]) Idle() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.empty == nil {
+		t.empty = make(chan struct{})
+	}
+	done := t.empty
+	if t.count == 0 {
+		close(t.empty)
+		t.empty = nil
+	}
+	return done
+}
