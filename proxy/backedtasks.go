@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
@@ -286,7 +287,7 @@ func (t *backedTasks) answer(r *relay) error {
 		return fault.Failure()
 	}
 	if err != nil {
-		if f := asFailure(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
+		if f := clienterror.Of(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
 			t.srv.backings.kill(k.b)
 		}
 		return err

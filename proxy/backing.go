@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
@@ -96,7 +97,7 @@ func (p *backings) open(b *backing, q *modernRequest, header []upstream.Header) 
 	ctx, cancel := context.WithTimeout(p.srv.draining, p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	if b.err = p.begin(ctx, b, q, header); b.err != nil {
-		f := asFailure(b.err) // each call that waits for the session reports it
+		f := clienterror.Of(b.err) // each call that waits for the session reports it
 		f.Why = string(p.srv.causeOf(f, requestInfo{method: wire.Initialize.String()}))
 		p.srv.metrics.Handshake(translate.Lookup(translate.Modern()), nil, failureOutcome(f), failures.Cause(f.Why))
 		p.kill(b)
@@ -159,8 +160,8 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 	gone := b.gone
 	p.mu.Unlock()
 	if gone { // everybody has left outbox.Kept
-		p.srv.endSession(s, errShutdown)
-		return errShutdown
+		p.srv.endSession(s, clienterror.ErrShutdown)
+		return clienterror.ErrShutdown
 	}
 	return nil
 }

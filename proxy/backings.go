@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/quota"
 	"github.com/dragoman-proxy/dragoman/proxy/results"
@@ -122,7 +123,7 @@ func (p *backings) await(ctx context.Context, key backingKey, by quota.Holder) (
 		case <-ctx.Done():
 			return nil, false, context.Cause(ctx)
 		case <-p.srv.draining.Done():
-			return nil, false, errShutdown
+			return nil, false, clienterror.ErrShutdown
 		}
 	}
 }
@@ -278,7 +279,7 @@ func (p *backings) forget(b *backing) {
 	}
 	b.end()
 	if b.s != nil {
-		p.srv.spawn(func() { p.srv.endSession(b.s, errShutdown) })
+		p.srv.spawn(func() { p.srv.endSession(b.s, clienterror.ErrShutdown) })
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -57,9 +58,9 @@ func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, 
 		case err != nil && raw[0] != '{':
 			it.refusal = mcp.Fail(mcp.BatchElement, "").Body()
 		case err != nil && s != nil:
-			it.refusal = asFailure(s.up.Explain(&m, err)).Body()
+			it.refusal = clienterror.Of(s.up.Explain(&m, err)).Body()
 		case err != nil:
-			it.refusal = asFailure(err).Body()
+			it.refusal = clienterror.Of(err).Body()
 		case m.Kind == wire.Request && m.Method == wire.Initialize:
 			return nil, 0, mcp.Fail(mcp.BatchInitialize, "")
 		case m.Kind == wire.Request:

@@ -15,9 +15,9 @@ type (
 
 // besideCall is what we keep with an open request.
 type besideCall struct {
-	again   *again      // what asking it once more takes; nil where that is not to be
-	here    bool        // it is answered here, and not by the server
-	answers chan []byte // who asked the client this is one of us; nil for the server
+	again   *again      // the question to repeat once; nil for none
+	here    bool        // dragoman answers it, and not the server
+	answers chan []byte // receives the answer to a question of dragoman's own; nil for one of the server
 	wanted  *wanted     // what shaping its result needs; nil for nothing
 
 	// group and slot: the array that the request came in, and its place there.

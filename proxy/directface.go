@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/mcpheader"
@@ -43,7 +44,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 		}
 	}
 	if err != nil {
-		return asFailure(err).About(q.id)
+		return clienterror.Of(err).About(q.id)
 	}
 	ctx, stop := req.Ctx, req.Cancel
 	if stop == nil {
@@ -57,7 +58,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 	x.from = append(append(x.from[:0], from...), q.header...)
 	x.clock.Asked, x.maxTokens = q.timed, q.maxTokens
 	if q.method == wire.SubscriptionsListen { // which would never drain
-		x.free = context.AfterFunc(srv.draining, func() { stop(errShutdown) })
+		x.free = context.AfterFunc(srv.draining, func() { stop(clienterror.ErrShutdown) })
 	}
 	err = x.post(req.Body, resp)
 	resp.Header = x.clock.AppendTo(resp.Header)
@@ -78,7 +79,7 @@ func (srv *Server) checkCall(ctx context.Context, b *backing, q *modernRequest, 
 	unread := !known && (b.s.direct != nil || q.hasParams())
 	var wrong error
 	if !unread {
-		if wrong = mcpheader.CheckParams(t.Arguments, q.arguments, q.header); wrong == nil || asFailure(wrong).Cause != mcp.HeaderMismatch {
+		if wrong = mcpheader.CheckParams(t.Arguments, q.arguments, q.header); wrong == nil || clienterror.Of(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}
@@ -105,7 +106,7 @@ func (srv *Server) checkAgain(client context.Context, b *backing, q *modernReque
 		if err != nil {
 			return context.Cause(client) // the server will say itself what is wrong with it
 		}
-		if wrong = mcpheader.CheckParams(t.Arguments, q.arguments, q.header); wrong == nil || asFailure(wrong).Cause != mcp.HeaderMismatch {
+		if wrong = mcpheader.CheckParams(t.Arguments, q.arguments, q.header); wrong == nil || clienterror.Of(wrong).Cause != mcp.HeaderMismatch {
 			return wrong
 		}
 	}

@@ -35,7 +35,7 @@
 //
 // Arrays of messages are taken apart before the road begins, and their reply is
 // put together behind its end (batch.go). What goes wrong anywhere becomes a
-// JSON-RPC error, and an HTTP status, by the one table in package mcp. What
+// JSON-RPC error, and an HTTP status, by the one table in package clienterror. What
 // translation takes from messages is counted and logged by package losses.
 //
 // Tools of our own (owntools.go) stand beside the server's, or alone (alone.go): those

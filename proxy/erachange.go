@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 	"github.com/dragoman-proxy/dragoman/translate"
@@ -98,13 +99,13 @@ func (srv *Server) orOtherEra(ctx context.Context, header []upstream.Header, was
 
 // saysEra reports whether it is us who found that the server is of the other era.
 func saysEra(err error) bool {
-	c := asFailure(err).Cause
+	c := clienterror.Of(err).Cause
 	return c == mcp.UpstreamModern || c == mcp.UpstreamLegacy
 }
 
 // isOtherEra reports whether err says that the server needs no session, where one was
 // to begin.
-func isOtherEra(err error) bool { return err != nil && asFailure(err).Cause == mcp.UpstreamModern }
+func isOtherEra(err error) bool { return err != nil && clienterror.Of(err).Cause == mcp.UpstreamModern }
 
 // errOutlived is why a session ends whose server is of another era now.
 var errOutlived = errors.New("the server was replaced by one of the other era")

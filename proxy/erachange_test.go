@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -192,7 +193,7 @@ func TestServerThatHasAHandshakeByNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = srv.backings.direct(t.Context(), q, "", nil)
-	if err == nil || asFailure(err).Cause != mcp.UpstreamLegacy {
+	if err == nil || clienterror.Of(err).Cause != mcp.UpstreamLegacy {
 		t.Errorf("%v", err)
 	}
 	if !srv.turned(t.Context(), nil, true, err) {

@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
 )
@@ -283,7 +284,7 @@ func TestProcessIsNotToldInitializeInVain(t *testing.T) {
 		eventually(t, "it is asked", func() bool { return len(silent.sent()) > 0 })
 		ended.close()
 	}()
-	if _, err := ended.upstreamEra(context.Background(), nil); !errors.Is(err, errShutdown) && !errors.Is(err, context.Canceled) {
+	if _, err := ended.upstreamEra(context.Background(), nil); !errors.Is(err, clienterror.ErrShutdown) && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

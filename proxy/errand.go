@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/trace"
@@ -152,7 +153,7 @@ func (x *exchange) listAlone(body []byte, err error) bool {
 
 // isAway reports whether err says that the server cannot be reached.
 func isAway(err error) bool {
-	f := asFailure(err)
+	f := clienterror.Of(err)
 	switch f.Cause {
 	case mcp.UpstreamDown, mcp.UpstreamTimeout, mcp.UpstreamLost, mcp.UpstreamSilent, mcp.UpstreamGarbled:
 		return true

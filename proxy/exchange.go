@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -287,7 +288,7 @@ func (x *exchange) tell() (e sse.Event, err error) {
 		return sse.Event{}, io.EOF // a standing stream just ends; its client opens another
 	}
 	x.answered, x.final = true, true // nothing comes behind it
-	if x.call.Method == wire.SubscriptionsListen && errors.Is(err, errShutdown) {
+	if x.call.Method == wire.SubscriptionsListen && errors.Is(err, clienterror.ErrShutdown) {
 		x.verdict = metrics.Succeeded
 		return sse.Event{Data: listenResult([]byte(x.call.ID))}, nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
@@ -357,7 +358,7 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	srv.sessions.add(s)
 	if l := lanesOf(s.conn); l != nil {
 		l.WhenLost(func() {
-			srv.failing("session lost", srv.causeOfLoss(asFailure(l.Reason())), l.Reason(), nil)
+			srv.failing("session lost", srv.causeOfLoss(clienterror.Of(l.Reason())), l.Reason(), nil)
 			srv.forget(s, l.Reason())
 		})
 	}
@@ -398,7 +399,7 @@ func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, ea
 		s.conn = srv.openLanes(h.conn, h.standing)
 	}
 	if err = h.concluded(s, answer, err); err != nil {
-		err = asFailure(err).About(id)
+		err = clienterror.Of(err).About(id)
 	}
 	return s, answer, h.early, err
 }
@@ -439,7 +440,7 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	}
 	ctx, stop := context.WithCancelCause(req.Ctx)
 	x := srv.newExchange(ctx, stop)
-	x.free = context.AfterFunc(srv.draining, func() { stop(errShutdown) }) // standing streams would never drain
+	x.free = context.AfterFunc(srv.draining, func() { stop(clienterror.ErrShutdown) }) // standing streams would never drain
 	resp.Done = x.release
 	x.s = s
 	x.headers(req)

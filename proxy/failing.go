@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -166,7 +167,7 @@ func (srv *Server) report(err error, at requestInfo) *mcp.Failure {
 
 // reportAs is report with another message.
 func (srv *Server) reportAs(message string, err error, at requestInfo) *mcp.Failure {
-	f := asFailure(err)
+	f := clienterror.Of(err)
 	if f.Reported {
 		return f
 	}
@@ -203,7 +204,7 @@ func (srv *Server) reportAs(message string, err error, at requestInfo) *mcp.Fail
 func (h *handshake) concluded(s *session, answer []byte, err error) error {
 	switch {
 	case err != nil:
-		f := asFailure(err)
+		f := clienterror.Of(err)
 		if f.UnknownSession() { // 404 before there is a session: there is no server at this path
 			f.NoEndpoint()
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -149,7 +150,7 @@ func failureOutcome(f *mcp.Failure) metrics.Outcome {
 // isLeaving reports whether err says that the client or this process no longer wants an
 // answer.
 func isLeaving(err error) bool {
-	for _, why := range []error{downstream.ErrClientLeft, downstream.ErrOver, downstream.ErrStopped, errTakenUp, errShutdown, upstream.ErrClosed, context.Canceled} {
+	for _, why := range []error{downstream.ErrClientLeft, downstream.ErrOver, downstream.ErrStopped, errTakenUp, clienterror.ErrShutdown, upstream.ErrClosed, context.Canceled} {
 		if errors.Is(err, why) {
 			return true
 		}

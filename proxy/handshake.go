@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -148,7 +149,7 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 		case h.srv.now().own != nil && isAway(err):
 			return h.goAlone(err)
 		}
-		return nil, nil, asFailure(err).About(h.id)
+		return nil, nil, clienterror.Of(err).About(h.id)
 	}
 }
 
@@ -161,7 +162,7 @@ func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*sess
 		answer, err = h.srv.now().own.introduce(answer)
 	}
 	if err != nil {
-		return nil, nil, asFailure(err).About(h.id)
+		return nil, nil, clienterror.Of(err).About(h.id)
 	}
 	return s, h.hoist(ctx, s, answer), nil
 }
@@ -426,7 +427,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 		out, err = sjson.SetBytes(out, "result.protocolVersion", h.vc.Name)
 	}
 	if err != nil {
-		return nil, nil, asFailure(err).About(h.id)
+		return nil, nil, clienterror.Of(err).About(h.id)
 	}
 	return s, out, nil
 }

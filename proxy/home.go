@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -50,7 +51,7 @@ func (srv *Server) goesHome(method string, req *downstream.Request, resp *downst
 	}
 	err := srv.forward(home, method, mcp.PeerLost, req, resp)
 	switch {
-	case errors.Is(err, replicas.ErrNotTaken), err != nil && method == "GET" && asFailure(err).Cause == mcp.PeerLost:
+	case errors.Is(err, replicas.ErrNotTaken), err != nil && method == "GET" && clienterror.Of(err).Cause == mcp.PeerLost:
 		return false
 	case err != nil:
 		srv.refuse(req, resp, srv.report(err, requestInfo{}).WithinSession())

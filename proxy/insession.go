@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
 	"github.com/dragoman-proxy/dragoman/proxy/sse"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -48,7 +49,7 @@ func (l *laterStream) Next() (sse.Event, error) {
 		switch {
 		case err == nil:
 			l.attach(st)
-		case errors.Is(err, upstream.ErrNoStream), asFailure(err).Status < http.StatusInternalServerError:
+		case errors.Is(err, upstream.ErrNoStream), clienterror.Of(err).Status < http.StatusInternalServerError:
 			return sse.Event{}, err
 		default:
 			l.log.Debug("standing stream", zap.Error(err))

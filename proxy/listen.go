@@ -21,6 +21,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/principal"
@@ -222,7 +223,7 @@ func (srv *Server) routes() map[string]fasthttp.RequestHandler {
 		"/readyz": func(c *fasthttp.RequestCtx) {
 			if err := srv.ready(); err != nil {
 				c.SetStatusCode(fasthttp.StatusServiceUnavailable)
-				c.SetBodyString(reason(err) + "\n")
+				c.SetBodyString(clienterror.Reason(err) + "\n")
 				return
 			}
 			c.SetBodyString("ok\n")
@@ -235,7 +236,7 @@ func (srv *Server) routes() map[string]fasthttp.RequestHandler {
 // ready says why no client could be served now.
 func (srv *Server) ready() error {
 	if srv.draining.Err() != nil {
-		return errShutdown
+		return clienterror.ErrShutdown
 	}
 	if srv.now().origin.ready == nil {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -77,7 +78,7 @@ const (
 func lookModern(m *wire.Message, header string) (*modernRequest, error) {
 	q, err := readMeta(view(m.Params()), targetOf(m.Method), header)
 	if err != nil {
-		return nil, asFailure(err).About(m.ID())
+		return nil, clienterror.Of(err).About(m.ID())
 	}
 	q.raw, q.id = m.Raw, m.ID()
 	q.method, q.name = m.Method, view(m.MethodName())
@@ -88,7 +89,7 @@ func lookModern(m *wire.Message, header string) (*modernRequest, error) {
 func (q *modernRequest) own(ctx context.Context, memory *large.Memory) (*modernRequest, error) {
 	room, err := memory.Alloc(ctx, large.RequestWait, large.RequestCopy, 2*len(q.raw))
 	if err != nil {
-		return nil, asFailure(err).About(q.id)
+		return nil, clienterror.Of(err).About(q.id)
 	}
 	o := q.sender()
 	room = append(room, q.raw...)

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/requests"
@@ -339,7 +340,7 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 		}
 		out, err := b.take(e.Data, again)
 		switch {
-		case err != nil && (b.ctx.Err() != nil || asFailure(err).Cause == mcp.SessionUnknown):
+		case err != nil && (b.ctx.Err() != nil || clienterror.Of(err).Cause == mcp.SessionUnknown):
 			return sse.Event{}, err
 		case err != nil:
 			b.conclude(b.failed(err))

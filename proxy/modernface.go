@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
@@ -83,7 +84,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	}()
 	q.headers(req)
 	if err := q.checkHeaders(req.Header); err != nil {
-		return asFailure(err).About(q.id)
+		return clienterror.Of(err).About(q.id)
 	}
 	if handshakeOnly(q.method) {
 		return unknownMethod(q.name).About(q.id)
@@ -104,7 +105,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 	direct := false
 	if !srv.isOurs(q) {
 		if direct, err = srv.isDirect(req.Ctx, from); err != nil {
-			return asFailure(err).About(q.id)
+			return clienterror.Of(err).About(q.id)
 		}
 	}
 	for again := false; ; again = true {
@@ -163,7 +164,7 @@ func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who st
 func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, from []upstream.Header) ([]byte, error) {
 	b, err := srv.backings.get(ctx, q, who, from)
 	if err != nil {
-		return nil, asFailure(err).WithID(q.id)
+		return nil, clienterror.Of(err).WithID(q.id)
 	}
 	defer srv.backings.let(b)
 	out := []byte(`{"resultType":"complete","supportedVersions":[`)
@@ -218,7 +219,7 @@ func (p *pipe) modern(m *wire.Message) {
 		case err == nil:
 			p.straight.forward(m.Raw, nil, 0)
 			return
-		case asFailure(err).Cause != mcp.UpstreamLegacy:
+		case clienterror.Of(err).Cause != mcp.UpstreamLegacy:
 			refuse(err)
 			return
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -611,7 +612,7 @@ func FuzzReadMeta(f *testing.F) {
 		}
 		q, err := readMeta(params, "name", "")
 		if err != nil {
-			if b := asFailure(err).Body(); !gjson.ValidBytes(b) {
+			if b := clienterror.Of(err).Body(); !gjson.ValidBytes(b) {
 				t.Errorf("the refusal is %s", b)
 			}
 			return

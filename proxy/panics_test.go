@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -319,5 +320,29 @@ func TestPanicOnTheStandingStream(t *testing.T) {
 	}
 	if srv.logs.FilterMessage("panic").Len() != 1 {
 		t.Error("no panic")
+	}
+}
+
+func TestPanicEndsItsTaskAndNothingElse(t *testing.T) {
+	srv := front(t, newFake(nil))
+	srv.spawn(func() { panic("oh") })
+	srv.tasks.Wait()
+	if srv.logs.FilterMessage("panic").Len() != 1 {
+		t.Error("not told")
+	}
+}
+
+// TestPanicBehindAPipeEndsThePipe, whose client would wait for ever else.
+func TestPanicBehindAPipeEndsThePipe(t *testing.T) {
+	srv := front(t, newFake(nil))
+	p := newPipe(srv.Server)
+	p.ctx, p.fail = context.WithCancelCause(t.Context())
+	p.spawn(func() { panic("oh") })
+	p.tasks.Wait()
+	if err := context.Cause(p.ctx); err == nil || clienterror.Of(err).Cause != mcp.Panicked {
+		t.Errorf("ended by %v", err)
+	}
+	if srv.logs.FilterMessage("panic").Len() != 1 {
+		t.Error("not told")
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/lines"
@@ -76,7 +77,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	defer read()
 	context.AfterFunc(p.ctx, read)
 	context.AfterFunc(ctx, func() {
-		overdue := time.AfterFunc(srv.now().cfg.Shutdown.Drain, func() { p.fail(errShutdown) })
+		overdue := time.AfterFunc(srv.now().cfg.Shutdown.Drain, func() { p.fail(clienterror.ErrShutdown) })
 		context.AfterFunc(p.ctx, func() { overdue.Stop() })
 	})
 	tending, stop := context.WithCancel(context.Background())
@@ -89,12 +90,12 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 		p.cutOff()
 	}
 	lost := context.Cause(p.ctx)
-	p.fail(errShutdown)
+	p.fail(clienterror.ErrShutdown)
 	if p.s != nil {
-		srv.endSession(p.s, errShutdown)
+		srv.endSession(p.s, clienterror.ErrShutdown)
 	}
 	if half := p.straight; half != nil {
-		srv.endSession(half.s, errShutdown)
+		srv.endSession(half.s, clienterror.ErrShutdown)
 		half.tasks.Wait()
 	}
 	p.tasks.Wait()
@@ -175,7 +176,7 @@ func (p *pipe) cutOff() {
 		default: // each has a goroutine, which says so
 			for _, c := range s.open.List() {
 				if c.Stop != nil {
-					c.Stop(errShutdown)
+					c.Stop(clienterror.ErrShutdown)
 				}
 			}
 		}
@@ -262,7 +263,7 @@ func (p *pipe) initialize(line []byte) {
 		return
 	}
 	if err := p.begin(line); err != nil {
-		p.refuse(asFailure(err).About(m.ID()))
+		p.refuse(clienterror.Of(err).About(m.ID()))
 	}
 }
 
@@ -361,7 +362,7 @@ func (p *pipe) pass(x *exchange, line []byte, err error) {
 		out, v, err = x.onward(line)
 	}
 	switch {
-	case err != nil && asFailure(err).Cause == mcp.ModernRefused && x.group == nil && p.bothEras:
+	case err != nil && clienterror.Of(err).Cause == mcp.ModernRefused && x.group == nil && p.bothEras:
 		p.modern(&x.msg)
 	case x.cancels && (p.cancelModern(&x.msg) || p.takesStraight(&x.msg)):
 	case x.stale(): // cancelled while it waited: no answer is owed
@@ -463,11 +464,11 @@ func (p *pipe) bring(x *exchange) {
 		e, err := x.take()
 		switch {
 		case server.Restarts(err):
-			p.failOpen(asFailure(err))
+			p.failOpen(clienterror.Of(err))
 			continue
 		case server.Skipped(err) != nil:
 			p.srv.unwanted("too_large")
-			p.failOpen(asFailure(err))
+			p.failOpen(clienterror.Of(err))
 			continue
 		case err != nil:
 			p.serverLost(err)

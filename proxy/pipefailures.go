@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -52,7 +53,7 @@ func (p *pipe) serverLost(err error) {
 	if p.ctx.Err() != nil {
 		return // we have stopped it
 	}
-	f := asFailure(err)
+	f := clienterror.Of(err)
 	if f.Cause == mcp.UpstreamSilent {
 		f = mcp.Fail(mcp.UpstreamLost, "")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/dialect"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -54,7 +55,7 @@ func (x *exchange) enter(raw []byte) error {
 	}
 	x.claim(m)
 	if err := x.admit(m); err != nil {
-		return asFailure(err).About(m.ID())
+		return clienterror.Of(err).About(m.ID())
 	}
 	x.want(m)
 	return nil
@@ -120,7 +121,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	}
 	switch {
 	case err != nil && kind.Response(): // the server waits for something
-		f := asFailure(err)
+		f := clienterror.Of(err)
 		return mcp.AppendError(nil, x.id, f.Code, f.Text, nil), wire.Forward, nil
 	case err != nil && kind == wire.Notification:
 		x.srv.untranslated(err, x.from)
@@ -219,7 +220,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	case m.Kind == wire.Request && x.isRepeated(m): // it is open already
 	case m.Kind == wire.Request:
 		if err := x.admitAsked(m); err != nil {
-			f := asFailure(err)
+			f := clienterror.Of(err)
 			x.reply(mcp.AppendError(x.buf[:0], m.ID(), f.Code, f.Text, nil))
 			return nil, false
 		}
@@ -266,7 +267,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	x.srv.losses.Note(down.From(), down.To(), method, m.Losses, x.from)
 	switch {
 	case err != nil && kind == wire.Request:
-		f := asFailure(err)
+		f := clienterror.Of(err)
 		x.forgetAsked(id)
 		x.reply(mcp.AppendError(nil, id, f.Code, f.Text, nil))
 		return nil, false

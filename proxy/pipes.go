@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -40,7 +41,7 @@ func (p *pipe) drain() {
 		case <-time.After(time.Second):
 		}
 	}
-	p.fail(errShutdown)
+	p.fail(clienterror.ErrShutdown)
 }
 
 // posts is a pipe whose messages come one by one, each in a request.
@@ -67,9 +68,9 @@ func (t *posts) Left(error) {
 	if t.undrain() {
 		t.tasks.Done()
 	}
-	t.fail(errShutdown)
+	t.fail(clienterror.ErrShutdown)
 	if t.s != nil {
-		t.srv.endSession(t.s, errShutdown)
+		t.srv.endSession(t.s, clienterror.ErrShutdown)
 	}
 	t.tasks.Wait()
 	t.srv.sessions.release()

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/upstream"
@@ -200,7 +201,7 @@ func (p *inquiry) ask(ctx context.Context, lists []list) error {
 // plainly is err as somebody at a terminal wants it: what lies behind, where that
 // says more.
 func plainly(err error) error {
-	f := asFailure(err)
+	f := clienterror.Of(err)
 	if f.Err != nil {
 		return f.Err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
@@ -70,7 +71,7 @@ func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from [
 	}
 	if err != nil {
 		r.end()
-		return nil, asFailure(err).WithID(q.id)
+		return nil, clienterror.Of(err).WithID(q.id)
 	}
 	return r, nil
 }
@@ -82,7 +83,7 @@ func (r *relay) begin() error {
 		return mcp.Fail(mcp.InputsInvalid, "")
 	}
 	err := r.send()
-	if err != nil && asFailure(err).UnknownSession() {
+	if err != nil && clienterror.Of(err).UnknownSession() {
 		return r.resend()
 	}
 	return err
@@ -240,12 +241,12 @@ func (srv *Server) sendOn(asked context.Context, b *backing, id []byte, q *moder
 			return x, nil
 		}
 		err = srv.answerFor(x, err)
-		if f := asFailure(err); f.Cause == mcp.UpstreamLost || f.Cause == mcp.UpstreamRefused && f.Status == 404 {
+		if f := clienterror.Of(err); f.Cause == mcp.UpstreamLost || f.Cause == mcp.UpstreamRefused && f.Status == 404 {
 			srv.backings.kill(b)
 		}
 	}
 	x.done()
-	f := asFailure(err).WithID(q.id)
+	f := clienterror.Of(err).WithID(q.id)
 	f.Status = f.SessionlessStatus()
 	return nil, f
 }
@@ -328,8 +329,8 @@ func (r *relay) Next() (e sse.Event, err error) {
 // cutShort is the end of a relay whose context has ended: the client has left, or we are
 // about to end and tell it so.
 func (r *relay) cutShort() (sse.Event, error) {
-	if why := context.Cause(r.ctx); errors.Is(why, downstream.ErrStopped) || errors.Is(why, errShutdown) {
-		return r.answer(errShutdown), nil
+	if why := context.Cause(r.ctx); errors.Is(why, downstream.ErrStopped) || errors.Is(why, clienterror.ErrShutdown) {
+		return r.answer(clienterror.ErrShutdown), nil
 	}
 	return sse.Event{}, io.EOF
 }
@@ -363,7 +364,7 @@ func (r *relay) fromBox() (sse.Event, error) {
 // unbegun reports whether err says that the server has not looked at the request,
 // since it does not know the session.
 func (x *exchange) unbegun(err error) bool {
-	return x.resumes == 0 && (asFailure(err).UnknownSession() || x.srv.turned(x.ctx, x.from, false, err))
+	return x.resumes == 0 && (clienterror.Of(err).UnknownSession() || x.srv.turned(x.ctx, x.from, false, err))
 }
 
 // answer is the error that ends the relay.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/failures"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
@@ -448,7 +449,7 @@ func isFinal(err error) bool {
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
 		return status.Code == 401 || status.Code == 403 || !saysNothing(status.Code) && status.Code < 500
 	}
-	return asFailure(err).Cause == mcp.SessionUnknown
+	return clienterror.Of(err).Cause == mcp.SessionUnknown
 }
 
 // pause waits, and reports whether the stream is still wanted. A new session ends it.

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
@@ -369,7 +370,7 @@ func TestSessionOnAPipeDiesWithItsProcess(t *testing.T) {
 	}
 	held, _ := srv.sessions.find(id, sealed.Owner{})
 	held.leave()
-	srv.forget(held, errShutdown)
+	srv.forget(held, clienterror.ErrShutdown)
 	if r := srv.post(id, pingOne); r.status != 404 {
 		t.Errorf("%+v", r)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/processes"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -413,9 +414,9 @@ func (r *revival) tell(err error) {
 // give ends the attempts.
 func (r *revival) give(why error) error {
 	if why != upstream.ErrClosed {
-		f := mcp.Fail(mcp.UpstreamLost, reason(why))
+		f := mcp.Fail(mcp.UpstreamLost, clienterror.Reason(why))
 		if r.remote {
-			f.Text = "upstream session ended: " + reason(why)
+			f.Text = "upstream session ended: " + clienterror.Reason(why)
 		}
 		f.Err = why
 		why = f

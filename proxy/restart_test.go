@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/server"
@@ -336,7 +337,7 @@ func TestSessionEndsWhileItsProcessIsStartedAgain(t *testing.T) {
 }
 
 func TestHowARestartLooksToClients(t *testing.T) {
-	f := asFailure(&server.RestartError{Err: exited})
+	f := clienterror.Of(&server.RestartError{Err: exited})
 	if f.Cause != mcp.UpstreamRestarted || !errors.Is(f, exited) {
 		t.Errorf("%+v", f)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/metrics"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
@@ -84,7 +85,7 @@ func (d *dialogue) admit(r *relay) error {
 	}
 	defer d.srv.backings.let(b)
 	err = d.b.ask(r.ctx, d.srv, wire.Ping, []byte("{}"), r.from)
-	if err != nil && asFailure(err).Status == 404 { // the session is gone, and the call with it
+	if err != nil && clienterror.Of(err).Status == 404 { // the session is gone, and the call with it
 		return mcp.Fail(mcp.StateInvalid, "")
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/demo"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
@@ -31,8 +32,6 @@ import (
 
 // endTimeout bounds how long the sessions' ends may take, all together.
 const endTimeout = 10 * time.Second
-
-var errShutdown = errors.New("shutting down")
 
 // Server stands between clients and one MCP server. Make it with [New]; then
 // [Server.Serve] or [Server.ServePipe] is called, once.
@@ -304,7 +303,7 @@ func (srv *Server) endConn(c upstream.Conn) {
 // A session that err has ended is forgotten; that of a client on a pipe ends with
 // the pipe.
 func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
-	f := asFailure(x.outlives(err))
+	f := clienterror.Of(x.outlives(err))
 	if x.call != nil {
 		f.About([]byte(x.call.ID))
 		x.s.open.End(x.call)
@@ -362,7 +361,7 @@ func (srv *Server) tend(ctx context.Context) {
 			srv.backings.tend(now.Add(-srv.now().cfg.Bridge.IdleTimeout))
 			srv.eras.tend(now)
 			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().cfg.Session.IdleTimeout)) {
-				srv.retire(s, errShutdown)
+				srv.retire(s, clienterror.ErrShutdown)
 			}
 			srv.sessions.each(func(s *session) {
 				if l, ok := s.conn.(*lanes); ok {
@@ -466,10 +465,10 @@ func (srv *Server) close() {
 	}
 	for _, s := range srv.sessions.dropAll() {
 		if srv.now().cfg.Session.KeyFile != "" {
-			srv.retire(s, errShutdown)
+			srv.retire(s, clienterror.ErrShutdown)
 			continue
 		}
-		srv.spawn(func() { srv.endSession(s, errShutdown) })
+		srv.spawn(func() { srv.endSession(s, clienterror.ErrShutdown) })
 	}
 	srv.tasks.Wait()
 	srv.replicas.Close()

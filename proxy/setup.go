@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 	"github.com/dragoman-proxy/dragoman/proxy/gate"
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
@@ -104,7 +105,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
 	if srv.draining.Err() != nil {
-		return errShutdown
+		return clienterror.ErrShutdown
 	}
 	was := srv.now()
 	if (cfg.TLS == config.TLS{}) != (was.cfg.TLS == config.TLS{}) {

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/sjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/idmap"
 	"github.com/dragoman-proxy/dragoman/proxy/large"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
@@ -52,7 +53,7 @@ func (sh *shared) join(ctx context.Context, srv *Server, initialize *upstream.Ou
 		if h == nil {
 			var err error
 			if h, err = sh.start(ctx, srv); err != nil {
-				return nil, asFailure(err).WithoutID() // the id in it is of our own initialize
+				return nil, clienterror.Of(err).WithoutID() // the id in it is of our own initialize
 			}
 		}
 		if m := h.admit(); m != nil {
@@ -374,7 +375,7 @@ func (h *hub) refuse(m *wire.Message) {
 
 // lose answers what the process was asked, whose place another one takes.
 func (h *hub) lose(err error) {
-	f := asFailure(err)
+	f := clienterror.Of(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked.Each(func(e *idmap.Entry[*member]) {

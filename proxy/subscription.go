@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
+	"github.com/dragoman-proxy/dragoman/proxy/clienterror"
 	"github.com/dragoman-proxy/dragoman/proxy/downstream"
 	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 	"github.com/dragoman-proxy/dragoman/proxy/outbox"
@@ -61,7 +62,7 @@ const maxListened = 256
 func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (*subscription, error) {
 	b, err := srv.backings.get(ctx, q, who, from)
 	if err != nil {
-		return nil, asFailure(err).WithID(q.id)
+		return nil, clienterror.Of(err).WithID(q.id)
 	}
 	l := &subscription{srv: srv, ctx: ctx, q: q, from: from, b: b, box: outbox.New(), wants: map[wire.Method]bool{}}
 	asked := gjson.GetBytes(q.raw, "params.notifications")
@@ -91,7 +92,7 @@ func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, 
 	}
 	if l.tasks, err = srv.heldTasks.subscribe(ctx, l, who, asked.Get("taskIds").Array()); err != nil {
 		l.end()
-		return nil, asFailure(err).WithID(q.id)
+		return nil, clienterror.Of(err).WithID(q.id)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -320,7 +321,7 @@ func (b *backing) follow(srv *Server, st upstream.Stream, from []upstream.Header
 				b.s.tools.Forget() // as above
 				break
 			}
-			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || asFailure(err).Cause == mcp.UpstreamLost || asFailure(err).Status == 404 {
+			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || clienterror.Of(err).Cause == mcp.UpstreamLost || clienterror.Of(err).Status == 404 {
 				b.fellSilent()
 				if !errors.Is(err, upstream.ErrNoStream) {
 					srv.backings.kill(b)

@@ -140,8 +140,8 @@ func TestFileLeavesOtherDefaults(t *testing.T) {
 	}
 }
 
-// Whoever still sets what was a setting once is told what there is in its place, in a file
-// and in the environment; and no setting of today is among those.
+// TestRemovedSettingsAreRefused: a file or variable with a removed setting is an error that
+// tells the replacement, and no removed setting exists.
 func TestRemovedSettingsAreRefused(t *testing.T) {
 	for path, instead := range removed {
 		keys := strings.Split(path, ".")

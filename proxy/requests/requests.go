@@ -75,7 +75,7 @@ type Table[T More] struct {
 	mu    sync.Mutex
 	byKey map[string]*Request[T]
 	count int
-	empty chan struct{} // closed when the last one ends; nil when nobody asked
+	empty chan struct{} // closed when the last one ends; nil before Idle is called
 }
 
 // NewTable is an empty one.

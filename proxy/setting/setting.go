@@ -89,7 +89,7 @@ type Layers struct {
 }
 
 // Over begins with what the struct behind into holds. removed are the paths of settings
-// that are no more, and what there is in their place, which whoever sets one is told.
+// that are no more, and what there is in their place: the error for one that is set tells it.
 func Over(into any, removed map[string]string) *Layers {
 	return &Layers{into: reflect.ValueOf(into).Elem(), removed: removed, origins: map[string]string{}}
 }

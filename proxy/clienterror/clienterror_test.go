@@ -1,4 +1,4 @@
-package proxy
+package clienterror
 
 import (
 	"context"
@@ -41,11 +41,11 @@ func TestWhatClientsAreTold(t *testing.T) {
 		{plainRefusal("", "no"), -32603, 400, "upstream answered 400 Bad Request"},
 		{plainRefusal("text/plain", `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"m"}}`), -32001, 400, "m"},
 		{io.EOF, -32603, 502, "upstream closed the stream without answering"},
-		{errShutdown, -32603, 503, "shutting down"},
+		{ErrShutdown, -32603, 503, "shutting down"},
 		{downstream.ErrStopped, -32603, 503, "shutting down"},
 		{fmt.Errorf("around: %w", mcp.Fail(mcp.BatchEmpty, "")), -32600, 400, "Empty batch"},
 	} {
-		f := asFailure(c.err)
+		f := Of(c.err)
 		if f.Code != c.code || f.Status != c.status || f.Text != c.text {
 			t.Errorf("%v: %d %d %q", c.err, f.Code, f.Status, f.Text)
 		}
@@ -60,31 +60,7 @@ func plainRefusal(contentType, body string) error {
 }
 
 func TestFailureSaysEverythingOnce(t *testing.T) {
-	if got := asFailure(mcp.Fail(mcp.UpstreamSilent, "")).Error(); got != mcp.UpstreamSilent.Text() {
+	if got := Of(mcp.Fail(mcp.UpstreamSilent, "")).Error(); got != mcp.UpstreamSilent.Text() {
 		t.Errorf("got %q", got)
-	}
-}
-
-func TestPanicEndsItsTaskAndNothingElse(t *testing.T) {
-	srv := front(t, newFake(nil))
-	srv.spawn(func() { panic("oh") })
-	srv.tasks.Wait()
-	if srv.logs.FilterMessage("panic").Len() != 1 {
-		t.Error("not told")
-	}
-}
-
-// TestPanicBehindAPipeEndsThePipe, whose client would wait for ever else.
-func TestPanicBehindAPipeEndsThePipe(t *testing.T) {
-	srv := front(t, newFake(nil))
-	p := newPipe(srv.Server)
-	p.ctx, p.fail = context.WithCancelCause(t.Context())
-	p.spawn(func() { panic("oh") })
-	p.tasks.Wait()
-	if err := context.Cause(p.ctx); err == nil || asFailure(err).Cause != mcp.Panicked {
-		t.Errorf("ended by %v", err)
-	}
-	if srv.logs.FilterMessage("panic").Len() != 1 {
-		t.Error("not told")
 	}
 }

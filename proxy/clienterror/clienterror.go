@@ -1,4 +1,9 @@
-package proxy
+// Package clienterror makes of any error what a client is told: the code and the text of a
+// JSON-RPC error, and the status and headers of an HTTP response.
+//
+// It is one table, from the errors of all rooms and transports to the causes of package mcp.
+// Addresses of ours and words that a server did not mean for clients are left out.
+package clienterror
 
 import (
 	"context"
@@ -25,9 +30,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// asFailure finds out what a client is to be told about err. The failure is the
-// caller's.
-func asFailure(err error) *mcp.Failure {
+// ErrShutdown is why calls and sessions end when the process is told to.
+var ErrShutdown = errors.New("shutting down")
+
+// Of is what a client is told about err. The failure is the caller's, and wraps err.
+func Of(err error) *mcp.Failure {
 	var (
 		f        *mcp.Failure
 		envelope *wire.EnvelopeError
@@ -71,7 +78,7 @@ func asFailure(err error) *mcp.Failure {
 		f.Text = "upstream session ended"
 	case errors.As(err, &full):
 		f = mcp.Fail(mcp.NoRoom, full.Error())
-	case errors.Is(err, errShutdown), errors.Is(err, downstream.ErrStopped):
+	case errors.Is(err, ErrShutdown), errors.Is(err, downstream.ErrStopped):
 		f = mcp.Fail(mcp.ShuttingDown, "")
 	case errors.As(err, &mute):
 		f = mcp.Fail(mcp.UpstreamTimeout, "")
@@ -89,10 +96,10 @@ func asFailure(err error) *mcp.Failure {
 	return f
 }
 
-// reason is the innermost part of a network error: "connection refused" rather
+// Reason is the innermost part of a network error: "connection refused" rather
 // than the addresses around it. Of a program that cannot be started its name is
 // the half of the story.
-func reason(err error) string {
+func Reason(err error) string {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, exec.ErrNotFound) {
 		return err.Error()
 	}
@@ -114,7 +121,7 @@ func unreached(err error) string {
 	case failures.TLSUnknownCA, failures.TLSName, failures.TLSExpired:
 		return "server certificate not trusted"
 	}
-	return reason(err)
+	return Reason(err)
 }
 
 // refusedWith passes on what the server said with a status other than success.
@@ -142,7 +149,7 @@ func refusedWith(e *upstream.StatusError) *mcp.Failure {
 		}
 		return f
 	}
-	said := gjson.GetMany(view(m.Error()), "code", "message", "data")
+	said := gjson.GetManyBytes(m.Error(), "code", "message", "data")
 	if said[0].Type == gjson.Number && said[1].Type == gjson.String {
 		f.Code, f.Text = int(said[0].Int()), said[1].String()
 		if said[2].Exists() {
