@@ -1,6 +1,6 @@
 # Each target is one plain command that also works when typed.
 
-.PHONY: judges build test test-code test-peers test-deploy check golden fuzz bench compare soak cross
+.PHONY: docs judges build test test-code test-peers test-deploy check golden fuzz bench compare soak cross
 
 FUZZTIME ?= 6m
 
@@ -32,6 +32,9 @@ check: ## what a reviewer would not want to say
 
 golden: ## rewrite the lower halves of the golden cases; then read the diff
 	go test ./translate -run TestGolden -update
+
+docs: ## rewrite what the documents have of the code: settings, causes of failures, metrics
+	go test ./proxy/config ./proxy -run 'TestReference|TestOperationsPage' -update
 
 fuzz: ## every fuzz target; they share FUZZTIME
 	go run ./bench/fuzzall -total $(FUZZTIME) ./...

@@ -1,0 +1,59 @@
+package proxy
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dragoman-proxy/dragoman/proxy/failures"
+)
+
+var update = flag.Bool("update", false, "write what docs/operations.md has of the code")
+
+// TestOperationsPage holds the tables of docs/operations.md against the causes of failures and
+// the metrics that there are. With -update it writes them.
+func TestOperationsPage(t *testing.T) {
+	const file, from = "../docs/operations.md", "\n## Causes of failures\n"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, got, found := strings.Cut(string(page), from)
+	var want strings.Builder
+	want.WriteString("\nA failure is one log line with its `cause` and `advice`; repeats are one line a minute. Where requests failed,\n" +
+		"`dragoman_upstream_failures_total{cause}` counts them.\n\n| cause | level | what to do |\n|---|---|---|\n")
+	for _, c := range failures.All() {
+		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", c, c.Level(), c.Advice())
+	}
+	want.WriteString("\n## Metrics\n\n| name | labels | |\n|---|---|---|\n")
+	described := regexp.MustCompile(`fqName: "(dragoman_[^"]*)", help: "((?:[^"\\]|\\.)*)".*variableLabels: \{([^}]*)\}`)
+	descriptions := make(chan *prometheus.Desc, 1000)
+	front(t, newFake(nil)).metrics.Registry.Describe(descriptions)
+	close(descriptions)
+	var rows []string
+	for d := range descriptions {
+		if m := described.FindStringSubmatch(d.String()); m != nil {
+			rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", m[1], strings.ReplaceAll(m[3], ",", ", "), m[2]))
+		}
+	}
+	slices.Sort(rows)
+	want.WriteString(strings.Join(rows, ""))
+	if len(rows) < 20 {
+		t.Fatalf("%d metrics", len(rows))
+	}
+	if *update {
+		got, found = want.String(), true
+		if err := os.WriteFile(file, []byte(head+from+got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !found || got != want.String() {
+		t.Error("docs/operations.md is not what the code says: go test ./proxy -run TestOperationsPage -update")
+	}
+}
