@@ -197,9 +197,9 @@ type Bridge struct {
 	// all the others; nor, where nothing vouches for the principal (neither a token of
 	// this listener nor a trusted proxy), does an address. A call waits up to 10 s for one.
 	MaxSessions int `yaml:"max_sessions"`
-	// IdleTimeout is how long a session is held that is not in use: a constant, for its
-	// client's next call begins another.
-	IdleTimeout time.Duration `yaml:"-"`
+	// IdleTimeout is how long such a session is held that is not in use, with its process
+	// where the server is on stdio. The client's next call begins another.
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// ParkTimeout is how long a call may wait for its client to answer what the server
 	// asked.
 	ParkTimeout time.Duration `yaml:"park_timeout"`

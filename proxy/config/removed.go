@@ -23,7 +23,6 @@ var removed = map[string]string{
 	"contract.completions_for_24":      "it is always auto",
 	"contract.progress_message_as_log": "it is always off",
 	"contract.title_as_resource_name":  "it is always off",
-	"bridge.idle_timeout":              "it is always 5m",
 	"bridge.max_parked":                "it is always 1000",
 	"bridge.coalesce":                  "it is always 30ms",
 	"bridge.opened_timeout":            "it is always 2s",

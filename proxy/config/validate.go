@@ -85,6 +85,7 @@ func (c *Config) Validate() error {
 		{"session.max", c.Session.Max},
 		{"session.max_processes", c.Session.MaxProcesses},
 		{"bridge.max_sessions", c.Bridge.MaxSessions},
+		{"bridge.idle_timeout", int(c.Bridge.IdleTimeout)},
 		{"bridge.park_timeout", int(c.Bridge.ParkTimeout)},
 		{"limits.client_message", int(c.Limits.ClientMessage)},
 		{"limits.upstream_message", int(c.Limits.UpstreamMessage)},
