@@ -80,7 +80,7 @@ func (d *reduction) shape(r *adapterrt.Result) {
 	call := d.call
 	call.Server, call.Tool = d.settled.Server, d.settled.Tool
 	if budget := d.shaping.engine.Budget(&call); budget > 0 {
-		call.MaxTokens = (budget - min(aroundAnswer, budget/2))
+		call.MaxTokens = budget - min(aroundAnswer, budget/2)
 	}
 	data, notice, report := d.shaping.engine.Data(nil, r.Data, &call)
 	if report.Outcome == transform.Passed {

@@ -244,7 +244,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 			return nil, false // a client on a pipe asked nothing like it, or was told otherwise
 		} else if c := x.met; c != nil && c.More.answers != nil {
 			x.met = nil
-			c.More.answers <- bytes.Clone(raw) // it was us who asked
+			c.More.answers <- bytes.Clone(raw) // dragoman asked
 			return nil, false
 		}
 	}
@@ -380,7 +380,7 @@ func (x *exchange) keepAsked(id, note []byte) {
 
 // reply sends the server what it is owed without asking the client.
 func (x *exchange) reply(message []byte) {
-	if x.errand != nil { // it was us who asked
+	if x.errand != nil { // dragoman asked
 		x.errand.answers <- bytes.Clone(message)
 		return
 	}

@@ -288,8 +288,8 @@ func readResultType(x *pass, root wire.Node) {
 	}
 }
 
-// addCacheHints says for how long a list may be kept, and by whom (C30): by its client
-// alone, and not at all where the configuration does not say otherwise. What a server
+// addCacheHints adds ttlMs and cacheScope to a list (C30): only its client may keep it, for as
+// long as the configuration says, which is not at all by default. What a server
 // says that speaks an older revision does not count, since it may mean anything.
 func addCacheHints(x *pass, result wire.Node) {
 	var ttl int64

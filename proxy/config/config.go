@@ -183,15 +183,15 @@ type Session struct {
 // Bridge is about clients that have no session, in front of a server that
 // wants one, and the other way round.
 type Bridge struct {
-	// Principal says on whose behalf a request comes: "authorization" is whoever
-	// sends this Authorization header, "header:NAME" whoever a trusted proxy names
-	// in that header. Two principals never share a session with the server; the calls of
-	// one client do, and its newest call carries what the server asks. Requests without a
-	// principal are told apart by the address and the clientInfo that they come from:
-	// behind a balancer only "header:NAME" tells their clients apart.
-	// "claim:iss+sub" is "authorization", but what the server asks in the middle of a
-	// call may be answered by whoever has these claims of its JWT in common, once the
-	// server at upstream.url has let the new token in; nobody verifies it here.
+	// Principal says on whose behalf a request comes: "authorization" is the client with this
+	// Authorization header, "header:NAME" the client that a trusted proxy names in that
+	// header. Two principals never share a session with the server; the calls of one client
+	// do, and its newest call carries what the server asks. Requests without a principal are
+	// told apart by the address and the clientInfo that they come from: behind a balancer
+	// only "header:NAME" tells their clients apart. "claim:iss+sub" is "authorization", but a
+	// client with the same claims in another JWT may answer what the server asks in the middle
+	// of a call, once the server at upstream.url has accepted the new token; dragoman does not
+	// verify it.
 	Principal string `yaml:"principal"`
 	// MaxSessions is how many sessions with the server are held. No principal uses more of them than are left for
 	// all the others; nor, where nothing vouches for the principal (neither a token of

@@ -31,7 +31,7 @@ type Gate struct {
 	// Subject is the parameter that a refusal speaks of, ErrorCode its code.
 	Subject   string `yaml:"subject"`
 	ErrorCode string `yaml:"error_code"`
-	// OnUnavailable is allow or deny, for when nobody can say.
+	// OnUnavailable is allow or deny: what becomes of the call when Source gives no answer.
 	OnUnavailable string `yaml:"on_unavailable"`
 	// Timeout bounds the wait for Source; 0 is 2 s.
 	Timeout time.Duration `yaml:"timeout"`

@@ -203,7 +203,7 @@ func (c *Config) validatePrincipal() error {
 			}
 		}
 		if c.Upstream.URL == "" {
-			return fmt.Errorf("bridge.principal: %q: nobody verifies the claims but a server at upstream.url", by)
+			return fmt.Errorf("bridge.principal: %q: only a server at upstream.url verifies the claims, and there is none", by)
 		}
 		for name := range c.Upstream.Headers {
 			if strings.EqualFold(name, "Authorization") {

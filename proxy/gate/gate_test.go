@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/mcp"
 )
 
 // records is a gate on the parameters of a tool, as in the example configuration.
@@ -31,7 +32,7 @@ func records(change func(*config.Gate)) *Gate {
 func saying(text string, asked *[]string) Ask {
 	return func(_ context.Context, params string) ([]byte, error) {
 		*asked = append(*asked, params)
-		return []byte(`{"content":[{"type":"text","text":` + gjson.Parse(`"`+strings.ReplaceAll(text, `"`, `\"`)+`"`).Raw + `}]}`), nil
+		return []byte(`{"content":[{"type":"text","text":` + string(mcp.AppendString(nil, text)) + `}]}`), nil
 	}
 }
 

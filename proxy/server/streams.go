@@ -383,7 +383,7 @@ func (l *Streams) end(err error) {
 		all = append(all, l.standing)
 	}
 	l.mu.Unlock()
-	if lost != nil { // first: who is told that the server is gone may begin the next call at once
+	if lost != nil { // before the calls fail: their clients may begin the next call at once
 		lost()
 	}
 	for _, s := range all {
