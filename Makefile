@@ -5,7 +5,7 @@
 FUZZTIME ?= 6m
 
 build: ## the command, in bin/
-	go build -trimpath -o bin/dragoman ./cmd/proxy
+	go build -trimpath -o bin/dragoman ./cmd/dragoman
 
 TEST ?= go test -timeout 20m
 
@@ -52,6 +52,6 @@ soak: ## what dragoman holds under load from bad clients and servers, for SOAKTI
 
 cross: ## the systems and processors we build for; only the systems differ in their files
 	for os in linux darwin windows; do for arch in amd64 arm64; do \
-		GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build -o /dev/null ./cmd/proxy || exit 1; done; done
+		GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build -o /dev/null ./cmd/dragoman || exit 1; done; done
 	GOOS=darwin GOARCH=arm64 go vet ./...
 	GOOS=windows GOARCH=amd64 go vet ./...

@@ -43,7 +43,7 @@ func TestMemoryStaysWithinInHand(t *testing.T) {
 		}
 	}
 	binary := filepath.Join(t.TempDir(), "dragoman")
-	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/proxy").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/dragoman").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	server := httptest.NewServer(largeServer(answer))

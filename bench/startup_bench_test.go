@@ -20,7 +20,7 @@ import (
 // answer to an initialize, with the built-in server behind it.
 func BenchmarkStartup(b *testing.B) {
 	command := filepath.Join(b.TempDir(), "dragoman.exe")
-	if out, err := exec.Command("go", "build", "-o", command, "../cmd/proxy").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", command, "../cmd/dragoman").CombinedOutput(); err != nil {
 		b.Fatalf("go build: %v\n%s", err, out)
 	}
 	latest := translate.Latest()

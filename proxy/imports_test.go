@@ -107,7 +107,9 @@ func TestImportsPointDown(t *testing.T) {
 		"transform/fit":       "translate/wire transform/tape transform/schema transform/grapheme",
 		"transform":           "translate/wire " + parts,
 		"proxy":               rooms,
-		"cmd/proxy":           rooms + " proxy proxy/filter",
+		"cmd/command":         rooms + " proxy proxy/filter",
+		"cmd/dragoman":        rooms + " proxy proxy/filter cmd/command",
+		"cmd/proxy":           rooms + " proxy proxy/filter cmd/command",
 	}
 	for pkg, may := range allowed {
 		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()

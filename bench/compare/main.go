@@ -70,7 +70,7 @@ func compare(ctx context.Context, p plan) error {
 	}
 	defer os.RemoveAll(dir)
 	if p.binary == "" {
-		if p.binary, err = process.Build(ctx, dir, "./cmd/proxy"); err != nil {
+		if p.binary, err = process.Build(ctx, dir, "./cmd/dragoman"); err != nil {
 			return err
 		}
 	}

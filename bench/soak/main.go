@@ -151,7 +151,7 @@ func soak(ctx context.Context, length, every time.Duration, clients int, binary,
 	}
 	defer os.RemoveAll(dir)
 	if binary == "" {
-		if binary, err = process.Build(ctx, dir, "./cmd/proxy"); err != nil {
+		if binary, err = process.Build(ctx, dir, "./cmd/dragoman"); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,7 @@ type dragoman string
 var binaries string
 
 var proxyBinary = sync.OnceValues(func() (string, error) {
-	return goBuild("dragoman", "github.com/dragoman-proxy/dragoman/cmd/proxy")
+	return goBuild("dragoman", "github.com/dragoman-proxy/dragoman/cmd/dragoman")
 })
 
 // build builds the command, once for all tests.

@@ -1,0 +1,255 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+// adapterSettings are the flags that all adapter commands share.
+type adapterSettings struct {
+	config   string
+	sources  []string
+	insecure []string
+}
+
+func adapterCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "adapter",
+		Short: "Check adapter files, show them, and call their operations",
+		Long: "Adapters are Markdown files whose front matter says how an HTTP API becomes operations.\n" +
+			"dragoman serve --adapters DIR offers them to clients; these commands are for those who write them.\n\n" + exitHelp,
+		Example: "  dragoman adapter new my-api > adapters/my-api-adapter.md\n" +
+			"  dragoman adapter validate adapters/my-api-adapter.md\n" +
+			"  dragoman adapter test adapters/my-api-adapter.md\n" +
+			"  dragoman adapter call my-api get_item id=7 --dry-run\n" +
+			"  dragoman adapter login my-api",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q; see dragoman adapter --help", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	s := &adapterSettings{}
+	f := cmd.PersistentFlags()
+	f.StringVar(&s.config, "config", "", "configuration file (YAML) whose adapters section counts, as it does for serve")
+	f.StringArrayVar(&s.sources, "adapters", nil, "directory or file that adapters are in; repeatable (default those of the configuration, or ./adapters)")
+	f.StringArrayVar(&s.insecure, "insecure-host", nil, "host that adapters may call over http, beside localhost; repeatable")
+	cmd.AddCommand(
+		adapterValidateCommand(s), adapterListCommand(s), adapterShowCommand(s),
+		adapterCallCommand(s), adapterTestCommand(s), adapterNewCommand(),
+		adapterLoginCommand(s), adapterLogoutCommand(s),
+	)
+	return cmd
+}
+
+// defaultAdapters is where adapters are when nobody says.
+const defaultAdapters = "./adapters"
+
+// workplace is where the adapters of a command are, and how they are run.
+type workplace struct {
+	sources []adapterrt.Source
+	options adapterrt.Options
+}
+
+// workplace is that of args, or of the settings without any.
+func (s *adapterSettings) workplace(args []string) (*workplace, error) {
+	cfg, err := config.Sources{File: s.config, Environ: os.Environ()}.Read()
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	if len(args) == 0 {
+		args = s.sources
+	}
+	if len(args) > 0 {
+		cfg.Adapters.Sources = args
+	} else if len(cfg.Adapters.Sources) == 0 {
+		cfg.Adapters.Sources = []string{defaultAdapters}
+	}
+	w := &workplace{sources: cfg.Adapters.List()}
+	if w.options, err = proxy.AdapterOptions(&cfg.Adapters, os.LookupEnv); err != nil {
+		return nil, err
+	}
+	log, err := logger(cfg)
+	if err != nil {
+		return nil, err
+	}
+	w.options.Tokens = proxy.TokenStore(&cfg, log)
+	w.options.SkipInvalid = true                           // what is wrong with the others is told
+	w.options.Introspection = adapterrt.IntrospectExtended // people see all
+	w.options.ConfirmVia = adapterrt.ConfirmAuto           // of --yes, whatever clients are asked
+	w.options.InsecureHosts = append(w.options.InsecureHosts, s.insecure...)
+	return w, nil
+}
+
+// where names the places, for people.
+func (w *workplace) where() string {
+	var all []string
+	for _, s := range w.sources {
+		all = append(all, s.Path)
+	}
+	return strings.Join(all, ", ")
+}
+
+// load loads the adapters that are right and tells of the others. wrong says that
+// there are such.
+func (w *workplace) load(cmd *cobra.Command) (rt *adapterrt.Runtime, wrong bool, err error) {
+	files, problems := adapterrt.Find(w.sources)
+	rt, err = adapterrt.New(w.options)
+	if err != nil {
+		return nil, false, err
+	}
+	more, err := rt.Load(files)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, p := range append(problems, more...) {
+		if p.Severity == adapterrt.Error {
+			wrong = true
+			fmt.Fprintln(cmd.ErrOrStderr(), printable(p.String()))
+		}
+	}
+	return rt, wrong, nil
+}
+
+// find loads the adapters and looks for one of them.
+func (s *adapterSettings) find(cmd *cobra.Command, name string) (*adapterrt.Runtime, *adapterrt.Info, error) {
+	w, err := s.workplace(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	rt, wrong, err := w.load(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	for _, a := range rt.Adapters() {
+		if a.Name == name {
+			return rt, &a, nil
+		}
+		names = append(names, a.Name)
+	}
+	rt.Close()
+	err = fmt.Errorf("no adapter %q in %s; there are: %s", name, w.where(), orNone(names))
+	if wrong {
+		err = &exitError{exitUsage, err}
+	}
+	return nil, nil, err
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// errSomeWrong says that what was printed is not of all adapters.
+var errSomeWrong = errors.New("some adapter files have errors")
+
+// loaded calls do with the adapters that can be served. That others have errors is the
+// error in the end.
+func (s *adapterSettings) loaded(cmd *cobra.Command, do func(*adapterrt.Runtime) error) error {
+	w, err := s.workplace(nil)
+	if err != nil {
+		return err
+	}
+	rt, wrong, err := w.load(cmd)
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	if err := do(rt); err != nil {
+		return err
+	}
+	if wrong {
+		return &exitError{exitUsage, errSomeWrong}
+	}
+	return nil
+}
+
+func adapterListCommand(s *adapterSettings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the adapters",
+		Long:  "List the adapters that would be served. What is wrong with the others goes to stderr.\n\n" + exitHelp,
+		Args:  cobra.NoArgs,
+	}
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return s.loaded(cmd, func(rt *adapterrt.Runtime) error {
+			if *asJSON {
+				return printAdapters(cmd.OutOrStdout(), rt.Adapters())
+			}
+			return tabulate(cmd.OutOrStdout(), "NAME\tVERSION\tOPERATIONS\tDESCRIPTION", func(row func(...any)) {
+				for _, a := range rt.Adapters() {
+					row(a.Name, a.Version, a.Operations, a.Description)
+				}
+			})
+		})
+	}
+	return cmd
+}
+
+// listedAdapter is an adapter in the JSON of the list.
+type listedAdapter struct {
+	Name        string   `json:"name"`
+	Version     string   `json:"version"`
+	Description string   `json:"description"`
+	File        string   `json:"file"`
+	BaseURL     string   `json:"base_url"`
+	Auth        string   `json:"auth"`
+	Credentials []string `json:"credentials"`
+	Operations  int      `json:"operations"`
+}
+
+func printAdapters(w io.Writer, all []adapterrt.Info) error {
+	out := make([]listedAdapter, 0, len(all))
+	for _, a := range all {
+		out = append(out, listedAdapter{a.Name, a.Version, a.Description, a.File, a.BaseURL, a.Auth, slices.Concat([]string{}, a.Credentials), a.Operations})
+	}
+	return printJSON(w, out)
+}
+
+func printJSON(w io.Writer, v any) error {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, printableJSON(b.String()))
+	return err
+}
+
+// tabulate writes rows of columns under their titles.
+func tabulate(w io.Writer, titles string, rows func(row func(...any))) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if titles != "" {
+		fmt.Fprintln(tw, titles)
+	}
+	rows(func(cells ...any) {
+		for i, c := range cells {
+			if i > 0 {
+				fmt.Fprint(tw, "\t")
+			}
+			fmt.Fprint(tw, printable(fmt.Sprint(c)))
+		}
+		fmt.Fprintln(tw)
+	})
+	return tw.Flush()
+}

@@ -1,0 +1,159 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt"
+)
+
+func adapterCallCommand(s *adapterSettings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "call NAME OPERATION [KEY=VALUE...]",
+		Short: "Call an operation with the credentials of the environment",
+		Long: "Call an operation of an adapter with the credentials of the environment, and print its result as JSON.\n" +
+			"A value is read as its parameter's type wants it; KEY:=JSON gives any value as it is. For an array,\n" +
+			"repeat the key. Confirmations are asked of --yes.\n\n" + exitHelp,
+		Example: "  dragoman adapter call github-api get_repo owner=octocat repo=hello-world\n" +
+			"  dragoman adapter call github-api create_issue owner=o repo=r title='It is broken' labels=bug labels=urgent\n" +
+			"  dragoman adapter call notion create_page 'parent:={\"page_id\":\"…\"}' --dry-run",
+		Args: cobra.MinimumNArgs(2),
+	}
+	dry := cmd.Flags().Bool("dry-run", false, "print the HTTP request, secrets masked, and send nothing")
+	yes := cmd.Flags().Bool("yes", false, "confirm what the operation wants confirmed")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		rt, a, err := s.find(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		defer rt.Close()
+		var d *described
+		if args[1] != "introspect" {
+			if _, d, err = operationOf(rt, a, args[1]); err != nil {
+				return err
+			}
+		}
+		params, err := arguments(args[2:], d)
+		if err != nil {
+			return err
+		}
+		body, err := json.Marshal(map[string]any{"operation": args[1], "params": params})
+		if err != nil {
+			return err
+		}
+		at, req := adapterrt.Endpoint{Adapter: a.Name}, &adapterrt.Request{Body: body, Caller: "command line"}
+		if *dry {
+			p, f := rt.Preview(at, req)
+			if f != nil {
+				return failed(f)
+			}
+			return printPreview(cmd.OutOrStdout(), p)
+		}
+		if *yes {
+			req.Ask = func(context.Context, string) (bool, error) { return true, nil }
+		}
+		r := rt.Dispatch(cmd.Context(), at, req)
+		if f := r.Failure; f != nil && f.Code == adapterrt.ConfirmationRequired {
+			return &exitError{exitServer, fmt.Errorf("%s; say --yes if it is meant", f.Message)}
+		}
+		if r.Cancelled {
+			return cmd.Context().Err()
+		}
+		if err := printJSON(cmd.OutOrStdout(), json.RawMessage(r.JSON())); err != nil {
+			return err
+		}
+		if r.Failure != nil {
+			return failed(r.Failure)
+		}
+		return nil
+	}
+	return cmd
+}
+
+func printPreview(w io.Writer, p *adapterrt.Preview) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", p.Method, p.URL)
+	for _, h := range p.Header {
+		fmt.Fprintf(&b, "%s: %s\n", h.Name, h.Value)
+	}
+	if p.Body != "" {
+		fmt.Fprintf(&b, "\n%s\n", p.Body)
+	}
+	_, err := io.WriteString(w, printableLines(b.String()))
+	return err
+}
+
+// arguments reads KEY=VALUE and KEY:=JSON by the types of an operation's
+// parameters. What is of no known type goes on as text, to be refused by those who
+// know better. d is nil when nothing is known.
+func arguments(args []string, d *described) (map[string]json.RawMessage, error) {
+	known := map[string]*describedParam{}
+	if d != nil {
+		for i := range d.Operation.Parameters {
+			p := &d.Operation.Parameters[i]
+			known[p.Name] = p
+		}
+	}
+	elements := map[string][]json.RawMessage{}
+	out := map[string]json.RawMessage{}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok || key == "" || key == ":" {
+			return nil, fmt.Errorf("%q is no KEY=VALUE", arg)
+		}
+		name, literal := strings.CutSuffix(key, ":")
+		p := known[name]
+		if _, twice := out[name]; twice && (literal || elements[name] == nil) {
+			return nil, fmt.Errorf("%s is given twice", name)
+		}
+		switch {
+		case literal && !json.Valid([]byte(value)):
+			return nil, fmt.Errorf("%s: what stands behind := is not JSON", name)
+		case literal:
+			out[name] = json.RawMessage(value)
+		case p != nil && p.Type == "array" && !strings.HasPrefix(strings.TrimSpace(value), "["):
+			item := "string"
+			if p.Items != nil {
+				item = p.Items.Type
+			}
+			elements[name] = append(elements[name], typed(value, item))
+			out[name], _ = json.Marshal(elements[name])
+		case p != nil:
+			out[name] = typed(value, p.Type)
+		default:
+			out[name] = quoted(value)
+		}
+	}
+	return out, nil
+}
+
+// typed is a value as JSON of a type. What is none is text: the operation says what
+// it should have been.
+func typed(value, typ string) json.RawMessage {
+	if raw := json.RawMessage(value); typ != "string" && json.Valid(raw) {
+		return raw
+	}
+	return quoted(value)
+}
+
+func quoted(s string) json.RawMessage {
+	raw, _ := json.Marshal(s) // of a string, which cannot fail
+	return raw
+}
+
+// failed tells why an operation did not succeed, to the one whose credentials and
+// files these are.
+func failed(f *adapterrt.Failure) error {
+	err := error(f)
+	if f.Original != "" {
+		err = fmt.Errorf("%w (the API said: %s)", f, printable(f.Original))
+	} else if f.Cause != nil {
+		err = fmt.Errorf("%w (%s)", f, printable(f.Cause.Error()))
+	}
+	return &exitError{exitServer, err}
+}

@@ -1,0 +1,191 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt"
+)
+
+func adapterValidateCommand(s *adapterSettings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "validate [FILE...]",
+		Short: "Report every mistake in adapter files",
+		Long: "Report every mistake in adapter files at once, one a line, or all as a JSON array of\n" +
+			"{path, message, expected, received, code, severity, file, line}. Directories stand for the adapter\n" +
+			"files in them; without arguments the files are those of --adapters. Nothing is called.\n\n" + exitHelp,
+		Example: "  dragoman adapter validate adapters/my-api-adapter.md\n" +
+			"  dragoman adapter validate --strict --json adapters | jq '.[].message'",
+	}
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	strict := cmd.Flags().Bool("strict", false, "what is doubtful is an error")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		w, err := s.workplace(args)
+		if err != nil {
+			return err
+		}
+		files, problems := adapterrt.Find(w.sources)
+		w.options.StrictFiles = w.options.StrictFiles || *strict
+		rt, err := adapterrt.New(w.options)
+		if err != nil {
+			return err
+		}
+		defer rt.Close()
+		more, err := rt.Load(files)
+		if err != nil {
+			return err
+		}
+		if problems = append(problems, more...); *asJSON {
+			if problems == nil {
+				problems = []adapterrt.Problem{}
+			}
+			err = printJSON(cmd.OutOrStdout(), problems)
+		} else {
+			for _, p := range problems {
+				if _, err = fmt.Fprintln(cmd.OutOrStdout(), printable(p.String())); err != nil {
+					break
+				}
+			}
+		}
+		if err != nil {
+			return err
+		}
+		errs := countErrors(problems)
+		if errs > 0 {
+			return &exitError{exitUsage, fmt.Errorf("%s in %s", count(errs, "error"), count(len(files), "file"))}
+		}
+		if !*asJSON {
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s, %s\n", count(len(files), "file"), count(len(problems), "warning"))
+		}
+		return err
+	}
+	return cmd
+}
+
+func countErrors(problems []adapterrt.Problem) (n int) {
+	for _, p := range problems {
+		if p.Severity == adapterrt.Error {
+			n++
+		}
+	}
+	return n
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func adapterTestCommand(s *adapterSettings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "test [FILE...]",
+		Short: "Play the examples in adapter files, offline",
+		Long: "Play the examples that stand in the documentation of adapter files: what each operation sends, what\n" +
+			"comes back, and what the result must be. Nothing is sent and no credential is read. Each example is a\n" +
+			"fenced block of the kind golden; dragoman adapter new NAME has one.\n\n" + exitHelp,
+		Example: "  dragoman adapter test adapters/my-api-adapter.md",
+	}
+	verbose := cmd.Flags().BoolP("verbose", "v", false, "name the examples that come out well, too")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		out := cmd.OutOrStdout()
+		w, err := s.workplace(args)
+		if err != nil {
+			return err
+		}
+		files, problems := adapterrt.Find(w.sources)
+		played, wrong, failures := 0, 0, 0
+		tell := func(problems []adapterrt.Problem) {
+			for _, p := range problems {
+				if p.Severity == adapterrt.Error {
+					wrong++
+					fmt.Fprintln(out, printable(p.String()))
+				}
+			}
+		}
+		tell(problems)
+		for _, file := range files {
+			data, err := readAdapter(file)
+			if err != nil {
+				return err
+			}
+			all, problems := adapterrt.Rehearse(file, data, &w.options)
+			tell(problems)
+			if len(all) == 0 && countErrors(problems) == 0 {
+				fmt.Fprintf(out, "%s: no examples\n", file)
+			}
+			for _, r := range all {
+				if played++; r.Fault != "" {
+					failures++
+					fmt.Fprintf(out, "%s:%d: %s %s\n", file, r.Line, printable(r.Operation), printableLines(r.Fault))
+				} else if *verbose {
+					fmt.Fprintf(out, "%s:%d: %s ok\n", file, r.Line, printable(r.Operation))
+				}
+			}
+		}
+		switch {
+		case wrong > 0:
+			return &exitError{exitUsage, fmt.Errorf("%s in adapter files", count(wrong, "error"))}
+		case failures > 0:
+			return &exitError{exitServer, fmt.Errorf("%d of %s came out otherwise", failures, count(played, "example"))}
+		}
+		_, err = fmt.Fprintf(out, "%s, all as they should be\n", count(played, "example"))
+		return err
+	}
+	return cmd
+}
+
+// readAdapter reads a file no further than to see that it is larger than adapters
+// may be.
+func readAdapter(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, 1<<20+1))
+}
+
+func adapterNewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "new NAME",
+		Short: "Print a commented adapter file to start from",
+		Long: "Print a commented adapter file to start from, or write it to a file that is not there yet.\n" +
+			"It is valid as it is, and its example passes dragoman adapter test.\n\n" + exitHelp,
+		Example: "  dragoman adapter new my-api > adapters/my-api-adapter.md\n" +
+			"  dragoman adapter new my-api --output adapters",
+		Args: cobra.ExactArgs(1),
+	}
+	output := cmd.Flags().StringP("output", "o", "", "file to write, or the directory for NAME-adapter.md")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name := args[0]
+		text := adapterrt.Starter(name)
+		if _, problems := adapterrt.Parse(name+"-adapter.md", []byte(text), &adapterrt.Options{}); countErrors(problems) > 0 {
+			return errors.New("an adapter's name is 2–64 characters of a-z, 0-9 and -, starting with a letter, not ending with -")
+		}
+		if *output == "" {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), text)
+			return err
+		}
+		path := *output
+		if st, err := os.Stat(path); err == nil && st.IsDir() {
+			path = filepath.Join(path, name+"-adapter.md")
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(text)
+		if err = errors.Join(err, f.Close()); err == nil {
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), path)
+		}
+		return err
+	}
+	return cmd
+}

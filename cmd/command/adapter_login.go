@@ -1,0 +1,198 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/oauth"
+)
+
+// loginTime is how long a person has to log in.
+const loginTime = 10 * time.Minute
+
+func adapterLoginCommand(s *adapterSettings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "login NAME | --list",
+		Short: "Log in to the API of an adapter and store its tokens",
+		Long: "Log in, as a person, to the API of an adapter whose file has auth of type oauth with an\n" +
+			"authorization_url or a device_authorization_url. The tokens are stored for serve, stdio and\n" +
+			"call: in the directory that credentials names, sealed where there is a keyring. A running\n" +
+			"process takes them with its next call.\n\n" + exitHelp,
+		Example: "  dragoman adapter login github-api\n" +
+			"  dragoman adapter login github-api --device\n" +
+			"  dragoman adapter login github-api --paste    # the browser is on another machine\n" +
+			"  dragoman adapter login --list                # who is logged in, and until when",
+	}
+	list := cmd.Flags().Bool("list", false, "list the adapters that store tokens, and what is stored")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if *list {
+			return cobra.NoArgs(cmd, args)
+		}
+		return cobra.ExactArgs(1)(cmd, args)
+	}
+	device := cmd.Flags().Bool("device", false, "log in on another device, with a code")
+	paste := cmd.Flags().Bool("paste", false, "read the address that the browser ended at from stdin")
+	quiet := cmd.Flags().Bool("no-browser", false, "print the address of the login instead of opening a browser")
+	cmd.MarkFlagsMutuallyExclusive("device", "paste", "list")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *list {
+			return s.listLogins(cmd)
+		}
+		cfg, err := config.Sources{File: s.config, Environ: os.Environ()}.Read()
+		if err == nil && cfg.CredentialStore == string(oauth.Memory) {
+			err = errors.New("credential_store is memory: the login would end with this command")
+		}
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		rt, a, err := s.find(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		defer rt.Close()
+		l, err := rt.Login(a.Name)
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		ctx, stop := context.WithTimeout(cmd.Context(), loginTime)
+		defer stop()
+		switch {
+		case *device && !l.Device:
+			return &exitError{exitUsage, fmt.Errorf("adapter %s has no device_authorization_url", a.Name)}
+		case *device || !l.Browser:
+			err = loginByDevice(ctx, cmd.ErrOrStderr(), l)
+		default:
+			b := browserLogin{say: cmd.ErrOrStderr(), open: !*quiet}
+			if *paste {
+				b.pasted = cmd.InOrStdin()
+			}
+			err = b.login(ctx, l)
+		}
+		if errors.Is(err, context.DeadlineExceeded) && cmd.Context().Err() == nil {
+			err = fmt.Errorf("nobody has logged in within %v", loginTime)
+		}
+		if err != nil {
+			return withCode(exitServer, fmt.Errorf("%s", printable(err.Error())))
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "adapter %s is logged in\n", a.Name)
+		return err
+	}
+	return cmd
+}
+
+// listLogins tells of each adapter that stores tokens what is stored.
+func (s *adapterSettings) listLogins(cmd *cobra.Command) error {
+	return s.loaded(cmd, func(rt *adapterrt.Runtime) error {
+		return tabulate(cmd.OutOrStdout(), "ADAPTER\tSERVER\tLOGIN\tTOKEN UNTIL", func(row func(...any)) {
+			for _, a := range rt.Adapters() {
+				st, err := rt.Stored(cmd.Context(), a.Name)
+				if err != nil {
+					continue
+				}
+				until := "-"
+				if !st.Expires.IsZero() {
+					until = st.Expires.Local().Format(time.DateTime)
+				}
+				row(a.Name, st.Server, st.State, until)
+			}
+		})
+	})
+}
+
+// browserLogin is a login in a browser, of this machine or of another.
+type browserLogin struct {
+	say    io.Writer
+	open   bool
+	pasted io.Reader // where the browser cannot come back; nil otherwise
+}
+
+func (b browserLogin) login(ctx context.Context, l *credential.Login) error {
+	at, err := oauth.Listen(l.Back)
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	visit, err := l.Visit(at.URL)
+	if err != nil {
+		return err
+	}
+	if b.pasted != nil || !b.open || oauth.OpenBrowser(visit.URL) != nil {
+		fmt.Fprintf(b.say, "Log in at this address:\n\n  %s\n\n", printable(visit.URL))
+	} else {
+		fmt.Fprintf(b.say, "Log in in the browser. Where none has opened, this is the address:\n\n  %s\n\n", printable(visit.URL))
+	}
+	var brought url.Values
+	if b.pasted == nil {
+		brought, err = at.Wait(ctx, visit.State)
+	} else {
+		fmt.Fprintln(b.say, "The browser ends at a page that it cannot show. Paste that page's address here:")
+		brought, err = pastedAddress(b.pasted)
+	}
+	if err != nil {
+		return err
+	}
+	return visit.Finish(ctx, brought)
+}
+
+const maxPastedLine = 64 << 10
+
+func pastedAddress(r io.Reader) (url.Values, error) {
+	line, err := bufio.NewReader(io.LimitReader(r, maxPastedLine)).ReadString('\n')
+	if err != nil && line == "" {
+		return nil, fmt.Errorf("no address: %w", err)
+	}
+	return oauth.Pasted(line)
+}
+
+func loginByDevice(ctx context.Context, say io.Writer, l *credential.Login) error {
+	d, err := l.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(say, "Open %s on any device and enter the code %s\n", printable(d.URL), printable(d.Code))
+	if d.Whole != "" {
+		fmt.Fprintf(say, "or open %s\n", printable(d.Whole))
+	}
+	return d.Wait(ctx)
+}
+
+func adapterLogoutCommand(s *adapterSettings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "logout NAME",
+		Short: "End the login of an adapter",
+		Long: "Forget the stored tokens of an adapter. Where its file has a revocation_url, the OAuth server is\n" +
+			"asked to end them; else they stay good at the API until they end or are revoked there. An adapter\n" +
+			"with a refresh token in its configuration begins with that again.\n\n" + exitHelp,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rt, a, err := s.find(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			defer rt.Close()
+			revoked, why, err := rt.Logout(cmd.Context(), a.Name)
+			if err != nil {
+				return err
+			}
+			said := "forgotten here"
+			if revoked {
+				said = "revoked, and forgotten here"
+			}
+			if _, err = fmt.Fprintf(cmd.OutOrStdout(), "the tokens of adapter %s are %s\n", a.Name, said); err == nil && why != nil {
+				err = withCode(exitServer, fmt.Errorf("the tokens stay good at the API until they end: they are not revoked: %s", printable(why.Error())))
+			}
+			return err
+		},
+	}
+}

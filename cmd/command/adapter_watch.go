@@ -1,0 +1,66 @@
+package command
+
+import (
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/dragoman-proxy/dragoman/adapterrt"
+	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+// adapterConcerns watch the adapters that srv serves, if any.
+func adapterConcerns(srv *proxy.Server, cfg config.Config) []*concern {
+	if len(cfg.Adapters.Sources) == 0 {
+		return nil
+	}
+	return []*concern{adapterConcern(cfg.Adapters.List, srv.ReloadAdapters)}
+}
+
+// adapterConcern watches the files of sources, and has them read anew by reload.
+func adapterConcern(sources func() []adapterrt.Source, reload func(because string)) *concern {
+	return &concern{
+		files: func() (files, folders []string) {
+			all := sources()
+			files, _ = adapterrt.Find(all) // what is wrong with sources is told by reading them
+			for _, s := range all {
+				folders = append(folders, foldersOf(s)...)
+				if !isFolder(s.Path) {
+					files = append(files, s.Path) // it may be gone, and come back
+				}
+			}
+			return files, folders
+		},
+		read: reload,
+	}
+}
+
+// foldersOf are the folders in which adapters of s may turn up.
+func foldersOf(s adapterrt.Source) []string {
+	if !isFolder(s.Path) {
+		return nil
+	}
+	out := []string{s.Path}
+	if !s.Recursive {
+		return out
+	}
+	root := filepath.Clean(s.Path)
+	if path, err := filepath.EvalSymlinks(root); err == nil {
+		root = path // which walking does not follow
+	}
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || !d.IsDir() || path == root:
+		case strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		default:
+			out = append(out, path)
+		}
+		if len(out) > maxFolders {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return out
+}

@@ -1,0 +1,187 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/transform/footprint"
+)
+
+// footprintReport is what the command prints, and reads as a baseline.
+type footprintReport struct {
+	Encoding     string             `json:"encoding"`
+	MaxBytes     int                `json:"max_bytes"`
+	Capabilities proxy.Capabilities `json:"capabilities"` // that were declared
+	footprint.Report
+}
+
+func footprintCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "footprint (URL | -- COMMAND [ARG...])",
+		Short: "Tell what a server's tools cost the model that reads their list",
+		Long: "Ask a server for its tools, all pages, and tell what the list and the server's instructions cost in bytes\n" +
+			"and tokens, the largest tool first, and what several descriptions repeat. Nothing is called. The exit code\n" +
+			"is 1 when list and instructions are larger than --max-bytes, or worse than --baseline: larger, with a tool\n" +
+			"gone, a parameter that was an object and is none, or prose that repeats and did not.",
+		Example: "  dragoman footprint http://127.0.0.1:3000/mcp\n" +
+			"  dragoman footprint --json -- npx -y @modelcontextprotocol/server-everything > footprint.json\n" +
+			"  dragoman footprint --baseline footprint.json --max-bytes 20000 http://127.0.0.1:3000/mcp",
+	}
+	s := newSettings(cmd, upstreamFlags)
+	model := modelFlag(cmd)
+	can := capabilitiesFlag(cmd)
+	f := cmd.Flags()
+	maxBytes := f.Int("max-bytes", footprint.DefaultBudget, "how large list and instructions may be; 0 for any size")
+	baseline := f.String("baseline", "", "an earlier report, printed with --json, to compare with")
+	asJSON := f.Bool("json", false, "print the report as JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *maxBytes < 0 {
+			return errors.New("--max-bytes: must not be below 0")
+		}
+		before, err := readBaseline(*baseline)
+		if err != nil {
+			return err
+		}
+		count, err := encodingFor(cmd, *model)
+		if err != nil {
+			return err
+		}
+		declared, err := can()
+		if err != nil {
+			return err
+		}
+		list, err := toolsOf(cmd, s, args, declared)
+		if err != nil {
+			return err
+		}
+		measured, err := footprint.Measure(list.Tools, list.Instructions, count.Count)
+		if err != nil {
+			return err
+		}
+		r := &footprintReport{count.Name(), *maxBytes, declared, measured}
+		if *asJSON {
+			enc := json.NewEncoder(cmd.OutOrStdout())
+			enc.SetIndent("", "  ")
+			err = enc.Encode(r)
+		} else {
+			err = printFootprint(cmd.OutOrStdout(), r)
+		}
+		if err != nil {
+			return err
+		}
+		return r.judge(before)
+	}
+	return cmd
+}
+
+// capabilitiesFlag adds --capabilities to cmd.
+func capabilitiesFlag(cmd *cobra.Command) func() (proxy.Capabilities, error) {
+	all := proxy.AllCapabilities()
+	names := cmd.Flags().StringSlice("capabilities", []string{"all"},
+		"what to declare as a client, since servers have more tools for clients that can do more: all, none, or names of "+strings.Join(all, ", "))
+	return func() (proxy.Capabilities, error) {
+		can := proxy.Capabilities(*names)
+		switch strings.Join(can, ",") {
+		case "all":
+			return all, nil
+		case "none", "":
+			return proxy.Capabilities{}, nil
+		}
+		if err := can.Validate(); err != nil {
+			return nil, &exitError{exitUsage, fmt.Errorf("--capabilities: %w", err)}
+		}
+		return can, nil
+	}
+}
+
+// toolsOf asks the server that args name, as they stand on the command line.
+func toolsOf(cmd *cobra.Command, s *settings, args []string, can proxy.Capabilities) (*proxy.ToolList, error) {
+	cfg, err := s.config(args)
+	if err != nil {
+		return nil, err
+	}
+	if s.logLevel == "" {
+		cfg.Log.Level = "error" // the report is what was asked for
+	}
+	log, err := logger(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), probeTime)
+	defer cancel()
+	tools, err := proxy.Tools(ctx, cfg, can, log)
+	return tools, withCode(exitServer, err)
+}
+
+func readBaseline(file string) (*footprintReport, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--baseline: %w", err)
+	}
+	r := new(footprintReport)
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("--baseline: %s is no report: %w", file, err)
+	}
+	return r, nil
+}
+
+// judge says what is wrong with a report.
+func (r *footprintReport) judge(before *footprintReport) error {
+	var wrong []string
+	if r.MaxBytes > 0 && r.InAll() > r.MaxBytes {
+		wrong = append(wrong, fmt.Sprintf("list and instructions have %d bytes, over the budget of %d", r.InAll(), r.MaxBytes))
+	}
+	if before != nil {
+		wrong = append(wrong, r.Regressions(before.Report)...)
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(wrong, "; "))
+}
+
+// printFootprint writes a report for a person.
+func printFootprint(out io.Writer, r *footprintReport) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "bytes\ttokens\tdescription\tinput\toutput\t  \n")
+	for _, t := range r.Tools {
+		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t  %s\n", t.Bytes, t.Tokens, t.DescriptionBytes, t.InputSchemaBytes, t.OutputSchemaBytes, printable(t.Name))
+	}
+	fmt.Fprintf(w, "%d\t%d\t\t\t\t  %d tools\n", r.Bytes, r.Tokens, len(r.Tools))
+	fmt.Fprintf(w, "%d\t%d\t\t\t\t  the server's instructions\n", r.InstructionBytes, r.InstructionTokens)
+	fmt.Fprintf(w, "%d\t%d\t\t\t\t  in all (%s)\n", r.InAll(), r.Tokens+r.InstructionTokens, r.Encoding)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	var b strings.Builder
+	declared := "nothing"
+	if len(r.Capabilities) > 0 {
+		declared = strings.Join(r.Capabilities, ", ")
+	}
+	fmt.Fprintf(&b, "\nto a client that declares %s\n", declared)
+	for i, repeat := range r.Repeats {
+		const few = 10
+		if i == 0 {
+			b.WriteString("said by several descriptions:\n")
+		}
+		if i == few {
+			fmt.Fprintf(&b, "  and %d more\n", len(r.Repeats)-few)
+			break
+		}
+		fmt.Fprintf(&b, "  %d times, %d bytes: %s\n", repeat.Count, len(repeat.Text), printable(repeat.Text))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

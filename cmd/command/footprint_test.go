@@ -1,0 +1,169 @@
+package command
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+func TestTokens(t *testing.T) {
+	for _, c := range []struct {
+		in, args, out, told string
+	}{
+		{"hello world", "tokens", "2\n", ""},
+		{"", "tokens", "0\n", ""},
+		{strings.Repeat("hello world ", 50_000), "tokens --model gpt-4o", "100001\n", ""},
+		{"hello world", "tokens --model o200k_base", "2\n", ""},
+		{"hello world", "tokens --model text-davinci-003", "2\n", ""},
+		{"hello world", "tokens --model claude-x", "3\n", "claude-x has no public tokenizer: an estimate, o200k_base times 1.2\n"},
+	} {
+		out, told, err := run(t.Context(), c.in, strings.Fields(c.args)...)
+		if err != nil || out != c.out || told != c.told {
+			t.Errorf("%s: %q, %q, %v", c.args, out, told, err)
+		}
+	}
+}
+
+// toolServer has two pages of tools, and instructions.
+func toolServer(t *testing.T, second string) string {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m := gjson.ParseBytes(body)
+		w.Header().Set("Content-Type", "application/json")
+		var result string
+		switch m.Get("method").Str + m.Get("params.cursor").Str {
+		case "initialize":
+			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"Use it."}`
+		case "tools/list":
+			result = `{"tools":[{"name":"a", "inputSchema":{"type":"object","properties":{"filter":{"type":"object"}}}}],"nextCursor":"2"}`
+		case "tools/list2":
+			result = `{"tools":[` + second + `]}`
+		default:
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		io.WriteString(w, `{"jsonrpc":"2.0","id":`+m.Get("id").Raw+`,"result":`+result+`}`)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL + "/mcp"
+}
+
+func TestFootprint(t *testing.T) {
+	url := toolServer(t, `{"name":"larger\u001b[2J","description":"Reads the record of one stream.","inputSchema":{"type":"object"}}`)
+	out, _, err := run(t.Context(), "", "footprint", url)
+	if err != nil || strings.Contains(out, "\x1b") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lines := strings.Split(out, "\n")
+	if len(lines) < 7 || !strings.HasSuffix(lines[1], "  larger [2J") || !strings.HasSuffix(lines[2], "  a") ||
+		!strings.HasSuffix(lines[3], "  2 tools") || !strings.HasSuffix(lines[4], "  the server's instructions") ||
+		!strings.HasPrefix(strings.TrimSpace(lines[4]), "7 ") || !strings.HasSuffix(lines[5], "  in all (cl100k_base)") {
+		t.Errorf("%s", out)
+	}
+
+	report, _, err := run(t.Context(), "", "footprint", "--json", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct {
+		Bytes    int
+		MaxBytes int `json:"max_bytes"`
+		Tools    []struct{ Name string }
+	}
+	if err := json.Unmarshal([]byte(report), &r); err != nil || r.Bytes < 150 || r.MaxBytes != 46080 || len(r.Tools) != 2 {
+		t.Errorf("%v\n%s", err, report)
+	}
+	if _, _, err := run(t.Context(), "", "footprint", "--max-bytes", "100", url); err == nil || !strings.Contains(err.Error(), "over the budget of 100") {
+		t.Errorf("over budget: %v", err)
+	}
+	if _, _, err := run(t.Context(), "", "footprint", "--max-bytes", "0", url); err != nil {
+		t.Errorf("no budget: %v", err)
+	}
+
+	baseline := filepath.Join(t.TempDir(), "before.json")
+	if err := os.WriteFile(baseline, []byte(report), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := run(t.Context(), "", "footprint", "--baseline", baseline, url); err != nil {
+		t.Errorf("against itself: %v", err)
+	}
+	other := toolServer(t, `{"name":"b","inputSchema":{"type":"object"}}`)
+	if _, _, err := run(t.Context(), "", "footprint", "--baseline", baseline, other); err == nil || !strings.Contains(err.Error(), "is gone") {
+		t.Errorf("a tool is gone: %v", err)
+	}
+	if err := os.WriteFile(baseline, []byte("["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string]string{
+		"is no report":            "footprint --baseline " + baseline + " " + url,
+		"--baseline: open":        "footprint --baseline /nonexistent/x " + url,
+		"--max-bytes":             "footprint --max-bytes -1 " + url,
+		"neither url nor command": "footprint",
+	} {
+		if _, _, err := run(t.Context(), "", strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+// TestServersAreAskedAsAClientThatCanAll, or as the flag says: this one has a tool for
+// each capability of its client, and wants to know its roots.
+func TestServersAreAskedAsAClientThatCanAll(t *testing.T) {
+	const server = `
+read -r hello
+caps=${hello#*'"capabilities":'}
+printf '%s\n' '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}'
+read -r initialized
+case $caps in *'"roots"'*)
+	printf '%s\n' '{"jsonrpc":"2.0","id":"r","method":"roots/list"}'
+	read -r a
+	read -r b
+	case $a in *'"roots":[]'*) roots=$a list=$b;; *) list=$a roots=$b;; esac
+	case $roots in *'"roots":[]'*) tools='{"name":"roots"},';; esac
+esac
+for name in sampling elicitation tasks; do
+	case $caps in *"\"$name\""*) tools="$tools{\"name\":\"$name\"},";; esac
+done
+[ -n "$list" ] || read -r list
+id=${list#*'"id":'}; id=${id%%,*}
+printf '%s\n' '{"jsonrpc":"2.0","id":'"$id"',"result":{"tools":['"$tools"'{"name":"always"}]}}'
+cat >/dev/null
+`
+	for flag, want := range map[string]string{
+		"": "roots sampling elicitation tasks always", "all": "roots sampling elicitation tasks always",
+		"none": "always", "sampling": "sampling always", "sampling,elicitation": "sampling elicitation always",
+	} {
+		args := []string{"footprint", "--json"}
+		if flag != "" {
+			args = append(args, "--capabilities", flag)
+		}
+		out, _, err := run(t.Context(), "", append(args, "--", "sh", "-c", server)...)
+		if err != nil {
+			t.Errorf("%q: %v", flag, err)
+			continue
+		}
+		got := map[string]bool{}
+		for _, tool := range gjson.Get(out, "tools").Array() {
+			got[tool.Get("name").Str] = true
+		}
+		for _, name := range strings.Fields(want) {
+			if !got[name] {
+				t.Errorf("%q: no tool %s in %v", flag, name, got)
+			}
+		}
+		if len(got) != len(strings.Fields(want)) {
+			t.Errorf("%q: tools %v, want %s", flag, got, want)
+		}
+	}
+	if _, _, err := run(t.Context(), "", "footprint", "--capabilities", "telepathy", "http://127.0.0.1:1/mcp"); err == nil || !strings.Contains(err.Error(), `--capabilities: "telepathy" is not one of elicitation, roots`) {
+		t.Errorf("%v", err)
+	}
+}

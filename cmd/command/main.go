@@ -1,0 +1,98 @@
+// Package command is dragoman's command line: its commands, their flags, signals,
+// what they print and how they exit.
+package command
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/proxy/memlimit"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// Main runs the command that the arguments of the process name, and exits with 1 or more if it fails.
+func Main() {
+	log.SetFlags(0)
+	log.SetOutput(libraryLog{stderr})
+	outlivePipes()
+	memlimit.Apply()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends us at once
+	err := command().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(stderr, "dragoman:", err)
+	}
+	_ = stderr.Sync() // never fails
+	if err != nil {
+		os.Exit(exitCode(err))
+	}
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dragoman",
+		Short: "An interpreter between MCP clients and servers of different protocol revisions",
+		Long: "dragoman stands between MCP clients and servers that speak different revisions of the protocol.\n" +
+			"Without a command it serves a small built-in server, to try it out.\n\n" + exitHelp,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q; see dragoman --help", args[0])
+			}
+			return nil
+		},
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	demo := newSettings(root, listenFlags)
+	quiet := root.Flags().Bool("quiet", false, "do not show the messages")
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, demo, *quiet) }
+	root.SetVersionTemplate("{{.Version}}")
+	root.AddCommand(serveCommand(), stdioCommand(), translateCommand(), probeCommand(), footprintCommand(), tokensCommand(), transformCommand(), adapterCommand(), versionCommand())
+	checkUsage(root)
+	return root
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), version())
+			return err
+		},
+	}
+}
+
+// version tells which build this is, and the protocol revisions that it speaks.
+func version() string {
+	number, commit, goVersion := "(unknown)", "", runtime.Version()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		number = info.Main.Version
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				commit = ", commit " + s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				commit += " with changes"
+			}
+		}
+	}
+	var names []string
+	for _, r := range translate.All() {
+		names = append(names, r.Name)
+	}
+	return fmt.Sprintf("dragoman %s%s, %s\nMCP %s\n", number, commit, goVersion, strings.Join(names, ", "))
+}

@@ -1,0 +1,249 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+// run executes the command line and returns what it wrote.
+func run(ctx context.Context, in string, args ...string) (out, errOut string, err error) {
+	cmd := command()
+	var o, e bytes.Buffer
+	cmd.SetIn(strings.NewReader(in))
+	cmd.SetOut(&o)
+	cmd.SetErr(&e)
+	cmd.SetArgs(args)
+	err = cmd.ExecuteContext(ctx)
+	return o.String(), e.String(), err
+}
+
+func TestMistakesOnTheCommandLine(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("limits:\n  reply: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"nonsense", `unknown command "nonsense"`},
+		{"serve", "neither url nor command is set"},
+		{"stdio", "neither url nor command is set"},
+		{"serve cat", "write -- before the server's command: dragoman serve -- cat"},
+		{"serve --upstream http://x/ -- cat", "two servers: a URL and a command; keep one"},
+		{"serve localhost:3000/mcp", "upstream.url: must begin with http:// or https://; did you mean http://localhost:3000/mcp?"},
+		{"serve http://x/ -- cat", "two servers"},
+		{"serve http://x/ --upstream http://y/", "two servers"},
+		{"stdio http://x/ cat", "write -- before the server's command"},
+		{"serve --upstream x", "upstream.url: must begin with"},
+		{"serve --upstream http://x/ --header nonsense", "--header: expected 'Name: value'"},
+		{"serve --upstream http://x/ --header A:${DRAGOMAN_NOT_SET_EVER}", "upstream.headers.A: environment variable DRAGOMAN_NOT_SET_EVER is not set"},
+		{"serve --upstream http://x/ --upstream-version 1", "upstream.version:"},
+		{"serve --upstream http://x/ --log-level loud", "log.level:"},
+		{"serve --upstream http://x/ --config " + file, "c.yaml:2: limits.reply: unknown setting; did you mean limits.replay?"},
+		{"serve --upstream http://x/ --listen " + busy.Addr().String(), "address already in use"},
+		{"--listen " + busy.Addr().String(), "address already in use"},
+		{"translate --from 2025-06-18 --to x", `--to: "x" is not a revision`},
+		{"translate", `--from: "" is not a revision`},
+		{"translate --nonsense", "unknown flag"},
+	} {
+		_, _, err := run(t.Context(), "", strings.Fields(c.args)...)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v; want %q", c.args, err, c.want)
+		}
+		if code := exitCode(err); (code == exitUsage) == strings.Contains(c.want, "address already in use") {
+			t.Errorf("%s: exit code %d", c.args, code)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, arg := range []string{"version", "--version"} {
+		out, _, err := run(t.Context(), "", arg)
+		if err != nil || !strings.HasPrefix(out, "dragoman ") || !strings.Contains(out, "go1") || !strings.Contains(out, translate.Oldest().Name) {
+			t.Errorf("%s: %q, %v", arg, out, err)
+		}
+	}
+}
+
+func TestServerByItsURLAlone(t *testing.T) {
+	if got := settingsOf(t, "https://mcp.example.com/mcp"); got.Upstream.URL != "https://mcp.example.com/mcp" || got.Upstream.Command != nil {
+		t.Errorf("%+v", got.Upstream)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for args, want := range map[string]int{
+		"version":                              0,
+		"serve --upstream-version 1 http://x/": exitUsage, "serve": exitUsage, "serve --nonsense": exitUsage, "version x": exitUsage, "nonsense": exitUsage,
+		"probe http://127.0.0.1:1/": exitServer, "footprint http://127.0.0.1:1/": exitServer, "probe -- false": exitServer,
+		"translate": exitUsage,
+	} {
+		if _, _, err := run(t.Context(), "", strings.Fields(args)...); exitCode(err) != want {
+			t.Errorf("%s: %d (%v), want %d", args, exitCode(err), err, want)
+		}
+	}
+}
+
+func TestTranslate(t *testing.T) {
+	const in = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}
+{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t","title":"T","inputSchema":{"type":"object"}}]}}
+`
+	args := []string{"translate", "--from", "2025-06-18", "--to", "2024-11-05"}
+	want := strings.Replace(in, `"title":"T",`, "", 1)
+	out, notes, err := run(t.Context(), in, args...)
+	if err != nil || out != want || notes != "" {
+		t.Errorf("%q, %q, %v", out, notes, err)
+	}
+	out, notes, err = run(t.Context(), in, append(args, "--report")...)
+	if err != nil || out != want || !strings.Contains(notes, `"rule":"C01"`) {
+		t.Errorf("%q, %q, %v", out, notes, err)
+	}
+}
+
+func TestFlagsStandAboveTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	text := "listen: 127.0.0.1:1\nlog: {level: warn}\nupstream: {command: [cat], share_child: true, headers: {A: file, B: file}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DRAGOMAN_LISTEN", "127.0.0.1:2")
+	t.Setenv("DRAGOMAN_SESSION_MAX", "7")
+	t.Setenv("TOKEN", "secret")
+	got := settingsOf(t, "--config", file, "--listen", "127.0.0.1:3", "--upstream", "http://127.0.0.1/mcp", "--header", "A: Bearer ${TOKEN}", "--pass-env", "X")
+	if got.Listen != "127.0.0.1:3" || got.Session.Max != 7 || got.Log.Level != "warn" ||
+		got.Upstream.URL != "http://127.0.0.1/mcp" || got.Upstream.Command != nil ||
+		got.Upstream.Headers["A"] != "Bearer secret" || got.Upstream.Headers["B"] != "file" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestOneProcessForAllByAFlag(t *testing.T) {
+	if got := settingsOf(t, "--share-child", "--", "cat"); !got.Upstream.ShareChild {
+		t.Error("each session has its own")
+	}
+	if got := settingsOf(t, "--", "cat"); got.Upstream.ShareChild {
+		t.Error("shared by default")
+	}
+}
+
+func TestABudgetByAFlag(t *testing.T) {
+	if got := settingsOf(t, "--max-tokens", "1500", "--", "cat"); got.Transform == nil || !got.Transform.Enabled || got.Transform.DefaultMaxTokens != 1500 || got.Transform.Adapters.Capper.Model != "gpt-4" {
+		t.Errorf("%+v", got.Transform)
+	}
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	write(t, file, "transform: {enabled: false, default_max_tokens: 700, adapters: {capper: {model: gpt-4o}}}")
+	if got := settingsOf(t, "--config", file, "--max-tokens", "1500", "--", "cat"); !got.Transform.Enabled || got.Transform.DefaultMaxTokens != 1500 || got.Transform.Adapters.Capper.Model != "gpt-4o" {
+		t.Errorf("%+v", got.Transform)
+	}
+	if got := settingsOf(t, "--", "cat"); got.Transform != nil {
+		t.Errorf("%+v", got.Transform)
+	}
+}
+
+func TestBuiltInServerAndItsTranscript(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	r, w := io.Pipe()
+	cmd := command()
+	cmd.SetOut(w)
+	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--log-level", "error"})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- cmd.ExecuteContext(ctx)
+		w.Close()
+	}()
+	text := make([]byte, 8192)
+	n, err := io.ReadAtLeast(r, text, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := string(text[:n])
+	shown := make(chan string, 1)
+	go func() {
+		rest, _ := io.ReadAll(r)
+		shown <- string(rest)
+	}()
+	url := regexp.MustCompile(`http://[^\s"]+/mcp`).FindString(said)
+	if !strings.Contains(said, translate.Latest().Name) || !strings.Contains(said, `{"mcpServers"`) {
+		t.Errorf("%s", said)
+	}
+	// The transcript's messages, sent as it says.
+	client := &http.Client{Transport: new(http.Transport), Timeout: 20 * time.Second}
+	session := ""
+	var answers []string
+	for _, m := range regexp.MustCompile(`-d '([^']+)'`).FindAllStringSubmatch(said, -1) {
+		req, err := http.NewRequest("POST", url, strings.NewReader(m[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		req.Header.Set("Mcp-Session-Id", session)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode > 202 {
+			t.Errorf("%s: %d %s %v", m[1], resp.StatusCode, body, err)
+		}
+		if session == "" {
+			session = resp.Header.Get("Mcp-Session-Id")
+		}
+		answers = append(answers, string(body))
+	}
+	if len(answers) != 4 || !strings.Contains(answers[2], `"hello"`) || !strings.Contains(answers[3], "done in 3 steps") {
+		t.Errorf("%q", answers)
+	}
+	client.CloseIdleConnections()
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	transcript := <-shown
+	for _, want := range []string{
+		"#1 initialize · client of " + translate.Latest().Name + " · server of " + translate.Oldest().Name + "\n  client sent   {",
+		`~ result.protocolVersion "` + translate.Oldest().Name + `" → "` + translate.Latest().Name + `"`,
+		"+ result.capabilities.completions {}",
+		"#3 tools/call", `  server heard  {"jsonrpc":"2.0","id":`, `  client got    {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"done in 3 steps"}]}}`,
+	} {
+		if !strings.Contains(transcript, want) {
+			t.Errorf("the transcript does not have %q:\n%s", want, transcript)
+		}
+	}
+}
+
+// settingsOf is the configuration that a command line of serve leads to.
+func settingsOf(t *testing.T, args ...string) config.Config {
+	t.Helper()
+	cmd := serveCommand()
+	cmd.ResetFlags()
+	s := newSettings(cmd, listenFlags, upstreamFlags, transformFlags)
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := s.config(cmd.Flags().Args())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}

@@ -1,0 +1,196 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
+)
+
+// probeTime bounds a probe as a whole.
+const probeTime = time.Minute
+
+var errMissing = errors.New("something is missing for clients of some revision")
+
+func probeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "probe (URL | -- COMMAND [ARG...])",
+		Short: "Tell what a server is, and what clients of each revision would get of it",
+		Long: "Ask a server whether it has a handshake, for its revision, its capabilities and its lists, and tell for\n" +
+			"clients of each revision what they are offered, what would be changed on the way, by which rule, and what\n" +
+			"would be lost. Nothing is called. The exit code is 1 when something of its lists would be missing, and 3\n" +
+			"when the server cannot be reached.",
+		Example: "  dragoman probe http://127.0.0.1:3000/mcp\n" +
+			"  dragoman probe --json -- npx -y @modelcontextprotocol/server-everything",
+	}
+	s := newSettings(cmd, upstreamFlags)
+	can := capabilitiesFlag(cmd)
+	asJSON := cmd.Flags().Bool("json", false, "print the report as JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		declared, err := can()
+		if err != nil {
+			return err
+		}
+		cfg, err := s.config(args)
+		if err != nil {
+			return err
+		}
+		if s.logLevel == "" {
+			cfg.Log.Level = "warn" // the report is what was asked for
+		}
+		log, err := logger(cfg)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), probeTime)
+		defer cancel()
+		r, err := proxy.Probe(ctx, cfg, declared, log)
+		if login, wanted := errors.AsType[*proxy.LoginError](err); wanted && login.Login != nil {
+			if err := printLogin(cmd.OutOrStdout(), login, *asJSON); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return withCode(exitServer, err)
+		}
+		if *asJSON {
+			enc := json.NewEncoder(cmd.OutOrStdout())
+			enc.SetIndent("", "  ")
+			err = enc.Encode(r)
+		} else {
+			err = printReport(cmd.OutOrStdout(), r)
+		}
+		if err == nil && !r.Works() {
+			err = errMissing
+		}
+		return err
+	}
+	return cmd
+}
+
+// printReport writes a report for a person.
+func printReport(out io.Writer, r *proxy.Report) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "server\t%s\n", printable(r.Server))
+	fmt.Fprintf(w, "era\t%s\n", eras[r.Era])
+	revision := r.Revision
+	if r.Handshake != "" && r.Handshake != revision {
+		revision += ", by handshake " + r.Handshake + ","
+	}
+	fmt.Fprintf(w, "revision\t%s over %s\n", revision, r.Transport)
+	fmt.Fprintf(w, "capabilities\t%s\n", printable(strings.Join(r.Capabilities, ", ")))
+	for _, l := range r.Lists {
+		fmt.Fprintf(w, "%s\t%d\n", l.Name, l.Count)
+	}
+	for _, c := range r.Clients {
+		printClient(w, c)
+	}
+	return w.Flush()
+}
+
+// printLogin writes how clients log in to a server that says nothing without.
+func printLogin(out io.Writer, l *proxy.LoginError, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(struct {
+			Challenge []string          `json:"challenge"`
+			Login     *oauthrelay.Login `json:"login"`
+		}{l.Challenge, l.Login})
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "the server wants a login")
+	for _, c := range l.Challenge {
+		fmt.Fprintf(w, "challenge\t%s\n", printable(c))
+	}
+	if l.Login.Metadata != "" {
+		fmt.Fprintf(w, "metadata\t%s\nresource\t%s\n", printable(l.Login.Metadata), printable(l.Login.Resource))
+	}
+	for _, as := range l.Login.Servers {
+		fmt.Fprintf(w, "authorization server\t%s\n", printable(as.Issuer))
+		if !as.Found {
+			fmt.Fprintln(w, "\tno metadata")
+			continue
+		}
+		for _, has := range []struct {
+			what string
+			is   bool
+		}{{"registers clients", as.Dynamic}, {"takes client id documents", as.Document}, {"PKCE with S256", as.PKCE}, {"names itself in answers", as.Iss}, {"device flow", as.Device}} {
+			if has.is {
+				fmt.Fprintf(w, "\t%s\n", has.what)
+			}
+		}
+	}
+	for _, n := range l.Login.Notes {
+		fmt.Fprintf(w, "\n%s\n", printable(n))
+	}
+	fmt.Fprintln(w)
+	return w.Flush()
+}
+
+// eras are the eras of servers in words.
+var eras = map[string]string{
+	"legacy": "legacy: with a handshake",
+	"modern": "modern: without a handshake",
+	"both":   "both: with a handshake and without",
+}
+
+// printClient writes what clients of one revision get.
+func printClient(w io.Writer, c proxy.ClientReport) {
+	by := ""
+	if c.Way == "bridged" {
+		by = ", bridged between the eras"
+	}
+	switch {
+	case len(c.Changes) == 0 && c.Works && by == "":
+		fmt.Fprintf(w, "\nclients of %s get everything as it is\n", c.Revision)
+	case len(c.Changes) == 0 && c.Works:
+		fmt.Fprintf(w, "\nclients of %s get everything%s\n", c.Revision, by)
+	case c.Works:
+		fmt.Fprintf(w, "\nclients of %s get everything%s, with changes:\n", c.Revision, by)
+	default:
+		fmt.Fprintf(w, "\nclients of %s do not get:\n", c.Revision)
+		for _, m := range c.Missing {
+			fmt.Fprintf(w, "  %s\n", printable(m))
+		}
+		switch {
+		case len(c.Changes) == 0:
+			fmt.Fprintf(w, "and the rest%s\n", by)
+		case by == "":
+			fmt.Fprintln(w, "and the rest with changes:")
+		default:
+			fmt.Fprintf(w, "and the rest%s, with changes:\n", by)
+		}
+	}
+	for _, ch := range c.Changes {
+		where := ch.List
+		if len(ch.Names) > 0 {
+			where += " " + printable(names(ch.Names))
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", ch.Rule, ch.What, ch.Level, where)
+	}
+	if c.Way == "bridged" {
+		fmt.Fprintf(w, "  offered: %s\n", printable(strings.Join(c.Features, ", ")))
+	}
+	for _, l := range c.Lost {
+		fmt.Fprintf(w, "  lost: %s\n", printable(l))
+	}
+}
+
+// names lists the first few.
+func names(all []string) string {
+	const few = 6
+	if n := len(all); n > few {
+		return fmt.Sprintf("(%d: %s, …)", n, strings.Join(all[:few], ", "))
+	}
+	return fmt.Sprintf("(%d: %s)", len(all), strings.Join(all, ", "))
+}

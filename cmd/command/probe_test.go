@@ -1,0 +1,129 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+)
+
+// probed is a server of the newest revision with a handshake that has these tools.
+func probed(t *testing.T, tools string) string {
+	t.Helper()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		id, result := gjson.GetBytes(body, "id"), `{"tools":[`+tools+`]}`
+		if gjson.GetBytes(body, "method").String() == "initialize" {
+			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s\u001b[2J","version":"2"}}`
+		}
+		switch {
+		case r.Method != http.MethodPost:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case !id.Exists():
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+id.Raw+`,"result":`+result+`}`)
+		}
+	}))
+	t.Cleanup(web.Close)
+	return web.URL
+}
+
+func TestProbe(t *testing.T) {
+	const plain, titled, task = `{"name":"a","inputSchema":{"type":"object"}}`, `{"name":"b","title":"B","inputSchema":{"type":"object"}}`,
+		`{"name":"c","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}`
+	for _, c := range []struct {
+		tools string
+		err   error
+		lines []string
+	}{
+		{plain, nil, []string{"server        s [2J 2", "revision      2025-11-25 over http", "tools         1", "era           legacy: with a handshake",
+			"clients of 2026-07-28 get everything, bridged between the eras", "  offered: tools", "  lost: progress that the client reports: dropped", "clients of 2024-11-05 get everything as it is"}},
+		{plain + "," + titled, nil, []string{"tools         2", "clients of 2025-06-18 get everything as it is",
+			"clients of 2025-03-26 get everything, with changes:", "  C01  title  warn  tools (1: b)"}},
+		{plain + "," + titled + "," + task, errMissing, []string{"tools         3", "clients of 2024-11-05 do not get:", "  tools: c",
+			"and the rest with changes:", "  C01  title           warn  tools (1: b)", "  C07  task-only tool  warn  tools (1: c)"}},
+	} {
+		url := probed(t, c.tools)
+		out, _, err := run(t.Context(), "", "probe", url)
+		if !errors.Is(err, c.err) {
+			t.Errorf("%s: %v", c.tools, err)
+		}
+		lines := strings.Split(out, "\n")
+		for _, want := range c.lines {
+			if !slices.Contains(lines, want) {
+				t.Errorf("no line %q in\n%s", want, out)
+			}
+		}
+		out, _, err = run(t.Context(), "", "probe", "--json", url)
+		var r proxy.Report
+		if e := json.Unmarshal([]byte(out), &r); e != nil || !errors.Is(err, c.err) || r.Works() != (c.err == nil) {
+			t.Errorf("%s: %v, %v, %s", c.tools, e, err, out)
+		}
+	}
+}
+
+// A command that is no server is told by what it wrote.
+func TestProbeOfAMuteCommand(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	t.Setenv("DRAGOMAN_UPSTREAM_HANDSHAKE_TIMEOUT", "200ms")
+	_, _, err := run(t.Context(), "", "probe", "--", "sh", "-c", "echo Usage: x; echo trouble >&2; exec sleep 60")
+	if err == nil || exitCode(err) != exitServer {
+		t.Fatalf("exit code %d: %v", exitCode(err), err)
+	}
+	for _, want := range []string{`upstream "sh" has sent no message for`, `its standard output is not JSON: ["Usage: x"]`, `standard error: "trouble"`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}
+
+// TestProbeOfAServerThatWantsALogin tells what a login needs.
+func TestProbeOfAServerThatWantsALogin(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin := "http://" + r.Host
+		switch r.URL.Path {
+		case "/mcp":
+			w.Header().Set("WWW-Authenticate", "Bearer resource_metadata="+origin+"/here")
+			w.WriteHeader(401)
+		case "/here":
+			fmt.Fprintf(w, `{"resource":"https://other.example/mcp","authorization_servers":[%q]}`, origin)
+		case "/.well-known/oauth-authorization-server":
+			fmt.Fprint(w, `{"registration_endpoint":"x","code_challenge_methods_supported":["S256"]}`)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(web.Close)
+	out, _, err := run(t.Context(), "", "probe", web.URL+"/mcp")
+	if code, ok := errors.AsType[*exitError](err); !ok || code.code != exitServer {
+		t.Errorf("%v", err)
+	}
+	for _, want := range []string{"the server wants a login", "resource              https://other.example/mcp", "authorization server  " + web.URL, "PKCE with S256",
+		"the server calls itself https://other.example/mcp and was asked at " + web.URL + "/mcp"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	out, _, _ = run(t.Context(), "", "probe", "--json", web.URL+"/mcp")
+	var r struct {
+		Challenge []string
+		Login     struct{ Resource string }
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Challenge) != 1 || r.Login.Resource != "https://other.example/mcp" {
+		t.Errorf("%v: %s", err, out)
+	}
+}

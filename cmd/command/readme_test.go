@@ -1,0 +1,73 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// TestReadmeShowsARealAnswer: what the README prints below the command is what the
+// command says.
+func TestReadmeShowsARealAnswer(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	const settings = "transform: {default_max_tokens: 500}"
+	all := string(readme)
+	_, shown, found := strings.Cut(all, "\n    $ dragoman transform --config dragoman.yaml --tool run_tests < transform/testdata/failed_tests.json\n")
+	if !found || !strings.Contains(all, "\n    "+settings+"\n") {
+		t.Fatal("the command is not there")
+	}
+	recorded, err := os.ReadFile("../../transform/testdata/failed_tests.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "dragoman.yaml")
+	write(t, config, settings)
+	out, told, err := run(t.Context(), string(recorded), "transform", "--config", config, "--tool", "run_tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		told,
+		gjson.Get(out, "content.0.text").Str,
+		gjson.Get(out, "content.1.text").Str,
+	} {
+		if !strings.Contains(said(shown), said(want)) {
+			t.Errorf("the README lacks\n%s", want)
+		}
+	}
+}
+
+// TestDocumentsLinkToWhatIsThere: each relative link of the documents leads to a file or a folder.
+func TestDocumentsLinkToWhatIsThere(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := 0
+	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md", "../../CHANGELOG.md", "../../bench/README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			links++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), link[1])); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+	}
+	if links < 30 {
+		t.Errorf("%d links", links)
+	}
+}

@@ -1,0 +1,79 @@
+package command
+
+import (
+	"crypto/sha256"
+	"io"
+	"os"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+// maxWatched bounds what is read of a file to see whether it has changed.
+const maxWatched = 4 << 20
+
+// reloader reads the configuration anew when the process gets SIGHUP, or when
+// what is in one of its files is no longer the same.
+type reloader struct {
+	log  *zap.Logger
+	load func() (config.Config, error)
+	use  func(config.Config) error // keeps the old one when it fails
+
+	files []string
+	sums  map[string][sha256.Size]byte
+}
+
+// filesOf are those that a configuration is made of.
+func filesOf(config string, cfg config.Config) []string {
+	all := []string{
+		config, cfg.Session.KeyFile, cfg.Auth.TokenFile, cfg.TLS.Cert, cfg.TLS.Key,
+		cfg.Upstream.CAFile, cfg.Upstream.ClientCert, cfg.Upstream.ClientKey,
+	}
+	return slices.DeleteFunc(all, func(file string) bool { return file == "" })
+}
+
+// concern is what r watches.
+func (r *reloader) concern() *concern {
+	r.changed()
+	return &concern{
+		files: func() (files, folders []string) { return r.files, nil },
+		read: func(because string) {
+			if r.changed() || because != becauseFile {
+				r.reload(because)
+			}
+		},
+	}
+}
+
+// changed reports whether any file holds something else than when last asked.
+func (r *reloader) changed() bool {
+	now := make(map[string][sha256.Size]byte)
+	for _, file := range r.files {
+		h := sha256.New()
+		if f, err := os.Open(file); err == nil {
+			_, _ = io.Copy(h, io.LimitReader(f, maxWatched)) // what cannot be read is told by loading it
+			f.Close()
+		}
+		now[file] = [sha256.Size]byte(h.Sum(nil))
+	}
+	same := len(now) == len(r.sums)
+	for file, sum := range now {
+		same = same && r.sums[file] == sum
+	}
+	r.sums = now
+	return !same
+}
+
+func (r *reloader) reload(because string) {
+	cfg, err := r.load()
+	if err == nil {
+		err = r.use(cfg)
+	}
+	if err != nil {
+		r.log.Error("new configuration is not used", zap.String("because", because), zap.Error(err))
+		return
+	}
+	r.log.Info("new configuration", zap.String("because", because))
+}

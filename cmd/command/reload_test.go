@@ -1,0 +1,106 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+)
+
+const patience = 20 * time.Second
+
+// reloading starts a reloader of a file, whose uses come on a channel.
+func reloading(t *testing.T, fault error) (file string, used chan config.Config, logs *observer.ObservedLogs) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "c.yaml")
+	write(t, file, "session: {max: 1}")
+	used = make(chan config.Config, 10)
+	core, logs := observer.New(zap.InfoLevel)
+	r := &reloader{
+		log: zap.New(core), files: []string{file},
+		load: config.Sources{File: file}.Read,
+		use: func(cfg config.Config) error {
+			used <- cfg
+			return fault
+		},
+	}
+	w := &watcher{log: r.log, concerns: []*concern{r.concern()}}
+	t.Cleanup(w.start(context.Background()))
+	return file, used, logs
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for a configuration with this limit: a file that is written may be
+// seen empty before.
+func until(t *testing.T, used chan config.Config, max int) {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		select {
+		case cfg := <-used:
+			if cfg.Session.Max == max {
+				return
+			}
+		case <-late:
+			t.Fatalf("a greatest number of %d sessions was not used", max)
+		}
+	}
+}
+
+func TestChangedFileIsUsed(t *testing.T) {
+	file, used, _ := reloading(t, nil)
+	write(t, file, "session: {max: 2}")
+	until(t, used, 2)
+	// Replaced, as editors and mounted volumes do it.
+	other := filepath.Join(filepath.Dir(file), "new")
+	write(t, other, "session: {max: 3}")
+	if err := os.Rename(other, file); err != nil {
+		t.Fatal(err)
+	}
+	until(t, used, 3)
+}
+
+func TestWrongConfigurationIsToldAndNotUsed(t *testing.T) {
+	for name, c := range map[string]struct {
+		text  string
+		fault error
+	}{
+		"cannot be read": {"limits: {bach: 2}", nil},
+		"cannot be used": {"session: {max: 2}", errors.New("no")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, _, logs := reloading(t, c.fault)
+			write(t, file, c.text)
+			for end := time.Now().Add(patience); logs.FilterMessage("new configuration is not used").Len() == 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("never told")
+				}
+			}
+		})
+	}
+}
+
+func TestAllFilesOfTheConfigurationAreWatched(t *testing.T) {
+	var cfg config.Config
+	cfg.Session.KeyFile, cfg.Auth.TokenFile, cfg.TLS.Key, cfg.Upstream.CAFile = "key", "tokens", "tls", "ca"
+	got := filesOf("config", cfg)
+	for _, want := range []string{"config", "key", "tokens", "tls", "ca"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not in %q", want, got)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+//go:build unix
+
+package command
+
+import (
+	"syscall"
+	"testing"
+)
+
+func TestHangupReadsTheConfigurationAnew(t *testing.T) {
+	_, used, _ := reloading(t, nil)
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, used, 1)
+}

@@ -1,0 +1,240 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/dragoman-proxy/dragoman/proxy"
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/filter"
+	"github.com/dragoman-proxy/dragoman/translate"
+)
+
+func serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve [--adapters DIR] (URL | -- COMMAND [ARG...])",
+		Short: "Serve HTTP clients in front of a server",
+		Example: "  dragoman serve http://127.0.0.1:3000/mcp\n" +
+			"  dragoman serve https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
+			"  dragoman serve -- npx -y @modelcontextprotocol/server-everything\n" +
+			"  dragoman serve --adapters ./adapters",
+	}
+	s := newSettings(cmd, listenFlags, upstreamFlags, adapterFlags, transformFlags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := s.config(args)
+		if err != nil {
+			return err
+		}
+		r := &reloader{
+			load:  func() (config.Config, error) { return s.config(args) },
+			files: filesOf(s.configFile(), cfg),
+		}
+		return serve(cmd, cfg, proxy.New, r, nil)
+	}
+	return cmd
+}
+
+func stdioCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stdio [--adapters DIR] (URL | -- COMMAND [ARG...])",
+		Short: "Be a server on stdin and stdout in front of another one",
+		Example: "  dragoman stdio https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
+			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything\n" +
+			"  dragoman stdio --adapters ./adapters",
+	}
+	s := newSettings(cmd, upstreamFlags, adapterFlags, transformFlags)
+	s.wholeEnv = true
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := s.config(args)
+		if err != nil {
+			return err
+		}
+		log, err := logger(cfg)
+		if err != nil {
+			return err
+		}
+		srv, err := proxy.New(cfg, log)
+		if err != nil {
+			return err
+		}
+		if concerns := adapterConcerns(srv, cfg); len(concerns) > 0 {
+			defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
+		}
+		countDroppedLines(srv)
+		err = srv.ServePipe(cmd.Context(), os.Stdin, os.Stdout)
+		if errors.Is(err, syscall.EPIPE) {
+			log.Info("the client has closed our stdout; ending")
+			return nil
+		}
+		return withCode(exitServer, err)
+	}
+	return cmd
+}
+
+// serve listens and serves until the command's context ends, by configurations
+// that r finds later; nil for none. say is called with the endpoint once there
+// is one, and may be nil.
+func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.Logger) (*proxy.Server, error), r *reloader, say func(url string)) error {
+	log, level, err := adjustableLogger(cfg)
+	if err != nil {
+		return err
+	}
+	srv, err := make(cfg, log)
+	if err != nil {
+		return err
+	}
+	countDroppedLines(srv)
+	ln, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return err
+	}
+	if err := admin(srv, cfg, ln.Addr(), log); err != nil {
+		ln.Close()
+		return err
+	}
+	if say != nil {
+		say(srv.Endpoint(ln.Addr()))
+	}
+	if r != nil {
+		r.log = log
+		r.use = func(cfg config.Config) error {
+			if err := srv.Reload(cfg); err != nil {
+				return err
+			}
+			return level.UnmarshalText([]byte(cfg.Log.Level))
+		}
+		concerns := append(adapterConcerns(srv, cfg), r.concern())
+		defer (&watcher{log: log, concerns: concerns}).start(cmd.Context())()
+	}
+	return srv.Serve(cmd.Context(), ln)
+}
+
+func countDroppedLines(srv *proxy.Server) {
+	srv.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "dragoman_log_lines_dropped_total",
+		Help: "Lines of our log that were dropped because stderr was not read, or could not be written.",
+	}, func() float64 { return float64(stderr.Dropped()) }))
+}
+
+// admin opens the listener for probes and metrics. Where clients come over
+// loopback, these are there as well, and another process may have the address.
+func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, log *zap.Logger) error {
+	if cfg.Admin.Listen == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", cfg.Admin.Listen)
+	if err == nil {
+		srv.Admin(ln)
+		return nil
+	}
+	if tcp, ok := clients.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+		log.Warn("probes and metrics have no address of their own", zap.Error(err))
+		return nil
+	}
+	return fmt.Errorf("admin.listen: %w", err)
+}
+
+func runDemo(cmd *cobra.Command, s *settings, quiet bool) error {
+	cfg, err := s.config(nil)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	var show func(proxy.DemoExchange)
+	if !quiet {
+		queue := newLineQueue(out) // a call does not wait for its reader
+		defer queue.Sync()         //nolint:errcheck // never fails
+		show = (&transcript{out: queue}).print
+	}
+	build := func(cfg config.Config, log *zap.Logger) (*proxy.Server, error) { return proxy.NewDemo(cfg, log, show) }
+	return serve(cmd, cfg, build, nil, func(url string) { introduce(out, url) })
+}
+
+// introduce says what to do with the built-in server at url.
+func introduce(out io.Writer, url string) {
+	fmt.Fprintf(out, `A small MCP server of %[2]s is at
+
+    %[1]s
+
+for clients of %[2]s to %[4]s. In a client's configuration:
+
+    {"mcpServers": {"dragoman": {"type": "http", "url": "%[1]s"}}}
+
+By hand:
+
+    mcp() { curl -s -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' "$@" %[1]s; echo; }
+
+    mcp -D /tmp/dragoman-head -d '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"%[3]s","capabilities":{},"clientInfo":{"name":"curl","version":"1"}}}'
+    session=$(sed -n 's/\r$//; s/^[Mm]cp-[Ss]ession-[Ii]d: //p' /tmp/dragoman-head)
+    mcp -H "Mcp-Session-Id: $session" -d '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+    mcp -H "Mcp-Session-Id: $session" -d '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}'
+    mcp -H "Mcp-Session-Id: $session" -d '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"slow","arguments":{"steps":3},"_meta":{"progressToken":1}}}'
+
+Each message is shown here, as the client sent it and as the server got it, and its answer
+(--quiet for none). Stop with Ctrl-C. In front of a server of yours: dragoman serve URL
+
+`, url, translate.Oldest().Name, translate.Latest().Name, translate.All()[0].Name)
+}
+
+func translateCommand() *cobra.Command {
+	var from, to string
+	var report string
+	var fromClient, fromServer bool
+	cmd := &cobra.Command{
+		Use:     "translate --from REVISION --to REVISION [--report[=full]] < messages.jsonl",
+		Short:   "Translate messages, one a line, from stdin to stdout",
+		Long:    "Translate messages, one a line, from stdin to stdout. What the receiver would not get\n(dropped, answered on its behalf, refused) is told on stderr, and with --report what was lost: the\nfirst place of each rule, or with --report=full every place. A line may hold an array of messages,\nor {\"dir\":\"c2s\",\"message\":{…}} (s2c for the server's), which says who sent the message.",
+		Example: "  dragoman translate --from REVISION --to REVISION --report < messages.jsonl",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&from, "from", "", "revision of the messages")
+	cmd.Flags().StringVar(&to, "to", "", "revision to translate them to")
+	cmd.Flags().StringVar(&report, "report", "", "tell on stderr what was lost, as lines of JSON: short or full")
+	cmd.Flags().Lookup("report").NoOptDefVal = string(filter.ReportShort)
+	cmd.Flags().BoolVar(&fromClient, "from-client", false, "the client sent all messages")
+	cmd.Flags().BoolVar(&fromServer, "from-server", false, "the server sent all messages; without either an answer is told by its id")
+	cmd.MarkFlagsMutuallyExclusive("from-client", "from-server")
+	s := newSettings(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := s.config(nil)
+		if err != nil {
+			return err
+		}
+		f := filter.Filter{
+			Options: cfg.Contract, Limits: cfg.Limits, Report: filter.Reporting(report),
+			In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr(),
+		}
+		switch {
+		case f.Report != filter.ReportNone && f.Report != filter.ReportShort && f.Report != filter.ReportFull:
+			return &exitError{exitUsage, fmt.Errorf("--report is %q, neither short nor full", report)}
+		case fromClient:
+			f.By = filter.FromClient
+		case fromServer:
+			f.By = filter.FromServer
+		}
+		if f.From, err = revision("--from", from); err != nil {
+			return err
+		}
+		if f.To, err = revision("--to", to); err != nil {
+			return err
+		}
+		return f.Run()
+	}
+	return cmd
+}
+
+func revision(flag, name string) (*translate.Revision, error) {
+	r := translate.Lookup(name)
+	if r == nil {
+		return nil, &exitError{exitUsage, fmt.Errorf("%s: %q is not a revision; there are %v", flag, name, translate.All())}
+	}
+	return r, nil
+}

@@ -1,0 +1,205 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/dragoman-proxy/dragoman/proxy/config"
+	"github.com/dragoman-proxy/dragoman/proxy/setting"
+	"github.com/dragoman-proxy/dragoman/proxy/upstream"
+	"github.com/dragoman-proxy/dragoman/transform"
+)
+
+// settings are the flags of a command; each stands above what the environment
+// and the configuration file say.
+type settings struct {
+	cmd       *cobra.Command
+	file      string
+	listen    string
+	upstream  string
+	transport string
+	version   string
+	headers   []string
+	passEnv   []string
+	adapters  []string
+	share     bool
+	maxTokens int
+	logLevel  string
+
+	// wholeEnv says that COMMAND gets our whole environment unless upstream.pass_env
+	// is set: a client that starts us instead of it has put its variables there.
+	wholeEnv bool
+}
+
+// which groups of flags a command has.
+type flagGroup func(*settings)
+
+func listenFlags(s *settings) {
+	s.cmd.Flags().StringVar(&s.listen, "listen", "", "address that clients connect to (default 127.0.0.1:8808)")
+}
+
+func upstreamFlags(s *settings) {
+	f := s.cmd.Flags()
+	f.StringVar(&s.upstream, "upstream", "", "URL of the server's Streamable HTTP endpoint, or of its HTTP+SSE stream")
+	f.StringVar(&s.transport, "upstream-transport", "", "http, sse, stdio, or auto to find out (default auto)")
+	f.StringVar(&s.version, "upstream-version", "", "the only protocol revision to propose to the server (default: the newest, and older ones to a server that refuses it)")
+	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} stands for the environment's value; repeatable")
+	f.BoolVar(&s.share, "share-child", false, "one process of COMMAND for all sessions, for servers known to be stateless")
+	f.StringArrayVar(&s.passEnv, "pass-env", nil, "further environment variable that COMMAND gets, '*' for all; repeatable")
+}
+
+func adapterFlags(s *settings) {
+	s.cmd.Flags().StringArrayVar(&s.adapters, "adapters", nil, "directory or file of adapters, served beside the server's tools or alone; repeatable")
+}
+
+func transformFlags(s *settings) {
+	s.cmd.Flags().IntVar(&s.maxTokens, "max-tokens", 0, "hold every result to so many tokens, at least 100 (transform.default_max_tokens)")
+}
+
+// newSettings gives cmd its flags.
+func newSettings(cmd *cobra.Command, groups ...flagGroup) *settings {
+	s := &settings{cmd: cmd}
+	f := cmd.Flags()
+	f.StringVar(&s.file, "config", "", "configuration file (YAML)")
+	f.StringVar(&s.logLevel, "log-level", "", "debug, info, warn or error (default info)")
+	for _, g := range groups {
+		g(s)
+	}
+	return s
+}
+
+// configFile is the configuration file, "" for none.
+func (s *settings) configFile() string {
+	if s.file != "" {
+		return s.file
+	}
+	return os.Getenv(config.EnvFile)
+}
+
+// config is what the defaults, the file, the environment and the flags make together.
+// args are a URL of the server, or its command behind --.
+func (s *settings) config(args []string) (config.Config, error) {
+	cfg, err := config.Sources{
+		File: s.configFile(), Environ: os.Environ(),
+		Flags: func(cfg *config.Config, l *setting.Layers) { s.lay(cfg, l, args) },
+	}.Read()
+	if err != nil {
+		return cfg, &exitError{exitUsage, err}
+	}
+	return cfg, nil
+}
+
+// lay lays the flags over cfg.
+func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
+	server, command, err := s.server(args)
+	l.Add(err)
+	if server != "" {
+		cfg.Upstream.URL, cfg.Upstream.Command, cfg.Upstream.ShareChild = server, nil, false
+	}
+	if len(command) > 0 {
+		cfg.Upstream.URL, cfg.Upstream.Command = "", command
+	}
+	cfg.Adapters.Sources = append(cfg.Adapters.Sources, s.adapters...)
+	cfg.Upstream.ShareChild = cfg.Upstream.ShareChild || s.share
+	for _, f := range []struct {
+		field             *string
+		value, path, flag string
+	}{
+		{&cfg.Listen, s.listen, "listen", "--listen"},
+		{&cfg.Upstream.Transport, s.transport, "upstream.transport", "--upstream-transport"},
+		{&cfg.Upstream.Version, s.version, "upstream.version", "--upstream-version"},
+		{&cfg.Log.Level, s.logLevel, "log.level", "--log-level"},
+	} {
+		if f.value != "" {
+			*f.field = f.value
+			l.Flag(f.path, f.flag)
+		}
+	}
+	if s.maxTokens != 0 {
+		t := transform.DefaultConfig()
+		if cfg.Transform != nil {
+			t = *cfg.Transform
+		}
+		t.Enabled, t.DefaultMaxTokens = true, s.maxTokens
+		cfg.Transform = &t
+		l.Flag("transform.default_max_tokens", "--max-tokens")
+	}
+	for _, h := range s.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok {
+			l.Add(setting.Mistake{Where: "--header", Text: "expected 'Name: value'"}) // what it is may be a secret
+			continue
+		}
+		if cfg.Upstream.Headers == nil {
+			cfg.Upstream.Headers = make(map[string]string)
+		}
+		cfg.Upstream.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		l.Flag("upstream.headers", "--header")
+	}
+	if s.wholeEnv && slices.Equal(cfg.Upstream.PassEnv, upstream.DefaultEnv()) {
+		cfg.Upstream.PassEnv = []string{"*"}
+	}
+	cfg.Upstream.PassEnv = append(cfg.Upstream.PassEnv, s.passEnv...)
+}
+
+// server tells the server's URL, or its command, in args and flags.
+func (s *settings) server(args []string) (server string, command []string, err error) {
+	dash := s.cmd.ArgsLenAtDash()
+	before := args
+	if dash >= 0 {
+		before, command = args[:min(dash, len(args))], args[min(dash, len(args)):]
+	}
+	switch {
+	case len(before) == 1 && looksLikeURL(before[0]):
+		server = before[0]
+	case len(before) > 0:
+		return "", nil, fmt.Errorf("write -- before the server's command: dragoman %s -- %s", s.cmd.Name(), strings.Join(args, " "))
+	}
+	switch {
+	case server != "" && s.upstream != "":
+		return "", nil, fmt.Errorf("two servers: %s and --upstream %s; keep one", server, s.upstream)
+	case server+s.upstream != "" && len(command) > 0:
+		return "", nil, errors.New("two servers: a URL and a command; keep one")
+	}
+	return cmp.Or(server, s.upstream), command, nil
+}
+
+// looksLikeURL tells a URL, with or without its scheme, from the name of a program.
+func looksLikeURL(arg string) bool {
+	host, _, _ := strings.Cut(arg, "/")
+	_, port, hasPort := strings.Cut(host, ":")
+	_, err := strconv.ParseUint(port, 10, 16)
+	return strings.Contains(arg, "://") || hasPort && err == nil
+}
+
+// logger writes JSON to stderr: stdout belongs to clients.
+func logger(cfg config.Config) (*zap.Logger, error) {
+	log, _, err := adjustableLogger(cfg)
+	return log, err
+}
+
+// adjustableLogger is a logger with a level that can be changed later.
+func adjustableLogger(cfg config.Config) (*zap.Logger, zap.AtomicLevel, error) {
+	level, err := zap.ParseAtomicLevel(cfg.Log.Level)
+	if err != nil {
+		return nil, level, err
+	}
+	core := zapcore.NewCore(logEncoder(), stderr, level)
+	return zap.New(core), level, nil
+}
+
+// logEncoder is the form of a line in the log.
+func logEncoder() zapcore.Encoder {
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.ISO8601TimeEncoder
+	return zapcore.NewJSONEncoder(enc)
+}

@@ -1,0 +1,136 @@
+package command
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+const (
+	maxQueued = 1 << 20                // bytes of lines that wait for stderr
+	lastWords = 500 * time.Millisecond // how long the end of the process waits for them
+)
+
+// lineQueue writes lines without making its callers wait: stderr may be a pipe that is not
+// read, and calls must go on all the same. Lines that find the queue full, or that cannot
+// be written, are dropped and counted; one line tells how many once writing works again.
+type lineQueue struct {
+	out io.Writer
+
+	mu      sync.Mutex
+	changed sync.Cond
+	waiting []byte // whole lines
+	writing bool
+	dropped uint64 // in all
+	told    uint64 // of them
+}
+
+// newLineQueue begins to write to out, for as long as the process lives.
+func newLineQueue(out io.Writer) *lineQueue {
+	q := &lineQueue{out: out}
+	q.changed.L = &q.mu
+	go q.run()
+	return q
+}
+
+// Write queues a line, or several whole ones. It never fails and never waits for out.
+func (q *lineQueue) Write(line []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting)+len(line) > maxQueued {
+		q.dropped += lines(line)
+		return len(line), nil
+	}
+	q.waiting = append(q.waiting, line...)
+	q.changed.Broadcast()
+	return len(line), nil
+}
+
+func lines(text []byte) uint64 { return max(1, uint64(bytes.Count(text, []byte("\n")))) }
+
+// Sync waits until everything is written, at most for a moment.
+func (q *lineQueue) Sync() error {
+	timer := time.AfterFunc(lastWords, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.changed.Broadcast()
+	})
+	defer timer.Stop()
+	end := time.Now().Add(lastWords)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for (len(q.waiting) > 0 || q.writing) && time.Now().Before(end) {
+		q.changed.Wait()
+	}
+	return nil
+}
+
+// Dropped returns how many lines have been dropped so far.
+func (q *lineQueue) Dropped() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.dropped
+}
+
+func (q *lineQueue) run() {
+	var batch []byte
+	for {
+		batch = q.next(batch)
+		_, err := q.out.Write(batch)
+		q.mu.Lock()
+		q.writing = false
+		if err != nil {
+			q.dropped += lines(batch)
+		} else if n := q.dropped - q.told; n > 0 && len(q.waiting) == 0 {
+			q.told = q.dropped
+			q.waiting = append(q.waiting, droppedLine(n)...)
+		}
+		q.changed.Broadcast()
+		q.mu.Unlock()
+		if cap(batch) > maxQueued/16 {
+			batch = nil // a burst is over
+		}
+	}
+}
+
+// next waits for lines and takes them, in exchange for the memory of the last ones.
+func (q *lineQueue) next(memory []byte) []byte {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.waiting) == 0 {
+		q.changed.Wait()
+	}
+	batch := q.waiting
+	q.waiting, q.writing = memory[:0], true
+	return batch
+}
+
+func droppedLine(n uint64) []byte {
+	line, err := logEncoder().EncodeEntry(zapcore.Entry{Level: zapcore.WarnLevel, Time: time.Now(), Message: "log lines dropped: stderr was not read fast enough"}, []zapcore.Field{zap.Uint64("count", n)})
+	if err != nil {
+		return nil // a number always can be
+	}
+	return line.Bytes()
+}
+
+// stderr is the only writer of the process's stderr.
+var stderr = newLineQueue(os.Stderr)
+
+// outlivePipes keeps the process alive where stdout or stderr is a pipe whose reader has
+// gone: writing fails then. The signal is handled and not ignored, since a process that we
+// start would inherit that.
+func outlivePipes() {
+	gone := make(chan os.Signal, 1)
+	signal.Notify(gone, syscall.SIGPIPE)
+	go func() {
+		for range gone { // the error of the write tells the same
+		}
+	}()
+}

@@ -1,0 +1,136 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tidwall/gjson"
+)
+
+// reader is a stderr that is read when the test says so.
+type reader struct {
+	mu   sync.Mutex
+	open sync.Cond
+	may  bool
+	err  error
+	got  bytes.Buffer
+}
+
+func (r *reader) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !r.may {
+		r.open.Wait()
+	}
+	if r.err != nil {
+		return 0, r.err
+	}
+	return r.got.Write(p)
+}
+
+func (r *reader) read(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.may, r.err = true, err
+	r.open.Broadcast()
+}
+
+func (r *reader) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.got.String()
+}
+
+func newReader() *reader {
+	r := &reader{}
+	r.open.L = &r.mu
+	return r
+}
+
+// Lines that find the queue full are dropped; those that stood in it come out whole and in
+// order, and a last one tells how many are missing.
+func TestUnreadStderrStopsNothing(t *testing.T) {
+	r := newReader()
+	q := newLineQueue(r)
+	const n = 40_000
+	for i := range n {
+		fmt.Fprintf(q, "%d %s\n", i, strings.Repeat("x", 50))
+	}
+	dropped := q.Dropped()
+	if dropped == 0 || dropped > n*3/5 {
+		t.Fatalf("%d of %d lines dropped", dropped, n)
+	}
+	r.read(nil)
+	q.Sync()
+	text := r.text()
+	in := bufio.NewScanner(strings.NewReader(text))
+	last := -1
+	for range int(n - dropped) {
+		if !in.Scan() {
+			t.Fatal("lines are missing")
+		}
+		number, text, _ := strings.Cut(in.Text(), " ")
+		if i, err := strconv.Atoi(number); err != nil || i <= last || text != strings.Repeat("x", 50) {
+			t.Fatalf("after line %d: %q", last, in.Text())
+		} else {
+			last = i
+		}
+	}
+	if !in.Scan() || gjson.Get(in.Text(), "count").Uint() != dropped || gjson.Get(in.Text(), "level").Str != "warn" {
+		t.Errorf("the last line is %q, want one that counts %d", in.Text(), dropped)
+	}
+	fmt.Fprintln(q, "after it")
+	q.Sync()
+	if !strings.HasSuffix(r.text(), "}\nafter it\n") {
+		t.Errorf("%q", r.text()[len(text):])
+	}
+}
+
+func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
+	r := newReader()
+	q := newLineQueue(r)
+	r.read(io.ErrClosedPipe)
+	fmt.Fprint(q, "a\nb\n")
+	q.Sync()
+	if q.Dropped() != 2 {
+		t.Errorf("%d dropped", q.Dropped())
+	}
+	r.read(nil)
+	fmt.Fprintln(q, "c")
+	q.Sync()
+	if got := r.text(); !strings.HasPrefix(got, "c\n") || !strings.Contains(got, `"count":2`) {
+		t.Errorf("%q", got)
+	}
+	r.read(errors.New("gone again"))
+	fmt.Fprintln(q, "d")
+	q.Sync()
+	if q.Dropped() != 3 {
+		t.Errorf("%d dropped", q.Dropped())
+	}
+}
+
+// The end of the process does not wait for a stderr that is not read.
+func TestSyncGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		q := &lineQueue{out: out}
+		q.changed.L = &q.mu
+		go func() {
+			q.out.Write(q.next(nil))
+		}()
+		fmt.Fprintln(q, "unread")
+		synctest.Wait()
+		if err := q.Sync(); err != nil {
+			t.Error(err)
+		}
+		in.Close()
+	})
+}
