@@ -1,11 +1,14 @@
 # Each target is one plain command that also works when typed.
 
-.PHONY: docs judges build test test-code test-peers test-deploy check golden fuzz bench compare soak cross
+.PHONY: docs judges build release test test-code test-peers test-deploy check golden fuzz bench compare soak cross
 
 FUZZTIME ?= 6m
 
 build: ## the command, in bin/
 	go build -trimpath -o bin/dragoman ./cmd/dragoman
+
+release: ## archives for six platforms, their bills of materials and checksums, in dist/
+	cd deploy/release && go run .
 
 TEST ?= go test -timeout 20m
 
@@ -19,8 +22,9 @@ test-code: ## with the race detector
 test-peers: ## published clients and servers around the command itself, and what runs the command to measure it: without the race detector
 	$(TEST) $(WITHOUT_RACE)
 
-test-deploy: ## deployment files, in a module of their own
+test-deploy: ## deployment files and the release, in modules of their own
 	cd deploy/check && go vet ./... && $(TEST) ./...
+	cd deploy/release && go vet ./... && $(TEST) ./...
 
 judges: ## vendors' own documents against our requests and the shipped adapters; npm unpacks 450 MB for it
 	DRAGOMAN_JUDGES=1 $(TEST) -v ./cmd/proxy/e2e -run 'TestGitHub|TestNotion|TestLinear|TestStripe'

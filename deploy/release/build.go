@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"debug/buildinfo"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/module"
+	modzip "golang.org/x/mod/zip"
+)
+
+const (
+	product = "github.com/dragoman-proxy/dragoman"
+	command = product + "/cmd/dragoman"
+)
+
+var platforms = []platform{
+	{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
+}
+
+type platform struct{ os, arch string }
+
+func (p platform) String() string { return p.os + "_" + p.arch }
+
+// program is the name of the executable.
+func (p platform) program() string {
+	if p.os == "windows" {
+		return "dragoman.exe"
+	}
+	return "dragoman"
+}
+
+// A built release has its programs in a folder that the caller removes.
+type built struct {
+	version  string
+	time     time.Time // of the commit
+	checkout string
+	work     string // the folder
+	modules  string // the module cache that was built from
+	programs map[platform]string
+}
+
+// build installs the last commit of a checkout as the given version of the module, for all platforms.
+//
+// The commit is served as a module by a proxy of files, so that the way is that of every user's "go install".
+// The dependencies are those of this machine's module cache, which go.sum vouches for.
+func build(ctx context.Context, checkout, version string) (*built, error) {
+	work, err := os.MkdirTemp("", "dragoman-release-")
+	if err != nil {
+		return nil, err
+	}
+	r := &built{version: version, work: work, modules: filepath.Join(work, "modules"), programs: map[platform]string{}}
+	if err := r.install(ctx, checkout); err != nil {
+		os.RemoveAll(work)
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *built) install(ctx context.Context, checkout string) error {
+	var err error
+	if r.checkout, err = filepath.Abs(checkout); err != nil {
+		return err
+	}
+	committed, err := output(ctx, r.checkout, nil, "git", "log", "-1", "--format=%cI")
+	if err != nil {
+		return err
+	}
+	if r.time, err = time.Parse(time.RFC3339, committed); err != nil {
+		return err
+	}
+	r.time = r.time.UTC()
+	proxy := filepath.Join(r.work, "proxy")
+	if err := r.serve(proxy); err != nil {
+		return err
+	}
+	if _, err := output(ctx, r.checkout, nil, "go", "mod", "download"); err != nil { // checks go.sum
+		return err
+	}
+	cache, err := output(ctx, r.checkout, nil, "go", "env", "GOMODCACHE")
+	if err != nil {
+		return err
+	}
+	for _, p := range platforms {
+		env := []string{
+			"GOPROXY=file://" + filepath.ToSlash(proxy) + ",file://" + filepath.ToSlash(cache) + "/cache/download",
+			"GOSUMDB=off", // asked for what go.sum holds already
+			"GOPATH=" + r.work, "GOBIN=", "GOMODCACHE=" + r.modules, "GOFLAGS=-modcacherw",
+			"GOOS=" + p.os, "GOARCH=" + p.arch, "CGO_ENABLED=0",
+		}
+		if _, err := output(ctx, r.work, env, "go", "install", "-trimpath", "-ldflags=-s", command+"@v"+r.version); err != nil {
+			return err
+		}
+		folder := filepath.Join(r.work, "bin")
+		if p.os != runtime.GOOS || p.arch != runtime.GOARCH {
+			folder = filepath.Join(folder, p.String())
+		}
+		r.programs[p] = filepath.Join(folder, p.program())
+	}
+	return nil
+}
+
+// serve lays the commit out as the files that a module proxy has of a version.
+//
+// https://go.dev/ref/mod#goproxy-protocol
+func (r *built) serve(proxy string) error {
+	folder := filepath.Join(proxy, filepath.FromSlash(product), "@v")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	v := "v" + r.version
+	info, err := json.Marshal(struct {
+		Version string
+		Time    time.Time
+	}{v, r.time})
+	if err != nil {
+		return err
+	}
+	mod, err := os.ReadFile(filepath.Join(r.checkout, "go.mod"))
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string][]byte{"list": []byte(v + "\n"), v + ".info": info, v + ".mod": mod} {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	f, err := os.Create(filepath.Join(folder, v+".zip"))
+	if err != nil {
+		return err
+	}
+	if err := modzip.CreateFromVCS(f, module.Version{Path: product, Version: v}, r.checkout, "HEAD", ""); err != nil {
+		f.Close()
+		return fmt.Errorf("pack the module: %w", err)
+	}
+	return f.Close()
+}
+
+// dependencies are the modules that are in a program, which it tells itself.
+func dependencies(program string) ([]module.Version, string, error) {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return nil, "", err
+	}
+	var all []module.Version
+	for _, d := range info.Deps {
+		if d.Replace != nil {
+			return nil, "", fmt.Errorf("%s is replaced, which \"go install\" refuses", d.Path)
+		}
+		all = append(all, module.Version{Path: d.Path, Version: d.Version})
+	}
+	return all, strings.TrimPrefix(info.GoVersion, "go"), nil
+}

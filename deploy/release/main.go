@@ -1,0 +1,78 @@
+// Command release builds what a release of dragoman consists of: for each of six platforms an
+// archive and a software bill of materials, and the checksums of them all.
+//
+// The programs are what "go install" of that version makes of the last commit, so that anyone
+// can make them again, byte for byte, with the Go version that "dragoman version" prints.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+func main() {
+	log.SetFlags(0)
+	checkout := flag.String("checkout", "../..", "folder of the checkout, whose last commit is built")
+	out := flag.String("out", "../../dist", "folder for the files, which is replaced")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *checkout, *out)
+	stop()
+	if err != nil {
+		log.Fatalln("release:", err)
+	}
+}
+
+func run(ctx context.Context, checkout, out string) error {
+	changed, err := output(ctx, checkout, nil, "git", "status", "--porcelain")
+	if err != nil {
+		return err
+	}
+	if changed != "" {
+		return fmt.Errorf("commit or remove these first, a release is built from the last commit:\n%s", changed)
+	}
+	version, err := newest(filepath.Join(checkout, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	r, err := build(ctx, checkout, version)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(r.work)
+	return r.write(out)
+}
+
+// newest returns the version of the changelog's first heading that has one, as 0.1.0.
+func newest(changelog string) (string, error) {
+	text, err := os.ReadFile(changelog)
+	if err != nil {
+		return "", err
+	}
+	m := regexp.MustCompile(`(?m)^## (\d+\.\d+\.\d+)\b`).FindSubmatch(text)
+	if m == nil {
+		return "", fmt.Errorf("%s: no heading with a version, as in ## 0.1.0", changelog)
+	}
+	return string(m[1]), nil
+}
+
+// output returns what a command prints in dir, with more variables in its environment.
+func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	text, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, stderr.String())
+	}
+	return strings.TrimSpace(string(text)), nil
+}

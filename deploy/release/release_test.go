@@ -1,0 +1,203 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"debug/elf"
+	"encoding/json"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	cyclonedx "github.com/CycloneDX/cyclonedx-go"
+)
+
+// checkoutOfHead clones this checkout, so that a release of its last commit has no other files near it.
+func checkoutOfHead(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "checkout")
+	if _, err := output(t.Context(), ".", nil, "git", "clone", "-q", "../..", dir); err != nil {
+		t.Skip("not in a git checkout: ", err)
+	}
+	return dir
+}
+
+// files are the files of a folder and those below it.
+func files(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		all[name], err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Two releases of one commit, made in different folders, are the same files byte for byte, and the
+// installed program says which version it is.
+func TestReleaseIsReproducible(t *testing.T) {
+	checkout, first, second := checkoutOfHead(t), filepath.Join(t.TempDir(), "dist"), filepath.Join(t.TempDir(), "again")
+	if err := run(t.Context(), checkout, first); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), checkoutOfHead(t), second); err != nil {
+		t.Fatal(err)
+	}
+	one, two := files(t, first), files(t, second)
+	if len(one) != 6*3+1 || !slices.Equal(slices.Sorted(maps.Keys(one)), slices.Sorted(maps.Keys(two))) {
+		t.Fatalf("%d files, then %d, want 19", len(one), len(two))
+	}
+	for name, data := range one {
+		if !bytes.Equal(data, two[name]) {
+			t.Errorf("%s differs in the second release", name)
+		}
+	}
+	version, err := newest(filepath.Join(checkout, "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("checksums", func(t *testing.T) {
+		if _, err := exec.LookPath("sha256sum"); err != nil {
+			t.Skip("needs sha256sum")
+		}
+		said, err := output(t.Context(), first, nil, "sha256sum", "-c", "dragoman_"+version+"_checksums.txt")
+		if err != nil || strings.Count(said, ": OK") != 12 {
+			t.Errorf("%v\n%s", err, said)
+		}
+	})
+	t.Run("version", func(t *testing.T) {
+		here := platform{runtime.GOOS, runtime.GOARCH}
+		if !slices.Contains(platforms, here) {
+			t.Skip("no release for this system")
+		}
+		said, err := output(t.Context(), first, nil, filepath.Join(first, here.String(), here.program()), "version")
+		if err != nil || !strings.HasPrefix(said, "dragoman v"+version+", "+runtime.Version()+"\n") {
+			t.Errorf("%v %q", err, said)
+		}
+	})
+	t.Run("archive", func(t *testing.T) { archiveHasAll(t, one["dragoman_"+version+"_linux_amd64.tar.gz"]) })
+	t.Run("bill", func(t *testing.T) { billNamesModules(t, one["dragoman_"+version+"_linux_amd64.cdx.json"]) })
+	for _, p := range []string{"linux_amd64", "linux_arm64"} {
+		t.Run("image "+p, func(t *testing.T) { static(t, one[filepath.Join(p, "dragoman")]) })
+	}
+}
+
+func archiveHasAll(t *testing.T, archive []byte) {
+	z, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[h.Name] = string(text)
+		if executable := h.Mode&0o111 != 0; executable != (h.Name == "dragoman") {
+			t.Errorf("%s has mode %o", h.Name, h.Mode)
+		}
+	}
+	want := []string{"CHANGELOG.md", "LICENSE", "README.md", "THIRD_PARTY_LICENSES", "dragoman"}
+	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, want) {
+		t.Errorf("the archive has %q, want %q", names, want)
+	}
+	for _, module := range []string{"Go: LICENSE", "github.com/valyala/fasthttp@", "gopkg.in/yaml.v3@"} {
+		if !strings.Contains(got["THIRD_PARTY_LICENSES"], "\n== "+module) && !strings.HasPrefix(got["THIRD_PARTY_LICENSES"], "== "+module) {
+			t.Errorf("no license of %s", module)
+		}
+	}
+}
+
+func billNamesModules(t *testing.T, text []byte) {
+	var bom cyclonedx.BOM
+	if err := json.Unmarshal(text, &bom); err != nil {
+		t.Fatal(err)
+	}
+	if got := bom.Metadata.Component.PackageURL; !strings.HasPrefix(got, "pkg:golang/"+product+"@v") {
+		t.Errorf("it is about %q", got)
+	}
+	named := map[string]bool{}
+	for _, c := range *bom.Components {
+		named[c.Name] = true
+	}
+	for name, want := range map[string]bool{"std": true, "github.com/valyala/fasthttp": true, "github.com/modelcontextprotocol/go-sdk": false} {
+		if named[name] != want {
+			t.Errorf("%s is in it: %v, want %v", name, !want, want)
+		}
+	}
+}
+
+// static checks that a program needs no other files, as in an image of nothing else. The Dockerfile copies it.
+func static(t *testing.T, program []byte) {
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("the program is not static: %v", p.Type)
+		}
+	}
+	dockerfile, err := os.ReadFile("../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"FROM scratch\n", "COPY linux_${TARGETARCH}/dragoman /dragoman\n", "USER 65532"} {
+		if !strings.Contains(string(dockerfile), want) {
+			t.Errorf("the Dockerfile has no %q", want)
+		}
+	}
+}
+
+// A release is made of what is committed, so that a checkout with changes is refused.
+func TestChangesAreRefused(t *testing.T) {
+	checkout := checkoutOfHead(t)
+	if err := os.WriteFile(filepath.Join(checkout, "new.go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := run(t.Context(), checkout, filepath.Join(t.TempDir(), "dist"))
+	if err == nil || !strings.Contains(err.Error(), "new.go") {
+		t.Errorf("error %v, want one that names new.go", err)
+	}
+}
+
+func TestNewestVersion(t *testing.T) {
+	for text, want := range map[string]string{
+		"# Changelog\n\n## Unreleased\n\n## 1.2.3 — 2026-11-24\n\n## 1.2.2\n": "1.2.3",
+		"# Changelog\n\n## Unreleased\n":                                     "",
+	} {
+		file := filepath.Join(t.TempDir(), "CHANGELOG.md")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := newest(file)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%q, %v of %q", got, err, text)
+		}
+	}
+}
