@@ -37,8 +37,9 @@ check: ## what a reviewer would not want to say
 golden: ## rewrite the lower halves of the golden cases; then read the diff
 	go test ./translate -run TestGolden -update
 
-docs: ## rewrite what the documents have of the code: settings, causes of failures, metrics
+docs: ## rewrite what the documents have of the code: settings, causes of failures, metrics, rules
 	go test ./proxy/config ./proxy -run 'TestReference|TestOperationsPage' -update
+	go test ./translate -run TestReferenceOfRules -update
 
 fuzz: ## every fuzz target; they share FUZZTIME
 	go run ./bench/fuzzall -total $(FUZZTIME) ./...

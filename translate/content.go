@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// audioToText puts an audio block into words (C10).
+// audioToText turns an audio block into a text block that says what was there (C10).
 func audioToText(x *pass, block wire.Node) {
 	if !block.Get(wire.Type).Is("audio") {
 		return
@@ -83,8 +83,8 @@ func textLen(raw []byte) (n int) {
 	return n
 }
 
-// linkToText puts a resource link into words (C11). It does not become an
-// embedded resource, which would assert content that nobody has read.
+// linkToText turns a resource link into a text block. It does not become an embedded resource, whose content
+// would have to be read first (C11).
 func linkToText(x *pass, block wire.Node) {
 	if !block.Get(wire.Type).Is("resource_link") {
 		return
@@ -143,8 +143,7 @@ func (x *pass) toText(block wire.Node, text func(dst []byte) []byte) {
 	block.Put(append(w, '}'))
 }
 
-// stripLastModified removes the one annotation that older revisions do not have,
-// and annotations that are empty without it (C09).
+// stripLastModified removes `lastModified` from annotations, and annotations that had nothing else (C09).
 func stripLastModified(x *pass, annotations wire.Node) {
 	if annotations.Kind() != '{' {
 		return
@@ -164,8 +163,8 @@ func stripLastModified(x *pass, annotations wire.Node) {
 	}
 }
 
-// structuredToText keeps what structuredContent said as a text block, unless a
-// text block says it already, and removes it (C04, S1).
+// structuredToText turns structured content into a text block, unless a text block has the same JSON already,
+// and removes it (C04, S1).
 func structuredToText(x *pass, structured wire.Node) {
 	x.lost(structured, stripLevel(structured))
 	result := structured.Parent()

@@ -7,8 +7,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// refuseForm answers a question in place of a client that cannot be asked, or not
-// in a form (C17).
+// refuseForm answers an elicitation with an error where the client cannot be asked, or not in a form (C17).
 func refuseForm(x *pass, root wire.Node) {
 	params := root.Get(wire.Params)
 	switch facts := x.m.Facts; {
@@ -27,8 +26,8 @@ func unknownMode(mode wire.Node) bool {
 	return mode.OK() && mode.Kind() != 'n' && !mode.Is("form") && !mode.Is("url")
 }
 
-// refuseURL answers a question that wants a URL opened by a client that cannot
-// (C18). It never becomes a form: a form must not ask for secrets or show links.
+// refuseURL answers a URL elicitation with an error where the client cannot open URLs. It never becomes a
+// form: a form must not ask for secrets or show links (C18).
 func refuseURL(x *pass, root wire.Node) {
 	if root.Get(wire.Params).Get(wire.Mode).Is("url") &&
 		(x.t.to.order < rev20251125.order || !x.m.Facts.Has(wire.ClientElicitationURL)) {
@@ -51,9 +50,8 @@ var (
 	errNotArray = errors.New("not an array")
 )
 
-// flattenForm rewrites the properties of a form that 2025-06-18 does not know
-// (C19): titled enums, multi-selects, and defaults of all but booleans. What is
-// needed to put the answer together again goes into the note.
+// flattenForm turns titled choices, multiple choices and defaults of a form into what 2025-06-18 has. A note
+// keeps how the answer is put together again (C19).
 func flattenForm(x *pass, schema wire.Node) {
 	properties := schema.Get(wire.Properties)
 	if !properties.OK() || properties.Kind() != '{' {
@@ -248,9 +246,8 @@ func hasMember(object wire.Node, name []byte) bool {
 	return false
 }
 
-// gatherForm puts the answer to a flattened form together again (C19), as the
-// note says that went out with the question. An answer with too few or too many
-// choices is declined, unless the caller asks again.
+// gatherForm puts the answer to a flattened form together again, by the note that was made of the question. It
+// declines an answer with too few or too many choices, unless the caller asks again (C19).
 func gatherForm(x *pass, result wire.Node) {
 	if len(x.m.Note) == 0 {
 		return

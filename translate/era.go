@@ -10,39 +10,39 @@ import (
 // one message shows it. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning.
 
-// handOver leaves the message to the caller: what becomes of it depends on others.
+// handOver leaves the message to the proxy, which answers it or carries it over with what it remembers of the
+// session.
 func handOver(x *pass, n wire.Node) {
 	x.lost(n, wire.Debug)
 	x.local = true
 }
 
-// answerEmpty answers a request that the other era does not have, and that asks
-// for nothing but an answer.
+// answerEmpty answers the request with an empty result in the receiver's place.
 func answerEmpty(x *pass, n wire.Node) {
 	x.lost(n, wire.Debug)
 	x.answerResult("{}")
 }
 
-// dropQuietly ends a notification that has nobody to tell in the other era.
+// dropQuietly drops a notification that means nothing in the other era; the loss is logged at debug level.
 func dropQuietly(x *pass, n wire.Node) {
 	x.lost(n, wire.Debug)
 	x.verdict = wire.Drop
 }
 
-// remove takes away what belongs to the era, and is not missed in the other.
+// remove removes a member that only the sender's era needs. The receiver misses nothing.
 func remove(x *pass, n wire.Node) {
 	x.lost(n, wire.Debug)
 	n.Remove()
 }
 
-// rename gives a message the id that it has towards the receiver.
+// rename replaces the request id by the receiver's.
 func rename(x *pass, id wire.Node) {
 	if s := x.m.Stamp; s != nil && s.ID != nil && id.Kind() != 'n' {
 		id.Put(append(x.m.Writer(), s.ID...))
 	}
 }
 
-// renameToken does the same for the name of a request's progress.
+// renameToken replaces the progress token by the receiver's.
 func renameToken(x *pass, token wire.Node) {
 	if s := x.m.Stamp; s != nil && s.ProgressToken != nil {
 		token.Put(append(x.m.Writer(), s.ProgressToken...))
@@ -55,9 +55,8 @@ func asked(m wire.Method) bool {
 	return m == wire.SamplingCreateMessage || m == wire.RootsList || m == wire.ElicitationCreate
 }
 
-// embed makes a request of the server what stands for it in an
-// InputRequiredResult: no id, and nothing that belongs to a request of its own
-// (C33). A client that has not declared what is asked for is not asked.
+// embed turns the server's request into a question of an InputRequiredResult: without id and `jsonrpc`. A
+// client that did not declare the capability is not asked (C33).
 func embed(x *pass, root wire.Node) {
 	if facts := x.m.Facts; x.m.Method == wire.SamplingCreateMessage && !facts.Has(wire.ClientSampling) ||
 		x.m.Method == wire.RootsList && !facts.Has(wire.ClientRoots) {
@@ -108,7 +107,8 @@ func removeMembers(n wire.Node, which func(wire.Name) bool) bool {
 	return gone
 }
 
-// unstamp removes what each message of 2026-07-28 says of its ends (C31, C32, C34).
+// unstamp removes the `_meta` members by which messages of 2026-07-28 name revision, peer and subscription
+// (C31, C32, C34).
 func unstamp(x *pass, meta wire.Node) {
 	if removeMembers(meta, isStamp) {
 		x.lost(meta, wire.Debug)
@@ -119,8 +119,7 @@ func isStamp(name wire.Name) bool {
 	return wire.MetaProtocolVersion <= name && name <= wire.MetaSubscriptionID
 }
 
-// stampRequest says what each request of 2026-07-28 says: in which revision it is,
-// who the client is, and what it can do (C31).
+// stampRequest adds the revision, the client's name and version, and its capabilities to `_meta` (C31).
 func stampRequest(x *pass, root wire.Node) {
 	if x.local || asked(x.m.Method) {
 		return
@@ -140,7 +139,7 @@ func stampRequest(x *pass, root wire.Node) {
 	x.stamp(root.Get(wire.Params), root, `"params":{"_meta":{`, marks[:])
 }
 
-// stampResult says who the server is (C32).
+// stampResult adds the server's name and version to `_meta` (C32).
 func stampResult(x *pass, result wire.Node) {
 	if x.m.Stamp == nil || x.m.Stamp.ServerInfo == nil || asked(x.m.Method) || x.m.Method == wire.Initialize {
 		return
@@ -150,8 +149,7 @@ func stampResult(x *pass, result wire.Node) {
 	x.stamp(result, wire.Node{}, "", marks[:])
 }
 
-// stampNotification says for which of the client's requests a notification is
-// sent (C34).
+// stampNotification adds the id of the subscription to which a notification belongs (C34).
 func stampNotification(x *pass, root wire.Node) {
 	if x.m.Stamp == nil || x.m.Stamp.Subscription == nil {
 		return
@@ -241,7 +239,7 @@ func (m *stampMark) append(dst []byte) []byte {
 	return append(dst, m.text()...)
 }
 
-// addResultType says that a result is the last word (C29).
+// addResultType adds `resultType: complete` (C29).
 func addResultType(x *pass, result wire.Node) {
 	if asked(x.m.Method) || x.m.Method == wire.Initialize || result.Get(wire.ResultType).OK() {
 		return
@@ -254,8 +252,8 @@ func addResultType(x *pass, result wire.Node) {
 	result.Add(append(x.m.Writer(), `"resultType":"complete"`...))
 }
 
-// readResultType tells the last word from a question, which somebody must
-// remember, and from what the receiver could not understand (C29).
+// readResultType tells results from questions (`input_required`), which the proxy keeps, and fails a result
+// of an unknown type (C29).
 func readResultType(x *pass, root wire.Node) {
 	result := root.Get(wire.ResultKey)
 	kind := result.Get(wire.ResultType)
@@ -288,9 +286,8 @@ func readResultType(x *pass, root wire.Node) {
 	}
 }
 
-// addCacheHints adds ttlMs and cacheScope to a list (C30): only its client may keep it, for as
-// long as the configuration says, which is not at all by default. What a server
-// says that speaks an older revision does not count, since it may mean anything.
+// addCacheHints adds `ttlMs` and `cacheScope: private`, by `bridge.ttl` and not by what an older server says,
+// where the name could mean anything (C30).
 func addCacheHints(x *pass, result wire.Node) {
 	var ttl int64
 	if s := x.m.Stamp; s != nil {
@@ -309,7 +306,7 @@ func addCacheHints(x *pass, result wire.Node) {
 	}
 }
 
-// nameURL names a question to open a URL, as 2025-11-25 wants it (C18).
+// nameURL adds an `elicitationId` to a URL elicitation, which 2025-11-25 requires (C18).
 func nameURL(x *pass, params wire.Node) {
 	if !params.Get(wire.Mode).Is("url") || params.Get(wire.ElicitationID).OK() {
 		return
@@ -327,8 +324,8 @@ func nameURL(x *pass, params wire.Node) {
 	params.Add(w)
 }
 
-// removeTasksExtension takes the tasks extension from those that a side declares,
-// and the declaration where nothing is left in it (C28).
+// removeTasksExtension removes the tasks extension from the declared ones, and the member `extensions` where
+// it was the only one (C28).
 func removeTasksExtension(x *pass, extensions wire.Node) {
 	level := wire.Warn
 	if x.m.Kind == wire.Result && x.carriesTasks() {
@@ -342,30 +339,29 @@ func removeTasksExtension(x *pass, extensions wire.Node) {
 	}
 }
 
-// stripUnlessObject removes a schema that speaks of anything but an object, which
-// is all that results had before 2026-07-28 (C03).
+// stripUnlessObject removes a schema whose type is not object: no other was allowed before 2026-07-28 (C03).
 func stripUnlessObject(x *pass, schema wire.Node) {
 	if schema.Kind() != '{' || !schema.Get(wire.Type).Is("object") {
 		strip(x, schema)
 	}
 }
 
-// structuredUnlessObject is structuredToText for what is no object (C04).
+// structuredUnlessObject turns structured content that is not an object into a text block, and removes it
+// (C04).
 func structuredUnlessObject(x *pass, structured wire.Node) {
 	if structured.Kind() != '{' {
 		structuredToText(x, structured)
 	}
 }
 
-// toolResultUnlessObject is structuredUnlessObject for a tool_result block (C04).
+// toolResultUnlessObject turns structured content of a tool_result block into text, unless it is an object (C04).
 func toolResultUnlessObject(x *pass, structured wire.Node) {
 	if structured.Parent().Get(wire.Type).Is("tool_result") {
 		structuredUnlessObject(x, structured)
 	}
 }
 
-// booleanToSchema writes a schema that is a boolean as the object that means the
-// same (C25).
+// booleanToSchema writes a boolean schema as the object that means the same (C25).
 func booleanToSchema(x *pass, schema wire.Node) {
 	switch schema.Kind() {
 	case 't':
@@ -396,16 +392,14 @@ func hasCode(fault wire.Node, codes ...string) (code wire.Node, ok bool) {
 	return code, false
 }
 
-// handOverURLs leaves the error that asks for URLs to be opened to the caller, who
-// asks for them (C22).
+// handOverURLs leaves the error that asks the user to open URLs to the proxy, which asks the client (C22).
 func handOverURLs(x *pass, fault wire.Node) {
 	if _, ok := hasCode(fault, urlElicitationRequired); ok {
 		handOver(x, fault)
 	}
 }
 
-// notFoundAsParams makes the error of a resource that is not there the one that
-// 2026-07-28 has for it, which names the resource (C22).
+// notFoundAsParams changes -32002 about a missing resource to -32602, which names it (C22).
 func notFoundAsParams(x *pass, fault wire.Node) {
 	code, ok := hasCode(fault, notFoundCode)
 	if !ok {
@@ -424,7 +418,7 @@ func notFoundAsParams(x *pass, fault wire.Node) {
 	}
 }
 
-// paramsAsNotFound is the way back (C22).
+// paramsAsNotFound changes -32602 about a missing resource to -32002, which names it (C22).
 func paramsAsNotFound(x *pass, fault wire.Node) {
 	code, ok := hasCode(fault, invalidParams)
 	if _, named := fault.Get(wire.Data).Get(wire.URI).Text(); ok && named {
@@ -433,8 +427,7 @@ func paramsAsNotFound(x *pass, fault wire.Node) {
 	}
 }
 
-// eraErrorAsInternal hides codes that mean something else, or nothing, to a peer
-// with a handshake (C22).
+// eraErrorAsInternal changes error codes that revisions with a handshake do not have to -32603 (C22).
 func eraErrorAsInternal(x *pass, fault wire.Node) {
 	if code, ok := hasCode(fault, headerMismatch, "-32021", "-32022"); ok {
 		x.lost(code, wire.Debug)
@@ -442,7 +435,7 @@ func eraErrorAsInternal(x *pass, fault wire.Node) {
 	}
 }
 
-// noteURI remembers of which resource an error will speak (C22).
+// noteURI keeps the URI of the requested resource, which the error for a missing one names (C22).
 func noteURI(x *pass, uri wire.Node) {
 	if uri.Kind() == '"' && len(uri.Raw()) <= wire.MaxNote {
 		x.m.Note = append([]byte(nil), uri.Raw()...)

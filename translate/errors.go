@@ -8,8 +8,8 @@ import (
 // open a URL first.
 const urlElicitationRequired = "-32042"
 
-// explainURLs puts the error that asks for URLs to be opened into words (C22): as
-// the result of a tool, which a model reads, or as a plain error.
+// explainURLs turns the error that asks the user to open URLs into text: a result with isError for a tool, a
+// plain error elsewhere (C22).
 func explainURLs(x *pass, fault wire.Node) {
 	code := fault.Get(wire.Code)
 	if !code.OK() || string(code.Raw()) != urlElicitationRequired {
@@ -44,7 +44,8 @@ func appendURLs(dst []byte, fault wire.Node) []byte {
 	return dst
 }
 
-// addNullID writes the id that an error response had to have up to 2025-06-18 (C24).
+// addNullID adds `id: null` to an error response without an id, which revisions up to 2025-06-18 require
+// (C24).
 func addNullID(x *pass, root wire.Node) {
 	if x.m.ID() != nil {
 		return
@@ -58,7 +59,7 @@ func addNullID(x *pass, root wire.Node) {
 	}
 }
 
-// removeNullID takes it away again (C24).
+// removeNullID removes `id: null` from an error response (C24).
 func removeNullID(x *pass, id wire.Node) {
 	if id.Kind() == 'n' {
 		x.lost(id, wire.Debug)

@@ -4,7 +4,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// setRevision names the receiver's revision in the handshake.
+// setRevision writes the receiver's revision into the handshake.
 func setRevision(x *pass, n wire.Node) {
 	if n.Is(x.t.to.Name) {
 		return
@@ -13,7 +13,7 @@ func setRevision(x *pass, n wire.Node) {
 	n.Put(append(append(append(x.m.Writer(), '"'), x.t.to.Name...), '"'))
 }
 
-// stripMembers empties an object whose members came with later revisions.
+// stripMembers removes the members of an object that had none in the receiver's revision.
 func stripMembers(x *pass, n wire.Node) {
 	if n.Kind() != '{' {
 		return
@@ -23,8 +23,8 @@ func stripMembers(x *pass, n wire.Node) {
 	}
 }
 
-// formOnly turns elicitation with modes into elicitation as 2025-06-18 knows it,
-// which is a form; a client that can only open URLs has none of that.
+// formOnly turns the capability with modes into that of forms, and removes it for a client that can only open
+// URLs (C17).
 func formOnly(x *pass, elicitation wire.Node) {
 	if elicitation.Kind() != '{' || !elicitation.First().OK() {
 		return
@@ -37,8 +37,7 @@ func formOnly(x *pass, elicitation wire.Node) {
 	elicitation.Put(append(x.m.Writer(), "{}"...))
 }
 
-// addCompletions says for a 2024-11-05 server, which could not, that it may
-// complete arguments (C15).
+// addCompletions declares the capability `completions`, which 2024-11-05 servers have without a word (C15).
 func addCompletions(x *pass, capabilities wire.Node) {
 	if capabilities.Kind() != '{' || capabilities.Get(wire.Completions).OK() {
 		return

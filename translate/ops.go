@@ -82,7 +82,7 @@ func (x *pass) fail(n wire.Node, cause error) {
 	}
 }
 
-// strip removes a member that the receiver's revision does not have.
+// strip removes a member that the receiver's revision does not have, and reports the loss.
 func strip(x *pass, n wire.Node) {
 	x.lost(n, stripLevel(n))
 	n.Remove()
@@ -96,13 +96,14 @@ func stripLevel(n wire.Node) wire.Level {
 	return wire.Warn
 }
 
-// drop ends a notification that the receiver's revision does not have.
+// drop drops a notification that the receiver's revision does not have.
 func drop(x *pass, n wire.Node) {
 	x.lost(n, wire.Warn)
 	x.verdict = wire.Drop
 }
 
-// methodNotFound answers a request in the receiver's place.
+// methodNotFound answers the request with error -32601, since the receiver's revision does not have the
+// method.
 func methodNotFound(x *pass, n wire.Node) {
 	x.lost(n, wire.Info)
 	x.answerError(-32601, "Method not found: "+x.m.Method.String())

@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// nameContents gives an entry of resources/read a name, taken from its URI (C41).
+// nameContents adds the name that the last part of the URI gives (C41).
 func nameContents(x *pass, contents wire.Node) {
 	if contents.Kind() != '{' || contents.Get(wire.NameKey).OK() {
 		return
@@ -104,7 +104,7 @@ func hostName(authority string) string {
 	return authority
 }
 
-// titleToAnnotations keeps a tool's title where 2025-03-26 shows one (C01).
+// titleToAnnotations moves a tool's title to `annotations.title`, where 2025-03-26 has it (C01).
 func titleToAnnotations(x *pass, tool wire.Node) {
 	if tool.Kind() != '{' {
 		return
@@ -130,8 +130,7 @@ func titleToAnnotations(x *pass, tool wire.Node) {
 	}
 }
 
-// stripPromptTitle removes the title of a reference to a prompt; one to a resource
-// never had any that the protocol knows (C01).
+// stripPromptTitle removes the title of a reference to a prompt (C01).
 func stripPromptTitle(x *pass, title wire.Node) {
 	if title.Parent().Get(wire.Type).Is("ref/prompt") {
 		strip(x, title)

@@ -4,8 +4,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// refuseSamplingTools answers a sampling request that offers tools, or speaks of
-// their use, to a client that cannot take part (C13). Empty tools just go.
+// refuseSamplingTools answers a sampling request with tools, tool calls or tool results with an error where
+// the client has no such capability. An empty list of tools is removed (C13).
 func refuseSamplingTools(x *pass, params wire.Node) {
 	if x.t.to.order >= rev20251125.order && x.m.Facts.Has(wire.ClientSamplingTools) {
 		return
@@ -51,8 +51,7 @@ func ofTools(block wire.Node) bool {
 	return t.Is("tool_use") || t.Is("tool_result")
 }
 
-// splitMessage makes of a sampling message with several blocks as many messages
-// with one block each (C12).
+// splitMessage splits a sampling message with several blocks into messages of one block each (C12).
 func splitMessage(x *pass, msg wire.Node) {
 	content := msg.Get(wire.Content)
 	if !content.OK() || content.Kind() != '[' {
@@ -101,8 +100,7 @@ func splitMessage(x *pass, msg wire.Node) {
 	msg.Swap(w)
 }
 
-// joinAnswer makes one block of the blocks of a sampling answer, or of a single
-// block that speaks of tools (C12).
+// joinAnswer joins the blocks of a sampling answer into one, as text where they cannot be kept (C12).
 func joinAnswer(x *pass, content wire.Node) {
 	switch {
 	case content.Kind() == '{' && ofTools(content):
@@ -167,8 +165,8 @@ func appendBlockText(dst []byte, block wire.Node) []byte {
 	return append(dst, " omitted]"...)
 }
 
-// dropIncludeContext removes a wish that the client did not say it can meet (C26);
-// without it nothing is included.
+// dropIncludeContext removes `includeContext` where the client did not declare that it can include context
+// (C26).
 func dropIncludeContext(x *pass, n wire.Node) {
 	if !x.m.Facts.Has(wire.ClientSamplingContext) && (n.Is("thisServer") || n.Is("allServers")) {
 		strip(x, n)

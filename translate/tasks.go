@@ -21,8 +21,7 @@ func (x *pass) wantsTask() bool {
 		x.m.Method == wire.ToolsCall && x.m.Stamp != nil && x.m.Stamp.Task != nil
 }
 
-// dropTaskTools removes a tool that can only be run as a task from the list (C07),
-// unless tasks are carried.
+// dropTaskTools removes tools that only run as tasks from the list, unless tasks are bridged (C07).
 func dropTaskTools(x *pass, tool wire.Node) {
 	if tool.Get(wire.Execution).Get(wire.TaskSupport).Is("required") && !x.carriesTasks() {
 		x.lost(tool, wire.Warn)
@@ -30,8 +29,7 @@ func dropTaskTools(x *pass, tool wire.Node) {
 	}
 }
 
-// allowTask says of a tool that it may be run as a task: whether it is, servers of
-// 2026-07-28 decide for each call (G.3).
+// allowTask declares that a tool may run as a task: servers of 2026-07-28 decide for each call (G.3).
 func allowTask(x *pass, tool wire.Node) {
 	if !x.carriesTasks() || tool.Kind() != '{' || tool.Get(wire.Execution).OK() {
 		return
@@ -40,8 +38,7 @@ func allowTask(x *pass, tool wire.Node) {
 	tool.Add(append(x.m.Writer(), `"execution":{"taskSupport":"optional"}`...))
 }
 
-// stripTasks is strip for what a server says of its tasks, which where they are
-// carried is said in another way.
+// stripTasks removes what declares tasks, and reports the loss unless tasks are bridged.
 func stripTasks(x *pass, n wire.Node) {
 	if x.m.Kind == wire.Result && x.carriesTasks() {
 		remove(x, n)
@@ -50,8 +47,7 @@ func stripTasks(x *pass, n wire.Node) {
 	strip(x, n)
 }
 
-// stripTask is strip for the wish for a task, which where tasks are carried is said
-// in another way.
+// stripTask removes the request to run a call as a task, and reports the loss unless tasks are bridged.
 func stripTask(x *pass, task wire.Node) {
 	if x.wantsTask() {
 		remove(x, task)
@@ -60,7 +56,7 @@ func stripTask(x *pass, task wire.Node) {
 	strip(x, task)
 }
 
-// askForTask makes a call one that is to be a task (G.3).
+// askForTask marks the call as one that may run as a task, where the client has the tasks extension (G.3).
 func askForTask(x *pass, params wire.Node) {
 	if !x.wantsTask() {
 		return
@@ -75,8 +71,7 @@ func askForTask(x *pass, params wire.Node) {
 
 var errTaskResult = errors.New("the server created a task that nobody asked for")
 
-// refuseTaskResult fails an answer that is a task although the call was not sent
-// as one (C20).
+// refuseTaskResult fails a result that is a task although the request did not ask for one (C20).
 func refuseTaskResult(x *pass, result wire.Node) {
 	if isTask(result) && !x.wantsTask() {
 		x.fail(result.Get(wire.Task), errTaskResult)
@@ -90,7 +85,7 @@ func isTask(result wire.Node) bool {
 	return task.OK() && task.Kind() == '{' && !result.Get(wire.Content).OK() && !result.Get(wire.Action).OK()
 }
 
-// flattenTask takes a task out of the member that it is in (G.3).
+// flattenTask moves the members of a task out of the member `task` of the result (G.3).
 func flattenTask(x *pass, result wire.Node) {
 	if !x.wantsTask() || !isTask(result) {
 		return
@@ -104,7 +99,7 @@ func flattenTask(x *pass, result wire.Node) {
 	task.Swap(appendTask(x.m.Writer(), task, renamedUp))
 }
 
-// wrapTask is the way back (G.3).
+// wrapTask moves the members of a task into the member `task` of the result (G.3).
 func wrapTask(x *pass, root wire.Node) {
 	result := root.Get(wire.ResultKey)
 	if !x.wantsTask() || !result.Get(wire.ResultType).Is("task") {
@@ -174,8 +169,8 @@ func appendMember(dst []byte, comma bool, key, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// taskUp is the state of a task with the result in it, where there is one: that a
-// tool has failed is no failure of its task any more (G.3).
+// taskUp writes a task's state with its result, where there is one. A tool that failed is not a failed task
+// (G.3).
 func taskUp(x *pass, task wire.Node) {
 	if task.Kind() != '{' {
 		return
@@ -194,7 +189,8 @@ func taskUp(x *pass, task wire.Node) {
 	}
 }
 
-// taskDown is the way back; what came of the task is asked for by itself there (G.3).
+// taskDown writes a task's state without its result, which clients of 2025-11-25 ask for by tasks/result
+// (G.3).
 func taskDown(x *pass, task wire.Node) {
 	if task.Kind() != '{' {
 		return
@@ -217,7 +213,7 @@ func taskDown(x *pass, task wire.Node) {
 	}
 }
 
-// acknowledge leaves nothing in a result but that it is one (G.3).
+// acknowledge removes all members of the result but `_meta` (G.3).
 func acknowledge(x *pass, result wire.Node) {
 	if result.Kind() != '{' {
 		return
@@ -230,14 +226,14 @@ func acknowledge(x *pass, result wire.Node) {
 	}
 }
 
-// tasksStatusUp renames a notification. What a task has come to belongs into it,
-// which takes who knows the server to find out (G.3).
+// tasksStatusUp renames the notification of a task's state. The proxy adds the task's result, which it asks
+// the server for (G.3).
 func tasksStatusUp(x *pass, root wire.Node) {
 	handOver(x, root)
 	root.Get(wire.MethodKey).Put(appendQuoted(x.m.Writer(), wire.TasksNotified))
 }
 
-// tasksStatusDown is the way back, without a memory (G.3).
+// tasksStatusDown renames the notification of a task's state and removes the `_meta` members of 2026-07-28 (G.3).
 func tasksStatusDown(x *pass, root wire.Node) {
 	x.lost(root, wire.Debug)
 	root.Get(wire.MethodKey).Put(appendQuoted(x.m.Writer(), wire.TasksStatus))
@@ -250,7 +246,7 @@ func appendQuoted(dst []byte, m wire.Method) []byte {
 	return append(append(append(dst, '"'), m.String()...), '"')
 }
 
-// declareExtension says by the extension that a server has tasks (G.3).
+// declareExtension turns the capability `tasks` into the tasks extension (G.3).
 func declareExtension(x *pass, capabilities wire.Node) {
 	if !x.carriesTasks() || capabilities.Kind() != '{' {
 		return
@@ -270,7 +266,8 @@ func declareExtension(x *pass, capabilities wire.Node) {
 	}
 }
 
-// declareTasks is the way back (G.3): tasks can be cancelled, but nobody lists them.
+// declareTasks turns the tasks extension into the capability `tasks`, with cancellation and without a list
+// (G.3).
 func declareTasks(x *pass, capabilities wire.Node) {
 	const tasks = `{"cancel":{},"requests":{"tools":{"call":{}}}}`
 	if !x.carriesTasks() || capabilities.Kind() != '{' {
@@ -284,7 +281,7 @@ func declareTasks(x *pass, capabilities wire.Node) {
 	capabilities.Add(append(x.m.Writer(), `"tasks":`+tasks...))
 }
 
-// dropUnlessNamed drops a cancellation that does not say of what (C23).
+// dropUnlessNamed drops a cancellation without a requestId (C23).
 func dropUnlessNamed(x *pass, root wire.Node) {
 	if !root.Get(wire.Params).Get(wire.RequestID).OK() {
 		drop(x, root)

@@ -189,7 +189,7 @@ func TestChangesAreRefused(t *testing.T) {
 func TestNewestVersion(t *testing.T) {
 	for text, want := range map[string]string{
 		"# Changelog\n\n## Unreleased\n\n## 1.2.3 — 2026-11-24\n\n## 1.2.2\n": "1.2.3",
-		"# Changelog\n\n## Unreleased\n":                                     "",
+		"# Changelog\n\n## Unreleased\n":                                      "",
 	} {
 		file := filepath.Join(t.TempDir(), "CHANGELOG.md")
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {

@@ -1,0 +1,173 @@
+package translate_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-proxy/dragoman/translate"
+	"github.com/dragoman-proxy/dragoman/translate/wire"
+)
+
+const (
+	referencePage  = "../docs/revisions-and-losses.md"
+	referenceStart = "## Every rule\n"
+)
+
+const referenceIntro = `
+A revision is a list of rules: what it changed in the one before. A message between two revisions meets the rules of all
+steps between them, in one pass. The rule's number is in its log lines and in the label ` + "`rule`" + ` of
+` + "`dragoman_losses_total`" + `. The level is the highest at which the rule reports a change: WARN where something is lost,
+INFO where nothing is missed that held anything, DEBUG where only the form changes.
+`
+
+// TestReferenceOfRules holds the page's list of rules against the rules, the comments of their actions, and the losses
+// of the golden cases. With -update it writes the list.
+func TestReferenceOfRules(t *testing.T) {
+	page, err := os.ReadFile(referencePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, list, found := strings.Cut(string(page), referenceStart)
+	if !found {
+		t.Fatalf("%s has no %q", referencePage, referenceStart)
+	}
+	w := ruleWriter{t: t, comments: actionComments(t), levels: reportedLevels(t)}
+	w.out.WriteString(referenceIntro)
+	older := slices.MinFunc(translate.All(), func(a, b *translate.Revision) int { return strings.Compare(a.Name, b.Name) })
+	for _, s := range translate.Steps {
+		w.table(fmt.Sprintf("From %s to %s", older.Name, s.To.Name), translate.Up, s.Up)
+		w.table(fmt.Sprintf("From %s to %s", s.To.Name, older.Name), translate.Down, s.Down)
+		older = s.To
+	}
+	w.table("Between any two", translate.Both, translate.Always)
+	if *update {
+		if err := os.WriteFile(referencePage, []byte(before+referenceStart+w.out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if list != w.out.String() {
+		t.Errorf("%s is not what the rules say: make docs", referencePage)
+	}
+}
+
+type ruleWriter struct {
+	t        *testing.T
+	comments map[string]string // by the action's name
+	levels   map[lossKey]wire.Level
+	out      strings.Builder
+}
+
+// lossKey is what a loss says of its rule; without what, of a part of what the rule is about.
+type lossKey struct {
+	rule, what string
+	direction  translate.Direction
+}
+
+func (w *ruleWriter) table(title string, d translate.Direction, rules []translate.Rule) {
+	if len(rules) == 0 {
+		return
+	}
+	fmt.Fprintf(&w.out, "\n### %s\n\n| rule | about | in | does | level |\n|---|---|---|---|---|\n", title)
+	for _, r := range rules {
+		does := w.comments[r.Action()]
+		if does == "" {
+			w.t.Errorf("rule %s %s: its action %s has no comment that begins with its name", r.ID, r.What, r.Action())
+		}
+		level, found := w.levels[lossKey{r.ID, r.What, d}]
+		if !found {
+			level, found = w.levels[lossKey{r.ID, "", d}]
+		}
+		said := "none"
+		if found {
+			said = level.String()
+		}
+		fmt.Fprintf(&w.out, "| %s | `%s` | %s | %s | %s |\n", r.ID, r.What, places(r.At), does, said)
+	}
+}
+
+// places names the messages that a rule acts on.
+func places(at []translate.Place) string {
+	var kinds []wire.Kind
+	methods := map[wire.Kind][]string{}
+	for _, p := range at {
+		name := "every method"
+		if p.Method != wire.NumMethods {
+			name = "`" + p.Method.String() + "`"
+		}
+		if !slices.Contains(kinds, p.Kind) {
+			kinds = append(kinds, p.Kind)
+		}
+		if !slices.Contains(methods[p.Kind], name) {
+			methods[p.Kind] = append(methods[p.Kind], name)
+		}
+	}
+	var list []string
+	for _, k := range kinds {
+		list = append(list, fmt.Sprintf("%s of %s", k, strings.Join(methods[k], ", ")))
+	}
+	return strings.Join(list, "; ")
+}
+
+var ruleNumbers = regexp.MustCompile(` \((?:[A-Z][0-9.]+(?:, )?)+\)`)
+
+// actionComments are the comments of the package's functions without their names and the numbers of rules,
+// as one line each.
+func actionComments(t *testing.T) map[string]string {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Doc == nil {
+				continue
+			}
+			text, named := strings.CutPrefix(strings.Join(strings.Fields(fn.Doc.Text()), " "), fn.Name.Name+" ")
+			if !named {
+				continue
+			}
+			all[fn.Name.Name] = strings.ReplaceAll(ruleNumbers.ReplaceAllString(strings.TrimSuffix(text, "."), ""), "|", `\|`)
+		}
+	}
+	return all
+}
+
+// reportedLevels are the highest levels of the losses that the golden cases report.
+func reportedLevels(t *testing.T) map[lossKey]wire.Level {
+	cases := goldens(t)
+	all, levels, about := byName(cases), map[lossKey]wire.Level{}, map[string]bool{}
+	for _, r := range translate.Rules() {
+		about[r.ID+" "+r.What] = true
+	}
+	for _, g := range cases {
+		d := translate.Up
+		if g.from > g.to {
+			d = translate.Down
+		}
+		for _, l := range g.byEngine(t, all).losses {
+			what := l.What
+			if !about[l.Rule+" "+what] {
+				what = "" // a part of what the rule is about
+			}
+			for _, key := range []lossKey{{l.Rule, what, d}, {l.Rule, what, translate.Both}} {
+				levels[key] = max(levels[key], l.Level)
+			}
+		}
+	}
+	return levels
+}
