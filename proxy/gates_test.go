@@ -3,7 +3,6 @@ package proxy
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -15,7 +14,7 @@ var goodGate = config.Gate{
 	Tool: "get_records", Params: []string{"expand", "expand_limit"},
 	Source: "get_schema", SourceParams: map[string]any{"view": "compact", "stream": "{stream}", "connection_id": "{connection_id}"},
 	List: "streams", Match: map[string]string{"name|stream": "{stream}"}, Capability: "caps.expand", Subject: "stream", ErrorCode: "invalid_expand",
-	Timeout: patience,
+	TimeoutMS: int(patience.Milliseconds()),
 }
 
 // gatedServer is a server with a tool whose parameters are gated, and one that says what
@@ -161,7 +160,7 @@ func TestGateIsOpenWhenItsSourceIsSilent(t *testing.T) {
 		}))
 		f.piped = piped
 		g := goodGate
-		g.Timeout = 10 * time.Millisecond
+		g.TimeoutMS = 10
 		srv := front(t, f, func(c *config.Config) { c.Gates = []config.Gate{g} })
 		session := srv.initialize("2025-06-18")
 		if got := text(srv.answer(session, getRecords(`{"stream":"a","expand":["x"]}`))); got != "records" {

@@ -7,8 +7,6 @@ type Options struct {
 	// ResourceContentsName is on (default), off or strict: give the contents of
 	// resources/read a name on their way up, or fail where none can be derived.
 	ResourceContentsName string `yaml:"resource_contents_name"`
-	// DropResourceUpdated drops notifications/resources/updated towards 2024-11-05.
-	DropResourceUpdated bool `yaml:"drop_resource_updated_24"`
 	// ElicitationFallback is error (default), cancel or decline: what a server hears
 	// that asks a client who cannot be asked.
 	ElicitationFallback string `yaml:"elicitation_fallback"`

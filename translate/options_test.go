@@ -18,8 +18,6 @@ func optionsOf(t testing.TB, lines []string) (translate.Options, slow.Options) {
 		switch key {
 		case "resource_contents_name":
 			o.ResourceContentsName = value
-		case "drop_resource_updated_24":
-			o.DropResourceUpdated = value == "on"
 		case "elicitation_fallback":
 			o.ElicitationFallback = value
 		case "tasks":

@@ -71,18 +71,16 @@ func switches(n uint16) translate.Options {
 		n /= uint16(len(of))
 		return value
 	}
-	on := func() bool { return take("", "on") == "on" }
 	return translate.Options{
 		ResourceContentsName: take("on", "off", "strict"),
 		ElicitationFallback:  take("error", "cancel", "decline"),
-		DropResourceUpdated:  on(),
 		Tasks:                take("strip", "bridge"),
 	}
 }
 
 // numberOf is the number that gives these options.
 func numberOf(o translate.Options) uint16 {
-	for n := range uint16(3 * 3 * 2 * 2) {
+	for n := range uint16(3 * 3 * 2) {
 		got := switches(n)
 		if withDefaults(got) == withDefaults(o) {
 			return n

@@ -14,7 +14,5 @@ var step20250326 = Step{
 		{ID: "C10", What: "audio", At: blocks, Reads: []string{"*", "annotations.*"}, Do: audioToText},
 		{ID: "C14", What: "message", At: at(wire.Notification, wire.Progress, "params.message"), Do: strip},
 		{ID: "C15", What: "completions", At: in("completions", serverCapabilities), Do: strip},
-		{ID: "C42", What: "notifications/resources/updated", At: at(wire.Notification, wire.ResourcesUpdated, ""), Do: drop,
-			When: func(o Options) bool { return o.DropResourceUpdated }},
 	},
 }

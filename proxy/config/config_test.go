@@ -131,10 +131,10 @@ func TestConfigFile(t *testing.T) {
 
 func TestFileLeavesOtherDefaults(t *testing.T) {
 	cfg := Default()
-	if err := cfg.decode("limits:\n  client_message: 64KiB\ncontract:\n  drop_resource_updated_24: true\ntransform: {max_tokens: 0, default_max_tokens: 7}\n"); err == nil {
+	if err := cfg.decode("limits:\n  client_message: 64KiB\ncontract:\n  elicitation_fallback: cancel\ntransform: {max_tokens: 0, default_max_tokens: 7}\n"); err == nil {
 		t.Error("an unknown key was taken")
 	}
-	if cfg.Limits.ClientMessage != 64<<10 || cfg.Limits.UpstreamMessage != 64<<20 || !cfg.Contract.DropResourceUpdated || cfg.Contract.Tasks != "bridge" ||
+	if cfg.Limits.ClientMessage != 64<<10 || cfg.Limits.UpstreamMessage != 64<<20 || cfg.Contract.ElicitationFallback != "cancel" || cfg.Contract.Tasks != "bridge" ||
 		cfg.Transform.DefaultMaxTokens != 7 || !cfg.Transform.Adapters.Capper.Enabled {
 		t.Errorf("%+v", cfg)
 	}
@@ -177,7 +177,7 @@ func TestEnvironmentStandsAboveTheFile(t *testing.T) {
 		"DRAGOMAN_SESSION_MAX=7",
 		"DRAGOMAN_LIMITS_CLIENT_MESSAGE=1MiB",
 		"DRAGOMAN_CONTRACT_RESOURCE_CONTENTS_NAME=off",
-		"DRAGOMAN_CONTRACT_DROP_RESOURCE_UPDATED_24=true",
+		"DRAGOMAN_CONTRACT_ELICITATION_FALLBACK=cancel",
 		"DRAGOMAN_UPSTREAM_COMMAND=[a, b]",
 		"DRAGOMAN_ALLOWED_HOSTS=a.example, b.example:80",
 		"DRAGOMAN_UPSTREAM_VERSION=2024-11-05",
@@ -193,7 +193,7 @@ func TestEnvironmentStandsAboveTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Session.Max != 7 || cfg.Session.MaxProcesses != 9 || cfg.Limits.ClientMessage != 1<<20 || cfg.Contract.ResourceContentsName != "off" || !cfg.Contract.DropResourceUpdated ||
+	if cfg.Session.Max != 7 || cfg.Session.MaxProcesses != 9 || cfg.Limits.ClientMessage != 1<<20 || cfg.Contract.ResourceContentsName != "off" || cfg.Contract.ElicitationFallback != "cancel" ||
 		!reflect.DeepEqual(cfg.Upstream.Command, []string{"a", "b"}) || !reflect.DeepEqual(cfg.AllowedHosts, []string{"a.example", "b.example:80"}) ||
 		cfg.Upstream.Version != "2024-11-05" || cfg.Shutdown.Drain != 3*time.Second || cfg.Heartbeat != 15*time.Second || cfg.Admin.Listen != "" ||
 		!reflect.DeepEqual(cfg.Auth.Tokens, []string{"s"}) {
@@ -269,7 +269,7 @@ func TestValidateNamesThePath(t *testing.T) {
 		"gates[0].match: is needed":          func(c *Config) { g := someGate; g.Match = nil; c.Gates = []Gate{g} },
 		"gates[0].on_unavailable:":           func(c *Config) { g := someGate; g.OnUnavailable = "maybe"; c.Gates = []Gate{g} },
 		"gates[0].error_code:":               func(c *Config) { g := someGate; g.ErrorCode = "Not OK"; c.Gates = []Gate{g} },
-		"gates[0].timeout:":                  func(c *Config) { g := someGate; g.Timeout = time.Hour; c.Gates = []Gate{g} },
+		"gates[0].timeout_ms:":               func(c *Config) { g := someGate; g.TimeoutMS = 3_600_000; c.Gates = []Gate{g} },
 		"adapters.mode:":                     func(c *Config) { c.Adapters.Mode = "many" },
 		"adapters.tools: \"own\"":            func(c *Config) { c.Adapters.Tools = "own" },
 		"adapters.sources[1]: is empty":      func(c *Config) { c.Adapters.Sources = []string{"a", ""} },

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Gate lets parameters of one of the server's tools through only while another
@@ -33,12 +32,12 @@ type Gate struct {
 	ErrorCode string `yaml:"error_code"`
 	// OnUnavailable is allow or deny: what becomes of the call when Source gives no answer.
 	OnUnavailable string `yaml:"on_unavailable"`
-	// Timeout bounds the wait for Source; 0 is 2 s.
-	Timeout time.Duration `yaml:"timeout"`
+	// TimeoutMS bounds the wait for Source, in milliseconds; 0 is 2000.
+	TimeoutMS int `yaml:"timeout_ms"`
 }
 
-// longestGateTime is the greatest timeout.
-const longestGateTime = time.Minute
+// longestGateTime is the greatest timeout_ms.
+const longestGateTime = 60_000
 
 // validate finds the first thing that cannot be.
 func (g *Gate) validate() error {
@@ -54,8 +53,8 @@ func (g *Gate) validate() error {
 		return errors.New("match: is needed")
 	case g.OnUnavailable != "" && g.OnUnavailable != "allow" && g.OnUnavailable != "deny":
 		return fmt.Errorf("on_unavailable: %q is neither allow nor deny", g.OnUnavailable)
-	case g.Timeout < 0 || g.Timeout > longestGateTime:
-		return fmt.Errorf("timeout: %v is not within 0 and %v", g.Timeout, longestGateTime)
+	case g.TimeoutMS < 0 || g.TimeoutMS > longestGateTime:
+		return fmt.Errorf("timeout_ms: %d is not within 0 and %d", g.TimeoutMS, longestGateTime)
 	}
 	if strings.Trim(g.ErrorCode, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
 		return fmt.Errorf("error_code: %q is not in snake_case", g.ErrorCode)

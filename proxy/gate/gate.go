@@ -8,6 +8,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,8 +23,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// defaultTime is how long a gate waits for its source where the configuration does not say.
-const defaultTime = 2 * time.Second
+// defaultTimeMS is timeout_ms where the configuration does not set it, as in an adapter's file.
+const defaultTimeMS = 2000
 
 // A Verdict is what a gate says of a call, as the metrics name it.
 type Verdict string
@@ -108,10 +109,7 @@ func (g *Gate) row(ctx context.Context, arguments []byte, ask Ask) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	timeout := g.Timeout
-	if timeout == 0 {
-		timeout = defaultTime
-	}
+	timeout := time.Duration(cmp.Or(g.TimeoutMS, defaultTimeMS)) * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	result, err := ask(ctx, params)

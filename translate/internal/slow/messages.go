@@ -65,10 +65,6 @@ func (j *job) notificationWithin() {
 		if j.down(r03) {
 			j.strip("params", "message")
 		}
-	case wire.ResourcesUpdated:
-		if j.down(r03) && j.DropResourceUpdated {
-			j.drop()
-		}
 	case wire.Cancelled:
 		if j.down(r11) && !j.at("params.requestId").Exists() {
 			j.drop()

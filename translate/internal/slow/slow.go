@@ -35,7 +35,6 @@ const (
 // package translate, so that one converts into the other.
 type Options struct {
 	ResourceContentsName string
-	DropResourceUpdated  bool
 	ElicitationFallback  string
 	Tasks                string
 	SchemaDialect        string // not of a message's translation
