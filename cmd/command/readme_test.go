@@ -71,3 +71,46 @@ func TestDocumentsLinkToWhatIsThere(t *testing.T) {
 		t.Errorf("%d links", links)
 	}
 }
+
+// TestSnippetsForClients: in the entries for clients' configurations, the command line is one
+// that dragoman takes.
+func TestSnippetsForClients(t *testing.T) {
+	page, err := os.ReadFile("../../docs/getting-started.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := func(args []string) {
+		cmd, flags, err := command().Find(args)
+		if err != nil || cmd.Parent() == nil {
+			t.Errorf("dragoman %q: no such command (%v)", args, err)
+			return
+		}
+		if err := cmd.ParseFlags(flags); err != nil {
+			t.Errorf("dragoman %q: %v", args, err)
+		}
+	}
+	snippets := regexp.MustCompile("(?s)```(json|toml)\n(.*?)\n```").FindAllStringSubmatch(string(page), -1)
+	commands := 0
+	for _, s := range snippets {
+		list := regexp.MustCompile(`(?:"args":|args =) (\[.*?\])`).FindStringSubmatch(s[2])
+		if s[1] == "json" && !gjson.Valid(s[2]) {
+			t.Errorf("not JSON: %s", s[2])
+		}
+		if list == nil {
+			continue
+		}
+		commands++
+		var args []string
+		for _, a := range gjson.Parse(list[1]).Array() {
+			args = append(args, a.Str)
+		}
+		taken(args)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^    (?:\S+ mcp add \S+ -- )?dragoman (.*)$`).FindAllStringSubmatch(string(page), -1) {
+		commands++
+		taken(strings.Fields(strings.ReplaceAll(line[1], "'Authorization: Bearer ${TOKEN}'", "A:b")))
+	}
+	if commands == 0 {
+		t.Error("no command line found")
+	}
+}
