@@ -34,7 +34,7 @@ type call struct {
 const maxUnknownName = 128
 
 // resolve finds the value of every declared parameter: in params, else beside it.
-// What nobody declared is noted; names starting with _ are metadata.
+// Undeclared parameters are noted; names starting with _ are metadata.
 func (c *call) resolve(a *adapter, op *file.Operation) *failure.Failure {
 	c.a, c.Op = a, op
 	c.unknown = c.unknown[:0]

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// HTTPRequest is a request to the plain HTTP endpoints, whoever took it from its
+// HTTPRequest is a request to the plain HTTP endpoints, whichever server took it from its
 // socket and found it allowed.
 type HTTPRequest struct {
 	Request

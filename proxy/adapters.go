@@ -76,7 +76,7 @@ func newAdapters(cfg config.Adapters, key []byte, tokens *oauth.Store, log *zap.
 		if !cfg.SkipInvalid {
 			return nil, err
 		}
-		log.Error("rules of adapter files are left out", zap.Error(err))
+		log.Error("cannot read the transform rules of adapter files: they are not applied", zap.Error(err))
 	}
 	return a, nil
 }
@@ -271,7 +271,7 @@ func (srv *Server) ReloadAdapters(because string) {
 	wrong := slices.ContainsFunc(problems, func(p adapterrt.Problem) bool { return p.Severity == adapterrt.Error })
 	if err != nil || wrong {
 		srv.metrics.AdapterReloads.WithLabelValues("failure").Inc()
-		srv.log.Error("adapters keep their old version where the new one is wrong", zap.String("because", because), zap.Error(err))
+		srv.log.Error("adapter files are invalid: the last valid version of each stays in use", zap.String("because", because), zap.Error(err))
 	}
 	if changed {
 		if !wrong && err == nil {

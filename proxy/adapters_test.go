@@ -161,7 +161,7 @@ func TestAdaptersRemainWhenTheServerCannotBeReached(t *testing.T) {
 	if got := names(srv.post(session, listTools).body); !strings.HasPrefix(got, "mcp_aql_create") {
 		t.Errorf("lists %s", got)
 	}
-	if srv.logs.FilterMessageSnippet("session without the server").Len() != 1 {
+	if srv.logs.FilterMessageSnippet("the session has only tools of adapters").Len() != 1 {
 		t.Error("not logged")
 	}
 	f.refuse = nil

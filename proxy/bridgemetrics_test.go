@@ -50,7 +50,7 @@ func TestWhatTheServerIsIsSaidOnce(t *testing.T) {
 	log := zap.New(core)
 	shakes, both := &serverEra{shakes: true}, &serverEra{shakes: true, revision: translate.Lookup(translate.Modern())}
 	for _, e := range []*serverEra{shakes, shakes, both, both, shakes} {
-		log.Log(p.newsLevel(e), "what the server is", e.fields()...)
+		log.Log(p.newsLevel(e), "server identified", e.fields()...)
 	}
 	if n := logs.Len(); n != 3 {
 		t.Errorf("%d lines: %v", n, logs.All())

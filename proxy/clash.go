@@ -41,7 +41,7 @@ func (h *handshake) heedClash(ctx context.Context, s *session) error {
 	if c.at.IsZero() || len(c.names) > 0 && time.Since(c.at) > clashAge {
 		theirs, err := h.readTools(ctx, s)
 		if err != nil {
-			h.log().Debug("the names of the server's tools are not known", zap.Error(err))
+			h.log().Debug("cannot read the names of the server's tools", zap.Error(err))
 			return nil // who lists them will be told
 		}
 		c.at, c.names = time.Now(), srv.adapters.among(theirs)

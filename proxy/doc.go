@@ -55,7 +55,7 @@
 //
 // # Clients without a session
 //
-// A client of a revision without a handshake says in each request who it is
+// A client of a revision without a handshake identifies itself in each request
 // (modern.go; modernface.go takes such requests in over HTTP and stdio). Its server
 // wants sessions: backings.go holds some (backing.go is one), and a relay (relay.go)
 // carries the request over one of them by an exchange like any other, which era.go
@@ -113,7 +113,7 @@
 // (modernlisten.go), the questions it was asked (moderncall.go, modernask.go), and which
 // arguments of tools go into headers (package mcpheader).
 //
-// What the server's list says of a tool is in package toolindex, whoever asks: a call
+// What the server's list says of a tool is in package toolindex, for all callers: a call
 // that has to wait for it holds up nothing on its pipe (waits in schemas.go).
 //
 // Which kind of server it is, upstreamera.go finds out and remembers (eraslow.go where

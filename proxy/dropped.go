@@ -39,7 +39,7 @@ func (srv *Server) unread(reason string, why *mcp.Failure) {
 
 // undelivered logs and counts that the server did not take a message that is no request.
 func (srv *Server) undelivered(err error, at requestInfo) {
-	srv.reportAs("message was not delivered to the server", err, at)
+	srv.reportAs("cannot deliver message to the server", err, at)
 }
 
 // badUpstream logs and counts a text from the server that is no message. It returns the

@@ -126,7 +126,7 @@ func (srv *Server) limitOf(f *mcp.Failure) error {
 	case mcp.NoRoom:
 		return fmt.Errorf("limits.in_hand is %d", cfg.Limits.HeldBytes())
 	case mcp.TooManyParked:
-		return fmt.Errorf("%d calls wait for their clients", cfg.Bridge.MaxParked)
+		return fmt.Errorf("%d parked calls wait for answers of their clients", cfg.Bridge.MaxParked)
 	}
 	return nil
 }

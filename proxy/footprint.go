@@ -49,7 +49,7 @@ func enforceFootprint(c *config.Footprint, own *catalog) error {
 	if n <= int(c.MaxBytes) {
 		return nil
 	}
-	return fmt.Errorf("footprint.enforce: tools of ours have %d bytes in the list, max_bytes is %d: serve fewer adapters", n, int(c.MaxBytes))
+	return fmt.Errorf("footprint.enforce: adapter tools take %d bytes of the tool list, max_bytes is %d: serve fewer adapters", n, int(c.MaxBytes))
 }
 
 // hoist reads the server's tools, before the client knows anything, and moves what
@@ -62,7 +62,7 @@ func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte
 	}
 	tools, err := h.readTools(ctx, s)
 	if err != nil {
-		h.log().Warn("the server's tools could not be read for what they repeat", zap.Error(err))
+		h.log().Warn("cannot read the server's tools to find repeated descriptions", zap.Error(err))
 		return answer
 	}
 	said := gjson.GetBytes(answer, "result.instructions").Str
@@ -202,7 +202,7 @@ func (x *exchange) weigh(page []byte) {
 	x.srv.metrics.ToolsList.Set(float64(c.bytes))
 	all := c.bytes + c.instructions
 	if most := x.srv.now().cfg.Footprint.MaxBytes; most > 0 && all > int(most) && x.srv.heavy.CompareAndSwap(false, true) {
-		x.log().Warn("the list of tools is large with the server's instructions: every conversation pays for them; dragoman footprint tells of what",
+		x.log().Warn("tool list and instructions are large, and every conversation pays for them: run dragoman footprint to see the largest",
 			zap.Int("bytes", all), zap.Int("instructions", c.instructions), zap.Int("max_bytes", int(most)))
 	}
 }

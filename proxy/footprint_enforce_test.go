@@ -54,7 +54,7 @@ func TestOwnToolsThatAreTooLargeAreRefused(t *testing.T) {
 		"at start":  func() error { _, err := newServer(strict, zap.NewNop(), aloneOrigin()); return err }(),
 		"on reload": srv.Reload(strict),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "footprint.enforce: tools of ours have ") {
+		if err == nil || !strings.Contains(err.Error(), "footprint.enforce: adapter tools take ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -148,7 +148,7 @@ func TestInstructionsCountAsTheListDoes(t *testing.T) {
 				return nil, nil
 			}), func(c *config.Config) { c.Footprint.MaxBytes = 1000 })
 			ask(srv)
-			logs := srv.logs.FilterMessageSnippet("the list of tools")
+			logs := srv.logs.FilterMessageSnippet("tool list and instructions")
 			if logs.Len() != 1 || logs.All()[0].ContextMap()["instructions"] != int64(len(words)) {
 				t.Errorf("%v", logs.All())
 			}
@@ -164,7 +164,7 @@ func TestLargeListsAreWarnedOfOnce(t *testing.T) {
 		first, second := srv.post(session, listTools).body, srv.post(session, listSecond).body
 		size = compactLen("[" + strings.Trim(gjson.Get(first, "result.tools").Raw, "[]") + "," + strings.Trim(gjson.Get(second, "result.tools").Raw, "[]") + "]")
 	}
-	logs := srv.logs.FilterMessageSnippet("the list of tools is large")
+	logs := srv.logs.FilterMessageSnippet("tool list and instructions are large")
 	if logs.Len() != 1 || logs.All()[0].ContextMap()["bytes"] != int64(size+len("Read first.")) {
 		t.Errorf("%d bytes, %v", size, logs.All())
 	}

@@ -32,7 +32,7 @@ func (x *exchange) gate(m *wire.Message) (refusal []byte) {
 		}
 		x.srv.metrics.Gates.WithLabelValues(g.Tool, string(verdict)).Inc()
 		if err != nil {
-			x.log().Debug("the source of a gate does not say what is supported", zap.String("tool", g.Tool), zap.String("source", g.Source), zap.Error(err))
+			x.log().Debug("cannot learn from a gate's source what the server supports", zap.String("tool", g.Tool), zap.String("source", g.Source), zap.Error(err))
 		}
 		if refusal != nil && x.s.direct != nil {
 			refusal = append([]byte(`{"resultType":"complete",`), refusal[1:]...)

@@ -9,7 +9,7 @@ import (
 
 // guest is a session's part in the one process that all have, where that has no
 // handshake: each request is then one of its own, and only ids have to be kept apart.
-// What the process says about none goes to nobody.
+// Messages of the process about no request are dropped.
 type guest struct {
 	*apart
 	of   *shared

@@ -170,7 +170,7 @@ func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*sess
 // goAlone begins a session with our own tools and nothing else, since the server
 // cannot be reached. It stays so until the client initializes again.
 func (h *handshake) goAlone(err error) (*session, []byte, error) {
-	h.srv.reportAs("session without the server: it has only the tools of adapters", err, h.requestInfo())
+	h.srv.reportAs("server is unavailable: the session has only tools of adapters", err, h.requestInfo())
 	if conn := h.conn; conn != nil {
 		h.srv.spawn(func() { h.srv.endConn(conn) })
 	}

@@ -90,7 +90,7 @@ func certificates(file string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s holds no certificate", file)
+		return nil, fmt.Errorf("no certificate in %s", file)
 	}
 	return pool, nil
 }
@@ -124,7 +124,7 @@ func webProxy(u *url.URL) (*url.URL, error) {
 	return http.ProxyFromEnvironment(&http.Request{URL: u})
 }
 
-var errLends = errors.New("listen: this address is not a loopback one, and whoever reaches it would use the credentials in upstream or of adapters: " +
+var errLends = errors.New("listen: this address is not a loopback address, and any client that reaches it would use the credentials of upstream and of adapters: " +
 	"set auth.tokens, or auth.trust_network where the network keeps others out")
 
 // mayServe refuses an address where strangers could use credentials of ours.

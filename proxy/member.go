@@ -157,7 +157,7 @@ func (m *member) Listen(context.Context, upstream.ListenOptions) (upstream.Strea
 	return nil, upstream.ErrNoStream
 }
 
-// Close ends the session. The process hears that nobody waits any more for what
+// Close ends the session. The process is told that no client waits any more for what
 // the session has asked.
 func (m *member) Close(ctx context.Context) error {
 	h := m.hub

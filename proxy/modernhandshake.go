@@ -72,7 +72,7 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 	defer cancel()
 	result, err := c.introduce(asking, raw, h.header)
 	if err != nil {
-		h.log().Debug("the server does not answer server/discover either", zap.Error(err))
+		h.log().Debug("server does not answer server/discover either", zap.Error(err))
 		return nil, nil, false
 	}
 	if speaks, _, _ := spokenOf(gjson.GetBytes(result, "supportedVersions")); speaks != modern {
@@ -89,7 +89,7 @@ func (h *handshake) bridge(ctx context.Context, raw []byte) (s *session, answer 
 	}
 	c.facts = h.facts
 	if answer, err = h.initializeResult(c, result); err != nil {
-		h.log().Warn("the server cannot be introduced", zap.Error(err))
+		h.log().Warn("cannot build the initialize result from server/discover", zap.Error(err))
 		return nil, nil, false
 	}
 	h.named, h.early = "", nil

@@ -244,7 +244,7 @@ func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.
 		defer context.AfterFunc(c.srv.draining, cancel)()
 		granted, err := l.begin()
 		if err != nil || !contains(granted.Get("notifications.taskIds"), task) {
-			c.srv.log.Debug("no news of a task", zap.Error(err))
+			c.srv.log.Debug("cannot read the state of a task", zap.Error(err))
 			return
 		}
 		for {

@@ -97,7 +97,7 @@ func newCatalog(table *translate.Table, all []ownTools, place string, was *catal
 	for _, set := range all {
 		for _, t := range set.Tools() {
 			if c.byName[t.Name] != nil {
-				return nil, fmt.Errorf("two tools of ours have the name %s", t.Name)
+				return nil, fmt.Errorf("two adapter tools have the name %s: set adapters.prefix or rename one", t.Name)
 			}
 			c.byName[t.Name] = set
 			list = append(list, t.JSON)
@@ -127,12 +127,12 @@ func (c *catalog) write(table *translate.Table, r *translate.Revision, entries [
 	var m wire.Message
 	t := table.Between(translate.Latest(), r)
 	if err := m.Scan(appendToolsList(nil, []byte("0"), entries), t.Shape()); err != nil {
-		return fmt.Errorf("tools of ours: %w", err)
+		return fmt.Errorf("adapter tools: %w", err)
 	}
 	m.Method = wire.ToolsList
 	out, _, err := t.Rewrite(nil, &m)
 	if err != nil {
-		return fmt.Errorf("tools of ours: %w", err)
+		return fmt.Errorf("adapter tools: %w", err)
 	}
 	list := gjson.GetBytes(out, "result.tools").Raw
 	c.listing[r] = bytes.Clone(bytes.TrimSpace([]byte(list[1 : len(list)-1])))
@@ -260,7 +260,7 @@ func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
 func (srv *Server) shadowed(name string) {
 	srv.metrics.Shadowed.WithLabelValues(name).Inc()
 	if _, seen := srv.shadows.LoadOrStore(name, true); !seen {
-		srv.log.Warn("a tool of the server has the name of one of ours: clients get ours", zap.String("tool", name))
+		srv.log.Warn("a server tool has the name of an adapter tool: clients get the adapter tool", zap.String("tool", name))
 	}
 }
 

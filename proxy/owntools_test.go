@@ -200,7 +200,7 @@ func TestServersToolWithANameOfOursIsHiddenAndNotReached(t *testing.T) {
 	if n := counted(t, srv.metrics, "dragoman_shadowed_tools_total", "tool=ours"); n != 2 {
 		t.Errorf("counted %d", n)
 	}
-	if n := srv.logs.FilterMessageSnippet("has the name of one of ours").Len(); n != 1 {
+	if n := srv.logs.FilterMessageSnippet("has the name of an adapter tool").Len(); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 }

@@ -115,7 +115,7 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 			return false
 		}
 		if oldest.end() {
-			srv.log.Info("a session ended in favour of another client's process: session.max_processes is reached")
+			srv.log.Info("session ended to free a process for another client: session.max_processes is reached")
 			return true
 		}
 	}

@@ -225,7 +225,7 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 		st.interrupt()
 	}
 	srv.restarted()
-	srv.reportAs("server has lost the session; a new one was begun", upstream.ErrLost, requestInfo{client: s.ClientRevision, server: s.ServerRevision, session: s.Named, header: header})
+	srv.reportAs("server lost the session; a new one is open", upstream.ErrLost, requestInfo{client: s.ClientRevision, server: s.ServerRevision, session: s.Named, header: header})
 	return nil
 }
 

@@ -273,7 +273,7 @@ func (x *exchange) takeUp(l *lanes, lastEventID string) error {
 	}
 	tr, again, lost := l.trails.find(x.ctx, x, lastEventID)
 	if lost != 0 {
-		x.log().Info("events on a stream that was taken up again are lost", zap.Int("lost", lost))
+		x.log().Info("events were lost on a resumed stream", zap.Int("lost", lost))
 	}
 	if tr == nil {
 		return x.stand(l)

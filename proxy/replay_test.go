@@ -203,7 +203,7 @@ func TestOlderEventsThanAreKeptAreLostAndCounted(t *testing.T) {
 func (srv testServer) lost(n int64) {
 	srv.t.Helper()
 	lines := srv.logs.TakeAll()
-	lines = slices.DeleteFunc(lines, func(e observer.LoggedEntry) bool { return !strings.Contains(e.Message, "taken up again are lost") })
+	lines = slices.DeleteFunc(lines, func(e observer.LoggedEntry) bool { return !strings.Contains(e.Message, "lost on a resumed stream") })
 	if len(lines) != 1 || lines[0].Level.String() != "info" || lines[0].ContextMap()["lost"] != n {
 		srv.t.Errorf("%v", lines)
 	}

@@ -361,9 +361,9 @@ func (r *revival) restart() error {
 		if err = r.start(); err == nil {
 			r.began = time.Now()
 			if r.remote {
-				r.srv.log.Info("upstream session has begun again")
+				r.srv.log.Info("upstream session reopened")
 			} else {
-				r.srv.log.Info("upstream process is back")
+				r.srv.log.Info("upstream process restarted")
 			}
 			return nil
 		}
@@ -391,7 +391,7 @@ func (r *revival) announce(err error, wait time.Duration) {
 	r.srv.restarted()
 	what, level := "upstream process is started again", zap.WarnLevel
 	if r.remote {
-		what = "upstream session is begun again"
+		what = "upstream session is reopened"
 		if r.backoff.Tries > 1 {
 			level = zap.DebugLevel // it may be away for long
 		}
@@ -498,7 +498,7 @@ func (r *revival) forUs(message []byte) bool {
 	}
 	delete(r.own, string(m.ID()))
 	if m.Kind == wire.Error {
-		r.srv.log.Warn("log level or a subscription is not restored", zap.ByteString("error", m.Error()[:min(len(m.Error()), 300)]))
+		r.srv.log.Warn("cannot restore the log level or a subscription", zap.ByteString("error", m.Error()[:min(len(m.Error()), 300)]))
 	}
 	return true
 }

@@ -27,7 +27,7 @@ func (x *exchange) learn(m *wire.Message) {
 	ctx, cancel := context.WithTimeout(x.ctx, schemaTime)
 	defer cancel()
 	if _, err := x.s.tools.Look(ctx, x.call.More.wanted.tool, func(params string) ([]byte, error) { return x.askServer(ctx, wire.ToolsList, params) }); err != nil {
-		x.log().Debug("the server's tools are not known: their structured content stays whole", zap.Error(err))
+		x.log().Debug("cannot read the server's tools: their structured content is not shortened", zap.Error(err))
 	}
 }
 

@@ -295,7 +295,7 @@ func (srv *Server) endConn(c upstream.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	if err := c.Close(ctx); err != nil {
-		srv.log.Debug("closing the connection upstream", zap.Error(err))
+		srv.log.Debug("cannot close the upstream connection", zap.Error(err))
 	}
 }
 
@@ -429,7 +429,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	srv.drain()
 	grace, cancel := context.WithTimeout(context.Background(), srv.now().cfg.Shutdown.Drain)
 	if e := face.Shutdown(grace); e != nil {
-		srv.log.Info("calls were cut off", zap.Error(e))
+		srv.log.Info("shutdown ended calls before their answer", zap.Error(e))
 	}
 	cancel()
 	<-ended

@@ -102,7 +102,7 @@ func (s *session) end(ctx context.Context, why error, log *zap.Logger) {
 	s.closing.Do(func() {
 		s.stopWaits(why)
 		if err := s.conn.Close(ctx); err != nil {
-			log.Debug("closing the session upstream", zap.Error(err))
+			log.Debug("cannot close the upstream session", zap.Error(err))
 		}
 	})
 }

@@ -109,10 +109,10 @@ func (srv *Server) Reload(cfg config.Config) error {
 	}
 	was := srv.now()
 	if (cfg.TLS == config.TLS{}) != (was.cfg.TLS == config.TLS{}) {
-		return errors.New("tls: a listener cannot begin or cease to speak it while it is open")
+		return errors.New("tls: a listener cannot start or stop using it without a restart")
 	}
 	if kept := keep(&cfg, was.cfg); len(kept) > 0 {
-		srv.log.Warn("these settings need a new start", zap.Strings("settings", kept))
+		srv.log.Warn("these settings changed and take effect after a restart", zap.Strings("settings", kept))
 	}
 	o, renewed := was.origin, false
 	if was.origin.renew != nil && reachedAnew(cfg, was.cfg) {

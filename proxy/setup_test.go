@@ -111,7 +111,7 @@ func TestLastingSettingsStayAndAreNamed(t *testing.T) {
 	if now.Listen != config.Default().Listen || now.Path != config.Default().Path || now.Upstream.URL != "" || now.Bridge.TTL != time.Minute {
 		t.Errorf("%+v", now)
 	}
-	lines := srv.logs.FilterMessage("these settings need a new start").All()
+	lines := srv.logs.FilterMessage("these settings changed and take effect after a restart").All()
 	if len(lines) != 1 {
 		t.Fatalf("%d lines", len(lines))
 	}

@@ -369,7 +369,7 @@ func (h *hub) refuse(m *wire.Message) {
 	ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
 	defer cancel()
 	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: answer}); err != nil {
-		h.srv.log.Debug("answer to the server was not delivered", zap.Error(err))
+		h.srv.log.Debug("cannot deliver the client's answer to the server", zap.Error(err))
 	}
 }
 

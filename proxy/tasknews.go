@@ -92,7 +92,7 @@ func (k *backedTask) tellAll() {
 		news, err := k.news(ctx, from)
 		cancel()
 		if err != nil {
-			k.srv.log.Debug("news of a task", zap.Error(err))
+			k.srv.log.Debug("cannot subscribe to the state of a task", zap.Error(err))
 		}
 		if told = k.tell(news); told {
 			return

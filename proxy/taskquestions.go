@@ -125,7 +125,7 @@ func (k *backedTask) listen(from []upstream.Header) {
 			k.mu.Unlock()
 		}()
 		if err := k.read(ctx, stop, from); err != nil && ctx.Err() == nil {
-			k.srv.log.Debug("the result of a task", zap.Error(err))
+			k.srv.log.Debug("cannot read the result of a task", zap.Error(err))
 		}
 	})
 }

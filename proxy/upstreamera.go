@@ -95,7 +95,7 @@ func newEras(srv *Server) *eras {
 }
 
 // upstreamEra is what the server is to a client whose headers for it these are.
-// Where that is not known the server is asked, once for all who want to know. The
+// Where that is not known the server is asked, once for all callers. The
 // error is that the server cannot be reached, does not let us in, or speaks only
 // revisions that we do not.
 func (srv *Server) upstreamEra(ctx context.Context, header []upstream.Header) (*serverEra, error) {
@@ -247,7 +247,7 @@ func (p *eras) find(at *eraEntry, who string, header []upstream.Header) {
 	}()
 	e, b, err = p.ask(srv.draining, header)
 	if err == nil && !e.unsure {
-		srv.log.Log(p.newsLevel(e), "what the server is", e.fields()...)
+		srv.log.Log(p.newsLevel(e), "server identified", e.fields()...)
 	}
 }
 

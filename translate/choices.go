@@ -69,7 +69,7 @@ func readBounds(noted []byte) bounds {
 	return b
 }
 
-// String says the bounds to who chooses, behind the description of each option:
+// String tells the bounds to the user, behind the description of each option:
 // " (choose 1 to 3)".
 func (b bounds) String() string {
 	if b.free() {

@@ -21,7 +21,7 @@ const (
 	JWTBearer         Grant = "jwt_bearer"     // https://www.rfc-editor.org/rfc/rfc7523
 )
 
-// ClientAuth is how the client says who it is.
+// ClientAuth is how the client authenticates at the token endpoint.
 type ClientAuth string
 
 const (

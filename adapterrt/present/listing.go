@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How many operations a list has where nobody says, and at most. The most of an adapter
+// How many operations a list has by default, and at most. The most of an adapter
 // are as many.
 const listed, MostListed = 100, 2000
 

@@ -104,7 +104,7 @@ func arguments(args []string, d *described) (map[string]json.RawMessage, error) 
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || key == "" || key == ":" {
-			return nil, fmt.Errorf("%q is no KEY=VALUE", arg)
+			return nil, fmt.Errorf("%q is not KEY=VALUE", arg)
 		}
 		name, literal := strings.CutSuffix(key, ":")
 		p := known[name]
@@ -113,7 +113,7 @@ func arguments(args []string, d *described) (map[string]json.RawMessage, error) 
 		}
 		switch {
 		case literal && !json.Valid([]byte(value)):
-			return nil, fmt.Errorf("%s: what stands behind := is not JSON", name)
+			return nil, fmt.Errorf("%s: the value after := is not JSON", name)
 		case literal:
 			out[name] = json.RawMessage(value)
 		case p != nil && p.Type == "array" && !strings.HasPrefix(strings.TrimSpace(value), "["):

@@ -80,7 +80,7 @@ func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 			err = b.login(ctx, l)
 		}
 		if errors.Is(err, context.DeadlineExceeded) && cmd.Context().Err() == nil {
-			err = fmt.Errorf("nobody has logged in within %v", loginTime)
+			err = fmt.Errorf("no login within %v", loginTime)
 		}
 		if err != nil {
 			return withCode(exitServer, fmt.Errorf("%s", printable(err.Error())))

@@ -245,9 +245,9 @@ func TestAdapterCall(t *testing.T) {
 		{args: "delete_note id=7", code: exitServer, stderr: "say --yes if it is meant"},
 		{args: "delete_note id=7 --yes", sends: "DELETE /v1/notes/7" + auth, stdout: `"success": true`},
 		{args: "introspect query=operations", stdout: `"add_note"`},
-		{args: "add_note title", code: 1, stderr: `"title" is no KEY=VALUE`},
+		{args: "add_note title", code: 1, stderr: `"title" is not KEY=VALUE`},
 		{args: "add_note title=a title=b", code: 1, stderr: "title is given twice"},
-		{args: "add_note title:=a", code: 1, stderr: "title: what stands behind := is not JSON"},
+		{args: "add_note title:=a", code: 1, stderr: "title: the value after := is not JSON"},
 		{args: "nothing", code: 1, stderr: `no operation "nothing"`},
 	} {
 		got = nil

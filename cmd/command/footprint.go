@@ -132,7 +132,7 @@ func readBaseline(file string) (*footprintReport, error) {
 	}
 	r := new(footprintReport)
 	if err := json.Unmarshal(data, r); err != nil {
-		return nil, fmt.Errorf("--baseline: %s is no report: %w", file, err)
+		return nil, fmt.Errorf("--baseline: %s is not a report of dragoman footprint --json: %w", file, err)
 	}
 	return r, nil
 }

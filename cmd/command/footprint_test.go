@@ -103,7 +103,7 @@ func TestFootprint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string]string{
-		"is no report":            "footprint --baseline " + baseline + " " + url,
+		"is not a report":         "footprint --baseline " + baseline + " " + url,
 		"--baseline: open":        "footprint --baseline /nonexistent/x " + url,
 		"--max-bytes":             "footprint --max-bytes -1 " + url,
 		"neither url nor command": "footprint",

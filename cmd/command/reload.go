@@ -72,7 +72,7 @@ func (r *reloader) reload(because string) {
 		err = r.use(cfg)
 	}
 	if err != nil {
-		r.log.Error("new configuration is not used", zap.String("because", because), zap.Error(err))
+		r.log.Error("configuration is invalid: the last valid one stays in use", zap.String("because", because), zap.Error(err))
 		return
 	}
 	r.log.Info("new configuration", zap.String("because", because))

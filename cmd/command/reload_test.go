@@ -85,7 +85,7 @@ func TestWrongConfigurationIsToldAndNotUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file, _, logs := reloading(t, c.fault)
 			write(t, file, c.text)
-			for end := time.Now().Add(patience); logs.FilterMessage("new configuration is not used").Len() == 0; time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(patience); logs.FilterMessage("configuration is invalid: the last valid one stays in use").Len() == 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("never told")
 				}

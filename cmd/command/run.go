@@ -136,7 +136,7 @@ func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, log *zap.Logg
 		return nil
 	}
 	if tcp, ok := clients.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
-		log.Warn("probes and metrics have no address of their own", zap.Error(err))
+		log.Warn("cannot listen at admin.listen: probes and metrics are not served", zap.Error(err))
 		return nil
 	}
 	return fmt.Errorf("admin.listen: %w", err)

@@ -44,7 +44,7 @@ func transformCommand() *cobra.Command {
 			return err
 		}
 		if cfg.Transform == nil {
-			return errors.New("the configuration has no section transform")
+			return errors.New("the configuration has no transform section")
 		}
 		// Nothing is kept here, and so the handle may be the same each time.
 		engine, err := transform.New(*cfg.Transform, transform.Options{Keys: [][]byte{make([]byte, 32)}})

@@ -42,7 +42,7 @@ func TestTransform(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, told)
 		}
 	}
-	if _, _, err := run(t.Context(), "{}", "transform"); err == nil || !strings.Contains(err.Error(), "no section transform") {
+	if _, _, err := run(t.Context(), "{}", "transform"); err == nil || !strings.Contains(err.Error(), "no transform section") {
 		t.Errorf("without a configuration: %v", err)
 	}
 	write(t, config, `transform: {rules: [{match: {tool: x}, adapter: nobody}]}`)

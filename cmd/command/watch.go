@@ -60,7 +60,7 @@ func (w *watcher) start(ctx context.Context) (stop func()) {
 	signal.Notify(hangup, syscall.SIGHUP)
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
-		w.log.Warn("files are looked at now and then, not watched", zap.Error(err))
+		w.log.Warn("cannot watch files: they are read again at intervals", zap.Error(err))
 		notify = nil
 	}
 	for _, c := range w.concerns {
@@ -215,7 +215,7 @@ func (e *eyes) turn(concerns []*concern) {
 		}
 		if err != nil {
 			if blind[dir] = true; !e.blind[dir] {
-				e.log.Warn("folder is looked at now and then, not watched", zap.String("folder", dir), zap.Error(err))
+				e.log.Warn("cannot watch folder: it is read again at intervals", zap.String("folder", dir), zap.Error(err))
 			}
 		}
 	}

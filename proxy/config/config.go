@@ -98,7 +98,7 @@ type TLS struct {
 	Key  string `yaml:"key"`
 }
 
-// Admin is for those who run the proxy.
+// Admin is the listener of probes and metrics.
 type Admin struct {
 	// Listen is the address of probes and metrics; "" for none.
 	Listen string `yaml:"listen"`

@@ -2,10 +2,9 @@ package downstream
 
 import "github.com/valyala/fasthttp"
 
-// NewAdmin returns a server of routes and nothing else, for those who run the
-// proxy: probes and metrics. Nobody's Host or Origin is looked at, and no token
-// asked for, since probes come with whatever name or address they were given. Of
-// cfg, the limits, times, TLS and Log count.
+// NewAdmin returns the server of probes and metrics, with these routes alone. It checks
+// no Host, Origin or token, since probes use whatever name or address they are given. Of
+// cfg, it uses the limits, times, TLS and Log.
 func NewAdmin(routes map[string]fasthttp.RequestHandler, cfg HTTPConfig) *HTTP {
 	cfg.Routes, cfg.Tokens, cfg.Pipes = routes, nil, nil
 	return NewHTTP(nil, cfg)

@@ -54,7 +54,7 @@ type PipeSession interface {
 }
 
 // Pipe is a client on HTTP+SSE, from its GET of the stream to the stream's end.
-// It costs no goroutine while nothing is said: whoever has something to write or
+// It costs no goroutine while nothing is said: the caller that has something to write or
 // to take starts one, and it ends when there is nothing more.
 type Pipe struct {
 	face    *HTTP

@@ -50,10 +50,10 @@ const (
 	ReportFull  Reporting = "full"  // every place
 )
 
-// Sender is who sent a message.
+// Sender is the side that sent a message.
 type Sender string
 
-// The two sides, and nobody knows which.
+// The two sides, and an unknown one.
 const (
 	AnySender  Sender = ""
 	FromClient Sender = "c2s"

@@ -220,7 +220,7 @@ func (m *Memory) Return(b []byte) {
 	}
 }
 
-// Forget counts b no more and leaves it to whoever may still look at it.
+// Forget stops counting b and leaves it to the callers that may still read it.
 func (m *Memory) Forget(b []byte) { m.Drop(classOf(cap(b)), cap(b)) }
 
 // Put takes back what a Lender has lent, of whatever length but from its beginning.

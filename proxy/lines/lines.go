@@ -87,7 +87,7 @@ func NewReaderIn(memory Memory, src io.Reader, max int) *Reader {
 	return &Reader{src: src, max: max, memory: memory}
 }
 
-// Forget counts the line that was read last no more, and leaves it to whoever may
+// Forget counts the line that was read last no more, and leaves it to the caller that may
 // still look at it. Next is not called after it.
 func (r *Reader) Forget() {
 	if r.lent {

@@ -35,7 +35,7 @@ func Initialize[ID, JSON []byte | string](id ID, revision string, capabilities, 
 	return Request(id, wire.Initialize, append(params, '}'))
 }
 
-// Cancelled tells that whoever sent a request gives it up, for this reason; "" for none. See
+// Cancelled is a notification that the sender of a request cancels it, for this reason; "" for none. See
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation.
 func Cancelled[ID []byte | string](request ID, reason string) []byte {
 	params := append([]byte(`{"requestId":`), request...)
@@ -45,7 +45,7 @@ func Cancelled[ID []byte | string](request ID, reason string) []byte {
 	return Notification(wire.Cancelled, append(params, '}'))
 }
 
-// Us is the clientInfo of requests that are nobody's but ours.
+// Us is the clientInfo of dragoman's own requests.
 const Us = `{"name":"dragoman","version":"1"}`
 
 // AppendError appends a JSON-RPC error. A nil id is written as null, as
@@ -63,7 +63,7 @@ func AppendError(dst, id []byte, code int, text string, data []byte) []byte {
 	return append(dst, `}}`...)
 }
 
-// AppendErrorAs appends a JSON-RPC error that somebody else has made, raw JSON.
+// AppendErrorAs appends a JSON-RPC error response with an error object that is already JSON.
 func AppendErrorAs[JSON []byte | string](dst, id []byte, fault JSON) []byte {
 	dst = append(appendID(dst, id), `,"error":`...)
 	return append(append(dst, fault...), '}')

@@ -78,7 +78,7 @@ func (l *Results) Note(log *zap.Logger, tool string, listed bool, r *transform.R
 		l.over.Inc()
 	}
 	if paths := misspelt(r.Missed); len(paths) > 0 {
-		log.Warn("paths of this rule match nothing in the tool's results", zap.String("tool", tool),
+		log.Warn("paths of a rule match nothing in the tool's results", zap.String("tool", tool),
 			zap.String("rule", "transform."+r.Rule), zap.Strings("paths", paths))
 	}
 	if r.Outcome == transform.Passed && !r.OverBudget && r.Err == nil {
@@ -100,9 +100,9 @@ func (l *Results) Note(log *zap.Logger, tool string, listed bool, r *transform.R
 	}
 	switch {
 	case r.Err != nil:
-		log.Warn("a transformation failed: the result is as it came, but for its budget", append(fields, zap.Error(r.Err))...)
+		log.Warn("transform failed: the result is as the server sent it, cut to its budget", append(fields, zap.Error(r.Err))...)
 	case r.OverBudget:
-		log.Warn("a result is over its budget, since its tool's outputSchema allows no less", fields...)
+		log.Warn("result exceeds its budget: the tool's outputSchema allows no shorter one", fields...)
 	default:
 		log.Info("result transformed", fields...)
 	}
@@ -134,6 +134,6 @@ func (l *Results) Conflict(log *zap.Logger, err error) {
 	l.warned[bad.Tool] = true
 	l.mu.Unlock()
 	if !again {
-		log.Warn("of this rule only what the tool's outputSchema allows is done", zap.Error(err))
+		log.Warn("rule applied in part: the tool's outputSchema does not allow the rest", zap.Error(err))
 	}
 }

@@ -93,7 +93,7 @@ func keyOf(dir string) ([]byte, error) {
 	}
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(key) != keyBytes {
-		return nil, fmt.Errorf("the keyring's entry %q of %q is no key of ours", keyringUser, keyringService)
+		return nil, fmt.Errorf("the keyring's entry %q of %q is not a key of dragoman: remove it and log in again", keyringUser, keyringService)
 	}
 	return key, nil
 }

@@ -233,7 +233,7 @@ func (h *held) open(text []byte) ([]byte, error) {
 	}
 	data, err := aead.Open(nil, nil, k.Sealed, []byte(h.id))
 	if err != nil {
-		return nil, errors.New("the file is sealed with another key than that of the keyring")
+		return nil, errors.New("the file is sealed with another key than the keyring's")
 	}
 	return data, nil
 }

@@ -28,7 +28,7 @@ func Of(req *downstream.Request, by string) string {
 	return req.Guest + "/" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Header is the header that says who the principal is.
+// Header is the header that names the principal.
 func Header(by string) string {
 	if h, ok := strings.CutPrefix(by, "header:"); ok {
 		return h

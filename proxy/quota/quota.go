@@ -28,13 +28,13 @@ func (h Holder) Party() Holder {
 	return h
 }
 
-// HasRoom reports whether who may have one more where there are max in all.
+// HasRoom reports whether a holder may have one more where there are max in all.
 func (s *Fair) HasRoom(who Holder, max int) bool {
 	left := max - s.taken
 	return left > 0 && s.of[who.Principal] <= left && (who.Address == "" || s.at[who.Address] <= left)
 }
 
-// Acquire takes one for who where there are max in all; false when who has its share.
+// Acquire takes one for a holder where there are max in all; false when the holder has its share.
 func (s *Fair) Acquire(who Holder, max int) bool {
 	if !s.HasRoom(who, max) {
 		return false

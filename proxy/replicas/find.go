@@ -153,7 +153,7 @@ func (d *directory) isAt(ctx context.Context, id sealed.ID, at address) bool {
 		Header: []upstream.Header{{Name: sealed.ForwardHeader, Value: box}},
 	})
 	if err != nil {
-		d.Log.Debug("replica cannot be asked", zap.String("address", at.at), zap.Error(err))
+		d.Log.Debug("cannot reach replica", zap.String("address", at.at), zap.Error(err))
 		return false
 	}
 	defer st.Close()
@@ -194,7 +194,7 @@ func (d *directory) addresses(ctx context.Context) []address {
 	d.known, d.listed, d.at = known, listed, time.Now()
 	if now := strings.Join(absent, ", "); now != d.absent {
 		if d.absent = now; now != "" {
-			d.Log.Warn("addresses of replicas are not found", zap.String("peers", now), zap.Error(reason))
+			d.Log.Warn("cannot resolve the addresses of replicas", zap.String("peers", now), zap.Error(reason))
 		}
 	}
 	for at, l := range d.links {

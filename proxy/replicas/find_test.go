@@ -47,7 +47,7 @@ func TestNamesAreLookedUp(t *testing.T) {
 	}
 	r.at = time.Time{}
 	r.addresses(context.Background())
-	if n := logs.FilterMessage("addresses of replicas are not found").Len(); n != 1 {
+	if n := logs.FilterMessage("cannot resolve the addresses of replicas").Len(); n != 1 {
 		t.Errorf("%d lines in the log", n)
 	}
 	if asked["replicas.example"] != 2 || asked["10.0.0.1"] != 0 {

@@ -21,7 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// ErrNotTaken says that nobody has begun to serve a forwarded request.
+// ErrNotTaken says that no replica has begun to serve a forwarded request.
 var ErrNotTaken = errors.New("no replica took the request")
 
 // errDraining ends standing streams, which would never drain.

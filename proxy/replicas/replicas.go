@@ -9,7 +9,7 @@
 //	  - inbox.go takes such a request in, once, and has it served as though its client had come
 //	    here.
 //
-// Only who has the key is believed: what is forwarded and what is answered are sealed. The
+// Only replicas with the key are trusted: requests and answers between them are sealed. The
 // package knows no session and no era; who calls it says which process shall serve what.
 package replicas
 

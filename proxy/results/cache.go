@@ -85,7 +85,7 @@ func (c *Cache) Size() (entries, bytes int) {
 	return len(c.byKey), c.bytes
 }
 
-// Key stands for a question, and who may see the answer.
+// Key stands for a request, and for the principals that may see its answer.
 type Key [sha256.Size]byte
 
 // kept is one result. What is in it does not change.
@@ -170,7 +170,7 @@ func (c *Cache) drop(is func(about subject, realm string) bool) {
 	}
 }
 
-// Heard lets go of what a notification of the server is about, whoever got it.
+// Heard drops what a notification of the server is about, on whichever stream it came.
 func (c *Cache) Heard(m *wire.Message) {
 	var lists [2]wire.Method
 	switch m.Method {
@@ -197,7 +197,7 @@ func (c *Cache) Heard(m *wire.Message) {
 // https://modelcontextprotocol.io/specification/2026-07-28/server/resources#subscriptions.
 func related(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 
-// Unheard lets go of what belongs to those who may have missed a change.
+// Unheard drops the entries of principals that may have missed a change.
 func (c *Cache) Unheard(realm string) {
 	c.drop(func(_ subject, r string) bool { return r == realm })
 }

@@ -194,7 +194,7 @@ func (e *Enquiry) Stream(id []byte, send func() (upstream.Stream, error)) (upstr
 	return &watched{Stream: st, e: e, key: string(wire.AppendIDKey(nil, id))}, nil
 }
 
-// Open is Wait and Stream for whoever cannot wait yet: the stream does.
+// Open is Wait and Stream for a caller that cannot wait yet: the stream does.
 func (e *Enquiry) Open(ctx context.Context, id []byte, send func() (upstream.Stream, error)) (upstream.Stream, error) {
 	if e == nil {
 		return send()
@@ -221,8 +221,7 @@ func (e *Enquiry) again(id []byte) []byte {
 	return append(append(out, result...), '}')
 }
 
-// End gives the request up, if it was not answered: nobody waits for it any more. It
-// may be called more than once.
+// End cancels the request if it was not answered. It may be called more than once.
 func (e *Enquiry) End() {
 	if e == nil {
 		return
@@ -344,7 +343,7 @@ func (a *again) Next() (sse.Event, error) {
 	return e, nil
 }
 
-// Close does nothing: nobody else knows of the stream.
+// Close does nothing: the stream has no other reader.
 func (a *again) Close() error { return nil }
 
 // watched is a stream of the server, of which the answer is kept.

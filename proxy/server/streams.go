@@ -431,7 +431,7 @@ func (l *Streams) Reason() error {
 	return l.err
 }
 
-// A Stream is what the server says about one request, or to nobody in particular.
+// A Stream has the messages that the server sends about one request, or about no request.
 type Stream struct {
 	of       *Streams
 	ctx      context.Context

@@ -1,6 +1,6 @@
 package setting
 
-// Nearest returns the candidate that is meant where somebody wrote name, "" if none is
+// Nearest returns the candidate that is closest to a misspelt name, "" if none is
 // near enough: at most a third of its letters differ.
 func Nearest(name string, candidates []string) string {
 	best, distance := "", len(name)/3+1

@@ -107,7 +107,7 @@ func (r *Reader) ResetIn(mem Memory, src io.Reader) {
 	*r = fresh
 }
 
-// Abandon makes r of no further use, and leaves its last event to whoever still
+// Abandon makes r of no further use, and leaves its last event to the reader that still
 // looks at it.
 func (r *Reader) Abandon() {
 	if r.mem != nil && len(r.buf) > keepBuffer {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Event is one server-sent event. Its slices belong to who made it: see there
+// Event is one server-sent event. Its slices belong to the reader that made it: see there
 // how long they are valid.
 type Event struct {
 	ID    []byte        // value of the event's last id field

@@ -93,7 +93,7 @@ func (a Argument) check(said gjson.Result) error {
 	}
 	switch {
 	case said.Type != gjson.String || !token:
-		return fmt.Errorf("%s %.64s is no name of a header", mark, said.Raw)
+		return fmt.Errorf("%s %.64s is not a header name", mark, said.Raw)
 	case len(a.Path) == 0:
 		return fmt.Errorf("%s on the whole schema", mark)
 	case a.Kind != "string" && a.Kind != "integer" && a.Kind != "boolean":

@@ -208,7 +208,7 @@ func (x *Index) Look(ctx context.Context, tool string, ask Ask) (Tool, error) {
 	return t, nil
 }
 
-// Refresh reads the list, unless somebody has done so since then.
+// Refresh reads the list, unless it has been read since then.
 func (x *Index) Refresh(ctx context.Context, then time.Time, ask Ask) error {
 	_, err := x.read(ctx, then, ask)
 	return err

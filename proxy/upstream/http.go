@@ -96,7 +96,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		return nil, errors.New("upstream url: blank in the query")
 	}
 	if u.User != nil {
-		return nil, errors.New("upstream url: user and password belong into a header")
+		return nil, errors.New("upstream url: user and password belong in a header")
 	}
 	d.addr = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
 	if d.via, err = findProxy(c, u); err != nil {

@@ -362,7 +362,7 @@ func TestBadConfiguration(t *testing.T) {
 		{HTTPConfig{URL: "/mcp"}, "upstream url: missing scheme"},
 		{HTTPConfig{URL: "ws://127.0.0.1"}, `upstream url: scheme "ws", where http or https was expected`},
 		{HTTPConfig{URL: "http://:80"}, "upstream url: missing host"},
-		{HTTPConfig{URL: "http://u:s3cr3t@127.0.0.1"}, "upstream url: user and password belong into a header"},
+		{HTTPConfig{URL: "http://u:s3cr3t@127.0.0.1"}, "upstream url: user and password belong in a header"},
 		{HTTPConfig{URL: "http://h/?a b"}, "upstream url: blank in the query"},
 		{HTTPConfig{URL: "http://h/%zz?s3cr3t"}, "upstream url: not a URL"},
 		{HTTPConfig{URL: "http://h", Header: []Header{{"A", "s3cr3t\r\n"}}}, `upstream: header "A": value with a byte that no header may have`},

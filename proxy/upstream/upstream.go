@@ -102,7 +102,7 @@ type Stream interface {
 }
 
 // Releaser is a Stream that can be told that its last event is needed no more.
-// After that Close may use its memory for other messages, whoever calls it.
+// After that Close may use its memory for other messages, whichever goroutine calls it.
 type Releaser interface {
 	Stream
 	Release()

@@ -117,7 +117,7 @@ func TestHugeAnswersFitTheirBudget(t *testing.T) {
 					t.Errorf("structured content %.100s", structured)
 				}
 			} else if revision != "2024-11-05" && revision != "2025-03-26" { // which have none
-				t.Error("no structured content, which the tool's outputSchema promises")
+				t.Error("result has no structured content, which the tool's outputSchema requires")
 			}
 			if n > budget || n < budget/4 {
 				t.Errorf("%d tokens", n)
