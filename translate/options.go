@@ -2,21 +2,21 @@ package translate
 
 import "fmt"
 
-// Options are the contract's switches. The zero value is the default of each.
+// Options are the switches of the translation. "" is the default of each.
 type Options struct {
-	// ResourceContentsName is on (default), off or strict: give the contents of
-	// resources/read a name on their way up, or fail where none can be derived.
+	// ResourceContentsName sets whether the contents of resources/read get a name for
+	// revisions from 2025-06-18 on: on (default), off, or strict, which fails where the URI
+	// gives no name.
 	ResourceContentsName string `yaml:"resource_contents_name"`
-	// ElicitationFallback is error (default), cancel or decline: what a server hears
-	// that asks a client who cannot be asked.
+	// ElicitationFallback is the answer to a server's question where the client does not
+	// support elicitation: error (default), cancel or decline.
 	ElicitationFallback string `yaml:"elicitation_fallback"`
-	// Tasks is bridge (default) or strip: carry the tasks of 2025-11-25 over to the
-	// extension of 2026-07-28 that has them, and back. Otherwise neither is told of
-	// the other's.
+	// Tasks is bridge (default), which translates between the tasks of 2025-11-25 and the
+	// tasks extension of 2026-07-28, or strip, which removes both.
 	Tasks string `yaml:"tasks"`
-	// SchemaDialect is auto (default) or off: bring schemas of tools that are of JSON
-	// Schema draft-07 to 2020-12 for clients whose revision takes that for granted. It is
-	// for who hands lists of tools on: a Translator leaves schemas alone.
+	// SchemaDialect is auto (default), which rewrites tool schemas of JSON Schema draft-07 to
+	// 2020-12 for clients of revisions that assume 2020-12, or off. The sender of tool lists
+	// applies it: a Translator leaves schemas alone.
 	SchemaDialect string `yaml:"schema_dialect"`
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 )
 
-// Adapters says which adapters are served, and how.
+// Adapters sets which adapters are served, and how.
 type Adapters struct {
-	// Sources are files, and directories of files, that hold adapters; none for
-	// no adapters. Recursive says to look into the directories' own, too.
+	// Sources are adapter files, and directories of them; none serves no adapters. Recursive includes
+	// subdirectories.
 	Sources   []string `yaml:"sources"`
 	Recursive bool     `yaml:"recursive"`
-	// SkipInvalid says to start without the files that are wrong.
+	// SkipInvalid starts without the files that are invalid.
 	SkipInvalid bool `yaml:"skip_invalid"`
 
 	// Mode is semantic, a tool for each of create, read, update, delete and
@@ -23,13 +23,13 @@ type Adapters struct {
 	Mode string `yaml:"mode"`
 	// Tools is shared, for tools that all adapters have in common, or per_adapter.
 	Tools string `yaml:"tools"`
-	// Prefix begins the names of the tools.
+	// Prefix is put before the names of the tools.
 	Prefix string `yaml:"prefix"`
-	// OnClash says what becomes of a tool of the server that has the name of an
-	// adapter's: shadow hides it, fail refuses the session. Prefix avoids it.
+	// OnClash sets what happens to a server's tool with the name of an adapter tool: shadow hides it, fail
+	// refuses the session. Prefix avoids the collision.
 	OnClash string `yaml:"on_clash"`
-	// Instructions is where ours stand beside the server's: append, prepend,
-	// replace, or off.
+	// Instructions places the adapters' instructions beside the server's: append, prepend, replace, or
+	// off.
 	Instructions string `yaml:"instructions"`
 	// Introspection is extended, which names parameters under both of their keys; compact,
 	// under params alone; or strict, the closed form of details.
@@ -37,7 +37,7 @@ type Adapters struct {
 
 	// HTTPPrefix is the path of the plain HTTP endpoints; "" for none.
 	HTTPPrefix string `yaml:"http_prefix"`
-	// MaxResponse bounds what an API answers.
+	// MaxResponse is the greatest size of an API's answer.
 	MaxResponse Size `yaml:"max_response"`
 
 	// TokenCommands are programs and their arguments, by the name of the adapter whose
@@ -56,41 +56,40 @@ const (
 	ClashFail   = "fail"
 )
 
-// AdapterErrors says how failures are told.
+// AdapterErrors sets what errors contain.
 type AdapterErrors struct {
-	// Dev tells errors as APIs word them, with paths and addresses.
+	// Dev leaves errors as APIs word them, with paths and addresses.
 	Dev bool `yaml:"dev"`
 	// Addresses is mask, or keep to leave private addresses and inner hosts in errors,
 	// for an operator who runs dragoman beside the API.
 	Addresses string `yaml:"addresses"`
-	// Body tells, beside an API's message, what else its answer says of a failure.
+	// Body adds to an API's error message what else its answer contains.
 	Body bool `yaml:"body"`
 }
 
-// AdapterTrust says what adapters may do by how far they are trusted.
+// AdapterTrust sets what adapters may do at each level of trust.
 type AdapterTrust struct {
 	// Enforce is declared, for files with a trust block; strict, for all; or off.
 	Enforce string `yaml:"enforce"`
-	// Overrides are levels by the name of the adapter, which stand above what the
-	// files say.
+	// Overrides are levels by adapter name, which override those of the files.
 	Overrides map[string]string `yaml:"overrides"`
-	// MaxSelfDeclared is the most that a file may say of itself.
+	// MaxSelfDeclared is the highest level that a file may declare.
 	MaxSelfDeclared string `yaml:"max_self_declared"`
 }
 
-// AdapterConfirm says what has to be confirmed, and how.
+// AdapterConfirm sets which operations need confirmation, and how it is given.
 type AdapterConfirm struct {
-	// Destructive has everything confirmed that is destructive by its category or name.
+	// Destructive requires confirmation of every operation that is destructive by category or name.
 	Destructive bool `yaml:"destructive"`
-	// Via is auto, to ask the user where the client can be asked and to hand out a token
-	// elsewhere; token, for that alone; or elicitation, for the user alone: what cannot
-	// be asked is refused.
+	// Via is auto, which asks the user where the client supports elicitation and returns a token
+	// elsewhere; token, for tokens alone; or elicitation, which refuses the operation where the user
+	// cannot be asked.
 	Via string `yaml:"via"`
 }
 
-// AdapterNetwork says where adapters may call.
+// AdapterNetwork sets which hosts adapters may call.
 type AdapterNetwork struct {
-	// InsecureHosts may be called over http.
+	// InsecureHosts are hosts that may be called over http.
 	InsecureHosts []string `yaml:"insecure_hosts"`
 	// PublicOnly forbids private and loopback addresses.
 	PublicOnly bool `yaml:"public_only"`
@@ -99,7 +98,8 @@ type AdapterNetwork struct {
 	// WebProxy uses the HTTP proxy that the environment names; addresses behind
 	// one are not checked.
 	WebProxy bool `yaml:"web_proxy"`
-	// CAFile holds the certificates that APIs' are verified with, "" for the system's.
+	// CAFile is a PEM file of the authorities that certificates of APIs are verified with; "" for the
+	// system's.
 	CAFile string `yaml:"ca_file"`
 }
 

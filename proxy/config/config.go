@@ -59,40 +59,39 @@ type Config struct {
 	Shutdown  Shutdown          `yaml:"shutdown"`
 }
 
-// OAuth says what OAuth clients reach through us of the server at Upstream.URL. No
-// credential of ours goes along.
+// OAuth sets what OAuth clients reach of the server at Upstream.URL through dragoman, which adds no
+// credential of its own.
 type OAuth struct {
 	// Relay is metadata for the documents at the well-known paths, oauth for these and the
 	// endpoints of a server that is its own authorization server, none for nothing.
 	Relay string `yaml:"relay"`
-	// Paths are what login pages of the server need besides. One that ends in * stands for
-	// all paths that begin so.
+	// Paths are further paths that the server's login pages use. One that ends in * stands for all paths
+	// with this beginning.
 	Paths []string `yaml:"paths"`
 	// Forwarded tells the server of the client, by X-Forwarded-Host, -Proto and -For.
 	Forwarded bool `yaml:"forwarded"`
 }
 
-// CORS says which web pages may call us from a browser.
+// CORS names the web pages that may call dragoman from a browser.
 type CORS struct {
-	// Origins are theirs, as in https://page.example, or * for all. They pass the check of
-	// the Origin header.
+	// Origins are the origins of these pages, as in https://page.example, or * for all. A listed origin
+	// passes the check of the Origin header.
 	Origins []string `yaml:"origins"`
 }
 
-// Auth says whom a listener lets in.
+// Auth sets which clients a listener serves.
 type Auth struct {
-	// Tokens are what HTTP clients must send one of; none lets everyone in.
-	// Values may hold ${NAME} and are secrets: they are never logged.
+	// Tokens are bearer tokens, one of which each HTTP client must send; none serves every client. Values
+	// may contain ${NAME}. They are secrets and never logged.
 	Tokens []string `yaml:"tokens"`
-	// TokenFile holds further tokens, one a line.
+	// TokenFile is a file with further tokens, one per line.
 	TokenFile string `yaml:"token_file"`
-	// TrustNetwork says that everyone who reaches the listener may use the
-	// credentials that we have for the server.
+	// TrustNetwork allows every client that reaches the listener to use dragoman's credentials for the
+	// server.
 	TrustNetwork bool `yaml:"trust_network"`
 }
 
-// TLS names the files of the certificate that HTTP clients are shown, and
-// of its key; "" for plain HTTP.
+// TLS names the PEM files of the listener's certificate and key; "" for plain HTTP.
 type TLS struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
@@ -104,30 +103,29 @@ type Admin struct {
 	Listen string `yaml:"listen"`
 }
 
-// Upstream says which server is behind the proxy: URL or Command.
+// Upstream sets the server: URL or Command.
 type Upstream struct {
 	// URL is the server's Streamable HTTP endpoint.
 	URL string `yaml:"url"`
-	// Transport is how the server at URL is spoken to: http, sse, or auto to
-	// find out.
+	// Transport is the transport of the server at URL: http, sse, or auto to find out.
 	Transport string `yaml:"transport"`
-	// Command starts the server, which then speaks on its stdin and stdout.
+	// Command starts the server, which reads its stdin and writes its stdout.
 	Command []string `yaml:"command"`
-	// Dir is the directory Command is started in; "" is our own.
+	// Dir is the working directory of Command; "" for that of dragoman.
 	Dir string `yaml:"dir"`
-	// PassEnv names the variables of our environment that Command gets. A * in a
-	// name stands for any characters, but never for our own DRAGOMAN_ ones.
+	// PassEnv names the variables of dragoman's environment that Command gets. A * in a name stands for
+	// any characters. DRAGOMAN_ variables are never passed by a *.
 	PassEnv []string `yaml:"pass_env"`
-	// Env is what Command gets beside them. Values may hold ${NAME}.
+	// Env are further variables for Command. Values may contain ${NAME}.
 	Env map[string]string `yaml:"env"`
-	// Headers go with every HTTP request to the server. Values may hold
-	// ${NAME} and are secrets: they are never logged.
+	// Headers are sent with every HTTP request to the server. Values may contain ${NAME}. They are secrets
+	// and never logged.
 	Headers map[string]string `yaml:"headers"`
-	// CAFile holds the certificates that the server's is verified with, in the
-	// place of the system's; "" for those.
+	// CAFile is a PEM file of the authorities that the server's certificate is verified with; "" for the
+	// system's.
 	CAFile string `yaml:"ca_file"`
-	// ClientCert and ClientKey are files of the certificate that we show the
-	// server; "" for none.
+	// ClientCert and ClientKey are PEM files of the certificate that dragoman presents to the server; ""
+	// for none.
 	ClientCert string `yaml:"client_cert"`
 	ClientKey  string `yaml:"client_key"`
 	// Version is the protocol revision that the server speaks; "" finds out
@@ -139,22 +137,21 @@ type Upstream struct {
 	ConnectTimeout time.Duration `yaml:"-"`
 	// HandshakeTimeout bounds the wait for the answer to initialize.
 	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
-	// SilenceTimeout bounds the wait for the first byte of an answer, and then
-	// for the next one. limits.time may say otherwise.
+	// SilenceTimeout bounds the wait for the first byte of an answer, and for each next one. limits.time
+	// overrides it by method.
 	SilenceTimeout time.Duration `yaml:"silence_timeout"`
-	// ShareChild makes all sessions share one process of Command, which is known to
-	// keep nothing of a session. It can ask clients nothing, and its log messages
-	// go to none.
+	// ShareChild makes all sessions share one process of Command, for servers that keep nothing of a
+	// session. The server cannot ask clients anything, and its log messages reach no client.
 	ShareChild bool `yaml:"share_child"`
 	// Restart says what becomes of a session whose Command has ended by itself.
 	Restart Restart `yaml:"restart"`
 }
 
-// Restart says how a server's process that has ended by itself is started
-// again. Its session goes on; the calls that were in flight fail.
+// Restart sets how often a server's process that exits by itself is started again. Its session goes on;
+// calls in flight fail.
 type Restart struct {
-	// Max is how often in a row, with none that lived for a minute between; then
-	// the session ends. 0 ends it at once.
+	// Max is how many times in a row, unless a process lives for a minute; then the session ends. 0 ends
+	// it at once.
 	Max int `yaml:"max"`
 	// Wait is how long to wait before the first one. It doubles from one to the
 	// next, up to MaxWait. Both are constants: a second is long enough for a crash that
@@ -163,25 +160,23 @@ type Restart struct {
 	MaxWait time.Duration `yaml:"-"`
 }
 
-// Session bounds what is remembered of clients.
+// Session bounds the sessions with clients.
 type Session struct {
-	// IdleTimeout ends a session that nothing was heard of; one that the server
-	// knows by itself is only forgotten, until it is heard of again.
+	// IdleTimeout ends a session without messages. A session that the server keeps as well is
+	// only forgotten here, until its next message.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// Max is the greatest number of sessions held at one time.
+	// Max is the greatest number of open sessions.
 	Max int `yaml:"max"`
 	// MaxProcesses is the greatest number of a server's processes at one time.
 	MaxProcesses int `yaml:"max_processes"`
-	// MaxAge ends every session that began so long ago.
+	// MaxAge ends a session this long after it began.
 	MaxAge time.Duration `yaml:"max_age"`
-	// KeyFile holds the key that session ids are sealed with: 32 bytes in base64
-	// or hex. With a second key on a second line, the first one seals and both
-	// open. "" makes a key that ends with the process.
+	// KeyFile is a file with the key that seals session ids: 32 bytes in base64 or hex. A second line may
+	// have a second key: the first seals, both open. "" makes a key that ends with the process.
 	KeyFile string `yaml:"key_file"`
 }
 
-// Bridge is about clients that have no session, in front of a server that
-// wants one, and the other way round.
+// Bridge sets how clients without sessions use a server with sessions, and the other way round.
 type Bridge struct {
 	// Principal says on whose behalf a request comes: "authorization" is the client with this
 	// Authorization header, "header:NAME" the client that a trusted proxy names in that
@@ -197,11 +192,10 @@ type Bridge struct {
 	// all the others; nor, where nothing vouches for the principal (neither a token of
 	// this listener nor a trusted proxy), does an address. A call waits up to 10 s for one.
 	MaxSessions int `yaml:"max_sessions"`
-	// IdleTimeout is how long such a session is held that is not in use, with its process
-	// where the server is on stdio. The client's next call begins another.
+	// IdleTimeout closes an unused session with the server, with its process where the server is on stdio.
+	// The client's next call opens another.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// ParkTimeout is how long a call may wait for its client to answer what the server
-	// asked.
+	// ParkTimeout bounds how long a call waits for its client to answer the server's question.
 	ParkTimeout time.Duration `yaml:"park_timeout"`
 	// MaxParked is how many calls may wait so: a constant, for each holds a stream and a
 	// goroutine. They are shared out as sessions are.
@@ -234,31 +228,28 @@ type Bridge struct {
 	Cache Cache `yaml:"cache"`
 }
 
-// Cache bounds the results that we keep to give them again.
+// Cache bounds the results that are kept and returned again.
 type Cache struct {
-	// Bytes is how much of them there may be; 0 keeps none. One result is never more
-	// than a quarter of it.
+	// Bytes is the greatest size of all kept results; 0 keeps none. One result takes a quarter of it at
+	// most.
 	Bytes Size `yaml:"bytes"`
 	// Entries is how many of them there may be: a constant, which bounds what small ones
 	// cost beside their bytes.
 	Entries int `yaml:"-"`
 }
 
-// Limits bounds what peers may send.
+// Limits bounds messages.
 type Limits struct {
 	// ClientMessage and UpstreamMessage are the greatest size of one message.
 	ClientMessage   Size `yaml:"client_message"`
 	UpstreamMessage Size `yaml:"upstream_message"`
-	// Time says, by method, how long the server may take where that is not
-	// upstream.silence_timeout.
+	// Time is how long the server may take, by method, where it is not upstream.silence_timeout.
 	Time map[string]TimeLimit `yaml:"time"`
-	// InHand is how many bytes of messages may be in hand at one time; past that they wait a
-	// little. 0 stands for half of the memory that this process may have, or 512 MiB where it
-	// has no limit.
+	// InHand is how many bytes of messages may be in memory at one time; further messages wait briefly and
+	// are then refused. 0 is half of the memory that this process may have, or 512 MiB without a limit.
 	InHand Size `yaml:"in_hand"`
-	// Replay is how many of the last events of a stream are kept, in front of a
-	// server on stdio or HTTP+SSE, for a client that was cut off and takes the
-	// stream up again; 0 for none.
+	// Replay is how many of the last events of a stream are kept for clients that reconnect with
+	// Last-Event-ID, in front of a server on stdio or HTTP+SSE; 0 for none.
 	Replay int `yaml:"replay"`
 
 	// The others are constants: they bound what a peer can make us hold, far above what
@@ -305,13 +296,13 @@ type TimeLimit struct {
 	Silence   time.Duration `yaml:"silence"`
 }
 
-// Log says what is written to stderr.
+// Log sets what is written to stderr.
 type Log struct {
 	// Level is debug, info, warn or error.
 	Level string `yaml:"level"`
 }
 
-// Shutdown bounds the end.
+// Shutdown bounds how long stopping takes.
 type Shutdown struct {
 	// Drain is how long calls in flight may go on.
 	Drain time.Duration `yaml:"drain"`

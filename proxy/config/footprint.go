@@ -5,15 +5,13 @@ import (
 	"slices"
 )
 
-// Footprint bounds what the list of tools costs the model, which reads it in
-// every conversation.
+// Footprint bounds the size of the tool list, which the model reads in every conversation.
 type Footprint struct {
-	// MaxBytes is how large the list and the server's instructions may be together
-	// before it is warned of; 0 is any size.
-	// No server's list is ever refused.
+	// MaxBytes is the size of the tool list and the server's instructions above which a warning is logged;
+	// 0 is any size. A server's list is never refused.
 	MaxBytes Size `yaml:"max_bytes"`
-	// Enforce leaves out of a list over MaxBytes what says nothing, whatever Drop
-	// is, and refuses to serve tools of our own that are over it by themselves.
+	// Enforce removes from a list over MaxBytes what tells the model nothing, whatever Drop is,
+	// and refuses adapter tools that are over it alone.
 	Enforce bool `yaml:"enforce"`
 	// Hoist is off, report, or apply: prose that three or more descriptions repeat
 	// is moved to the server's instructions where that saves at least 5 %.

@@ -8,29 +8,27 @@ import (
 	"strings"
 )
 
-// Gate lets parameters of one of the server's tools through only while another
-// one of its tools says that they are supported. It is asked each time, so that a
-// change over there counts at once.
+// Gate allows parameters of a server's tool only while another of its tools, the source, says that they
+// are supported. The source is called for each call, so that a change there takes effect at once.
 type Gate struct {
-	// Tool is the tool, and Params the parameters of it that are gated.
+	// Tool is the tool, and Params are its gated parameters.
 	Tool   string   `yaml:"tool"`
 	Params []string `yaml:"params"`
-	// Source is the tool that is asked, with SourceParams: literals, or {param} for
-	// what the call has there.
+	// Source is the tool that is called, with SourceParams: literals, or {param} for the value that the
+	// call has.
 	Source       string         `yaml:"source"`
 	SourceParams map[string]any `yaml:"source_params"`
-	// List is where in its answer the rows are, and Match which of them is meant: a
-	// member, or one of several ("name|stream"), and its value. Capability is where
-	// in the row it stands what is supported.
+	// List is the path to the rows in the source's result. Match selects the row: a member, or one of
+	// several ("name|stream"), and its value. Capability is the path in the row to what is supported.
 	List       string            `yaml:"list"`
 	Match      map[string]string `yaml:"match"`
 	Capability string            `yaml:"capability"`
-	// MatchValues says that each requested value must be among those there.
+	// MatchValues requires each requested value to be among those of the capability.
 	MatchValues bool `yaml:"match_values"`
-	// Subject is the parameter that a refusal speaks of, ErrorCode its code.
+	// Subject is the parameter that the refusal names, ErrorCode its code.
 	Subject   string `yaml:"subject"`
 	ErrorCode string `yaml:"error_code"`
-	// OnUnavailable is allow or deny: what becomes of the call when Source gives no answer.
+	// OnUnavailable is allow (default) or deny: what happens to the call when Source fails.
 	OnUnavailable string `yaml:"on_unavailable"`
 	// TimeoutMS bounds the wait for Source, in milliseconds; 0 is 2000.
 	TimeoutMS int `yaml:"timeout_ms"`
