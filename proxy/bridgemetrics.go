@@ -9,8 +9,8 @@ func (srv *Server) gauges() []prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(now()) })
 	}
 	return []prometheus.Collector{
-		gauge("dragoman_upstream_processes", "Processes of the server that run.", srv.running.Running),
-		gauge("dragoman_bridge_sessions", "Sessions with the server that are held for clients without one.", srv.backings.number),
-		gauge("dragoman_bridge_parked_calls", "Calls of clients without a session that wait for what the server asked.", srv.dialogues.parked),
+		gauge("dragoman_upstream_processes", "Running processes of the server.", srv.running.Running),
+		gauge("dragoman_bridge_sessions", "Open sessions with the server for clients without sessions.", srv.backings.number),
+		gauge("dragoman_bridge_parked_calls", "Parked calls: calls of clients without a session that wait for the client's answer to a question of the server.", srv.dialogues.parked),
 	}
 }

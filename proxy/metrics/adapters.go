@@ -21,19 +21,19 @@ type adapterMetrics struct {
 func newAdapterMetrics(f factory) adapterMetrics {
 	return adapterMetrics{
 		adapterRequests: f.counters("dragoman_adapter_requests_total",
-			"Calls of operations of adapters, by how they ended: success, cancelled, or the code of the failure.", "adapter", "operation", "outcome"),
+			"Calls of adapters' operations, by outcome: success, cancelled, or the code of the failure.", "adapter", "operation", "outcome"),
 		adapterSeconds: f.histograms("dragoman_adapter_request_seconds",
-			"Time from such a call to its result.", ofCalls, "adapter", "operation"),
+			"Time from the call of an adapter's operation to its result.", ofCalls, "adapter", "operation"),
 		adapterUpstream: f.histograms("dragoman_adapter_upstream_seconds",
-			"Time spent waiting for the API with it.", ofCalls, "adapter", "operation"),
+			"Time from the request to the API to the end of its answer.", ofCalls, "adapter", "operation"),
 		adapterBytes: f.counters("dragoman_adapter_response_bytes_total",
-			"Bytes of what APIs answered.", "adapter"),
+			"Bytes of APIs' answers.", "adapter"),
 		adapterGates: f.counters("dragoman_adapter_gates_total",
-			"Capability gates that were asked, by what came of it.", "adapter", "operation", "verdict"),
+			"Checks of adapters' capability gates, by verdict.", "adapter", "operation", "verdict"),
 		adapterCache: f.counters("dragoman_adapter_cache_total",
-			"Looks into the cache, by what was found.", "adapter", "operation", "result"),
+			"Look-ups in the cache of adapter results, by result.", "adapter", "operation", "result"),
 		AdapterReloads: f.counters("dragoman_adapter_reloads_total",
-			"Times that adapter files were read anew and something had changed, or was wrong.", "result"),
+			"Reloads of adapter files that had changed, by result.", "result"),
 	}
 }
 

@@ -93,7 +93,7 @@ type meters struct {
 func New(version string, openSessions, openStreams func() float64) *Metrics {
 	r := prometheus.NewRegistry()
 	f := on(r)
-	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_sessions", Help: "Sessions of HTTP clients that are held."}, openSessions)
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_sessions", Help: "Open sessions of HTTP clients."}, openSessions)
 	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_streams", Help: "Open event streams of HTTP clients over Streamable HTTP."}, openStreams)
 	r.MustRegister(buildInfo(version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return &Metrics{
@@ -104,31 +104,31 @@ func New(version string, openSessions, openStreams func() float64) *Metrics {
 		seconds: f.histograms("dragoman_request_seconds",
 			"Time from a client's request to the end of its answer.", ofCalls, "client", "server", "method"),
 		rewrite: f.histogram("dragoman_translate_seconds",
-			"Time spent looking at and rewriting the messages of one request.", ofRewrites),
+			"Time to scan and rewrite the messages of one request.", ofRewrites),
 		waiting: f.histogram("dragoman_upstream_seconds",
-			"Time spent waiting for the server with one request.", ofCalls),
+			"Time spent waiting for the server in one request.", ofCalls),
 		Losses: f.counters("dragoman_losses_total",
 			"What translation removed or changed, by rule.", "from", "to", "rule", "level"),
 		shakes: f.counters("dragoman_handshakes_total",
-			"Sessions begun, and attempts to begin one that failed, by the revisions of client and server, outcome and cause.",
+			"Handshakes, by the revisions of client and server, outcome, and cause of the failure.",
 			"client", "server", "outcome", "cause"),
 		Dropped: f.counters("dragoman_messages_dropped_total",
 			"JSON-RPC messages dropped, by reason.", "reason"),
 		Failures: f.counters("dragoman_upstream_failures_total",
-			"Requests that failed at the server, or at a limit or a defect of dragoman, by cause.", "cause"),
+			"Failed requests, by cause: of the server, a limit or a defect of dragoman.", "cause"),
 		Restarts: f.counter("dragoman_upstream_restarts_total",
-			"Attempts to start a server's process again that had ended by itself."),
+			"Attempts to restart a server's process that exited by itself."),
 		Shadowed: f.counters("dragoman_shadowed_tools_total",
-			"Tools taken out of the server's lists because one of ours has the same name.", "tool"),
+			"Tools removed from the server's lists because an adapter tool has the same name.", "tool"),
 		Gates: f.counters("dragoman_gates_total",
-			"Capability gates on the server's tools that were asked, by what came of it.", "tool", "verdict"),
+			"Checks of gates on the server's tools, by verdict.", "tool", "verdict"),
 		Forwarded: f.counters("dragoman_forwarded_total",
-			"Requests that another replica holds the session or the call of, by whether it served them, was lost or was nowhere.", "outcome"),
+			"Requests for the session or the call of another replica, by outcome: it served them, was lost, or was not found.", "outcome"),
 		Quirks: f.counters("dragoman_quirks_total",
-			"Peculiarities of published clients and servers that were dealt with, by name.", "quirk"),
+			"Workarounds for published clients and servers that were used, by name.", "quirk"),
 		ToolsList: f.NewGauge(prometheus.GaugeOpts{
 			Name: "dragoman_tools_list_bytes",
-			Help: "Size of the list of tools that the last client got first, as compact JSON.",
+			Help: "Size of the last tool list sent to a client, as compact JSON.",
 		}),
 		adapterMetrics: newAdapterMetrics(f),
 	}

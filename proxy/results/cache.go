@@ -62,7 +62,7 @@ func New(bounds func() Bounds) *Cache {
 		bounds: bounds, Now: time.Now,
 		looked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_cache_lookups_total",
-			Help: "Lists and resources that were asked for while results are kept, by whether there was one (hit, shared with a request under way, miss, pass).",
+			Help: "Look-ups in the cache of results, by outcome: hit, shared with an open request, miss, pass.",
 		}, []string{"outcome"}),
 		byKey: make(map[Key]*ordered.Element), fetches: make(map[Key]*fetch), sent: make(map[*fetch]bool),
 	}
@@ -74,8 +74,8 @@ func (c *Cache) Register(r prometheus.Registerer) {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(of(c.Size())) })
 	}
 	r.MustRegister(c.looked,
-		gauge("dragoman_cache_entries", "Lists and resources that are kept.", func(entries, _ int) int { return entries }),
-		gauge("dragoman_cache_bytes", "What they take, with what stands around them.", func(_, bytes int) int { return bytes }))
+		gauge("dragoman_cache_entries", "Lists and resources in the cache of results.", func(entries, _ int) int { return entries }),
+		gauge("dragoman_cache_bytes", "Memory of the kept lists and resources, with what manages them.", func(_, bytes int) int { return bytes }))
 }
 
 // Size is how many results are kept, and their bytes.
