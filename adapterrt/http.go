@@ -28,7 +28,7 @@ type HTTPResponse struct {
 	Body      []byte
 	Call      Record
 	Parts     []Record // of a batch, as in Result
-	Cancelled bool     // the caller left: there is nobody to answer
+	Cancelled bool     // the caller left: there is no one to answer
 }
 
 // HTTP answers a request to the plain endpoints, which all begin with the prefix

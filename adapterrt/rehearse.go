@@ -47,7 +47,7 @@ func Rehearse(path string, data []byte, opt *Options) ([]Rehearsal, []file.Probl
 	o.Getenv = nil
 	o.TrustEnforcement, o.TrustOverrides, o.PerAdapter, o.ToolPrefix = guard.TrustOff, nil, false, ""
 	o.Now = func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
-	o.CursorKey = make([]byte, 32) // so that cursors can be written down; nobody else takes them
+	o.CursorKey = make([]byte, 32) // so that cursors can be written down; no other process takes them
 	rt, err := New(o)
 	if err != nil {
 		return nil, []file.Problem{{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path}}

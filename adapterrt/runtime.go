@@ -240,7 +240,7 @@ type Request struct {
 	Progress httpcall.Progress
 	// Trace holds the headers of the trace that the request belongs to:
 	// https://www.w3.org/TR/trace-context/. No others are sent along, and no baggage:
-	// what is in that may be nobody else's business.
+	// it may hold what other callers must not see.
 	Trace []Header
 	// Shape, unless nil, makes the result of an operation of an adapter that went
 	// well what the caller shall have of it: it may put other Data in, and Warnings.
@@ -262,7 +262,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 	defer func() {
 		start = start.Add(c.asked)
 		if p := recover(); p != nil {
-			// The call is not put back: nobody knows what state it is in.
+			// The call is not put back: its state is unknown.
 			r = Result{Call: r.Call, Failure: failure.Ours(req.ID, fmt.Errorf("panic: %s", clean.MaskSecrets(clean.MaskKnown(fmt.Sprint(p), c.Out.Secrets))))}
 		} else {
 			c.release(&rt.calls)

@@ -150,8 +150,8 @@ func (rt *Runtime) Tool(name string) (Endpoint, bool) {
 // The longest name a tool may have.
 const maxToolName = 64
 
-// makeTools writes the tools of s. Two of one name are an error: nobody could say
-// which is meant.
+// makeTools writes the tools of s. Two of one name are an error: a call could
+// mean either.
 func (rt *Runtime) makeTools(s *snapshot) error {
 	s.byTool = map[string]Endpoint{}
 	add := func(adapter string, sc *scope) error {

@@ -138,7 +138,7 @@ func (a *adapters) reduceCall(c *ownCall) *reduction {
 	return d
 }
 
-// reduceHTTP prepares the shaping for a plain endpoint, where nobody can read on;
+// reduceHTTP prepares the shaping for a plain endpoint, where a client cannot read on;
 // nil where there is none.
 func (a *adapters) reduceHTTP(s *shaping, req *downstream.Request) *reduction {
 	if s == nil {

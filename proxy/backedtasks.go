@@ -24,7 +24,7 @@ import (
 const (
 	maxBackedTasks = 1000
 	maxTaskLife    = 24 * time.Hour
-	idleTaskLife   = time.Hour // of a task without a ttl that nobody asks for
+	idleTaskLife   = time.Hour // of a task without a ttl that no client asks for
 	questionTime   = 2 * time.Second
 )
 

@@ -60,7 +60,7 @@ type backing struct {
 	opener quota.Holder // the party that opened it
 	uses   int          // requests, parked calls and listens on it
 	since  time.Time    // when uses fell to 0
-	dead   bool         // nobody else gets it
+	dead   bool         // no other call gets it
 	lost   bool         // and who has it cannot use it
 	gone   bool         // it was taken out of the pool
 }
@@ -78,7 +78,7 @@ type backingKind uint8
 
 const (
 	shaken   backingKind = iota // one that began with a handshake
-	toolless                    // one with nobody: only tools of ours are there
+	toolless                    // without a server: only adapter tools are there
 	straight                    // none: the server needs it as little as they do
 )
 
@@ -166,7 +166,7 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 	return nil
 }
 
-// shake goes through the handshake of b's session, with the server or with nobody.
+// shake goes through the handshake of b's session, with the server or without one.
 func (p *backings) shake(ctx context.Context, h *handshake, b *backing, q *modernRequest, known *serverEra) (s *session, err error) {
 	var answer []byte
 	if b.key.kind == toolless {

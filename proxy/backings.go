@@ -15,7 +15,7 @@ import (
 )
 
 // backings are the sessions held for clients that have none. Their number is
-// bounded, and each ends when nobody used it for a while.
+// bounded, and each ends when it was not used for a while.
 type backings struct {
 	srv *Server
 
@@ -208,7 +208,7 @@ func (p *backings) holderOf(b *backing) quota.Holder {
 	return b.holder
 }
 
-// kill sees to it that nobody else gets b, whose session is of no more use.
+// kill removes b, whose session is unusable, from the pool.
 func (p *backings) kill(b *backing) {
 	defer p.srv.heldTasks.lost(b)
 	p.mu.Lock()
@@ -226,7 +226,7 @@ func (p *backings) isLost(b *backing) bool {
 	return b.lost
 }
 
-// retire sees to it that whoever comes now gets a session that begins now.
+// retire makes later calls open new sessions.
 func (p *backings) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -259,7 +259,7 @@ func (p *backings) evict() bool {
 	return true
 }
 
-// forget takes b out, which nobody uses, and ends its session; one that is being
+// forget takes the unused b out, and ends its session; one that is being
 // opened ends as soon as it stands. Called with p.mu held.
 func (p *backings) forget(b *backing) {
 	if b.gone {
@@ -290,7 +290,7 @@ func (p *backings) number() int {
 	return p.count
 }
 
-// tend ends the sessions that nobody has used since then.
+// tend ends the sessions that were not used since then.
 func (p *backings) tend(then time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

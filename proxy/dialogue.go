@@ -400,7 +400,7 @@ func (d *dialogue) expire() {
 
 const noResponse = "client did not respond"
 
-// errAbandoned ends the exchange of a call that nobody waits for any more.
+// errAbandoned ends the exchange of a call that no caller waits for any more.
 var errAbandoned = fmt.Errorf("the call was given up: %w", downstream.ErrClientLeft)
 
 // abandon ends the call, which nobody waits for any more; whoever does is told that
@@ -428,7 +428,7 @@ func (d *dialogue) abandon(why string) {
 // running reports whether the server works on the call. Called with d.mu held.
 func (d *dialogue) running() bool { return d.cut != nil && !d.urls && d.answer == nil }
 
-// recall tells the server that nobody waits for its answer, and stops waiting for it.
+// recall tells the server that no caller waits for its answer, and stops waiting for it.
 func (d *dialogue) recall(why string, from []upstream.Header) {
 	d.srv.giveUpAs(d.b.s, d.call, from, why)
 	d.cut(errAbandoned)

@@ -31,7 +31,7 @@ type direct struct {
 }
 
 // directly makes a session for clients without one at a server that has none, either.
-// discovered is its DiscoverResult, nil where nobody has asked it. The client is on a
+// discovered is its DiscoverResult, nil where it was not asked. The client is on a
 // pipe and has the session for itself if h says so.
 func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serverEra) (s *session, err error) {
 	srv := h.srv
@@ -186,7 +186,7 @@ func (x *exchange) introduced(out []byte) []byte {
 	return x.own(with, out)
 }
 
-// callable is the server's list of tools without those that nobody can call over HTTP,
+// callable is the server's list of tools without those that cannot be called over HTTP,
 // from which we learn what headers the others want.
 func (x *exchange) callable(page []byte) []byte {
 	d := x.s.direct

@@ -78,7 +78,7 @@
 // the headers that HTTP servers want). One process that serves several such clients is
 // kept from mixing them up by apart.go. Headers that repeat arguments of a tool are held
 // against these by package mcpheader, whatever the server is; tools of ours take the road
-// over a session as always, with nobody at its other end.
+// over a session as always, with no client at its other end.
 //
 // # What is remembered
 //

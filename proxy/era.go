@@ -17,9 +17,9 @@ type era struct {
 	logs bool          // log messages may be about the request
 	wait time.Duration // how much longer the server may be silent, as its client may be asked something
 
-	opened    func(notification []byte) // hears of URLs that were opened; nil for nobody
-	tasks     func(notification []byte) // hears of tasks in another state; nil for nobody
-	questions []query                   // that the server asked, and nobody took yet
+	opened    func(notification []byte) // hears of URLs that were opened; nil for none
+	tasks     func(notification []byte) // hears of tasks in another state; nil for none
+	questions []query                   // that the server asked and no call has taken yet
 	about     string                    // the task that the request in hand is about
 	urls      []byte                    // the error that asks for URLs to be opened, nil for none
 	missing   []byte                    // what the client would have to declare to be asked, see requiredFor
@@ -80,7 +80,7 @@ func (e *era) rename(id []byte) []byte {
 	return e.down.ID
 }
 
-// hold keeps what translation leaves to whoever remembers.
+// hold keeps what translation leaves to its caller.
 func (e *era) hold(kind wire.Kind, method wire.Method, id, body []byte) {
 	switch {
 	case e == nil:

@@ -112,7 +112,7 @@ func (x *exchange) ownCall(tool string, params []byte) *ownCall {
 	return c
 }
 
-// callerOf stands for whoever sends an Authorization, without telling it.
+// callerOf stands for the sender of an Authorization, without telling it.
 func callerOf(authorization string) string {
 	if authorization == "" {
 		return ""

@@ -191,7 +191,7 @@ func (x *exchange) letGo() {
 // stale reports whether x's request was answered before it was sent.
 func (x *exchange) stale() bool { return x.call != nil && !x.s.open.Has(x.call) }
 
-// clientLeft reports whether nobody is there any more to be told anything. Other
+// clientLeft reports whether the client has left. Other
 // reasons for the end of x's context are worth an error.
 func (x *exchange) clientLeft() bool {
 	why := context.Cause(x.ctx)

@@ -99,7 +99,7 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 		srv.sessions.bury(s)
 		srv.retire(s, err)
 	case err == nil:
-		s.release(mcp.Fail(mcp.SessionUnknown, "it was ended")) // so that nobody is asked again
+		s.release(mcp.Fail(mcp.SessionUnknown, "it was ended")) // so that no user is asked again
 	}
 	return err
 }

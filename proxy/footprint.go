@@ -91,7 +91,7 @@ func (h *handshake) hoist(ctx context.Context, s *session, answer []byte) []byte
 // handshake is over first: the client's own word for that goes no further then.
 func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error) {
 	if s.catalogue.greeted {
-		return h.tools, nil // by whoever needed them before
+		return h.tools, nil // by an earlier caller
 	}
 	id := h.id
 	defer func() { h.id = id }()

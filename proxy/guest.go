@@ -70,7 +70,7 @@ func (g *guest) Close(context.Context) error {
 	return nil
 }
 
-// emptyPlain lets nobody in any more, and has the process end with the last one that
+// emptyPlain accepts no more sessions, and has the process end with the last one that
 // is in it.
 func (sh *shared) emptyPlain() {
 	sh.mu.Lock()
@@ -79,7 +79,7 @@ func (sh *shared) emptyPlain() {
 	sh.letPlain()
 }
 
-// letPlain ends a process that nobody is in any more. Called with sh.mu held.
+// letPlain ends a process without sessions. Called with sh.mu held.
 func (sh *shared) letPlain() {
 	if plain := sh.plain; plain != nil && sh.guests == 0 {
 		sh.plain = nil

@@ -177,7 +177,7 @@ func (h *handshake) goAlone(err error) (*session, []byte, error) {
 	return h.settleAlone()
 }
 
-// settleAlone settles with nobody.
+// settleAlone settles without a server.
 func (h *handshake) settleAlone() (*session, []byte, error) {
 	h.alone, h.conn, h.standing, h.named, h.early = true, alone{}, nil, "", nil
 	m := new(wire.Message)

@@ -108,7 +108,7 @@ func (b *backing) takeLoose(list []query) (taken []query) {
 	return taken
 }
 
-// refuse answers questions that nobody can be asked.
+// refuse answers questions for which there is no user to ask.
 func (b *backing) refuse(srv *Server, list []query, from []upstream.Header) {
 	b.refuseAs(srv, list, unattached, from)
 }
@@ -148,7 +148,7 @@ func (d *dialogue) takeUp(list []query) {
 	d.turn()
 }
 
-// say is deliver for whoever can do nothing about an error.
+// say is deliver for callers that can do nothing about an error.
 func (b *backing) say(srv *Server, body []byte, from []upstream.Header) {
 	if err := b.deliver(srv, body, from); err != nil {
 		srv.undelivered(err, requestInfo{client: b.s.ClientRevision, server: b.s.ServerRevision, session: b.s.Named, header: from})

@@ -38,7 +38,7 @@ func (m *member) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Str
 	}
 	switch {
 	case msg.Kind.Response():
-		return nil, nil // nobody has asked
+		return nil, nil // no question is open
 	case msg.Kind == wire.Request:
 		return nil, m.request(ctx, out, msg)
 	}

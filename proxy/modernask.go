@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-var errCallOver = errors.New("nobody waits for the answer")
+var errCallOver = errors.New("the call that the answer is for has ended")
 
 // cancelledAnswer is the answer of a client that does not want to say, and of one that
 // cannot be asked.

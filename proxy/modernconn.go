@@ -48,7 +48,7 @@ type modernConn struct {
 	tools  toolindex.Index
 	tasks  tasksOfModern
 
-	life context.Context // of what nobody waits for by a request
+	life context.Context // of what no request waits for
 	end  context.CancelFunc
 
 	mu       sync.Mutex
@@ -76,7 +76,7 @@ func (srv *Server) newModernConn(conn upstream.Conn, vc *translate.Revision, fac
 		up: now.table.Between(vc, modern), down: now.table.Between(modern, vc),
 		asked: make(map[string]*ask), running: make(map[string]*bridgedCall), watched: make(map[string]func()),
 	}
-	c.belongTo(rand.Text()) // nobody else, where we do not know whose it is
+	c.belongTo(rand.Text()) // no other client may use it, since its owner is unknown
 	c.piped, _ = conn.(*lanes)
 	_, shares := conn.(*guest)
 	c.web = c.piped == nil && !shares

@@ -248,8 +248,8 @@ func (w *taskWait) Close() error {
 
 func askKey(task, name string) string { return task + "\x00" + name }
 
-// claimAsk reports whether a question is one that nobody was asked yet, and notes
-// that somebody is now. A server repeats it until it has seen the answer.
+// claimAsk reports whether a question is one that no user was asked yet, and notes
+// that one is now. A server repeats it until it has seen the answer.
 func (c *modernConn) claimAsk(task, name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,14 +43,14 @@ type ownTool struct {
 type ownCall struct {
 	Tool      string
 	Arguments []byte            // as they came; nil for none
-	Session   string            // nobody but its client knows it
+	Session   string            // only its client knows it
 	Caller    string            // stands for the Authorization of the request, "" for none
 	Header    []upstream.Header // what belongs to the trace of the request
 
 	// wanted is what shaping the result needs; nil where nothing is shaped.
 	wanted *wanted
 
-	// Ask asks the user to agree to something; nil where nobody can be asked. An
+	// Ask asks the user to agree to something; nil where no user can be asked. An
 	// error says that there was no answer, and is not for the user to be blamed.
 	Ask func(ctx context.Context, message string) (agreed bool, err error)
 	// Send sends the user to a page, with a word about it; nil where no page can be shown,

@@ -41,7 +41,7 @@ type pipe struct {
 	tasks   sync.WaitGroup
 
 	s       *session                // nil before initialize
-	begun   atomic.Pointer[session] // s, for whoever does not take messages
+	begun   atomic.Pointer[session] // s, for goroutines that do not take messages
 	from    []upstream.Header       // that go on with the message being taken, for its goroutine alone
 	first   []upstream.Header       // those of the message that began s, for lines about calls
 	listens bool                    // the standing stream was asked for
@@ -202,7 +202,7 @@ func (p *pipe) revision() *translate.Revision {
 	return p.s.ClientRevision
 }
 
-// onPipe is f as clients on a pipe get it: whoever speaks without a handshake
+// onPipe is f as clients on a pipe get it: a client without a handshake
 // is told that there is no such method, and may go on in another way.
 func onPipe(f *mcp.Failure) *mcp.Failure {
 	if f.Cause == mcp.ModernRefused {

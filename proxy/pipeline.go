@@ -29,7 +29,7 @@ const (
 // b stays as it is.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// bytesOf is the opposite of view: nobody writes there.
+// bytesOf is the opposite of view: the bytes must not be written.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // fromClient scans one message of the client and makes of it what the server
@@ -44,7 +44,7 @@ func (x *exchange) fromClient(raw []byte) (out []byte, v wire.Verdict, err error
 	return x.onward(raw)
 }
 
-// enter is the first half of fromClient, which waits for nobody.
+// enter is the first half of fromClient, which waits for no one.
 func (x *exchange) enter(raw []byte) error {
 	if err := x.scan(raw); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 			return nil, wire.Drop, nil // it may answer a process that is gone, under an id that the new one uses
 		case x.s.Local && m.Method == wire.ElicitationCreate && newer(x.s.ServerRevision, x.s.ClientRevision):
 			// The server's form may have been put into other words for this
-			// client, and nobody here remembers which.
+			// client, and which one is not remembered here.
 			out := mcp.AppendResult(x.buf[:0], m.ID(), `{"action":"cancel"}`)
 			return x.own(out, raw), wire.Forward, nil
 		}
@@ -208,7 +208,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	var asked *call // that the server no longer wants answered
 	switch {
 	case m.Kind == wire.Request && s.direct != nil:
-		x.srv.unwanted("request") // there are none in this revision, and nobody who would answer
+		x.srv.unwanted("request") // there are none in this revision, and no one to answer them
 		return nil, false
 	case m.Kind == wire.Request && s.deaf.Load():
 		answer := clientGone(m.ID())

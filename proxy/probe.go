@@ -198,7 +198,7 @@ func (p *inquiry) ask(ctx context.Context, lists []list) error {
 	return nil
 }
 
-// plainly is err as somebody at a terminal wants it: what lies behind, where that
+// plainly is err for a terminal: what lies behind, where that
 // says more.
 func plainly(err error) error {
 	f := clienterror.Of(err)

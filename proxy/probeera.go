@@ -155,7 +155,7 @@ func (c *plainModern) Send(ctx context.Context, m *upstream.Outgoing) (upstream.
 }
 
 // isMute reports whether a server over HTTP has no standing stream, on which it would
-// tell what nobody has asked for.
+// tell what was not asked for.
 func (p *inquiry) isMute(ctx context.Context) bool {
 	if p.h.standing != nil {
 		return false
@@ -331,7 +331,7 @@ func (p *probing) lost(vc *translate.Revision, offered []string) (list []string)
 			list = append(list, "news of lists and resources: the server has no stream for them")
 		}
 		if piped && slices.Contains(offered, "logging") {
-			list = append(list, "log messages while several calls run: nobody's, since they name none")
+			list = append(list, "log messages while several calls run: dropped, since they name no call")
 		}
 	default:
 		list = append(list, "changes of the client's roots, and progress that it reports: dropped")

@@ -53,7 +53,7 @@ var quirks = [...]struct {
 	{
 		noStanding, "stateless servers over Streamable HTTP", "2025-03-26 to 2025-11-25",
 		"answer GET with 405: they have no standing stream",
-		"subscriptions are granted nothing, clients hear 405; nobody asks again (Server.listen)",
+		"subscriptions are granted nothing, clients get 405; the server is not asked again (Server.listen)",
 	},
 	{
 		otherRevision, "TypeScript SDK, Python SDK and others, clients", "1.x",

@@ -258,7 +258,7 @@ func urlsUnasked() *mcp.Failure {
 	return f
 }
 
-// drop lets go of the session, and of the call where nobody has answered it: then
+// drop lets go of the session, and of the call where it was not answered: then
 // its client has left, and does not want it any more.
 func (r *relay) drop() {
 	r.mu.Lock()
@@ -297,7 +297,7 @@ func (r *relay) Next() (e sse.Event, err error) {
 		}
 		e, err := r.x.next()
 		switch {
-		case errors.Is(err, errAsked) && r.x.era.urls != nil: // that nobody can be asked to open
+		case errors.Is(err, errAsked) && r.x.era.urls != nil: // that no user can be asked to open
 			return r.answer(urlsUnasked()), nil
 		case errors.Is(err, errAsked):
 			r.b.attribute(r.srv, r.x.era.take(), r.from)

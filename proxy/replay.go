@@ -62,7 +62,7 @@ type trail struct {
 	bytes int
 	last  uint64 // number of the last event, from 1
 
-	reader *exchange     // who tells the client; nil for nobody
+	reader *exchange     // who tells the client; nil for none
 	free   chan struct{} // closed when the reader has gone
 	over   bool          // nothing more will come
 	left   time.Time     // when the last reader went
@@ -119,7 +119,7 @@ func (tr *trail) shed(n int) {
 	tr.kept = slices.Delete(tr.kept, 0, n)
 }
 
-// sweep forgets what nobody came back for.
+// sweep forgets streams that no client has resumed.
 func (t *trails) sweep(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -60,7 +60,7 @@ func (b *backing) watch(srv *Server, w *resourceWatch, before <-chan struct{}, u
 	w.err = b.ask(b.life, srv, wire.ResourcesSubscribe, []byte(`{"uri":`+uri+`}`), from)
 }
 
-// unsubscribe ends that, when nobody else listens. It does not wait.
+// unsubscribe ends that when no other client listens. It does not wait.
 func (b *backing) unsubscribe(srv *Server, uri string, from []upstream.Header) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -474,7 +474,7 @@ func (r *revival) start() (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.life.Err() != nil {
-		return upstream.ErrClosed // nobody will close what we have opened
+		return upstream.ErrClosed // the caller will not close what was opened here
 	}
 	r.early, r.own = h.early, own
 	r.conn, r.st, r.state = b.Conn, b.Standing, alive

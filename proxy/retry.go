@@ -35,7 +35,7 @@ func mayGoOn(st *sealed.State, q *modernRequest) bool {
 }
 
 // anotherToken is what a client is told that comes back with another token than it
-// began with. To us that is somebody else.
+// began with. For dragoman that is another client.
 const anotherToken = `{"reason":"the call was made with another Authorization; where tokens are refreshed while a user is asked, bridge.principal: claim:iss+sub or header:NAME knows the user by something else"}`
 
 // ofAnotherToken reports whether the call was made with a token, and q has one that is

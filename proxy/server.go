@@ -44,7 +44,7 @@ type Server struct {
 	sessions   *sessions
 	running    *processes.Limit
 	onPipes    sync.Map    // *posts, each a client on HTTP+SSE
-	personal   atomic.Bool // there is one client, on stdio: a login that its user makes is for nobody else
+	personal   atomic.Bool // there is one client, on stdio: a login that its user makes is for this client alone
 	metrics    *metrics.Metrics
 	losses     *losses.Log
 	failures   *failureLog
@@ -398,7 +398,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	endAdmin := func() {
 		now, cancel := context.WithCancel(context.Background())
-		cancel() // nobody waits for metrics
+		cancel() // metrics need no draining
 		admin.Shutdown(now)
 	}
 	if err := srv.open(ln.Addr()); err != nil {
@@ -409,7 +409,7 @@ func (srv *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	srv.log.Info("serving", zap.String("url", srv.Endpoint(ln.Addr())))
 	if len(srv.now().cfg.Upstream.Command) > 0 {
-		if err := srv.ready(); err != nil { // nobody starts it before a client comes
+		if err := srv.ready(); err != nil { // it is not started before a client comes
 			srv.failing("upstream is not ready", failures.Of(err), err, nil)
 		}
 	}

@@ -46,7 +46,7 @@ type session struct {
 
 	again   atomic.Bool // the server's process was started again
 	deaf    atomic.Bool // its client hears nothing more that it could answer
-	unknown atomic.Bool // an answer to nobody was seen, and logged
+	unknown atomic.Bool // an answer to no request was seen, and logged
 	used    atomic.Int64
 	busy    atomic.Int32 // exchanges and streams under way
 	closing sync.Once
@@ -54,7 +54,7 @@ type session struct {
 	told    atomic.Pointer[edition] // what its client knows of our tools; nil where there are none
 }
 
-// who is a text for the session that nobody but its client knows.
+// who is a text for the session that only its client knows.
 func (s *session) who() string {
 	if s.owner != "" {
 		return s.owner
@@ -237,7 +237,7 @@ func (t *sessions) find(id string, owner sealed.Owner) (*session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if other := t.byID[id]; other != nil {
-		s = other // somebody was faster
+		s = other // another goroutine was faster
 	} else if t.over.Has(what.Serial) {
 		return nil, nil // and has ended it since
 	} else if !t.room() {

@@ -144,7 +144,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 	srv.use(next)
 	was.relay.Close()
 	srv.warm()
-	srv.lists.Forget() // of translators that nobody asks any more
+	srv.lists.Forget() // of translators that are out of use
 	srv.results.Forget()
 	if srv.face != nil {
 		srv.face.Renew(next.renewable())

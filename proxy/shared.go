@@ -23,7 +23,7 @@ import (
 // is known to keep nothing of a session. There is one handshake with it, in which
 // we declare no capabilities: so there is nothing that it may ask a client, and
 // whatever it says either answers somebody or is true for all. What is neither, a
-// log message above all, goes to nobody: it may be about another client's call.
+// log message above all, is dropped: it may be about another client's call.
 type shared struct {
 	turn chan struct{} // held by who looks for the hub, or starts it
 

@@ -148,7 +148,7 @@ func (t *taskRun) Close() error {
 	return st.Close()
 }
 
-// cancel tells the server that nobody waits for the task.
+// cancel tells the server that no client waits for the task.
 func (t *taskRun) cancel() {
 	ctx, stop := context.WithTimeout(context.Background(), noticeTimeout)
 	defer stop()

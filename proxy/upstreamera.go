@@ -192,7 +192,7 @@ func (p *eras) drop(header []upstream.Header, e *serverEra) {
 	}
 }
 
-// evict forgets what nobody has asked for the longest time. Called with p.mu held.
+// evict forgets what was not asked for the longest time. Called with p.mu held.
 func (p *eras) evict() bool {
 	oldest := ""
 	var since time.Time
@@ -271,7 +271,7 @@ func (e *serverEra) fields() (f []zap.Field) {
 	return append(f, zap.Bool("handshake", e.shakes))
 }
 
-// letSpare ends the connection that nobody has taken. Called with p.mu held.
+// letSpare ends the connection that no session has taken. Called with p.mu held.
 func (p *eras) letSpare() {
 	if b := p.spare; b != nil {
 		p.spare = nil
@@ -302,7 +302,7 @@ func (p *eras) take(ctx context.Context) *upstream.Begun {
 	return b.Begun
 }
 
-// tend ends a process that nobody has taken.
+// tend ends a process that no session has taken.
 func (p *eras) tend(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -405,7 +405,7 @@ func (p *eras) discover(ctx context.Context, b *upstream.Begun, header []upstrea
 	return m, 0, err
 }
 
-// greetModern makes server/discover, on behalf of nobody, what h says first.
+// greetModern makes server/discover, for no client, the first request of h.
 func (h *handshake) greetModern() {
 	h.id = []byte(`"dragoman:era"`)
 	h.sent = mcp.Request(h.id, wire.ServerDiscover, fmt.Sprintf(`{"_meta":{%q:%q,%q:%s,%q:{}}}`, modernKey, translate.Modern(), metaClient, mcp.Us, metaCapabilities))

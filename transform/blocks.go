@@ -164,7 +164,7 @@ func layBlock(raw []byte, i int) (b block, end int) {
 	b.span = spanOf(i, end)
 	isText := text.is() && raw[text.pos] == '"'
 	switch {
-	case twice: // nobody knows which one is read
+	case twice: // which one the client reads is unknown
 	case wire.IsText(typ, "text") && isText:
 		b.kind, b.text, b.plain = textBlock, text, true
 		if ours {

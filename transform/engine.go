@@ -19,7 +19,7 @@ type Options struct {
 	// one another share one, so that handles outlive a change of rules.
 	Store *Store
 	// Keys are of 32 bytes each: the first seals handles, all open them. None
-	// makes one that nobody else has. They are for the Store that is made.
+	// makes a key of its own. They are for the Store that is made.
 	Keys [][]byte
 	// Now is the time, for the Store that is made; nil is [time.Now].
 	Now func() time.Time

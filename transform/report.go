@@ -6,7 +6,7 @@ type Call struct {
 	// Method is tools/call ("" as well), resources/read or prompts/get.
 	Method string
 	// Session and Caller are whom a handle to the rest belongs to. Session is
-	// "" for a client that has none, Caller where nobody is told apart.
+	// "" for a client that has none, Caller where clients are not told apart.
 	Session, Caller string
 	// Schema is the tool's outputSchema as the server lists it, nil for none. It
 	// counts when Schemas is Seen.

@@ -22,7 +22,7 @@
 // Between a revision with a handshake and one without, some messages need what
 // others said before: who the two ends are comes in as [wire.Message.Stamp], and
 // what cannot be said by one message alone comes out with the verdict
-// [wire.Local], for whoever remembers the rest. era.go has these rules' words.
+// [wire.Local], for the caller, which remembers the rest. era.go has these rules' words.
 //
 // To add a revision: one step file, one entry in revision.go, golden files.
 // Where to read on: step.go (what a rule is), plan.go (how rules are laid out),

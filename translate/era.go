@@ -262,7 +262,7 @@ func readResultType(x *pass, root wire.Node) {
 	}
 	level := wire.Debug
 	if !kind.Is("complete") && !kind.Is("input_required") {
-		level = wire.Warn // nobody reads the result
+		level = wire.Warn // the client gets no result
 	}
 	x.lost(kind, level)
 	switch {

@@ -9,7 +9,7 @@ type Revision struct {
 
 	// Modern revisions have no handshake and no session.
 	Modern bool
-	// Deprecated revisions still work; whoever speaks one is told once.
+	// Deprecated revisions still work; clients that use one are told once.
 	Deprecated bool
 	// Batches says that several messages may come as one JSON array.
 	Batches bool
@@ -96,7 +96,7 @@ func All() []*Revision {
 }
 
 // Latest is the newest revision with a handshake: what a client is offered that
-// asks for one nobody knows.
+// asks for an unknown one.
 func Latest() *Revision { return Handshake()[0] }
 
 // Oldest is the oldest revision: what a client without any sign of its own speaks.

@@ -69,7 +69,7 @@ func askForTask(x *pass, params wire.Node) {
 	}
 }
 
-var errTaskResult = errors.New("the server created a task that nobody asked for")
+var errTaskResult = errors.New("the server created a task that the client did not ask for")
 
 // refuseTaskResult fails a result that is a task although the request did not ask for one (C20).
 func refuseTaskResult(x *pass, result wire.Node) {

@@ -64,7 +64,7 @@ type Failure struct {
 	Code       Code
 	Message    string
 	Details    []byte        // a JSON object, or nil for none
-	RetryAfter time.Duration // 0 when nobody said
+	RetryAfter time.Duration // 0 when the API did not say
 	Own        bool          // ours, not the API's: a defect or our configuration
 	Cause      error         // for the log alone; it may name what clients must not see
 	Original   string        // for the debug log alone: what the API said, where it was cleaned; secrets are masked

@@ -50,7 +50,7 @@ func (c *checker) errorRules(in *node, path string) (rules []ErrorRule) {
 		r := ErrorRule{Status: c.whole(e, at, "status", 0, 200, 599), Code: c.str(e, at, "code")}
 		r.Message, r.Hint = clean.Text(c.str(e, at, "message"), 500), clean.Text(c.str(e, at, "hint"), 500)
 		if r.Code != "" && !slices.Contains(errorCodes, r.Code) {
-			c.wrong(SchemaInvalidValue, at+".code", "code is none of ours", strings.Join(errorCodes, ", "), e.get("code"), 0)
+			c.wrong(SchemaInvalidValue, at+".code", "code is not an error code of adapters", strings.Join(errorCodes, ", "), e.get("code"), 0)
 		}
 		if w := c.get(e, at, "when", wire.Object); w != nil {
 			c.only(w, at+".when", "path", "is")

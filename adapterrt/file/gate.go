@@ -24,7 +24,7 @@ type Gate struct {
 	CapabilityText string
 	Subject        int
 	Kind           string // invalid_expand
-	Deny           bool   // when nobody can say
+	Deny           bool   // when the source fails
 	TTL            time.Duration
 	Timeout        time.Duration
 }

@@ -23,7 +23,7 @@ type cacheKey [sha256.Size]byte
 type stored struct {
 	key     cacheKey
 	adapter *file.Adapter
-	reply   *httpcall.Reply // shared: nobody changes its body
+	reply   *httpcall.Reply // shared: its body is never changed
 	fresh   time.Time
 	size    int
 }

@@ -11,5 +11,5 @@
 // An [Adapter] has what is judged and counted of one adapter; it is made when the file
 // is loaded. Confirmations, Gates and Cache are of all adapters together. The gates and
 // the cache reach the API through the interface [API], which adds credentials and
-// keeps to the limits; the package itself calls nobody.
+// keeps to the limits; the package itself calls no API.
 package guard

@@ -129,7 +129,7 @@ func (p *Policy) judge(op *file.Operation) (j Judgement) {
 	return j
 }
 
-// denied is the failure for an operation that nobody may run.
+// denied is the failure for an operation that no caller may run.
 func (j *Judgement) denied(op *file.Operation) *failure.Failure {
 	level := op.Danger.Level.String()
 	f := &failure.Failure{

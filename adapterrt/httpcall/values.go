@@ -17,7 +17,7 @@ type Value struct {
 }
 
 // Call is an operation with the values for its parameters, and the HTTP request
-// that these become. Its slices are used again by whoever keeps it.
+// that these become. The caller that keeps it reuses its slices.
 type Call struct {
 	Op       *file.Operation
 	Values   []Value // by the operation's parameters

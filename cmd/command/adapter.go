@@ -56,7 +56,7 @@ func adapterCommand() *cobra.Command {
 	return cmd
 }
 
-// defaultAdapters is where adapters are when nobody says.
+// defaultAdapters is where adapters are by default.
 const defaultAdapters = "./adapters"
 
 // workplace is where the adapters of a command are, and how they are run.

@@ -1,5 +1,5 @@
 // Package downstream faces the MCP clients: how their messages come in and how
-// the answers travel back. What a message says is nobody's business here.
+// the answers travel back. The package does not look at what a message says.
 //
 // [HTTP] serves the Streamable HTTP transport and, beside it, each client of the
 // older HTTP+SSE as a [Pipe]; [Stdio] is a client on a pair of pipes. [NewAdmin]
@@ -34,7 +34,7 @@ type Request struct {
 	// over. [context.Cause] tells which: ErrClientLeft, ErrStopped, ErrOver.
 	Ctx context.Context
 	// Cancel ends Ctx, for a handler that knows why before the transport does. It
-	// may be called at any time; nil where nobody offers it.
+	// may be called at any time; nil where it is not offered.
 	Cancel       context.CancelCauseFunc
 	Body         []byte // may be rewritten in place
 	Session      string // Mcp-Session-Id, "" when absent
@@ -46,7 +46,7 @@ type Request struct {
 	// X-Dragoman-Token, nor the Authorization that was one.
 	Header func(name string) string
 	// Headers calls do for each of those headers whose name begins with prefix, which
-	// is spelled as in "Mcp-". Names are spelled so, too. It is nil where nobody asks.
+	// is spelled as in "Mcp-". Names are spelled so, too. It is nil where it is not needed.
 	Headers func(prefix string, do func(name, value string))
 
 	// Guest stands for the token that opened the listener, without telling it; ""

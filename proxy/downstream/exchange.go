@@ -136,7 +136,7 @@ func (h *HTTP) elsewhere(ctx *fasthttp.RequestCtx) *refusal {
 	case !ok:
 		return elsewhere.with(h.cfg.Path)
 	case h.hasRest(ctx):
-		return noBody // whoever asked for it would read it whole
+		return noBody // a reader would read it whole
 	case !h.guard(func() { serve(ctx) }):
 		return panicked
 	}

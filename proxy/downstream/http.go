@@ -102,7 +102,7 @@ type HTTPConfig struct {
 	// limit. It may be nil.
 	Refused func(status int, why string)
 
-	// Log is told of what nobody else is told of: panics, failed accepts,
+	// Log gets what no caller gets: panics, failed accepts,
 	// broken connections. It may be nil. The errors hold no header's value.
 	Log func(what string, err error)
 }

@@ -71,7 +71,7 @@ type Pipe struct {
 	over    bool
 	out     *[]byte // what is to be written next; nil for nothing
 	held    int     // bytes of limits.in_hand for what is in out
-	writing int     // bytes being written; -1 when nobody writes; 0 before start
+	writing int     // bytes being written; -1 when no goroutine writes; 0 before start
 	last    time.Time
 	beats   *time.Timer // nil where heartbeats are off
 	in      []*posted   // messages to be taken

@@ -87,7 +87,7 @@ func (p *Buffers) Put(b []byte) bool {
 	return true
 }
 
-// tidy lets go of what nobody has needed since it was called last.
+// tidy releases what was not used since the last call of tidy.
 func (p *Buffers) tidy() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -72,7 +72,7 @@ type Reader struct {
 type Memory interface {
 	Take(n int) ([]byte, error) // with room for n bytes
 	Put(b []byte)
-	Forget(b []byte) // in the place of Put, when somebody may still look at it
+	Forget(b []byte) // in the place of Put, when a reader may still use it
 }
 
 // NewReader returns a Reader of the lines of src, each of at most max bytes
@@ -276,7 +276,7 @@ func (r *Reader) move(to []byte) {
 	r.buf, r.lent = to, r.memory != nil && len(to) > keepBuffer
 }
 
-// giveBack returns a buffer of memory, which nobody looks at any more.
+// giveBack returns a buffer of memory that has no reader any more.
 func (r *Reader) giveBack() {
 	if r.lent {
 		r.memory.Put(r.buf)

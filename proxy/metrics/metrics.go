@@ -82,7 +82,7 @@ type Metrics struct {
 type pair struct{ vc, vu *translate.Revision }
 
 // meters are what most requests of a pair are counted by, found once and not for
-// each request. What nobody asked for yet is nil, so that it stands in no list.
+// each request. What was not used yet is nil, so that it stands in no list.
 type meters struct {
 	succeeded [wire.NumMethods]atomic.Pointer[prometheus.Counter]
 	seconds   [wire.NumMethods]atomic.Pointer[prometheus.Observer]

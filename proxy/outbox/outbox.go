@@ -41,7 +41,7 @@ type Message struct {
 }
 
 // How much waits between two looks of the client; and how many log messages between
-// two rounds of questions, when there is nobody to look.
+// two rounds of questions, when there is no caller to look.
 const (
 	maxMessages = 256
 	maxBytes    = 1 << 20

@@ -46,7 +46,7 @@ type address struct {
 	name string // that a certificate has to be for
 }
 
-// place is where a process is; the zero address for one that nobody is.
+// place is where a process is; the zero address for one that no process is.
 type place struct {
 	address
 	until time.Time

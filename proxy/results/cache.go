@@ -27,7 +27,7 @@ const (
 	AsSaid time.Duration = -1
 	// maxFresh is how long a result is kept whatever the server says.
 	maxFresh = 24 * time.Hour
-	// passTime is for how long nobody waits for another's request, after the answer to
+	// passTime is for how long no caller waits for another's request, after the answer to
 	// one was not to be kept.
 	passTime = time.Minute
 	// Overhead is what a result costs beside its bytes.
@@ -41,7 +41,7 @@ const (
 //
 // What is kept is what the server said: who is given it again gets it in the same way
 // as who got it first. A result belongs to the principal that asked for it, unless the
-// server itself calls it public; nobody waits for the request of another principal.
+// server itself calls it public; no caller waits for the request of another principal.
 type Cache struct {
 	// Now is time.Now; a test may set another clock before all else.
 	Now func() time.Time

@@ -26,7 +26,7 @@ type fetch struct {
 
 	// Guarded by the cache's mutex.
 	stale bool // what it asks for has changed since
-	alone bool // done is closed, and nobody waits
+	alone bool // done is closed, and no caller waits
 	over  bool
 	found *kept // nil where there is nothing to be had of it
 }
@@ -46,7 +46,7 @@ type Enquiry struct {
 
 	found   *kept
 	own     *fetch // nil where a result was found
-	tainted bool   // the answer is nobody else's
+	tainted bool   // the answer is for this caller alone
 }
 
 // Lookup is what an enquiry is made of. Its memory stays the caller's.

@@ -49,7 +49,7 @@ type Streams struct {
 	standing *Stream
 	waiting  Queue
 	err      error  // set once the pipe has ended
-	lost     func() // called when it ends by itself; nil for nobody
+	lost     func() // called when it ends by itself; nil for none
 }
 
 // Open begins to read st, everything the server behind conn says, which

@@ -76,7 +76,7 @@ type Reader struct {
 type Memory interface {
 	Take(n int) ([]byte, error) // with room for n bytes
 	Put(b []byte)
-	Forget(b []byte) // in the place of Put, when somebody may still look at it
+	Forget(b []byte) // in the place of Put, when a reader may still use it
 }
 
 // NewReader returns a Reader of the events of src, each of at most max bytes as

@@ -214,7 +214,7 @@ func (x *Index) Refresh(ctx context.Context, then time.Time, ask Ask) error {
 	return err
 }
 
-// read is Refresh, and what it has found; nil where somebody else has done so.
+// read is Refresh, and what it has found; nil where it was read meanwhile.
 func (x *Index) read(ctx context.Context, then time.Time, ask Ask) (map[string]Tool, error) {
 	x.mu.Lock()
 	if x.turn == nil {

@@ -37,7 +37,7 @@ type exchange struct {
 	mu     sync.Mutex
 	conn   *conn // nil once it was given back or given up
 	busy   bool  // Next is under way
-	lent   bool  // somebody may look at what it has returned
+	lent   bool  // the caller may still read what it has returned
 	closed bool
 
 	// What follows belongs to Next, and to Close when Next is not under way.

@@ -32,7 +32,7 @@ type output struct {
 
 	once sync.Once
 	done chan struct{} // closed by Close
-	mu   sync.Mutex    // held by Next, and by whoever forgets its last line
+	mu   sync.Mutex    // held by Next, and by Forget of its last line
 }
 
 // Read reads from the pipe. What the child wrote before its end is still there

@@ -186,7 +186,7 @@ func (p *pool) pop() *conn {
 
 // trusted returns how long c may have been idle and still take a message. A
 // server that closes it while the message is on its way loses the message, and
-// it cannot be sent again: nobody knows whether the server has read it.
+// it cannot be sent again: whether the server has read it is unknown.
 func (p *pool) trusted(c *conn) time.Duration {
 	d := p.maxAge
 	if c.keep > 0 {
@@ -295,7 +295,7 @@ func (p *pool) expire() {
 	}
 }
 
-// linger waits a short while for the end of a response that nobody needs any
+// linger waits a short while for the end of a response that no caller needs any
 // more, so that the next message need not dial. Most servers end a stream just
 // after the answer.
 func (p *pool) linger(c *conn, b *body) {

@@ -29,7 +29,7 @@ type Stdio struct {
 	Dir     string   // working directory; "" for that of this process
 
 	MaxMessage   int           // bytes of one line from the server; 64 MiB
-	Memory       *large.Memory // of its large lines; nil stands for memory that nobody counts
+	Memory       *large.Memory // of its large lines; nil stands for memory that is not counted
 	WriteTimeout time.Duration // until the child has read a message; then it is stopped; 30 s
 
 	// Mute is called once with what is known of a child that has written no message

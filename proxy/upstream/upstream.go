@@ -39,7 +39,7 @@ type Outgoing struct {
 	Logs bool
 
 	// Stale is asked by a Conn that has to keep a message back for a while, before
-	// it is sent: true says that nobody wants that any more. It may be nil.
+	// it is sent: true says that the exchange is cancelled. It may be nil.
 	Stale func() bool
 }
 

@@ -3,7 +3,7 @@
 // [Message.Scan] checks the whole text once (grammar, UTF-8, depth), finds the
 // parts of the envelope and records where the values stand that a [Shape] names.
 // Rules then mark what is recorded: remove this, put that in its place, add here.
-// [Message.AppendTo] writes all marks out in one pass. What nobody marked keeps
+// [Message.AppendTo] writes all marks out in one pass. Unmarked bytes keep
 // its bytes.
 //
 // scan.go is the checker, shape.go what it records, edit.go the marks,

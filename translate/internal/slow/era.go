@@ -30,7 +30,7 @@ func (j *job) byServer() bool {
 	return j.Method == wire.SamplingCreateMessage || j.Method == wire.RootsList || j.Method == wire.ElicitationCreate
 }
 
-// stays says that the message is left to whoever remembers.
+// stays says that the message is left to the caller.
 func (j *job) stays() { j.verdict = wire.Local }
 
 // undeclared refuses what the client never said it could be asked.

@@ -153,7 +153,7 @@ func (j *job) resultWithin() error {
 	return nil
 }
 
-// taskResult refuses the handle of a task that nobody asked for. A result that
+// taskResult refuses the handle of a task that the client did not ask for. A result that
 // holds an answer too is not such a handle.
 func (j *job) taskResult() error {
 	if (j.down(r11) || j.up(r26)) && j.at("result.task").IsObject() && !j.at("result.content").Exists() && !j.at("result.action").Exists() {
