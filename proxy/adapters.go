@@ -112,7 +112,7 @@ func (a *adapters) tell(problems []adapterrt.Problem) {
 	}
 }
 
-// Tools are those of the runtime's mode.
+// Tools returns the tools that the adapter runtime serves in its configured mode.
 func (a *adapters) Tools() (all []ownTool) {
 	for _, t := range a.runtime.Tools() {
 		all = append(all, ownTool{t.Name, t.JSON})
@@ -252,10 +252,10 @@ func (a *adapters) record(c *adapterrt.Record, gone bool, req *adapterrt.Request
 // webProxyOf is the HTTP proxy that the environment names for a request.
 func webProxyOf(r *http.Request) (*url.URL, error) { return http.ProxyFromEnvironment(r) }
 
-// ReloadAdapters reads the adapter files anew and takes what is right into use in
-// one step; a file that is wrong keeps the version that was right, and the log says
-// why. Calls under way end on what they began with. Clients are told when the tools
-// have become others. because is what the log says for the reason.
+// ReloadAdapters reads the adapter files again and applies all valid ones in one step. An invalid file
+// keeps its last valid version, and the log names the error. Calls in flight finish on the version
+// they began with. Clients are notified when the list of tools has changed. because is logged as the
+// reason for the reload.
 func (srv *Server) ReloadAdapters(because string) {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
@@ -309,13 +309,13 @@ func (srv *Server) use(next *setup) {
 	}
 }
 
-// TokenStore is where cfg wants OAuth tokens to be kept. What it has to say goes to log.
+// TokenStore returns the store of OAuth tokens that cfg selects. The store writes its warnings to log.
 func TokenStore(cfg *config.Config, log *zap.Logger) *oauth.Store {
 	return oauth.New(cfg.Credentials, oauth.Kind(cfg.CredentialStore), log)
 }
 
-// AdapterOptions are a as the runtime has it, below what the variables of its protocol say.
-// getenv is where those and credentials are looked up.
+// AdapterOptions converts a to the options of the adapter runtime. Environment variables of the
+// adapter protocol take precedence over a. getenv looks up these variables and the credentials.
 func AdapterOptions(a *config.Adapters, getenv func(string) (string, bool)) (adapterrt.Options, error) {
 	mode, err := adapterrt.ParseMode(a.Mode)
 	if err != nil {

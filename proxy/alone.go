@@ -24,7 +24,8 @@ func aloneOrigin() origin {
 	return o
 }
 
-// Send answers requests at once.
+// Send answers each request in this process, without a server: initialize and ping with a result, all
+// others with "Method not found". It drops notifications and responses.
 func (alone) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	if !out.Request {
 		return nil, nil
@@ -55,7 +56,7 @@ func ownVersion() string {
 	return "unknown"
 }
 
-// Listen is a stream on which nothing is ever said.
+// Listen returns a stream that has no messages and stays open until ctx ends or the stream is closed.
 func (alone) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
 	return newSilence(ctx), nil
 }
@@ -76,7 +77,8 @@ func newSilence(ctx context.Context) *silence {
 	return &silence{ctx: ctx, closed: make(chan struct{})}
 }
 
-// Next waits for the end.
+// Next returns the answer, if there is one, and then io.EOF. On a standing stream it blocks until the
+// context ends or the stream is closed.
 func (s *silence) Next() (sse.Event, error) {
 	if m := s.first; m != nil {
 		s.first = nil

@@ -16,8 +16,8 @@ type apart struct {
 	srv *Server
 }
 
-// Send sends one message. Cancellations go no further: the end of the stream has said
-// so, and several clients may have requests of one id.
+// Send sends one message to the process. It drops notifications/cancelled: closing the request's
+// stream cancels the request, and several clients may have open requests with the same id.
 func (a *apart) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	if !out.Request {
 		var m wire.Message
@@ -35,7 +35,7 @@ func (a *apart) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stre
 	return st, err
 }
 
-// Known knows nothing: the end of a request's stream tells the server.
+// Known always returns false: closing the stream of a request sends the cancellation to the server.
 func (a *apart) Known(string) (string, bool) { return "", false }
 
 // apartStream is what the process says about one request.
@@ -45,8 +45,8 @@ type apartStream struct {
 	once sync.Once
 }
 
-// Close gives the stream up. Without an answer the process is told that none is
-// wanted. See
+// Close closes the stream of a request. If the request has no answer yet, it sends
+// notifications/cancelled to the process. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation.
 func (st *apartStream) Close() error {
 	st.once.Do(func() {

@@ -165,7 +165,8 @@ func (s *extraStream) Next() (sse.Event, error) {
 	}
 }
 
-// Release passes on that the last event is needed no more, unless there is one to come.
+// Release releases the last event of the underlying stream, unless a read of the next event is already
+// under way.
 func (s *extraStream) Release() {
 	if st, ok := s.Stream.(upstream.Releaser); ok && !s.reading {
 		st.Release()

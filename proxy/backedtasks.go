@@ -123,7 +123,9 @@ type taskBirth struct {
 	from []upstream.Header
 }
 
-// Next is the stream's, after a look at it.
+// Next returns the next event of the underlying stream. If the event is the result that creates a
+// task, Next records the task first, and replaces the result by an error if the task cannot be
+// recorded.
 func (s *taskBirth) Next() (sse.Event, error) {
 	e, err := s.Stream.Next()
 	var m wire.Message

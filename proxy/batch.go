@@ -364,7 +364,8 @@ func (b *batchReply) verdict(slots int) *mcp.Failure {
 	return nil
 }
 
-// Next is the reply as a stream: each message an event, answers as they come.
+// Next returns the next message of the reply as an event, in the order of arrival; io.EOF when all
+// requests of the batch are answered, or the client has left.
 func (b *batchReply) Next() (sse.Event, error) {
 	for {
 		if len(b.order) > 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// DemoExchange is one message of a client to the built-in server, on both sides of the
-// proxy. What there is none of is nil.
+// DemoExchange is one message of a client to the demo server and its answer, each before and after
+// translation. A field is nil where there is no such message.
 type DemoExchange struct {
 	Client, Server string // their revisions
 	Sent, Heard    []byte // the message as the client sent it, and as the server got it
@@ -54,7 +54,7 @@ func (t *tapped) got(message []byte) {
 	}
 }
 
-// Post shows the message when its answer has gone.
+// Post handles the request as face.Post does, and calls show when the answer has been sent.
 func (p *tap) Post(req *downstream.Request, resp *downstream.Response) {
 	t := &tapped{DemoExchange: DemoExchange{Client: p.revisionOf(req), Server: translate.Oldest().Name, Sent: bytes.Clone(req.Body)}}
 	req.Ctx = demo.WithWatcher(req.Ctx, t)

@@ -183,7 +183,8 @@ type errandStream struct {
 	stop func()
 }
 
-// Next runs the errand up to the next thing it has to say.
+// Next runs the call until it has its next message. It returns io.EOF after the last message, and the
+// cause of the context's end.
 func (st *errandStream) Next() (sse.Event, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -200,7 +201,7 @@ func (st *errandStream) Next() (sse.Event, error) {
 	return sse.Event{Data: m}, nil
 }
 
-// Close ends the errand, which has ended when it returns.
+// Close cancels the call and waits until its function has returned.
 func (st *errandStream) Close() error {
 	st.cancel(upstream.ErrClosed)
 	st.mu.Lock()

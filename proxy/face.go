@@ -411,7 +411,8 @@ type opening struct {
 	answer []byte
 }
 
-// Next hands out what came early, then the answer.
+// Next returns the messages that the server sent before its answer to initialize, then the answer,
+// then io.EOF.
 func (o *opening) Next() (sse.Event, error) {
 	for o.at < len(o.rest) {
 		o.at++

@@ -50,12 +50,12 @@ func (sh *shared) guest(ctx context.Context, srv *Server) (*guest, error) {
 	return &guest{apart: sh.plain, of: sh}, nil
 }
 
-// Listen is for servers that say something unasked.
+// Listen returns upstream.ErrNoStream: a shared process has no standing stream for one client.
 func (g *guest) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
 	return nil, upstream.ErrNoStream
 }
 
-// Close leaves. The process goes on for the others.
+// Close removes this client from the shared process. The process keeps running for the other clients.
 func (g *guest) Close(context.Context) error {
 	g.once.Do(func() {
 		g.of.mu.Lock()

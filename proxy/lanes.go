@@ -25,7 +25,7 @@ func (srv *Server) openLanes(conn upstream.Conn, st upstream.Stream) *lanes {
 	}
 }
 
-// Close stops the server, and forgets what its clients were told.
+// Close stops the server process and discards the events kept for replay.
 func (l *lanes) Close(ctx context.Context) error {
 	err := l.Streams.Close(ctx)
 	l.trails.close()

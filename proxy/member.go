@@ -152,13 +152,13 @@ func (m *member) subscribe(msg *wire.Message) (enough bool) {
 	return false
 }
 
-// Listen is for connections that began in another way.
+// Listen returns upstream.ErrNoStream: the stream of this session was returned when it was opened.
 func (m *member) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
 	return nil, upstream.ErrNoStream
 }
 
-// Close ends the session. The process is told that no client waits any more for what
-// the session has asked.
+// Close ends the session. The process gets notifications/cancelled for each open request of the
+// session.
 func (m *member) Close(ctx context.Context) error {
 	h := m.hub
 	var notices [][]byte
@@ -235,7 +235,8 @@ func (m *member) wake() {
 // ear is what a session hears.
 type ear struct{ *member }
 
-// Next waits for the next message.
+// Next returns the next message for this session, and blocks until there is one. After the last
+// message it returns the error that ended the session.
 func (e ear) Next() (sse.Event, error) {
 	for {
 		e.mu.Lock()

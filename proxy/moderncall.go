@@ -301,7 +301,7 @@ func (b *bridgedCall) why() error {
 // Release says that the last event is needed no more.
 func (b *bridgedCall) Release() { b.released.Store(true) }
 
-// Close lets go of the stream. The server goes on.
+// Close closes the client's stream. The call to the server goes on.
 func (b *bridgedCall) Close() error {
 	b.once.Do(func() { close(b.gone) })
 	return nil

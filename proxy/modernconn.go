@@ -367,7 +367,7 @@ func (c *modernConn) tellCancelled(id []byte) {
 	}
 }
 
-// Close ends the session, of which the server knows nothing.
+// Close ends the session. It sends nothing about the session to the server, which has no sessions.
 func (c *modernConn) Close(ctx context.Context) error {
 	c.end()
 	c.srv.finished.end(c)

@@ -212,9 +212,9 @@ func (c *modernConn) tell(raw []byte, header []upstream.Header) {
 	}
 }
 
-// Listen is the standing stream: what the client has subscribed to, and, for as long
-// as it is open, what becomes other in the server's lists. It takes over from an
-// older one. upstream.ErrNoStream says that the server tells nothing unasked.
+// Listen opens the client's standing stream. It carries updates of the resources that the client has
+// subscribed to and, while it is open, list_changed notifications. It replaces an older stream. The
+// error is upstream.ErrNoStream when the server offers no notifications.
 func (c *modernConn) Listen(ctx context.Context, o upstream.ListenOptions) (upstream.Stream, error) {
 	if c.life.Err() != nil {
 		return nil, upstream.ErrClosed
@@ -297,7 +297,8 @@ func (n *newsOfModern) copy(st upstream.Stream, header []upstream.Header) {
 	}
 }
 
-// Next waits for news.
+// Next returns the next notification, and blocks until there is one. It returns io.EOF when the stream
+// is closed or replaced.
 func (n *newsOfModern) Next() (sse.Event, error) {
 	for {
 		n.c.mu.Lock()

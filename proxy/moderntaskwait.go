@@ -235,8 +235,8 @@ func (w *taskWait) drop() []*ask {
 	return open
 }
 
-// Close lets go of the stream. The task goes on; who asks for its result again is
-// asked again what the server wants to know.
+// Close closes the stream. The task continues. A client that requests the task's result again gets the
+// server's open questions again.
 func (w *taskWait) Close() error {
 	w.cancel()
 	w.free()

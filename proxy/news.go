@@ -71,7 +71,8 @@ type nextEvent struct {
 	err   error
 }
 
-// Next waits for what comes first.
+// Next returns the next event of the server's stream, or a notifications/tools/list_changed of
+// dragoman's own, whichever is first.
 func (st *newsStream) Next() (sse.Event, error) {
 	if !st.asked {
 		st.asked = true

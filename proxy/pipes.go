@@ -13,7 +13,8 @@ import (
 // pipes is the server as clients on HTTP+SSE see it.
 type pipes Server
 
-// OpenPipe begins with a client whose stream is about to stand.
+// OpenPipe begins the session of a client whose HTTP+SSE stream is about to open. If there are too
+// many sessions it fills resp with the error and returns nil.
 func (f *pipes) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
 	srv := (*Server)(f)
 	if !srv.sessions.reserve() {
@@ -51,7 +52,7 @@ type posts struct {
 	undrain func() bool
 }
 
-// Owns holds the sender of a message against the client that opened the stream.
+// Owns reports whether the sender of a message is the client that opened the stream.
 func (t *posts) Owns(guest string, header func(name string) string) bool {
 	return t.owner.Is(t.srv.now().ownerOf(guest, header))
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Capabilities are what the client of an inquiry declares by name, since servers have
-// fewer tools for clients that can do less. Nothing is ever asked of that client but
-// for its roots, of which it has none.
+// Capabilities names the client capabilities that a probe declares, since servers may list fewer tools
+// for clients with fewer capabilities. The probe answers no server request except roots/list, with an
+// empty list.
 type Capabilities []string
 
 // A declarable is a capability of clients, as those with a handshake declare it and

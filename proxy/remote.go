@@ -101,8 +101,8 @@ var lostWords = []string{
 // seen is the number of the session that a message is about to be sent in.
 func (c *remoteConn) seen() uint64 { return c.renewals.Load() }
 
-// Send delivers one message, as HTTPSession does. What was refused since the session is
-// lost is sent once more in another one.
+// Send sends one message, as HTTPSession does. If the server refuses it because the session is lost,
+// Send begins a new session and sends the message once more.
 func (c *remoteConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	if server.Memorable(m.Body) {
 		c.mu.Lock()

@@ -110,8 +110,8 @@ func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (
 	return srv.now().origin.connect(ctx, initialize)
 }
 
-// Send sends to the process that is there. While another one is started it waits
-// for that, within the time that a handshake has.
+// Send sends one message to the running process. While the process is being restarted, Send waits, at
+// most for the time that a handshake may take.
 func (r *revival) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	conn, err := r.current(ctx, m)
 	if err != nil {
@@ -238,7 +238,7 @@ func (r *revival) Listen(context.Context, upstream.ListenOptions) (upstream.Stre
 	return nil, upstream.ErrNoStream
 }
 
-// Close stops the process, or that there will be one.
+// Close stops the process, or cancels its restart.
 func (r *revival) Close(ctx context.Context) error {
 	r.end()
 	r.mu.Lock()
@@ -250,8 +250,8 @@ func (r *revival) Close(ctx context.Context) error {
 // voice is all that the processes of a revival say, one after the other.
 type voice struct{ *revival }
 
-// Next waits for what is said next. A [server.RestartError] says that nothing will be
-// heard any more about what was sent before, and that Next may be called again.
+// Next returns the next message. A [server.RestartError] says that the messages sent before get no
+// further answer, and that Next may be called again.
 func (v voice) Next() (sse.Event, error) {
 	r := v.revival
 	for {

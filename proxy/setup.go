@@ -95,12 +95,11 @@ func (s *setup) sharedKey() []byte {
 	return s.keys[0]
 }
 
-// Reload takes cfg, which must be valid, into use in one step; where that fails
-// everything stays as it was. Sessions that began before keep their translation;
-// those with a server over Streamable HTTP go on with its new settings, others
-// with those they began with, until their process is started again. Settings that
-// need a new start keep their values, and a line in the log names them. Files that
-// are named are read again.
+// Reload applies cfg, which must be valid, in one step; if that fails, nothing changes. Sessions that
+// began before keep their translation. Sessions with a server over Streamable HTTP use the new
+// upstream settings; all others keep the old ones until their process restarts. Settings that take
+// effect only after a restart of dragoman keep their values, and a log line names them. Files that cfg
+// names are read again.
 func (srv *Server) Reload(cfg config.Config) error {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()

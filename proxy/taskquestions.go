@@ -164,7 +164,8 @@ type untilAnswer struct {
 	answer []byte // a clone
 }
 
-// Next is upstream.ErrClosed in the place of the answer.
+// Next returns the next event of the underlying stream. In place of the answer, which it keeps, it
+// returns upstream.ErrClosed.
 func (s *untilAnswer) Next() (sse.Event, error) {
 	e, err := s.Stream.Next()
 	var m wire.Message

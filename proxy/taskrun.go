@@ -136,7 +136,7 @@ func (t *taskRun) askResult() error {
 	return nil
 }
 
-// Close gives the stream up, and with it the task.
+// Close closes the stream and cancels the task if it is still running.
 func (t *taskRun) Close() error {
 	t.mu.Lock()
 	st, running := t.st, !t.over && !t.closed && t.task != ""

@@ -30,10 +30,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// ErrShutdown is why calls and sessions end when the process is told to.
+// ErrShutdown is the cause with which calls and sessions end when this process shuts down.
 var ErrShutdown = errors.New("shutting down")
 
-// Of is what a client is told about err. The failure is the caller's, and wraps err.
+// Of returns the failure that the client gets for err. The failure wraps err and belongs to the
+// caller.
 func Of(err error) *mcp.Failure {
 	var (
 		f        *mcp.Failure
@@ -96,9 +97,9 @@ func Of(err error) *mcp.Failure {
 	return f
 }
 
-// Reason is the innermost part of a network error: "connection refused" rather
-// than the addresses around it. Of a program that cannot be started its name is
-// the half of the story.
+// Reason returns the text of the innermost error, as "connection refused" without the addresses around
+// it. If a program or file is missing or may not be used, it returns the whole text, which includes
+// the name.
 func Reason(err error) string {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, exec.ErrNotFound) {
 		return err.Error()

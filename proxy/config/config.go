@@ -59,8 +59,8 @@ type Config struct {
 	Shutdown  Shutdown          `yaml:"shutdown"`
 }
 
-// OAuth sets what OAuth clients reach of the server at Upstream.URL through dragoman, which adds no
-// credential of its own.
+// OAuth sets which OAuth documents and endpoints of the server at Upstream.URL clients can reach
+// through dragoman. dragoman adds no credential to these requests.
 type OAuth struct {
 	// Relay is metadata for the documents at the well-known paths, oauth for these and the
 	// endpoints of a server that is its own authorization server, none for nothing.
@@ -277,7 +277,8 @@ type Limits struct {
 	ReplayTime  time.Duration `yaml:"-"`
 }
 
-// HeldBytes is InHand, or what 0 stands for.
+// HeldBytes returns InHand. If InHand is 0, it returns half of the memory limit of the control group,
+// or 512 MiB without such a limit.
 func (c Limits) HeldBytes() int64 {
 	if c.InHand > 0 {
 		return int64(c.InHand)
@@ -363,7 +364,7 @@ const (
 	MessagesPath = "/messages"
 )
 
-// ReplicasPath is where we take in what other replicas forward.
+// ReplicasPath is the URL path at which this process receives requests that other replicas forward.
 const ReplicasPath = "/dragoman/replicas"
 
 // MaxPeers bounds the addresses in bridge.peers, and the replicas that are found by them.

@@ -29,8 +29,8 @@ const EnvPrefix = "DRAGOMAN_"
 // EnvFile is the variable that names the configuration file.
 const EnvFile = EnvPrefix + "CONFIG"
 
-// Read makes the configuration. The error tells every mistake: where it is, the path of
-// the setting, what was expected.
+// Read builds the configuration. Its error lists every mistake: the source, the path of the setting
+// and the expected value.
 func (s Sources) Read() (Config, error) {
 	c := Default()
 	layers := setting.Over(&c, removed)

@@ -29,15 +29,16 @@ type server struct {
 	shown  map[string]Watcher            // of requests, by their ids
 }
 
-// Open begins a conversation with the server, on which nothing was said yet.
+// Open returns a connection to a new instance of the demo server. The client has to send initialize
+// first.
 func Open(context.Context) (upstream.Conn, error) {
 	d := &server{out: make(chan []byte, 16), cancel: make(map[string]context.CancelFunc), shown: make(map[string]Watcher)}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d, nil
 }
 
-// Watcher sees one request as the server gets it, and the answer as the server gives it. It keeps nothing of them, and is
-// called concurrently.
+// Watcher observes one message: Heard gets the request as the server receives it, Said the answer as
+// the server sends it. A Watcher is called concurrently and must not keep the slices.
 type Watcher interface {
 	Heard(sent []byte)
 	Said(answer []byte)
@@ -45,7 +46,7 @@ type Watcher interface {
 
 type watcherKey struct{}
 
-// WithWatcher is ctx for a message that w watches.
+// WithWatcher returns a context that makes w observe the message sent with it.
 func WithWatcher(ctx context.Context, w Watcher) context.Context {
 	return context.WithValue(ctx, watcherKey{}, w)
 }
@@ -70,7 +71,8 @@ type message struct {
 	} `json:"params"`
 }
 
-// Send takes one message; what it leads to comes by Listen.
+// Send sends one message to the demo server. The answer and all further messages come on the stream of
+// Listen.
 func (d *server) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	if err := d.ctx.Err(); err != nil {
 		return nil, upstream.ErrClosed

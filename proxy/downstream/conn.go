@@ -130,8 +130,9 @@ func unwrap(nc net.Conn) net.Conn {
 	}
 }
 
-// SetReadDeadline is for the serving goroutine, and good for its next Read.
-// fasthttp sets two for each request, most of which is there by then.
+// SetReadDeadline records the deadline of the next Read. The next Read sets it on the connection,
+// because fasthttp sets two deadlines for each request and most of the request is read by then. Only
+// the serving goroutine may call it.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.readBy = t
 	return nil

@@ -20,7 +20,8 @@ const (
 	maxTokenSize = 1 << 10
 )
 
-// Shape is where messages of both directions hold ids and tokens, for Scan.
+// Shape lists, for Scan, the members of messages in both directions that hold request ids, progress
+// tokens or subscription ids.
 var Shape = func() *wire.Shape {
 	s := new(wire.Shape)
 	for _, path := range []string{"id", "params._meta.progressToken", "params.progressToken", "params.requestId", "params.task", "result.resultType"} {
@@ -32,8 +33,8 @@ var Shape = func() *wire.Shape {
 	return s
 }()
 
-// Table has the requests on one pipe that have no answer yet. T is what its user knows
-// of one. The user guards it against concurrent use, and bounds the number of entries.
+// Table holds the requests on one pipe that have no answer yet. T is the caller's data for each
+// request. The caller serializes access and bounds the number of entries.
 type Table[T any] struct {
 	last   uint64
 	open   map[string]*Entry[T] // by the keys of the ids that we gave
@@ -55,9 +56,9 @@ type Entry[T any] struct {
 	task     bool   // it may become one
 }
 
-// Enter makes an entry for the request m, which was scanned with Shape, and marks in m
-// the id and the token that the server is to see. Every member that the server may read
-// as either is marked.
+// Enter adds an entry for the request m, which was scanned with Shape. In m it marks the id and the
+// progress token to be replaced by the values for the server, in every member that the server may read
+// as either.
 func (t *Table[T]) Enter(m *wire.Message, of T) *Entry[T] {
 	if t.open == nil {
 		t.open = make(map[string]*Entry[T])
@@ -80,8 +81,8 @@ func (t *Table[T]) Enter(m *wire.Message, of T) *Entry[T] {
 	return e
 }
 
-// Answered is the entry that the response m answers, which is then over, and marks in m
-// the id that the sender has; nil where there is none.
+// Answered removes and returns the entry that the response m answers, and marks in m the sender's id
+// as the replacement. It returns nil when no open request has this id.
 func (t *Table[T]) Answered(m *wire.Message) *Entry[T] {
 	e := t.find(m.ID())
 	if e == nil {
@@ -97,9 +98,9 @@ func (t *Table[T]) Answered(m *wire.Message) *Entry[T] {
 	return e
 }
 
-// About is the entry that the notification m names by a progress token or as a
-// subscription, and marks in m what the sender has in its place. known is false for
-// progress that no sender has asked for, or that comes after the answer.
+// About returns the entry that the notification m refers to by progress token or subscription id, and
+// marks in m the sender's value as the replacement. known is false for progress that no open request
+// or task has asked for. A notification that refers to no request gives nil and true.
 func (t *Table[T]) About(m *wire.Message) (e *Entry[T], known bool) {
 	params := m.Root().Get(wire.Params)
 	if m.Method == wire.Progress {

@@ -220,7 +220,7 @@ func (m *Memory) Return(b []byte) {
 	}
 }
 
-// Forget stops counting b and leaves it to the callers that may still read it.
+// Forget stops counting b. The callers that may still read b keep it; b is not lent again.
 func (m *Memory) Forget(b []byte) { m.Drop(classOf(cap(b)), cap(b)) }
 
 // Put takes back what a Lender has lent, of whatever length but from its beginning.

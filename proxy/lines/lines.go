@@ -87,8 +87,8 @@ func NewReaderIn(memory Memory, src io.Reader, max int) *Reader {
 	return &Reader{src: src, max: max, memory: memory}
 }
 
-// Forget counts the line that was read last no more, and leaves it to the caller that may
-// still look at it. Next is not called after it.
+// Forget stops counting the line that Next returned last, and leaves its memory to the caller, which
+// may still read it. Next must not be called afterwards.
 func (r *Reader) Forget() {
 	if r.lent {
 		r.memory.Forget(r.buf)

@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Log tells what translation took from messages: counters always count all; the log has
-// the first of each kind at once, and a sum of the repeats with each Flush. It is safe
-// for concurrent use.
+// Log reports what translation removed from messages. The counters count every loss. The log has the
+// first loss of each kind at once, and a summary of the repeats at each Flush. It is safe for
+// concurrent use.
 type Log struct {
 	log     *zap.Logger
 	counter *prometheus.CounterVec // by from, to, rule and level

@@ -8,7 +8,8 @@ const (
 	CodeUnsupportedVersion = -32022
 )
 
-// Cause says why a client gets an error of ours instead of the server's answer. [Fail] makes the error.
+// Cause says why dragoman itself returns an error to the client instead of the server's answer. [Fail]
+// makes the error.
 type Cause uint8
 
 // The causes. Their codes, HTTP statuses and texts are in the table below.

@@ -45,7 +45,7 @@ func Cancelled[ID []byte | string](request ID, reason string) []byte {
 	return Notification(wire.Cancelled, append(params, '}'))
 }
 
-// Us is the clientInfo of dragoman's own requests.
+// Us is the clientInfo that dragoman sends in its own requests.
 const Us = `{"name":"dragoman","version":"1"}`
 
 // AppendError appends a JSON-RPC error. A nil id is written as null, as

@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// ServerError is the error that the server answered a request of ours with.
+// ServerError is the JSON-RPC error with which the server answered one of dragoman's own requests.
 type ServerError struct {
 	Raw []byte // the error object
 	Err error  // the HTTP status that it came with; nil for none
@@ -18,7 +18,8 @@ func (e *ServerError) Error() string {
 
 func (e *ServerError) Unwrap() error { return e.Err }
 
-// Failure is the error for the client whose request needed ours.
+// Failure returns the error for the client whose request made dragoman send its own request. It has
+// the server's code, message and data.
 func (e *ServerError) Failure() *Failure {
 	f := Saying(int(gjson.GetBytes(e.Raw, "code").Int()), e.Error())
 	f.Err = e.Err

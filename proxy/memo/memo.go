@@ -168,7 +168,7 @@ func (l *Memo) keep(key Key, k *Answer) {
 	at.known = k
 }
 
-// Forget lets go of everything.
+// Forget removes all entries.
 func (l *Memo) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

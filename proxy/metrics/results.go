@@ -123,7 +123,8 @@ func misspelt(missed []transform.Missed) (paths []string) {
 	return paths
 }
 
-// Conflict tells once of each tool that a rule and its schema exclude one another.
+// Conflict logs a warning, once for each tool, if err is a *transform.SchemaError: the tool's
+// outputSchema does not allow all that a rule does. It ignores other errors.
 func (l *Results) Conflict(log *zap.Logger, err error) {
 	bad, ok := errors.AsType[*transform.SchemaError](err)
 	if !ok {

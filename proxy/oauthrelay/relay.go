@@ -159,9 +159,9 @@ func described(path string) (what string, of func(what string) string, ok bool) 
 	return "", nil, false
 }
 
-// Serve asks the server what the request asks. req.Path has the query, too. What goes wrong
-// is an answer in plain text, and the error where the server is the reason; a *MismatchError
-// is about an answer that was passed on.
+// Serve forwards the request to the server and fills resp. req.Path includes the query. A failure is
+// answered in plain text, and Serve returns an error if the server caused it. A *MismatchError is
+// about a response that was forwarded nonetheless.
 func (r *Relay) Serve(req *downstream.Request, resp *downstream.Response) error {
 	path, query, _ := strings.Cut(req.Path, "?")
 	what, of, isMetadata := described(path)

@@ -86,7 +86,8 @@ func (b *Outbox) Put(l Message) bool {
 // full is called with b.mu held.
 func (b *Outbox) full() bool { return len(b.queue) > maxMessages || b.bytes > maxBytes }
 
-// Crowded reports whether the next messages had better wait.
+// Crowded reports whether the queue is more than half full, so that the sender should wait with
+// AwaitRoom.
 func (b *Outbox) Crowded() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

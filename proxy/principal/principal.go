@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/sealed"
 )
 
-// Of is on whose behalf a request comes: as much as we are configured to
-// know, and by which token the listener let it in. Requests of two principals never share anything.
+// Of returns the principal of a request: the listener token that admitted it, with a hash of the
+// header that by selects if the request has that header. Requests of two principals share nothing.
 func Of(req *downstream.Request, by string) string {
 	if req.Header == nil {
 		return req.Guest
@@ -39,10 +39,11 @@ func Header(by string) string {
 // maxClaims is how large the claims of a token may be that we look into.
 const maxClaims = 8 << 10
 
-// User is who may answer what the server asks in the middle of a request of who: the
-// principal itself, or by its claims whoever has another token of the same user. Nobody
-// has verified those here, so they open nothing by themselves; they only tell whose answer it may be. A
-// token that has not all of the claims, once each and as text, is nobody else's user.
+// User returns the identity that may answer a question the server asks during a request of principal
+// who. It is who itself or, where by names claims, a key of the listener token and the values of these
+// claims, so that another token of the same user may answer. The claims are not verified, so they
+// grant no other access. A token that lacks one of the claims, or has one twice or not as text, gives
+// who.
 func User(req *downstream.Request, by, who string) string {
 	names := config.ClaimsOf(by)
 	if names == nil || req.Header == nil {
@@ -103,8 +104,8 @@ func readClaims(authorization string) (claims string, ok bool) {
 	return string(text), true
 }
 
-// Owner is the mark of the client that sent a request with these headers, let in by the
-// token that guest stands for; by is how principals are told apart.
+// Owner returns the mark of the client that sent a request with these headers. guest identifies the
+// listener token that admitted it. by is the setting that tells principals apart.
 func Owner(by, guest string, header func(name string) string) (m sealed.Owner) {
 	who := ""
 	if header != nil {

@@ -48,14 +48,15 @@ func New(max func() int, yield func(of func(client string) bool) bool) *Limit {
 
 type clientKey struct{}
 
-// For says which client is behind ctx.
+// For returns a context that counts processes for this client.
 func For(ctx context.Context, client string) context.Context {
 	return context.WithValue(ctx, clientKey{}, client)
 }
 
-// Take takes a place for a process of the client behind ctx. At the bound a session ends
-// for it: one of a client that has more than a quarter of all places, where this one has
-// less, else one of its own. The error is ErrFull where there is none, or ctx's.
+// Take reserves a place for a process of the client in ctx. When all places are taken, it ends an idle
+// session to free one: a session of a client that has more than a quarter of all places, if this
+// client has fewer, else a session of this client. The error is ErrFull when there is no such session,
+// or that of ctx.
 func (l *Limit) Take(ctx context.Context) (*Place, error) {
 	client, _ := ctx.Value(clientKey{}).(string)
 	l.mu.Lock()

@@ -13,8 +13,8 @@ type Fair struct {
 	taken int
 }
 
-// Holder says whose share something is: a principal's, and where the client names its principal itself, so that it could have
-// as many as it likes, that of its address as well.
+// Holder identifies the client that a quota is counted for. Address is set where the client names its
+// own principal, and so could use any number of principals: then the address is counted as well.
 type Holder struct {
 	Principal string
 	Address   string // "" where the principal is good enough

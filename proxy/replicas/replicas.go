@@ -55,13 +55,14 @@ type Options struct {
 // configured reports whether there may be others.
 func (o *Options) configured() bool { return len(o.Settings().Addresses) > 0 }
 
-// Replicas are the other processes that have our key.
+// Replicas forwards requests to the other processes that have the same key, and serves those that they
+// forward.
 type Replicas struct {
 	*directory
 	inbox *inbox
 }
 
-// New begins without knowing where anybody is. Its caller closes it.
+// New returns Replicas that know no address of another process yet. The caller must Close it.
 func New(o Options) *Replicas { return &Replicas{newDirectory(&o), &inbox{Options: &o}} }
 
 // Configured reports whether there may be others.
@@ -70,8 +71,8 @@ func (r *Replicas) Configured() bool { return r.configured() }
 // Inbox takes in what others forward.
 func (r *Replicas) Inbox() downstream.ReplicasHandler { return r.inbox }
 
-// Forget begins anew with other settings: who was believed by the earlier ones has to be
-// found again.
+// Forget discards all known addresses of replicas, as after a change of settings. Each replica has to
+// be found again.
 func (r *Replicas) Forget() { r.forget() }
 
 // Close closes the connections to others, those in use when that ends.

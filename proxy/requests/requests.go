@@ -24,8 +24,8 @@ var (
 	ErrCancelled = errors.New("request was cancelled")
 )
 
-// More is what a session keeps with a request. It hears of a cancellation where no Stop
-// does.
+// More is the session's own data for a request. Cancelled is called when the request is cancelled and
+// has no Stop function.
 type More interface{ Cancelled() }
 
 // Request is a request that has no answer yet. It owns its memory.

@@ -170,7 +170,8 @@ func (c *Cache) drop(is func(about subject, realm string) bool) {
 	}
 }
 
-// Heard drops what a notification of the server is about, on whichever stream it came.
+// Heard removes the entries that the server's notification m invalidates: list_changed and
+// resources/updated. The stream on which m came does not matter.
 func (c *Cache) Heard(m *wire.Message) {
 	var lists [2]wire.Method
 	switch m.Method {
@@ -197,10 +198,10 @@ func (c *Cache) Heard(m *wire.Message) {
 // https://modelcontextprotocol.io/specification/2026-07-28/server/resources#subscriptions.
 func related(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 
-// Unheard drops the entries of principals that may have missed a change.
+// Unheard removes all entries of realm, whose principals may have missed a change notification.
 func (c *Cache) Unheard(realm string) {
 	c.drop(func(_ subject, r string) bool { return r == realm })
 }
 
-// Forget lets go of everything.
+// Forget removes all entries.
 func (c *Cache) Forget() { c.drop(func(subject, string) bool { return true }) }

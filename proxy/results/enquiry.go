@@ -221,7 +221,8 @@ func (e *Enquiry) again(id []byte) []byte {
 	return append(append(out, result...), '}')
 }
 
-// End cancels the request if it was not answered. It may be called more than once.
+// End ends the lookup. If no answer was stored, other requests that wait for it continue without one.
+// It may be called more than once.
 func (e *Enquiry) End() {
 	if e == nil {
 		return
@@ -263,7 +264,8 @@ func (e *Enquiry) part() {
 	close(f.done)
 }
 
-// Taint says that the answer will depend on more than the question.
+// Taint marks the answer as dependent on more than the request, so that it is not shared with other
+// requests, and ends the lookup.
 func (e *Enquiry) Taint() {
 	if e != nil {
 		e.tainted = true

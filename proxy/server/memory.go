@@ -50,7 +50,8 @@ const (
 	maxMemorable     = 8 << 10
 )
 
-// Memory is what a server knows of its client beside initialize.
+// Memory holds the state of a client that a restarted server has to get after initialize:
+// notifications/initialized, the log level and the resource subscriptions.
 type Memory struct {
 	Initialized bool
 	level       []byte // params of the last logging/setLevel
@@ -94,8 +95,8 @@ func (y *Memory) Note(message []byte) {
 	}
 }
 
-// Replay is what another server has to be told behind initialize, and the ids of
-// our requests in it, whose answers no client gets.
+// Replay returns the messages to send to a restarted server after initialize, and the ids of the
+// requests among them. Responses to these ids must not reach the client.
 func (y *Memory) Replay() (messages [][]byte, own map[string]bool) {
 	if !y.Initialized {
 		return nil, nil // nothing else may come before it

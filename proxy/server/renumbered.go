@@ -64,7 +64,7 @@ func renameCancelled[T any](t *idmap.Table[T], m *wire.Message) bool {
 	return true
 }
 
-// Renames is a connection on which requests have other ids than towards the server.
+// Renames is a connection that replaces request ids: the server gets other ids than the client sends.
 type Renames interface {
 	// Known is the id that the server knows the newest open request of this one by.
 	Known(id string) (given string, ok bool)
@@ -72,10 +72,10 @@ type Renames interface {
 	Beneath() upstream.Conn
 }
 
-// Renumbered is the connection of a client on a pipe to a server on a pipe: its requests
-// have ids and progress tokens of ours towards the server, and what the server says
-// comes, in order, with those of the client. The ids of the client's open requests
-// differ, so that a request ends what is left of an older one of its id.
+// Renumbered is the connection of one client on a pipe to one server on a pipe. It replaces request
+// ids and progress tokens towards the server and restores the client's own in the server's messages,
+// which keep their order. The open requests of a client have different ids: a new request ends an
+// older one with the same id.
 type Renumbered struct {
 	upstream.Conn
 	owner Owner

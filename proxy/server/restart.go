@@ -18,8 +18,8 @@ func Restarts(err error) bool {
 	return ok
 }
 
-// Spares reports whether err leaves the request of this key alone: it waits for the
-// server to be there again.
+// Spares reports whether the request of this key survives err: it was not sent yet, and waits for the
+// restarted server.
 func Spares(err error, key string) bool {
 	e, ok := errors.AsType[*RestartError](err)
 	return ok && e.Held != nil && e.Held(key)

@@ -391,8 +391,8 @@ func (l *Streams) end(err error) {
 	}
 }
 
-// WhenLost has do called, which must not wait for the Streams, when the
-// server goes away by itself; at once when it has.
+// WhenLost sets do to be called when the connection to the server ends by itself; it calls do at once
+// if that has happened. do must not wait for the Streams.
 func (l *Streams) WhenLost(do func()) {
 	l.mu.Lock()
 	l.lost = do

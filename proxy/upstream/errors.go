@@ -66,7 +66,7 @@ type silence struct {
 func (e *silence) Error() string { return fmt.Sprintf("%s within %v", e.what, e.after) }
 func (*silence) Timeout() bool   { return true }
 
-// Is tells a peer that stopped in the middle from one that said nothing at all.
+// Is reports whether target is ErrSilence and the time ran out after the server had begun to answer.
 func (e *silence) Is(target error) bool { return target == ErrSilence && e.midway }
 
 // StatusError is an HTTP answer other than the one asked for.
