@@ -32,6 +32,7 @@ func (c *stdio) endsSoon() {
 
 func aLongDrain(cfg *config.Config)  { cfg.Shutdown.Drain = 10 * patience }
 func aShortDrain(cfg *config.Config) { cfg.Shutdown.Drain = 10 * time.Millisecond }
+func noDrain(cfg *config.Config)     { cfg.Shutdown.Drain = 1 }
 
 // TestAPipeEndsWithAQuestionThatCannotBeAnswered: the server is told so, and ends its call.
 func TestAPipeEndsWithAQuestionThatCannotBeAnswered(t *testing.T) {
@@ -82,9 +83,13 @@ func TestAPipeEndsWithAQuestionThatCannotBeAnswered(t *testing.T) {
 // TestACallThatOutlivesTheDrainIsAnsweredByAnError, whether the client's side has ended
 // or we are told to end.
 func TestACallThatOutlivesTheDrainIsAnsweredByAnError(t *testing.T) {
-	for name, end := range map[string]func(*stdio){
-		"client": func(c *stdio) { c.in.Close() },
-		"told":   func(c *stdio) { c.stop() },
+	for name, when := range map[string]struct {
+		end   func(*stdio)
+		drain func(*config.Config)
+	}{
+		"client": {func(c *stdio) { c.in.Close() }, aShortDrain},
+		"told":   {func(c *stdio) { c.stop() }, aShortDrain},
+		"told, and the time is over before the last message was taken": {func(c *stdio) { c.stop() }, noDrain},
 	} {
 		both(t, func(t *testing.T, piped bool) {
 			f := newFake(initializing("2025-06-18", func(m string) ([]string, error) {
@@ -94,11 +99,11 @@ func TestACallThatOutlivesTheDrainIsAnsweredByAnError(t *testing.T) {
 				return nil, nil
 			}))
 			f.piped = piped
-			c, _ := pipeClient(t, f, aShortDrain)
+			c, _ := pipeClient(t, f, when.drain)
 			c.initialize("2025-06-18", `{}`)
 			c.say(echoCall)
 			got(t, f, "tools/call")
-			end(c)
+			when.end(c)
 			if m := c.hear(); gjson.Get(m, "id").Raw != "7" || gjson.Get(m, "error.message").String() != "shutting down" {
 				t.Errorf("%s: %s", name, m)
 			}

@@ -84,12 +84,14 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	srv.spawn(func() { srv.tend(tending) })
 
 	err := client.Run(reading, p.take)
-	if p.ctx.Err() == nil && (err == nil || ctx.Err() != nil) {
+	lost := context.Cause(p.ctx)
+	overdue := errors.Is(lost, clienterror.ErrShutdown) // Run returned after the drain time
+	if (lost == nil || overdue) && (err == nil || ctx.Err() != nil) {
 		p.hangUp()
 		p.finish()
 		p.cutOff()
+		lost = context.Cause(p.ctx)
 	}
-	lost := context.Cause(p.ctx)
 	p.fail(clienterror.ErrShutdown)
 	if p.s != nil {
 		srv.endSession(p.s, clienterror.ErrShutdown)
