@@ -43,6 +43,7 @@ type built struct {
 	checkout string
 	work     string // the folder
 	modules  string // the module cache that was built from
+	goroot   string
 	programs map[platform]string
 }
 
@@ -85,6 +86,9 @@ func (r *built) install(ctx context.Context, checkout string) error {
 	}
 	cache, err := output(ctx, r.checkout, nil, "go", "env", "GOMODCACHE")
 	if err != nil {
+		return err
+	}
+	if r.goroot, err = output(ctx, r.checkout, nil, "go", "env", "GOROOT"); err != nil {
 		return err
 	}
 	for _, p := range platforms {

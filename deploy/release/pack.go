@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"time"
 
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
@@ -153,7 +152,7 @@ func (r *built) notices(modules []module.Version) ([]byte, error) {
 		}
 		return nil
 	}
-	if err := add("Go", runtime.GOROOT()); err != nil {
+	if err := add("Go", r.goroot); err != nil {
 		return nil, err
 	}
 	for _, m := range modules {
