@@ -61,7 +61,7 @@ func newAdapters(cfg config.Adapters, key []byte, tokens *oauth.Store, log *zap.
 	files, wrong := adapterrt.Find(a.sources)
 	problems, err := rt.Load(files)
 	problems = append(wrong, problems...)
-	a.tell(problems)
+	a.logProblems(problems)
 	if err == nil && len(wrong) > 0 && !cfg.SkipInvalid {
 		err = &adapterrt.LoadError{Problems: wrong}
 	}
@@ -100,7 +100,7 @@ func callback(redirect string) (adapterrt.Callback, error) {
 func (a *adapters) close() { a.runtime.Close() }
 
 // tell logs what is wrong with files.
-func (a *adapters) tell(problems []adapterrt.Problem) {
+func (a *adapters) logProblems(problems []adapterrt.Problem) {
 	for _, p := range problems {
 		level := zapcore.WarnLevel
 		if p.Severity == adapterrt.Error {
@@ -121,7 +121,7 @@ func (a *adapters) Tools() (all []ownTool) {
 }
 
 // Call dispatches one request to an operation.
-func (a *adapters) Call(ctx context.Context, c *ownCall) []byte {
+func (a *adapters) Call(ctx context.Context, c *toolCall) []byte {
 	at, ok := a.runtime.Tool(c.Tool)
 	if !ok { // gone since the client asked for the list
 		return []byte(`{"content":[{"type":"text","text":"This tool is no longer here. Ask for the list of tools again."}],"isError":true}`)
@@ -185,7 +185,7 @@ func (a *adapters) serveHTTP(req *downstream.Request, resp *downstream.Response)
 	for _, h := range res.Header {
 		resp.Header = append(resp.Header, mcp.Header{Name: h.Name, Value: h.Value})
 	}
-	d.tell(resp)
+	d.setHeaders(resp)
 }
 
 // refusal is the body of an answer at the plain endpoints to what came no further than
@@ -264,7 +264,7 @@ func (srv *Server) ReloadAdapters(because string) {
 		return
 	}
 	problems, changed, err := a.runtime.Refresh(a.sources)
-	a.tell(problems)
+	a.logProblems(problems)
 	if err == nil && changed {
 		err = errors.Join(a.readRules(), srv.renewOwn())
 	}

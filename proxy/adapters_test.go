@@ -567,7 +567,7 @@ func TestOwnToolsFollowTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.leave()
-	if !srv.news(s) {
+	if !srv.toolsChanged(s) {
 		t.Error("the client is not told")
 	}
 }

@@ -52,7 +52,7 @@ func (a *adapters) rules() []transform.Rule {
 }
 
 // reduction shapes what the operations of one request answer.
-type reduction struct {
+type resultShaping struct {
 	a       *adapters
 	shaping *shaping
 	call    transform.Call
@@ -67,7 +67,7 @@ type reduction struct {
 const aroundAnswer = 250
 
 // shape is [adapterrt.Request.Shape].
-func (d *reduction) shape(r *adapterrt.Result) {
+func (d *resultShaping) shape(r *adapterrt.Result) {
 	began := time.Now()
 	if d.tool != "" { // as a tool's result has it
 		r.Data = wire.AppendCompact(make([]byte, 0, len(r.Data)), r.Data)
@@ -127,12 +127,12 @@ func truncated(notice string, r *transform.Report) adapterrt.Notice {
 }
 
 // reduceCall prepares the shaping of a tool call; nil where there is none.
-func (a *adapters) reduceCall(c *ownCall) *reduction {
+func (a *adapters) reduceCall(c *toolCall) *resultShaping {
 	w := c.wanted
 	if w == nil {
 		return nil
 	}
-	d := &reduction{a: a, shaping: w.shaping, tool: c.Tool, call: transform.Call{
+	d := &resultShaping{a: a, shaping: w.shaping, tool: c.Tool, call: transform.Call{
 		Session: c.Session, Caller: c.Caller, MaxTokens: w.maxTokens, Full: w.full,
 	}}
 	return d
@@ -140,17 +140,17 @@ func (a *adapters) reduceCall(c *ownCall) *reduction {
 
 // reduceHTTP prepares the shaping for a plain endpoint, where a client cannot read on;
 // nil where there is none.
-func (a *adapters) reduceHTTP(s *shaping, req *downstream.Request) *reduction {
+func (a *adapters) reduceHTTP(s *shaping, req *downstream.Request) *resultShaping {
 	if s == nil {
 		return nil
 	}
-	return &reduction{a: a, shaping: s, call: transform.Call{
+	return &resultShaping{a: a, shaping: s, call: transform.Call{
 		Caller: callerOf(req.Header("Authorization")), MaxTokens: hint(req.Header(maxTokensHeader)), NoMore: true,
 	}}
 }
 
 // tell says in headers what is missing.
-func (d *reduction) tell(resp *downstream.Response) {
+func (d *resultShaping) setHeaders(resp *downstream.Response) {
 	if d == nil || !d.cut {
 		return
 	}

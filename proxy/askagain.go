@@ -28,7 +28,7 @@ const (
 )
 
 // again is what asking once more takes.
-type again struct {
+type repeatable struct {
 	question []byte // as the client got it
 	put      func(question []byte) bool
 }
@@ -39,7 +39,7 @@ func (x *exchange) mayRepeat(out, id, note []byte) {
 	if len(out) > maxAskedAgain || !translate.Counts(note) {
 		return
 	}
-	again := &again{question: bytes.Clone(out), put: x.putter()}
+	again := &repeatable{question: bytes.Clone(out), put: x.putter()}
 	x.key = wire.AppendIDKey(x.key[:0], id)
 	x.s.asked.Change(x.key, func(c *call) { c.More.again = again })
 }
@@ -105,20 +105,20 @@ func (x *exchange) putter() func([]byte) bool {
 			return true
 		}
 	}
-	if x.extra == nil {
-		x.extra = &extra{messages: make(chan []byte, manyAgain), over: x.ctx.Done()}
-		x.stream = x.extra.on(x.srv, x.stream)
+	if x.injected == nil {
+		x.injected = &injected{messages: make(chan []byte, manyAgain), over: x.ctx.Done()}
+		x.stream = x.injected.on(x.srv, x.stream)
 	}
-	return x.extra.put
+	return x.injected.put
 }
 
 // extra are messages of ours for a stream that another goroutine writes.
-type extra struct {
+type injected struct {
 	messages chan []byte
 	over     <-chan struct{} // closed when that stream has ended
 }
 
-func (e *extra) put(m []byte) bool {
+func (e *injected) put(m []byte) bool {
 	select {
 	case <-e.over:
 		return false
@@ -133,25 +133,25 @@ func (e *extra) put(m []byte) bool {
 }
 
 // on is a stream with the messages of e among its own.
-func (e *extra) on(srv *Server, st upstream.Stream) upstream.Stream {
-	return &extraStream{Stream: st, srv: srv, extra: e, came: make(chan nextEvent, 1)}
+func (e *injected) on(srv *Server, st upstream.Stream) upstream.Stream {
+	return &injectedStream{Stream: st, srv: srv, extra: e, came: make(chan nextResult, 1)}
 }
 
 // extraStream reads its stream in a goroutine, one event at a time, so as to wait for
 // messages of ours too.
-type extraStream struct {
+type injectedStream struct {
 	upstream.Stream
 	srv     *Server
-	extra   *extra
-	came    chan nextEvent
+	extra   *injected
+	came    chan nextResult
 	reading bool // an event was asked for, and has not been taken from came
 }
 
-func (s *extraStream) Next() (sse.Event, error) {
+func (s *injectedStream) Next() (sse.Event, error) {
 	if !s.reading {
 		s.reading = true
 		s.srv.spawn(func() {
-			n := nextEvent{err: mcp.Fail(mcp.Panicked, "")}
+			n := nextResult{err: mcp.Fail(mcp.Panicked, "")}
 			defer func() { s.came <- n }()
 			n.event, n.err = s.Stream.Next()
 		})
@@ -167,7 +167,7 @@ func (s *extraStream) Next() (sse.Event, error) {
 
 // Release releases the last event of the underlying stream, unless a read of the next event is already
 // under way.
-func (s *extraStream) Release() {
+func (s *injectedStream) Release() {
 	if st, ok := s.Stream.(upstream.Releaser); ok && !s.reading {
 		st.Release()
 	}

@@ -26,7 +26,7 @@ import (
 // messages, and the reply is put together again. We never make one of our own.
 
 // item is one element of an array from a client.
-type item struct {
+type batchItem struct {
 	raw     []byte
 	refusal []byte // the error that is its answer; nil for a message to send on
 	slot    int    // of its answer in the reply; -1 for none
@@ -34,7 +34,7 @@ type item struct {
 
 // takeApart finds the elements of the array in body and how many answers they
 // get. s is nil when the client has not initialized.
-func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, err error) {
+func (srv *Server) splitBatch(s *session, body []byte) (items []batchItem, slots int, err error) {
 	most := srv.now().cfg.Limits.Batch
 	elements, err := wire.AppendElements(nil, body, most)
 	switch {
@@ -47,13 +47,13 @@ func (srv *Server) takeApart(s *session, body []byte) (items []item, slots int, 
 	case len(elements) == 0:
 		return nil, 0, mcp.Fail(mcp.BatchEmpty, "")
 	}
-	items = make([]item, len(elements))
+	items = make([]batchItem, len(elements))
 	seen := make(map[string]bool)
 	modern := ""
 	var m wire.Message
 	for i, raw := range elements {
 		it := &items[i]
-		*it = item{raw: raw, slot: -1}
+		*it = batchItem{raw: raw, slot: -1}
 		switch err := m.Scan(raw, nil); {
 		case err != nil && raw[0] != '{':
 			it.refusal = mcp.Fail(mcp.BatchElement, "").Body()
@@ -108,7 +108,7 @@ func takesBatches(r *translate.Revision) bool {
 }
 
 // group is the reply to an array that comes together.
-type group struct {
+type batchAnswers struct {
 	emit func(array []byte) // called with the reply when it is complete; may be nil
 
 	mu      sync.Mutex
@@ -116,11 +116,13 @@ type group struct {
 	left    int
 }
 
-func newGroup(slots int) *group { return &group{answers: make([][]byte, slots), left: slots} }
+func newGroup(slots int) *batchAnswers {
+	return &batchAnswers{answers: make([][]byte, slots), left: slots}
+}
 
 // put takes the answer for one slot, which is the group's from now on; nil when none is
 // owed.
-func (g *group) put(slot int, answer []byte) {
+func (g *batchAnswers) put(slot int, answer []byte) {
 	g.mu.Lock()
 	g.answers[slot] = answer
 	g.left--
@@ -135,7 +137,7 @@ func (g *group) put(slot int, answer []byte) {
 }
 
 // array is the reply; nil when nothing is owed.
-func (g *group) array() []byte {
+func (g *batchAnswers) array() []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := []byte{'['}
@@ -155,7 +157,7 @@ func (g *group) array() []byte {
 }
 
 // said is something the server said about one leg of a batch.
-type said struct {
+type legMessage struct {
 	slot    int
 	message []byte       // nil: the leg ends without an answer
 	final   bool         // it is the leg's answer, or the end
@@ -166,11 +168,11 @@ type said struct {
 // which ends with the leg.
 type batchReply struct {
 	x      *exchange // the whole POST
-	group  *group
+	group  *batchAnswers
 	legs   sync.WaitGroup
-	said   chan said
-	open   int    // legs that have not ended
-	order  []said // answers in the order they came, for a reply that streams
+	said   chan legMessage
+	open   int          // legs that have not ended
+	order  []legMessage // answers in the order they came, for a reply that streams
 	status []*mcp.Failure
 }
 
@@ -178,16 +180,16 @@ type batchReply struct {
 // their answers, the reply is an array in the order of the requests; from the
 // first other message on it is a stream.
 func (srv *Server) postBatch(x *exchange, body []byte, resp *downstream.Response) error {
-	items, slots, err := srv.takeApart(x.s, body)
+	items, slots, err := srv.splitBatch(x.s, body)
 	if err != nil {
 		return err
 	}
-	b := &batchReply{x: x, group: newGroup(slots), said: make(chan said)}
+	b := &batchReply{x: x, group: newGroup(slots), said: make(chan legMessage)}
 	resp.Done = b.done
 	for _, it := range items {
 		switch {
 		case it.refusal != nil:
-			b.settle(said{slot: it.slot, message: it.refusal, final: true})
+			b.legEnded(legMessage{slot: it.slot, message: it.refusal, final: true})
 		case it.slot < 0:
 			b.pass(it.raw)
 		default:
@@ -204,7 +206,7 @@ func (srv *Server) postBatch(x *exchange, body []byte, resp *downstream.Response
 			resp.Stream = b
 			return nil
 		}
-		b.settle(m)
+		b.legEnded(m)
 	}
 	if f := b.verdict(slots); f != nil {
 		return f
@@ -234,7 +236,7 @@ func (b *batchReply) pass(raw []byte) {
 }
 
 // start sends one request on its way and leaves the rest to a goroutine.
-func (b *batchReply) start(it item) {
+func (b *batchReply) start(it batchItem) {
 	x := b.x.leg()
 	defer func() {
 		if p := recover(); p != nil {
@@ -248,7 +250,7 @@ func (b *batchReply) start(it item) {
 		return
 	case v == wire.Answer:
 		x.outcome = metrics.Local
-		b.settle(said{slot: it.slot, message: bytes.Clone(out), final: true}) // which is x's
+		b.legEnded(legMessage{slot: it.slot, message: bytes.Clone(out), final: true}) // which is x's
 		x.done()
 		return
 	}
@@ -263,7 +265,7 @@ func (b *batchReply) start(it item) {
 }
 
 func (b *batchReply) fail(x *exchange, slot int, f *mcp.Failure) {
-	b.settle(said{slot: slot, message: f.Body(), final: true, failure: f})
+	b.legEnded(legMessage{slot: slot, message: f.Body(), final: true, failure: f})
 	x.done()
 }
 
@@ -271,7 +273,7 @@ func (b *batchReply) fail(x *exchange, slot int, f *mcp.Failure) {
 func (b *batchReply) follow(x *exchange, slot int) {
 	defer x.done()
 	for {
-		m := x.keep(x.said(slot))
+		m := x.keep(x.nextMessage(slot))
 		if len(m.message) == 0 && !m.final {
 			continue
 		}
@@ -287,34 +289,34 @@ func (b *batchReply) follow(x *exchange, slot int) {
 }
 
 // said is the next thing said about x's request. It is valid until the next call.
-func (x *exchange) said(slot int) said {
-	e, err := x.take()
+func (x *exchange) nextMessage(slot int) legMessage {
+	e, err := x.nextRecovered()
 	switch {
 	case errors.Is(err, io.EOF): // cancelled: no answer is owed
-		return said{slot: slot, final: true}
+		return legMessage{slot: slot, final: true}
 	case err != nil:
-		return x.unsaid(slot, err)
+		return x.endMessage(slot, err)
 	}
-	return said{slot: slot, message: e.Data, final: x.final}
+	return legMessage{slot: slot, message: e.Data, final: x.final}
 }
 
 // keep is m with memory of its own.
-func (x *exchange) keep(m said) said {
+func (x *exchange) keep(m legMessage) legMessage {
 	if m.failure != nil || m.message == nil {
 		return m
 	}
 	message, err := x.srv.memory.Clone(x.ctx, large.AnswerWait, large.Copy, m.message)
 	if err != nil {
-		return x.unsaid(m.slot, err)
+		return x.endMessage(m.slot, err)
 	}
 	m.message = message
 	return m
 }
 
 // unsaid is the end of x's request by err.
-func (x *exchange) unsaid(slot int, err error) said {
+func (x *exchange) endMessage(slot int, err error) legMessage {
 	f := x.srv.answerFor(x, err)
-	return said{slot: slot, message: f.Body(), final: true, failure: f}
+	return legMessage{slot: slot, message: f.Body(), final: true, failure: f}
 }
 
 // leg is an exchange within the same POST.
@@ -327,7 +329,7 @@ func (x *exchange) leg() *exchange {
 	return leg
 }
 
-func (b *batchReply) receive() (said, error) {
+func (b *batchReply) receive() (legMessage, error) {
 	select {
 	case m := <-b.said:
 		if m.final {
@@ -335,12 +337,12 @@ func (b *batchReply) receive() (said, error) {
 		}
 		return m, nil
 	case <-b.x.ctx.Done():
-		return said{}, context.Cause(b.x.ctx)
+		return legMessage{}, context.Cause(b.x.ctx)
 	}
 }
 
 // settle takes down how a leg ended.
-func (b *batchReply) settle(m said) {
+func (b *batchReply) legEnded(m legMessage) {
 	b.group.put(m.slot, m.message)
 	b.order = append(b.order, m)
 	if m.failure != nil {

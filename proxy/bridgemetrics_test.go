@@ -46,11 +46,11 @@ func TestWhatIsHeldForClientsWithoutASessionShowsInTheMetrics(t *testing.T) {
 // thousand lines.
 func TestWhatTheServerIsIsSaidOnce(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
-	p := &eras{}
+	p := &eraCache{}
 	log := zap.New(core)
 	shakes, both := &serverEra{shakes: true}, &serverEra{shakes: true, revision: translate.Lookup(translate.Modern())}
 	for _, e := range []*serverEra{shakes, shakes, both, both, shakes} {
-		log.Log(p.newsLevel(e), "server identified", e.fields()...)
+		log.Log(p.logLevel(e), "server identified", e.fields()...)
 	}
 	if n := logs.Len(); n != 3 {
 		t.Errorf("%d lines: %v", n, logs.All())

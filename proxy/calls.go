@@ -15,13 +15,13 @@ type (
 
 // besideCall is what we keep with an open request.
 type besideCall struct {
-	again   *again      // the question to repeat once; nil for none
+	again   *repeatable // the question to repeat once; nil for none
 	here    bool        // dragoman answers it, and not the server
 	answers chan []byte // receives the answer to a question of dragoman's own; nil for one of the server
 	wanted  *wanted     // what shaping its result needs; nil for nothing
 
 	// group and slot: the array that the request came in, and its place there.
-	group *group
+	group *batchAnswers
 	slot  int
 }
 

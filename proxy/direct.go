@@ -22,12 +22,12 @@ import (
 // knows of sessions: then it is only what we know of such a server, as one principal
 // reaches it. Messages go through as they came, by exchanges like any other. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
-type direct struct {
-	web   bool         // the server is reached over HTTP
-	meta  []byte       // members of _meta of our own requests, which are its first client's
-	era   *era         // of all exchanges; it does not change
-	realm string       // of what is kept of its results
-	last  atomic.Int64 // id of ours
+type directSession struct {
+	web      bool         // the server is reached over HTTP
+	meta     []byte       // members of _meta of our own requests, which are its first client's
+	crossing *crossing    // of all exchanges; it does not change
+	realm    string       // of what is kept of its results
+	last     atomic.Int64 // id of ours
 }
 
 // directly makes a session for clients without one at a server that has none, either.
@@ -39,7 +39,7 @@ func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serve
 		return nil, mcp.Fail(mcp.UpstreamLegacy, "")
 	}
 	h.vc = known.revision
-	d := &direct{meta: metaOf(h.vc, q)}
+	d := &directSession{meta: metaOf(h.vc, q)}
 	if err := h.reach(ctx, d); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serve
 		h.facts |= wire.ServerTools
 	}
 	cfg := srv.now().cfg.Bridge
-	d.era = &era{down: wire.Stamp{
+	d.crossing = &crossing{down: wire.Stamp{
 		ServerInfo: serverInfo(discovered), TTL: cfg.TTL.Milliseconds(),
 	}}
 	s = srv.newSession(h, h.vc)
@@ -65,8 +65,8 @@ func (h *handshake) directly(ctx context.Context, q *modernRequest, known *serve
 }
 
 // reach opens the connection.
-func (h *handshake) reach(ctx context.Context, d *direct) error {
-	b := h.srv.eras.take(ctx)
+func (h *handshake) reach(ctx context.Context, d *directSession) error {
+	b := h.srv.eras.takeSpare(ctx)
 	if b == nil {
 		var err error
 		if b, err = h.srv.now().origin.open(ctx); err != nil {
@@ -80,7 +80,7 @@ func (h *handshake) reach(ctx context.Context, d *direct) error {
 }
 
 // discover asks the server who it is. The result is the caller's.
-func (h *handshake) discover(ctx context.Context, d *direct) ([]byte, error) {
+func (h *handshake) discover(ctx context.Context, d *directSession) ([]byte, error) {
 	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: h.sent, Request: true, Header: d.headers(h.header, wire.ServerDiscover.String(), "")})
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func serverInfo(result []byte) (is []byte) {
 const mcpPrefix = "Mcp-"
 
 // request is one of our own. params is what is within the braces, beside _meta.
-func (d *direct) request(id []byte, method wire.Method, params string) []byte {
+func (d *directSession) request(id []byte, method wire.Method, params string) []byte {
 	if params != "" {
 		params += ","
 	}
@@ -133,7 +133,7 @@ func (d *direct) request(id []byte, method wire.Method, params string) []byte {
 
 // headers are those of a request of our own, behind those that the client sent along.
 // On a pipe there are none.
-func (d *direct) headers(from []upstream.Header, method, target string) []upstream.Header {
+func (d *directSession) headers(from []upstream.Header, method, target string) []upstream.Header {
 	if !d.web {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (s *session) inquire(ctx context.Context, srv *Server, method wire.Method, 
 	id := append(strconv.AppendInt([]byte(`"dragoman:`), d.last.Add(1), 10), '"')
 	o := &upstream.Outgoing{Body: d.request(id, method, params), Request: true, Header: d.headers(from, method.String(), "")}
 	conn := s.conn
-	if c, ok := conn.(*headed); ok {
+	if c, ok := conn.(*headerConn); ok {
 		conn = c.Conn // the headers are there
 	}
 	st, err := conn.Send(ctx, o)
@@ -190,7 +190,7 @@ func (x *exchange) introduced(out []byte) []byte {
 // from which we learn what headers the others want.
 func (x *exchange) callable(page []byte) []byte {
 	d := x.s.direct
-	if d == nil || x.errand != nil {
+	if d == nil || x.ownCall != nil {
 		return page
 	}
 	out, changed := x.s.tools.Learn(page, x.srv.log)

@@ -37,10 +37,10 @@ func (srv *Server) isOurs(q *modernRequest) bool {
 // postDirect carries one request to a server that needs no session, as it is: its
 // bytes, its headers, and what comes back.
 func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who string, from []upstream.Header, resp *downstream.Response) error {
-	b, err := srv.backings.direct(req.Ctx, q, who, from)
+	b, err := srv.pool.getDirect(req.Ctx, q, who, from)
 	if err == nil {
 		if err = srv.checkCall(req.Ctx, b, q, from); err != nil {
-			srv.backings.let(b)
+			srv.pool.release(b)
 		}
 	}
 	if err != nil {
@@ -51,8 +51,8 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 		ctx, stop = context.WithCancelCause(ctx)
 	}
 	x := srv.newExchange(ctx, stop)
-	resp.Done = func() { x.done(); srv.backings.let(b) }
-	x.s, x.era, x.tally = b.s, b.s.direct.era, q.counts
+	resp.Done = func() { x.done(); srv.pool.release(b) }
+	x.s, x.crossing, x.tally = b.s, b.s.direct.crossing, q.counts
 	x.tally.hold()
 	x.s.enter()
 	x.from = append(append(x.from[:0], from...), q.header...)
@@ -67,7 +67,7 @@ func (srv *Server) postDirect(req *downstream.Request, q *modernRequest, who str
 
 // checkCall holds the headers of a call that repeat arguments against these, by what
 // the server's list says of the tool.
-func (srv *Server) checkCall(ctx context.Context, b *backing, q *modernRequest, from []upstream.Header) error {
+func (srv *Server) checkCall(ctx context.Context, b *pooledSession, q *modernRequest, from []upstream.Header) error {
 	if q.method != wire.ToolsCall || q.header == nil {
 		return nil
 	}
@@ -95,7 +95,7 @@ const (
 
 // checkAgain is checkCall by a list that is read now: nothing was known of the tool,
 // or what was known finds this wrong, and the client may know better.
-func (srv *Server) checkAgain(client context.Context, b *backing, q *modernRequest, from []upstream.Header, wrong error) error {
+func (srv *Server) checkAgain(client context.Context, b *pooledSession, q *modernRequest, from []upstream.Header, wrong error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(client, listTime)
 	defer cancel()

@@ -31,7 +31,7 @@ func useOwnTools(t *testing.T, over string, piped bool) {
 	})
 	own := echoing("ours")
 	own.words = "mind ours"
-	own.do = func(ctx context.Context, c *ownCall) string {
+	own.do = func(ctx context.Context, c *toolCall) string {
 		if c.Ask == nil {
 			return "nobody to ask"
 		}

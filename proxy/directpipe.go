@@ -20,7 +20,7 @@ import (
 // goStraight makes the pipe's second half, for messages that need no session at a
 // server that needs none, either: a pipe of its own to the same client. In front of a
 // server on a pipe that has a process for itself, and nothing to rename.
-func (p *pipe) goStraight(q *modernRequest) error {
+func (p *pipe) openDirect(q *modernRequest) error {
 	known, err := p.srv.upstreamEra(p.ctx, p.from)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (p *pipe) goStraight(q *modernRequest) error {
 	half.s, half.first = s, slices.Clone(p.from)
 	half.begun.Store(s)
 	if s.direct.web {
-		s.conn = &headed{Conn: s.conn, srv: p.srv, s: s}
+		s.conn = &headerConn{Conn: s.conn, srv: p.srv, s: s}
 	} else {
 		var standing upstream.Stream
 		s.conn, standing = server.Renumber(s.conn, h.standing, p.srv.now().cfg.Limits, keeper{p.srv})
@@ -54,7 +54,7 @@ func (p *pipe) goStraight(q *modernRequest) error {
 
 // takesStraight carries a notification on that belongs to the second half: the
 // cancellation of a request there, or anything while there is no session.
-func (p *pipe) takesStraight(m *wire.Message) bool {
+func (p *pipe) forwardDirect(m *wire.Message) bool {
 	half := p.straight
 	if half == nil || m.Kind != wire.Notification {
 		return false
@@ -78,7 +78,7 @@ func (p *pipe) leaveSubscriptions() {
 // headed gives the requests of a client on a pipe the headers that a server over HTTP
 // wants. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#standard-request-headers.
-type headed struct {
+type headerConn struct {
 	upstream.Conn
 	srv *Server
 	s   *session
@@ -86,7 +86,7 @@ type headed struct {
 
 // Send sends one message. A call whose headers the server finds wrong is sent once
 // more, after its list of tools was read again.
-func (c *headed) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+func (c *headerConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	var msg wire.Message
 	if err := msg.Scan(m.Body, nil); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (c *headed) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Strea
 	if msg.Kind.Response() || msg.Method == wire.Cancelled {
 		return nil, nil // clients have no answers, and the end of a stream cancels
 	}
-	call := &headedCall{c: c, ctx: ctx, out: *m, from: m.Header, method: gjson.GetBytes(m.Body, "method").String()}
+	call := &headerCall{c: c, ctx: ctx, out: *m, from: m.Header, method: gjson.GetBytes(m.Body, "method").String()}
 	if msg.Kind == wire.Request {
 		params := gjson.Parse(view(msg.Params()))
 		if target := targetOf(msg.Method); target != "" {
@@ -109,7 +109,7 @@ func (c *headed) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Strea
 			call.out.Body = body
 		}
 	}
-	if err := call.head(); err != nil {
+	if err := call.setHeaders(); err != nil {
 		return nil, err
 	}
 	st, err := c.Conn.Send(ctx, &call.out)
@@ -121,14 +121,14 @@ func (c *headed) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Strea
 }
 
 // knows reports whether a call of tool is sent without a look at the server's list.
-func (c *headed) knows(tool string) bool {
+func (c *headerConn) knows(tool string) bool {
 	_, known := c.s.tools.Find(tool)
 	return known
 }
 
 // headedCall is a call of a tool, and the stream of what the server says about it.
-type headedCall struct {
-	c              *headed
+type headerCall struct {
+	c              *headerConn
 	ctx            context.Context
 	out            upstream.Outgoing
 	from           []upstream.Header
@@ -142,7 +142,7 @@ type headedCall struct {
 }
 
 // head sets the headers of the request.
-func (h *headedCall) head() error {
+func (h *headerCall) setHeaders() error {
 	d := h.c.s.direct
 	h.out.Header = d.headers(h.from, h.method, h.target)
 	if h.method != wire.ToolsCall.String() {
@@ -160,7 +160,7 @@ func (h *headedCall) head() error {
 }
 
 // Next is what the server says next.
-func (h *headedCall) Next() (sse.Event, error) {
+func (h *headerCall) Next() (sse.Event, error) {
 	e, err := h.stream().Next()
 	if h.spoke {
 		return e, err
@@ -170,7 +170,7 @@ func (h *headedCall) Next() (sse.Event, error) {
 		return e, err
 	}
 	h.c.s.tools.Forget()
-	if h.head() != nil {
+	if h.setHeaders() != nil {
 		return e, err
 	}
 	st, again := h.c.Conn.Send(h.ctx, &h.out)
@@ -188,7 +188,7 @@ func (h *headedCall) Next() (sse.Event, error) {
 }
 
 // isMismatch reports whether the server has found the headers wrong.
-func (h *headedCall) isMismatch(e sse.Event, err error) bool {
+func (h *headerCall) isMismatch(e sse.Event, err error) bool {
 	if err != nil {
 		if e, err = refusedAs(err, []byte("0")); err != nil {
 			return false
@@ -199,28 +199,28 @@ func (h *headedCall) isMismatch(e sse.Event, err error) bool {
 		gjson.Get(view(m.Error()), "code").Int() == int64(mcp.HeaderMismatch.Code())
 }
 
-func (h *headedCall) stream() upstream.Stream {
+func (h *headerCall) stream() upstream.Stream {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.st
 }
 
 // Release says that the last event is needed no more.
-func (h *headedCall) Release() {
+func (h *headerCall) Release() {
 	if st, ok := h.stream().(upstream.Releaser); ok {
 		st.Release()
 	}
 }
 
 // Close gives the call up.
-func (h *headedCall) Close() error {
+func (h *headerCall) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
 	return h.st.Close()
 }
 
-var _ upstream.Releaser = (*headedCall)(nil)
+var _ upstream.Releaser = (*headerCall)(nil)
 
 // untilAnswered waits until no call is open, for as long as it may take.
 func (p *pipe) untilAnswered(timer <-chan time.Time) bool {

@@ -10,7 +10,7 @@
 //
 // A client's message comes in at a face: [Server.Serve] has the one for HTTP
 // (face.go), [Server.ServePipe] the one for a pipe (pipe.go), which clients on
-// HTTP+SSE are as well (pipes.go). An initialize
+// HTTP+SSE are as well (sseface.go). An initialize
 // (handshake.go; proposal.go has the revisions that it proposes) leads to a session: the two revisions, what the client can do,
 // a connection of its own to the server, and a translator for each direction
 // (session.go). Every other message belongs to a session and is taken along by
@@ -38,11 +38,11 @@
 // JSON-RPC error, and an HTTP status, by the one table in package clienterror. What
 // translation takes from messages is counted and logged by package losses.
 //
-// Tools of our own (owntools.go) stand beside the server's, or alone (alone.go): those
+// Tools of our own (owntools.go) stand beside the server's, or alone (noupstream.go): those
 // of adapter files (adapters.go), and what other sources of them there are. A call of
-// one is an errand (errand.go), which to the exchange is a server that answers on a
+// one is an own call (owncall.go), which to the exchange is a server that answers on a
 // stream of its own; it may ask the user something on the way (question.go). Whose tool
-// a name means is settled by clash.go, that there are others now is told by news.go,
+// a name means is settled by namecollision.go, that there are others now is told by listchanged.go,
 // and package gate asks the server whether it supports what a call of its tools asks for.
 //
 // Schemas of tools in an old dialect, which newer clients refuse, are brought to theirs by
@@ -57,16 +57,16 @@
 //
 // A client of a revision without a handshake identifies itself in each request
 // (modern.go; modernface.go takes such requests in over HTTP and stdio). Its server
-// wants sessions: backings.go holds some (backing.go is one), and a relay (relay.go)
-// carries the request over one of them by an exchange like any other, which era.go
+// wants sessions: sessionpool.go holds some (pooledsession.go is one), and a relay (relay.go)
+// carries the request over one of them by an exchange like any other, which crossing.go
 // tells what else translation needs to know. Where the server may ask something in the middle, a
-// dialogue (dialogue.go) reads the answer and parks the call while the client is
+// parked call (parkedcall.go) reads the answer and parks the call while the client is
 // asked, with what it brings meanwhile in package outbox; package sealed writes what the
 // client brings back. What belongs to no
 // request is heard on the session's standing stream and handed to those who listen
 // (subscription.go).
 //
-// Where the switch contract.tasks carries tasks over, backedtasks.go holds those that
+// Where the switch contract.tasks carries tasks over, pooledtasks.go holds those that
 // calls of such clients have become, with what they ask (taskquestions.go) and who
 // listens for them (tasknews.go); taskrun.go is a call that is a task for the server
 // only. The other way round that is moderntasks.go, and moderntaskwait.go for a result
@@ -76,7 +76,7 @@
 // translate: direct.go makes what stands for the session, and an exchange carries the
 // request as it is, from HTTP (directface.go) or from a pipe (directpipe.go, which makes
 // the headers that HTTP servers want). One process that serves several such clients is
-// kept from mixing them up by apart.go. Headers that repeat arguments of a tool are held
+// kept from mixing them up by idremapper.go. Headers that repeat arguments of a tool are held
 // against these by package mcpheader, whatever the server is; tools of ours take the road
 // over a session as always, with no client at its other end.
 //
@@ -85,7 +85,7 @@
 // Per session and direction, the requests without an answer: their ids, their
 // methods, and for some a note that translating the answer needs. In front of a
 // pipe also the last events of each stream, for a client that was cut off and comes
-// back (replay.go). Nothing else.
+// back (replaybuffer.go). Nothing else.
 //
 // The last answer to each kind of list, and what became of it, is kept for all
 // sessions together and spares the same work again (lists.go, package memo).
@@ -95,7 +95,7 @@
 // Who may get what of all this is in package principal, and how much of it in package quota.
 //
 // A question whose answer may come by way of another process carries its note in
-// its id (carry.go, package sealed). One whose answer may not be what was asked for is kept until then, to
+// its id (sealedquestion.go, package sealed). One whose answer may not be what was asked for is kept until then, to
 // be asked once more (askagain.go).
 //
 // All the rest that a session is stands in the id that we give it, sealed
@@ -105,7 +105,7 @@
 // session is the pipe, and ends with it; a process that ends by itself is started
 // again and told what it knew (restart.go), and so is a session that a server on
 // HTTP+SSE has lost; one over Streamable HTTP begins again by remote.go. Where one process serves all sessions, it
-// is shared.go that keeps them apart, or guest.go where it has no handshake.
+// is sharedprocess.go that keeps them apart, or sharedmodern.go where it has no handshake.
 //
 // A server without a handshake remembers nothing of a client that begins with one. That
 // is in modernconn.go, which to the session is a connection to a server of the client's
@@ -116,7 +116,7 @@
 // What the server's list says of a tool is in package toolindex, for all callers: a call
 // that has to wait for it holds up nothing on its pipe (waits in schemas.go).
 //
-// Which kind of server it is, upstreamera.go finds out and remembers (eraslow.go where
+// Which kind of server it is, upstreamera.go finds out and remembers (erafallback.go where
 // that is a process, which may be slow to start); erachange.go
 // notices when that is no longer true. What published peers do beside the
 // specification is in quirks.go.
@@ -124,7 +124,7 @@
 // # Several replicas
 //
 // What is in one process only, a call that waits for its client (retry.go) or the home of
-// a session with a server that knows none (home.go), is served there, whichever
+// a session with a server that knows none (ownerreplica.go), is served there, whichever
 // process the client came to: package replicas knows where the others are and hands
 // them a request and the client their answer. A seal is
 // what they believe of each other (package sealed).
@@ -134,7 +134,7 @@
 // What OAuth clients ask of the server beside messages, package oauthrelay asks in their
 // place (oauthclients.go).
 //
-// How long the server may be silent is in silence.go; whom a listener lets in, and
+// How long the server may be silent is in silencelimits.go; whom a listener lets in, and
 // what those who run us can ask, in listen.go; which trace a request belongs to
 // and where its time went, in package trace. All that follows from the configuration
 // is one value, which a new configuration replaces (setup.go).

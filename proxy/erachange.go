@@ -17,7 +17,7 @@ import (
 // turned reports whether the server turns out to be of the other era than it was
 // assumed to be by who was refused with err: it may have been replaced. Where err
 // gives reason to doubt, the server is asked anew.
-func (srv *Server) turned(ctx context.Context, header []upstream.Header, modern bool, err error) bool {
+func (srv *Server) eraChanged(ctx context.Context, header []upstream.Header, modern bool, err error) bool {
 	if srv.eras.fixed() != nil || !doubtful(modern, err) && !saysEra(err) {
 		return false
 	}
@@ -62,7 +62,7 @@ func doubtful(modern bool, err error) bool {
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
 		code, body = status.Code, status.Body
 	}
-	if code < 400 || code > 499 || saysNothing(code) {
+	if code < 400 || code > 499 || isInconclusive(code) {
 		return false
 	}
 	var m wire.Message
@@ -123,7 +123,7 @@ func (x *exchange) outlives(err error) error {
 	if _, bridged := x.s.conn.(*modernConn); bridged || x.s.piped || x.s.id == "" && x.s.pipe == 0 || !doubtful(false, err) {
 		return err
 	}
-	if x.srv.turned(x.ctx, x.from, false, err) {
+	if x.srv.eraChanged(x.ctx, x.from, false, err) {
 		return outlived()
 	}
 	return err

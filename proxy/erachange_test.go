@@ -192,11 +192,11 @@ func TestServerThatHasAHandshakeByNow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = srv.backings.direct(t.Context(), q, "", nil)
+	_, err = srv.pool.getDirect(t.Context(), q, "", nil)
 	if err == nil || clienterror.Of(err).Cause != mcp.UpstreamLegacy {
 		t.Errorf("%v", err)
 	}
-	if !srv.turned(t.Context(), nil, true, err) {
+	if !srv.eraChanged(t.Context(), nil, true, err) {
 		t.Errorf("%v is no reason to go another way", err)
 	}
 }

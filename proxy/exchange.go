@@ -51,20 +51,20 @@ type exchange struct {
 	isStale  func() bool       // stale, bound once
 
 	mu sync.Mutex // guards stream and closed against Close
-	use
+	exchangeState
 }
 
 // use is the part of an exchange that begins anew each time.
-type use struct {
+type exchangeState struct {
 	srv  *Server
 	s    *session
 	ctx  context.Context
 	stop context.CancelCauseFunc // ends ctx; nil where nothing waits for the server
 	free func() bool             // lets go of what else would end ctx; nil for nothing
 
-	call    *call   // nil unless the message is a request
-	errand  *errand // nil unless it is answered here
-	group   *group
+	call    *call    // nil unless the message is a request
+	ownCall *ownCall // nil unless it is answered here
+	group   *batchAnswers
 	slot    int
 	cancels bool // the message is a notifications/cancelled, for the request in key
 	send    upstream.Outgoing
@@ -90,17 +90,17 @@ type use struct {
 	first    sse.Event // taken already, for the first Next
 	pending  bool      // first is there
 
-	extra   *extra      // what we put on stream; nil for nothing
-	trail   *trail      // keeps what the client is told; nil for nothing
-	replay  []sse.Event // what it is told once more, first
-	resumed bool        // another exchange counts the call
-	tally   *tally      // of a client without a session; nil for others
-	era     *era        // what this message says between clients without sessions and servers with one; else nil
+	injected *injected     // what we put on stream; nil for nothing
+	buffer   *replayBuffer // keeps what the client is told; nil for nothing
+	replay   []sse.Event   // what it is told once more, first
+	resumed  bool          // another exchange counts the call
+	tally    *tally        // of a client without a session; nil for others
+	crossing *crossing     // what this message says between clients without sessions and servers with one; else nil
 
-	shared  bool            // a transport holds it as a stream: not for the pool
-	large   bool            // it saw a message too large to keep the buffers of
-	verdict metrics.Outcome // of the answer that came last
-	outcome metrics.Outcome
+	detached bool            // a transport holds it as a stream: not for the pool
+	large    bool            // it saw a message too large to keep the buffers of
+	verdict  metrics.Outcome // of the answer that came last
+	outcome  metrics.Outcome
 }
 
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
@@ -127,9 +127,9 @@ func (x *exchange) done() {
 		st.Release()
 	}
 	x.mu.Unlock()
-	parked := x.trail != nil && x.trail.leave(gone)
-	x.let(parked)
-	x.letGo()
+	parked := x.buffer != nil && x.buffer.detach(gone)
+	x.setParked(parked)
+	x.clear()
 	x.Close()
 	if x.stop != nil {
 		x.stop(nil)
@@ -152,7 +152,7 @@ func (x *exchange) done() {
 	if x.s != nil {
 		x.s.leave()
 	}
-	if x.shared {
+	if x.detached {
 		x.srv.streams.Add(-1)
 		return // the transport may still call Close
 	}
@@ -162,7 +162,7 @@ func (x *exchange) done() {
 			x.buf = nil
 		}
 	}
-	x.use = use{}
+	x.exchangeState = exchangeState{}
 	clear(x.from)
 	x.from, x.resumeAt = x.from[:0], x.resumeAt[:0]
 	exchanges.Put(x)
@@ -181,7 +181,7 @@ func (x *exchange) count(how metrics.Outcome) {
 }
 
 // letGo forgets all messages, so that their memory is free as soon as it is given back.
-func (x *exchange) letGo() {
+func (x *exchange) clear() {
 	x.msg.Raw, x.send.Body = nil, nil
 	clear(x.rest[:cap(x.rest)])
 	x.rest, x.at = x.rest[:0], 0
@@ -206,7 +206,7 @@ func (x *exchange) ending(gone bool) metrics.Outcome {
 		return metrics.Cancelled
 	case x.answered && x.verdict == "":
 		return metrics.Failed // an error of ours stands in the answer's place
-	case x.answered && x.errand != nil:
+	case x.answered && x.ownCall != nil:
 		return metrics.Local
 	case x.answered && x.outcome != metrics.Failed:
 		return x.verdict
@@ -218,8 +218,8 @@ func (x *exchange) ending(gone bool) metrics.Outcome {
 
 // share makes x the body of an answer, from which it does not come back to the
 // pool. The message of the client is gone by then.
-func (x *exchange) share() {
-	x.shared, x.send.Body = true, nil
+func (x *exchange) detach() {
+	x.detached, x.send.Body = true, nil
 	x.srv.streams.Add(1)
 }
 
@@ -227,8 +227,8 @@ func (x *exchange) share() {
 func (x *exchange) attach(st upstream.Stream) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.extra != nil {
-		st = x.extra.on(x.srv, st)
+	if x.injected != nil {
+		st = x.injected.on(x.srv, st)
 	}
 	x.stream = st
 	if x.closed {
@@ -244,7 +244,7 @@ func (x *exchange) Close() error {
 	switch {
 	case x.stream == nil:
 		return nil
-	case x.trail != nil && x.call != nil: // whether its call goes on is for done to say
+	case x.buffer != nil && x.call != nil: // whether its call goes on is for done to say
 		x.stop(downstream.ErrOver)
 		return nil
 	}
@@ -252,10 +252,10 @@ func (x *exchange) Close() error {
 }
 
 // let makes Close close the stream again, or leaves the stream to who comes after.
-func (x *exchange) let(parked bool) {
+func (x *exchange) setParked(parked bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.trail = nil
+	x.buffer = nil
 	if parked {
 		x.stream = nil
 	}
@@ -267,20 +267,20 @@ func (x *exchange) Next() (e sse.Event, err error) {
 		e, x.replay = x.replay[0], x.replay[1:]
 		return e, nil
 	}
-	e, err = x.tell()
-	if err == nil && x.trail != nil {
-		x.trail.told(&e, x.final)
+	e, err = x.nextOrError()
+	if err == nil && x.buffer != nil {
+		x.buffer.record(&e, x.final)
 	}
 	return e, err
 }
 
 // tell is the next event, or an error in the place of the answer.
-func (x *exchange) tell() (e sse.Event, err error) {
+func (x *exchange) nextOrError() (e sse.Event, err error) {
 	if x.pending {
 		x.pending = false
 		return x.first, nil
 	}
-	e, err = x.take()
+	e, err = x.nextRecovered()
 	if err == nil || errors.Is(err, io.EOF) {
 		return e, err
 	}
@@ -302,7 +302,7 @@ func (x *exchange) next() (sse.Event, error) {
 		if x.at < len(x.rest) {
 			x.at++
 			out, ok := x.fromServer(x.rest[x.at-1])
-			if !ok && x.era.pending() {
+			if !ok && x.crossing.pending() {
 				return sse.Event{}, errAsked
 			}
 			if !ok {
@@ -320,7 +320,7 @@ func (x *exchange) next() (sse.Event, error) {
 }
 
 // take is next, with an error in the place of a panic.
-func (x *exchange) take() (e sse.Event, err error) {
+func (x *exchange) nextRecovered() (e sse.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			x.srv.panicked(p)

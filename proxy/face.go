@@ -30,7 +30,7 @@ type face Server
 func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
 	srv := (*Server)(f)
 	defer srv.rescue(req, resp)
-	if srv.goesHome("POST", req, resp) {
+	if srv.forwardToOwner("POST", req, resp) {
 		return
 	}
 	if err := srv.post(req, resp); err != nil {
@@ -42,7 +42,7 @@ func (f *face) Post(req *downstream.Request, resp *downstream.Response) {
 func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
 	srv := (*Server)(f)
 	defer srv.rescue(req, resp)
-	if srv.goesHome("GET", req, resp) {
+	if srv.forwardToOwner("GET", req, resp) {
 		return
 	}
 	if err := srv.get(req, resp); err != nil {
@@ -54,7 +54,7 @@ func (f *face) Get(req *downstream.Request, resp *downstream.Response) {
 func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 	srv := (*Server)(f)
 	defer srv.rescue(req, resp)
-	if srv.goesHome("DELETE", req, resp) {
+	if srv.forwardToOwner("DELETE", req, resp) {
 		return
 	}
 	s, err := srv.sessionOf(req)
@@ -76,7 +76,7 @@ func (f *face) Delete(req *downstream.Request, resp *downstream.Response) {
 			return
 		}
 	}
-	srv.sessions.bury(s)
+	srv.sessions.dropForGood(s)
 	srv.endSession(s, mcp.Fail(mcp.SessionUnknown, "it was ended"))
 }
 
@@ -96,7 +96,7 @@ func (srv *Server) endUpstream(s *session, req *downstream.Request) error {
 	err := c.Delete(req.Ctx, srv.appendPassed(nil, req.Header))
 	switch status, _ := errors.AsType[*upstream.StatusError](err); {
 	case status != nil && status.Code == fasthttp.StatusNotFound:
-		srv.sessions.bury(s)
+		srv.sessions.dropForGood(s)
 		srv.retire(s, err)
 	case err == nil:
 		s.release(mcp.Fail(mcp.SessionUnknown, "it was ended")) // so that no user is asked again
@@ -247,9 +247,9 @@ func (x *exchange) post(raw []byte, resp *downstream.Response) (err error) {
 	case x.final && x.at == len(x.rest):
 		resp.Status, resp.Body = x.directStatus(e.Data), e.Data
 	default:
-		x.share()
+		x.detach()
 		if of, ok := st.(*server.Stream); ok {
-			x.trail = lanesOf(x.s.conn).trails.begin(x, of)
+			x.buffer = lanesOf(x.s.conn).trails.begin(x, of)
 		}
 		x.first, x.pending = e, true
 		resp.Stream = x
@@ -278,17 +278,17 @@ func (x *exchange) refused(err error) *mcp.Failure {
 // forward sends a message to the server. The stream is nil when no answer is
 // expected.
 func (x *exchange) forward(body []byte) (upstream.Stream, error) {
-	if x.errand != nil {
-		return x.errand.start(x.ctx, x.s.asked), nil
+	if x.ownCall != nil {
+		return x.ownCall.start(x.ctx, x.s.asked), nil
 	}
-	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from, Stale: x.isStale, Logs: x.era.wantsLogs()}
+	x.send = upstream.Outgoing{Body: body, Request: x.call != nil, Header: x.from, Stale: x.isStale, Logs: x.crossing.wantsLogs()}
 	if x.call != nil {
 		limit := x.srv.now().silence[x.call.Method]
 		x.send.FirstByte, x.send.Silence = limit.FirstByte, limit.Silence
 		if x.call.Method == wire.SubscriptionsListen {
 			x.send.Silence = maxQuiet
 		}
-		if more := x.era.patience(); more > 0 {
+		if more := x.crossing.patience(); more > 0 {
 			x.send.FirstByte, x.send.Silence = lengthened(limit.FirstByte, more), lengthened(limit.Silence, more)
 		}
 	}
@@ -310,7 +310,7 @@ func (x *exchange) forward(body []byte) (upstream.Stream, error) {
 		err = context.Cause(x.ctx)
 	}
 	if err != nil && x.listAlone(body, err) {
-		return x.errand.start(x.ctx, x.s.asked), nil
+		return x.ownCall.start(x.ctx, x.s.asked), nil
 	}
 	if err == nil && over != nil && x.s.open.CancelThis(over) && over.Stop == nil {
 		x.srv.metrics.Request(x.s.ClientRevision, x.s.ServerRevision, over.Method, metrics.Cancelled, over.Began)
@@ -370,8 +370,8 @@ func (srv *Server) postInitialize(x *exchange, raw []byte, resp *downstream.Resp
 	s.enter()
 	x.s = s
 	x.rest = append(x.rest[:0], early...)
-	resp.Stream = &opening{exchange: x, answer: answer}
-	x.share()
+	resp.Stream = &initializeReply{exchange: x, answer: answer}
+	x.detach()
 	return nil
 }
 
@@ -406,14 +406,14 @@ func (srv *Server) begin(x *exchange, raw []byte) (s *session, answer []byte, ea
 
 // opening is the answer to initialize behind what the server had to say before
 // it.
-type opening struct {
+type initializeReply struct {
 	*exchange
 	answer []byte
 }
 
 // Next returns the messages that the server sent before its answer to initialize, then the answer,
 // then io.EOF.
-func (o *opening) Next() (sse.Event, error) {
+func (o *initializeReply) Next() (sse.Event, error) {
 	for o.at < len(o.rest) {
 		o.at++
 		if out, ok := o.fromServer(o.rest[o.at-1]); ok {
@@ -445,9 +445,9 @@ func (srv *Server) get(req *downstream.Request, resp *downstream.Response) error
 	resp.Done = x.release
 	x.s = s
 	x.headers(req)
-	x.share()
+	x.detach()
 	if l, ok := s.conn.(*lanes); ok {
-		if err := x.takeUp(l, req.LastEventID); err != nil {
+		if err := x.resumeStream(l, req.LastEventID); err != nil {
 			f := srv.answerFor(x, err)
 			if f.Cause == mcp.UpstreamLost {
 				f = mcp.Fail(mcp.SessionUnknown, "")

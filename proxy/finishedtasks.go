@@ -16,14 +16,14 @@ const (
 
 // doneTask is a call that the client wanted a task of and the server has answered
 // at once.
-type doneTask struct {
+type finishedTask struct {
 	id      string
 	state   []byte // a Task
 	result  []byte
 	expires time.Time
 }
 
-func (t *doneTask) size() int { return len(t.state) + len(t.result) + doneTaskExtra }
+func (t *finishedTask) size() int { return len(t.state) + len(t.result) + doneTaskExtra }
 
 // finishedTasks are those of all sessions. Where they are too many the oldest one goes:
 // of the session that has too many, or of the one that has most. A session's end with it.
@@ -31,23 +31,23 @@ type finishedTasks struct {
 	max int // bytes of all together
 
 	mu    sync.Mutex
-	of    map[*modernConn]*finishedOf
+	of    map[*modernConn]*sessionTasks
 	bytes int
 }
 
 // finishedOf are the finished tasks of one session, oldest first.
-type finishedOf struct {
-	tasks []doneTask
+type sessionTasks struct {
+	tasks []finishedTask
 	bytes int
 }
 
 func newFinishedTasks() *finishedTasks {
-	return &finishedTasks{max: maxDoneInAll, of: make(map[*modernConn]*finishedOf)}
+	return &finishedTasks{max: maxDoneInAll, of: make(map[*modernConn]*sessionTasks)}
 }
 
 // keep keeps a task of c for as long as it lives and others leave it the room; false
 // where there is not enough for it alone.
-func (f *finishedTasks) keep(c *modernConn, t doneTask) bool {
+func (f *finishedTasks) keep(c *modernConn, t finishedTask) bool {
 	if t.size() > min(maxDoneBytes, f.max) {
 		return false
 	}
@@ -58,13 +58,13 @@ func (f *finishedTasks) keep(c *modernConn, t doneTask) bool {
 	}
 	own := f.of[c]
 	if own == nil {
-		own = new(finishedOf)
+		own = new(sessionTasks)
 		f.of[c] = own
 	}
 	own.tasks = append(own.tasks, t)
 	own.bytes += t.size()
 	f.bytes += t.size()
-	f.tidy(c, time.Now())
+	f.expireOf(c, time.Now())
 	for len(own.tasks) > maxDoneTasks || own.bytes > maxDoneBytes {
 		f.drop(c, 0)
 	}
@@ -75,17 +75,17 @@ func (f *finishedTasks) keep(c *modernConn, t doneTask) bool {
 }
 
 // find is the task of c of this id.
-func (f *finishedTasks) find(c *modernConn, id string) (doneTask, bool) {
+func (f *finishedTasks) find(c *modernConn, id string) (finishedTask, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tidy(c, time.Now())
+	f.expireOf(c, time.Now())
 	own := f.of[c]
 	if own == nil {
-		return doneTask{}, false
+		return finishedTask{}, false
 	}
-	i := slices.IndexFunc(own.tasks, func(t doneTask) bool { return t.id == id })
+	i := slices.IndexFunc(own.tasks, func(t finishedTask) bool { return t.id == id })
 	if i < 0 {
-		return doneTask{}, false
+		return finishedTask{}, false
 	}
 	return own.tasks[i], true
 }
@@ -101,16 +101,16 @@ func (f *finishedTasks) end(c *modernConn) {
 }
 
 // tend lets go of what has expired by now.
-func (f *finishedTasks) tend(now time.Time) {
+func (f *finishedTasks) expire(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for c := range f.of {
-		f.tidy(c, now)
+		f.expireOf(c, now)
 	}
 }
 
 // tidy is tend for one session. Called with f.mu held.
-func (f *finishedTasks) tidy(c *modernConn, now time.Time) {
+func (f *finishedTasks) expireOf(c *modernConn, now time.Time) {
 	own := f.of[c]
 	for i := 0; own != nil && i < len(own.tasks); {
 		if now.Before(own.tasks[i].expires) {

@@ -30,9 +30,9 @@ func TestFinishedTasksAreBoundedInAll(t *testing.T) {
 				c.end()
 				f.end(c)
 			case 1:
-				f.tend(now.Add(time.Minute))
+				f.expire(now.Add(time.Minute))
 			default:
-				task := doneTask{id: fmt.Sprint(n), result: make([]byte, rapid.IntRange(0, 3000).Draw(t, "size")), expires: now.Add(time.Duration(rapid.IntRange(1, 3).Draw(t, "life")) * time.Minute)}
+				task := finishedTask{id: fmt.Sprint(n), result: make([]byte, rapid.IntRange(0, 3000).Draw(t, "size")), expires: now.Add(time.Duration(rapid.IntRange(1, 3).Draw(t, "life")) * time.Minute)}
 				kept := f.keep(c, task)
 				if _, found := f.find(c, task.id); found && !kept || kept && !found && c.life.Err() == nil && task.size() <= f.max/len(sessions) {
 					t.Fatalf("kept: %v, found: %v", kept, found)

@@ -28,7 +28,7 @@ func newShrinker(c *config.Footprint) footprint.Shrinker {
 }
 
 // catalogue is what is known of the list of tools that a session's client has.
-type catalogue struct {
+type toolsFootprint struct {
 	notes        footprint.Notes // that its instructions hold; set before the session is used
 	instructions int             // bytes of them; set before the session is used
 	// greeted says that the server was told notifications/initialized already.
@@ -101,7 +101,7 @@ func (h *handshake) readTools(ctx context.Context, s *session) ([][]byte, error)
 	}
 	s.catalogue.greeted = true
 	tools := allLists()[0]
-	p := &inquiry{srv: h.srv, h: h}
+	p := &probeClient{srv: h.srv, h: h}
 	if err := p.all(ctx, &tools); err != nil {
 		return nil, err
 	}

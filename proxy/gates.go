@@ -14,7 +14,7 @@ import (
 // one of them holds the call back.
 func (x *exchange) gate(m *wire.Message) (refusal []byte) {
 	gates := x.srv.now().gates
-	if len(gates) == 0 || m.Method != wire.ToolsCall || x.errand != nil {
+	if len(gates) == 0 || m.Method != wire.ToolsCall || x.ownCall != nil {
 		return nil
 	}
 	tool, arguments := gjson.Get(view(m.Params()), "name").Str, wire.Member(m.Params(), "arguments")

@@ -157,7 +157,7 @@ func (h *handshake) propose(ctx context.Context, raw []byte, named *translate.Re
 // the client knows of it: tools of ours take their place beside the server's. Where they
 // cannot, there is no session.
 func (h *handshake) ready(ctx context.Context, s *session, answer []byte) (*session, []byte, error) {
-	err := h.heedClash(ctx, s)
+	err := h.checkCollisions(ctx, s)
 	if err == nil {
 		answer, err = h.srv.now().own.introduce(answer)
 	}
@@ -179,9 +179,9 @@ func (h *handshake) goAlone(err error) (*session, []byte, error) {
 
 // settleAlone settles without a server.
 func (h *handshake) settleAlone() (*session, []byte, error) {
-	h.alone, h.conn, h.standing, h.named, h.early = true, alone{}, nil, "", nil
+	h.alone, h.conn, h.standing, h.named, h.early = true, noUpstream{}, nil, "", nil
 	m := new(wire.Message)
-	if err := m.Scan(alone{}.answerTo(wire.Initialize, h.id), nil); err != nil {
+	if err := m.Scan(noUpstream{}.answerTo(wire.Initialize, h.id), nil); err != nil {
 		return nil, nil, err
 	}
 	s, answer, err := h.settle(m)
@@ -405,7 +405,7 @@ func (h *handshake) settle(m *wire.Message) (*session, []byte, error) {
 		return nil, nil, f
 	}
 	if vu != h.vc && !h.vc.Modern {
-		h.srv.met(otherRevision)
+		h.srv.count(otherRevision)
 	}
 	if gjson.Get(view(m.Result()), "capabilities.logging").Exists() {
 		h.facts |= wire.ServerLogging

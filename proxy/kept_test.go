@@ -278,7 +278,7 @@ func TestWhatMayHaveChangedUnheardIsDropped(t *testing.T) {
 	t.Run("the session ends", func(t *testing.T) {
 		srv := front(t, library(), keeping)
 		srv.modernly(modernList("1", "tools/list"))
-		srv.backings.tend(time.Now().Add(time.Hour))
+		srv.pool.endIdleSince(time.Now().Add(time.Hour))
 		if n, bytes := srv.results.Size(); n != 0 || bytes != 0 {
 			t.Errorf("%d entries of %d bytes", n, bytes)
 		}
@@ -339,7 +339,7 @@ func TestOneRequestAtATime(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all wait", func() bool { return srv.backings.users() == 20 })
+	eventually(t, "all wait", func() bool { return srv.pool.users() == 20 })
 	close(gate)
 	all.Wait()
 	if n := len(f.said("resources/read")); n != 1 {
@@ -364,7 +364,7 @@ func TestWhoWaitsIsNotTiedToWhoAsks(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all wait", func() bool { return srv.backings.users() == 6 })
+	eventually(t, "all wait", func() bool { return srv.pool.users() == 6 })
 	leave()
 	close(gate)
 	all.Wait()
@@ -388,7 +388,7 @@ func TestWhoWaitsMayLeave(t *testing.T) {
 		defer close(left)
 		srv.exchange(leaving, "POST", "", body, modernHeader(body)...)
 	}()
-	eventually(t, "it waits", func() bool { return srv.backings.users() == 2 })
+	eventually(t, "it waits", func() bool { return srv.pool.users() == 2 })
 	leave()
 	<-left
 	close(gate)
@@ -437,7 +437,7 @@ func TestAnotherPrincipalDoesNotWait(t *testing.T) {
 }
 
 // users is how many requests, parked calls and listens are on sessions.
-func (p *backings) users() (n int) {
+func (p *sessionPool) users() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, list := range p.byKey {

@@ -13,7 +13,7 @@ import (
 // which a client over HTTP may resume.
 type lanes struct {
 	*server.Streams
-	trails trails
+	trails replayBuffers
 }
 
 // openLanes begins to read st, everything the server behind conn says.
@@ -21,7 +21,7 @@ func (srv *Server) openLanes(conn upstream.Conn, st upstream.Stream) *lanes {
 	cfg := srv.now().cfg.Limits
 	return &lanes{
 		Streams: server.Open(conn, st, cfg, keeper{srv}),
-		trails:  trails{events: cfg.Replay, bytes: int(cfg.ReplayBytes), age: cfg.ReplayTime, total: &srv.kept, most: srv.memory.Budget.Size() / replayShare},
+		trails:  replayBuffers{events: cfg.Replay, bytes: int(cfg.ReplayBytes), age: cfg.ReplayTime, total: &srv.kept, most: srv.memory.Budget.Size() / replayShare},
 	}
 }
 

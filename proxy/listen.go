@@ -165,7 +165,7 @@ func (srv *Server) httpFace(at net.Addr) *downstream.HTTP {
 		Path:         srv.now().cfg.Path,
 		SSEPath:      config.SSEPath,
 		MessagesPath: config.MessagesPath,
-		Pipes:        (*pipes)(srv),
+		Pipes:        (*sseFace)(srv),
 		MaxBody:      int(l.ClientMessage),
 		MaxHeader:    int(l.Header),
 		MaxConns:     l.Connections,
@@ -251,13 +251,13 @@ const (
 )
 
 // lookout remembers what the last look at the server has shown.
-type lookout struct {
+type reachability struct {
 	mu   sync.Mutex
 	at   time.Time
 	last error
 }
 
-func (p *lookout) ask(ctx context.Context, look func(context.Context) error) error {
+func (p *reachability) ask(ctx context.Context, look func(context.Context) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Since(p.at) > probeAge {

@@ -9,7 +9,7 @@ import (
 
 // listKey is the key of what x waits for; ok is false where that is no list.
 func (x *exchange) listKey(down *translate.Translator) (key memo.Key, ok bool) {
-	if x.call == nil || x.errand != nil || x.answered || x.call.Note != nil || down.From().Modern || down.To().Modern {
+	if x.call == nil || x.ownCall != nil || x.answered || x.call.Note != nil || down.From().Modern || down.To().Modern {
 		return key, false
 	}
 	switch x.call.Method {

@@ -144,7 +144,7 @@ func TestQuestionBecomesInputRequiredAndTheRetryAnswersIt(t *testing.T) {
 	r := srv.modernly(modernCall("7", ""))
 	state := gjson.Get(r.body, "result.requestState").Raw
 	sameJSON(t, r.body, `{"jsonrpc":"2.0","id":7,"result":{"resultType":"input_required","inputRequests":{"elicitation-1":{"method":"elicitation/create","params":{"mode":"form","message":"Name?","requestedSchema":{"type":"object","properties":{"n":{"type":"string"}}}}}},"requestState":`+state+`,`+identity+`}}`)
-	if n := srv.dialogues.parked(); n != 1 {
+	if n := srv.parkedCalls.count(); n != 1 {
 		t.Errorf("%d parked", n)
 	}
 	for _, c := range []struct {
@@ -164,7 +164,7 @@ func TestQuestionBecomesInputRequiredAndTheRetryAnswersIt(t *testing.T) {
 	sameJSON(t, srv.modernly(retryOf("8", ada, r)).body, `{"jsonrpc":"2.0","id":8,"result":{"content":[{"type":"text","text":"done"}],"resultType":"complete",`+identity+`}}`)
 	sent := f.sent()
 	sameJSON(t, sent[len(sent)-1], `{"jsonrpc":"2.0","id":"s1","result":{"action":"accept","content":{"n":"Ada"}}}`)
-	if n := srv.dialogues.parked(); n != 0 {
+	if n := srv.parkedCalls.count(); n != 0 {
 		t.Errorf("%d parked", n)
 	}
 	if r := srv.modernly(retryOf("10", ada, r)); gjson.Get(r.body, "error.message").String() != "Invalid or expired requestState" {
@@ -332,7 +332,7 @@ func TestClientThatNeverComesBack(t *testing.T) {
 	f, _ := asksName(nameQuestion)
 	srv := front(t, f, func(c *config.Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond })
 	r := srv.modernly(modernCall("7", ""))
-	eventually(t, "the call is given up", func() bool { return srv.dialogues.parked() == 0 && len(f.sent()) >= 5 })
+	eventually(t, "the call is given up", func() bool { return srv.parkedCalls.count() == 0 && len(f.sent()) >= 5 })
 	sent := f.sent()
 	sameJSON(t, sent[3], `{"jsonrpc":"2.0","id":"s1","result":{"action":"cancel"}}`)
 	sameJSON(t, sent[4], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,"reason":"client did not respond"}}`)
@@ -571,12 +571,12 @@ func TestPanicOfWhoReadsForACallIsItsAnswer(t *testing.T) {
 	srv := front(t, f)
 	go func() {
 		eventually(t, "the call", func() bool {
-			srv.backings.mu.Lock()
-			defer srv.backings.mu.Unlock()
-			for _, list := range srv.backings.byKey {
+			srv.pool.mu.Lock()
+			defer srv.pool.mu.Unlock()
+			for _, list := range srv.pool.byKey {
 				for _, b := range list {
 					b.mu.Lock()
-					for d := range b.dialogues {
+					for d := range b.parkedCalls {
 						d.mu.Lock()
 						reading := d.x != nil
 						if reading {

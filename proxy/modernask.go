@@ -44,7 +44,7 @@ func (b *bridgedCall) questions(result gjson.Result) error {
 	case len(list) == 0 && b.state == "":
 		return mcp.Saying(internalCode, "the server asks for input and does not say which")
 	case len(list) == 0:
-		return b.shed()
+		return b.backOff()
 	}
 	var asking []*ask
 	var bodies [][]byte
@@ -68,7 +68,7 @@ func (b *bridgedCall) questions(result gjson.Result) error {
 		b.fail("Client cannot answer " + unable)
 		return nil
 	}
-	b.asking, b.heard = asking, make(chan heardAnswer, len(asking)) // a name may be there twice
+	b.asking, b.heard = asking, make(chan receivedAnswer, len(asking)) // a name may be there twice
 	for _, a := range asking {
 		a.heard = b.heard
 	}
@@ -143,7 +143,7 @@ func newUUID() string {
 }
 
 // shed waits before the call is sent again to a server that does not take it yet.
-func (b *bridgedCall) shed() error {
+func (b *bridgedCall) backOff() error {
 	if b.sheds++; b.sheds > maxSheds {
 		return mcp.Saying(internalCode, "upstream busy")
 	}
@@ -180,7 +180,7 @@ func (c *modernConn) forget(list []*ask) (open []*ask) {
 
 // hear leads a client's answer to the call that waits for it, with the headers of the
 // POST that brought it. m's memory is the call's from now on.
-func (c *modernConn) hear(m *wire.Message, header []upstream.Header) {
+func (c *modernConn) receiveAnswer(m *wire.Message, header []upstream.Header) {
 	key := string(wire.AppendIDKey(nil, m.ID()))
 	c.mu.Lock()
 	a := c.asked[key]
@@ -190,7 +190,7 @@ func (c *modernConn) hear(m *wire.Message, header []upstream.Header) {
 		c.srv.unwanted("unknown_id")
 		return
 	}
-	a.heard <- heardAnswer{a, m.Raw, slices.Clone(header)}
+	a.heard <- receivedAnswer{a, m.Raw, slices.Clone(header)}
 }
 
 // await waits until the client has answered everything, and tells the server.
@@ -230,7 +230,7 @@ func (b *bridgedCall) await() error {
 		b.fail(err.Error())
 		return nil
 	} else if by != nil {
-		b.goOnFor(by)
+		b.continueFor(by)
 	}
 	b.asking = nil
 	if err := b.send(answers); err != nil {
@@ -244,14 +244,14 @@ func (b *bridgedCall) await() error {
 }
 
 // answerer is a client as the headers of its POST identify it to the server.
-type answerer struct{ header []upstream.Header }
+type answeringClient struct{ header []upstream.Header }
 
 var errAnswerers = errors.New("the answers came with different Authorization headers; call again")
 
 // answeredBy is the client that has answered these questions, nil where none did: the
 // server is to judge the answers by its credentials, and not by those of the client that
 // made the call.
-func answeredBy(list []*ask) (by *answerer, err error) {
+func answeredBy(list []*ask) (by *answeringClient, err error) {
 	for _, a := range list {
 		switch {
 		case a.by == nil:
@@ -265,7 +265,7 @@ func answeredBy(list []*ask) (by *answerer, err error) {
 }
 
 // goOnFor makes by the client whose headers go along from now on.
-func (b *bridgedCall) goOnFor(by *answerer) {
+func (b *bridgedCall) continueFor(by *answeringClient) {
 	if b.stream.Header != nil { // on a pipe there are none
 		b.stream.Header = slices.Concat(by.header, b.stream.Header[len(b.from):])
 	}
@@ -274,7 +274,7 @@ func (b *bridgedCall) goOnFor(by *answerer) {
 
 // answered notes one answer as the server shall get it. The text that comes back
 // says why the call cannot go on.
-func (b *bridgedCall) answered(h heardAnswer) (trouble string) {
+func (b *bridgedCall) answered(h receivedAnswer) (trouble string) {
 	question, trouble := b.c.translateAnswer(h, &b.msg, b.stream.Header)
 	switch {
 	case question != nil:
@@ -292,9 +292,9 @@ func (a *ask) accepted() bool {
 
 // translateAnswer makes of an answer what the server shall get, or the question to ask
 // again. The text that comes back says why there is nothing.
-func (c *modernConn) translateAnswer(h heardAnswer, m *wire.Message, header []upstream.Header) (question []byte, trouble string) {
+func (c *modernConn) translateAnswer(h receivedAnswer, m *wire.Message, header []upstream.Header) (question []byte, trouble string) {
 	a := h.to
-	a.by = &answerer{h.header}
+	a.by = &answeringClient{h.header}
 	if err := m.Scan(h.raw, c.up.Shape()); err != nil {
 		return nil, err.Error()
 	}

@@ -55,7 +55,7 @@ type bridgedCall struct {
 	// The client's side. want is a call of Next, and got what it returns.
 	client   context.Context
 	want     chan struct{}
-	got      chan nextEvent
+	got      chan nextResult
 	gone     chan struct{} // closed when the stream is
 	once     sync.Once
 	released atomic.Bool
@@ -69,8 +69,8 @@ type bridgedCall struct {
 	over      bool
 	detached  bool // the client's stream has ended
 	asking    []*ask
-	heard     chan heardAnswer // of those; there is room for one of each
-	state     string           // requestState as JSON, "" for none
+	heard     chan receivedAnswer // of those; there is room for one of each
+	state     string              // requestState as JSON, "" for none
 	rounds    int
 	sheds     int
 	refreshed bool
@@ -82,18 +82,18 @@ type bridgedCall struct {
 
 // ask is a question of the server that waits for the client's answer.
 type ask struct {
-	heard  chan<- heardAnswer
+	heard  chan<- receivedAnswer
 	name   string // in inputRequests, as JSON
 	id     []byte // ours
 	method wire.Method
 	note   []byte
-	opens  []byte    // elicitationId, nil for none
-	again  []byte    // the question as the client got it, while it may be asked once more; else nil
-	answer []byte    // the result as the server gets it
-	by     *answerer // nil where the answer is ours, or has not come
+	opens  []byte           // elicitationId, nil for none
+	again  []byte           // the question as the client got it, while it may be asked once more; else nil
+	answer []byte           // the result as the server gets it
+	by     *answeringClient // nil where the answer is ours, or has not come
 }
 
-type heardAnswer struct {
+type receivedAnswer struct {
 	to     *ask
 	raw    []byte
 	header []upstream.Header // of the client's POST that brought it
@@ -104,7 +104,7 @@ type heardAnswer struct {
 func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.Message, scratch []byte) (upstream.Stream, error) {
 	b := &bridgedCall{
 		c: c, client: ctx, method: msg.Method, id: bytes.Clone(msg.ID()), sent: c.nextID(),
-		want: make(chan struct{}), got: make(chan nextEvent, 1), gone: make(chan struct{}),
+		want: make(chan struct{}), got: make(chan nextResult, 1), gone: make(chan struct{}),
 	}
 	b.key = string(wire.AppendIDKey(nil, b.id))
 	b.ctx, b.cancel = context.WithCancelCause(c.life)
@@ -145,7 +145,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 	c.mu.Lock()
 	c.running[b.key] = b
 	c.mu.Unlock()
-	if err = b.head(ctx, arguments); err == nil {
+	if err = b.setHeaders(ctx, arguments); err == nil {
 		b.st, err = e.Open(b.ctx, b.sent, func() (upstream.Stream, error) {
 			o := b.stream
 			return c.conn.Send(b.ctx, &o)
@@ -158,14 +158,14 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 	if err != nil {
 		b.over = true // the server has nothing to be told of
 		b.finish()
-		if c.srv.turned(ctx, b.from, true, err) {
+		if c.srv.eraChanged(ctx, b.from, true, err) {
 			err = outlived()
 		}
 		return nil, err
 	}
 	again := func() error {
 		c.tools.Forget()
-		return b.head(b.ctx, arguments)
+		return b.setHeaders(b.ctx, arguments)
 	}
 	c.srv.spawn(func() { b.run(again) })
 	return b, nil
@@ -173,7 +173,7 @@ func (c *modernConn) call(ctx context.Context, m *upstream.Outgoing, msg *wire.M
 
 // head sets the headers of the request. The schemas of tools say which arguments
 // are among them.
-func (b *bridgedCall) head(ctx context.Context, arguments []byte) error {
+func (b *bridgedCall) setHeaders(ctx context.Context, arguments []byte) error {
 	c := b.c
 	h := c.headers(b.from, gjson.GetBytes(b.stream.Body, "method").String(), b.target)
 	if b.method == wire.ToolsCall && c.web {
@@ -196,7 +196,7 @@ func (b *bridgedCall) run(again func() error) {
 	defer func() {
 		if p := recover(); p != nil {
 			b.c.srv.panicked(p)
-			b.give(nextEvent{err: mcp.Fail(mcp.Panicked, "")}, wanted)
+			b.reply(nextResult{err: mcp.Fail(mcp.Panicked, "")}, wanted)
 		}
 	}()
 	for {
@@ -217,7 +217,7 @@ func (b *bridgedCall) run(again func() error) {
 		if err != nil && b.recalled() {
 			err = requests.ErrCancelled
 		}
-		b.give(nextEvent{e, err}, wanted)
+		b.reply(nextResult{e, err}, wanted)
 		if err != nil {
 			return
 		}
@@ -225,7 +225,7 @@ func (b *bridgedCall) run(again func() error) {
 }
 
 // give answers a call of Next.
-func (b *bridgedCall) give(n nextEvent, wanted bool) {
+func (b *bridgedCall) reply(n nextResult, wanted bool) {
 	if !wanted {
 		return
 	}
@@ -245,14 +245,14 @@ func (b *bridgedCall) finish() {
 	c.mu.Unlock()
 	c.forget(b.asking)
 	if !b.over && b.ctx.Err() != nil {
-		c.tellCancelled(b.sent)
+		c.sendCancelled(b.sent)
 	}
-	b.let()
+	b.closeServerStream()
 	b.cancel(nil)
 }
 
 // let gives the server's stream up.
-func (b *bridgedCall) let() {
+func (b *bridgedCall) closeServerStream() {
 	if b.st == nil {
 		return
 	}
@@ -268,7 +268,7 @@ func (b *bridgedCall) Next() (sse.Event, error) {
 	select {
 	case b.want <- struct{}{}:
 	case <-b.ctx.Done():
-		return sse.Event{}, b.why()
+		return sse.Event{}, b.cause()
 	case <-b.gone:
 		return sse.Event{}, upstream.ErrClosed
 	case <-b.client.Done():
@@ -288,7 +288,7 @@ func (b *bridgedCall) Next() (sse.Event, error) {
 func (b *bridgedCall) recalled() bool { return context.Cause(b.ctx) == requests.ErrCancelled }
 
 // why is why there is no answer.
-func (b *bridgedCall) why() error {
+func (b *bridgedCall) cause() error {
 	if b.recalled() {
 		return requests.ErrCancelled
 	}
@@ -327,7 +327,7 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 		if err != nil {
 			refusal := err
 			if e, err = refusedAs(err, b.sent); err != nil || !isUnsupported(e.Data) {
-				if b.c.srv.turned(b.ctx, b.stream.Header, true, refusal) {
+				if b.c.srv.eraChanged(b.ctx, b.stream.Header, true, refusal) {
 					return sse.Event{}, outlived()
 				}
 			}
@@ -338,7 +338,7 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 		if len(bytes.TrimSpace(e.Data)) == 0 {
 			continue
 		}
-		out, err := b.take(e.Data, again)
+		out, err := b.toClient(e.Data, again)
 		switch {
 		case err != nil && (b.ctx.Err() != nil || clienterror.Of(err).Cause == mcp.SessionUnknown):
 			return sse.Event{}, err
@@ -352,7 +352,7 @@ func (b *bridgedCall) next(again func() error) (sse.Event, error) {
 
 // take makes of one message of the server what the client gets; nil where that is
 // nothing, or ready.
-func (b *bridgedCall) take(raw []byte, again func() error) ([]byte, error) {
+func (b *bridgedCall) toClient(raw []byte, again func() error) ([]byte, error) {
 	c, m := b.c, &b.msg
 	if err := m.Scan(raw, c.down.Shape()); err != nil {
 		_ = c.srv.badUpstream(err, raw, b.from)
@@ -479,7 +479,7 @@ func (b *bridgedCall) fail(text string) {
 
 // send asks the server once more, with what it wanted to know.
 func (b *bridgedCall) send(answers []*ask) error {
-	b.let()
+	b.closeServerStream()
 	b.sent, b.answers = b.c.nextID(), answers
 	o := b.stream
 	var err error

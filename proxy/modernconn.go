@@ -46,7 +46,7 @@ type modernConn struct {
 	prefix string // of the ids of our questions
 	realm  string // of what is kept of the server's results
 	tools  toolindex.Index
-	tasks  tasksOfModern
+	tasks  taskMemory
 
 	life context.Context // of what no request waits for
 	end  context.CancelFunc
@@ -61,7 +61,7 @@ type modernConn struct {
 	running  map[string]*bridgedCall // what the server was asked, by the keys of the client's ids
 	watched  map[string]func()       // ends subscriptions, by URI
 	news     server.Queue            // for the standing stream
-	standing *newsOfModern           // nil for none
+	standing *modernStandingStream   // nil for none
 }
 
 var _ upstream.Conn = (*modernConn)(nil)
@@ -78,7 +78,7 @@ func (srv *Server) newModernConn(conn upstream.Conn, vc *translate.Revision, fac
 	}
 	c.belongTo(rand.Text()) // no other client may use it, since its owner is unknown
 	c.piped, _ = conn.(*lanes)
-	_, shares := conn.(*guest)
+	_, shares := conn.(*sharedModernConn)
 	c.web = c.piped == nil && !shares
 	c.tasks.bridged = now.cfg.Contract.Tasks == "bridge" && vc.Tasks
 	c.news.Limit(now.cfg.Limits)
@@ -140,7 +140,7 @@ func (c *modernConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.S
 	}
 	switch {
 	case msg.Kind.Response():
-		c.hear(&msg, m.Header)
+		c.receiveAnswer(&msg, m.Header)
 		return nil, nil
 	case msg.Kind == wire.Notification && msg.Method == wire.Cancelled:
 		c.cancel(wire.AppendIDKey(nil, []byte(gjson.Get(view(msg.Params()), "requestId").Raw)))
@@ -355,7 +355,7 @@ func (c *modernConn) cancel(key []byte) {
 
 // tellCancelled tells a server on a pipe that a request is given up; over HTTP the
 // end of its stream does.
-func (c *modernConn) tellCancelled(id []byte) {
+func (c *modernConn) sendCancelled(id []byte) {
 	if c.piped == nil {
 		return
 	}

@@ -90,7 +90,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 		return unknownMethod(q.name).About(q.id)
 	}
 	if q.plainName {
-		srv.met(rawName)
+		srv.count(rawName)
 	}
 	if srv.now().shaping != nil {
 		q.maxTokens = hint(req.Header(maxTokensHeader))
@@ -117,7 +117,7 @@ func (srv *Server) postModern(req *downstream.Request, m *wire.Message, resp *do
 				err = srv.postRelayed(req, own, who, from, resp)
 			}
 		}
-		if err == nil || again || srv.isOurs(q) || !srv.turned(req.Ctx, from, direct, err) {
+		if err == nil || again || srv.isOurs(q) || !srv.eraChanged(req.Ctx, from, direct, err) {
 			return err
 		}
 		if direct = !direct; resp.Done != nil {
@@ -146,7 +146,7 @@ func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who st
 		resp.Stream, resp.Done = l, func() { free(); l.end(); srv.streams.Add(-1) }
 		return nil
 	}
-	if to, ok := srv.dialogues.heldBy(q); ok && !req.Forwarded && srv.replicas.Configured() {
+	if to, ok := srv.parkedCalls.heldBy(q); ok && !req.Forwarded && srv.replicas.Configured() {
 		if err := srv.forward(to, "POST", mcp.StateInvalid, req, resp); !errors.Is(err, replicas.ErrNotTaken) {
 			return err
 		}
@@ -162,11 +162,11 @@ func (srv *Server) postRelayed(req *downstream.Request, q *modernRequest, who st
 // discover answers server/discover by what the server said in its handshake. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
 func (srv *Server) discover(ctx context.Context, q *modernRequest, who string, from []upstream.Header) ([]byte, error) {
-	b, err := srv.backings.get(ctx, q, who, from)
+	b, err := srv.pool.get(ctx, q, who, from)
 	if err != nil {
 		return nil, clienterror.Of(err).WithID(q.id)
 	}
-	defer srv.backings.let(b)
+	defer srv.pool.release(b)
 	out := []byte(`{"resultType":"complete","supportedVersions":[`)
 	for n, r := range translate.All() {
 		if n > 0 {
@@ -213,7 +213,7 @@ func (p *pipe) modern(m *wire.Message) {
 	}
 	if direct {
 		if p.straight == nil {
-			err = p.goStraight(q)
+			err = p.openDirect(q)
 		}
 		switch {
 		case err == nil:

@@ -89,7 +89,7 @@ func TestUpstreamDiesWhileAQuestionIsParked(t *testing.T) {
 		if r.status != 502 || gjson.Get(r.body, "id").Raw != "8" || gjson.Get(r.body, "error.code").Int() != -32603 {
 			t.Errorf("%+v", r)
 		}
-		if n := srv.dialogues.parked(); n != 0 {
+		if n := srv.parkedCalls.count(); n != 0 {
 			t.Errorf("%d parked", n)
 		}
 		if r := srv.modernly(modernCall("9", "")); gjson.Get(r.body, "result.resultType").String() != "input_required" {
@@ -112,14 +112,14 @@ func brokenAfterQuestion(answer func(string) ([]string, error)) func(string) ([]
 }
 
 // parkedOne is the only dialogue that is parked.
-func parkedOne(t *testing.T, srv testServer) *dialogue {
+func parkedOne(t *testing.T, srv testServer) *parkedCall {
 	t.Helper()
-	srv.dialogues.mu.Lock()
-	defer srv.dialogues.mu.Unlock()
-	if len(srv.dialogues.byID) != 1 {
-		t.Fatalf("%d parked", len(srv.dialogues.byID))
+	srv.parkedCalls.mu.Lock()
+	defer srv.parkedCalls.mu.Unlock()
+	if len(srv.parkedCalls.byID) != 1 {
+		t.Fatalf("%d parked", len(srv.parkedCalls.byID))
 	}
-	for _, d := range srv.dialogues.byID {
+	for _, d := range srv.parkedCalls.byID {
 		return d
 	}
 	return nil
@@ -247,7 +247,7 @@ func TestTheSessionUnusedForLongestMakesRoom(t *testing.T) {
 func TestNoRoomForASession(t *testing.T) {
 	o, _ := perSession(func() *fakeServer { f, _ := asksName(nameQuestion); return f })
 	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxSessions = 1 })
-	srv.backings.fullTime = time.Millisecond
+	srv.pool.roomTime = time.Millisecond
 	srv.modernly(modernCall("7", ""))
 	if r := srv.modernly(modernTools, "Authorization", "b"); r.status != 503 || r.header["Retry-After"] == "" || gjson.Get(r.body, "error.message").String() != "too many sessions" {
 		t.Errorf("%+v", r)
@@ -258,14 +258,14 @@ func TestNoRoomForASession(t *testing.T) {
 func TestCallsWaitForRoom(t *testing.T) {
 	o, all := perSession(asksEach)
 	srv := frontOf(t, o, func(c *config.Config) { c.Bridge.MaxSessions = 1 })
-	srv.backings.fullTime = patience
+	srv.pool.roomTime = patience
 	r := srv.modernly(modernCall("7", ""))
 	waited := make(chan reply, 1)
 	go func() { waited <- srv.modernly(modernCall("9", ""), "Authorization", "b") }()
 	eventually(t, "the call waits", func() bool {
-		srv.backings.mu.Lock()
-		defer srv.backings.mu.Unlock()
-		return srv.backings.room != nil
+		srv.pool.mu.Lock()
+		defer srv.pool.mu.Unlock()
+		return srv.pool.room != nil
 	})
 	srv.modernly(retryOf("8", ada, r))
 	if r := <-waited; gjson.Get(r.body, "result.resultType").String() != "input_required" {
@@ -287,7 +287,7 @@ func TestQuestionsThatBelongToNoCall(t *testing.T) {
 		})
 		f.piped = piped
 		srv := front(t, f)
-		srv.backings.looseTime = time.Millisecond
+		srv.pool.unattributedTime = time.Millisecond
 		r := srv.modernly(modernRequestOf("1", "tools/list", meta(`{"roots":{}}`)))
 		if gjson.Get(r.body, "result.resultType").String() != "complete" {
 			t.Errorf("%+v", r)
@@ -555,7 +555,7 @@ func TestManyParkedCalls(t *testing.T) {
 	}
 	who := func(k int) []string { return []string{"Authorization", fmt.Sprintf("Bearer %d", k%7)} }
 	each(func(k int) { asked[k] = srv.modernly(modernCall(fmt.Sprint(k), ""), who(k)...) })
-	if p := srv.dialogues.parked(); p != n {
+	if p := srv.parkedCalls.count(); p != n {
 		t.Fatalf("%d parked", p)
 	}
 	each(func(k int) {
@@ -573,28 +573,28 @@ func TestManyParkedCalls(t *testing.T) {
 			}
 		}
 	})
-	for _, d := range func() (left []*dialogue) {
-		srv.dialogues.mu.Lock()
-		defer srv.dialogues.mu.Unlock()
-		for _, d := range srv.dialogues.byID {
+	for _, d := range func() (left []*parkedCall) {
+		srv.parkedCalls.mu.Lock()
+		defer srv.parkedCalls.mu.Unlock()
+		for _, d := range srv.parkedCalls.byID {
 			left = append(left, d)
 		}
 		return left
 	}() {
 		d.expire()
 	}
-	eventually(t, "nothing is parked", func() bool { return srv.dialogues.parked() == 0 })
-	srv.backings.mu.Lock()
-	held := srv.backings.count
-	srv.backings.mu.Unlock()
+	eventually(t, "nothing is parked", func() bool { return srv.parkedCalls.count() == 0 })
+	srv.pool.mu.Lock()
+	held := srv.pool.count
+	srv.pool.mu.Unlock()
 	if held != len(all()) {
 		t.Errorf("%d held of %d sessions", held, len(all()))
 	}
 	eventually(t, "nobody uses a session", func() bool {
-		srv.backings.tend(time.Now().Add(time.Hour))
-		srv.backings.mu.Lock()
-		defer srv.backings.mu.Unlock()
-		return srv.backings.count == 0 && len(srv.backings.byKey) == 0
+		srv.pool.endIdleSince(time.Now().Add(time.Hour))
+		srv.pool.mu.Lock()
+		defer srv.pool.mu.Unlock()
+		return srv.pool.count == 0 && len(srv.pool.byKey) == 0
 	})
 }
 

@@ -102,8 +102,8 @@ func (srv *Server) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes 
 	if now := srv.now(); now.origin.restarts && now.cfg.Upstream.Restart.Max > 0 {
 		h := &handshake{srv: srv, conn: conn, standing: standing}
 		h.greetModern()
-		r := newRevival(srv, h, translate.Modern())
-		conn, standing = r, voice{r}
+		r := newRestartingConn(srv, h, translate.Modern())
+		conn, standing = r, restartingStream{r}
 	}
 	return srv.openLanes(conn, standing)
 }
@@ -111,7 +111,7 @@ func (srv *Server) lanesTo(conn upstream.Conn, standing upstream.Stream) *lanes 
 // open opens a connection for a server without a handshake.
 func (h *handshake) open(ctx context.Context) bool {
 	if sh := h.srv.now().origin.shared; sh != nil && h.bridges {
-		g, err := sh.guest(ctx, h.srv)
+		g, err := sh.joinModern(ctx, h.srv)
 		if err != nil {
 			h.log().Debug("no process to share", zap.Error(err))
 			return false
@@ -119,7 +119,7 @@ func (h *handshake) open(ctx context.Context) bool {
 		h.conn, h.standing = g, nil
 		return true
 	}
-	b := h.srv.eras.take(ctx)
+	b := h.srv.eras.takeSpare(ctx)
 	if b == nil && h.srv.now().origin.open != nil {
 		var err error
 		if b, err = h.srv.now().origin.open(ctx); err != nil {
@@ -154,7 +154,7 @@ func (h *handshake) shakesFor(ctx context.Context) bool {
 	if err != nil || !e.modern() || e.shakes {
 		return true
 	}
-	h.srv.met(idleHandshake)
+	h.srv.count(idleHandshake)
 	return false
 }
 

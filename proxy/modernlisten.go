@@ -44,7 +44,7 @@ func (c *modernConn) subscribe(ctx context.Context, uri string, header []upstrea
 	}
 	life, end := context.WithCancel(c.life)
 	what := append(append([]byte(`"notifications":{"resourceSubscriptions":[`), mcp.AppendString(nil, uri)...), `]}`...)
-	l := &watching{c: c, ctx: life, what: string(what), can: c.can, header: header}
+	l := &listenRequest{c: c, ctx: life, what: string(what), can: c.can, header: header}
 	stop := context.AfterFunc(ctx, end)
 	granted, err := l.begin()
 	switch {
@@ -90,7 +90,7 @@ func (c *modernConn) unsubscribe(uri string) {
 
 // watching is one subscriptions/listen of ours, which is begun anew when it ends
 // by itself. What it brings goes to the standing stream.
-type watching struct {
+type listenRequest struct {
 	c      *modernConn
 	ctx    context.Context // ends with the wish to know
 	what   string          // its params, without the braces
@@ -102,7 +102,7 @@ type watching struct {
 }
 
 // begin sends the request and waits for the acknowledgement, whose params it returns.
-func (l *watching) begin() (granted gjson.Result, err error) {
+func (l *listenRequest) begin() (granted gjson.Result, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.c.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	if l.id, l.st, err = l.c.post(l.ctx, ownRequest{method: wire.SubscriptionsListen, params: l.what, can: l.can}, l.header); err != nil {
@@ -129,22 +129,22 @@ func (l *watching) begin() (granted gjson.Result, err error) {
 		case m.Kind == wire.Result:
 			return granted, io.EOF
 		}
-		l.bring(&m)
+		l.forward(&m)
 	}
 }
 
 // end gives the subscription up.
-func (l *watching) end() {
+func (l *listenRequest) end() {
 	if l.st == nil {
 		return
 	}
-	l.c.tellCancelled(l.id)
+	l.c.sendCancelled(l.id)
 	l.st.Close()
 	l.st = nil
 }
 
 // run brings what the server tells until ctx ends.
-func (l *watching) run() {
+func (l *listenRequest) run() {
 	defer l.end()
 	var again server.Reopening
 	for {
@@ -160,7 +160,7 @@ func (l *watching) run() {
 			if m.Kind.Response() {
 				break // it has ended in order
 			}
-			l.bring(&m)
+			l.forward(&m)
 			again.Heard()
 		}
 		if l.ctx.Err() != nil {
@@ -185,12 +185,12 @@ func (l *watching) run() {
 }
 
 // bring passes a notification on.
-func (l *watching) bring(m *wire.Message) {
-	l.c.tell(m.Raw, l.header)
+func (l *listenRequest) forward(m *wire.Message) {
+	l.c.enqueue(m.Raw, l.header)
 }
 
 // tell puts a notification of the server on the standing stream.
-func (c *modernConn) tell(raw []byte, header []upstream.Header) {
+func (c *modernConn) enqueue(raw []byte, header []upstream.Header) {
 	var m wire.Message
 	if m.Scan(raw, c.down.Shape()) != nil {
 		c.srv.unwanted("malformed")
@@ -238,7 +238,7 @@ func (c *modernConn) Listen(ctx context.Context, o upstream.ListenOptions) (upst
 	if what == "" && c.piped == nil && !c.hasTasks() && !gjson.GetBytes(offers, "resources.subscribe").Bool() {
 		return nil, upstream.ErrNoStream
 	}
-	n := &newsOfModern{c: c, client: ctx, signal: make(chan struct{}, 1)}
+	n := &modernStandingStream{c: c, client: ctx, signal: make(chan struct{}, 1)}
 	n.ctx, n.end = context.WithCancel(c.life)
 	if c.piped != nil {
 		st, err := c.piped.Listen(n.ctx, upstream.ListenOptions{})
@@ -249,7 +249,7 @@ func (c *modernConn) Listen(ctx context.Context, o upstream.ListenOptions) (upst
 		c.srv.spawn(func() { n.copy(st, header) })
 	}
 	if what != "" {
-		l := &watching{c: c, ctx: n.ctx, what: `"notifications":{` + what + `}`, can: c.can, header: header}
+		l := &listenRequest{c: c, ctx: n.ctx, what: `"notifications":{` + what + `}`, can: c.can, header: header}
 		c.srv.spawn(func() {
 			if _, err := l.begin(); err != nil {
 				c.srv.log.Debug("subscription", zap.Error(err))
@@ -268,7 +268,7 @@ func (c *modernConn) Listen(ctx context.Context, o upstream.ListenOptions) (upst
 }
 
 // newsOfModern is the standing stream of a session with a server that has none.
-type newsOfModern struct {
+type modernStandingStream struct {
 	c      *modernConn
 	client context.Context
 	ctx    context.Context // ends with the stream
@@ -277,7 +277,7 @@ type newsOfModern struct {
 	once   sync.Once
 }
 
-func (n *newsOfModern) wake() {
+func (n *modernStandingStream) wake() {
 	select {
 	case n.signal <- struct{}{}:
 	default:
@@ -285,7 +285,7 @@ func (n *newsOfModern) wake() {
 }
 
 // copy brings what a server on a pipe says about no request.
-func (n *newsOfModern) copy(st upstream.Stream, header []upstream.Header) {
+func (n *modernStandingStream) copy(st upstream.Stream, header []upstream.Header) {
 	defer st.Close()
 	for {
 		e, err := st.Next()
@@ -293,13 +293,13 @@ func (n *newsOfModern) copy(st upstream.Stream, header []upstream.Header) {
 			n.end()
 			return
 		}
-		n.c.tell(e.Data, header)
+		n.c.enqueue(e.Data, header)
 	}
 }
 
 // Next returns the next notification, and blocks until there is one. It returns io.EOF when the stream
 // is closed or replaced.
-func (n *newsOfModern) Next() (sse.Event, error) {
+func (n *modernStandingStream) Next() (sse.Event, error) {
 	for {
 		n.c.mu.Lock()
 		var m []byte
@@ -322,7 +322,7 @@ func (n *newsOfModern) Next() (sse.Event, error) {
 }
 
 // Close ends the stream; the subscriptions to resources stay.
-func (n *newsOfModern) Close() error {
+func (n *modernStandingStream) Close() error {
 	n.once.Do(func() {
 		n.end()
 		n.c.mu.Lock()

@@ -47,7 +47,7 @@ const (
 // tasksOfModern is what a session remembers of its tasks. Guarded by the session's
 // mutex. All of it but the questions in hand can be lost: it is never of more than
 // this session.
-type tasksOfModern struct {
+type taskMemory struct {
 	bridged bool            // the client may have tasks, if the server has; never changes
 	asked   map[string]bool // questions, by task and name; true once answered
 	watched int
@@ -121,7 +121,7 @@ func (c *modernConn) task(ctx context.Context, msg *wire.Message, header []upstr
 	if method == wire.TasksCancel {
 		return answer(func(ctx context.Context) ([]byte, error) { return c.cancelTask(ctx, id, name, header) })
 	}
-	w := &taskWait{c: c, id: id, task: name, header: header, heard: make(chan heardAnswer, maxTaskInputs+1)}
+	w := &taskWait{c: c, id: id, task: name, header: header, heard: make(chan receivedAnswer, maxTaskInputs+1)}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	w.free = context.AfterFunc(c.life, w.cancel)
 	return w
@@ -185,7 +185,7 @@ func (b *bridgedCall) asTask(answer []byte) []byte {
 	if result.Get("isError").Type == gjson.True {
 		status = "failed"
 	}
-	t := doneTask{id: newUUID(), result: []byte(result.Raw), expires: now.Add(ttl)}
+	t := finishedTask{id: newUUID(), result: []byte(result.Raw), expires: now.Add(ttl)}
 	at := now.Format(time.RFC3339Nano)
 	t.state = fmt.Appendf(nil, `{"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttl":%d}`, t.id, status, at, at, ttl.Milliseconds())
 	if !c.srv.finished.keep(c, t) {
@@ -200,7 +200,7 @@ func lifetime(ttl float64) time.Duration {
 }
 
 // answer answers a request about a task that is over.
-func (t doneTask) answer(id []byte, method wire.Method) ([]byte, error) {
+func (t finishedTask) answer(id []byte, method wire.Method) ([]byte, error) {
 	switch method {
 	case wire.TasksGet:
 		return mcp.AppendResult(nil, id, t.state), nil
@@ -232,7 +232,7 @@ func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.
 	}
 	ctx, cancel := context.WithTimeout(c.life, long)
 	what := append(mcp.AppendString([]byte(`"notifications":{"taskIds":[`), task), `]}`...)
-	l := &watching{c: c, ctx: ctx, what: string(what), can: c.canTasks(), header: slices.Clone(header)}
+	l := &listenRequest{c: c, ctx: ctx, what: string(what), can: c.canTasks(), header: slices.Clone(header)}
 	c.srv.spawn(func() {
 		defer func() {
 			l.end()
@@ -259,7 +259,7 @@ func (c *modernConn) watchTask(task string, ttl gjson.Result, header []upstream.
 				return
 			}
 			over := isOver(gjson.Get(view(m.Params()), "status").String())
-			l.bring(&m)
+			l.forward(&m)
 			if over {
 				return
 			}

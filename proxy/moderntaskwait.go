@@ -36,7 +36,7 @@ type taskWait struct {
 	polled bool
 	wait   time.Duration // until the next poll
 	asking []*ask        // questions of this stream, in the order of asking
-	heard  chan heardAnswer
+	heard  chan receivedAnswer
 	opened [][]byte
 }
 
@@ -76,7 +76,7 @@ func (w *taskWait) step() error {
 		defer timer.Stop()
 		select {
 		case h := <-w.heard:
-			return w.hear(h)
+			return w.receiveAnswer(h)
 		case <-timer.C:
 		case <-w.ctx.Done():
 			return w.ctx.Err()
@@ -154,11 +154,11 @@ func (w *taskWait) ask(inputs gjson.Result) error {
 	if trouble != nil {
 		return trouble
 	}
-	return w.tell()
+	return w.sendAnswers()
 }
 
 // hear takes one answer of the client.
-func (w *taskWait) hear(h heardAnswer) error {
+func (w *taskWait) receiveAnswer(h receivedAnswer) error {
 	question, trouble := w.c.translateAnswer(h, &w.msg, w.header)
 	switch {
 	case trouble != "":
@@ -174,11 +174,11 @@ func (w *taskWait) hear(h heardAnswer) error {
 	if h.to.accepted() {
 		w.opened = append(w.opened, h.to.opens)
 	}
-	return w.tell()
+	return w.sendAnswers()
 }
 
 // tell sends the server the answers, once there are all of them.
-func (w *taskWait) tell() error {
+func (w *taskWait) sendAnswers() error {
 	if len(w.asking) == 0 || slices.ContainsFunc(w.asking, func(a *ask) bool { return a.answer == nil }) {
 		return nil
 	}

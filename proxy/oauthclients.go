@@ -59,7 +59,7 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 	}
 	err := now.relay.Serve(req, resp)
 	if _, refused := errors.AsType[*oauthrelay.MismatchError](err); refused {
-		o.srv.mismatches.tell(func() {
+		o.srv.mismatches.do(func() {
 			o.srv.log.Warn("OAuth clients will refuse the server's metadata", zap.String("server", now.server), zap.Error(err))
 		})
 	} else if err != nil {
@@ -73,12 +73,12 @@ func (o oauthClients) Serve(req *downstream.Request, resp *downstream.Response) 
 const tellEvery = 10 * time.Minute
 
 // seldom lets something be told now and then.
-type seldom struct {
+type rateLimit struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
-func (s *seldom) tell(say func()) {
+func (s *rateLimit) do(say func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.last) >= tellEvery {

@@ -15,14 +15,14 @@ import (
 
 // unopened are the URLs that a call waits for, by their elicitationIds. It lives as
 // long as its dialogue.
-type unopened struct {
+type pendingURLs struct {
 	ids map[string]bool
 	all chan struct{} // closed when there are none left
 }
 
 // expectOpened begins to wait for the URLs that the server's error names.
-func (b *backing) expectOpened(d *dialogue, list gjson.Result) {
-	u := &unopened{ids: map[string]bool{}, all: make(chan struct{})}
+func (b *pooledSession) expectOpened(d *parkedCall, list gjson.Result) {
+	u := &pendingURLs{ids: map[string]bool{}, all: make(chan struct{})}
 	list.ForEach(func(_, e gjson.Result) bool {
 		if id := e.Get("elicitationId"); id.Type == gjson.String && len(u.ids) < maxQuestions {
 			u.ids[strings.Clone(id.String())] = true
@@ -34,18 +34,18 @@ func (b *backing) expectOpened(d *dialogue, list gjson.Result) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.unopened == nil {
-		b.unopened = map[*dialogue]*unopened{}
+	if b.pendingURLs == nil {
+		b.pendingURLs = map[*parkedCall]*pendingURLs{}
 	}
-	b.unopened[d] = u
+	b.pendingURLs[d] = u
 }
 
 // opened takes notice of a notifications/elicitation/complete.
-func (b *backing) opened(notification []byte) {
+func (b *pooledSession) opened(notification []byte) {
 	id := gjson.GetBytes(notification, "params.elicitationId").String()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, u := range b.unopened {
+	for _, u := range b.pendingURLs {
 		if !u.ids[id] {
 			continue
 		}
@@ -57,9 +57,9 @@ func (b *backing) opened(notification []byte) {
 
 // awaitOpened waits until the server has said of all URLs that d waits for that they
 // were opened, but no longer than limit.
-func (b *backing) awaitOpened(ctx context.Context, d *dialogue, limit time.Duration) {
+func (b *pooledSession) awaitOpened(ctx context.Context, d *parkedCall, limit time.Duration) {
 	b.mu.Lock()
-	u := b.unopened[d]
+	u := b.pendingURLs[d]
 	b.mu.Unlock()
 	if u == nil {
 		return
@@ -75,8 +75,8 @@ func (b *backing) awaitOpened(ctx context.Context, d *dialogue, limit time.Durat
 	}
 }
 
-func (b *backing) forgetOpened(d *dialogue) {
+func (b *pooledSession) forgetOpened(d *parkedCall) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.unopened, d)
+	delete(b.pendingURLs, d)
 }

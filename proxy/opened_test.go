@@ -83,13 +83,13 @@ func TestCallsWaitForTheirURLsToBeOpened(t *testing.T) {
 				if strings.Contains(s.gets(2, "tools/call").text, "requestState") {
 					t.Error("the server got what is ours")
 				}
-				p.backings.mu.Lock()
-				defer p.backings.mu.Unlock()
-				for _, list := range p.backings.byKey {
+				p.pool.mu.Lock()
+				defer p.pool.mu.Unlock()
+				for _, list := range p.pool.byKey {
 					for _, b := range list {
 						b.mu.Lock()
-						if len(b.unopened) > 0 {
-							t.Errorf("%d calls wait for ever", len(b.unopened))
+						if len(b.pendingURLs) > 0 {
+							t.Errorf("%d calls wait for ever", len(b.pendingURLs))
 						}
 						b.mu.Unlock()
 					}
@@ -121,7 +121,7 @@ func TestClientThatLeavesWhileItsURLsAreWaitedFor(t *testing.T) {
 			resp.Done()
 		}
 	}()
-	eventually(t, "the retry waits", func() bool { return srv.dialogues.parked() == 0 })
+	eventually(t, "the retry waits", func() bool { return srv.parkedCalls.count() == 0 })
 	leave()
 	<-done
 	if n := len(f.said("tools/call")); n != 1 {
@@ -133,16 +133,16 @@ func TestClientThatLeavesWhileItsURLsAreWaitedFor(t *testing.T) {
 func TestNobodyWaitsForTheURLsOfACallThatWasGivenUp(t *testing.T) {
 	srv := front(t, legacyServer(`{"tools":{}}`, nil))
 	q := &modernRequest{facts: wire.ClientElicitationURL}
-	d := &dialogue{srv: srv.Server, first: q, b: &backing{}, over: true}
+	d := &parkedCall{srv: srv.Server, first: q, b: &pooledSession{}, over: true}
 	d.askURLs([]byte(rpcError("1", `"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://a.example/c","message":"Sign in"}]}`)))
-	if n := len(d.b.unopened); n > 0 {
+	if n := len(d.b.pendingURLs); n > 0 {
 		t.Errorf("%d calls are waited for", n)
 	}
 }
 
 func TestURLsOfACallAreBounded(t *testing.T) {
 	srv := front(t, legacyServer(`{"tools":{}}`, nil))
-	d := &dialogue{srv: srv.Server, first: &modernRequest{facts: wire.ClientElicitationURL}, b: &backing{}}
+	d := &parkedCall{srv: srv.Server, first: &modernRequest{facts: wire.ClientElicitationURL}, b: &pooledSession{}}
 	d.askURLs([]byte(rpcError("1", `"code":-32042,"message":"m","data":{"elicitations":[`+strings.Repeat(`{"mode":"url","url":"https://a.example/c"},`, maxQuestions)+`{"mode":"url"}]}`)))
 	if n := len(d.asked); n != maxQuestions {
 		t.Errorf("%d questions", n)

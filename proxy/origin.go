@@ -31,7 +31,7 @@ type origin struct {
 	// known to have a handshake.
 	open func(ctx context.Context) (*upstream.Begun, error)
 	// shared is the process that all sessions have; nil where each has its own.
-	shared *shared
+	shared *processSharing
 	// ready says why there is no server to connect to; nil where that cannot be
 	// known.
 	ready func(ctx context.Context) error
@@ -52,7 +52,7 @@ func originOf(cfg config.Config, log *zap.Logger) (origin, error) {
 	case len(cfg.Upstream.Command) > 0:
 		return stdioOrigin(cfg, log, large.NewMemory(cfg.Limits.HeldBytes())), nil
 	case len(cfg.Adapters.Sources) > 0:
-		return aloneOrigin(), nil
+		return noUpstreamOrigin(), nil
 	}
 	return origin{}, setting.Mistake{Path: "upstream", Text: "neither url nor command is set; say --upstream URL, -- COMMAND, or --adapters DIR"}
 }
@@ -130,7 +130,7 @@ func stdioOrigin(cfg config.Config, log *zap.Logger, memory *large.Memory) origi
 
 // share makes all sessions have one process.
 func (o *origin) share() {
-	o.shared = newShared()
+	o.shared = newProcessSharing()
 	o.close = o.shared.close
 }
 

@@ -25,7 +25,7 @@ type ownTools interface {
 	Tools() []ownTool
 	// Call answers a call of one of them with a CallToolResult, which is the
 	// caller's. It returns soon after ctx ends: when the client leaves or cancels.
-	Call(ctx context.Context, c *ownCall) []byte
+	Call(ctx context.Context, c *toolCall) []byte
 	// Instructions is what a model should know of them, "" for nothing.
 	Instructions() string
 	// EndSession forgets what was kept for a session.
@@ -40,7 +40,7 @@ type ownTool struct {
 
 // ownCall is one call of a tool of ours. Its slices are the exchange's and live as
 // long as the call.
-type ownCall struct {
+type toolCall struct {
 	Tool      string
 	Arguments []byte            // as they came; nil for none
 	Session   string            // only its client knows it
@@ -72,12 +72,12 @@ type catalog struct {
 	listing      map[*translate.Revision][]byte // entries of tools/list between commas
 	instructions string
 	index        toolindex.Index
-	place        string   // of our instructions in the server's
-	told         *edition // what sessions were told of
+	place        string       // of our instructions in the server's
+	told         *listEdition // what sessions were told of
 }
 
 // edition is a list of tools that clients have seen.
-type edition struct {
+type listEdition struct {
 	replaced chan struct{} // closed when there is another one
 }
 
@@ -90,7 +90,7 @@ func newCatalog(table *translate.Table, all []ownTools, place string, was *catal
 	}
 	c := &catalog{
 		all: all, byName: make(map[string]ownTools), listing: make(map[*translate.Revision][]byte),
-		place: place, told: &edition{replaced: make(chan struct{})},
+		place: place, told: &listEdition{replaced: make(chan struct{})},
 	}
 	var list [][]byte
 	var words []string
@@ -244,20 +244,20 @@ func (x *exchange) withOurs(page []byte, method wire.Method) []byte {
 	}
 	var clashing []string
 	out := own.extend(page, x.s.ClientRevision, func(name string) {
-		if x.srv.now().isClash(own.byName[name]) {
+		if x.srv.now().collides(own.byName[name]) {
 			clashing = append(clashing, name)
 		} else {
-			x.srv.shadowed(name)
+			x.srv.noteCollision(name)
 		}
 	})
 	if clashing != nil {
-		out = x.clashed(page, clashing)
+		out = x.hideCollisions(page, clashing)
 	}
 	return x.own(out, page)
 }
 
 // shadowed notes that a tool of the server has the name of one of ours, aloud once.
-func (srv *Server) shadowed(name string) {
+func (srv *Server) noteCollision(name string) {
 	srv.metrics.Shadowed.WithLabelValues(name).Inc()
 	if _, seen := srv.shadows.LoadOrStore(name, true); !seen {
 		srv.log.Warn("a server tool has the name of an adapter tool: clients get the adapter tool", zap.String("tool", name))

@@ -26,7 +26,7 @@ import (
 type fakeTools struct {
 	names []string
 	words string
-	do    func(ctx context.Context, c *ownCall) string
+	do    func(ctx context.Context, c *toolCall) string
 
 	mu    sync.Mutex
 	ended []string
@@ -34,7 +34,7 @@ type fakeTools struct {
 
 // echoing answers with the name and the arguments of the call.
 func echoing(names ...string) *fakeTools {
-	return &fakeTools{names: names, do: func(_ context.Context, c *ownCall) string { return c.Tool + string(c.Arguments) }}
+	return &fakeTools{names: names, do: func(_ context.Context, c *toolCall) string { return c.Tool + string(c.Arguments) }}
 }
 
 func (f *fakeTools) Tools() (all []ownTool) {
@@ -44,7 +44,7 @@ func (f *fakeTools) Tools() (all []ownTool) {
 	return all
 }
 
-func (f *fakeTools) Call(ctx context.Context, c *ownCall) []byte {
+func (f *fakeTools) Call(ctx context.Context, c *toolCall) []byte {
 	return []byte(`{"content":[{"type":"text","text":` + string(mcp.AppendString(nil, f.do(ctx, c))) + `}]}`)
 }
 
@@ -286,7 +286,7 @@ func TestOwnToolsRemainWhenTheServersPipeIsBroken(t *testing.T) {
 
 func TestPanicInAnOwnToolIsAnErrorOfTheTool(t *testing.T) {
 	own := echoing("ours")
-	own.do = func(context.Context, *ownCall) string { panic("no") }
+	own.do = func(context.Context, *toolCall) string { panic("no") }
 	srv := beside(t, listing("2025-06-18", nil, nil), own)
 	session := srv.initialize("2025-06-18")
 	sameJSON(t, srv.post(session, callOurs(3, "ours", `{}`)).body,
@@ -300,7 +300,7 @@ func TestPanicInAnOwnToolIsAnErrorOfTheTool(t *testing.T) {
 func blocking(name string) (own *fakeTools, begun, over chan string) {
 	begun, over = make(chan string, 10), make(chan string, 10)
 	own = echoing(name)
-	own.do = func(ctx context.Context, c *ownCall) string {
+	own.do = func(ctx context.Context, c *toolCall) string {
 		begun <- c.Tool
 		<-ctx.Done()
 		over <- context.Cause(ctx).Error()
@@ -416,8 +416,8 @@ func TestEndOfASessionIsTold(t *testing.T) {
 	own := echoing("ours")
 	srv := beside(t, listing("2025-06-18", nil, nil), own)
 	session := srv.initialize("2025-06-18")
-	var caller ownCall
-	own.do = func(_ context.Context, c *ownCall) string { caller = *c; return "" }
+	var caller toolCall
+	own.do = func(_ context.Context, c *toolCall) string { caller = *c; return "" }
 	srv.post(session, callOurs(1, "ours", `{}`), "Authorization", "Bearer secret", "traceparent", "00-1-2-01")
 	if caller.Session != session || caller.Caller == "" || strings.Contains(caller.Caller, "secret") ||
 		len(caller.Header) != 1 || caller.Header[0].Value != "00-1-2-01" {

@@ -83,7 +83,7 @@ func (srv *Server) ServePipe(ctx context.Context, in io.Reader, out io.Writer) e
 	tending, stop := context.WithCancel(context.Background())
 	srv.spawn(func() { srv.tend(tending) })
 
-	err := client.Run(reading, p.take)
+	err := client.Run(reading, p.handle)
 	lost := context.Cause(p.ctx)
 	overdue := errors.Is(lost, clienterror.ErrShutdown) // Run returned after the drain time
 	if (lost == nil || overdue) && (err == nil || ctx.Err() != nil) {
@@ -156,7 +156,7 @@ func (p *pipe) hangUp() {
 	}
 	s.deaf.Store(true)
 	for _, c := range s.asked.List() {
-		p.take(clientGone([]byte(c.ID)))
+		p.handle(clientGone([]byte(c.ID)))
 	}
 }
 
@@ -222,7 +222,7 @@ func (p *pipe) tooLong(e *lines.TooLongError) {
 }
 
 // take handles one line of the client.
-func (p *pipe) take(line []byte) {
+func (p *pipe) handle(line []byte) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.srv.panicked(r)
@@ -249,7 +249,7 @@ func (p *pipe) initialize(line []byte) {
 		return
 	}
 	switch {
-	case m.Method == wire.Cancelled && p.cancelModern(&m), p.takesStraight(&m):
+	case m.Method == wire.Cancelled && p.cancelModern(&m), p.forwardDirect(&m):
 		return
 	case m.Kind.Response(), m.Kind == wire.Notification:
 		p.srv.unwanted("not_initialized") // JSON-RPC owes no answer to these
@@ -318,14 +318,14 @@ func (p *pipe) exchange() *exchange {
 	x.s.enter()
 	x.from = append(x.from[:0], p.from...)
 	if p.s.direct != nil {
-		x.era = p.s.direct.era
+		x.crossing = p.s.direct.crossing
 	}
 	return x
 }
 
 // forward carries one message to the server. A request that came in an array
 // has its place in g.
-func (p *pipe) forward(line []byte, g *group, slot int) {
+func (p *pipe) forward(line []byte, g *batchAnswers, slot int) {
 	x := p.exchange()
 	x.group, x.slot = g, slot
 	defer p.rescue(x, line)
@@ -366,7 +366,7 @@ func (p *pipe) pass(x *exchange, line []byte, err error) {
 	switch {
 	case err != nil && clienterror.Of(err).Cause == mcp.ModernRefused && x.group == nil && p.bothEras:
 		p.modern(&x.msg)
-	case x.cancels && (p.cancelModern(&x.msg) || p.takesStraight(&x.msg)):
+	case x.cancels && (p.cancelModern(&x.msg) || p.forwardDirect(&x.msg)):
 	case x.stale(): // cancelled while it waited: no answer is owed
 		if x.call.Stop == nil {
 			x.call = nil // who cancelled it has counted it
@@ -414,7 +414,7 @@ func (p *pipe) send(x *exchange, out []byte) {
 }
 
 // deliver sends the client the answer to a request, alone, or later with others.
-func (p *pipe) deliver(g *group, slot int, answer []byte) {
+func (p *pipe) deliver(g *batchAnswers, slot int, answer []byte) {
 	if g == nil {
 		p.write(answer)
 		return
@@ -438,7 +438,7 @@ func (p *pipe) kept(c *call, answer []byte) []byte {
 func (p *pipe) answer(x *exchange) {
 	defer x.done()
 	for {
-		m := x.said(x.slot)
+		m := x.nextMessage(x.slot)
 		if x.group != nil {
 			m = x.keep(m)
 		}
@@ -463,7 +463,7 @@ func (p *pipe) answer(x *exchange) {
 func (p *pipe) bring(x *exchange) {
 	defer x.done()
 	for {
-		e, err := x.take()
+		e, err := x.nextRecovered()
 		switch {
 		case server.Restarts(err):
 			p.failOpen(clienterror.Of(err))
@@ -515,7 +515,7 @@ func (p *pipe) listen(x *exchange) {
 // anything came.
 func (p *pipe) copy(x *exchange) (some bool) {
 	for {
-		e, err := x.take()
+		e, err := x.nextRecovered()
 		if err != nil {
 			return some
 		}
@@ -529,7 +529,7 @@ func (p *pipe) copy(x *exchange) (some bool) {
 // batch takes an array of the client apart. Its reply is one line, written when
 // all answers are there; what else the server says goes out at once.
 func (p *pipe) batch(line []byte) {
-	items, slots, err := p.srv.takeApart(p.s, line)
+	items, slots, err := p.srv.splitBatch(p.s, line)
 	if err != nil {
 		p.refuse(err)
 		return

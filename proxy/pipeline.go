@@ -69,7 +69,7 @@ func (x *exchange) scan(raw []byte) error {
 	if err != nil {
 		return x.s.up.Explain(&x.msg, err)
 	}
-	x.msg.Facts, x.msg.Stamp = x.s.Facts, x.era.toServer()
+	x.msg.Facts, x.msg.Stamp = x.s.Facts, x.crossing.toServer()
 	return nil
 }
 
@@ -77,7 +77,7 @@ func (x *exchange) scan(raw []byte) error {
 func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 	switch m := &x.msg; {
 	case m.Kind == wire.Request:
-		if x.errand != nil {
+		if x.ownCall != nil {
 			return raw, wire.Forward, nil
 		}
 		if refusal := x.gate(m); refusal != nil {
@@ -91,10 +91,10 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 		x.cancels = m.Method == wire.Cancelled
 		x.key = appendCancelled(x.key[:0], m, x.cancels)
 	default:
-		if x.hear(m) {
+		if x.receiveAnswer(m) {
 			return nil, wire.Drop, nil
 		}
-		answer, known, err := x.reuniteCarried(raw)
+		answer, known, err := x.openSealed(raw)
 		if err != nil {
 			return nil, wire.Drop, err
 		}
@@ -139,15 +139,15 @@ func (x *exchange) onward(raw []byte) (out []byte, v wire.Verdict, err error) {
 func (x *exchange) admit(m *wire.Message) error {
 	id := m.ID()
 	switch {
-	case x.era != nil:
-		id = x.era.sent(id)
+	case x.crossing != nil:
+		id = x.crossing.sent(id)
 	case m.Method == wire.Initialize:
 		return mcp.Fail(mcp.InitializedTwice, "")
 	case isModern(m):
 		return mcp.Uninitialized(mcp.ModernRefused)
 	}
 	c := newCallAt(id, m.Method, x.clock.Now())
-	c.Stop, c.More.here = x.stop, x.errand != nil
+	c.Stop, c.More.here = x.stop, x.ownCall != nil
 	c.More.group, c.More.slot = x.group, x.slot
 	if err := x.s.open.Add(c); err != nil {
 		return err
@@ -184,15 +184,15 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		}
 	}()
 	down := s.down
-	if x.errand != nil {
-		down = x.errand.down
+	if x.ownCall != nil {
+		down = x.ownCall.down
 	}
 	x.clock.Start()
 	key, listed := x.listKey(down)
 	if listed {
 		if out, ok := x.again(key, raw); ok {
 			if key.Method == wire.ToolsList {
-				x.takeDown(raw)
+				x.noteTools(raw)
 			}
 			x.clock.Lap(&x.clock.Translate)
 			return x.completed(out, m), true
@@ -204,7 +204,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		x.bad = x.srv.badUpstream(down.Explain(m, err), raw, x.from)
 		return nil, false
 	}
-	m.Facts, m.Stamp = s.Facts, x.era.toClient()
+	m.Facts, m.Stamp = s.Facts, x.crossing.toClient()
 	var asked *call // that the server no longer wants answered
 	switch {
 	case m.Kind == wire.Request && s.direct != nil:
@@ -252,10 +252,10 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	x.id = id
 	method, kind := m.Method, m.Kind
 	if kind == wire.Result && method == wire.ToolsList {
-		x.takeDown(raw)
+		x.noteTools(raw)
 	}
-	if x.era != nil && kind == wire.Request {
-		x.era.about = taskOf(m.Params())
+	if x.crossing != nil && kind == wire.Request {
+		x.crossing.about = taskOf(m.Params())
 	}
 	var list *memo.Pending
 	if listed && x.final && kind == wire.Result {
@@ -277,13 +277,13 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 	case err != nil:
 		x.verdict = metrics.Failed
 		f := x.srv.report(err, x.requestInfo())
-		out, kind, list = mcp.AppendError(nil, x.era.rename(id), f.Code, f.Text, nil), wire.Error, nil
+		out, kind, list = mcp.AppendError(nil, x.crossing.rename(id), f.Code, f.Text, nil), wire.Error, nil
 	case v == wire.Local:
-		x.era.hold(kind, method, id, out)
+		x.crossing.keep(kind, method, id, out)
 		return nil, false
 	case v == wire.Answer:
 		x.forgetAsked(id)
-		x.era.unasked(method, raw)
+		x.crossing.noteUnasked(method, raw)
 		x.reply(out)
 		return nil, false
 	case v != wire.Forward:
@@ -293,7 +293,7 @@ func (x *exchange) fromServer(raw []byte) (out []byte, ok bool) {
 		out = x.inDialect(out, down.To())
 	}
 	if kind == wire.Request && m.Note != nil {
-		out = x.carryNote(out, id, m.Note)
+		out = x.sealNote(out, id, m.Note)
 		x.mayRepeat(out, id, m.Note)
 	}
 	out = renamed(out, asked)
@@ -327,7 +327,7 @@ func (x *exchange) completed(out []byte, m *wire.Message) []byte {
 	case wire.ToolsList:
 		out = x.callable(out)
 	}
-	if x.errand == nil {
+	if x.ownCall == nil {
 		out = x.withOurs(out, m.Method)
 	}
 	if m.Method == wire.ToolsList {
@@ -357,8 +357,8 @@ func (x *exchange) admitAsked(m *wire.Message) error {
 	if !x.s.asked.Unique {
 		x.s.asked.Take([]byte(c.Key))
 	}
-	if x.errand != nil {
-		c.More.answers = x.errand.answers
+	if x.ownCall != nil {
+		c.More.answers = x.ownCall.answers
 	} else if !x.s.Local {
 		x.s.asked.Abandon(c) // its answer may come by another process
 	}
@@ -380,8 +380,8 @@ func (x *exchange) keepAsked(id, note []byte) {
 
 // reply sends the server what it is owed without asking the client.
 func (x *exchange) reply(message []byte) {
-	if x.errand != nil { // dragoman asked
-		x.errand.answers <- bytes.Clone(message)
+	if x.ownCall != nil { // dragoman asked
+		x.ownCall.answers <- bytes.Clone(message)
 		return
 	}
 	st, err := x.s.conn.Send(x.ctx, &upstream.Outgoing{Body: message, Header: x.from})

@@ -88,7 +88,7 @@ type ToolList struct {
 // Tools asks the server that cfg names for its tools, as a client that can do what can
 // says. Nothing is called; the session is ended.
 func Tools(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Logger) (*ToolList, error) {
-	p, end, err := newInquiry(cfg, can, log)
+	p, end, err := newProbeClient(cfg, can, log)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func Tools(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 }
 
 // inquiry is a client that asks for lists only.
-type inquiry struct {
+type probeClient struct {
 	srv   *Server
 	can   Capabilities
 	h     *handshake
@@ -128,7 +128,7 @@ type list struct {
 }
 
 // newInquiry is an inquiry of the server that cfg names. end ends its session.
-func newInquiry(cfg config.Config, can Capabilities, log *zap.Logger) (p *inquiry, end func(), err error) {
+func newProbeClient(cfg config.Config, can Capabilities, log *zap.Logger) (p *probeClient, end func(), err error) {
 	cfg.Upstream.ShareChild, cfg.Upstream.Restart.Max = false, 0 // as the server is by itself
 	cfg.Adapters.Sources = nil
 	srv, err := New(cfg, log)
@@ -138,24 +138,24 @@ func newInquiry(cfg config.Config, can Capabilities, log *zap.Logger) (p *inquir
 	bare := *srv.now()
 	bare.own = nil // nor anything of ours
 	srv.setup.Store(&bare)
-	p = &inquiry{srv: srv, can: can, h: &handshake{srv: srv, pipe: true, bridges: true, noRoots: true}}
+	p = &probeClient{srv: srv, can: can, h: &handshake{srv: srv, pipe: true, bridges: true, noRoots: true}}
 	return p, func() {
 		p.end()
 		srv.close()
 	}, nil
 }
 
-func (p *inquiry) end() {
+func (p *probeClient) end() {
 	if p.h.conn != nil {
 		p.srv.endConn(p.h.conn)
 	}
 }
 
 // begin shakes hands with the server.
-func (p *inquiry) begin(ctx context.Context) error { return p.beginAs(ctx, translate.Latest()) }
+func (p *probeClient) begin(ctx context.Context) error { return p.beginAs(ctx, translate.Latest()) }
 
 // beginAs shakes hands with the server as a client of this revision does.
-func (p *inquiry) beginAs(ctx context.Context, vc *translate.Revision) error {
+func (p *probeClient) beginAs(ctx context.Context, vc *translate.Revision) error {
 	s, answer, err := p.h.negotiate(ctx, mcp.Initialize("0", vc.Name, p.can.json(false), `{"name":"dragoman-probe","version":"1"}`))
 	switch {
 	case err != nil:
@@ -181,7 +181,7 @@ func allLists() []list {
 }
 
 // ask reads lists, those that the server has.
-func (p *inquiry) ask(ctx context.Context, lists []list) error {
+func (p *probeClient) ask(ctx context.Context, lists []list) error {
 	for _, l := range lists {
 		capability := l.name
 		if l.method == wire.ResourcesTemplatesList {
@@ -209,7 +209,7 @@ func plainly(err error) error {
 }
 
 // all reads every page of a list. Templates are optional where there are resources.
-func (p *inquiry) all(ctx context.Context, l *list) error {
+func (p *probeClient) all(ctx context.Context, l *list) error {
 	cursor := ""
 	for range maxPages {
 		p.asked++
@@ -291,7 +291,7 @@ func (c *ClientReport) note(list, name string, losses []wire.Loss) {
 // transportOf names the way to a server.
 func transportOf(conn upstream.Conn) string {
 	switch c := conn.(type) {
-	case *plainModern:
+	case *modernProbeConn:
 		return transportOf(c.Conn)
 	case *upstream.HTTPSession:
 		return "http"

@@ -13,10 +13,10 @@ type Capabilities []string
 
 // A declarable is a capability of clients, as those with a handshake declare it and
 // those without one; "" where they do not.
-type declarable struct{ name, handshake, modern string }
+type declarableCapability struct{ name, handshake, modern string }
 
-func declarables() []declarable {
-	return []declarable{
+func declarables() []declarableCapability {
+	return []declarableCapability{
 		{"elicitation", `{"form":{},"url":{}}`, `{"form":{},"url":{}}`},
 		{"roots", `{"listChanged":true}`, `{}`},
 		{"sampling", `{"context":{},"tools":{}}`, `{"context":{},"tools":{}}`},

@@ -11,7 +11,7 @@ import (
 
 // dialects warns of tools with schemas in JSON Schema draft-07, which published clients
 // refuse whose revision takes 2020-12 for granted.
-func (p *inquiry) dialects(c *ClientReport, vc *translate.Revision) {
+func (p *probeClient) dialects(c *ClientReport, vc *translate.Revision) {
 	if !vc.Schemas2020 {
 		return
 	}

@@ -24,7 +24,7 @@ import (
 // it speaks, as a client that can do what can says, and works out what would become of
 // that for clients of each revision. Nothing is called; sessions are ended.
 func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Logger) (*Report, error) {
-	legacy, end, err := newInquiry(cfg, can, log)
+	legacy, end, err := newProbeClient(cfg, can, log)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 	}
 	p := probing{e: e}
 	if e.modern() {
-		p.modern = &inquiry{srv: legacy.srv, can: can, h: &handshake{srv: legacy.srv, pipe: true, noRoots: true}}
+		p.modern = &probeClient{srv: legacy.srv, can: can, h: &handshake{srv: legacy.srv, pipe: true, noRoots: true}}
 		defer p.modern.end()
 		if err := p.modern.discover(ctx); err != nil {
 			return nil, legacy.srv.wantsLogin(ctx, err)
@@ -68,18 +68,18 @@ func Probe(ctx context.Context, cfg config.Config, can Capabilities, log *zap.Lo
 // probing is what was learnt from a server, by era.
 type probing struct {
 	e              *serverEra
-	modern, legacy *inquiry // nil where the server does not speak like that
-	mute           bool     // the legacy side has no standing stream
+	modern, legacy *probeClient // nil where the server does not speak like that
+	mute           bool         // the legacy side has no standing stream
 
 	// older are the sessions of clients to whom a server that refuses the newest
 	// revision speaks their own, by that.
-	older map[*translate.Revision]*inquiry
+	older map[*translate.Revision]*probeClient
 }
 
 // askOlder asks a server that has refused the newest revision what it is to clients of
 // each of the others. end ends the sessions.
 func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
-	p.older = make(map[*translate.Revision]*inquiry)
+	p.older = make(map[*translate.Revision]*probeClient)
 	end = func() {
 		for _, q := range p.older {
 			q.end()
@@ -89,7 +89,7 @@ func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
 		if vc == translate.Latest() || vc == p.legacy.vu {
 			continue
 		}
-		q := &inquiry{srv: p.legacy.srv, can: p.legacy.can, h: &handshake{srv: p.legacy.srv, pipe: true, noRoots: true}}
+		q := &probeClient{srv: p.legacy.srv, can: p.legacy.can, h: &handshake{srv: p.legacy.srv, pipe: true, noRoots: true}}
 		if err := q.beginAs(ctx, vc); err != nil || q.vu != vc {
 			q.end() // what it is to others holds for these, too
 			continue
@@ -103,12 +103,12 @@ func (p *probing) askOlder(ctx context.Context) (end func(), err error) {
 }
 
 // discover is how an inquiry of a server without a handshake begins.
-func (p *inquiry) discover(ctx context.Context) error {
+func (p *probeClient) discover(ctx context.Context) error {
 	if !p.h.open(ctx) {
 		return errors.New("no connection to the server")
 	}
 	p.vu = translate.Lookup(translate.Modern())
-	p.h.conn = &plainModern{p.h.conn, p.h.standing != nil, p.can.json(true)}
+	p.h.conn = &modernProbeConn{p.h.conn, p.h.standing != nil, p.can.json(true)}
 	p.h.id = []byte("0")
 	body := mcp.Request("0", wire.ServerDiscover, "{}")
 	st, err := p.h.conn.Send(ctx, &upstream.Outgoing{Body: body, Request: true, Header: p.h.header})
@@ -133,14 +133,14 @@ func (p *inquiry) discover(ctx context.Context) error {
 
 // plainModern is a connection to a server without a handshake, whose requests say
 // themselves who asks.
-type plainModern struct {
+type modernProbeConn struct {
 	upstream.Conn
 	piped        bool
 	capabilities string
 }
 
 // Send adds to a request what it has to say.
-func (c *plainModern) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+func (c *modernProbeConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	o := *m
 	var err error
 	meta := fmt.Appendf(nil, `{%q:%q,%q:{"name":"dragoman-probe","version":"1"},%q:%s}`,
@@ -156,7 +156,7 @@ func (c *plainModern) Send(ctx context.Context, m *upstream.Outgoing) (upstream.
 
 // isMute reports whether a server over HTTP has no standing stream, on which it would
 // tell what was not asked for.
-func (p *inquiry) isMute(ctx context.Context) bool {
+func (p *probeClient) isMute(ctx context.Context) bool {
 	if p.h.standing != nil {
 		return false
 	}
@@ -168,7 +168,7 @@ func (p *inquiry) isMute(ctx context.Context) bool {
 }
 
 // side is what clients of a revision talk to: what is closest to them.
-func (p *probing) side(vc *translate.Revision) *inquiry {
+func (p *probing) side(vc *translate.Revision) *probeClient {
 	if p.legacy == nil || vc.Modern && p.modern != nil {
 		return p.modern
 	}
@@ -215,7 +215,7 @@ func (p *probing) report() (*Report, error) {
 }
 
 // client is what clients of one revision would get of what was listed.
-func (p *inquiry) client(vc *translate.Revision) (ClientReport, error) {
+func (p *probeClient) client(vc *translate.Revision) (ClientReport, error) {
 	c := ClientReport{Revision: vc.Name, Way: "translated", Works: true, Features: features(p.said)}
 	p.dialects(&c, vc)
 	t := p.srv.now().table.Between(p.vu, vc)

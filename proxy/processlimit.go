@@ -98,7 +98,7 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 			}
 		})
 		srv.onPipes.Range(func(key, _ any) bool {
-			t := key.(*posts)
+			t := key.(*ssePipe)
 			if s := t.begun.Load(); s != nil && of(s.runsFor) && s.open.None() {
 				note(idleSession{time.Unix(0, s.used.Load()), func() bool {
 					if _, here := srv.onPipes.LoadAndDelete(t); !here {
@@ -110,7 +110,7 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 			}
 			return true
 		})
-		srv.backings.eachIdle(of, note)
+		srv.pool.eachIdle(of, note)
 		if oldest == nil {
 			return false
 		}
@@ -122,12 +122,12 @@ func (srv *Server) giveWay(of func(client string) bool) bool {
 }
 
 // eachIdle notes the unused sessions of these clients.
-func (p *backings) eachIdle(of func(client string) bool, note func(idleSession)) {
+func (p *sessionPool) eachIdle(of func(client string) bool, note func(idleSession)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, list := range p.byKey {
 		for _, b := range list {
-			if b.uses == 0 && !b.gone && b.s != nil && b.key.kind != toolless && of(b.s.runsFor) {
+			if b.uses == 0 && !b.gone && b.s != nil && b.key.kind != onlyAdapters && of(b.s.runsFor) {
 				note(idleSession{b.since, func() bool { return p.endIdle(b) }})
 			}
 		}
@@ -135,7 +135,7 @@ func (p *backings) eachIdle(of func(client string) bool, note func(idleSession))
 }
 
 // endIdle ends b, if it is still there and unused.
-func (p *backings) endIdle(b *backing) bool {
+func (p *sessionPool) endIdle(b *pooledSession) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if b.uses > 0 || b.gone {

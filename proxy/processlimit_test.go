@@ -135,7 +135,7 @@ func TestIdleSessionsOfAllKindsGiveWay(t *testing.T) {
 	for range pooled.events {
 	}
 	idle := func() (n int) { // a client has its answer before its session is idle
-		client.srv.backings.eachIdle(func(string) bool { return true }, func(idleSession) { n++ })
+		client.srv.pool.eachIdle(func(string) bool { return true }, func(idleSession) { n++ })
 		return n
 	}
 	for end := time.Now().Add(patience); idle() == 0; time.Sleep(time.Millisecond) {

@@ -149,7 +149,7 @@ func refusesProposal(m *wire.Message, err error) (refused, closed bool) {
 		return m.Kind == wire.Error, false
 	}
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
-		return status.Code >= 400 && status.Code <= 500 && !saysNothing(status.Code), false
+		return status.Code >= 400 && status.Code <= 500 && !isInconclusive(status.Code), false
 	}
 	if _, exited := errors.AsType[*upstream.ExitError](err); exited {
 		return true, true

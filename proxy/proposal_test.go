@@ -213,7 +213,7 @@ func TestProposedRevisions(t *testing.T) {
 				if got := server.took(); got != v.proposed {
 					t.Errorf("%s, visit %d: proposed %s, want %s", c.name, i, got, v.proposed)
 				}
-				srv.backings.retire()
+				srv.pool.retire()
 			}
 		})
 	}

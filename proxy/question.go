@@ -115,7 +115,7 @@ func (q *question) progress(token []byte) func(parts int, newest string) {
 
 // hear takes the client's answer to a question of ours. None of those is for the
 // server, also when no caller waits for it any more.
-func (x *exchange) hear(m *wire.Message) bool {
+func (x *exchange) receiveAnswer(m *wire.Message) bool {
 	if x.srv.now().own == nil || !bytes.HasPrefix(m.ID(), []byte(asking)) {
 		return false
 	}

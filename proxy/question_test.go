@@ -20,7 +20,7 @@ import (
 // asker asks the user before it answers.
 func asker(name string) *fakeTools {
 	own := echoing(name)
-	own.do = func(ctx context.Context, c *ownCall) string {
+	own.do = func(ctx context.Context, c *toolCall) string {
 		if c.Ask == nil {
 			return "nobody to ask"
 		}
@@ -97,7 +97,7 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 	own := asker("ours")
 	done := make(chan string, 1)
 	ask := own.do
-	own.do = func(ctx context.Context, c *ownCall) string {
+	own.do = func(ctx context.Context, c *toolCall) string {
 		said := ask(ctx, c)
 		done <- said
 		return said

@@ -78,7 +78,7 @@ var quirks = [...]struct {
 }
 
 // met counts that a quirk was dealt with.
-func (srv *Server) met(q quirk) {
+func (srv *Server) count(q quirk) {
 	srv.metrics.Quirks.WithLabelValues(string(q)).Inc()
 	srv.log.Debug("quirk", zap.String("quirk", string(q)))
 }
@@ -116,7 +116,7 @@ func (b *bridgedCall) retitle() bool {
 	b.c.mu.Lock()
 	defer b.c.mu.Unlock()
 	if b.c.rawNames = !b.c.rawNames; b.c.rawNames {
-		b.c.srv.met(rawNameWanted)
+		b.c.srv.count(rawNameWanted)
 	}
 	return true
 }

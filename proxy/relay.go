@@ -33,7 +33,7 @@ type relay struct {
 	who  string // the principal
 	from []upstream.Header
 
-	b    *backing
+	b    *pooledSession
 	x    *exchange      // nil where a dialogue has it
 	box  *outbox.Outbox // what a dialogue has for us
 	done bool           // the answer was handed out
@@ -65,7 +65,7 @@ func (srv *Server) ask(ctx context.Context, q *modernRequest, who string, from [
 			q.counts.settle(metrics.Local)
 		}
 	case q.state != nil:
-		err = srv.dialogues.resume(r)
+		err = srv.parkedCalls.resume(r)
 	default:
 		err = r.begin()
 	}
@@ -95,7 +95,7 @@ func (r *relay) begin() error {
 func (r *relay) resend() error {
 	r.sent = true
 	if r.b != nil {
-		r.srv.backings.kill(r.b)
+		r.srv.pool.discard(r.b)
 	}
 	if r.x != nil {
 		r.x.call.Cancelled.Store(true) // the server has no such call
@@ -106,7 +106,7 @@ func (r *relay) resend() error {
 }
 
 func (r *relay) send() error {
-	b, err := r.srv.backings.get(r.ctx, r.q, r.who, r.from)
+	b, err := r.srv.pool.get(r.ctx, r.q, r.who, r.from)
 	if err != nil {
 		return err
 	}
@@ -119,14 +119,14 @@ func (r *relay) send() error {
 		return err
 	}
 	e, begun := r.enquire(), false
-	var d *dialogue
+	var d *parkedCall
 	var box *outbox.Outbox
 	defer func() {
 		if begun {
 			return
 		}
 		if e.End(); d != nil {
-			b.partWith(d)
+			b.leave(d)
 			d.stop()
 		}
 	}()
@@ -134,8 +134,8 @@ func (r *relay) send() error {
 		return err
 	}
 	id := b.nextID()
-	if r.q.mayAsk() || b.overhears(r.q) {
-		d, box = r.srv.dialogues.begin(r, b, id) // the server may ask before we know that it has the request
+	if r.q.mayAsk() || b.mayReceiveOnStanding(r.q) {
+		d, box = r.srv.parkedCalls.begin(r, b, id) // the server may ask before we know that it has the request
 		if e != nil {
 			e.Asked = d.hasAsked
 		}
@@ -161,7 +161,7 @@ func (r *relay) send() error {
 // enquire is the request as one whose answer may be kept, nil where it may not. The
 // server's word that it has changed is listened for.
 func (r *relay) enquire() *results.Enquiry {
-	if _, is := r.b.s.conn.(alone); is || r.q.inputs != nil || !r.srv.results.Keeps(r.q.method) {
+	if _, is := r.b.s.conn.(noUpstream); is || r.q.inputs != nil || !r.srv.results.Keeps(r.q.method) {
 		return nil
 	}
 	e := r.srv.results.Enquire(results.Lookup{
@@ -169,14 +169,14 @@ func (r *relay) enquire() *results.Enquiry {
 		Principal: r.who, Header: r.from, Realm: r.b.realm, TTL: r.srv.now().cfg.Bridge.TTL,
 	})
 	if e != nil {
-		r.b.hear(r.ctx, r.srv, r.from)
+		r.b.startListening(r.ctx, r.srv, r.from)
 	}
 	return e
 }
 
 // sendOn sends q under id to the server behind b, or has the answer that e has found. The
 // exchange is the caller's; it has the values of asked, and not its end.
-func (srv *Server) sendOn(asked context.Context, b *backing, id []byte, q *modernRequest, from []upstream.Header, e *results.Enquiry) (*exchange, error) {
+func (srv *Server) sendOn(asked context.Context, b *pooledSession, id []byte, q *modernRequest, from []upstream.Header, e *results.Enquiry) (*exchange, error) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(asked)) // a call may outlive the request that began it
 	x := srv.newExchange(ctx, stop)
 	x.s, x.tally = b.s, q.counts
@@ -185,23 +185,23 @@ func (srv *Server) sendOn(asked context.Context, b *backing, id []byte, q *moder
 	x.from = append(x.from[:0], from...)
 	x.maxTokens, x.clock.Asked = q.maxTokens, q.timed
 	cfg := srv.now().cfg.Bridge
-	x.era = &era{
+	x.crossing = &crossing{
 		up: wire.Stamp{ID: id, ProgressToken: append(append([]byte(`"p`), id...), '"')},
 		down: wire.Stamp{
 			ID: q.id, ProgressToken: q.token, ServerInfo: b.said.server,
 			TTL: e.Remaining(cfg.TTL).Milliseconds(),
 		},
 	}
-	x.era.logs, x.era.opened = b.wantsLogs(q), b.opened
-	x.era.tasks = srv.heldTasks.hears(b)
+	x.crossing.logs, x.crossing.opened = b.wantsLogs(q), b.opened
+	x.crossing.tasks = srv.heldTasks.receiver(b)
 	if q.task != plainCall {
-		x.era.up.Task = []byte("{}")
+		x.crossing.up.Task = []byte("{}")
 	}
 	if q.task == asTask {
-		x.era.down.Task = x.era.up.Task
+		x.crossing.down.Task = x.crossing.up.Task
 	}
 	if q.mayAsk() {
-		x.era.wait = cfg.ParkTimeout // its dialogue says how long the server itself may take
+		x.crossing.wait = cfg.ParkTimeout // its dialogue says how long the server itself may take
 	}
 	out, v, err := x.fromClient(q.forServer())
 	switch {
@@ -224,13 +224,13 @@ func (srv *Server) sendOn(asked context.Context, b *backing, id []byte, q *moder
 		var st upstream.Stream
 		st, err = e.Stream(id, func() (upstream.Stream, error) {
 			st, err := x.forward(out)
-			if x.errand != nil {
+			if x.ownCall != nil {
 				e.Taint() // it is us who answer
 			}
 			switch {
-			case err != nil || x.errand != nil:
+			case err != nil || x.ownCall != nil:
 			case q.task == asTask:
-				st = srv.heldTasks.born(st, b, id, x.from)
+				st = srv.heldTasks.created(st, b, id, x.from)
 			case q.task == taskHere:
 				st = srv.runTask(x, b, st, id)
 			}
@@ -242,7 +242,7 @@ func (srv *Server) sendOn(asked context.Context, b *backing, id []byte, q *moder
 		}
 		err = srv.answerFor(x, err)
 		if f := clienterror.Of(err); f.Cause == mcp.UpstreamLost || f.Cause == mcp.UpstreamRefused && f.Status == 404 {
-			srv.backings.kill(b)
+			srv.pool.discard(b)
 		}
 	}
 	x.done()
@@ -275,7 +275,7 @@ func (r *relay) drop() {
 		x.done()
 	}
 	if r.b != nil {
-		r.srv.backings.let(r.b)
+		r.srv.pool.release(r.b)
 		r.b = nil
 	}
 }
@@ -297,10 +297,10 @@ func (r *relay) Next() (e sse.Event, err error) {
 		}
 		e, err := r.x.next()
 		switch {
-		case errors.Is(err, errAsked) && r.x.era.urls != nil: // that no user can be asked to open
+		case errors.Is(err, errAsked) && r.x.crossing.urls != nil: // that no user can be asked to open
 			return r.answer(urlsUnasked()), nil
 		case errors.Is(err, errAsked):
-			r.b.attribute(r.srv, r.x.era.take(), r.from)
+			r.b.attribute(r.srv, r.x.crossing.takeQuestions(), r.from)
 		case err != nil && r.ctx.Err() != nil:
 			return r.cutShort()
 		case err != nil && r.x.unbegun(err) && !r.sent:
@@ -364,7 +364,7 @@ func (r *relay) fromBox() (sse.Event, error) {
 // unbegun reports whether err says that the server has not looked at the request,
 // since it does not know the session.
 func (x *exchange) unbegun(err error) bool {
-	return x.resumes == 0 && (clienterror.Of(err).UnknownSession() || x.srv.turned(x.ctx, x.from, false, err))
+	return x.resumes == 0 && (clienterror.Of(err).UnknownSession() || x.srv.eraChanged(x.ctx, x.from, false, err))
 }
 
 // answer is the error that ends the relay.
@@ -379,7 +379,7 @@ func (r *relay) answer(err error) sse.Event {
 		f.NoEndpoint()
 	}
 	if f.Cause == mcp.UpstreamLost && r.b != nil {
-		r.srv.backings.kill(r.b)
+		r.srv.pool.discard(r.b)
 	}
 	r.status, r.header = f.SessionlessStatus(), f.Header
 	return sse.Event{Data: f.Body()}
@@ -417,7 +417,7 @@ func (r *relay) end() {
 
 // interested reports whether a message that belongs to no answer goes to q's client;
 // what is for listeners is handed to them.
-func interested(b *backing, q *modernRequest, m *wire.Message, body []byte) bool {
+func interested(b *pooledSession, q *modernRequest, m *wire.Message, body []byte) bool {
 	if m.Kind != wire.Notification {
 		return true
 	}
@@ -474,20 +474,20 @@ func (r *relay) respond(resp *downstream.Response) error {
 	default:
 		r.srv.streams.Add(1)
 		resp.Done = func() { r.srv.streams.Add(-1); r.end() }
-		resp.Stream = &begun{relay: r, first: e}
+		resp.Stream = &startedRelay{relay: r, first: e}
 	}
 	return nil
 }
 
 // begun is a relay whose first message was taken already.
-type begun struct {
+type startedRelay struct {
 	*relay
 	first sse.Event
 	out   bool
 }
 
 // Next hands out the first message, then the others.
-func (o *begun) Next() (sse.Event, error) {
+func (o *startedRelay) Next() (sse.Event, error) {
 	if !o.out {
 		o.out = true
 		return o.first, nil

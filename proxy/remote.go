@@ -44,7 +44,7 @@ type remoteConn struct {
 	memory   server.Memory // what the client has told the server
 	partial  bool          // the session began in another process: memory has not all
 	news     [][]byte      // for the standing stream
-	standing map[*standing]struct{}
+	standing map[*standingStream]struct{}
 }
 
 // renewal is the beginning of another session, for all who wait for it.
@@ -71,7 +71,7 @@ func (srv *Server) newRemoteConn(t sealed.Session, conn upstream.Conn) upstream.
 	if !ok || t.Named == "" || t.ClientRevision.Modern || t.ServerRevision.Modern || srv.now().origin.resume == nil {
 		return conn
 	}
-	return &remoteConn{HTTPSession: c, srv: srv, standing: make(map[*standing]struct{})}
+	return &remoteConn{HTTPSession: c, srv: srv, standing: make(map[*standingStream]struct{})}
 }
 
 // isLostSession reports whether err is the refusal of a server that does not know the
@@ -179,7 +179,7 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 		return mcp.Fail(mcp.SessionUnknown, "")
 	}
 	h := &handshake{srv: srv, conn: next, header: header, id: []byte(`"dragoman:0"`)}
-	m, err := h.sayAgain(ctx, s.Session)
+	m, err := h.initializeAgain(ctx, s.Session)
 	if err != nil {
 		srv.failing("server has lost the session and does not begin another", failures.SessionLost, err, header)
 		if refused, _ := refusesProposal(nil, err); refused && isStatus(err) {
@@ -204,7 +204,7 @@ func (c *remoteConn) begin(header []upstream.Header) error {
 	c.partial = false
 	c.mu.Unlock()
 	for _, message := range messages {
-		if err := c.tellAgain(ctx, h, message, own); err != nil {
+		if err := c.resend(ctx, h, message, own); err != nil {
 			srv.failing("not restored in the new session", failures.SessionLost, fmt.Errorf("%.200s: %w", message, err), header)
 		}
 	}
@@ -236,7 +236,7 @@ func isStatus(err error) bool {
 
 // sayAgain says initialize in the name of the client of a session, and waits for the
 // answer.
-func (h *handshake) sayAgain(ctx context.Context, t sealed.Session) (*wire.Message, error) {
+func (h *handshake) initializeAgain(ctx context.Context, t sealed.Session) (*wire.Message, error) {
 	client, can := t.ClientInfo, t.Capabilities
 	if client == "" {
 		client = `{"name":"unknown-client","version":"0.0.0"}`
@@ -264,7 +264,7 @@ func (h *handshake) sayAgain(ctx context.Context, t sealed.Session) (*wire.Messa
 
 // tellAgain sends one message of the client's in a new session, and waits for the answer
 // if it is a request.
-func (c *remoteConn) tellAgain(ctx context.Context, h *handshake, message []byte, own map[string]bool) error {
+func (c *remoteConn) resend(ctx context.Context, h *handshake, message []byte, own map[string]bool) error {
 	id := gjson.GetBytes(message, "id")
 	st, err := h.conn.Send(ctx, &upstream.Outgoing{Body: message, Request: id.Exists(), Header: h.header})
 	if err != nil || st == nil {
@@ -324,7 +324,7 @@ func (c *remoteConn) Stand(ctx context.Context, o upstream.ListenOptions) (upstr
 	if err != nil {
 		return nil, err
 	}
-	out := &standing{c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, st: st, changed: make(chan struct{}, 1), gone: make(chan struct{})}
+	out := &standingStream{c: c, ctx: ctx, header: cloneHeaders(o.Header), lastID: o.LastEventID, st: st, changed: make(chan struct{}, 1), gone: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.standing[out] = struct{}{}
@@ -340,7 +340,7 @@ func (s *session) stand(ctx context.Context, o upstream.ListenOptions) (upstream
 }
 
 // takeNews is what is to be said first on a standing stream.
-func (c *remoteConn) takeNews() []byte {
+func (c *remoteConn) takeListChanges() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.news) == 0 {
@@ -352,7 +352,7 @@ func (c *remoteConn) takeNews() []byte {
 }
 
 // standing is the standing stream of a session, in whatever session the server knows.
-type standing struct {
+type standingStream struct {
 	c       *remoteConn
 	ctx     context.Context
 	header  []upstream.Header
@@ -367,7 +367,7 @@ type standing struct {
 }
 
 // interrupt has the stream opened in the session that is there now.
-func (s *standing) interrupt() {
+func (s *standingStream) interrupt() {
 	select {
 	case s.changed <- struct{}{}:
 	default:
@@ -378,10 +378,10 @@ func (s *standing) interrupt() {
 }
 
 // Next implements upstream.Stream.
-func (s *standing) Next() (sse.Event, error) {
+func (s *standingStream) Next() (sse.Event, error) {
 	wait := time.Duration(0)
 	for {
-		if m := s.c.takeNews(); m != nil {
+		if m := s.c.takeListChanges(); m != nil {
 			return sse.Event{Data: m}, nil
 		}
 		s.mu.Lock()
@@ -411,7 +411,7 @@ func (s *standing) Next() (sse.Event, error) {
 
 // reopen opens the stream again, behind what was heard last where the session is still
 // the same. It returns how long to wait should that break off at once.
-func (s *standing) reopen(wait time.Duration, why error) (time.Duration, error) {
+func (s *standingStream) reopen(wait time.Duration, why error) (time.Duration, error) {
 	for {
 		select {
 		case <-s.changed: // at once
@@ -447,13 +447,13 @@ func (s *standing) reopen(wait time.Duration, why error) (time.Duration, error) 
 // isFinal reports whether a refused GET need not be tried again.
 func isFinal(err error) bool {
 	if status, ok := errors.AsType[*upstream.StatusError](err); ok {
-		return status.Code == 401 || status.Code == 403 || !saysNothing(status.Code) && status.Code < 500
+		return status.Code == 401 || status.Code == 403 || !isInconclusive(status.Code) && status.Code < 500
 	}
 	return clienterror.Of(err).Cause == mcp.SessionUnknown
 }
 
 // pause waits, and reports whether the stream is still wanted. A new session ends it.
-func (s *standing) pause(wait time.Duration) bool {
+func (s *standingStream) pause(wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -468,7 +468,7 @@ func (s *standing) pause(wait time.Duration) bool {
 	return true
 }
 
-func (s *standing) isClosed() bool {
+func (s *standingStream) isClosed() bool {
 	select {
 	case <-s.gone:
 		return true
@@ -478,7 +478,7 @@ func (s *standing) isClosed() bool {
 }
 
 // Close implements upstream.Stream.
-func (s *standing) Close() error {
+func (s *standingStream) Close() error {
 	s.c.mu.Lock()
 	delete(s.c.standing, s)
 	s.c.mu.Unlock()

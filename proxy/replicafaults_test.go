@@ -105,9 +105,9 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 			<-s.broken
 			holder := all[at%3]
 			eventually(t, "the end of the calls is known", func() bool {
-				holder.dialogues.mu.Lock()
-				defer holder.dialogues.mu.Unlock()
-				for _, d := range holder.dialogues.byID {
+				holder.parkedCalls.mu.Lock()
+				defer holder.parkedCalls.mu.Unlock()
+				for _, d := range holder.parkedCalls.byID {
 					d.mu.Lock()
 					known := d.answer != nil
 					d.mu.Unlock()
@@ -122,7 +122,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 			}
 		}},
 		{"the client never comes back", func(c *config.Config) { c.Bridge.ParkTimeout = 50 * time.Millisecond }, calls, func(t *testing.T, s *patient, all []peerServer, at int, r reply) {
-			eventually(t, "its call is given up", func() bool { return all[at%3].dialogues.parked() == 0 })
+			eventually(t, "its call is given up", func() bool { return all[at%3].parkedCalls.count() == 0 })
 			for _, p := range all {
 				if got := p.modernly(retryOf("8", ada, r)); message(got) != expired {
 					t.Errorf("%+v", got)
@@ -191,7 +191,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 			wait.Wait()
 			eventually(t, "no call is open at the server", func() bool { return s.open.Load() == 0 })
 			for _, p := range all {
-				eventually(t, "no session is in use", func() bool { return p.dialogues.parked() == 0 && p.backings.used() == 0 })
+				eventually(t, "no session is in use", func() bool { return p.parkedCalls.count() == 0 && p.pool.used() == 0 })
 			}
 			if n := s.answers.Load(); n != c.answer {
 				t.Errorf("the server got %d answers", n)
@@ -201,7 +201,7 @@ func TestFaultsLeaveNothingBehind(t *testing.T) {
 }
 
 // used is how many requests and calls are on all sessions.
-func (p *backings) used() (n int) {
+func (p *sessionPool) used() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, list := range p.byKey {

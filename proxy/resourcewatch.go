@@ -20,7 +20,7 @@ type resourceWatch struct {
 
 // subscribe has the server tell of changes of a resource, a JSON string. Each success is
 // followed by one unsubscribe.
-func (b *backing) subscribe(ctx context.Context, srv *Server, uri string, from []upstream.Header) error {
+func (b *pooledSession) subscribe(ctx context.Context, srv *Server, uri string, from []upstream.Header) error {
 	b.mu.Lock()
 	w := b.watched[uri]
 	if w == nil {
@@ -49,7 +49,7 @@ func (b *backing) subscribe(ctx context.Context, srv *Server, uri string, from [
 }
 
 // watch asks the server, once it has heard that an earlier subscription is over.
-func (b *backing) watch(srv *Server, w *resourceWatch, before <-chan struct{}, uri string, from []upstream.Header) {
+func (b *pooledSession) watch(srv *Server, w *resourceWatch, before <-chan struct{}, uri string, from []upstream.Header) {
 	defer close(w.settled)
 	if before != nil {
 		select {
@@ -61,7 +61,7 @@ func (b *backing) watch(srv *Server, w *resourceWatch, before <-chan struct{}, u
 }
 
 // unsubscribe ends that when no other client listens. It does not wait.
-func (b *backing) unsubscribe(srv *Server, uri string, from []upstream.Header) {
+func (b *pooledSession) unsubscribe(srv *Server, uri string, from []upstream.Header) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.watched[uri]

@@ -38,7 +38,7 @@ var errOtherRevision = errors.New("it now speaks another revision")
 // It does the same for a session over HTTP+SSE, which a server that restarts has lost:
 // remote is then true. Such a server may be away for long: attempts have no end, and
 // what is to be sent waits for one of them only.
-type revival struct {
+type restartingConn struct {
 	remote bool
 
 	srv     *Server
@@ -56,14 +56,14 @@ type revival struct {
 	early   [][]byte  // to be heard before anything else
 	own     map[string]bool
 
-	mu     sync.Mutex
-	state  vitality
-	conn   upstream.Conn
-	st     upstream.Stream
-	why    error         // how the process ended; where over, what else went wrong
-	ready  chan struct{} // while starting: closed when a process is there, or none will be
-	memory server.Memory
-	waits  map[string]int // requests that are not sent yet, by key
+	mu       sync.Mutex
+	state    processState
+	conn     upstream.Conn
+	st       upstream.Stream
+	why      error         // how the process ended; where over, what else went wrong
+	ready    chan struct{} // while starting: closed when a process is there, or none will be
+	memory   server.Memory
+	exempted map[string]int // requests that are not sent yet, by key
 
 	// Where remote.
 	header  []upstream.Header // the client's last
@@ -73,23 +73,23 @@ type revival struct {
 }
 
 // vitality is what there is of the process.
-type vitality uint8
+type processState uint8
 
 const (
-	alive    vitality = iota
-	starting          // another one; who has something to say waits
-	over              // there will be no other
+	processRuns   processState = iota
+	processStarts              // another one; who has something to say waits
+	processGone                // there will be no other
 )
 
 // newRevival watches over the process behind b, which has answered hello.
-func newRevival(srv *Server, h *handshake, version string) *revival {
+func newRestartingConn(srv *Server, h *handshake, version string) *restartingConn {
 	cfg := srv.now().cfg.Upstream.Restart
-	r := &revival{
+	r := &restartingConn{
 		srv: srv, connect: srv.connect,
 		hello: h.sent, id: h.id, version: version,
 		backoff: server.Backoff{First: cfg.Wait, Last: cfg.MaxWait, Max: cfg.Max},
 		began:   time.Now(), conn: h.conn, st: h.standing,
-		waits: make(map[string]int), kick: make(chan struct{}, 1),
+		exempted: make(map[string]int), kick: make(chan struct{}, 1),
 	}
 	if _, r.remote = h.conn.(*upstream.SSESession); r.remote {
 		r.header, r.backoff.Max = cloneHeaders(h.header), math.MaxInt
@@ -101,7 +101,7 @@ func newRevival(srv *Server, h *handshake, version string) *revival {
 // connect begins a session with the server, as it is reached now, in the process
 // that was asked who it is where that waits for one.
 func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (*upstream.Begun, error) {
-	if b := srv.eras.take(ctx); b != nil {
+	if b := srv.eras.takeSpare(ctx); b != nil {
 		if _, err := b.Conn.Send(ctx, initialize); err == nil {
 			return b, nil
 		}
@@ -112,14 +112,14 @@ func (srv *Server) connect(ctx context.Context, initialize *upstream.Outgoing) (
 
 // Send sends one message to the running process. While the process is being restarted, Send waits, at
 // most for the time that a handshake may take.
-func (r *revival) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
+func (r *restartingConn) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stream, error) {
 	conn, err := r.current(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	st, err := conn.Send(ctx, m)
 	if err != nil && r.remote && (isLostSession(err) || upstream.NeverSent(err) && errors.Is(err, upstream.ErrLost)) {
-		defer r.keep(m)()
+		defer r.exempt(m)()
 		r.refuse(conn, err)
 		if conn, err = r.current(ctx, m); err != nil {
 			return nil, err
@@ -144,7 +144,7 @@ func (r *revival) Send(ctx context.Context, m *upstream.Outgoing) (upstream.Stre
 }
 
 // keep has m spared by what ends all requests under way, until release is called.
-func (r *revival) keep(m *upstream.Outgoing) (release func()) {
+func (r *restartingConn) exempt(m *upstream.Outgoing) (release func()) {
 	var scanned wire.Message
 	if !m.Request || scanned.Scan(bytes.Clone(m.Body), nil) != nil {
 		return func() {}
@@ -152,31 +152,31 @@ func (r *revival) keep(m *upstream.Outgoing) (release func()) {
 	key := string(wire.AppendIDKey(nil, scanned.ID()))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waits[key]++
+	r.exempted[key]++
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.waits[key]--; r.waits[key] == 0 {
-			delete(r.waits, key)
+		if r.exempted[key]--; r.exempted[key] == 0 {
+			delete(r.exempted, key)
 		}
 	}
 }
 
 // keeps reports whether a request waits to be sent.
-func (r *revival) keeps(key string) bool {
+func (r *restartingConn) isExempt(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.waits[key] > 0
+	return r.exempted[key] > 0
 }
 
 // refuse takes down that the server does not know the session of conn any more, and
 // returns when that one is given up.
-func (r *revival) refuse(conn upstream.Conn, err error) {
+func (r *restartingConn) refuse(conn upstream.Conn, err error) {
 	r.mu.Lock()
-	current := r.conn == conn && r.state == alive
+	current := r.conn == conn && r.state == processRuns
 	st := r.st
 	if current {
-		r.refused, r.state, r.ready = fmt.Errorf("%w: %v", upstream.ErrLost, err), starting, make(chan struct{})
+		r.refused, r.state, r.ready = fmt.Errorf("%w: %v", upstream.ErrLost, err), processStarts, make(chan struct{})
 	}
 	r.mu.Unlock()
 	if current {
@@ -185,7 +185,7 @@ func (r *revival) refuse(conn upstream.Conn, err error) {
 }
 
 // current is the process that m is for, which it is to remember.
-func (r *revival) current(ctx context.Context, m *upstream.Outgoing) (upstream.Conn, error) {
+func (r *restartingConn) current(ctx context.Context, m *upstream.Outgoing) (upstream.Conn, error) {
 	var timeout <-chan time.Time
 	failed := -1
 	for {
@@ -197,22 +197,22 @@ func (r *revival) current(ctx context.Context, m *upstream.Outgoing) (upstream.C
 		if failed < 0 {
 			failed = r.failed
 		}
-		away := r.remote && state == starting && r.failed != failed
-		stale := state == alive && timeout != nil && m.Stale != nil && m.Stale()
-		if state == alive && !stale {
+		away := r.remote && state == processStarts && r.failed != failed
+		stale := state == processRuns && timeout != nil && m.Stale != nil && m.Stale()
+		if state == processRuns && !stale {
 			r.memory.Note(m.Body)
 		}
 		r.mu.Unlock()
 		switch {
 		case stale:
 			return nil, &server.RestartError{Err: why}
-		case state == alive:
+		case state == processRuns:
 			return conn, nil
-		case state == over, away:
+		case state == processGone, away:
 			return nil, why
 		}
 		if timeout == nil {
-			defer r.keep(m)()
+			defer r.exempt(m)()
 			select {
 			case r.kick <- struct{}{}:
 			default: // there is an attempt already
@@ -234,12 +234,12 @@ func (r *revival) current(ctx context.Context, m *upstream.Outgoing) (upstream.C
 }
 
 // Listen is for connections that began in another way.
-func (r *revival) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
+func (r *restartingConn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
 	return nil, upstream.ErrNoStream
 }
 
 // Close stops the process, or cancels its restart.
-func (r *revival) Close(ctx context.Context) error {
+func (r *restartingConn) Close(ctx context.Context) error {
 	r.end()
 	r.mu.Lock()
 	conn := r.conn
@@ -248,12 +248,12 @@ func (r *revival) Close(ctx context.Context) error {
 }
 
 // voice is all that the processes of a revival say, one after the other.
-type voice struct{ *revival }
+type restartingStream struct{ *restartingConn }
 
 // Next returns the next message. A [server.RestartError] says that the messages sent before get no
 // further answer, and that Next may be called again.
-func (v voice) Next() (sse.Event, error) {
-	r := v.revival
+func (v restartingStream) Next() (sse.Event, error) {
+	r := v.restartingConn
 	for {
 		if len(r.early) > 0 {
 			m := r.early[0]
@@ -263,7 +263,7 @@ func (v voice) Next() (sse.Event, error) {
 		r.mu.Lock()
 		state, st, refused := r.state, r.st, r.refused
 		r.mu.Unlock()
-		if state == starting && refused == nil {
+		if state == processStarts && refused == nil {
 			if err := r.restart(); err != nil {
 				return sse.Event{}, err
 			}
@@ -277,15 +277,15 @@ func (v voice) Next() (sse.Event, error) {
 			return e, nil
 		}
 		why := r.endOf(err)
-		if why == nil || r.life.Err() != nil || !r.died(why) {
+		if why == nil || r.life.Err() != nil || !r.noteEnd(why) {
 			return sse.Event{}, err
 		}
-		return sse.Event{}, &server.RestartError{Err: why, Held: r.keeps}
+		return sse.Event{}, &server.RestartError{Err: why, Held: r.isExempt}
 	}
 }
 
 // Close ends the stream, and so the session.
-func (v voice) Close() error {
+func (v restartingStream) Close() error {
 	v.end()
 	v.mu.Lock()
 	st := v.st
@@ -295,7 +295,7 @@ func (v voice) Close() error {
 
 // endOf is how a process has ended, or a session over HTTP+SSE; nil where err says
 // nothing of that.
-func (r *revival) endOf(err error) error {
+func (r *restartingConn) endOf(err error) error {
 	if exit, ok := errors.AsType[*upstream.ExitError](err); ok {
 		return exit
 	}
@@ -314,15 +314,15 @@ func (r *revival) endOf(err error) error {
 
 // died takes down the end of a process and reports whether there will be
 // another one. What it had asked the client is void.
-func (r *revival) died(why error) bool {
+func (r *restartingConn) noteEnd(why error) bool {
 	again := r.backoff.Another(time.Since(r.began))
 	r.mu.Lock()
 	if r.refused == nil { // else that is so already
-		r.state, r.ready = starting, make(chan struct{})
+		r.state, r.ready = processStarts, make(chan struct{})
 	}
 	r.why, r.refused = why, nil
 	if !again {
-		r.state = over
+		r.state = processGone
 	}
 	r.mu.Unlock()
 	clear(r.own)
@@ -337,7 +337,7 @@ func (r *revival) died(why error) bool {
 
 // restart starts a process in the place of one that has ended, as often as it
 // takes and is allowed.
-func (r *revival) restart() error {
+func (r *restartingConn) restart() error {
 	r.mu.Lock()
 	old, err := r.conn, r.why
 	r.mu.Unlock()
@@ -356,7 +356,7 @@ func (r *revival) restart() error {
 			timer.Stop()
 		case <-r.life.Done():
 			timer.Stop()
-			return r.give(upstream.ErrClosed)
+			return r.giveUp(upstream.ErrClosed)
 		}
 		if err = r.start(); err == nil {
 			r.began = time.Now()
@@ -369,14 +369,14 @@ func (r *revival) restart() error {
 		}
 		switch {
 		case r.life.Err() != nil:
-			return r.give(upstream.ErrClosed)
+			return r.giveUp(upstream.ErrClosed)
 		case errors.Is(err, errOtherRevision):
 			r.srv.eras.forget() // the next session finds out
-			return r.give(err)
+			return r.giveUp(err)
 		case r.remote && isRefusal(err), !r.backoff.Another(0):
-			return r.give(err)
+			return r.giveUp(err)
 		}
-		r.tell(err)
+		r.failWaiting(err)
 	}
 }
 
@@ -387,7 +387,7 @@ func isRefusal(err error) bool {
 }
 
 // announce logs that there will be another attempt.
-func (r *revival) announce(err error, wait time.Duration) {
+func (r *restartingConn) announce(err error, wait time.Duration) {
 	r.srv.restarted()
 	what, level := "upstream process is started again", zap.WarnLevel
 	if r.remote {
@@ -400,7 +400,7 @@ func (r *revival) announce(err error, wait time.Duration) {
 }
 
 // tell lets those know who wait for a server that is away that an attempt has failed.
-func (r *revival) tell(err error) {
+func (r *restartingConn) failWaiting(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.remote {
@@ -412,7 +412,7 @@ func (r *revival) tell(err error) {
 }
 
 // give ends the attempts.
-func (r *revival) give(why error) error {
+func (r *restartingConn) giveUp(why error) error {
 	if why != upstream.ErrClosed {
 		f := mcp.Fail(mcp.UpstreamLost, clienterror.Reason(why))
 		if r.remote {
@@ -423,13 +423,13 @@ func (r *revival) give(why error) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state, r.why = over, why
+	r.state, r.why = processGone, why
 	close(r.ready)
 	return why
 }
 
 // start starts a process and tells it what the one before knew.
-func (r *revival) start() (err error) {
+func (r *restartingConn) start() (err error) {
 	ctx, cancel := context.WithTimeout(r.life, r.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	r.mu.Lock()
@@ -454,7 +454,7 @@ func (r *revival) start() (err error) {
 	if err != nil {
 		return err
 	}
-	if said := r.speaks(m); said != r.version {
+	if said := r.revisionIn(m); said != r.version {
 		if m.Kind == wire.Error {
 			return fmt.Errorf("%w: %.200s", errRefusedFirst, gjson.Get(view(m.Error()), "message").String())
 		}
@@ -477,13 +477,13 @@ func (r *revival) start() (err error) {
 		return upstream.ErrClosed // the caller will not close what was opened here
 	}
 	r.early, r.own = h.early, own
-	r.conn, r.st, r.state = b.Conn, b.Standing, alive
+	r.conn, r.st, r.state = b.Conn, b.Standing, processRuns
 	close(r.ready)
 	return nil
 }
 
 // speaks is the revision that an answer to hello settles on.
-func (r *revival) speaks(m *wire.Message) string {
+func (r *restartingConn) revisionIn(m *wire.Message) string {
 	if modern, _, _ := spokenOf(gjson.Get(view(m.Result()), "supportedVersions")); modern != nil && modern.Name == r.version {
 		return r.version
 	}
@@ -491,7 +491,7 @@ func (r *revival) speaks(m *wire.Message) string {
 }
 
 // forUs reports whether a message answers one of ours.
-func (r *revival) forUs(message []byte) bool {
+func (r *restartingConn) forUs(message []byte) bool {
 	var m wire.Message
 	if m.Scan(message, nil) != nil || !m.Kind.Response() || !r.own[string(m.ID())] {
 		return false

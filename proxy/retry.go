@@ -20,7 +20,7 @@ import (
 
 // heldBy is the other process that holds the call which q goes on with; false where
 // there is none, or q has no right to go on.
-func (s *dialogues) heldBy(q *modernRequest) (instance sealed.ID, ok bool) {
+func (s *parkedCalls) heldBy(q *modernRequest) (instance sealed.ID, ok bool) {
 	if q.state == nil {
 		return instance, false
 	}
@@ -46,7 +46,7 @@ func ofAnotherToken(st *sealed.State, q *modernRequest) bool {
 }
 
 // resume attaches r, which carries the answers to what its client was asked.
-func (s *dialogues) resume(r *relay) error {
+func (s *parkedCalls) resume(r *relay) error {
 	st, instance, ok := s.srv.now().sealer.OpenState(gjson.ParseBytes(r.q.state).String())
 	if !ok || instance != s.instance || !mayGoOn(&st, r.q) {
 		f := mcp.Fail(mcp.StateInvalid, "")
@@ -66,7 +66,7 @@ func (s *dialogues) resume(r *relay) error {
 		return mcp.Fail(mcp.InputsInvalid, "")
 	}
 	if r.who != d.who {
-		if err := d.admit(r); err != nil {
+		if err := d.checkToken(r); err != nil {
 			return err
 		}
 	}
@@ -78,12 +78,12 @@ func (s *dialogues) resume(r *relay) error {
 // to be the same user's. It has to let the token begin a session of its own, and then
 // to answer it on the session where the call is open. Until then nothing of the call
 // has changed, and nothing was told of it.
-func (d *dialogue) admit(r *relay) error {
-	b, err := d.srv.backings.get(r.ctx, r.q, r.who, r.from)
+func (d *parkedCall) checkToken(r *relay) error {
+	b, err := d.srv.pool.get(r.ctx, r.q, r.who, r.from)
 	if err != nil {
 		return err
 	}
-	defer d.srv.backings.let(b)
+	defer d.srv.pool.release(b)
 	err = d.b.ask(r.ctx, d.srv, wire.Ping, []byte("{}"), r.from)
 	if err != nil && clienterror.Of(err).Status == 404 { // the session is gone, and the call with it
 		return mcp.Fail(mcp.StateInvalid, "")
@@ -92,7 +92,7 @@ func (d *dialogue) admit(r *relay) error {
 }
 
 // attach makes r the request that waits, and sends the server its answers.
-func (d *dialogue) attach(r *relay, st sealed.State) error {
+func (d *parkedCall) attach(r *relay, st sealed.State) error {
 	d.mu.Lock()
 	again := d.box != nil // the round was answered already
 	if d.over || st.Round != d.round || again && !wire.Equal(r.q.inputs, d.inputs) {
@@ -101,7 +101,7 @@ func (d *dialogue) attach(r *relay, st sealed.State) error {
 	}
 	if d.urls {
 		if all, refused := d.opened(r.q.inputs); all || refused != "" {
-			d.end()
+			d.endLocked()
 			d.mu.Unlock()
 			return d.repeat(r, refused)
 		}
@@ -117,7 +117,7 @@ func (d *dialogue) attach(r *relay, st sealed.State) error {
 			box.Put(l)
 		}
 	}
-	var answered []pending
+	var answered []pendingQuestion
 	var answers []string
 	if !again {
 		answered, answers = d.match(r.q.inputs)
@@ -126,7 +126,7 @@ func (d *dialogue) attach(r *relay, st sealed.State) error {
 		}
 		d.timer.Stop()
 		if len(d.asked) > 0 {
-			d.after(0, d.turn)
+			d.after(0, d.askClient)
 		}
 		d.awaitServer(d.patience().FirstByte)
 	}
@@ -140,7 +140,7 @@ func (d *dialogue) attach(r *relay, st sealed.State) error {
 			continue // no caller waits for it any more
 		}
 		if err := d.b.deliver(d.srv, mcp.AppendResult(nil, p.id, answers[n]), r.from); err != nil {
-			return d.takeBack(r, box, answered[n:], st.Expires, err)
+			return d.parkAgain(r, box, answered[n:], st.Expires, err)
 		}
 	}
 	if answer != nil {
@@ -151,7 +151,7 @@ func (d *dialogue) attach(r *relay, st sealed.State) error {
 
 // takeBack parks the call again, as the server did not take the answers of r to these
 // questions: a token that has expired, say. The next retry may bring them.
-func (d *dialogue) takeBack(r *relay, box *outbox.Outbox, left []pending, until time.Time, err error) error {
+func (d *parkedCall) parkAgain(r *relay, box *outbox.Outbox, left []pendingQuestion, until time.Time, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over {
@@ -176,10 +176,10 @@ func (d *dialogue) takeBack(r *relay, box *outbox.Outbox, left []pending, until 
 }
 
 // match takes out the questions that are answered. Called with d.mu held.
-func (d *dialogue) match(inputs []byte) (answered []pending, answers []string) {
+func (d *parkedCall) match(inputs []byte) (answered []pendingQuestion, answers []string) {
 	given := map[string]string{}
 	members(view(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
-	var left []pending
+	var left []pendingQuestion
 	for _, p := range d.asked {
 		if v, ok := given[p.key]; ok {
 			answered, answers = append(answered, p), append(answers, v)
@@ -193,7 +193,7 @@ func (d *dialogue) match(inputs []byte) (answered []pending, answers []string) {
 
 // opened reports whether the user has agreed to open all URLs; refused is the first
 // question where not. Called with d.mu held.
-func (d *dialogue) opened(inputs []byte) (all bool, refused string) {
+func (d *parkedCall) opened(inputs []byte) (all bool, refused string) {
 	asked := d.asked
 	answered, answers := d.match(inputs)
 	d.setAsked(asked)
@@ -208,7 +208,7 @@ func (d *dialogue) opened(inputs []byte) (all bool, refused string) {
 // repeat makes a call again that had to wait for URLs to be opened, unless the user
 // has refused that: refused then says what. The server may need a moment longer than
 // the user to know that they were.
-func (d *dialogue) repeat(r *relay, refused string) error {
+func (d *parkedCall) repeat(r *relay, refused string) error {
 	if refused == "" {
 		d.b.awaitOpened(r.ctx, d, d.srv.now().cfg.Bridge.OpenedTimeout)
 		if r.ctx.Err() != nil {

@@ -46,7 +46,7 @@ func (x *exchange) learns(m *wire.Message) bool {
 // source of a gate, or for the server's list of tools.
 func (x *exchange) waits() bool {
 	m := &x.msg
-	if m.Kind != wire.Request || m.Method != wire.ToolsCall || x.errand != nil {
+	if m.Kind != wire.Request || m.Method != wire.ToolsCall || x.ownCall != nil {
 		return false
 	}
 	tool := gjson.Get(view(m.Params()), "name").Str
@@ -62,7 +62,7 @@ func (x *exchange) waits() bool {
 
 // tool is what is known of a tool that x's client may call.
 func (x *exchange) tool(name string) (t toolindex.Tool) {
-	if own := x.srv.now().own; x.errand != nil && own != nil {
+	if own := x.srv.now().own; x.ownCall != nil && own != nil {
 		t, _ = own.index.Find(name)
 	} else {
 		t, _ = x.s.tools.Find(name)
@@ -71,8 +71,8 @@ func (x *exchange) tool(name string) (t toolindex.Tool) {
 }
 
 // takeDown notes what a page of the server's tools says of them, for those who will ask: raw is the answer as it came.
-func (x *exchange) takeDown(raw []byte) {
-	if x.errand == nil && x.s.direct == nil && (x.srv.now().shaping != nil || x.era != nil) {
+func (x *exchange) noteTools(raw []byte) {
+	if x.ownCall == nil && x.s.direct == nil && (x.srv.now().shaping != nil || x.crossing != nil) {
 		x.s.tools.Learn(raw, zap.NewNop()) // whom a wrong annotation stops is for its client to say
 	}
 }

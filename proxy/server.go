@@ -38,7 +38,7 @@ const endTimeout = 10 * time.Second
 type Server struct {
 	log        *zap.Logger
 	setup      atomic.Pointer[setup]
-	lookout    lookout
+	lookout    reachability
 	admin      net.Listener       // nil for none
 	handler    downstream.Handler // of HTTP clients
 	sessions   *sessions
@@ -54,19 +54,19 @@ type Server struct {
 	lists      *memo.Memo
 	memory     *large.Memory // what large messages take, of clients and of the server
 	own        []ownTools    // the sources of tools that we serve ourselves
-	clash      clash         // of names, with the server's tools
+	clash      nameCollision // of names, with the server's tools
 	adapters   *adapters     // one of them; nil for none
-	mismatches seldom        // of the URLs of protected resources
+	mismatches rateLimit     // of the URLs of protected resources
 	shadows    sync.Map      // names of the server's tools that ours stand before, and were logged
 	pipes      atomic.Int64  // sessions of clients on pipes, ever
 
-	eras      *eras      // whether the server has a handshake
-	backings  *backings  // sessions for clients that have none
-	dialogues *dialogues // calls of theirs
-	heldTasks *backedTasks
-	finished  *finishedTasks
-	results   *results.Cache
-	replicas  *replicas.Replicas // the other ones
+	eras        *eraCache    // whether the server has a handshake
+	pool        *sessionPool // sessions for clients that have none
+	parkedCalls *parkedCalls // calls of theirs
+	heldTasks   *pooledTasks
+	finished    *finishedTasks
+	results     *results.Cache
+	replicas    *replicas.Replicas // the other ones
 
 	streams   atomic.Int64 // event streams of HTTP clients
 	kept      atomic.Int64 // bytes that they were told, for replaying
@@ -137,7 +137,7 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	srv.setup.Store(first)
 	srv.sessions = newSessions(cfg.Session.Max, first.sealer, nil)
 	if o.resume != nil {
-		srv.sessions.resume = srv.takeUp
+		srv.sessions.resume = srv.resumeSession
 	}
 	if cfg.Contract != config.Default().Contract {
 		log.Info("translation differs from the default", zap.Any("contract", cfg.Contract))
@@ -158,10 +158,10 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 	srv.losses = losses.New(log, srv.metrics.Losses)
 	srv.failures = newFailureLog(log, srv.metrics.Failures, func() []string { return srv.now().secrets })
 	srv.draining, srv.drain = context.WithCancel(context.Background())
-	srv.warm()
-	srv.heldTasks = newBackedTasks(srv)
+	srv.loadVocabularies()
+	srv.heldTasks = newPooledTasks(srv)
 	srv.finished = newFinishedTasks()
-	srv.eras, srv.backings, srv.dialogues = newEras(srv), newBackings(srv), newDialogues(srv)
+	srv.eras, srv.pool, srv.parkedCalls = newEraCache(srv), newSessionPool(srv), newParkedCalls(srv)
 	srv.metrics.Registry.MustRegister(srv.gauges()...)
 	srv.replicas = newReplicas(srv)
 	return srv, nil
@@ -169,20 +169,20 @@ func newServer(cfg config.Config, log *zap.Logger, o origin, own ...ownTools) (*
 
 // newSession is the session that a finished handshake leads to.
 func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
-	var again *revival
-	_, shares := h.conn.(*member)      // whose process is the hub's to start again
+	var again *restartingConn
+	_, shares := h.conn.(*sharedConn)  // whose process is the hub's to start again
 	_, bridged := h.conn.(*modernConn) // with no handshake to say to another process
 	_, remote := h.conn.(*upstream.SSESession)
 	if !h.alone && !shares && !bridged && (srv.now().origin.restarts || remote && !h.vc.Modern) && srv.now().cfg.Upstream.Restart.Max > 0 {
-		again = newRevival(srv, h, vu.Name)
-		h.conn, h.standing = again, voice{again}
+		again = newRestartingConn(srv, h, vu.Name)
+		h.conn, h.standing = again, restartingStream{again}
 	}
 	t := sealed.Session{
 		Made: time.Now(), ClientRevision: h.vc, ServerRevision: vu, Facts: h.facts, Named: h.named, Owner: h.owner,
 		Local: h.pipe || h.alone || h.standing != nil || srv.now().origin.resume == nil,
 	}
 	if !h.pipe && (t.Local || srv.serverIsBeside()) {
-		t.Home = srv.dialogues.instance
+		t.Home = srv.parkedCalls.instance
 	}
 	if c, ok := h.conn.(*modernConn); ok {
 		c.introduceIn(&t)
@@ -201,13 +201,13 @@ func (srv *Server) newSession(h *handshake, vu *translate.Revision) *session {
 	if c, ok := h.conn.(interface{ SetSession(id, version string) }); ok {
 		c.SetSession(h.named, versionHeader(vu))
 	}
-	srv.greet(h.log(), s)
+	srv.countHandshake(h.log(), s)
 	return s
 }
 
 // takeUp is a session that began in another process, or longer ago than this one
 // remembers.
-func (srv *Server) takeUp(t sealed.Session) *session {
+func (srv *Server) resumeSession(t sealed.Session) *session {
 	if t.ServerRevision.Modern {
 		return srv.sessionWith(t, srv.resumeModern(t))
 	}
@@ -256,7 +256,7 @@ func versionHeader(vu *translate.Revision) string {
 }
 
 // greet counts a handshake and logs what is deprecated about it.
-func (srv *Server) greet(log *zap.Logger, s *session) {
+func (srv *Server) countHandshake(log *zap.Logger, s *session) {
 	for _, side := range []struct {
 		name string
 		rev  *translate.Revision
@@ -317,7 +317,7 @@ func (srv *Server) answerFor(x *exchange, err error) *mcp.Failure {
 	case f.Cause == mcp.UpstreamLost && x.s.id != "":
 		srv.forget(x.s, err)
 	case f.Cause == mcp.SessionUnknown && x.s.id != "":
-		srv.sessions.bury(x.s)
+		srv.sessions.dropForGood(x.s)
 		srv.retire(x.s, err)
 	case f.Cause == mcp.UpstreamRefused && f.Status == 404 && x.s.Named != "":
 		if x.s.id != "" {
@@ -356,10 +356,10 @@ func (srv *Server) tend(ctx context.Context) {
 			timer.Stop()
 			return
 		case now := <-timer.C:
-			srv.heldTasks.tend(now)
-			srv.finished.tend(now)
-			srv.backings.tend(now.Add(-srv.now().cfg.Bridge.IdleTimeout))
-			srv.eras.tend(now)
+			srv.heldTasks.expire(now)
+			srv.finished.expire(now)
+			srv.pool.endIdleSince(now.Add(-srv.now().cfg.Bridge.IdleTimeout))
+			srv.eras.endSpareSince(now)
 			for _, s := range srv.sessions.dropIdle(now.Add(-srv.now().cfg.Session.IdleTimeout)) {
 				srv.retire(s, clienterror.ErrShutdown)
 			}
@@ -456,12 +456,12 @@ func (srv *Server) open(at net.Addr) error {
 // what goes on behind them.
 func (srv *Server) close() {
 	srv.drain()
-	srv.dialogues.close()
+	srv.parkedCalls.close()
 	srv.heldTasks.close()
-	srv.backings.close()
+	srv.pool.close()
 	srv.eras.close()
 	if sh := srv.now().origin.shared; sh != nil {
-		sh.emptyPlain()
+		sh.drainModern()
 	}
 	for _, s := range srv.sessions.dropAll() {
 		if srv.now().cfg.Session.KeyFile != "" {

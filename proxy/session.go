@@ -33,7 +33,7 @@ type session struct {
 	runsFor        string // the client that its process is counted for
 	pipe           int64  // tells sessions of clients on pipes apart; 0 for others
 
-	direct *direct // where neither end knows of sessions; else nil
+	direct *directSession // where neither end knows of sessions; else nil
 
 	up   *translate.Translator // client to server
 	down *translate.Translator // server to client
@@ -42,7 +42,7 @@ type session struct {
 	asked *calls // requests of the server
 
 	tools     toolindex.Index // of the server
-	catalogue catalogue       // the list that the client has
+	catalogue toolsFootprint  // the list that the client has
 
 	again   atomic.Bool // the server's process was started again
 	deaf    atomic.Bool // its client hears nothing more that it could answer
@@ -50,8 +50,8 @@ type session struct {
 	used    atomic.Int64
 	busy    atomic.Int32 // exchanges and streams under way
 	closing sync.Once
-	ended   func()                  // called when the session is over here; may be nil
-	told    atomic.Pointer[edition] // what its client knows of our tools; nil where there are none
+	ended   func()                      // called when the session is over here; may be nil
+	told    atomic.Pointer[listEdition] // what its client knows of our tools; nil where there are none
 }
 
 // who is a text for the session that only its client knows.
@@ -250,7 +250,7 @@ func (t *sessions) find(id string, owner sealed.Owner) (*session, error) {
 
 // home is the process that has what an id cannot hold of the owner's session which is not
 // held here; false where there is none.
-func (t *sessions) home(id string, owner sealed.Owner) (home sealed.ID, ok bool) {
+func (t *sessions) ownerReplica(id string, owner sealed.Owner) (home sealed.ID, ok bool) {
 	t.mu.Lock()
 	held, by := t.byID[id] != nil, t.sealer
 	t.mu.Unlock()
@@ -273,7 +273,7 @@ func (t *sessions) drop(s *session) bool {
 }
 
 // bury drops s for good: its id opens nothing any more, in this process.
-func (t *sessions) bury(s *session) {
+func (t *sessions) dropForGood(s *session) {
 	if !s.Local {
 		t.over.Add(s.Serial, s.Made)
 	}

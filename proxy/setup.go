@@ -27,7 +27,7 @@ type setup struct {
 	cfg     config.Config
 	table   *translate.Table
 	origin  origin
-	silence *silences
+	silence *silenceLimits
 	guard   listener
 	keys    [][]byte // of session ids
 	sealer  *sealed.Sealer
@@ -48,7 +48,7 @@ func newSetup(cfg config.Config, o origin, was *setup) (*setup, error) {
 	if err != nil {
 		return nil, fmt.Errorf("contract.%w", err)
 	}
-	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilences(cfg), passed: slices.Clone(trace.Headers[:]), server: serverName(cfg.Upstream), secrets: secretsOf(cfg.Upstream), gates: gate.New(cfg.Gates)}
+	s := &setup{cfg: cfg, table: table, origin: o, silence: newSilenceLimits(cfg), passed: slices.Clone(trace.Headers[:]), server: serverName(cfg.Upstream), secrets: secretsOf(cfg.Upstream), gates: gate.New(cfg.Gates)}
 	if s.guard, err = newListener(cfg); err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 	}
 	srv.use(next)
 	was.relay.Close()
-	srv.warm()
+	srv.loadVocabularies()
 	srv.lists.Forget() // of translators that are out of use
 	srv.results.Forget()
 	if srv.face != nil {
@@ -152,7 +152,7 @@ func (srv *Server) Reload(cfg config.Config) error {
 		srv.eras.forget()
 	}
 	srv.replicas.Forget() // they may show another certificate now, or vouch for other ones
-	srv.backings.retire()
+	srv.pool.retire()
 	srv.sessions.renew(cfg.Session.Max, next.sealer, renewed)
 	if renewed && was.origin.shared != nil {
 		was.origin.shared.retire()

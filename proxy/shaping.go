@@ -63,7 +63,7 @@ func shapedBy(said *transform.Config, given []transform.Rule) *transform.Config 
 }
 
 // warm loads the vocabularies, so that the first large result need not wait.
-func (srv *Server) warm() {
+func (srv *Server) loadVocabularies() {
 	s := srv.now().shaping
 	if s == nil {
 		return
@@ -98,7 +98,7 @@ func (m moreTool) Tools() []ownTool {
 	return []ownTool{{m.engine.MoreName(), m.engine.MoreTool()}}
 }
 
-func (m moreTool) Call(_ context.Context, c *ownCall) []byte {
+func (m moreTool) Call(_ context.Context, c *toolCall) []byte {
 	return m.engine.More(c.Session, c.Caller, c.Arguments)
 }
 
@@ -145,8 +145,8 @@ func (x *exchange) want(m *wire.Message) {
 		w.full = meta.Get("dragoman/detail").Str == "full"
 	}
 	x.call.More.wanted = w
-	if x.errand != nil && x.errand.call != nil {
-		x.errand.call.wanted = w
+	if x.ownCall != nil && x.ownCall.call != nil {
+		x.ownCall.call.wanted = w
 	}
 }
 
@@ -191,7 +191,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	} else {
 		w.caller = x.caller()
 	}
-	if w.tool != "" && w.tool == w.shaping.engine.MoreName() && x.errand != nil {
+	if w.tool != "" && w.tool == w.shaping.engine.MoreName() && x.ownCall != nil {
 		return out
 	}
 	call := transform.Call{
@@ -217,7 +217,7 @@ func (x *exchange) shaped(out []byte, m *wire.Message) []byte {
 	}
 	began := time.Now()
 	changed, report := w.shaping.engine.Apply(nil, result, &call)
-	listed := call.Schemas != transform.Unknown || x.errand != nil
+	listed := call.Schemas != transform.Unknown || x.ownCall != nil
 	x.srv.shapes.Note(x.log(), w.tool, listed, &report, time.Since(began))
 	if len(changed) == 0 || &changed[0] == &result[0] {
 		return out

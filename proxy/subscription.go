@@ -32,11 +32,11 @@ type subscription struct {
 	ctx  context.Context
 	q    *modernRequest
 	from []upstream.Header
-	b    *backing
+	b    *pooledSession
 
 	wants map[wire.Method]bool
 	uris  []string
-	tasks []*backedTask
+	tasks []*pooledTask
 	box   *outbox.Outbox
 	begun bool // the acknowledgement was handed out
 	ended bool
@@ -60,13 +60,13 @@ const maxListened = 256
 
 // subscribe begins to listen for q. The subscription is the caller's to end.
 func (srv *Server) subscribe(ctx context.Context, q *modernRequest, who string, from []upstream.Header) (*subscription, error) {
-	b, err := srv.backings.get(ctx, q, who, from)
+	b, err := srv.pool.get(ctx, q, who, from)
 	if err != nil {
 		return nil, clienterror.Of(err).WithID(q.id)
 	}
 	l := &subscription{srv: srv, ctx: ctx, q: q, from: from, b: b, box: outbox.New(), wants: map[wire.Method]bool{}}
 	asked := gjson.GetBytes(q.raw, "params.notifications")
-	heard := b.hear(ctx, srv, from)
+	heard := b.startListening(ctx, srv, from)
 	for _, n := range listenable {
 		if heard && asked.Get(n.member).Bool() && gjson.GetBytes(b.said.capabilities, n.capability).Bool() {
 			l.wants[n.method] = true
@@ -188,11 +188,11 @@ func (l *subscription) end() {
 	for _, uri := range l.uris {
 		b.unsubscribe(l.srv, uri, l.from)
 	}
-	l.srv.backings.let(b)
+	l.srv.pool.release(b)
 }
 
 // announce hands a notification to those who listen for it.
-func (b *backing) announce(method wire.Method, body []byte) {
+func (b *pooledSession) announce(method wire.Method, body []byte) {
 	if method == wire.ToolsListChanged {
 		b.s.tools.Forget()
 	}
@@ -264,13 +264,13 @@ const hearingTime = 2 * time.Second
 
 // hear begins to listen to what the server says on the session's standing stream,
 // and reports whether it has one. It waits for that, the first time.
-func (b *backing) hear(ctx context.Context, srv *Server, from []upstream.Header) bool {
+func (b *pooledSession) startListening(ctx context.Context, srv *Server, from []upstream.Header) bool {
 	b.hearing.Do(func() {
 		header := slices.Clone(from)
 		srv.spawn(func() {
 			if !srv.contained(func() { b.listen(srv, header) }) {
-				b.fellSilent() // its listeners begin again, on a session that is read
-				srv.backings.kill(b)
+				b.streamEnded() // its listeners begin again, on a session that is read
+				srv.pool.discard(b)
 			}
 		})
 	})
@@ -284,7 +284,7 @@ func (b *backing) hear(ctx context.Context, srv *Server, from []upstream.Header)
 }
 
 // listen opens the standing stream and reads it.
-func (b *backing) listen(srv *Server, from []upstream.Header) {
+func (b *pooledSession) listen(srv *Server, from []upstream.Header) {
 	settle := sync.OnceFunc(func() { close(b.settled) })
 	timer := time.AfterFunc(hearingTime, settle)
 	st, err := srv.listen(b.life, b.s, upstream.ListenOptions{Header: from})
@@ -305,7 +305,7 @@ func (b *backing) listen(srv *Server, from []upstream.Header) {
 }
 
 // follow reads the standing stream for as long as the session is held.
-func (b *backing) follow(srv *Server, st upstream.Stream, from []upstream.Header) {
+func (b *pooledSession) follow(srv *Server, st upstream.Stream, from []upstream.Header) {
 	var again server.Reopening
 	for {
 		if b.read(srv, st, from) {
@@ -322,9 +322,9 @@ func (b *backing) follow(srv *Server, st upstream.Stream, from []upstream.Header
 				break
 			}
 			if errors.Is(err, upstream.ErrNoStream) || b.life.Err() != nil || clienterror.Of(err).Cause == mcp.UpstreamLost || clienterror.Of(err).Status == 404 {
-				b.fellSilent()
+				b.streamEnded()
 				if !errors.Is(err, upstream.ErrNoStream) {
-					srv.backings.kill(b)
+					srv.pool.discard(b)
 				}
 				return
 			}
@@ -333,31 +333,31 @@ func (b *backing) follow(srv *Server, st upstream.Stream, from []upstream.Header
 }
 
 // read reads one standing stream to its end, and reports whether it said anything.
-func (b *backing) read(srv *Server, st upstream.Stream, from []upstream.Header) (spoke bool) {
+func (b *pooledSession) read(srv *Server, st upstream.Stream, from []upstream.Header) (spoke bool) {
 	ctx, stop := context.WithCancelCause(b.life)
 	x := srv.newExchange(ctx, stop)
 	defer x.done()
 	x.s = b.s
 	x.s.enter()
 	x.from = append(x.from[:0], from...)
-	x.era = &era{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened, tasks: srv.heldTasks.hears(b), lacks: b.lacks}
+	x.crossing = &crossing{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened, tasks: srv.heldTasks.receiver(b), lacks: b.lacks}
 	x.attach(st)
 	for {
-		e, err := x.take()
-		var of *dialogue
+		e, err := x.nextRecovered()
+		var of *parkedCall
 		if err == nil {
 			of = b.about(&x.msg)
 		}
 		switch {
 		case errors.Is(err, errAsked):
 			spoke = true
-			b.attribute(srv, x.era.take(), from)
+			b.attribute(srv, x.crossing.takeQuestions(), from)
 		case err != nil:
 			return spoke
 		case x.msg.Kind != wire.Notification:
 		case of != nil:
 			spoke = true
-			of.pass(&x.msg, e.Data)
+			of.notify(&x.msg, e.Data)
 		default:
 			spoke = true
 			interested(b, &modernRequest{level: mcp.NoLogLevel}, &x.msg, e.Data)
@@ -366,7 +366,7 @@ func (b *backing) read(srv *Server, st upstream.Stream, from []upstream.Header) 
 }
 
 // fellSilent ends those who listen to a stream that is no more.
-func (b *backing) fellSilent() {
+func (b *pooledSession) streamEnded() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.heard = false

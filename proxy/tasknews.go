@@ -19,7 +19,7 @@ import (
 // https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
 
 // subscribe is which of these tasks l's client will be told of.
-func (t *backedTasks) subscribe(ctx context.Context, l *subscription, who string, ids []gjson.Result) (list []*backedTask, err error) {
+func (t *pooledTasks) subscribe(ctx context.Context, l *subscription, who string, ids []gjson.Result) (list []*pooledTask, err error) {
 	switch {
 	case len(ids) == 0 || t.srv.now().cfg.Contract.Tasks != "bridge":
 		return nil, nil
@@ -30,7 +30,7 @@ func (t *backedTasks) subscribe(ctx context.Context, l *subscription, who string
 		if id.Type != gjson.String || n >= maxListened {
 			continue
 		}
-		if k := t.find(who, id.String()); k != nil && k.b.hear(ctx, t.srv, l.from) {
+		if k := t.find(who, id.String()); k != nil && k.b.startListening(ctx, t.srv, l.from) {
 			k.mu.Lock()
 			if k.listeners == nil {
 				k.listeners = make(map[*subscription]bool)
@@ -44,14 +44,14 @@ func (t *backedTasks) subscribe(ctx context.Context, l *subscription, who string
 }
 
 // unsubscribe ends that.
-func (k *backedTask) unsubscribe(l *subscription) {
+func (k *pooledTask) unsubscribe(l *subscription) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.listeners, l)
 }
 
 // hears is who hears what the server says on b of its tasks.
-func (t *backedTasks) hears(b *backing) func(notification []byte) {
+func (t *pooledTasks) receiver(b *pooledSession) func(notification []byte) {
 	return func(notification []byte) {
 		k := t.find(b.key.principal, gjson.GetBytes(notification, "params.taskId").String())
 		if k == nil || k.b != b {
@@ -65,13 +65,13 @@ func (t *backedTasks) hears(b *backing) func(notification []byte) {
 			k.again = true
 		default:
 			k.telling = true
-			t.srv.spawn(k.tellAll)
+			t.srv.spawn(k.notifyAll)
 		}
 	}
 }
 
 // tellAll tells those who listen how the task is, until there is nothing new.
-func (k *backedTask) tellAll() {
+func (k *pooledTask) notifyAll() {
 	told := false
 	defer func() {
 		if !told { // by a panic: the next news is told again
@@ -89,12 +89,12 @@ func (k *backedTask) tellAll() {
 		k.again = false
 		k.mu.Unlock()
 		ctx, cancel := context.WithTimeout(k.b.life, k.srv.now().cfg.Upstream.HandshakeTimeout)
-		news, err := k.news(ctx, from)
+		news, err := k.statusNotification(ctx, from)
 		cancel()
 		if err != nil {
 			k.srv.log.Debug("cannot subscribe to the state of a task", zap.Error(err))
 		}
-		if told = k.tell(news); told {
+		if told = k.notify(news); told {
 			return
 		}
 	}
@@ -102,7 +102,7 @@ func (k *backedTask) tellAll() {
 
 // tell tells those who listen, nil for nothing, and reports whether nothing is newer
 // than that: the telling is over then.
-func (k *backedTask) tell(news []byte) (last bool) {
+func (k *pooledTask) notify(news []byte) (last bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for l := range k.listeners {
@@ -116,12 +116,12 @@ func (k *backedTask) tell(news []byte) (last bool) {
 }
 
 // news is the notification of how the task is now.
-func (k *backedTask) news(ctx context.Context, from []upstream.Header) ([]byte, error) {
+func (k *pooledTask) statusNotification(ctx context.Context, from []upstream.Header) ([]byte, error) {
 	state, err := k.state(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	body, err := k.told([]byte("0"), wire.TasksGet, state, from)
+	body, err := k.clientResult([]byte("0"), wire.TasksGet, state, from)
 	if err != nil {
 		return nil, err
 	}

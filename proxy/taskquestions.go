@@ -20,7 +20,7 @@ import (
 
 // inputs are the questions of the task that wait for an answer, as an object; nil for
 // none. They come on the stream of its result, which is then waited for.
-func (k *backedTask) inputs(ctx context.Context, from []upstream.Header) []byte {
+func (k *pooledTask) inputs(ctx context.Context, from []upstream.Header) []byte {
 	timer := time.NewTimer(questionTime)
 	defer timer.Stop()
 	k.listen(from)
@@ -60,36 +60,36 @@ func (k *backedTask) inputs(ctx context.Context, from []upstream.Header) []byte 
 
 // answeredAll reports whether every question so far was answered: the server has not
 // said yet what it makes of that.
-func (k *backedTask) answeredAll() bool {
+func (k *pooledTask) answeredAll() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.count > 0 && len(k.asked) == 0
 }
 
 // add takes questions of the server in.
-func (k *backedTask) add(list []query) {
+func (k *pooledTask) add(list []serverQuestion) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, q := range list {
 		if len(k.asked) >= maxQuestions {
-			k.srv.spawn(func() { k.b.refuse(k.srv, []query{q}, nil) })
+			k.srv.spawn(func() { k.b.refuse(k.srv, []serverQuestion{q}, nil) })
 			continue
 		}
 		k.count++
 		kind, _, _ := strings.Cut(q.method.String(), "/")
-		k.asked = append(k.asked, pending{key: fmt.Sprintf("%s-%d", kind, k.count), query: q})
+		k.asked = append(k.asked, pendingQuestion{key: fmt.Sprintf("%s-%d", kind, k.count), serverQuestion: q})
 	}
 	close(k.changed)
 	k.changed = make(chan struct{})
 }
 
 // update sends the server the answers to its questions. Others are ignored.
-func (k *backedTask) update(inputs []byte, from []upstream.Header) {
+func (k *pooledTask) update(inputs []byte, from []upstream.Header) {
 	given := map[string]string{}
 	members(view(inputs), func(name string, v gjson.Result) { given[name] = v.Raw })
-	var answered []pending
+	var answered []pendingQuestion
 	k.mu.Lock()
-	k.asked = slices.DeleteFunc(k.asked, func(p pending) bool {
+	k.asked = slices.DeleteFunc(k.asked, func(p pendingQuestion) bool {
 		_, is := given[p.key]
 		if is {
 			answered = append(answered, p)
@@ -98,13 +98,13 @@ func (k *backedTask) update(inputs []byte, from []upstream.Header) {
 	})
 	k.mu.Unlock()
 	for _, p := range answered {
-		k.b.say(k.srv, mcp.AppendResult(nil, p.id, given[p.key]), from)
+		k.b.deliverOrLog(k.srv, mcp.AppendResult(nil, p.id, given[p.key]), from)
 	}
 }
 
 // listen waits for the result of the task, for what the server asks meanwhile. The
 // result itself is asked for when the client wants it.
-func (k *backedTask) listen(from []upstream.Header) {
+func (k *pooledTask) listen(from []upstream.Header) {
 	ctx, stop := context.WithCancelCause(k.b.life)
 	k.mu.Lock()
 	running := k.stop != nil || k.over
@@ -131,7 +131,7 @@ func (k *backedTask) listen(from []upstream.Header) {
 }
 
 // read reads the stream of the task's result to its end.
-func (k *backedTask) read(ctx context.Context, stop context.CancelCauseFunc, from []upstream.Header) error {
+func (k *pooledTask) read(ctx context.Context, stop context.CancelCauseFunc, from []upstream.Header) error {
 	id := k.b.nextID()
 	st, err := k.b.s.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Request(id, wire.TasksResult, k.params()), Request: true, Header: from, Silence: maxQuiet})
 	if err != nil {
@@ -142,13 +142,13 @@ func (k *backedTask) read(ctx context.Context, stop context.CancelCauseFunc, fro
 	x.s = k.b.s
 	x.s.enter()
 	x.from = append(x.from[:0], from...)
-	x.era = &era{down: wire.Stamp{ServerInfo: k.b.said.server}, opened: k.b.opened, tasks: k.srv.heldTasks.hears(k.b)}
+	x.crossing = &crossing{down: wire.Stamp{ServerInfo: k.b.said.server}, opened: k.b.opened, tasks: k.srv.heldTasks.receiver(k.b)}
 	x.attach(&untilAnswer{Stream: st, key: wire.AppendIDKey(nil, id)})
 	for {
-		e, err := x.take()
+		e, err := x.nextRecovered()
 		switch {
 		case errors.Is(err, errAsked):
-			k.add(x.era.take())
+			k.add(x.crossing.takeQuestions())
 		case err != nil:
 			return err
 		default:
@@ -177,11 +177,11 @@ func (s *untilAnswer) Next() (sse.Event, error) {
 }
 
 // route hands the questions that name a task of b to that, and returns the others.
-func (t *backedTasks) route(b *backing, list []query) (others []query) {
+func (t *pooledTasks) route(b *pooledSession, list []serverQuestion) (others []serverQuestion) {
 	for _, q := range list {
 		if q.task != "" {
 			if k := t.find(b.key.principal, q.task); k != nil && k.b == b {
-				k.add([]query{q})
+				k.add([]serverQuestion{q})
 				continue
 			}
 		}

@@ -30,7 +30,7 @@ const (
 // else knows of the task, which ends with the stream.
 type taskRun struct {
 	srv  *Server
-	b    *backing
+	b    *pooledSession
 	ctx  context.Context
 	from []upstream.Header
 	send upstream.Outgoing // as the call was sent: how long the server may be silent
@@ -48,7 +48,7 @@ type taskRun struct {
 }
 
 // runTask makes st, the stream of a call of this id, one that ends with the result.
-func (srv *Server) runTask(x *exchange, b *backing, st upstream.Stream, id []byte) *taskRun {
+func (srv *Server) runTask(x *exchange, b *pooledSession, st upstream.Stream, id []byte) *taskRun {
 	return &taskRun{
 		srv: srv, b: b, ctx: x.ctx, from: append([]upstream.Header(nil), x.from...), id: id, key: string(wire.AppendIDKey(nil, id)),
 		send: upstream.Outgoing{Request: true, FirstByte: x.send.FirstByte, Silence: x.send.Silence}, st: st, last: id,

@@ -39,7 +39,7 @@ func requiredFor(method wire.Method, question []byte) []byte {
 }
 
 // unasked notes that a request of the server was answered in its client's place.
-func (e *era) unasked(method wire.Method, question []byte) {
+func (e *crossing) noteUnasked(method wire.Method, question []byte) {
 	if e == nil {
 		return
 	}
@@ -54,16 +54,16 @@ func (e *era) unasked(method wire.Method, question []byte) {
 }
 
 // lacks notes for the newest call that may be asked that its client cannot be asked this.
-func (b *backing) lacks(required []byte) {
+func (b *pooledSession) lacks(required []byte) {
 	b.mu.Lock()
-	talks := slices.Clone(b.talks)
+	talks := slices.Clone(b.inFlight)
 	b.mu.Unlock()
 	if n := len(talks); n > 0 {
 		talks[n-1].lacks(required)
 	}
 }
 
-func (d *dialogue) lacks(required []byte) {
+func (d *parkedCall) lacks(required []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.missing = required
@@ -72,8 +72,8 @@ func (d *dialogue) lacks(required []byte) {
 // undeclared is the error in the place of the server's answer that x has read; nil where
 // the answer stands.
 func (x *exchange) undeclared(missing []byte) *mcp.Failure {
-	if x.era.missing != nil {
-		missing = x.era.missing
+	if x.crossing.missing != nil {
+		missing = x.crossing.missing
 	}
 	if missing == nil || x.msg.Kind != wire.Error {
 		return nil

@@ -62,7 +62,7 @@ func (e *serverEra) modern() bool { return e.revision != nil }
 // two of them served by two different servers. What is found out once is remembered
 // until it turns out to be wrong. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#compatibility.
-type eras struct {
+type eraCache struct {
 	srv *Server
 
 	silence   time.Duration // eraSilence
@@ -90,8 +90,8 @@ type spareConn struct {
 	since time.Time
 }
 
-func newEras(srv *Server) *eras {
-	return &eras{srv: srv, silence: eraSilence, known: make(map[string]*eraEntry)}
+func newEraCache(srv *Server) *eraCache {
+	return &eraCache{srv: srv, silence: eraSilence, known: make(map[string]*eraEntry)}
 }
 
 // upstreamEra is what the server is to a client whose headers for it these are.
@@ -128,7 +128,7 @@ func (srv *Server) upstreamEra(ctx context.Context, header []upstream.Header) (*
 
 // fixed is what the server is by its configuration or its transport; nil where it
 // has to be asked.
-func (p *eras) fixed() *serverEra {
+func (p *eraCache) fixed() *serverEra {
 	now := p.srv.now()
 	if v := translate.Lookup(now.cfg.Upstream.Version); v != nil {
 		if v.Modern {
@@ -154,7 +154,7 @@ func credential(header []upstream.Header) string {
 }
 
 // peek is what is known of the server without asking; nil for nothing.
-func (p *eras) peek(header []upstream.Header) *serverEra {
+func (p *eraCache) peek(header []upstream.Header) *serverEra {
 	if e := p.fixed(); e != nil {
 		return e
 	}
@@ -169,7 +169,7 @@ func (p *eras) peek(header []upstream.Header) *serverEra {
 }
 
 // note takes down what was found out in another way, and so is newer.
-func (p *eras) note(header []upstream.Header, e *serverEra) {
+func (p *eraCache) note(header []upstream.Header, e *serverEra) {
 	who := credential(header)
 	found := make(chan struct{})
 	close(found)
@@ -183,7 +183,7 @@ func (p *eras) note(header []upstream.Header, e *serverEra) {
 
 // drop forgets e, which has turned out to be wrong, unless something else is known
 // by now.
-func (p *eras) drop(header []upstream.Header, e *serverEra) {
+func (p *eraCache) drop(header []upstream.Header, e *serverEra) {
 	who := credential(header)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +193,7 @@ func (p *eras) drop(header []upstream.Header, e *serverEra) {
 }
 
 // evict forgets what was not asked for the longest time. Called with p.mu held.
-func (p *eras) evict() bool {
+func (p *eraCache) evict() bool {
 	oldest := ""
 	var since time.Time
 	for who, at := range p.known {
@@ -207,16 +207,16 @@ func (p *eras) evict() bool {
 
 // forget is for another server behind the same configuration, or the same one
 // reached in another way.
-func (p *eras) forget() {
+func (p *eraCache) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.known)
 	p.fallbacks.forget()
-	p.letSpare()
+	p.endSpare()
 }
 
 // find asks the server, and lets those know who wait.
-func (p *eras) find(at *eraEntry, who string, header []upstream.Header) {
+func (p *eraCache) find(at *eraEntry, who string, header []upstream.Header) {
 	srv := p.srv
 	var e *serverEra
 	var b *upstream.Begun
@@ -237,23 +237,23 @@ func (p *eras) find(at *eraEntry, who string, header []upstream.Header) {
 			at.until = time.Now().Add(eraTime)
 		}
 		if b != nil {
-			p.letSpare()
+			p.endSpare()
 			p.spare = &spareConn{b, time.Now()}
 			if p.closed || !current {
-				p.letSpare()
+				p.endSpare()
 			}
 		}
 		close(at.found)
 	}()
 	e, b, err = p.ask(srv.draining, header)
 	if err == nil && !e.unsure {
-		srv.log.Log(p.newsLevel(e), "server identified", e.fields()...)
+		srv.log.Log(p.logLevel(e), "server identified", e.fields()...)
 	}
 }
 
 // newsLevel is how loud it is said what the server is: not for every credential,
 // as long as it is the same.
-func (p *eras) newsLevel(e *serverEra) zapcore.Level {
+func (p *eraCache) logLevel(e *serverEra) zapcore.Level {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if what := fmt.Sprint(e.modern(), e.shakes); what != p.said {
@@ -272,7 +272,7 @@ func (e *serverEra) fields() (f []zap.Field) {
 }
 
 // letSpare ends the connection that no session has taken. Called with p.mu held.
-func (p *eras) letSpare() {
+func (p *eraCache) endSpare() {
 	if b := p.spare; b != nil {
 		p.spare = nil
 		p.srv.spawn(func() { p.srv.endBegun(b.Begun) })
@@ -288,7 +288,7 @@ func (srv *Server) endBegun(b *upstream.Begun) {
 
 // take is the process that was asked who it is, nil for none. It is the caller's, and
 // counted for the client behind ctx.
-func (p *eras) take(ctx context.Context) *upstream.Begun {
+func (p *eraCache) takeSpare(ctx context.Context) *upstream.Begun {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.spare
@@ -303,24 +303,24 @@ func (p *eras) take(ctx context.Context) *upstream.Begun {
 }
 
 // tend ends a process that no session has taken.
-func (p *eras) tend(now time.Time) {
+func (p *eraCache) endSpareSince(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.spare != nil && now.Sub(p.spare.since) >= spareTime {
-		p.letSpare()
+		p.endSpare()
 	}
 }
 
-func (p *eras) close() {
+func (p *eraCache) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	p.letSpare()
+	p.endSpare()
 }
 
 // ask finds out what the server is. b is the process that it was asked on and that
 // goes on, nil for none.
-func (p *eras) ask(ctx context.Context, header []upstream.Header) (e *serverEra, b *upstream.Begun, err error) {
+func (p *eraCache) ask(ctx context.Context, header []upstream.Header) (e *serverEra, b *upstream.Begun, err error) {
 	b, err = p.srv.now().origin.open(ctx)
 	switch {
 	case errors.Is(err, errShakesHands):
@@ -329,10 +329,10 @@ func (p *eras) ask(ctx context.Context, header []upstream.Header) (e *serverEra,
 		return nil, nil, err
 	}
 	piped := b.Standing != nil
-	var r reaction
+	var r eraAnswer
 	code := 0
 	if piped {
-		r, err = p.sound(ctx, b)
+		r, err = p.askProcess(ctx, b)
 	} else {
 		r.m, code, err = p.discover(ctx, b, header)
 	}
@@ -344,21 +344,21 @@ func (p *eras) ask(ctx context.Context, header []upstream.Header) (e *serverEra,
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, context.Cause(ctx)
-	case saysNothing(code), upstream.NeverSent(err):
+	case isInconclusive(code), upstream.NeverSent(err):
 		return nil, nil, err // initialize would end in the same way
 	case piped && tookTooLong(err):
 		return nil, nil, err // it has
 	case r.begun:
 		if e, err = concludeBegun(m); err == nil && m.Kind == wire.Result && e.shakes {
-			p.srv.met(silentEarly)
+			p.srv.count(silentEarly)
 		}
 	case err == nil, code < 500 && m != nil:
 		if e, err = conclude(m, code); err == nil && m.Kind == wire.Error && e.handshake != nil {
-			p.srv.met(legacyList)
+			p.srv.count(legacyList)
 		}
 	default:
 		if _, exited := errors.AsType[*upstream.ExitError](err); exited {
-			p.srv.met(exitsEarly)
+			p.srv.count(exitsEarly)
 		}
 		e, err = &serverEra{shakes: true, unsure: !piped && (code == 0 || code >= 500)}, nil
 	}
@@ -371,7 +371,7 @@ func (p *eras) ask(ctx context.Context, header []upstream.Header) (e *serverEra,
 
 // saysNothing reports whether a status is about who asks, or when, or comes from who
 // stands before the server.
-func saysNothing(code int) bool {
+func isInconclusive(code int) bool {
 	switch code {
 	case 401, 403, 407, 408, 429, 502, 503, 504:
 		return true
@@ -382,7 +382,7 @@ func saysNothing(code int) bool {
 // discover sends server/discover over HTTP. m is the answer; with an HTTP status, of
 // this code, it is the error in its body, nil for none, and err is the status. See
 // https://modelcontextprotocol.io/specification/2026-07-28/server/discover.
-func (p *eras) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
+func (p *eraCache) discover(ctx context.Context, b *upstream.Begun, header []upstream.Header) (m *wire.Message, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraTime)
 	defer cancel()
 	h := &handshake{srv: p.srv, conn: b.Conn, header: header}

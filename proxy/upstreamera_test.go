@@ -197,7 +197,7 @@ func TestProcessOfAnOlderConfigurationServesNobody(t *testing.T) {
 	srv.eras.forget()
 	close(answer)
 	<-done
-	if srv.eras.take(t.Context()) != nil {
+	if srv.eras.takeSpare(t.Context()) != nil {
 		t.Error("it is kept")
 	}
 	eventually(t, "its end", f.ended)

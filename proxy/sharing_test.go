@@ -15,9 +15,9 @@ import (
 
 // greedy asks for a session of its own again and again, as so many clients, and keeps
 // what it gets.
-func (p *backings) greedy(who string, times int) (got int) {
+func (p *sessionPool) greedy(who string, times int) (got int) {
 	for n := range times {
-		if b, _, _ := p.take(backingKey{principal: who, client: fmt.Sprint(n), capabilities: "{}"}, quota.Holder{Principal: who}); b != nil {
+		if b, _, _ := p.acquire(poolKey{principal: who, client: fmt.Sprint(n), capabilities: "{}"}, quota.Holder{Principal: who}); b != nil {
 			got++
 		}
 	}
@@ -29,7 +29,7 @@ func TestOnePrincipalDoesNotTakeAllSessions(t *testing.T) {
 	for _, times := range []int{10, 100} {
 		const most = 64
 		srv := front(t, library(), func(c *config.Config) { c.Bridge.MaxSessions = most })
-		p := srv.backings
+		p := srv.pool
 		left := most
 		for n := range 4 {
 			got := p.greedy(fmt.Sprint("greedy ", n), times*most)
@@ -70,7 +70,7 @@ func TestWarmSessionsOfOthersStay(t *testing.T) {
 	if n := len(f.said("initialize")) - before - opened; n != 0 {
 		t.Errorf("%d sessions of others had been ended", n)
 	}
-	if n := srv.backings.held[quota.Holder{Principal: "greedy"}]; n > 15 {
+	if n := srv.pool.held[quota.Holder{Principal: "greedy"}]; n > 15 {
 		t.Errorf("%d sessions of one", n)
 	}
 }
@@ -111,11 +111,11 @@ func TestOnePrincipalDoesNotParkAllCalls(t *testing.T) {
 			t.Errorf("%d: not asked", n)
 		}
 	}
-	if srv.dialogues.parked() != 8 {
-		t.Errorf("%d are parked", srv.dialogues.parked())
+	if srv.parkedCalls.count() != 8 {
+		t.Errorf("%d are parked", srv.parkedCalls.count())
 	}
-	srv.dialogues.close()
-	if s := srv.dialogues.used; !s.HasRoom(quota.Holder{}, 1) {
+	srv.parkedCalls.close()
+	if s := srv.parkedCalls.used; !s.HasRoom(quota.Holder{}, 1) {
 		t.Errorf("%+v", s)
 	}
 }
@@ -144,7 +144,7 @@ func TestInventedPrincipalsShareAnAddress(t *testing.T) {
 						cfg.Bridge.MaxParked = most
 					}
 				})
-				srv.backings.fullTime = time.Millisecond
+				srv.pool.roomTime = time.Millisecond
 				asks := func(peer string, n int) bool {
 					value := jwt(fmt.Sprintf(`{"iss":"x","sub":"%d"}`, n), "")
 					r := srv.modernly(modernCall(fmt.Sprint(n), ""), append(c.header, "peer", peer, "Authorization", value, "X-User", value)...)
@@ -162,11 +162,11 @@ func TestInventedPrincipalsShareAnAddress(t *testing.T) {
 				if !c.all && !asks("192.0.2.2", 1000) {
 					t.Error("nothing is left for another address")
 				}
-				srv.dialogues.close()
+				srv.parkedCalls.close()
 				eventually(t, "the shares are given back", func() bool {
-					srv.backings.mu.Lock()
-					defer srv.backings.mu.Unlock()
-					s := srv.backings.shares
+					srv.pool.mu.Lock()
+					defer srv.pool.mu.Unlock()
+					s := srv.pool.shares
 					return s.HasRoom(quota.Holder{}, 1)
 				})
 			})

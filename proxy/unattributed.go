@@ -21,14 +21,14 @@ const (
 
 // attribute hands questions that came with nothing to say whose they are to the newest
 // call that may be asked, now or soon: whichever call carries them, the same user answers.
-func (b *backing) attribute(srv *Server, list []query, from []upstream.Header) {
+func (b *pooledSession) attribute(srv *Server, list []serverQuestion, from []upstream.Header) {
 	list = srv.heldTasks.route(b, list)
 	for i := range list {
 		list[i].loose = true
 	}
 	for len(list) > 0 {
 		b.mu.Lock()
-		talks, joined := slices.Clone(b.talks), b.joined
+		talks, joined := slices.Clone(b.inFlight), b.joined
 		b.mu.Unlock()
 		left := offer(talks, list)
 		if len(talks) > 0 && len(left) < len(list) {
@@ -44,19 +44,19 @@ func (b *backing) attribute(srv *Server, list []query, from []upstream.Header) {
 
 // offer offers questions to the newest of these calls, first to those whose client waits:
 // the others ask when their client calls again. It returns the questions that none took.
-func offer(talks []*dialogue, list []query) (left []query) {
-	var parked []*dialogue
+func offer(talks []*parkedCall, list []serverQuestion) (left []serverQuestion) {
+	var parked []*parkedCall
 	for _, d := range slices.Backward(talks) {
 		if !d.waits() {
 			parked = append(parked, d)
 			continue
 		}
-		if list = d.takeIn(list); len(list) == 0 {
+		if list = d.accept(list); len(list) == 0 {
 			return nil
 		}
 	}
 	for _, d := range parked {
-		if list = d.takeIn(list); len(list) == 0 {
+		if list = d.accept(list); len(list) == 0 {
 			return nil
 		}
 	}
@@ -65,15 +65,15 @@ func offer(talks []*dialogue, list []query) (left []query) {
 
 // keep keeps questions for the next call, a little; false when there is one by now, which
 // joined has not counted.
-func (b *backing) keep(srv *Server, list []query, joined int, from []upstream.Header) bool {
+func (b *pooledSession) keep(srv *Server, list []serverQuestion, joined int, from []upstream.Header) bool {
 	b.mu.Lock()
 	if b.joined != joined {
 		b.mu.Unlock()
 		return false
 	}
-	room := min(max(maxLoose-len(b.loose), 0), len(list))
+	room := min(max(maxLoose-len(b.unattributed), 0), len(list))
 	kept, refused := slices.Clone(list[:room]), list[room:]
-	b.loose = append(b.loose, kept...)
+	b.unattributed = append(b.unattributed, kept...)
 	b.asks(room)
 	b.mu.Unlock()
 	b.refuse(srv, refused, from)
@@ -82,11 +82,11 @@ func (b *backing) keep(srv *Server, list []query, joined int, from []upstream.He
 	}
 	from = slices.Clone(from)
 	srv.spawn(func() {
-		timer := time.NewTimer(srv.backings.looseTime)
+		timer := time.NewTimer(srv.pool.unattributedTime)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			b.refuse(srv, b.takeLoose(kept), from)
+			b.refuse(srv, b.takeUnattributed(kept), from)
 		case <-b.life.Done():
 		}
 	})
@@ -94,11 +94,11 @@ func (b *backing) keep(srv *Server, list []query, joined int, from []upstream.He
 }
 
 // takeLoose takes those of the questions that still wait.
-func (b *backing) takeLoose(list []query) (taken []query) {
+func (b *pooledSession) takeUnattributed(list []serverQuestion) (taken []serverQuestion) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.loose = slices.DeleteFunc(b.loose, func(q query) bool {
-		is := slices.ContainsFunc(list, func(o query) bool { return &o.id[0] == &q.id[0] })
+	b.unattributed = slices.DeleteFunc(b.unattributed, func(q serverQuestion) bool {
+		is := slices.ContainsFunc(list, func(o serverQuestion) bool { return &o.id[0] == &q.id[0] })
 		if is {
 			taken = append(taken, q)
 			b.asks(-1)
@@ -109,14 +109,14 @@ func (b *backing) takeLoose(list []query) (taken []query) {
 }
 
 // refuse answers questions for which there is no user to ask.
-func (b *backing) refuse(srv *Server, list []query, from []upstream.Header) {
+func (b *pooledSession) refuse(srv *Server, list []serverQuestion, from []upstream.Header) {
 	b.refuseAs(srv, list, unattached, from)
 }
 
 // refuseAs answers questions that the client is not asked, for this reason.
-func (b *backing) refuseAs(srv *Server, list []query, why string, from []upstream.Header) {
+func (b *pooledSession) refuseAs(srv *Server, list []serverQuestion, why string, from []upstream.Header) {
 	for _, q := range list {
-		b.say(srv, mcp.AppendError(nil, q.id, -32603, why, nil), from)
+		b.deliverOrLog(srv, mcp.AppendError(nil, q.id, -32603, why, nil), from)
 	}
 }
 
@@ -124,39 +124,39 @@ const unattached = "no client request to attach to"
 
 // converse makes d a call in which the server may ask something. It takes up what the
 // server asked when there was none.
-func (b *backing) converse(d *dialogue) {
+func (b *pooledSession) begin(d *parkedCall) {
 	b.mu.Lock()
-	b.talks = append(b.talks, d)
+	b.inFlight = append(b.inFlight, d)
 	b.joined++
-	list := b.loose
-	b.loose = nil
+	list := b.unattributed
+	b.unattributed = nil
 	b.mu.Unlock()
 	if len(list) > 0 {
-		d.takeUp(list)
+		d.askFirst(list)
 		b.asks(-len(list)) // d has counted them by now
 	}
 }
 
 // takeUp asks the client, before anything else, what the server had asked when there
 // was no call yet. The server's own answer to this one may come before the client's.
-func (d *dialogue) takeUp(list []query) {
+func (d *parkedCall) askFirst(list []serverQuestion) {
 	d.mu.Lock()
 	for _, q := range list {
 		d.add(q)
 	}
 	d.mu.Unlock()
-	d.turn()
+	d.askClient()
 }
 
 // say is deliver for callers that can do nothing about an error.
-func (b *backing) say(srv *Server, body []byte, from []upstream.Header) {
+func (b *pooledSession) deliverOrLog(srv *Server, body []byte, from []upstream.Header) {
 	if err := b.deliver(srv, body, from); err != nil {
 		srv.undelivered(err, requestInfo{client: b.s.ClientRevision, server: b.s.ServerRevision, session: b.s.Named, header: from})
 	}
 }
 
 // deliver sends the server a response of the client, as one that came over a session.
-func (b *backing) deliver(srv *Server, body []byte, from []upstream.Header) error {
+func (b *pooledSession) deliver(srv *Server, body []byte, from []upstream.Header) error {
 	ctx, cancel := context.WithTimeout(context.Background(), srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	x := srv.newExchange(ctx, nil)

@@ -11,11 +11,11 @@ import (
 )
 
 // pipes is the server as clients on HTTP+SSE see it.
-type pipes Server
+type sseFace Server
 
 // OpenPipe begins the session of a client whose HTTP+SSE stream is about to open. If there are too
 // many sessions it fills resp with the error and returns nil.
-func (f *pipes) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
+func (f *sseFace) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp *downstream.Response) downstream.PipeSession {
 	srv := (*Server)(f)
 	if !srv.sessions.reserve() {
 		srv.refuse(req, resp, mcp.Fail(mcp.TooManySessions, ""))
@@ -26,7 +26,7 @@ func (f *pipes) OpenPipe(client *downstream.Pipe, req *downstream.Request, resp 
 	p.ctx, p.fail = context.WithCancelCause(req.Ctx)
 	context.AfterFunc(p.ctx, client.Close) // lost, or stopped: what was written still goes out
 	p.tasks.Add(1)                         // drain, which may begin while the client leaves
-	t := &posts{p, srv.ownerOf(req), context.AfterFunc(srv.draining, p.drain)}
+	t := &ssePipe{p, srv.ownerOf(req), context.AfterFunc(srv.draining, p.drain)}
 	srv.onPipes.Store(t, nil)
 	return t
 }
@@ -46,25 +46,25 @@ func (p *pipe) drain() {
 }
 
 // posts is a pipe whose messages come one by one, each in a request.
-type posts struct {
+type ssePipe struct {
 	*pipe
 	owner   sealed.Owner
 	undrain func() bool
 }
 
 // Owns reports whether the sender of a message is the client that opened the stream.
-func (t *posts) Owns(guest string, header func(name string) string) bool {
+func (t *ssePipe) Owns(guest string, header func(name string) string) bool {
 	return t.owner.Is(t.srv.now().ownerOf(guest, header))
 }
 
 // Take handles one message of the client.
-func (t *posts) Take(message []byte, header func(name string) string) {
+func (t *ssePipe) Take(message []byte, header func(name string) string) {
 	t.from = t.srv.appendPassed(t.from[:0], header)
-	t.take(message)
+	t.handle(message)
 }
 
 // Left ends what the client has begun.
-func (t *posts) Left(error) {
+func (t *ssePipe) Left(error) {
 	t.srv.onPipes.Delete(t)
 	if t.undrain() {
 		t.tasks.Done()

@@ -31,27 +31,27 @@ const (
 // backedTasks are the tasks that calls of clients without a session have become at
 // a server with sessions. Each lives on the session that its call was sent on, and is
 // its principal's. Their number is bounded, and each ends with its ttl.
-type backedTasks struct {
+type pooledTasks struct {
 	srv *Server
 
 	mu    sync.Mutex
-	byKey map[taskKey]*backedTask
+	byKey map[taskKey]*pooledTask
 	used  quota.Fair
 }
 
 type taskKey struct{ principal, id string }
 
 // backedTask is one of them.
-type backedTask struct {
+type pooledTask struct {
 	srv *Server
 	key taskKey
 	by  quota.Holder
-	b   *backing // in use until the task is forgotten
+	b   *pooledSession // in use until the task is forgotten
 
 	mu      sync.Mutex
 	expires time.Time
 	endless bool               // it has no ttl of its own
-	asked   []pending          // and not answered yet
+	asked   []pendingQuestion  // and not answered yet
 	count   int                // questions of the task
 	changed chan struct{}      // closed when the next one comes
 	stop    context.CancelFunc // ends the wait for its result, nil while there is none
@@ -62,8 +62,8 @@ type backedTask struct {
 	again     bool // and shall be once more
 }
 
-func newBackedTasks(srv *Server) *backedTasks {
-	return &backedTasks{srv: srv, byKey: make(map[taskKey]*backedTask)}
+func newPooledTasks(srv *Server) *pooledTasks {
+	return &pooledTasks{srv: srv, byKey: make(map[taskKey]*pooledTask)}
 }
 
 // taskPlan is what becomes of a call, as far as tasks go.
@@ -76,7 +76,7 @@ const (
 )
 
 // plan is what becomes of q on b.
-func (t *backedTasks) plan(ctx context.Context, b *backing, q *modernRequest, from []upstream.Header) (taskPlan, error) {
+func (t *pooledTasks) plan(ctx context.Context, b *pooledSession, q *modernRequest, from []upstream.Header) (taskPlan, error) {
 	if q.method != wire.ToolsCall || !b.s.Facts.Has(wire.ServerTasks) {
 		return plainCall, nil
 	}
@@ -86,7 +86,7 @@ func (t *backedTasks) plan(ctx context.Context, b *backing, q *modernRequest, fr
 		return plainCall, err
 	case !q.hasTasks():
 		return taskHere, nil
-	case !t.room(t.srv.backings.holderOf(b), time.Now()):
+	case !t.room(t.srv.pool.holderOf(b), time.Now()):
 		f := mcp.Fail(mcp.TooManyParked, "")
 		f.Text = "too many tasks"
 		return plainCall, f
@@ -98,8 +98,8 @@ func (t *backedTasks) plan(ctx context.Context, b *backing, q *modernRequest, fr
 func (q *modernRequest) hasTasks() bool { return declaresTasks(gjson.ParseBytes(q.capabilities)) }
 
 // onlyAsTask reports whether a tool only runs as a task.
-func (b *backing) onlyAsTask(ctx context.Context, srv *Server, tool string, from []upstream.Header) (bool, error) {
-	b.hear(ctx, srv, from) // a change from here on is one of what we know
+func (b *pooledSession) onlyAsTask(ctx context.Context, srv *Server, tool string, from []upstream.Header) (bool, error) {
+	b.startListening(ctx, srv, from) // a change from here on is one of what we know
 	t, err := b.s.tools.Look(ctx, tool, func(params string) ([]byte, error) { return b.list(ctx, srv, params, from) })
 	if _, refused := errors.AsType[*mcp.ServerError](err); refused {
 		return false, nil // it lists none
@@ -109,14 +109,14 @@ func (b *backing) onlyAsTask(ctx context.Context, srv *Server, tool string, from
 
 // born is the stream of a call that is to be a task: where it has become one, that is
 // known before the client knows of it.
-func (t *backedTasks) born(st upstream.Stream, b *backing, id []byte, from []upstream.Header) upstream.Stream {
-	return &taskBirth{Stream: st, of: t, b: b, key: string(wire.AppendIDKey(nil, id)), id: id, from: append([]upstream.Header(nil), from...)}
+func (t *pooledTasks) created(st upstream.Stream, b *pooledSession, id []byte, from []upstream.Header) upstream.Stream {
+	return &taskCreation{Stream: st, of: t, b: b, key: string(wire.AppendIDKey(nil, id)), id: id, from: append([]upstream.Header(nil), from...)}
 }
 
-type taskBirth struct {
+type taskCreation struct {
 	upstream.Stream
-	of  *backedTasks
-	b   *backing
+	of  *pooledTasks
+	b   *pooledSession
 	key string
 	id  []byte
 
@@ -126,7 +126,7 @@ type taskBirth struct {
 // Next returns the next event of the underlying stream. If the event is the result that creates a
 // task, Next records the task first, and replaces the result by an error if the task cannot be
 // recorded.
-func (s *taskBirth) Next() (sse.Event, error) {
+func (s *taskCreation) Next() (sse.Event, error) {
 	e, err := s.Stream.Next()
 	var m wire.Message
 	if err != nil || m.Scan(e.Data, nil) != nil || m.Kind != wire.Result || string(wire.AppendIDKey(nil, m.ID())) != s.key {
@@ -141,23 +141,23 @@ func (s *taskBirth) Next() (sse.Event, error) {
 }
 
 // room reports whether one more task of this holder can be held.
-func (t *backedTasks) room(who quota.Holder, now time.Time) bool {
-	t.tend(now)
+func (t *pooledTasks) room(who quota.Holder, now time.Time) bool {
+	t.expire(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.used.HasRoom(who, maxBackedTasks)
 }
 
 // enter takes a task in; false where there is no room, or another of that name.
-func (t *backedTasks) enter(b *backing, id string, ttl gjson.Result) bool {
-	k := &backedTask{srv: t.srv, key: taskKey{b.key.principal, id}, by: t.srv.backings.holderOf(b), b: b, changed: make(chan struct{})}
+func (t *pooledTasks) enter(b *pooledSession, id string, ttl gjson.Result) bool {
+	k := &pooledTask{srv: t.srv, key: taskKey{b.key.principal, id}, by: t.srv.pool.holderOf(b), b: b, changed: make(chan struct{})}
 	k.endless = ttl.Type != gjson.Number
 	life := idleTaskLife
 	if !k.endless {
 		life = time.Duration(min(max(ttl.Num, 0), float64(maxTaskLife/time.Millisecond))) * time.Millisecond
 	}
 	k.expires = time.Now().Add(life)
-	t.srv.backings.retain(b)
+	t.srv.pool.retain(b)
 	t.mu.Lock()
 	full := t.byKey[k.key] != nil || !t.used.Acquire(k.by, maxBackedTasks)
 	if !full {
@@ -165,26 +165,26 @@ func (t *backedTasks) enter(b *backing, id string, ttl gjson.Result) bool {
 	}
 	t.mu.Unlock()
 	if full {
-		t.srv.backings.let(b)
-	} else if t.srv.backings.isLost(b) { // since before it was there to be forgotten
-		t.lost(b)
+		t.srv.pool.release(b)
+	} else if t.srv.pool.isLost(b) { // since before it was there to be forgotten
+		t.forgetSession(b)
 	}
 	return !full
 }
 
 // refuse has the server end a task that there is no room for. One of the same name that
 // is held on the same session is not told from it, and goes on.
-func (t *backedTasks) refuse(b *backing, id string, from []upstream.Header) {
-	k := &backedTask{srv: t.srv, key: taskKey{b.key.principal, id}, b: b}
+func (t *pooledTasks) refuse(b *pooledSession, id string, from []upstream.Header) {
+	k := &pooledTask{srv: t.srv, key: taskKey{b.key.principal, id}, b: b}
 	t.mu.Lock()
 	other := t.byKey[k.key]
 	t.mu.Unlock()
 	if other != nil && other.b == b {
 		return
 	}
-	t.srv.backings.retain(b)
+	t.srv.pool.retain(b)
 	t.srv.spawn(func() {
-		defer t.srv.backings.let(b)
+		defer t.srv.pool.release(b)
 		ctx, stop := context.WithTimeout(context.Background(), noticeTimeout)
 		defer stop()
 		if err := k.cancel(ctx, from); err != nil {
@@ -194,7 +194,7 @@ func (t *backedTasks) refuse(b *backing, id string, from []upstream.Header) {
 }
 
 // find is the task of this principal, nil for none.
-func (t *backedTasks) find(who, id string) *backedTask {
+func (t *pooledTasks) find(who, id string) *pooledTask {
 	t.mu.Lock()
 	k := t.byKey[taskKey{who, id}]
 	t.mu.Unlock()
@@ -214,8 +214,8 @@ func (t *backedTasks) find(who, id string) *backedTask {
 }
 
 // end forgets the tasks that which says yes to.
-func (t *backedTasks) end(which func(*backedTask) bool) {
-	var gone []*backedTask
+func (t *pooledTasks) end(which func(*pooledTask) bool) {
+	var gone []*pooledTask
 	t.mu.Lock()
 	for key, k := range t.byKey {
 		if which(k) {
@@ -233,13 +233,13 @@ func (t *backedTasks) end(which func(*backedTask) bool) {
 		if stop != nil {
 			stop()
 		}
-		t.srv.backings.let(k.b)
+		t.srv.pool.release(k.b)
 	}
 }
 
 // tend forgets what has expired by now.
-func (t *backedTasks) tend(now time.Time) {
-	t.end(func(k *backedTask) bool {
+func (t *pooledTasks) expire(now time.Time) {
+	t.end(func(k *pooledTask) bool {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		return !now.Before(k.expires)
@@ -247,14 +247,16 @@ func (t *backedTasks) tend(now time.Time) {
 }
 
 // lost forgets the tasks of a session that is of no more use.
-func (t *backedTasks) lost(b *backing) { t.end(func(k *backedTask) bool { return k.b == b }) }
+func (t *pooledTasks) forgetSession(b *pooledSession) {
+	t.end(func(k *pooledTask) bool { return k.b == b })
+}
 
 // close forgets all of them.
-func (t *backedTasks) close() { t.end(func(*backedTask) bool { return true }) }
+func (t *pooledTasks) close() { t.end(func(*pooledTask) bool { return true }) }
 
 // answer answers a request about a task. See
 // https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
-func (t *backedTasks) answer(r *relay) error {
+func (t *pooledTasks) answer(r *relay) error {
 	q := r.q
 	switch {
 	case t.srv.now().cfg.Contract.Tasks != "bridge":
@@ -272,17 +274,17 @@ func (t *backedTasks) answer(r *relay) error {
 	case wire.TasksGet:
 		var state []byte
 		if state, err = k.state(r.ctx, r.from); err == nil {
-			body, err = k.told(q.id, wire.TasksGet, state, r.from)
+			body, err = k.clientResult(q.id, wire.TasksGet, state, r.from)
 		}
 	case wire.TasksUpdate:
 		if q.inputs == nil || !objects(q.inputs) {
 			return mcp.Fail(mcp.InputsInvalid, "")
 		}
 		k.update(q.inputs, r.from)
-		body, err = k.told(q.id, wire.TasksCancel, []byte("{}"), r.from)
+		body, err = k.clientResult(q.id, wire.TasksCancel, []byte("{}"), r.from)
 	default:
 		if err = k.cancel(r.ctx, r.from); err == nil {
-			body, err = k.told(q.id, wire.TasksCancel, []byte("{}"), r.from)
+			body, err = k.clientResult(q.id, wire.TasksCancel, []byte("{}"), r.from)
 		}
 	}
 	if fault, ok := errors.AsType[*mcp.ServerError](err); ok {
@@ -290,7 +292,7 @@ func (t *backedTasks) answer(r *relay) error {
 	}
 	if err != nil {
 		if f := clienterror.Of(err); f.Cause == mcp.UpstreamLost || f.UnknownSession() {
-			t.srv.backings.kill(k.b)
+			t.srv.pool.discard(k.b)
 		}
 		return err
 	}
@@ -302,18 +304,18 @@ func (t *backedTasks) answer(r *relay) error {
 }
 
 // params are those of a request about the task, and nothing else.
-func (k *backedTask) params() []byte {
+func (k *pooledTask) params() []byte {
 	return append(mcp.AppendString([]byte(`{"taskId":`), k.key.id), '}')
 }
 
 // ask asks the server about the task. The result is the caller's; the error may be
 // the server's own.
-func (k *backedTask) ask(ctx context.Context, method wire.Method, from []upstream.Header) ([]byte, error) {
+func (k *pooledTask) ask(ctx context.Context, method wire.Method, from []upstream.Header) ([]byte, error) {
 	return k.b.inquire(ctx, k.srv, method, k.params(), from)
 }
 
 // state is the task as the server says it is, with what came of it or what it asks.
-func (k *backedTask) state(ctx context.Context, from []upstream.Header) ([]byte, error) {
+func (k *pooledTask) state(ctx context.Context, from []upstream.Header) ([]byte, error) {
 	state, err := k.ask(ctx, wire.TasksGet, from)
 	if err != nil {
 		return nil, err
@@ -331,7 +333,7 @@ func (k *backedTask) state(ctx context.Context, from []upstream.Header) ([]byte,
 }
 
 // withResult puts into the state what came of the task.
-func (k *backedTask) withResult(ctx context.Context, state []byte, from []upstream.Header) ([]byte, error) {
+func (k *pooledTask) withResult(ctx context.Context, state []byte, from []upstream.Header) ([]byte, error) {
 	result, err := k.ask(ctx, wire.TasksResult, from)
 	if fault, ok := errors.AsType[*mcp.ServerError](err); ok {
 		if state, err = sjson.SetBytes(state, "status", "failed"); err != nil {
@@ -346,7 +348,7 @@ func (k *backedTask) withResult(ctx context.Context, state []byte, from []upstre
 }
 
 // told is a result of the server about the task as its client gets it.
-func (k *backedTask) told(id []byte, method wire.Method, result []byte, from []upstream.Header) ([]byte, error) {
+func (k *pooledTask) clientResult(id []byte, method wire.Method, result []byte, from []upstream.Header) ([]byte, error) {
 	s := k.b.s
 	var m wire.Message
 	if err := m.Scan(mcp.AppendResult(nil, id, result), s.down.Shape()); err != nil {
@@ -359,7 +361,7 @@ func (k *backedTask) told(id []byte, method wire.Method, result []byte, from []u
 }
 
 // cancel has the server end the task. That it is over already is no error here.
-func (k *backedTask) cancel(ctx context.Context, from []upstream.Header) error {
+func (k *pooledTask) cancel(ctx context.Context, from []upstream.Header) error {
 	_, err := k.ask(ctx, wire.TasksCancel, from)
 	if fault, ok := errors.AsType[*mcp.ServerError](err); ok && fault.Failure().Code == mcp.CodeInvalidParams {
 		return nil

@@ -25,11 +25,11 @@ import (
 // errand is a request of a client that is answered here. To the exchange it is one
 // that the server answers on a stream of its own, in [translate.Latest]: so it goes
 // the same roads, is counted, bounded and cancelled like any other.
-type errand struct {
+type ownCall struct {
 	id   []byte                // of the request, a clone
 	down *translate.Translator // from our words to the client's
 	run  func(ctx context.Context, q *question) (answer []byte)
-	call *ownCall // that it is; nil for another request
+	call *toolCall // that it is; nil for another request
 
 	answers chan []byte // to the question that is open, with room for it
 }
@@ -41,11 +41,11 @@ func (x *exchange) claim(m *wire.Message) {
 	if now.own == nil || m.Method != wire.ToolsCall && m.Method != wire.ToolsList {
 		return
 	}
-	id := bytes.Clone(x.era.sent(m.ID()))
+	id := bytes.Clone(x.crossing.sent(m.ID()))
 	switch {
 	case m.Method == wire.ToolsCall:
 		if name := now.own.named(m.Params()); name != "" {
-			c := x.ownCall(name, m.Params())
+			c := x.toolCall(name, m.Params())
 			askable, personal := x.canAsk(), x.canSend()
 			token := progressToken(m.Params())
 			x.runHere(now, id, func(ctx context.Context, q *question) []byte {
@@ -60,7 +60,7 @@ func (x *exchange) claim(m *wire.Message) {
 				}
 				return x.srv.callOwn(ctx, now.own, id, c)
 			})
-			x.errand.call = c
+			x.ownCall.call = c
 		} else if !x.s.Facts.Has(wire.ServerTools) {
 			x.refuseHere(now, id, "Unknown tool")
 		}
@@ -92,15 +92,15 @@ func (x *exchange) listHere(now *setup, id []byte) {
 }
 
 func (x *exchange) runHere(now *setup, id []byte, run func(context.Context, *question) []byte) {
-	x.errand = &errand{id: id, down: now.table.Between(translate.Latest(), x.s.ClientRevision), run: run, answers: make(chan []byte, 1)}
+	x.ownCall = &ownCall{id: id, down: now.table.Between(translate.Latest(), x.s.ClientRevision), run: run, answers: make(chan []byte, 1)}
 	if x.stop == nil { // what a server on a pipe is asked has no end of its own
 		x.ctx, x.stop = context.WithCancelCause(x.ctx)
 	}
 }
 
 // ownCall is the call that the params of a tools/call ask for.
-func (x *exchange) ownCall(tool string, params []byte) *ownCall {
-	c := &ownCall{Tool: tool, Session: x.s.who(), Caller: x.caller()}
+func (x *exchange) toolCall(tool string, params []byte) *toolCall {
+	c := &toolCall{Tool: tool, Session: x.s.who(), Caller: x.caller()}
 	if a := gjson.Get(view(params), "arguments"); a.Exists() && a.Type != gjson.Null {
 		c.Arguments = []byte(a.Raw)
 	}
@@ -122,7 +122,7 @@ func callerOf(authorization string) string {
 }
 
 // callOwn has a tool of ours called. A panic in it is an error of the tool.
-func (srv *Server) callOwn(ctx context.Context, own *catalog, id []byte, c *ownCall) (answer []byte) {
+func (srv *Server) callOwn(ctx context.Context, own *catalog, id []byte, c *toolCall) (answer []byte) {
 	defer func() {
 		if p := recover(); p != nil {
 			srv.panicked(p)
@@ -164,8 +164,8 @@ func isAway(err error) bool {
 }
 
 // start begins the errand, as far as anyone reads the stream.
-func (e *errand) start(ctx context.Context, asked *calls) upstream.Stream {
-	st := new(errandStream)
+func (e *ownCall) start(ctx context.Context, asked *calls) upstream.Stream {
+	st := new(ownCallStream)
 	st.ctx, st.cancel = context.WithCancelCause(ctx)
 	st.next, st.stop = iter.Pull(func(yield func([]byte) bool) {
 		yield(e.run(st.ctx, &question{e.answers, yield, asked}))
@@ -174,7 +174,7 @@ func (e *errand) start(ctx context.Context, asked *calls) upstream.Stream {
 }
 
 // errandStream is what comes of an errand. It is run by those who read it.
-type errandStream struct {
+type ownCallStream struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -185,7 +185,7 @@ type errandStream struct {
 
 // Next runs the call until it has its next message. It returns io.EOF after the last message, and the
 // cause of the context's end.
-func (st *errandStream) Next() (sse.Event, error) {
+func (st *ownCallStream) Next() (sse.Event, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.ctx.Err() != nil {
@@ -202,7 +202,7 @@ func (st *errandStream) Next() (sse.Event, error) {
 }
 
 // Close cancels the call and waits until its function has returned.
-func (st *errandStream) Close() error {
+func (st *ownCallStream) Close() error {
 	st.cancel(upstream.ErrClosed)
 	st.mu.Lock()
 	defer st.mu.Unlock()

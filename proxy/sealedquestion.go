@@ -19,7 +19,7 @@ import (
 
 // carryNote sees to it that note will be at hand when the question out, which
 // has the given id, is answered, and returns the question to ask.
-func (x *exchange) carryNote(out, id, note []byte) []byte {
+func (x *exchange) sealNote(out, id, note []byte) []byte {
 	if x.s.Local { // so will the answer come here
 		x.keepAsked(id, note)
 		return out
@@ -37,7 +37,7 @@ func (x *exchange) carryNote(out, id, note []byte) []byte {
 
 // reuniteCarried does what reunite does, for an answer to a question that carries
 // what is needed; ok is false for all others. The answer gets back the server's id.
-func (x *exchange) reuniteCarried(raw []byte) (answer []byte, ok bool, err error) {
+func (x *exchange) openSealed(raw []byte) (answer []byte, ok bool, err error) {
 	m := &x.msg
 	if !bytes.HasPrefix(m.ID(), []byte(sealed.QuestionPrefix)) {
 		return raw, false, nil

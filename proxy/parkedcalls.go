@@ -12,35 +12,35 @@ import (
 
 // dialogues are those whose client was asked something. Their number is bounded,
 // and so is the time that each waits.
-type dialogues struct {
+type parkedCalls struct {
 	srv      *Server
 	instance sealed.ID // this process
 
 	mu   sync.Mutex
-	byID map[sealed.ID]*dialogue
+	byID map[sealed.ID]*parkedCall
 	used quota.Fair
 }
 
-func newDialogues(srv *Server) *dialogues {
-	s := &dialogues{srv: srv, byID: make(map[sealed.ID]*dialogue)}
+func newParkedCalls(srv *Server) *parkedCalls {
+	s := &parkedCalls{srv: srv, byID: make(map[sealed.ID]*parkedCall)}
 	rand.Read(s.instance[:]) // never fails
 	return s
 }
 
 // begin makes a dialogue of a request that is about to be sent on b under id. It is followed
 // by start, or by the end of the talk on b.
-func (s *dialogues) begin(r *relay, b *backing, id []byte) (*dialogue, *outbox.Outbox) {
-	d := &dialogue{srv: s.srv, who: r.who, first: r.q, from: r.from, b: b, call: string(id), reply: r.q, began: time.Now()}
+func (s *parkedCalls) begin(r *relay, b *pooledSession, id []byte) (*parkedCall, *outbox.Outbox) {
+	d := &parkedCall{srv: s.srv, who: r.who, first: r.q, from: r.from, b: b, call: string(id), reply: r.q, began: time.Now()}
 	rand.Read(d.id[:])
 	box := outbox.New()
 	box.OnLeave(func() { d.leave(box) })
 	d.box = box
-	b.takePart(d)
+	b.join(d)
 	return d, box
 }
 
 // park enters d, whose client is asked; false when too many are.
-func (s *dialogues) park(d *dialogue) bool {
+func (s *parkedCalls) park(d *parkedCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID[d.id] != nil {
@@ -53,13 +53,13 @@ func (s *dialogues) park(d *dialogue) bool {
 	return true
 }
 
-func (s *dialogues) find(id sealed.ID) *dialogue {
+func (s *parkedCalls) find(id sealed.ID) *parkedCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.byID[id]
 }
 
-func (s *dialogues) drop(d *dialogue) {
+func (s *parkedCalls) drop(d *parkedCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID[d.id] != nil {
@@ -68,16 +68,16 @@ func (s *dialogues) drop(d *dialogue) {
 	}
 }
 
-func (s *dialogues) parked() int {
+func (s *parkedCalls) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.byID)
 }
 
 // close gives up all of them.
-func (s *dialogues) close() {
+func (s *parkedCalls) close() {
 	s.mu.Lock()
-	var all []*dialogue
+	var all []*parkedCall
 	for _, d := range s.byID {
 		all = append(all, d)
 	}

@@ -209,7 +209,7 @@ func TestWhatAnswersToBothTell(t *testing.T) {
 			if known := err == nil; known != (srv.eras.peek(nil) != nil) {
 				t.Errorf("remembered %v", srv.eras.peek(nil))
 			}
-			if b := srv.eras.take(t.Context()); b != nil || f.closed == 0 {
+			if b := srv.eras.takeSpare(t.Context()); b != nil || f.closed == 0 {
 				t.Error("a process that has seen both goes on")
 			}
 		})

@@ -30,14 +30,14 @@ import (
 // the client calls again with the answers. Meanwhile the call at the server stays
 // open, and the dialogue reads what the server says about it. See
 // https://modelcontextprotocol.io/specification/2026-07-28/client/input-required.
-type dialogue struct {
+type parkedCall struct {
 	srv    *Server
 	id     sealed.ID
 	who    string            // the principal
 	digest [sha256.Size]byte // of what all requests of the dialogue have in common
 	first  *modernRequest    // the request that began it
 	from   []upstream.Header // of the request that came last; guarded by mu
-	b      *backing
+	b      *pooledSession
 	x      *exchange // for read only
 	call   string    // its id at the server
 	cut    context.CancelCauseFunc
@@ -45,36 +45,36 @@ type dialogue struct {
 	began time.Time
 
 	mu      sync.Mutex
-	asked   []pending       // and not answered yet, in the order of asking; see setAsked
-	count   int             // questions of the whole call
-	round   uint32          // that the client was last asked in; 0 before
-	inputs  []byte          // that this round was answered with
-	urls    bool            // the call is over, and is to be made again once URLs were opened
-	box     *outbox.Outbox  // of the request that waits; nil while parked
-	reply   *modernRequest  // the request that waits, nil while parked
-	kept    outbox.Kept     // for the next request
-	timer   *time.Timer     // until the client is asked, or given up
-	answer  *outbox.Message // that came while no goroutine waited
-	missing []byte          // what the client would have to declare to be asked, nil for nothing
-	owes    bool            // the count of a call that is to be made again
+	asked   []pendingQuestion // and not answered yet, in the order of asking; see setAsked
+	count   int               // questions of the whole call
+	round   uint32            // that the client was last asked in; 0 before
+	inputs  []byte            // that this round was answered with
+	urls    bool              // the call is over, and is to be made again once URLs were opened
+	box     *outbox.Outbox    // of the request that waits; nil while parked
+	reply   *modernRequest    // the request that waits, nil while parked
+	kept    outbox.Kept       // for the next request
+	timer   *time.Timer       // until the client is asked, or given up
+	answer  *outbox.Message   // that came while no goroutine waited
+	missing []byte            // what the client would have to declare to be asked, nil for nothing
+	owes    bool              // the count of a call that is to be made again
 	over    bool
 }
 
 // pending is a question under the name that the client knows it by.
-type pending struct {
+type pendingQuestion struct {
 	key string
-	query
+	serverQuestion
 }
 
 // start reads what comes of the request, which x has sent.
-func (d *dialogue) start(x *exchange) {
+func (d *parkedCall) start(x *exchange) {
 	d.mu.Lock()
 	d.x, d.cut = x, x.stop
 	over, from := d.over, d.from
 	d.awaitServer(d.patience().FirstByte)
 	d.mu.Unlock()
 	if over { // the client was faster
-		d.recall("client disconnected", from)
+		d.cancelAtServer("client disconnected", from)
 	}
 	d.srv.spawn(func() {
 		if !d.srv.contained(d.read) {
@@ -87,24 +87,24 @@ func (d *dialogue) start(x *exchange) {
 
 // read reads what the server says about the call until it has answered. Before the
 // client learns of that the session is free for its next call.
-func (d *dialogue) read() {
+func (d *parkedCall) read() {
 	x := d.x
 	release := sync.OnceFunc(func() {
-		d.b.partWith(d)
+		d.b.leave(d)
 		x.done()
-		d.srv.backings.let(d.b)
+		d.srv.pool.release(d.b)
 	})
 	defer release()
 	for {
-		e, err := x.take()
+		e, err := x.nextRecovered()
 		switch {
 		case errors.Is(err, errAsked):
-			urls := x.era.urls
+			urls := x.crossing.urls
 			if urls != nil {
 				x.resumed = true
 				d.countLater()
 			}
-			if d.ask(x.era.take()); urls == nil {
+			if d.ask(x.crossing.takeQuestions()); urls == nil {
 				continue
 			}
 			release()
@@ -116,7 +116,7 @@ func (d *dialogue) read() {
 			unbegun := x.unbegun(err)
 			f := d.srv.answerFor(x, err)
 			if f.Cause == mcp.UpstreamLost || unbegun {
-				d.srv.backings.kill(d.b)
+				d.srv.pool.discard(d.b)
 			}
 			release()
 			d.finish(outbox.Message{Body: f.WithID(nil).Body(), Status: f.SessionlessStatus(), Header: f.Header, Unbegun: unbegun})
@@ -128,21 +128,21 @@ func (d *dialogue) read() {
 				f := d.srv.answerFor(x, err)
 				body, status = f.Body(), f.SessionlessStatus()
 			}
-			if f := x.undeclared(d.lacked()); f != nil {
+			if f := x.undeclared(d.missingCapabilities()); f != nil {
 				body, status, x.verdict = f.About([]byte(x.call.ID)).Body(), f.Status, metrics.Refused
 			}
 			release()
 			d.finish(outbox.Message{Body: body, Status: status})
 			return
 		default:
-			d.pass(&x.msg, e.Data)
+			d.notify(&x.msg, e.Data)
 			d.awaitRoom(x.ctx)
 		}
 	}
 }
 
 // awaitRoom waits for a client that is slower than its server.
-func (d *dialogue) awaitRoom(ctx context.Context) {
+func (d *parkedCall) awaitRoom(ctx context.Context) {
 	d.mu.Lock()
 	box := d.box
 	wait := box != nil && box.Crowded()
@@ -160,7 +160,7 @@ func (d *dialogue) awaitRoom(ctx context.Context) {
 }
 
 // pass hands a notification to the request that waits, or keeps it for the next.
-func (d *dialogue) pass(m *wire.Message, body []byte) {
+func (d *parkedCall) notify(m *wire.Message, body []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	to := d.reply
@@ -183,22 +183,22 @@ func (d *dialogue) pass(m *wire.Message, body []byte) {
 
 // ask takes questions of the server in, and has the client asked when no more of
 // them come for a little while.
-func (d *dialogue) ask(list []query) {
-	list = d.takeIn(d.srv.heldTasks.route(d.b, list))
+func (d *parkedCall) ask(list []serverQuestion) {
+	list = d.accept(d.srv.heldTasks.route(d.b, list))
 	d.b.refuseAs(d.srv, list, tooManyAsked, d.headers())
 }
 
 const tooManyAsked = "too many questions at once"
 
 // headers are those of the request that came last.
-func (d *dialogue) headers() []upstream.Header {
+func (d *parkedCall) headers() []upstream.Header {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.from
 }
 
 // takeIn takes in as many questions as there is room for, and returns the others.
-func (d *dialogue) takeIn(list []query) (others []query) {
+func (d *parkedCall) accept(list []serverQuestion) (others []serverQuestion) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over {
@@ -209,53 +209,53 @@ func (d *dialogue) takeIn(list []query) (others []query) {
 		d.add(q)
 	}
 	if d.box != nil && room > 0 {
-		d.after(d.srv.now().cfg.Bridge.Coalesce, d.turn)
+		d.after(d.srv.now().cfg.Bridge.Coalesce, d.askClient)
 	}
 	return list[room:]
 }
 
 // waits reports whether a request of the client waits for the answer.
-func (d *dialogue) waits() bool {
+func (d *parkedCall) waits() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.box != nil && !d.over
 }
 
-func (d *dialogue) lacked() []byte {
+func (d *parkedCall) missingCapabilities() []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.missing
 }
 
 // hasAsked reports whether the server has asked anything.
-func (d *dialogue) hasAsked() bool {
+func (d *parkedCall) hasAsked() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.count > 0
 }
 
 // add names a question. Called with d.mu held.
-func (d *dialogue) add(q query) {
+func (d *parkedCall) add(q serverQuestion) {
 	d.count++
 	kind, _, _ := strings.Cut(q.method.String(), "/")
-	d.setAsked(append(d.asked, pending{key: fmt.Sprintf("%s-%d", kind, d.count), query: q}))
+	d.setAsked(append(d.asked, pendingQuestion{key: fmt.Sprintf("%s-%d", kind, d.count), serverQuestion: q}))
 }
 
 // setAsked makes these the questions that are not answered yet. Called with d.mu held.
-func (d *dialogue) setAsked(list []pending) {
+func (d *parkedCall) setAsked(list []pendingQuestion) {
 	d.b.asks(len(list) - len(d.asked))
 	d.asked = list
 }
 
 // unasked are the questions that may belong to another call and that the client has not
 // got, as a request of it still waits. Called with d.mu held.
-func (d *dialogue) unasked() (list []query) {
+func (d *parkedCall) unasked() (list []serverQuestion) {
 	if d.box == nil {
 		return nil
 	}
 	for _, p := range d.asked {
 		if p.loose {
-			list = append(list, p.query)
+			list = append(list, p.serverQuestion)
 		}
 	}
 	return list
@@ -263,7 +263,7 @@ func (d *dialogue) unasked() (list []query) {
 
 // after has do called in a while, instead of what was to be called. Called with
 // d.mu held.
-func (d *dialogue) after(wait time.Duration, do func()) {
+func (d *parkedCall) after(wait time.Duration, do func()) {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
@@ -271,13 +271,13 @@ func (d *dialogue) after(wait time.Duration, do func()) {
 }
 
 // turn asks the client: the request that waits gets the questions for a result.
-func (d *dialogue) turn() {
+func (d *parkedCall) askClient() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over || d.box == nil || len(d.asked) == 0 {
 		return
 	}
-	if !d.srv.dialogues.park(d) {
+	if !d.srv.parkedCalls.park(d) {
 		f := d.srv.report(mcp.Fail(mcp.TooManyParked, ""), d.reply.requestInfo(d.from)).WithID(d.reply.id)
 		d.box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 		d.box, d.reply = nil, nil
@@ -299,7 +299,7 @@ func (d *dialogue) turn() {
 	}
 	expires := time.Now().Add(d.srv.now().cfg.Bridge.ParkTimeout)
 	result = append(result, `},"requestState":`...)
-	result = mcp.AppendString(result, d.srv.now().sealer.SealState(d.srv.dialogues.instance, d.state(expires)))
+	result = mcp.AppendString(result, d.srv.now().sealer.SealState(d.srv.parkedCalls.instance, d.state(expires)))
 	result = append(result, `,"_meta":{"`+modernPrefix+`serverInfo":`...)
 	result = append(append(result, d.b.said.server...), `}}`...)
 	d.box.Put(outbox.Message{Body: mcp.AppendResult(nil, d.reply.id, result), Last: true, Status: 200})
@@ -310,7 +310,7 @@ func (d *dialogue) turn() {
 // askURLs asks for URLs to be opened, of which the server's error speaks that
 // ended the call. See
 // https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error.
-func (d *dialogue) askURLs(answer []byte) {
+func (d *parkedCall) askURLs(answer []byte) {
 	if !d.first.facts.Has(wire.ClientElicitationURL) {
 		f := urlsUnasked()
 		d.first.counts.settle(metrics.Refused)
@@ -341,7 +341,7 @@ func (d *dialogue) askURLs(answer []byte) {
 			comma = true
 			body = append(append(mcp.AppendString(body, name), ':'), v.Raw...)
 		})
-		d.add(query{method: wire.ElicitationCreate, body: append(body, `}}`...)})
+		d.add(serverQuestion{method: wire.ElicitationCreate, body: append(body, `}}`...)})
 		return len(d.asked) < maxQuestions // the server names the others again when the call is made again
 	})
 	none := len(d.asked) == 0
@@ -355,12 +355,12 @@ func (d *dialogue) askURLs(answer []byte) {
 		d.finish(outbox.Message{Body: f.Body(), Status: 200})
 		return
 	}
-	d.turn()
+	d.askClient()
 }
 
 // leave says that the client of box has left. Where that waits for the answer, it
 // is not wanted any more.
-func (d *dialogue) leave(box *outbox.Outbox) {
+func (d *parkedCall) leave(box *outbox.Outbox) {
 	d.mu.Lock()
 	waits := d.box == box
 	d.mu.Unlock()
@@ -370,13 +370,13 @@ func (d *dialogue) leave(box *outbox.Outbox) {
 }
 
 // expire gives up a client that was asked and did not call again.
-func (d *dialogue) expire() {
+func (d *parkedCall) expire() {
 	d.mu.Lock()
 	asked, from := d.asked, d.from
 	if d.box == nil {
 		d.first.counts.settle(metrics.Left)
 	}
-	if d.box != nil || !d.end() {
+	if d.box != nil || !d.endLocked() {
 		d.mu.Unlock()
 		return
 	}
@@ -391,10 +391,10 @@ func (d *dialogue) expire() {
 		if p.method == wire.ElicitationCreate {
 			answer = mcp.AppendResult(nil, p.id, `{"action":"cancel"}`)
 		}
-		d.b.say(d.srv, answer, from)
+		d.b.deliverOrLog(d.srv, answer, from)
 	}
 	if running {
-		d.recall(noResponse, from)
+		d.cancelAtServer(noResponse, from)
 	}
 }
 
@@ -405,11 +405,11 @@ var errAbandoned = fmt.Errorf("the call was given up: %w", downstream.ErrClientL
 
 // abandon ends the call, which nobody waits for any more; whoever does is told that
 // we end.
-func (d *dialogue) abandon(why string) {
+func (d *parkedCall) abandon(why string) {
 	d.mu.Lock()
 	box, reply, running, from, others := d.box, d.reply, d.running(), d.from, d.unasked()
 	d.first.counts.settle(metrics.Left)
-	if !d.end() {
+	if !d.endLocked() {
 		d.mu.Unlock()
 		return
 	}
@@ -421,27 +421,27 @@ func (d *dialogue) abandon(why string) {
 		box.Put(outbox.Message{Body: f.Body(), Last: true, Status: f.Status})
 	}
 	if running {
-		d.recall(why, from)
+		d.cancelAtServer(why, from)
 	}
 }
 
 // running reports whether the server works on the call. Called with d.mu held.
-func (d *dialogue) running() bool { return d.cut != nil && !d.urls && d.answer == nil }
+func (d *parkedCall) running() bool { return d.cut != nil && !d.urls && d.answer == nil }
 
 // recall tells the server that no caller waits for its answer, and stops waiting for it.
-func (d *dialogue) recall(why string, from []upstream.Header) {
+func (d *parkedCall) cancelAtServer(why string, from []upstream.Header) {
 	d.srv.giveUpAs(d.b.s, d.call, from, why)
 	d.cut(errAbandoned)
 }
 
 // stop ends the dialogue of a call that was not sent. What it was to ask is for another.
-func (d *dialogue) stop() {
+func (d *parkedCall) stop() {
 	d.mu.Lock()
-	var others []query
+	var others []serverQuestion
 	for _, p := range d.asked {
-		others = append(others, p.query)
+		others = append(others, p.serverQuestion)
 	}
-	ended, from := d.end(), d.from
+	ended, from := d.endLocked(), d.from
 	d.mu.Unlock()
 	if ended {
 		d.b.attribute(d.srv, others, from)
@@ -449,7 +449,7 @@ func (d *dialogue) stop() {
 }
 
 // end is stop for those who hold d.mu.
-func (d *dialogue) end() bool {
+func (d *parkedCall) endLocked() bool {
 	if d.over {
 		return false
 	}
@@ -458,7 +458,7 @@ func (d *dialogue) end() bool {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
-	d.srv.dialogues.drop(d)
+	d.srv.parkedCalls.drop(d)
 	if d.owes {
 		d.first.counts.release()
 	}
@@ -467,7 +467,7 @@ func (d *dialogue) end() bool {
 
 // countLater keeps the call from being counted before it is known what comes of it: it is to
 // be made again when its client has opened URLs.
-func (d *dialogue) countLater() {
+func (d *parkedCall) countLater() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over {
@@ -479,12 +479,12 @@ func (d *dialogue) countLater() {
 }
 
 // patience is how long the server may be silent while it is its turn.
-func (d *dialogue) patience() config.TimeLimit { return d.srv.now().silence[d.first.method] }
+func (d *parkedCall) patience() config.TimeLimit { return d.srv.now().silence[d.first.method] }
 
 // awaitServer gives the call up when the server says nothing about it for so long
 // while its client waits for the answer. How long the client takes for its own
 // does not count. Called with d.mu held.
-func (d *dialogue) awaitServer(limit time.Duration) {
+func (d *parkedCall) awaitServer(limit time.Duration) {
 	if limit <= 0 || d.over || d.box == nil || len(d.asked) > 0 {
 		return
 	}
@@ -505,7 +505,7 @@ func (d *dialogue) awaitServer(limit time.Duration) {
 
 // finish ends the call with the server's answer, under the id of the request that
 // waits. It stays for the next one where none does.
-func (d *dialogue) finish(l outbox.Message) {
+func (d *parkedCall) finish(l outbox.Message) {
 	d.mu.Lock()
 	box, reply, from, others := d.box, d.reply, d.from, d.unasked()
 	if box == nil && !d.over {
@@ -513,7 +513,7 @@ func (d *dialogue) finish(l outbox.Message) {
 		d.mu.Unlock()
 		return
 	}
-	ended := d.end()
+	ended := d.endLocked()
 	d.mu.Unlock()
 	if !ended {
 		return
@@ -570,6 +570,6 @@ func readdressed(body []byte, q *modernRequest) []byte {
 }
 
 // state is what the requestState of d's questions says.
-func (d *dialogue) state(expires time.Time) sealed.State {
+func (d *parkedCall) state(expires time.Time) sealed.State {
 	return sealed.State{ID: d.id, Round: d.round, User: sha256.Sum256([]byte(d.first.user)), Digest: d.digest, Expires: expires}
 }

@@ -24,22 +24,22 @@ import (
 // we declare no capabilities: so there is nothing that it may ask a client, and
 // whatever it says either answers somebody or is true for all. What is neither, a
 // log message above all, is dropped: it may be about another client's call.
-type shared struct {
+type processSharing struct {
 	turn chan struct{} // held by who looks for the hub, or starts it
 
-	mu      sync.Mutex
-	hub     *hub   // nil while there is no process
-	plain   *apart // the process, where it has no handshake; nil for none
-	guests  int    // of plain
-	emptied bool   // there will be no more of them
-	retired bool   // the last one to leave ends the process
+	mu          sync.Mutex
+	process     *sharedProcess // nil while there is no process
+	modern      *idRemapper    // the process, where it has no handshake; nil for none
+	modernConns int            // of plain
+	draining    bool           // there will be no more of them
+	retired     bool           // the last one to leave ends the process
 }
 
-func newShared() *shared { return &shared{turn: make(chan struct{}, 1)} }
+func newProcessSharing() *processSharing { return &processSharing{turn: make(chan struct{}, 1)} }
 
 // join begins a session with the process, which is started for the first one.
 // initialize is answered here.
-func (sh *shared) join(ctx context.Context, srv *Server, initialize *upstream.Outgoing) (*upstream.Begun, error) {
+func (sh *processSharing) join(ctx context.Context, srv *Server, initialize *upstream.Outgoing) (*upstream.Begun, error) {
 	select {
 	case sh.turn <- struct{}{}:
 		defer func() { <-sh.turn }()
@@ -47,7 +47,7 @@ func (sh *shared) join(ctx context.Context, srv *Server, initialize *upstream.Ou
 		return nil, context.Cause(ctx)
 	}
 	sh.mu.Lock()
-	h := sh.hub
+	h := sh.process
 	sh.mu.Unlock()
 	for range 2 {
 		if h == nil {
@@ -56,12 +56,12 @@ func (sh *shared) join(ctx context.Context, srv *Server, initialize *upstream.Ou
 				return nil, clienterror.Of(err).WithoutID() // the id in it is of our own initialize
 			}
 		}
-		if m := h.admit(); m != nil {
+		if m := h.newConn(); m != nil {
 			if _, err := m.Send(ctx, initialize); err != nil {
 				srv.endConn(m)
 				return nil, err
 			}
-			return &upstream.Begun{Conn: m, Standing: ear{m}}, nil
+			return &upstream.Begun{Conn: m, Standing: sharedStream{m}}, nil
 		}
 		h = nil // has just ended
 	}
@@ -69,52 +69,52 @@ func (sh *shared) join(ctx context.Context, srv *Server, initialize *upstream.Ou
 }
 
 // start starts the process. Called by who has the turn.
-func (sh *shared) start(ctx context.Context, srv *Server) (*hub, error) {
-	h, err := newHub(ctx, srv)
+func (sh *processSharing) start(ctx context.Context, srv *Server) (*sharedProcess, error) {
+	h, err := newSharedProcess(ctx, srv)
 	if err != nil {
 		return nil, err
 	}
 	h.of = sh
 	sh.mu.Lock()
-	sh.hub = h
+	sh.process = h
 	sh.mu.Unlock()
 	go h.read()
 	return h, nil
 }
 
 // gone is told by a hub that has ended.
-func (sh *shared) gone(h *hub) {
+func (sh *processSharing) gone(h *sharedProcess) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.hub == h {
-		sh.hub = nil
+	if sh.process == h {
+		sh.process = nil
 	}
 }
 
 // retire has the process end with the last session that it serves.
-func (sh *shared) retire() {
+func (sh *processSharing) retire() {
 	sh.mu.Lock()
 	sh.retired = true
-	h := sh.hub
-	sh.letPlain()
+	h := sh.process
+	sh.endModern()
 	sh.mu.Unlock()
-	if h != nil && h.deserted() {
+	if h != nil && h.isUnused() {
 		h.srv.spawn(h.close)
 	}
 }
 
-func (sh *shared) isRetired() bool {
+func (sh *processSharing) isRetired() bool {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	return sh.retired
 }
 
 // close ends the process.
-func (sh *shared) close() {
+func (sh *processSharing) close() {
 	sh.mu.Lock()
-	h := sh.hub
-	plain := sh.plain
-	sh.plain = nil
+	h := sh.process
+	plain := sh.modern
+	sh.modern = nil
 	sh.mu.Unlock()
 	if h != nil {
 		h.close()
@@ -125,9 +125,9 @@ func (sh *shared) close() {
 }
 
 // hub is the process while it runs, and who is served by it.
-type hub struct {
+type sharedProcess struct {
 	srv    *Server
-	of     *shared
+	of     *processSharing
 	conn   upstream.Conn
 	st     upstream.Stream
 	result []byte        // of initialize, as sessions get it
@@ -137,16 +137,16 @@ type hub struct {
 
 	mu         sync.Mutex
 	err        error // why there is nothing more to be had
-	members    map[*member]struct{}
-	asked      idmap.Table[*member] // of nil for what we have asked ourselves
-	subscribed map[string]map[*member]struct{}
+	conns      map[*sharedConn]struct{}
+	asked      idmap.Table[*sharedConn] // of nil for what we have asked ourselves
+	subscribed map[string]map[*sharedConn]struct{}
 }
 
 // What a session is not offered, since it would reach into others.
 var unshareable = [...]string{"capabilities.logging", "capabilities.tasks"}
 
 // newHub starts the process and goes through the handshake.
-func newHub(ctx context.Context, srv *Server) (*hub, error) {
+func newSharedProcess(ctx context.Context, srv *Server) (*sharedProcess, error) {
 	cfg := srv.now().cfg
 	hs := &handshake{srv: srv, id: []byte("0"), vc: translate.Lookup(translate.Modern())}
 	m, err := hs.introduceAll(ctx)
@@ -160,10 +160,10 @@ func newHub(ctx context.Context, srv *Server) (*hub, error) {
 		}
 		return nil, err
 	}
-	h := &hub{
+	h := &sharedProcess{
 		srv: srv, conn: hs.conn, st: hs.standing, result: bytes.Clone(m.Result()),
-		ended: make(chan struct{}), members: make(map[*member]struct{}),
-		subscribed: make(map[string]map[*member]struct{}),
+		ended: make(chan struct{}), conns: make(map[*sharedConn]struct{}),
+		subscribed: make(map[string]map[*sharedConn]struct{}),
 	}
 	for _, path := range unshareable {
 		if out, err := sjson.DeleteBytes(h.result, path); err == nil {
@@ -171,8 +171,8 @@ func newHub(ctx context.Context, srv *Server) (*hub, error) {
 		}
 	}
 	if cfg.Upstream.Restart.Max > 0 {
-		r := newRevival(srv, hs, vu.Name)
-		h.conn, h.st = r, voice{r}
+		r := newRestartingConn(srv, hs, vu.Name)
+		h.conn, h.st = r, restartingStream{r}
 	}
 	if _, err := h.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, "")}); err != nil {
 		srv.endConn(h.conn)
@@ -239,33 +239,33 @@ func spoken(m *wire.Message) (*translate.Revision, error) {
 }
 
 // admit makes a new member; nil when the process has ended.
-func (h *hub) admit() *member {
-	m := &member{hub: h, signal: make(chan struct{}, 1)}
+func (h *sharedProcess) newConn() *sharedConn {
+	m := &sharedConn{process: h, signal: make(chan struct{}, 1)}
 	m.queue.Limit(h.srv.now().cfg.Limits)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
 		return nil
 	}
-	h.members[m] = struct{}{}
+	h.conns[m] = struct{}{}
 	return m
 }
 
-func (h *hub) deserted() bool {
+func (h *sharedProcess) isUnused() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.members) == 0
+	return len(h.conns) == 0
 }
 
 // close ends the process, and returns when it has.
-func (h *hub) close() {
+func (h *sharedProcess) close() {
 	h.srv.endConn(h.conn)
 	h.st.Close()
 	<-h.ended
 }
 
 // read hands out what the process says until it says no more.
-func (h *hub) read() {
+func (h *sharedProcess) read() {
 	defer close(h.ended)
 	defer h.st.Close()
 	defer func() {
@@ -279,7 +279,7 @@ func (h *hub) read() {
 		e, err := h.st.Next()
 		switch {
 		case server.Restarts(err):
-			h.lose(err)
+			h.failOpen(err)
 			continue
 		case err != nil:
 			h.end(err)
@@ -297,7 +297,7 @@ func (h *hub) read() {
 				h.srv.unwanted("malformed")
 				continue
 			}
-			h.hand(&h.msg)
+			h.dispatch(&h.msg)
 		}
 		if len(e.Data) > maxPooled {
 			h.msg = wire.Message{}
@@ -306,7 +306,7 @@ func (h *hub) read() {
 }
 
 // hand gives a message of the process to those whom it is for.
-func (h *hub) hand(m *wire.Message) {
+func (h *sharedProcess) dispatch(m *wire.Message) {
 	if m.Kind == wire.Request {
 		h.refuse(m)
 		return
@@ -323,7 +323,7 @@ func (h *hub) hand(m *wire.Message) {
 		case e == nil:
 			h.srv.unwanted("late_answer")
 		case e.Of != nil:
-			e.Of.hear(h.answer(e, m), true)
+			e.Of.enqueue(h.answer(e, m), true)
 		}
 	case m.Method == wire.Progress:
 		h.mu.Lock()
@@ -333,18 +333,18 @@ func (h *hub) hand(m *wire.Message) {
 			h.srv.unwanted("unattributed")
 			return
 		}
-		e.Of.hear(m.AppendTo(nil), false)
+		e.Of.enqueue(m.AppendTo(nil), false)
 	case m.Method == wire.ToolsListChanged, m.Method == wire.PromptsListChanged, m.Method == wire.ResourcesListChanged:
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		for each := range h.members {
-			each.hear(bytes.Clone(m.Raw), false)
+		for each := range h.conns {
+			each.enqueue(bytes.Clone(m.Raw), false)
 		}
 	case m.Method == wire.ResourcesUpdated:
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for each := range h.subscribed[gjson.Get(view(m.Params()), "uri").String()] {
-			each.hear(bytes.Clone(m.Raw), false)
+			each.enqueue(bytes.Clone(m.Raw), false)
 		}
 	default:
 		h.srv.unwanted("unattributed")
@@ -352,7 +352,7 @@ func (h *hub) hand(m *wire.Message) {
 }
 
 // answer is the answer m for the session that asked. A large one waits for room.
-func (h *hub) answer(e *idmap.Entry[*member], m *wire.Message) []byte {
+func (h *sharedProcess) answer(e *idmap.Entry[*sharedConn], m *wire.Message) []byte {
 	room, err := h.srv.memory.Alloc(context.Background(), large.AnswerWait, large.Copy, len(m.Raw)+m.Growth())
 	if err != nil {
 		return h.srv.report(err, requestInfo{}).About([]byte(e.ID)).Body()
@@ -361,7 +361,7 @@ func (h *hub) answer(e *idmap.Entry[*member], m *wire.Message) []byte {
 }
 
 // refuse answers a request of the process: there is no client that it could be for.
-func (h *hub) refuse(m *wire.Message) {
+func (h *sharedProcess) refuse(m *wire.Message) {
 	answer := mcp.AppendResult(nil, m.ID(), "{}")
 	if m.Method != wire.Ping {
 		answer = mcp.AppendError(nil, m.ID(), mcp.CodeMethodNotFound, "Method not found: "+string(m.MethodName()), nil)
@@ -374,36 +374,36 @@ func (h *hub) refuse(m *wire.Message) {
 }
 
 // lose answers what the process was asked, whose place another one takes.
-func (h *hub) lose(err error) {
+func (h *sharedProcess) failOpen(err error) {
 	f := clienterror.Of(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.asked.Each(func(e *idmap.Entry[*member]) {
+	h.asked.Each(func(e *idmap.Entry[*sharedConn]) {
 		if e.Of != nil {
 			e.Of.open = 0
 			lost := *f
 			h.srv.report(&lost, requestInfo{})
-			e.Of.hear(mcp.AppendError(nil, []byte(e.ID), f.Code, f.Text, nil), true)
+			e.Of.enqueue(mcp.AppendError(nil, []byte(e.ID), f.Code, f.Text, nil), true)
 		}
 	})
 	h.asked.Clear()
 }
 
 // waits reports whether a request has no answer yet.
-func (h *hub) waits(e *idmap.Entry[*member]) bool {
+func (h *sharedProcess) isOpen(e *idmap.Entry[*sharedConn]) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.asked.Has(e)
 }
 
 // end tells everyone that there is no process any more.
-func (h *hub) end(err error) {
+func (h *sharedProcess) end(err error) {
 	h.of.gone(h)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.err = err
 	h.asked.Clear()
-	for m := range h.members {
+	for m := range h.conns {
 		m.finish(err)
 	}
 }

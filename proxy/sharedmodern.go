@@ -10,17 +10,17 @@ import (
 // guest is a session's part in the one process that all have, where that has no
 // handshake: each request is then one of its own, and only ids have to be kept apart.
 // Messages of the process about no request are dropped.
-type guest struct {
-	*apart
-	of   *shared
+type sharedModernConn struct {
+	*idRemapper
+	of   *processSharing
 	once sync.Once
 }
 
-var _ upstream.Conn = (*guest)(nil)
+var _ upstream.Conn = (*sharedModernConn)(nil)
 
 // guest lets a session in, for which the process is started if it is the first. It is
 // the caller's to Close.
-func (sh *shared) guest(ctx context.Context, srv *Server) (*guest, error) {
+func (sh *processSharing) joinModern(ctx context.Context, srv *Server) (*sharedModernConn, error) {
 	select {
 	case sh.turn <- struct{}{}:
 		defer func() { <-sh.turn }()
@@ -29,41 +29,41 @@ func (sh *shared) guest(ctx context.Context, srv *Server) (*guest, error) {
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if lost := sh.plain; lost != nil && lost.Reason() != nil { // it has ended, and there will be no other
-		sh.plain = nil
+	if lost := sh.modern; lost != nil && lost.Reason() != nil { // it has ended, and there will be no other
+		sh.modern = nil
 		srv.spawn(func() { srv.endConn(lost) })
 	}
-	if sh.emptied {
+	if sh.draining {
 		return nil, upstream.ErrClosed
 	}
-	if sh.plain == nil {
-		b := srv.eras.take(ctx)
+	if sh.modern == nil {
+		b := srv.eras.takeSpare(ctx)
 		if b == nil {
 			var err error
 			if b, err = srv.now().origin.open(ctx); err != nil {
 				return nil, err
 			}
 		}
-		sh.plain, sh.guests = &apart{lanes: srv.lanesTo(b.Conn, b.Standing), srv: srv}, 0
+		sh.modern, sh.modernConns = &idRemapper{lanes: srv.lanesTo(b.Conn, b.Standing), srv: srv}, 0
 	}
-	sh.guests++
-	return &guest{apart: sh.plain, of: sh}, nil
+	sh.modernConns++
+	return &sharedModernConn{idRemapper: sh.modern, of: sh}, nil
 }
 
 // Listen returns upstream.ErrNoStream: a shared process has no standing stream for one client.
-func (g *guest) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
+func (g *sharedModernConn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
 	return nil, upstream.ErrNoStream
 }
 
 // Close removes this client from the shared process. The process keeps running for the other clients.
-func (g *guest) Close(context.Context) error {
+func (g *sharedModernConn) Close(context.Context) error {
 	g.once.Do(func() {
 		g.of.mu.Lock()
 		defer g.of.mu.Unlock()
-		if g.of.plain == g.apart {
-			g.of.guests--
-			if g.of.retired || g.of.emptied {
-				g.of.letPlain()
+		if g.of.modern == g.idRemapper {
+			g.of.modernConns--
+			if g.of.retired || g.of.draining {
+				g.of.endModern()
 			}
 		}
 	})
@@ -72,17 +72,17 @@ func (g *guest) Close(context.Context) error {
 
 // emptyPlain accepts no more sessions, and has the process end with the last one that
 // is in it.
-func (sh *shared) emptyPlain() {
+func (sh *processSharing) drainModern() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.emptied = true
-	sh.letPlain()
+	sh.draining = true
+	sh.endModern()
 }
 
 // letPlain ends a process without sessions. Called with sh.mu held.
-func (sh *shared) letPlain() {
-	if plain := sh.plain; plain != nil && sh.guests == 0 {
-		sh.plain = nil
+func (sh *processSharing) endModern() {
+	if plain := sh.modern; plain != nil && sh.modernConns == 0 {
+		sh.modern = nil
 		plain.srv.spawn(func() { plain.srv.endConn(plain) })
 	}
 }

@@ -18,10 +18,10 @@ import (
 const noticeTimeout = 2 * time.Second
 
 // silences are how long we wait for the server, by method.
-type silences [wire.NumMethods]config.TimeLimit
+type silenceLimits [wire.NumMethods]config.TimeLimit
 
-func newSilences(cfg config.Config) *silences {
-	p := new(silences)
+func newSilenceLimits(cfg config.Config) *silenceLimits {
+	p := new(silenceLimits)
 	for m := range p {
 		p[m] = config.TimeLimit{FirstByte: cfg.Upstream.SilenceTimeout, Silence: cfg.Upstream.SilenceTimeout}
 	}
@@ -39,7 +39,7 @@ func newSilences(cfg config.Config) *silences {
 
 // left is how much longer we wait for the answer to c, when the server was last
 // heard of then.
-func (p *silences) left(c *call, heard, now time.Time) time.Duration {
+func (p *silenceLimits) left(c *call, heard, now time.Time) time.Duration {
 	limit := p[c.Method]
 	if heard.After(c.Began) {
 		return limit.Silence - now.Sub(heard)
@@ -62,14 +62,14 @@ func (srv *Server) giveUpAs(s *session, id string, header []upstream.Header, rea
 		}
 		id, conn = given, c.Beneath()
 	}
-	srv.tellCancelled(conn, id, header, reason)
+	srv.sendCancelled(conn, id, header, reason)
 }
 
 // giveUp tells the server that no caller waits for the answer to x's request any more.
 func (x *exchange) giveUp(reason string) {
 	if l, ok := x.s.conn.(*lanes); ok { // several may have its id
 		if st, ok := x.stream.(*server.Stream); ok {
-			x.srv.tellCancelled(l.Beneath(), st.Given(), x.from, reason)
+			x.srv.sendCancelled(l.Beneath(), st.Given(), x.from, reason)
 		}
 		return
 	}
@@ -78,7 +78,7 @@ func (x *exchange) giveUp(reason string) {
 
 // tellCancelled sends the server a cancellation of the request that it knows by id. It
 // does not wait.
-func (srv *Server) tellCancelled(conn upstream.Conn, id string, header []upstream.Header, reason string) {
+func (srv *Server) sendCancelled(conn upstream.Conn, id string, header []upstream.Header, reason string) {
 	notice := upstream.Outgoing{
 		Body:   mcp.Cancelled(id, reason),
 		Header: append([]upstream.Header(nil), header...),

@@ -11,7 +11,7 @@ import (
 // era is what an exchange has to know where a client without a session talks to
 // a server with one. Its methods can be called on nil, which is all other
 // exchanges.
-type era struct {
+type crossing struct {
 	up, down wire.Stamp // of messages to the server, and to the client
 
 	logs bool          // log messages may be about the request
@@ -19,7 +19,7 @@ type era struct {
 
 	opened    func(notification []byte) // hears of URLs that were opened; nil for none
 	tasks     func(notification []byte) // hears of tasks in another state; nil for none
-	questions []query                   // that the server asked and no call has taken yet
+	questions []serverQuestion          // that the server asked and no call has taken yet
 	about     string                    // the task that the request in hand is about
 	urls      []byte                    // the error that asks for URLs to be opened, nil for none
 	missing   []byte                    // what the client would have to declare to be asked, see requiredFor
@@ -28,7 +28,7 @@ type era struct {
 
 // query is a request of the server that its client is to be asked, as it
 // stands inside an InputRequiredResult. It owns its memory.
-type query struct {
+type serverQuestion struct {
 	id     []byte // of the server's request
 	task   string // that it says it is about, "" for none
 	loose  bool   // nothing says which call it belongs to
@@ -39,14 +39,14 @@ type query struct {
 // errAsked says that the server has asked something before it answered.
 var errAsked = errors.New("the server has asked its client something")
 
-func (e *era) toServer() *wire.Stamp {
+func (e *crossing) toServer() *wire.Stamp {
 	if e == nil {
 		return nil
 	}
 	return &e.up
 }
 
-func (e *era) toClient() *wire.Stamp {
+func (e *crossing) toClient() *wire.Stamp {
 	if e == nil {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (e *era) toClient() *wire.Stamp {
 }
 
 // sent is the id that a request has towards the server.
-func (e *era) sent(id []byte) []byte {
+func (e *crossing) sent(id []byte) []byte {
 	if e == nil || e.up.ID == nil {
 		return id
 	}
@@ -62,7 +62,7 @@ func (e *era) sent(id []byte) []byte {
 }
 
 // patience is how much longer than others the server may be silent.
-func (e *era) patience() time.Duration {
+func (e *crossing) patience() time.Duration {
 	if e == nil {
 		return 0
 	}
@@ -70,10 +70,10 @@ func (e *era) patience() time.Duration {
 }
 
 // wantsLogs reports whether log messages may be about the request.
-func (e *era) wantsLogs() bool { return e != nil && e.logs }
+func (e *crossing) wantsLogs() bool { return e != nil && e.logs }
 
 // rename is the id that an answer has towards the client.
-func (e *era) rename(id []byte) []byte {
+func (e *crossing) rename(id []byte) []byte {
 	if e == nil || e.down.ID == nil {
 		return id
 	}
@@ -81,11 +81,11 @@ func (e *era) rename(id []byte) []byte {
 }
 
 // hold keeps what translation leaves to its caller.
-func (e *era) hold(kind wire.Kind, method wire.Method, id, body []byte) {
+func (e *crossing) keep(kind wire.Kind, method wire.Method, id, body []byte) {
 	switch {
 	case e == nil:
 	case kind == wire.Request:
-		e.questions = append(e.questions, query{id: bytes.Clone(id), task: e.about, method: method, body: bytes.Clone(body)})
+		e.questions = append(e.questions, serverQuestion{id: bytes.Clone(id), task: e.about, method: method, body: bytes.Clone(body)})
 	case kind == wire.Notification:
 		if e.opened != nil && method == wire.ElicitationCompleted {
 			e.opened(body)
@@ -99,10 +99,10 @@ func (e *era) hold(kind wire.Kind, method wire.Method, id, body []byte) {
 }
 
 // pending reports whether something is held.
-func (e *era) pending() bool { return e != nil && (len(e.questions) > 0 || e.urls != nil) }
+func (e *crossing) pending() bool { return e != nil && (len(e.questions) > 0 || e.urls != nil) }
 
 // take takes the questions that are held.
-func (e *era) take() []query {
+func (e *crossing) takeQuestions() []serverQuestion {
 	list := e.questions
 	e.questions = nil
 	return list

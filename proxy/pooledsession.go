@@ -25,8 +25,8 @@ import (
 // backing is a session with a server, held for clients that have none: their
 // requests go out on it under ids of ours, and several clients may share it, as
 // long as they are the same principal and declare the same of themselves.
-type backing struct {
-	key     backingKey
+type pooledSession struct {
+	key     poolKey
 	realm   string // who hears of changes together with it
 	s       *session
 	said    profile
@@ -46,11 +46,11 @@ type backing struct {
 	mu            sync.Mutex
 	heard         bool // there is a standing stream
 	lastID        int64
-	loose         []query                 // asked while no call could be; bounded
-	talks         []*dialogue             // calls in flight in which the server may ask, oldest first
-	joined        int                     // how many there have been
-	dialogues     map[*dialogue]bool      // in flight
-	unopened      map[*dialogue]*unopened // what parked calls wait for
+	unattributed  []serverQuestion             // asked while no call could be; bounded
+	inFlight      []*parkedCall                // calls in flight in which the server may ask, oldest first
+	joined        int                          // how many there have been
+	parkedCalls   map[*parkedCall]bool         // in flight
+	pendingURLs   map[*parkedCall]*pendingURLs // what parked calls wait for
 	subscriptions map[*subscription]bool
 	watched       map[string]*resourceWatch // resources subscribed to, by URI
 	leaving       map[string]chan struct{}  // those that were; closed when the server knows
@@ -74,17 +74,17 @@ type profile struct {
 }
 
 // backingKind is what a session is to those who have none.
-type backingKind uint8
+type poolKind uint8
 
 const (
-	shaken   backingKind = iota // one that began with a handshake
-	toolless                    // without a server: only adapter tools are there
-	straight                    // none: the server needs it as little as they do
+	withHandshake    poolKind = iota // one that began with a handshake
+	onlyAdapters                     // without a server: only adapter tools are there
+	withoutHandshake                 // none: the server needs it as little as they do
 )
 
 // backingKey tells apart who must not share a session.
-type backingKey struct {
-	kind         backingKind
+type poolKey struct {
+	kind         poolKind
 	principal    string
 	address      string // of the peer, where the principal is not identified
 	client       string // clientInfo
@@ -92,7 +92,7 @@ type backingKey struct {
 }
 
 // open begins the session of b.
-func (p *backings) open(b *backing, q *modernRequest, header []upstream.Header) {
+func (p *sessionPool) open(b *pooledSession, q *modernRequest, header []upstream.Header) {
 	defer close(b.opening)
 	ctx, cancel := context.WithTimeout(p.srv.draining, p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
@@ -100,11 +100,11 @@ func (p *backings) open(b *backing, q *modernRequest, header []upstream.Header) 
 		f := clienterror.Of(b.err) // each call that waits for the session reports it
 		f.Why = string(p.srv.causeOf(f, requestInfo{method: wire.Initialize.String()}))
 		p.srv.metrics.Handshake(translate.Lookup(translate.Modern()), nil, failureOutcome(f), failures.Cause(f.Why))
-		p.kill(b)
+		p.discard(b)
 	}
 }
 
-func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, header []upstream.Header) (err error) {
+func (p *sessionPool) begin(ctx context.Context, b *pooledSession, q *modernRequest, header []upstream.Header) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.srv.panicked(r)
@@ -115,7 +115,7 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 	ctx = processes.For(ctx, q.runsFor)
 	var s *session
 	var known *serverEra
-	if b.key.kind != toolless {
+	if b.key.kind != onlyAdapters {
 		if known, err = p.srv.upstreamEra(ctx, header); err != nil {
 			return err
 		}
@@ -126,12 +126,12 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 			}
 		}()
 	}
-	if b.key.kind == straight {
+	if b.key.kind == withoutHandshake {
 		if s, err = h.directly(ctx, q, known); err == nil {
 			s.direct.realm = b.realm
 		}
 	} else {
-		s, err = p.shake(ctx, h, b, q, known)
+		s, err = p.shakeHands(ctx, h, b, q, known)
 	}
 	if err != nil {
 		return err
@@ -140,12 +140,12 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 	s.ended = nil // what our tools kept for the principal outlives one session of several
 	if s.piped {
 		l := p.srv.openLanes(h.conn, h.standing)
-		l.WhenLost(func() { p.kill(b) })
-		if s.conn = l; b.key.kind == straight {
-			s.conn = &apart{lanes: l, srv: p.srv}
+		l.WhenLost(func() { p.discard(b) })
+		if s.conn = l; b.key.kind == withoutHandshake {
+			s.conn = &idRemapper{lanes: l, srv: p.srv}
 		}
 	}
-	if b.key.kind != straight && !s.catalogue.greeted {
+	if b.key.kind != withoutHandshake && !s.catalogue.greeted {
 		_, err = s.conn.Send(ctx, &upstream.Outgoing{Body: mcp.Notification(wire.Initialized, ""), Header: header})
 	}
 	if err != nil {
@@ -167,13 +167,13 @@ func (p *backings) begin(ctx context.Context, b *backing, q *modernRequest, head
 }
 
 // shake goes through the handshake of b's session, with the server or without one.
-func (p *backings) shake(ctx context.Context, h *handshake, b *backing, q *modernRequest, known *serverEra) (s *session, err error) {
+func (p *sessionPool) shakeHands(ctx context.Context, h *handshake, b *pooledSession, q *modernRequest, known *serverEra) (s *session, err error) {
 	var answer []byte
-	if b.key.kind == toolless {
+	if b.key.kind == onlyAdapters {
 		h.vc, h.facts = translate.Lookup(translate.Modern()), q.facts
 		s, answer, err = h.settleAlone()
 	} else {
-		s, answer, err = h.represent(ctx, q.client, q.capabilities, known)
+		s, answer, err = h.initializeFor(ctx, q.client, q.capabilities, known)
 	}
 	if s == nil {
 		if h.conn != nil {
@@ -204,7 +204,7 @@ func orElse(s, other string) string {
 
 // represent says initialize in the name of a client that has no such word. The
 // answer is an InitializeResult as the newest revision would have it.
-func (h *handshake) represent(ctx context.Context, client, capabilities []byte, known *serverEra) (*session, []byte, error) {
+func (h *handshake) initializeFor(ctx context.Context, client, capabilities []byte, known *serverEra) (*session, []byte, error) {
 	if !known.shakes {
 		return nil, nil, mcp.Fail(mcp.UpstreamModern, known.revision.Name)
 	}
@@ -233,7 +233,7 @@ func refusedHandshake(answer []byte) error {
 }
 
 // nextID is the id of the next request on the session.
-func (b *backing) nextID() []byte {
+func (b *pooledSession) nextID() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lastID++
@@ -243,7 +243,7 @@ func (b *backing) nextID() []byte {
 // setLevel asks the server for log messages of this level, if it has not been
 // asked for less severe ones already, and waits until it knows. A request wants them
 // at its own level, and gets no others.
-func (b *backing) setLevel(ctx context.Context, srv *Server, level mcp.LogLevel, header []upstream.Header) {
+func (b *pooledSession) setLevel(ctx context.Context, srv *Server, level mcp.LogLevel, header []upstream.Header) {
 	if level == mcp.NoLogLevel || !b.s.Facts.Has(wire.ServerLogging) {
 		return
 	}
@@ -265,7 +265,7 @@ func (b *backing) setLevel(ctx context.Context, srv *Server, level mcp.LogLevel,
 }
 
 // list asks the server for a page of its tools. params is what is within the braces.
-func (b *backing) list(ctx context.Context, srv *Server, params string, header []upstream.Header) ([]byte, error) {
+func (b *pooledSession) list(ctx context.Context, srv *Server, params string, header []upstream.Header) ([]byte, error) {
 	if b.s.direct != nil {
 		return b.s.inquire(ctx, srv, wire.ToolsList, params, header)
 	}
@@ -273,7 +273,7 @@ func (b *backing) list(ctx context.Context, srv *Server, params string, header [
 }
 
 // ask is inquire for who has no use for the answer.
-func (b *backing) ask(ctx context.Context, srv *Server, method wire.Method, params []byte, header []upstream.Header) error {
+func (b *pooledSession) ask(ctx context.Context, srv *Server, method wire.Method, params []byte, header []upstream.Header) error {
 	_, err := b.inquire(ctx, srv, method, params, header)
 	return err
 }
@@ -281,7 +281,7 @@ func (b *backing) ask(ctx context.Context, srv *Server, method wire.Method, para
 // inquire sends the server a request of ours and waits for its answer, for as long as
 // a handshake may take. The error is that of the server, too; the result is the
 // caller's.
-func (b *backing) inquire(ctx context.Context, srv *Server, method wire.Method, params []byte, header []upstream.Header) ([]byte, error) {
+func (b *pooledSession) inquire(ctx context.Context, srv *Server, method wire.Method, params []byte, header []upstream.Header) ([]byte, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer b.limit(srv, stop)()
@@ -296,14 +296,14 @@ func (b *backing) inquire(ctx context.Context, srv *Server, method wire.Method, 
 	x.s = b.s
 	x.s.enter()
 	x.from = append(x.from[:0], header...)
-	x.era = &era{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened, tasks: srv.heldTasks.hears(b), lacks: b.lacks}
+	x.crossing = &crossing{down: wire.Stamp{ServerInfo: b.said.server}, opened: b.opened, tasks: srv.heldTasks.receiver(b), lacks: b.lacks}
 	own := &untilAnswer{Stream: st, key: wire.AppendIDKey(nil, id)}
 	x.attach(own)
 	for {
-		e, err := x.take()
+		e, err := x.nextRecovered()
 		switch {
 		case errors.Is(err, errAsked):
-			b.attribute(srv, x.era.take(), header)
+			b.attribute(srv, x.crossing.takeQuestions(), header)
 		case own.answer != nil:
 			return resultIn(own.answer)
 		case ctx.Err() != nil:
@@ -319,7 +319,7 @@ func (b *backing) inquire(ctx context.Context, srv *Server, method wire.Method, 
 }
 
 // asks notes that there are n more questions, or fewer.
-func (b *backing) asks(n int) {
+func (b *pooledSession) asks(n int) {
 	if n != 0 {
 		b.questions.Add(int64(n))
 		b.asking.Add(1)
@@ -329,7 +329,7 @@ func (b *backing) asks(n int) {
 // limit ends a request of ours when the server has not answered for as long as a
 // handshake may take. The time that its client takes for a question does not count:
 // the answer may wait for that.
-func (b *backing) limit(srv *Server, stop context.CancelCauseFunc) (free func()) {
+func (b *pooledSession) limit(srv *Server, stop context.CancelCauseFunc) (free func()) {
 	cfg := srv.now().cfg
 	until := time.Now().Add(cfg.Bridge.ParkTimeout)
 	var mu sync.Mutex

@@ -16,17 +16,17 @@ import (
 // alone is the server behind us where there is none: it initializes, and has
 // nothing. What clients come for are our own tools. It remembers nothing, so that
 // its sessions can be taken up anywhere.
-type alone struct{}
+type noUpstream struct{}
 
-func aloneOrigin() origin {
-	o := opened(false, func(context.Context) (upstream.Conn, error) { return alone{}, nil })
-	o.resume = func(string, string) upstream.Conn { return alone{} }
+func noUpstreamOrigin() origin {
+	o := opened(false, func(context.Context) (upstream.Conn, error) { return noUpstream{}, nil })
+	o.resume = func(string, string) upstream.Conn { return noUpstream{} }
 	return o
 }
 
 // Send answers each request in this process, without a server: initialize and ping with a result, all
 // others with "Method not found". It drops notifications and responses.
-func (alone) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
+func (noUpstream) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	if !out.Request {
 		return nil, nil
 	}
@@ -34,10 +34,10 @@ func (alone) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream,
 	if err := m.Scan(out.Body, nil); err != nil {
 		return nil, err
 	}
-	return &silence{ctx: ctx, first: alone{}.answerTo(m.Method, m.ID())}, nil
+	return &silentStream{ctx: ctx, first: noUpstream{}.answerTo(m.Method, m.ID())}, nil
 }
 
-func (alone) answerTo(method wire.Method, id []byte) []byte {
+func (noUpstream) answerTo(method wire.Method, id []byte) []byte {
 	switch method {
 	case wire.Initialize:
 		return mcp.AppendResult(nil, id, `{"protocolVersion":"`+translate.Latest().Name+
@@ -57,15 +57,15 @@ func ownVersion() string {
 }
 
 // Listen returns a stream that has no messages and stays open until ctx ends or the stream is closed.
-func (alone) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
-	return newSilence(ctx), nil
+func (noUpstream) Listen(ctx context.Context, _ upstream.ListenOptions) (upstream.Stream, error) {
+	return newSilentStream(ctx), nil
 }
 
 // Close has nothing to end.
-func (alone) Close(context.Context) error { return nil }
+func (noUpstream) Close(context.Context) error { return nil }
 
 // silence is a stream that says first, if anything, and then nothing until it ends.
-type silence struct {
+type silentStream struct {
 	ctx   context.Context
 	first []byte // of an answer, which is all that there is
 
@@ -73,13 +73,13 @@ type silence struct {
 	closed chan struct{} // nil behind an answer
 }
 
-func newSilence(ctx context.Context) *silence {
-	return &silence{ctx: ctx, closed: make(chan struct{})}
+func newSilentStream(ctx context.Context) *silentStream {
+	return &silentStream{ctx: ctx, closed: make(chan struct{})}
 }
 
 // Next returns the answer, if there is one, and then io.EOF. On a standing stream it blocks until the
 // context ends or the stream is closed.
-func (s *silence) Next() (sse.Event, error) {
+func (s *silentStream) Next() (sse.Event, error) {
 	if m := s.first; m != nil {
 		s.first = nil
 		return sse.Event{Data: m}, nil
@@ -96,7 +96,7 @@ func (s *silence) Next() (sse.Event, error) {
 }
 
 // Close ends the silence.
-func (s *silence) Close() error {
+func (s *silentStream) Close() error {
 	if s.closed != nil {
 		s.once.Do(func() { close(s.closed) })
 	}

@@ -14,46 +14,46 @@ import (
 // one call that wants some.
 
 // wantsLogs reports whether the server may send q log messages.
-func (b *backing) wantsLogs(q *modernRequest) bool {
+func (b *pooledSession) wantsLogs(q *modernRequest) bool {
 	return q.level != mcp.NoLogLevel && b.s.Facts.Has(wire.ServerLogging)
 }
 
 // overhears reports whether something about q may come on the standing stream. What a
 // server on a pipe says of it, its lanes sort out.
-func (b *backing) overhears(q *modernRequest) bool {
+func (b *pooledSession) mayReceiveOnStanding(q *modernRequest) bool {
 	return b.wantsLogs(q) || q.token != nil && !b.s.piped
 }
 
 // takePart enters a dialogue before its call is sent.
-func (b *backing) takePart(d *dialogue) {
+func (b *pooledSession) join(d *parkedCall) {
 	b.mu.Lock()
-	if b.dialogues == nil {
-		b.dialogues = map[*dialogue]bool{}
+	if b.parkedCalls == nil {
+		b.parkedCalls = map[*parkedCall]bool{}
 	}
-	b.dialogues[d] = true
+	b.parkedCalls[d] = true
 	b.mu.Unlock()
 	if d.first.mayAsk() {
-		b.converse(d)
+		b.begin(d)
 	}
 }
 
 // partWith ends that.
-func (b *backing) partWith(d *dialogue) {
+func (b *pooledSession) leave(d *parkedCall) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.dialogues, d)
-	b.talks = slices.DeleteFunc(b.talks, func(other *dialogue) bool { return other == d })
+	delete(b.parkedCalls, d)
+	b.inFlight = slices.DeleteFunc(b.inFlight, func(other *parkedCall) bool { return other == d })
 }
 
 // about is the call that a notification of the standing stream is about, nil for none.
-func (b *backing) about(m *wire.Message) *dialogue {
+func (b *pooledSession) about(m *wire.Message) *parkedCall {
 	b.mu.Lock()
-	var newest *dialogue
-	if n := len(b.talks); n > 0 {
-		newest = b.talks[n-1]
+	var newest *parkedCall
+	if n := len(b.inFlight); n > 0 {
+		newest = b.inFlight[n-1]
 	}
-	all := make([]*dialogue, 0, len(b.dialogues))
-	for d := range b.dialogues {
+	all := make([]*parkedCall, 0, len(b.parkedCalls))
+	for d := range b.parkedCalls {
 		all = append(all, d)
 	}
 	b.mu.Unlock()
@@ -61,7 +61,7 @@ func (b *backing) about(m *wire.Message) *dialogue {
 	case wire.Progress:
 		token := gjson.Get(view(m.Params()), "progressToken").String()
 		for _, d := range all {
-			if d.knownBy(token) {
+			if d.hasProgressToken(token) {
 				return d
 			}
 		}
@@ -70,7 +70,7 @@ func (b *backing) about(m *wire.Message) *dialogue {
 		if b.s.piped {
 			return nil // its lanes have found out, when it came
 		}
-		var only *dialogue
+		var only *parkedCall
 		for _, d := range all {
 			switch {
 			case d.first.level == mcp.NoLogLevel:
@@ -86,4 +86,4 @@ func (b *backing) about(m *wire.Message) *dialogue {
 }
 
 // knownBy reports whether token is the one that the server has for the call.
-func (d *dialogue) knownBy(token string) bool { return token == "p"+d.call }
+func (d *parkedCall) hasProgressToken(token string) bool { return token == "p"+d.call }

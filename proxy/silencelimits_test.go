@@ -130,7 +130,7 @@ func TestHowMuchTimeIsLeft(t *testing.T) {
 	cfg := config.Default()
 	cfg.Upstream.SilenceTimeout = time.Minute
 	cfg.Limits.Time = map[string]config.TimeLimit{"tools/call": {Silence: time.Hour}, "other": {FirstByte: time.Second}}
-	s := newSilences(cfg)
+	s := newSilenceLimits(cfg)
 	began := time.Now()
 	for _, c := range []struct {
 		method wire.Method

@@ -11,14 +11,14 @@ import (
 
 // apart is a process that serves clients without sessions, several of them at once: the
 // end of a request's stream is what cancels it.
-type apart struct {
+type idRemapper struct {
 	*lanes
 	srv *Server
 }
 
 // Send sends one message to the process. It drops notifications/cancelled: closing the request's
 // stream cancels the request, and several clients may have open requests with the same id.
-func (a *apart) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
+func (a *idRemapper) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	if !out.Request {
 		var m wire.Message
 		if err := m.Scan(out.Body, nil); err != nil {
@@ -30,28 +30,28 @@ func (a *apart) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stre
 	}
 	st, err := a.lanes.Send(ctx, out)
 	if of, ok := st.(*server.Stream); ok {
-		return &apartStream{Stream: of, of: a}, err
+		return &remappedStream{Stream: of, of: a}, err
 	}
 	return st, err
 }
 
 // Known always returns false: closing the stream of a request sends the cancellation to the server.
-func (a *apart) Known(string) (string, bool) { return "", false }
+func (a *idRemapper) Known(string) (string, bool) { return "", false }
 
 // apartStream is what the process says about one request.
-type apartStream struct {
+type remappedStream struct {
 	*server.Stream
-	of   *apart
+	of   *idRemapper
 	once sync.Once
 }
 
 // Close closes the stream of a request. If the request has no answer yet, it sends
 // notifications/cancelled to the process. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation.
-func (st *apartStream) Close() error {
+func (st *remappedStream) Close() error {
 	st.once.Do(func() {
 		if !st.Answered() && !st.Over() { // else no client was asked
-			st.of.srv.tellCancelled(st.of.Beneath(), st.Given(), nil, "")
+			st.of.srv.sendCancelled(st.of.Beneath(), st.Given(), nil, "")
 		}
 	})
 	return st.Stream.Close()

@@ -16,26 +16,26 @@ import (
 
 // backings are the sessions held for clients that have none. Their number is
 // bounded, and each ends when it was not used for a while.
-type backings struct {
+type sessionPool struct {
 	srv *Server
 
 	mu     sync.Mutex
-	byKey  map[backingKey][]*backing
+	byKey  map[poolKey][]*pooledSession
 	count  int
 	held   map[quota.Holder]int // sessions by the client that opened them
 	shares quota.Fair           // of sessions in use
 	room   chan struct{}        // closed when there may be room again; nil while no call waits for it
 
-	looseTime time.Duration // how long questions wait for a call to belong to
-	fullTime  time.Duration // how long calls wait for room
+	unattributedTime time.Duration // how long questions wait for a call to belong to
+	roomTime         time.Duration // how long calls wait for room
 }
 
 // fullTime is how long a call waits for a session where there are as many as there may be.
 const fullTime = 10 * time.Second
 
-func newBackings(srv *Server) *backings {
-	return &backings{
-		srv: srv, byKey: make(map[backingKey][]*backing), held: make(map[quota.Holder]int), looseTime: looseTime, fullTime: fullTime,
+func newSessionPool(srv *Server) *sessionPool {
+	return &sessionPool{
+		srv: srv, byKey: make(map[poolKey][]*pooledSession), held: make(map[quota.Holder]int), unattributedTime: looseTime, roomTime: fullTime,
 	}
 }
 
@@ -45,7 +45,7 @@ const maxSelf = 16 << 10
 
 // get returns the session for q's client, which is in use until let go. All requests of
 // one client share it, those that run at the same time too: stateful servers depend on that.
-func (p *backings) get(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*backing, error) {
+func (p *sessionPool) get(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*pooledSession, error) {
 	for name, said := range map[string][]byte{metaClient: q.client, metaCapabilities: q.capabilities} {
 		if len(said) > maxSelf {
 			f := mcp.Fail(mcp.MetaInvalid, "")
@@ -53,7 +53,7 @@ func (p *backings) get(ctx context.Context, q *modernRequest, who string, header
 			return nil, f
 		}
 	}
-	key := backingKey{principal: who, client: string(q.client), capabilities: string(q.capabilities)}
+	key := poolKey{principal: who, client: string(q.client), capabilities: string(q.capabilities)}
 	if who == "" {
 		key.address = q.address
 	}
@@ -63,24 +63,24 @@ func (p *backings) get(ctx context.Context, q *modernRequest, who string, header
 			return nil, err
 		}
 		if direct {
-			key.kind = toolless
+			key.kind = onlyAdapters
 		}
 	}
 	b, err := p.hold(ctx, key, q, header)
-	if err == nil && (q.canBeAsked() || b.overhears(q)) { // servers ask for roots as a session begins
-		b.hear(ctx, p.srv, header)
+	if err == nil && (q.canBeAsked() || b.mayReceiveOnStanding(q)) { // servers ask for roots as a session begins
+		b.startListening(ctx, p.srv, header)
 	}
 	return b, err
 }
 
 // direct returns what stands for the server where it needs no session, in use until
 // let go.
-func (p *backings) direct(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*backing, error) {
-	return p.hold(ctx, backingKey{kind: straight, principal: who}, q, header)
+func (p *sessionPool) getDirect(ctx context.Context, q *modernRequest, who string, header []upstream.Header) (*pooledSession, error) {
+	return p.hold(ctx, poolKey{kind: withoutHandshake, principal: who}, q, header)
 }
 
 // hold finds or opens the session of a key.
-func (p *backings) hold(ctx context.Context, key backingKey, q *modernRequest, header []upstream.Header) (*backing, error) {
+func (p *sessionPool) hold(ctx context.Context, key poolKey, q *modernRequest, header []upstream.Header) (*pooledSession, error) {
 	b, made, err := p.await(ctx, key, q.holder(key.principal))
 	if err != nil {
 		return nil, err
@@ -92,26 +92,26 @@ func (p *backings) hold(ctx context.Context, key backingKey, q *modernRequest, h
 	select {
 	case <-b.opening:
 	case <-ctx.Done():
-		p.let(b)
+		p.release(b)
 		return nil, context.Cause(ctx)
 	}
 	if b.err != nil {
-		p.let(b)
+		p.release(b)
 		return nil, b.err
 	}
 	return b, nil
 }
 
 // await is take for a call that can wait a little where there are too many sessions.
-func (p *backings) await(ctx context.Context, key backingKey, by quota.Holder) (b *backing, made bool, err error) {
+func (p *sessionPool) await(ctx context.Context, key poolKey, by quota.Holder) (b *pooledSession, made bool, err error) {
 	var timer *time.Timer
 	for {
-		b, made, room := p.take(key, by)
+		b, made, room := p.acquire(key, by)
 		if b != nil {
 			return b, made, nil
 		}
 		if timer == nil {
-			timer = time.NewTimer(p.fullTime)
+			timer = time.NewTimer(p.roomTime)
 			defer timer.Stop()
 		}
 		select {
@@ -130,7 +130,7 @@ func (p *backings) await(ctx context.Context, key backingKey, by quota.Holder) (
 
 // take finds the session for key, or enters one that is yet to be opened. Where there
 // are too many, b is nil, and room is closed when that may have changed.
-func (p *backings) take(key backingKey, by quota.Holder) (b *backing, made bool, room <-chan struct{}) {
+func (p *sessionPool) acquire(key poolKey, by quota.Holder) (b *pooledSession, made bool, room <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	most := p.srv.now().cfg.Bridge.MaxSessions
@@ -140,7 +140,7 @@ func (p *backings) take(key backingKey, by quota.Holder) (b *backing, made bool,
 		}
 		if b.uses == 0 {
 			if !p.shares.Acquire(by, most) {
-				return nil, false, p.full()
+				return nil, false, p.roomSignal()
 			}
 			b.holder = by
 		}
@@ -148,14 +148,14 @@ func (p *backings) take(key backingKey, by quota.Holder) (b *backing, made bool,
 		return b, false, nil
 	}
 	if !p.shares.Acquire(by, most) {
-		return nil, false, p.full()
+		return nil, false, p.roomSignal()
 	}
 	if p.count >= most && !p.evict() {
 		p.shares.Release(by)
-		return nil, false, p.full()
+		return nil, false, p.roomSignal()
 	}
 	realm := results.KeyOf("session", strconv.Itoa(int(key.kind)), key.principal, key.address, key.client, key.capabilities)
-	b = &backing{key: key, holder: by, opener: by.Party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
+	b = &pooledSession{key: key, holder: by, opener: by.Party(), uses: 1, realm: string(realm[:]), opening: make(chan struct{}), settled: make(chan struct{}), level: mcp.NoLogLevel, leveling: make(chan struct{}, 1)}
 	b.life, b.end = context.WithCancel(context.Background())
 	p.byKey[key] = append(p.byKey[key], b)
 	p.held[b.opener]++
@@ -164,7 +164,7 @@ func (p *backings) take(key backingKey, by quota.Holder) (b *backing, made bool,
 }
 
 // full is closed when there may be room for a session again. Called with p.mu held.
-func (p *backings) full() <-chan struct{} {
+func (p *sessionPool) roomSignal() <-chan struct{} {
 	if p.room == nil {
 		p.room = make(chan struct{})
 	}
@@ -172,7 +172,7 @@ func (p *backings) full() <-chan struct{} {
 }
 
 // freed wakes the calls that wait for room. Called with p.mu held.
-func (p *backings) freed() {
+func (p *sessionPool) notifyRoom() {
 	if p.room != nil {
 		close(p.room)
 		p.room = nil
@@ -180,7 +180,7 @@ func (p *backings) freed() {
 }
 
 // let ends one use of b.
-func (p *backings) let(b *backing) {
+func (p *sessionPool) release(b *pooledSession) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.since = time.Now()
@@ -191,26 +191,26 @@ func (p *backings) let(b *backing) {
 	if b.dead {
 		p.forget(b)
 	}
-	p.freed()
+	p.notifyRoom()
 }
 
 // retain keeps b, which is in use, in use until one more let.
-func (p *backings) retain(b *backing) {
+func (p *sessionPool) retain(b *pooledSession) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.uses++
 }
 
 // holderOf is whose share of the sessions b is, which is in use.
-func (p *backings) holderOf(b *backing) quota.Holder {
+func (p *sessionPool) holderOf(b *pooledSession) quota.Holder {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return b.holder
 }
 
 // kill removes b, whose session is unusable, from the pool.
-func (p *backings) kill(b *backing) {
-	defer p.srv.heldTasks.lost(b)
+func (p *sessionPool) discard(b *pooledSession) {
+	defer p.srv.heldTasks.forgetSession(b)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.dead, b.lost = true, true
@@ -220,14 +220,14 @@ func (p *backings) kill(b *backing) {
 }
 
 // isLost reports whether b was killed.
-func (p *backings) isLost(b *backing) bool {
+func (p *sessionPool) isLost(b *pooledSession) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return b.lost
 }
 
 // retire makes later calls open new sessions.
-func (p *backings) retire() {
+func (p *sessionPool) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, list := range p.byKey {
@@ -241,8 +241,8 @@ func (p *backings) retire() {
 
 // evict ends an unused session: of the opener that has the most, the one that
 // was not used for the longest time. Called with p.mu held.
-func (p *backings) evict() bool {
-	var oldest *backing
+func (p *sessionPool) evict() bool {
+	var oldest *pooledSession
 	most := 0
 	for _, list := range p.byKey {
 		for _, b := range list {
@@ -261,13 +261,13 @@ func (p *backings) evict() bool {
 
 // forget takes the unused b out, and ends its session; one that is being
 // opened ends as soon as it stands. Called with p.mu held.
-func (p *backings) forget(b *backing) {
+func (p *sessionPool) forget(b *pooledSession) {
 	if b.gone {
 		return
 	}
 	b.gone = true
 	p.count--
-	p.freed()
+	p.notifyRoom()
 	if p.held[b.opener]--; p.held[b.opener] <= 0 {
 		delete(p.held, b.opener)
 	}
@@ -275,7 +275,7 @@ func (p *backings) forget(b *backing) {
 		delete(p.byKey, b.key)
 		p.srv.results.Unheard(b.realm)
 	} else {
-		p.byKey[b.key] = slices.DeleteFunc(slices.Clone(list), func(at *backing) bool { return at == b })
+		p.byKey[b.key] = slices.DeleteFunc(slices.Clone(list), func(at *pooledSession) bool { return at == b })
 	}
 	b.end()
 	if b.s != nil {
@@ -284,14 +284,14 @@ func (p *backings) forget(b *backing) {
 }
 
 // number is how many sessions there are.
-func (p *backings) number() int {
+func (p *sessionPool) number() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.count
 }
 
 // tend ends the sessions that were not used since then.
-func (p *backings) tend(then time.Time) {
+func (p *sessionPool) endIdleSince(then time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, list := range p.byKey {
@@ -304,7 +304,7 @@ func (p *backings) tend(then time.Time) {
 }
 
 // close ends all sessions.
-func (p *backings) close() {
+func (p *sessionPool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, list := range p.byKey {

@@ -19,7 +19,7 @@ import (
 const eraBreath = 250 * time.Millisecond
 
 // reaction is what a process has said to who asked what it is.
-type reaction struct {
+type eraAnswer struct {
 	m *wire.Message
 	// greeted says that it was told initialize as well, so that it is of no more use,
 	// and begun that m answers that: server/discover has no answer.
@@ -30,7 +30,7 @@ type reaction struct {
 // start, or be of those with a handshake that do not answer what comes before it: it is
 // told initialize as well, and has the time of a handshake for either. The error is
 // that of the process, or of the time.
-func (p *eras) sound(ctx context.Context, b *upstream.Begun) (r reaction, err error) {
+func (p *eraCache) askProcess(ctx context.Context, b *upstream.Begun) (r eraAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.silence+p.srv.now().cfg.Upstream.HandshakeTimeout)
 	defer cancel()
 	h := &handshake{srv: p.srv, conn: b.Conn, standing: b.Standing}

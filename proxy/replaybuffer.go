@@ -34,25 +34,25 @@ var errTakenUp = errors.New("another request has taken the stream up")
 // we who number the events, and keep the last ones of each stream for a client
 // that was cut off. See "Resumability and Redelivery",
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery.
-type trails struct {
+type replayBuffers struct {
 	events, bytes int
 	age           time.Duration
 	total         *atomic.Int64 // bytes in the whole process
 	most          int64         // of total
 
-	mu     sync.Mutex
-	closed bool
-	named  uint64   // the last trail's number
-	all    []*trail // oldest first
-	faded  []faded  // oldest first
+	mu      sync.Mutex
+	closed  bool
+	named   uint64          // the last trail's number
+	all     []*replayBuffer // oldest first
+	expired []expiredBuffer // oldest first
 }
 
 // faded is a trail of which nothing is left.
-type faded struct{ number, last uint64 }
+type expiredBuffer struct{ number, last uint64 }
 
 // trail is one such stream. Its lock is that of the trails.
-type trail struct {
-	of     *trails
+type replayBuffer struct {
+	of     *replayBuffers
 	number uint64
 	call   *call // that the stream answers; nil for the standing one
 	open   *calls
@@ -70,39 +70,39 @@ type trail struct {
 
 // begin makes x the reader of a new trail; nil where there are too many, or none
 // are wanted.
-func (t *trails) begin(x *exchange, st *server.Stream) *trail {
+func (t *replayBuffers) begin(x *exchange, st *server.Stream) *replayBuffer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.events == 0 || t.closed {
 		return nil
 	}
 	if len(t.all) >= maxTrails {
-		i := slices.IndexFunc(t.all, func(tr *trail) bool { return tr.reader == nil })
+		i := slices.IndexFunc(t.all, func(tr *replayBuffer) bool { return tr.reader == nil })
 		if i < 0 {
 			return nil
 		}
 		t.drop(i)
 	}
 	t.named++
-	tr := &trail{of: t, number: t.named, call: x.call, open: x.s.open, stream: st}
+	tr := &replayBuffer{of: t, number: t.named, call: x.call, open: x.s.open, stream: st}
 	tr.read(x)
 	t.all = append(t.all, tr)
 	return tr
 }
 
 // read makes x the reader. Called with the lock held.
-func (tr *trail) read(x *exchange) { tr.reader, tr.free = x, make(chan struct{}) }
+func (tr *replayBuffer) read(x *exchange) { tr.reader, tr.free = x, make(chan struct{}) }
 
 // drop forgets a trail, and its call. Called with t.mu held.
-func (t *trails) drop(i int) {
+func (t *replayBuffers) drop(i int) {
 	tr := t.all[i]
 	t.all = slices.Delete(t.all, i, i+1)
-	tr.shed(len(tr.kept))
+	tr.discard(len(tr.kept))
 	if tr.last > 0 {
-		if len(t.faded) == maxFaded {
-			t.faded = slices.Delete(t.faded, 0, 1)
+		if len(t.expired) == maxFaded {
+			t.expired = slices.Delete(t.expired, 0, 1)
 		}
-		t.faded = append(t.faded, faded{tr.number, tr.last})
+		t.expired = append(t.expired, expiredBuffer{tr.number, tr.last})
 	}
 	if tr.reader == nil && !tr.over && tr.call != nil {
 		tr.open.End(tr.call)
@@ -111,7 +111,7 @@ func (t *trails) drop(i int) {
 }
 
 // shed forgets the first n events.
-func (tr *trail) shed(n int) {
+func (tr *replayBuffer) discard(n int) {
 	for _, e := range tr.kept[:n] {
 		tr.bytes -= len(e)
 		tr.of.total.Add(-int64(len(e)))
@@ -120,7 +120,7 @@ func (tr *trail) shed(n int) {
 }
 
 // sweep forgets streams that no client has resumed.
-func (t *trails) sweep(now time.Time) {
+func (t *replayBuffers) sweep(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := len(t.all) - 1; i >= 0; i-- {
@@ -131,18 +131,18 @@ func (t *trails) sweep(now time.Time) {
 }
 
 // close forgets everything, for good.
-func (t *trails) close() {
+func (t *replayBuffers) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
 	for _, tr := range t.all {
-		tr.shed(len(tr.kept))
+		tr.discard(len(tr.kept))
 	}
-	t.all, t.faded = nil, nil
+	t.all, t.expired = nil, nil
 }
 
 // told numbers an event that the client is about to be told, and keeps it.
-func (tr *trail) told(e *sse.Event, final bool) {
+func (tr *replayBuffer) record(e *sse.Event, final bool) {
 	t := tr.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,25 +153,25 @@ func (tr *trail) told(e *sse.Event, final bool) {
 		return
 	}
 	if len(e.Data) > t.bytes {
-		tr.shed(len(tr.kept)) // as nothing before it is of use, either
+		tr.discard(len(tr.kept)) // as nothing before it is of use, either
 		return
 	}
 	tr.kept = append(tr.kept, slices.Clone(e.Data))
 	tr.bytes += len(e.Data)
 	t.total.Add(int64(len(e.Data)))
 	for len(tr.kept) > t.events || tr.bytes > t.bytes || len(tr.kept) > 0 && t.total.Load() > t.most {
-		tr.shed(1)
+		tr.discard(1)
 	}
 }
 
 // name is the id of an event: no two of a session are equal.
-func (tr *trail) name(event uint64) []byte {
+func (tr *replayBuffer) name(event uint64) []byte {
 	return strconv.AppendUint(append(strconv.AppendUint(nil, tr.number, 10), '-'), event, 10)
 }
 
 // leave is the end of the reader, and reports whether its call goes on without
 // one, for a client that comes back.
-func (tr *trail) leave(gone bool) (parked bool) {
+func (tr *replayBuffer) detach(gone bool) (parked bool) {
 	t := tr.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,7 +195,7 @@ func (tr *trail) leave(gone bool) (parked bool) {
 // find is the trail that the event of an id stood on, with x as its reader, and
 // what came behind it; nil where there is none. lost is how many events are gone
 // for good, -1 where that cannot be known.
-func (t *trails) find(ctx context.Context, x *exchange, id string) (tr *trail, again []sse.Event, lost int) {
+func (t *replayBuffers) find(ctx context.Context, x *exchange, id string) (tr *replayBuffer, again []sse.Event, lost int) {
 	number, after, ok := parseEventID(id)
 	if !ok {
 		return nil, nil, -1
@@ -206,7 +206,7 @@ func (t *trails) find(ctx context.Context, x *exchange, id string) (tr *trail, a
 		t.mu.Lock()
 		tr := t.numbered(number)
 		if tr == nil || after > tr.last {
-			lost = t.fadedSince(number, after)
+			lost = t.expiredSince(number, after)
 			t.mu.Unlock()
 			return nil, nil, lost
 		}
@@ -234,7 +234,7 @@ func (t *trails) find(ctx context.Context, x *exchange, id string) (tr *trail, a
 }
 
 // numbered is called with t.mu held.
-func (t *trails) numbered(number uint64) *trail {
+func (t *replayBuffers) numbered(number uint64) *replayBuffer {
 	for _, tr := range t.all {
 		if tr.number == number {
 			return tr
@@ -245,8 +245,8 @@ func (t *trails) numbered(number uint64) *trail {
 
 // fadedSince is how many events came behind one on a trail that is forgotten, -1
 // where nobody knows. Called with t.mu held.
-func (t *trails) fadedSince(number, after uint64) int {
-	for _, f := range t.faded {
+func (t *replayBuffers) expiredSince(number, after uint64) int {
+	for _, f := range t.expired {
 		if f.number == number && f.last >= after {
 			return int(f.last - after)
 		}
@@ -267,7 +267,7 @@ func parseEventID(id string) (number, event uint64, ok bool) {
 // takeUp makes x go on where the client's last event stood, or begins a new
 // standing stream where that is not to be had. What is still kept of a stream
 // comes again although some of it is lost: the answer to a call is at its end.
-func (x *exchange) takeUp(l *lanes, lastEventID string) error {
+func (x *exchange) resumeStream(l *lanes, lastEventID string) error {
 	if lastEventID == "" {
 		return x.stand(l)
 	}
@@ -278,7 +278,7 @@ func (x *exchange) takeUp(l *lanes, lastEventID string) error {
 	if tr == nil {
 		return x.stand(l)
 	}
-	x.trail, x.replay = tr, again
+	x.buffer, x.replay = tr, again
 	switch {
 	case tr.call == nil:
 		st, err := x.srv.listen(x.ctx, x.s, upstream.ListenOptions{})
@@ -306,6 +306,6 @@ func (x *exchange) stand(l *lanes) error {
 		return err
 	}
 	x.attach(st)
-	x.trail = l.trails.begin(x, nil)
+	x.buffer = l.trails.begin(x, nil)
 	return nil
 }

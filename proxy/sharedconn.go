@@ -16,8 +16,8 @@ import (
 )
 
 // member is one session with the process.
-type member struct {
-	hub *hub
+type sharedConn struct {
+	process *sharedProcess
 
 	open int // requests; under the hub's lock
 
@@ -28,10 +28,10 @@ type member struct {
 	err   error // set once nothing more will come
 }
 
-var _ upstream.Conn = (*member)(nil)
+var _ upstream.Conn = (*sharedConn)(nil)
 
 // Send passes a message to the process, or answers it here.
-func (m *member) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
+func (m *sharedConn) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Stream, error) {
 	msg := new(wire.Message)
 	if err := msg.Scan(out.Body, idmap.Shape); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (m *member) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Str
 	case wire.Initialized, wire.RootsListChanged, wire.Progress:
 		return nil, nil // true of one session only
 	case wire.Cancelled:
-		if key := idmap.Cancelled(msg); key == "" || !m.hub.cancel(m, key, msg) {
+		if key := idmap.Cancelled(msg); key == "" || !m.process.cancel(m, key, msg) {
 			return nil, nil
 		}
 		return nil, m.pass(ctx, out, msg.AppendTo(nil))
@@ -54,45 +54,45 @@ func (m *member) Send(ctx context.Context, out *upstream.Outgoing) (upstream.Str
 	return nil, m.pass(ctx, out, out.Body)
 }
 
-func (m *member) pass(ctx context.Context, out *upstream.Outgoing, body []byte) error {
+func (m *sharedConn) pass(ctx context.Context, out *upstream.Outgoing, body []byte) error {
 	own := *out
 	own.Body = body
-	_, err := m.hub.conn.Send(ctx, &own)
+	_, err := m.process.conn.Send(ctx, &own)
 	return err
 }
 
 // request passes a request on under an id that no other session has.
-func (m *member) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Message) error {
+func (m *sharedConn) request(ctx context.Context, out *upstream.Outgoing, msg *wire.Message) error {
 	switch msg.Method {
 	case wire.Initialize:
-		m.hear(mcp.AppendResult(nil, msg.ID(), m.hub.result), true)
+		m.enqueue(mcp.AppendResult(nil, msg.ID(), m.process.result), true)
 		return nil
 	case wire.LoggingSetLevel, wire.TasksGet, wire.TasksResult, wire.TasksList, wire.TasksCancel:
-		m.hear(mcp.AppendError(nil, msg.ID(), mcp.CodeMethodNotFound, "Method not found: "+msg.Method.String(), nil), true)
+		m.enqueue(mcp.AppendError(nil, msg.ID(), mcp.CodeMethodNotFound, "Method not found: "+msg.Method.String(), nil), true)
 		return nil
 	case wire.ResourcesSubscribe, wire.ResourcesUnsubscribe:
 		if m.subscribe(msg) {
-			m.hear(mcp.AppendResult(nil, msg.ID(), "{}"), true)
+			m.enqueue(mcp.AppendResult(nil, msg.ID(), "{}"), true)
 			return nil
 		}
 	}
-	e, err := m.hub.enter(m, msg)
+	e, err := m.process.enter(m, msg)
 	if err != nil {
 		return err
 	}
 	own := *out
-	own.Stale = func() bool { return !m.hub.waits(e) }
+	own.Stale = func() bool { return !m.process.isOpen(e) }
 	if err = m.pass(ctx, &own, msg.AppendTo(nil)); err != nil {
-		m.hub.mu.Lock()
-		m.hub.leave(e)
-		m.hub.mu.Unlock()
+		m.process.mu.Lock()
+		m.process.leave(e)
+		m.process.mu.Unlock()
 	}
 	return err
 }
 
 // enter gives a request an id that no other has. Where too many of one session wait, the
 // one that has waited longest is given up, as its client has done.
-func (h *hub) enter(by *member, msg *wire.Message) (*idmap.Entry[*member], error) {
+func (h *sharedProcess) enter(by *sharedConn, msg *wire.Message) (*idmap.Entry[*sharedConn], error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
@@ -100,7 +100,7 @@ func (h *hub) enter(by *member, msg *wire.Message) (*idmap.Entry[*member], error
 	}
 	if by != nil {
 		if by.open >= h.srv.now().cfg.Limits.OpenRequests {
-			h.leave(h.asked.Oldest(func(e *idmap.Entry[*member]) bool { return e.Of == by }))
+			h.leave(h.asked.Oldest(func(e *idmap.Entry[*sharedConn]) bool { return e.Of == by }))
 		}
 		by.open++
 	}
@@ -108,7 +108,7 @@ func (h *hub) enter(by *member, msg *wire.Message) (*idmap.Entry[*member], error
 }
 
 // leave ends a request without an answer. Called with h.mu held.
-func (h *hub) leave(e *idmap.Entry[*member]) {
+func (h *sharedProcess) leave(e *idmap.Entry[*sharedConn]) {
 	if e == nil || !h.asked.Has(e) {
 		return
 	}
@@ -120,10 +120,10 @@ func (h *hub) leave(e *idmap.Entry[*member]) {
 
 // cancel ends the request of m that a cancellation names by this key, and gives msg the
 // id that the process knows it by; false where there is none.
-func (h *hub) cancel(m *member, key string, msg *wire.Message) bool {
+func (h *sharedProcess) cancel(m *sharedConn, key string, msg *wire.Message) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e := h.asked.Newest(func(e *idmap.Entry[*member]) bool { return e.Of == m && e.Key == key })
+	e := h.asked.Newest(func(e *idmap.Entry[*sharedConn]) bool { return e.Of == m && e.Key == key })
 	if e == nil {
 		return false
 	}
@@ -134,9 +134,9 @@ func (h *hub) cancel(m *member, key string, msg *wire.Message) bool {
 
 // subscribe takes down what a request changes of the subscriptions, and reports
 // whether that is all: others still want to hear of the resource.
-func (m *member) subscribe(msg *wire.Message) (enough bool) {
+func (m *sharedConn) subscribe(msg *wire.Message) (enough bool) {
 	uri := gjson.Get(view(msg.Params()), "uri").String()
-	h := m.hub
+	h := m.process
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := h.subscribed[uri]
@@ -145,7 +145,7 @@ func (m *member) subscribe(msg *wire.Message) (enough bool) {
 		return len(all) > 0
 	}
 	if all == nil {
-		all = make(map[*member]struct{})
+		all = make(map[*sharedConn]struct{})
 		h.subscribed[strings.Clone(uri)] = all
 	}
 	all[m] = struct{}{}
@@ -153,19 +153,19 @@ func (m *member) subscribe(msg *wire.Message) (enough bool) {
 }
 
 // Listen returns upstream.ErrNoStream: the stream of this session was returned when it was opened.
-func (m *member) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
+func (m *sharedConn) Listen(context.Context, upstream.ListenOptions) (upstream.Stream, error) {
 	return nil, upstream.ErrNoStream
 }
 
 // Close ends the session. The process gets notifications/cancelled for each open request of the
 // session.
-func (m *member) Close(ctx context.Context) error {
-	h := m.hub
+func (m *sharedConn) Close(ctx context.Context) error {
+	h := m.process
 	var notices [][]byte
 	h.mu.Lock()
-	_, joined := h.members[m]
-	delete(h.members, m)
-	h.asked.Each(func(e *idmap.Entry[*member]) {
+	_, joined := h.conns[m]
+	delete(h.conns, m)
+	h.asked.Each(func(e *idmap.Entry[*sharedConn]) {
 		if e.Of == m {
 			h.leave(e)
 			notices = append(notices, mcp.Cancelled(e.Given, ""))
@@ -199,24 +199,24 @@ func (m *member) Close(ctx context.Context) error {
 			break // it is being started again, or stopped: then it knows nothing of them
 		}
 	}
-	if h.of.isRetired() && h.deserted() {
+	if h.of.isRetired() && h.isUnused() {
 		h.srv.spawn(h.close)
 	}
 	return nil
 }
 
 // hear gives the session one message, to keep.
-func (m *member) hear(message []byte, firm bool) {
+func (m *sharedConn) enqueue(message []byte, firm bool) {
 	m.mu.Lock()
 	dropped := m.queue.Put(message, firm)
 	m.mu.Unlock()
 	m.wake()
 	for range dropped {
-		m.hub.srv.unwanted("queue_full")
+		m.process.srv.unwanted("queue_full")
 	}
 }
 
-func (m *member) finish(err error) {
+func (m *sharedConn) finish(err error) {
 	m.mu.Lock()
 	if m.err == nil {
 		m.err = err
@@ -225,7 +225,7 @@ func (m *member) finish(err error) {
 	m.wake()
 }
 
-func (m *member) wake() {
+func (m *sharedConn) wake() {
 	select {
 	case m.signal <- struct{}{}:
 	default:
@@ -233,11 +233,11 @@ func (m *member) wake() {
 }
 
 // ear is what a session hears.
-type ear struct{ *member }
+type sharedStream struct{ *sharedConn }
 
 // Next returns the next message for this session, and blocks until there is one. After the last
 // message it returns the error that ended the session.
-func (e ear) Next() (sse.Event, error) {
+func (e sharedStream) Next() (sse.Event, error) {
 	for {
 		e.mu.Lock()
 		message, ok := e.queue.Pop()
@@ -254,7 +254,7 @@ func (e ear) Next() (sse.Event, error) {
 }
 
 // Close gives up listening; the session ends with Close of the member.
-func (e ear) Close() error {
+func (e sharedStream) Close() error {
 	e.finish(upstream.ErrClosed)
 	return nil
 }

@@ -235,7 +235,7 @@ func TestIDSaysWhoTheClientIs(t *testing.T) {
 		conn := &modernConn{srv: srv.Server, client: []byte(c.client), can: []byte(c.can)}
 		want := sealed.Session{Made: time.Unix(1_700_000_000, 0), ClientRevision: translate.Oldest(), ServerRevision: translate.Lookup(translate.Modern())}
 		conn.introduceIn(&want)
-		if want.ClientInfo != c.wantClient || want.Capabilities != c.wantCan || want.Home != srv.dialogues.instance {
+		if want.ClientInfo != c.wantClient || want.Capabilities != c.wantCan || want.Home != srv.parkedCalls.instance {
 			t.Errorf("%s: %+v", c.client, want)
 		}
 		id := s.SealSession(want)

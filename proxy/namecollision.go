@@ -18,7 +18,7 @@ const clashAge = 30 * time.Second
 
 // clash is what is known of names that the server's tools and those of adapters have
 // in common.
-type clash struct {
+type nameCollision struct {
 	turn  chan struct{} // held by who looks
 	at    time.Time     // when that was last; zero for never
 	names []string
@@ -26,7 +26,7 @@ type clash struct {
 
 // heedClash looks, before the client knows of its session, whether tools of adapters have
 // names of the server's, unless those may be hidden. The error refuses the session.
-func (h *handshake) heedClash(ctx context.Context, s *session) error {
+func (h *handshake) checkCollisions(ctx context.Context, s *session) error {
 	srv := h.srv
 	if srv.adapters == nil || srv.now().cfg.Adapters.OnClash == config.ClashShadow || !s.Facts.Has(wire.ServerTools) {
 		return nil
@@ -44,7 +44,7 @@ func (h *handshake) heedClash(ctx context.Context, s *session) error {
 			h.log().Debug("cannot read the names of the server's tools", zap.Error(err))
 			return nil // who lists them will be told
 		}
-		c.at, c.names = time.Now(), srv.adapters.among(theirs)
+		c.at, c.names = time.Now(), srv.adapters.collisions(theirs)
 	}
 	if len(c.names) > 0 {
 		return mcp.Fail(mcp.ToolNameCollision, strings.Join(c.names, ", "))
@@ -53,7 +53,7 @@ func (h *handshake) heedClash(ctx context.Context, s *session) error {
 }
 
 // among are the names of tools that a tool of ours has, too.
-func (a *adapters) among(tools [][]byte) (both []string) {
+func (a *adapters) collisions(tools [][]byte) (both []string) {
 	names := make(map[string]bool, len(tools))
 	for _, t := range tools {
 		names[gjson.GetBytes(t, "name").String()] = true
@@ -68,7 +68,7 @@ func (a *adapters) among(tools [][]byte) (both []string) {
 
 // clashed is a page of the server's tools on which one has the name of an adapter's,
 // though none had when the session began: an error.
-func (x *exchange) clashed(page []byte, names []string) []byte {
+func (x *exchange) hideCollisions(page []byte, names []string) []byte {
 	for _, name := range names {
 		x.srv.metrics.Shadowed.WithLabelValues(name).Inc()
 	}
@@ -83,7 +83,7 @@ func (x *exchange) clashed(page []byte, names []string) []byte {
 
 // isClash reports whether a tool of an adapter must not stand before one of the
 // server's.
-func (s *setup) isClash(own ownTools) bool {
+func (s *setup) collides(own ownTools) bool {
 	_, adapter := own.(*adapters)
 	return adapter && s.cfg.Adapters.OnClash != config.ClashShadow
 }

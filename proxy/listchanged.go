@@ -15,7 +15,7 @@ import (
 // its session ends.
 func (p *pipe) announce() {
 	for {
-		if p.srv.news(p.s) {
+		if p.srv.toolsChanged(p.s) {
 			p.write(mcp.Notification(wire.ToolsListChanged, ""))
 		}
 		select {
@@ -27,7 +27,7 @@ func (p *pipe) announce() {
 }
 
 // news reports, once, whether our tools are others than those that s knows of.
-func (srv *Server) news(s *session) bool {
+func (srv *Server) toolsChanged(s *session) bool {
 	was, is := s.told.Load(), srv.now().own.told
 	return was != is && s.told.CompareAndSwap(was, is)
 }
@@ -38,27 +38,27 @@ func (srv *Server) news(s *session) bool {
 func (srv *Server) listen(ctx context.Context, s *session, o upstream.ListenOptions) (upstream.Stream, error) {
 	st, err := s.stand(ctx, o)
 	if errors.Is(err, upstream.ErrNoStream) && !s.ServerRevision.Modern {
-		srv.met(noStanding)
+		srv.count(noStanding)
 	}
 	if srv.now().own == nil || s.told.Load() == nil {
 		return st, err
 	}
 	if errors.Is(err, upstream.ErrNoStream) {
-		st, err = newSilence(ctx), nil
+		st, err = newSilentStream(ctx), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &newsStream{srv: srv, s: s, of: st, ctx: ctx, heard: make(chan nextEvent, 1), closed: make(chan struct{})}, nil
+	return &listChangedStream{srv: srv, s: s, of: st, ctx: ctx, heard: make(chan nextResult, 1), closed: make(chan struct{})}, nil
 }
 
 // newsStream is a standing stream with our own news on it.
-type newsStream struct {
+type listChangedStream struct {
 	srv   *Server
 	s     *session
 	of    upstream.Stream
 	ctx   context.Context
-	heard chan nextEvent
+	heard chan nextResult
 	asked bool // of.Next is under way
 
 	once   sync.Once
@@ -66,23 +66,23 @@ type newsStream struct {
 }
 
 // nextEvent is what a Next came back with.
-type nextEvent struct {
+type nextResult struct {
 	event sse.Event
 	err   error
 }
 
 // Next returns the next event of the server's stream, or a notifications/tools/list_changed of
 // dragoman's own, whichever is first.
-func (st *newsStream) Next() (sse.Event, error) {
+func (st *listChangedStream) Next() (sse.Event, error) {
 	if !st.asked {
 		st.asked = true
 		st.srv.spawn(func() {
 			e, err := st.of.Next()
-			st.heard <- nextEvent{e, err}
+			st.heard <- nextResult{e, err}
 		})
 	}
 	for {
-		if st.srv.news(st.s) {
+		if st.srv.toolsChanged(st.s) {
 			return sse.Event{Data: mcp.Notification(wire.ToolsListChanged, "")}, nil
 		}
 		select {
@@ -97,7 +97,7 @@ func (st *newsStream) Next() (sse.Event, error) {
 }
 
 // Close ends the server's stream, and the wait for it.
-func (st *newsStream) Close() error {
+func (st *listChangedStream) Close() error {
 	st.once.Do(func() { close(st.closed) })
 	return st.of.Close()
 }

@@ -132,19 +132,19 @@ func TestTasksBelongToTheirPrincipal(t *testing.T) {
 		t.Error(r.body)
 	}
 	k := srv.heldTasks.find(srv.oneTask(t).key.principal, "t1")
-	srv.heldTasks.tend(time.Now().Add(time.Hour))
+	srv.heldTasks.expire(time.Now().Add(time.Hour))
 	sameJSON(t, srv.onTask(get, "Authorization", "Bearer a").body, rpcError("5", none))
-	srv.backings.mu.Lock()
+	srv.pool.mu.Lock()
 	if k.b.uses != 0 {
 		t.Errorf("the session is in use %d times", k.b.uses)
 	}
-	srv.backings.mu.Unlock()
+	srv.pool.mu.Unlock()
 	srv.modernly(callAsTask("6", "slow"), "Authorization", "Bearer a")
-	srv.backings.kill(srv.oneTask(t).b)
+	srv.pool.discard(srv.oneTask(t).b)
 	sameJSON(t, srv.onTask(get, "Authorization", "Bearer a").body, rpcError("5", none))
 }
 
-func (srv testServer) oneTask(t *testing.T) *backedTask {
+func (srv testServer) oneTask(t *testing.T) *pooledTask {
 	t.Helper()
 	srv.heldTasks.mu.Lock()
 	defer srv.heldTasks.mu.Unlock()
@@ -181,7 +181,7 @@ func TestTooManyTasks(t *testing.T) {
 	if r := srv.modernly(callAsTask("4", "quick")); !gjson.Get(r.body, "result").Exists() {
 		t.Error(r.body)
 	}
-	srv.heldTasks.tend(time.Now().Add(time.Hour))
+	srv.heldTasks.expire(time.Now().Add(time.Hour))
 	if !srv.heldTasks.used.HasRoom(quota.Holder{}, 1) {
 		t.Error("some are taken when none is left")
 	}
@@ -433,19 +433,19 @@ func TestTaskOfALostSessionIsNotHeld(t *testing.T) {
 	srv := front(t, s.server(taskCapabilities), bridgingTasks)
 	srv.modernly(callAsTask("1", "slow"))
 	b := srv.oneTask(t).b
-	srv.backings.retain(b) // as the call is
-	srv.backings.kill(b)
+	srv.pool.retain(b) // as the call is
+	srv.pool.discard(b)
 	srv.heldTasks.enter(b, "t2", gjson.Parse("60000"))
 	if srv.heldTasks.find(b.key.principal, "t2") != nil {
 		t.Error("the task is held")
 	}
-	srv.backings.mu.Lock()
+	srv.pool.mu.Lock()
 	uses := b.uses
-	srv.backings.mu.Unlock()
+	srv.pool.mu.Unlock()
 	if uses != 1 {
 		t.Errorf("the session is in use %d times", uses)
 	}
-	srv.backings.let(b)
+	srv.pool.release(b)
 }
 
 // TestNewsOfATaskGoOnAfterAPanic of whoever told the ones before.
@@ -454,8 +454,8 @@ func TestNewsOfATaskGoOnAfterAPanic(t *testing.T) {
 	srv := front(t, s.server(taskCapabilities), bridgingTasks)
 	srv.modernly(callAsTask("1", "slow"))
 	k := srv.oneTask(t)
-	broken := &backedTask{srv: k.srv, telling: true} // on no session
-	if srv.contained(broken.tellAll) {
+	broken := &pooledTask{srv: k.srv, telling: true} // on no session
+	if srv.contained(broken.notifyAll) {
 		t.Fatal("no panic")
 	}
 	if broken.telling {

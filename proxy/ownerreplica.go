@@ -20,7 +20,7 @@ import (
 // introduceIn puts into an id what another process has to know to take the session
 // up: who the client is, as far as there is room, and where all the rest is.
 func (c *modernConn) introduceIn(t *sealed.Session) {
-	t.Home = c.srv.dialogues.instance
+	t.Home = c.srv.parkedCalls.instance
 	t.Introduce(string(c.client), string(c.can))
 }
 
@@ -41,12 +41,12 @@ func (srv *Server) serverIsBeside() bool {
 // with a server that knows none, the log level, the subscriptions and the questions to its client. Where the
 // process is gone, or there is no way to it, a session of the last kind is taken up here,
 // and what only that process knew is lost; the others are over.
-func (srv *Server) goesHome(method string, req *downstream.Request, resp *downstream.Response) bool {
+func (srv *Server) forwardToOwner(method string, req *downstream.Request, resp *downstream.Response) bool {
 	if req.Session == "" || req.Forwarded || !srv.replicas.Configured() {
 		return false
 	}
-	home, ok := srv.sessions.home(req.Session, srv.ownerOf(req))
-	if !ok || home == srv.dialogues.instance {
+	home, ok := srv.sessions.ownerReplica(req.Session, srv.ownerOf(req))
+	if !ok || home == srv.parkedCalls.instance {
 		return false
 	}
 	err := srv.forward(home, method, mcp.PeerLost, req, resp)
@@ -89,7 +89,7 @@ func (srv *Server) carriedHeaders(req *downstream.Request) (list []upstream.Head
 // newReplicas are the other processes that srv may forward to.
 func newReplicas(srv *Server) *replicas.Replicas {
 	return replicas.New(replicas.Options{
-		Self: srv.dialogues.instance, Handler: (*face)(srv), Rescue: srv.rescue,
+		Self: srv.parkedCalls.instance, Handler: (*face)(srv), Rescue: srv.rescue,
 		Memory: srv.memory, Streams: &srv.streams, Draining: srv.draining, Log: srv.log,
 		Settings: func() replicas.Settings {
 			now := srv.now()
