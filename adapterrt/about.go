@@ -4,17 +4,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// Info is what is known of a loaded adapter.
+// Info describes a loaded adapter.
 type Info struct {
 	Name, Version, Description, File string
 
 	BaseURL     string
-	Auth        string   // the type of its auth block, none without one
-	Credentials []string // the environment variables and files that hold them
+	Auth        string   // the type of its auth block; "none" if it has no such block
+	Credentials []string // the environment variables and files that hold its credentials
 	Operations  int
 }
 
-// Adapters lists what is loaded, in the order of the files.
+// Adapters returns the loaded adapters, in the order of the files.
 func (rt *Runtime) Adapters() []Info {
 	var out []Info
 	for _, a := range rt.live.Load().adapters {
@@ -26,7 +26,7 @@ func (rt *Runtime) Adapters() []Info {
 	return out
 }
 
-// Operation is what is known of an adapter's operation.
+// Operation describes one operation of an adapter.
 type Operation struct {
 	Name, Description string
 	Category          file.Category
@@ -34,8 +34,8 @@ type Operation struct {
 	Detail            []byte // the answer of introspection
 }
 
-// Operations lists the operations of an adapter in the order of its file, nil when
-// there is no adapter of that name.
+// Operations returns the operations of an adapter in the order of its file. It returns
+// nil if no adapter has that name.
 func (rt *Runtime) Operations(adapter string) []Operation {
 	a := rt.live.Load().byName[adapter]
 	if a == nil {

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// acceptance says where each thing is shown that the runtime was accepted for.
+// acceptance lists the promises for which the runtime was accepted, and the tests that show them.
 var acceptance = []struct{ promise, tests string }{
-	{"front matter at its edges: BOM, CRLF, not closed, --- inside", "TestFrontMatter TestDocumentationIsKeptVerbatim TestScalarsAreYAML12 FuzzFrontMatter"},
-	{"each row of validation, all mistakes at once", "TestEachMistakeIsReported TestMappings TestVersionsAsSemVerHasThem TestStrictFilesMindWarnings TestAllMistakesOfAllFilesAreReported TestSameNameTwiceIsRefused TestProblemAsJSON FuzzMapping"},
+	{"front matter with BOM, with CRLF, not closed, with --- inside", "TestFrontMatter TestDocumentationIsKeptVerbatim TestScalarsAreYAML12 FuzzFrontMatter"},
+	{"each row of validation, all mistakes at once", "TestEachMistakeIsReported TestMappings TestVersionsAreSemVer TestStrictFilesMindWarnings TestAllMistakesOfAllFilesAreReported TestSameNameTwiceIsRefused TestProblemAsJSON FuzzMapping"},
 	{"each row of validation beyond the draft", "TestTrustMistakes TestLimitMistakes TestPaginationMistakes TestCacheMistakes TestGraphQLMistakes TestGateMistakes TestOAuthMistakes TestTypeMistakes"},
-	{"the public example of 20 operations loads and sends what it says", "TestThePublicExample TestOurFileOfTwentyOperations"},
-	{"the table of path encoding and the four traversals", "TestPathValues TestTraversalsEndWhereTheyAre FuzzPathValue"},
-	{"no value changes scheme or host, or leaves its segment", "TestNoValueLeavesItsPlace"},
+	{"the public example of 20 operations loads, and its operations send the requests that it declares", "TestThePublicExample TestOurFileOfTwentyOperations"},
+	{"the table of path encoding and the four traversals", "TestPathValues TestPathTraversalsAreRefused FuzzPathValue"},
+	{"no value changes the scheme or host of a request, or leaves its path segment", "TestNoValueLeavesItsPlace"},
 	{"the base path is kept, also before an empty first placeholder; all rows of placement", "TestPlacement TestFormBody"},
 	{"no header is injected", "TestHeaderParameters TestTheTraceIsForwardedAndNothingElse TestRequestIDIsForwarded"},
 	{"each row of parsing over real sockets, truncated, bombs, 10 MiB ± 1", "TestAnswers TestTransportFailures TestCompressedBombIsCutOff TestResponseSizeLimit FuzzResult"},
@@ -25,7 +25,7 @@ var acceptance = []struct{ promise, tests string }{
 	{"the wrong endpoint, for each pair", "TestEachOperationHasItsEndpoint"},
 	{"introspection is complete, and valid in both modes", "TestIntrospectionIsComplete TestIntrospectionConforms TestWhatIsListedIsAccepted TestSchemasAreClosed"},
 	{"no message looks like a leak", "TestNoMessageLooksLikeALeak TestNoLiteralLooksLikeALeak TestUpstreamWordsAreSanitised"},
-	{"credentials show nowhere, and go nowhere else", "TestCredentialsNeverShow TestCredentialsGoOverHTTPSOnly TestCredentialsDoNotFollowRedirects TestPreviewSendsNothingAndMasks"},
+	{"credentials are not shown, and are sent only to their API", "TestCredentialsNeverShow TestCredentialsGoOverHTTPSOnly TestCredentialsDoNotFollowRedirects TestPreviewSendsNothingAndMasks"},
 	{"the tables of isError and of HTTP statuses", "TestCodes TestToolResults TestHTTPEndpoints"},
 	{"the table of gates, and a schema that changes between two calls", "TestGate"},
 	{"reload under load without a failed call", "TestReloadUnderLoad TestNoCallFailsWhileTheFileChanges TestAChangeOnDiskIsLive TestABrokenChangeKeepsTheOldAndSaysWhy"},
@@ -62,7 +62,7 @@ func TestEveryPromiseHasItsTest(t *testing.T) {
 	}
 }
 
-func TestTraversalsEndWhereTheyAre(t *testing.T) {
+func TestPathTraversalsAreRefused(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com/v1", `read: [{name: op, maps_to: "GET /files/{name}/raw", params: {name: {type: string, required: true}}}]`)
 	all := capture(rt, `{}`)
 	for value, want := range map[string]string{

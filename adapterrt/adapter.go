@@ -12,19 +12,19 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
-// adapter is a file's adapter with what is worked out, counted and kept for it while
-// it is served.
+// adapter is a compiled adapter file together with the state that the runtime keeps for
+// it while it is served: limits and counters, its presentation, tokens and connections.
 type adapter struct {
 	*file.Adapter
 	guard  *guard.Adapter
 	shown  *present.Adapter
 	signer *credential.Signer
 	login  chan struct{}    // full while a caller is asked to log in
-	client *httpcall.Client // set when the adapter goes live; its next version goes on with it
+	client *httpcall.Client // set when the adapter goes live; its next version may use the same one
 }
 
-// Parse checks and compiles one adapter file. path is its name, for the problems.
-// The adapter is nil when one of them is an error.
+// Parse checks and compiles one adapter file. path is the file name that the problems
+// name. The adapter is nil if one of the problems is an error.
 func Parse(path string, data []byte, opt *Options) (*file.Adapter, []file.Problem) {
 	o := *opt
 	if err := o.setDefaults(); err != nil {
@@ -33,20 +33,20 @@ func Parse(path string, data []byte, opt *Options) (*file.Adapter, []file.Proble
 	return file.Parse(path, data, o.files())
 }
 
-// prepare works out all that can be before a request comes.
+// prepare computes everything that does not depend on a request.
 func (rt *Runtime) prepare(a *file.Adapter) *adapter {
 	guard := guard.New(a, rt.opt.policy())
 	return &adapter{Adapter: a, guard: guard, shown: present.NewAdapter(a, guard.Verdict, rt.shows), signer: credential.NewSigner(rt.keeper, a), login: make(chan struct{}, 1)}
 }
 
-// loaded is what became of one file.
+// loaded is the outcome of loading one file. adapter is nil if the file has an error.
 type loaded struct {
 	adapter  *adapter
 	problems []file.Problem
 }
 
-// loadAll reads and compiles files. One that has not changed since old was loaded
-// is taken from there.
+// loadAll reads and compiles files. For a file that has not changed since old was
+// loaded, it returns the adapter from old.
 func (rt *Runtime) loadAll(files []string, old map[string]*adapter) []loaded {
 	out := make([]loaded, len(files))
 	next := make(chan int)

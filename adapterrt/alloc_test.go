@@ -17,7 +17,7 @@ func TestDispatchAllocatesLittle(t *testing.T) {
 	}
 }
 
-// While they are loaded, twice as much may be in use before it is collected.
+// While the adapters are loaded, twice as much may be in use before it is collected.
 func TestAThousandAdaptersTakeLittle(t *testing.T) {
 	const most = 80 << 20
 	paths := thousand(t)

@@ -25,11 +25,11 @@ const (
 	wav = "RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00"
 )
 
-// others are answers that are no JSON, by what the operation says of them, over real sockets.
+// others are answers that are not JSON, with the response block of their operation, over real sockets.
 var others = []struct {
 	name, response string
 	handler        http.HandlerFunc
-	want           string // of the result, behind "success":
+	want           string // the result after "success":
 }{
 	{"text", `as: text`, say(200, "text/plain", "a\r\nb\rc\n\"\u2028"), "true,\"data\":\"a\\nb\\nc\\n\\\"\u2028\"}"},
 	{"text that is JSON", `as: text`, say(200, "application/json", `{"a": 1}`), `true,"data":"{\"a\": 1}"}`},
@@ -99,7 +99,7 @@ var others = []struct {
 	{"nothing to decode", `decode: {content: base64}`, say(200, "", `[{"a": 1}]`), `true,"data":[{"a": 1}]}`},
 }
 
-func TestOtherAnswers(t *testing.T) {
+func TestAnswersThatAreNotJSON(t *testing.T) {
 	for _, c := range others {
 		t.Run(c.name, func(t *testing.T) {
 			s := api(t, c.handler)
@@ -129,7 +129,8 @@ func TestOtherAnswers(t *testing.T) {
 	}
 }
 
-// TestToolResultsShowMedia: images as images, sounds as sounds, the rest as resources, and JSON without its blanks.
+// TestToolResultsShowMedia shows that images become image blocks, sounds audio blocks, and other files resources, and
+// that JSON is compact.
 func TestToolResultsShowMedia(t *testing.T) {
 	s := api(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -172,8 +173,8 @@ func TestToolResultsShowMedia(t *testing.T) {
 	}
 }
 
-// TestToolResultsHaveNoBlanks shows that an API's layout costs a model nothing, and that texts keep theirs. The plain
-// endpoints give what the API gave.
+// TestToolResultsHaveNoBlanks shows that tool results omit the white space between the values of an API's JSON, and
+// keep it within strings. The plain endpoints return the API's bytes.
 func TestToolResultsHaveNoBlanks(t *testing.T) {
 	const body = "{\n  \"a b\" : [ 1.50 , \"x  y\\n\\\" \\u0041\" ],\n\t\"c\": null\n}"
 	rt := one(t, Options{}, api(t, say(200, "application/json", body)).URL, status)
@@ -212,7 +213,7 @@ func TestAnswersAreAskedForByTheirType(t *testing.T) {
 	}
 }
 
-// TestCompressedTextIsBounded shows that a page of the API costs no more than the limit.
+// TestCompressedTextIsBounded shows that a compressed page takes no more memory than the limit.
 func TestCompressedTextIsBounded(t *testing.T) {
 	var bomb bytes.Buffer
 	w := gzip.NewWriter(&bomb)
@@ -229,8 +230,8 @@ func TestCompressedTextIsBounded(t *testing.T) {
 	}
 }
 
-// TestHostileTextEndsSoon gives each format what is slow or large to read: what takes the square of its length takes
-// minutes.
+// TestHostileTextEndsSoon reads, in each format, texts that are slow or large to read. A reader with quadratic time
+// would take minutes.
 func TestHostileTextEndsSoon(t *testing.T) {
 	const size = 512 << 10 / effort
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
@@ -254,7 +255,7 @@ func TestHostileTextEndsSoon(t *testing.T) {
 	}
 }
 
-// redirecting are an API and another host, both over TLS, and a runtime that trusts them.
+// redirecting starts an API and another host, both with TLS, and a runtime that trusts them.
 func redirecting(t *testing.T, redirects string, here, there http.HandlerFunc) (rt *Runtime, api, other *httptest.Server) {
 	other = httptest.NewTLSServer(there)
 	api = httptest.NewTLSServer(here)
@@ -340,8 +341,8 @@ func TestRedirects(t *testing.T) {
 	})
 }
 
-// TestCredentialsStayWithTheAPI sends a call to another host and back again: from there on nothing of the adapter's goes
-// along.
+// TestCredentialsStayWithTheAPI redirects a call to another host and back to the API. After the first redirect, no
+// request carries the adapter's headers.
 func TestCredentialsStayWithTheAPI(t *testing.T) {
 	var at, home string
 	var seen []http.Header
@@ -360,7 +361,7 @@ func TestCredentialsStayWithTheAPI(t *testing.T) {
 		w.WriteHeader(302)
 	}
 	rt, api, other := redirecting(t, ", redirects: [other.example]", here, there)
-	// The name stands for the other server, on the port that HTTPS has.
+	// other.example is the other server, on the default port of HTTPS.
 	rt.live.Load().adapters[0].client.Transport = reroute{rt.live.Load().adapters[0].client.Transport, map[string]string{"other.example": other.Listener.Addr().String()}}
 	home, at = api.URL, "https://other.example/file?sig=1"
 	got := ask(rt, Endpoint{}, `{"operation":"op","params":{"v":"1"}}`)
@@ -378,7 +379,7 @@ func TestCredentialsStayWithTheAPI(t *testing.T) {
 	}
 }
 
-// reroute sends what is for some hosts to other addresses.
+// reroute sends requests for some hosts to other addresses.
 type reroute struct {
 	http.RoundTripper
 	to map[string]string
@@ -428,7 +429,7 @@ func TestMistakesInResponsesAreReported(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever an API answers, in whatever format, becomes valid JSON.
+// FuzzAnswer shows that every answer of an API, in each format, becomes valid JSON.
 func FuzzAnswer(f *testing.F) {
 	for _, c := range others {
 		w := httptest.NewRecorder()
@@ -471,7 +472,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// TestAnswersAtTheirLimit: one byte decides, of what is read and of what is shown.
+// TestAnswersAtTheirLimit shows that the limits on what is read and on what is shown are exact to the byte.
 func TestAnswersAtTheirLimit(t *testing.T) {
 	const limit = 1 << 20
 	body := func(n int) string { return "\x1f\x8b" + strings.Repeat("\x01", n-2) }

@@ -10,12 +10,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// The most requests of a batch.
+// The largest number of requests in a batch.
 const maxBatch = 50
 
-// batch runs the requests of one body one after the other. A failure does not stop
-// the rest; one that waits for confirmation does, and so does an answer that grows
-// too large.
+// batch runs the requests of one body one after the other. After a failure it goes on
+// with the next request. It stops at a request that needs a confirmation, when the answer
+// grows larger than MaxResponseBytes, and when the caller leaves.
 func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *envelope, r *Result) *failure.Failure {
 	if e.operation != nil {
 		return failure.InvalidValue("operations", "must not stand beside 'operation'")
@@ -77,7 +77,8 @@ func (rt *Runtime) batch(ctx context.Context, at Endpoint, req *Request, e *enve
 	return nil
 }
 
-// batchName is the operation that an item names, "" when it does not.
+// batchName returns the name of the operation in an item of a batch, or "" if the item
+// names none.
 func batchName(item []byte) string {
 	if v := wire.Member(item, "operation"); v != nil && wire.KindOf(v) == wire.String {
 		return clean.FirstRunes(string(wire.Unquoted(v)), maxOperationName)

@@ -24,8 +24,7 @@ create:
 
 const tenValues = `{"operation":"op","params":{"owner":"octo cat","repo":"Hello-World","title":"A title","body":"Some more text, and \"quotes\"","number":42,"state":"closed","draft":true,"labels":["a","b","c"],"per_page":50,"page":2}}`
 
-// BenchmarkDispatch is a call of ten parameters up to the built request and back,
-// without the network.
+// BenchmarkDispatch measures a call with ten parameters, without the network.
 func BenchmarkDispatch(b *testing.B) {
 	rt := one(b, Options{}, "https://api.example.com/v1", tenParams)
 	quick(rt, []byte(`{"id":1}`))
@@ -45,7 +44,7 @@ func quick(rt *Runtime, body []byte) {
 	}
 }
 
-// BenchmarkResponse is what is ours of a call with a response of 64 KiB.
+// BenchmarkResponse measures the runtime's part of a call with a response of 64 KiB.
 func BenchmarkResponse(b *testing.B) {
 	var body bytes.Buffer
 	body.WriteByte('[')
@@ -69,7 +68,7 @@ func BenchmarkResponse(b *testing.B) {
 	}
 }
 
-// thousand are files of 1,000 adapters with 20 operations each.
+// thousand writes the files of 1,000 adapters with 20 operations each.
 func thousand(t testing.TB) []string {
 	text, err := os.ReadFile("testdata/github-api-adapter.md")
 	if err != nil {
@@ -101,7 +100,7 @@ func BenchmarkLoad(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MB-kept")
-		b.ReportMetric(float64(after.Sys)/(1<<20), "MB-of-the-system") // the most there ever was
+		b.ReportMetric(float64(after.Sys)/(1<<20), "MB-of-the-system") // the peak
 		rt.Close()
 	}
 }

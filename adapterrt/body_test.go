@@ -16,7 +16,7 @@ import (
 
 const form = "application/x-www-form-urlencoded"
 
-// bodies are requests by what their operation says of the body.
+// bodies are requests with the request block of their operation.
 var bodies = []struct{ name, op, params, url, kind, body string }{
 	{"empty object", `request: {body_required: true}, params: {a: {type: string}}`, `{}`, "/q", "application/json", `{}`},
 	{"no empty object beside members", `request: {body_required: true}, params: {a: {type: string}}`, `{"a":"x"}`, "/q", "application/json", `{"a":"x"}`},
@@ -65,7 +65,7 @@ func TestBodies(t *testing.T) {
 				t.Fatal(got)
 			}
 			s := (*all)[0]
-			for _, h := range s.headers { // these are set last
+			for _, h := range s.headers { // the last Content-Type counts, because these headers are set last
 				if h.Name == "Content-Type" {
 					s.contentType = h.Value
 				}
@@ -154,8 +154,8 @@ func TestMultipart(t *testing.T) {
 	}
 }
 
-// TestLongNamesDoNotMultiply shows that a key that stands in each of its object's pairs does not make gigabytes of a
-// request of one megabyte.
+// TestLongNamesDoNotMultiply shows that a request of one megabyte does not become gigabytes because an object's long
+// name is repeated in each of its pairs.
 func TestLongNamesDoNotMultiply(t *testing.T) {
 	long := strings.Repeat("k", 300<<10)
 	for _, op := range []string{
@@ -167,7 +167,7 @@ func TestLongNamesDoNotMultiply(t *testing.T) {
 		all := capture(rt, `{}`)
 		for _, value := range []string{"1", "null", "{}"} {
 			if value != "1" && strings.Contains(op, "deep_object") {
-				continue // all of which it writes
+				continue // this case writes all pairs
 			}
 			var in strings.Builder
 			for i := range 5_000 {
@@ -219,7 +219,7 @@ create: [{name: op, maps_to: POST /q, params: {
 	}
 }
 
-// requestMistakes are operations with a mistake each in what they say of the request.
+// requestMistakes are operations, each with one mistake in its request block or its parameters.
 var requestMistakes = []struct{ op, path, code, says string }{
 	{`request: {bodyrequired: true}`, "request.bodyrequired", file.SchemaUnknownField, "did you mean body_required?"},
 	{`request: {as: xml}`, "request.as", file.SchemaInvalidValue, "json, form, multipart, text, bytes"},
@@ -284,7 +284,7 @@ func TestMistakesInRequestsAreReported(t *testing.T) {
 	}
 }
 
-// FuzzBody: whatever a request gives for parameters, the body is what its type says.
+// FuzzBody shows that the body matches its content type, whatever values a request has.
 func FuzzBody(f *testing.F) {
 	for _, v := range []string{`"a"`, `null`, `[1,{"a":[]}]`, `{"a":{"b":[true,"\ud83d\ude00\u0001&=[]"]}}`, `""`, `{"":{"":null}}`, `5e400`, `"AAE="`, `"\b0"`, `{"\n":{"\u0085":"\u007f"}}`} {
 		f.Add([]byte(v))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// clock is a time that tests move.
+// clock is a clock that tests move.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -68,7 +68,7 @@ func TestCache(t *testing.T) {
 	expect(timed, `1,"_meta":{"cache":"hit"}}`)
 	expect(`{"operation":"timed","params":{"q":"x"}}`, `2,"_meta":{"cache":"miss"}}`)
 	token = "two-tokens"
-	expect(timed, `3,"_meta":{"cache":"miss"}}`) // another caller's answer is not shown
+	expect(timed, `3,"_meta":{"cache":"miss"}}`) // the answer for another token is not used
 	token = "one-token"
 	ck.pass(29 * time.Second)
 	expect(timed, `1,"_meta":{"cache":"hit"}}`)
@@ -97,7 +97,7 @@ func TestCache(t *testing.T) {
 			t.Error("kept", h)
 		}
 	}
-	// Headers that no request carries are alike in all of them, as GitHub's.
+	// Headers in Vary that no request carries are the same in all requests. GitHub sends such a Vary.
 	ask(rt, Endpoint{}, change)
 	head = map[string]string{"Cache-Control": "max-age=10", "Vary": "Accept, Authorization, Cookie, X-Requested-With"}
 	ask(rt, Endpoint{}, told)
@@ -145,11 +145,11 @@ func TestIdenticalCallsShareOne(t *testing.T) {
 			}
 		})
 	}
-	cancel() // which the others must survive
+	cancel() // the other calls must still get an answer
 	<-arrived
 	close(release)
 	wg.Wait()
-	if got := n.Load(); got != 2 { // that which was cancelled, and one more
+	if got := n.Load(); got != 2 { // the request that was cancelled, and one more
 		t.Errorf("%d requests for one answer", got)
 	}
 	data[0][0] = 'x'

@@ -13,28 +13,29 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// call is one request on its way through an operation. It is pooled; everything
-// in it belongs to it, but for what points into the request's body.
+// call is the state of one request while it runs. Calls are pooled. A call owns
+// everything in it, except the slices that point into the request's body.
 type call struct {
 	httpcall.Call
 	env      envelope
 	a        *adapter
 	unknown  []string
-	token    []byte // a confirmation
-	goOn     []byte // leave to go on over a quota's pause
-	inner    bool   // one of a batch
+	token    []byte // the confirmation token of the request
+	goOn     []byte // the token that permits calls beyond a quota's pause
+	inner    bool   // the request is part of a batch
 	trace    []Header
-	send     credential.Send // opens a login page at the user; nil when the client cannot
+	send     credential.Send // sends the user to a login page; nil if the client cannot
 	progress httpcall.Progress
-	asked    time.Duration // how long the user took to agree
+	asked    time.Duration // time spent waiting for the user to answer
 	cached   string        // what the cache did: hit, miss, revalidated
 }
 
-// Bytes of a name in a list of unknown ones.
+// The largest number of bytes of a name in a list of unknown parameters.
 const maxUnknownName = 128
 
-// resolve finds the value of every declared parameter: in params, else beside it.
-// Undeclared parameters are noted; names starting with _ are metadata.
+// resolve finds the value of every declared parameter: in params, otherwise at the top
+// level of the request. It collects undeclared parameters in c.unknown, except those
+// whose names start with _, which are metadata.
 func (c *call) resolve(a *adapter, op *file.Operation) *failure.Failure {
 	c.a, c.Op = a, op
 	c.unknown = c.unknown[:0]
@@ -93,8 +94,8 @@ func (c *call) stray(key []byte) {
 	}
 }
 
-// lift takes the members of an update's input for parameters: the other way
-// clients write an update.
+// lift takes the members of an update's "input" object as parameters, because some
+// clients write an update that way.
 func (c *call) lift(input []byte) (f *failure.Failure) {
 	var unknown []string
 	wire.Each(input, func(name, raw []byte) bool {
@@ -120,8 +121,8 @@ func (c *call) lift(input []byte) (f *failure.Failure) {
 	return f
 }
 
-// noteToken keeps the tokens that a request carries. It reports false when the
-// member is something else.
+// noteToken keeps m if it is a confirmation token or a quota token, and reports whether
+// it is one.
 func (c *call) noteToken(m *entry) bool {
 	if string(m.key) == "_quota_continue" && m.kind == wire.String {
 		c.goOn = wire.Unquoted(m.raw)

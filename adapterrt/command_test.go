@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// tokenCommand is a program that counts its runs in a file beside it.
+// tokenCommand writes a program that counts its runs in a file in the same directory.
 func tokenCommand(t *testing.T, script string) (command []string, runs func() int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func tokenCommand(t *testing.T, script string) (command []string, runs func() in
 	}
 }
 
-// bearer is an API that takes tokens until they are refused.
+// bearer starts an API that accepts every token but the refused one.
 func bearer(t *testing.T, refused *atomic.Value) string {
 	return api(t, func(w http.ResponseWriter, r *http.Request) {
 		if v, _ := refused.Load().(string); r.Header.Get("Authorization") == "" || v == r.Header.Get("Authorization") {
@@ -44,7 +44,7 @@ func bearer(t *testing.T, refused *atomic.Value) string {
 
 const bearerAuth = "auth: {type: bearer, token_env: NOT_USED}"
 
-// TestTokensOfACommand are kept until they end, whatever form the command prints them in.
+// TestTokensOfACommand shows that the tokens of a command are kept until they expire, in each form of output.
 func TestTokensOfACommand(t *testing.T) {
 	for script, life := range map[string]time.Duration{
 		`echo token-$2of$1; echo 600`: 10 * time.Minute,
@@ -89,12 +89,13 @@ func TestTokensOfACommand(t *testing.T) {
 	}
 }
 
-// TestCommandsThatFail are told in the log, not to the client, and without what they printed.
+// TestCommandsThatFail shows that the cause of a failed command is only for the log, and does not contain what the
+// command printed on stdout.
 func TestCommandsThatFail(t *testing.T) {
 	for script, want := range map[string]string{
 		`echo s3cr3t; echo 'not logged in: s3cr3t' >&2; exit 3`: "exit status 3: \"not logged in: ",
-		`true`:                                  "it printed none",
-		`printf 'a\001b'`:                       "control characters within the token",
+		`true`:                                  "it printed no token",
+		`printf 'a\001b'`:                       "the token contains control characters",
 		`echo token; echo soon`:                 "neither a number of seconds",
 		`echo token; echo 2020-01-01T00:00:00Z`: "expired already",
 		`head -c 2000000 /dev/zero`:             "more than 1048576 bytes",
@@ -127,7 +128,8 @@ func TestCommandsThatFail(t *testing.T) {
 	}
 }
 
-// TestNamedPipesAreNotWaitedFor: opening one would hold up the call, or the start.
+// TestNamedPipesAreNotWaitedFor shows that the runtime does not open named pipes, which would block the call or the
+// start.
 func TestNamedPipesAreNotWaitedFor(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "test-api-adapter.md")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

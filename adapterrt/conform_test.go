@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
-// everything is an adapter that says all that introspection can show.
+// everything is an adapter with all that introspection can show.
 const everything = `
 create:
 - name: create_issue
@@ -51,8 +51,8 @@ var everythingElse = []string{
 	"rate_limits: {requests_per_minute: 60, quotas: {limits: [{metric: requests_per_day, warn: 5, pause: 8, hard_stop: 10}, {metric: calls_per_hour, warn: 1}]}}",
 }
 
-// TestIntrospectionConforms asks for all that there is, in both modes, of one
-// adapter and of several, with and without what exposure changes.
+// TestIntrospectionConforms makes all introspection queries, of one adapter and of several,
+// with the options that change what introspection shows.
 func TestIntrospectionConforms(t *testing.T) {
 	text := front("https://api.example.com/v1", everything, everythingElse...)
 	second := strings.Replace(text, "name: test-api", "name: other-api", 1)
@@ -100,8 +100,9 @@ func TestIntrospectionConforms(t *testing.T) {
 	}
 }
 
-// Cross-cutting parameters that an operation accepts are listed, those that only
-// the runtime sets are not, and what is listed is accepted.
+// TestWhatIsListedIsAccepted shows that introspection lists the cross-cutting parameters that
+// an operation accepts and not those that only the runtime sets, and that all listed
+// parameters are accepted.
 func TestWhatIsListedIsAccepted(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com/v1", everything, everythingElse[0], everythingElse[3])
 	capture(rt, `[{"id":1,"title":"T"}]`)
@@ -131,9 +132,8 @@ func TestWhatIsListedIsAccepted(t *testing.T) {
 	}
 }
 
-// TestSchemasAreClosed keeps the schemas from letting anything through: each object
-// that they describe names all its members, but for those that hold what a file or
-// a request says.
+// TestSchemasAreClosed checks that the schemas permit no unknown members: each object in them
+// names all its members, except the objects whose content comes from a file or a request.
 func TestSchemasAreClosed(t *testing.T) {
 	text, err := os.ReadFile("testdata/introspection.schema.json")
 	if err != nil {
@@ -145,14 +145,14 @@ func TestSchemasAreClosed(t *testing.T) {
 	}
 	free := []string{
 		"/$defs/operation/properties/examples/items/properties/request/properties/params", "/$defs/info/properties/trust",
-		"/$defs/success/properties/data", // what it is, each answer says itself
+		"/$defs/success/properties/data", // depends on the query
 	}
 	var walk func(path string, v any)
 	walk = func(path string, v any) {
 		switch v := v.(type) {
 		case map[string]any:
 			_, members := v["properties"]
-			_, described := v["additionalProperties"].(map[string]any) // names are the file's, what is under them is not
+			_, described := v["additionalProperties"].(map[string]any) // any names, described values
 			members = members && !strings.HasSuffix(path, "/properties")
 			if (v["type"] == "object" || members && !strings.Contains(path, "/if") && !strings.HasSuffix(path, "/allOf/1")) &&
 				v["additionalProperties"] != false && !described && !slices.Contains(free, path) {
@@ -168,7 +168,7 @@ func TestSchemasAreClosed(t *testing.T) {
 		}
 	}
 	for name, def := range root["$defs"].(map[string]any) {
-		if name != "result" { // of any operation: its data, details and _meta are open
+		if name != "result" { // the result of any operation has open data, details and _meta
 			walk("/$defs/"+name, def)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// run takes a request through the stages; the first that fails answers.
+// run takes a request through the stages. The first stage that fails sets the result.
 func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, r *Result) {
 	lim := rt.opt.limits()
 	if r.Failure = c.env.parse(req.Body, lim); r.Failure != nil {
@@ -66,7 +66,7 @@ func (c *call) run(ctx context.Context, rt *Runtime, at Endpoint, req *Request, 
 	c.perform(ctx, rt, req, r)
 }
 
-// question is what a call of introspect asks.
+// question returns the parameters of a call of introspect.
 func (c *call) question() *present.Question {
 	text := func(i int) string {
 		if i >= len(c.Values) || c.Values[i].Kind != wire.String {
@@ -80,7 +80,7 @@ func (c *call) question() *present.Question {
 	}
 	if len(c.Values) > 2 {
 		if digits, ok := wire.AppendInteger(nil, c.Values[2].Raw); ok {
-			q.First, _ = strconv.Atoi(string(digits)) // bounds were checked
+			q.First, _ = strconv.Atoi(string(digits)) // Validate has checked the bounds
 		}
 	}
 	return q
@@ -105,7 +105,7 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 		return
 	}
 	if len(c.Op.Gates) > 0 {
-		c.Out.Trace = c.trace // their requests belong to it, too
+		c.Out.Trace = c.trace // the gates' requests belong to the same trace
 		if r.Call.Gate, r.Call.Gates, r.Failure = rt.gates.Check(ctx, &c.Call, &upstream{rt, c}); r.Failure != nil {
 			return
 		}
@@ -137,7 +137,8 @@ func (c *call) perform(ctx context.Context, rt *Runtime, req *Request, r *Result
 	}
 }
 
-// confirm lets the call through that may run and is confirmed, where it has to be.
+// confirm returns nil if the adapter may run the operation and, if the operation needs
+// a confirmation, it is confirmed.
 func (c *call) confirm(ctx context.Context, rt *Runtime, req *Request) *failure.Failure {
 	by := guard.Asker{Session: req.Session, Caller: req.Caller, Token: string(c.token)}
 	if req.Ask != nil && c.a.guard.Verdict(c.Op) == guard.Confirm {
@@ -150,7 +151,7 @@ func (c *call) confirm(ctx context.Context, rt *Runtime, req *Request) *failure.
 	return f
 }
 
-// asking is req.Ask, with the time that the user takes noted.
+// asking returns a function that calls req.Ask and adds the time that it takes to c.asked.
 func (c *call) asking(rt *Runtime, req *Request) func(context.Context, string) (bool, error) {
 	return func(ctx context.Context, question string) (bool, error) {
 		start := rt.opt.Now()
@@ -159,8 +160,8 @@ func (c *call) asking(rt *Runtime, req *Request) func(context.Context, string) (
 	}
 }
 
-// fetch makes one HTTP call and sets the result's data or failure. The reply is
-// nil when it failed.
+// fetch makes one HTTP call and sets the result's data or failure. It returns nil if
+// the call failed.
 func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *httpcall.Reply {
 	answer, f := c.try(ctx, rt, r)
 	if f != nil && f.Code == failure.AuthLoginRequired && c.send != nil {
@@ -177,7 +178,7 @@ func (c *call) fetch(ctx context.Context, rt *Runtime, r *Result) *httpcall.Repl
 	return answer
 }
 
-// try makes one HTTP call.
+// try builds the request and makes one HTTP call.
 func (c *call) try(ctx context.Context, rt *Runtime, r *Result) (*httpcall.Reply, *failure.Failure) {
 	if f := c.Build(); f != nil {
 		return nil, f
@@ -186,7 +187,7 @@ func (c *call) try(ctx context.Context, rt *Runtime, r *Result) (*httpcall.Reply
 		c.Out.ID = id
 	}
 	c.Out.Trace = c.trace
-	if c.Op.Cache == nil { // other calls may wait for its answer, and not for a slow client
+	if c.Op.Cache == nil { // calls that wait for a cached answer must not wait for this call's slow client
 		c.Out.Progress = c.progress
 	}
 	start := rt.opt.Now()
@@ -195,7 +196,8 @@ func (c *call) try(ctx context.Context, rt *Runtime, r *Result) (*httpcall.Reply
 	return answer, f
 }
 
-// meta is what a result says of how it came about, when it is asked to.
+// meta returns the _meta object of a result: the request's ID and duration, if the
+// request has an ID, and what the cache did. It returns nil if there is nothing to say.
 func (c *call) meta(req *Request, r *Result) []byte {
 	if req.ID == "" && c.cached == "" {
 		return nil
@@ -220,10 +222,10 @@ func deprecated(op string, d *file.Deprecation) failure.Notice {
 	return failure.Notice{Code: "DEPRECATION_WARNING", Message: "Operation '" + op + "' is deprecated", Details: o.End(), Severity: "medium"}
 }
 
-// The longest name of an operation that is looked for.
+// The largest number of bytes in the operation name of a request.
 const maxOperationName = 200
 
-// find is the operation that a request names, in the scope of its endpoint.
+// find returns the operation that a request names, in the scope of its endpoint.
 func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered, *failure.Failure) {
 	if e.operation == nil {
 		return nil, offered{}, &failure.Failure{
@@ -269,10 +271,10 @@ func (s *snapshot) find(rt *Runtime, at Endpoint, e *envelope) (*scope, offered,
 	}
 }
 
-// The most adapters that a failure lists.
+// The largest number of adapters that a failure lists.
 const maxAdapters = 20
 
-// unknownAdapter lists the adapters that there are in place of the one that there is not.
+// unknownAdapter returns the failure for an unknown adapter; it lists the loaded adapters.
 func (s *snapshot) unknownAdapter(name string) *failure.Failure {
 	name = clean.FirstRunes(clean.Text(name, 100), 100)
 	var names []string
@@ -285,12 +287,14 @@ func (s *snapshot) unknownAdapter(name string) *failure.Failure {
 	}
 }
 
-// The most names that the failure for an unknown operation lists, and from how
-// many on they are compared by their beginnings only.
+// maxAvailable is the largest number of names that the failure for an unknown operation
+// lists. If there are more than manyNames operations, only the names that sort next to
+// the unknown one are compared with it.
 const maxAvailable, manyNames = 50, 1000
 
-// unknownOperation offers names, which are sorted, in place of the one that is not
-// known; callable makes of them what a request can write.
+// unknownOperation returns the failure for an unknown operation. It lists those of names
+// that are most similar to name. names must be sorted; callable turns them into names
+// that a request can use.
 func unknownOperation(name string, names []string, callable func([]string) []string) *failure.Failure {
 	if len(names) > manyNames {
 		i, _ := slices.BinarySearch(names, name)
@@ -319,7 +323,7 @@ func unknownOperation(name string, names []string, callable func([]string) []str
 
 func atMost(names []string, n int) []string { return names[:min(len(names), n)] }
 
-// The most names that one was probably meant for.
+// The largest number of names in did_you_mean.
 const maxMeant = 3
 
 // rightEndpoint refuses an operation at another category's endpoint.
@@ -335,8 +339,8 @@ func (rt *Runtime) rightEndpoint(op *file.Operation, at Endpoint) *failure.Failu
 	}
 }
 
-// request sends c.Out, with the adapter's credentials, through the cache when the
-// operation has one.
+// request sends c.Out with the adapter's credentials, through the cache if the operation
+// has one.
 func (rt *Runtime) request(ctx context.Context, c *call) (r *httpcall.Reply, f *failure.Failure) {
 	if c.Op.Cache != nil {
 		r, c.cached, f = rt.cache.Fetch(ctx, &c.Call, &upstream{rt, c})
@@ -347,12 +351,12 @@ func (rt *Runtime) request(ctx context.Context, c *call) (r *httpcall.Reply, f *
 	}
 	r, f = rt.deliver(ctx, c.a, &c.Call, c.goOn)
 	if c.Op.Category != file.Read {
-		rt.cache.Clear(c.Op.Adapter) // also after a failure: it may have had an effect
+		rt.cache.Clear(c.Op.Adapter) // also after a failure, because the request may have had an effect
 	}
 	return r, f
 }
 
-// upstream is how the cache and the gates reach the API for a call.
+// upstream sends the requests of the cache and the gates to the API, on behalf of a call.
 type upstream struct {
 	rt *Runtime
 	c  *call
@@ -363,14 +367,14 @@ func (u *upstream) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure
 	return u.c.a.signer.Authorize(ctx, o)
 }
 
-// Send sends the request of c, which has its credentials, when limits leave room.
+// Send sends the request of c, which already has its credentials, if the limits allow it.
 func (u *upstream) Send(ctx context.Context, c *httpcall.Call) (*httpcall.Reply, *failure.Failure) {
 	return u.rt.deliver(ctx, u.c.a, c, u.c.goOn)
 }
 
-// deliver sends c.Out when the adapter's limits leave room for it; goOn is leave to
-// go on over a quota's pause. When the API takes no notice of a token, it is
-// got anew, once, and the request repeated: it had no effect.
+// deliver sends c.Out if the adapter's limits allow it. goOn is the token that permits
+// calls beyond a quota's pause. If the API answers 401 and the token can be renewed,
+// deliver renews it and sends the request once more: a refused request had no effect.
 func (rt *Runtime) deliver(ctx context.Context, a *adapter, c *httpcall.Call, goOn []byte) (r *httpcall.Reply, f *failure.Failure) {
 	if a.guard.Limited() {
 		done, f := a.guard.Admit(c, string(goOn), rt.opt.Now)

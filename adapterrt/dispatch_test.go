@@ -33,7 +33,7 @@ delete:
 execute:
 - {name: lock_issue, maps_to: "PUT /issues/{number}/lock", description: Lock, params: {number: {type: integer, required: true}}}`
 
-// refusals are requests and the failure each must meet, word for word.
+// refusals are requests with the exact failure that each must get.
 var refusals = []struct{ name, body, want string }{
 	{"no operation", `{}`, `{"code":"VALIDATION_MISSING_PARAM","message":"Missing required parameter 'operation'. Expected: string.","details":{"param_name":"operation","expected_type":"string","missing":["operation"]}}`},
 	{"null operation", `{"operation":null}`, `{"code":"VALIDATION_MISSING_PARAM","message":"Missing required parameter 'operation'. Expected: string.","details":{"param_name":"operation","expected_type":"string","missing":["operation"]}}`},
@@ -116,7 +116,7 @@ func TestEachOperationHasItsEndpoint(t *testing.T) {
 	if got := ask(rt, Endpoint{Category: file.Create}, `{"operation":"introspect","params":{"query":"types"}}`); !strings.Contains(got, "must be called via x_mcp_aql_read, not x_mcp_aql_create") {
 		t.Error(got)
 	}
-	// Unknown comes before the wrong endpoint.
+	// The failure for an unknown operation comes before the one for a wrong endpoint.
 	if got := ask(rt, Endpoint{Category: file.Create}, `{"operation":"nope"}`); !strings.Contains(got, "NOT_FOUND_OPERATION") {
 		t.Error(got)
 	}
@@ -146,7 +146,7 @@ func TestTwoAdaptersWithTheSameOperation(t *testing.T) {
 	if got := ask(rt, Endpoint{}, `{"operation":"introspect","params":{"query":"operations","name":"test-api.list_issues"}}`); !strings.Contains(got, `"per_page"`) {
 		t.Error(got)
 	}
-	// Introspection says which are meant by a name, and never takes one of them.
+	// Introspection lists the adapters that have an operation of the name, and does not choose one.
 	for query, want := range map[string]string{
 		`{"query":"operations","name":"list_issues"}`:          `"code":"VALIDATION_AMBIGUOUS_OPERATION","message":"'list_issues' is in b-api, test-api. Use 'b-api.list_issues' or 'test-api.list_issues'."`,
 		`{"query":"operations","name":"test-api.list_issues"}`: `"examples":[{"request":{"operation":"test-api.list_issues",`,
@@ -179,7 +179,7 @@ func TestTwoAdaptersWithTheSameOperation(t *testing.T) {
 	}
 }
 
-func TestDefectsDoNotCrossARequest(t *testing.T) {
+func TestPanicsBecomeInternalErrors(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com", status)
 	rt.send = func(context.Context, *adapter, *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
 		panic("token=abcdefghijklmnop in /src/x.go")
@@ -193,8 +193,9 @@ func TestDefectsDoNotCrossARequest(t *testing.T) {
 	}
 }
 
-// TestWhatWasProbablyMeant is told beside what is wrong, and never taken for it.
-func TestWhatWasProbablyMeant(t *testing.T) {
+// TestSimilarNamesAreSuggested shows that failures suggest similar names, and that the runtime does not use them
+// itself.
+func TestSimilarNamesAreSuggested(t *testing.T) {
 	const ops = "read:\n- {name: search_issues, maps_to: GET /s, description: S, params: {q: {type: string, required: true}, per_page: {type: integer}}}\n- {name: get_user, maps_to: GET /u, description: U}"
 	rt := one(t, Options{}, "https://api.example.com", ops)
 	all := capture(rt, "1")
@@ -219,8 +220,9 @@ func TestWhatWasProbablyMeant(t *testing.T) {
 	}
 }
 
-// TestFieldsAsModelsWriteThem: a list in one text is one, and what is in no item is told.
-func TestFieldsAsModelsWriteThem(t *testing.T) {
+// TestFieldsAsACommaSeparatedString shows that fields may be a comma-separated string, and that a field that no item
+// has gets a warning.
+func TestFieldsAsACommaSeparatedString(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com", "read:\n- {name: get_user, maps_to: GET /u, description: U, supports_fields: true, default_fields: [id, gone]}", "presets: {minimal: [id]}")
 	capture(rt, `[{"id":1,"title":"T"},{"id":2}]`)
 	for params, want := range map[string]string{

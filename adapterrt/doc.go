@@ -1,29 +1,31 @@
-// Package adapterrt runs adapters: Markdown files whose front matter says how an
-// HTTP API becomes operations. No code is generated: files are read, checked,
-// compiled to tables, and interpreted.
+// Package adapterrt runs adapters: Markdown files whose front matter maps an HTTP API
+// to operations. No code is generated: the runtime reads the files, checks them,
+// compiles them to tables and interprets the tables.
 //
 // [Runtime.Dispatch] takes {"operation":…,"params":{…}} through these stages, each in
-// a file here or a package below. The first that fails answers.
+// a file of this package or in a package below. The first stage that fails sets the
+// result.
 //
-//	envelope.go   the request is taken apart and measured
-//	dispatch.go   which operation, and is this the endpoint for it
-//	call.go       values for its parameters
-//	httpcall      are they of the right types, and within bounds
-//	guard         may this adapter do that; is it confirmed; does the API support it;
-//	              has it been answered; may it be asked again
-//	credential    the adapter's own, put into the request
-//	httpcall      the HTTP request, out of the request's own bytes, and its response
-//	result.go     {"success":true,"data":…} or {"success":false,"error":{…}}
+//	envelope.go   parses the request and checks its size
+//	dispatch.go   finds the operation, and checks that the endpoint serves it
+//	call.go       finds the values of its parameters
+//	httpcall      checks the values' types and bounds
+//	guard         checks trust, confirmation and gates (does the API support the
+//	              operation); looks in the cache; checks rate limits and quotas
+//	credential    adds the adapter's credentials to the request
+//	httpcall      builds and sends the HTTP request, and reads the response
+//	result.go     writes {"success":true,"data":…} or {"success":false,"error":{…}}
 //
-// [Runtime.Load] and [Runtime.Reload] read files with package file and work out what
-// can be worked out before a call comes (adapter.go), among it what package present
-// shows of them. All of it is one snapshot, swapped in one step; calls end on the one
-// they began with.
+// [Runtime.Load] and [Runtime.Reload] read files with package file and compute all that
+// does not depend on a call (adapter.go), including the tools and the introspection
+// that package present shows. All of it is one snapshot, swapped in one step; a call
+// ends on the snapshot that it began with.
 //
-// No value of a parameter changes the scheme or host of a request or leaves its
-// place in the path. Unknown parameters are not sent. Nothing that may have had an
-// effect is sent twice. A credential is in no result, [Record] or [Failure] cause.
-// The package owns no socket that listens, starts no goroutine that outlives a call but
-// those of net/http, which end with [Runtime.Close], and logs nothing: a [Record] says
-// what there is to log.
+// The value of a parameter cannot change the scheme or host of a request, and cannot
+// leave its place in the path. Unknown parameters are not sent. A request that may have
+// had an effect is not sent twice. No result, [Record] or [Failure] cause contains a
+// credential. The package opens no listening socket. The only goroutines that outlive a
+// call are those of net/http, which end with [Runtime.Close], and those that fetch
+// tokens, for which [Runtime.Close] waits. The package logs nothing: a [Record] holds
+// what a caller may log.
 package adapterrt

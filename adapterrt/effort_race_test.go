@@ -2,5 +2,5 @@
 
 package adapterrt
 
-// effort divides the size of what tests are done with.
+// effort divides the sizes and counts in tests, because the race detector makes them slow.
 const effort = 4

@@ -2,5 +2,5 @@
 
 package adapterrt
 
-// effort divides the size of what tests are done with.
+// effort divides the sizes and counts in tests.
 const effort = 1

@@ -10,14 +10,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// envelope is a request taken apart. Its slices point into the request.
+// envelope is a parsed request. Its slices point into the request.
 type envelope struct {
 	top       []entry
 	params    []entry
-	operation []byte // unquoted; nil when absent
+	operation []byte // unquoted; nil if absent
 	adapter   []byte
 	batch     []byte // the raw value of operations
-	repeated  bool   // a member was given twice; the last one counts
+	repeated  bool   // the request has a member twice; the last one counts
 }
 
 // entry is one member of an object.
@@ -27,7 +27,7 @@ type entry struct {
 	kind wire.ValueKind
 }
 
-// limits of a request.
+// limits are the limits of a request.
 type limits struct{ size, text, elements, depth int }
 
 const (
@@ -36,8 +36,8 @@ const (
 	maxNesting  = 32
 )
 
-// parse takes body apart and checks all that can be said without knowing the
-// operation. A member given twice counts as the last time.
+// parse parses body and makes all checks that do not need the operation. If body has a
+// member twice, the last one counts.
 func (e *envelope) parse(body []byte, lim limits) *failure.Failure {
 	e.top, e.params = e.top[:0], e.params[:0]
 	e.operation, e.adapter, e.batch, e.repeated = nil, nil, nil, false
@@ -85,9 +85,10 @@ func (e *envelope) parse(body []byte, lim limits) *failure.Failure {
 	return nil
 }
 
-// members notes those of the request and of its params.
+// members collects the members of the request in e.top and those of its params in
+// e.params.
 func (e *envelope) members(body []byte) (f *failure.Failure) {
-	earlier := 0 // of e.params: those of an earlier params, which does not count
+	earlier := 0 // entries of e.params that come from an earlier params member, which does not count
 	wire.EachIn(body, "params", func(name, raw []byte) bool {
 		e.params = append(e.params, entry{name, raw, wire.KindOf(raw)})
 		return true
@@ -111,7 +112,7 @@ func (e *envelope) members(body []byte) (f *failure.Failure) {
 	return f
 }
 
-// refusedText is the failure for a request that is not JSON, or too much of it.
+// refusedText returns the failure for a request that is not valid JSON or exceeds a limit.
 func refusedText(body []byte, bad *wire.Fault, lim wire.Limits) *failure.Failure {
 	switch bad.Why {
 	case wire.BadUTF8, wire.HoldsNUL, wire.LoneSurrogate:
@@ -131,8 +132,8 @@ func refusedText(body []byte, bad *wire.Fault, lim wire.Limits) *failure.Failure
 	}
 }
 
-// location names the member of a request in which the text before a fault ends:
-// params.owner, or request for none.
+// location returns the name of the member that contains a fault, such as params.owner. It
+// returns "request" if the fault is in no member. before is the request up to the fault.
 func location(before []byte) string {
 	var last, member, param string
 	depth := 0

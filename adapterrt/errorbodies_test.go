@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// vendors are bodies as APIs send them for a refused request, and the words that say what is wrong with it: without
-// these the caller cannot mend the call.
+// vendors are error bodies of well-known APIs, and the words in them that say what is wrong with the request. Without
+// these words, the caller cannot correct the request.
 var vendors = []struct {
 	api    string
 	status int
@@ -57,7 +57,7 @@ var vendors = []struct {
 	{"DigitalOcean", 422, `{"id":"unprocessable_entity","message":"Name is already in use","request_id":"4"}`, []string{"Name is already in use"}},
 }
 
-// TestErrorsOfVendorsSayWhatIsWrong: the sentence that names the field arrives, in the message or beside it.
+// TestErrorsOfVendorsSayWhatIsWrong shows that the client receives these words, in the message or in the details.
 func TestErrorsOfVendorsSayWhatIsWrong(t *testing.T) {
 	for _, v := range vendors {
 		t.Run(v.api, func(t *testing.T) {

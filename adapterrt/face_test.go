@@ -80,8 +80,8 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestToolsDoNotRepeatThemselves: among the tools of a set no sentence stands on more
-// than two of them, and how to read large results stands where they are read.
+// TestToolsDoNotRepeatThemselves shows that no sentence is in the descriptions of more than two
+// tools of a set, and that only tools for reading say how to read large results.
 func TestToolsDoNotRepeatThemselves(t *testing.T) {
 	for _, files := range []map[string]string{large(), {"test-api-adapter.md": front("https://api.example.com", status)}} {
 		for _, mode := range []present.Mode{present.Semantic, present.Single, present.All} {
@@ -182,7 +182,7 @@ func TestTheEnvironmentWinsOverOptions(t *testing.T) {
 	}
 }
 
-// codes is every code a request can fail with, its HTTP status, and whether its
+// codes are all codes with which a request can fail, with their HTTP status, and whether the
 // tool result is an error.
 var codes = []struct {
 	code    failure.Code
@@ -231,7 +231,7 @@ func TestToolResults(t *testing.T) {
 	}
 }
 
-// leaks are the patterns by which conformance runs judge messages.
+// leaks are the patterns that conformance runs search for in messages.
 var leaks = regexp.MustCompile(`(?i)typeerror|referenceerror|syntaxerror|at\s+\S+|/src/|/node_modules/|\.ts:\d+|\.js:\d+|\.go:\d+|goroutine |panic:`)
 
 func TestNoMessageLooksLikeALeak(t *testing.T) {
@@ -325,8 +325,8 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-// TestNoLiteralLooksLikeALeak reads the source of all rooms, for the messages
-// that no other test happens to provoke.
+// TestNoLiteralLooksLikeALeak reads the source of all packages, to find messages that no
+// other test causes.
 func TestNoLiteralLooksLikeALeak(t *testing.T) {
 	var files []string
 	filepath.WalkDir(".", func(path string, _ fs.DirEntry, _ error) error {
@@ -341,7 +341,7 @@ func TestNoLiteralLooksLikeALeak(t *testing.T) {
 			"file/validate.go", "file/operation.go", "file/param.go", "file/types.go", "clean/sanitize.go",
 			"present/starter.go", "rehearse.go", "present/gentypes.go", "present/instructions.go", "runtime.go",
 		}, file) {
-			continue // patterns, and words that are in no failure
+			continue // these files contain patterns, and texts that are in no failure
 		}
 		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
-// front is a whole adapter file whose target is base and whose operations are
-// ops, as YAML. Lines of extra stand at the top level.
+// front returns a complete adapter file with the base URL base and the operations ops, as
+// YAML. The lines of extra are added at the top level.
 func front(base, ops string, extra ...string) string {
 	return "---\nname: test-api\ntype: adapter\nversion: \"1.0.0\"\ndescription: An API for tests\n" +
 		"target: {base_url: \"" + base + "\", transport: http, protocol: rest, serialization: json}\n" +
@@ -42,7 +42,7 @@ func write(t testing.TB, files map[string]string) (dir string, paths []string) {
 	return dir, paths
 }
 
-// start is a runtime with the files loaded.
+// start returns a runtime with the files loaded.
 func start(t testing.TB, opt Options, files map[string]string) *Runtime {
 	t.Helper()
 	rt, err := New(opt)
@@ -57,19 +57,19 @@ func start(t testing.TB, opt Options, files map[string]string) *Runtime {
 	return rt
 }
 
-// one is a runtime with a single adapter of these operations.
+// one returns a runtime with a single adapter with the operations ops.
 func one(t testing.TB, opt Options, base, ops string, extra ...string) *Runtime {
 	t.Helper()
 	return start(t, opt, map[string]string{"test-api-adapter.md": front(base, ops, extra...)})
 }
 
-// sent is a request as it would have gone out.
+// sent is a request as the runtime would have sent it.
 type sent struct {
 	method, url, body, contentType string
 	headers                        []file.Header
 }
 
-// capture keeps the runtime from the network: requests are noted and answered.
+// capture replaces the network of the runtime: it records requests and answers them.
 func capture(rt *Runtime, answer string) *[]sent {
 	var all []sent
 	rt.send = func(_ context.Context, a *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
@@ -91,7 +91,7 @@ func ask(rt *Runtime, at Endpoint, body string) string {
 	return string(r.JSON())
 }
 
-// api is a server that answers every request with f.
+// api starts a server that answers every request with f.
 func api(t testing.TB, f http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(f)

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// FuzzFrontMatter: a file becomes an adapter exactly when it has no error, and
-// both its problems and its operations can be told as JSON.
+// FuzzFrontMatter shows that a file becomes an adapter exactly if it has no error, and that
+// its problems and its operations can be written as JSON.
 func FuzzFrontMatter(f *testing.F) {
 	text, _ := os.ReadFile("testdata/github-api-adapter.md")
 	f.Add(text)
@@ -48,8 +48,8 @@ func FuzzFrontMatter(f *testing.F) {
 	})
 }
 
-// FuzzResult: whatever a target answers becomes a valid result; data is a part of
-// what came, and a 200 succeeds exactly when its body is JSON.
+// FuzzResult shows that every answer of an API becomes a valid result, that data is a part
+// of the answer, and that a 200 succeeds exactly if its body is JSON.
 func FuzzResult(f *testing.F) {
 	for _, c := range []string{"", " ", "\ufeff", "{}", "[", `{"a":1e5}`, `"\ud800"`, "nul", "01", "-", "1.", `{"a":1,}`, "\xff", `{"message":{"a":[1]}}`, `{"errors":[null,{"message":null}]}`, "<html>", strings.Repeat("[", 600), strings.Repeat("[", 512) + strings.Repeat("]", 512), strings.Repeat("[", 513) + strings.Repeat("]", 513), `{"a":"\u00e9\/\x"}`, "\"\u0000\"", `"\u000"`, "1e", "-0.0E+1"} {
 		f.Add(200, "application/json", []byte(c))
@@ -83,12 +83,12 @@ func FuzzResult(f *testing.F) {
 	})
 }
 
-// deep: nested beyond what is taken, by the slowest of means.
+// deep reports whether b may be nested deeper than allowed. It counts all opening brackets.
 func deep(b []byte) bool {
 	return bytes.Count(b, []byte("["))+bytes.Count(b, []byte("{")) > wire.MaxDepth
 }
 
-// FuzzRequest: whatever is asked gets a result, and only valid JSON succeeds.
+// FuzzRequest shows that every request gets a result, and that only valid JSON succeeds.
 func FuzzRequest(f *testing.F) {
 	for _, c := range refusals {
 		if len(c.body) < 1000 {

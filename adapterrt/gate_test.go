@@ -93,7 +93,7 @@ func TestGate(t *testing.T) {
 			}
 		})
 	}
-	// A change over there counts with the next call.
+	// A change of the API takes effect with the next call.
 	rt := one(t, Options{}, s.URL+"/v1", strings.Replace(gatedOps, "EXTRA", "", 1))
 	for _, c := range [][2]string{{can("[]"), refused}, {can("[1]"), passed}, {can("[]"), refused}} {
 		schema, schemaStatus = c[0], 200
@@ -101,7 +101,7 @@ func TestGate(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	// Unless it is told to remember.
+	// With ttl_ms, the gate keeps the earlier answer.
 	rt = one(t, Options{Now: someTime}, s.URL+"/v1", strings.Replace(gatedOps, "EXTRA", "ttl_ms: 1000", 1))
 	schema, calls = can("[1]"), nil
 	ask(rt, Endpoint{}, with)
@@ -128,7 +128,8 @@ func TestGateMistakes(t *testing.T) {
 	}
 }
 
-// A clock that goes on a second whenever someone looks tells where the time went.
+// The clock advances a second each time it is read, so that the record shows where the time
+// was spent.
 func TestTheRecordSaysWhereTheTimeWent(t *testing.T) {
 	s := api(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"streams":[{"name":"users","expand_capabilities":true}]}`)

@@ -61,8 +61,8 @@ func TestGraphQL(t *testing.T) {
 	}
 }
 
-// TestGraphQLErrorStatus shows that a code of GraphQL says more than the status it
-// comes with: there are APIs that put rate limits under 400.
+// TestGraphQLErrorStatus shows that the code of a GraphQL error counts before the HTTP
+// status, because some APIs send rate limits with status 400.
 func TestGraphQLErrorStatus(t *testing.T) {
 	for code, want := range map[string]string{
 		"RATELIMITED":               `"RATE_LIMIT_EXCEEDED","message":"Rate limit exceeded: no"`,
@@ -100,9 +100,9 @@ func TestGraphQLMistakes(t *testing.T) {
 	}
 }
 
-// TestVariablesAreTheDocuments shows that a parameter which no variable takes, and a
-// variable that nothing gives, are told when the file is loaded and not by the server.
-func TestVariablesAreTheDocuments(t *testing.T) {
+// TestGraphQLVariablesMatchTheDocument shows that loading a file reports a parameter that
+// the document declares no variable for, and a required variable without a parameter.
+func TestGraphQLVariablesMatchTheDocument(t *testing.T) {
 	ops := `
 read:
 - {name: one, maps_to: POST /graphql, description: O, query: "query($id: ID!, $must: Int!, $may: Int) { a(id: $id) }", variables: {odd: 1}, params: {id: {type: string, required: true}, late: {type: string}}}

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// HTTPRequest is a request to the plain HTTP endpoints, whichever server took it from its
-// socket and found it allowed.
+// HTTPRequest is a request to the plain HTTP endpoints. The HTTP server has read it and
+// has already checked that the caller may send it.
 type HTTPRequest struct {
 	Request
 	Method      string
@@ -21,18 +21,18 @@ type HTTPRequest struct {
 	ContentType string
 }
 
-// HTTPResponse is its answer, always JSON.
+// HTTPResponse is the answer to an HTTPRequest. Its body is always JSON.
 type HTTPResponse struct {
 	Status    int
 	Header    []Header
 	Body      []byte
 	Call      Record
 	Parts     []Record // of a batch, as in Result
-	Cancelled bool     // the caller left: there is no one to answer
+	Cancelled bool     // the caller has left, so the response is not sent
 }
 
-// HTTP answers a request to the plain endpoints, which all begin with the prefix
-// of the options.
+// HTTP answers a request to the plain endpoints. Their paths all begin with
+// Options.HTTPPrefix.
 func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 	path, ok := strings.CutPrefix(req.Path, rt.opt.HTTPPrefix)
 	if !ok || path != "" && path[0] != '/' {
@@ -84,9 +84,10 @@ func (rt *Runtime) HTTP(ctx context.Context, req *HTTPRequest) HTTPResponse {
 	return rt.operate(ctx, req, Endpoint{name, category})
 }
 
-// operate is a POST with an operation.
+// operate answers a POST with an operation.
 func (rt *Runtime) operate(ctx context.Context, req *HTTPRequest, at Endpoint) HTTPResponse {
-	// Demanding a type that no form can send also keeps other sites' forms out.
+	// An HTML form cannot send this content type, so that a form on another site cannot
+	// start an operation.
 	if kind, _, err := mime.ParseMediaType(req.ContentType); err != nil || kind != "application/json" {
 		f := failure.InvalidValue("Content-Type", "must be application/json")
 		res := rt.fail(f)
@@ -97,14 +98,14 @@ func (rt *Runtime) operate(ctx context.Context, req *HTTPRequest, at Endpoint) H
 	return rt.reply(&r)
 }
 
-// ask is introspection by GET.
+// ask answers a GET with introspection.
 func (rt *Runtime) ask(ctx context.Context, req *HTTPRequest, adapter, query string, name []string) HTTPResponse {
 	params := wire.Members(nil).Str("query", query)
 	switch {
 	case len(name) == 1:
 		params = params.Str("name", name[0])
 	case query == "operations" && rt.opt.Introspection != present.Strict:
-		params = params.Int("first", present.MostListed) // programs page through nothing
+		params = params.Int("first", present.MostListed) // the clients of GET are programs, which do not page
 	}
 	inner := req.Request
 	inner.Body = wire.Members(nil).Str("operation", rt.shows.Builtin.Name).Raw("params", params.End()).End()
@@ -125,8 +126,8 @@ func (rt *Runtime) reply(r *Result) HTTPResponse {
 
 func (rt *Runtime) fail(f *failure.Failure) HTTPResponse { return rt.reply(&Result{Failure: f}) }
 
-// Refusal is the body for a request to the plain endpoints that came no further than
-// whoever took it from its socket: the status that it got, and why.
+// Refusal returns the body of the response to a request to the plain endpoints that the
+// HTTP server refused itself: with which status, and why.
 func (rt *Runtime) Refusal(status int, why string) []byte {
 	r := Result{Failure: &failure.Failure{Code: httpcall.MapStatus(status, nil).Code, Message: why}}
 	return r.JSON()
@@ -142,7 +143,7 @@ func (rt *Runtime) notAllowed(allow string) HTTPResponse {
 	return res
 }
 
-// listing is the answer to GET on the prefix.
+// listing returns the answer to GET on the prefix.
 func (rt *Runtime) listing() []byte {
 	dst := []byte(`{"adapters":[`)
 	for i, a := range rt.live.Load().adapters {

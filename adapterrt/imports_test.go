@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// rooms are the packages below, each with those of them that it may import. None
-// imports one that stands behind it, and none imports adapterrt.
+// rooms are the packages below this one, each with those of them that it may import. No
+// package imports one that comes later in the list, and none imports adapterrt.
 var rooms = []struct{ name, may string }{
 	{"clean", ""},
 	{"escape", ""},
@@ -23,7 +23,7 @@ var rooms = []struct{ name, may string }{
 	{"present", "clean escape failure near gate file httpcall guard"},
 }
 
-func TestRoomsImportDownwards(t *testing.T) {
+func TestPackagesImportDownwards(t *testing.T) {
 	const module = "github.com/dragoman-proxy/dragoman/"
 	entries, err := os.ReadDir(".")
 	if err != nil {

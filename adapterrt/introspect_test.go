@@ -28,7 +28,7 @@ func github(t testing.TB, opt Options) *Runtime {
 	return start(t, opt, map[string]string{"github-api-adapter.md": string(text)})
 }
 
-// compiled are the schemas in testdata that results were checked against.
+// compiled holds the compiled schemas of testdata.
 var compiled struct {
 	sync.Mutex
 	compiler *jsonschema.Compiler
@@ -63,7 +63,7 @@ func query(rt *Runtime, q, name string) string {
 	return ask(rt, Endpoint{Category: file.Read}, `{"operation":"introspect","params":`+string(p.End())+`}`)
 }
 
-// TestOurFileOfTwentyOperations is of a file of our own that has the size and the shape
+// TestOurFileOfTwentyOperations tests a file of this project that has the size and the shape
 // of the public example.
 func TestOurFileOfTwentyOperations(t *testing.T) {
 	text, err := os.ReadFile("testdata/github-api-adapter.md")
@@ -73,8 +73,8 @@ func TestOurFileOfTwentyOperations(t *testing.T) {
 	sendsWhatItSays(t, text)
 }
 
-// publicExample is the example that the format's authors published. Its licence is not
-// ours, so that it is fetched and not kept.
+// publicExample is the example that the format's authors published. It has another licence, so
+// it is fetched and not part of this repository.
 const publicExample = "https://raw.githubusercontent.com/MCPAQL/examples/115b5b9e731bebb4771f4cfaa2113934eca5530f/adapters/github-api-adapter.md"
 
 func TestThePublicExample(t *testing.T) {
@@ -96,8 +96,8 @@ func TestThePublicExample(t *testing.T) {
 	sendsWhatItSays(t, text)
 }
 
-// sendsWhatItSays loads a file of 20 operations without a problem, calls each with what
-// it requires, and finds the method and path of its maps_to in what is sent.
+// sendsWhatItSays checks that a file of 20 operations loads without a problem, and that a call
+// of each operation with its required parameters sends the method and path of its maps_to.
 func sendsWhatItSays(t *testing.T, text []byte) {
 	opt := fromEnv("GITHUB_TOKEN", "x")
 	a, problems := Parse("github-api-adapter.md", text, &opt)
@@ -143,8 +143,8 @@ func sendsWhatItSays(t *testing.T, text []byte) {
 	}
 }
 
-// TestIntrospectionIsComplete reads the file with other eyes and expects all of it
-// back.
+// TestIntrospectionIsComplete reads the file with another YAML reader, and checks that
+// introspection returns everything in it.
 func TestIntrospectionIsComplete(t *testing.T) {
 	for _, opt := range []Options{{}, {Introspection: present.Strict}, {Mode: present.Single}} {
 		rt := github(t, opt)
@@ -224,7 +224,7 @@ func TestIntrospectionIsComplete(t *testing.T) {
 	}
 }
 
-// typeName is get_issue as GetIssue.
+// typeName returns GetIssue for get_issue.
 func typeName(operation string) string {
 	name := ""
 	for _, w := range strings.Split(operation, "_") {

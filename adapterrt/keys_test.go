@@ -10,7 +10,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// TestSeveralCredentials: APIs that want two or three keys get each at its place, and no failure and no preview shows one.
+// TestSeveralCredentials shows that APIs that need two or three keys get each in its place, and that no failure and no
+// preview contains one.
 func TestSeveralCredentials(t *testing.T) {
 	var got *http.Request
 	base := api(t, func(w http.ResponseWriter, r *http.Request) {
@@ -62,8 +63,8 @@ func TestSeveralCredentials(t *testing.T) {
 	}
 }
 
-// TestTheAddressFromOutside: what the variable or the file says takes the place of base_url, by the same rules.
-func TestTheAddressFromOutside(t *testing.T) {
+// TestBaseURLFromEnvironmentOrFile shows that base_url_env and base_url_file replace base_url, with the same checks.
+func TestBaseURLFromEnvironmentOrFile(t *testing.T) {
 	base := api(t, say(200, "application/json", `1`)).URL
 	path := filepath.Join(t.TempDir(), "url")
 	if err := os.WriteFile(path, []byte(base+"\n"), 0o600); err != nil {
@@ -104,7 +105,7 @@ func TestTheAddressFromOutside(t *testing.T) {
 	}
 }
 
-// TestMistakesInCredentials are told at their place.
+// TestMistakesInCredentials shows that mistakes in auth are reported with their path.
 func TestMistakesInCredentials(t *testing.T) {
 	key := func(also string) string {
 		return "auth: {type: api_key, header_name: X-Key, key_env: K, also: [" + also + "]}"
@@ -149,7 +150,7 @@ func TestMistakesInCredentials(t *testing.T) {
 	}
 }
 
-// TestErrorRulesOfAnOperation come before those of the file.
+// TestErrorRulesOfAnOperation shows that the error rules of an operation come before those of the file.
 func TestErrorRulesOfAnOperation(t *testing.T) {
 	ops := `read:
 - {name: get_status, maps_to: GET /status, description: Get the status, error_mapping: [{status: 404, code: PERMISSION_DENIED, message: mine}]}

@@ -69,7 +69,7 @@ func TestRateLimits(t *testing.T) {
 	if *n != 1 {
 		t.Error(*n)
 	}
-	// Counters outlive a reload that does not touch them.
+	// Counters survive a reload that does not change the limits.
 	file := rt.Adapters()[0].File
 	text, _ := os.ReadFile(file)
 	os.WriteFile(file, append(text, "more\n"...), 0o600)
@@ -106,7 +106,7 @@ func TestConcurrentRequests(t *testing.T) {
 	}
 }
 
-func TestTheAPIsWordCorrectsTheCounters(t *testing.T) {
+func TestRateLimitHeadersCorrectTheCounters(t *testing.T) {
 	ck := &clock{at: someTime()}
 	rt := one(t, Options{Now: ck.now}, "https://api.example.com", status, "rate_limits: {api_limits: [{limit: 1000, window: hour, remaining_header: X-Left, reset_header: X-Reset}]}")
 	n, answer := 0, &httpcall.Reply{}
@@ -137,7 +137,7 @@ func TestTheAPIsWordCorrectsTheCounters(t *testing.T) {
 	}
 }
 
-func TestAReset(t *testing.T) {
+func TestRateLimitReset(t *testing.T) {
 	now := someTime()
 	for n, want := range map[int64]time.Duration{
 		90:                                    90 * time.Second,
@@ -153,8 +153,8 @@ func TestAReset(t *testing.T) {
 	}
 }
 
-// TestARateLimitBy403Waits shows that those who say 403 for too many requests are
-// left alone like those who say 429, and that any other 403 is not taken for it.
+// TestARateLimitBy403Waits shows that an API that sends 403 for too many requests gets no
+// calls until its limit resets, as after 429, and that any other 403 has no such effect.
 func TestARateLimitBy403Waits(t *testing.T) {
 	ck := &clock{at: someTime()}
 	rt := one(t, Options{Now: ck.now}, "https://api.example.com", status, "rate_limits: {requests_per_hour: 1000}")

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
-// large are two adapters with more operations than one list has; both have list_things.
+// large returns two adapters with more operations than a list has; both have list_things.
 func large() map[string]string {
 	var reads strings.Builder
 	reads.WriteString("read:\n- {name: list_things, maps_to: GET /things, description: List things}\n")
@@ -46,7 +46,7 @@ func list(t *testing.T, rt *Runtime, params string) (l listed) {
 	return l
 }
 
-// TestLongListsComeInPages: by what each says of the next one all operations are found.
+// TestLongListsComeInPages shows that a client finds all operations if it does what each list says about the next one.
 func TestLongListsComeInPages(t *testing.T) {
 	rt := start(t, Options{}, large())
 	next := regexp.MustCompile(`^(\d+) more operations\. Go on with after ("[^"]+") and first, or narrow with adapter, category, tag, match\.$`)
@@ -92,7 +92,7 @@ func TestLongListsComeInPages(t *testing.T) {
 	}
 }
 
-func TestListsAreNarrowed(t *testing.T) {
+func TestListsAreFiltered(t *testing.T) {
 	rt := start(t, Options{}, large())
 	for params, want := range map[string]string{
 		`,"adapter":"other"`:                             "list_things",
@@ -129,8 +129,8 @@ func TestListsAreNarrowed(t *testing.T) {
 		`,"adapter":"nope"`:      "must be one of: other, test-api",
 		`,"tag":"nope"`:          "must be one of: chat, shop, stock",
 		`,"category":"nope"`:     "must be one of: create, read, update, delete, execute",
-		`,"after":"list_things"`: "is no operation of this list", // several have it
-		`,"category":"delete","after":"introspect"`: "is no operation of this list",
+		`,"after":"list_things"`: "is not an operation of this list", // several adapters have it
+		`,"category":"delete","after":"introspect"`: "is not an operation of this list",
 		`,"name":"remove_thing","match":"x"`:        "is for a list of operations",
 		`,"names":"x"`:                              "Unknown parameter",
 	} {
@@ -143,8 +143,8 @@ func TestListsAreNarrowed(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreOfferedCanBeSent: where several adapters have an operation, a failure
-// offers it with the adapter's name.
+// TestNamesThatAreOfferedCanBeSent shows that a failure suggests an operation that several
+// adapters have with the adapter's name.
 func TestNamesThatAreOfferedCanBeSent(t *testing.T) {
 	rt := start(t, Options{}, large())
 	for body, want := range map[string]string{
@@ -160,7 +160,7 @@ func TestNamesThatAreOfferedCanBeSent(t *testing.T) {
 	}
 }
 
-// TestCompactIntrospection is the extended form with the parameters once.
+// TestCompactIntrospection shows that the compact form is the extended form with the parameters once.
 func TestCompactIntrospection(t *testing.T) {
 	files := map[string]string{"test-api-adapter.md": front("https://api.example.com/v1", everything, everythingElse...)}
 	compact, extended := start(t, Options{Introspection: present.Compact}, files), start(t, Options{}, files)
@@ -200,8 +200,8 @@ func TestCompactIntrospection(t *testing.T) {
 	t.Logf("the largest is %s: %d bytes, %d in the extended form", of, most, before)
 }
 
-// TestExamplesHaveRealValues: those of the golden examples in the documentation, as long
-// as they are values of the parameter.
+// TestExamplesHaveRealValues shows that examples have the values of the golden examples in the
+// documentation, if these values are valid for the parameter.
 func TestExamplesHaveRealValues(t *testing.T) {
 	const ops = `read:
 - name: get_item

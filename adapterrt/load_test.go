@@ -49,7 +49,7 @@ func TestFrontMatter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, problems := Parse("test-api-adapter.md", []byte(c.text), &Options{})
-			if name == "anchor inside itself" { // refused one way or the other, and above all ends
+			if name == "anchor inside itself" { // the message does not matter, but loading must end
 				if a != nil {
 					t.Error("loaded")
 				}
@@ -106,7 +106,7 @@ func TestFind(t *testing.T) {
 		t.Error(got)
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(dir, link); err == nil { // not everybody may, on Windows
+	if err := os.Symlink(dir, link); err == nil { // on Windows, this needs a permission
 		files, problems = file.Find([]file.Source{{Path: link}})
 		if got := base(files); len(problems) > 0 || !slices.Equal(got, []string{"a-adapter.md", "b-adapter.md"}) || !strings.HasPrefix(files[0], link) {
 			t.Error(files, problems)
@@ -159,8 +159,8 @@ func TestSameNameTwiceIsRefused(t *testing.T) {
 	}
 }
 
-// TestReloadSeesASwappedLink changes a directory the way a ConfigMap is changed:
-// the files are links through one link, and that one is swapped.
+// TestReloadSeesASwappedLink changes a directory as Kubernetes changes a ConfigMap: the files
+// are links through a link to a directory, and that link is replaced.
 func TestReloadSeesASwappedLink(t *testing.T) {
 	dir := t.TempDir()
 	version := func(name, v string) {
@@ -198,7 +198,7 @@ func TestReloadSeesASwappedLink(t *testing.T) {
 	}
 }
 
-func TestReloadKeepsWhatWasRight(t *testing.T) {
+func TestReloadKeepsAdaptersWhoseFileIsWrong(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com", status)
 	path := rt.Adapters()[0].File
 	replace := func(text string) ([]file.Problem, bool) {
@@ -275,9 +275,9 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// All that is wrong with a changed file is told, and what a source held before it
-// could not be read is not told again.
-func TestRefreshTellsEveryMistake(t *testing.T) {
+// TestRefreshReportsEveryMistake shows that Refresh reports all problems of a changed file, and
+// does not report the files of a source that cannot be read in addition to the source.
+func TestRefreshReportsEveryMistake(t *testing.T) {
 	dir, _ := write(t, map[string]string{"test-api-adapter.md": front("https://api.example.com", status)})
 	rt, err := New(Options{})
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 // loginTime is how long a call waits for a person to log in.
 const loginTime = 5 * time.Minute
 
-// loggedIn sends the request of a call that f says needs a login first, once the person
-// at the client has logged in. Only one call for an adapter asks for that at a time.
+// loggedIn asks the user to log in and then sends the request of the call. f is the
+// failure that says that the call needs a login. Only one call of an adapter asks the
+// user at a time.
 func (c *call) loggedIn(ctx context.Context, rt *Runtime, r *Result, f *failure.Failure) (*httpcall.Reply, *failure.Failure) {
 	l, err := c.a.signer.Login()
 	if err != nil {
@@ -30,10 +31,10 @@ func (c *call) loggedIn(ctx context.Context, rt *Runtime, r *Result, f *failure.
 		return nil, f
 	}
 	if answer, f := c.try(ctx, rt, r); f == nil || f.Code != failure.AuthLoginRequired {
-		return answer, f // another call has had it done
+		return answer, f // the user has logged in for another call
 	}
 	if err := l.Through(ctx, rt.opt.Listen, c.send); err != nil {
-		own := *f // which other calls have as well
+		own := *f // other calls share f
 		own.Cause = fmt.Errorf("%w; %w", f.Cause, err)
 		return nil, &own
 	}

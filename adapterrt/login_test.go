@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 )
 
-// page is a browser that comes back with what it was sent to.
+// page is a Callback whose browser returns with the values in brought.
 type page struct{ brought chan url.Values }
 
 func (page) Address() string { return "http://127.0.0.1:1/callback" }
@@ -31,7 +31,7 @@ func (p page) Wait(ctx context.Context, state string) (url.Values, error) {
 	}
 }
 
-// TestCallersLogIn: a call that needs a login sends the user to its page, once for all calls that wait for it, and goes on.
+// TestCallersLogIn shows that calls that need a login send the user to the login page once, and then succeed.
 func TestCallersLogIn(t *testing.T) {
 	noRedirects := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for name, c := range map[string]struct {

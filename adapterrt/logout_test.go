@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential"
 )
 
-// TestLogout ends a login here, and at the server where that can be asked.
+// TestLogout shows that a logout removes the stored login, and revokes it at a server with a revocation endpoint.
 func TestLogout(t *testing.T) {
 	for _, c := range []struct {
 		name, more string
@@ -19,11 +19,11 @@ func TestLogout(t *testing.T) {
 		why        string
 		after      string // of a call with the same configuration
 	}{
-		{"no revocation", "", false, "", fine}, // the configured token is good again, of a server that keeps tokens
+		{"no revocation", "", false, "", fine}, // the server keeps tokens, so the configured one is still valid
 		{"revoked", ", revocation_url: '%s/revoke'", true, "", "AUTH_LOGIN_REQUIRED"},
 		{"refused", ", revocation_url: '%s/revoke', client_auth: post", false, `refused: invalid_client "who are you, with [redacted]"`, fine},
 		{"no such endpoint", ", revocation_url: '%s/nowhere'", false, "answered 404", fine},
-		{"nobody there", ", revocation_url: 'http://127.0.0.1:1/revoke'", false, "127.0.0.1:1: ", fine},
+		{"no server", ", revocation_url: 'http://127.0.0.1:1/revoke'", false, "127.0.0.1:1: ", fine},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := oauthServer(t)
@@ -51,7 +51,7 @@ func TestLogout(t *testing.T) {
 	}
 }
 
-// TestStoredLogins says in words what is stored.
+// TestStoredLogins shows the states of stored logins.
 func TestStoredLogins(t *testing.T) {
 	s := oauthServer(t)
 	opt, ck := oauthOptions(s.Login())
@@ -64,7 +64,7 @@ func TestStoredLogins(t *testing.T) {
 			t.Errorf("%+v, %v", st, err)
 		}
 	}
-	is("logged in", true, time.Time{}) // by the configured token
+	is("logged in", true, time.Time{}) // with the configured token
 	mustBeFine(t, rt)
 	is("logged in", true, ck.now().Add(time.Hour))
 	ck.pass(2 * time.Hour)

@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
-// What the rooms below say that callers of a [Runtime] need as well.
+// The types of the packages below that callers of a [Runtime] need.
 type (
 	Source    = file.Source
 	Problem   = file.Problem
@@ -26,7 +26,7 @@ const (
 	Warning = file.Warning
 )
 
-// The categories, and the codes that callers act on.
+// The categories, and the failure code that callers act on.
 const (
 	AnyCategory = file.AnyCategory
 	Create      = file.Create
@@ -38,11 +38,12 @@ const (
 	ConfirmationRequired = failure.ConfirmationRequired
 )
 
-// Find lists the adapter files of sources: files as they are, of directories those
-// called *-adapter.md, by name. The problems are of sources that are none.
+// Find returns the adapter files of sources: the files that sources name, and the files
+// called *-adapter.md in the directories that they name, in the order of their names.
+// It reports a problem for a source that cannot be read or is no adapter file.
 func Find(sources []Source) ([]string, []Problem) { return file.Find(sources) }
 
-// CategoryOf is the category with that word in lower case.
+// CategoryOf returns the category that word names in lower case, and whether there is one.
 func CategoryOf(word string) (Category, bool) { return file.CategoryOf(word) }
 
 // TrustEnforcement says for which adapters trust levels count.
@@ -58,14 +59,16 @@ const (
 // ConfirmVia says how an operation is confirmed.
 type ConfirmVia = guard.ConfirmVia
 
-// The ways: the user where that is possible and a token elsewhere, a token, the user.
+// The ways to confirm an operation. ConfirmAuto asks the user if the client can do that
+// and hands out a token otherwise, ConfirmToken always hands out a token, ConfirmUser
+// always asks the user.
 const (
 	ConfirmAuto  = guard.ConfirmAuto
 	ConfirmToken = guard.ConfirmToken
 	ConfirmUser  = guard.ConfirmUser
 )
 
-// Mode says as which tools the operations are offered.
+// Mode says how operations are grouped into tools.
 type Mode = present.Mode
 
 // The modes. Semantic is a tool per category, Single one tool for all, All both.
@@ -75,23 +78,24 @@ const (
 	All      = present.All
 )
 
-// ParseMode is the mode of that word; crude is another one for semantic.
+// ParseMode returns the mode that word names; crude is a synonym of semantic.
 func ParseMode(word string) (Mode, error) { return present.ParseMode(word) }
 
-// Introspection says how much is told of an operation.
+// Introspection says how much introspection returns about an operation.
 type Introspection = present.Introspection
 
-// The forms: all with parameters under both of their keys, under one, and the closed one
-// of the specification.
+// The forms. IntrospectExtended lists parameters under both of their keys,
+// IntrospectCompact under one of them, and IntrospectStrict is the form of the
+// specification, whose schema is closed.
 const (
 	IntrospectExtended = present.Extended
 	IntrospectCompact  = present.Compact
 	IntrospectStrict   = present.Strict
 )
 
-// ParseIntrospection is the form of that word.
+// ParseIntrospection returns the form that word names.
 func ParseIntrospection(word string) (Introspection, error) { return present.ParseIntrospection(word) }
 
-// Starter is a commented adapter file for a new adapter of that name, which must
-// be one that adapters may have.
+// Starter returns a commented adapter file for a new adapter called name, which must be
+// a valid adapter name.
 func Starter(name string) string { return present.Starter(name) }

@@ -24,12 +24,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// tokenServer gives out t1, t2, …, and takes the latest for valid.
+// tokenServer issues the tokens t1, t2, …, of which only the latest is valid.
 type tokenServer struct {
 	mu     sync.Mutex
 	given  int
 	forms  []string
-	reject bool // whatever the token
+	reject bool // reject every token
 	status int
 	calls  int
 }
@@ -83,11 +83,11 @@ func TestOAuth(t *testing.T) {
 	if got := call(); got != `{"success":true,"data":1}` {
 		t.Error(got)
 	}
-	ck.pass(2 * time.Second) // within 30 s of its end
+	ck.pass(2 * time.Second) // less than 30 s before the token expires
 	if got := call(); got != `{"success":true,"data":2}` {
 		t.Error(got)
 	}
-	ts.given++ // revoked over there
+	ts.given++ // the server has revoked the token
 	if got := call(); got != `{"success":true,"data":4}` {
 		t.Error(got)
 	}

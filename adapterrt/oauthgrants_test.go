@@ -21,7 +21,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-func TestClientsSayWhoTheyAre(t *testing.T) {
+func TestOAuthClientAuthentication(t *testing.T) {
 	var header, form string
 	s := api(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/token" {
@@ -55,7 +55,7 @@ func TestClientsSayWhoTheyAre(t *testing.T) {
 	}
 }
 
-// keyFiles are a new RSA key and a new one of the curve P-256, by the form of the file.
+// keyFiles writes a new RSA key and a new key on the curve P-256. It returns the files by their format.
 func keyFiles(t *testing.T) (files map[string]string, rsaKey *rsa.PublicKey, ecKey *ecdsa.PublicKey) {
 	dir := t.TempDir()
 	files = map[string]string{}
@@ -83,7 +83,7 @@ func keyFiles(t *testing.T) (files map[string]string, rsaKey *rsa.PublicKey, ecK
 	return files, &r.PublicKey, &e.PublicKey
 }
 
-func TestClientsSignWhoTheyAre(t *testing.T) {
+func TestOAuthClientAssertion(t *testing.T) {
 	files, rsaKey, ecKey := keyFiles(t)
 	var sent string
 	s := api(t, func(w http.ResponseWriter, r *http.Request) {
@@ -128,7 +128,7 @@ func TestClientsSignWhoTheyAre(t *testing.T) {
 		seen[id] = true
 	}
 	for key, want := range map[string]string{
-		"p384": "must be of RSA or of the curve P-256", "broken": "no private key in it", "text": "no PEM in it", "none": "no such file",
+		"p384": "must be an RSA key or an EC key on the curve P-256", "broken": "contains no private key", "text": "contains no PEM block", "none": "no such file",
 	} {
 		got := allOfOne(one(t, opt, s.URL, status, auth(key, "")))
 		if !strings.Contains(got, "AUTH_TOKEN_FAILED") || !strings.Contains(got, want) || strings.Contains(got, "canary") {
@@ -140,7 +140,7 @@ func TestClientsSignWhoTheyAre(t *testing.T) {
 	}
 }
 
-// allOfOne is all that is said of one call.
+// allOfOne makes a call and returns everything that its result shows or could have logged.
 func allOfOne(rt *Runtime) string {
 	r := rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)})
 	return allOf(&r)

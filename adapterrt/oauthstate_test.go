@@ -19,21 +19,21 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/credential/oauthtest"
 )
 
-// oauthServer is a server whose refresh tokens rotate.
+// oauthServer starts a server whose refresh tokens rotate.
 func oauthServer(t *testing.T) *oauthtest.Server {
 	s := oauthtest.New()
 	t.Cleanup(s.Close)
 	return s
 }
 
-// oauthFile is an adapter for the API behind s; auth follows the client's credentials.
+// oauthFile returns an adapter file for the API of s; auth is added to its auth block.
 func oauthFile(s *oauthtest.Server, auth string) string {
 	return front(s.URL+"/api", status, "auth: {type: oauth, token_url: '"+s.URL+"/token', client_id_env: ID, client_secret_env: SECRET, "+auth+"}")
 }
 
 const seeded = "grant: refresh_token, refresh_token_env: SEED"
 
-// oauthOptions are for a client of s that begins with the refresh token seed.
+// oauthOptions returns the options for a client whose configured refresh token is seed.
 func oauthOptions(seed string) (Options, *clock) {
 	ck := &clock{at: someTime()}
 	opt := fromEnv("ID", oauthtest.ClientID, "SECRET", oauthtest.ClientSecret, "SEED", seed)
@@ -127,11 +127,11 @@ func TestARefreshDoesNotEndWithItsCall(t *testing.T) {
 	if len(s.Forms()) != 1 {
 		t.Error(s.Forms())
 	}
-	rt.Close() // waits for none that hangs
+	rt.Close() // must not hang
 }
 
-// TestARefreshWhoseAnswerIsLost shows what becomes of refresh tokens that the server may
-// have replaced.
+// TestARefreshWhoseAnswerIsLost shows that the runtime does not send a refresh token again that
+// the server may have replaced.
 func TestARefreshWhoseAnswerIsLost(t *testing.T) {
 	cut := func(_ url.Values, w http.ResponseWriter) bool {
 		c, _, _ := w.(http.Hijacker).Hijack()
@@ -149,28 +149,28 @@ func TestARefreshWhoseAnswerIsLost(t *testing.T) {
 	other := api(t, func(http.ResponseWriter, *http.Request) { elsewhere++ })
 	for name, c := range map[string]struct {
 		before func(url.Values, http.ResponseWriter) bool
-		again  bool // the next call asks again
+		again  bool // the next call may send the refresh token again
 		why    string
 	}{
 		"connection cut": {cut, false, "EOF"},
 		"slow":           {func(url.Values, http.ResponseWriter) bool { time.Sleep(500 * time.Millisecond); return true }, false, "deadline exceeded"},
 		"10 MB":          {answers(200, `{"a":"`+strings.Repeat("x", 10<<20)+`"}`), false, "more than 1048576 bytes"},
-		"a page":         {answers(200, "<html>Welcome</html>"), false, "not with a JSON object"},
-		"cut JSON":       {answers(200, `{"access_token":"a","refr`), false, "not with a JSON object"},
+		"a page":         {answers(200, "<html>Welcome</html>"), false, "without a JSON object"},
+		"cut JSON":       {answers(200, `{"access_token":"a","refr`), false, "without a JSON object"},
 		"no token":       {answers(200, `{"token_type":"bearer"}`), false, "without access_token"},
 		"control":        {answers(200, `{"access_token":"a\r\nX-Evil: 1"}`), false, "control characters"},
 		"large token":    {answers(200, `{"access_token":"`+strings.Repeat("x", maxTokenTried)+`"}`), false, "more than 32768 bytes"},
-		"a list":         {answers(200, `[]`), false, "not with a JSON object"},
-		"deep":           {answers(200, strings.Repeat("[", 1<<19)), false, "not with a JSON object"},
-		"500":            {answers(500, "<html>no</html>"), true, "answered 500, and not with a JSON object"},
-		"503":            {answers(503, `{}`), true, "answered 503 without saying why"},
+		"a list":         {answers(200, `[]`), false, "without a JSON object"},
+		"deep":           {answers(200, strings.Repeat("[", 1<<19)), false, "without a JSON object"},
+		"500":            {answers(500, "<html>no</html>"), true, "answered 500 without a JSON object"},
+		"503":            {answers(503, `{}`), true, "answered 503 without an error code"},
 		"429":            {answers(429, ``), true, "answered 429"},
 		"invalid_client": {answers(401, `{"error":"invalid_client","error_description":"wrong secret canary-client-secret"}`), true, "invalid_client \"wrong secret [redacted]\""},
 		"redirect": {func(_ url.Values, w http.ResponseWriter) bool {
 			w.Header().Set("Location", other.URL)
 			w.WriteHeader(307)
 			return true
-		}, true, "answered 307, which leads elsewhere"},
+		}, true, "answered 307, a redirect"},
 		"slow_down at 200": {answers(200, `{"error":"slow_down"}`), true, "slow_down"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestAnEndedLoginSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// brokenStore is a store whose file cannot be read, or whose lock is not to be had.
+// brokenStore is a store whose data cannot be read, or which cannot be locked.
 type brokenStore struct{ get, lock error }
 
 func (b brokenStore) Locked(_ context.Context, _ string, do func(credential.Entry)) error {
@@ -303,7 +303,7 @@ func (b brokenStore) Locked(_ context.Context, _ string, do func(credential.Entr
 func (b brokenStore) Get() ([]byte, error) { return nil, b.get }
 func (b brokenStore) Put([]byte) error     { return errors.New("not written") }
 
-// switchStore is what another process does to a store.
+// switchStore is a store that tests replace, as another process could.
 type switchStore struct{ credential.Store }
 
 func TestAStoreThatFails(t *testing.T) {
@@ -317,7 +317,7 @@ func TestAStoreThatFails(t *testing.T) {
 	mustBeFine(t, rt)
 	sw.Store = brokenStore{lock: errors.New("another process holds it")}
 	ck.pass(3595 * time.Second)
-	mustBeFine(t, rt) // the old token still holds
+	mustBeFine(t, rt) // the old token is still valid
 	ck.pass(time.Hour)
 	for want, broken := range map[string]brokenStore{
 		"AUTH_TOKEN_FAILED":   {lock: errors.New("another process holds it")},
@@ -426,7 +426,7 @@ func TestLifeOfTokens(t *testing.T) {
 	}
 }
 
-// TestClocksThatDiffer shows what processes with other clocks make of a stored token.
+// TestClocksThatDiffer shows how processes with different clocks use a stored token.
 func TestClocksThatDiffer(t *testing.T) {
 	s := oauthServer(t)
 	opt, _ := oauthOptions(s.Login())
@@ -444,7 +444,7 @@ func TestClocksThatDiffer(t *testing.T) {
 	}
 }
 
-func TestASeedThatChangesBeginsAnew(t *testing.T) {
+func TestAChangedRefreshTokenReplacesTheStoredTokens(t *testing.T) {
 	s := oauthServer(t)
 	store := credential.NewKeeper(nil).Store
 	files := map[string]string{"test-api-adapter.md": oauthFile(s, seeded)}
@@ -463,5 +463,5 @@ func TestASeedThatChangesBeginsAnew(t *testing.T) {
 	}
 	opt, _ := oauthOptions("")
 	opt.Tokens = store
-	mustBeFine(t, start(t, opt, files)) // without the seed, what is stored goes on
+	mustBeFine(t, start(t, opt, files)) // without the seed, the stored token stays in use
 }

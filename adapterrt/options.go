@@ -16,42 +16,42 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
-// Options are the operator's choices. The zero value is good to use.
+// Options are the operator's choices. The zero value is ready to use.
 type Options struct {
 	Mode       present.Mode
 	PerAdapter bool   // a set of tools for each adapter instead of a shared one
-	ToolPrefix string // of the tool names; with PerAdapter only for a single adapter
+	ToolPrefix string // of the tool names; with PerAdapter it works only for a single adapter
 	HTTPPrefix string // path of the plain endpoints, default /adapters
 
-	StrictFiles         bool                                  // what is doubtful in a file refuses it
-	SkipInvalid         bool                                  // load the other files when one is wrong
+	StrictFiles         bool                                  // refuse a file for some warnings, such as unknown fields
+	SkipInvalid         bool                                  // load the other files if one has an error
 	InsecureHosts       []string                              // host names that may be called over http
 	PublicOnly          bool                                  // no calls to private and loopback addresses
 	SameOriginRedirects bool                                  // follow a GET's redirects within its origin
-	Proxy               func(*http.Request) (*url.URL, error) // nil for none; what is behind one is not checked
+	Proxy               func(*http.Request) (*url.URL, error) // nil for none; addresses behind a proxy are not checked
 	RootCAs             *x509.CertPool                        // nil for the system's
 
 	TrustEnforcement   guard.TrustEnforcement
-	TrustOverrides     map[string]string // level by adapter name; it wins over the file's own word
-	MaxSelfDeclared    string            // the most a file may say of itself, default community_reviewed
-	ConfirmDestructive bool              // confirm what is destructive by its category or name, too
-	ConfirmVia         guard.ConfirmVia  // how
+	TrustOverrides     map[string]string // level by adapter name; it replaces the level that the file declares
+	MaxSelfDeclared    string            // the highest level that a file may declare, default community_reviewed
+	ConfirmDestructive bool              // also confirm operations that are destructive by their category or name
+	ConfirmVia         guard.ConfirmVia  // how operations are confirmed
 
-	DevErrors        bool // errors as APIs word them, with paths and addresses
-	NoErrorBody      bool // errors without what else the API's body says
-	KeepAddresses    bool // private addresses and inner hosts stay in errors
+	DevErrors        bool // errors keep the API's own words, with paths and addresses
+	NoErrorBody      bool // errors omit the rest of the API's error body
+	KeepAddresses    bool // private addresses and internal host names stay in errors
 	Introspection    present.Introspection
 	MaxRequestBytes  int // default 1 MiB, 64 KiB–10 MiB
 	MaxResponseBytes int // default 10 MiB, 1–100 MiB
 
-	CursorKey []byte                      // seals cursors, so that replicas take each other's; nil for one of our own
-	Getenv    func(string) (string, bool) // where credentials are looked up; nil for nowhere
-	Tokens    credential.Store            // keeps OAuth tokens; nil for this process alone
-	// Listen is where browsers come back to from logins that a caller is sent to; nil for
-	// nowhere.
+	CursorKey []byte                      // seals cursors; replicas share it to use each other's; nil for a random key
+	Getenv    func(string) (string, bool) // looks up credentials; nil if there are none
+	Tokens    credential.Store            // keeps OAuth tokens; nil to keep them in this process only
+	// Listen opens the address to which a browser returns from a login. It is nil if there
+	// is no such address.
 	Listen credential.Listen
-	// TokenCommands are programs and their arguments, by the name of the adapter whose
-	// token they print, in the place of what its file says.
+	// TokenCommands are programs with their arguments, by the name of an adapter. The program
+	// prints the adapter's token, which replaces the credential that the file names.
 	TokenCommands map[string][]string
 	Now           func() time.Time // nil for time.Now
 	UserAgent     string
@@ -100,9 +100,9 @@ func (o *Options) setDefaults() error {
 	return errors.Join(errs...)
 }
 
-// LoadEnv lays over o what the variables of the protocol's own say, wherever o is
-// from: MCP_AQL_ENDPOINT_MODE is a mode, MCP_AQL_TOOL_PREFIX begins the tools' names.
-// One that is empty counts as not set.
+// LoadEnv overrides o with the environment variables that the specification of adapters
+// names: MCP_AQL_ENDPOINT_MODE sets Mode, MCP_AQL_TOOL_PREFIX sets ToolPrefix. An empty
+// variable counts as not set.
 func (o *Options) LoadEnv(getenv func(string) (string, bool)) error {
 	if word, _ := getenv("MCP_AQL_ENDPOINT_MODE"); word != "" {
 		mode, err := present.ParseMode(word)
@@ -120,7 +120,7 @@ func (o *Options) LoadEnv(getenv func(string) (string, bool)) error {
 	return nil
 }
 
-// files are the options that count when a file is read.
+// files returns the options for reading files.
 func (o *Options) files() *file.Options {
 	return &file.Options{Strict: o.StrictFiles, InsecureHosts: o.InsecureHosts, Getenv: o.Getenv}
 }
@@ -142,7 +142,7 @@ func (o *Options) presentation() *present.Presenter {
 	})
 }
 
-// limits are those of a request.
+// limits returns the limits of a request.
 func (o *Options) limits() limits {
 	return limits{o.MaxRequestBytes, maxText, maxElements, maxNesting}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// listAPI serves 7 items the four ways APIs page, and notes each query.
+// listAPI serves 7 items with the four styles of paging, and records each query.
 func listAPI(t *testing.T) (*httptest.Server, *[]string) {
 	const all = 7
 	var queries []string
@@ -180,7 +180,7 @@ func TestCursorsHoldForOneListOnly(t *testing.T) {
 	}
 }
 
-func TestLinksLeaveNeitherOriginNorKey(t *testing.T) {
+func TestNextLinksStayOnTheOriginWithoutKeys(t *testing.T) {
 	var queries []string
 	link := ""
 	s := api(t, func(w http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Preview is a request that was built and not sent.
+// Preview is an HTTP request that was built and not sent.
 type Preview struct {
 	Method string
 	URL    string
@@ -19,9 +19,9 @@ type Preview struct {
 	Body   string
 }
 
-// Preview builds the request of req and sends nothing: neither the request nor one
-// for a token, nor are confirmations, gates or limits asked. Credentials and the
-// values of sensitive parameters are masked.
+// Preview builds the HTTP request of req and sends nothing, neither that request nor one
+// for a token. It does not check confirmations, gates or limits. It masks credentials and
+// the values of sensitive parameters.
 func (rt *Runtime) Preview(at Endpoint, req *Request) (*Preview, *failure.Failure) {
 	c := rt.calls.Get().(*call)
 	defer c.release(&rt.calls)
@@ -49,7 +49,7 @@ func (rt *Runtime) Preview(at Endpoint, req *Request) (*Preview, *failure.Failur
 		if v := &c.Values[i]; p.Sensitive && v.Kind > wire.Null {
 			*v = httpcall.Value{Raw: []byte(`"..."`), Kind: wire.String}
 			if p.Place == file.InBody && op.Request != nil && op.Request.As >= file.AsMultipart {
-				v.Raw = []byte(`"Li4u"`) // the same as base64, which it may have to be
+				v.Raw = []byte(`"Li4u"`) // "..." in base64, because the body may demand base64
 			}
 		}
 	}
@@ -94,7 +94,8 @@ func (rt *Runtime) Preview(at Endpoint, req *Request) (*Preview, *failure.Failur
 	return p, nil
 }
 
-// hidden is the value of a credential's header, without the credential.
+// hidden returns the value of a header that carries a credential, with the credential
+// masked.
 func hidden(au *file.Auth, h file.Header) string {
 	prefix := ""
 	for _, s := range au.Schemes() {
@@ -109,7 +110,7 @@ func hidden(au *file.Auth, h file.Header) string {
 	return prefix + clean.Credential(strings.TrimPrefix(h.Value, prefix))
 }
 
-// set is what http.Header's Set does, in order.
+// set does what http.Header.Set does, and keeps the order of the headers.
 func (p *Preview) set(name, value string) {
 	for i := range p.Header {
 		if strings.EqualFold(p.Header[i].Name, name) {

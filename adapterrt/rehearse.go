@@ -20,11 +20,11 @@ import (
 type Rehearsal struct {
 	Operation string
 	Line      int    // of the example in the path
-	Fault     string // what differs; "" when nothing does
+	Fault     string // what differs; "" if nothing does
 }
 
-// Rehearse plays the examples in an adapter file's documentation, offline. Each is
-// a fenced block of the kind golden:
+// Rehearse runs the examples in an adapter file's documentation, offline. Each example
+// is a fenced code block with the info string golden:
 //
 //	```golden
 //	{"operation":"get_item","params":{"id":"7"}}
@@ -37,17 +37,17 @@ type Rehearsal struct {
 //	{"success":true,"data":{"id":7}}
 //	```
 //
-// Behind the line with method and URL may stand the body, behind the line with the
-// status headers and the body; an example that is refused before anything is sent
-// has neither. JSON is compared without its blanks. There are no credentials, no
-// trust and no confirmations, it is midnight of 2026-01-01 UTC, and cursors come out
-// the same each time.
+// The body of the request may follow the line with method and URL. Headers and the body
+// of the response may follow the line with the status. An example of a request that is
+// refused before anything is sent has neither part. JSON is compared without its white
+// space. Examples run without credentials, trust levels and confirmations, at midnight
+// of 2026-01-01 UTC, and with a fixed key for cursors.
 func Rehearse(path string, data []byte, opt *Options) ([]Rehearsal, []file.Problem) {
 	o := *opt
 	o.Getenv = nil
 	o.TrustEnforcement, o.TrustOverrides, o.PerAdapter, o.ToolPrefix = guard.TrustOff, nil, false, ""
 	o.Now = func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
-	o.CursorKey = make([]byte, 32) // so that cursors can be written down; no other process takes them
+	o.CursorKey = make([]byte, 32) // a fixed key, so that examples can contain cursors; no other process accepts them
 	rt, err := New(o)
 	if err != nil {
 		return nil, []file.Problem{{Message: err.Error(), Code: file.SchemaParseError, Severity: file.Error, File: path}}
@@ -81,7 +81,7 @@ func Rehearse(path string, data []byte, opt *Options) ([]Rehearsal, []file.Probl
 	return out, problems
 }
 
-// rehearse plays one example and says what differs.
+// rehearse runs one example. It returns what differs, or "" if nothing does.
 func (rt *Runtime) rehearse(e *file.Example) string {
 	next, fault := 0, ""
 	rt.send = func(_ context.Context, _ *adapter, o *httpcall.Outgoing) (*httpcall.Reply, *failure.Failure) {
@@ -90,7 +90,7 @@ func (rt *Runtime) rehearse(e *file.Example) string {
 			sent += "\n" + string(o.Body.Text)
 		}
 		if next == len(e.Exchanges) {
-			fault = "sends what it should not: " + sent
+			fault = "sends a request that the example does not have: " + sent
 			return nil, &failure.Failure{Code: failure.TransportNetwork, Message: "Network error: not rehearsed"}
 		}
 		x := e.Exchanges[next]
@@ -114,8 +114,8 @@ func (rt *Runtime) rehearse(e *file.Example) string {
 	return ""
 }
 
-// compactLines is the first line as it is and the rest without blanks, when that
-// is JSON.
+// compactLines returns s with the rest after its first line in compact form if that rest
+// is JSON, so that the layout of JSON does not matter.
 func compactLines(s string) string {
 	first, rest, _ := strings.Cut(s, "\n")
 	body := wire.Trim([]byte(rest))
@@ -125,7 +125,7 @@ func compactLines(s string) string {
 	return strings.TrimSpace(first) + "\n" + string(body)
 }
 
-// rehearsed is the response that an example writes down.
+// rehearsed parses the response of an example.
 func rehearsed(s string) (*httpcall.Reply, *failure.Failure) {
 	line, rest, _ := strings.Cut(s, "\n")
 	word, kind, _ := strings.Cut(line, " ")

@@ -36,7 +36,7 @@ func TestRehearsalsFindWhatDiffers(t *testing.T) {
 		{"", "", ""},
 		{"com/status", "com/other", "sends\nGET https://api.example.com/status\nwant\nGET https://api.example.com/other"},
 		{`"data": {"a":1}`, `"data": {"a":2}`, `answers`},
-		{"-- sends --\nGET https://api.example.com/status\n-- receives --\n200 application/json\n{\"a\": 1}\n", "", "sends what it should not: GET https://api.example.com/status"},
+		{"-- sends --\nGET https://api.example.com/status\n-- receives --\n200 application/json\n{\"a\": 1}\n", "", "sends a request that the example does not have: GET https://api.example.com/status"},
 		{`"get_status"`, `"nope"`, "does not send\nGET"},
 	} {
 		done, problems := Rehearse("test-api-adapter.md", []byte(text+strings.Replace(good, c[0], c[1], 1)), &Options{})

@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// TestReloadUnderLoad changes the file 50 times under calls that never pause. Each
+// TestReloadUnderLoad changes the file 50 times while calls are made without a pause. Each
 // version answers with its own number, and no call fails.
 func TestReloadUnderLoad(t *testing.T) {
 	s := api(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", r.URL.Path) })
@@ -119,7 +119,7 @@ func TestPreviewSendsNothingAndMasks(t *testing.T) {
 	if f != nil || p.URL != "https://127.0.0.1:1/v1/x/..." || p.Body != `{"pin":"..."}` {
 		t.Error(p, f)
 	}
-	// A short secret is no reason to take words apart that have its letters.
+	// A short secret is not masked in words that contain its letters.
 	for auth, want := range map[string]string{"type: bearer, token_env: T": "Bearer ...", "type: basic, username_env: T, password_env: T": "Basic ..."} {
 		rt = one(t, fromEnv("T", "s"), "https://127.0.0.1:1/v1/posts", ops, "auth: {"+auth+"}")
 		p, f = rt.Preview(Endpoint{}, &Request{Body: []byte(`{"operation":"op","params":{"id":"s"}}`)})
@@ -187,7 +187,7 @@ func TestTheTraceIsForwardedAndNothingElse(t *testing.T) {
 		}
 		seen = nil
 	}
-	// The next call, in the same memory, has none.
+	// The next call, which reuses the same memory, has no trace.
 	if rt.Dispatch(context.Background(), Endpoint{}, &Request{Body: []byte(`{"operation":"get_status"}`)}); seen["Traceparent"] != nil {
 		t.Error(seen)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// placements are requests, by what parameters go where.
+// placements are requests whose parameters are sent in different places.
 var placements = []struct{ name, ops, params, method, url, body string }{
 	{"no parameters", `read: [{name: op, maps_to: GET /status}]`, `{}`, "GET", "/status", ""},
 	{"path", `read: [{name: op, maps_to: "GET /repos/{owner}/{repo}", params: {owner: {type: string, required: true}, repo: {type: string, required: true}}}]`,
@@ -63,7 +63,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-func TestTheLastOfTwoCountsAndIsNoted(t *testing.T) {
+func TestTheLastOfRepeatedMembersCounts(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com", `read: [{name: op, maps_to: GET /q, params: {a: {type: string}, b: {type: string}}}]`)
 	all := capture(rt, `{}`)
 	for body, repeated := range map[string]bool{
@@ -126,8 +126,8 @@ func TestLongPathParameterIsSentWithAWarning(t *testing.T) {
 	}
 }
 
-// TestNoValueLeavesItsPlace is the promise that a URL's scheme, host and shape are
-// the adapter's alone.
+// TestNoValueLeavesItsPlace shows that values cannot change the scheme, host and shape of a
+// URL.
 func TestNoValueLeavesItsPlace(t *testing.T) {
 	rt := one(t, Options{}, "https://api.example.com:8443/v1", `
 read:
@@ -170,7 +170,7 @@ read:
 		if err != nil || len(query) != 3 || query.Get("l") != l || query.Get("o") != o || query.Get("d["+k+"]") != "v" {
 			t.Fatalf("%q %v", u.RawQuery, err)
 		}
-		// And a server that resolves the path against the root ends where we say.
+		// A server that resolves dot segments of the path gets the same path.
 		if c := (&url.URL{Scheme: "https", Host: u.Host}).ResolveReference(u); c.EscapedPath() != u.EscapedPath() {
 			t.Fatalf("resolves to %s", c)
 		}

@@ -37,11 +37,11 @@ func say(status int, contentType, body string, headers ...string) http.HandlerFu
 	}
 }
 
-// answers are what a server says and what becomes of it, over real sockets.
+// answers are answers of a server and their results, over real sockets.
 var answers = []struct {
 	name    string
 	handler http.HandlerFunc
-	want    string // of the result, behind "success":
+	want    string // the result after "success":
 }{
 	{"JSON as it came", say(200, "application/json", " { \"a\" : 1.50 , \"a\":\"\\u00e9\" }\n"), `true,"data":{ "a" : 1.50 , "a":"\u00e9" }}`},
 	{"JSON whatever the type", say(201, "text/html", `"x"`), `true,"data":"x"}`},
@@ -117,9 +117,9 @@ func TestStatusTable(t *testing.T) {
 	}
 }
 
-// TestErrorsBesideAMessageAreTold shows that a caller learns what to mend from APIs
-// whose message says no more than that something was wrong.
-func TestErrorsBesideAMessageAreTold(t *testing.T) {
+// TestErrorsInAdditionToAMessageAreShown shows that a caller receives the errors in the body of an
+// API whose message only says that something was wrong.
+func TestErrorsInAdditionToAMessageAreShown(t *testing.T) {
 	body := `{"message":"Validation Failed","errors":[{"field":"title","code":"missing"},{"message":"no such label, see /srv/api/labels.rb"}]}`
 	handler := say(422, "application/json", body)
 	rt := one(t, Options{}, api(t, handler).URL, status)
@@ -138,7 +138,8 @@ func TestErrorsBesideAMessageAreTold(t *testing.T) {
 	}
 }
 
-// TestErrorRules: what a file says of an API's failures counts before what their status says, and a success may be one.
+// TestErrorRules shows that the error rules of a file count before the status of an answer, and that a rule can make a
+// failure of a success.
 func TestErrorRules(t *testing.T) {
 	const rules = `error_mapping:
 - {when: {path: error, is: channel_not_found}, code: NOT_FOUND_RESOURCE, message: There is no such channel, hint: list_channels has them}
@@ -238,7 +239,7 @@ func mustURL(s string) *url.URL {
 	return u
 }
 
-// raw is a server that writes bytes of its own making.
+// raw starts a server that answers with arbitrary bytes.
 func raw(t *testing.T, answer func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -474,7 +475,8 @@ func TestCredentialsNeverShow(t *testing.T) {
 	}
 }
 
-// What the API said in full is for the log, without what nobody may see.
+// TestTheOriginalErrorIsKeptForTheLog shows that the API's full text is kept for the log, with
+// secrets masked.
 func TestTheOriginalErrorIsKeptForTheLog(t *testing.T) {
 	const secret = "very-secret-value-1234"
 	s := api(t, say(500, "application/json", `{"message":"no disk at /var/lib/app/data for `+secret+`"}`))

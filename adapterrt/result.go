@@ -13,41 +13,40 @@ import (
 
 // Result is the outcome of one request: data or a failure, never both.
 type Result struct {
-	Data     []byte // JSON, when there is no Failure; it may be shared and must not be changed
+	Data     []byte // JSON, if there is no Failure; it may be shared, so callers must not change it
 	Failure  *failure.Failure
 	Warnings []failure.Notice // with Data only
 	Meta     []byte           // members of _meta as a JSON object, nil for none; with Data only
 	Call     Record           // what happened, for logs and metrics
 
-	// Media are the images and files of the answer, which a tool's result has beside Data.
+	// Media are the images and files of the answer. A tool result has them in addition to Data.
 	Media []httpcall.Media
 
-	// Cancelled says that the caller left before there was a result: there is
-	// nobody to send one to.
+	// Cancelled says that the caller left before there was a result, so that none is sent.
 	Cancelled bool
 
-	Parts []Record // of a batch: what happened to each request
+	Parts []Record // for a batch: what happened to each request
 
 	whole []byte // the whole answer to a batch
 }
 
-// Record is what a log or a metric may know of a call. No value of a parameter and
-// no credential is in it.
+// Record holds what logs and metrics may contain about a call. It holds no value of a
+// parameter and no credential.
 type Record struct {
 	RequestID, Adapter, Version, Operation string
 	Category                               file.Category
-	Status                                 int           // of the API's response, 0 when there was none
-	Bytes                                  int           // of its body
-	Gates                                  time.Duration // asking the API what it supports
-	Upstream                               time.Duration // the request itself; the rest of Duration is ours
-	Duration                               time.Duration // but for the time in which the user was asked
+	Status                                 int           // of the API's response, 0 if there was none
+	Bytes                                  int           // of the response's body
+	Gates                                  time.Duration // spent on the requests of gates
+	Upstream                               time.Duration // spent on the request to the API
+	Duration                               time.Duration // of the call, without the time spent waiting for the user
 	Outcome                                failure.Code  // "" for success
-	Danger                                 string        // destructive, dangerous or forbidden: attempts are for the audit
-	Gate                                   string        // passed, refused or open, when one was asked
-	Cache                                  string        // hit, miss or revalidated, when there is one
-	Repeated                               bool          // the request had a member twice, of which the last counted
-	Cause                                  error         // why, in words that are not for clients
-	Original                               string        // what the API said, for the debug log alone
+	Danger                                 string        // destructive, dangerous or forbidden, for the audit log; "" for less
+	Gate                                   string        // passed, refused or open; "" if no gate was checked
+	Cache                                  string        // hit, miss or revalidated; "" if the operation has no cache
+	Repeated                               bool          // the request had a member twice; the last one counted
+	Cause                                  error         // the cause of a failure; not to be sent to clients
+	Original                               string        // the API's own error text, for the debug log only
 }
 
 // AppendJSON appends the discriminated result, {"success":true,"data":…} or
@@ -94,7 +93,7 @@ func (r *Result) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// JSON is the discriminated result in a slice of its own.
+// JSON returns the discriminated result in a new slice.
 func (r *Result) JSON() []byte {
 	n := len(r.Data) + len(r.Meta) + len(r.whole) + 64
 	if r.Failure != nil {
@@ -103,7 +102,7 @@ func (r *Result) JSON() []byte {
 	return r.AppendJSON(make([]byte, 0, n))
 }
 
-// HTTPStatus is the status of the plain HTTP endpoints for the result.
+// HTTPStatus returns the status with which the plain HTTP endpoints answer.
 func (r *Result) HTTPStatus() int {
 	if r.Failure == nil {
 		return 200
@@ -111,7 +110,8 @@ func (r *Result) HTTPStatus() int {
 	return r.Failure.Status()
 }
 
-// RetryAfter is the Retry-After header's value, "" when there is nothing to say.
+// RetryAfter returns the value of the Retry-After header in seconds, or "" if the
+// response has no such header.
 func (r *Result) RetryAfter() string {
 	if r.Failure == nil || r.HTTPStatus() != 429 {
 		return ""
@@ -119,14 +119,15 @@ func (r *Result) RetryAfter() string {
 	return strconv.FormatInt(int64((max(r.Failure.RetryAfter, time.Second)+time.Second-1)/time.Second), 10)
 }
 
-// IsError is the isError of the tool result: a failure that an agent can mend is none.
+// IsError returns the isError of the tool result. It is false for a failure from which
+// an agent can recover.
 func (r *Result) IsError() bool { return r.Failure != nil && !r.Failure.Recoverable() }
 
-// AppendToolResult appends r as the result of tools/call, isError and all.
+// AppendToolResult appends r to dst as the result of tools/call, including isError.
 func (rt *Runtime) AppendToolResult(dst []byte, r *Result) []byte {
 	result := r.JSON()
 	dst = append(dst, `{"content":[{"type":"text","text":"`...)
-	dst = wire.AppendCompactQuoted(dst, result) // an API's blanks are tokens to a model
+	dst = wire.AppendCompactQuoted(dst, result) // compact, because white space costs a model tokens
 	dst = append(dst, `"}`...)
 	for i := range r.Media {
 		dst = appendMedia(append(dst, ','), &r.Media[i])
@@ -136,7 +137,7 @@ func (rt *Runtime) AppendToolResult(dst []byte, r *Result) []byte {
 	return append(strconv.AppendBool(dst, r.IsError()), '}')
 }
 
-// appendMedia appends m as a content block.
+// appendMedia appends m to dst as a content block.
 func appendMedia(dst []byte, m *httpcall.Media) []byte {
 	content := base64.StdEncoding.EncodeToString(m.Content)
 	kind := m.Block()

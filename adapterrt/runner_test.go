@@ -17,8 +17,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
-// specification names a checkout of the format's specification, https://github.com/MCPAQL/spec, in which "npm ci" was
-// run. Its conformance runner judges what an implementation has said, which is collected here.
+// specification is the variable with the path of a checkout of the format's specification,
+// https://github.com/MCPAQL/spec, in which "npm ci" was run. Its conformance runner judges the answers of an
+// implementation, which this test collects.
 const specification = "DRAGOMAN_MCPAQL_SPEC"
 
 const widgetOps = `create:
@@ -31,7 +32,7 @@ update:
 delete:
 - {name: delete_widget, maps_to: "DELETE /widgets/{widget_id}", description: Delete a widget, params: {widget_id: {type: string, required: true, description: Its id}}}`
 
-// widgets is an API that keeps what it is sent.
+// widgets starts an API that stores the widgets that it receives.
 func widgets(t *testing.T) string {
 	var mu sync.Mutex
 	kept := map[string]map[string]any{}
@@ -72,7 +73,7 @@ func widgets(t *testing.T) string {
 	}).URL
 }
 
-// TestPublicConformanceRunner has the runner of the format's authors judge the runtime at level 2.
+// TestPublicConformanceRunner judges the runtime at level 2 with the runner of the format's authors.
 func TestPublicConformanceRunner(t *testing.T) {
 	spec := os.Getenv(specification)
 	if spec == "" {

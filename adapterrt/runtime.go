@@ -66,23 +66,24 @@ func New(opt Options) (*Runtime, error) {
 	return rt, nil
 }
 
-// Load replaces the adapters by those of files, in one step. The problems are of
-// all files, warnings included. With an error among them nothing changes and the
-// error is a *LoadError, unless the options say to skip such files.
+// Load replaces the adapters with those of files, in one step. It returns the problems
+// of all files, including warnings. If one of them is an error, nothing changes and Load
+// returns a *LoadError, unless Options.SkipInvalid is set.
 func (rt *Runtime) Load(files []string) ([]file.Problem, error) {
 	return rt.load(files, false)
 }
 
-// Reload is Load for adapters that are in use: a file that is wrong now keeps the
-// version that was right, and the others change. changed says whether any did.
+// Reload is Load for adapters that are in use. If a file now has an error, its adapter
+// stays as it was before; the others change. changed reports whether any adapter changed.
 func (rt *Runtime) Reload(files []string) (problems []file.Problem, changed bool, err error) {
 	before := rt.live.Load()
 	problems, err = rt.load(files, true)
 	return problems, rt.live.Load() != before, err
 }
 
-// Refresh is Reload for what sources hold now. One that cannot be read keeps what it
-// held before: only a file that is gone from a directory takes its operations along.
+// Refresh is Reload for the files that sources contain now. The adapters of a source that
+// cannot be read stay loaded: an adapter is removed only if its file is gone from a
+// directory that can be read.
 func (rt *Runtime) Refresh(sources []file.Source) (problems []file.Problem, changed bool, err error) {
 	var files []string
 	for _, s := range sources {
@@ -98,14 +99,14 @@ func (rt *Runtime) Refresh(sources []file.Source) (problems []file.Problem, chan
 		}
 	}
 	more, changed, err := rt.Reload(files)
-	// Of what a source held before, enough was said.
+	// The problem of the source is already in the list; leave out those of its files.
 	more = slices.DeleteFunc(more, func(p file.Problem) bool {
 		return slices.ContainsFunc(problems, func(q file.Problem) bool { return within(p.File, q.File) })
 	})
 	return append(problems, more...), changed, err
 }
 
-// within reports whether file is path, or in the directory of that path.
+// within reports whether file is path or is in the directory path.
 func within(file, path string) bool {
 	rest, err := filepath.Rel(path, file)
 	return err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
@@ -165,7 +166,8 @@ func (rt *Runtime) load(files []string, keep bool) ([]file.Problem, error) {
 	return problems, nil
 }
 
-// connect gives adapters their clients; a new version goes on with the old one's.
+// connect gives adapters their HTTP clients. A new version of an adapter takes the client
+// of the old version, unless one of them presents a client certificate.
 func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 	for _, a := range adapters {
 		if a.client != nil {
@@ -185,7 +187,7 @@ func (rt *Runtime) connect(adapters []*adapter, before map[string]*adapter) {
 	}
 }
 
-// newClient makes the client of an adapter.
+// newClient returns a new HTTP client for an adapter.
 func (rt *Runtime) newClient(a *adapter) *httpcall.Client {
 	o := httpcall.Options{
 		UserAgent: rt.opt.UserAgent, MaxResponse: rt.opt.MaxResponseBytes, Now: rt.opt.Now, PublicOnly: rt.opt.PublicOnly,
@@ -197,16 +199,17 @@ func (rt *Runtime) newClient(a *adapter) *httpcall.Client {
 	return httpcall.NewClient(o)
 }
 
-// tokenClient is what an adapter asks for tokens with: a connection for each request. One
-// that the server closes while it is used again would leave open what became of the request.
+// tokenClient returns the client with which an adapter requests tokens. It opens a
+// connection for each request: if the server closed a reused connection, it would be
+// unknown whether it had processed the request.
 func (rt *Runtime) tokenClient(a *adapter) *httpcall.Client {
 	c := rt.newClient(a)
 	c.Transport.(*http.Transport).DisableKeepAlives = true
 	return c
 }
 
-// Close waits for tokens that are being fetched, which may take a minute, and lets go of
-// idle connections. Calls must have ended.
+// Close waits for token requests in flight, which may take a minute, and closes idle
+// connections. All calls must have ended.
 func (rt *Runtime) Close() {
 	rt.keeper.Wait()
 	rt.loading.Lock()
@@ -216,8 +219,8 @@ func (rt *Runtime) Close() {
 	}
 }
 
-// Endpoint is where a request came in: which adapter and which category it is
-// for. The zero one takes everything.
+// Endpoint is the endpoint that received a request: its adapter and its category. The
+// zero value accepts operations of all adapters and categories.
 type Endpoint struct {
 	Adapter  string
 	Category file.Category
@@ -227,24 +230,25 @@ type Endpoint struct {
 type Request struct {
 	Body    []byte // {"operation":…,"params":{…}}; the caller's, not kept
 	ID      string // for _meta and logs; "" for none
-	Session string // what confirmations are bound to
-	Caller  string // in place of a session
-	// Ask asks the user to agree to an operation that has to be confirmed; nil where the
-	// user cannot be asked. An error says that there was no answer.
+	Session string // confirmations are bound to it
+	Caller  string // confirmations are bound to it if there is no session
+	// Ask asks the user to agree to an operation that needs a confirmation. It is nil if
+	// the user cannot be asked. It returns an error if the user gave no answer.
 	Ask func(ctx context.Context, question string) (agreed bool, err error)
-	// Send sends the user to the page of a login that an adapter needs, which is stored for
-	// all callers; nil where they are not one person, and where no page can be shown.
+	// Send sends the user to the login page of an adapter. The login is stored for all
+	// callers, so Send is nil unless all callers are one person and the client can show a
+	// page.
 	Send credential.Send
-	// Progress is told of an answer that comes item by item, and is called before Dispatch
-	// returns; nil where no client asked for progress. A batch tells nothing.
+	// Progress is called for each item of an answer that arrives item by item, and not
+	// after Dispatch has returned. It is nil if the client did not ask for progress. It is
+	// not called for a batch.
 	Progress httpcall.Progress
 	// Trace holds the headers of the trace that the request belongs to:
-	// https://www.w3.org/TR/trace-context/. No others are sent along, and no baggage:
-	// it may hold what other callers must not see.
+	// https://www.w3.org/TR/trace-context/. Only traceparent and tracestate are sent to the
+	// API. Baggage is not, because it may contain what other callers must not see.
 	Trace []Header
-	// Shape, unless nil, makes the result of an operation of an adapter that went
-	// well what the caller shall have of it: it may put other Data in, and Warnings.
-	// Of a batch it gets each request's.
+	// Shape, unless nil, may replace Data and add Warnings in the result of an adapter's
+	// operation that succeeded. For a batch, it is called for the result of each request.
 	Shape func(r *Result)
 }
 
@@ -254,7 +258,7 @@ func (rt *Runtime) Dispatch(ctx context.Context, at Endpoint, req *Request) Resu
 	return rt.dispatch(ctx, at, req, false)
 }
 
-// dispatch is Dispatch; inner says that the request is one of a batch.
+// dispatch does what Dispatch does; inner says that the request is part of a batch.
 func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inner bool) (r Result) {
 	start := rt.opt.Now()
 	c := rt.calls.Get().(*call)
@@ -262,7 +266,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 	defer func() {
 		start = start.Add(c.asked)
 		if p := recover(); p != nil {
-			// The call is not put back: its state is unknown.
+			// The call does not go back into the pool, because its state is unknown.
 			r = Result{Call: r.Call, Failure: failure.Ours(req.ID, fmt.Errorf("panic: %s", clean.MaskSecrets(clean.MaskKnown(fmt.Sprint(p), c.Out.Secrets))))}
 		} else {
 			c.release(&rt.calls)
@@ -274,7 +278,7 @@ func (rt *Runtime) dispatch(ctx context.Context, at Endpoint, req *Request, inne
 	return r
 }
 
-// finish completes a result with what is known only at the end.
+// finish completes a result with its duration and outcome.
 func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
 	r.Call.Duration = rt.opt.Now().Sub(start)
 	if f := r.Failure; f != nil {
@@ -284,12 +288,13 @@ func (rt *Runtime) finish(r *Result, req *Request, start time.Time) {
 	}
 }
 
-// release gives the call back, but for buffers that grew beyond what most need.
+// release puts the call back into the pool, unless its buffers grew beyond what most
+// requests need.
 func (c *call) release(pool *sync.Pool) {
 	if !c.Reuse() || cap(c.env.params)+cap(c.env.top) > 1024 {
 		return
 	}
-	clear(c.env.top[:cap(c.env.top)]) // they point into the request
+	clear(c.env.top[:cap(c.env.top)]) // the entries point into the request
 	clear(c.env.params[:cap(c.env.params)])
 	c.Out.Progress = nil
 	*c = call{
@@ -300,28 +305,29 @@ func (c *call) release(pool *sync.Pool) {
 	pool.Put(c)
 }
 
-// Login is the login of the adapter called name, which must be there.
+// Login returns the login of the adapter called name, which must be loaded.
 func (rt *Runtime) Login(name string) (*credential.Login, error) {
 	return rt.live.Load().byName[name].signer.Login()
 }
 
-// Logout ends the login of the adapter called name, which must be there, as
+// Logout ends the login of the adapter called name, which must be loaded, as
 // [credential.Signer.Forget] does.
 func (rt *Runtime) Logout(ctx context.Context, name string) (revoked bool, why, err error) {
 	return rt.live.Load().byName[name].signer.Forget(ctx)
 }
 
-// Stored looks at the login of the adapter called name, which must be there.
+// Stored returns what is stored for the login of the adapter called name, which must be
+// loaded.
 func (rt *Runtime) Stored(ctx context.Context, name string) (credential.Stored, error) {
 	return rt.live.Load().byName[name].signer.Stored(ctx)
 }
 
-// EndSession forgets what was kept for a session.
+// EndSession deletes the confirmations of a session.
 func (rt *Runtime) EndSession(id string) { rt.confirmations.EndSession(id) }
 
-// Instructions is what a model should know of all the tools together, for the
-// answer to initialize. Its first 512 characters stand alone; it is ASCII, and at
-// most 2,048 bytes. It is "" without adapters.
+// Instructions returns what a model should know about all the tools together, for the
+// result of initialize. Its first 512 characters can be read alone. It is ASCII and at
+// most 2,048 bytes long. It is "" if there are no adapters.
 func (rt *Runtime) Instructions() string {
 	var names []string
 	for _, a := range rt.live.Load().adapters {

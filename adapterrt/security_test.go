@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
-// allOf is everything that a result shows or could have logged.
+// allOf returns everything that a result shows or could have logged.
 func allOf(r *Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%+v\n%+v", r.JSON(), r.Call, r.Failure)
@@ -29,13 +29,13 @@ func allOf(r *Result) string {
 	return b.String()
 }
 
-// TestNoCredentialComesBack lets an API, or what answers in its place, say each
-// credential in every part of a response that is read for people. It must be in no
-// result, no cause and no record.
+// TestNoCredentialComesBack has an API, or a server in its place, repeat each credential in
+// every part of a response whose text people see. The credential must not be in a result, a
+// cause or a record.
 func TestNoCredentialComesBack(t *testing.T) {
 	const secret = "s3cr3t+value/of&some~kind"
 	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), base64.StdEncoding.EncodeToString([]byte("user-name:" + secret))}
-	// seen are the credentials as they were in the request's head.
+	// seen returns the credentials as they were in the request's head.
 	seen := func(head string) string {
 		for _, f := range forms[1:] {
 			if strings.Contains(head, f) {
@@ -96,7 +96,7 @@ func TestNoCredentialComesBack(t *testing.T) {
 	}
 }
 
-// raw2 is a server that answers with bytes made of the head of the request.
+// raw2 starts a server whose answer may contain the head of the request.
 func raw2(t *testing.T, answer func(net.Conn, string)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -121,9 +121,8 @@ func raw2(t *testing.T, answer func(net.Conn, string)) string {
 	return l.Addr().String()
 }
 
-// TestNoCredentialInAPanic shows that a defect of ours does not tell what it held.
-// A credential stands where the name of its variable belongs: whoever reads the log
-// is told of the mistake, not of the credential.
+// TestNoCredentialInPlaceOfItsName puts a credential where the name of its variable belongs.
+// The problems, the log and the client must not contain it.
 func TestNoCredentialInPlaceOfItsName(t *testing.T) {
 	const secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
 	text := front("https://api.example.com", status, "auth: {type: bearer, token_env: "+secret+"}")
@@ -139,6 +138,7 @@ func TestNoCredentialInPlaceOfItsName(t *testing.T) {
 	}
 }
 
+// TestNoCredentialInAPanic shows that a panic does not reveal the credentials in its text.
 func TestNoCredentialInAPanic(t *testing.T) {
 	const secret = "plain-words-as-a-secret"
 	rt := one(t, fromEnv("S", secret), "https://api.example.com", status, "auth: {type: bearer, token_env: S}")
@@ -151,7 +151,7 @@ func TestNoCredentialInAPanic(t *testing.T) {
 	}
 }
 
-// TestNoCredentialOfATokenEndpoint does the same for what OAuth needs.
+// TestNoCredentialOfATokenEndpoint has a token endpoint repeat the credentials of OAuth.
 func TestNoCredentialOfATokenEndpoint(t *testing.T) {
 	const id, secret = "client-id-value", "client+secret/value"
 	elsewhere := 0
@@ -187,9 +187,9 @@ func TestNoCredentialOfATokenEndpoint(t *testing.T) {
 	}
 }
 
-// TestARequestIDIsNoHeader shows that an id which is no value of a header does not
-// become one, nor spoils the call.
-func TestARequestIDIsNoHeader(t *testing.T) {
+// TestARequestIDThatIsNoHeaderValue shows that an id that is not a valid header value is not sent as a
+// header, and that the call succeeds.
+func TestARequestIDThatIsNoHeaderValue(t *testing.T) {
 	var got http.Header
 	s := api(t, func(w http.ResponseWriter, r *http.Request) { got = r.Header; io.WriteString(w, "1") })
 	rt := one(t, Options{}, s.URL, status)
@@ -206,8 +206,8 @@ func TestARequestIDIsNoHeader(t *testing.T) {
 	}
 }
 
-// TestHeaderParametersInjectNothing tries to make one header into more, or into one
-// of the connection's.
+// TestHeaderParametersInjectNothing tries to turn one header into several, or into a header
+// of the connection.
 func TestHeaderParametersInjectNothing(t *testing.T) {
 	var got http.Header
 	s := api(t, func(w http.ResponseWriter, r *http.Request) { got = r.Header; io.WriteString(w, "1") })
@@ -234,8 +234,8 @@ func TestHeaderParametersInjectNothing(t *testing.T) {
 	}
 }
 
-// TestAdapterTextIsClean puts what hides or turns text around into every text of a
-// file, and looks for it in all that reaches a model.
+// TestAdapterTextIsClean puts characters that hide or reorder text into every text of a file,
+// and searches for them in everything that a model reads.
 func TestAdapterTextIsClean(t *testing.T) {
 	const dirt = "\u202eevil\u2066\u200f\u061c\u00ad\u2063\ufeff\U000e0041\U000e0101"
 	file := strings.ReplaceAll(`---
@@ -299,7 +299,7 @@ operations:
 			t.Fatalf("%U at …%s…", r, text[max(0, i-120):min(len(text), i+40)])
 		}
 	}
-	// What is a value stays one, and is shown escaped.
+	// Values do not change; they are shown escaped.
 	if !strings.Contains(text, `"enum":["\u202eevil\u2066`) || !strings.Contains(text, `\udb40\udc41`) {
 		t.Errorf("the value is not there to be used: %s", text)
 	}
@@ -312,8 +312,8 @@ operations:
 	}
 }
 
-// TestRebindingIsSeenWhenDialled resolves a name to an address that is not allowed:
-// what counts is the address that is dialled, whatever the name was before.
+// TestRebindingIsSeenWhenDialled resolves a name to an address that is not allowed. The
+// address that is dialled is checked, not an earlier one of the name.
 func TestRebindingIsSeenWhenDialled(t *testing.T) {
 	hit := false
 	s := api(t, func(http.ResponseWriter, *http.Request) { hit = true })
@@ -323,7 +323,7 @@ func TestRebindingIsSeenWhenDialled(t *testing.T) {
 	}
 }
 
-// TestSocketsThatMisbehave are targets that do not speak HTTP as they should.
+// TestSocketsThatMisbehave calls targets that violate HTTP.
 func TestSocketsThatMisbehave(t *testing.T) {
 	// endless writes until the connection is closed.
 	endless := func(head, chunk string) func(net.Conn, string) {

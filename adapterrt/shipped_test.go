@@ -36,8 +36,8 @@ func shippedFiles(t *testing.T) map[string][]byte {
 	return out
 }
 
-// TestShippedAdapters shows that each loads without so much as a warning, and that
-// each of its operations has an example that succeeds and one that fails.
+// TestShippedAdapters shows that each shipped adapter loads without a warning, and that each
+// of its operations has an example that succeeds and one that fails.
 func TestShippedAdapters(t *testing.T) {
 	for path, data := range shippedFiles(t) {
 		done, problems := Rehearse(path, data, &Options{StrictFiles: true})
@@ -79,8 +79,8 @@ func TestShippedAdapters(t *testing.T) {
 	}
 }
 
-// TestShippedAdaptersConfirm shows that nothing of theirs is deleted or merged
-// before somebody said yes, and that it is then.
+// TestShippedAdaptersConfirm shows that the shipped adapters delete and merge only after a
+// confirmation.
 func TestShippedAdaptersConfirm(t *testing.T) {
 	for path, data := range shippedFiles(t) {
 		rt := start(t, fromEnv("GITHUB_TOKEN", "a", "NOTION_TOKEN", "b", "LINEAR_API_KEY", "c"), map[string]string{path: string(data)})
@@ -114,8 +114,7 @@ func TestShippedAdaptersConfirm(t *testing.T) {
 	}
 }
 
-// TestShippedAdaptersSignIn shows the headers that each API wants, the secrets
-// masked.
+// TestShippedAdaptersSignIn shows the headers that each API needs, with the secrets masked.
 func TestShippedAdaptersSignIn(t *testing.T) {
 	opt := fromEnv("GITHUB_TOKEN", "ghp_abcdefghijkl", "NOTION_TOKEN", "ntn_abcdefghijkl", "LINEAR_API_KEY", "lin_api_abcdefghijkl")
 	opt.UserAgent = "dragoman/test"
@@ -166,9 +165,8 @@ func TestDiscoveryBudget(t *testing.T) {
 	}
 }
 
-// TestTheDocumentsAdapterIsGood takes the adapter out of docs/adapters.md, as somebody would
-// who follows it.
-func TestTheDocumentsAdapterIsGood(t *testing.T) {
+// TestTheAdapterInTheDocsIsValid checks the adapter in docs/adapters.md, as a reader would copy it.
+func TestTheAdapterInTheDocsIsValid(t *testing.T) {
 	page, err := os.ReadFile("../docs/adapters.md")
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/present"
 )
 
-// snapshot is a set of adapters with all that is worked out once for it. It never
-// changes; reloading swaps it.
+// snapshot is a set of adapters with all that is computed once for it. It never
+// changes; a reload replaces it.
 type snapshot struct {
 	adapters []*adapter // in the order of the files
 	byName   map[string]*adapter
@@ -19,15 +19,15 @@ type snapshot struct {
 	byTool   map[string]Endpoint
 }
 
-// scope is the adapters that a request may mean.
+// scope is the set of adapters among which a request's operation is looked up.
 type scope struct {
 	adapters []*adapter
-	index    map[string][]offered // of several; one has its own
+	index    map[string][]offered // operations by name; nil for one adapter, which has its own index
 	shown    *present.Catalogue
 }
 
-// snapshot works out what adapters come to. What before knew of those that stay is
-// taken from there.
+// snapshot makes the snapshot of adapters. It takes the scopes of adapters that have not
+// changed from before.
 func (rt *Runtime) snapshot(adapters []*adapter, before *snapshot) (*snapshot, error) {
 	s := &snapshot{adapters: adapters, byName: map[string]*adapter{}, scopes: map[string]*scope{}}
 	for _, a := range adapters {
@@ -64,13 +64,14 @@ func (rt *Runtime) newScope(adapters []*adapter) *scope {
 	return sc
 }
 
-// offered is an operation and whose it is.
+// offered is an operation and the adapter that has it.
 type offered struct {
 	a  *adapter
 	op *file.Operation
 }
 
-// find is the operation of that name, and all of them when there are several.
+// find returns the operation of that name as one. If several adapters have an operation
+// of that name, it returns all of them as several.
 func (sc *scope) find(name []byte) (one offered, several []offered) {
 	if sc.index == nil {
 		return offered{sc.adapters[0], sc.adapters[0].Index[string(name)]}, nil
@@ -85,7 +86,7 @@ func (sc *scope) find(name []byte) (one offered, several []offered) {
 	}
 }
 
-// names are those of the operations, sorted.
+// names returns the names of the operations, sorted.
 func (sc *scope) names(rt *Runtime) []string {
 	names := []string{rt.shows.Builtin.Name}
 	if sc.index == nil {
@@ -100,7 +101,7 @@ func (sc *scope) names(rt *Runtime) []string {
 	return names
 }
 
-// narrow is the scope of one adapter in sc, nil when sc has none of that name.
+// narrow returns the scope of the adapter called name, or nil if sc has no such adapter.
 func (sc *scope) narrow(s *snapshot, name []byte) *scope {
 	one := s.scopes[string(name)]
 	if one == nil || len(sc.adapters) == 1 && sc.adapters[0] != one.adapters[0] {
@@ -109,15 +110,15 @@ func (sc *scope) narrow(s *snapshot, name []byte) *scope {
 	return one
 }
 
-// Transform is how the answers of an operation are to be shortened, by whoever
-// does that.
+// Transform is the transform block of an operation. The runtime only reports it: its
+// caller shortens the answers.
 type Transform struct {
 	Adapter, Operation string
-	JSON               []byte // the transform block that counts for it
+	JSON               []byte // the operation's own transform block, otherwise its adapter's
 }
 
-// Transforms lists the operations that have a transform block, their own or their
-// adapter's.
+// Transforms returns the transform blocks of the operations that have one, their own or
+// their adapter's.
 func (rt *Runtime) Transforms() []Transform {
 	var out []Transform
 	for _, a := range rt.live.Load().adapters {
@@ -134,24 +135,24 @@ func (rt *Runtime) Transforms() []Transform {
 type Tool struct {
 	Name     string
 	Endpoint Endpoint
-	JSON     []byte // its entry in tools/list, annotations and all
+	JSON     []byte // its entry in tools/list, including annotations
 }
 
-// Tools are the runtime's tools, in an order that stays. The slice is shared and
-// must not be changed.
+// Tools returns the runtime's tools, in a stable order. The slice is shared, so callers
+// must not change it.
 func (rt *Runtime) Tools() []Tool { return rt.live.Load().tools }
 
-// Tool is the endpoint behind a tool's name.
+// Tool returns the endpoint of the tool called name, and whether there is such a tool.
 func (rt *Runtime) Tool(name string) (Endpoint, bool) {
 	e, ok := rt.live.Load().byTool[name]
 	return e, ok
 }
 
-// The longest name a tool may have.
+// The largest number of bytes in a tool name.
 const maxToolName = 64
 
-// makeTools writes the tools of s. Two of one name are an error: a call could
-// mean either.
+// makeTools makes the tools of s. It returns an error if two tools have the same name,
+// because a call could mean either.
 func (rt *Runtime) makeTools(s *snapshot) error {
 	s.byTool = map[string]Endpoint{}
 	add := func(adapter string, sc *scope) error {

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// zipped is a text as gzip writes it.
+// zipped returns a text in gzip format.
 func zipped(parts ...string) string {
 	var b bytes.Buffer
-	for _, p := range parts { // each a member of its own
+	for _, p := range parts { // each part becomes a gzip member
 		z := gzip.NewWriter(&b)
 		io.WriteString(z, p)
 		z.Close()
@@ -26,13 +26,13 @@ func zipped(parts ...string) string {
 	return b.String()
 }
 
-// encoded answers with a body that is said to be encoded in some way.
+// encoded returns a response whose Content-Encoding is how.
 func encoded(status int, how, body string) string {
 	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s", status, how, len(body), body)
 }
 
-// TestCompressedAnswersThatMisbehave: what an API packs is bounded by what comes out of
-// it, whatever the status, and is never half an answer.
+// TestCompressedAnswersThatMisbehave shows that the limit applies to the decompressed size of
+// an answer, with each status, and that an incomplete answer is a failure.
 func TestCompressedAnswersThatMisbehave(t *testing.T) {
 	blanks := strings.Repeat(" ", 1<<20)
 	bomb := zipped(strings.Repeat(blanks, 64/effort))
@@ -73,8 +73,8 @@ func TestCompressedAnswersThatMisbehave(t *testing.T) {
 	}
 }
 
-// TestServersThatLeave: a connection that ends before, in the middle of and after an
-// answer; nothing that may have had an effect is sent twice.
+// TestServersThatLeave closes the connection before, during and after an answer. A request
+// that may have had an effect must not be sent twice.
 func TestServersThatLeave(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"a\":12}"
 	reset := func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }
@@ -114,8 +114,8 @@ func TestServersThatLeave(t *testing.T) {
 	}
 }
 
-// TestConnectionsThatWentStale: an API that closes idle connections without a word is
-// called on a new one.
+// TestConnectionsThatWentStale shows that the runtime opens a new connection if the API has
+// closed an idle one.
 func TestConnectionsThatWentStale(t *testing.T) {
 	var requests atomic.Int32
 	s := api(t, func(w http.ResponseWriter, r *http.Request) {
@@ -129,21 +129,21 @@ func TestConnectionsThatWentStale(t *testing.T) {
 			t.Error(i, got)
 		}
 		s.CloseClientConnections()
-		time.Sleep(20 * time.Millisecond) // what is written before the end is known may have had an effect
+		time.Sleep(20 * time.Millisecond) // a request written before the client sees the close is not sent again
 	}
 	if n := requests.Load(); n != 5 {
 		t.Errorf("%d requests of 5", n)
 	}
 }
 
-// TestServersThatDoNotRead: a request that nobody takes ends with its time, and an answer
-// that comes before the request was read counts.
+// TestServersThatDoNotRead shows that a request to a server that does not read it ends with
+// its timeout, and that an answer is used even if it comes before the request was read.
 func TestServersThatDoNotRead(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() // what connects is never accepted
+	defer l.Close() // never accepts a connection
 	const ops = "create:\n- {name: add, maps_to: POST /x, description: A, timeout_ms: 300, params: {a: {type: array}}}"
 	body := `{"operation":"add","params":{"a":["` + strings.Repeat(strings.Repeat("x", 999_000)+`","`, 7) + `"]}}`
 	rt := one(t, Options{MaxRequestBytes: 10 << 20}, "http://"+l.Addr().String(), ops)
@@ -161,8 +161,8 @@ func TestServersThatDoNotRead(t *testing.T) {
 	}
 }
 
-// TestRedirectsThatMisbehave: none leads anywhere where it should not, and none is told
-// with what it holds.
+// TestRedirectsThatMisbehave shows that bad redirects are not followed, and that failures do
+// not reveal what their URLs contain.
 func TestRedirectsThatMisbehave(t *testing.T) {
 	var away atomic.Int32
 	other := api(t, func(http.ResponseWriter, *http.Request) { away.Add(1) })

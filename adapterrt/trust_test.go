@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 )
 
-// dangers holds an operation for each level of danger, declared and not.
+// dangers has operations of each level of danger, declared and implied.
 const dangers = `
 create:
 - {name: add, maps_to: POST /x, description: D}
@@ -85,9 +85,9 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestDangerIsOfTheWholeFile: once a file speaks of danger, what it does not say is
-// judged by category and name; a file that never does runs as it is. Safety keys of
-// other runtimes ask for confirmation, too.
+// TestDangerIsOfTheWholeFile shows that in a file that declares danger for one operation, the
+// other operations are judged by category and name, and that a file without such keys needs
+// no confirmations. Safety keys of other runtimes need a confirmation, too.
 func TestDangerIsOfTheWholeFile(t *testing.T) {
 	const plain = "delete:\n- {name: remove, maps_to: DELETE /x, description: D}\ncreate:\n- {name: add, maps_to: POST /x, description: D%s}"
 	for said, want := range map[string]bool{
@@ -239,8 +239,8 @@ func TestConfirmation(t *testing.T) {
 	}
 }
 
-// TestTheUserIsAsked: by each way of confirmation, of a call alone and in a batch, with
-// each answer, and where nobody can be asked, as at the plain endpoints.
+// TestTheUserIsAsked tests each way of confirmation with each answer, for a single call and in
+// a batch, and without a user to ask, as at the plain endpoints.
 func TestTheUserIsAsked(t *testing.T) {
 	const (
 		sends   = `"success":true`
@@ -296,7 +296,7 @@ func TestTheUserIsAsked(t *testing.T) {
 	}
 }
 
-// TestWhatHappensWhileTheUserIsAsked: the adapter changes, the caller leaves, time passes.
+// TestWhatHappensWhileTheUserIsAsked changes the adapter, cancels the call, or lets time pass while the user is asked.
 func TestWhatHappensWhileTheUserIsAsked(t *testing.T) {
 	ck := &clock{at: someTime()}
 	rt := one(t, Options{Now: ck.now}, "https://api.example.com", confirmOps)

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// mistakes holds one mistake a row: what of the good file is replaced, and the
-// problem that must come of it.
+// mistakes has one mistake in each row: the text of the good file that is replaced, and the
+// problem that must be reported.
 var mistakes = []struct {
 	old, new   string
 	path, code string
@@ -164,7 +164,8 @@ func TestEachMistakeIsReported(t *testing.T) {
 	}
 }
 
-// A parameter that is wrong is one mistake, not another one where it is used.
+// TestOneMistakeIsReportedOnce shows that a wrong parameter is not reported again where it is
+// used.
 func TestOneMistakeIsReportedOnce(t *testing.T) {
 	text := front("https://api.example.com", "read:\n- {name: op, maps_to: \"GET /x/{id}\", description: D, params: {id: {type: strin, required: true}}}")
 	_, problems := Parse("test-api-adapter.md", []byte(text), &Options{})
@@ -173,7 +174,7 @@ func TestOneMistakeIsReportedOnce(t *testing.T) {
 	}
 }
 
-// A mapping that is wrong hides nothing else that is.
+// TestMistakesBesideAWrongMapping shows that a wrong maps_to does not hide other mistakes.
 func TestMistakesBesideAWrongMapping(t *testing.T) {
 	text := front("https://api.example.com", "read:\n- {name: op, maps_to: GOT /x, description: D, pagination: {style: page, param_name: p, per_page_param: n, max_limit: 0},\n   cache: {ttl: soon}}\n"+
 		"- {name: other, maps_to: GOT /y, description: D, pagination: {style: odd, param_name: p}, cache: {ttl: 30s}}")
@@ -209,7 +210,7 @@ func TestStrictFilesMindWarnings(t *testing.T) {
 	}
 }
 
-func TestLocalhostMayBePlain(t *testing.T) {
+func TestLocalhostMayUseHTTP(t *testing.T) {
 	for _, h := range []string{"localhost", "localhost:8080", "api.localhost", "127.0.0.1:1", "127.9.9.9", "[::1]:80"} {
 		if a, p := Parse("test-api-adapter.md", []byte(front("http://"+h, status)), &Options{}); a == nil {
 			t.Error(h, p)
@@ -220,7 +221,8 @@ func TestLocalhostMayBePlain(t *testing.T) {
 	}
 }
 
-// A host that may be called over http gets no credentials over it.
+// TestCredentialsGoOverHTTPSOnly shows that a host that may be called over http gets no
+// credentials over http.
 func TestCredentialsGoOverHTTPSOnly(t *testing.T) {
 	opt := fromEnv("T", "x")
 	opt.InsecureHosts = []string{"api.test"}
@@ -239,7 +241,7 @@ func TestCredentialsGoOverHTTPSOnly(t *testing.T) {
 	}
 }
 
-// TestNamesAreNoCredentials: operations and paths may begin like one.
+// TestNamesAreNoCredentials shows that names of operations and paths may begin like a credential.
 func TestNamesAreNoCredentials(t *testing.T) {
 	ops := "read:\n- {name: secret_scanning_list_alerts, maps_to: GET /orgs/secret_scanning_alerts, description: Alerts of secret_scanning_for_orgs, params: {q: {type: string, enum: [secret_scanning_alert, lin_api_keys_all]}}}"
 	if a, problems := Parse("test-api-adapter.md", []byte(front("https://api.example.com", ops)), &Options{}); a == nil || len(problems) > 0 {

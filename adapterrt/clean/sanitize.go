@@ -1,11 +1,11 @@
-// Package clean takes from texts what their readers must not see.
+// Package clean removes from texts what their readers must not see.
 //
-// [Text] takes out of an adapter file what hides or reorders text before a model
-// reads it. [Sanitizer] takes out of an API's words what a client must not learn:
-// credentials, stacks, paths, and how the network behind the API is built.
-// [MaskKnown], [MaskSecrets] and [Redact] do so for logs.
+// [Text] removes characters that hide or reorder text from a text of an adapter file,
+// before a model reads it. [Sanitizer] removes from an API's error text what a client
+// must not learn: credentials, stack traces, paths, and the structure of the network
+// behind the API. [MaskKnown], [MaskSecrets] and [Redact] mask credentials for logs.
 //
-// The package knows neither files nor requests: texts in, texts out.
+// The package takes and returns only texts; it does not depend on files or requests.
 package clean
 
 import (
@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// The shapes of credentials that no name marks as such. All patterns are RE2 and
-// so linear.
+// The shapes of credentials that have no telling name before them. All patterns are RE2,
+// so they take linear time.
 var (
 	secretShapes = regexp.MustCompile(`(?i:bearer|basic) +[A-Za-z0-9._~+/=-]{8,}` +
 		`|\b(?:gh[pousr]_|github_pat_|sk-|lin_api_|ntn_|secret_|glpat-)[A-Za-z0-9_-]{8,}` +
@@ -23,12 +23,13 @@ var (
 		`|\b(?:AKIA|ASIA)[A-Z0-9]{12,}` +
 		`|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?` +
 		`|-----BEGIN [A-Z ]+-----(?s:.*?)(?:-----END [A-Z ]+-----|\z)`)
-	// A token behind its name, and whatever stands behind the name of a password.
+	// A token after its name, and any text after the name of a password.
 	secretPairs = regexp.MustCompile(`(?i)\b((?:api[_-]?|access[_-]?|client[_-]?|refresh[_-]?|auth[_-]?)?(?:key|token|secret|password|passwd|pwd|signature|authorization))("?\s*[=:]\s*"?)[A-Za-z0-9._~+/=-]{16,}`)
 	passwords   = regexp.MustCompile(`(?i)((?:password|passwd|pwd|secret)"?[=:]\s*"?)[^\s"'&,;}]+`)
 	connections = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mongodb(?:\+srv)?|rediss?|amqps?)://\S+`)
 	userInfo    = regexp.MustCompile(`(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@`)
-	// What only a file system has, and files where an API may have routes and pointers.
+	// Paths that only a file system has. Where an API may have routes or pointers of the
+	// same form, only paths that end in a file name with an extension.
 	filePaths = regexp.MustCompile(`(^|[\s"'(=:,<\[]|file://)(?:/(?:home|Users|root|var|usr|opt|etc|proc)(?:/[\w.@+~-]+)+/?` +
 		`|/(?:srv|tmp|app|private|mnt|data|code|build|workspace|lib)/(?:[\w.@+~-]+/)*[\w@+~-][\w.@+~-]*\.[A-Za-z][A-Za-z0-9]{0,4}\b` +
 		`|[A-Za-z]:\\[^\s"']+)`)
@@ -37,15 +38,17 @@ var (
 	stackLines  = regexp.MustCompile(`(?m)^\s*(?:at\s+\S.*(?:\(|:\d+|\.(?:go|js|mjs|ts|py|java|rb|php|cs|kt)\b).*|File ".*|goroutine \d+.*|panic: .*|Traceback .*|\S+\.(?:go|js|ts|py|java|rb):\d+.*)$\n?`)
 )
 
-// programErrors are what a language calls a mistake of the API's own program.
+// programErrors are the names of errors of a programming language in the API's own program.
 var programErrors = regexp.MustCompile(`\b(?:Uncaught )?(?:TypeError|ReferenceError|SyntaxError|RangeError)(?: \[\w+\])?: `)
 
 const masked = "[redacted]"
 
-// maxCleaned is how many bytes of a text are looked at: more than is ever shown of one.
+// maxCleaned is how many bytes of a text are cleaned. It is more than the largest part of a
+// text that is shown.
 const maxCleaned = 16 << 10
 
-// MayHaveSecret is a cheap look before the patterns.
+// MayHaveSecret reports whether s may contain a credential. It is a cheap check to make before
+// matching the patterns.
 func MayHaveSecret(s string) bool {
 	if len(s) < 12 {
 		return false
@@ -58,8 +61,8 @@ func MayHaveSecret(s string) bool {
 	return false
 }
 
-// IsSecret reports whether one of the words of s is wholly a credential. Names that
-// merely begin like one have no digits.
+// IsSecret reports whether one of the words of s is as a whole a credential. A word without
+// digits is none, because it may be a name that only begins like a credential.
 func IsSecret(s string) bool {
 	if !MayHaveSecret(s) {
 		return false
@@ -86,8 +89,8 @@ func MaskSecrets(s string) string {
 	return passwords.ReplaceAllString(s, "${1}"+masked)
 }
 
-// MaskKnown masks credentials whose very text is known. Short ones would take words
-// apart that have nothing to do with them.
+// MaskKnown masks the credentials in known. It does not mask credentials of less than four
+// bytes, because they may occur in unrelated words.
 func MaskKnown(s string, known []string) string {
 	for _, k := range known {
 		if len(k) >= 4 {
@@ -97,8 +100,8 @@ func MaskKnown(s string, known []string) string {
 	return s
 }
 
-// redacted is an error for logs whose text held credentials. It is still what it
-// was to errors.Is and errors.As, and has no Unwrap, which would show the text.
+// redacted is an error for logs in whose text credentials are masked. errors.Is and errors.As
+// work as for the original error. It has no Unwrap, which would reveal the original text.
 type redacted struct {
 	err  error
 	text string
@@ -108,8 +111,8 @@ func (e *redacted) Error() string        { return e.text }
 func (e *redacted) Is(target error) bool { return errors.Is(e.err, target) }
 func (e *redacted) As(target any) bool   { return errors.As(e.err, target) }
 
-// Redact masks credentials in what err says: peers are quoted there, and may quote
-// what they were sent.
+// Redact masks credentials in the text of err, because errors quote peers, and a peer may
+// quote what it was sent.
 func Redact(err error, known []string) error {
 	if err == nil {
 		return nil
@@ -121,19 +124,19 @@ func Redact(err error, known []string) error {
 	return err
 }
 
-// Sanitizer takes from an upstream's words what a client must not learn: secrets,
-// stacks, paths, and how the network behind it is built.
+// Sanitizer removes from an API's text what a client must not learn: secrets, stack traces,
+// paths, and the structure of the network behind the API.
 type Sanitizer struct {
-	Off           bool   // for developers
-	KeepAddresses bool   // private addresses and inner hosts stay
-	Host          string // the API's own name may stay
+	Off           bool   // for developers: only secrets are masked
+	KeepAddresses bool   // private addresses and internal host names stay
+	Host          string // the API's own host, which may stay
 }
 
-// Clean returns s sanitised, on one line and cut after limit runes; known are the
-// credentials of this call.
+// Clean returns s sanitised, on one line and cut after limit runes. known are the
+// credentials of the call.
 func (z Sanitizer) Clean(s string, limit int, known []string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = MaskKnown(s, known) // never shown, not even to developers
+	s = MaskKnown(s, known) // not shown even to developers
 	s = s[:min(len(s), maxCleaned)]
 	s = MaskSecrets(s)
 	if !z.Off {
@@ -156,7 +159,7 @@ func (z Sanitizer) Clean(s string, limit int, known []string) string {
 	return Text(s, limit)
 }
 
-// Credential is a credential as people may see it.
+// Credential returns a masked credential that may be shown to people.
 func Credential(s string) string {
 	if len(s) >= 12 {
 		return s[:4] + "..."

@@ -34,7 +34,7 @@ func TestUpstreamWordsAreSanitised(t *testing.T) {
 	}
 }
 
-// leaks are what APIs say that a client must not learn.
+// leaks are texts of APIs that contain what a client must not learn.
 var leaks = map[string]string{
 	`SQLSTATE 42P01: SELECT * FROM users WHERE id = 1; try later`:                   `SQLSTATE 42P01: [sql]; try later`,
 	`error in 'SELECT "users"."id" FROM "users" LIMIT 1' near LIMIT`:                `error in '[sql]' near LIMIT`,
@@ -70,7 +70,7 @@ func TestLeaksAreTakenOut(t *testing.T) {
 	}
 }
 
-// harmless are what APIs say that a caller needs as it is.
+// harmless are texts of APIs that must not change, because a caller needs them.
 var harmless = []string{
 	"Validation failed: title is required", "Invalid value at /data/attributes/title", "#/components/schemas/Pet is not defined",
 	"No route matches POST /v2/users", "GET /repos/octocat/hello/issues/7 was not found", "path: /items/0/name must be a string",

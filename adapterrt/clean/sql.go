@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// sqlForms are the statements that are recognised: how they begin, the keyword that
-// makes a statement of it, and what has to come behind that.
+// sqlForms are the SQL statements that are recognised: how they begin, the keyword that has
+// to follow, and the text that has to follow the keyword.
 var sqlForms = []struct {
 	begins *regexp.Regexp
 	then   string
@@ -21,15 +21,17 @@ var sqlForms = []struct {
 
 var (
 	sqlVerb = regexp.MustCompile(`\b(?:select|insert|update|delete)\s`)
-	// No table is called like that, so that "select an item from the list" is English.
+	// Words that are not the name of a table, so that "select an item from the list" is English.
 	plainWords = regexp.MustCompile(`^\s+(?:the|an?|your|our|my|their|its|this|that|these|those|all|any|each|every|either|which|where)\s+[a-z]`)
-	// With what a line begins, or ends, that goes on with a statement.
+	// The beginning of a line that continues a statement, and the end of a line after which
+	// the statement continues.
 	sqlGoesOn = regexp.MustCompile(`^\s*(?:\(|(?:from|where|and|or|(?:left|right|inner|outer|full|cross)?\s*join|on|group|order|having|limit|offset|values|set|union|returning)\b)`)
 	sqlIsOpen = regexp.MustCompile(`(?:[,(=]|\b(?:select|distinct|from|where|and|or|join|on|by|into|values|set|as|update))\s*$`)
 )
 
-// withoutSQL puts [sql] in the place of statements, up to the quote that they stand in,
-// else a semicolon or the line's end. Words that merely begin like one stay.
+// withoutSQL replaces SQL statements with [sql]. A statement ends at the closing quote if it is
+// quoted, otherwise at a semicolon or at the end of the line. Text that only begins like a
+// statement stays.
 func withoutSQL(s string) string {
 	lower := strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
@@ -57,7 +59,7 @@ func withoutSQL(s string) string {
 	}
 }
 
-// wording is what a text is that begins like a statement.
+// wording says whether a text that begins like a statement is one.
 type wording uint8
 
 const (
@@ -66,7 +68,8 @@ const (
 	english
 )
 
-// kindOf tells what a text is. lower is the same in lower case.
+// kindOf returns what a text is that begins like a statement. lower is the same text in lower
+// case.
 func kindOf(statement, lower string) wording {
 	for _, form := range sqlForms {
 		begin := form.begins.FindString(lower)
@@ -85,8 +88,8 @@ func kindOf(statement, lower string) wording {
 	return neither
 }
 
-// isEnglish reports whether what looks like a statement names no table: behind each from
-// and into are words that no table is called by.
+// isEnglish reports whether a text that looks like a statement names no table: each "from" and
+// "into" is followed by one of plainWords.
 func isEnglish(lower string) bool {
 	if strings.ContainsAny(lower, "=*<>`") {
 		return false
@@ -105,7 +108,8 @@ func isEnglish(lower string) bool {
 	return true
 }
 
-// indexWord is where word is in s, with no letter before or behind it; -1 for nowhere.
+// indexWord returns the index of word in s, where no letter, digit or underscore is before or
+// after it. It returns -1 if there is none.
 func indexWord(s, word string) int {
 	inWord := func(i int) bool {
 		return i >= 0 && i < len(s) && (s[i] == '_' || s[i] >= '0' && s[i] <= '9' || s[i] >= 'a' && s[i] <= 'z')
@@ -122,7 +126,8 @@ func indexWord(s, word string) int {
 	}
 }
 
-// statementEnd is where the statement ends that begins at i of a text in lower case.
+// statementEnd returns the end of the statement that begins at index i of s, a text in lower
+// case.
 func statementEnd(s string, i int) int {
 	if i > 0 && slices.Contains([]byte("\"'`"), s[i-1]) {
 		if end := quoteEnd(s, i, s[i-1]); end >= 0 {
@@ -140,8 +145,9 @@ func statementEnd(s string, i int) int {
 	}
 }
 
-// quoteEnd is where the quote ends that i stands in: twice the quote, or one behind a
-// backslash, is part of the text. It is -1 for nowhere.
+// quoteEnd returns the index of the closing quote of the quoted text that contains i. A doubled
+// quote and a quote after a backslash are part of the text. It returns -1 if there is no
+// closing quote.
 func quoteEnd(s string, i int, quote byte) int {
 	for ; i < len(s); i++ {
 		switch {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// statements are what must not pass: two keywords make a statement, in any case, over
-// lines, quoted or not. What stands around it stays.
+// statements are texts with SQL, which is masked: two keywords make a statement, in upper or
+// lower case, on several lines, quoted or not. The text around a statement stays.
 var statements = map[string]string{
 	"SELECT * FROM users":                           "[sql]",
 	"select name from users":                        "[sql]",
@@ -20,7 +20,7 @@ var statements = map[string]string{
 	"select an item from the list where id = 4":     "[sql]",
 	"select a from the list union select b from us": "[sql]",
 	"SELECT count(*)FROM users":                     "[sql]",
-	"select`a`from`b`":                              "select`a`from`b`", // no blank behind the verb: not recognised
+	"select`a`from`b`":                              "select`a`from`b`", // no space after the verb: not recognised
 	"select\ta\nfrom\tb":                            "[sql]",
 	"error in query: SELECT a FROM b; try later":    "error in query: [sql]; try later",
 	"near \"SELECT a FROM b WHERE c = 'd'\" at 7":   "near \"[sql]\" at 7",
@@ -46,7 +46,7 @@ var statements = map[string]string{
 	"a; select b from c; d; update e set f = 1; g":                                      "a; [sql]; d; [sql]; g",
 }
 
-// sentences are what APIs say to people with the same words.
+// sentences are English texts of APIs with the same words.
 var sentences = []string{
 	"select an item from the list", "Please select an item from the list", "Select one from the available plans and try again",
 	`Please select "Pro" from the list of plans`, "select a colour from your palette", "Select the account from which you pay",
@@ -73,7 +73,7 @@ func TestStatementsAreMasked(t *testing.T) {
 	}
 }
 
-// TestCleaningTakesNoLongTime: an API's words may be made to take long.
+// TestCleaningTakesNoLongTime cleans texts that an API could make in order to slow down cleaning.
 func TestCleaningTakesNoLongTime(t *testing.T) {
 	for _, words := range []string{
 		"select ", "insert into ", "delete from ", "update x ", "select a from the ", "insert into the values ", "update a set ", "'select ",

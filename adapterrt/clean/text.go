@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text is adapter text as a model may read it: no control or bidirectional
-// formatting characters, at most limit runes.
+// Text returns s as a model may read it: without control characters and characters that
+// hide or reorder text, on one line, and at most limit runes long.
 func Text(s string, limit int) string {
 	if len(s) <= limit {
 		plain := true
@@ -48,14 +48,14 @@ func Text(s string, limit int) string {
 	return strings.TrimSpace(b.String())
 }
 
-// isHidden tells what reorders the text that people see, or carries what they do
-// not see: format characters, and the variation selectors that no emoji needs.
+// isHidden reports whether r can reorder the text that people see or carry text that they
+// do not see: format characters, and the variation selectors that emoji do not need.
 func isHidden(r rune) bool {
 	return unicode.Is(unicode.Cf, r) || r >= 0xfe00 && r <= 0xfe0d || r >= 0xe0000 && r <= 0xe0fff
 }
 
-// EscapeHidden is the JSON text raw with such characters escaped, where the value
-// has to stay what it is.
+// EscapeHidden returns the JSON text raw with hidden characters escaped. It is for values
+// that must not change.
 func EscapeHidden(raw []byte) []byte {
 	if !bytes.ContainsFunc(raw, isHidden) {
 		return raw
@@ -75,7 +75,7 @@ func EscapeHidden(raw []byte) []byte {
 	return out
 }
 
-// FirstRunes is s cut after n runes.
+// FirstRunes returns s cut after n runes.
 func FirstRunes(s string, n int) string {
 	for i := range s {
 		if n == 0 {

@@ -17,7 +17,8 @@ import (
 
 const assertionLife = time.Minute
 
-// assertion says who the client is: https://www.rfc-editor.org/rfc/rfc7523#section-3
+// assertion returns a signed JWT that authenticates the client:
+// https://www.rfc-editor.org/rfc/rfc7523#section-3
 func (s *Signer) assertion(id string) (string, error) {
 	o := s.adapter.Auth.OAuth
 	text, err := s.keeper.files.get(o.Key.File)
@@ -45,7 +46,7 @@ func (s *Signer) assertion(id string) (string, error) {
 func privateKey(text []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, errors.New("no PEM in it")
+		return nil, errors.New("it contains no PEM block")
 	}
 	var key any
 	var err error
@@ -58,16 +59,17 @@ func privateKey(text []byte) (crypto.Signer, error) {
 		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("no private key in it: %w", err)
+		return nil, fmt.Errorf("it contains no private key: %w", err)
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("a %T cannot sign", key)
+		return nil, fmt.Errorf("a key of type %T cannot sign", key)
 	}
 	return signer, nil
 }
 
-// signingMethod is the algorithm called name, "" for the key's own.
+// signingMethod returns the algorithm called name. If name is "", it returns the default
+// algorithm for the type of key.
 func signingMethod(name string, key crypto.Signer) (jwt.SigningMethod, error) {
 	fits := ""
 	switch k := key.(type) {
@@ -80,7 +82,7 @@ func signingMethod(name string, key crypto.Signer) (jwt.SigningMethod, error) {
 	}
 	switch {
 	case fits == "":
-		return nil, errors.New("the key must be of RSA or of the curve P-256")
+		return nil, errors.New("the key must be an RSA key or an EC key on the curve P-256")
 	case name == "":
 		name = fits[:5]
 	case name != fits[:5] && name != fits[max(0, len(fits)-5):]:

@@ -7,8 +7,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// PresentCertificate makes t present the certificate. It is read for each connection, so
-// that a renewed one is taken.
+// PresentCertificate makes t present the client certificate of m, and trust the certificates
+// of m's ca_file if there is one. The client certificate is read for each connection, so that
+// a renewed one is used.
 func PresentCertificate(m *file.Mutual, t *tls.Config) {
 	t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		c, err := tls.LoadX509KeyPair(m.Cert, m.Key)

@@ -21,21 +21,22 @@ import (
 
 const (
 	commandTime  = 30 * time.Second
-	commandGrace = time.Second // for what the command has started, once it has ended
-	maxComplaint = 4 << 10     // of what the command says on stderr
+	commandGrace = time.Second // after the command has ended, for processes that it started
+	maxComplaint = 4 << 10     // bytes of the command's stderr that are kept
 )
 
-// passed are the variables that a command is given: what a program needs to find its files
-// and its way out, and no secret of ours.
+// passed are the environment variables that a command receives: those that a program needs to
+// find its files and to reach the network. They contain no secret of this program.
 var passed = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 	"SYSTEMROOT", "SYSTEMDRIVE", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PATHEXT", "COMSPEC", "TEMP", "TMP",
 }
 
-// commanded is the token that the operator's command prints: a JSON object with access_token
-// or token, and expires_in, in seconds, or expires_at, by RFC 3339; or a line with the token
-// and perhaps a second one with either.
+// commanded runs the operator's command and returns the token that it prints. The output is
+// a JSON object with access_token or token, and with expires_in in seconds or expires_at
+// as an RFC 3339 time; or it is a line with the token and optionally a second line with
+// either form of the expiry.
 func (s *Signer) commanded(ctx context.Context) (token, secrets, *failure.Failure) {
 	text, err := run(ctx, s.command)
 	if err != nil {
@@ -44,11 +45,11 @@ func (s *Signer) commanded(ctx context.Context) (token, secrets, *failure.Failur
 	word, until := printed(text)
 	switch {
 	case word == "":
-		err = errors.New("it printed none")
+		err = errors.New("it printed no token")
 	case len(word) > maxToken:
-		err = fmt.Errorf("a token of more than %d bytes", maxToken)
+		err = fmt.Errorf("it printed a token of more than %d bytes", maxToken)
 	case !file.IsHeaderValue(word):
-		err = errors.New("control characters within the token")
+		err = errors.New("the token contains control characters")
 	}
 	now := s.keeper.Now()
 	life := lifeUnknown
@@ -63,7 +64,7 @@ func (s *Signer) commanded(ctx context.Context) (token, secrets, *failure.Failur
 	return newToken(word, min(life, lifeLongest), now), secrets{word}, nil
 }
 
-// run is what a command prints.
+// run runs a command and returns what it prints on stdout.
 func run(ctx context.Context, command []string) ([]byte, error) {
 	ctx, stop := context.WithTimeout(ctx, commandTime)
 	defer stop()
@@ -107,7 +108,8 @@ func (b *beginning) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// printed is a token and when it ends, "" for what is not said.
+// printed parses the output of a command. It returns the token and its expiry, either of
+// them "" if the output does not contain it.
 func printed(out []byte) (word, until string) {
 	out = wire.Trim(out)
 	if !wire.Valid(out) || wire.KindOf(out) != wire.Object {
@@ -124,14 +126,14 @@ func printed(out []byte) (word, until string) {
 	return cmp.Or(text(out, "access_token"), text(out, "token")), until
 }
 
-// lifeOf is how long from now until is, which is in seconds or by RFC 3339.
+// lifeOf returns the time from now to until, which is a number of seconds or an RFC 3339 time.
 func lifeOf(until string, now time.Time) (time.Duration, error) {
 	if n, err := strconv.ParseFloat(until, 64); err == nil && n <= lifeLongest.Seconds() {
 		return time.Duration(n * float64(time.Second)), nil
 	}
 	at, err := time.Parse(time.RFC3339, until)
 	if err != nil {
-		return 0, errors.New("when the token ends is neither a number of seconds nor a time by RFC 3339")
+		return 0, errors.New("the expiry of the token is neither a number of seconds nor an RFC 3339 time")
 	}
 	return at.Sub(now), nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// secretFiles remembers secrets read from files until the files change.
+// secretFiles caches secrets from files until the files change.
 type secretFiles struct {
 	mu   sync.Mutex
 	read map[string]secretFile
@@ -56,18 +56,18 @@ func (s *secretFiles) get(path string) (string, error) {
 	return string(b), nil
 }
 
-// Keeper finds credentials where files say that they are.
+// Keeper reads credentials from the places that adapter files name.
 type Keeper struct {
 	Getenv    func(string) (string, bool) // nil for no environment
 	Now       func() time.Time
 	UserAgent string
-	Store     Store               // of OAuth tokens
-	Commands  map[string][]string // by the name of an adapter: programs that print its token
+	Store     Store               // keeps OAuth tokens
+	Commands  map[string][]string // by the name of an adapter: the program that prints its token, with arguments
 	files     secretFiles
 	flights   sync.WaitGroup
 }
 
-// NewKeeper is a Keeper; store is nil to keep tokens in this process alone.
+// NewKeeper returns a Keeper. If store is nil, it keeps tokens in this process only.
 func NewKeeper(store Store) *Keeper {
 	if store == nil {
 		store = &memory{all: map[string]*memoryEntry{}}
@@ -75,24 +75,25 @@ func NewKeeper(store Store) *Keeper {
 	return &Keeper{Store: store, Now: time.Now}
 }
 
-// Wait waits until no token is being fetched any more.
+// Wait waits until no token request is in flight.
 func (k *Keeper) Wait() { k.flights.Wait() }
 
 // Signer adds an adapter's credentials to its requests.
 type Signer struct {
 	keeper  *Keeper
 	adapter *file.Adapter
-	client  doer     // asks for tokens
-	command []string // prints them; nil for none
-	session *session // nil for an adapter whose credentials do not change
+	client  doer     // sends token requests
+	command []string // the program that prints tokens, with arguments; nil for none
+	session *session // the current token; nil for an adapter whose credentials do not change
 }
 
-// doer is what tokens are fetched with.
+// doer is the HTTP client for token requests.
 type doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// NewSigner is for one adapter. Its client is set before it signs anything.
+// NewSigner returns a Signer for one adapter. The caller must call UseClient before the
+// Signer signs a request.
 func NewSigner(k *Keeper, a *file.Adapter) *Signer {
 	s := &Signer{keeper: k, adapter: a, command: k.Commands[a.Name]}
 	if a.Auth.OAuth != nil || s.command != nil {
@@ -101,10 +102,10 @@ func NewSigner(k *Keeper, a *file.Adapter) *Signer {
 	return s
 }
 
-// UseClient makes the signer ask for tokens with d.
+// UseClient makes the signer send its token requests with d.
 func (s *Signer) UseClient(d doer) { s.client = d }
 
-// secret is the value of a credential.
+// secret returns the value of a credential.
 func (s *Signer) secret(c file.Credential) (string, *failure.Failure) {
 	a, k := s.adapter, s.keeper
 	var v string
@@ -127,7 +128,7 @@ func (s *Signer) secret(c file.Credential) (string, *failure.Failure) {
 	for i := range len(v) {
 		if v[i] < ' ' || v[i] == 0x7f {
 			return "", &failure.Failure{
-				Code: failure.AuthInvalid, Own: true, Cause: fmt.Errorf("credential %v holds control characters", c),
+				Code: failure.AuthInvalid, Own: true, Cause: fmt.Errorf("credential %v contains control characters", c),
 				Message: "Credential for adapter '" + a.Name + "' is not usable",
 				Details: wire.Members(nil).Str("adapter", a.Name).End(),
 			}
@@ -151,7 +152,8 @@ func (s *Signer) Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.F
 	return s.sign(o)
 }
 
-// Sketch does as Authorize, for a request that is only shown: no OAuth token is got for it.
+// Sketch does what Authorize does, for a request that is only shown and not sent: it adds
+// "..." in place of a token and requests none.
 func (s *Signer) Sketch(o *httpcall.Outgoing) *failure.Failure {
 	if au := &s.adapter.Auth; s.session != nil {
 		o.Headers = append(o.Headers, file.Header{Name: au.Header, Value: au.Prefix + "..."})
@@ -159,10 +161,10 @@ func (s *Signer) Sketch(o *httpcall.Outgoing) *failure.Failure {
 	return s.sign(o)
 }
 
-// Renews reports whether a credential that the API refuses can be got anew.
+// Renews reports whether the signer can replace a token that the API refuses.
 func (s *Signer) Renews() bool { return s.session != nil }
 
-// sign adds the credentials that do not change.
+// sign adds the credentials that are not tokens.
 func (s *Signer) sign(o *httpcall.Outgoing) *failure.Failure {
 	au := &s.adapter.Auth
 	if s.session == nil {

@@ -21,21 +21,21 @@ import (
 const (
 	maxTokenReply  = 1 << 20
 	maxToken       = 32 << 10
-	maxDescription = 200 // runes of what an OAuth server says
+	maxDescription = 200 // runes of an OAuth server's error_description
 
 	lifeUnknown  = 5 * time.Minute // of a token without expires_in
 	lifeLongest  = 366 * 24 * time.Hour
 	lifeShortest = time.Second
 )
 
-// answer is what a token endpoint gave.
+// answer is the successful answer of a token endpoint.
 type answer struct {
 	token, refresh string
 	life           time.Duration
 	said           bool // the life was in the answer
 }
 
-// refusal is what an OAuth server says that it does not do.
+// refusal is the error response of an OAuth server.
 type refusal struct{ host, code, description string }
 
 func (r *refusal) Error() string {
@@ -46,7 +46,7 @@ func (r *refusal) Error() string {
 	return s
 }
 
-// details are the refusal for the client.
+// details returns the refusal as JSON, for the client.
 func (r *refusal) details() []byte {
 	d := wire.Members(nil).Str("error", r.code)
 	if r.description != "" {
@@ -55,12 +55,13 @@ func (r *refusal) details() []byte {
 	return d.End()
 }
 
-// loginIsOver reports whether the refusal is of the refresh token itself. The second is GitHub's word.
+// loginIsOver reports whether the server refused the refresh token itself. GitHub's code for
+// that is bad_refresh_token.
 func (r *refusal) loginIsOver() bool {
 	return r.code == "invalid_grant" || r.code == "bad_refresh_token"
 }
 
-// unanswered is an error behind which the server may have done what it was asked for.
+// unanswered is an error after which it is unknown whether the server processed the request.
 type unanswered struct{ error }
 
 func (u unanswered) Unwrap() error { return u.error }
@@ -70,14 +71,14 @@ type secrets []string
 
 func (k secrets) with(more ...string) secrets { return append(k[:len(k):len(k)], more...) }
 
-// client is what the adapter says of itself at a token endpoint.
+// client holds the credentials with which the adapter authenticates at a token endpoint.
 type client struct {
 	id, secret string
 	known      secrets
-	sending    func() // called when there is a connection and nothing was sent; nil for nothing
+	sending    func() // called when there is a connection, before anything is sent; may be nil
 }
 
-// oauthClient reads the adapter's credentials as a client.
+// oauthClient reads the adapter's client credentials.
 func (s *Signer) oauthClient() (c client, err error) {
 	o := s.adapter.Auth.OAuth
 	id, f := s.secret(o.ID)
@@ -95,8 +96,9 @@ func (s *Signer) oauthClient() (c client, err error) {
 	return c, nil
 }
 
-// post sends a form to an endpoint of the OAuth server and returns the JSON of a success.
-// Its errors show no credential. One that is [unanswered] leaves open what became of it.
+// post sends a form to an endpoint of the OAuth server and returns the JSON object of a
+// successful answer. Its errors contain no credential. After an [unanswered] error, it is
+// unknown whether the server processed the form.
 func (s *Signer) post(ctx context.Context, endpoint string, c client, form *httpcall.Pairs, known secrets) ([]byte, error) {
 	known = append(known.with(c.known...), string(form.Text))
 	known, err := s.identify(c, form, known)
@@ -112,7 +114,7 @@ func (s *Signer) post(ctx context.Context, endpoint string, c client, form *http
 		return nil, unanswered{clean.Redact(lost.error, known)}
 	}
 	if r := (*refusal)(nil); errors.As(err, &r) {
-		return nil, r // it is clean
+		return nil, r // its text is clean already
 	}
 	return body, clean.Redact(err, known)
 }
@@ -138,7 +140,7 @@ func (s *Signer) identify(c client, form *httpcall.Pairs, known secrets) (secret
 	return known, nil
 }
 
-// reply is what an endpoint of the OAuth server answered.
+// reply is the response of an endpoint of the OAuth server.
 type reply struct {
 	host   string
 	status int
@@ -148,7 +150,7 @@ type reply struct {
 
 func (r *reply) good() bool { return r.status/100 == 2 }
 
-// exchange sends a form. The error says that there was no answer.
+// exchange sends a form. It returns an error if there was no response.
 func (s *Signer) exchange(ctx context.Context, endpoint string, c client, form *httpcall.Pairs) (*reply, error) {
 	ctx, stop := context.WithTimeout(ctx, s.adapter.Target.Timeout)
 	defer stop()
@@ -182,7 +184,7 @@ func (s *Signer) exchange(ctx context.Context, endpoint string, c client, form *
 	body, err := httpcall.ReadBody(res.Body, -1, maxTokenReply)
 	switch {
 	case err != nil:
-		r.broken = fmt.Errorf("%s answered %d, and its answer broke off: %w", host, r.status, err)
+		r.broken = fmt.Errorf("%s answered %d, but its body ended early: %w", host, r.status, err)
 	case len(body) > maxTokenReply:
 		r.broken = fmt.Errorf("%s answered %d with more than %d bytes", host, r.status, maxTokenReply)
 	default:
@@ -191,24 +193,24 @@ func (s *Signer) exchange(ctx context.Context, endpoint string, c client, form *
 	return r, nil
 }
 
-// object is the JSON object that says yes.
+// object returns the JSON object of a successful response.
 func (r *reply) object(known secrets) ([]byte, error) {
 	err := r.broken
 	switch {
 	case err != nil:
 	case !wire.Valid(r.body) || wire.KindOf(r.body) != wire.Object:
-		err = fmt.Errorf("%s answered %d, and not with a JSON object", r.host, r.status)
+		err = fmt.Errorf("%s answered %d without a JSON object", r.host, r.status)
 	default:
-		if refused := r.refused(known); refused != nil { // some send it with status 200
+		if refused := r.refused(known); refused != nil { // some servers send an error with status 200
 			return nil, refused
 		}
 		if r.good() {
 			return r.body, nil
 		}
-		err = fmt.Errorf("%s answered %d without saying why", r.host, r.status)
+		err = fmt.Errorf("%s answered %d without an error code", r.host, r.status)
 	}
 	if r.status/100 == 3 {
-		err = fmt.Errorf("%s answered %d, which leads elsewhere and is not followed", r.host, r.status)
+		err = fmt.Errorf("%s answered %d, a redirect, which is not followed", r.host, r.status)
 	}
 	if r.good() {
 		return nil, unanswered{err}
@@ -216,7 +218,8 @@ func (r *reply) object(known secrets) ([]byte, error) {
 	return nil, err
 }
 
-// refused is the server's no, nil where its answer is none. The answer is a JSON object.
+// refused returns the error in the server's response, or nil if it has none. The body must
+// be a JSON object.
 func (r *reply) refused(known secrets) error {
 	code := text(r.body, "error")
 	if !isErrorCode(code) {
@@ -225,7 +228,7 @@ func (r *reply) refused(known secrets) error {
 	return &refusal{r.host, code, clean.Sanitizer{Host: r.host}.Clean(text(r.body, "error_description"), maxDescription, known)}
 }
 
-// ask gets a token.
+// ask requests a token from the token endpoint.
 func (s *Signer) ask(ctx context.Context, c client, form *httpcall.Pairs, known secrets) (answer, error) {
 	body, err := s.post(ctx, s.adapter.Auth.OAuth.URL, c, form, known)
 	if err != nil {
@@ -238,7 +241,7 @@ func (s *Signer) ask(ctx context.Context, c client, form *httpcall.Pairs, known 
 	case len(a.token) > maxToken || len(a.refresh) > maxToken:
 		err = fmt.Errorf("the token endpoint answered with a token of more than %d bytes", maxToken)
 	case !file.IsHeaderValue(a.token) || !file.IsHeaderValue(a.refresh):
-		err = errors.New("the token endpoint answered with control characters within a text")
+		err = errors.New("the token endpoint answered with control characters in a token")
 	}
 	if err != nil {
 		return answer{}, unanswered{err}
@@ -251,7 +254,7 @@ func (s *Signer) ask(ctx context.Context, c client, form *httpcall.Pairs, known 
 	return a, nil
 }
 
-// text is a member that is a string, "" for none.
+// text returns the value of a member that is a string, or "" if there is no such member.
 func text(body []byte, name string) string {
 	v := wire.Member(body, name)
 	if v == nil || wire.KindOf(v) != wire.String {
@@ -260,7 +263,8 @@ func text(body []byte, name string) string {
 	return string(wire.Unquoted(v))
 }
 
-// isErrorCode reports whether s is a word, and nothing that a server was sent.
+// isErrorCode reports whether s looks like an error code. Otherwise it might be a secret that
+// the server echoes.
 func isErrorCode(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c != '_' && c != '.' && c != '-' && (c|0x20 < 'a' || c|0x20 > 'z') {
@@ -270,14 +274,14 @@ func isErrorCode(s string) bool {
 	return s != "" && len(s) <= 64
 }
 
-// start is a form with what all requests for tokens have.
+// form returns a form with the grant type, which all token requests have.
 func (s *Signer) form(grant string) *httpcall.Pairs {
 	f := &httpcall.Pairs{}
 	f.Add("grant_type", grant)
 	return f
 }
 
-// scope adds what the token is wanted for.
+// scope adds the scopes, the audience and the resource of the token to f.
 func (s *Signer) scope(f *httpcall.Pairs) {
 	o := s.adapter.Auth.OAuth
 	if len(o.Scopes) > 0 {
@@ -289,7 +293,7 @@ func (s *Signer) scope(f *httpcall.Pairs) {
 	s.resource(f)
 }
 
-// resource names the API: https://www.rfc-editor.org/rfc/rfc8707
+// resource adds the URI of the API to f: https://www.rfc-editor.org/rfc/rfc8707
 func (s *Signer) resource(f *httpcall.Pairs) {
 	if r := s.adapter.Auth.OAuth.Resource; r != "" {
 		f.Add("resource", r)

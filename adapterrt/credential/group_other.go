@@ -4,5 +4,6 @@ package credential
 
 import "os/exec"
 
-// withGroup: the end of cmd's time is that of cmd alone.
+// withGroup does nothing: when cmd's time is over, cmd is killed, but not the processes that
+// it has started.
 func withGroup(*exec.Cmd) {}

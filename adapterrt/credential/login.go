@@ -19,15 +19,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Login is how a person lets an adapter act for them. What it brings is stored.
+// Login lets a person permit an adapter to act for them. It stores the tokens that it obtains.
 type Login struct {
-	Browser bool   // in a browser that comes back to
-	Back    string // this URL of this machine; port 0 is for any
-	Device  bool   // on another device
+	Browser bool   // the person can log in with a browser on this machine
+	Back    string // the redirect URL of that login, on this machine; port 0 is for any port
+	Device  bool   // the person can log in on another device
 	signer  *Signer
 }
 
-// Login is that of the adapter.
+// Login returns the login of the adapter, or an error if its auth block has none.
 func (s *Signer) Login() (*Login, error) {
 	o := s.adapter.Auth.OAuth
 	if o == nil || !o.HasLogin() || !o.Rotates() {
@@ -43,7 +43,7 @@ type Visit struct {
 	back, verifier string
 }
 
-// Visit begins a login in a browser that comes back to the URL back.
+// Visit begins a login in a browser, with back as its redirect URL.
 func (l *Login) Visit(back string) (*Visit, error) {
 	s := l.signer
 	o := s.adapter.Auth.OAuth
@@ -66,11 +66,12 @@ func (l *Login) Visit(back string) (*Visit, error) {
 	return v, nil
 }
 
-// Finish takes what the browser brought back and stores the tokens that the code is good for.
+// Finish takes the query of the redirect URL to which the browser returned, exchanges the code
+// in it for tokens, and stores them.
 func (v *Visit) Finish(ctx context.Context, brought url.Values) error {
 	s := v.login.signer
 	if subtle.ConstantTimeCompare([]byte(brought.Get("state")), []byte(v.State)) != 1 {
-		return errors.New("the browser came from another login")
+		return errors.New("the redirect of the browser belongs to another login: its state differs")
 	}
 	if code := brought.Get("error"); code != "" {
 		z := clean.Sanitizer{}
@@ -78,7 +79,7 @@ func (v *Visit) Finish(ctx context.Context, brought url.Values) error {
 	}
 	code := brought.Get("code")
 	if code == "" {
-		return errors.New("the browser brought back no code")
+		return errors.New("the redirect of the browser has no code")
 	}
 	c, err := s.oauthClient()
 	if err != nil {
@@ -96,19 +97,19 @@ func (v *Visit) Finish(ctx context.Context, brought url.Values) error {
 	return v.login.keep(ctx, c, a)
 }
 
-// Callback is where a browser comes back to after a login.
+// Callback receives the browser's redirect after a login.
 type Callback interface {
 	Address() string
-	// Wait returns what the browser brings back for the login with state.
+	// Wait returns the query of the redirect for the login with state.
 	Wait(ctx context.Context, state string) (url.Values, error)
 	Close()
 }
 
-// Listen opens a Callback at an http URL of this machine; port 0 is for any.
+// Listen opens a Callback at an http URL of this machine; port 0 is for any port.
 type Listen func(redirect string) (Callback, error)
 
-// Send sends a person to a page, with a word about it. It reports whether they agreed to
-// go there; an error says that there was no answer.
+// Send sends a person to a page, with a message that explains it. It reports whether they
+// agreed to go there. It returns an error if they gave no answer.
 type Send func(ctx context.Context, message, page string) (agreed bool, err error)
 
 // Through runs a whole login: it sends the user to the login page with send and stores the
@@ -118,7 +119,7 @@ func (l *Login) Through(ctx context.Context, listen Listen, send Send) error {
 	visit := func(message, page string) error {
 		agreed, err := send(ctx, message, page)
 		if err == nil && !agreed {
-			err = errors.New("the person did not want to log in")
+			err = errors.New("the user declined to log in")
 		}
 		return err
 	}
@@ -151,10 +152,11 @@ func (l *Login) Through(ctx context.Context, listen Listen, send Send) error {
 		}
 		return d.Wait(ctx)
 	}
-	return errors.New("no browser can come back here")
+	return errors.New("the login needs a redirect URL on this machine, but there is no listener for one")
 }
 
-// explained is err with its cause, for the one whose configuration it is about.
+// explained returns the cause of err, if it has one. The cause is for the operator, whose
+// configuration is wrong; err itself is for clients.
 func explained(err error) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		return cause
@@ -172,9 +174,9 @@ const (
 
 // Device is a login on another device.
 type Device struct {
-	Code    string // that the person types in
-	URL     string // where
-	Whole   string // where the code need not be typed; "" for nowhere
+	Code    string // the code that the person types in
+	URL     string // the page on which to type it
+	Whole   string // a page that contains the code already; "" for none
 	Expires time.Time
 
 	login *Login
@@ -203,7 +205,7 @@ func (l *Login) Begin(ctx context.Context) (*Device, error) {
 		d.Whole = ""
 	}
 	if d.Code == "" || len(d.Code) > 64 || d.code == "" || !isPage(d.URL) {
-		return nil, errors.New("the OAuth server did not say where to log in, and with which code")
+		return nil, errors.New("the OAuth server answered without a valid user_code, device_code or verification_uri")
 	}
 	d.poll = min(max(seconds(body, "interval", pollDefault), time.Second), pollLongest)
 	d.Expires = s.keeper.Now().Add(min(seconds(body, "expires_in", deviceLife), deviceLife))
@@ -260,11 +262,11 @@ func (d *Device) Wait(ctx context.Context) error {
 	return last
 }
 
-// keep stores what a login brought in the place of all that was.
+// keep stores the tokens of a login in place of the earlier ones.
 func (l *Login) keep(ctx context.Context, c client, a answer) (err error) {
 	s := l.signer
 	locked := s.keeper.Store.Locked(ctx, s.account(c.id), func(e Entry) {
-		was, _ := readRecord(e) // what cannot be read is replaced
+		was, _ := readRecord(e) // a record that cannot be read is replaced
 		r := record{Seed: was.Seed}
 		if seed, f := s.secret(s.adapter.Auth.OAuth.Refresh); f == nil {
 			r.Seed = hashed(seed)
@@ -274,7 +276,7 @@ func (l *Login) keep(ctx context.Context, c client, a answer) (err error) {
 		err = r.put(e)
 	})
 	if err = errors.Join(locked, err); err != nil {
-		return fmt.Errorf("logged in, and the tokens cannot be stored: %w", err)
+		return fmt.Errorf("logged in, but the tokens cannot be stored: %w", err)
 	}
 	return nil
 }

@@ -12,15 +12,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Stored is what is known of an adapter's login.
+// Stored describes the stored login of an adapter.
 type Stored struct {
 	Server  string    // the OAuth server's host
-	State   string    // in words
-	Good    bool      // a token is there, or can be got without a person
+	State   string    // a text for people
+	Good    bool      // there is a token, or one can be obtained without a person
 	Expires time.Time // of the access token; zero for none
 }
 
-// storesTokens is nil for an adapter whose tokens are stored.
+// storesTokens returns nil if the adapter's tokens are stored, and otherwise an error that says
+// why they are not.
 func (s *Signer) storesTokens() error {
 	if o := s.adapter.Auth.OAuth; o == nil || !o.Rotates() || s.command != nil {
 		return fmt.Errorf("adapter %s stores no tokens: only auth of type oauth does, for a grant with refresh tokens", s.adapter.Name)
@@ -28,8 +29,8 @@ func (s *Signer) storesTokens() error {
 	return nil
 }
 
-// Stored reads the stored tokens of the adapter, without a request to the OAuth server. The
-// error says that this adapter never stores tokens.
+// Stored reads the stored tokens of the adapter, without a request to the OAuth server. It
+// returns an error only if this adapter never stores tokens.
 func (s *Signer) Stored(ctx context.Context) (st Stored, err error) {
 	if err := s.storesTokens(); err != nil {
 		return st, err
@@ -71,9 +72,10 @@ func (s *Signer) Stored(ctx context.Context) (st Stored, err error) {
 	return st, nil
 }
 
-// Forget removes what is stored for the adapter, and asks its OAuth server to end it there.
-// revoked says that the server did; else why says what it answered, nil where the file names
-// no revocation_url or there was nothing to revoke. With err nothing was removed.
+// Forget removes the stored tokens of the adapter, and asks its OAuth server to revoke them.
+// revoked says whether the server did. If it did not, why says why; why is nil if the file
+// names no revocation_url or there was nothing to revoke. After an err, the tokens are still
+// stored.
 func (s *Signer) Forget(ctx context.Context) (revoked bool, why, err error) {
 	if err := s.storesTokens(); err != nil {
 		return false, nil, err
@@ -91,7 +93,7 @@ func (s *Signer) Forget(ctx context.Context) (revoked bool, why, err error) {
 	return revoked, why, errors.Join(locked, err)
 }
 
-// revoke follows https://www.rfc-editor.org/rfc/rfc7009#section-2
+// revoke sends a revocation request: https://www.rfc-editor.org/rfc/rfc7009#section-2
 func (s *Signer) revoke(ctx context.Context, c client, r *record) (bool, error) {
 	endpoint := s.adapter.Auth.OAuth.RevokeURL
 	token, kind := r.Refresh, "refresh_token"

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	tokenMargin = 30 * time.Second // the longest time before its end that a token is replaced
-	retryPause  = 5 * time.Second  // after a failure, while the old token still holds
-	flightTime  = time.Minute      // for all that getting one token takes
+	tokenMargin = 30 * time.Second // a token is renewed at most this long before it expires
+	retryPause  = 5 * time.Second  // after a failure, while the old token is still valid
+	flightTime  = time.Minute      // the longest time that fetching one token may take
 )
 
-// token is an access token. It is replaced from renew on, and no use from expires on.
+// token is an access token. From renew on it is to be replaced; from expires on it is invalid.
 type token struct {
 	text           string
 	renew, expires time.Time
@@ -33,15 +33,15 @@ func newToken(text string, life time.Duration, now time.Time) token {
 	return token{text, end.Add(-min(tokenMargin, life/10)), end}
 }
 
-// session is the token of a running adapter.
+// session holds the current token of a loaded adapter.
 type session struct {
 	mu     sync.Mutex
 	live   token
-	flight *flight // that gets the next one
+	flight *flight // fetches the next token; nil if none is being fetched
 }
 
-// flight gets a token, for all calls that want one meanwhile. It does not end with the
-// call that began it: the answer may hold the only refresh token that is left.
+// flight fetches a token for all calls that need one meanwhile. It does not end with the call
+// that began it, because the answer may contain the only refresh token that is still valid.
 type flight struct {
 	done    chan struct{}
 	token   token
@@ -49,14 +49,15 @@ type flight struct {
 	failure *failure.Failure
 }
 
-// Carry goes on with the token of the adapter's version before, where it is for the same.
+// Carry takes over the token of the adapter's previous version, if their auth blocks are equal.
 func (s *Signer) Carry(before *Signer) {
 	if s.session != nil && before.session != nil && reflect.DeepEqual(s.adapter.Auth, before.adapter.Auth) {
 		s.session = before.session
 	}
 }
 
-// token is the adapter's token. One that equals stale is replaced.
+// token returns the adapter's token and the secrets that belong to it. It replaces a token
+// that equals stale.
 func (s *Signer) token(ctx context.Context, stale string) (string, []string, *failure.Failure) {
 	t := s.session
 	t.mu.Lock()
@@ -84,7 +85,7 @@ func (s *Signer) token(ctx context.Context, stale string) (string, []string, *fa
 	}
 }
 
-// fly gets a token and lands. Where there is none to be had, old goes on while it holds.
+// fly fetches a token and ends the flight. If that fails, old stays in use until it expires.
 func (s *Signer) fly(ctx context.Context, fl *flight, old token, stale string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -116,7 +117,7 @@ func (s *Signer) fly(ctx context.Context, fl *flight, old token, stale string) {
 	}
 }
 
-// granted is a token for a client that can ask for one at any time.
+// granted requests a token with a grant that needs no refresh token.
 func (s *Signer) granted(ctx context.Context) (token, secrets, *failure.Failure) {
 	o := s.adapter.Auth.OAuth
 	var form *httpcall.Pairs
@@ -157,10 +158,10 @@ func (s *Signer) granted(ctx context.Context) (token, secrets, *failure.Failure)
 	return newToken(a.token, a.life, s.keeper.Now()), known.with(c.known...), nil
 }
 
-// failed says that there is no token.
+// failed returns the failure for a token that could not be obtained.
 func (s *Signer) failed(err error) *failure.Failure {
 	if f := (*failure.Failure)(nil); errors.As(err, &f) {
-		return f // which has better words
+		return f // its message is more precise
 	}
 	return &failure.Failure{
 		Code: failure.AuthTokenFailed, Own: true, Cause: err,
@@ -169,7 +170,7 @@ func (s *Signer) failed(err error) *failure.Failure {
 	}
 }
 
-// details name the adapter, and what the OAuth server said.
+// details returns the name of the adapter and the OAuth server's error, if err is one.
 func (s *Signer) details(err error) wire.Members {
 	d := wire.Members(nil).Str("adapter", s.adapter.Name)
 	if r := (*refusal)(nil); errors.As(err, &r) {
@@ -178,7 +179,7 @@ func (s *Signer) details(err error) wire.Members {
 	return d
 }
 
-// loginRequired says that only a person can get a token, and why.
+// loginRequired returns the failure for a token that only a person can obtain, and says why.
 func (s *Signer) loginRequired(why error) *failure.Failure {
 	o, name := s.adapter.Auth.OAuth, s.adapter.Name
 	d := s.details(why)
@@ -195,8 +196,8 @@ func (s *Signer) loginRequired(why error) *failure.Failure {
 	}
 }
 
-// Renew puts a new token in the place of one in o that the API takes no notice
-// of. The failure says why there is none to be had.
+// Renew replaces the token in o, which the API refused. The failure says why there is no
+// new token.
 func (s *Signer) Renew(ctx context.Context, o *httpcall.Outgoing) *failure.Failure {
 	au := &s.adapter.Auth
 	for i, h := range o.Headers {

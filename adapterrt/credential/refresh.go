@@ -14,37 +14,38 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// record is what is stored for an adapter as a client of an OAuth server.
+// record holds the stored tokens of an adapter as a client of an OAuth server.
 type record struct {
 	Refresh string    `json:"refresh_token,omitempty"`
 	Access  string    `json:"access_token,omitempty"`
-	For     string    `json:"access_token_for,omitempty"` // hash of what it was asked for
+	For     string    `json:"access_token_for,omitempty"` // hash of the scopes, audience and resource of the token
 	Renew   time.Time `json:"renew,omitzero"`
 	Expires time.Time `json:"expires,omitzero"`
 
-	// Seed is a hash of the configured refresh token that this goes back to: another one
-	// begins anew.
+	// Seed is a hash of the configured refresh token from which these tokens come. If another
+	// refresh token is configured, the record is replaced.
 	Seed string `json:"seed,omitempty"`
-	// Asked says that the refresh token was sent. As long as that stands here, there was no
-	// answer, and the server may have replaced it.
+	// Asked says that the refresh token was sent and no answer has come. The server may have
+	// replaced the refresh token.
 	Asked bool `json:"asked,omitempty"`
-	// Keeps says that the server gave no other refresh token the last time: it may be sent again.
+	// Keeps says that the server's last answer did not replace the refresh token, so that it
+	// may be sent again.
 	Keeps bool `json:"keeps,omitempty"`
-	// Ended is the server's word that the refresh token is no use any more.
+	// Ended is the error code with which the server refused the refresh token for good.
 	Ended string `json:"ended,omitempty"`
 }
 
 var (
 	errNoLogin = errors.New("there was no login yet")
-	errLost    = errors.New("the answer to the last refresh was lost, and with it perhaps the next refresh token")
+	errLost    = errors.New("the answer to the last refresh was lost, and it may have contained the next refresh token")
 )
 
-// account names what is stored for the client id.
+// account returns the id under which the tokens of the client id are stored.
 func (s *Signer) account(id string) string {
 	return "adapter " + s.adapter.Name + "\n" + s.adapter.Auth.OAuth.URL + "\n" + id
 }
 
-// wants is a hash of what tokens are asked for.
+// wants returns a hash of the configured scopes, audience and resource.
 func (s *Signer) wants() string {
 	o := s.adapter.Auth.OAuth
 	return hashed(strings.Join(o.Scopes, " ") + "\n" + o.Audience + "\n" + o.Resource)
@@ -55,8 +56,8 @@ func hashed(s string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// refreshed is a token by the refresh token that is stored. One process at a time asks
-// for it; the others take what it brought.
+// refreshed returns a token obtained with the stored refresh token. Only one process at a time
+// sends the request; the others use the token that it stores.
 func (s *Signer) refreshed(ctx context.Context, stale string) (t token, known secrets, f *failure.Failure) {
 	c, err := s.oauthClient()
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *Signer) refreshed(ctx context.Context, stale string) (t token, known se
 	return t, known, f
 }
 
-// refresh does so with e, which is locked.
+// refresh does what refreshed does, with the locked entry e.
 func (s *Signer) refresh(ctx context.Context, e Entry, c client, stale string) (t token, known secrets, f *failure.Failure) {
 	o, now := s.adapter.Auth.OAuth, s.keeper.Now()
 	r, err := readRecord(e)
@@ -98,14 +99,14 @@ func (s *Signer) refresh(ctx context.Context, e Entry, c client, stale string) (
 	case r.Ended != "":
 		return fail(s.loginRequired(fmt.Errorf("the OAuth server has ended the login (%s)", r.Ended)))
 	case r.Refresh == "" && r.Access != "":
-		return fail(s.loginRequired(errors.New("the token has ended, and the OAuth server gave none to refresh it with")))
+		return fail(s.loginRequired(errors.New("the access token has expired, and the OAuth server gave no refresh token")))
 	case r.Refresh == "":
 		return fail(s.loginRequired(errNoLogin))
 	case r.Asked && !r.Keeps:
 		return fail(s.loginRequired(errLost))
 	}
 	if !r.Keeps {
-		c.sending = func() { // the process may end at any time from here on
+		c.sending = func() { // stored before the request, because the process may end before the answer
 			r.Asked = true
 			r.put(e)
 		}
@@ -149,7 +150,7 @@ func readRecord(e Entry) (r record, err error) {
 	return r, err
 }
 
-// put stores r. The store itself says where that failed, and goes on with it in memory.
+// put stores r. If that fails, the store logs it and keeps r in memory.
 func (r *record) put(e Entry) error {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -158,7 +159,7 @@ func (r *record) put(e Entry) error {
 	return e.Put(data)
 }
 
-// take is what an answer makes of r.
+// take updates r with the answer of a token endpoint.
 func (r *record) take(a answer, now time.Time) {
 	r.Asked, r.Ended = false, ""
 	r.Keeps = a.refresh == "" || a.refresh == r.Refresh
@@ -167,14 +168,13 @@ func (r *record) take(a answer, now time.Time) {
 	}
 	life := a.life
 	if r.Refresh == "" && !a.said {
-		life = lifeLongest // it holds until the API refuses it
+		life = lifeLongest // the token is used until the API refuses it
 	}
 	t := newToken(a.token, life, now)
 	r.Access, r.Renew, r.Expires = t.text, t.renew, t.expires
 }
 
-// seed begins r anew when there is another refresh token in the configuration than the
-// one that it goes back to.
+// seed replaces r if the configured refresh token is not the one from which r comes.
 func (s *Signer) seed(r *record) *failure.Failure {
 	o := s.adapter.Auth.OAuth
 	if o.Refresh == (file.Credential{}) {
@@ -184,8 +184,8 @@ func (s *Signer) seed(r *record) *failure.Failure {
 	switch {
 	case f != nil && r.Refresh == "" && r.Access == "":
 		return f
-	case f != nil: // what is stored goes on without it
-	case r.Seed == "" && r.Refresh+r.Access != "": // of a login that did not know the seed
+	case f != nil: // the stored tokens stay in use without it
+	case r.Seed == "" && r.Refresh+r.Access != "": // stored by a login without a configured refresh token
 		r.Seed = hashed(seed)
 	case r.Seed != hashed(seed):
 		*r = record{Refresh: seed, Seed: hashed(seed)}

@@ -5,23 +5,24 @@ import (
 	"sync"
 )
 
-// Store keeps what a login or a refresh brought.
+// Store keeps the tokens of logins and refreshes.
 type Store interface {
-	// Locked runs do while no other call, of this process or another, holds the account
-	// id. After an error do did not run. The first line of id is for people.
+	// Locked locks the account id and runs do. No other call, in this process or another one,
+	// runs for the same account meanwhile. If Locked returns an error, do did not run. The
+	// first line of id is for people.
 	Locked(ctx context.Context, id string, do func(Entry)) error
 }
 
 // Entry is an account while it is locked.
 type Entry = interface {
-	// Get returns what is kept, nil for nothing.
+	// Get returns the stored data, or nil if there is none.
 	Get() ([]byte, error)
-	// Put keeps data, which is JSON; nil removes what is kept. After an error data is
-	// kept until the process ends.
+	// Put stores data, which is JSON; nil removes the stored data. After an error, data is
+	// kept in memory until the process ends.
 	Put(data []byte) error
 }
 
-// memory is a Store that ends with the process.
+// memory is a Store that keeps tokens in memory, until the process ends.
 type memory struct {
 	mu  sync.Mutex
 	all map[string]*memoryEntry

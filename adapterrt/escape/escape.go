@@ -1,8 +1,8 @@
 // Package escape writes texts into the parts of a URL.
 //
-// A value that [AppendPath] wrote stays in its path segment, one that [AppendQuery]
-// wrote in its pair of the query. [AppendLiteral] is for what an adapter file itself
-// writes there.
+// A value that [AppendPath] wrote stays in its path segment. A value that [AppendQuery]
+// wrote stays in its pair of the query. [AppendLiteral] is for the literal parts of a path
+// or query in an adapter file.
 package escape
 
 import (
@@ -13,8 +13,8 @@ import (
 
 const upperHex = "0123456789ABCDEF"
 
-// isUnreserved tells the bytes that encodeURIComponent leaves alone, which are not
-// those of Go's url.PathEscape.
+// isUnreserved reports whether JavaScript's encodeURIComponent leaves c as it is. These are
+// not the bytes that Go's url.PathEscape leaves as they are.
 func isUnreserved(c byte) bool {
 	switch {
 	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
@@ -27,8 +27,8 @@ func isUnreserved(c byte) bool {
 	return false
 }
 
-// AppendPath appends v as part of one path segment. A v that is fully
-// percent-encoded already is kept, unless always says otherwise.
+// AppendPath appends v as part of one path segment. It does not encode a v that is fully
+// percent-encoded already, unless always is true.
 func AppendPath(dst, v []byte, always bool) []byte {
 	if !always && isEncoded(v) {
 		return append(dst, v...)
@@ -43,8 +43,8 @@ func AppendPath(dst, v []byte, always bool) []byte {
 	return dst
 }
 
-// AppendReserved appends v as a part of a path that may have several segments: slashes
-// and colons stay, all else is encoded as in one segment.
+// AppendReserved appends v as a part of a path that may have several segments. Slashes and
+// colons stay; everything else is encoded as in one segment.
 func AppendReserved(dst, v []byte) []byte {
 	for _, c := range v {
 		if isUnreserved(c) || c == '/' || c == ':' {
@@ -56,8 +56,8 @@ func AppendReserved(dst, v []byte) []byte {
 	return dst
 }
 
-// isEncoded reports whether v is wholly percent-encoded text. That decoding merely
-// changes v is not enough: "a%20b/../../admin" would pass and leave its segment.
+// isEncoded reports whether v is fully percent-encoded text. To check that decoding changes v
+// would not be enough: "a%20b/../../admin" would pass and leave its segment.
 func isEncoded(v []byte) bool {
 	if bytes.IndexByte(v, '%') < 0 {
 		return false
@@ -138,8 +138,8 @@ func AppendQuery[T string | []byte](dst []byte, v T) []byte {
 	return dst
 }
 
-// AppendLiteral appends a path or query as an adapter file writes it: what a URL
-// cannot hold is encoded, the rest stays.
+// AppendLiteral appends a literal path or query of an adapter file. It encodes bytes that a
+// URL must not contain; the rest stays.
 func AppendLiteral(dst []byte, s string) []byte {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -164,7 +164,8 @@ func hexDigit(c byte) (byte, bool) {
 	return 0, false
 }
 
-// CheckPercent finds a percent sign that begins no escape, and an escaped NUL.
+// CheckPercent returns an error if a percent sign in s begins no valid escape, or an escaped
+// NUL.
 func CheckPercent(s string) error {
 	for i := 0; i < len(s); i++ {
 		if s[i] != '%' {
@@ -177,7 +178,7 @@ func CheckPercent(s string) error {
 				continue
 			}
 		}
-		return errors.New("a % must start two hexadecimal digits, and not 00")
+		return errors.New("two hexadecimal digits other than 00 must follow a %")
 	}
 	return nil
 }

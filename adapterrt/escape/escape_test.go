@@ -35,8 +35,8 @@ func TestPathValues(t *testing.T) {
 	}
 }
 
-// FuzzPathValue: a value encoded for a path decodes to itself, or was encoded
-// already, and holds nothing but unreserved characters and escapes.
+// FuzzPathValue shows that a value encoded for a path contains only unreserved characters and
+// escapes, and decodes to the value, unless the value was encoded already.
 func FuzzPathValue(f *testing.F) {
 	for _, s := range []string{"", "..", "%2e", "a%20b/../..", "%", "%00", "\xff", "é", "a%2Fb"} {
 		f.Add([]byte(s))

@@ -1,8 +1,8 @@
-// Package failure says what went wrong with a request, to the client and to the log.
+// Package failure describes why a request failed, for the client and for the log.
 //
-// A [Failure] has a [Code] of a fixed list, a message in words that stay, and details
-// as JSON; the code decides the HTTP status. What only a log may show is its Cause.
-// A [Notice] is a warning beside a success.
+// A [Failure] has a [Code] from a fixed list, a message whose wording is stable, and
+// details as JSON. The code decides the HTTP status. Its Cause is only for logs.
+// A [Notice] is a warning in a successful result.
 package failure
 
 import (
@@ -55,30 +55,30 @@ const (
 	AuthLoginRequired          Code = "AUTH_LOGIN_REQUIRED"
 )
 
-// ErrCancelled is the cause of a failure when the caller is gone and waits
-// for no result.
+// ErrCancelled is the cause of a failure if the caller has left and no longer waits for
+// a result.
 var ErrCancelled = errors.New("cancelled by the caller")
 
-// Failure is what a client is told when a request did not succeed.
+// Failure is the error that a client receives if a request fails.
 type Failure struct {
 	Code       Code
 	Message    string
 	Details    []byte        // a JSON object, or nil for none
-	RetryAfter time.Duration // 0 when the API did not say
-	Own        bool          // ours, not the API's: a defect or our configuration
-	Cause      error         // for the log alone; it may name what clients must not see
-	Original   string        // for the debug log alone: what the API said, where it was cleaned; secrets are masked
+	RetryAfter time.Duration // 0 if the API did not send it
+	Own        bool          // the reason is a defect or the configuration of this program, not the API
+	Cause      error         // only for the log; it may contain what clients must not see
+	Original   string        // only for the debug log: the API's text before it was cleaned; secrets are masked
 
-	FromAPI bool   // a payload too large was the API's
+	FromAPI bool   // the payload that was too large came from the API
 	Beside  []byte // members next to error: ,"confirmation":{…}
 }
 
 func (f *Failure) Error() string { return string(f.Code) + ": " + f.Message }
 
-// Unwrap is the cause, which only logs may show.
+// Unwrap returns the cause, which only logs may show.
 func (f *Failure) Unwrap() error { return f.Cause }
 
-// Status is the HTTP status of the plain endpoints.
+// Status returns the HTTP status with which the plain endpoints answer.
 func (f *Failure) Status() int {
 	code := string(f.Code)
 	switch f.Code {
@@ -118,7 +118,7 @@ func (f *Failure) Status() int {
 	return 400
 }
 
-// Recoverable reports whether an agent can mend the request itself.
+// Recoverable reports whether an agent can correct the request itself.
 func (f *Failure) Recoverable() bool {
 	switch family, _, _ := strings.Cut(string(f.Code), "_"); family {
 	case "INTERNAL", "TRANSPORT", "SERIALIZATION", "AUTH", "PLUGIN", "PROTOCOL":
@@ -127,12 +127,13 @@ func (f *Failure) Recoverable() bool {
 	return true
 }
 
-// Cancelled is for a request whose caller is gone.
+// Cancelled returns the failure of a request whose caller has left.
 func Cancelled() *Failure {
 	return &Failure{Code: TransportTimeout, Message: "Request cancelled", Cause: ErrCancelled}
 }
 
-// InvalidValue is for a parameter whose value does not fit; problem follows its name.
+// InvalidValue returns the failure for a parameter with an invalid value. In the message,
+// problem follows the parameter's name.
 func InvalidValue(param, problem string) *Failure {
 	return &Failure{
 		Code:    ValidationInvalidValue,
@@ -141,7 +142,7 @@ func InvalidValue(param, problem string) *Failure {
 	}
 }
 
-// InvalidType is for a parameter of another type than expected.
+// InvalidType returns the failure for a parameter whose type is not the expected one.
 func InvalidType(param, expected, actual string) *Failure {
 	return &Failure{
 		Code:    ValidationInvalidType,
@@ -150,7 +151,8 @@ func InvalidType(param, expected, actual string) *Failure {
 	}
 }
 
-// InvalidEncoding is for text that is not UTF-8, or holds what no text should.
+// InvalidEncoding returns the failure for text that is not UTF-8 or contains characters
+// that are not allowed.
 func InvalidEncoding(location string, offset int) *Failure {
 	return &Failure{
 		Code:    ValidationInvalidEncoding,
@@ -159,7 +161,8 @@ func InvalidEncoding(location string, offset int) *Failure {
 	}
 }
 
-// TooLarge is for what exceeds a limit; unit is what is counted.
+// TooLarge returns the failure for a request or response that exceeds a limit. unit is
+// the unit of limit and actual.
 func TooLarge(limitType string, limit, actual int, unit string) *Failure {
 	return &Failure{
 		Code:    ValidationPayloadTooLarge,
@@ -168,7 +171,8 @@ func TooLarge(limitType string, limit, actual int, unit string) *Failure {
 	}
 }
 
-// BadJSON words for people why a text is not JSON. None of these ends in "at" before a blank.
+// BadJSON returns a description of why a text is not JSON. No description may contain "at"
+// before a space, because conformance runs take that for a line of a stack trace.
 func BadJSON(r wire.Reason) string {
 	switch r {
 	case wire.EndsEarly:
@@ -183,10 +187,11 @@ func BadJSON(r wire.Reason) string {
 	return "unexpected character"
 }
 
-// The most adapters that a failure names.
+// The largest number of adapters that a failure names.
 const maxAdapters = 20
 
-// Ambiguous is for a name that several adapters have: adapters, two at least.
+// Ambiguous returns the failure for an operation name that several adapters have.
+// adapters holds at least two names.
 func Ambiguous(name string, adapters []string) *Failure {
 	adapters = adapters[:min(len(adapters), maxAdapters)]
 	return &Failure{
@@ -197,7 +202,8 @@ func Ambiguous(name string, adapters []string) *Failure {
 	}
 }
 
-// Ours hides a defect of ours behind the request's id.
+// Ours returns the failure for a defect of this program. The client receives only the
+// request's id; cause is for the log.
 func Ours(id string, cause error) *Failure {
 	f := &Failure{Code: InternalError, Message: "Operation failed: INTERNAL_ERROR", Own: true, Cause: cause}
 	if id != "" {

@@ -8,7 +8,7 @@ import (
 )
 
 // Category is the CRUDE category of an operation. [AnyCategory] stands for an
-// endpoint that takes all of them.
+// endpoint that accepts all categories.
 type Category uint8
 
 // The categories, in the order in which files and tools name them.
@@ -24,10 +24,10 @@ const (
 var categoryNames = [...]string{"", "create", "read", "update", "delete", "execute"}
 var CategoryUpper = [...]string{"", "CREATE", "READ", "UPDATE", "DELETE", "EXECUTE"}
 
-// String is the category's word in lower case, "" for AnyCategory.
+// String returns the category's name in lower case, "" for AnyCategory.
 func (c Category) String() string { return categoryNames[c] }
 
-// CategoryOf is the category with that word in lower case.
+// CategoryOf returns the category that word names in lower case, and whether there is one.
 func CategoryOf(word string) (Category, bool) {
 	for c := Create; c <= Execute; c++ {
 		if categoryNames[c] == word {
@@ -37,26 +37,25 @@ func CategoryOf(word string) (Category, bool) {
 	return AnyCategory, false
 }
 
-// Adapter is one adapter file, checked and compiled. What it says does not change
-// any more.
+// Adapter is one adapter file, checked and compiled. It does not change after that.
 type Adapter struct {
 	Name, Version, Description, Author string
 	Tags, Triggers                     []string
 	Created, Modified                  string // ISO 8601
-	Documentation                      string // the Markdown behind the front matter
+	Documentation                      string // the Markdown after the front matter
 	File                               string
 
 	Digest         [sha256.Size]byte
 	Target         Target
 	Auth           Auth
-	DeclaresDanger bool // an operation says how dangerous it is, so that silence of another means something
+	DeclaresDanger bool // the file declares, for one operation at least, danger or a confirmation
 	Trust          Trust
 	Limits         *Limits
 	Operations     []*Operation // in the order of the file
 	Index          map[string]*Operation
 	Presets        map[string][]string
-	Declared       []DeclaredType // the file's own types
-	transform      []byte         // JSON, for operations that have none of their own
+	Declared       []DeclaredType // the types that the file declares
+	transform      []byte         // JSON, for operations without a transform block of their own
 	errors         []ErrorRule    // for all operations
 }
 
@@ -64,10 +63,10 @@ type Adapter struct {
 type Target struct {
 	Base    *url.URL
 	BaseURL string
-	Origin  string // scheme://host:port, the port always there
-	Path    string // the base path, escaped, without a slash behind it
-	Prefix  string // what every URL begins with, up to the slash of the operation's path
-	Outside bool   // the environment or another file says where it is
+	Origin  string // scheme://host:port, always with a port
+	Path    string // the base path, escaped, without a slash at its end
+	Prefix  string // the beginning of every URL, up to the slash of the operation's path
+	Outside bool   // the base URL comes from the environment or from another file
 	graphql bool
 	Form    bool
 	Headers []Header
@@ -91,9 +90,9 @@ type Operation struct {
 	Mapping     *Mapping
 	Request     *Request // nil for a JSON object of the body's parameters
 	Params      []*Param
-	byName      map[string]int // of params, where these are many
+	byName      map[string]int // indexes of params by name; nil if there are few
 	Required    []int          // indexes of params
-	Placed      [places][]int  // indexes of params by place, in declaration order; the path has its own
+	Placed      [places][]int  // indexes of params by place, in declaration order; those of the path are in Mapping
 	Builtin     bool           // introspect
 	Timeout     time.Duration
 	Repeatable  bool // safe to send twice
@@ -108,12 +107,12 @@ type Operation struct {
 	GraphQL     *GraphQL
 	Danger      Danger
 	Limits      *Limits
-	Errors      []ErrorRule // the first that fits counts; its own come before the file's
+	Errors      []ErrorRule // the first that matches counts; the operation's own rules come before the file's
 	Transform   []byte      // JSON, for the pipeline that shortens results
 }
 
-// From so many parameters on they are looked up by a map: it is the larger, and for
-// a few of them the slower way.
+// The number of parameters from which on they are looked up in a map. For fewer, a map is
+// larger and slower than a search.
 const manyParams = 12
 
 func (op *Operation) indexParams() {
@@ -128,7 +127,7 @@ func (op *Operation) indexParams() {
 	}
 }
 
-// Names are those of the parameters that requests may give.
+// Names returns the names of the parameters that requests may set.
 func (op *Operation) Names() []string {
 	names := make([]string, 0, len(op.Params))
 	for _, p := range op.Params {
@@ -139,7 +138,7 @@ func (op *Operation) Names() []string {
 	return names
 }
 
-// Param is the index of the parameter of that name, if requests may give one.
+// Param returns the index of the parameter called name, and whether requests may set it.
 func (op *Operation) Param(name []byte) (int, bool) {
 	if op.byName != nil {
 		i, ok := op.byName[string(name)]
@@ -153,7 +152,7 @@ func (op *Operation) Param(name []byte) (int, bool) {
 	return 0, false
 }
 
-// Place is where a parameter goes in the HTTP request.
+// Place says in which part of the HTTP request a parameter is sent.
 type Place uint8
 
 const (
@@ -162,8 +161,8 @@ const (
 	InPath
 	InHeader
 	InVariables // GraphQL
-	InRuntime   // ours: first, after, fields
-	InFileName  // of a file in the body
+	InRuntime   // not sent; read by the runtime: first, after, fields, preset
+	InFileName  // in the name of a file in the body
 	places
 )
 
@@ -183,10 +182,11 @@ const (
 
 var styleNames = []string{"", "csv", "repeat", "deep_object", "json", "space", "pipe", "brackets"}
 
-// Index is how the key of an array's element says which one it is: a[0], or a[].
+// Index says how the key of an array's element contains its index: a[0], or a[].
 type Index uint8
 
-// The ways to say it. IndexMixed is a[] for scalars and a[0] for what has keys of its own.
+// IndexNumbers is a[0], IndexNone is a[]. IndexMixed is a[] for scalars and a[0] for elements
+// that have keys of their own.
 const (
 	IndexNumbers Index = iota
 	IndexNone
@@ -208,8 +208,8 @@ type Param struct {
 	Definition
 	Name     string
 	Wire     string
-	QueryKey string // wire, encoded
-	BodyKey  string // "wire":, of what goes into a body
+	QueryKey string // Wire, encoded for a query
+	BodyKey  string // "Wire": with quotes and colon, for parameters in a body
 	Fallback []byte // the default as JSON, nil for none
 	Body     *BodyRules
 	Required bool
@@ -220,7 +220,7 @@ type Param struct {
 	Encode   Encoding
 }
 
-// Definition is what a value has to be.
+// Definition says which values are valid for a parameter, element or property.
 type Definition struct {
 	Description string
 	Enum        []EnumValue
@@ -234,9 +234,9 @@ type Definition struct {
 	Items       *Definition
 	Properties  *[]Property // of an object, nil for any
 	Type        ParamType
-	Also        TypeSet // other types that do as well
+	Also        TypeSet // other valid types
 	Sensitive   bool
-	orString    bool // an array of ours, or a string in its place
+	orString    bool // for an array parameter of the runtime: a string is valid, too
 	Constrained bool // there is more to check than the type
 }
 
@@ -247,15 +247,15 @@ type Property struct {
 	Required bool
 }
 
-// TypeSet is a set of types, and perhaps of null.
+// TypeSet is a set of types, which may include null.
 type TypeSet uint8
 
-// AlsoNull is the set of null alone.
+// AlsoNull is the set that contains only null.
 const AlsoNull TypeSet = 1 << 7
 
 func setOf(t ParamType) TypeSet { return 1 << t }
 
-// Names are the words of the types in the set.
+// Names returns the names of the types in the set.
 func (s TypeSet) Names() (names []string) {
 	for t, name := range typeNames {
 		if s&setOf(ParamType(t)) != 0 {
@@ -299,13 +299,14 @@ type Returns struct {
 	Fields                  []byte // JSON, as the file has them
 }
 
-// Deprecation is what a file says of an operation that is going away.
+// Deprecation is the deprecated block of an operation.
 type Deprecation struct{ Since, Replacement, Removal string }
 
 // may reports whether a value may be of type t.
 func (d *Definition) may(t ParamType) bool { return d.Type == t || d.Also&setOf(t) != 0 }
 
-// Property is what the member of that name has to be, nil for anything.
+// Property returns the definition of the member called name. It returns nil if any value is
+// valid.
 func (d *Definition) Property(name []byte) *Definition {
 	if d == nil || d.Properties == nil {
 		return nil
@@ -318,7 +319,7 @@ func (d *Definition) Property(name []byte) *Definition {
 	return nil
 }
 
-// Element is what an element of an array has to be, nil for anything.
+// Element returns the definition of an array's elements. It returns nil if any value is valid.
 func (d *Definition) Element() *Definition {
 	if d == nil {
 		return nil

@@ -9,18 +9,18 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Answer is what a response block says of the API's answers, beside what they mean. An
-// operation without one is answered in JSON.
+// Answer holds the keys of a response block that say how the API's answers are read. The
+// answers of an operation without these keys are JSON.
 type Answer struct {
 	As       AnswerFormat
-	Accept   string // "" for what the adapter asks for
-	Decode   [][]string
-	MaxBytes int        // of what is shown as an image or a file
-	OK       []int      // statuses of failures that are none
-	Join     [][]string // at most one path, of the texts that make one text
+	Accept   string     // "" for the adapter's own Accept header
+	Decode   [][]string // paths of texts in base64
+	MaxBytes int        // of an answer that is shown as an image or a file
+	OK       []int      // 4xx and 5xx statuses that count as success
+	Join     [][]string // at most one path: the texts at this path are joined to one text
 }
 
-// AnswerFormat is what an answer is read as.
+// AnswerFormat is the format as which an answer is read.
 type AnswerFormat uint8
 
 // The formats of an answer.
@@ -43,13 +43,13 @@ var answerFormats = []string{"json", "text", "html", "csv", "xml", "ndjson", "ss
 var accepted = [...]string{"", "text/plain, */*;q=0.5", "text/html", "text/csv, */*;q=0.5", "application/xml, text/xml;q=0.9", "application/x-ndjson, */*;q=0.5",
 	"text/event-stream", "*/*", "*/*", "*/*"}
 
-// answerKeys are those of a response block that say how an answer is read.
+// answerKeys are the keys of a response block that say how an answer is read.
 var answerKeys = []string{"as", "accept", "decode", "max_bytes", "ok", "join"}
 
-// defaultMedia is how much of an answer is shown as an image or a file.
+// defaultMedia is the default of MaxBytes.
 const defaultMedia = 1 << 20
 
-// answer reads how a response block, r at path, has answers read.
+// answer reads the answerKeys of the response block r at path.
 func (c *checker) answer(r *node, path string, op *Operation) {
 	if !slices.ContainsFunc(answerKeys, func(k string) bool { return r.get(k) != nil }) {
 		return
@@ -99,9 +99,9 @@ func (c *checker) answer(r *node, path string, op *Operation) {
 
 // Redirects says which redirects of a GET are followed.
 type Redirects struct {
-	Said       bool     // by the file; else the operator decides
-	SameOrigin bool     // within the API
-	Hosts      []string // elsewhere, without credentials: host names, or *.example.com
+	Said       bool     // the file says which; otherwise the operator's option decides
+	SameOrigin bool     // redirects within the API's origin
+	Hosts      []string // redirects to these hosts, without credentials: host names, or *.example.com
 }
 
 // Allows reports whether a redirect to a host of another origin is followed.
@@ -115,7 +115,7 @@ func (r *Redirects) Allows(host string) bool {
 	})
 }
 
-// redirects reads which ones the target n allows.
+// redirects reads which redirects the target block n allows.
 func (c *checker) redirects(n *node) (r Redirects) {
 	v := n.get("redirects")
 	if v == nil || v.kind == wire.Null {

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// AuthKind is how an adapter signs its requests.
+// AuthKind says how an adapter authenticates its requests.
 type AuthKind uint8
 
 const (
@@ -22,47 +22,48 @@ const (
 	AuthOAuth
 )
 
-// String is the kind as files write it. Client certificates stand beside any.
+// String returns the kind as files write it. A client certificate is no kind, because it can
+// be combined with every kind.
 func (k AuthKind) String() string {
 	return [...]string{"none", "bearer", "api_key", "basic", "oauth"}[k]
 }
 
-// Auth says how a request is made the caller's own.
+// Auth says how an adapter authenticates at its API.
 type Auth struct {
 	Scheme
 	OAuth  *OAuth
-	Mutual *Mutual  // beside any of them
-	Also   []Scheme // further keys that the API wants, never of OAuth
+	Mutual *Mutual  // a client certificate, in addition to any of the others
+	Also   []Scheme // further keys that the API needs, never OAuth
 }
 
 // Scheme is a credential and its place in a request.
 type Scheme struct {
 	Kind   AuthKind
-	Header string // name; "" when the key goes into the query
+	Header string // name; "" if the key is sent in the query
 	Prefix string
 	Query  string
 	Value  Credential
-	User   Credential // basic: value is the password
+	User   Credential // only for basic, where Value is the password
 }
 
-// Schemes are all that a request carries.
+// Schemes returns all schemes of a request, the first one included.
 func (au *Auth) Schemes() []Scheme { return append([]Scheme{au.Scheme}, au.Also...) }
 
-// sets reports whether a header or a parameter of the query is one of the credentials'.
+// sets reports whether a credential is sent in the header or query parameter of that name.
 func (au *Auth) sets(header, query string) bool {
 	return slices.ContainsFunc(au.Schemes(), func(s Scheme) bool {
 		return header != "" && strings.EqualFold(s.Header, header) || query != "" && s.Query == query
 	})
 }
 
-// Hides reports whether the value of that name in a query is a credential.
+// Hides reports whether the query parameter of that name carries a credential.
 func (au *Auth) Hides(query string) bool { return au.sets("", query) }
 
-// Credential is where a secret is kept: in the environment or in a file.
+// Credential says where a secret is kept: in an environment variable or in a file.
 type Credential struct{ Env, File string }
 
-// String is the name of the place, for logs. Files may hold, by mistake, the
-// credential itself where the name of its variable belongs.
+// String returns the name of the variable or file, for logs. It masks secrets, because an
+// adapter file may contain, by mistake, the credential itself instead of the variable's name.
 func (c Credential) String() string { return clean.MaskSecrets(c.Env) + c.File }
 
 func (c *checker) auth(root *node, a *Adapter) {
@@ -98,10 +99,10 @@ func (c *checker) auth(root *node, a *Adapter) {
 	c.also(n, au)
 }
 
-// The most credentials that a request may carry beside the first.
+// The largest number of credentials in a request in addition to the first.
 const maxAlso = 16
 
-// also reads what an API wants beside the first credential.
+// also reads the credentials that an API needs in addition to the first.
 func (c *checker) also(n *node, au *Auth) {
 	list := c.get(n, "auth", "also", wire.Array)
 	if list == nil {
@@ -122,21 +123,22 @@ func (c *checker) also(n *node, au *Auth) {
 		case kind == "bearer" || kind == "api_key" || kind == "basic":
 			c.beside(au, c.scheme(e, at, kind), at, e)
 		default:
-			c.wrong(AuthConfigInvalid, at+".type", "only keys go beside another credential", "bearer, api_key, basic", v, 0)
+			c.wrong(AuthConfigInvalid, at+".type", "only keys may be added to another credential", "bearer, api_key, basic", v, 0)
 		}
 	}
 }
 
-// beside adds a credential that has a place of its own.
+// beside adds a credential, unless another one is sent in the same header or query parameter.
 func (c *checker) beside(au *Auth, s Scheme, at string, v *node) {
 	if au.sets(s.Header, s.Query) {
-		c.wrong(AuthConfigInvalid, at, "another credential has this place", "a header or query_name of its own", &node{kind: wire.Object, line: v.line}, 0)
+		c.wrong(AuthConfigInvalid, at, "another credential is already sent in this place", "a header or query_name of its own", &node{kind: wire.Object, line: v.line}, 0)
 		return
 	}
 	au.Also = append(au.Also, s)
 }
 
-// scheme reads the credential at path, which may have more keys than those of its kind.
+// scheme reads the credential at path. more are the keys that it may have in addition to those
+// of its kind.
 func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) {
 	bad := func(key, msg, expected string, v *node) {
 		c.wrong(AuthConfigInvalid, join(path, key), msg, expected, v, n.line)
@@ -149,7 +151,7 @@ func (c *checker) scheme(n *node, path, kind string, more ...string) (s Scheme) 
 		case s == nil || s.kind != wire.String || s.text == "":
 			bad(key, key+" is required", "header name", s)
 		case !isCredentialHeader(s.text):
-			bad(key, key+" is no header name for auth", "RFC 9110 token", s)
+			bad(key, key+" is not a valid header name for auth", "RFC 9110 token", s)
 		default:
 			return s.text
 		}
@@ -193,8 +195,8 @@ func isCredentialHeader(name string) bool {
 	return IsToken(name) && (strings.EqualFold(name, "authorization") || !isForbiddenHeader(name))
 }
 
-// secretKeys are where people put a credential itself. There is a word about that
-// already.
+// secretKeys are keys under which people put a credential itself. authKeys reports that, and
+// does not report them as unknown keys in addition.
 var secretKeys = []string{"token", "key", "api_key", "password", "client_secret", "refresh_token"}
 
 func (c *checker) authKeys(n *node, path string, keys ...string) {
@@ -208,7 +210,7 @@ func (c *checker) authKeys(n *node, path string, keys ...string) {
 
 const authWords = "none, bearer, api_key, basic, oauth, mtls"
 
-// credential reads where a secret is kept; one of the two keys must be there.
+// credential reads where a secret is kept. One of the keys env and file is required.
 func (c *checker) credential(n *node, path, env, file string) Credential {
 	e := n.get(env)
 	if e == nil || e.kind == wire.Null {
@@ -231,7 +233,7 @@ func (c *checker) variable(e *node, at, key string, line int) Credential {
 		return Credential{}
 	}
 	if !isEnvName(e.text) {
-		hidden := &node{kind: wire.Object, line: e.line} // perhaps the secret itself
+		hidden := &node{kind: wire.Object, line: e.line} // the text may be the secret itself
 		c.wrong(AuthConfigInvalid, at, key+" is not the name of an environment variable", "letters, digits and _", hidden, line)
 		return Credential{}
 	}
@@ -259,7 +261,7 @@ func isEnvName(s string) bool {
 // Mutual is a client certificate, kept in files.
 type Mutual struct{ Cert, Key, ca string }
 
-// mutual reads the files' names and warns when they are no use now.
+// mutual reads the paths of the files and warns if the certificates in them cannot be used.
 func (c *checker) mutual(n *node, path string) *Mutual {
 	file := func(key string, needed bool) string {
 		v := n.get(key)
@@ -284,7 +286,8 @@ func (c *checker) mutual(n *node, path string) *Mutual {
 	return m
 }
 
-// Roots returns the certificates of ca_file, nil for the system's.
+// Roots returns the certificates of ca_file. It returns nil if there is no ca_file, for the
+// system's certificates.
 func (m *Mutual) Roots() (*x509.CertPool, error) {
 	if m.ca == "" {
 		return nil, nil
@@ -295,12 +298,12 @@ func (m *Mutual) Roots() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("no certificate in it")
+		return nil, fmt.Errorf("it contains no certificate")
 	}
 	return pool, nil
 }
 
-// Credentials are the places that secrets are read from.
+// Credentials returns the names of the variables and files from which secrets are read.
 func (au *Auth) Credentials() []string {
 	var all []Credential
 	for _, s := range au.Schemes() {

@@ -6,9 +6,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// CacheRule says how long an operation's answers are good.
+// CacheRule says how long an operation's answers are fresh.
 type CacheRule struct {
-	TTL      time.Duration // 0: as the answer's headers say
+	TTL      time.Duration // 0 if the answer's headers decide
 	Coalesce bool          // identical calls at one time share one request
 }
 
@@ -43,7 +43,7 @@ func (c *checker) cacheRule(n *node, path string, op *Operation) {
 	switch {
 	case op.Category != Read || op.Mapping != nil && op.Mapping.Method != "GET":
 		c.wrong(SchemaInvalidValue, path, "only read operations by GET are cached", "category read, method GET", v, 0)
-	case op.Mapping == nil: // which is what is wrong
+	case op.Mapping == nil: // this problem is reported already
 	case !op.Repeatable:
 		c.wrong(SchemaInvalidValue, path, "non-idempotent operations must not be cached", "no non_idempotent", v, 0)
 	default:

@@ -23,7 +23,7 @@ func (c *checker) add(sev Severity, code, path, msg string, line int) *Problem {
 	return &c.problems[len(c.problems)-1]
 }
 
-// wrong notes a value that does not fit.
+// wrong adds an error about a value. The error's line is that of n, or line if n is nil.
 func (c *checker) wrong(code, path, msg, expected string, n *node, line int) {
 	if n != nil {
 		line = n.line
@@ -36,7 +36,7 @@ func (c *checker) warn(code, path, msg string, line int) {
 	c.add(Warning, code, path, msg, line)
 }
 
-// mind is a warning that strict files may not have.
+// mind adds a warning, which is an error with Options.Strict.
 func (c *checker) mind(code, path, msg string, line int) {
 	sev := Warning
 	if c.opt.Strict {
@@ -45,7 +45,7 @@ func (c *checker) mind(code, path, msg string, line int) {
 	c.add(sev, code, path, msg, line)
 }
 
-// received words a value as problems show it.
+// received returns a value as problems show it, with secrets masked.
 func received(n *node) string {
 	if n == nil {
 		return "undefined"
@@ -79,8 +79,8 @@ func join(path, key string) string {
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// get is the member of that key and kind. A member of another kind is noted and
-// nil; an absent one is nil, and null counts as absent.
+// get returns the member of that key. It returns nil if the member is absent or null. If the
+// member is not of the kind want, it adds an error and returns nil.
 func (c *checker) get(n *node, path, key string, want wire.ValueKind) *node {
 	v := n.get(key)
 	if v == nil || v.kind == wire.Null {
@@ -93,14 +93,14 @@ func (c *checker) get(n *node, path, key string, want wire.ValueKind) *node {
 	return v
 }
 
-// present refuses null for a member that may only be left out.
+// present adds an error if a member is null. Such a member may only be left out.
 func (c *checker) present(n *node, path, key, expected string) {
 	if v := n.get(key); v != nil && v.kind == wire.Null {
 		c.wrong(SchemaInvalidType, join(path, key), key+" must not be null", expected, v, 0)
 	}
 }
 
-// str is a string member; "" when absent, empty or wrong.
+// str returns a string member, or "" if it is absent, empty or no string.
 func (c *checker) str(n *node, path, key string) string {
 	if v := c.get(n, path, key, wire.String); v != nil {
 		return v.text
@@ -108,7 +108,8 @@ func (c *checker) str(n *node, path, key string) string {
 	return ""
 }
 
-// need is a string member that must be there and not empty.
+// need returns a string member that is required and must not be empty. The node is nil if
+// that is not so.
 func (c *checker) need(n *node, path, key, what string) (string, *node) {
 	v := n.get(key)
 	if v == nil || v.kind == wire.Null || v.kind == wire.String && strings.TrimSpace(v.text) == "" {
@@ -129,7 +130,8 @@ func (c *checker) missing(n *node, path, key, what string, v *node) {
 	c.wrong(SchemaMissingField, join(path, key), what+" is required", "non-empty string", v, line)
 }
 
-// flag is a boolean member; "true" in quotes is none.
+// flag returns a boolean member, or absent if there is none. "true" in quotes is a string,
+// which is an error.
 func (c *checker) flag(n *node, path, key string, absent bool) bool {
 	if v := c.get(n, path, key, wire.Boolean); v != nil {
 		return v.text == "true"
@@ -137,7 +139,7 @@ func (c *checker) flag(n *node, path, key string, absent bool) bool {
 	return absent
 }
 
-// whole is an integer member within limits; absent when it is not there.
+// whole returns an integer member from low to high, or absent if there is none.
 func (c *checker) whole(n *node, path, key string, absent, low, high int) int {
 	v := c.get(n, path, key, wire.Number)
 	if v == nil {
@@ -151,7 +153,7 @@ func (c *checker) whole(n *node, path, key string, absent, low, high int) int {
 	return i
 }
 
-// strs is a list of strings.
+// strs returns a member that is a list of strings.
 func (c *checker) strs(n *node, path, key string) []string {
 	v := c.get(n, path, key, wire.Array)
 	if v == nil {
@@ -168,28 +170,29 @@ func (c *checker) strs(n *node, path, key string) []string {
 	return out
 }
 
-// word is a string member out of a list; the first is taken when it is absent.
+// word returns a string member that must be one of words, or the first of words if the
+// member is absent.
 func (c *checker) word(n *node, path, key string, words ...string) string {
 	v := c.get(n, path, key, wire.String)
 	if v == nil {
 		return words[0]
 	}
 	if !slices.Contains(words, v.text) {
-		c.wrong(SchemaInvalidValue, join(path, key), join(path, key)+" is none of the known words", strings.Join(words, ", "), v, 0)
+		c.wrong(SchemaInvalidValue, join(path, key), join(path, key)+" is not one of the known words", strings.Join(words, ", "), v, 0)
 		return words[0]
 	}
 	return v.text
 }
 
-// known notes members that the schema does not name.
+// known reports members that are not among keys, with mind.
 func (c *checker) known(n *node, path string, keys ...string) {
 	for _, f := range unknown(n, keys) {
 		c.mind(SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), unknownField(f, keys), f.line)
 	}
 }
 
-// only refuses members that the schema does not name: here a misspelt one takes a
-// protection away.
+// only adds an error for members that are not among keys. It is for blocks in which a
+// misspelt member would remove a protection.
 func (c *checker) only(n *node, path string, keys ...string) {
 	for _, f := range unknown(n, keys) {
 		c.add(Error, SchemaUnknownField, join(path, clean.FirstRunes(f.key, 60)), unknownField(f, keys), f.line)
@@ -215,7 +218,8 @@ func unknownField(f field, keys []string) string {
 	return s
 }
 
-// misspelt is known, but refuses what was probably meant to be one of the safety keys.
+// misspelt does what known does, but adds an error for a member that is probably a misspelt
+// safety key.
 func (c *checker) misspelt(n *node, path string, known, safety []string) {
 	for _, f := range unknown(n, known) {
 		if isMisspelt(f.key, safety) {
@@ -230,7 +234,7 @@ func isMisspelt(key string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return near.Distance(near.Fold(key), w, 2) <= 2 })
 }
 
-// later notes members that are known and not supported.
+// later warns of members that the specification has and this runtime does not support.
 func (c *checker) later(n *node, path string, keys ...string) {
 	for _, k := range keys {
 		if v := n.get(k); v != nil {
@@ -239,8 +243,8 @@ func (c *checker) later(n *node, path string, keys ...string) {
 	}
 }
 
-// secrets looks for credentials among the values: adapters must name where
-// credentials are kept, never hold them.
+// secrets looks for credentials among the values. An adapter file must say where credentials
+// are kept, and must not contain them.
 func (c *checker) secrets(n *node, path string) {
 	switch n.kind {
 	case wire.String:

@@ -8,21 +8,21 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// ErrorRule says what an answer of the API means that its status does not tell.
+// ErrorRule assigns an error to answers of the API, where their status is not enough.
 type ErrorRule struct {
 	Status  int      // 0 for any
 	Path    []string // of a value in the body, nil for none
-	Is      []byte   // JSON: what the value has to be
-	Code    string   // "" for the status's
-	Message string   // "" for the API's words
+	Is      []byte   // JSON: the rule applies if the value is equal to this one
+	Code    string   // "" for the code of the status
+	Message string   // "" for the API's own message
 	Hint    string
 }
 
-// errorCodes are those of ours that an answer of an API can mean.
+// errorCodes are the error codes that a rule may assign.
 var errorCodes = []string{"VALIDATION_INVALID_TYPE", "VALIDATION_INVALID_VALUE", "VALIDATION_MISSING_PARAM", "VALIDATION_PAYLOAD_TOO_LARGE", "NOT_FOUND_RESOURCE",
 	"PERMISSION_DENIED", "CONFLICT_ALREADY_EXISTS", "CONFLICT_VERSION_MISMATCH", "RATE_LIMIT_EXCEEDED", "TRANSPORT_TIMEOUT", "INTERNAL_ERROR"}
 
-// The most rules for errors that a file may have.
+// The largest number of rules in an error_mapping.
 const maxErrorRules = 200
 
 // errorRules reads the error_mapping of a file, or of the operation at path.
@@ -32,7 +32,7 @@ func (c *checker) errorRules(in *node, path string) (rules []ErrorRule) {
 		return nil
 	}
 	if n.kind != wire.Array {
-		c.later(in, path, "error_mapping") // other runtimes have a map
+		c.later(in, path, "error_mapping") // in files for other runtimes it is a map
 		return nil
 	}
 	whole := join(path, "error_mapping")

@@ -6,7 +6,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Example is a request in an adapter file's documentation with all that must follow from it.
+// Example is an example in an adapter file's documentation: a request, the HTTP exchanges that
+// it must cause, and the result that it must have.
 type Example struct {
 	Line      int
 	Request   []byte
@@ -17,10 +18,11 @@ type Example struct {
 // Exchange is one HTTP request and its response.
 type Exchange struct{ Sends, Receives string }
 
-// maxExampleNesting is how deep the request of an example may be nested.
+// maxExampleNesting is the largest nesting depth of an example's request.
 const maxExampleNesting = 32
 
-// Examples takes the examples out of documentation that begins in this line of its file.
+// Examples returns the examples in text, the documentation of an adapter file. line is the
+// line of the file in which text begins.
 func Examples(text string, line int) (out []Example, problem *Problem) {
 	var e *Example
 	var part strings.Builder
@@ -54,14 +56,14 @@ func Examples(text string, line int) (out []Example, problem *Problem) {
 		case strings.TrimSpace(l) == "```":
 			finish()
 			if wire.Check(e.Request, wire.Limits{Depth: maxExampleNesting}) != nil || e.Request[0] != '{' {
-				return bad(e.Line, "example starts with no JSON object")
+				return bad(e.Line, "example does not start with a JSON object")
 			}
 			if !wire.Valid(e.Want) {
-				return bad(e.Line, "example wants no JSON")
+				return bad(e.Line, "the want section of the example is not JSON")
 			}
 			for _, x := range e.Exchanges {
 				if x.Receives == "" {
-					return bad(e.Line, "example sends and does not receive")
+					return bad(e.Line, "example has a sends section without a receives section")
 				}
 			}
 			out = append(out, *e)
@@ -70,7 +72,7 @@ func Examples(text string, line int) (out []Example, problem *Problem) {
 			finish()
 			next := strings.Trim(l, "- ")
 			if next == "receives" && section != "sends" {
-				return bad(line, "example receives without sending")
+				return bad(line, "example has a receives section without a sends section")
 			}
 			section = next
 		default:

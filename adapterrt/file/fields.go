@@ -9,23 +9,24 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// What a selection may grow to.
+// The largest number of paths in a selection, and of names in a path.
 const MaxPaths, maxPathDepth = 200, 32
 
-// FieldRules say what of an answer may be chosen.
+// FieldRules say which fields of an answer a request may select.
 type FieldRules struct {
-	Fields, Preset int // parameters
-	Fallback       *Selection
-	Declared       []string // default_fields, for introspection
+	Fields, Preset int        // indexes of these parameters
+	Fallback       *Selection // for requests that select nothing; nil for the whole answer
+	Declared       []string   // default_fields, for introspection
 }
 
 // Selection is a tree of member names.
 type Selection struct {
-	Whole    bool // taken as it is
+	Whole    bool // the value is selected as a whole
 	Children map[string]*Selection
 }
 
-// NewSelection compiles dotted paths; nil when one of them is none.
+// NewSelection compiles dotted paths. It returns nil if there are too many paths or one of
+// them is not valid.
 func NewSelection(paths []string) *Selection {
 	root := &Selection{}
 	if len(paths) > MaxPaths {
@@ -42,7 +43,7 @@ func NewSelection(paths []string) *Selection {
 				return nil
 			}
 			if at.Whole {
-				continue // something above is taken already
+				continue // a shorter path selects the whole value already
 			}
 			if at.Children[n] == nil {
 				if at.Children == nil {
@@ -57,8 +58,8 @@ func NewSelection(paths []string) *Selection {
 	return root
 }
 
-// project appends what s selects of raw to dst; of a list, of each element. What
-// is not there is left out.
+// project appends to dst the part of raw that s selects. For a list, it selects from each
+// element. Fields that raw does not have are left out.
 func (s *Selection) project(dst, raw []byte) []byte {
 	if s.Whole {
 		return append(dst, raw...)
@@ -93,7 +94,7 @@ func (s *Selection) project(dst, raw []byte) []byte {
 	return append(dst, raw...)
 }
 
-// ProjectAt applies s to the value at path in raw and leaves the rest alone.
+// ProjectAt appends raw to dst, with s applied to the value at path. The rest does not change.
 func (s *Selection) ProjectAt(dst, raw []byte, path []string) []byte {
 	if len(path) == 0 {
 		return s.project(dst, raw)
@@ -148,10 +149,10 @@ func (c *checker) fieldRules(n *node, path string, op *Operation) {
 	op.Fields = r
 }
 
-// The most presets that a description names.
+// The largest number of presets that a description names.
 const maxPresetNames = 20
 
-// presetNames describes the parameter that chooses a preset.
+// presetNames returns the description of the parameter that selects a preset.
 func (a *Adapter) presetNames() string {
 	names := slices.Sorted(maps.Keys(a.Presets))
 	if len(names) == 0 {

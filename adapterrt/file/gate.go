@@ -9,14 +9,13 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Gate lets parameters through only while the API says that it supports them. It
-// asks each time, unless told to remember, so that a change over there counts at
-// once.
+// Gate permits parameters only if the API says that it supports them. Without a TTL, it asks
+// the API for each call, so that a change of the API takes effect at once.
 type Gate struct {
 	Params     []int
 	sourceName string
 	Source     *Operation
-	at         string // in the file, for problems
+	at         string // the path in the file, for problems
 	sourceLine int
 	Arguments  []GateValue
 	gate.Rule
@@ -24,7 +23,7 @@ type Gate struct {
 	CapabilityText string
 	Subject        int
 	Kind           string // invalid_expand
-	Deny           bool   // when the source fails
+	Deny           bool   // refuse the call if the source gives no usable answer
 	TTL            time.Duration
 	Timeout        time.Duration
 }
@@ -119,7 +118,7 @@ func (c *checker) gate(n *node, path string, op *Operation) {
 	op.Gates = append(op.Gates, g)
 }
 
-// sources ties gates to the operations they ask, once all are known.
+// sources links gates to their source operations. It is called when all operations are known.
 func (c *checker) sources(a *Adapter) {
 	for _, op := range a.Operations {
 		for _, g := range op.Gates {
@@ -129,7 +128,7 @@ func (c *checker) sources(a *Adapter) {
 			g.Source = a.Index[g.sourceName]
 			if g.Source == nil || g.Source.Category != Read || g.Source.Mapping == nil {
 				c.wrong(SchemaUnresolvedRef, g.at+".source",
-					"source is no read operation of this adapter: "+clean.FirstRunes(g.sourceName, 60), "a read operation", nil, g.sourceLine)
+					"source is not a read operation of this adapter: "+clean.FirstRunes(g.sourceName, 60), "a read operation", nil, g.sourceLine)
 				continue
 			}
 			for _, v := range g.Arguments {

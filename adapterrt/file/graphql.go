@@ -13,11 +13,11 @@ import (
 // https://graphql.github.io/graphql-over-http/draft/
 type GraphQL struct {
 	Head   []byte // {"query":"…","variables":{
-	Fixed  bool   // head ends in a variable
+	Fixed  bool   // Head ends with a variable, so that the next one needs a comma
 	Result []string
 }
 
-// The longest document.
+// The largest number of bytes of a GraphQL document.
 const maxDocument = 64 << 10
 
 func (c *checker) graphql(n *node, path string, op *Operation) {
@@ -69,8 +69,8 @@ func (c *checker) graphql(n *node, path string, op *Operation) {
 	op.GraphQL = r
 }
 
-// graphqlVariables holds what is sent against the variables that the document
-// declares: servers refuse others, or pass over them without a word.
+// graphqlVariables compares the variables that are sent with those that the document declares.
+// Servers refuse other variables, or ignore them silently.
 func (c *checker) graphqlVariables(n *node, path string, op *Operation) {
 	if op.GraphQL == nil {
 		return
@@ -103,8 +103,8 @@ func (c *checker) graphqlVariables(n *node, path string, op *Operation) {
 	}
 }
 
-// declaredVariables are the variables that a document declares, and whether they
-// have to be given: https://spec.graphql.org/October2021/#sec-Language.Variables
+// declaredVariables returns the variables that a document declares, and whether they are
+// required: https://spec.graphql.org/October2021/#sec-Language.Variables
 func declaredVariables(s string) map[string]bool {
 	declared := map[string]bool{}
 	last := "" // the variable whose type is being read
@@ -124,13 +124,13 @@ func declaredVariables(s string) map[string]bool {
 			for j = skipIgnored(s, i); j > i; j = skipIgnored(s, i) {
 				i = j
 			}
-			// Only a declaration has a colon behind the name.
+			// Only a declaration has a colon after the name.
 			if last = ""; i < len(s) && s[i] == ':' {
 				last, declared[name] = name, false
 			}
 			continue
 		case last != "" && c == '!':
-			declared[last] = true // of [String!] as well, until the bracket closes
+			declared[last] = true // also for the ! in [String!]; the closing bracket resets it
 		case last != "" && (c == ']' || c == '='):
 			declared[last] = false
 			if c == '=' {
@@ -148,8 +148,8 @@ func isNameByte(c byte) bool {
 	return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
 }
 
-// skipIgnored is the place behind the string, comment or blank at i, i when there
-// is none.
+// skipIgnored returns the index after the string, comment, comma or white space at i. It
+// returns i if there is none.
 func skipIgnored(s string, i int) int {
 	switch {
 	case i >= len(s):
@@ -178,11 +178,11 @@ func skipIgnored(s string, i int) int {
 	return min(i, len(s))
 }
 
-// graphqlKinds are the operations at the top of a document. A document may leave
-// the word query out.
+// graphqlKinds returns the kinds of definitions in a document: query, mutation, subscription,
+// fragment. A document may leave out the word query.
 func graphqlKinds(s string) map[string]bool {
 	kinds := map[string]bool{}
-	depth, named := 0, false // named: a definition has begun
+	depth, named := 0, false // named: the first word of a definition was read
 	for i := 0; i < len(s); {
 		if j := skipIgnored(s, i); j > i {
 			i = j

@@ -8,15 +8,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Limits are what a file says of how often it may be called.
+// Limits is the rate_limits block of a file or of an operation.
 type Limits struct {
-	Source     []byte // as written: equal text goes on with the old counters
+	Source     []byte // the block as JSON; after a reload with an equal block, the counters continue
 	Rules      []Limit
 	Concurrent int
 	Quotas     []Quota
 }
 
-// Limit is so many calls in a window, of all operations or of some.
+// Limit is the largest number of calls in a window, of all operations or of some.
 type Limit struct {
 	endpoint         string // glob on "METHOD /path", "" for all
 	category         Category
@@ -24,10 +24,11 @@ type Limit struct {
 	Window           time.Duration
 	Word             string // minute
 	burst            int
-	Remaining, Reset string // headers in which the API says so itself
+	Remaining, Reset string // names of the response headers with the API's own count and reset time
 }
 
-// Quota is what the operator wants to spend.
+// Quota holds the thresholds for the number of calls in a window: to warn, to pause until the
+// caller asks to continue, and to stop.
 type Quota struct {
 	Metric                string
 	Window                time.Duration
@@ -50,7 +51,7 @@ func (c *checker) limits(n *node, at string) *Limits {
 	for _, word := range [...]string{"minute", "hour", "day"} {
 		if limit := c.whole(v, at, "requests_per_"+word, 0, 1, maxLimit); limit > 0 {
 			l.Rules = append(l.Rules, Limit{Limit: limit, Window: windows[word], Word: word, burst: burst})
-			burst = 0 // of the shortest window alone
+			burst = 0 // only the shortest window has it
 		}
 	}
 	if list := c.get(v, at, "api_limits", wire.Array); list != nil {
@@ -118,7 +119,7 @@ func (c *checker) quotas(n *node, at string, l *Limits) {
 	}
 }
 
-// Capacity is how many calls may come at once.
+// Capacity returns how many calls are allowed at once.
 func (r *Limit) Capacity() float64 {
 	if r.burst > 0 {
 		return float64(r.burst)

@@ -16,14 +16,15 @@ import (
 // Source is a file or a directory of adapters.
 type Source struct {
 	Path      string
-	Recursive bool // a directory's own directories, too
+	Recursive bool // include the directories in a directory
 }
 
-// The most files that sources may name.
+// The largest number of adapter files.
 const maxFiles = 10_000
 
-// Find lists the adapter files of sources: files as they are, of directories those
-// called *-adapter.md, by name. The problems are of sources that are none.
+// Find returns the adapter files of sources: the files that sources name, and the files
+// called *-adapter.md in the directories that they name, in the order of their names.
+// It reports a problem for a source that cannot be read or is no adapter file.
 func Find(sources []Source) (files []string, problems []Problem) {
 	bad := func(path, msg string) {
 		problems = append(problems, Problem{Message: msg, Code: SchemaParseError, Severity: Error, File: path})
@@ -46,19 +47,19 @@ func Find(sources []Source) (files []string, problems []Problem) {
 	return files, problems
 }
 
-// finder collects the adapter files of a directory. It looks through symbolic
-// links, which is how a ConfigMap shows its files.
+// finder collects the adapter files of a directory. It includes symbolic links, because the
+// files of a Kubernetes ConfigMap are symbolic links.
 type finder struct {
 	recursive bool
 	files     []string
 	bad       func(path, msg string)
 }
 
-// The deepest directory that is looked into: links may go in circles.
+// The largest depth of directories, because links may form a circle.
 const maxFolders = 20
 
 func (f *finder) walk(dir string, depth int) {
-	entries, err := os.ReadDir(dir) // by name
+	entries, err := os.ReadDir(dir) // in the order of the names
 	if err != nil {
 		f.bad(dir, ReadProblem(err))
 		return
@@ -67,7 +68,7 @@ func (f *finder) walk(dir string, depth int) {
 		path := filepath.Join(dir, e.Name())
 		switch {
 		case e.IsDir():
-			// A ConfigMap's versions hide behind dots.
+			// The directories with the versions of a ConfigMap begin with a dot.
 			if f.recursive && depth < maxFolders && !strings.HasPrefix(e.Name(), ".") {
 				f.walk(path, depth+1)
 			}
@@ -86,7 +87,7 @@ func isAdapterFile(path string) bool {
 	return strings.HasSuffix(base, "-adapter.md")
 }
 
-// ReadProblem words why a file could not be read, without its path.
+// ReadProblem returns a message that says why a file could not be read, without its path.
 func ReadProblem(err error) string {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -95,21 +96,22 @@ func ReadProblem(err error) string {
 	return "file cannot be read: " + err.Error()
 }
 
-// ReadFile reads a file that is no larger than an adapter may be.
+// ReadFile reads at most MaxFile+1 bytes of a regular file. The caller checks whether the
+// result is longer than MaxFile.
 func ReadFile(path string) ([]byte, error) {
 	f, st, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	// With room to see the end without growing.
+	// The buffer has room to read to the end of the file without growing.
 	b := bytes.NewBuffer(make([]byte, 0, min(st.Size(), MaxFile)+bytes.MinRead))
 	_, err = b.ReadFrom(io.LimitReader(f, MaxFile+1))
 	return b.Bytes(), err
 }
 
-// Open opens a regular file. Anything else is an error, and is not waited for, as opening
-// a named pipe would.
+// Open opens a regular file. It returns an error for anything else, because opening a named
+// pipe, for example, would block.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -122,19 +124,19 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 	return f, st, err
 }
 
-// Options are the operator's choices that count when a file is read.
+// Options are the operator's choices for reading files.
 type Options struct {
-	Strict        bool                        // what is doubtful refuses the file
+	Strict        bool                        // some warnings are errors, such as those for unknown fields
 	InsecureHosts []string                    // host names that may be called over http
-	Getenv        func(string) (string, bool) // to warn of credentials that are not set; nil for no such warning
+	Getenv        func(string) (string, bool) // reads base_url_env, and finds credentials that are not set; may be nil
 }
 
-// Parse checks and compiles one adapter file. file is its name, for the problems.
-// The adapter is nil when one of them is an error.
+// Parse checks and compiles one adapter file. file is the file name that the problems
+// name. The adapter is nil if one of the problems is an error.
 func Parse(file string, data []byte, opt *Options) (a *Adapter, problems []Problem) {
 	defer func() {
 		if p := recover(); p != nil {
-			a, problems = nil, []Problem{{Message: "file cannot be understood", Code: SchemaParseError, Severity: Error, File: file}}
+			a, problems = nil, []Problem{{Message: "file cannot be parsed: internal error", Code: SchemaParseError, Severity: Error, File: file}}
 		}
 	}()
 	c := &checker{file: file, opt: opt}

@@ -18,19 +18,19 @@ type Mapping struct {
 	Names    []string // placeholders, in order, each once
 }
 
-// Segment is what stands between two slashes of the path.
+// Segment is the part of the path between two slashes, or a value in the query.
 type Segment []Part
 
-// Part is a literal, ready to be sent, or the place of a parameter.
+// Part is a literal, escaped for a URL, or the place of a parameter.
 type Part struct {
 	Literal string
-	Name    string // the parameter's
-	Param   int    // its index in the operation, set when the operation is compiled
+	Name    string // of the parameter; "" for a literal
+	Param   int    // index of the parameter in the operation, set when the operation is compiled
 }
 
 // QueryPart is one key=value of a literal query.
 type QueryPart struct {
-	Key   string // with its "=", ready to be sent; the whole of a lone key
+	Key   string // escaped, with its "="; without "=" if the part has no value
 	Value Segment
 }
 
@@ -122,7 +122,7 @@ func (m *Mapping) parts(s string) (Segment, error) {
 		case !closed:
 			return nil, errors.New("a { has no }")
 		case !isParamName(name):
-			return nil, fmt.Errorf("%q is no parameter name", clean.FirstRunes(name, 60))
+			return nil, fmt.Errorf("%q is not a parameter name", clean.FirstRunes(name, 60))
 		}
 		seg = append(seg, Part{Name: name, Param: -1})
 		known := false
@@ -136,7 +136,7 @@ func (m *Mapping) parts(s string) (Segment, error) {
 	}
 }
 
-// shared is b as a string, and s itself when that says the same.
+// shared returns b as a string. If s is equal, it returns s, which needs no new memory.
 func shared(s string, b []byte) string {
 	if s == string(b) {
 		return s

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzMapping: what stands literally in an accepted maps_to is a path and nothing
-// else: it changes no host and begins no query or fragment.
+// FuzzMapping shows that the literal parts of an accepted maps_to are only a path: they change
+// no host and begin no query or fragment.
 func FuzzMapping(f *testing.F) {
 	for _, s := range []string{"GET /a/{b}?c={d}", "POST /%2e%2e/x", "DELETE /{a}{b}.x", "get  /é?=&&", "GET /{a{b}}", "PUT /a?b={", "PATCH /\u0085"} {
 		f.Add(s)
@@ -32,7 +32,7 @@ func FuzzMapping(f *testing.F) {
 	})
 }
 
-func TestVersionsAsSemVerHasThem(t *testing.T) {
+func TestVersionsAreSemVer(t *testing.T) {
 	for _, v := range []string{"0.0.0", "1.2.3-alpha.1", "1.2.3-RC.1+Build.5", "1.0.0-x-y-z.--"} {
 		if !semVer.MatchString(v) {
 			t.Error(v, "refused")

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Grant is how tokens are got: https://www.rfc-editor.org/rfc/rfc6749#section-1.3
+// Grant is an OAuth grant: https://www.rfc-editor.org/rfc/rfc6749#section-1.3
 type Grant string
 
 const (
@@ -31,14 +31,14 @@ const (
 	ClientPublic ClientAuth = "none"
 )
 
-// OAuth is where tokens come from.
+// OAuth is the configuration for obtaining OAuth tokens.
 type OAuth struct {
 	Grant       Grant
 	URL         string // of the token endpoint
 	ID, Secret  Credential
 	Client      ClientAuth
-	Key         SigningKey // of private_key_jwt
-	Refresh     Credential // the first refresh token; none where a login gives it
+	Key         SigningKey // for private_key_jwt
+	Refresh     Credential // the first refresh token; empty if it comes from a login
 	Subject     Credential // token_exchange
 	SubjectType string
 	Assertion   Credential // jwt_bearer
@@ -46,18 +46,18 @@ type OAuth struct {
 	Audience    string
 	Resource    string
 
-	AuthorizeURL string // where a person logs in; "" for nowhere
-	RedirectURL  string // where the browser comes back to, on this machine
+	AuthorizeURL string // authorization endpoint, where a person logs in; "" for none
+	RedirectURL  string // to which the browser returns, on this machine
 	Params       []Header
-	DeviceURL    string // where a login on another device begins; "" for nowhere
-	RevokeURL    string // where a logout is told: https://www.rfc-editor.org/rfc/rfc7009; "" for nowhere
+	DeviceURL    string // device authorization endpoint; "" for none
+	RevokeURL    string // revocation endpoint: https://www.rfc-editor.org/rfc/rfc7009; "" for none
 }
 
-// SigningKey is a private key in a PEM file. ID is "" for none, and Algorithm for the
-// key's own.
+// SigningKey is a private key in a PEM file. ID is "" if the key has no kid. Algorithm is ""
+// for the default algorithm for the type of key.
 type SigningKey struct{ File, ID, Algorithm string }
 
-// Rotates reports whether tokens come by refresh tokens, which are kept.
+// Rotates reports whether the grant uses refresh tokens, which must be stored.
 func (o *OAuth) Rotates() bool {
 	return o.Grant == RefreshToken || o.Grant == AuthorizationCode || o.Grant == DeviceCode
 }
@@ -67,7 +67,8 @@ func (o *OAuth) HasLogin() bool { return o.AuthorizeURL != "" || o.DeviceURL != 
 
 const defaultRedirect = "http://127.0.0.1:0/callback"
 
-// protocolParams belong to the protocol: https://www.rfc-editor.org/rfc/rfc6749#section-4.1.1
+// protocolParams are the parameters that OAuth itself sets, so that a file must not:
+// https://www.rfc-editor.org/rfc/rfc6749#section-4.1.1
 var protocolParams = []string{
 	"client_id", "client_secret", "response_type", "redirect_uri", "scope", "state", "resource",
 	"code_challenge", "code_challenge_method", "response_mode", "request", "request_uri",
@@ -119,7 +120,7 @@ func (c *checker) oauth(n *node) *OAuth {
 	return o
 }
 
-// oauthURL is an endpoint of the OAuth server.
+// oauthURL reads the URL of an endpoint of the OAuth server.
 func (c *checker) oauthURL(n *node, key string, needed bool) string {
 	v := n.get(key)
 	if v == nil && !needed {
@@ -133,7 +134,7 @@ func (c *checker) oauthURL(n *node, key string, needed bool) string {
 	return u.String()
 }
 
-// redirect is where the browser comes back to: https://www.rfc-editor.org/rfc/rfc8252#section-7.3
+// redirect reads the redirect URL: https://www.rfc-editor.org/rfc/rfc8252#section-7.3
 func (c *checker) redirect(n *node) string {
 	v := n.get("redirect_url")
 	if v == nil {

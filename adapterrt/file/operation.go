@@ -11,10 +11,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// reserved are operations of the protocol itself.
+// reserved are the names of the specification's own operations.
 var reserved = []string{"introspect", "execute_agent", "record_execution_step", "complete_execution", "abort_execution", "confirm_operation", "verify_challenge"}
 
-// The most operations a file may have and parameters an operation.
+// The largest number of operations in a file, and of parameters in an operation.
 const maxOperations, maxParams = 2000, 200
 
 func (c *checker) operations(root *node, a *Adapter) {
@@ -56,22 +56,22 @@ func (c *checker) operations(root *node, a *Adapter) {
 	}
 }
 
-// safetyKeys are those of an operation that keep it from doing harm.
+// safetyKeys are the keys of an operation that keep it from doing harm.
 var safetyKeys = []string{"danger_level", "requires_confirmation", "danger", "non_idempotent", "capability_gate", "rate_limits"}
 
-// elsewhere are safety keys that other runtimes have. What one of them stands on needs
-// confirmation, which is the most that can be done about it here.
+// elsewhere are safety keys of other runtimes, which this one does not support. An operation
+// or file that has one of them needs confirmation instead, as the closest protection.
 var elsewhere = []string{"approval", "escalation", "operation_overrides"}
 
 var operationKeys = append([]string{"name", "maps_to", "request", "description", "params", "response", "pagination", "supports_fields", "default_fields",
 	"danger_level", "requires_confirmation", "danger", "non_idempotent", "timeout_ms", "cache", "rate_limits", "transform",
 	"capability_gate", "query", "variables", "result_path", "lifecycle", "deprecated", "coalesce", "error_mapping"}, elsewhere...)
 
-// notOurs warns of such keys and reports whether there is one.
+// notOurs warns of the keys in elsewhere and reports whether there is one.
 func (c *checker) notOurs(n *node, path string) (any bool) {
 	for _, key := range elsewhere {
 		if v := n.get(key); v != nil {
-			c.warn(SchemaUnknownField, join(path, key), key+" is not supported; what it stands on needs confirmation instead", v.line)
+			c.warn(SchemaUnknownField, join(path, key), key+" is not supported; the operations that it applies to need confirmation instead", v.line)
 			any = true
 		}
 	}
@@ -144,7 +144,7 @@ func (c *checker) operation(n *node, path string, category Category, a *Adapter)
 	op.indexParams()
 }
 
-// about reads what an operation says of itself for introspection.
+// about reads the blocks of an operation that are for introspection, and its transform block.
 func (c *checker) about(n *node, path string, op *Operation) {
 	c.response(n, path, op)
 	if d := c.get(n, path, "deprecated", wire.Object); d != nil {
@@ -163,8 +163,8 @@ func (c *checker) about(n *node, path string, op *Operation) {
 	}
 }
 
-// mapping compiles maps_to and ties its placeholders to the parameters. params is
-// where those are declared, the wrong ones as well.
+// mapping compiles maps_to and links its placeholders to the parameters. params is the node
+// that declares the parameters, including those that have an error.
 func (c *checker) mapping(s string, v *node, path string, params *node, op *Operation) {
 	m, err := parseMapping(s)
 	if err != nil {
@@ -190,7 +190,7 @@ func (c *checker) mapping(s string, v *node, path string, params *node, op *Oper
 	for _, name := range m.Names {
 		k, ok := op.Param([]byte(name))
 		if !ok && params.get(name) != nil {
-			continue // it has been told what is wrong with that one
+			continue // the error of that parameter is reported already
 		}
 		if !ok {
 			c.wrong(SchemaUnresolvedRef, path+".maps_to", "placeholder {"+name+"} has no parameter", "params."+name, nil, v.line)

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// The sizes of pages.
+// The default and the limits of page sizes, and the largest max_pages.
 const (
 	defaultPage = 20
 	clampPage   = 100
@@ -20,10 +20,10 @@ type Paging struct {
 	Style              string // cursor, offset, page, link_header
 	Limit, Max         int
 	Start              int // number of the first page
-	Pages              int // followed for one request
+	Pages              int // pages of the API that one request may fetch
 	Items, Next, Total []string
-	Position, Size     int // parameters for these, -1 for none
-	First, After       int // ours
+	Position, Size     int // indexes of the API's parameters, -1 for none
+	First, After       int // indexes of the runtime's parameters
 }
 
 func (c *checker) paging(n *node, path string, op *Operation) {
@@ -51,7 +51,7 @@ func (c *checker) paging(n *node, path string, op *Operation) {
 	if position == "" && g.Style != "link_header" {
 		c.wrong(SchemaMissingField, path+".param_name", "param_name is required", "name of the parameter for the position", nil, p.line)
 	}
-	if s := p.get("style"); s != nil && s.text == "cursor" && g.Next == nil { // and not because the word is wrong
+	if s := p.get("style"); s != nil && s.text == "cursor" && g.Next == nil { // not only because the word is unknown
 		c.wrong(SchemaMissingField, path+".next_path", "next_path is required", "dotted path of the next cursor", nil, p.line)
 	}
 	if position != "" {
@@ -79,7 +79,7 @@ func (c *checker) paging(n *node, path string, op *Operation) {
 	op.Paging = g
 }
 
-// splitPath parts a dotted path; nil for none.
+// splitPath splits a dotted path. It returns nil for "".
 func splitPath(s string) []string {
 	if s == "" {
 		return nil
@@ -87,14 +87,15 @@ func splitPath(s string) []string {
 	return strings.Split(s, ".")
 }
 
-// ownParam declares a parameter that the runtime itself understands.
+// ownParam adds a parameter that the runtime itself reads, and returns its index.
 func (op *Operation) ownParam(name string, d Definition) int {
 	d.MinLength, d.MaxLength, d.Constrained = -1, -1, d.Minimum != nil
 	op.Params = append(op.Params, &Param{Definition: d, Name: name, Wire: name, Place: InRuntime})
 	return len(op.Params) - 1
 }
 
-// hiddenParam is the parameter of that name, or one that only we may set.
+// hiddenParam returns the index of the parameter called name. If there is none, it adds one
+// that only the runtime may set.
 func (op *Operation) hiddenParam(name string, integer bool) int {
 	for i, p := range op.Params {
 		if p.Name == name || p.Wire == name {

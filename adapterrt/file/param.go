@@ -17,12 +17,11 @@ var definitionKeys = []string{"type", "description", "enum", "minimum", "maximum
 var propertyKeys = append([]string{"required"}, definitionKeys...)
 var paramKeys = append([]string{"required", "default", "wire_name", "wire_path", "in", "style", "encode", "file"}, definitionKeys...)
 
-// shapeKeys are those of a parameter without which its value is sent as something else,
-// or to another place.
+// shapeKeys are the keys of a parameter that decide in which form and place its value is sent.
 var shapeKeys = []string{"wire_name", "wire_path", "style", "encode", "properties", "types"}
 
-// The most elements of an enum and bytes of a pattern, and how deep the members of
-// objects are described.
+// The largest number of elements of an enum and of bytes of a pattern, and the largest depth
+// of nested properties.
 const maxEnum, maxPattern, maxProperties = 1000, 1000, 4
 
 func (c *checker) param(f field, path string, op *Operation) {
@@ -100,7 +99,7 @@ func (c *checker) misfit(n *node, path string, p *Param) {
 	c.wrong(SchemaInvalidValue, path+".style", "style does not fit type "+p.Type.String(), "csv, repeat, space or pipe for arrays, deep_object for objects, brackets or json for both", n.get("style"), 0)
 }
 
-// wirePath reads the place of a value inside the objects that are sent.
+// wirePath reads wire_path, the place of a value inside the objects that are sent.
 func (c *checker) wirePath(n *node, path string, p *Param) {
 	w := c.str(n, path, "wire_path")
 	if w == "" {
@@ -114,18 +113,18 @@ func (c *checker) wirePath(n *node, path string, p *Param) {
 	p.rules().Path = names
 	p.Wire = names[0]
 	for _, name := range names[1:] {
-		p.Wire += "[" + name + "]" // how forms and queries write it
+		p.Wire += "[" + name + "]" // the notation of forms and queries
 	}
 }
 
-// compile writes what the parameter is called on the wire.
+// compile sets the parameter's key in a query.
 func (p *Param) compile() { p.QueryKey = shared(p.Wire, escape.AppendQuery(nil, p.Wire)) }
 
-// inBody writes what the parameter is called in a JSON body.
+// inBody sets the parameter's key in a JSON body.
 func (p *Param) inBody() { p.BodyKey = string(append(wire.AppendQuoted(nil, p.Wire), ':')) }
 
-// definition compiles what a value has to be. It reports false when there is no
-// type to go by.
+// definition compiles the definition of a value into d. It reports false if the type is
+// missing or unknown.
 func (c *checker) definition(n *node, path string, depth int, d *Definition) bool {
 	s, v := c.need(n, path, "type", "Parameter type")
 	if v == nil {
@@ -194,7 +193,7 @@ func (c *checker) alsoTypes(n *node, path string, d *Definition) {
 	d.Also &^= setOf(d.Type)
 }
 
-// properties reads what the members of an object have to be.
+// properties reads the definitions of an object's members.
 func (c *checker) properties(n *node, path string, depth int, d *Definition) {
 	m := c.get(n, path, "properties", wire.Object)
 	if m == nil {
@@ -267,7 +266,7 @@ func (c *checker) enum(n *node, path string, d *Definition) {
 		return
 	}
 	var words []string
-	var values []EnumValue // d has none yet, so that these are checked like any other
+	var values []EnumValue // not in d yet, so that mismatch does not compare the values with it
 	for i, v := range e.list {
 		raw := clean.EscapeHidden(v.JSON(nil))
 		if v.kind >= wire.Array || d.Type >= TypeArray {
@@ -292,9 +291,9 @@ func (c *checker) enum(n *node, path string, d *Definition) {
 	d.enumText = strings.Join(words, ", ")
 }
 
-// Mismatch says in what a value does not fit.
+// Mismatch says why a value is not valid.
 type Mismatch struct {
-	WrongType bool   // the type is wrong, else a constraint
+	WrongType bool   // the type is wrong; otherwise a constraint is not met
 	Where     string // "", "[2]", "[2][0]"
 	Expected  string // a type
 	Actual    string
@@ -303,7 +302,7 @@ type Mismatch struct {
 	Limit     []byte // JSON
 }
 
-// mismatch checks the valid JSON value raw, nil when it fits.
+// mismatch checks the JSON value raw and returns nil if it fits. raw must be valid JSON.
 func (d *Definition) mismatch(raw []byte) *Mismatch {
 	switch {
 	case !d.TypeFits(raw):
@@ -314,13 +313,13 @@ func (d *Definition) mismatch(raw []byte) *Mismatch {
 	return d.Constraint(raw)
 }
 
-// WrongType is the mismatch of a value of another type.
+// WrongType returns the mismatch of a value that has the wrong type.
 func (d *Definition) WrongType(raw []byte) *Mismatch {
 	e, a := d.Expects(), TypeOf(raw)
 	return &Mismatch{WrongType: true, Expected: e, Actual: a, Text: "expected '" + e + "', got '" + a + "'"}
 }
 
-// Expects names the types that a value may have.
+// Expects returns the names of the types that a value may have.
 func (d *Definition) Expects() string {
 	if d.Also == 0 {
 		return d.Type.String()
@@ -328,8 +327,7 @@ func (d *Definition) Expects() string {
 	return strings.Join(append([]string{d.Type.String()}, d.Also.Names()...), " or ")
 }
 
-// TypeFits reports whether a value has the type of the definition, or another that does
-// as well.
+// TypeFits reports whether a value has one of the types that the definition allows.
 func (d *Definition) TypeFits(raw []byte) bool {
 	if d.Also == 0 {
 		return d.Type.fits(raw) || d.orString && wire.KindOf(raw) == wire.String
@@ -364,7 +362,7 @@ func (t ParamType) fits(raw []byte) bool {
 	}
 }
 
-// TypeOf is the JSON type of a value in the words of parameter types.
+// TypeOf returns the JSON type of a value, with the names of parameter types.
 func TypeOf(raw []byte) string {
 	switch k := wire.KindOf(raw); k {
 	case wire.Number:
@@ -377,7 +375,7 @@ func TypeOf(raw []byte) string {
 	}
 }
 
-// Constraint checks a value of the right type against everything else.
+// Constraint checks a value of the right type against all constraints but the type.
 func (d *Definition) Constraint(raw []byte) *Mismatch {
 	if len(d.Enum) > 0 && !d.allowed(raw) {
 		limit := []byte{'['}
@@ -412,7 +410,7 @@ func (d *Definition) Constraint(raw []byte) *Mismatch {
 	return nil
 }
 
-// elements checks those of an array.
+// elements checks the elements of an array.
 func (d *Definition) elements(raw []byte) (bad *Mismatch) {
 	i := 0
 	wire.Each(raw, func(_, v []byte) bool {
@@ -425,7 +423,7 @@ func (d *Definition) elements(raw []byte) (bad *Mismatch) {
 	return bad
 }
 
-// members checks those of an object that are described; the others are the API's affair.
+// members checks the members of an object that have a definition. The API checks the others.
 func (d *Definition) members(raw []byte) (bad *Mismatch) {
 	list := *d.Properties
 	var room [64]bool
@@ -440,7 +438,7 @@ func (d *Definition) members(raw []byte) (bad *Mismatch) {
 		}
 		p := &list[i]
 		if wire.KindOf(v) == wire.Null && p.Also&AlsoNull == 0 {
-			return true // a required one is missing, another is left to the API
+			return true // null counts as missing if the member is required; otherwise the API decides
 		}
 		there[i] = true
 		if bad = p.mismatch(v); bad != nil {
@@ -456,7 +454,7 @@ func (d *Definition) members(raw []byte) (bad *Mismatch) {
 	return bad
 }
 
-// wording checks the text of a string.
+// wording checks the length and the pattern of a string.
 func (d *Definition) wording(s []byte) *Mismatch {
 	switch n := utf8.RuneCount(s); {
 	case d.MinLength >= 0 && n < d.MinLength:
@@ -478,7 +476,7 @@ func (d *Definition) allowed(raw []byte) bool {
 	return false
 }
 
-// equal compares by value: texts unescaped, numbers whatever their spelling.
+// equal compares by value: strings without their escapes, and numbers by their value.
 func (e *EnumValue) equal(raw []byte) bool {
 	switch k := wire.KindOf(raw); {
 	case k != wire.KindOf(e.Raw):
@@ -491,9 +489,9 @@ func (e *EnumValue) equal(raw []byte) bool {
 	return string(raw) == string(e.Raw)
 }
 
-// compareNumbers compares two JSON numbers; whole ones exactly.
+// compareNumbers compares two JSON numbers. It compares integers exactly.
 func compareNumbers(a, b []byte) int {
-	x, _ := strconv.ParseFloat(string(a), 64) // out of range is infinite, which compares well
+	x, _ := strconv.ParseFloat(string(a), 64) // out of range is infinite, which compares correctly
 	y, _ := strconv.ParseFloat(string(b), 64)
 	if x < y {
 		return -1

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Severity of a [Problem].
+// Severity is the severity of a [Problem].
 type Severity string
 
 // An adapter with an Error is not loaded; one with a Warning is.
@@ -41,10 +41,10 @@ type Problem struct {
 	Code     string   `json:"code"`
 	Severity Severity `json:"severity"`
 	File     string   `json:"file"`
-	Line     int      `json:"line,omitempty"` // from 1; 0 when it is of no one line
+	Line     int      `json:"line,omitempty"` // from 1; 0 if the problem belongs to no single line
 }
 
-// String is the problem on one line, as compilers print theirs.
+// String returns the problem on one line, in the format of compilers.
 func (p Problem) String() string {
 	s := p.File
 	if p.Line > 0 {
@@ -64,8 +64,8 @@ func (p Problem) String() string {
 	return s + " [" + p.Code + "]"
 }
 
-// LoadError says that adapter files were refused. Problems holds the mistakes of
-// all of them, warnings included.
+// LoadError says that adapter files were refused. Problems holds the problems of all files,
+// including warnings.
 type LoadError struct{ Problems []Problem }
 
 func (e *LoadError) Error() string {
@@ -83,7 +83,7 @@ func (e *LoadError) Error() string {
 	return fmt.Sprintf("adapters: %d errors, the first: %s", n, first)
 }
 
-// HasError reports whether one of the problems keeps its file from being loaded.
+// HasError reports whether one of the problems is an Error.
 func HasError(problems []Problem) bool {
 	for _, p := range problems {
 		if p.Severity == Error {
@@ -93,7 +93,7 @@ func HasError(problems []Problem) bool {
 	return false
 }
 
-// JSON is the problem as an object.
+// JSON returns the problem as a JSON object.
 func (p Problem) JSON() []byte {
 	o := wire.Members(nil).Str("path", p.Path).Str("message", p.Message)
 	if p.Expected != "" {

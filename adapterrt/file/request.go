@@ -9,20 +9,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Request is what an operation's request block says: how its parameters become a body,
-// and the headers that go with it. An operation without one sends its body's parameters
-// as the members of a JSON object.
+// Request is an operation's request block: how its parameters become a body, and further
+// headers. An operation without a request block sends the parameters of its body as the
+// members of a JSON object.
 type Request struct {
 	As       BodyFormat
-	Required bool      // an empty body is sent where no parameter gives one
-	Whole    int       // the parameter that is the whole body, -1 for none
-	Body     *BodyPart // what a JSON body is made of, nil for the parameters one by one
+	Required bool      // an empty body is sent if no parameter has a value
+	Whole    int       // index of the parameter that is the whole body, -1 for none
+	Body     *BodyPart // template of a JSON body, nil for one member per parameter
 	Headers  []Header
 	form     Style
 	index    Index
 }
 
-// BodyFormat is what a body is written as.
+// BodyFormat is the format in which a body is sent.
 type BodyFormat uint8
 
 // The formats of a body.
@@ -36,7 +36,8 @@ const (
 
 var bodyFormats = []string{"json", "form", "multipart", "text", "bytes"}
 
-// ContentType is that of a body of the format; of a multipart body without its boundary.
+// ContentType returns the media type of a body in the format. For a multipart body, it has no
+// boundary.
 func (f BodyFormat) ContentType() string {
 	return [...]string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain; charset=utf-8", "application/octet-stream"}[f]
 }
@@ -44,17 +45,17 @@ func (f BodyFormat) ContentType() string {
 // BodyPart is one value in a body: a literal, a parameter's value, a text with values in
 // it, or a container of such values.
 type BodyPart struct {
-	Key     string // "name": as it is sent; "" at the top and in arrays
+	Key     string // "name": as it is sent, with quotes and colon; "" at the top and in arrays
 	Kind    PartKind
 	Literal []byte     // JSON
 	Param   int        // index in the operation
 	Text    []TextPart // of a string
 	Parts   []BodyPart // of a container
-	Loose   bool       // left out when nothing is in it
+	Loose   bool       // a container that is left out if it would be empty
 	name    string
 }
 
-// PartKind says which of the fields of a [BodyPart] counts.
+// PartKind says which field of a [BodyPart] holds its value.
 type PartKind uint8
 
 // The kinds of a [BodyPart].
@@ -72,21 +73,21 @@ type TextPart struct {
 	Param   int // index in the operation, -1 for a literal
 }
 
-// FilePart is how a parameter is sent as a file of a multipart body.
+// FilePart says how a parameter is sent as a file in a multipart body.
 type FilePart struct {
 	Name []TextPart // nil for the parameter's own name
-	Type string     // "" for what the value is taken for
+	Type string     // media type; "" to derive it from the value
 	Text bool       // the value is the file's text, not base64
 }
 
-// BodyRules are what a parameter says of its place in a body.
+// BodyRules say how and where a parameter is sent in a body.
 type BodyRules struct {
 	Path   []string // wire_path
 	Base64 bool     // a text that is sent as base64
 	File   *FilePart
 }
 
-// IsFile is how a parameter is sent as a file, nil for none.
+// IsFile returns how a parameter is sent as a file, or nil if it is not a file.
 func (p *Param) IsFile() *FilePart {
 	if p.Body == nil {
 		return nil
@@ -94,7 +95,7 @@ func (p *Param) IsFile() *FilePart {
 	return p.Body.File
 }
 
-// rules are the parameter's own, made when they are first needed.
+// rules returns the body rules of the parameter, and makes them if there are none.
 func (p *Param) rules() *BodyRules {
 	if p.Body == nil {
 		p.Body = &BodyRules{}
@@ -102,11 +103,11 @@ func (p *Param) rules() *BodyRules {
 	return p.Body
 }
 
-// The deepest place that wire_path may name and the most values that a template may have.
+// The largest number of names in a wire_path, and of values in a template.
 const maxWirePath, maxTemplate = 8, 2000
 
-// request reads an operation's request block. Which parameters it takes for the body is
-// in bound; placement puts them there.
+// request reads an operation's request block. It returns the parameters that the block names
+// for the body as bound; placement then places them in the body.
 func (c *checker) request(n *node, path string, op *Operation) (bound map[int]bool) {
 	r := c.get(n, path, "request", wire.Object)
 	if r == nil {
@@ -123,7 +124,7 @@ func (c *checker) request(n *node, path string, op *Operation) (bound map[int]bo
 	if op.Adapter.Target.graphql || op.Mapping != nil && op.Mapping.Method == "GET" {
 		for _, f := range r.fields {
 			if f.key != "headers" && f.val.kind != wire.Null {
-				c.wrong(SchemaInvalidValue, join(path, f.key), "the request has no body of the file's making", "headers alone", f.val, 0)
+				c.wrong(SchemaInvalidValue, join(path, f.key), "a GET request and a GraphQL request take only headers here", "only headers", f.val, 0)
 			}
 		}
 		return nil
@@ -188,7 +189,8 @@ func (c *checker) request(n *node, path string, op *Operation) (bound map[int]bo
 	return bound
 }
 
-// bound is the index of the parameter that a request block names at path, -1 for none.
+// bound returns the index of the parameter that a request block names at path, or -1 if there
+// is no such parameter.
 func (c *checker) bound(name string, v *node, path string, op *Operation) int {
 	k, ok := op.Param([]byte(name))
 	if !ok {
@@ -227,7 +229,7 @@ func (c *checker) texts(s string, v *node, path string, op *Operation) (parts []
 	return parts
 }
 
-// template compiles the body that a file writes down.
+// template compiles the body template of a request block.
 type template struct {
 	c     *checker
 	op    *Operation
@@ -274,7 +276,7 @@ func (t *template) part(n *node, path string) (p BodyPart) {
 	return BodyPart{Literal: n.JSON(nil)}
 }
 
-// bodyShape brings together what a body is made of, once every parameter has its place.
+// bodyShape builds the shape of the body. It is called when every parameter has its place.
 func (c *checker) bodyShape(n *node, path string, op *Operation, bound map[int]bool) {
 	q, declared := op.Request, n.get("params")
 	nested := false
@@ -306,7 +308,7 @@ func (c *checker) bodyShape(n *node, path string, op *Operation, bound map[int]b
 			c.wrong(SchemaInvalidValue, path+".request.body", "wire_path and a template exclude each other", "one of them", n.get("request").get("body"), 0)
 		}
 		for _, i := range op.Placed[InBody] {
-			if p := op.Params[i]; p.Hidden && q.Body.Kind == PartObject { // it turns the pages
+			if p := op.Params[i]; p.Hidden && q.Body.Kind == PartObject { // a parameter of pagination
 				q.Body.Parts = append(q.Body.Parts, BodyPart{Key: p.BodyKey, name: p.Wire, Kind: PartParam, Param: i})
 			}
 		}
@@ -329,8 +331,7 @@ func (c *checker) bodyShape(n *node, path string, op *Operation, bound map[int]b
 	}
 }
 
-// put puts a parameter's value at a path of names below b. It reports false when there is
-// something.
+// put adds a parameter at a path of names below b. It reports false if the place is taken.
 func (b *BodyPart) put(names []string, param int) bool {
 	i := slices.IndexFunc(b.Parts, func(p BodyPart) bool { return p.name == names[0] })
 	if i < 0 {
@@ -362,8 +363,8 @@ func (c *checker) filePart(n *node, path string, p *Param) {
 	p.rules().File = part
 }
 
-// fileNames ties the names of files to the parameters that they are made of, which are
-// not sent by themselves.
+// fileNames links the names of files to the parameters in them. These parameters are then not
+// sent on their own.
 func (c *checker) fileNames(n *node, path string, op *Operation) {
 	for _, p := range op.Params {
 		f := n.get("params").get(p.Name).get("file")

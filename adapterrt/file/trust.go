@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// TrustLevel is how far an adapter is trusted, the least first.
+// TrustLevel says how far an adapter is trusted. The lowest level is the first.
 type TrustLevel uint8
 
 const (
@@ -24,8 +24,8 @@ var trustNames = [...]string{"untested", "generated", "validated", "community_re
 
 func (l TrustLevel) String() string { return trustNames[l] }
 
-// Aliases are the words of the runtime's first draft. Under those a category may
-// be out of reach whatever its danger.
+// Aliases are the trust levels of the runtime's first draft. They also restrict the
+// categories of operations, whatever the danger of an operation is.
 var Aliases = map[string]struct {
 	Level      TrustLevel
 	Categories []Category
@@ -36,12 +36,12 @@ var Aliases = map[string]struct {
 	"official":  {Certified, []Category{Create, Read, Update, Delete, Execute}},
 }
 
-// Trust is what a file, or the operator, says of an adapter.
+// Trust is the trust in an adapter that its file or the operator declares.
 type Trust struct {
 	Declared   bool
 	Level      TrustLevel
 	Categories []Category // nil for all
-	About      []byte     // what the file says of its trust, as JSON; shown, not verified
+	About      []byte     // the file's trust block as JSON; it is shown, but not verified
 }
 
 // ParseTrust reads a level by any of its names.
@@ -76,7 +76,7 @@ func (c *checker) trust(root *node, a *Adapter) {
 	a.Trust = t
 }
 
-// DangerLevel is how bad an operation can turn out, the least first.
+// DangerLevel says how much harm an operation can do. The lowest level is the first.
 type DangerLevel uint8
 
 const (
@@ -91,13 +91,14 @@ var dangerNames = [...]string{"safe", "reversible", "destructive", "dangerous", 
 
 func (l DangerLevel) String() string { return dangerNames[l] }
 
-// Names that speak of danger, when a file does not.
+// Patterns of operation names that imply a danger level, if the file declares none.
 var (
 	dangerousNames = []string{"force_*", "*_permanently", "bulk_delete*", "override_*", "bypass_*", "*_without_backup", "purge_*"}
 	forbiddenNames = []string{"drop_*", "delete_all*", "truncate_*", "reset_*", "destroy_*", "wipe_*", "*_production"}
 )
 
-// Danger is what a file says of an operation's, or what its name and category say.
+// Danger is the danger of an operation, as the file declares it or as its name and category
+// imply it.
 type Danger struct {
 	Level    DangerLevel
 	Declared bool
@@ -156,7 +157,7 @@ func (c *checker) danger(n *node, path string, op *Operation) {
 	}
 }
 
-// dangerWord is the index of a level's name, -1 when it is not given.
+// dangerWord returns the index of a danger level's name, or -1 if the key is absent.
 func (c *checker) dangerWord(n *node, path, key string) int {
 	if n.get(key) == nil {
 		return -1

@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// types reads the adapter's own types, which introspection lists behind those that
-// are made of its operations.
+// types reads the types that the adapter declares. Introspection lists them after the types
+// that are generated from its operations.
 func (c *checker) types(root *node, a *Adapter) {
 	n := c.get(root, "", "types", wire.Array)
 	if n == nil {
@@ -112,13 +112,13 @@ func (c *checker) response(n *node, path string, op *Operation) {
 	c.wrong(SchemaUnresolvedRef, path+".type", "type is unknown: "+clean.FirstRunes(name, 60), "a JSON type or one of types", r.get("type"), 0)
 }
 
-// DeclaredType is a type of the protocol, or of a file.
+// DeclaredType is a type of the specification or of an adapter file.
 type DeclaredType struct {
 	Name, Kind, Description string
-	Members                 []byte // ,"values":[…] and the like: what its details add
+	Members                 []byte // further JSON members of its details, such as ,"values":[…]
 }
 
-// ProtocolTypes are the types of the protocol itself.
+// ProtocolTypes returns the types of the specification itself.
 func ProtocolTypes() []DeclaredType {
 	return []DeclaredType{
 		{Name: "SemanticCategory", Kind: "enum", Description: "What an operation does to the target", Members: []byte(`,"values":["CREATE","READ","UPDATE","DELETE","EXECUTE"]`)},

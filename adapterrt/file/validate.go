@@ -23,10 +23,10 @@ var semVer = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((
 
 var isoDate = regexp.MustCompile(`^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?:[Tt ]([01]\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d+)?)?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)?)?$`)
 
-// The bounds of a description that reads well.
+// The recommended smallest and largest number of characters in an adapter's description.
 const shortDescription, longDescription = 10, 200
 
-// Longest texts of a file that reach a model, in runes.
+// The largest number of runes in a text of a file that a model reads.
 const descriptionRunes = 1000
 
 // adapter checks and compiles the whole front matter.
@@ -148,7 +148,8 @@ func (c *checker) target(root *node, t *Target) {
 	t.Delay = time.Duration(c.whole(n, "target", "retry_delay_ms", 1000, 0, 60_000)) * time.Millisecond
 }
 
-// plugin is the name of one of the ways we know.
+// plugin reads the member key of the target, which must be one of have. later are values of
+// the specification that this runtime does not support.
 func (c *checker) plugin(n *node, key, what string, have, later []string) string {
 	s, v := c.need(n, "target", key, what)
 	if v == nil || slices.Contains(have, s) {
@@ -162,8 +163,7 @@ func (c *checker) plugin(n *node, key, what string, have, later []string) string
 	return ""
 }
 
-// base reads where the API is: what the environment or a file says counts before the
-// file's own word.
+// base reads the base URL of the API. base_url_env and base_url_file count before base_url.
 func (c *checker) base(n *node, t *Target) {
 	for _, key := range [...]string{"base_url_env", "base_url_file"} {
 		v := n.get(key)
@@ -185,7 +185,7 @@ func (c *checker) base(n *node, t *Target) {
 			c.wrong(SchemaInvalidValue, "target."+key, key+": "+ReadProblem(err), "a file that can be read", v, 0)
 			return
 		case s != "":
-			// Not shown where it is wrong: it may be something else, such as a secret.
+			// A problem does not show the text, because it may be something else, such as a secret.
 			c.baseURL(s, "target."+key, &node{kind: wire.Object, line: v.line}, t)
 			t.Outside = true
 			return
@@ -199,7 +199,7 @@ func (c *checker) base(n *node, t *Target) {
 	}
 }
 
-// outside is the text of a variable or a file, "" for none.
+// outside returns the text of a variable or a file, or "" if there is none.
 func (c *checker) outside(from Credential) (string, error) {
 	text := ""
 	if from.File != "" {
@@ -220,7 +220,7 @@ func (c *checker) baseURL(s, path string, v *node, t *Target) {
 	}
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] == 0x7f || s[i] == '\\' {
-			bad("base_url holds a character that no URL has", "absolute URL")
+			bad("base_url contains a character that a URL must not have", "absolute URL")
 			return
 		}
 	}
@@ -231,14 +231,14 @@ func (c *checker) baseURL(s, path string, v *node, t *Target) {
 	case u.Scheme != "https" && u.Scheme != "http":
 		bad("base_url must be https", "https://…")
 	case u.User != nil:
-		v = &node{kind: wire.Object, line: v.line} // never show what may be a password
+		v = &node{kind: wire.Object, line: v.line} // the text may contain a password, so a problem must not show it
 		bad("base_url must not hold user information", "no user:password@")
 	case strings.ContainsAny(s, "?#"):
 		bad("base_url must not hold a query or fragment", "no ? and no #")
 	case strings.HasSuffix(s, "/"):
 		bad("base_url must not end with a slash", strings.TrimRight(s, "/"))
 	case !isHost(u.Hostname()):
-		bad("base_url has no plain host name", "ASCII host name or address")
+		bad("base_url has no valid host name", "ASCII host name or address")
 	case !isPort(u):
 		bad("base_url has no valid port", "1–65535")
 	case slices.ContainsFunc(strings.Split(u.EscapedPath(), "/"), func(p string) bool { return escape.Climbs([]byte(p)) }):
@@ -275,7 +275,7 @@ func isPort(u *url.URL) bool {
 	return err == nil && p > 0 && p < 1<<16
 }
 
-// isLocalHost tells the hosts that never leave this machine.
+// isLocalHost reports whether h is a name or address of this machine.
 func isLocalHost(h string) bool {
 	h = strings.ToLower(h)
 	if h == "localhost" || strings.HasSuffix(h, ".localhost") {
@@ -285,7 +285,7 @@ func isLocalHost(h string) bool {
 	return err == nil && a.IsLoopback()
 }
 
-// OriginOf is scheme, host and port, the port always there.
+// OriginOf returns scheme, host and port of u, always with a port.
 func OriginOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -316,7 +316,8 @@ func IsToken(s string) bool {
 	return s != ""
 }
 
-// IsHeaderValue: no control character can start a header of its own.
+// IsHeaderValue reports whether v has no control characters, with which it could start another
+// header.
 func IsHeaderValue[T string | []byte](v T) bool {
 	for i := range len(v) {
 		if c := v[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -326,13 +327,12 @@ func IsHeaderValue[T string | []byte](v T) bool {
 	return true
 }
 
-// holdsCredential reports whether what has that name is for secrets.
+// holdsCredential reports whether name looks like the name of a header for a secret.
 func holdsCredential(name string) bool {
 	name = strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
 	return slices.ContainsFunc([]string{"apikey", "token", "secret", "password"}, func(s string) bool { return strings.Contains(name, s) })
 }
 
-// headers are the fixed ones of the block n at path.
 // secretHeaders reads headers whose values are kept in the environment or in files.
 func (c *checker) secretHeaders(root *node, a *Adapter) {
 	n := root.get("target")
@@ -365,7 +365,8 @@ func (c *checker) secretHeaders(root *node, a *Adapter) {
 	}
 }
 
-// templates looks for ${NAME}, which other runtimes replace and which would be sent as it stands.
+// templates adds an error for ${NAME}. Other runtimes replace it, and this one would send it
+// as it is.
 func (c *checker) templates(n *node, path string) {
 	if n == nil {
 		return
@@ -381,6 +382,7 @@ func (c *checker) templates(n *node, path string) {
 	}
 }
 
+// headers reads the headers with fixed values of the block n at path.
 func (c *checker) headers(n *node, path string) []Header {
 	m := c.get(n, path, "headers", wire.Object)
 	if m == nil {

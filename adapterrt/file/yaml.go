@@ -16,16 +16,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// What a front matter may grow to.
+// The limits of a file and of its front matter.
 const (
-	MaxFile  = 1 << 20
-	maxNodes = 10_000 // that aliases expand to
-	maxAll   = 200_000
+	MaxFile  = 1 << 20 // bytes
+	maxNodes = 10_000  // values that aliases expand to
+	maxAll   = 200_000 // values
 	maxDepth = 64
 )
 
-// splitFrontMatter parts an adapter file into its YAML and the documentation
-// behind it; both are parts of data.
+// splitFrontMatter splits an adapter file into its YAML and the documentation after it. Both
+// point into data.
 func splitFrontMatter(data []byte) (front, body []byte, err error) {
 	if len(data) > MaxFile {
 		return nil, nil, fmt.Errorf("file is larger than %d bytes", MaxFile)
@@ -54,9 +54,9 @@ func isDelimiter(line []byte) bool {
 	return string(bytes.TrimRight(line, " \t\r")) == "---"
 }
 
-// node is one value of the front matter, aliases and merge keys resolved.
+// node is one value of the front matter, with aliases and merge keys resolved.
 type node struct {
-	kind    wire.ValueKind // absent never
+	kind    wire.ValueKind // never Absent
 	line    int            // in the file
 	text    string
 	integer bool    // number: written as an integer
@@ -71,7 +71,7 @@ type field struct {
 	val  *node
 }
 
-// get is the member of that key, nil when there is none or n is no map.
+// get returns the member of that key, or nil if there is none or n is not a map.
 func (n *node) get(key string) *node {
 	if n != nil {
 		for i := range n.fields {
@@ -97,7 +97,7 @@ var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?:unmarshal errors:\
 // The errors are *yamlError.
 func parseYAML(front []byte) (n *node, err error) {
 	defer func() {
-		if p := recover(); p != nil { // the library is known to
+		if p := recover(); p != nil { // the YAML library is known to panic
 			n, err = nil, &yamlError{2, "not valid YAML"}
 		}
 	}()
@@ -124,7 +124,7 @@ func parseYAML(front []byte) (n *node, err error) {
 	return b.build(doc.Content[0], 1)
 }
 
-// treeBuilder turns the library's nodes into ours and counts them.
+// treeBuilder converts the YAML library's nodes to nodes and counts them.
 type treeBuilder struct {
 	all, aliased int
 	inAlias      int
@@ -145,7 +145,7 @@ func (b *treeBuilder) build(y *yaml.Node, depth int) (*node, error) {
 	}
 	if y.Kind == yaml.AliasNode {
 		b.inAlias++
-		n, err := b.build(y.Alias, depth+1) // an anchor inside itself ends at the depth
+		n, err := b.build(y.Alias, depth+1) // an anchor that contains itself ends at maxDepth
 		b.inAlias--
 		return n, err
 	}
@@ -219,7 +219,7 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 			return nil, &yamlError{m.line, "a merge key needs a map"}
 		}
 		for _, f := range m.fields {
-			if !seen[f.key] { // what the map says itself wins, then the first merged
+			if !seen[f.key] { // the map's own keys win, then those of the first merged map
 				seen[f.key] = true
 				n.fields = append(n.fields, f)
 			}
@@ -228,7 +228,7 @@ func (b *treeBuilder) mapping(y *yaml.Node, line, depth int) (*node, error) {
 	return n, nil
 }
 
-// scalar resolves an unquoted value by the YAML 1.2 core schema, so that no, on and
+// scalar resolves an unquoted value with the YAML 1.2 core schema, so that "no", "on" and
 // dates stay strings: https://yaml.org/spec/1.2.2/#103-core-schema
 func scalar(s string) *node {
 	n := &node{kind: wire.String, text: s, plain: true}
@@ -247,8 +247,8 @@ func scalar(s string) *node {
 	return n
 }
 
-// yamlNumber writes a YAML number as JSON does. Infinities and NaN are no JSON
-// numbers and stay text.
+// yamlNumber returns a YAML number as a JSON number. Infinities and NaN are not JSON
+// numbers, so they stay text.
 func yamlNumber(s string) (json string, integer, ok bool) {
 	if len(s) > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'o') {
 		base := 16
@@ -285,7 +285,7 @@ func yamlNumber(s string) (json string, integer, ok bool) {
 	return sign + whole + frac + exp, !point && exp == "", true
 }
 
-// shown is the value as JSON that a model may read: its texts are cleaned.
+// shown returns the value as JSON for a model, with its texts cleaned.
 func (n *node) shown() []byte {
 	return n.cleaned().JSON(nil)
 }
@@ -303,7 +303,7 @@ func (n *node) cleaned() *node {
 	return &c
 }
 
-// JSON appends the value as JSON.
+// JSON appends the value to dst as JSON.
 func (n *node) JSON(dst []byte) []byte {
 	switch n.kind {
 	case wire.Null:

@@ -1,10 +1,9 @@
-// Package gate reads from the answer of a source whether it supports what a request
-// asks for.
+// Package gate reads from the answer of a gate's source whether a request is supported.
 //
-// A gate holds a request back while the source says that it does not support the
-// parameters that the gate is about. The source is an operation of an API for an
-// adapter's operation, and a tool of the server for the server's tools: package guard
-// and package proxy/gate ask it, and both read the answer with a [Rule].
+// A gate refuses a request if its source says that the gated parameters of the request
+// are not supported. For an operation of an adapter, the source is another operation of
+// the adapter; for a tool of a server, it is another tool of the server. Package guard
+// and package proxy/gate call the source, and both read its answer with a [Rule].
 package gate
 
 import (
@@ -15,17 +14,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A Rule says where the answer of a source has what is supported.
+// A Rule says where the answer of a source lists what is supported.
 type Rule struct {
-	List        []string   // the members that lead to the rows, or to the one row
-	Match       [][]string // of each condition: the members of a row, one of which has its value
-	Capability  []string   // the members of the row that lead to what it supports
-	MatchValues bool       // each requested value must be among those
+	List        []string   // the path of member names to the rows, or to the single row
+	Match       [][]string // for each condition: names of members, one of which must have the condition's value
+	Capability  []string   // the path of member names, within a row, to what it supports
+	MatchValues bool       // each requested value must be among the supported ones
 }
 
-// AppendRequested appends what the value of a gated parameter asks for: the elements of a
-// list, the members of an object, the parameter's name for a number or boolean, and nothing
-// for a value that is nil, null or empty.
+// AppendRequested appends to dst what the value of a gated parameter requests: the elements
+// of a list, the names of an object's members, the text of a string, or the parameter's name
+// for a number or boolean. It appends nothing if the value is nil, null or empty.
 func AppendRequested(dst []string, param string, value []byte) []string {
 	if value == nil {
 		return dst
@@ -44,8 +43,8 @@ func AppendRequested(dst []string, param string, value []byte) []string {
 	return append(dst, param)
 }
 
-// appendNames appends the elements of a list, or their members of that name where they
-// have one, or the names of the members of an object.
+// appendNames appends the elements of a list or the names of an object's members. If an
+// element of a list has a value at the path member, it appends that value instead.
 func appendNames(dst []string, value []byte, member []string) []string {
 	object := wire.KindOf(value) == wire.Object
 	wire.Each(value, func(name, v []byte) bool {
@@ -62,9 +61,9 @@ func appendNames(dst []string, value []byte, member []string) []string {
 	return dst
 }
 
-// Row is the first row in a source's answer that meets the conditions of Match, which have
-// these values, in their order; a value that is nil is met by none. Row returns nil where
-// there is no such row.
+// Row returns the first row in a source's answer that meets all conditions of Match. values
+// are the values of the conditions, in the order of Match; no row meets a condition whose
+// value is nil. Row returns nil if there is no such row.
 func (r *Rule) Row(answer []byte, values [][]byte) (row []byte) {
 	rows := wire.Lookup(answer, r.List)
 	switch {
@@ -94,8 +93,8 @@ func (r *Rule) meets(row []byte, values [][]byte) bool {
 	return true
 }
 
-// Supports reports whether a row has the capability, of the requested values where those
-// must match.
+// Supports reports whether a row has the capability and, with MatchValues, whether the
+// capability contains all requested values.
 func (r *Rule) Supports(row []byte, requested []string) bool {
 	v := wire.Lookup(row, r.Capability)
 	if v == nil {
@@ -114,8 +113,8 @@ func (r *Rule) Supports(row []byte, requested []string) bool {
 	return !slices.ContainsFunc(requested, func(s string) bool { return !slices.Contains(has, s) })
 }
 
-// text is a string without quotes, a list or object without blanks, and anything else as it
-// is written.
+// text returns a string without quotes, a list or object in compact form, and any other
+// value as it is written.
 func text(raw []byte) string {
 	switch wire.KindOf(raw) {
 	case wire.String:
@@ -126,17 +125,17 @@ func text(raw []byte) string {
 	return string(raw)
 }
 
-// A Refusal is what the client is told of a request that a gate holds back.
+// A Refusal describes to the client why a gate refuses its request.
 type Refusal struct {
-	Params    []string // the gated parameters that the request has
-	Requested []string // what they ask for
-	Subject   string   // the parameter that says what the request is about; "" for none
-	Value     string   // and its value in the request; "" for none
-	Source    string   // where the client finds what is supported
+	Params    []string // the gated parameters in the request
+	Requested []string // the values that these parameters request
+	Subject   string   // the parameter that names the subject of the request; "" for none
+	Value     string   // the value of Subject in the request; "" for none
+	Source    string   // where the client can look up what is supported
 	Unknown   bool     // the source does not say what is supported
 }
 
-// Clean makes the values fit for a message: short, and without what is not printed.
+// Clean shortens the values for a message and removes characters that cannot be printed.
 func (r *Refusal) Clean() {
 	const most = 100 // values
 	r.Requested = slices.Clone(r.Requested[:min(len(r.Requested), most)])
@@ -146,7 +145,7 @@ func (r *Refusal) Clean() {
 	r.Value = clean.Text(r.Value, 200)
 }
 
-// String is the message for the client. The values in it are [Refusal.Clean]ed before.
+// String returns the message for the client. Call [Refusal.Clean] before it.
 func (r *Refusal) String() string {
 	verb, about := " not supported ", "here"
 	if r.Unknown {

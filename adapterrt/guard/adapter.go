@@ -9,15 +9,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
-// Adapter is an adapter with what becomes of its operations, and what counts them.
+// Adapter is an adapter with the judgements of its operations and the counters of its limits.
 type Adapter struct {
 	adapter    *file.Adapter
 	judgements []Judgement // by operation
-	limiter    *limiter
-	limiters   []*limiter // by operation, nil when none has limits
+	limiter    *limiter    // of the whole adapter; nil if it has no limits
+	limiters   []*limiter  // by operation; nil if no operation has limits
 }
 
-// New judges the operations of an adapter and gives those with limits their counters.
+// New returns an Adapter with a judgement of each operation, and with counters for the
+// adapter and the operations that have limits.
 func New(a *file.Adapter, p *Policy) *Adapter {
 	g := &Adapter{adapter: a, judgements: make([]Judgement, len(a.Operations))}
 	if a.Limits != nil {
@@ -35,10 +36,11 @@ func New(a *file.Adapter, p *Policy) *Adapter {
 	return g
 }
 
-// Verdict is what becomes of an operation.
+// Verdict returns the verdict on calls of an operation.
 func (g *Adapter) Verdict(op *file.Operation) Verdict { return g.judgements[op.Index].verdict }
 
-// Carry makes an adapter whose limits are those of old go on with old's counters.
+// Carry takes over the counters of old, the adapter's previous version, for limits that
+// have not changed.
 func (g *Adapter) Carry(old *Adapter) {
 	if g.limiter != nil && old.limiter != nil && bytes.Equal(old.limiter.rules.Source, g.limiter.rules.Source) {
 		g.limiter = old.limiter
@@ -54,7 +56,7 @@ func (g *Adapter) Carry(old *Adapter) {
 	}
 }
 
-// limiterOf is the operation's own limiter, nil for none.
+// limiterOf returns the operation's own limiter, or nil if it has none.
 func (g *Adapter) limiterOf(op *file.Operation) *limiter {
 	if g.limiters == nil {
 		return nil
@@ -62,11 +64,12 @@ func (g *Adapter) limiterOf(op *file.Operation) *limiter {
 	return g.limiters[op.Index]
 }
 
-// Limited reports whether anything of the adapter is counted.
+// Limited reports whether the adapter or one of its operations has limits.
 func (g *Adapter) Limited() bool { return g.limiter != nil || g.limiters != nil }
 
-// Admit takes from the counters of a call. done must be called when it is over, with
-// what the API said, nil for nothing.
+// Admit counts a call against its limits. It returns a failure if a limit does not allow
+// the call. Otherwise the caller must call done when the call has ended, with the API's
+// reply, or nil if there was none.
 func (g *Adapter) Admit(c *httpcall.Call, goOn string, now func() time.Time) (done func(*httpcall.Reply), f *failure.Failure) {
 	op := c.Op
 	var taken []*limiter
@@ -92,5 +95,5 @@ func (g *Adapter) Admit(c *httpcall.Call, goOn string, now func() time.Time) (do
 	return done, nil
 }
 
-// Judgement is what becomes of an operation.
+// Judgement returns the judgement of an operation.
 func (g *Adapter) Judgement(op *file.Operation) *Judgement { return &g.judgements[op.Index] }

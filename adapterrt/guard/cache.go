@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/httpcall"
 )
 
-// What the cache of a runtime may hold, in bytes; of one answer, a quarter.
+// The largest size of a runtime's cache, in bytes. One answer may take a quarter of it.
 const cacheSize = 64 << 20
 
 type cacheKey [sha256.Size]byte
@@ -28,7 +28,8 @@ type stored struct {
 	size    int
 }
 
-// Cache keeps answers, the latest used first, until they are too many bytes.
+// Cache keeps answers of APIs. If they exceed cacheSize, it drops those that were used
+// least recently.
 type Cache struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -36,29 +37,29 @@ type Cache struct {
 	order   list.List
 	size    int
 	flights map[cacheKey]*flight
-	cleared map[*file.Adapter]uint64 // counts what has changed behind the answers
+	cleared map[*file.Adapter]uint64 // counts the calls of Clear
 }
 
-// flight is a request that others wait for.
+// flight is a request to the API whose answer several calls wait for.
 type flight struct {
 	done  chan struct{}
 	reply *httpcall.Reply
 	fail  *failure.Failure
 }
 
-// API is how a call reaches the API: with credentials, and within limits.
+// API sends the requests of a call to the API, with credentials and within limits.
 type API interface {
 	// Authorize adds the adapter's credentials to o.
 	Authorize(ctx context.Context, o *httpcall.Outgoing) *failure.Failure
-	// Send sends the request of c, which has its credentials, when limits leave room.
+	// Send sends the request of c, which already has its credentials, if the limits allow it.
 	Send(ctx context.Context, c *httpcall.Call) (*httpcall.Reply, *failure.Failure)
 }
 
-// NewCache is empty.
+// NewCache returns an empty cache.
 func NewCache(now func() time.Time) *Cache { return &Cache{now: now} }
 
-// Fetch answers a call of an operation with a cache. found says what the cache did:
-// hit, miss or revalidated, "" for nothing.
+// Fetch answers a call of an operation that has a cache. found says what the cache did:
+// hit, miss or revalidated; it is "" if the call failed before the cache was used.
 func (k *Cache) Fetch(ctx context.Context, c *httpcall.Call, api API) (r *httpcall.Reply, found string, f *failure.Failure) {
 	h := sha256.New()
 	h.Write(c.Op.Adapter.Digest[:])
@@ -89,7 +90,7 @@ func (k *Cache) Fetch(ctx context.Context, c *httpcall.Call, api API) (r *httpca
 		fl, leader := k.join(key)
 		if leader {
 			defer k.land(key, fl)
-			// One in front may have come to its end since the look above.
+			// Another flight may have ended since the cache was read above.
 			if kept := k.get(key); kept != nil && now.Before(kept.fresh) {
 				fl.reply = kept.reply
 				return kept.reply.Clone(), "hit", nil
@@ -111,11 +112,12 @@ func (k *Cache) Fetch(ctx context.Context, c *httpcall.Call, api API) (r *httpca
 		case fl.fail != nil && fl.fail.Cause != failure.ErrCancelled:
 			return nil, "miss", fl.fail
 		}
-		// The one in front was cancelled, which is no reason for the others.
+		// The flight's own caller cancelled it. The other calls still need an answer.
 	}
 }
 
-// refresh asks the API, for no more than whether old still holds when it can.
+// refresh sends the request to the API. If old has a validator, the request is
+// conditional, so that the API can answer that old is still valid.
 func (k *Cache) refresh(ctx context.Context, c *httpcall.Call, api API, key cacheKey, old *stored) (r *httpcall.Reply, found string, f *failure.Failure) {
 	if old != nil {
 		if tag := old.reply.Header.Get("ETag"); tag != "" {
@@ -148,7 +150,7 @@ func (k *Cache) refresh(ctx context.Context, c *httpcall.Call, api API, key cach
 	return r, found, nil
 }
 
-// lifetime is how long a reply is fresh and whether it may be kept:
+// lifetime returns how long a reply is fresh, and whether it may be kept:
 // https://www.rfc-editor.org/rfc/rfc9111#section-3
 func lifetime(rule *file.CacheRule, r *httpcall.Reply) (time.Duration, bool) {
 	control := strings.ToLower(strings.Join(r.Header.Values("Cache-Control"), ","))
@@ -181,10 +183,10 @@ func lifetime(rule *file.CacheRule, r *httpcall.Reply) (time.Duration, bool) {
 	return age, age > 0 || validator
 }
 
-// isSentAlike reports whether a header is the same in all requests of one key: the
-// key has those that parameters and credentials make, the adapter's own never
-// change, others are never sent (https://www.rfc-editor.org/rfc/rfc9111#section-4.1).
-// Left are those that are of one request alone.
+// isSentAlike reports whether a header that Vary names is the same in all requests with
+// the same key (https://www.rfc-editor.org/rfc/rfc9111#section-4.1). The key covers the
+// headers of parameters and credentials, and the adapter's own headers never change. That
+// leaves the headers that belong to a single request.
 func isSentAlike(name string) bool {
 	switch strings.ToLower(name) {
 	case "*", "x-request-id", "traceparent", "tracestate", "baggage":
@@ -204,7 +206,7 @@ func (k *Cache) get(key cacheKey) *stored {
 	return e.Value.(*stored)
 }
 
-// put keeps s, unless something changed since before.
+// put keeps s, unless the adapter's answers were cleared since changes returned before.
 func (k *Cache) put(s *stored, before uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -229,7 +231,7 @@ func (k *Cache) drop(e *list.Element) {
 	k.size -= s.size
 }
 
-// Clear forgets an adapter's answers: something behind them has changed.
+// Clear drops an adapter's answers, because data of its API may have changed.
 func (k *Cache) Clear(a *file.Adapter) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -246,7 +248,7 @@ func (k *Cache) Clear(a *file.Adapter) {
 	}
 }
 
-// Forget is clear for an adapter that is gone.
+// Forget drops everything that is kept for an adapter that was removed.
 func (k *Cache) Forget(a *file.Adapter) {
 	k.Clear(a)
 	k.mu.Lock()
@@ -260,7 +262,8 @@ func (k *Cache) changes(a *file.Adapter) uint64 {
 	return k.cleared[a]
 }
 
-// join is the flight for key; its leader must land it.
+// join returns the flight for key. If there is none, it starts one and reports that the
+// caller is its leader, which must call land.
 func (k *Cache) join(key cacheKey) (f *flight, leader bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How long a confirmation may be given, and how many may be outstanding.
+// How long a confirmation token is valid, and how many may be outstanding.
 const (
 	confirmTime          = 300 * time.Second
 	confirmTimeForbidden = 120 * time.Second
@@ -29,17 +29,17 @@ const (
 // ConfirmVia says how an operation is confirmed.
 type ConfirmVia uint8
 
-// The ways: the user is asked where that is possible and a token is handed out
-// elsewhere; a token is handed out everywhere; the user is asked, and what the user
-// cannot be asked for is refused.
+// The ways to confirm an operation. ConfirmAuto asks the user if the client can do that
+// and hands out a token otherwise. ConfirmToken always hands out a token. ConfirmUser asks
+// the user, and refuses the operation if the client cannot do that.
 const (
 	ConfirmAuto ConfirmVia = iota
 	ConfirmToken
 	ConfirmUser
 )
 
-// Confirmations are the tokens that operations wait for. They live in this process
-// alone: another replica knows nothing of them.
+// Confirmations holds the confirmation tokens that were handed out. It keeps them in this
+// process only, so that another replica does not accept them.
 type Confirmations struct {
 	Via ConfirmVia
 
@@ -53,23 +53,24 @@ type confirmation struct {
 	token   string
 	session string
 	adapter *file.Adapter
-	scope   [sha256.Size]byte // session, operation and parameters
+	scope   [sha256.Size]byte // hash of session, operation and parameters
 	expires time.Time
 	used    bool
 }
 
-// Asker is whose confirmation counts for a call, and the token that came with it.
+// Asker says who may confirm a call, and holds the token that came with the call.
 type Asker struct {
 	Session string
-	Caller  string // in place of a session
+	Caller  string // used if there is no session
 	Token   string // "" for none
 
-	// Ask asks the user to agree; nil where the user cannot be asked. An error says
-	// that there was no answer.
+	// Ask asks the user to agree. It is nil if the user cannot be asked. It returns an
+	// error if the user gave no answer.
 	Ask func(ctx context.Context, question string) (agreed bool, err error)
 }
 
-// Check lets a call through that may run, or says what it waits for.
+// Check returns nil if a call may run. Otherwise the failure says why it may not, or hands
+// out a token with which the caller confirms the call.
 func (s *Confirmations) Check(ctx context.Context, c *httpcall.Call, v *Judgement, by Asker, clock func() time.Time) *failure.Failure {
 	if v.verdict == Allow && c.Op.Danger.Cooldown == 0 {
 		return nil
@@ -91,8 +92,8 @@ func (s *Confirmations) Check(ctx context.Context, c *httpcall.Call, v *Judgemen
 	return nil
 }
 
-// confirm takes a token for a call, or has the user asked. Where there is neither it
-// hands out a token, unless only the user may confirm.
+// confirm checks the call's token if it has one, or asks the user. If neither is possible,
+// it hands out a token, unless only the user may confirm.
 func (s *Confirmations) confirm(ctx context.Context, c *httpcall.Call, by Asker, now time.Time) *failure.Failure {
 	if by.Token != "" {
 		return s.redeem(by.Token, scopeOf(c, by), now)
@@ -109,7 +110,7 @@ func (s *Confirmations) confirm(ctx context.Context, c *httpcall.Call, by Asker,
 		}
 	}
 	if s.Via == ConfirmUser {
-		return refused(c.Op, "Operation '"+c.Op.Name+"' needs the user's confirmation, and this client cannot be asked for it")
+		return refused(c.Op, "Operation '"+c.Op.Name+"' needs the user's confirmation, but this client cannot ask the user")
 	}
 	return s.required(c, by, scopeOf(c, by), now)
 }
@@ -121,7 +122,7 @@ func refused(op *file.Operation, why string) *failure.Failure {
 	}
 }
 
-// scopeOf is a hash of all that a confirmation is given for.
+// scopeOf returns a hash of everything that a confirmation is valid for.
 func scopeOf(c *httpcall.Call, by Asker) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	part := func(b []byte) {
@@ -148,7 +149,7 @@ func scopeOf(c *httpcall.Call, by Asker) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// required is the failure that hands out a token.
+// required returns the failure that hands out a token.
 func (s *Confirmations) required(c *httpcall.Call, by Asker, scope [sha256.Size]byte, now time.Time) *failure.Failure {
 	op := c.Op
 	d := &op.Danger
@@ -176,10 +177,10 @@ func (s *Confirmations) required(c *httpcall.Call, by Asker, scope [sha256.Size]
 	}
 }
 
-// How many runes of the parameters a question shows.
+// The largest number of runes of the parameters in a question.
 const questionRunes = 1000
 
-// question is what the user is asked to agree to.
+// question returns the question that the user is asked.
 func question(c *httpcall.Call) string {
 	op, d := c.Op, &c.Op.Danger
 	q := "Run operation '" + op.Name + "' of adapter " + op.Adapter.Name + " (" + d.Level.String() + ")?"
@@ -207,7 +208,7 @@ func question(c *httpcall.Call) string {
 	return q + "\nParameters: " + text
 }
 
-// issue makes a token; the oldest goes when there are too many.
+// issue makes a token for c. If there are too many tokens, it removes the oldest.
 func (s *Confirmations) issue(c *confirmation) string {
 	var b [16]byte
 	rand.Read(b[:])
@@ -228,14 +229,14 @@ func (s *Confirmations) remove(e *list.Element) {
 	delete(s.byToken, s.order.Remove(e).(*confirmation).token)
 }
 
-// redeem uses a token up. It is spent before anything happens, so that nothing
-// happens twice.
+// redeem checks a token and marks it as used. This happens before the operation runs, so
+// that one token cannot run it twice.
 func (s *Confirmations) redeem(token string, scope [sha256.Size]byte, now time.Time) *failure.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.byToken[token]
 	if e == nil || len(token) > longestToken {
-		return &failure.Failure{Code: failure.TokenInvalid, Message: "Confirmation token is unknown here. Tokens live in one process: it may be another replica's, or one of before a reload. Ask again without it."}
+		return &failure.Failure{Code: failure.TokenInvalid, Message: "Confirmation token is unknown to this process. It may be from another replica or from before a reload. Send the request again without it."}
 	}
 	c := e.Value.(*confirmation)
 	switch {
@@ -250,7 +251,7 @@ func (s *Confirmations) redeem(token string, scope [sha256.Size]byte, now time.T
 	return nil
 }
 
-// cool refuses an operation that ran a moment ago.
+// cool refuses an operation that ran less than its cooldown ago.
 func (s *Confirmations) cool(op *file.Operation, now time.Time) *failure.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,7 +270,7 @@ func (s *Confirmations) cool(op *file.Operation, now time.Time) *failure.Failure
 	return nil
 }
 
-// drop forgets the tokens that gone says so of.
+// drop removes the tokens for which gone returns true.
 func (s *Confirmations) drop(gone func(*confirmation) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,12 +283,12 @@ func (s *Confirmations) drop(gone func(*confirmation) bool) {
 	}
 }
 
-// EndSession forgets what was kept for a session.
+// EndSession removes the tokens of a session.
 func (s *Confirmations) EndSession(id string) {
 	s.drop(func(c *confirmation) bool { return c.session == id && id != "" })
 }
 
-// Forget drops what was kept for an adapter.
+// Forget removes the tokens and cooldowns of an adapter.
 func (s *Confirmations) Forget(a *file.Adapter) {
 	s.drop(func(c *confirmation) bool { return c.adapter == a })
 	s.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/failure"
 )
 
-func TestOldTokensMakeRoom(t *testing.T) {
+func TestTheOldestTokensAreRemoved(t *testing.T) {
 	var s Confirmations
 	now := time.Unix(1_000_000_000, 0)
 	first := s.issue(&confirmation{expires: now.Add(time.Hour)})

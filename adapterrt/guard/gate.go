@@ -13,15 +13,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Gates asks APIs what they support. It keeps answers in the cache, for gates that
-// say so.
+// Gates checks the gates of operations by asking APIs what they support. It caches the
+// answers for gates that have a TTL.
 type Gates struct {
 	Cache   *Cache
 	Reading httpcall.Reading
 }
 
-// Check asks all gates of the call's operation. verdict is passed, refused or open, ""
-// when none was asked; took is the time that asking cost.
+// Check checks all gates of the call's operation. verdict is passed, refused, or open if
+// the source gave no answer and the gate lets such calls through; it is "" if the call has
+// no gated parameters. took is the time that the checks took.
 func (k *Gates) Check(ctx context.Context, c *httpcall.Call, api API) (verdict string, took time.Duration, f *failure.Failure) {
 	for _, g := range c.Op.Gates {
 		x := gated{c, g}
@@ -36,7 +37,7 @@ func (k *Gates) Check(ctx context.Context, c *httpcall.Call, api API) (verdict s
 		case ctx.Err() != nil:
 			return verdict, took, failure.Cancelled()
 		case !ok && !g.Deny:
-			verdict = "open" // the API may judge for itself
+			verdict = "open" // the API can still refuse the request
 		case !ok || !g.Supports(row, requested):
 			return "refused", took, x.refused(requested, ok)
 		default:
@@ -52,7 +53,7 @@ type gated struct {
 	g *file.Gate
 }
 
-// requested is what the gated parameters of the request ask for.
+// requested returns what the gated parameters of the request request.
 func (c gated) requested() (all []string) {
 	for _, k := range c.g.Params {
 		if c.given(k) {
@@ -68,7 +69,7 @@ func (c gated) given(k int) bool {
 	return v.Kind > wire.Null && !v.Fallback
 }
 
-// value is what a gateValue stands for in this request, nil when it is not there.
+// value returns the value of v in this request, or nil if the request has none.
 func (c gated) value(v file.GateValue) []byte {
 	if v.Param < 0 {
 		return v.Raw
@@ -79,15 +80,15 @@ func (c gated) value(v file.GateValue) []byte {
 	return nil
 }
 
-// row asks the source for the row that speaks of this request. It reports false
-// when there was no answer or no such row.
+// row asks the source and returns the row that applies to this request. It reports false
+// if there was no answer or no such row.
 func (k *Gates) row(ctx context.Context, c gated, api API) (row []byte, ok bool) {
 	g := c.g
 	inner := new(httpcall.Call)
 	inner.Op, inner.Values = g.Source, make([]httpcall.Value, len(g.Source.Params))
 	for _, a := range g.Arguments {
 		if raw := c.value(a); raw != nil {
-			at, _ := g.Source.Param([]byte(a.Names[0])) // there is one, or the file was not loaded
+			at, _ := g.Source.Param([]byte(a.Names[0])) // package file has checked that it exists
 			inner.Values[at] = httpcall.Value{Raw: raw, Kind: wire.KindOf(raw), Inside: true}
 		}
 	}
@@ -107,8 +108,8 @@ func (k *Gates) row(ctx context.Context, c gated, api API) (row []byte, ok bool)
 	return row, row != nil
 }
 
-// answer fetches what the source says, by the caller's credentials; nil when
-// it says nothing of use.
+// answer returns the data of the source's answer, from the cache or from the API with the
+// adapter's credentials. It returns nil if there is no usable answer.
 func (k *Gates) answer(ctx context.Context, c *httpcall.Call, g *file.Gate, api API) []byte {
 	a := c.Op.Adapter
 	h := sha256.New()
@@ -146,8 +147,8 @@ func (k *Gates) answer(ctx context.Context, c *httpcall.Call, g *file.Gate, api 
 	return data
 }
 
-// refused is the failure for parameters that are not supported, or of which the source does
-// not say so.
+// refused returns the failure for parameters that are not supported. known says whether the
+// source gave an answer about them.
 func (c gated) refused(requested []string, known bool) *failure.Failure {
 	g := c.g
 	r := gate.Refusal{

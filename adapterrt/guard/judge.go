@@ -9,34 +9,35 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// TrustEnforcement says for which adapters trust levels count.
+// TrustEnforcement says for which adapters trust levels are enforced.
 type TrustEnforcement uint8
 
-// The enforcements: for files with a trust block, for all (a file without one is
-// untested), for none.
+// TrustDeclared enforces trust levels for files with a trust block, TrustStrict for all
+// files (a file without a trust block is untested), TrustOff for none.
 const (
 	TrustDeclared TrustEnforcement = iota
 	TrustStrict
 	TrustOff
 )
 
-// Policy is what the operator says of trust and confirmations.
+// Policy is the operator's configuration of trust and confirmations.
 type Policy struct {
 	Enforcement        TrustEnforcement
-	Overrides          map[string]string // level by adapter name; it wins over the file's own word
-	MaxSelfDeclared    string            // the most a file may say of itself, "" for community_reviewed
-	ConfirmDestructive bool              // confirm what is destructive by its category or name, too
+	Overrides          map[string]string // level by adapter name; it replaces the level that the file declares
+	MaxSelfDeclared    string            // the highest level that a file may declare, "" for community_reviewed
+	ConfirmDestructive bool              // also confirm operations that are destructive by their category or name
 }
 
-// Judgement is what becomes of an operation.
+// Judgement is the verdict on an operation, with the reason for a denial.
 type Judgement struct {
 	verdict  Verdict
-	required file.TrustLevel // the least that would let a denied operation run
+	required file.TrustLevel // the lowest level with which a denied operation could run
 	actual   file.TrustLevel
 	code     failure.Code // of a denial
 }
 
-// Verdict is what becomes of a call.
+// Verdict is the decision on the calls of an operation: allow them, require confirmation, or
+// deny them.
 type Verdict uint8
 
 const (
@@ -45,7 +46,7 @@ const (
 	Deny
 )
 
-// matrix is what a level of trust may do at a level of danger.
+// matrix holds the verdict by level of danger and level of trust.
 var matrix = [...][5]Verdict{
 	file.Safe:        {Deny, Allow, Allow, Allow, Allow},
 	file.Reversible:  {Deny, Deny, Allow, Allow, Allow},
@@ -54,7 +55,7 @@ var matrix = [...][5]Verdict{
 	file.Forbidden:   {Deny, Deny, Deny, Deny, Confirm},
 }
 
-// Validate finds a level that does not exist.
+// Validate returns an error if the policy names a trust level that does not exist.
 func (p *Policy) Validate() error {
 	if p.MaxSelfDeclared != "" {
 		if _, ok := file.ParseTrust(p.MaxSelfDeclared); !ok {
@@ -69,8 +70,8 @@ func (p *Policy) Validate() error {
 	return nil
 }
 
-// effective is what counts for an adapter, and whether anything does. A file
-// speaks for itself only up to a level; the operator's word wins.
+// effective returns the trust of an adapter, and whether it is enforced. The level that a
+// file declares counts only up to a limit; the operator's override replaces it.
 func (p *Policy) effective(a *file.Adapter) (file.Trust, bool) {
 	t := a.Trust
 	limit := file.Trust{Level: file.CommunityReviewed, Categories: file.Aliases["verified"].Categories}
@@ -94,7 +95,7 @@ func (p *Policy) effective(a *file.Adapter) (file.Trust, bool) {
 	return t, t.Declared
 }
 
-// judge works out what becomes of an operation: the strictest rule wins.
+// judge returns the judgement of an operation. The strictest rule wins.
 func (p *Policy) judge(op *file.Operation) (j Judgement) {
 	d := &op.Danger
 	t, enforced := p.effective(op.Adapter)
@@ -119,9 +120,9 @@ func (p *Policy) judge(op *file.Operation) (j Judgement) {
 			}
 		}
 	}
-	// That a file speaks of danger has all that destroys confirmed where nobody says how
-	// far the file is trusted. Where somebody does, the matrix decides: allow is "without
-	// additional gates". The operator's word counts beside both.
+	// If a file declares danger levels and no trust is enforced, its destructive operations
+	// need a confirmation. If trust is enforced, the matrix decides: allow is "without
+	// additional gates". ConfirmDestructive applies in both cases.
 	bad := d.Level >= file.Destructive && (p.ConfirmDestructive || op.Adapter.DeclaresDanger && !enforced)
 	if j.verdict == Allow && (d.Confirm || bad) {
 		j.verdict = Confirm
@@ -129,7 +130,7 @@ func (p *Policy) judge(op *file.Operation) (j Judgement) {
 	return j
 }
 
-// denied is the failure for an operation that no caller may run.
+// denied returns the failure for an operation that no caller may run.
 func (j *Judgement) denied(op *file.Operation) *failure.Failure {
 	level := op.Danger.Level.String()
 	f := &failure.Failure{

@@ -21,17 +21,17 @@ type limiter struct {
 	buckets []bucket
 	running int
 	used    []usage
-	tokens  map[string]time.Time // quota_continue_…, and until when they hold
+	tokens  map[string]time.Time // when the quota_continue_… tokens expire
 }
 
-// bucket has a token for every call that may still be made.
+// bucket is a token bucket. It has one token for every call that may still be made.
 type bucket struct {
 	tokens  float64
 	at      time.Time
-	blocked time.Time // until then, as the API said
+	blocked time.Time // no calls until then, as the API demanded
 }
 
-// usage counts the calls of a window.
+// usage counts the calls in a quota's window.
 type usage struct {
 	start time.Time
 	count int
@@ -45,8 +45,8 @@ func newLimiter(r *file.Limits) *limiter {
 	return l
 }
 
-// take counts one call, or says why it may not be made. With nil and no failure
-// the caller must give back what it took.
+// take counts one call, or returns a failure if the call may not be made. If there is no
+// failure, the caller must call give when the call has ended.
 func (l *limiter) take(op *file.Operation, token string, now time.Time) (warning *failure.Notice, f *failure.Failure) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +95,7 @@ func exceeded(limit int, window string, wait time.Duration, now time.Time) *fail
 	}
 }
 
-// current is the usage of quota i in the window of now.
+// current returns the usage of quota i in the window that contains now.
 func (l *limiter) current(i int, now time.Time) *usage {
 	u := &l.used[i]
 	if start := now.Truncate(l.rules.Quotas[i].Window); !u.start.Equal(start) {
@@ -129,10 +129,10 @@ func (l *limiter) spend(i int, warning *failure.Notice, token string, now time.T
 	return warning, nil
 }
 
-// The most tokens outstanding for an adapter.
+// The largest number of outstanding tokens of a limiter.
 const maxContinue = 1024
 
-// issue makes a token by which a paused caller goes on until the window ends.
+// issue makes a token that permits a paused caller to go on until the window ends.
 func (l *limiter) issue(until, now time.Time) string {
 	if l.tokens == nil {
 		l.tokens = map[string]time.Time{}
@@ -149,7 +149,7 @@ func (l *limiter) issue(until, now time.Time) string {
 	return token
 }
 
-// give ends a call; r is what the API said, nil for nothing.
+// give ends a call that take has counted. r is the API's reply, or nil if there was none.
 func (l *limiter) give(op *file.Operation, r *httpcall.Reply, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +168,7 @@ func (l *limiter) give(op *file.Operation, r *httpcall.Reply, now time.Time) {
 			b.tokens = min(b.tokens, float64(n))
 			if at, ok := httpcall.HeaderNumber(r.Header, rule.Reset); ok && n == 0 {
 				b.blocked = httpcall.ResetTime(at, now)
-				b.tokens = rule.Capacity() // when that is over
+				b.tokens = rule.Capacity() // for the time after blocked
 			}
 		}
 		if waits {
@@ -177,7 +177,7 @@ func (l *limiter) give(op *file.Operation, r *httpcall.Reply, now time.Time) {
 	}
 }
 
-// status appends what of each quota is used.
+// status appends the usage of each quota to dst, as a JSON object.
 func (l *limiter) status(dst []byte, adapter string, now time.Time) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -214,7 +214,8 @@ func (l *limiter) status(dst []byte, adapter string, now time.Time) []byte {
 	return append(dst, wire.Members(nil).Str("adapter", adapter).Str("status", words[worst]).Raw("limits", append(list, ']')).End()...)
 }
 
-// QuotaStatus says what of each quota of the adapters is used.
+// QuotaStatus returns the usage of the adapters' quotas as JSON. It does not include the
+// quotas of single operations.
 func QuotaStatus(adapters []*Adapter, now time.Time) []byte {
 	out := []byte(`{"quota_status":[`)
 	n := 0

@@ -22,7 +22,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Media is a part of an answer that is no text: what a client shows beside the data.
+// Media is a part of an answer that is not text. A client shows it in addition to the data.
 type Media struct {
 	Type    string // image/png
 	Content []byte
@@ -34,12 +34,12 @@ type answerReader struct {
 	c    *Call
 	a    *file.Answer
 	kind string // media type, in lower case
-	said string // the header, cleaned
+	said string // the Content-Type header, cleaned
 	set  string // charset, in lower case
 	body []byte
 }
 
-// content turns the body of a success into data by the response block of its operation.
+// content turns the body of a success into data, as the response block of its operation says.
 func (c *Call) content(r *Reply, body []byte, z clean.Sanitizer) ([]byte, *failure.Failure) {
 	d := &answerReader{c: c, a: c.Op.Answer, body: body, said: z.Clean(r.ContentType, 200, c.Out.Secrets)}
 	var params map[string]string
@@ -88,7 +88,8 @@ func (c *Call) content(r *Reply, body []byte, z clean.Sanitizer) ([]byte, *failu
 	return data, nil
 }
 
-// mediaType parses a Content-Type as far as it can be.
+// mediaType parses a Content-Type. If it is not valid, it returns the part before the
+// parameters.
 func mediaType(header string) (kind string, params map[string]string) {
 	kind, params, err := mime.ParseMediaType(header)
 	if err != nil {
@@ -98,13 +99,13 @@ func mediaType(header string) (kind string, params map[string]string) {
 	return kind, params
 }
 
-// unreadable is the failure for an answer that is not what the file says it is.
+// unreadable returns the failure for an answer that is not in the format that the file names.
 func (d *answerReader) unreadable(r *Reply, problem string) *failure.Failure {
 	o := wire.Members(nil).Str("content_type", d.said).Int("http_status", int64(r.Status))
 	return &failure.Failure{Code: failure.SerializationParse, Message: "Failed to read the response: " + problem, Details: o.End()}
 }
 
-// isText reports whether the answer is for reading.
+// isText reports whether the answer is text, by its media type or its bytes.
 func (d *answerReader) isText() bool {
 	switch {
 	case strings.HasPrefix(d.kind, "text/"), strings.HasSuffix(d.kind, "+xml"), strings.HasSuffix(d.kind, "+json"), strings.HasSuffix(d.kind, "yaml"):
@@ -115,7 +116,8 @@ func (d *answerReader) isText() bool {
 	return !isBinary(d.kind) && utf8.Valid(d.body) && bytes.IndexByte(d.body, 0) < 0
 }
 
-// mediaType is what the header says, and what the first bytes say where it says nothing.
+// mediaType returns the media type in the header. If the header has none, or a useless one, it
+// returns the media type that the first bytes indicate.
 func (d *answerReader) mediaType() string {
 	if d.kind == "" || d.kind == "application/octet-stream" || strings.ContainsFunc(d.said, func(r rune) bool { return r < ' ' || r > '~' }) {
 		kind, _ := mediaType(http.DetectContentType(d.body))
@@ -124,8 +126,8 @@ func (d *answerReader) mediaType() string {
 	return clean.Text(d.kind, 100)
 }
 
-// show notes content for the client to show, and returns what the data says of it. All of
-// a call's together is bounded by the operation's max_bytes.
+// show adds content to the media of the call, and returns the JSON that describes it in the
+// data. All media of a call together have at most the operation's max_bytes.
 func (c *Call) show(kind string, content []byte) []byte {
 	sum := sha256.Sum256(content)
 	name := hex.EncodeToString(sum[:])
@@ -139,14 +141,15 @@ func (c *Call) show(kind string, content []byte) []byte {
 	return wire.Members(nil).Str("content_type", kind).Int("bytes", int64(len(content))).Str("sha256", name).End()
 }
 
-// isImage reports whether content is, by its first bytes, an image that models can see.
+// isImage reports whether the first bytes of content are those of an image format that models
+// can read, and returns the media type.
 func isImage(content []byte) (kind string, ok bool) {
 	kind = http.DetectContentType(content)
 	return kind, slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind)
 }
 
-// Block is the kind of the content block that the media make: image, audio or resource.
-// The header and the first bytes have to agree on it.
+// Block returns the type of the content block for m: image, audio or resource. It is image or
+// audio only if the header and the first bytes agree.
 func (m *Media) Block() string {
 	if kind, ok := isImage(m.Content); ok && kind == m.Type {
 		return "image"
@@ -163,8 +166,8 @@ var charsets = map[string]encoding.Encoding{
 	"utf-16be": unicode.UTF16(unicode.BigEndian, unicode.UseBOM),
 }
 
-// text is the body in UTF-8, lines ended by \n. declared says that the text may name its
-// own charset, as XML does. problem is why it cannot be read.
+// text returns the body in UTF-8, with \n as line ends. declared says that the text may
+// declare its own charset, as XML does. If the body cannot be read, problem says why.
 func (d *answerReader) text(declared bool) (text, problem string) {
 	body, set := d.body, d.set
 	switch {
@@ -195,7 +198,8 @@ func (d *answerReader) text(declared bool) (text, problem string) {
 	return strings.ReplaceAll(strings.ReplaceAll(string(body), "\r\n", "\n"), "\r", "\n"), ""
 }
 
-// cut warns that only the first of something are there. total is 0 where it is not known.
+// cut adds a warning that the data has only the first kept units. total is 0 if it is not
+// known.
 func (d *answerReader) cut(unit string, total, kept int) {
 	o := wire.Members(nil).Str("field", "data.items")
 	if total > 0 {
@@ -205,8 +209,9 @@ func (d *answerReader) cut(unit string, total, kept int) {
 		Details: o.Int("truncated_count", int64(kept)).Int("limit", int64(kept)).Str("unit", unit).End(), Severity: "medium"})
 }
 
-// Decoded replaces the base64 texts in data that the response block names: by the text
-// that they stand for, by what an image is, which is then shown, or not at all.
+// Decoded decodes the base64 texts in data that the response block names. It replaces a text
+// with the decoded text, and an image with its description, after adding the image to the
+// media. Other values stay base64.
 func (c *Call) Decoded(data []byte) []byte {
 	if c.Op.Answer == nil || len(data) == 0 {
 		return data
@@ -222,7 +227,7 @@ func (c *Call) Decoded(data []byte) []byte {
 // decode appends raw to dst with the value at path decoded.
 func (c *Call) decode(dst, raw []byte, path []string) (out []byte, changed bool) {
 	kind := wire.KindOf(raw)
-	if kind == wire.Array { // of each element
+	if kind == wire.Array { // decode the path in each element
 		dst = append(dst, '[')
 		n := 0
 		wire.Each(raw, func(_, v []byte) bool {
@@ -239,7 +244,7 @@ func (c *Call) decode(dst, raw []byte, path []string) (out []byte, changed bool)
 	if kind != wire.Object {
 		return append(dst, raw...), false
 	}
-	// A sibling says how the value is encoded, where the API says so at all.
+	// If the API says how the value is encoded, it does so in a sibling member.
 	said := wire.Member(raw, "encoding")
 	last := len(path) == 1
 	skip := last && said != nil && wire.KindOf(said) == wire.String && string(wire.Unquoted(said)) != "base64"
@@ -274,7 +279,8 @@ func (c *Call) decode(dst, raw []byte, path []string) (out []byte, changed bool)
 	return append(dst, '}'), changed
 }
 
-// decoded is what stands for the base64 text v, nil for v itself.
+// decoded returns the JSON that replaces the base64 text v, or nil if v stays. text says that
+// the content is text.
 func (c *Call) decoded(v []byte) (value []byte, text bool) {
 	in := bytes.Map(func(r rune) rune {
 		if r == '\n' || r == '\r' || r == ' ' {

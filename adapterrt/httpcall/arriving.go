@@ -13,36 +13,36 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Progress is told of an answer that comes item by item: how many have come, and the text
-// of the newest, "" for none.
+// Progress receives the progress of an answer that arrives item by item: how many items have
+// arrived, and the text of the newest item, "" for none.
 type Progress func(items int, newest string)
 
 const (
-	progressPause = 250 * time.Millisecond // between two words about it
-	progressRunes = 200                    // of an item
-	maxNewest     = 4 << 10                // bytes of an item that are looked at
-	defaultIdle   = 30 * time.Second       // between two parts of such an answer
+	progressPause = 250 * time.Millisecond // between two calls of Progress
+	progressRunes = 200                    // of an item's text
+	maxNewest     = 4 << 10                // bytes of an item that are read for progress
+	defaultIdle   = 30 * time.Second       // the longest time between two parts of such an answer
 )
 
-// errIdle ends an answer of which nothing more comes.
+// errIdle ends an answer of which no further part arrives.
 var errIdle = errors.New("nothing further came")
 
-// arriving reads an answer that comes item by item.
+// arriving reads an answer that arrives item by item.
 type arriving struct {
 	body io.Reader
 	how  *file.Answer
-	tell Progress // nil when no progress is reported
+	tell Progress // nil if no progress is reported
 	now  func() time.Time
-	most time.Duration // between two parts
+	most time.Duration // the longest time between two parts
 	idle *time.Timer
 
-	line, data []byte // the beginnings of the line under way and, of an event, of its data
+	line, data []byte // the beginning of the current line and, for an event, of its data
 	items      int
-	told       time.Time
+	told       time.Time // of the last call of tell
 }
 
-// arrive makes the answer that body is fail with errIdle, for the cause of ctx, when
-// nothing comes of it for too long. The caller calls end when it was read.
+// arrive returns a reader of body that reports progress. If no part arrives for too long, it
+// calls cancel with errIdle. The caller must call end after reading.
 func arrive(o *Outgoing, body io.Reader, cancel context.CancelCauseFunc, opt Options) (a *arriving, end func()) {
 	a = &arriving{body: body, how: o.Stream, now: opt.Now, most: cmp.Or(opt.Idle, defaultIdle)}
 	a.idle = time.AfterFunc(a.most, func() { cancel(errIdle) })
@@ -62,7 +62,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// look finds the items that end in part.
+// look finds the items that end in part, and reports them.
 func (a *arriving) look(part []byte) {
 	for len(part) > 0 {
 		text, rest, ended := bytes.Cut(part, []byte{'\n'})

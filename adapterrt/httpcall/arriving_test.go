@@ -14,7 +14,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// arrives is what a call hears of an answer that comes in parts, a second apart for the clock.
+// arrives makes a call whose answer arrives in parts, and returns the progress and the body. The
+// call's clock advances a second each time it is read.
 func arrives(t *testing.T, how file.Answer, secrets []string, opt Options, parts ...string) (said []string, body string, f *failure.Failure) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,8 +46,9 @@ func arrives(t *testing.T, how file.Answer, secrets []string, opt Options, parts
 	return said, body, f
 }
 
-// TestItemsAreToldAsTheyCome, whatever parts the network makes of them.
-func TestItemsAreToldAsTheyCome(t *testing.T) {
+// TestProgressReportsItemsAsTheyArrive shows that progress does not depend on how the network
+// splits the answer into parts.
+func TestProgressReportsItemsAsTheyArrive(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for _, c := range []struct {
 		how   file.Answer
@@ -66,8 +68,9 @@ func TestItemsAreToldAsTheyCome(t *testing.T) {
 	}
 }
 
-// TestItemsAreToldFourTimesASecond at most; the count goes on.
-func TestItemsAreToldFourTimesASecond(t *testing.T) {
+// TestProgressIsReportedFourTimesASecond shows that progress is reported at most four times a
+// second, and that items in between are counted.
+func TestProgressIsReportedFourTimesASecond(t *testing.T) {
 	now := time.Unix(0, 0)
 	var said []int
 	a := &arriving{how: &file.Answer{As: file.ReadLines}, now: func() time.Time { return now }, tell: func(n int, _ string) { said = append(said, n) }}
@@ -80,7 +83,7 @@ func TestItemsAreToldFourTimesASecond(t *testing.T) {
 	}
 }
 
-// TestAnswersThatStop are not waited for as long as the operation may take.
+// TestAnswersThatStop shows that a call whose answer stops ends before the operation's timeout.
 func TestAnswersThatStop(t *testing.T) {
 	said, _, f := arrives(t, file.Answer{As: file.ReadEvents}, nil, Options{Idle: 50 * time.Millisecond}, "data: 1\n\n", "")
 	if f == nil || f.Code != failure.TransportTimeout || f.Message != "The response stopped: nothing further came" || len(said) != 1 {

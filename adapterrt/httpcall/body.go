@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// payload writes the body out of the request's own bytes.
+// payload writes the body, from the bytes of the client's request.
 func (c *Call) payload() *failure.Failure {
 	op, o := c.Op, &c.Out
 	if op.GraphQL != nil {
@@ -60,7 +60,7 @@ func (c *Call) payload() *failure.Failure {
 	return nil
 }
 
-// members writes the body's parameters as those of a JSON object.
+// members writes the body's parameters as the members of a JSON object.
 func (c *Call) members() {
 	op, o := c.Op, &c.Out
 	body := o.Body.Text
@@ -83,7 +83,7 @@ func (c *Call) members() {
 	o.Body.Text = body
 }
 
-// sent is the JSON of a parameter as it goes into a body. It may lie in c.text.
+// sent returns the JSON of a parameter for a body. The result may point into c.text.
 func (c *Call) sent(i int) []byte {
 	v := c.Values[i]
 	if b := c.Op.Params[i].Body; b == nil || !b.Base64 || v.Kind != wire.String {
@@ -112,7 +112,7 @@ func (c *Call) whole(q *file.Request) (f *failure.Failure) {
 	return f
 }
 
-// appendBase64 appends the bytes that the value of a parameter stands for.
+// appendBase64 decodes text, the base64 value of a parameter, and appends the bytes to dst.
 func appendBase64(dst []byte, param string, text []byte) ([]byte, *failure.Failure) {
 	out, err := base64.StdEncoding.AppendDecode(dst, text)
 	if err != nil {
@@ -121,8 +121,8 @@ func appendBase64(dst []byte, param string, text []byte) ([]byte, *failure.Failu
 	return out, nil
 }
 
-// part appends one value of the body. It reports false when there is none, which takes
-// the member along that would have had it.
+// part appends one member or element of the body with its value. It appends nothing and
+// reports false if there is no value.
 func (c *Call) part(dst []byte, p *file.BodyPart) ([]byte, bool) {
 	start := len(dst)
 	dst = append(dst, p.Key...)
@@ -165,7 +165,8 @@ func (c *Call) part(dst []byte, p *file.BodyPart) ([]byte, bool) {
 	return append(dst, end), true
 }
 
-// joined appends a text with the values of parameters in it, false when one is not there.
+// joined appends a text that contains values of parameters. It reports false if one of the
+// parameters has no value.
 func (c *Call) joined(dst []byte, parts []file.TextPart) ([]byte, bool) {
 	for _, t := range parts {
 		if t.Param < 0 {
@@ -199,18 +200,18 @@ func (c *Call) multipart() *failure.Failure {
 			}
 			continue
 		}
-		var pairs Pairs // written as in any form, and told apart again
+		var pairs Pairs // written as for a urlencoded form, and split below
 		c.addPairs(&pairs, i)
 		if o.Body.keys += pairs.keys; pairs.full() {
 			o.Body.keys += len(pairs.Text)
-			return nil // Build refuses it
+			return nil // Build refuses such a request
 		}
 		for pair := range strings.SplitSeq(string(pairs.Text), "&") {
 			key, value, _ := strings.Cut(pair, "=")
-			key, _ = url.QueryUnescape(key) // our own
+			key, _ = url.QueryUnescape(key) // no error: addPairs has escaped it
 			value, _ = url.QueryUnescape(value)
 			if pair != "" {
-				_ = w.WriteField(partName(key), value) // into memory
+				_ = w.WriteField(partName(key), value) // no error: it writes to memory
 			}
 		}
 	}
@@ -222,7 +223,7 @@ func (c *Call) multipart() *failure.Failure {
 	return nil
 }
 
-// fileParts writes a parameter as a file, or each of its elements as one.
+// fileParts writes a parameter as a file. It writes each element of an array as a file.
 func (c *Call) fileParts(w *multipart.Writer, i int) (f *failure.Failure) {
 	p := c.Op.Params[i]
 	part := p.IsFile()
@@ -244,7 +245,7 @@ func (c *Call) fileParts(w *multipart.Writer, i int) (f *failure.Failure) {
 		h := textproto.MIMEHeader{}
 		h.Set("Content-Disposition", multipart.FileContentDisposition(p.Wire, partName(string(name))))
 		h.Set("Content-Type", kind)
-		to, _ := w.CreatePart(h) // into memory
+		to, _ := w.CreatePart(h) // no error: it writes to memory
 		_, _ = to.Write(content)
 		return true
 	}
@@ -256,20 +257,20 @@ func (c *Call) fileParts(w *multipart.Writer, i int) (f *failure.Failure) {
 	return f
 }
 
-// partName is the name of a field or a file as the head of a part can hold it: a quoted string has no control
-// characters (https://www.rfc-editor.org/rfc/rfc9110#section-5.6.4), and servers refuse a body with one. Package
-// multipart writes line breaks as %0D%0A, as browsers do.
+// partName returns the name of a field or a file for the header of a part, without control characters: a quoted
+// string must not have any (https://www.rfc-editor.org/rfc/rfc9110#section-5.6.4), and servers refuse a body with
+// one. Line breaks stay, because package multipart writes them as %0D%0A, as browsers do.
 func partName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\r' && r != '\n' {
 			return utf8.RuneError
 		}
-		return r // also for each byte that is not UTF-8
+		return r // utf8.RuneError for each byte that is not UTF-8
 	}, name)
 }
 
-// bracketed adds a value as pairs whose keys, which begin with key, say where in it they
-// stand: a[b][0]=v. d is what the value has to be, nil for anything.
+// bracketed adds a value as pairs, one for each scalar in it. Their keys begin with key and
+// contain the scalar's place in brackets: a[b][0]=v. d is the value's definition, or nil.
 func (c *Call) bracketed(q *Pairs, key, raw []byte, d *file.Definition, index file.Index) {
 	if q.keys += len(key); q.full() {
 		return
@@ -301,7 +302,7 @@ func (c *Call) bracketed(q *Pairs, key, raw []byte, d *file.Definition, index fi
 	}
 }
 
-// separated adds an array as one pair whose elements have sep, escaped, between them.
+// separated adds an array as one pair. sep, which must be escaped, separates the elements.
 func (c *Call) separated(q *Pairs, p *file.Param, raw []byte, sep string) {
 	q.next()
 	q.Text = append(append(q.Text, p.QueryKey...), '=')

@@ -29,7 +29,7 @@ const (
 	idleTimeout       = 90 * time.Second
 	maxResponseHeader = 256 << 10
 	maxHops           = 3
-	maxTrace          = 8 << 10 // bytes of a header that a trace has
+	maxTrace          = 8 << 10 // bytes of a trace header
 )
 
 // Options are the operator's choices on how APIs are called.
@@ -37,12 +37,12 @@ type Options struct {
 	UserAgent           string
 	MaxResponse         int // bytes of a body
 	Now                 func() time.Time
-	Idle                time.Duration                         // between two parts of an answer that comes item by item, 0 for 30 s
+	Idle                time.Duration                         // longest pause between parts of a streamed answer, 0 for 30 s
 	PublicOnly          bool                                  // no private and loopback addresses
 	SameOriginRedirects bool                                  // follow a GET's redirects within its origin
-	Proxy               func(*http.Request) (*url.URL, error) // nil for none; what is behind one is not checked
+	Proxy               func(*http.Request) (*url.URL, error) // nil for none; addresses behind a proxy are not checked
 	RootCAs             *x509.CertPool                        // nil for the system's
-	Configure           func(*tls.Config)                     // what an adapter needs of TLS, nil for nothing
+	Configure           func(*tls.Config)                     // sets the adapter's own TLS options; may be nil
 }
 
 // Client is an adapter's pool of connections.
@@ -52,18 +52,18 @@ type Client struct {
 	retired atomic.Bool
 }
 
-// Retire lets idle connections go, now and after each call that is still running.
+// Retire closes idle connections, now and after each call that is still running.
 func (c *Client) Retire() {
 	c.retired.Store(true)
 	c.CloseIdleConnections()
 }
 
-// NewClient makes the client of one adapter.
+// NewClient returns a client for one adapter.
 func NewClient(opt Options) *Client {
 	dialer := &net.Dialer{
 		Timeout: connectTimeout,
-		// The address is checked when it is dialled: a name that resolved well
-		// a moment ago may not do so now.
+		// The address is checked when it is dialled, because a name that resolved to an
+		// allowed address before may now resolve to another one.
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			a, err := netip.ParseAddrPort(address)
 			if err != nil || !allowedAddress(a.Addr(), opt.PublicOnly) {
@@ -85,7 +85,7 @@ func NewClient(opt Options) *Client {
 	if opt.Configure != nil {
 		opt.Configure(t.TLSClientConfig)
 	}
-	// Where redirects go is decided by follow, which sends no credential along.
+	// follow decides about redirects, and sends no credential to another host.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{opt: opt, Client: http.Client{Transport: t, CheckRedirect: stay}}
 }
@@ -107,7 +107,8 @@ var (
 	sixToFour   = netip.MustParsePrefix("2002::/16")
 )
 
-// notPublic are reached over no public network, beside those that netip knows of:
+// notPublic are addresses that are not on the public internet, in addition to those that netip
+// recognizes:
 // https://www.iana.org/assignments/iana-ipv4-special-registry
 var notPublic = []netip.Prefix{
 	carrierNAT,
@@ -117,8 +118,8 @@ var notPublic = []netip.Prefix{
 	netip.MustParsePrefix("fec0::/10"),
 }
 
-// allowedAddress says which addresses a sidecar may call: never those of the link
-// and of metadata services, and with publicOnly none that are private.
+// allowedAddress reports whether a sidecar may call an address. It may never call link-local
+// addresses and metadata services. With publicOnly, it may not call private addresses either.
 func allowedAddress(a netip.Addr, publicOnly bool) bool {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -150,15 +151,16 @@ type Reply struct {
 	Body        []byte // the receiver of the reply owns it
 }
 
-// Clone is a reply whose body is its owner's alone.
+// Clone returns a copy of the reply with a body of its own.
 func (r *Reply) Clone() *Reply {
 	c := *r
 	c.Body = bytes.Clone(r.Body)
 	return &c
 }
 
-// Exchange sends o and reads what comes back. A failure without a reply is of the
-// transport; cancelled calls fail with errCancelled for a cause.
+// Exchange sends o and returns the reply, whatever its status is. It returns a failure if no
+// complete reply arrives or the reply is too large. The failure of a cancelled call has the
+// cause [failure.ErrCancelled].
 func (c *Client) Exchange(ctx context.Context, t *file.Target, o *Outgoing) (*Reply, *failure.Failure) {
 	bounded, stop := context.WithTimeout(ctx, o.Timeout)
 	defer stop()
@@ -187,10 +189,10 @@ func (c *Client) Exchange(ctx context.Context, t *file.Target, o *Outgoing) (*Re
 	}
 }
 
-// The longest wait that an API may ask for before one more attempt.
+// The longest Retry-After for which an attempt is repeated.
 const longestRetryAfter = 10 * time.Second
 
-// again says whether an attempt is worth repeating and after how long.
+// again reports whether an attempt should be repeated, and after how long.
 func (c *Client) again(r *Reply, f *failure.Failure, attempt int, delay time.Duration) (time.Duration, bool) {
 	wait := delay << min(attempt, 10)
 	wait = wait/2 + rand.N(wait/2+1)
@@ -289,14 +291,15 @@ func (c *Client) attempt(ctx context.Context, t *file.Target, o *Outgoing) (*Rep
 	return r, nil
 }
 
-// ReadBody reads up to one byte more than limit. size is what was announced, -1
-// for unknown; the limit is on what comes out of the decompressor.
+// ReadBody reads up to one byte more than limit, so that the caller can see that a body is too
+// large. size is the announced size, -1 if it is unknown. limit applies to the decompressed
+// body.
 func ReadBody(r io.Reader, size int64, limit int) ([]byte, error) {
 	r = io.LimitReader(r, int64(limit)+1)
 	if size < 0 {
 		size = 4096
 	}
-	buf := make([]byte, 0, size+1) // one more, so that the end is seen without growing
+	buf := make([]byte, 0, size+1) // one more byte, to read the end without growing
 	for {
 		if len(buf) == cap(buf) {
 			buf = append(buf, 0)[:len(buf)]
@@ -312,8 +315,8 @@ func ReadBody(r io.Reader, size int64, limit int) ([]byte, error) {
 	}
 }
 
-// transportFailure puts into words why no response came. It names the host of the
-// adapter and nothing of what lies behind.
+// transportFailure returns the failure that says why there is no response. Its message names
+// the host of the adapter and nothing behind that host.
 func transportFailure(err error, t *file.Target, o *Outgoing) *failure.Failure {
 	timeout := o.Timeout
 	f := &failure.Failure{Code: failure.TransportNetwork, Message: "Network error: request failed", Cause: clean.Redact(WithoutURL(err), o.Secrets)}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCloudAddressesAreDenied lists the addresses where clouds give secrets to any local process.
+// TestCloudAddressesAreDenied lists the addresses at which clouds give secrets to every local process.
 func TestCloudAddressesAreDenied(t *testing.T) {
 	for _, address := range []string{"169.254.169.254", "169.254.170.2", "fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "::ffff:168.63.129.16", "64:ff9b::a83f:8110"} {
 		if allowedAddress(netip.MustParseAddr(address), false) {
@@ -41,7 +41,7 @@ func TestErrorMessages(t *testing.T) {
 }
 
 func TestAddressPolicy(t *testing.T) {
-	for address, want := range map[string][2]bool{ // as a sidecar, public only
+	for address, want := range map[string][2]bool{ // allowed by default, allowed with publicOnly
 		"8.8.8.8": {true, true}, "2606:4700::1111": {true, true},
 		"127.0.0.1": {true, false}, "::1": {true, false}, "10.0.0.1": {true, false}, "192.168.1.1": {true, false}, "100.64.0.1": {true, false}, "fd00::1": {true, false},
 		"::ffff:10.0.0.1": {true, false}, "64:ff9b::a00:1": {true, false},

@@ -4,19 +4,19 @@
 // A [Call] takes one request through these steps, each in a file of its own:
 //
 //	values.go    Validate: types, constraints, defaults
-//	request.go   Build: the URL and headers, out of the request's own bytes
-//	body.go      and the body: JSON, forms, multipart, text, bytes
-//	client.go    [Client.Exchange]: to an address that is allowed, within time, and back within size
-//	response.go  Read: JSON, or in which way it is not; errors by their status
-//	answer.go    or text, an image, a file, as the operation says
-//	formats.go   CSV, XML, HTML, NDJSON and event streams as JSON or Markdown
-//	redirect.go  to where redirects are followed, and without what
-//	graphql.go   errors that come with status 200
-//	pages.go     Pages: several responses joined to one page; [Cursors]
-//	fields.go    Selected: what was asked for of the data
+//	request.go   Build: the URL and headers, from the bytes of the client's request
+//	body.go      the body: JSON, forms, multipart, text, bytes
+//	client.go    [Client.Exchange]: sends it to an allowed address, with limits on time and size
+//	response.go  Read: reads JSON, and turns errors into failures by their status
+//	answer.go    reads text, images and files, as the operation says
+//	formats.go   turns CSV, XML, HTML, NDJSON and event streams into JSON or Markdown
+//	redirect.go  follows redirects, without credentials to other hosts
+//	graphql.go   GraphQL requests, and GraphQL errors that come with status 200
+//	pages.go     Pages: joins several responses to one page; [Cursors]
+//	fields.go    Selected: selects fields of the data
 //
-// No value changes the scheme or host of a request or leaves its place in the path.
-// Data of a success is the API's own bytes; a failure has been through package clean.
-// Whoever sends a Call adds the credentials to its [Outgoing] and names them there, so
-// that no failure shows them.
+// A value cannot change the scheme or host of a request, and cannot leave its place in the
+// path. The data of a success in JSON is the API's own bytes; package clean has cleaned the
+// texts of a failure. The sender of a Call adds the credentials to its [Outgoing] and to
+// Outgoing.Secrets, so that no failure shows them.
 package httpcall

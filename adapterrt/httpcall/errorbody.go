@@ -9,14 +9,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How much of what an API says of a failure is told.
+// How much of an API's error body a client receives.
 const (
 	maxErrorBody = 2000 // bytes
 	maxSaid      = 8 * messageRunes
 )
 
-// errorBody is the JSON body of a failure for the details of ours, nil where it says no
-// more than the message said: its texts cleaned, its depth and then its length cut.
+// errorBody returns the JSON body of an API's error for the details of a failure, with its
+// texts cleaned, and with its depth and then its length cut. It returns nil if the body
+// contains no more than the message said.
 func errorBody(body []byte, said string, z clean.Sanitizer, secrets []string) []byte {
 	if len(body) == 0 || saysNoMore(body, said) {
 		return nil
@@ -34,7 +35,7 @@ func errorBody(body []byte, said string, z clean.Sanitizer, secrets []string) []
 	return out
 }
 
-// saysNoMore reports whether all that a body holds is the text said, or nothing.
+// saysNoMore reports whether a body contains only the text said, or nothing.
 func saysNoMore(body []byte, said string) bool {
 	body = wire.Trim(body)
 	for wire.KindOf(body) >= wire.Array {
@@ -55,15 +56,17 @@ func saysNoMore(body []byte, said string) bool {
 type bodyWriter struct {
 	z       clean.Sanitizer
 	secrets []string
-	said    string // elsewhere: a member that says it again is left out
-	deepest int    // containers below are left out
-	cut     bool   // what is too much is left out, else it ends the work
+	said    string // the failure's message; a member that repeats it is left out
+	deepest int    // containers at this depth are left out
+	cut     bool   // leave out what is too long; otherwise value stops there
 }
 
-// room is how long what is written may be at a depth, so that what is open can be closed.
+// room returns how long the output may be at a depth, so that there is space to close the open
+// containers.
 func (w *bodyWriter) room(depth int) int { return maxErrorBody - 20*(depth+1) }
 
-// value appends raw. whole says that nothing of its length was left out.
+// value appends raw with its texts cleaned. whole says that nothing was left out because of
+// its length.
 func (w *bodyWriter) value(dst, raw []byte, depth int) (out []byte, whole bool) {
 	kind := wire.KindOf(raw)
 	switch {
@@ -78,7 +81,7 @@ func (w *bodyWriter) value(dst, raw []byte, depth int) (out []byte, whole bool) 
 	case depth == w.deepest:
 		return append(dst, `"…"`...), true
 	}
-	end := raw[0] + 2 // as they stand in ASCII
+	end := raw[0] + 2 // in ASCII, ] is [ + 2 and } is { + 2
 	dst = append(dst, raw[0])
 	whole = true
 	n := 0
@@ -113,12 +116,14 @@ func (w *bodyWriter) value(dst, raw []byte, depth int) (out []byte, whole bool) 
 	return append(dst, end), whole
 }
 
-// errorPlaces are where APIs put the words for an error, beside those of errorMessage.
+// errorPlaces are the members in which APIs put an error's text, in addition to those that
+// errorMessage reads.
 var errorPlaces = [][]string{
 	{"errors"}, {"errorMessages"}, {"detail"}, {"Message"}, {"msg"}, {"reason"}, {"fault", "faultstring"}, {"error", "details"}, {"validation"},
 }
 
-// saidElsewhere finds the words for an error in places that fewer APIs use.
+// saidElsewhere returns the text of an error from one of errorPlaces, which fewer APIs use. It
+// returns "" if there is none.
 func saidElsewhere(body []byte) string {
 	for _, path := range errorPlaces {
 		v := wire.Lookup(body, path)
@@ -139,7 +144,7 @@ func saidElsewhere(body []byte) string {
 	return ""
 }
 
-// saidOfEach joins what the elements of a list say, or the members of a map by field.
+// saidOfEach joins the texts of a list's elements, or of an object's members with their names.
 func saidOfEach(raw []byte) string {
 	var b strings.Builder
 	wire.Each(raw, func(name, e []byte) bool {
@@ -170,7 +175,8 @@ func saidOfEach(raw []byte) string {
 	return b.String()
 }
 
-// saidOfOne is what an object says of one thing that is wrong, and where that is.
+// saidOfOne returns the text of an object that describes one error, after the error's location
+// if the object has one.
 func saidOfOne(e []byte) string {
 	where := ""
 	for _, name := range [...]string{"loc", "location", "field", "path"} {
@@ -199,8 +205,8 @@ func saidOfOne(e []byte) string {
 	return saidText(e)
 }
 
-// mapped is the first of the operation's error rules that an answer fits, -1 for none. A
-// success is a failure only where its body says so.
+// mapped returns the index of the first of the operation's error rules that applies to an
+// answer, or -1 if there is none. Only a rule about the body can make a failure of a success.
 func (c *Call) mapped(status int, body []byte) int {
 	return slices.IndexFunc(c.Op.Errors, func(e file.ErrorRule) bool {
 		if e.Status != 0 && e.Status != status || e.Path == nil && status < 300 {

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-func TestErrorsSaidElsewhere(t *testing.T) {
+func TestErrorTextsInOtherMembers(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"errors":{"email":["is taken","is short"],"name":"is missing"}}`:                              "email: is taken; is short; name: is missing",
 		`{"errorMessages":["a","b"],"errors":{}}`:                                                       "a; b",
@@ -69,7 +69,7 @@ func TestErrorBodies(t *testing.T) {
 	}
 }
 
-// FuzzErrorBody: what is told of any body is JSON within its bounds, and no secret is in it.
+// FuzzErrorBody shows that the output for every body is JSON within its limits and without secrets.
 func FuzzErrorBody(f *testing.F) {
 	for _, s := range []string{`{"message":"m","errors":[{"a":"s3cret-value"}]}`, `{"s3cret-value":{"errors":{"a":[null,"b"]}}}`, `[[["s3cret-value"]],1e5]`, `{"detail":[{"loc":["a",{}],"msg":"x"}],"validation":5}`} {
 		f.Add([]byte(s))

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// missingParam is the failure for required parameters that are not there; p is the
-// first. It also names the unknown ones, of which one may have been meant for it.
+// missingParam returns the failure for missing required parameters; p is the first of them. It
+// also names the unknown parameters, because one of them may be p misspelt.
 func missingParam(op *file.Operation, p *file.Param, missing, unknown []string) *failure.Failure {
 	d := wire.Members(nil).Str("param_name", p.Name).Str("operation", op.Name).Str("expected_type", p.Type.String()).Strs("missing", missing)
 	if len(unknown) > 0 {
@@ -26,16 +26,16 @@ func missingParam(op *file.Operation, p *file.Param, missing, unknown []string) 
 	}
 }
 
-// The most unknown parameters for which a name is suggested.
+// The largest number of unknown parameters for which a name is suggested.
 const maxSuggested = 10
 
-// meant adds, by unknown parameter, the one that was probably meant.
+// meant adds the parameter that was probably meant, for each unknown parameter.
 func meant(d wire.Members, unknown []string, op *file.Operation) wire.Members {
 	names := op.Names()
 	list := wire.Members(nil)
 	for _, u := range unknown[:min(len(unknown), maxSuggested)] {
 		found := near.Names(u, names, 1)
-		if len(found) == 0 && len(u) > 1 { // query for q
+		if len(found) == 0 && len(u) > 1 { // such as query, if the parameter is q
 			if i := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(u, n) || strings.HasPrefix(n, u) }); i >= 0 {
 				found = names[i : i+1]
 			}
@@ -50,7 +50,7 @@ func meant(d wire.Members, unknown []string, op *file.Operation) wire.Members {
 	return d.Raw("did_you_mean", list.End())
 }
 
-// unfit is the failure for a parameter with a mismatch; raw is its value.
+// unfit returns the failure for a parameter with a mismatch; raw is its value.
 func unfit(p *file.Param, m *file.Mismatch, raw []byte) *failure.Failure {
 	name := p.Name + m.Where
 	f := &failure.Failure{Code: failure.ValidationInvalidValue, Message: "Parameter '" + name + "' " + m.Text}
@@ -68,10 +68,10 @@ func unfit(p *file.Param, m *file.Mismatch, raw []byte) *failure.Failure {
 	return f
 }
 
-// The most names in a list of unknown ones.
+// The largest number of names in a list of unknown parameters.
 const MaxUnknown = 100
 
-// UnknownParams is the failure for parameters that the operation does not have.
+// UnknownParams returns the failure for parameters that the operation does not have.
 func UnknownParams(op *file.Operation, unknown []string) *failure.Failure {
 	if len(unknown) > MaxUnknown {
 		unknown = unknown[:MaxUnknown]

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// WantedFields is what the request selects; nil for everything.
+// WantedFields returns the fields that the request selects, or nil for all.
 func (c *Call) WantedFields() (*file.Selection, *failure.Failure) {
 	r := c.Op.Fields
 	if r == nil {
@@ -30,7 +30,7 @@ func (c *Call) WantedFields() (*file.Selection, *failure.Failure) {
 		switch {
 		case ok:
 			paths = append(paths, named...)
-		case param == "fields" && strings.Contains(said, ","): // a list, as a model writes it
+		case param == "fields" && strings.Contains(said, ","): // some models write a list that way
 			for _, p := range strings.Split(said, ",") {
 				c.choose(&paths, strings.TrimSpace(p))
 			}
@@ -67,18 +67,19 @@ func (c *Call) WantedFields() (*file.Selection, *failure.Failure) {
 	return s, nil
 }
 
-// choose adds a path that the request itself names; presets are made for several
-// operations, of which not each has every field.
+// choose adds a path that the request itself names, so that checkFields can warn about it. It
+// is not used for paths of presets: a preset is for several operations, and not every
+// operation has all of its fields.
 func (c *Call) choose(paths *[]string, path string) {
 	*paths = append(*paths, path)
 	first, _, _ := strings.Cut(path, ".")
 	c.chosen = append(c.chosen, first)
 }
 
-// The most names that a failure lists.
+// The largest number of names that a failure lists.
 const maxListed = 20
 
-// noPreset is the failure for a preset that the adapter does not have.
+// noPreset returns the failure for a preset that the adapter does not have.
 func (c *Call) noPreset(param, said string) *failure.Failure {
 	f := failure.InvalidValue(param, "names no preset of the adapter")
 	names := slices.Sorted(maps.Keys(c.Op.Adapter.Presets))
@@ -90,7 +91,7 @@ func (c *Call) noPreset(param, said string) *failure.Failure {
 	return f
 }
 
-// Selected narrows the data of a success to what was asked for.
+// Selected returns the part of the data that s selects.
 func (c *Call) Selected(data []byte, s *file.Selection, paged bool) []byte {
 	if s == nil || len(data) == 0 {
 		return data
@@ -115,10 +116,10 @@ func (c *Call) Selected(data []byte, s *file.Selection, paged bool) []byte {
 	return s.ProjectAt(make([]byte, 0, len(data)), data, path)
 }
 
-// How many items are looked through for the fields that a request chose.
+// The largest number of items that are searched for the fields that a request selects.
 const maxSampled = 100
 
-// checkFields warns of chosen fields that no item has.
+// checkFields warns of selected fields that no item has.
 func (c *Call) checkFields(data []byte) {
 	has := map[string]bool{}
 	note := func(item []byte) {
@@ -136,7 +137,7 @@ func (c *Call) checkFields(data []byte) {
 			return n < maxSampled
 		})
 		if n == maxSampled {
-			return // one of the others may have it
+			return // one of the other items may have the field
 		}
 	default:
 		note(data)

@@ -18,18 +18,18 @@ import (
 
 const notCSV = "not CSV, or too many columns"
 
-// How much is made of an answer that is read in parts.
+// The limits for answers that are converted.
 const (
 	maxItems      = 1000
 	maxColumns    = 1000
 	maxColumnName = 100     // characters
-	maxTable      = 2 << 20 // bytes of CSV that are looked at
-	maxNodes      = 100_000 // of XML
-	maxTags       = 256     // inside each other
-	maxPage       = 4 << 20 // bytes of HTML that are looked at, and that XML may have
+	maxTable      = 2 << 20 // bytes of CSV that are read
+	maxNodes      = 100_000 // elements and attributes of XML
+	maxTags       = 256     // nesting depth of elements and lists
+	maxPage       = 4 << 20 // bytes of HTML that are read, and that XML may have
 )
 
-// table is CSV as a list of objects, each with the members that the first line names.
+// table returns CSV as a list of objects. The first line has the names of their members.
 func (d *answerReader) table(text string) (data []byte, problem string) {
 	whole := len(text) <= maxTable
 	if !whole {
@@ -95,7 +95,7 @@ func (d *answerReader) table(text string) (data []byte, problem string) {
 	return append(data, `]}`...), ""
 }
 
-// element is one of an XML document.
+// element is an element of an XML document.
 type element struct {
 	name     string
 	attrs    []xml.Attr
@@ -103,16 +103,16 @@ type element struct {
 	children []*element
 }
 
-// xmlToJSON is an XML document as JSON: an element is an object of its attributes, as
-// @name, and its elements, of which several with one name are a list; its text is #text.
-// An element with nothing but text is that text. Prefixes of names are left out, and
-// nothing that a document type declares is looked up.
+// xmlToJSON returns an XML document as JSON. An element is an object. Its members are the
+// attributes, as @name, the child elements, and the text, as #text. Several child elements
+// with the same name are a list. An element with nothing but text is a string. Prefixes of
+// names are left out. Declarations of a document type are ignored.
 func xmlToJSON(text string) (data []byte, problem string) {
 	if len(text) > maxPage {
 		return nil, "XML beyond " + strconv.Itoa(maxPage) + " bytes"
 	}
 	dec := xml.NewDecoder(strings.NewReader(text))
-	dec.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // it is UTF-8 by now
+	dec.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // text is UTF-8 already
 	root := &element{}
 	open := []*element{root}
 	for count := 0; ; {
@@ -168,7 +168,7 @@ func (e *element) append(dst []byte) []byte {
 			dst = wire.AppendQuoted(dst, a.Value)
 		}
 	}
-	order := map[string]int{} // where the elements of a name are in groups
+	order := map[string]int{} // index in groups by name
 	var groups [][]*element
 	for _, child := range e.children {
 		i, ok := order[child.name]
@@ -198,13 +198,13 @@ func (e *element) append(dst []byte) []byte {
 		member("#text")
 		dst = wire.AppendQuoted(dst, text)
 	}
-	if len(dst) == start { // only declarations of prefixes
+	if len(dst) == start { // there are no attributes but declarations of prefixes
 		return wire.AppendQuoted(dst, text)
 	}
 	return append(dst, '}')
 }
 
-// declaredCharset is the encoding of an XML declaration, "" for none.
+// declaredCharset returns the encoding in an XML declaration, or "" if there is none.
 func declaredCharset(body []byte) string {
 	head, _, ok := bytes.Cut(body[:min(len(body), 200)], []byte("?>"))
 	if !ok || !bytes.HasPrefix(head, []byte("<?xml")) {
@@ -218,7 +218,8 @@ func declaredCharset(body []byte) string {
 	return strings.ToLower(set)
 }
 
-// lines is a list of the JSON values that stand on a line each: https://github.com/ndjson/ndjson-spec
+// lines returns a list of the JSON values in text, which has one on each line:
+// https://github.com/ndjson/ndjson-spec
 func (d *answerReader) lines(text string) (data []byte, problem string) {
 	p := parts{d: d, data: []byte(`{"items":[`)}
 	n := 0
@@ -237,7 +238,7 @@ func (d *answerReader) lines(text string) (data []byte, problem string) {
 	return p.end(), ""
 }
 
-// events is a list of what the events of a stream hold:
+// events returns a list of the data of an event stream's events:
 // https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
 func (d *answerReader) events(text string) (data []byte, problem string) {
 	p := parts{d: d, data: []byte(`{"items":[`)}
@@ -247,7 +248,7 @@ func (d *answerReader) events(text string) (data []byte, problem string) {
 		defer func() { event.Reset(); begun = false }()
 		text := event.String()
 		switch {
-		case !begun, text == "[DONE]": // the last of some APIs
+		case !begun, text == "[DONE]": // the last event of some APIs
 			return true
 		case wire.Valid([]byte(text)):
 			return p.add([]byte(text))
@@ -270,10 +271,10 @@ func (d *answerReader) events(text string) (data []byte, problem string) {
 			event.WriteString(strings.TrimPrefix(value, " "))
 		}
 	}
-	return p.end(), "" // an event that no blank line ends is none
+	return p.end(), "" // an event without a blank line after it is incomplete and ignored
 }
 
-// parts are the items of an answer that comes in parts, or the text that they make.
+// parts collects the items of an answer, or the text to which they are joined.
 type parts struct {
 	d    *answerReader
 	data []byte
@@ -281,7 +282,7 @@ type parts struct {
 	n    int
 }
 
-// add reports false when there are enough.
+// add adds an item. It reports false if there are maxItems already.
 func (p *parts) add(item []byte) bool {
 	if join := p.d.a.Join; join != nil {
 		if v := lookup(item, join[0]); v != nil && wire.KindOf(v) == wire.String {
@@ -307,7 +308,8 @@ func (p *parts) end() []byte {
 	return append(p.data, `]}`...)
 }
 
-// lookup is the value at a path of names, and of numbers for elements; nil for none.
+// lookup returns the value at a path of member names and, for lists, of indexes. It returns nil
+// if there is none.
 func lookup(raw []byte, path []string) []byte {
 	for _, name := range path {
 		if raw = wire.Trim(raw); len(raw) == 0 || raw[0] != '[' {
@@ -331,9 +333,9 @@ func lookup(raw []byte, path []string) []byte {
 	return raw
 }
 
-// markdown is what people read of a web page: headings, lists, links, tables and text, in
-// Markdown. It reads tags one by one and builds no tree, so that no page costs more than
-// its length.
+// markdown returns the readable content of a web page in Markdown: headings, lists, links,
+// tables and text. It reads tags one by one and builds no tree, so that its time is linear in
+// the length of the page.
 func (d *answerReader) markdown(text string) string {
 	if len(text) > maxPage {
 		text = text[:maxPage]
@@ -369,17 +371,17 @@ func (d *answerReader) markdown(text string) string {
 	}
 }
 
-// page is the text that is made of a web page.
+// page is the Markdown text of a web page while it is written.
 type page struct {
 	out    strings.Builder
 	hidden string // the tag whose content is not shown
 	pre    bool
-	lines  int  // line ends that are due
-	blank  bool // a blank is due
+	lines  int  // line ends to write before the next text
+	blank  bool // a space is to be written before the next text
 	lists  []int
 	link   string
-	cells  int // in this row, -1 before the first row of a table
-	rows   int
+	cells  int // in the current row of a table
+	rows   int // of the current table
 }
 
 func (p *page) words(s string) {
@@ -403,7 +405,7 @@ func (p *page) words(s string) {
 	}
 }
 
-// put writes what is due, and s.
+// put writes the pending line ends or space, and s.
 func (p *page) put(s string) {
 	if p.lines > 0 && p.out.Len() > 0 {
 		p.out.WriteString("\n\n"[:min(p.lines, 2)])

@@ -26,7 +26,7 @@ func (c *Call) variables() {
 	o.HasBody, o.ContentType = true, "application/json"
 }
 
-// graphqlCodes are the codes that servers put into extensions.
+// graphqlCodes are error codes that servers send in extensions.code.
 var graphqlCodes = map[string]StatusRow{
 	"UNAUTHENTICATED":      {failure.PermissionDenied, "Authentication required: "},
 	"AUTHENTICATION_ERROR": {failure.PermissionDenied, "Authentication required: "},
@@ -34,8 +34,7 @@ var graphqlCodes = map[string]StatusRow{
 	"RATELIMITED":          {failure.RateLimitExceeded, "Rate limit exceeded: "},
 }
 
-// graphqlRow is how the first error of errs reads whose code says more than that
-// there is one.
+// graphqlRow returns the row for the first error in errs whose code is in graphqlCodes.
 func graphqlRow(errs []byte) (row StatusRow, ok bool) {
 	if errs == nil || wire.KindOf(errs) != wire.Array {
 		return row, false
@@ -49,8 +48,8 @@ func graphqlRow(errs []byte) (row StatusRow, ok bool) {
 	return row, ok
 }
 
-// graph takes the result out of a GraphQL response, whose status is 200 for
-// failures, too.
+// graph returns the result in a GraphQL response, or a failure. The status of a GraphQL
+// response is 200 even if it reports errors.
 func (c *Call) graph(body []byte, how Reading) ([]byte, *failure.Failure) {
 	data := wire.Lookup(body, c.Op.GraphQL.Result)
 	there := data != nil && wire.KindOf(data) != wire.Null

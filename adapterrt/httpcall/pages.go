@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Page is where in a list a request stands.
+// Page is a page of a list.
 type Page struct {
 	limit    int
 	position string // "" for the first page
@@ -29,8 +29,8 @@ func badPaging(problem string) *failure.Failure {
 	return f
 }
 
-// WantedPage reads first and after. It is nil when the request asks for no page
-// and wants the API's answer as it is.
+// WantedPage reads the parameters first and after. It returns nil if the request does not ask
+// for a page; the result is then the API's answer as it is.
 func (c *Call) WantedPage(seals Cursors) (*Page, *failure.Failure) {
 	g := c.Op.Paging
 	if g == nil {
@@ -74,12 +74,12 @@ func (c *Call) WantedPage(seals Cursors) (*Page, *failure.Failure) {
 	return p, nil
 }
 
-// given says whether the request itself set parameter k.
+// given reports whether the request itself set parameter k.
 func (c *Call) given(k int) bool {
 	return c.Values[k].Kind != wire.Absent && !c.Values[k].Fallback
 }
 
-// Turn sets the parameters of a page.
+// Turn sets the API's parameters for page p.
 func (c *Call) Turn(p *Page) {
 	g := c.Op.Paging
 	set := func(k int, raw []byte) {
@@ -101,9 +101,10 @@ func (c *Call) Turn(p *Page) {
 	c.query = p.query
 }
 
-// Pages makes the calls for one request for a page and joins them, up to most bytes.
-// fetch makes one call; a reply of nil ends them all. ok is false when there is
-// nothing to join, and what the last call brought is the answer.
+// Pages makes the calls for one request for a page and joins their items. It makes no further
+// call if the items have more than most bytes. fetch makes one call; if it returns a nil
+// reply, Pages ends. ok is false if there is nothing to join; the result of the last call is
+// then the answer.
 func (c *Call) Pages(p *Page, seals Cursors, most int, fetch func() (data []byte, answer *Reply)) (joined []byte, ok bool) {
 	g := c.Op.Paging
 	start := p.position
@@ -147,10 +148,10 @@ func (c *Call) Pages(p *Page, seals Cursors, most int, fetch func() (data []byte
 	return wire.Members(nil).Raw("items", append(items, ']')).Raw("pageInfo", info.End()).End(), true
 }
 
-// Cursors seals the places in lists with a key, so that clients cannot make one.
+// Cursors seals positions in lists with a key, so that clients cannot make cursors.
 type Cursors struct{ Key []byte }
 
-// text is the JSON text of a position's cursor, null for none.
+// text returns the cursor of a position as a JSON string, or null if there is no position.
 func (k Cursors) text(c *Call, position string, there bool) []byte {
 	if !there {
 		return []byte("null")
@@ -158,7 +159,7 @@ func (k Cursors) text(c *Call, position string, there bool) []byte {
 	return wire.AppendQuoted(nil, k.seal(c, position))
 }
 
-// following is the position of the page after p, if there is one.
+// following returns the position of the page after p, and whether there is one.
 func (c *Call) following(p *Page, answer *Reply, data, list, total []byte) (string, bool) {
 	g := c.Op.Paging
 	count := 0
@@ -171,7 +172,7 @@ func (c *Call) following(p *Page, answer *Reply, data, list, total []byte) (stri
 	switch g.Style {
 	case "cursor":
 		if c.Op.GraphQL != nil && string(wire.Lookup(data, append(g.Next[:len(g.Next)-1:len(g.Next)-1], "hasNextPage"))) == "false" {
-			// A connection's last page has an endCursor, too:
+			// The last page of a connection also has an endCursor:
 			// https://relay.dev/graphql/connections.htm#sec-undefined.PageInfo
 			return "", false
 		}
@@ -197,9 +198,9 @@ func (c *Call) following(p *Page, answer *Reply, data, list, total []byte) (stri
 	return c.nextLink(answer)
 }
 
-// nextLink is the query of a Link header's rel="next":
-// https://www.rfc-editor.org/rfc/rfc8288. Another origin's is none, and the key
-// that the API may have echoed is taken out.
+// nextLink returns the query of the URL with rel="next" in a Link header:
+// https://www.rfc-editor.org/rfc/rfc8288. It ignores a URL of another origin, and removes
+// a credential that the API may have repeated in the query.
 func (c *Call) nextLink(answer *Reply) (string, bool) {
 	a := c.Op.Adapter
 	for _, h := range answer.Header.Values("Link") {
@@ -247,8 +248,8 @@ func isNext(params string) bool {
 	return false
 }
 
-// A cursor carries all that the next page needs: its position, and a hash of what
-// the list was asked for, under a seal that only this runtime's key makes.
+// A cursor contains everything that the next page needs: a version, a hash of the list's
+// parameters, and the position, with a seal that can only be made with the key.
 const (
 	cursorVersion = 1
 	hashSize      = 8
@@ -261,7 +262,8 @@ func (k Cursors) seal(c *Call, position string) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, k.sum(b)...))
 }
 
-// open is the position in a cursor, when it was made for this very list.
+// open returns the position in a cursor. It reports false if the seal is wrong or the cursor
+// was made for another list.
 func (k Cursors) open(c *Call, s string) (string, bool) {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	n := len(b) - sealSize
@@ -280,8 +282,8 @@ func (k Cursors) sum(b []byte) []byte {
 	return m.Sum(nil)[:sealSize]
 }
 
-// listHash is of the operation, its style, and every parameter but those that
-// choose the page and what of an item is shown.
+// listHash returns a hash of the operation, its style of paging, and every parameter except
+// those that select the page and the fields.
 func (c *Call) listHash() []byte {
 	h := sha256.New()
 	var size [8]byte

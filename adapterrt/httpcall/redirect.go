@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// follow is the request that a response redirects one to, nil where it is not followed.
-// What the adapter sends to its API stays within its origin: another host gets no more than
-// Accept and User-Agent, and so does every host behind it.
+// follow returns the request to which a response redirects, or nil if the redirect is not
+// followed. Only the API's own origin receives the headers of req. Another host receives only
+// Accept and User-Agent, and so does every host to which it redirects.
 func (c *Client) follow(t *file.Target, req *http.Request, res *http.Response) *http.Request {
 	switch res.StatusCode {
 	case 301, 302, 303, 307, 308:
@@ -47,7 +47,8 @@ func (c *Client) follow(t *file.Target, req *http.Request, res *http.Response) *
 	return next
 }
 
-// redirected is the failure for a response that sends the caller elsewhere.
+// redirected returns the failure for a redirect that was not followed, for status 304, and for
+// a status below 200.
 func (c *Call) redirected(r *Reply, z clean.Sanitizer) *failure.Failure {
 	status := "HTTP " + strconv.Itoa(r.Status) + ": "
 	f := &failure.Failure{Code: failure.InternalError, Message: status + "redirect not followed"}
@@ -68,11 +69,11 @@ func (c *Call) redirected(r *Reply, z clean.Sanitizer) *failure.Failure {
 	return f
 }
 
-// The longest Location that is told.
+// The largest number of bytes of a Location that a client receives.
 const maxLocation = 2000
 
-// location is where a response says that something is: the path alone within the API's
-// origin, "" where it says nothing that can be told.
+// location returns the Location of a response for a client: only path and query if it is in the
+// API's origin. It returns "" if there is none, or none that a client may receive.
 func (c *Call) location(r *Reply) string {
 	t := &c.Op.Adapter.Target
 	said := r.Header.Get("Location")

@@ -17,17 +17,17 @@ import (
 // Outgoing is the HTTP request that an operation becomes.
 type Outgoing struct {
 	Method      string
-	URL         Pairs // absolute, all of it escaped
+	URL         Pairs // absolute and escaped
 	Body        Pairs
 	HasBody     bool
 	ContentType string
-	Headers     []file.Header // parameters' and auth's; the adapter's own are added when it is sent
+	Headers     []file.Header // of parameters and auth; those of the adapter are added when the request is sent
 	Secrets     []string      // credentials in it, for masking
 	Timeout     time.Duration
 	Repeatable  bool
-	Stream      *file.Answer // how an answer that comes item by item is read; nil for another
+	Stream      *file.Answer // how an answer that arrives item by item is read; nil for other answers
 	Progress    Progress     // receives the progress of such an answer; nil for none
-	ID          string       // the request's, told to the API as X-Request-Id
+	ID          string       // of the client's request, sent to the API as X-Request-Id
 	Trace       []file.Header
 }
 
@@ -40,7 +40,7 @@ func (o *Outgoing) reset() {
 	}
 }
 
-// isTraceHeader tells the headers that say which trace a request belongs to.
+// isTraceHeader reports whether a header says which trace a request belongs to.
 func isTraceHeader(name string) bool {
 	return strings.EqualFold(name, "traceparent") || strings.EqualFold(name, "tracestate")
 }
@@ -48,12 +48,13 @@ func isTraceHeader(name string) bool {
 // Pairs is a text that key=value pairs are appended to.
 type Pairs struct {
 	Text  []byte
-	first byte // what stands before the first pair, 0 for nothing
+	first byte // written before the first pair, 0 for nothing
 	any   bool
-	keys  int // bytes of keys in brackets, which a long name can make many of few
+	keys  int // bytes of keys in brackets; a long name can make them many, even if the request is small
 }
 
-// The most that pairs may grow to. A name of an object is in the key of all that is in it.
+// The largest size of pairs in bytes. They can be much larger than the request, because the name
+// of an object is in the keys of all its members.
 const maxPairs = 10 << 20
 
 func (q *Pairs) full() bool { return len(q.Text)+q.keys > maxPairs }
@@ -76,7 +77,7 @@ func (q *Pairs) Add(key, value string) {
 	q.Text = escape.AppendQuery(q.Text, value)
 }
 
-// Build writes the request of a validated call into c.out.
+// Build writes the request of a validated call into c.Out.
 func (c *Call) Build() *failure.Failure {
 	op, o := c.Op, &c.Out
 	o.reset()
@@ -119,14 +120,14 @@ func (c *Call) Build() *failure.Failure {
 	}
 	grows := op.Request != nil && (op.Request.As == file.AsForm || op.Request.As == file.AsMultipart)
 	for _, q := range [...]*Pairs{&o.URL, &o.Body} {
-		if q.full() && (grows || q == &o.URL) { // JSON is no larger than the request and what the file adds
+		if q.full() && (grows || q == &o.URL) { // a JSON body is not larger than the request and the file's template
 			return failure.TooLarge("request_size", maxPairs, len(q.Text)+q.keys, "bytes")
 		}
 	}
 	return nil
 }
 
-// pairs writes the query: what maps_to says, then the parameters.
+// pairs writes the query: first the query of maps_to, then the parameters.
 func (c *Call) pairs() *failure.Failure {
 	op, o := c.Op, &c.Out
 	for _, q := range op.Mapping.Query {
@@ -149,7 +150,7 @@ func (c *Call) pairs() *failure.Failure {
 	return nil
 }
 
-// placeholderText leaves the text of a placeholder's parameter in c.text.
+// placeholderText writes the text of a placeholder's parameter into c.text.
 func (c *Call) placeholderText(i int) *failure.Failure {
 	p, v := c.Op.Params[i], c.Values[i]
 	switch v.Kind {
@@ -177,7 +178,7 @@ func (c *Call) placeholderText(i int) *failure.Failure {
 	return nil
 }
 
-// The length of an encoded path parameter from which servers may balk.
+// The length of an encoded path parameter above which a server may refuse it.
 const longPathParam = 2048
 
 // pathValue appends the encoded value of a path parameter to url.
@@ -189,7 +190,7 @@ func (c *Call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 	if escape.HasEncodedNUL(c.text) {
 		return url, failure.InvalidEncoding("params."+p.Name, strings.Index(string(c.text), "%00"))
 	}
-	if len(c.text) == 0 && p.MinLength != 0 { // minLength: 0 says that the collection is meant
+	if len(c.text) == 0 && p.MinLength != 0 { // with minLength: 0, an empty value means the collection
 		return url, failure.InvalidValue(p.Name, "must not be empty")
 	}
 	start := len(url)
@@ -208,7 +209,7 @@ func (c *Call) pathValue(url []byte, i int) ([]byte, *failure.Failure) {
 	return url, nil
 }
 
-// addPairs adds parameter i to q: one pair, several, or none when it is absent
+// addPairs adds parameter i to q as one or several pairs. It adds none if the value is absent
 // or null.
 func (c *Call) addPairs(q *Pairs, i int) {
 	p, v := c.Op.Params[i], c.Values[i]
@@ -289,8 +290,8 @@ func (c *Call) headers() *failure.Failure {
 	return nil
 }
 
-// ParsedURL is the request's URL, sure to be on the adapter's own host and under
-// its base path. Encoding already sees to that; this is the second lock.
+// ParsedURL parses the request's URL. It returns an error unless the URL is on the adapter's
+// own host and under its base path. The encoding ensures that already; this is a second check.
 func ParsedURL(t *file.Target, raw []byte) (*url.URL, error) {
 	u, err := url.Parse(string(raw))
 	switch {

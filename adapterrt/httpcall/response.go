@@ -15,14 +15,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How much of a response is shown or told.
+// How much of a response clients and logs receive.
 const (
 	previewRunes = 200
 	messageRunes = 500
 	loggedRunes  = 2000
 )
 
-// StatusRow is how an HTTP status reads to a client.
+// StatusRow is the code, and the beginning of the message, for an HTTP status.
 type StatusRow struct {
 	Code   failure.Code
 	Prefix string // "" for "HTTP 408: "
@@ -46,10 +46,10 @@ var statusTable = map[int]StatusRow{
 	504: {failure.InternalError, "Gateway timeout: "},
 }
 
-// MapStatus is the row for a status that is no success.
+// MapStatus returns the row for a status that is not a success.
 func MapStatus(status int, h http.Header) StatusRow {
 	if status == 403 && (h.Get("X-RateLimit-Remaining") == "0" || h.Get("Retry-After") != "") {
-		status = 429 // some say it so
+		status = 429 // some APIs send 403 for a rate limit
 	}
 	row, ok := statusTable[status]
 	switch {
@@ -65,21 +65,21 @@ func MapStatus(status int, h http.Header) StatusRow {
 	return row
 }
 
-// Reading is how the words of an API are read.
+// Reading says how the error texts of an API are passed on.
 type Reading struct {
-	Dev           bool // as they are, with paths and addresses
-	KeepAddresses bool // as they are in this alone
-	NoBody        bool // without the body of a failure
+	Dev           bool // unchanged, with paths and addresses; only secrets are masked
+	KeepAddresses bool // with private addresses and internal host names
+	NoBody        bool // without the API's error body
 	Now           func() time.Time
 }
 
-// sanitizer is for what the API of op says.
+// sanitizer returns the sanitizer for texts of the API of op.
 func (how Reading) sanitizer(op *file.Operation) clean.Sanitizer {
 	return clean.Sanitizer{Off: how.Dev, KeepAddresses: how.KeepAddresses, Host: op.Adapter.Target.Base.Host}
 }
 
-// Read turns a reply into the data of a success or into a failure. The data is a
-// part of the reply's body, unchanged.
+// Read turns a reply into the data of a success or into a failure. If the answer is JSON, the
+// data is an unchanged part of the reply's body.
 func (c *Call) Read(r *Reply, how Reading) ([]byte, *failure.Failure) {
 	data, f := c.interpret(r, how)
 	if f == nil && c.Op.GraphQL != nil {
@@ -88,7 +88,7 @@ func (c *Call) Read(r *Reply, how Reading) ([]byte, *failure.Failure) {
 	return data, f
 }
 
-// interpret is read without what GraphQL adds.
+// interpret does what Read does, except for GraphQL.
 func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 	op, secrets := c.Op, c.Out.Secrets
 	z := how.sanitizer(op)
@@ -128,8 +128,8 @@ func (c *Call) interpret(r *Reply, how Reading) ([]byte, *failure.Failure) {
 	return nil, c.refused(r, body, z, how)
 }
 
-// nothing is the data of an answer without a body: where to look for what was begun or
-// made, where the API says so.
+// nothing returns the data of a success without a body: the Location of a 201 or 202, which
+// says where the created or accepted resource is, or null.
 func (c *Call) nothing(r *Reply) []byte {
 	if r.Status == 201 || r.Status == 202 {
 		if location := c.location(r); location != "" {
@@ -139,8 +139,8 @@ func (c *Call) nothing(r *Reply) []byte {
 	return []byte("null")
 }
 
-// refusedInText is the failure for an error status with a body that is no JSON, of an
-// operation whose answers need not be.
+// refusedInText returns the failure for an error status whose body is not JSON, for an
+// operation whose answers are in another format.
 func (c *Call) refusedInText(r *Reply, body []byte, z clean.Sanitizer, how Reading) *failure.Failure {
 	f := c.refused(r, nil, z, how)
 	kind, params := mediaType(r.ContentType)
@@ -150,8 +150,8 @@ func (c *Call) refusedInText(r *Reply, body []byte, z clean.Sanitizer, how Readi
 	return f
 }
 
-// refused is the failure for an answer that says so by its status, or by a rule of the
-// adapter's; body is valid JSON or nil.
+// refused returns the failure for an answer that is an error by its status or by an error rule
+// of the adapter. body is valid JSON or nil.
 func (c *Call) refused(r *Reply, body []byte, z clean.Sanitizer, how Reading) *failure.Failure {
 	op, secrets := c.Op, c.Out.Secrets
 	words := errorMessage(body, r.Status)
@@ -190,7 +190,8 @@ func (c *Call) refused(r *Reply, body []byte, z clean.Sanitizer, how Reading) *f
 			d = d.Raw("upstream_body", told)
 		}
 	} else if errs != nil && wire.KindOf(errs) == wire.Array {
-		// Where there is a message as well, these are what a caller can act on.
+		// If there is a message as well, the caller still needs these texts to correct the
+		// request.
 		if more := z.Clean(joinedErrors(errs), messageRunes, secrets); more != "" && more != said {
 			d = d.Str("upstream_errors", more)
 		}
@@ -207,13 +208,13 @@ func (c *Call) refused(r *Reply, body []byte, z clean.Sanitizer, how Reading) *f
 		}
 	}
 	if f.Code == failure.ValidationPayloadTooLarge {
-		f.FromAPI = true // the API's word, not about what the client sent us
+		f.FromAPI = true // the API refused the payload, not this program
 	}
 	f.Details = d.End()
 	return f
 }
 
-// unreadable is the failure for a body that is no JSON.
+// unreadable returns the failure for a body that is not JSON.
 func unreadable(r *Reply, body []byte, bad *wire.Fault, z clean.Sanitizer, secrets []string) *failure.Failure {
 	f := &failure.Failure{Code: failure.SerializationParse}
 	kind, params := mediaType(r.ContentType)
@@ -243,7 +244,8 @@ func unreadable(r *Reply, body []byte, bad *wire.Fault, z clean.Sanitizer, secre
 	return f
 }
 
-// preview is the start of a body, long enough for what is shown once cleaned.
+// preview returns the beginning of a body. It is longer than previewRunes, because cleaning may
+// shorten it.
 func preview(body []byte) string {
 	return clean.FirstRunes(string(body[:min(len(body), 8*previewRunes*utf8.UTFMax)]), 8*previewRunes)
 }
@@ -267,8 +269,8 @@ func otherCharset(c string) bool {
 	return true
 }
 
-// errorMessage finds the words for an error in a JSON body, nil for none, the way
-// APIs use to put them.
+// errorMessage returns the text of an error from the usual places in a JSON body. If there is
+// none, or body is nil, it returns the status.
 func errorMessage(body []byte, status int) string {
 	found := func(raw []byte) (string, bool) {
 		if raw == nil || wire.KindOf(raw) == wire.Null {
@@ -313,7 +315,7 @@ func errorMessage(body []byte, status int) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + word)
 }
 
-// joinedErrors joins what the elements of errors[] say, as far as it is read.
+// joinedErrors joins the texts of the elements of errors, up to a limit.
 func joinedErrors(raw []byte) string {
 	var b strings.Builder
 	wire.Each(raw, func(_, e []byte) bool {
@@ -330,7 +332,7 @@ func joinedErrors(raw []byte) string {
 	return b.String()
 }
 
-// saidText is a string's text, and compact JSON for all else.
+// saidText returns the text of a string, and compact JSON for any other value.
 func saidText(raw []byte) string {
 	raw = raw[:len(raw):len(raw)]
 	if wire.KindOf(raw) == wire.String {
@@ -339,9 +341,9 @@ func saidText(raw []byte) string {
 	return string(wire.AppendCompact(nil, raw))
 }
 
-// RetryAfter reads how long an API asks to wait:
-// https://www.rfc-editor.org/rfc/rfc9110#field.retry-after, else the reset time
-// that rate limits use to name.
+// RetryAfter returns how long an API asks to wait, from Retry-After
+// (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after), otherwise from
+// X-RateLimit-Reset if X-RateLimit-Remaining is 0.
 func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	const longest = 366 * 24 * time.Hour
 	if v := strings.TrimSpace(h.Get("Retry-After")); v != "" {
@@ -360,8 +362,8 @@ func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// resetAfter is how long to wait by the headers that the rules of op name, when one
-// of them says that nothing is left.
+// resetAfter returns how long to wait according to the headers that the rate limits of op name,
+// if one of them says that no calls remain.
 func resetAfter(op *file.Operation, h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	for _, l := range [...]*file.Limits{op.Adapter.Limits, op.Limits} {
 		if l == nil {
@@ -378,7 +380,8 @@ func resetAfter(op *file.Operation, h http.Header, now time.Time) (wait time.Dur
 	return wait, ok
 }
 
-// HeaderNumber is the whole number in a header, false for none.
+// HeaderNumber returns the number in a header. It reports false if the header is no integer from
+// 0 on.
 func HeaderNumber(h http.Header, name string) (int64, bool) {
 	if name == "" {
 		return 0, false
@@ -387,14 +390,14 @@ func HeaderNumber(h http.Header, name string) (int64, bool) {
 	return n, err == nil && n >= 0
 }
 
-// ResetTime reads a reset header: a moment in seconds or milliseconds, or the
+// ResetTime returns the time in a reset header: Unix time in seconds or milliseconds, or the
 // seconds until then.
 func ResetTime(n int64, now time.Time) time.Time {
 	const longest = 366 * 24 * time.Hour
 	switch {
 	case n < 1<<28:
 		return now.Add(min(time.Duration(n)*time.Second, longest))
-	case n < 1<<37: // the year 6325, and as milliseconds a day in 1974
+	case n < 1<<37: // as seconds the year 6325, as milliseconds a day in 1974
 		return now.Add(min(time.Unix(n, 0).Sub(now), longest))
 	}
 	return now.Add(min(time.UnixMilli(min(n, 1<<47)).Sub(now), longest))

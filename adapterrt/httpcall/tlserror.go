@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// tlsProblem words a failed handshake; "" when err is something else.
+// tlsProblem returns a message for a failed TLS handshake, or "" if err is another error.
 func tlsProblem(err error) string {
 	var (
 		invalid x509.CertificateInvalidError
@@ -36,7 +36,7 @@ func tlsProblem(err error) string {
 	return ""
 }
 
-// WithoutURL takes the URL from an error, for a key may stand in its query.
+// WithoutURL removes the URL from an error, because its query may contain a key.
 func WithoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

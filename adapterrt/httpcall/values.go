@@ -8,43 +8,43 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Value is what a request gives for one parameter.
+// Value is the value of one parameter in a request.
 type Value struct {
 	Raw      []byte // valid JSON
 	Kind     wire.ValueKind
-	Inside   bool // it stood in params, not beside them
+	Inside   bool // it was in params, not at the top level of the request
 	Fallback bool // it is a default, or set by the runtime
 }
 
-// Call is an operation with the values for its parameters, and the HTTP request
-// that these become. The caller that keeps it reuses its slices.
+// Call is an operation with the values of its parameters, and the HTTP request that is built
+// from them. A caller that keeps it can reuse its slices.
 type Call struct {
 	Op       *file.Operation
 	Values   []Value // by the operation's parameters
 	Warnings []failure.Notice
 	Out      Outgoing
-	Media    []Media  // what the answer holds beside its data
+	Media    []Media  // images and files of the answer
 	text     []byte   // scratch
-	chosen   []string // fields that the request names, at the top of an item
+	chosen   []string // top-level fields that the request selects
 	shown    int      // bytes of Media
-	query    string   // the whole query of the URL, when a page says so itself
+	query    string   // the complete query of the URL, if it comes from the link of a page
 }
 
-// Reuse empties the call, for another request to fill the memory that it has. It
-// reports false when that grew beyond what most requests need, and is better let go.
+// Reuse empties the call, so that another request can use its memory. It reports false if
+// the memory grew beyond what most requests need, and should be released instead.
 func (c *Call) Reuse() bool {
 	const giant = 64 << 10
 	if cap(c.text) > giant || cap(c.Out.URL.Text) > giant || cap(c.Out.Body.Text) > giant {
 		return false
 	}
 	c.Out.reset()
-	clear(c.Values[:cap(c.Values)]) // they point into the request
+	clear(c.Values[:cap(c.Values)]) // the values point into the request
 	*c = Call{Values: c.Values[:0], Out: c.Out, text: c.text[:0]}
 	return true
 }
 
-// Validate checks the values in the order that decides which mistake is reported,
-// and fills in defaults. Unknown parameters are refused, or dropped with a warning.
+// Validate checks the values and fills in defaults. The order of the checks decides which
+// mistake is reported. It returns a failure if there are unknown parameters.
 func (c *Call) Validate(unknown []string) *failure.Failure {
 	op := c.Op
 	for _, i := range op.Required {
@@ -74,7 +74,8 @@ func (c *Call) Validate(unknown []string) *failure.Failure {
 	return nil
 }
 
-// lacks reports whether parameter i is not there; null is no value where it may not be one.
+// lacks reports whether parameter i has no value. null is a value only if the parameter's types
+// include null.
 func (c *Call) lacks(i int) bool {
 	k := c.Values[i].Kind
 	return k == wire.Absent || k == wire.Null && c.Op.Params[i].Also&file.AlsoNull == 0
@@ -89,10 +90,10 @@ func (c *Call) missing() (names []string) {
 	return names
 }
 
-// The most warnings of a result.
+// The largest number of warnings in a result.
 const maxWarnings = 10
 
-// Warn adds a warning to the result, once.
+// Warn adds a warning to the result, unless the result has an equal one already.
 func (c *Call) Warn(w failure.Notice) {
 	for _, o := range c.Warnings {
 		if o.Code == w.Code && bytes.Equal(o.Details, w.Details) {
@@ -104,9 +105,8 @@ func (c *Call) Warn(w failure.Notice) {
 	}
 }
 
-// AppendText appends a value's text as it goes into a URL or a header. Strings
-// lose their quotes, whole numbers of integer parameters are plain digits,
-// containers are compact JSON.
+// AppendText appends a value as text for a URL or a header. Strings lose their quotes,
+// integers of integer parameters become plain digits, and containers are compact JSON.
 func AppendText(dst, raw []byte, integer bool) []byte {
 	switch wire.KindOf(raw) {
 	case wire.String:
@@ -124,7 +124,7 @@ func AppendText(dst, raw []byte, integer bool) []byte {
 	return append(dst, raw...)
 }
 
-// appendJoined appends an array's elements with commas between.
+// appendJoined appends the elements of an array, separated by commas.
 func appendJoined(dst, raw []byte, integer bool) []byte {
 	n := 0
 	wire.Each(raw, func(_, v []byte) bool {

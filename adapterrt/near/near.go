@@ -1,4 +1,4 @@
-// Package near finds the names that were probably meant by one that does not exist.
+// Package near finds existing names that are similar to a name that does not exist.
 package near
 
 import (
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Names are those of among, at most so many, that name was probably meant for, the
-// likeliest first: the same in another spelling (getIssue, get-issue), the same words
-// in another order, one that name has a prefix before, or one a few letters away.
+// Names returns at most most of the names in among that are similar to name, the most
+// similar first: the same name in another spelling (getIssue, get-issue), the same words
+// in another order, name without a prefix, or a name that differs in a few letters.
 func Names(name string, among []string, most int) []string {
 	type ranked struct {
 		name string
@@ -34,7 +34,7 @@ func Names(name string, among []string, most int) []string {
 			}
 			rank = 2 + d
 		}
-		if !slices.Contains(list, ranked{n, rank}) { // several may have the name
+		if !slices.Contains(list, ranked{n, rank}) { // among may contain a name several times
 			list = append(list, ranked{n, rank})
 		}
 	}
@@ -49,7 +49,7 @@ func Names(name string, among []string, most int) []string {
 // Fold writes a name in snake_case: getIssue, get-issue and Get.Issue are get_issue.
 func Fold(s string) string {
 	var b strings.Builder
-	lower := false // the letter before
+	lower := false // the previous character is a lower-case letter or a digit
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c >= 'A' && c <= 'Z':
@@ -75,8 +75,9 @@ func sortedWords(s string) string {
 	return strings.Join(words, "_")
 }
 
-// Distance is how many letters have to be added, left out, replaced or swapped with
-// their neighbour to make b of a. Beyond limit it may be any number above that.
+// Distance returns how many letters have to be added, removed, replaced or swapped with
+// their neighbour to turn a into b. If that is more than limit, it may return any number
+// above limit.
 func Distance(a, b string, limit int) int {
 	if d := len(a) - len(b); d > limit || -d > limit {
 		return limit + 1
@@ -99,7 +100,7 @@ func Distance(a, b string, limit int) int {
 			}
 			least = min(least, next[j+1])
 		}
-		if least > limit+1 { // a swap may still take one back
+		if least > limit+1 { // a swap may still reduce it by one
 			return limit + 1
 		}
 		before, row, next = row, next, before

@@ -1,15 +1,15 @@
 // Package present shows adapters to models and people.
 //
-// A [Presenter] is the operator's choice of how; an [Adapter] is what is worked out for
-// one file when it is loaded; a [Catalogue] is several of them that are offered
-// together. From these come
+// A [Presenter] holds the operator's options. An [Adapter] holds what is computed for one
+// file when it is loaded. A [Catalogue] holds several Adapters that are offered together.
+// The package makes from them:
 //
 //	tools.go         the entries of tools/list, by [Mode]
 //	introspect.go    the answers of the operation introspect
-//	gentypes.go      the types that introspection names, made of parameters and enums
-//	instructions.go  what a model reads of all tools together
-//	starter.go       a first file for people to write their own
+//	gentypes.go      the types in introspection, generated from parameters and enums
+//	instructions.go  the text for a model about all tools together
+//	starter.go       an example file with which people start to write their own
 //
-// The package makes no request. Texts of a file have been through package clean when
-// they come here.
+// The package makes no request. Package clean has already cleaned the texts of a file that
+// it receives.
 package present

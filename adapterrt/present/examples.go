@@ -6,13 +6,13 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// The longest value that an example of introspection takes from a golden one.
+// The largest number of bytes of a value that introspection takes from a golden example.
 const maxExampleValue = 200
 
-// goldenParams are the params of the first golden example of each operation that goes
-// well.
+// goldenParams returns, for each operation, the params of its first golden example that
+// succeeds.
 func goldenParams(a *file.Adapter) map[string][]byte {
-	examples, _ := file.Examples(a.Documentation, 0) // what is wrong with them, adapter test tells
+	examples, _ := file.Examples(a.Documentation, 0) // the adapter test command reports their problems
 	params := map[string][]byte{}
 	for i := range examples {
 		e := &examples[i]
@@ -24,8 +24,8 @@ func goldenParams(a *file.Adapter) map[string][]byte {
 	return params
 }
 
-// appendExample writes one request with a value for all that is required, from golden
-// where that has it.
+// appendExample appends an example request with a value for each required parameter, from
+// golden if it has one. among is the adapter's name, or "" if it is not needed.
 func appendExample(dst []byte, op *file.Operation, golden []byte, among string) []byte {
 	params := wire.Members(nil)
 	for _, p := range op.Params {
@@ -68,7 +68,7 @@ func exampleValue(p *file.Param, golden []byte) []byte {
 	return []byte(`"…"`)
 }
 
-// wellKnown are values of the formats whose text says nothing of an API.
+// wellKnown are example values for formats that are the same in every API.
 var wellKnown = map[string]string{
 	"date": "2026-01-31", "date-time": "2026-01-31T12:00:00Z", "email": "ann@example.com", "uri": "https://example.com",
 	"uuid": "123e4567-e89b-42d3-a456-426614174000",

@@ -9,12 +9,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// generatedType is one entry of introspect types: of the protocol, of a file, or
-// made of an operation's parameters, or of the values that one of them may have.
+// generatedType is one entry of introspect types: a type of the specification, a type that
+// a file declares, or a type generated from an operation's parameters or from an enum.
 type generatedType struct {
 	file.DeclaredType
-	of    *file.Operation // what it is made of, nil for the other two
-	param *file.Param
+	of    *file.Operation // from which it is generated, nil for the other two
+	param *file.Param     // from whose enum it is generated; nil for none
 }
 
 func (t *generatedType) object() wire.Members {
@@ -53,7 +53,7 @@ func (t *generatedType) appendDetail(dst []byte) []byte {
 	return append(dst, "}}"...)
 }
 
-// appendFields writes the operation's parameters as the fields of a type.
+// appendFields appends the operation's parameters as the fields of a type.
 func appendFields(dst []byte, op *file.Operation) []byte {
 	dst = append(dst, '[')
 	first := true
@@ -74,7 +74,8 @@ func appendFields(dst []byte, op *file.Operation) []byte {
 	return append(dst, ']')
 }
 
-// generateTypes makes a type of every enum and of every operation's parameters.
+// generateTypes returns a type for every enum and for every operation's parameters, and the
+// types that the file declares.
 func generateTypes(a *file.Adapter) (generated []generatedType) {
 	taken := map[string]bool{}
 	for _, t := range file.ProtocolTypes() {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// The longest instructions, and how much of them must stand alone, for clients
-// that show no more.
+// The largest number of bytes of the instructions, and how much of their beginning must be
+// understandable alone, for clients that show no more.
 const maxInstructions, leadInstructions = 2048, 512
 
-// Instructions is what a model should know of all the tools together, for the answer
-// to initialize. Its first 512 characters stand alone; it is ASCII, and at most 2,048
-// bytes. It is "" without adapters.
+// Instructions returns what a model should know about all the tools together, for the
+// result of initialize. Its first 512 characters can be read alone. It is ASCII and at
+// most 2,048 bytes long. It is "" if there are no adapters.
 func Instructions(adapters []string) string {
 	if len(adapters) == 0 {
 		return ""

@@ -15,16 +15,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// introspectOperation is the operation that every runtime has. What pages and narrows
-// its lists is no part of the closed form, whose lists are whole.
+// introspectOperation returns the operation introspect, which every runtime has. The closed
+// form does not have the parameters that page and filter lists; its lists are complete.
 func introspectOperation(form Introspection) *file.Operation {
 	op := &file.Operation{
 		Name: "introspect", Category: file.Read, Builtin: true, Description: "Discover operations and types",
 		Required: []int{0},
 	}
 	for _, p := range [...]struct{ name, description string }{
-		{"query", "operations or types; also adapter_info, quota_status"}, {"name", "Which one, for its details"},
-		{"first", "Of a list of operations: how many, 100 unless said"}, {"after", "The one before them"},
+		{"query", "operations or types; also adapter_info, quota_status"}, {"name", "Name of one, for its details"},
+		{"first", "Of a list of operations: how many, default 100"}, {"after", "Last name of the list before"},
 		{"adapter", "Only this adapter's"}, {"category", "Only create, read, update, delete or execute"},
 		{"tag", "Only of adapters with this tag"}, {"match", "Only with these words in name or description"},
 	} {
@@ -40,7 +40,7 @@ func introspectOperation(form Introspection) *file.Operation {
 	return op
 }
 
-// protocolBlock is the _protocol member of a list of operations.
+// protocolBlock returns the _protocol member of a list of operations.
 func (p *Presenter) protocolBlock() []byte {
 	can := wire.Members(nil).Bool("batch", true).Bool("field_selection", true).Bool("pagination", true).
 		Bool("warnings", true).Bool("confirmation", true).Bool("dangerous_operations", true).End()
@@ -50,7 +50,8 @@ func (p *Presenter) protocolBlock() []byte {
 		Raw("capabilities", can).Raw("limits", limits).Str("concurrency", "fully-concurrent").End()
 }
 
-// Adapter is an adapter as it is shown: what is worked out for that when it is loaded.
+// Adapter holds what introspection shows of an adapter. It is computed when the adapter is
+// loaded.
 type Adapter struct {
 	adapter   *file.Adapter
 	verdict   func(*file.Operation) guard.Verdict
@@ -59,7 +60,7 @@ type Adapter struct {
 	golden    map[string][]byte // params of an example in the documentation, by operation
 }
 
-// shown is what is said of an operation beyond the file's front matter.
+// shown is what introspection shows of an operation in addition to the file's front matter.
 type shown struct {
 	verdict guard.Verdict
 	golden  []byte
@@ -69,8 +70,8 @@ func (s *Adapter) shown(op *file.Operation) shown {
 	return shown{s.verdict(op), s.golden[op.Name]}
 }
 
-// NewAdapter writes what introspection says of the adapter's operations. verdict says
-// what becomes of each.
+// NewAdapter computes what introspection shows of the adapter's operations. verdict returns
+// the verdict on an operation.
 func NewAdapter(a *file.Adapter, verdict func(*file.Operation) guard.Verdict, p *Presenter) *Adapter {
 	s := &Adapter{adapter: a, verdict: verdict, Details: make([]Detail, len(a.Operations)), generated: generateTypes(a), golden: goldenParams(a)}
 	for i, op := range a.Operations {
@@ -79,7 +80,7 @@ func NewAdapter(a *file.Adapter, verdict func(*file.Operation) guard.Verdict, p 
 	return s
 }
 
-// Catalogue is what introspection says of adapters that are offered together.
+// Catalogue answers introspection for adapters that are offered together.
 type Catalogue struct {
 	Adapters  []*Adapter
 	Ambiguous func(operation string) bool // several of the adapters have it
@@ -91,7 +92,7 @@ type Catalogue struct {
 	info       []byte
 }
 
-// work works out the answers, when one is first asked for.
+// work computes the answers. It runs once, at the first request.
 func (k *Catalogue) work() {
 	k.operations, _ = k.list(&Question{})
 
@@ -146,8 +147,8 @@ func appendInfo(dst []byte, a *file.Adapter) []byte {
 	return append(dst, o.End()...)
 }
 
-// Answer answers q out of what was worked out before. quotas is asked for the one
-// thing that is not.
+// Answer answers q from the computed answers. It calls quotas for quota_status, which
+// changes with every call.
 func (k *Catalogue) Answer(q *Question, quotas func() []byte) ([]byte, *failure.Failure) {
 	k.answered.Do(k.work)
 	if key := q.listing(); key != "" && (q.Query != "operations" || q.Named) {
@@ -184,7 +185,8 @@ func (k *Catalogue) Answer(q *Question, quotas func() []byte) ([]byte, *failure.
 	return nil, &failure.Failure{Code: failure.InvalidQueryType, Message: "Unknown introspection query: '" + query + "'. Use 'operations' or 'types'."}
 }
 
-// qualified parts adapter.name when there is that adapter.
+// qualified splits adapter.name if there is an adapter of that name. Otherwise it returns
+// all adapters and name.
 func (k *Catalogue) qualified(name string) ([]*Adapter, string) {
 	if before, after, ok := strings.Cut(name, "."); ok {
 		for i, s := range k.Adapters {
@@ -226,11 +228,11 @@ func (k *Catalogue) operation(name string) ([]byte, *failure.Failure) {
 	return d.Answer(), nil
 }
 
-// The most names that one was probably meant for, and among how many they are sought.
+// The largest number of names in did_you_mean, and of names that are compared for it.
 const maxMeant, maxSought = 3, 5000
 
-// nothing is the answer where there is nothing of that name: with names that were
-// probably meant, where the closed form is not asked for.
+// nothing returns the answer for a name that does not exist. It contains similar names,
+// except in the closed form.
 func (k *Catalogue) nothing(what, name string, names func(s *Adapter, add func(string))) []byte {
 	o := wire.Members(nil).Raw(what, []byte("null"))
 	if k.How.Introspection == Strict {
@@ -285,15 +287,15 @@ func (k *Catalogue) typ(name string) ([]byte, *failure.Failure) {
 	return nil, failure.Ambiguous(name, adapterNames(found))
 }
 
-// Detail is the answer to introspect operations with an operation's name. What it
-// says of the parameters, it may say twice, and keeps once.
+// Detail is the answer to introspect operations with an operation's name. The answer may
+// contain the parameters twice; Detail keeps them once.
 type Detail struct {
 	text     []byte
-	from, to int // the parameters
-	again    int // where they stand a second time; 0 for nowhere
+	from, to int // the parameters in text
+	again    int // where Answer inserts them a second time; 0 for nowhere
 }
 
-// Answer is the whole of it.
+// Answer returns the complete answer.
 func (d *Detail) Answer() []byte {
 	if d.again == 0 {
 		return d.text
@@ -302,8 +304,8 @@ func (d *Detail) Answer() []byte {
 	return slices.Concat(d.text[:d.again], []byte(`,"params":`), params, d.text[d.again:])
 }
 
-// describe writes the details of an operation. among is its adapter's name where there
-// are others to tell it from, "" elsewhere.
+// describe returns the details of an operation. among is its adapter's name if several
+// adapters are offered together, and "" otherwise.
 func describe(op *file.Operation, more shown, how *Presenter, among string) (d Detail) {
 	adapter := ""
 	if op.Adapter != nil {
@@ -352,7 +354,7 @@ func (p *Presenter) parametersKey() string {
 	return "parameters"
 }
 
-// extend adds what the closed form has no room for.
+// extend adds the members that the closed form does not have.
 func extend(o wire.Members, op *file.Operation, v guard.Verdict) wire.Members {
 	if r := op.Returns; r != nil && (r.Description != "" || r.Fields != nil) {
 		m := wire.Members(nil).Str("description", r.Description)
@@ -406,7 +408,7 @@ func (p *Presenter) appendDescription(dst []byte, param *file.Param) []byte {
 	return append(dst, o.End()...)
 }
 
-// members adds all that a definition says beyond its type.
+// members adds everything that a definition says in addition to its type.
 func (p *Presenter) members(o wire.Members, d *file.Definition) wire.Members {
 	if d.Description != "" {
 		o = o.Str("description", d.Description)
@@ -442,7 +444,7 @@ func (p *Presenter) members(o wire.Members, d *file.Definition) wire.Members {
 	if d.Items != nil {
 		o = o.Raw("items", p.members(wire.Members(nil).Str("type", d.Items.Type.String()), d.Items).End())
 	}
-	if d.Also != 0 && p.Introspection != Strict { // the closed form has no word for these two
+	if d.Also != 0 && p.Introspection != Strict { // the closed form has neither types nor properties
 		o = o.Strs("types", append([]string{d.Type.String()}, d.Also.Names()...))
 	}
 	if d.Properties != nil && p.Introspection != Strict {

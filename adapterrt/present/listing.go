@@ -11,15 +11,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How many operations a list has by default, and at most. The most of an adapter
-// are as many.
+// How many operations a list has by default, and at most. An adapter has at most as many.
 const listed, MostListed = 100, 2000
 
-// The most names that a failure lists.
+// The largest number of names that a failure lists.
 const maxKnown = 20
 
-// Question is what introspection is asked. All but the first three are of a list of
-// operations; "" and 0 stand for nothing.
+// Question holds the parameters of a call of introspect. All but the first three are for
+// lists of operations; "" and 0 mean that a parameter is absent.
 type Question struct {
 	Query string
 	Name  string
@@ -29,7 +28,7 @@ type Question struct {
 	After, Adapter, Category, Tag, Match string
 }
 
-// listing is the first key that is for a list alone, "" for none.
+// listing returns the first parameter of q that is only for lists, or "" if there is none.
 func (q *Question) listing() string {
 	switch {
 	case q.First > 0:
@@ -48,14 +47,14 @@ func (q *Question) listing() string {
 	return ""
 }
 
-// item is an operation of a list; the adapter is nil for the one that all have.
+// item is an operation in a list. The adapter is nil for introspect, which all have.
 type item struct {
 	s  *Adapter
 	op *file.Operation
 }
 
-// list writes the operations that q asks for, and where there are more how to get at
-// them. The closed form has no word for that.
+// list returns the operations that q selects. If there are more, it says how to list them.
+// In the closed form, which has no member for that, the list is complete.
 func (k *Catalogue) list(q *Question) ([]byte, *failure.Failure) {
 	items, f := k.chosen(q)
 	if f != nil {
@@ -64,7 +63,7 @@ func (k *Catalogue) list(q *Question) ([]byte, *failure.Failure) {
 	if q.After != "" {
 		at := slices.IndexFunc(items, func(i item) bool { return k.nameOf(i.s, i.op) == q.After })
 		if at < 0 {
-			return nil, failure.InvalidValue("after", "is no operation of this list")
+			return nil, failure.InvalidValue("after", "is not an operation of this list")
 		}
 		items = items[at+1:]
 	}
@@ -98,7 +97,7 @@ func (k *Catalogue) list(q *Question) ([]byte, *failure.Failure) {
 	return bytes.Clone(append(list, '}')), nil
 }
 
-// chosen are the operations that q lets through.
+// chosen returns the operations that q selects, without regard to first and after.
 func (k *Catalogue) chosen(q *Question) ([]item, *failure.Failure) {
 	if _, known := file.CategoryOf(strings.ToLower(q.Category)); !known && q.Category != "" {
 		return nil, failure.InvalidValue("category", "must be one of: create, read, update, delete, execute")
@@ -145,7 +144,7 @@ func (k *Catalogue) chosen(q *Question) ([]item, *failure.Failure) {
 	return items, nil
 }
 
-// known lists names, but not too many of them.
+// known returns names sorted and joined, at most maxKnown of them.
 func known(names []string) string {
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -155,8 +154,8 @@ func known(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Callable are the names of operations as requests have to write them: with the adapter's
-// where several have one.
+// Callable returns the names of operations as a request has to write them: with the adapter's
+// name if several adapters have an operation of that name.
 func (k *Catalogue) Callable(names []string) (out []string) {
 	for _, name := range names {
 		if !k.Ambiguous(name) {
@@ -172,7 +171,7 @@ func (k *Catalogue) Callable(names []string) (out []string) {
 	return out
 }
 
-// nameOf is what an operation is called by where k is offered.
+// nameOf returns the name with which a request names an operation among those of k.
 func (k *Catalogue) nameOf(s *Adapter, op *file.Operation) string {
 	if s != nil && len(k.Adapters) > 1 && k.Ambiguous(op.Name) {
 		return s.adapter.Name + "." + op.Name

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/guard"
 )
 
-// Mode says as which tools the operations are offered.
+// Mode says how operations are grouped into tools.
 type Mode uint8
 
 // The modes. Semantic is a tool per category, Single one tool for all, All both.
@@ -19,10 +19,10 @@ const (
 	All
 )
 
-// String is the mode's word in introspection.
+// String returns the mode's name in introspection.
 func (m Mode) String() string { return [...]string{"semantic", "single", "all"}[m] }
 
-// ParseMode is the mode of that word; crude is another one for semantic.
+// ParseMode returns the mode that word names; crude is a synonym of semantic.
 func ParseMode(word string) (Mode, error) {
 	switch strings.ToLower(word) {
 	case "semantic", "crude":
@@ -35,19 +35,19 @@ func ParseMode(word string) (Mode, error) {
 	return Semantic, fmt.Errorf("unknown mode %q: semantic, crude, single or all", word)
 }
 
-// Introspection says how much is told of an operation.
+// Introspection says how much introspection returns about an operation.
 type Introspection uint8
 
-// The forms. Extended names the parameters under both of their keys, params and
-// parameters; Compact under params alone. Strict is the closed form of the
-// specification, in which there is no room for much else.
+// The forms. Extended lists the parameters under both of their keys, params and
+// parameters; Compact lists them under params only. Strict is the form of the
+// specification. Its schema is closed, so it omits all other members.
 const (
 	Extended Introspection = iota
 	Compact
 	Strict
 )
 
-// ParseIntrospection is the form of that word.
+// ParseIntrospection returns the form that word names.
 func ParseIntrospection(word string) (Introspection, error) {
 	i := slices.Index([]string{"extended", "compact", "strict"}, word)
 	if i < 0 {
@@ -56,7 +56,7 @@ func ParseIntrospection(word string) (Introspection, error) {
 	return Introspection(i), nil
 }
 
-// Limits are those that introspection names.
+// Limits are the limits that introspection shows.
 type Limits struct{ Request, Response, Text, Elements, Depth int }
 
 // Options are the operator's choices on how adapters are shown.
@@ -68,8 +68,7 @@ type Options struct {
 	Limits        Limits
 }
 
-// Presenter is how adapters are shown: the operator's choices, and what follows
-// from them alone.
+// Presenter shows adapters. It holds the operator's options, and what depends on them only.
 type Presenter struct {
 	Options
 	Builtin       *file.Operation // introspect
@@ -77,7 +76,7 @@ type Presenter struct {
 	protocol      []byte // the _protocol block of introspection
 }
 
-// New works out what follows from o.
+// New returns a Presenter with the options o.
 func New(o Options) *Presenter {
 	p := &Presenter{Options: o, Builtin: introspectOperation(o.Introspection)}
 	p.builtinDetail = describe(p.Builtin, shown{verdict: guard.Allow}, p, "")
@@ -85,7 +84,7 @@ func New(o Options) *Presenter {
 	return p
 }
 
-// ToolName is the tool of a category, with the prefix that it has for an adapter.
+// ToolName returns the name of the tool of a category, with the adapter's prefix.
 func (p *Presenter) ToolName(adapter string, category file.Category) string {
 	name := "mcp_aql"
 	if category != file.AnyCategory {
@@ -94,7 +93,7 @@ func (p *Presenter) ToolName(adapter string, category file.Category) string {
 	return p.Prefix(adapter) + name
 }
 
-// Prefix is what the names of an adapter's tools begin with.
+// Prefix returns the prefix of the names of an adapter's tools.
 func (p *Presenter) Prefix(adapter string) string {
 	if p.ToolPrefix != "" || !p.PerAdapter || adapter == "" {
 		return p.ToolPrefix

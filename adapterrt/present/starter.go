@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// Starter is a commented adapter file for a new adapter of that name, which must
-// be one that adapters may have.
+// Starter returns a commented adapter file for a new adapter called name, which must be
+// a valid adapter name.
 func Starter(name string) string {
 	return strings.ReplaceAll(starter, "NAME", name)
 }
@@ -14,10 +14,10 @@ const starter = `---
 # What the adapter is. The file is called NAME-adapter.md.
 name: NAME
 type: adapter
-version: "0.1.0" # quoted, or YAML makes a number of it
+version: "0.1.0" # quoted, so that it is a string
 description: "What the API is about, in one sentence"
 
-# Where the API lives. https, no slash at the end; a path prefix may follow.
+# Where the API is: https, with an optional path prefix, without a slash at the end.
 target:
   base_url: "https://api.example.com/v1"
   transport: http
@@ -26,7 +26,7 @@ target:
   # headers: {X-Api-Version: "2"}
   # timeout_ms: 30000
 
-# How to sign in. Credentials stay in the environment; only their names are here.
+# How to authenticate. Credentials stay in the environment; the file has only the names of the variables.
 # auth:
 #   type: bearer
 #   token_env: EXAMPLE_TOKEN
@@ -55,7 +55,7 @@ operations:
 
 # NAME
 
-What people should know. The examples are played by the adapter test command, offline.
+What people should know. The adapter test command runs the examples, offline.
 
 ` + "```" + `golden
 {"operation":"get_item","params":{"id":"7"}}

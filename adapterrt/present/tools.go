@@ -8,11 +8,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// hints are a tool's annotations. openWorldHint is true of all: behind each is an
-// API.
+// hints are a tool's annotations. openWorldHint is not among them: it is true for all tools,
+// because each of them calls an API.
 type hints struct{ readOnly, destructive, idempotent bool }
 
-// purposes say in a few words what a tool does, and how large a thing it is.
+// purposes are the first sentence of a tool's description and its annotations, by category.
 var purposes = [...]struct {
 	verb string
 	hints
@@ -25,16 +25,16 @@ var purposes = [...]struct {
 	file.Execute:     {"Run actions of HTTP APIs; mutating.", hints{false, true, false}},
 }
 
-// maxDescription is the greatest size of a tool's description, in bytes: a model reads
-// that of each tool with every request.
+// maxDescription is the largest size of a tool's description, in bytes. It is small because
+// a model reads the description of each tool with every request.
 const maxDescription = 1000
 
-// The most operations that a description names, and how many bytes of names there
-// may be when more than a few adapters share the tools: these must not grow with
-// every adapter.
+// maxNamed is the largest number of operations that a description names. If more than
+// fewAdapters adapters share the tools, the names may take manyAdaptersRoom bytes, so that
+// descriptions do not grow with every adapter.
 const maxNamed, fewAdapters, manyAdaptersRoom = 40, 3, 200
 
-// ToolJSON is the entry of tools/list for one tool.
+// ToolJSON returns the entry of tools/list for one tool.
 func (k *Catalogue) ToolJSON(adapter, name string, category file.Category) []byte {
 	names := k.namesOf(category)
 	p := purposes[category]
@@ -45,8 +45,8 @@ func (k *Catalogue) ToolJSON(adapter, name string, category file.Category) []byt
 	return o.Raw("annotations", notes).End()
 }
 
-// namesOf lists the operations of a category, with the adapter's name where two
-// adapters have one of the same.
+// namesOf returns the names of a category's operations, with the adapter's name if several
+// adapters have an operation of that name.
 func (k *Catalogue) namesOf(category file.Category) []string {
 	var names []string
 	for _, s := range k.Adapters {
@@ -89,8 +89,9 @@ func (k *Catalogue) describeTool(adapter string, category file.Category, names [
 	return head + tail
 }
 
-// pointer says where parameters are told. How, only the tools say that tell them: they
-// are the ones with large results, too.
+// pointer returns the part of a tool's description that says where a model finds the
+// parameters of operations. Only the tools that offer introspect say how to call it, and how
+// to keep results small, because they are the ones with large results.
 func (k *Catalogue) pointer(adapter string, category file.Category) string {
 	if category == file.AnyCategory || category == file.Read {
 		return "\nParameters: operation introspect, params {\"query\":\"operations\",\"name\":…}. Page, narrow or aggregate large results."
@@ -102,7 +103,8 @@ func (k *Catalogue) pointer(adapter string, category file.Category) string {
 	return "\nParameters of " + category.String() + " operations: introspect, of " + k.How.ToolName(adapter, at) + "."
 }
 
-// inputSchema is that of a tool. What a member means, the tools say that tell parameters.
+// inputSchema returns the input schema of a tool. Only the tools that offer introspect
+// describe the members.
 func (k *Catalogue) inputSchema(category file.Category) []byte {
 	member := func(typ, meaning string) []byte {
 		o := wire.Members(nil).Str("type", typ)

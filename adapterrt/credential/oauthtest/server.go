@@ -20,24 +20,24 @@ const (
 	ClientSecret = "canary-client-secret"
 )
 
-// Server is the OAuth server: /token, /authorize, /device, /revoke and, behind it, the API /api.
-// What is exported is set before it is used.
+// Server is the OAuth server with the endpoints /token, /authorize, /device and /revoke, and
+// the API /api. The exported fields must be set before the first request.
 type Server struct {
 	*httptest.Server
 	Life      int  // seconds of an access token, default 3600
 	Keeps     bool // refresh tokens do not rotate
-	NoRefresh bool // there are none
+	NoRefresh bool // the server gives no refresh tokens
 	Public    bool // the client does not authenticate
 
 	mu      sync.Mutex
 	before  func(url.Values, http.ResponseWriter) bool
 	after   func(url.Values)
 	made    int
-	access  map[string]int    // login by its valid access tokens
-	refresh map[string]int    // and by its newest refresh token
-	used    map[string]int    // and by earlier ones
-	codes   map[string]string // challenge by code
-	device  map[string]int    // polls that are left until the user agrees
+	access  map[string]int    // number of the login by valid access token
+	refresh map[string]int    // number of the login by newest refresh token
+	used    map[string]int    // number of the login by earlier refresh token
+	codes   map[string]string // code challenge by code
+	device  map[string]int    // remaining polls until the user agrees, by device code
 	forms   []url.Values
 	reused  int
 }
@@ -55,21 +55,23 @@ func New() *Server {
 	return s
 }
 
-// Before has f see each request to /token first; it reports whether it has answered. nil for nothing.
+// Before makes the server call f first for each request to /token. f reports whether it has
+// answered the request. If f is nil, nothing is called.
 func (s *Server) Before(f func(form url.Values, w http.ResponseWriter) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before = f
 }
 
-// After has f run when a token is made and its answer not sent.
+// After makes the server call f for each request to /token when it has processed the request
+// and not yet sent the answer.
 func (s *Server) After(f func(form url.Values)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.after = f
 }
 
-// Login is the first refresh token of a new login.
+// Login makes a new login and returns its first refresh token.
 func (s *Server) Login() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,21 +81,21 @@ func (s *Server) Login() string {
 	return t
 }
 
-// Forms are the requests to /token so far.
+// Forms returns the forms of the requests to /token so far.
 func (s *Server) Forms() []url.Values {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]url.Values(nil), s.forms...)
 }
 
-// Reused counts refresh tokens that came again after they were replaced.
+// Reused returns how many requests came with a refresh token that was already replaced.
 func (s *Server) Reused() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reused
 }
 
-// RefuseTokens makes the API refuse all access tokens so far.
+// RefuseTokens makes the API refuse all access tokens made so far.
 func (s *Server) RefuseTokens() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +148,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, answer)
 }
 
-// grant is called with s.mu held.
+// grant answers a token request. It is called with s.mu held.
 func (s *Server) grant(form url.Values) (answer, code, why string) {
 	login := 0
 	switch form.Get("grant_type") {
@@ -209,7 +211,7 @@ func (s *Server) end(login int) {
 	}
 }
 
-// authorize is a user who agrees at once.
+// authorize redirects with a code at once, as if the user had agreed.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	back, err := url.Parse(q.Get("redirect_uri"))
@@ -226,7 +228,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, back.String(), http.StatusFound)
 }
 
-// begin is the start of a device login, to which the user agrees at the third poll.
+// begin starts a device login. The user agrees to it at the third poll.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
 	s.mu.Lock()
