@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// textResult is a result with these texts.
+// textResult returns a result with these texts.
 func textResult(texts ...string) []byte {
 	var blocks []string
 	for _, text := range texts {
@@ -18,7 +18,7 @@ func textResult(texts ...string) []byte {
 
 func quoted(text string) []byte { return appendQuoted(nil, []byte(text)) }
 
-// issues is a JSON list of n issues.
+// issues returns a JSON list of n issues.
 func issues(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"issues":[`)

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// log is a text of about n bytes of log lines, with what has to be escaped.
+// log returns n bytes of log lines, with characters that have to be escaped.
 func log(n int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
@@ -20,9 +20,9 @@ func log(n int) string {
 	return b.String()[:n]
 }
 
-// beside times op and a scan of the same bytes, in turns, and reports the medians
-// and that of the quotients. The scan is what the proxy spends on the result
-// whatever is done with it.
+// beside times op and a scan of the same bytes, in turns, and reports the
+// medians of both and of their quotients. The proxy makes the scan for every
+// result, whether it transforms it or not.
 func beside(b *testing.B, in []byte, op func()) {
 	var own, scan, quotient []float64
 	b.SetBytes(int64(len(in)))
@@ -45,8 +45,8 @@ func beside(b *testing.B, in []byte, op func()) {
 	}
 }
 
-// BenchmarkDecision is how long it takes to find out that a text has more than
-// 4,000 tokens.
+// BenchmarkDecision measures how long it takes to find out that a text has more
+// than 4,000 tokens.
 func BenchmarkDecision(b *testing.B) {
 	e := engine(b, "transform: {}")
 	if err := e.Load(); err != nil {
@@ -65,7 +65,8 @@ func BenchmarkDecision(b *testing.B) {
 	}
 }
 
-// BenchmarkUnderBudget is a result of fewer bytes than the budget has tokens.
+// BenchmarkUnderBudget applies rules to a result that has fewer bytes than the
+// budget has tokens.
 func BenchmarkUnderBudget(b *testing.B) {
 	e := engine(b, "transform: {rules: [{match: {tool: other}, page_size: 5}, {match: {tool: 'list_*'}, max_tokens: 5000}]}")
 	in := textResult(log(3000))

@@ -9,10 +9,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// ownMeta is the key of what we say in _meta.
+// ownMeta is the key of this package's entry in _meta.
 const ownMeta = "dragoman/transform"
 
-// span is a place in a result; the zero span is none.
+// span is a place in a result; the zero span is no place.
 type span struct{ pos, end uint32 }
 
 func (s span) of(raw []byte) []byte { return raw[s.pos:s.end] }
@@ -20,14 +20,14 @@ func (s span) is() bool             { return s.end > 0 }
 
 func spanOf(pos, end int) span { return span{uint32(pos), uint32(end)} }
 
-// kind is what counts of a block.
+// kind says which part of a block counts.
 type kind uint8
 
 const (
-	textBlock   kind = iota // its text; of an embedded resource, too
-	wholeBlock              // all of its JSON: links, and what we don't know
-	mediaBlock              // nothing: images, audio, resources that are no text
-	noticeBlock             // the text that we put there before
+	textBlock   kind = iota // its text, or that of an embedded resource
+	wholeBlock              // all of its JSON: links, and blocks of unknown types
+	mediaBlock              // nothing: images, audio, resources without text
+	noticeBlock             // its text, which is a notice that this package added earlier
 )
 
 // A block is an element of a result's list of content.
@@ -35,11 +35,11 @@ type block struct {
 	span
 	text  span // the string that holds its text, quotes and all
 	kind  kind
-	plain bool // a text block, and no resource or message around the text
+	plain bool // a text block, without a resource or message around the text
 }
 
-// A layout is where the parts of a result are. Of members that are there twice
-// the last one is meant.
+// A layout holds the places of the parts of a result. If a member occurs twice,
+// the last one counts.
 type layout struct {
 	raw        []byte
 	list       string // the name of the list of content
@@ -51,7 +51,8 @@ type layout struct {
 	isError    bool
 }
 
-// listName is where the results of a method have their content.
+// listName returns the name of the member in which the results of a method have
+// their content.
 func listName(method string) string {
 	switch method {
 	case "resources/read":
@@ -62,14 +63,15 @@ func listName(method string) string {
 	return "content"
 }
 
-// skipped is what a layout leaves out: blocks that there will be no room for.
+// skipped counts what a layout leaves out: blocks that there will be no room
+// for.
 type skipped struct {
 	texts, links int // how many
 	bytes        int
 }
 
-// lay finds the parts of a result, which is valid JSON: all images and audio, but
-// no more than most texts and most links, those that come first.
+// lay finds the parts of a result, which is valid JSON: all images and audio,
+// and of texts and links the first ones, up to most of each.
 func (l *layout) lay(raw []byte, method string, most int) {
 	*l = layout{raw: raw, list: listName(method), blocks: l.blocks[:0]}
 	start := tape.SkipSpace(raw, 0)
@@ -121,7 +123,7 @@ func (l *layout) lay(raw []byte, method string, most int) {
 // textLead is how a text block begins, as nearly all servers write it.
 const textLead = `{"type":"text","text":"`
 
-// layBlock looks at the block at i: {type, text, …}, the contents of a resource
+// layBlock reads the block at i: {type, text, …}, the contents of a resource
 // without a type, or a message with a block in it.
 func layBlock(raw []byte, i int) (b block, end int) {
 	b.kind = wholeBlock
@@ -132,7 +134,7 @@ func layBlock(raw []byte, i int) (b block, end int) {
 	}
 	if bytes.HasPrefix(raw[i:], []byte(textLead)) {
 		at := i + len(textLead) - 1
-		if end := tape.SkipString(raw, at); end < len(raw) && raw[end] == '}' { // there is nothing else in it
+		if end := tape.SkipString(raw, at); end < len(raw) && raw[end] == '}' { // the block has no other members
 			b.kind, b.plain, b.text, b.span = textBlock, true, spanOf(at, end), spanOf(i, end+1)
 			return b, end + 1
 		}
@@ -189,7 +191,7 @@ func layBlock(raw []byte, i int) (b block, end int) {
 	return b, end
 }
 
-// textOf is the text of a block.
+// textOf returns the text of a block.
 func (l *layout) textOf(b *block) []byte {
 	raw, _ := wire.Inner(b.text.of(l.raw))
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -198,15 +200,15 @@ func (l *layout) textOf(b *block) []byte {
 	return wire.AppendUnescaped(make([]byte, 0, len(raw)), raw)
 }
 
-// A rewrite is what becomes of the parts of a result.
+// A rewrite says how the parts of a result change.
 type rewrite struct {
-	texts      map[int][]byte // by block: another text
-	gone       []bool         // by block; nil for none
-	structured []byte         // another value
-	strip      bool           // no structured content
-	last       []byte         // a block behind the others
-	meta       []byte         // our entry in _meta
-	dropMeta   bool           // the entry that we made before goes
+	texts      map[int][]byte // the new text, by block
+	gone       []bool         // the blocks to leave out, by block; nil if there are none
+	structured []byte         // the new structured content
+	strip      bool           // leave out the structured content
+	last       []byte         // a block after the others
+	meta       []byte         // this package's entry in _meta
+	dropMeta   bool           // leave out this package's earlier entry
 }
 
 func (w *rewrite) nothing() bool {
@@ -266,8 +268,8 @@ func (l *layout) append(dst []byte, w *rewrite) []byte {
 	return append(dst, '}')
 }
 
-// endOf is where the member's value at i ends, without another look at what is
-// known.
+// endOf returns where the member's value at i ends. It does not scan the
+// content and the structured content again.
 func (l *layout) endOf(i int) int {
 	for _, s := range [...]span{l.content, l.structured} {
 		if s.is() && int(s.pos) == i {
@@ -312,7 +314,7 @@ func appendQuoted(dst, text []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendMeta appends a _meta with our entry; what else is there stays.
+// appendMeta appends a _meta with this package's entry; the other entries stay.
 func appendMeta(dst, old, ours []byte) []byte {
 	if old[0] != '{' {
 		old = []byte("{}")
@@ -342,7 +344,7 @@ func appendMeta(dst, old, ours []byte) []byte {
 	return append(dst, '}')
 }
 
-// compact is a value without blanks: itself when it has none.
+// compact returns a value without blanks, which is value itself if it has none.
 func compact(value []byte) []byte {
 	for i := 0; i < len(value); {
 		switch c := value[i]; {

@@ -13,21 +13,21 @@ import (
 
 const unlimited = 1 << 40
 
-// tokensPerByte is about what a byte costs, on the high side: what fits costs as many
-// tokens as are counted, and what does not tells little.
+// tokensPerByte is about what a byte costs, on the high side: a try that fits returns its
+// exact cost, and a try that does not fit tells little.
 const tokensPerByte = 1 / 2.4
 
-// A capping makes one result fit.
+// A capping makes one result fit its budget.
 type capping struct {
 	*run
 	l      *layout
 	plan   *fit.Plan
 	places []int  // of each part: its block, or structured
 	twin   int    // the block that repeats the structured content, -1 for none
-	rest   []byte // what is left of that
-	strip  bool   // the structured content goes: the text says it
+	rest   []byte // what is left of that block
+	strip  bool   // the structured content is left out, because a text repeats it
 	fixed  int    // tokens of what must not change
-	slack  int    // of them, those that are kept free: a preview takes less than its share
+	slack  int    // those tokens of fixed that stay free, because a preview takes less than its share
 	notice string
 }
 
@@ -41,7 +41,7 @@ func (r *run) capTo(dst, raw []byte, budget int) []byte {
 	r.cut.step("cap")
 	c := r.capping(raw, budget)
 	r.estimateOnce(c.l)
-	var fits struct { // what is said of the most that fits
+	var fits struct { // the notice for the most that fits
 		notice string
 		arrays []ArrayCut
 	}
@@ -95,7 +95,7 @@ func (r *run) capping(raw []byte, budget int) *capping {
 		case i == c.twin:
 			rest := r.count(c.rest, unlimited)
 			if share := budget / previewShare; c.preview && rest < share {
-				c.slack = share - rest // else a larger budget could leave less for what it is a preview of
+				c.slack = share - rest // otherwise a larger budget could leave less for the structured content
 			}
 			c.fixed += rest + c.slack
 		case b.kind == wholeBlock:
@@ -134,7 +134,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// parts counts the texts, but for one.
+// parts counts the texts, except block but.
 func (l *layout) parts(but int) (n int) {
 	for i := range l.blocks {
 		if b := &l.blocks[i]; i != but && b.kind == textBlock && b.text.end-b.text.pos > 2 {
@@ -158,8 +158,9 @@ func (l *layout) markdown(b *block) bool {
 	return false
 }
 
-// guards is what a schema asks of the structured content; nil when it may be
-// anything. fixed says that it has to stay, since what it must be is not known.
+// guards returns what a schema asks of the structured content, or nil if it may be
+// anything. fixed is true if the structured content may not change, because it is not known
+// which schema it has to fit.
 func (r *run) guards(l *layout) (g schema.Guards, fixed bool) {
 	switch {
 	case !l.structured.is():
@@ -177,9 +178,9 @@ func (r *run) guards(l *layout) (g schema.Guards, fixed bool) {
 	return schema.New(r.schema).Root(l.structured.of(l.raw)), false
 }
 
-// most is how many texts, or links, are looked at that there may be room for, if
-// each has a token, and one more of which to say that it went. The turns of a
-// conversation are all looked at: they stay, if only as empty ones.
+// most returns how many texts, and how many links, are looked at: as many as there may be
+// room for if each has one token, and some more, which are then reported as left out. All
+// messages of a prompt are looked at, because each of them stays, even if it becomes empty.
 func (r *run) most(room int) int {
 	if listName(r.call.Method) == "messages" {
 		return unlimited
@@ -187,7 +188,8 @@ func (r *run) most(room int) int {
 	return room + 2
 }
 
-// count counts a text up to some more than limit.
+// count returns the tokens of a text. If there are more than limit, it returns some number
+// above limit.
 func (r *run) count(text []byte, limit int) int {
 	n, over := r.engine.encoding.CountUpTo(text, max(0, limit))
 	if over {
@@ -196,13 +198,14 @@ func (r *run) count(text []byte, limit int) int {
 	return n
 }
 
-// previewShare is the part of a budget that a text may take which repeats the
-// structured content.
+// previewShare divides a budget: a text that repeats the structured content may take one
+// such part of it.
 const previewShare = 10
 
 // dedupe finds a text that repeats the structured content, or its one long text.
-// With a schema the structured content stays, and of the text a preview; else the
-// text stays. What is left of the structured content is returned.
+// With a schema, or if the configuration says so, the structured content stays and the text
+// becomes a preview; otherwise the text stays. dedupe returns what is left of the
+// structured content.
 func (c *capping) dedupe(value []byte, budget int) []byte {
 	l := c.l
 	var doc tape.Tape
@@ -249,7 +252,7 @@ func (c *capping) dedupe(value []byte, budget int) []byte {
 	return value
 }
 
-// twin is the string of a document that a text repeats, 0 for none.
+// twin returns the node of the string that a text repeats, or 0 if there is none.
 func twin(doc *tape.Tape, text []byte) uint32 {
 	for n := uint32(1); n < uint32(len(doc.Nodes)); n++ {
 		if raw := doc.Raw(n); raw[0] == '"' && len(raw) >= len(text)+2 && len(raw) > len(doc.Doc)/2 &&
@@ -260,7 +263,7 @@ func twin(doc *tape.Tape, text []byte) uint32 {
 	return 0
 }
 
-// countLeftOut counts the texts and links that have none of these parts.
+// countLeftOut counts the texts and links of which nothing is left in parts.
 func (c *capping) countLeftOut(parts [][]byte) {
 	c.cut.omitted, c.cut.links = c.before.omitted+c.l.skipped.texts, c.l.skipped.links
 	for k, place := range c.places {
@@ -274,7 +277,7 @@ func (c *capping) countLeftOut(parts [][]byte) {
 	}
 }
 
-// rewrite is what becomes of the result with these parts.
+// rewrite returns the changes that make a result of these parts.
 func (c *capping) rewrite(parts [][]byte) *rewrite {
 	w := &rewrite{strip: c.strip}
 	c.countLeftOut(parts)
@@ -308,7 +311,8 @@ func (c *capping) rewrite(parts [][]byte) *rewrite {
 	return w
 }
 
-// count is what the parts cost, with all that stands beside them.
+// count returns what the parts cost in tokens, with everything beside them and the notice.
+// Above budget it stops early.
 func (c *capping) count(parts [][]byte, budget int) int {
 	sum := c.fixed
 	for k, out := range parts {
@@ -324,8 +328,8 @@ func (c *capping) count(parts [][]byte, budget int) int {
 	return sum + c.run.count([]byte(c.notice), unlimited)
 }
 
-// refusal is an error in the place of a result that its schema does not let us cut. It
-// keeps the server's _meta.
+// refusal appends an error in the place of a result that its schema does not allow to be
+// cut. It keeps the server's _meta.
 func (r *run) refusal(dst []byte, was *layout, budget int) []byte {
 	raw := []byte(`{"content":[],"isError":true}`)
 	if was.meta.is() {

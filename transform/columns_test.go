@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// uniform is a list of n issues with the same members.
+// uniform returns a list of n issues with the same members.
 func uniform(n int) string {
 	var items []string
 	for i := range n {
@@ -16,8 +16,8 @@ func uniform(n int) string {
 	return `{"issues":[` + strings.Join(items, ",") + `],"total":` + fmt.Sprint(n) + `}`
 }
 
-// TestTablesAreAnOption: lists of like objects as columns and rows, of which more fit;
-// read on by the same places as those of a list.
+// TestTablesAreAnOption checks that the option turns lists of like objects into columns and
+// rows, that more of them fit, and that reading continues at the same places as in a list.
 func TestTablesAreAnOption(t *testing.T) {
 	const n, budget = 300, 1000
 	kept := map[string]int{}
@@ -57,7 +57,8 @@ func TestTablesAreAnOption(t *testing.T) {
 	}
 }
 
-// TestTablesStayListsWhereASchemaSaysSo, and where the budget has room for the result.
+// TestTablesStayListsWhereASchemaSaysSo checks also that a result within its budget does
+// not change.
 func TestTablesStayListsWhereASchemaSaysSo(t *testing.T) {
 	e := engine(t, "transform: {adapters: {capper: {tables: columns}}}")
 	in := []byte(`{"content":[],"structuredContent":` + uniform(300) + `}`)

@@ -9,16 +9,16 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Config is what can be set. In YAML, what a file leaves out is as in
-// [DefaultConfig], and a key that does not exist is an error that names its line.
+// Config holds the settings. If a YAML file leaves out a setting, it is as in
+// [DefaultConfig]; an unknown key is an error that names its line.
 type Config struct {
-	// Enabled turns all of it on.
+	// Enabled turns all transformations on.
 	Enabled bool `yaml:"enabled"`
-	// DefaultMaxTokens is the budget where a rule has none; 0 is unlimited.
+	// DefaultMaxTokens is the budget of results whose rule has none; 0 is unlimited.
 	DefaultMaxTokens int `yaml:"default_max_tokens"`
-	// AutoDetect says which sources take results by their shape: auto is those under
-	// adapters that are enabled and have no tools there and no rule, true is every
-	// source, false is none.
+	// AutoDetect says which sources recognize results by their shape: auto means the
+	// sources that are enabled under adapters, have no tools there and are named by no
+	// rule; true means every source, false none.
 	AutoDetect string `yaml:"auto_detect"`
 	// CapResources and CapPrompts hold the results of resources/read and of
 	// prompts/get to the budget.
@@ -28,8 +28,8 @@ type Config struct {
 	Adapters AdaptersConfig `yaml:"adapters"`
 	Store    StoreConfig    `yaml:"store"`
 	MoreTool MoreToolConfig `yaml:"more_tool"`
-	// Rules say what is done with the results of which tool. The first one that
-	// matches counts; those without a * in their match come before the others.
+	// Rules say what is done with the results of which tool. The first rule that matches
+	// counts; rules without a * in their match come before the others.
 	Rules []Rule `yaml:"rules"`
 }
 
@@ -52,12 +52,14 @@ type CapperConfig struct {
 	// content.
 	Dedupe string `yaml:"dedupe"`
 	// Tables is rows, or columns: a list of objects with the same members becomes
-	// {"columns": […], "rows": [[…]]} where that is shorter and no schema is in force.
+	// {"columns": […], "rows": [[…]]} if that is shorter and no schema applies.
 	Tables string `yaml:"tables"`
-	// Keep are names of members that stay longest, Drop of those that go first.
+	// Keep are names of members that are kept longest, Drop names of members that are
+	// dropped first.
 	Keep []string `yaml:"keep"`
 	Drop []string `yaml:"drop"`
-	// KeepNulls keeps empty members as long as anything else can go.
+	// KeepNulls keeps empty members as long as others; without it they are among the first
+	// that are dropped.
 	KeepNulls bool `yaml:"keep_nulls"`
 }
 
@@ -69,14 +71,14 @@ type SourceConfig struct {
 	Options map[string]any `yaml:",inline"`
 }
 
-// StoreConfig bounds what is kept for reading on.
+// StoreConfig bounds the store that keeps cut results for further reading.
 type StoreConfig struct {
 	MaxBytes      int           `yaml:"max_bytes"`
 	EntryMaxBytes int           `yaml:"entry_max_bytes"`
 	TTL           time.Duration `yaml:"ttl"`
 }
 
-// MoreToolConfig is about the tool that reads on.
+// MoreToolConfig configures the tool that reads more of a cut result.
 type MoreToolConfig struct {
 	// Enabled is auto (when anything can be cut), on or off.
 	Enabled string `yaml:"enabled"`
@@ -88,20 +90,21 @@ type Rule struct {
 	Match Match `yaml:"match"`
 	// Adapter names the source that these results come from; "" for none.
 	Adapter string `yaml:"adapter"`
-	// Options of that source, over those in adapters.
+	// Options are for that source and override those in adapters.
 	Options map[string]any `yaml:"options"`
 
 	IncludeFields []string `yaml:"include_fields"`
 	ExcludeFields []string `yaml:"exclude_fields"`
 	// MaxDepth is how many steps of an included path count; 0 is 3.
 	MaxDepth int `yaml:"max_depth"`
-	// Through names list wrappers that paths may leave out; nil for the usual.
+	// Through names list wrappers that paths may leave out; nil means nodes, edges,
+	// results, items.
 	Through []string `yaml:"through"`
 
 	// MaxChars bounds the code points of all texts together; 0 is unlimited.
 	MaxChars int `yaml:"max_chars"`
-	// TruncationMarker stands where something was cut, %d in it for how many
-	// code points.
+	// TruncationMarker stands where something was cut; a %d in it becomes the number of
+	// code points that were cut.
 	TruncationMarker string `yaml:"truncation_marker"`
 	// Truncate bounds texts by the name of their member, or their path.
 	Truncate map[string]Truncate `yaml:"truncate"`
@@ -117,16 +120,16 @@ type Rule struct {
 	// name for it. nil is default_max_tokens.
 	MaxTokens         *int `yaml:"max_tokens"`
 	MaxResponseTokens *int `yaml:"max_response_tokens"`
-	// OutputSchema is what becomes of a tool's outputSchema: strip, derive or
-	// keep. "" is strip where the rule changes shapes, else keep.
+	// OutputSchema says what happens to a tool's outputSchema: strip, derive or keep. "" is
+	// strip if the rule changes shapes, else keep.
 	OutputSchema string `yaml:"output_schema"`
-	// OnConflict is what is done where nothing fits the budget that also fits
-	// the schema: keep the larger result, or error.
+	// OnConflict says what happens if nothing fits both the budget and the schema: keep
+	// returns the larger result, error an error.
 	OnConflict string `yaml:"on_conflict"`
-	// Detail is compact; with full only the budget applies.
+	// Detail is compact or full; with full, only the budget applies.
 	Detail string `yaml:"detail"`
 
-	line int // in the file it is from; 0 unknown
+	line int // of the rule in its file; 0 if unknown
 }
 
 // Match says which tools a rule is for. A * stands for any characters; "" is *.
@@ -143,7 +146,7 @@ type Truncate struct {
 	Strategy string `yaml:"strategy"`
 }
 
-// DefaultConfig is the configuration where nothing was set.
+// DefaultConfig returns the configuration that applies if nothing is set.
 func DefaultConfig() Config {
 	return Config{
 		Enabled:          true,
@@ -157,7 +160,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// UnmarshalYAML lays a mapping over the defaults.
+// UnmarshalYAML decodes a mapping over the defaults.
 func (c *Config) UnmarshalYAML(n *yaml.Node) error {
 	type plain Config // without this method
 	p := plain(DefaultConfig())
@@ -171,7 +174,7 @@ func (c *Config) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// UnmarshalYAML reads the settings of a source, which is on unless it says off.
+// UnmarshalYAML reads the settings of a source, which is on unless enabled is false.
 func (s *SourceConfig) UnmarshalYAML(n *yaml.Node) error {
 	type plain SourceConfig
 	p := plain{Enabled: true}
@@ -196,7 +199,8 @@ func (r *Rule) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// knownKeys walks a mapping beside the type it is decoded into.
+// knownKeys returns an error if a mapping has a key that the type it is decoded into does
+// not have.
 func knownKeys(n *yaml.Node, t reflect.Type, path string) error {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -208,7 +212,7 @@ func knownKeys(n *yaml.Node, t reflect.Type, path string) error {
 			}
 		}
 	case n.Kind != yaml.MappingNode:
-		// The decoder says what it thinks of other shapes.
+		// The decoder reports other shapes.
 	case t.Kind() == reflect.Map:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if err := knownKeys(n.Content[i+1], t.Elem(), under(path, n.Content[i].Value)); err != nil {
@@ -233,7 +237,7 @@ func knownKeys(n *yaml.Node, t reflect.Type, path string) error {
 	return nil
 }
 
-// typeOfKey is the type of a struct's member by its key, nil when there is none.
+// typeOfKey returns the type of a struct's field by its key, or nil if there is none.
 func typeOfKey(t reflect.Type, key string) (inner reflect.Type) {
 	for i := range t.NumField() {
 		switch f := t.Field(i); f.Tag.Get("yaml") {
@@ -253,7 +257,7 @@ func under(path, key string) string {
 	return path + "." + key
 }
 
-// detects reports whether a source takes results by their shape, unless it is off.
+// detects reports whether a source, if it is on, recognizes results by their shape.
 func (c *Config) detects(source string) bool {
 	s, set := c.Adapters.Sources[source]
 	return c.AutoDetect == "true" || c.AutoDetect == "auto" && set && len(s.Tools) == 0 &&

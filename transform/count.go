@@ -11,8 +11,8 @@ import (
 )
 
 // A tally counts what a model sees of a result: texts, links, structured
-// content. It stops when there is more than its limit, having read little more
-// than that.
+// content. It stops when the count is above its limit, and has then read little
+// more than that.
 type tally struct {
 	encoding *tokens.Encoding
 	left     int // tokens that may still come
@@ -46,8 +46,8 @@ func (t *tally) result(raw []byte, method string) {
 	})
 }
 
-// block counts the block at i. A text whose type is known before it comes is
-// counted while it is read, which bounds the work by the limit.
+// block counts the block at i. If the block's type comes before its text, the
+// text is counted while it is read, so that the limit bounds the work.
 func (t *tally) block(raw []byte, i int) (end int) {
 	if bytes.HasPrefix(raw[i:], []byte(textLead)) {
 		if end = t.text(raw, i+len(textLead)-1); t.over {
@@ -56,7 +56,7 @@ func (t *tally) block(raw []byte, i int) (end int) {
 		if end < len(raw) && raw[end] == '}' {
 			return end + 1
 		}
-		t.undo() // there is more to the block: look at all of it
+		t.undo() // the block has more members: read all of it
 	}
 	b, end := layBlock(raw, i)
 	switch b.kind {
@@ -68,7 +68,7 @@ func (t *tally) block(raw []byte, i int) (end int) {
 	return end
 }
 
-// add counts a text that is there as a whole.
+// add counts a whole text.
 func (t *tally) add(text []byte) {
 	n, over := t.encoding.CountUpTo(text, t.left)
 	t.spend(n, over)
@@ -87,11 +87,11 @@ func (t *tally) undo() {
 	t.left += t.last
 }
 
-// part is how much of a long text is looked at, at one time.
+// part is how many bytes of a long text are read at a time.
 const part = 4 << 10
 
-// text counts the string at i and returns its end; where it stopped, when it is
-// over.
+// text counts the string at i and returns its end, or where it stopped if the
+// limit is passed.
 func (t *tally) text(raw []byte, i int) int {
 	i++
 	at := stringPart(raw, i, part)
@@ -117,8 +117,8 @@ func (t *tally) text(raw []byte, i int) int {
 	}
 }
 
-// stringPart is where a part of a string ends that is about n bytes long: at the
-// string's end, or between two characters.
+// stringPart returns the end of a part of a string that begins at i and is
+// about n bytes long: the string's end, or a place between two characters.
 func stringPart(raw []byte, i, n int) int {
 	from := i
 	for i < len(raw) {
@@ -151,7 +151,8 @@ func (t *tally) unescape(raw []byte) []byte {
 // json counts the value at i, without blanks, and returns its end.
 func (t *tally) json(raw []byte, i int) int {
 	if t.left < math.MaxInt32 {
-		// Blanks aside, what is past the limit for sure need not be read.
+		// Apart from blanks, bytes that are certainly past the limit are not
+		// read.
 		end, whole := tape.SkipSome(raw, i, maxTokenBytes*(t.left+1))
 		value := compact(raw[i:end])
 		if !whole && len(value) <= maxTokenBytes*t.left {

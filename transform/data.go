@@ -11,11 +11,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Data is [Engine.Apply] for a JSON value that will become a part of a result, such
-// as what an operation of an adapter answers. It appends to dst what the call's rule
-// and budget leave of it, or returns data itself. notice says in words what was cut
-// and how to read on; "" where nothing was. Method and Schema of the call do not
-// count: what is around the value has its own.
+// Data is [Engine.Apply] for a JSON value that will become a part of a result,
+// such as the answer of an adapter's operation. It appends to dst what the
+// call's rule and budget leave of it, or returns data itself. notice says what
+// was cut and how to read more; it is "" if nothing was cut. Data ignores
+// Method and Schema of the call, because these are about the result around the
+// value.
 func (e *Engine) Data(dst, data []byte, c *Call) (out []byte, notice string, report Report) {
 	untouched := Report{BytesBefore: len(data), BytesAfter: len(data)}
 	if e == nil || !e.config.Enabled || !wire.Valid(data) {
@@ -32,8 +33,8 @@ func (e *Engine) Data(dst, data []byte, c *Call) (out []byte, notice string, rep
 	if !e.working(r, &call) && (budget == 0 || e.short(data, budget)) {
 		return data, "", untouched
 	}
-	// A text is the text of a block, anything else is structured: so that both are
-	// spared another layer of quotes.
+	// A text becomes the text of a block, and anything else structured content,
+	// so that neither needs another layer of quotes.
 	before, after := `{"structuredContent":`, `}`
 	if data[start] == '"' {
 		before, after = `{"content":[{"type":"text","text":`, `}]}`
@@ -49,7 +50,7 @@ func (e *Engine) Data(dst, data []byte, c *Call) (out []byte, notice string, rep
 	}
 	var l layout
 	l.lay(changed, "", unlimited)
-	value := []byte("null") // it fitted by no more
+	value := []byte("null") // nothing more of it fits
 	for i := range l.blocks {
 		switch b := &l.blocks[i]; b.kind {
 		case noticeBlock:
@@ -65,7 +66,8 @@ func (e *Engine) Data(dst, data []byte, c *Call) (out []byte, notice string, rep
 	return append(dst, value...), notice, report
 }
 
-// Budget is how many tokens the result of a call may have; 0 is any number.
+// Budget returns how many tokens the result of a call may have, or 0 for any
+// number.
 func (e *Engine) Budget(c *Call) int {
 	if e == nil || !e.config.Enabled {
 		return 0
@@ -74,12 +76,13 @@ func (e *Engine) Budget(c *Call) int {
 	return budget
 }
 
-// working reports whether anything is done to a tool's result before the capper.
+// working reports whether a step before the capper may change a tool's result.
 func (e *Engine) working(r *rule, c *Call) bool {
 	return !c.Full && !r.full && (r.works() || len(e.served)+len(e.detect) > 0)
 }
 
-// roughly counts a text, a long one by its beginning.
+// roughly returns the tokens of a text. For a long text it estimates them from
+// the beginning.
 func (e *Engine) roughly(text []byte) (n int, estimated bool) {
 	const some = 64 << 10
 	if len(text) <= some {
@@ -89,7 +92,7 @@ func (e *Engine) roughly(text []byte) (n int, estimated bool) {
 }
 
 // GivenRule reads a rule that came with a tool: a JSON object with the keys of
-// [Rule], all but match, which is the tool's.
+// [Rule], except match, which the tool determines.
 func GivenRule(match Match, block []byte) (Rule, error) {
 	var n yaml.Node
 	if err := yaml.Unmarshal(block, &n); err != nil {
@@ -101,7 +104,7 @@ func GivenRule(match Match, block []byte) (Rule, error) {
 		return Rule{}, errors.New(strings.ReplaceAll(err.Error(), "line 0: ", ""))
 	}
 	if r.Match != (Match{}) {
-		return Rule{}, errors.New("match: the rule is for its own tool")
+		return Rule{}, errors.New("match: remove it: the rule applies to the tool it came with")
 	}
 	r.Match = match
 	var v faults
@@ -109,7 +112,7 @@ func GivenRule(match Match, block []byte) (Rule, error) {
 	return r, errors.Join(v.all...)
 }
 
-// clearLines takes the lines from what was not read from a file of lines.
+// clearLines removes line numbers, because the rule was not read from a file.
 func clearLines(n *yaml.Node) {
 	n.Line = 0
 	for _, c := range n.Content {

@@ -48,8 +48,8 @@ func TestDataIsShapedByTheRuleThatCameWithItsTool(t *testing.T) {
 	}
 }
 
-// TestDataIsHeldToItsBudget whatever its root is, and the handle gives back the
-// value itself.
+// TestDataIsHeldToItsBudget checks values with every kind of root, and that the
+// handle gives back the value itself.
 func TestDataIsHeldToItsBudget(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.DefaultMaxTokens = 400
@@ -76,7 +76,7 @@ func TestDataIsHeldToItsBudget(t *testing.T) {
 				break
 			}
 			if all.Len() > 20_000 {
-				break // the rest goes like this
+				break // the rest is alike
 			}
 		}
 		want := in
@@ -93,7 +93,7 @@ func TestDataIsHeldToItsBudget(t *testing.T) {
 	}
 }
 
-func TestTheConfigurationStandsAboveWhatCameWithATool(t *testing.T) {
+func TestConfigurationOverridesRulesThatCameWithTools(t *testing.T) {
 	n := 700
 	for _, c := range []struct {
 		name  string

@@ -2,5 +2,5 @@
 
 package transform
 
-// effort divides the size of what tests are done with.
+// effort divides the size of the tests' inputs.
 const effort = 1

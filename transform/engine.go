@@ -8,35 +8,38 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
 
-// Options are what an Engine is given beside its configuration.
+// Options are what [New] takes beside the configuration.
 type Options struct {
-	// Sources beside those of [Builtin]; one of the same name takes its place.
+	// Sources are used beside those of [Builtin]; one of the same name replaces
+	// a builtin one.
 	Sources []Source
-	// Given are rules that came with tools, each for the one tool that its Match
-	// names: they count where no rule of the configuration names it, too.
+	// Given are rules that came with tools. Each is for the one tool that its
+	// Match names, and counts if no rule of the configuration names that tool.
 	Given []Rule
-	// Store keeps what was cut; nil makes one of Config.Store. Engines that follow
-	// one another share one, so that handles outlive a change of rules.
+	// Store keeps what was cut. If it is nil, New makes one from Config.Store.
+	// Engines that replace one another share a Store, so that handles outlive a
+	// change of rules.
 	Store *Store
-	// Keys are of 32 bytes each: the first seals handles, all open them. None
-	// makes a key of its own. They are for the Store that is made.
+	// Keys have 32 bytes each: the first seals handles, all of them open
+	// handles. Without keys, the Store makes one. They are for the Store that
+	// New makes.
 	Keys [][]byte
-	// Now is the time, for the Store that is made; nil is [time.Now].
+	// Now returns the time, for the Store that New makes; nil means [time.Now].
 	Now func() time.Time
 }
 
 // An Engine transforms results. It does not change, and is safe for concurrent
-// use; another configuration is another Engine.
+// use; another configuration needs another Engine.
 type Engine struct {
 	config   Config
 	encoding *tokens.Encoding // nil when nothing is capped
 	exact    bool
-	special  map[Match]*rule // by names without a *
-	given    map[Match]*rule // those that came with tools
+	special  map[Match]*rule // by match, without a *
+	given    map[Match]*rule // the rules that came with tools
 	globs    []*rule
-	rest     *rule    // where no rule matches
+	rest     *rule    // the rule that applies if no other matches
 	served   []served // tools that a source serves
-	detect   []served // sources that look for their own: by shape
+	detect   []served // sources that recognize results by their shape
 	store    *Store
 }
 
@@ -119,9 +122,9 @@ func New(cfg Config, opt Options) (*Engine, error) {
 	return e, nil
 }
 
-// Load loads the tokenizer's tables unless they are: call it beside other work,
-// so that the first result over its budget does not wait for them. Counts are on
-// the high side when it fails.
+// Load loads the tokenizer's tables if they are not loaded yet. Call it beside
+// other work, so that the first result over its budget does not wait for them.
+// If it fails, counts are on the high side.
 func (e *Engine) Load() error {
 	if !e.config.Enabled || !e.config.Adapters.Capper.Enabled {
 		return nil
@@ -133,7 +136,8 @@ func (e *Engine) Load() error {
 // an estimate on the high side, which is worth a warning at start.
 func (e *Engine) Exact() bool { return e.exact }
 
-// ByShape names the sources that take results by their shape.
+// ByShape returns the names of the sources that recognize results by their
+// shape.
 func (e *Engine) ByShape() (names []string) {
 	for _, d := range e.detect {
 		names = append(names, d.source.Name())
@@ -141,7 +145,7 @@ func (e *Engine) ByShape() (names []string) {
 	return names
 }
 
-// Store is where the engine keeps what it cuts.
+// Store returns the store in which the engine keeps what it cuts.
 func (e *Engine) Store() *Store { return e.store }
 
 // Touches reports whether the results of a tool may be changed. It is quick.
@@ -153,8 +157,9 @@ func (e *Engine) Touches(server, tool string) bool {
 	return r.works() || e.budget(r) > 0 || len(e.served) > 0 || len(e.detect) > 0
 }
 
-// Closest is the one of a tool's names that a rule names, else the first one that a
-// rule's pattern is for or that a source serves, else the first. There has to be one.
+// Closest returns the first of a tool's names that a rule names. If there is
+// none, it returns the first that a rule's pattern matches or that a source
+// serves, and otherwise the first of all. names must not be empty.
 func (e *Engine) Closest(names ...Name) Name {
 	for _, n := range names {
 		if e.named(n.Server, n.Tool) != nil {
@@ -174,7 +179,7 @@ func (e *Engine) Closest(names ...Name) Name {
 	return names[0]
 }
 
-// named is the rule that names a tool, nil for none.
+// named returns the rule that names a tool, or nil if there is none.
 func (e *Engine) named(server, tool string) *rule {
 	for _, m := range [...]Match{{server, tool}, {"", tool}} {
 		if r := e.special[m]; r != nil {
@@ -184,7 +189,7 @@ func (e *Engine) named(server, tool string) *rule {
 	return e.given[Match{server, tool}]
 }
 
-// rule is the one for a tool.
+// rule returns the rule for a tool.
 func (e *Engine) rule(server, tool string) *rule {
 	if r := e.named(server, tool); r != nil {
 		return r
@@ -197,7 +202,7 @@ func (e *Engine) rule(server, tool string) *rule {
 	return e.rest
 }
 
-// budget is how many tokens a rule allows, 0 for any number.
+// budget returns how many tokens a rule allows, or 0 for any number.
 func (e *Engine) budget(r *rule) int {
 	if !e.config.Adapters.Capper.Enabled {
 		return 0

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// FuzzApply: whatever is valid JSON stays it, fits its budget, and does not
-// change a second time. What is none does not panic.
+// FuzzApply checks that valid JSON stays valid, fits its budget, and does not
+// change a second time, and that invalid JSON does not cause a panic.
 func FuzzApply(f *testing.F) {
 	for _, in := range []string{
 		string(textResult(issues(20))), `{"content":[{"type":"text","text":"` + strings.Repeat("a ", 200) + `"}],"structuredContent":{"a":1}}`,
@@ -26,8 +26,8 @@ func FuzzApply(f *testing.F) {
 		f.Add([]byte(in), false)
 		f.Add([]byte(in), true)
 	}
-	// Bytes in the place of tokens: what a tokenizer remembers of one input would
-	// look like news in the next one.
+	// The engines count bytes instead of tokens: what a tokenizer caches of one
+	// input would look like new coverage in the next one.
 	plain := engine(f, "transform: {adapters: {capper: {model: bytes}}}")
 	ruled := engine(f, `transform: {adapters: {capper: {model: bytes}}, rules: [{include_fields: ["*.id", a, title], truncate: {"*": {max: 20}}, page_size: 2, max_chars: 500}]}`)
 	const budget = 300
@@ -43,7 +43,7 @@ func FuzzApply(f *testing.F) {
 			t.Error("the result was changed in place")
 		}
 		if !wire.Valid(in) {
-			return // no panic is all that is promised
+			return // for invalid JSON, Apply only promises not to panic
 		}
 		if !json.Valid(out) {
 			t.Fatalf("%q became %q", in, out)
@@ -59,8 +59,8 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// FuzzProse: a text that is cut by its characters is no longer than it may be, has
-// no broken rune, and leaves no fence open.
+// FuzzProse checks that a text that is cut by its characters is no longer than
+// its limit, has no broken rune, and leaves no fence open.
 func FuzzProse(f *testing.F) {
 	for _, text := range []string{"# a\n\n```go\nx\n```\nlast [link](url) `code`", "| a |\n|---|\n| b |\n", "```\n", "~~~ `\n```\n~~~", "    ```\nx", "> ```\n> x\n", "e\u0301\u0301\r\n", "- ```\n  x\n"} {
 		f.Add(text, 10)
@@ -77,8 +77,8 @@ func FuzzProse(f *testing.F) {
 	})
 }
 
-// FuzzTape: a document is one exactly where package wire says so, and what is
-// written of it as a whole is the same.
+// FuzzTape checks that Parse accepts a container exactly if package wire does,
+// and that a plan with room for all of it writes the same document.
 func FuzzTape(f *testing.F) {
 	for _, in := range []string{`{"a":[1,-0.5e+1,"\u00e9",null]}`, `[]`, ` [ ] `, `{}x`, `[1,]`, `{"a"}`, `[01]`, `["\x"]`, "[\"\t\"]", `[tru]`, `{"a":1,"a":2}`, `[-]`, `[1.]`, `[1e]`, `[`, `["`} {
 		f.Add([]byte(in))

@@ -18,7 +18,8 @@ import (
 // schemaCase is a schema and a value that it describes.
 type schemaCase struct{ schema, value string }
 
-// genCase makes such a pair: what a server would list, and answer.
+// genCase generates a schema as a server would list it, and a value as the
+// server would return it.
 func genCase(depth int) *rapid.Generator[schemaCase] {
 	return rapid.Custom(func(t *rapid.T) schemaCase {
 		kind := rapid.IntRange(0, 12).Draw(t, "kind")
@@ -133,7 +134,7 @@ transform:
 			t.Fatalf("I3: %v\nschema %s\nvalue  %s\nbecame %s", err, schema, value, p.StructuredContent)
 		}
 		if n := p.count(e.encoding); n > 100 && !r.OverBudget {
-			t.Fatalf("I5: %d tokens and no word of it: %s", n, out)
+			t.Fatalf("I5: %d tokens and OverBudget is false: %s", n, out)
 		}
 	})
 }
@@ -156,7 +157,7 @@ func TestASchemaThatMustHoldMayCostTheBudget(t *testing.T) {
 	call.Schemas = Unknown
 	out, r = engine(t, "transform: {}").Apply(nil, in, call)
 	if p := parse(t, out); string(p.StructuredContent) != value || !r.OverBudget {
-		t.Errorf("of a tool nobody has listed: %s", out)
+		t.Errorf("of a tool that was not listed: %s", out)
 	}
 }
 
@@ -238,8 +239,9 @@ transform:
 	}
 }
 
-// TestALargerBudgetKeepsNoLessBesideItsPreview: the text that repeats the structured content has a share of the budget,
-// whatever of it a preview takes.
+// TestALargerBudgetKeepsNoLessBesideItsPreview checks that the text that
+// repeats the structured content has its share of the budget, even if its
+// preview takes less.
 func TestALargerBudgetKeepsNoLessBesideItsPreview(t *testing.T) {
 	var members []string
 	for i := range 30 {
@@ -252,7 +254,7 @@ func TestALargerBudgetKeepsNoLessBesideItsPreview(t *testing.T) {
 		t.Fatal(err)
 	}
 	most := 0
-	for budget := 100; budget <= 230; budget++ { // behind that the notice has more to say
+	for budget := 100; budget <= 230; budget++ { // above that the notice is longer
 		out, r := e.Apply(nil, in, &Call{Tool: "x", Schemas: Seen, Schema: []byte(`{"type":"object"}`), MaxTokens: budget})
 		p := parse(t, out)
 		if n := p.count(e.encoding); n > budget || n != r.TokensAfter {

@@ -6,7 +6,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// hostile are results that want too much of whoever reads them.
+// hostile returns results that take much time or memory to read.
 func hostile(n int) map[string][]byte {
 	many := func(s string, n int) string { return strings.TrimSuffix(strings.Repeat(s+",", n), ",") }
 	blocks := func(block string, n int) []byte { return []byte(`{"content":[` + many(block, n) + `]}`) }

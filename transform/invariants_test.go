@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// randomRules are n rules with settings of every kind, for the tools r0, r1 and so on.
+// randomRules returns n rules with settings of every kind, for the tools r0, r1 and so on.
 func randomRules(n int) string {
 	random := rand.New(rand.NewPCG(13, 6))
 	settings := []func() string{
@@ -43,9 +43,9 @@ func randomRules(n int) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// TestInvariantsUnderRandomRulesSchemasAndBudgets: whatever the rule, the schema, the
-// options and the budget are, a result stays within its budget, is valid, keeps the kinds of
-// its documents and its schema, and has no less where the budget is larger.
+// TestInvariantsUnderRandomRulesSchemasAndBudgets checks that under every rule, schema,
+// option and budget a result stays within its budget, is valid, keeps the kinds of its
+// documents, fits its schema, and has no less if the budget is larger.
 //
 //	go test ./transform -run Invariants -v -rapid.checks=50000
 func TestInvariantsUnderRandomRulesSchemasAndBudgets(t *testing.T) {
@@ -124,7 +124,7 @@ func TestInvariantsUnderRandomRulesSchemasAndBudgets(t *testing.T) {
 	t.Log(did)
 }
 
-// kinds are the kinds of the documents of a result, in their order: those of texts that
+// kinds returns the kinds of the documents of a result, in their order: those of texts that
 // are JSON, and of the structured content. plain is how many texts are not JSON.
 func kinds(p plainResult) (all []string, plain int) {
 	for _, b := range p.Content {
@@ -142,7 +142,7 @@ func kinds(p plainResult) (all []string, plain int) {
 	return all, plain
 }
 
-// numbers counts the numbers and truths in the documents of a result, with their names.
+// numbers counts the numbers and booleans in the documents of a result, by their names.
 func numbers(t fatal, p plainResult) map[string]int {
 	seen := make(map[string]int)
 	add := func(where string, doc []byte) {

@@ -1,6 +1,6 @@
 //go:build !race
 
-// What takes too long with the race detector, and has one goroutine.
+// Tests that take too long with the race detector, and use one goroutine.
 
 package transform
 
@@ -77,7 +77,7 @@ func TestHostileResultsPassTheOtherSteps(t *testing.T) {
 	}
 }
 
-// TestTheLargestResultsFitEveryBudget at the sizes that are promised: 10 MB of one
+// TestTheLargestResultsFitEveryBudget checks the promised sizes: 10 MB of one
 // list, one text or prose, a million blocks, 5,000 links.
 func TestTheLargestResultsFitEveryBudget(t *testing.T) {
 	const large = 10 << 20

@@ -23,7 +23,8 @@ func (linearSource) Match(_, _ string, value []byte) int {
 	return 80
 }
 
-// Wraps is where a summary has issues that came in anything but an array.
+// Wraps returns the member in which a summary has issues that did not come in
+// an array.
 func (linearSource) Wraps() string { return "issues" }
 
 func (linearSource) Options() []Option {

@@ -11,7 +11,7 @@ import (
 // A SchemaError says that a rule and a tool's outputSchema exclude one another.
 type SchemaError struct {
 	Tool string
-	Line int // of the rule; 0 unknown
+	Line int // of the rule; 0 if unknown
 }
 
 func (e *SchemaError) Error() string {
@@ -22,11 +22,12 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("%stool %s has an outputSchema, and a rule with output_schema: keep changes what it answers; use strip or derive", where, e.Tool)
 }
 
-// ListTool appends a tool, one element of the tools of tools/list, to dst as
-// clients have to see it: without its outputSchema, or with what the rule for it
-// leaves of that. When nothing changes, out is tool itself. A [*SchemaError] says
-// that the rule and the tool do not go together: then the tool stays as it is,
-// and of the rule only what the schema allows is done.
+// ListTool appends a tool, which is one element of the tools of tools/list, to
+// dst as clients have to see it: without its outputSchema, or with the part of
+// it that the tool's rule leaves. If nothing changes, out is tool itself. A
+// [*SchemaError] says that the rule and the tool's outputSchema exclude one
+// another; the tool then stays as it is, and the rule changes results only as
+// the schema allows.
 func (e *Engine) ListTool(dst []byte, server string, tool []byte) (out []byte, err error) {
 	if e == nil || !e.config.Enabled {
 		return tool, nil
@@ -66,8 +67,9 @@ func (e *Engine) ListTool(dst []byte, server string, tool []byte) (out []byte, e
 	return append(dst, '}'), nil
 }
 
-// derive appends a schema without what leaving out members and elements could
-// break: what it says of those that stay still holds.
+// derive appends a schema without the keywords that a value could break if
+// members and elements are left out. The rest of the schema still holds for the
+// members and elements that stay.
 func derive(dst, schema []byte) []byte { return relax(dst, schema, 0) }
 
 func relax(dst, schema []byte, depth int) []byte {

@@ -8,14 +8,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/fit"
 )
 
-// What max_chars leaves of a text that is no JSON: its beginning, cut where a reader
+// max_chars keeps the beginning of a text that is not JSON. It cuts the text where a reader
 // of Markdown misses least.
 
-// beginning is the longest beginning of a text of at most so many code points, a marker
-// included; nil where there is none.
+// beginning returns the longest beginning of a text that has at most most code points, the
+// marker included, or nil if there is none.
 func beginning(text []byte, most int, marker string) (best []byte) {
 	marker = strings.TrimSpace(strings.Replace(marker, "%d", "", 1))
-	low, high := 0, min(most, len(text))+1 // low does, or is 0; high does not
+	low, high := 0, min(most, len(text))+1 // low fits, or is 0; high does not fit
 	for low+1 < high {
 		n := (low + high) / 2
 		end, closing := proseEnd(text, runeIndex(text, n))
@@ -29,9 +29,9 @@ func beginning(text []byte, most int, marker string) (best []byte) {
 	return best
 }
 
-// proseEnd returns where to cut a Markdown text at or before n, and what closes
-// what is open there: a fence stays closed, links, inline code and table rows
-// stay whole, and no heading stays alone.
+// proseEnd returns where to cut a Markdown text at or before n, and what closes a fence
+// that is open there. Links, inline code and table rows stay whole, and no heading stays
+// alone at the end.
 func proseEnd(text []byte, n int) (end int, closing string) {
 	if n >= len(text) {
 		n = len(text)
@@ -57,7 +57,8 @@ func proseEnd(text []byte, n int) (end int, closing string) {
 	return end, ""
 }
 
-// maxSteps is how often a cut steps back, for texts that are nothing but headings.
+// maxSteps is how often a cut steps back. It bounds the work for texts that are nothing but
+// headings.
 const maxSteps = 1000
 
 // wholeLine steps back from inside a table row, a link or inline code.
@@ -92,7 +93,7 @@ func wholeLine(text []byte, end int) int {
 	return end
 }
 
-// linkLength is the length of the link that text begins with, 0 for none.
+// linkLength returns the length of the link that text begins with, or 0 if there is none.
 func linkLength(text []byte) int {
 	middle := bytes.Index(text, []byte("]("))
 	if middle < 0 {
@@ -105,7 +106,8 @@ func linkLength(text []byte) int {
 	return middle + last + 1
 }
 
-// openCode is where inline code begins that does not end in the line, -1 for none.
+// openCode returns where inline code begins that does not end in the line, or -1 if there
+// is none.
 func openCode(line []byte) int {
 	open, ticks := -1, 0
 	for i := 0; i < len(line); {

@@ -12,17 +12,17 @@ import (
 type Missed struct {
 	Setting string   // of the rule: include_fields, exclude_fields or truncate
 	Path    string   // as far as it counts
-	Step    string   // of it, that is not there
-	Names   []string // of members that are there, one of which may be meant
+	Step    string   // the step of Path that is missing
+	Names   []string // the names of members that exist, one of which may be meant
 }
 
 const (
 	maxWatched = 200 // tools of one rule
-	maxLooks   = 20  // results of one tool: an empty list says nothing of its fields
+	maxLooks   = 20  // results of one tool: more than one, because an empty list does not show its fields
 )
 
-// A watch looks for paths of a rule that match nothing, until a result of a tool has
-// told.
+// A watch says of which results to look for paths that match nothing: of each tool's
+// results until one of them has shown it.
 type watch struct {
 	mu    sync.Mutex
 	looks map[string]int // by tool
@@ -36,7 +36,8 @@ func (w *watch) begin(tool string) bool {
 	return n < maxLooks && (known || len(w.looks) < maxWatched)
 }
 
-// end notes that a result was looked at; told says that no other need be.
+// end records that a result of the tool was looked at. If told is true, no other result of
+// it will be.
 func (w *watch) end(tool string, told bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,7 +53,7 @@ func (w *watch) end(tool string, told bool) {
 	}
 }
 
-// A search is for paths that match nothing in any document of one result.
+// A search looks for paths that match nothing in any document of one result.
 type search struct {
 	fields, texts findings
 }
@@ -88,7 +89,8 @@ func (s *search) selects(r *rule, doc []byte) {
 	s.fields.meet(here, sure)
 }
 
-// shortens looks for the texts that a rule shortens. met says which of them were there.
+// shortens looks for the texts that a rule shortens. met says which of the rule's cuts
+// matched a text.
 func (s *search) shortens(r *rule, t *tape.Tape, met []bool) {
 	var here []Missed
 	var names []string
@@ -104,7 +106,7 @@ func (s *search) shortens(r *rule, t *tape.Tape, met []bool) {
 	s.texts.meet(here, true)
 }
 
-// namesOfTexts are the names of members that are texts.
+// namesOfTexts returns the names of members that are texts.
 func namesOfTexts(t *tape.Tape) (names []string) {
 	const most = 100
 	for n := range uint32(len(t.Nodes)) {
@@ -120,8 +122,8 @@ func namesOfTexts(t *tape.Tape) (names []string) {
 	return names
 }
 
-// seek begins a search where the rule has paths and the tool's results have not told of
-// them yet. done notes what was found.
+// seek begins a search if the rule has paths and no result of the tool has shown yet which
+// of them match nothing. done records what was found.
 func (r *run) seek() (done func()) {
 	if r.rule.selection == nil && len(r.rule.cuts) == 0 || !r.rule.watch.begin(r.call.Tool) {
 		return func() {}

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestPathsThatMatchNothingAreToldOnce: for each tool, and of texts to shorten, too.
-func TestPathsThatMatchNothingAreToldOnce(t *testing.T) {
+// TestPathsThatMatchNothingAreReportedOnce checks that they are reported once
+// for each tool, including paths of texts to shorten.
+func TestPathsThatMatchNothingAreReportedOnce(t *testing.T) {
 	e := engine(t, `transform: {rules: [{include_fields: [issues, totl], truncate: {bodi: {max: 20}, issues.body: {max: 20}, body: {max: 30}}}]}`)
 	in := textResult(`{"issues":[{"body":"some words and more of them","n":1}],"total":1}`, `{"issues":[],"total":1}`)
 	for _, c := range []struct{ tool, want string }{
@@ -21,7 +22,7 @@ func TestPathsThatMatchNothingAreToldOnce(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.tool, got, c.want)
 		}
 	}
-	for i := range 2 * maxWatched { // tools are named by clients
+	for i := range 2 * maxWatched { // clients choose the names of tools
 		e.Apply(nil, in, &Call{Tool: fmt.Sprint(i), Schemas: None})
 	}
 	if n := len(e.rule("", "x").watch.looks); n > maxWatched {

@@ -18,16 +18,16 @@ import (
 const (
 	defaultWindow = 4096 // code points of a raw part
 	maxWindow     = 16384
-	moreNotice    = 90 // tokens, about: where a raw part goes on
+	moreNotice    = 90 // about how many tokens the notice of a raw part has
 	maxFind       = 200
 )
 
-// MoreName is what the tool is called that reads on in what was cut.
+// MoreName returns the name of the tool that reads more of a cut result.
 func (e *Engine) MoreName() string { return e.config.MoreTool.Name }
 
-// MoreTool is that tool, as an element of the tools of tools/list: at most 700
-// bytes. It is nil when there is none, since nothing is cut or the configuration
-// says so.
+// MoreTool returns that tool as an element of the tools of tools/list: at most
+// 700 bytes. It returns nil if there is no such tool, because nothing is cut or
+// the configuration turns it off.
 func (e *Engine) MoreTool() []byte {
 	if e == nil || !e.config.Enabled || e.config.MoreTool.Enabled == "off" {
 		return nil
@@ -59,9 +59,9 @@ func (e *Engine) cuts() bool {
 	return e.budget(e.rest) > 0
 }
 
-// More answers a call of the tool that reads on, with the arguments args, a JSON
-// object or nil: it returns a CallToolResult, held to the budget of the answer that
-// is read on. Its last text names the next call, or says that there is none.
+// More answers a call of that tool with the arguments args, a JSON object or
+// nil. It returns a CallToolResult that fits the budget of the result that is
+// read. Its last text names the next call, or says that there is none.
 func (e *Engine) More(session, caller string, args []byte) (out []byte) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -74,7 +74,7 @@ func (e *Engine) More(session, caller string, args []byte) (out []byte) {
 	}
 	kept, err := e.store.open(session, caller, a.cursor)
 	if err != nil {
-		return moreError("CURSOR_EXPIRED", fmt.Errorf("%w. Repeat the call, narrower if it can be", err))
+		return moreError("CURSOR_EXPIRED", fmt.Errorf("%w. Repeat the call, with narrower arguments if possible", err))
 	}
 	if a.raw {
 		text, err := a.part(kept.original)
@@ -101,18 +101,18 @@ func (e *Engine) More(session, caller string, args []byte) (out []byte) {
 	return r.on(kept)
 }
 
-// ask is what a call asks for.
+// ask holds the arguments of a call.
 type ask struct {
 	cursor, path, find  string
-	from, count, tokens int // from and count are -1 where they are not named
+	from, count, tokens int // from and count are -1 if the call does not name them
 	raw                 bool
-	within              *fit.Place // where in what is asked for it goes on; nil for its beginning
+	within              *fit.Place // where reading continues in what is asked for; nil for its beginning
 }
 
 func readAsk(args []byte) (a ask, err error) {
 	a.from, a.count = -1, -1
 	if !wire.Valid(args) || !tape.IsContainer(args) {
-		return a, errors.New("the arguments are no object with a cursor")
+		return a, errors.New("the arguments must be a JSON object with a cursor")
 	}
 	for _, s := range [...]struct {
 		name string
@@ -124,7 +124,7 @@ func readAsk(args []byte) (a ask, err error) {
 		}
 		raw, ok := wire.Inner(value)
 		if !ok {
-			return a, fmt.Errorf("%s is no text", s.name)
+			return a, fmt.Errorf("%s must be a string", s.name)
 		}
 		*s.at = string(wire.AppendUnescaped(nil, raw))
 	}
@@ -146,7 +146,7 @@ func readAsk(args []byte) (a ask, err error) {
 		}
 		f, err := strconv.ParseFloat(string(value), 64)
 		if err != nil || f != float64(int(f)) || int(f) < n.least {
-			return a, fmt.Errorf("%s is no whole number of at least %d", n.name, n.least)
+			return a, fmt.Errorf("%s must be a whole number of at least %d", n.name, n.least)
 		}
 		*n.at = min(int(f), 1<<30)
 	}
@@ -158,18 +158,18 @@ func readAsk(args []byte) (a ask, err error) {
 		a.from, _ = strconv.Atoi(parts[1])
 		a.count, _ = strconv.Atoi(parts[2])
 		if a.from < 0 || a.count < 1 {
-			return a, errors.New("cursor is no cursor of a page")
+			return a, errors.New("cursor is not the cursor of a page")
 		}
 	}
 	return a, nil
 }
 
-// pageCursor is a cursor that says which entries are asked for.
+// pageCursor returns a cursor that says which entries are asked for.
 func pageCursor(handle string, from, count int, path string) string {
 	return fmt.Sprintf("%s:%d:%d:%s", handle, from, count, path)
 }
 
-// A reading goes on in an original.
+// A reading continues reading an original.
 type reading struct {
 	*ask
 	engine *Engine
@@ -177,8 +177,8 @@ type reading struct {
 	plan   *fit.Plan
 }
 
-// open ranks the original as it was ranked when it was cut, so that what was shown
-// is known.
+// open ranks the original as it was ranked when it was cut, so that it is known
+// which units were shown.
 func (r *reading) open(kept *entry) {
 	call := kept.call
 	one := &run{engine: r.engine, rule: r.engine.rest, call: &call, original: kept.original, report: &Report{}}
@@ -189,12 +189,12 @@ func (r *reading) open(kept *entry) {
 	r.plan = one.capping(kept.original, budget).plan
 }
 
-// on reads on from a place.
+// on continues reading from a place.
 func (r *reading) on(kept *entry) []byte {
 	at := fit.Place{From: max(0, r.from)}
 	at.Path = fit.SplitPath(r.path)
-	// A part that is asked for by its path alone is given whole; what a notice
-	// named leaves out what was shown.
+	// A part that a call asks for by its path alone is returned whole. A call
+	// that a notice named leaves out what was shown.
 	count, shown := r.count, kept.shown
 	if r.path != "" && r.from < 0 && count < 0 {
 		count = 1 << 30
@@ -229,7 +229,7 @@ func (r *reading) on(kept *entry) []byte {
 	return moreResult(parts, notice)
 }
 
-// where says where it goes on.
+// where returns the notice that says where reading continues.
 func (r *reading) where(count, shown int) string {
 	if r.plan.Left() == 0 {
 		return "[the end]"
@@ -246,7 +246,7 @@ func (r *reading) where(count, shown int) string {
 	return "[" + without + "Next: " + callOf(r.engine.MoreName(), cursor, at, left) + "]"
 }
 
-// nowhere is the error for a path that leads nowhere.
+// nowhere returns the error for a path that leads nowhere.
 func (r *reading) nowhere(original []byte) error {
 	names := ""
 	doc := original
@@ -262,7 +262,8 @@ func (r *reading) nowhere(original []byte) error {
 	return fmt.Errorf("there is no %q in the result, or nothing behind it%s", clip(r.path, 100), names)
 }
 
-// found gives the lines and values that have a text in them, with their places.
+// found returns a result with the lines and values that contain the text to
+// find, with their places.
 func (r *reading) found() []byte {
 	var out []byte
 	room, n, from := r.budget-moreNotice/2, 0, max(0, r.from)
@@ -301,7 +302,7 @@ func (r *reading) found() []byte {
 	return moreResult([][]byte{bytes.TrimRight(out, "\n")}, "["+next+"]")
 }
 
-// moreResult is a result with these texts, and a notice.
+// moreResult returns a result with these texts, and a notice.
 func moreResult(parts [][]byte, notice string) []byte {
 	out := []byte(`{"content":[`)
 	for _, p := range parts {
@@ -313,7 +314,7 @@ func moreResult(parts [][]byte, notice string) []byte {
 	return fmt.Appendf(out, `,"_meta":{"%s":{"notice":true}}}]}`, ownMeta)
 }
 
-// part returns what is asked for of an original, as it was.
+// part returns the part of an original that the call asks for, as it was.
 func (a *ask) part(original []byte) ([]byte, error) {
 	whole := wholeText(original)
 	if a.path == "" {
@@ -338,7 +339,7 @@ func (a *ask) part(original []byte) ([]byte, error) {
 	return nil, fmt.Errorf("there is no %q in the result%s", clip(a.path, 100), names)
 }
 
-// wholeText is what of an original is read without a path.
+// wholeText returns the part of an original that is read without a path.
 func wholeText(original []byte) []byte {
 	var l layout
 	l.lay(original, "", 2)
@@ -354,7 +355,8 @@ func wholeText(original []byte) []byte {
 	return original
 }
 
-// lookup follows names and indexes; nil when they lead nowhere.
+// lookup returns the value that names and indexes lead to, or nil if they lead
+// nowhere.
 func lookup(value []byte, steps []string) []byte {
 	for _, step := range steps {
 		i := tape.SkipSpace(value, 0)
@@ -378,7 +380,7 @@ func lookup(value []byte, steps []string) []byte {
 	return value
 }
 
-// window is the result with the characters of a text that are asked for.
+// window returns a result with the characters of a text that the call asks for.
 func (e *Engine) window(text []byte, a ask) []byte {
 	a.from = max(0, a.from)
 	if a.count < 0 {
@@ -436,7 +438,7 @@ func (e *Engine) window(text []byte, a ask) []byte {
 	return fmt.Appendf(out, `,"_meta":{"%s":{"notice":true}}}],"_meta":{"%s":{"offset":%d,"next":%d,"total":%d}}}`, ownMeta, ownMeta, start, next, all)
 }
 
-// moreError is the result of a call that cannot be answered.
+// moreError returns the result of a call that cannot be answered.
 func moreError(code string, err error) []byte {
 	out := appendQuoted([]byte(`{"content":[{"type":"text","text":`), []byte(code+": "+err.Error()))
 	return append(out, `}],"isError":true}`...)

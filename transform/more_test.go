@@ -199,7 +199,7 @@ func TestTheStoreIsBounded(t *testing.T) {
 func TestBadArgumentsAreNamed(t *testing.T) {
 	e := engine(t, "transform: {}")
 	for args, why := range map[string]string{
-		``: "no object", `[]`: "cursor is missing", `{}`: "cursor is missing", `{"cursor":7}`: "cursor is no text", `{"cursor":`: "no object",
+		``: "must be a JSON object", `[]`: "cursor is missing", `{}`: "cursor is missing", `{"cursor":7}`: "cursor must be a string", `{"cursor":`: "must be a JSON object",
 		`{"cursor":"c1_","path":7}`: "path", `{"cursor":"c1_","from":-1}`: "from", `{"cursor":"c1_","from":1.5}`: "from",
 		`{"cursor":"c1_","count":0}`: "count", `{"cursor":"c1_","count":"x"}`: "count", `{"cursor":"c1_","max_tokens":1e999}`: "max_tokens",
 	} {

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/tape"
 )
 
-// narrowing are names of parameters by which callers get less, in lower case and without
-// _ and -, those first that leave out least of what matters.
+// narrowing lists names of parameters with which a caller gets less, in lower case and
+// without _ and -. The first ones leave out least of what matters.
 var narrowing = []string{
 	"fields", "select", "columns", "includefields",
 	"query", "q", "search", "filter", "filters", "pattern", "since",
@@ -22,7 +22,7 @@ const (
 	maxNarrowingName = 40
 )
 
-// Narrowing are the parameters by which a caller of a tool can ask for less, at most
+// Narrowing returns the parameters with which a caller of a tool can ask for less: at most
 // three, with commas between. tool is an entry of tools/list.
 func Narrowing(tool []byte) string {
 	var names []string
@@ -44,7 +44,7 @@ func Narrowing(tool []byte) string {
 	return strings.Join(names[:min(len(names), maxNarrowing)], ", ")
 }
 
-// askForLess is how the caller can narrow the call; "" where the tool has no parameter
+// askForLess returns the advice how to narrow the call, or "" if the tool has no parameter
 // for that.
 func (c *Call) askForLess() string {
 	if c.Narrowing == "" {

@@ -18,8 +18,8 @@ func TestParametersThatNarrowACall(t *testing.T) {
 	}
 }
 
-// TestAdviceNamesParametersThatTheToolHas, as far as there is room for it, and gives none
-// otherwise.
+// TestAdviceNamesParametersThatTheToolHas checks that the notice names them if
+// there is room, and gives no advice otherwise.
 func TestAdviceNamesParametersThatTheToolHas(t *testing.T) {
 	e := engine(t, "transform: {rules: [{match: {tool: strict}, on_conflict: error}]}")
 	for _, c := range []struct {

@@ -16,10 +16,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// meta is what a result's _meta says about what was done.
+// meta is this package's entry in a result's _meta: what was done to the
+// result.
 type meta struct {
 	OriginalTokens int        `json:"original_tokens,omitempty"`
-	Estimated      bool       `json:"estimated,omitempty"` // OriginalTokens is
+	Estimated      bool       `json:"estimated,omitempty"` // OriginalTokens is an estimate
 	Tokens         int        `json:"tokens,omitempty"`
 	Encoding       string     `json:"encoding,omitempty"`
 	Steps          []string   `json:"steps"`
@@ -29,7 +30,7 @@ type meta struct {
 	Blocks         int        `json:"blocks_omitted,omitempty"`
 	Links          int        `json:"links_omitted,omitempty"`
 	Cursor         string     `json:"cursor,omitempty"`
-	Mark           string     `json:"mark,omitempty"` // where there is no cursor
+	Mark           string     `json:"mark,omitempty"` // a handle, if there is no cursor
 	OverBudget     bool       `json:"over_budget,omitempty"`
 	SHA256         string     `json:"sha256_original"`
 }
@@ -40,7 +41,7 @@ type metaKept struct {
 	Total int    `json:"total"`
 }
 
-// estimateOnce counts the original.
+// estimateOnce counts the original, if that was not done yet.
 func (r *run) estimateOnce(l *layout) {
 	if r.report.TokensBefore > 0 {
 		return
@@ -52,8 +53,8 @@ func (r *run) estimateOnce(l *layout) {
 	r.estimate(l)
 }
 
-// noticeShare is the part of a budget that a notice may take where it says more
-// than how to read on, and maxNotice the most tokens that it takes then.
+// noticeShare divides a budget: a notice that says more than how to read on may
+// take one such part of it, and at most maxNotice tokens.
 const (
 	noticeShare  = 8
 	maxNotice    = 80
@@ -62,8 +63,9 @@ const (
 	maxOwnCursor = 200
 )
 
-// said is the notice of a result that was made to fit and has that many tokens
-// without it: how to read on, and as much of the rest as most tokens have room for.
+// said returns the notice of a result that was made to fit and has spent tokens
+// without it. The notice says how to read on, and as much of the rest as most
+// tokens have room for.
 func (c *capping) said(spent, most int) string {
 	next := c.nextCall()
 	c.cut.arrays = slices.Clone(c.before.arrays)
@@ -72,7 +74,7 @@ func (c *capping) said(spent, most int) string {
 	}
 	total := spent + c.run.count([]byte(next), unlimited)
 	var text string
-	for range 3 { // the number in the notice is of the notice, too
+	for range 3 { // the number in the notice includes the notice
 		text = c.words(next, total, most)
 		now := spent + c.run.count([]byte(text), unlimited)
 		if now == total {
@@ -83,8 +85,8 @@ func (c *capping) said(spent, most int) string {
 	return text
 }
 
-// words are the words of a notice, in at most so many tokens; the call is always
-// among them.
+// words returns the text of a notice, in at most most tokens. The call is
+// always in it.
 func (r *run) words(next string, total, most int) string {
 	p := r.report
 	about := ""
@@ -129,7 +131,7 @@ func joined(parts []string, next string) string {
 	return "[" + said + next + "]"
 }
 
-// keptWords say how much of what is there.
+// keptWords returns phrases that say how much is left of what.
 func (r *run) keptWords() (all []string) {
 	all = append(all, r.cut.notes...)
 	for i, a := range r.cut.arrays[:min(maxCuts, len(r.cut.arrays))] {
@@ -165,7 +167,7 @@ func (r *run) keptWords() (all []string) {
 	return all
 }
 
-// pathOf is a path for people: dotted, and not long.
+// pathOf returns a path for people to read: with dots, and not long.
 func pathOf(path []string) string {
 	if len(path) == 0 {
 		return "."
@@ -176,7 +178,7 @@ func pathOf(path []string) string {
 	return clip(strings.Join(path, "."), 100)
 }
 
-// nextCall is the call that reads on, at the first gap; "" where there is none.
+// nextCall returns the sentence of readOn for the first gap.
 func (c *capping) nextCall() string {
 	at, _ := c.plan.Gap()
 	if c.shaped {
@@ -185,11 +187,13 @@ func (c *capping) nextCall() string {
 	return c.readOn(at)
 }
 
-// readOn is the call that reads on at a place; "" where nothing can be read on.
+// readOn returns the sentence that names the call which reads on at a place. If
+// the original is not kept because it is too large, it says so; if the tool
+// that reads on is off, it is "".
 func (r *run) readOn(at fit.Place) string {
 	handle := r.handle()
 	switch {
-	case handle != "" && len(fit.JoinPath(at.Path)) > maxPath: // the first gap, where no place is named
+	case handle != "" && len(fit.JoinPath(at.Path)) > maxPath: // a call without a place reads on at the first gap
 		return "Next: " + callOf(r.moreName(), handle, fit.Place{}, -1)
 	case handle != "":
 		return "Next: " + callOf(r.moreName(), handle, at, -1)
@@ -222,7 +226,7 @@ func callOf(name, handle string, at fit.Place, count int) string {
 	return string(out) + "}"
 }
 
-// thousands writes a number for people.
+// thousands returns a number with commas between thousands.
 func thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -231,7 +235,8 @@ func thousands(n int) string {
 	return s
 }
 
-// noticeBlock is a block that holds a notice, and says that it is ours.
+// noticeBlock returns a block that holds a notice, and a mark that this package
+// made it.
 func (r *run) noticeBlock(l *layout, notice string) []byte {
 	text := appendQuoted(nil, []byte(notice))
 	const ours = `"_meta":{"` + ownMeta + `":{"notice":true}}`
@@ -250,7 +255,7 @@ func (r *run) noticeBlock(l *layout, notice string) []byte {
 	return fmt.Appendf(nil, `{"type":"text","text":%s,%s}`, text, ours)
 }
 
-// meta is our entry in _meta.
+// meta returns this package's entry in _meta.
 func (r *run) meta(total int, over bool) []byte {
 	p := r.report
 	m := meta{
@@ -272,14 +277,15 @@ func (r *run) meta(total int, over bool) []byte {
 	}
 	text, err := json.Marshal(m)
 	if err != nil {
-		return nil // it is all numbers and text
+		return nil // cannot happen: m holds only numbers and texts
 	}
 	return text
 }
 
-// ours reports whether this engine, or one with the same key, has put a result
-// through its rule for the same session and caller: what is left may look to a
-// rule like something else. Nobody but us can say so.
+// ours reports whether this engine, or one with the same key, has applied its
+// rule to a result for the same session and caller before. The rule is not
+// applied again, because to it the rest of the result may look like something
+// else. Only an engine with the key can make the handle that proves it.
 func (r *run) ours(l *layout) bool {
 	if !l.meta.is() {
 		return false
@@ -294,7 +300,8 @@ func (r *run) ours(l *layout) bool {
 	return false
 }
 
-// ownCursor is where the server itself goes on, for the notice; "" for nowhere.
+// ownCursor returns the server's own cursor of the next page, for the notice,
+// or "" if there is none.
 func ownCursor(doc []byte) string {
 	for _, name := range [...]string{"next_cursor", "nextCursor"} {
 		if raw, ok := wire.Inner(tape.Member(doc, name)); ok && len(raw) > 0 && len(raw) <= maxOwnCursor {

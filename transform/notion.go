@@ -56,5 +56,6 @@ func (notionSource) Apply(dst, value []byte, opt Values) ([]byte, Kind, error) {
 	return out, kind, err
 }
 
-// head is the part of a value that has to do for a guess at what it is.
+// head returns the beginning of a value, which has to be enough to guess what
+// the value is.
 func head(value []byte) []byte { return value[:min(len(value), 4<<10)] }

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A pager writes a document with each array by the page, and with the texts
-// shortened that the rule names.
+// A pager writes a document with only the first page of each array, and
+// shortens the texts that the rule names.
 type pager struct {
 	run     *run
 	tape    tape.Tape
@@ -25,11 +25,11 @@ type pager struct {
 	pages   []page   // of the object being written
 	changed bool
 	cuts    cuts
-	lists   int    // around the value being written
-	met     []bool // by cut of the rule: a text was there; nil where that does not count
+	lists   int    // how many are around the value being written
+	met     []bool // by cut of the rule: whether it matched a text; nil if that is not needed
 }
 
-// A page is the beginning of an array.
+// A page describes the beginning of an array, which is its first page.
 type page struct {
 	Path     string `json:"path,omitempty"`
 	Total    int    `json:"total"`
@@ -149,9 +149,9 @@ func (p *pager) array(n uint32, g schema.Guards) {
 	p.pages = append(p.pages, here)
 }
 
-// cursor fetches the page behind the first keep items of the array being written: it
-// is the handle to the original and, where the names around it say which array that
-// is, the place.
+// cursor returns the cursor of the page after the first keep items of the array
+// being written. It is the handle to the original and, if the names around the
+// array say which one it is, the place.
 func (p *pager) cursor(keep int) string {
 	handle := p.run.handle()
 	if path := fit.JoinPath(p.path); handle != "" && p.lists == 0 && len(path) <= maxPath {
@@ -160,7 +160,8 @@ func (p *pager) cursor(keep int) string {
 	return handle
 }
 
-// own reports whether the array is one that we wrote: of pages.
+// own reports whether the array is the value of _pagination, which this package
+// wrote.
 func (p *pager) own() bool { return len(p.path) > 0 && p.path[len(p.path)-1] == pagesName }
 
 func (p *pager) string(n uint32, g schema.Guards) {
@@ -185,7 +186,8 @@ func (p *pager) string(n uint32, g schema.Guards) {
 	p.out = append(p.out, raw...)
 }
 
-// cut is what the rule says of the member being written; nil for nothing.
+// cut returns the first cut of the rule that matches the member being written,
+// or nil if none does.
 func (p *pager) cut() (first *cut) {
 	for i := range p.run.rule.cuts {
 		c := &p.run.rule.cuts[i]

@@ -7,18 +7,18 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Part is what one part of a result costs the model that reads it.
+// Part says what one part of a result costs the model that reads it.
 type Part struct {
 	Name   string // content[0], structuredContent, or the notice
 	Tokens int
-	// Members are those of a JSON object, the first 200.
+	// Members are the first 200 members, if the part is a JSON object.
 	Members []Part
 }
 
 const maxMembers = 200
 
-// Parts are the parts of what a method answers, in their order. Those that are not
-// counted, images and audio, have no tokens.
+// Parts returns the parts of a method's result, in their order. Images and
+// audio are not counted and have no tokens.
 func (e *Engine) Parts(result []byte, method string) (parts []Part) {
 	var l layout
 	l.lay(result, method, unlimited)
@@ -43,7 +43,7 @@ func (e *Engine) Parts(result []byte, method string) (parts []Part) {
 	return parts
 }
 
-// members are the first of a JSON object.
+// members returns the first members of a JSON object.
 func (e *Engine) members(text []byte) (all []Part) {
 	start := tape.SkipSpace(text, 0)
 	if start == len(text) || text[start] != '{' || !wire.Valid(text) {

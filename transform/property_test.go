@@ -32,7 +32,8 @@ func engine(t testing.TB, text string) *Engine {
 	return e
 }
 
-// words are what random texts are made of: what is hard to cut stands first.
+// words returns the pieces that random texts are made of. Pieces that are hard
+// to cut stand first.
 func words() []string {
 	return []string{
 		"👨‍👩‍👧‍👦", "e\u0301", "🇩🇪🇫🇷", "नि", "각", "日本語", "한국", "\r\n", "\n", "\n\n", "  ", "\t", "```\n", "~~~", "`x", "[a](http://x.y/z)", "![i](u)",
@@ -165,7 +166,7 @@ func parse(t fatal, raw []byte) (p plainResult) {
 
 type fatal interface{ Fatalf(string, ...any) }
 
-// count is what a result costs, counted the plain way.
+// count returns what a result costs, counted in a simple way.
 func (p plainResult) count(e *tokens.Encoding) (n int) {
 	for _, b := range p.Content {
 		switch {
@@ -183,7 +184,7 @@ func (p plainResult) count(e *tokens.Encoding) (n int) {
 	return n
 }
 
-// kept are the blocks that a text takes no part in.
+// kept returns the blocks of a type, as they are written.
 func (p plainResult) kept(kind string) (all []string) {
 	for _, b := range p.Content {
 		if b.Type == kind {
@@ -280,7 +281,7 @@ func numbersAndNames(t *rapid.T, doc string) (all []string) {
 	return all
 }
 
-// within reports whether part is whole with some left out.
+// within reports whether part is whole with some elements left out.
 func within(part, whole []string) bool {
 	for _, w := range whole {
 		if len(part) > 0 && part[0] == w {

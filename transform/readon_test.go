@@ -49,13 +49,14 @@ func followed(t fatal, e *Engine, out []byte, budget int) (all string, spent int
 	return
 }
 
-// withTables are engines that write lists as they are, and as tables.
+// withTables returns an engine that writes lists as they are, and one that writes them as
+// tables.
 func withTables(t *testing.T) []*Engine {
 	return []*Engine{engine(t, "transform: {}"), engine(t, "transform: {adapters: {capper: {tables: columns}}}")}
 }
 
-// TestReadingOnByTheNoticesGivesAll of an answer: every line of a text, every value
-// of a document.
+// TestReadingOnByTheNoticesGivesAll checks that the calls which the notices name return
+// every line of a text and every value of a document.
 func TestReadingOnByTheNoticesGivesAll(t *testing.T) {
 	engines := withTables(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -100,7 +101,7 @@ func TestReadingOnByTheNoticesGivesAll(t *testing.T) {
 	})
 }
 
-// TestReadingOnOfWhateverComes ends, and stays within its budget.
+// TestReadingOnOfWhateverComes checks that reading on ends, and stays within its budget.
 func TestReadingOnOfWhateverComes(t *testing.T) {
 	engines := withTables(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -164,7 +165,8 @@ func TestReadingOnGivesParts(t *testing.T) {
 	}
 }
 
-// TestGapsAreNumberedAsReadingOnTakesThem: the number in a gap can be copied to from.
+// TestGapsAreNumberedAsReadingOnTakesThem checks that the number in a gap can be copied to
+// from.
 func TestGapsAreNumberedAsReadingOnTakesThem(t *testing.T) {
 	e := engine(t, "transform: {}")
 	var lines []string
@@ -190,8 +192,8 @@ func TestGapsAreNumberedAsReadingOnTakesThem(t *testing.T) {
 	}
 }
 
-// TestLinesOfATextAreItsLines: blank ones count, and a long line is one, whose pieces
-// are its entries.
+// TestLinesOfATextAreItsLines checks the numbers of lines: blank lines count, and a long
+// line is one line, whose pieces are its entries.
 func TestLinesOfATextAreItsLines(t *testing.T) {
 	e := engine(t, "transform: {}")
 	long := "long:" + strings.Repeat(" some words", 1000)
@@ -215,7 +217,7 @@ func TestLinesOfATextAreItsLines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, r := e.Apply(nil, in.result, &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None, MaxTokens: 500})
 			for args, want := range map[string]string{
-				in.path + `,"from":300,"count":4`:      strings.Join(lines[302:304], "\n"), // blank lines stand behind others
+				in.path + `,"from":300,"count":4`:      strings.Join(lines[302:304], "\n"), // blank lines belong to the line before them
 				in.path + `,"from":18,"count":2`:       strings.Join(lines[18:20], "\n"),
 				in.path + `,"from":21,"count":3`:       strings.Join(lines[22:24], "\n"),
 				in.path + `,"from":249,"count":1`:      lines[249],
@@ -232,7 +234,7 @@ func TestLinesOfATextAreItsLines(t *testing.T) {
 					t.Errorf("%s: %.300q, want %.300q", args, texts, want)
 				}
 			}
-			// The long line by its pieces, which the notices name.
+			// Read the long line piece by piece, with the calls that the notices name.
 			ask, read := `{"cursor":"`+r.Cursor+`"`+in.path+`,"from":250,"count":1}`, ""
 			for n := 0; !strings.HasSuffix(read, "line 251 of the text") && n < 20; n++ {
 				texts, _ := seen(t, e.More("s", "c", []byte(ask)))
@@ -257,9 +259,9 @@ func TestLinesOfATextAreItsLines(t *testing.T) {
 	}
 }
 
-// TestCountEndsBehindLargeEntries: entries that are larger than a budget are read on to
-// their end, and no further.
-func TestCountEndsBehindLargeEntries(t *testing.T) {
+// TestCountEndsAfterLargeEntries checks that entries larger than a budget are read to their
+// end, and no further.
+func TestCountEndsAfterLargeEntries(t *testing.T) {
 	e := engine(t, "transform: {}")
 	word := func(i, k int) string { return fmt.Sprintf("word%d-%d", i, k) }
 	var items []string
@@ -304,7 +306,7 @@ func TestCountEndsBehindLargeEntries(t *testing.T) {
 	}
 }
 
-// TestAPagesCursorFetchesTheNextPage: the one that stands in _pagination.
+// TestAPagesCursorFetchesTheNextPage checks the cursor in _pagination.
 func TestAPagesCursorFetchesTheNextPage(t *testing.T) {
 	e := engine(t, "transform: {rules: [{page_size: 2}]}")
 	out, _ := e.Apply(nil, textResult(`{"a":{"list":[1,2,3,4,5]}}`), &Call{Tool: "x", Session: "s", Caller: "c", Schemas: None})
@@ -326,7 +328,8 @@ func quotedAsk(cursor string) []byte {
 	return append(append([]byte(`{"cursor":`), quoted(cursor)...), '}')
 }
 
-// TestMoreRoomKeepsAllThatLessRoomKept of random answers, by their lines and values.
+// TestMoreRoomKeepsAllThatLessRoomKept checks random documents, by their numbers and
+// booleans.
 func TestMoreRoomKeepsAllThatLessRoomKept(t *testing.T) {
 	e := engine(t, "transform: {more_tool: {enabled: off}}")
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
-// weather is a source that package transform has never heard of.
+// weather is a source that package transform does not know.
 type weather struct{}
 
 func (weather) Name() string { return "weather" }

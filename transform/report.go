@@ -1,24 +1,24 @@
 package transform
 
-// Call is what an engine has to know of the call that a result answers.
+// Call describes the call that a result answers.
 type Call struct {
-	Server, Tool string // Tool is the name that the rules know it by
+	Server, Tool string // Tool is the name by which rules know the tool
 	// Method is tools/call ("" as well), resources/read or prompts/get.
 	Method string
-	// Session and Caller are whom a handle to the rest belongs to. Session is
-	// "" for a client that has none, Caller where clients are not told apart.
+	// Session and Caller own the handle to the rest. Session is "" for a client
+	// that has none; Caller is "" if clients are not told apart.
 	Session, Caller string
-	// Schema is the tool's outputSchema as the server lists it, nil for none. It
-	// counts when Schemas is Seen.
+	// Schema is the tool's outputSchema as the server lists it, or nil if it
+	// has none. It counts only if Schemas is Seen.
 	Schema  []byte
 	Schemas Schemas
 	// Narrowing are the tool's parameters by which its caller can ask for less, as
 	// [Narrowing] gives them.
 	Narrowing string
-	// MaxTokens is what the caller asked for, 0 for nothing: it may lower the
-	// budget, and never raises it.
+	// MaxTokens is the budget that the caller asked for, or 0 if it asked for
+	// none. It may lower the budget, and never raises it.
 	MaxTokens int
-	// MoreName is what the client knows the tool as that reads on; "" is
+	// MoreName is the client's name of the tool that reads on; "" means
 	// [Engine.MoreName].
 	MoreName string
 	// NoMore says that the client cannot call that tool.
@@ -27,26 +27,26 @@ type Call struct {
 	Full bool
 }
 
-// A Name is what rules know a tool by.
+// A Name is the name by which rules know a tool.
 type Name struct{ Server, Tool string }
 
 // Schemas says whether the tool's outputSchema is known.
 type Schemas int
 
 const (
-	Unknown Schemas = iota // the tool may have one that we cannot see: structured content stays
+	Unknown Schemas = iota // the tool may have one that is not known: structured content stays
 	None                   // the tool has none
-	Seen                   // Call.Schema is it
+	Seen                   // the outputSchema is Call.Schema
 )
 
-// Outcome is what has become of a result.
+// Outcome says what was done with a result.
 type Outcome int
 
 const (
-	Passed      Outcome = iota // it is as it was
-	Transformed                // by a rule
-	Capped                     // to its budget, and maybe by a rule before
-	Failed                     // a transformer failed; it is as it was, or only capped
+	Passed      Outcome = iota // nothing: the result is as it was
+	Transformed                // a rule changed the result
+	Capped                     // the result was cut to its budget, and perhaps a rule changed it before
+	Failed                     // a transformer failed; the result is as it was, or only cut to its budget
 )
 
 func (o Outcome) String() string {
@@ -59,27 +59,27 @@ type Report struct {
 	Outcome Outcome
 	// BytesBefore and BytesAfter are of the result's JSON.
 	BytesBefore, BytesAfter int
-	// TokensBefore and TokensAfter are what the model would see and sees; 0
-	// where it was not counted. TokensBefore of a large result is an estimate:
-	// Estimated says so.
+	// TokensBefore and TokensAfter are the tokens of the original and of the
+	// result that the model sees; 0 if they were not counted. If TokensBefore
+	// is an estimate, as for a large result, Estimated is true.
 	TokensBefore, TokensAfter int
 	Estimated                 bool
 	Budget                    int
 	Steps                     []string // what was done, in order
 	Arrays                    []ArrayCut
 	StringsCut                int
-	Dropped                   []string // names of members that went
-	Omitted                   int      // blocks
-	Links                     int      // resource links that went
+	Dropped                   []string // names of members that were left out
+	Omitted                   int      // blocks that were left out
+	Links                     int      // resource links that were left out
 	OverBudget                bool
 	Rule                      string // the rule that matched, as rules[2]; "" for none
-	// Missed are paths of the rule that match nothing. They are told once for each
-	// tool, of the first results that tell of them.
+	// Missed are paths of the rule that match nothing. They are reported once
+	// for each tool, with the first result that shows them.
 	Missed   []Missed
-	Source   string // the source that took it
-	Detected bool   // by its shape
-	Cursor   string // the handle to the rest, "" for none
-	SHA256   string // of the original, "" when it passed
+	Source   string // the source that was applied
+	Detected bool   // the source recognized the result by its shape
+	Cursor   string // the handle to the rest, or "" if there is none
+	SHA256   string // of the original, or "" if nothing was changed
 	Err      error  // why a transformer failed
 }
 

@@ -20,12 +20,12 @@ type rule struct {
 	wrap         bool
 	budget       int    // tokens; 0 is unlimited
 	schema       string // strip, derive or keep
-	refuse       bool   // an error in the place of a result that cannot fit
+	refuse       bool   // return an error in the place of a result that cannot fit
 	full         bool   // steps before the capper are left out
 	include      []string
 	exclude      []string
 	config       *Rule
-	settled      bool   // it names where results are from: no source takes them by shape
+	settled      bool   // the rule names an adapter: no other source is looked for
 	where        string // rules[2]; "" where no rule matched
 	watch        watch  // for paths that match nothing
 }
@@ -48,7 +48,7 @@ func (r *rule) works() bool {
 	return r.shapes() || r.maxChars > 0 || len(r.cuts) > 0 || r.pageSize > 0
 }
 
-// compile prepares a rule that Validate has seen.
+// compile prepares a rule that Validate has accepted.
 func compile(c *Config, sources map[string]Source, path string, r *Rule) (*rule, error) {
 	out := &rule{
 		server: r.Match.Server, tool: r.Match.Tool,
@@ -107,8 +107,8 @@ func compile(c *Config, sources map[string]Source, path string, r *Rule) (*rule,
 	return out, nil
 }
 
-// glob reports whether text is what pattern says: a * is any characters, "" is
-// any text.
+// glob reports whether text matches pattern: a * matches any characters, "" any
+// text.
 func glob(pattern, text string) bool {
 	if pattern == "" {
 		return true
@@ -133,7 +133,7 @@ func glob(pattern, text string) bool {
 }
 
 // special reports whether a match names one tool, of one server or of any, and
-// under what to look for it.
+// returns the key to look it up by.
 func (m Match) special() (key Match, ok bool) {
 	if m.Server == "*" {
 		m.Server = ""

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/fit"
 )
 
-// A run is one result on its way through an engine.
+// A run transforms one result.
 type run struct {
 	engine   *Engine
 	rule     *rule
@@ -20,15 +20,15 @@ type run struct {
 	marker   string
 	handed   string // the handle to the original, if there is one
 	reserved bool
-	shaped   bool      // by the rule: the original is more than what is capped
-	page     fit.Place // then, where the first page that was cut goes on
+	shaped   bool      // the rule changed the result: the original is more than what is capped
+	page     fit.Place // if shaped is true, where the first list that was cut continues
 	preview  bool      // a text is a preview of the structured content
 	units    int       // of the original that are in the answer
 
-	search *search // for paths of the rule that match nothing; nil for none
+	search *search // for paths of the rule that match nothing; nil if there is no search
 
-	before loss // by the rule
-	cut    loss // in all
+	before loss // what the rule left out
+	cut    loss // what was left out in all
 	schema []byte
 }
 
@@ -39,10 +39,10 @@ type cuts struct {
 	dropped []string
 }
 
-// maxNoted is how many arrays, and names of members, a report has.
+// maxNoted is how many arrays, and names of members, a report has at most.
 const maxNoted = 20
 
-// loss is what has gone of a result.
+// loss is what was left out of a result.
 type loss struct {
 	cuts
 	steps   []string
@@ -80,12 +80,12 @@ next:
 }
 
 // Apply appends a result to dst, transformed by the rule for its tool and made
-// to fit the budget. result is valid JSON, as wire.Scan takes it: a
-// CallToolResult, or what Call.Method answers. When there is nothing to do,
-// that is result itself and dst is left alone; result is never changed and never kept.
+// to fit the budget. result is valid JSON, as wire.Scan takes it: a CallToolResult, or a
+// result of Call.Method. If there is nothing to do, Apply returns result itself and leaves
+// dst alone. It never changes or keeps result.
 //
-// A transformer that fails leaves the result as it came, held to the budget all
-// the same; the report says so.
+// If a transformer fails, the result stays as it came, but is still cut to the budget; the
+// report says so.
 func (e *Engine) Apply(dst, result []byte, c *Call) ([]byte, Report) {
 	if e == nil || !e.config.Enabled || len(result) == 0 {
 		return result, Report{BytesBefore: len(result), BytesAfter: len(result)}
@@ -99,8 +99,8 @@ func (e *Engine) Apply(dst, result []byte, c *Call) ([]byte, Report) {
 	return e.apply(dst, result, c, r, budget, works)
 }
 
-// terms are the budget of a call, and whether it is one of a tool; ok is false
-// for results that are none of our business.
+// terms returns the budget of a call, and whether it is a call of a tool. ok is false for
+// results that the engine does not change.
 func (e *Engine) terms(r *rule, c *Call) (budget int, tool, ok bool) {
 	budget = e.budget(r)
 	if c.MaxTokens > 0 && e.config.Adapters.Capper.Enabled {
@@ -119,7 +119,7 @@ func (e *Engine) terms(r *rule, c *Call) (budget int, tool, ok bool) {
 	return budget, false, false
 }
 
-// apply is Apply for a result that has to be looked at.
+// apply does what Apply does, for a result that has to be read.
 func (e *Engine) apply(dst, result []byte, c *Call, r *rule, budget int, works bool) (out []byte, report Report) {
 	report.BytesBefore, report.BytesAfter = len(result), len(result)
 	report.Budget, report.Rule = budget, r.where
@@ -164,13 +164,13 @@ func (e *Engine) apply(dst, result []byte, c *Call, r *rule, budget int, works b
 
 func worse(a, b Outcome) Outcome { return max(a, b) }
 
-// short reports whether a result fits the budget whatever it is: a token is a
-// byte at the least, and each text has more than a byte of JSON around it.
+// short reports whether a result fits the budget by its length alone: a token has at least
+// one byte, and each text has more than a byte of JSON around it.
 func (e *Engine) short(result []byte, budget int) bool {
 	return float64(len(result))*max(1, e.encoding.Factor()) <= float64(budget)
 }
 
-// guardedly calls f, and falls back to the result when that fails.
+// guardedly calls f, and returns result if f panics.
 func (r *run) guardedly(result []byte, f func() []byte) (out []byte) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -181,7 +181,7 @@ func (r *run) guardedly(result []byte, f func() []byte) (out []byte) {
 	return f()
 }
 
-// handle is the handle to the original; "" when it is not kept.
+// handle returns the handle to the original, or "" if it is not kept.
 func (r *run) handle() string {
 	if r.reserved {
 		return r.handed
@@ -193,7 +193,7 @@ func (r *run) handle() string {
 	return r.handed
 }
 
-// sum is the digest of the original.
+// sum returns the digest of the original.
 func (r *run) sum() string {
 	if r.report.SHA256 == "" {
 		sum := sha256.Sum256(r.original)
@@ -202,8 +202,7 @@ func (r *run) sum() string {
 	return r.report.SHA256
 }
 
-// close keeps the original when a handle to it was given away, and fills the
-// report.
+// close keeps the original if a handle to it was made, and fills the report.
 func (r *run) close() {
 	if r.handed != "" {
 		r.engine.store.keep(entry{handle: r.handed, original: r.original, call: *r.call, budget: r.report.Budget, shown: r.units})
@@ -215,8 +214,8 @@ func (r *run) close() {
 	p.SHA256 = r.sum()
 }
 
-// weigh counts a result that fits as its rule has shaped it, and the original: what the
-// rule saves is told like what the budget does. Without the capper nothing is counted.
+// weigh counts a result that fits after its rule has shaped it, and the original, so that
+// the report says what the rule saves. Without the capper nothing is counted.
 func (r *run) weigh(now []byte) {
 	if !r.engine.config.Adapters.Capper.Enabled {
 		return
@@ -240,8 +239,8 @@ func (r *run) estimate(l *layout) {
 	}
 }
 
-// about counts the result of a layout: exactly when it is small, else by how many
-// tokens the beginning has.
+// about counts the result of a layout: exactly if it is small, else as an estimate from its
+// beginning.
 func (r *run) about(l *layout) (n int, estimated bool) {
 	const some = 256 << 10
 	t := tally{encoding: r.engine.encoding, left: unlimited}

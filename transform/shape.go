@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// hasSchema reports whether clients may hold the structured content against an
-// outputSchema.
+// hasSchema reports whether clients may validate the structured content against
+// an outputSchema.
 func (r *run) hasSchema() bool {
 	if r.call.Schemas == Unknown {
 		return true
@@ -29,8 +29,8 @@ func (r *run) hasSchema() bool {
 // keeps reports whether the tool's schema forbids the rule to change shapes.
 func (r *run) keeps() bool { return r.rule.schema == "keep" && r.hasSchema() }
 
-// shape does to a result what the rule says, but for the budget. It returns
-// result itself when that comes to nothing.
+// shape applies the rule to a result, except for the budget. It returns result
+// itself if nothing changes.
 func (r *run) shape(result []byte) []byte {
 	l, w := &r.layout, &rewrite{}
 	l.lay(result, r.call.Method, unlimited)
@@ -49,7 +49,7 @@ func (r *run) shape(result []byte) []byte {
 			text = shaped.kind == Text && shaped.changed
 			switch {
 			case text && r.hasSchema():
-				shaped.changed = false // the schema stays, and so what it is about
+				shaped.changed = false // the schema stays, and so does the structured content
 			case text:
 				w.strip = true
 			case shaped.changed:
@@ -80,7 +80,7 @@ func (r *run) shape(result []byte) []byte {
 		}
 	}
 	if w.strip && !repeated {
-		// The text has taken the place of the structured content alone.
+		// No block has the text that replaces the structured content yet.
 		w.last = appendQuoted([]byte(`{"type":"text","text":`), shaped.text)
 		w.last = append(w.last, '}')
 	}
@@ -99,7 +99,7 @@ func (r *run) shape(result []byte) []byte {
 	return now
 }
 
-// announce adds the notice and our entry in _meta.
+// announce adds the notice and this package's entry in _meta.
 func (r *run) announce(now []byte) []byte {
 	var l layout
 	l.lay(now, r.call.Method, unlimited)
@@ -114,14 +114,14 @@ func (r *run) announce(now []byte) []byte {
 	return l.append(nil, w)
 }
 
-// A document is what has become of a JSON value.
+// A document is the outcome of a rule's steps for a JSON value.
 type document struct {
 	text    []byte
 	kind    Kind
 	changed bool
 }
 
-// document puts one JSON value through the rule's steps. A step that fails is
+// document applies the rule's steps to one JSON value. A step that fails is
 // left out, and reported.
 func (r *run) document(value []byte, g schema.Guards, l *layout) document {
 	d := document{text: value}
@@ -133,7 +133,7 @@ func (r *run) document(value []byte, g schema.Guards, l *layout) document {
 		d = r.selected(d)
 	}
 	if r.rule.pageSize == 0 && len(r.rule.cuts) == 0 || len(d.text) == 0 || d.text[0] != '{' && d.text[0] != '[' {
-		return d // a value by itself has no pages, and no member to name
+		return d // a scalar has no pages, and no members to name
 	}
 	p := &pager{run: r, guarded: g != nil}
 	if err := p.tape.Parse(d.text); err != nil || p.tape.Partial {
@@ -172,7 +172,7 @@ func (r *run) fail(err error) {
 	}
 }
 
-// source is the one for a result, nil for none.
+// source returns the source for a result, or nil if there is none.
 func (r *run) source(value []byte) (s Source, v Values) {
 	if r.rule.settled {
 		return r.rule.source, r.rule.options
@@ -193,7 +193,7 @@ func (r *run) source(value []byte) (s Source, v Values) {
 	return s, v
 }
 
-// fromSource has the result's source put it in fewer words.
+// fromSource applies the result's source, which makes the document shorter.
 func (r *run) fromSource(d document) (out document) {
 	out = d
 	s := Source(nil)
@@ -219,7 +219,7 @@ func (r *run) fromSource(d document) (out document) {
 		r.fail(&SourceError{s.Name(), err})
 		return d
 	case kind == JSON && !wire.Valid(text), kind == Text && !utf8.Valid(text):
-		r.fail(&SourceError{s.Name(), errors.New("what it has made is broken")})
+		r.fail(&SourceError{s.Name(), errors.New("its output is not valid JSON or UTF-8")})
 		return d
 	case kind == JSON && bytes.Equal(text, d.text):
 		return d
@@ -229,7 +229,7 @@ func (r *run) fromSource(d document) (out document) {
 	return document{text, kind, true}
 }
 
-// A SourceError says which source failed, and how.
+// A SourceError says which source failed, and why.
 type SourceError struct {
 	Source string
 	Err    error
@@ -239,7 +239,7 @@ func (e *SourceError) Error() string { return fmt.Sprintf("source %s: %v", e.Sou
 
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// selected leaves the fields that the rule includes and does not exclude.
+// selected keeps the fields that the rule includes and does not exclude.
 func (r *run) selected(d document) document {
 	if r.rule.selection == nil {
 		return d
@@ -273,7 +273,8 @@ func (r *run) selected(d document) document {
 	return document{out, JSON, true}
 }
 
-// maxChars holds all texts together to so many code points, the first ones first.
+// maxChars cuts all texts together to the rule's number of code points. The
+// first texts are kept first.
 func (r *run) maxChars(l *layout, w *rewrite) {
 	left := r.rule.maxChars
 	for i := range l.blocks {
@@ -301,7 +302,8 @@ func (r *run) maxChars(l *layout, w *rewrite) {
 	}
 }
 
-// shortened is what is left of a text with so many code points; nil for nothing.
+// shortened returns what is left of a text in at most most code points, or nil
+// if nothing is left.
 func (r *run) shortened(text []byte, most int) []byte {
 	r.cut.strings++
 	if !tape.IsContainer(text) || !wire.Valid(text) {

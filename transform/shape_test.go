@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// cursors stands for what is different each time.
+// cursors replaces the handles in a text, which are different each time.
 func cursors(text string) string {
 	return regexp.MustCompile(`"cursor":"[\w-]{12}`).ReplaceAllString(text, `"cursor":"…`)
 }
@@ -71,7 +71,7 @@ func TestStructuredContentIsShapedLikeItsText(t *testing.T) {
 	}
 	out, _ = e.Apply(nil, in, &Call{Tool: "x", Schemas: Unknown})
 	if p := parse(t, out); string(p.StructuredContent) != doc || !strings.HasPrefix(*p.Content[0].Text, `{"a":[1,2]`) {
-		t.Errorf("of a tool nobody has listed: %s", out)
+		t.Errorf("of a tool that was not listed: %s", out)
 	}
 }
 

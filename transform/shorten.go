@@ -9,21 +9,22 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/grapheme"
 )
 
-// shortening is how a text is made shorter.
+// shortening says how a text is made shorter.
 type shortening struct {
 	max      int // code points, marker included
 	strategy string
-	marker   string // with %d for how many code points went
+	marker   string // a %d in it becomes the number of code points that are left out
 }
 
 // text returns what is left of a text that has more than max code points, of
 // which it has total.
 func (s shortening) text(text []byte, total int) []byte {
-	// The number of what goes is not longer than total, so this keeps to max.
+	// The number of code points that are left out has no more digits than
+	// total, so the text stays within max.
 	marker := strings.Replace(s.marker, "%d", strconv.Itoa(total), 1)
 	room := s.max - utf8.RuneCountInString(marker)
 	if room < 0 {
-		// Not even the marker fits: what does, of the text.
+		// Not even the marker fits: keep as much of the text as fits.
 		return bytes.Clone(text[:grapheme.Floor(text, runeIndex(text, s.max))])
 	}
 	head, tail := s.parts(text, room)
@@ -35,7 +36,8 @@ func (s shortening) text(text []byte, total int) []byte {
 	return append(append(append(out, text[:head]...), marker...), text[tail:]...)
 }
 
-// parts says up to where the beginning stays, and from where the end.
+// parts returns where the beginning that is kept ends, and where the end that
+// is kept begins.
 func (s shortening) parts(text []byte, room int) (head, tail int) {
 	if room <= 0 {
 		return 0, len(text)
@@ -57,7 +59,7 @@ func (s shortening) parts(text []byte, room int) (head, tail int) {
 	return niceCut(text, runeIndex(text, room)), len(text)
 }
 
-// runeIndex is where the n-th code point begins.
+// runeIndex returns where the n-th code point begins.
 func runeIndex(text []byte, n int) int {
 	i := 0
 	for ; n > 0 && i < len(text); n-- {
@@ -67,7 +69,7 @@ func runeIndex(text []byte, n int) int {
 	return i
 }
 
-// lastRunes is where the last n code points begin.
+// lastRunes returns where the last n code points begin.
 func lastRunes(text []byte, n int) int {
 	i := len(text)
 	for ; n > 0 && i > 0; n-- {
@@ -107,7 +109,7 @@ func niceCut(text []byte, n int) int {
 	return n
 }
 
-// trimmed is where text[:n] ends without blanks.
+// trimmed returns where text[:n] ends without the blanks at its end.
 func trimmed(text []byte, n int) int { return len(bytes.TrimRight(text[:n], " \t\r\n")) }
 
 func blank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }

@@ -8,37 +8,39 @@ import (
 	"strings"
 )
 
-// A Source knows what some servers answer, and says it in fewer words. It is
-// safe for concurrent use and keeps nothing of what it is given.
+// A Source knows the results of some servers, and makes them shorter. It is
+// safe for concurrent use and keeps none of its arguments.
 type Source interface {
-	// Name is what rules and the configuration call it: lower-case letters.
+	// Name returns the source's name in rules and the configuration: lower-case
+	// letters.
 	Name() string
-	// Match says how sure the source is that a value is one of its own: 0 is
-	// not at all, 100 entirely. value is a valid JSON object or array; a look at
-	// its beginning has to do. It is asked only where
-	// auto_detect lets the source look for its own.
+	// Match returns how sure the source is that a value is one of its own: 0 is
+	// not at all, 100 entirely. value is a valid JSON object or array; Match
+	// should rule out most values by a look at their beginning. Match is called
+	// only if auto_detect lets the source recognize results by their shape.
 	Match(server, tool string, value []byte) int
-	// Options are what can be set, with their defaults. None is called enabled
-	// or tools.
+	// Options returns the source's options, with their defaults. No option is
+	// called enabled or tools.
 	Options() []Option
-	// Apply appends what it makes of value, a valid JSON object or array nested
-	// no deeper than 512, to dst. [ErrUnchanged] says that value is none of its
-	// own and stays; any other error also, but is reported. With an error, or a
-	// panic, out is not looked at.
+	// Apply converts value, a valid JSON object or array nested no deeper than
+	// 512, and appends the output to dst. [ErrUnchanged] says that value is not
+	// one of the source's own; value then stays as it is. After any other error
+	// it stays too, and the error is reported. After an error or a panic, out
+	// is not used.
 	Apply(dst, value []byte, opt Values) (out []byte, kind Kind, err error)
 }
 
-// Wrapper is a [Source] that gives lists as a member of an object. Paths to fields
-// may leave its name out, as those of other list wrappers.
+// Wrapper is a [Source] that returns lists as a member of an object. Paths to
+// fields may leave out the member's name, as with other list wrappers.
 type Wrapper interface {
-	// Wraps is the member's name.
+	// Wraps returns the member's name.
 	Wraps() string
 }
 
-// ErrUnchanged says that a source has nothing to say about a value.
+// ErrUnchanged says that a source does not convert a value.
 var ErrUnchanged = errors.New("not of this source")
 
-// Kind is what a source has made.
+// Kind is the kind of a source's output.
 type Kind int
 
 // JSON is a JSON value, Text is Markdown or plain text.
@@ -47,25 +49,25 @@ const (
 	Text
 )
 
-// Option is something that can be set for a source.
+// Option is a setting of a source.
 type Option struct {
 	Name    string
 	Default any      // a bool, an int or a string
-	Allowed []string // of a string; nil for any
+	Allowed []string // of a string; nil allows any
 	Min     int      // of an int
 	Max     int
 }
 
-// Values are the options that a rule uses, all of them, checked.
+// Values holds the values of all of a source's options, checked.
 type Values struct{ set map[string]any }
 
-// Bool is the value of an option that is a bool.
+// Bool returns the value of an option that is a bool.
 func (v Values) Bool(name string) bool { b, _ := v.set[name].(bool); return b }
 
-// Int is the value of an option that is an int.
+// Int returns the value of an option that is an int.
 func (v Values) Int(name string) int { i, _ := v.set[name].(int); return i }
 
-// String is the value of an option that is a string.
+// String returns the value of an option that is a string.
 func (v Values) String(name string) string { s, _ := v.set[name].(string); return s }
 
 // An OptionError says what is wrong with an option of a source.
@@ -75,8 +77,8 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("option %s of %s: %s", e.Option, e.Source, e.Reason)
 }
 
-// ResolveOptions lays settings over each other, later ones over earlier, and all
-// over the defaults of s. The error is an [*OptionError].
+// ResolveOptions combines settings: later ones override earlier ones, and all
+// override the defaults of s. The error is an [*OptionError].
 func ResolveOptions(s Source, settings ...map[string]any) (Values, error) {
 	v := Values{make(map[string]any)}
 	options := s.Options()
@@ -98,7 +100,7 @@ func ResolveOptions(s Source, settings ...map[string]any) (Values, error) {
 	return v, nil
 }
 
-// check says what is wrong with a value.
+// check returns what is wrong with a value, or "" if nothing is.
 func (o *Option) check(value any) string {
 	switch o.Default.(type) {
 	case bool:
@@ -123,8 +125,8 @@ func (o *Option) check(value any) string {
 	return ""
 }
 
-// onlyFields is the source that leaves values as they are, for rules that select
-// fields and want to say so.
+// onlyFields is the source that leaves values as they are, for rules that only
+// select fields and name that as their adapter.
 type onlyFields struct{}
 
 func (onlyFields) Name() string                    { return "fields" }

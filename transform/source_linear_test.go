@@ -31,8 +31,8 @@ func TestLinearSource(t *testing.T) {
 	}
 }
 
-// TestFieldsOfSummaries: include_fields names what is in an issue, whatever list
-// it came in.
+// TestFieldsOfSummaries checks that include_fields names members of an issue,
+// whatever list the issue came in.
 func TestFieldsOfSummaries(t *testing.T) {
 	e, err := configure(t, `transform: {rules: [{match: {tool: "list_issues"}, adapter: linear, include_fields: [id, title]}]}`)
 	if err != nil {

@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// ErrGone is for handles that are not ours, not this caller's, too old, or of
-// another process; the answer is the same for all of them.
+// ErrGone says that a handle was not made here, is not this caller's, has
+// expired, or is of another process. The error is the same for all of these.
 var ErrGone = errors.New("this cursor is not known here: it has expired, or it belongs to another session or to another replica of the proxy")
 
 // A Store keeps the originals of results that were cut, up to a number of bytes
 // and for a time. A handle is a MAC over the session, the caller and the original:
-// the same result has the same handle for the same caller, and is kept once. It is
-// looked up, and opens for the session and caller that it was made for. Where there
-// is no room, the caller that holds most loses what it has not read for longest. A
-// Store is safe for concurrent use.
+// the same result has the same handle for the same caller, and is kept once. It
+// opens only for the session and caller that it was made for. If there is no
+// room, the caller that takes most of it loses the entry that it has not read
+// for longest. A Store is safe for concurrent use.
 type Store struct {
 	limits StoreConfig
-	keys   [][]byte // the first makes handles, all know them
+	keys   [][]byte // the first makes handles, all recognize them
 	now    func() time.Time
 
 	mu      sync.Mutex
@@ -36,11 +36,11 @@ type Store struct {
 	size    int
 }
 
-// An entry is a kept result, and what reading on has to know of the call.
+// An entry is a kept result, and what is needed of its call to read on.
 type entry struct {
 	handle   string
 	owner    string // session and caller
-	payer    string // whose room it takes
+	payer    string // the caller, or else the session, whose room it takes
 	original []byte
 	call     Call
 	budget   int
@@ -51,7 +51,7 @@ type entry struct {
 const (
 	keyBytes    = 32
 	handleBytes = 9   // 12 characters
-	entryCost   = 512 // what an entry takes beside its bytes, about
+	entryCost   = 512 // about how many bytes an entry takes beside its original
 )
 
 // NewStore makes a store. keys are as in [Options].
@@ -62,7 +62,7 @@ func NewStore(limits StoreConfig, keys [][]byte, now func() time.Time) (*Store, 
 	}
 	for i, key := range keys {
 		if len(key) != keyBytes {
-			return nil, fmt.Errorf("key %d is not of %d bytes", i, keyBytes)
+			return nil, fmt.Errorf("key %d does not have %d bytes", i, keyBytes)
 		}
 	}
 	if len(keys) == 0 {
@@ -78,7 +78,8 @@ func (s *Store) takes(n int) bool {
 	return n <= s.limits.EntryMaxBytes && n+entryCost <= s.limits.MaxBytes
 }
 
-// handle is the handle of a result for a caller; sum is the result's digest.
+// handle returns the handle of a result for a caller; sum is the result's
+// digest.
 func (s *Store) handle(session, caller, sum string) string {
 	return handleOf(s.keys[0], session, caller, sum)
 }
@@ -89,7 +90,7 @@ func handleOf(key []byte, session, caller, sum string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:handleBytes])
 }
 
-// made reports whether one of our keys made a handle.
+// made reports whether one of the store's keys made a handle.
 func (s *Store) made(session, caller, sum, handle string) bool {
 	for _, key := range s.keys {
 		if hmac.Equal([]byte(handleOf(key, session, caller, sum)), []byte(handle)) {
@@ -130,7 +131,8 @@ func (s *Store) keep(e entry) {
 
 func (e *entry) cost() int { return len(e.original) + len(e.call.Schema) + entryCost }
 
-// oldestOfLargest is the entry that goes next. The lock is held, and there is one.
+// oldestOfLargest returns the entry to drop next. The caller holds the lock,
+// and the store is not empty.
 func (s *Store) oldestOfLargest() *list.Element {
 	most := 0
 	for _, n := range s.owners {
@@ -143,7 +145,7 @@ func (s *Store) oldestOfLargest() *list.Element {
 	}
 }
 
-// forget drops an entry. The lock is held.
+// forget drops an entry. The caller holds the lock.
 func (s *Store) forget(at *list.Element) {
 	e := s.order.Remove(at).(*entry)
 	delete(s.entries, e.handle)
@@ -153,8 +155,8 @@ func (s *Store) forget(at *list.Element) {
 	}
 }
 
-// Open returns the original behind a handle, which must not be changed. The error
-// is [ErrGone].
+// Open returns the original of a handle. The caller must not change it. The
+// error is [ErrGone].
 func (s *Store) Open(session, caller, handle string) ([]byte, error) {
 	e, err := s.open(session, caller, handle)
 	if err != nil {
@@ -189,7 +191,8 @@ func (s *Store) Size() (bytes, entries int) {
 	return s.size, len(s.entries)
 }
 
-// owner is whom a handle is bound to.
+// owner returns the session and the caller to which a handle is bound, as one
+// string.
 func owner(session, caller string) string {
 	b := append([]byte("fetch_more"), binary.BigEndian.AppendUint64(nil, uint64(len(session)))...)
 	return string(append(append(b, session...), caller...))

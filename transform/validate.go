@@ -16,7 +16,7 @@ import (
 // A ConfigError says what is wrong with one setting.
 type ConfigError struct {
 	Path string // "rules[2].max_chars"
-	Line int    // of the rule in its file; 0 unknown
+	Line int    // of the rule in its file; 0 if unknown
 	Err  error
 }
 
@@ -38,8 +38,8 @@ const (
 	maxToolName   = 64
 )
 
-// Validate reports every setting that cannot be, each as a [*ConfigError]. What
-// only the sources know is left to [New].
+// Validate reports every invalid setting, each as a [*ConfigError]. [New]
+// checks what only the sources know.
 func (c *Config) Validate() error {
 	var v faults
 	v.atLeast("default_max_tokens", c.DefaultMaxTokens)
@@ -90,7 +90,7 @@ const (
 	maxGlobs = 1000
 )
 
-// faults collects what is wrong.
+// faults collects the errors of a configuration.
 type faults struct {
 	all  []error
 	line int
@@ -102,7 +102,8 @@ func (v *faults) add(path string, err error) {
 
 func (v *faults) addf(path, format string, args ...any) { v.add(path, fmt.Errorf(format, args...)) }
 
-// atLeast wants a budget: 0, or enough for a notice beside the result.
+// atLeast checks a budget: it has to be 0, or enough for a notice beside the
+// result.
 func (v *faults) atLeast(path string, n int) {
 	if n != 0 && n < minTokens {
 		v.addf(path, "%d is not 0 or at least %d", n, minTokens)
@@ -151,7 +152,7 @@ func (v *faults) rule(path string, r *Rule) {
 			v.add(path+"truncate", err)
 		}
 		if t.Max < 0 {
-			v.addf(path+"truncate."+name+".max", "%d is below 1", t.Max)
+			v.addf(path+"truncate."+name+".max", "%d is below 0", t.Max)
 		}
 		v.oneOf(path+"truncate."+name+".strategy", t.Strategy, "", "end", "middle", "word")
 	}
@@ -159,7 +160,7 @@ func (v *faults) rule(path string, r *Rule) {
 	v.between(path+"page_size", r.PageSize, 1, maxPageSize)
 	v.between(path+"max_items", r.MaxItems, 1, maxPageSize)
 	if r.PageSize != 0 && r.MaxItems != 0 && r.PageSize != r.MaxItems {
-		v.addf(path+"max_items", "is another name for page_size, and says something else")
+		v.addf(path+"max_items", "is another name for page_size, and has another value: remove one of them")
 	}
 	v.oneOf(path+"page_shape", r.PageShape, "", "preserve", "wrap")
 	if r.MaxTokens != nil {
@@ -168,20 +169,20 @@ func (v *faults) rule(path string, r *Rule) {
 	if r.MaxResponseTokens != nil {
 		v.atLeast(path+"max_response_tokens", *r.MaxResponseTokens)
 		if r.MaxTokens != nil && *r.MaxTokens != *r.MaxResponseTokens {
-			v.addf(path+"max_response_tokens", "is another name for max_tokens, and says something else")
+			v.addf(path+"max_response_tokens", "is another name for max_tokens, and has another value: remove one of them")
 		}
 	}
 	v.oneOf(path+"output_schema", r.OutputSchema, "", "strip", "derive", "keep")
 	if r.PageShape == "wrap" && (r.OutputSchema == "keep" || r.OutputSchema == "derive") {
-		v.addf(path+"page_shape", "wrap does not go with output_schema %s", r.OutputSchema)
+		v.addf(path+"page_shape", "wrap cannot be combined with output_schema %s", r.OutputSchema)
 	}
 	if r.Adapter != "" && r.Adapter != "fields" && r.OutputSchema == "derive" {
-		v.addf(path+"output_schema", "derive knows nothing of what an adapter makes: use strip")
+		v.addf(path+"output_schema", "derive does not know the output of an adapter: use strip")
 	}
 	v.oneOf(path+"on_conflict", r.OnConflict, "", "keep", "error")
 	v.oneOf(path+"detail", r.Detail, "", "compact", "full")
 	if len(r.Options) > 0 && r.Adapter == "" {
-		v.addf(path+"options", "belong to an adapter, and there is none")
+		v.addf(path+"options", "belong to an adapter, and the rule names none")
 	}
 }
 
@@ -199,7 +200,7 @@ func (r *Rule) marker() string {
 	return r.TruncationMarker
 }
 
-// toolName reports whether a tool may be called that.
+// toolName reports whether a tool may have that name.
 func toolName(name string) bool {
 	if name == "" || len(name) > maxToolName {
 		return false

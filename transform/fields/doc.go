@@ -1,10 +1,12 @@
 // Package fields keeps some members of a JSON value and leaves out others.
 //
-// Paths are member names with dots between: assignee.name. A star is any name,
-// \. a dot in a name. Arrays need no mention, issues.title is the title of each
-// issue; a number selects one element. The wrappers that lists come in may be
-// left out as well: title is also nodes[].title, and what says how to page on
-// stays beside a wrapper. A path to an object or array is all of it.
+// Paths are member names with dots between: assignee.name. A star matches any
+// name; \. is a dot in a name. A path does not mention arrays: issues.title is
+// the title of each issue. A number selects one element. A path may leave out
+// the wrappers of lists, too: title is also nodes[].title, and the members that
+// say how to get the next page stay beside a wrapper. A path to an object or
+// array keeps all of it.
 //
-// Bytes in, bytes out: what stays is as it was written, in its order.
+// Input and output are bytes. What is kept stays as it was written, in its
+// order.
 package fields

@@ -2,15 +2,16 @@ package fields
 
 import "slices"
 
-// Apply appends value, one JSON value, to dst with what the rule keeps of it:
+// Apply appends to dst what the rule keeps of value, which is one JSON value:
 // members in their order, numbers and texts as they are written, white space
-// only inside what is kept whole. When no included path leads anywhere, matched
-// is false and an empty object or array is appended. On error, dst comes back
-// as it was: the error is a [*SyntaxError] or [ErrNesting].
+// only inside what is kept whole. If no included path leads anywhere, matched
+// is false and Apply appends an empty object or array, or a scalar as it is. On
+// error, it returns dst as it was; the error is a [*SyntaxError] or
+// [ErrNesting].
 //
 // An object that is left with no members is left out, unless it is an element
-// of an array or the whole value. Arrays on a path's way are passed through: the
-// path goes on in each element.
+// of an array or the whole value. A path passes through arrays: it continues in
+// each element.
 func (s *Selection) Apply(dst, value []byte) (out []byte, matched bool, err error) {
 	start := skipSpace(value, 0)
 	if start == len(value) {
@@ -59,9 +60,9 @@ func Names(value []byte, n int) []string {
 	return names
 }
 
-// A walk goes over one value. Each of its methods takes the index of a value
-// and the ways that lead on from there (all of nodes from index on), writes what
-// is kept of it and returns its end.
+// A walk goes through one value. Each of its methods takes the index i of a
+// value and an index from: the paths have come to this value at nodes[from:].
+// The method writes what is kept of the value and returns the value's end.
 type walk struct {
 	*Selection
 	in    []byte
@@ -119,8 +120,9 @@ func (w *walk) push(n *node, from int) {
 	}
 }
 
-// member pushes the ways on from nodes[from:to] by a member's name. A wrapper
-// of lists is also passed through.
+// member pushes the nodes to which nodes[from:to] lead by a member's name. At a
+// wrapper of lists it pushes nodes[from:to] as well, because paths pass through
+// it.
 func (w *walk) member(name string, i, from, to int) {
 	through := w.through[name] && (w.in[i] == '{' || w.in[i] == '[')
 	for _, n := range w.nodes[from:to] {
@@ -132,8 +134,8 @@ func (w *walk) member(name string, i, from, to int) {
 	}
 }
 
-// element pushes the ways on by an element's index, and those that an array
-// does not stop.
+// element pushes the nodes to which nodes[from:to] lead by an element's index,
+// and those of nodes[from:to] whose paths pass through an array.
 func (w *walk) element(index, from, to int) {
 	for _, n := range w.nodes[from:to] {
 		w.push(n.index[index], to)
@@ -153,8 +155,8 @@ func (w *walk) begin(first bool, quoted []byte) {
 	}
 }
 
-// paging are the names that tell where a list goes on: they stay next to a
-// wrapper of which something is kept.
+// paging reports whether a member of that name says where a list continues.
+// Such members stay next to a wrapper of which something is kept.
 func paging(name string) bool {
 	switch name {
 	case "pageInfo", "has_more", "next_cursor", "nextCursor", "pagination":
@@ -163,8 +165,8 @@ func paging(name string) bool {
 	return false
 }
 
-// ownPages is the member that says where a list goes on that was cut after the
-// selection: it stays next to whatever is kept.
+// ownPages is the name of the member that package transform adds to say where a
+// list that it cut continues. It stays next to anything that is kept.
 const ownPages = "_pagination"
 
 func (w *walk) include(i, from int) (end int, kept bool, err error) {
@@ -185,7 +187,8 @@ func (w *walk) include(i, from int) (end int, kept bool, err error) {
 	return w.includeMembers(i, from)
 }
 
-// A page is where in the output a member stands that says where a list goes on.
+// A page is the position in the output of a member that says where a list
+// continues.
 type page struct {
 	from, to int
 	own      bool
@@ -194,7 +197,7 @@ type page struct {
 func (w *walk) includeMembers(i, from int) (end int, kept bool, err error) {
 	to := len(w.nodes)
 	wrapper := false
-	var pages []page // what of out is there only if something else is
+	var pages []page // parts of out that stay only if something else stays
 	w.out = append(w.out, '{')
 	inside := len(w.out)
 	end, err = each(w.in, i, func(quoted []byte, i int) (int, error) {
@@ -275,7 +278,7 @@ func (w *walk) includeElements(i, from int) (end int, kept bool, err error) {
 		return 0, false, err
 	}
 	w.out = append(w.out, ']')
-	return end, kept || count == 0, nil // an empty list has all there is to select
+	return end, kept || count == 0, nil // an empty list counts as kept: it lacks nothing that is selected
 }
 
 func (w *walk) exclude(i, from int) (end int, kept bool, err error) {
@@ -312,7 +315,7 @@ func (w *walk) exclude(i, from int) (end int, kept bool, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if !ok && !gone && quoted == nil { // emptied, and an element keeps its place
+		if !ok && !gone && quoted == nil { // an element that became empty keeps its place
 			w.out, ok = append(w.out[:value], "{}"...), true
 		}
 		if !ok {

@@ -47,11 +47,11 @@ func TestApply(t *testing.T) {
 		{"wrappers need no mention", `{"nodes":[{"t":1,"u":2}],"x":1}`, "t", "", 0, `{"nodes":[{"t":1}]}`},
 		{"edges have nodes", `{"issues":{"edges":[{"node":{"t":1,"u":2},"cursor":"c"}]}}`, "issues.t", "", 0, `{"issues":{"edges":[{"node":{"t":1}}]}}`},
 		{"wrappers may be mentioned", `{"nodes":[{"t":1,"u":2}]}`, "nodes.t", "", 0, `{"nodes":[{"t":1}]}`},
-		{"how to page on stays beside a wrapper", `{"has_more":true,"results":[{"t":1,"u":2}],"x":0,"next_cursor":"c"}`, "t", "", 0, `{"has_more":true,"results":[{"t":1}],"next_cursor":"c"}`},
-		{"but nowhere else", `{"has_more":true,"pagination":{},"t":1,"next_cursor":"c","u":2}`, "t u", "", 0, `{"t":1,"u":2}`},
-		{"what we say ourselves stays beside what is kept", `{"l":[{"t":1,"_pagination":2}],"x":0,"_pagination":{"total":3}}`, "l.t", "", 0, `{"l":[{"t":1,"_pagination":2}],"_pagination":{"total":3}}`},
-		{"nothing matched, and so nothing stays, of what we say", `{"_pagination":{"total":3},"x":1}`, "t", "", 0, `{}`},
-		{"unless it is selected", `{"x":0,"has_more":true}`, "has_more", "", 0, `{"has_more":true}`},
+		{"paging members stay beside a wrapper", `{"has_more":true,"results":[{"t":1,"u":2}],"x":0,"next_cursor":"c"}`, "t", "", 0, `{"has_more":true,"results":[{"t":1}],"next_cursor":"c"}`},
+		{"paging members stay nowhere else", `{"has_more":true,"pagination":{},"t":1,"next_cursor":"c","u":2}`, "t u", "", 0, `{"t":1,"u":2}`},
+		{"_pagination stays beside what is kept", `{"l":[{"t":1,"_pagination":2}],"x":0,"_pagination":{"total":3}}`, "l.t", "", 0, `{"l":[{"t":1,"_pagination":2}],"_pagination":{"total":3}}`},
+		{"nothing matched, so _pagination does not stay either", `{"_pagination":{"total":3},"x":1}`, "t", "", 0, `{}`},
+		{"paging members stay if they are selected", `{"x":0,"has_more":true}`, "has_more", "", 0, `{"has_more":true}`},
 		{"beyond the depth all is kept", `{"a":{"b":{"c":{"d":1,"e":2},"f":3}}}`, "a.b.c.d", "", 0, `{"a":{"b":{"c":{"d":1,"e":2}}}}`},
 		{"less depth", `{"a":{"b":{"c":1},"d":2},"e":3}`, "a.b.c", "", 1, `{"a":{"b":{"c":1},"d":2}}`},
 		{"more depth", `{"a":{"b":{"c":{"d":1,"e":2},"f":3}}}`, "a.b.c.d", "", 4, `{"a":{"b":{"c":{"d":1}}}}`},
@@ -65,7 +65,7 @@ func TestApply(t *testing.T) {
 		{"excluded however deep", `{"a":{"b":{"c":{"d":{"e":1,"f":2}}}}}`, "", "a.b.c.d.e", 0, `{"a":{"b":{"c":{"d":{"f":2}}}}}`},
 		{"everything excluded", `{"a":1}`, "", "*", 0, `{}`},
 		{"what is not excluded stays as written", `{"a": {"n" : 1}, "b" : 2}`, "", "b", 0, `{"a":{"n" : 1}}`},
-		{"a scalar is no business of paths", `"text"`, "a", "b", 0, `"text"`},
+		{"paths do not apply to a scalar", `"text"`, "a", "b", 0, `"text"`},
 	} {
 		s, err := Compile(Rule{Include: strings.Fields(c.include), Exclude: strings.Fields(c.exclude), Depth: c.depth})
 		if err != nil {
@@ -227,7 +227,7 @@ func leaves(t *testing.T, value []byte) (all []string) {
 	return all
 }
 
-// within reports whether part is whole with some left out.
+// within reports whether part is whole with some elements left out.
 func within(part, whole []string) bool {
 	for _, w := range whole {
 		if len(part) > 0 && part[0] == w {
@@ -268,7 +268,8 @@ func TestProperties(t *testing.T) {
 		if len(rule.Include)+len(rule.Exclude) == 0 && !bytes.Equal(in, out) {
 			t.Errorf("%s by no rule became %s", in, out)
 		}
-		// What is included and what is excluded by the same paths is all there is.
+		// The same paths, included and then excluded, together keep the whole
+		// value.
 		if len(rule.Include) > 0 && (in[0] == '{' || in[0] == '[') {
 			rule.Depth, rule.Through = maxDepth, []string{}
 			kept := apply(t, Rule{Include: rule.Include, Depth: maxDepth, Through: rule.Through}, in)
@@ -296,8 +297,9 @@ func apply(t *testing.T, r Rule, in []byte) []byte {
 	return out
 }
 
-// FuzzApply: a selection from valid JSON is valid JSON, and fails for nothing but
-// its depth; on anything else it does not panic.
+// FuzzApply checks that a selection from valid JSON is valid JSON and fails
+// only if the value is nested too deeply, and that Apply does not panic on
+// invalid JSON.
 func FuzzApply(f *testing.F) {
 	for _, in := range []string{`{"a":{"b":1}}`, `[{"nodes":[{"a":1}],"has_more":true}]`, `{"a":[[],{}],"\u0061":"\"}"}`, `{"has_more":1,"b":2}`, `[1,]`, `{"a":1}}`, ` `} {
 		f.Add([]byte(in), "a.b", "b.0")
@@ -310,7 +312,7 @@ func FuzzApply(f *testing.F) {
 		Names(in, 20)
 		out, _, err := s.Apply(nil, in)
 		if !json.Valid(in) {
-			return // no panic is all that is promised
+			return // for invalid JSON, Apply only promises not to panic
 		}
 		if err != nil && !errors.Is(err, ErrNesting) {
 			t.Errorf("%q: %v", in, err)

@@ -1,6 +1,7 @@
 package fields
 
-// Split cuts the path of a rule into its steps, unescaped. A path that cannot be read has no steps.
+// Split cuts the path of a rule into its steps, unescaped. It returns nil if
+// the path is not valid.
 func Split(path string) []string {
 	steps, err := parse(path)
 	if err != nil {

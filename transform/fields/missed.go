@@ -8,17 +8,18 @@ import (
 // A Miss is a path that leads nowhere in a value.
 type Miss struct {
 	Path    string
-	Exclude bool     // it is one of those to leave out
-	Step    string   // of it, that is not there
-	Names   []string // that are there in its place
+	Exclude bool     // the path is one of those to leave out
+	Step    string   // the step of Path that is missing
+	Names   []string // the names that exist in its place
 }
 
-// maxAmong is how many names a [Miss] has.
+// maxAmong is how many names a [Miss] has at most.
 const maxAmong = 100
 
-// Missed are the paths of a rule that lead nowhere in a value: misspelt, maybe. sure
-// says that the value tells so of every path: where a list on its way is empty, or a
-// member null, it does not.
+// Missed returns the paths of a rule that lead nowhere in a value, perhaps
+// because they are misspelt. sure is false if the value cannot show this for
+// every path, because a list on the path is empty, a member is null, or the
+// value is not valid JSON.
 func (s *Selection) Missed(value []byte) (missed []Miss, sure bool) {
 	sure = true
 	for _, root := range [...]*node{s.include, s.exclude} {
@@ -41,17 +42,17 @@ func (s *Selection) Missed(value []byte) (missed []Miss, sure bool) {
 	return missed, sure
 }
 
-// A finder notes which of the ways of paths are there.
+// A finder records which nodes of the paths a value has.
 type finder struct {
 	walk
 	met    map[*node]*meeting
 	unsure bool
 }
 
-// meeting is what was there where some paths had come to.
+// meeting is what a value has where some paths have come to.
 type meeting struct {
 	names []string // of members
-	open  bool     // an empty list, or null: there may be more another time
+	open  bool     // an empty list, or null: another value may have more here
 }
 
 func (f *finder) at(n *node) *meeting {
@@ -63,7 +64,7 @@ func (f *finder) at(n *node) *meeting {
 	return m
 }
 
-// look goes over the value at i, where the paths of nodes from index on have come to.
+// look goes through the value at i, where the paths have come to nodes[from:].
 func (f *finder) look(i, from int) (end int, err error) {
 	if len(f.nodes) == from || f.in[i] != '{' && f.in[i] != '[' {
 		if string(f.in[i:min(i+4, len(f.in))]) == "null" {
@@ -124,13 +125,13 @@ func (f *finder) tell(n *node, path []string, say func(Miss)) {
 	}
 }
 
-// A way is one step on from a node.
+// A way is one step from a node to the next.
 type way struct {
 	name string
 	to   *node
 }
 
-// ways are all of them, in order.
+// ways returns the steps from n: the names in their order, then the star.
 func (n *node) ways() (all []way) {
 	for name, to := range n.names {
 		all = append(all, way{strings.NewReplacer(`\`, `\\`, `.`, `\.`, `*`, `\*`).Replace(name), to})
@@ -142,7 +143,7 @@ func (n *node) ways() (all []way) {
 	return all
 }
 
-// ends calls f with the paths that end at a node or behind it.
+// ends calls f with the paths that end at n or below it.
 func (n *node) ends(path []string, f func(path []string)) {
 	if n.end {
 		f(path)

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestPathsThatLeadNowhereAreTold, with the names that are there in their place.
-func TestPathsThatLeadNowhereAreTold(t *testing.T) {
+// TestMissedReturnsPathsThatLeadNowhere checks also the names that exist in
+// their place.
+func TestMissedReturnsPathsThatLeadNowhere(t *testing.T) {
 	const issues = `{"issues":[{"id":1,"title":"a","assignee":{"name":"x","mail":"y"},"labels":[],"parent":null},{"id":2,"title":"b","assignee":null,"labels":[],"due":3}],"total":2}`
 	for _, c := range []struct {
 		rule  Rule

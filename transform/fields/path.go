@@ -8,10 +8,10 @@ import (
 
 // Rule says what to keep of a value and what to leave out.
 type Rule struct {
-	Include []string // paths to keep; none keeps all
+	Include []string // paths to keep; if there are none, all is kept
 	Exclude []string // paths to leave out, also of what is included
-	Depth   int      // steps of an included path that count, 1 to 10; what lies deeper is kept. 0 is 3
-	Through []string // names of list wrappers that paths may leave out; nil is nodes, edges, results, items
+	Depth   int      // how many steps of an included path count, 1 to 10; all that lies deeper is kept. 0 means 3
+	Through []string // names of list wrappers that paths may leave out; nil means nodes, edges, results, items
 }
 
 const (
@@ -21,7 +21,7 @@ const (
 	defaultDepth = 3
 )
 
-// A PathError says what is wrong with a path, or with how many there are.
+// A PathError says what is wrong with a path, or that there are too many paths.
 type PathError struct{ Path, Reason string }
 
 func (e *PathError) Error() string { return fmt.Sprintf("field path %q: %s", e.Path, e.Reason) }
@@ -29,7 +29,9 @@ func (e *PathError) Error() string { return fmt.Sprintf("field path %q: %s", e.P
 // A DepthError says that a depth is out of its range.
 type DepthError struct{ Depth int }
 
-func (e *DepthError) Error() string { return fmt.Sprintf("depth %d is not 1 to %d", e.Depth, maxDepth) }
+func (e *DepthError) Error() string {
+	return fmt.Sprintf("depth %d is out of range: it must be 1 to %d", e.Depth, maxDepth)
+}
 
 // A Selection is a rule ready for use. It does not change and is safe for
 // concurrent use.
@@ -38,16 +40,16 @@ type Selection struct {
 	through          map[string]bool
 }
 
-// A node is where some paths have come to.
+// A node is a point that some paths lead to.
 type node struct {
 	end   bool             // a path ends here
-	names map[string]*node // on by the name of a member
-	index map[int]*node    // on by the index of an element; these are among names, too
-	any   *node            // on by any name
-	named bool             // there are ways on that are no index
+	names map[string]*node // the next nodes by the name of a member
+	index map[int]*node    // the next nodes by the index of an element; these are in names, too
+	any   *node            // the next node by any name
+	named bool             // some steps to a next node are not an index
 }
 
-// Wrappers are the names of the usual list wrappers.
+// Wrappers returns the names of the usual list wrappers.
 func Wrappers() []string { return []string{"nodes", "edges", "results", "items"} }
 
 // Compile prepares a rule. The error is a [*PathError] or a [*DepthError].
@@ -82,14 +84,14 @@ func Compile(r Rule) (*Selection, error) {
 	return s, nil
 }
 
-// tree returns where paths begin, or nil when there are none. Of each path, the
-// first depth steps count.
+// tree returns the root node of paths, or nil if there are none. Of each path,
+// the first depth steps count.
 func tree(paths []string, depth int) (*node, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
 	if len(paths) > maxPaths {
-		return nil, &PathError{paths[maxPaths], fmt.Sprintf("there are more than %d", maxPaths)}
+		return nil, &PathError{paths[maxPaths], fmt.Sprintf("there are more than %d paths", maxPaths)}
 	}
 	root := &node{}
 	for _, p := range paths {
@@ -113,7 +115,7 @@ type step struct {
 }
 
 // parse cuts a path at its dots. A backslash makes the dot, star or backslash
-// behind it a part of a name.
+// after it a part of a name.
 func parse(path string) ([]step, error) {
 	if len(path) > maxPathBytes {
 		return nil, &PathError{path[:40] + "…", fmt.Sprintf("is longer than %d bytes", maxPathBytes)}
@@ -154,7 +156,7 @@ func parse(path string) ([]step, error) {
 	return steps, nil
 }
 
-// on returns the node one step on.
+// on returns the node that step s leads to, and adds it if n does not have it.
 func (n *node) on(s step) *node {
 	if s.any {
 		n.named = true

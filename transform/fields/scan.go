@@ -6,19 +6,21 @@ import (
 	"fmt"
 )
 
-// maxNesting is how deep a value may be nested where it is looked into.
+// maxNesting is how deep a value may be nested in the parts that paths lead
+// into.
 const maxNesting = 512
 
 // ErrNesting says that a value is nested too deeply.
 var ErrNesting = errors.New("nested too deeply")
 
-// A SyntaxError says where a value is no JSON. Parts that are kept or left out
-// as a whole are not looked at so closely.
+// A SyntaxError says where a value is not valid JSON. Parts that are kept or
+// left out as a whole are checked less closely.
 type SyntaxError struct{ Offset int }
 
-func (e *SyntaxError) Error() string { return fmt.Sprintf("no JSON at byte %d", e.Offset) }
+func (e *SyntaxError) Error() string { return fmt.Sprintf("not valid JSON at byte %d", e.Offset) }
 
-// skipSpace returns the index of the first byte from i on that is no white space.
+// skipSpace returns the index of the first byte at or after i that is not white
+// space.
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
 		i++
@@ -90,9 +92,10 @@ func ends(c byte) bool {
 	return false
 }
 
-// each calls f with the index where each element of the array, or each member's
-// value of the object, at i begins; f returns its end. quoted is a member's name
-// as it is written. each returns the end of the whole.
+// each calls f with the index of each element of the array at i, or of each
+// member's value of the object at i; f returns the end of that value. quoted is
+// a member's name as it is written, with its quotes, or nil for an element.
+// each returns the end of the array or object.
 func each(b []byte, i int, f func(quoted []byte, i int) (end int, err error)) (int, error) {
 	object := b[i] == '{'
 	closing := byte(']')
@@ -134,7 +137,7 @@ func each(b []byte, i int, f func(quoted []byte, i int) (end int, err error)) (i
 	}
 }
 
-// unquote returns the text of a string as it is written.
+// unquote returns the text of a quoted string, unescaped.
 func unquote(quoted []byte) string {
 	text := quoted[1 : len(quoted)-1]
 	for _, c := range text {

@@ -16,7 +16,8 @@ func (p *Plan) mark(n int) {
 	}
 }
 
-// count adds to the units that are kept of all that a unit is in.
+// count adds more to the number of kept units of n and of every node that
+// contains n, up to p.apart.
 func (p *Plan) count(n, more uint32) {
 	for p.nodes[n].kept += more; n > 0 && n != p.apart; {
 		n = p.nodes[n].up
@@ -24,12 +25,13 @@ func (p *Plan) count(n, more uint32) {
 	}
 }
 
-// Kept is how many units are kept.
+// Kept returns how many units are kept.
 func (p *Plan) Kept() int { return p.marked }
 
-// Fit keeps as many units as there is room for. count says what parts cost, and all
-// that comes with them, up to somewhat more than room; perByte is about what a byte
-// costs, better too much than too little.
+// Fit keeps as many units as there is room for, and returns the parts that are
+// then left and their cost. count returns the cost of parts and of all that
+// comes with them; above room it may be too low, but stays above room. perByte
+// estimates the cost of a byte, rather too high than too low.
 func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (parts [][]byte, cost int) {
 	try := func(n int) ([][]byte, int) {
 		p.mark(n)
@@ -44,9 +46,10 @@ func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (p
 	base, margin := cost, .1
 	for low+1 < high {
 		if len(parts) > 0 && len(parts[0]) > 48*room && high-low <= low/16 {
-			break // a run of one letter: what it costs takes long to count
+			break // a run of one letter, whose cost takes long to count
 		}
-		// Where the sizes say that the room ends, but never at a side for long.
+		// Try the place where the sizes say that the room ends, but not too
+		// near to either side, so that the range shrinks each time.
 		target := p.size[low] + int(min(float64(room-cost)/perByte, 1<<40))
 		n := sort.SearchInts(p.size, target+1) - 1
 		n = min(max(n, low+1+(high-low)/64), high-1-(high-low)/64)
@@ -56,7 +59,7 @@ func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (p
 			if d := c - base; d > 0 && p.size[n] > 0 {
 				perByte = float64(d) / float64(p.size[n])
 			}
-		} else { // by how much it is over is not known
+		} else { // it is not known how much too long the parts are
 			high = n
 			if d := p.size[n] - p.size[low]; d > 0 {
 				perByte = max(perByte, (1+margin)*float64(room-cost)/float64(d))
@@ -87,17 +90,18 @@ func (p *Plan) Fit(room int, perByte float64, count func(parts [][]byte) int) (p
 	return parts, cost
 }
 
-// A clip is the unit behind the last one that is kept: as much of it as there is room
-// for.
+// A clip is the beginning of the unit after the last one that is kept: as many
+// bytes of it as there is room for.
 type clip struct {
 	node  uint32
 	bytes int
 }
 
-// longAddress is of how many bytes an address may be cut, if there is no room for all.
+// longAddress is the number of bytes above which an address may be cut, if
+// there is no room for all of it.
 const longAddress = 100
 
-// clips reports whether the beginning of a unit may stand for it.
+// clips reports whether a unit may be cut to its beginning.
 func (p *Plan) clips(n uint32) bool {
 	raw, k := p.raw(n), p.nodes[n].kind
 	switch {

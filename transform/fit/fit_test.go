@@ -74,7 +74,8 @@ func TestWhatMattersIsKept(t *testing.T) {
 	}
 }
 
-// TestTitlesOfATextAreItsSections: a rule under a blank line makes none of the line above.
+// TestTitlesOfATextAreItsSections checks that a rule after a blank line does
+// not make a title of the line above.
 func TestTitlesOfATextAreItsSections(t *testing.T) {
 	in := []byte("# A\n\nSee [it](x).\n\n---\n\nB\n---\n\n# A\n\n```\n# no\n```\n\n## C\n\nEnd.\n")
 	p := New([]Part{{Text: in, Markdown: true}}, Options{Most: len(in)})
@@ -97,7 +98,8 @@ func TestMethodsOfObjectiveCAreNoItemsOfAList(t *testing.T) {
 	}
 }
 
-// TestJSONOfWhichNothingFitsStaysJSON of its kind.
+// TestJSONOfWhichNothingFitsStaysJSON checks that an array stays an array, and
+// an object an object.
 func TestJSONOfWhichNothingFitsStaysJSON(t *testing.T) {
 	for in, want := range map[string]string{`[["` + strings.Repeat("word ", 30) + `"]]`: "[]", `{"number":` + strings.Repeat("1", 300) + `}`: "{}"} {
 		if out, _ := fitted([]byte(in), 20); string(out) != want {
@@ -117,8 +119,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// FuzzUnits: the units of a text are all of it, and none ends within a character as
-// readers see it.
+// FuzzUnits checks that the units of a text are all of it, and that none ends
+// within a character as readers see it.
 func FuzzUnits(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, in []byte, _, _ int) {
@@ -147,8 +149,8 @@ func FuzzUnits(f *testing.F) {
 	})
 }
 
-// FuzzRank: a rank does not depend on the budget: more room keeps all that less room
-// keeps.
+// FuzzRank checks that a rank does not depend on the budget: more room keeps
+// all that less room keeps.
 func FuzzRank(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, in []byte, less, more int) {
@@ -173,8 +175,8 @@ func FuzzRank(f *testing.F) {
 	})
 }
 
-// FuzzRendering: what is written is no longer than there is room for, valid, of the
-// same kind, and without an open fence.
+// FuzzRendering checks that the output is no longer than there is room for,
+// valid, of the same kind as the input, and without an open fence.
 func FuzzRendering(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, in []byte, room, _ int) {
@@ -198,8 +200,9 @@ func FuzzRendering(f *testing.F) {
 	})
 }
 
-// TestWhatIsWrittenDependsOnWhatIsKeptOnly, and not on what was tried before: a list whose
-// places mean something has all items up to the last one that is kept.
+// TestWhatIsWrittenDependsOnWhatIsKeptOnly checks that the output does not
+// depend on what was tried before. A list whose places mean something has all
+// items up to the last one that is kept.
 func TestWhatIsWrittenDependsOnWhatIsKeptOnly(t *testing.T) {
 	value := []byte(`{"v":[{"text":"` + strings.Repeat("a ", 99) + `"},{"text":"` + strings.Repeat("b ", 99) + `"},{"id":1}],"title":"c"}`)
 	s := schema.New([]byte(`{"type":"object","required":["v"],"properties":{"v":{"type":"array","prefixItems":[{"type":"object"},{"type":"object"}],"items":{"type":"object"}}}}`))

@@ -8,20 +8,22 @@ import (
 // A survey is what stands out in a text: lines, in the order in which they count.
 type survey struct {
 	sections []mark
-	failures []int // they name what failed
+	failures []int // lines that name what failed
 	errors   []int // other lines that tell of an error
 	rare     []int // lines unlike all others
 	code     []fenced
-	source   bool // it is a program, or prose with headings
+	source   bool // the text is a program, or prose with headings
 }
 
-// A mark is a line that begins something.
+// A mark is a line that begins a section, a definition or the hits in a file,
+// and its level.
 type mark struct{ line, level int }
 
 // fenced is a block of code.
 type fenced struct{ open, shut int }
 
-// maxSeen bounds how much is remembered to tell whether something is new.
+// maxSeen bounds how many lines or values are remembered, to know whether the
+// next one is new.
 const maxSeen = 1 << 12
 
 // survey looks at each line once.
@@ -89,13 +91,13 @@ func (p *Plan) survey(n uint32) (s survey) {
 			s.rare = append(s.rare, i)
 		}
 	}
-	if len(s.rare) > len(kids)/8 { // then it does not repeat itself
+	if len(s.rare) > len(kids)/8 { // then the text does not repeat itself
 		s.rare = nil
 	}
-	slices.Reverse(s.errors) // the last one is nearest to why it ended
+	slices.Reverse(s.errors) // the last error is nearest to the cause
 	markdown := p.docOf(n).part.Markdown || alone > 1 && alone*8 > len(signs)
 	switch {
-	case len(hits) > 1 && len(hits)*2 <= found && others <= 8+found/3: // what a search found
+	case len(hits) > 1 && len(hits)*2 <= found && others <= 8+found/3: // the output of a search
 		s.sections = hits
 	case len(s.failures)*16 > max(len(heads), len(signs)) && !markdown: // what failed says more than where sections begin
 	case markdown || len(heads) >= len(signs):
@@ -106,7 +108,8 @@ func (p *Plan) survey(n uint32) (s survey) {
 	return s
 }
 
-// fileOf is the file that a line of a search begins with, as in file:line:text.
+// fileOf returns the file name that a line of a search's output begins with, as
+// in file:line:text, or nil if there is none.
 func fileOf(line []byte) []byte {
 	file := line[:max(0, bytes.IndexByte(line, ':'))]
 	if !bytes.ContainsAny(file, "/.") || bytes.ContainsAny(file, " \t\"'(") {
@@ -115,7 +118,8 @@ func fileOf(line []byte) []byte {
 	return file
 }
 
-// heading is how deep an ATX heading of Markdown is, or one of HTML.
+// heading returns the level of an ATX heading of Markdown or of a heading of
+// HTML, and whether the line is one.
 func heading(line []byte) (level int, ok bool) {
 	n := 0
 	for n < len(line) && line[n] == '#' {
@@ -132,7 +136,7 @@ func heading(line []byte) (level int, ok bool) {
 	return -1, bytes.Contains(line, []byte("<title>"))
 }
 
-// underlines reports whether a line makes a heading of the one before it.
+// underlines reports whether a line makes the line before it a heading.
 func underlines(line []byte) bool {
 	if line[0] != '=' && line[0] != '-' {
 		return false
@@ -141,8 +145,9 @@ func underlines(line []byte) bool {
 	return len(line) > 2 && len(bytes.Trim(line, string(line[:1]))) == 0
 }
 
-// sections are the words that begin a line which begins something in a program, or in
-// what git prints; control those of a line that opens a block without a name.
+// sectionWords are the first words of lines that begin a definition in a
+// program, or a section in the output of git. controlWords are the first words
+// of lines that open a block without a name.
 var (
 	sectionWords = set("func def class interface struct enum type export public private protected static async abstract pub impl fn module function trait package namespace template internal extern typedef override final @interface @implementation diff commit @@")
 	controlWords = set("if for while switch else do try return catch } foreach synchronized using with")
@@ -156,8 +161,8 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// signature is how deep a line is indented that begins a function, a type, or a section
-// of what a tool prints.
+// signature returns how deep a line is indented, and whether it begins a
+// function, a type, or a section of a tool's output.
 func signature(line []byte, indent, tabs int) (level int, ok bool) {
 	level = (indent-tabs)/2 + tabs*2
 	if level > 4 || len(line) < 4 {
@@ -178,8 +183,8 @@ func signature(line []byte, indent, tabs int) (level int, ok bool) {
 	return level + 1, level <= 2 && line[len(line)-1] == '{' && bytes.IndexByte(line, '(') > 0 && !controlWords[word]
 }
 
-// isMethod reports whether a line is a method of Objective-C, whose type stands right
-// before its name, and no item of a list: - (void)save
+// isMethod reports whether a line is a method of Objective-C, and not an item
+// of a list. The method's type stands right before its name: - (void)save
 func isMethod(line []byte) bool {
 	i := bytes.IndexByte(line, ')')
 	return (bytes.HasPrefix(line, []byte("- (")) || bytes.HasPrefix(line, []byte("+ ("))) && i > 0 && i+1 < len(line) && isLetter(line[i+1])
@@ -188,7 +193,7 @@ func isMethod(line []byte) bool {
 // endsWord are the bytes that end the word which a line begins with.
 var endsWord = [256]bool{' ': true, '\t': true, '(': true, ':': true, '{': true, '<': true, '[': true}
 
-// wordEnd is how long the word is that a line begins with.
+// wordEnd returns the length of the word that a line begins with.
 func wordEnd(line []byte) int {
 	n := 0
 	for n < len(line) && !endsWord[line[n]] {
@@ -233,7 +238,8 @@ func namesFailure(line []byte) bool {
 // errorWords are words of lines that tell of an error.
 var errorWords = [...]string{"error", "fatal", "panic", "exception", "fail", "traceback", "cannot", "unable", "undefined", "denied", "assert", "warning", "expected", "received", "refused", "timed out", "unexpected", "caused by"}
 
-// errorStarts are the first four letters of errorWords, by their hash.
+// errorStarts holds the first four letters of each of errorWords, by their
+// hash.
 var errorStarts = func() (b [1 << 12]bool) {
 	for _, w := range errorWords {
 		b[hash(uint32(w[0])<<24|uint32(w[1])<<16|uint32(w[2])<<8|uint32(w[3]))] = true
@@ -243,7 +249,7 @@ var errorStarts = func() (b [1 << 12]bool) {
 
 func hash(four uint32) uint16 { return uint16(four * 0x9E3779B1 >> 20) }
 
-// weights are what the bytes of a line add to its hash: numbers nothing.
+// weights are what the bytes of a line add to its hash. Digits add nothing.
 var weights = func() (w [256]uint32) {
 	for c := range w {
 		if byte(c)-'0' > 9 {
@@ -268,8 +274,8 @@ func look(line []byte) (shape uint16, wrong bool) {
 	return uint16(h >> 16), wrong
 }
 
-// errorWord reports whether one of the words begins at i, as a word or a part of a name
-// that begins with a capital.
+// errorWord reports whether one of errorWords begins at i, as a word or a part
+// of a name that begins with a capital.
 func errorWord(line []byte, i int) bool {
 	if i > 0 && isLetter(line[i-1]) && (line[i] >= 'a' || line[i-1] < 'a') {
 		return false
@@ -282,7 +288,7 @@ func errorWord(line []byte, i int) bool {
 	return false
 }
 
-// FenceOf is the fence that a line begins with, "" for none.
+// FenceOf returns the fence that a line begins with, or "" if there is none.
 // https://spec.commonmark.org/0.31.2/#fenced-code-blocks
 func FenceOf(line []byte) string {
 	line = bytes.TrimLeft(line, " ")
@@ -296,7 +302,8 @@ func FenceOf(line []byte) string {
 	return string(line[:n])
 }
 
-// nextFence is the fence that is open behind a line.
+// nextFence returns the fence that is open after a line; open is the one before
+// it.
 func nextFence(open string, line []byte) string {
 	switch fence := FenceOf(line); {
 	case fence == "":
@@ -308,8 +315,8 @@ func nextFence(open string, line []byte) string {
 	return open
 }
 
-// OpenFence is the fence that is open at the end of a text, and where its line begins;
-// "" for none.
+// OpenFence returns the fence that is open at the end of a text, and where its
+// line begins. It returns "" if there is none.
 func OpenFence(text []byte) (open string, at int) {
 	for i := 0; i < len(text); {
 		end := lineEnd(text, i)
@@ -322,8 +329,8 @@ func OpenFence(text []byte) (open string, at int) {
 	return open, at
 }
 
-// base64Like reports whether a text has only letters, digits and what base64 has beside
-// them, in words that no language has.
+// base64Like reports whether a text looks like base64: its beginning has only
+// the characters of base64, and more capitals and digits than words have.
 func base64Like(text []byte) bool {
 	if len(text) <= longString {
 		return false

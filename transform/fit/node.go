@@ -14,18 +14,18 @@ import (
 // A Part is a text or JSON value of an answer.
 type Part struct {
 	Text     []byte
-	Guards   schema.Guards // of a value that has a schema; nil for none
+	Guards   schema.Guards // for a value that has a schema; nil if it has none
 	Markdown bool          // its name or type says so
-	Solid    bool          // it stays whole or goes
-	Name     []string      // in paths; nil for the one part of an answer
+	Solid    bool          // it is kept whole or not at all
+	Name     []string      // its first steps in paths; nil for the only part of an answer
 }
 
-// Options are what the configuration says of members.
+// Options are what the configuration says about members.
 type Options struct {
-	Keep, Drop []string // names of members that stay first, and that go first
-	KeepEmpty  bool     // empty members stay as long as others
+	Keep, Drop []string // names of members that are kept longest, and that are dropped first
+	KeepEmpty  bool     // empty members are kept as long as others
 	Columns    bool     // lists of objects with the same members may be tables
-	Most       int      // units: no more are looked at than there can be room for
+	Most       int      // how many units are ranked; there cannot be room for more
 }
 
 // A Plan is an answer in units, in the order in which they are kept.
@@ -36,19 +36,19 @@ type Plan struct {
 	docs   []*doc
 	guards map[uint32]schema.Guards // what a schema asks of a node
 	queue  *queue                   // while nodes are ranked
-	seen   map[uint64]bool          // objects, by a hash of how they are written
+	seen   map[uint64]bool          // hashes of the objects that were ranked, as they are written
 	units  []uint32
-	size   []int // about how many bytes the first units take
+	size   []int // size[k] is about how many bytes the first k units take
 	marked int   // units that are marked as kept
 	clip   clip
 	reading
 }
 
-// A node is a part of an answer, or of a node. Its children stand side by side; they are
-// made when they are asked for.
+// A node is a part of an answer, or of another node. Its children stand side by
+// side in Plan.nodes; expand makes them when they are needed.
 type node struct {
-	up, first, count uint32 // what it is in, and its children
-	doc, pos, end    uint32 // where it stands
+	up, first, count uint32 // the node it is in, its first child, and the number of its children
+	doc, pos, end    uint32 // its document, and where it begins and ends there
 	at               uint32 // its node on the tape, or its number as a line
 	kept             uint32 // units in it that are marked
 	later            uint32 // the next one of its rank
@@ -57,15 +57,15 @@ type node struct {
 	is               trait
 }
 
-// A kind is the first letter of a value, or one of these.
+// A kind is the first byte of a JSON value, or one of these.
 type kind byte
 
 const (
 	object kind = '{'
 	list   kind = '['
-	quoted kind = '"' // a string; its one child is what is in it where that is long
+	quoted kind = '"' // a string; if it is long, its content is its one child
 	text   kind = 't' // lines
-	line   kind = 'l' // a line; its pieces are its children where it is long
+	line   kind = 'l' // a line; if it is long, its pieces are its children
 	piece  kind = 'p'
 )
 
@@ -73,15 +73,15 @@ type trait byte
 
 const (
 	unit     trait = 1 << iota // it is kept as a whole or not at all
-	demanded                   // by a schema, as long as what it is in is there
-	ordered                    // a list whose places say what is asked of an item
-	entry                      // of a map: it is kept by its name, before what is in it
-	shown                      // before, where an answer is read on
+	demanded                   // a schema demands it as long as the node it is in is kept
+	ordered                    // a list in which the place of an item determines what a schema asks of it
+	entry                      // of a map: its name is a unit, before its contents
+	shown                      // it was in an earlier part of an answer that is now read further
 )
 
-// A doc is the text that nodes stand in: a part, or a string of one.
+// A doc is the text that nodes stand in: a part, or a string inside a part.
 type doc struct {
-	tape.Tape // where it is JSON
+	tape.Tape // if it is JSON
 	src       []byte
 	part      *Part
 	depth     int
@@ -91,9 +91,9 @@ const (
 	longString  = 200 // bytes: a longer string is a text
 	rowLength   = 160 // bytes of a short flat object or list, which is a unit
 	pieceLength = 160 // about how many bytes of a long line are a unit
-	firstOf64   = 24  // bytes of base64 that are one
-	mapLength   = 24  // members that make a map of an object
-	maxInner    = 3   // how deep JSON in strings is looked into
+	firstOf64   = 24  // bytes at the beginning of base64 that are a unit
+	mapLength   = 24  // an object with fewer members is not a map
+	maxInner    = 3   // how deep JSON in strings is parsed
 )
 
 // New ranks the units of an answer.
@@ -109,10 +109,11 @@ func New(parts []Part, o Options) *Plan {
 	return p
 }
 
-// A queue has nodes by their ranks, each rank in the order in which they came.
+// A queue holds the nodes of each rank, in the order in which they were added.
 type queue [last + 1]struct{ first, last uint32 }
 
-// sort puts the units in order. Only what there may be room for is taken apart.
+// sort puts the units in order. It expands only nodes that there may be room
+// for.
 func (p *Plan) sort() {
 	p.size = append(p.size, 0)
 	for r := range p.queue {
@@ -120,7 +121,7 @@ func (p *Plan) sort() {
 			switch {
 			case len(p.units) == p.Most:
 				return
-			case p.is(n, unit), r == int(last): // or it is too deep to be taken apart
+			case p.is(n, unit), r == int(last): // the last rank is too deep to be expanded
 				p.nodes[n].is |= unit
 				p.unit(n, len(p.raw(n)))
 			case p.is(n, entry):
@@ -142,12 +143,12 @@ func (p *Plan) is(n uint32, t trait) bool { return p.nodes[n].is&t != 0 }
 func (p *Plan) docOf(n uint32) *doc       { return p.docs[p.nodes[n].doc] }
 func (p *Plan) raw(n uint32) []byte       { return p.docOf(n).src[p.nodes[n].pos:p.nodes[n].end] }
 
-// end is behind the last child of a node.
+// end returns the index after the last child of a node.
 func (p *Plan) end(n uint32) uint32 { return p.nodes[n].first + p.nodes[n].count }
 
 func (p *Plan) kids(n uint32) []node { return p.nodes[p.nodes[n].first:p.end(n)] }
 
-// name is that of a member, nil for what is none.
+// name returns the name of a member, or nil if the node is not a member.
 func (p *Plan) name(n uint32) []byte {
 	if d := p.docOf(n); len(d.Nodes) > 0 && n > 0 {
 		return d.Name(p.nodes[n].at)
@@ -155,7 +156,7 @@ func (p *Plan) name(n uint32) []byte {
 	return nil
 }
 
-// value is a node of the tape of a JSON document.
+// value returns the node for a node of the tape of a JSON document.
 func (p *Plan) value(d *doc, at uint32, g schema.Guards) node {
 	v := &d.Nodes[at]
 	n := node{pos: v.Pos, end: v.End, at: at, kind: kind(d.Doc[v.Pos])}
@@ -184,7 +185,8 @@ func (d *doc) row(at uint32) bool {
 	return true
 }
 
-// root is the node of a text: of a document where it is JSON.
+// root returns the node of a text. If the text is JSON, that is the node of its
+// value.
 func (p *Plan) root(src []byte, part *Part, depth int) (n node) {
 	d := &doc{src: src, part: part, depth: depth}
 	switch {
@@ -260,7 +262,7 @@ func (p *Plan) expandValue(n uint32, at node, d *doc) {
 	}
 }
 
-// expandText splits a text into lines, each with the blank ones behind it.
+// expandText splits a text into lines, each with the blank lines after it.
 func (p *Plan) expandText(n uint32, at node, d *doc) {
 	count := 0
 	for range lines(d.src) {
@@ -273,10 +275,10 @@ func (p *Plan) expandText(n uint32, at node, d *doc) {
 	}
 }
 
-// lines are those of a text, each with the blank ones behind it.
+// lines yields the lines of a text, each with the blank lines after it.
 func lines(src []byte) iter.Seq[node] {
 	return func(yield func(node) bool) {
-		least := len(src) >> 20 // bytes: there are no more than a million lines, the shortest ones together
+		least := len(src) >> 20 // bytes of a node: shorter lines share one, so that there are about a million at most
 		for i, number := 0, uint32(0); i < len(src); number++ {
 			end := lineEnd(src, i)
 			n := node{pos: uint32(i), at: number, kind: line}
@@ -319,7 +321,7 @@ func (p *Plan) expandLine(n uint32, at node, d *doc) {
 	}
 }
 
-// pieceEnd is where the piece of a long line ends that begins at i.
+// pieceEnd returns the end of the piece of a long line that begins at i.
 func pieceEnd(line []byte, i int) int {
 	n := min(len(line), i+pieceLength)
 	if at := bytes.LastIndexAny(line[n-pieceLength/3:n], " \t,;"); at >= 0 {

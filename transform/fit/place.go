@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A Place is the From-th entry of what is at Path: an item of a list, a member of an
-// object, a line of a text, a piece of a long line.
+// A Place is the From-th entry of the value at Path: an item of a list, a
+// member of an object, a line of a text, a piece of a long line.
 type Place struct {
 	Path []string
 	From int
@@ -28,7 +28,7 @@ func JoinPath(path []string) string {
 	return strings.Join(steps, ".")
 }
 
-// SplitPath reads a path that JoinPath wrote, or a person.
+// SplitPath returns the steps of a path that JoinPath or a person wrote.
 func SplitPath(path string) (steps []string) {
 	if path == "" {
 		return nil
@@ -49,7 +49,7 @@ func SplitPath(path string) (steps []string) {
 	return append(steps, string(step))
 }
 
-// number is which entry a node is of what it is in.
+// number returns the number of a node among the entries of the node it is in.
 func (p *Plan) number(n uint32) int {
 	if up := p.nodes[n].up; p.nodes[up].kind != text {
 		return int(n - p.nodes[up].first)
@@ -57,7 +57,7 @@ func (p *Plan) number(n uint32) int {
 	return int(p.nodes[n].at)
 }
 
-// path leads to a node.
+// path returns the path to a node.
 func (p *Plan) path(n uint32) []string {
 	up := p.nodes[n].up
 	switch {
@@ -73,7 +73,7 @@ func (p *Plan) path(n uint32) []string {
 	return append(p.path(up), strconv.Itoa(p.number(n)))
 }
 
-// place is where a node is.
+// place returns the place of a node.
 func (p *Plan) place(n uint32) Place {
 	switch up := p.nodes[n].up; {
 	case up == 0:
@@ -85,7 +85,7 @@ func (p *Plan) place(n uint32) Place {
 	}
 }
 
-// find is the node that a path leads to.
+// find returns the node that a path leads to.
 func (p *Plan) find(path []string) (n uint32, ok bool) {
 	for i := range p.parts {
 		if name := p.parts[i].Name; n == 0 && !p.parts[i].Solid && len(path) >= len(name) && slices.Equal(path[:len(name)], name) {
@@ -101,8 +101,8 @@ func (p *Plan) find(path []string) (n uint32, ok bool) {
 	return p.inner(n), n > 0 || len(path) == 0
 }
 
-// inner is what is in a long string, or the node itself. It has its children then, also
-// where it was a unit.
+// inner returns the content of a long string, or the node itself. It expands
+// that node, even an object or list that was a unit.
 func (p *Plan) inner(n uint32) uint32 {
 	if p.nodes[n].kind == quoted && !p.is(n, unit) {
 		p.expand(n)
@@ -117,7 +117,7 @@ func (p *Plan) inner(n uint32) uint32 {
 	return n
 }
 
-// child is the node that a step leads to, 0 for none.
+// child returns the node that a step leads to, or 0 if there is none.
 func (p *Plan) child(n uint32, step string) uint32 {
 	n = p.inner(n)
 	number, err := strconv.Atoi(step)
@@ -129,7 +129,8 @@ func (p *Plan) child(n uint32, step string) uint32 {
 	return 0
 }
 
-// total is how many entries a node has, also those that are not on the tape.
+// total returns how many entries a node has, including those that are not on
+// the tape.
 func (p *Plan) total(n uint32) int {
 	if d := p.docOf(n); len(d.Nodes) > 0 {
 		return int(d.Nodes[p.nodes[n].at].Count)
@@ -137,8 +138,10 @@ func (p *Plan) total(n uint32) int {
 	return int(p.nodes[n].count)
 }
 
-// Gap is the first place, in the order of the answer, of which something is missing, by
-// the outermost list that it is in: what a reader would name. ok is false where nothing is.
+// Gap returns the first place, in the order of the answer, of which something
+// is missing. If it is in a list, Gap returns the item of the outermost list,
+// which is the place that a reader would name. ok is false if nothing is
+// missing.
 func (p *Plan) Gap() (at Place, ok bool) {
 	n := uint32(0)
 	for i := range uint32(len(p.parts)) {
@@ -158,7 +161,8 @@ func (p *Plan) Gap() (at Place, ok bool) {
 	return p.place(named), true
 }
 
-// missing is the first node in one that is not kept, 0 for none.
+// missing returns the first node in n that is not kept, which may be n itself,
+// or 0 if there is none.
 func (p *Plan) missing(n uint32) uint32 {
 	if p.nodes[n].kept == 0 || n == p.clip.node {
 		return n
@@ -171,15 +175,15 @@ func (p *Plan) missing(n uint32) uint32 {
 	return 0
 }
 
-// A Cut says how much of a list, a map or a text is there.
+// A Cut says how much of a list, a map or a text is kept.
 type Cut struct {
 	Path        []string
 	Kept, Total int
 	What        string // items, keys, lines, pieces
 }
 
-// Cuts are up to most lists, maps and texts of which something is missing, in the order
-// of the document.
+// Cuts returns up to most lists, maps and texts of which something is missing,
+// in the order of the document.
 func (p *Plan) Cuts(most int) (all []Cut) {
 	for i := range uint32(len(p.parts)) {
 		if !p.parts[i].Solid && (p.nodes[i+1].kept > 0 || len(p.parts) == 1) {
@@ -189,7 +193,8 @@ func (p *Plan) Cuts(most int) (all []Cut) {
 	return all
 }
 
-// cuts follows what is kept, up to the lists, maps and texts that are cut.
+// cuts goes down the nodes that are kept, and stops at lists, maps and texts
+// that are cut.
 func (p *Plan) cuts(all []Cut, n uint32, most int) []Cut {
 	if p.is(n, unit) || len(all) >= most {
 		return all

@@ -11,34 +11,35 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A rank says how early a unit is kept: it is the number of bits by which the unit is
-// less worth than the answer as a whole, in sixteenths. The rank of a node is that of
-// what it is in and more, so whatever is kept has its place; and it does not depend on
-// the budget.
+// A rank says how early a unit is kept. It is the number of bits by which the
+// unit is worth less than the answer as a whole, in sixteenths of a bit. The
+// rank of a node is that of the node it is in, or more, so that no unit is kept
+// before the nodes it is in. It does not depend on the budget.
 type rank = uint16
 
 const (
 	bit       = 16
-	last rank = 255 * bit // nothing ranks behind it
+	last rank = 255 * bit // no rank is higher
 )
 
-// A row says how far behind what it is in something ranks.
+// A row says how far a node ranks behind the node it is in.
 type row struct {
 	first rank   // in sixteenths of a bit: one bit is as much as half of a list
 	fall  rank   // in sixteenths: how fast the k-th of them falls behind the first
 	names string // of members, in lower case, without _ and -; *at is a name that ends in At or _at
 }
 
-// What ranks before what. The earliest row that a node is in counts.
+// These rows say what ranks before what. If a node is in several rows, the
+// earliest counts.
 var (
 	members = []row{
 		// which thing it is
 		{0, 0, "id name title key path number identifier fullname summary subject symbol filename sku"},
 		// what state it is in, and how many there are
 		{4, 0, "status state type kind count total totalcount error errors message reason code conclusion success exitcode severity level result iserror version login label priority failuremessages *error *status *count"},
-		// where a list goes on
+		// where a list continues
 		{4, 0, "nextcursor endcursor hasmore hasnextpage pageinfo pagination"},
-		// what it is in, and who has it
+		// what is in it, and who has it
 		{24, 0, "description body text content stdout stderr output data value url htmlurl uri href user author assignee owner labels plaintext richtext lines matches results items nodes children entries"},
 		// addresses for programs
 		{48, 0, "nodeid avatarurl gravatarid etag links performedviagithubapp *url *href"},
@@ -47,48 +48,49 @@ var (
 		// what only programs read
 		{128, 0, "sha hash integrity checksum signature digest verification resolved requestid traceid *hash *signature *token *sha256"},
 	}
-	scalarMember = row{first: 14}           // a name that is not among them
-	valueMember  = row{first: 24}           // and an object or list under such a name
-	falseMember  = row{first: 16}           // false and 0, behind what else would have that name
-	sameAgain    = row{first: 48}           // an object that was there before, as it is
+	scalarMember = row{first: 14}           // a scalar with a name that is not in these rows
+	valueMember  = row{first: 24}           // an object or list with such a name
+	falseMember  = row{first: 16}           // added for false and 0
+	sameAgain    = row{first: 48}           // added for an object that was ranked before, byte for byte
 	hollow       = row{first: 160}          // an empty member
 	dropped      = row{first: 192}          // a member that the configuration drops
 	nested       = row{first: 36}           // the members of an object in an object: shallow before deep
-	ofEntry      = row{first: 32}           // what is in an entry of a map: names before contents
-	large        = row{fall: 8}             // a value of many bytes: the k-th 64 of them
+	ofEntry      = row{first: 32}           // the contents of an entry of a map: names before contents
+	large        = row{fall: 8}             // a value of k times 64 bytes
 	longText     = row{first: 36}           // a text over 200 characters, for its first line
-	part         = row{fall: 8}             // a part of the answer: three from the head, one from the tail, in turns
+	part         = row{fall: 8}             // a part of the answer: three from the head and one from the tail, in turns
 	item         = row{fall: 16}            // an item of a list, entry of a map, piece of a line: in the same turns
 	failedItem   = row{first: 4, fall: 16}  // an item that says it failed
 	fromHead     = row{first: 4, fall: 16}  // a line from the head
 	fromTail     = row{first: 4, fall: 16}  // a line from the tail
 	failure      = row{first: 4, fall: 4}   // a line that names what failed
 	wrong        = row{first: 4, fall: 16}  // a line that looks like an error, the last one first
-	behindWrong  = row{first: 15}           // each line behind it, of two
+	behindWrong  = row{first: 15}           // each of the two lines after it
 	section      = row{first: 5, fall: 4}   // a heading, a signature, the first hit in a file
 	level        = row{first: 7}            // each level of it: the outermost first
-	inSource     = row{first: 48}           // errors in a program, and in prose with headings: they are only a subject
+	inSource     = row{first: 48}           // added for errors in a program or in prose with headings
 	rare         = row{first: 40, fall: 16} // a line unlike all others, the last one first
 	anywhere     = row{first: 56, fall: 16} // an even spread
-	restOf64     = row{first: 192}          // base64 behind its first characters
+	restOf64     = row{first: 192}          // base64 after its first characters
 )
 
 const linesBehind = 2
 
-// at is how far behind the k-th ranks.
+// at returns how far the k-th node of a row ranks behind the node it is in.
 func (r row) at(k int) rank { return r.first + lg(k)*r.fall/16 }
 
-// lg is log₂(1+n) in sixteenths of a bit, about.
+// lg returns about log₂(1+n), in sixteenths of a bit.
 func lg(n int) rank {
 	x := uint64(n) + 1
 	whole := bits.Len64(x) - 1
 	return rank(whole*bit + int(x<<4>>whole) - bit)
 }
 
-// turn is when the i-th of n has its turn: three from the head, one from the tail.
+// turn returns the position of the i-th of n entries when three are taken from
+// the head and one from the tail, in turns.
 func turn(i, n int) int { return min(i+i/3, 3+4*(n-1-i)) }
 
-// names are the rows of members.
+// names holds the rank of each name in members.
 var names = func() map[string]rank {
 	m := make(map[string]rank)
 	for _, r := range members {
@@ -157,7 +159,7 @@ func (p *Plan) rankMembers(kids []node) {
 	}
 }
 
-// member is how far behind a member ranks by its name.
+// member returns how far a member ranks behind its object, by its name.
 func (p *Plan) member(name, value []byte) rank {
 	switch {
 	case slices.Contains(p.Keep, string(name)):
@@ -194,8 +196,8 @@ func (p *Plan) member(name, value []byte) rank {
 
 var seed = maphash.MakeSeed()
 
-// again reports whether an object was there before, as it is: each issue of a list has
-// the same repository.
+// again reports whether the same object, byte for byte, was ranked before. For
+// example, each issue of a list has the same repository.
 func (p *Plan) again(raw []byte) bool {
 	if raw[0] != '{' || len(raw) < 64 || len(raw) > 1<<14 {
 		return false
@@ -208,7 +210,8 @@ func (p *Plan) again(raw []byte) bool {
 	return p.seen[sum]
 }
 
-// isMap reports whether an object is a map: its many members are of one kind.
+// isMap reports whether an object is a map: it has many members, and most of
+// them are of one kind.
 func (p *Plan) isMap(n uint32) bool {
 	d, at := p.docOf(n), p.nodes[n].at
 	if d.Nodes[at].Count < mapLength {
@@ -230,7 +233,7 @@ func (p *Plan) rankItems(kids []node) {
 	for i := range kids {
 		k, d := &kids[i], p.docs[kids[i].doc]
 		switch k.rank = item.at(turn(i, len(kids))); {
-		case k.up == 0 && d.part.Solid: // the last ones go first
+		case k.up == 0 && d.part.Solid: // the last ones are dropped first
 			links = max(links, lg(i)+lg(len(d.src)/64))
 			k.rank = links
 		case k.up == 0:
@@ -270,7 +273,8 @@ func (d *doc) failed(at uint32) bool {
 	return false
 }
 
-// rankLines ranks the lines of a text: the earliest that any row says counts.
+// rankLines ranks the lines of a text. If a line is in several rows, the
+// earliest rank counts.
 func (p *Plan) rankLines(n uint32, kids []node) {
 	count := len(kids)
 	earlier := func(i int, r rank) { kids[i].rank = min(kids[i].rank, r) }
@@ -301,7 +305,7 @@ func (p *Plan) rankLines(n uint32, kids []node) {
 	for k, i := range s.rare {
 		earlier(i, rare.at(k))
 	}
-	for _, b := range s.code { // its fences are there while any of it is
+	for _, b := range s.code { // the fences of a block are kept as long as any line of it is
 		first := last
 		for i := b.open; i <= b.shut; i++ {
 			first = min(first, kids[i].rank)

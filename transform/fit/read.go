@@ -2,20 +2,21 @@ package fit
 
 import "bytes"
 
-// A reading goes on in the order of the document.
+// A reading is the state of a plan that continues in the order of the document.
 type reading struct {
 	isReading bool
-	apart     uint32 // the text in a document that reading begins in: it is written as a text
-	target    uint32 // what is read
-	begin     uint32 // where
-	byCount   bool   // some entries of it
-	from, to  int    // which ones
+	apart     uint32 // the text inside a document in which reading begins: it is written as a text of its own
+	target    uint32 // the node that is read
+	begin     uint32 // the node where reading begins
+	byCount   bool   // a number of entries is read, not all up to the end
+	from, to  int    // the first of these entries, and the one after the last
 }
 
-// Read sets a plan to go on in the order of the document: from a place on, up to
-// count entries of what it is in, or to the end where count is below 0. What the
-// first so many units are was shown, and is left out. within is where in those entries
-// it goes on, nil for their beginning. It is false where there is no such place.
+// Read sets a plan to continue in the order of the document: from the place at,
+// for up to count entries of the value at at.Path, or to the end if count is
+// below 0. The first units, as many as before says, were shown earlier and are
+// left out. within is the place in those entries where reading continues, or
+// nil for their beginning. Read returns false if there is no such place.
 func (p *Plan) Read(before int, at Place, count int, within *Place) bool {
 	p.mark(0)
 	for _, n := range p.units[:min(before, len(p.units))] {
@@ -61,7 +62,7 @@ func (p *Plan) Read(before int, at Place, count int, within *Place) bool {
 	return true
 }
 
-// entries is how many entries a node has; it is the one of a unit.
+// entries returns how many entries a node has. A unit has one: itself.
 func (p *Plan) entries(n uint32) int {
 	switch {
 	case p.is(n, unit):
@@ -72,7 +73,8 @@ func (p *Plan) entries(n uint32) int {
 	return max(1, p.total(n))
 }
 
-// entry is the k-th entry of a node, or the first one behind it.
+// entry returns the k-th entry of a node, or the first one after that number.
+// It returns p.end(n) if there is none.
 func (p *Plan) entry(n uint32, k int) uint32 {
 	m := p.nodes[n].first
 	switch {
@@ -87,7 +89,8 @@ func (p *Plan) entry(n uint32, k int) uint32 {
 	return m
 }
 
-// after is the node behind one and all that is in it, 0 where there is none in top.
+// after returns the node after n and its contents, or 0 if there is none in
+// top.
 func (p *Plan) after(n, top uint32) uint32 {
 	for n != top {
 		up := p.nodes[n].up
@@ -117,12 +120,13 @@ func (p *Plan) leaves(n uint32, f func(n uint32) bool) bool {
 	return true
 }
 
-// Left is how many units there are behind those that are kept, while reading.
+// Left returns how many units there are after those that are kept, while
+// reading.
 func (p *Plan) Left() int { return len(p.units) - p.marked }
 
-// Next is where reading goes on: an entry of what is read by its count, with how many
-// are left of those that were asked for, or a place in the first of them; left is -1
-// then.
+// Next returns where reading continues. If a number of entries is read and the
+// first one is done, that is the next entry, and left is how many of the
+// requested entries remain. Otherwise it is any place, and left is -1.
 func (p *Plan) Next() (at Place, left int) {
 	n := p.units[p.marked]
 	if k := p.entryOf(n); p.byCount && k > p.from {
@@ -131,15 +135,17 @@ func (p *Plan) Next() (at Place, left int) {
 	return p.place(n), -1
 }
 
-// Skip passes over the unit where reading goes on, which does not fit alone.
+// Skip leaves out the unit where reading continues, because it does not fit
+// even alone, and returns its place.
 func (p *Plan) Skip() (at Place) {
 	at = p.place(p.units[0])
 	p.units = p.units[1:]
 	return at
 }
 
-// wholeEntries is how many of the first n units are left without those of the last
-// entry, if that is not there as a whole and not the first.
+// wholeEntries returns how many of the first n units are left without those of
+// the last entry, if that entry is incomplete. The first entry stays, even if
+// it is incomplete.
 func (p *Plan) wholeEntries(n int) int {
 	k, most := p.entryOf(p.units[n]), n
 	for n > 0 && p.entryOf(p.units[n-1]) == k {
@@ -151,7 +157,8 @@ func (p *Plan) wholeEntries(n int) int {
 	return n
 }
 
-// entryOf is the entry of what is read that a unit is in.
+// entryOf returns the number of the entry that a unit is in, of the node that
+// is read.
 func (p *Plan) entryOf(n uint32) int {
 	for n > 0 && n != p.target {
 		if p.nodes[n].up == p.target {
@@ -162,7 +169,7 @@ func (p *Plan) entryOf(n uint32) int {
 	return 0
 }
 
-// Find calls f with every line and every value that has a text in it, whatever its
+// Find calls f with every line and every value that has a text in it, ignoring
 // case, until f returns false.
 func (p *Plan) Find(what string, f func(at Place, line bool, text []byte) bool) {
 	want := bytes.ToLower([]byte(what))

@@ -6,9 +6,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A list of objects with the same members can be written as a table, where the
-// configuration says so: {"columns": […], "rows": [[…]]}. Its units and their places are
-// those of the list: only the names are written once.
+// If the configuration says so, a list of objects with the same members is
+// written as a table: {"columns": […], "rows": [[…]]}. Its units and their
+// places are those of the list; the names are written only once.
 
 const (
 	leastRows   = 3
@@ -16,7 +16,8 @@ const (
 	missingCell = `"…"`
 )
 
-// asTable writes a list as a table, where it is one and shorter so.
+// asTable writes a list as a table, if its items have the same members and the
+// table is shorter. It reports whether it did.
 func (w *writer) asTable(n uint32) bool {
 	if !w.Columns || w.nodes[n].kind != list || w.guards[n] != nil || w.total(n) < leastRows || w.docOf(n).Partial {
 		return false
@@ -29,7 +30,7 @@ func (w *writer) asTable(n uint32) bool {
 		return false
 	}
 	var rows []uint32
-	cells := make([]int, width) // that are kept, by column
+	cells := make([]int, width) // how many cells are kept, by column
 	for m := head; m < w.end(n); m++ {
 		if w.nodes[m].kept == 0 {
 			continue
@@ -77,7 +78,7 @@ func (w *writer) asTable(n uint32) bool {
 	return true
 }
 
-// row writes the members of an object that stand in the columns that have cells.
+// row writes the members of an object that stand in columns with kept cells.
 func (w *writer) row(n uint32, cells []int, cell func(c uint32)) {
 	w.out = append(w.out, '[')
 	k := 0

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// keptAs is what is kept of a text in so many bytes, as a table where that is shorter.
+// keptAs returns what is kept of a text in room bytes, and how many units. If
+// columns is true, lists may be tables.
 func keptAs(text string, room int, columns bool) (out string, units int) {
 	p := New([]Part{{Text: []byte(text)}}, Options{Most: room, Columns: columns})
 	parts, _ := p.Fit(room, 1, func(parts [][]byte) int { return len(parts[0]) })
@@ -38,8 +39,9 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestTablesSayWhatListsSay: each cell is the item's member, or "…", within the room; and
-// where all items have the same members, more is kept.
+// TestTablesSayWhatListsSay checks that each cell is the item's member or "…",
+// that the table fits the room, and that it has no fewer rows than a list would
+// have items.
 func TestTablesSayWhatListsSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var items []string

@@ -8,7 +8,7 @@ func Protected(name string, inner []byte) bool {
 	return name != "" && isKey(name) || (name == "data" || name == "blob") && onlyBase64(inner) || dateLike(inner)
 }
 
-// isKey reports whether members of that name say which thing is meant, or where
+// isKey reports whether a member of that name identifies a thing or says where
 // it is.
 func isKey(name string) bool {
 	switch name {

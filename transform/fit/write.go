@@ -17,8 +17,9 @@ type writer struct {
 	out []byte
 }
 
-// write writes each part; nil where nothing of it is kept. A text in a document that is
-// read on comes before them.
+// write returns what is kept of each part, or nil if nothing of it is kept. If
+// reading continues in a text inside a document, that text comes before the
+// parts.
 func (p *Plan) write() (out [][]byte) {
 	w := &writer{Plan: p}
 	out = make([][]byte, 0, len(p.parts)+1)
@@ -28,7 +29,7 @@ func (p *Plan) write() (out [][]byte) {
 	}
 	for n := uint32(1); n <= uint32(len(p.parts)); n++ {
 		w.out = nil
-		json := p.nodes[n].kind != text && len(p.parts) == 1 // it stays JSON, if an empty one
+		json := p.nodes[n].kind != text && len(p.parts) == 1 // it stays JSON, even if it is empty
 		if p.nodes[n].kept > 0 || !p.isReading && (json || p.is(n, demanded)) {
 			w.root(n)
 		}
@@ -37,7 +38,7 @@ func (p *Plan) write() (out [][]byte) {
 	return out
 }
 
-// root writes what is kept of a document, an empty one where that is nothing.
+// root writes what is kept of a document, or an empty one if nothing is kept.
 func (w *writer) root(n uint32) {
 	if at := w.nodes[n]; at.kept == 0 && at.is&unit != 0 && at.is&demanded == 0 {
 		raw := w.raw(n)
@@ -47,7 +48,8 @@ func (w *writer) root(n uint32) {
 	w.node(n)
 }
 
-// node writes what is kept of a node, and what of it a schema demands.
+// node writes the parts of a node that are kept and those that a schema
+// demands.
 func (w *writer) node(n uint32) {
 	at, raw := w.nodes[n], w.raw(n)
 	switch {
@@ -67,7 +69,8 @@ func (w *writer) node(n uint32) {
 	}
 }
 
-// clipped is the beginning of the last unit.
+// clipped returns the beginning of the last unit: at most w.clip.bytes of text,
+// and "…".
 func (w *writer) clipped(text []byte) []byte {
 	text = text[:grapheme.Floor(text, min(w.clip.bytes, len(text)))]
 	return slices.Concat(bytes.TrimRight(text, " \r\n"), []byte("…"))
@@ -77,7 +80,8 @@ func (w *writer) quoted(text []byte) {
 	w.out = append(wire.AppendQuotedInner(append(w.out, '"'), string(text)), '"')
 }
 
-// string writes a long string by what is in it.
+// string writes a long string with what is kept of its content. If that is
+// shorter than a schema allows, it writes the whole string.
 func (w *writer) string(n uint32) {
 	outer := w.out
 	w.expand(n)
@@ -91,7 +95,7 @@ func (w *writer) string(n uint32) {
 	w.quoted(text)
 }
 
-// comma is the output with a comma in front of all but the first.
+// comma writes a comma unless k is 0, and returns the output.
 func (w *writer) comma(k int) []byte {
 	if k > 0 {
 		w.out = append(w.out, ',')
@@ -105,7 +109,7 @@ func (w *writer) children(n uint32) {
 	at, end := w.nodes[n], w.end(n)
 	json := at.kind == object || at.kind == list
 	begin, next, upTo, k, cut := len(w.out), at.first, at.first, 0, false
-	if at.is&ordered != 0 { // the place of an item says what it is
+	if at.is&ordered != 0 { // the place of an item determines what a schema asks of it
 		for upTo = end; upTo > at.first && w.nodes[upTo-1].kept == 0; upTo-- {
 		}
 	}
@@ -120,7 +124,9 @@ func (w *writer) children(n uint32) {
 		}
 		if missing := m - next; missing > 0 || m == end && json {
 			cut = true
-			// Where reading begins is said by its arguments, but not where a line goes on that it meets.
+			// The arguments of a read say where it begins, so no gap is written
+			// there. A gap is written at the start of a long line that reading
+			// comes to later.
 			goesOn := len(w.out) > begin || at.kind == line && n != w.nodes[w.begin].up
 			if !w.isReading || !json && m < end && goesOn {
 				k += w.gap(n, begin, next, m, k)
@@ -145,7 +151,7 @@ func (w *writer) children(n uint32) {
 	}
 }
 
-// between writes what stands in front of a child.
+// between writes the separator before a child.
 func (w *writer) between(k kind, begin, count int) {
 	switch {
 	case k == object, k == list:
@@ -155,7 +161,8 @@ func (w *writer) between(k kind, begin, count int) {
 	}
 }
 
-// shut ends a text: without blank lines where it is cut, and with no fence open.
+// shut ends a text: it removes line breaks at the end if the text is cut, and
+// closes an open fence.
 func (w *writer) shut(begin int, cut bool) {
 	if cut {
 		w.out = append(w.out[:begin], bytes.TrimRight(w.out[begin:], "\r\n")...)
@@ -167,8 +174,10 @@ func (w *writer) shut(begin int, cut bool) {
 	}
 }
 
-// gap tells of the children from a up to b that are missing, as one more child where it
-// returns 1. Where that takes no less than they do, they are there.
+// gap writes a mark for the children from a up to b, which are missing. It
+// returns 1 if it wrote something, which counts as a child, and 0 if not. If
+// the mark is not shorter than the missing lines or pieces, gap writes these
+// instead.
 func (w *writer) gap(n uint32, begin int, a, b uint32, k int) int {
 	at, end := w.nodes[n], w.end(n)
 	var room [64]byte
@@ -192,7 +201,7 @@ func (w *writer) gap(n uint32, begin int, a, b uint32, k int) int {
 		mark = append(appendGap(append(mark, '"'), from, to-1), '"')
 	case at.kind == text:
 		last := w.nodes[b-1].at
-		if b < end { // blank lines behind the last one are in it
+		if b < end { // the last missing line includes the blank lines after it
 			last = w.nodes[b].at - 1
 		}
 		mark = append(appendGap(mark, int(w.nodes[a].at), int(last)), '\n')
@@ -210,7 +219,8 @@ func (w *writer) gap(n uint32, begin int, a, b uint32, k int) int {
 	return 1
 }
 
-// appendGap appends which entries are missing, by the numbers that reading on takes.
+// appendGap appends the numbers of the missing entries, as the arguments of a
+// read name them.
 func appendGap(dst []byte, first, last int) []byte {
 	dst = strconv.AppendInt(append(dst, "…"...), int64(first), 10)
 	if last > first {

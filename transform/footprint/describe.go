@@ -8,17 +8,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
-// role is what a JSON value of a tool is.
+// role says what a JSON value inside a tool is.
 type role int
 
 const (
 	aTool   role = iota
 	aSchema      // a JSON Schema
-	named        // an object whose members are schemas under names of the author's
+	named        // an object whose members are schemas, under names that the author chose
 	data         // anything else: defaults, enums, annotations
 )
 
-// inside is the role of a member.
+// inside returns the role of a member.
 func inside(outer role, name string) role {
 	switch outer {
 	case aTool:
@@ -44,7 +44,7 @@ func isDescription(outer role, m tree.Value) bool {
 	return (outer == aTool || outer == aSchema) && m.Is(tree.String) && m.Key() == "description"
 }
 
-// descriptions calls f with each description of a tool in its order: first says
+// descriptions calls f with each description in a tool, in order. own says
 // whether it is the tool's own.
 func descriptions(v tree.Value, what role, f func(text string, own bool)) {
 	for m := range v.All() {
@@ -60,9 +60,10 @@ func descriptions(v tree.Value, what role, f func(text string, own bool)) {
 	}
 }
 
-// Shrinker says what of a tool says nothing. The zero value leaves all there is.
+// Shrinker says which members of a tool to leave out because they tell a model
+// nothing. The zero value leaves out nothing.
 type Shrinker struct {
-	Titles       bool // titles that are the name in other letters
+	Titles       bool // titles that are the name, apart from case and punctuation
 	Examples     bool
 	SchemaNames  bool // $schema
 	Echoes       bool // descriptions of parameters that only repeat the name
@@ -70,8 +71,8 @@ type Shrinker struct {
 }
 
 // Apply appends a tool, the JSON of one entry of tools/list, to dst without what
-// s leaves out. Where that is nothing it returns tool itself. The error is one of
-// package tree's.
+// s leaves out. If s leaves out nothing, Apply returns tool itself. The error
+// is one of package tree's.
 func (s Shrinker) Apply(dst, tool []byte) ([]byte, error) {
 	if s == (Shrinker{}) {
 		return tool, nil
@@ -96,7 +97,7 @@ func parse(tool []byte) (tree.Value, error) {
 	return v, nil
 }
 
-// leaves reports whether a member of something called name is left out.
+// leaves reports whether a member of a value called name is left out.
 func (s Shrinker) leaves(outer role, name string, m tree.Value) bool {
 	switch key := m.Key(); {
 	case outer == aTool && key == "outputSchema":
@@ -115,7 +116,8 @@ func (s Shrinker) leaves(outer role, name string, m tree.Value) bool {
 	return false
 }
 
-// alike reports whether two texts are the same letters and digits.
+// alike reports whether two texts have the same letters and digits, ignoring
+// case.
 func alike(a, b string) bool { return b != "" && letters(a) == letters(b) }
 
 func letters(text string) string {
@@ -131,7 +133,7 @@ func letters(text string) string {
 type writer struct {
 	out     []byte
 	shrink  Shrinker
-	edit    func(text string, own bool) string // of descriptions; nil for none
+	edit    func(text string, own bool) string // edits a description; nil to edit none
 	changed bool
 }
 

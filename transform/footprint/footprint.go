@@ -1,14 +1,14 @@
-// Package footprint says what a list of tools costs the model that reads it, and
-// makes it cost less: prose that many tools repeat is said once, in the server's
-// instructions, and what says nothing is left out.
+// Package footprint measures what a list of tools costs the model that reads
+// it, and reduces the cost: prose that many tools repeat moves to the server's
+// instructions, and members that tell the model nothing are left out.
 //
-// Bytes in, bytes out. Only descriptions are ever edited, and only what
+// Input and output are bytes. Only descriptions are ever edited, and only what
 // [Shrinker] names is left out: names, types, enums, defaults and what is
 // required stay as they are.
 //
 //   - footprint.go measures and compares;
-//   - describe.go finds the descriptions of a tool and writes it anew;
-//   - prose.go finds what they have in common;
+//   - describe.go finds the descriptions of a tool and writes the tool anew;
+//   - prose.go finds what descriptions have in common;
 //   - hoist.go moves that to the instructions.
 package footprint
 
@@ -21,26 +21,26 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// DefaultBudget is how large a list of tools may be before something is said.
+// DefaultBudget is how many bytes a list of tools and the instructions may have before it is too large.
 const DefaultBudget = 45 << 10
 
-// Report is what a list of tools costs.
+// Report says what a list of tools costs.
 type Report struct {
 	// Bytes is the length of the compact JSON of the array of all tools, Tokens
-	// what a model reads of it.
+	// the number of its tokens.
 	Bytes  int `json:"bytes"`
 	Tokens int `json:"tokens"`
-	// Tools are the largest first.
+	// Tools holds the tools, the largest first.
 	Tools []Tool `json:"tools"`
 	// InstructionBytes and InstructionTokens are what the server's instructions cost,
 	// which a model reads with the list.
 	InstructionBytes  int `json:"instruction_bytes"`
 	InstructionTokens int `json:"instruction_tokens"`
-	// Repeats is what could be said once.
+	// Repeats holds the texts that could be said once.
 	Repeats []Repeat `json:"repeats,omitempty"`
 }
 
-// Tool is what one tool costs, and of what.
+// Tool says what one tool costs, and which parts of it.
 type Tool struct {
 	Name              string `json:"name"`
 	Bytes             int    `json:"bytes"`
@@ -91,17 +91,18 @@ func Measure(tools [][]byte, instructions string, count func(text []byte) int) (
 	return r, err
 }
 
-// InAll is the size in bytes of the list and the instructions.
+// InAll returns the size in bytes of the list and the instructions.
 func (r *Report) InAll() int { return r.Bytes + r.InstructionBytes }
 
-// Regressions says what has become worse since a report was made: more bytes,
-// tools that are gone, parameters that were objects and are none any more.
+// Regressions returns what has become worse since an earlier report: more
+// bytes, instructions or tools that are gone, parameters that are no longer
+// objects, texts that descriptions now repeat.
 func (r *Report) Regressions(since Report) (worse []string) {
 	if r.InAll() > since.InAll() {
 		worse = append(worse, fmt.Sprintf("%d bytes, %d more than before", r.InAll(), r.InAll()-since.InAll()))
 	}
 	if since.InstructionBytes > 0 && r.InstructionBytes == 0 {
-		worse = append(worse, "there are no instructions any more")
+		worse = append(worse, "the server has no instructions any more")
 	}
 	now := make(map[string]Tool, len(r.Tools))
 	for _, t := range r.Tools {
@@ -115,7 +116,7 @@ func (r *Report) Regressions(since Report) (worse []string) {
 		}
 		for _, name := range before.Objects {
 			if !slices.Contains(t.Objects, name) {
-				worse = append(worse, fmt.Sprintf("tool %s: %s is no object any more", t.Name, name))
+				worse = append(worse, fmt.Sprintf("tool %s: parameter %s is no longer an object", t.Name, name))
 			}
 		}
 	}
@@ -131,7 +132,7 @@ func (r *Report) Regressions(since Report) (worse []string) {
 	return worse
 }
 
-// clip is enough of a text to know it again.
+// clip returns the beginning of a text, enough to recognise it.
 func clip(text string) string {
 	const most = 60
 	n := 0

@@ -12,8 +12,8 @@ import (
 
 func chars(text []byte) int { return len(text) / 4 }
 
-// catalogue is a list of tools as servers have them that grew: guidance in every
-// description, and again at every parameter.
+// catalogue returns a list of tools as servers have them after they grew:
+// guidance in every description, and again at every parameter.
 func catalogue() (tools [][]byte) {
 	const (
 		connection = "When several connections are granted, pass connection_id as listed by the schema tool, else the call is refused."
@@ -102,7 +102,8 @@ func TestRepeatedProseIsFound(t *testing.T) {
 	}
 }
 
-// TestHoisting: what is repeated is said once; what tools do is still with them.
+// TestHoisting checks that repeated text is said once, and that each tool still
+// says what it does.
 func TestHoisting(t *testing.T) {
 	tools := catalogue()
 	const own = "Read the schema first."
@@ -148,7 +149,8 @@ func TestHoisting(t *testing.T) {
 	}
 }
 
-// bare is a tool without its descriptions, with its numbers as they are written.
+// bare returns a tool without its descriptions, with its numbers as they are
+// written.
 func bare(t *testing.T, tool []byte) any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(string(tool)))
@@ -192,7 +194,8 @@ func TestFirstSentencesStay(t *testing.T) {
 	}
 }
 
-// TestParametersKeepWordsOfTheirOwn: a reference is no description.
+// TestParametersKeepWordsOfTheirOwn checks that the description of a parameter
+// does not become only a reference.
 func TestParametersKeepWordsOfTheirOwn(t *testing.T) {
 	const said = "The account to use, as the accounts tool lists it; leave it out to use the only one."
 	var tools [][]byte
@@ -229,7 +232,8 @@ func TestParametersKeepWordsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestSmallSavingsMoveNothing: less than 5 % of tools and instructions.
+// TestSmallSavingsMoveNothing checks that nothing moves to save less than 5 %
+// of tools and instructions.
 func TestSmallSavingsMoveNothing(t *testing.T) {
 	const said = "Use the cursor of the page before to get the next page of them."
 	var tools [][]byte
@@ -294,14 +298,15 @@ func TestRegressions(t *testing.T) {
 		t.Fatal(err)
 	}
 	worse := strings.Join(after.Regressions(before), "\n")
-	for _, want := range []string{" more than before", "no instructions", "tool t0 is gone", "tool t1: filter is no object", fmt.Sprintf("3 descriptions now say %q", clip(news))} {
+	for _, want := range []string{" more than before", "no instructions", "tool t0 is gone", "tool t1: parameter filter is no longer an object", fmt.Sprintf("3 descriptions now say %q", clip(news))} {
 		if !strings.Contains(worse, want) {
 			t.Errorf("%q is not in\n%s", want, worse)
 		}
 	}
 }
 
-// FuzzApply: an edited tool is valid JSON, and an edited one needs no more edits.
+// FuzzApply checks that an edited tool is valid JSON, and that editing it again
+// changes nothing.
 func FuzzApply(f *testing.F) {
 	for _, tool := range catalogue() {
 		f.Add(tool, "connection_id as listed by the schema tool")

@@ -10,34 +10,37 @@ import (
 )
 
 const (
-	// MaxInstructions is how long a server's instructions may become: some
-	// clients cut what is longer.
+	// MaxInstructions is how many bytes a server's instructions may become:
+	// some clients cut longer ones.
 	MaxInstructions = 2048
 	maxCandidates   = 100
 	// minSaving is the least part of tools and instructions, in per cent, that moving
-	// prose has to save: less is not worth a reference that has to be looked up.
+	// prose has to save: less is not worth a reference that the model has to
+	// look up.
 	minSaving = 5
 	heading   = "Notes that tools refer to:"
 )
 
-// pointer stands where a text was that is in the instructions now.
+// pointer returns the reference that replaces a text which moved to the
+// instructions.
 func pointer(number int) string { return fmt.Sprintf("See server instructions [%d].", number) }
 
 func bullet(number int, text string) string { return fmt.Sprintf("\n- [%d] %s", number, text) }
 
 // Notes are texts that were moved to the instructions, in their order. A note
-// stays where it is when the tools change: its number is in descriptions that
-// clients have.
+// keeps its number when the tools change, because clients have descriptions
+// with that number.
 type Notes []string
 
 // Saving is the size of tools and instructions together, in bytes, before prose is
 // moved and after.
 type Saving struct{ Before, After int }
 
-// Hoist chooses what to move from tools to the instructions, which are long so
-// many bytes: what is repeated and saves something, the most first, as far as
-// there is room. Without notes it saves less than 5 % in all. The error names the
-// tool that is not JSON.
+// Hoist chooses the texts to move from tools to the instructions; instructions
+// is the length of these in bytes. It chooses repeated texts that save
+// something, the one that saves most first, as long as there is room. It
+// returns no notes if they save less than 5 % in all. The error names the tool
+// that is not JSON.
 func Hoist(tools [][]byte, instructions int) (Notes, Saving, error) {
 	repeats, err := Repeats(tools)
 	if err != nil {
@@ -75,10 +78,10 @@ func Hoist(tools [][]byte, instructions int) (Notes, Saving, error) {
 	return notes, w.Saving, nil
 }
 
-// weighed is what notes do to tools.
+// weighed says what notes change in tools.
 type weighed struct {
 	Saving
-	edits int // descriptions
+	edits int // edited descriptions
 }
 
 func weigh(n Notes, tools [][]byte) (w weighed, err error) {
@@ -95,7 +98,7 @@ func weigh(n Notes, tools [][]byte) (w weighed, err error) {
 	return w, nil
 }
 
-// Instructions are a server's with the notes behind them.
+// Instructions returns a server's own instructions with the notes after them.
 func (n Notes) Instructions(own string) string {
 	if len(n) == 0 {
 		return own
@@ -111,11 +114,12 @@ func (n Notes) Instructions(own string) string {
 	return b.String()
 }
 
-// Apply appends a tool, the JSON of one entry of tools/list, to dst, in whose
-// descriptions each note is a reference to the instructions. A tool's own
-// description keeps its first sentence, so that it still says what the tool
-// does, and that of a parameter stays where it says nothing but notes. Where nothing is edited it returns tool itself. The error is one of
-// package tree's.
+// Apply appends a tool, the JSON of one entry of tools/list, to dst, and
+// replaces each note in its descriptions by a reference to the instructions. A
+// tool's own description keeps its first sentence, so that it still says what
+// the tool does. The description of a parameter stays as it is if it says
+// nothing but notes. If nothing is edited, Apply returns tool itself. The error
+// is one of package tree's.
 func (n Notes) Apply(dst, tool []byte) ([]byte, error) {
 	out, _, err := n.edit(dst, tool)
 	return out, err
@@ -158,7 +162,7 @@ func (n Notes) replace(text string, own bool) string {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(n[b]) - len(n[a]) })
-	words := text // of its own
+	words := text // the text without the notes
 	for _, i := range order {
 		words = strings.ReplaceAll(words, n[i], "")
 		text = strings.ReplaceAll(text, n[i], pointer(i+1))

@@ -14,21 +14,21 @@ import (
 
 const (
 	minRepeats  = 3       // descriptions that say the same
-	minFragment = 80      // bytes of what is repeated and no sentence
-	minSentence = 20      // bytes: less is not worth a word
+	minFragment = 80      // bytes of a repeated text that is not a sentence
+	minSentence = 20      // bytes: a shorter sentence is not worth moving
 	maxProse    = 1 << 20 // bytes that are looked at
 )
 
-// Repeat is something that several descriptions say.
+// Repeat is a text that several descriptions have in common.
 type Repeat struct {
 	Text  string `json:"text"`
-	Count int    `json:"count"` // descriptions that say it
+	Count int    `json:"count"` // descriptions that have it
 	Saves int    `json:"saves"` // bytes, if it were said once, in the instructions
 }
 
-// Repeats finds what three or more descriptions of tools and parameters say:
-// whole sentences, and parts of 80 bytes and more. What saves most comes first.
-// The error names the tool that is not JSON.
+// Repeats finds texts that three or more descriptions of tools and parameters
+// have in common: whole sentences, and parts of 80 bytes and more. The text
+// that saves most comes first. The error names the tool that is not JSON.
 func Repeats(tools [][]byte) ([]Repeat, error) {
 	texts, err := prose(tools)
 	if err != nil {
@@ -40,7 +40,7 @@ func Repeats(tools [][]byte) ([]Repeat, error) {
 	return found, nil
 }
 
-// prose is all descriptions, up to a bound.
+// prose returns all descriptions, up to maxProse bytes of them.
 func prose(tools [][]byte) (texts []string, err error) {
 	total := 0
 	for i, raw := range tools {
@@ -57,12 +57,13 @@ func prose(tools [][]byte) (texts []string, err error) {
 	return texts, nil
 }
 
-// saves is what moving a text to the instructions saves.
+// saves returns how many bytes moving a text to the instructions saves.
 func saves(text string, count int) int {
 	return count*(len(text)-len(pointer(1))) - len(bullet(1, text))
 }
 
-// sentences that are repeated, in the order of their first occurrence.
+// sentences returns the sentences that are repeated, in the order in which they
+// reach minRepeats.
 func sentences(texts []string) (found []Repeat) {
 	count := make(map[string]int)
 	var order []string
@@ -86,7 +87,7 @@ func sentences(texts []string) (found []Repeat) {
 }
 
 // eachSentence yields where the sentences of a text begin and end, without the
-// blanks around them. A line is the end of one.
+// blanks around them. A sentence also ends where its line ends.
 func eachSentence(text string) iter.Seq2[int, int] {
 	return func(yield func(from, end int) bool) {
 		from := 0
@@ -120,7 +121,7 @@ func endsSentence(text string, i int) bool {
 	if len(trimmed) == len(rest) {
 		return false // within a word, as in a file's name
 	}
-	// e.g. and i.e. have a letter and a point in front of theirs
+	// the last point of e.g. and i.e. has a letter and a point before it
 	if i >= 2 && text[i] == '.' && text[i-2] == '.' {
 		return false
 	}
@@ -128,7 +129,8 @@ func endsSentence(text string, i int) bool {
 	return !unicode.IsLower(r)
 }
 
-// fragments that are repeated and hold no sentence of known: long runs of words.
+// fragments returns long runs of words that are repeated and hold no sentence
+// of known. It removes the sentences of known from texts.
 func fragments(texts []string, known []Repeat) (found []Repeat) {
 	type spot struct{ text, from, to int }
 	windows := make(map[string][]spot) // by their text, at most one of each description
@@ -176,7 +178,7 @@ func fragments(texts []string, known []Repeat) (found []Repeat) {
 		if len(free) < minRepeats {
 			continue
 		}
-		// All of them may go on with the same words.
+		// The same words may follow all of them.
 		grow := func() bool {
 			next, ok := nextWord(texts[free[0].text], free[0].to)
 			for _, s := range free[1:] {
@@ -205,7 +207,8 @@ func fragments(texts []string, known []Repeat) (found []Repeat) {
 	return found
 }
 
-// without is a text with a line break for each of some sentences.
+// without returns a text with a line break in place of each of the given
+// sentences.
 func without(text string, sentences map[string]bool) string {
 	var b strings.Builder
 	last := 0
@@ -218,7 +221,7 @@ func without(text string, sentences map[string]bool) string {
 	return b.String() + text[last:]
 }
 
-// words are the indexes where words begin.
+// words returns the indexes where words begin.
 func words(text string) (starts []int) {
 	inWord := false
 	for i := range len(text) {
@@ -231,7 +234,7 @@ func words(text string) (starts []int) {
 	return starts
 }
 
-// endOf is the end of the word that begins at i.
+// endOf returns the end of the word that begins at i.
 func endOf(text string, i int) int {
 	for i < len(text) && !isBlank(text[i]) {
 		i++
@@ -239,7 +242,7 @@ func endOf(text string, i int) int {
 	return i
 }
 
-// nextWord is the end of the word behind i, on the same line.
+// nextWord returns the end of the word after i, if it is on the same line.
 func nextWord(text string, i int) (end int, ok bool) {
 	for i < len(text) && isBlank(text[i]) {
 		if text[i] == '\n' {

@@ -7,20 +7,20 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Floor is the last boundary of graphemes at or before n.
+// Floor returns the last grapheme boundary at or before n.
 func Floor(text []byte, n int) int {
 	at, _ := graphemes(text, n)
 	return at
 }
 
-// Ceil is the first boundary of graphemes at or behind n.
+// Ceil returns the first grapheme boundary at or after n.
 func Ceil(text []byte, n int) int {
 	_, at := graphemes(text, n)
 	return at
 }
 
-// graphemes returns the boundaries of graphemes next to n.
-// https://www.unicode.org/reports/tr29/#Grapheme_Cluster_Boundaries
+// graphemes returns the grapheme boundaries next to n: both are n if n is a
+// boundary. https://www.unicode.org/reports/tr29/#Grapheme_Cluster_Boundaries
 func graphemes(text []byte, n int) (floor, ceil int) {
 	if n <= 0 || n >= len(text) {
 		n = max(0, min(n, len(text)))
@@ -47,8 +47,8 @@ func graphemes(text []byte, n int) (floor, ceil int) {
 	}
 }
 
-// apart reports whether a boundary before i is plain to see: between two ASCII
-// characters, or two ideographs.
+// apart reports whether two bytes or characters alone show a boundary before i:
+// between two ASCII characters, or two ideographs.
 func apart(text []byte, i int) bool {
 	if text[i] < utf8.RuneSelf && text[i-1] < utf8.RuneSelf {
 		return text[i] != '\n' || text[i-1] != '\r'

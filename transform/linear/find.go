@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// maxWrappers is how many objects may be around a list of issues: data, a
-	// team, its issues, their nodes.
+	// maxWrappers is how many objects may be around a list of issues: for
+	// example data, a team, its issues, their nodes.
 	maxWrappers = 5
-	// maxKept is how many members beside it are kept.
+	// maxKept is how many members beside the list are kept.
 	maxKept = 50
 )
 
 // finder looks for the one issue or list of issues in a value.
 type finder struct {
 	issue tree.Value
-	list  tree.Value   // an array of issues, or of edges; or an empty one's wrapper
-	kept  []tree.Value // of the wrappers, the innermost first
-	loose bool         // some of kept is not about the answer, but about a thing that has issues
-	other bool         // there is more than issues and what is kept
+	list  tree.Value   // an array of issues or of edges, or the wrapper of an empty one
+	kept  []tree.Value // members of the wrappers, the innermost first
+	loose bool         // a member of kept is not about the answer, but about an object that has issues
+	other bool         // there are values other than issues and kept members
 }
 
 // one reports whether v holds one issue, or one list of them, and nothing that a
@@ -39,7 +39,7 @@ func (f *finder) find(v tree.Value, depth int) bool {
 		return false
 	case isIssue(v):
 		if depth == 0 {
-			f.keepOf(v) // a summary has it beside the rest
+			f.keepOf(v) // a summary has these members beside the others
 		}
 		return f.take(&f.issue, v)
 	}
@@ -73,7 +73,8 @@ func (f *finder) find(v tree.Value, depth int) bool {
 	return found
 }
 
-// isAboutAnswer reports whether a member says how to page on, or how it went.
+// isAboutAnswer reports whether a member says how to get the next page, or
+// whether the request succeeded.
 func isAboutAnswer(name string) bool {
 	switch name {
 	case "pageInfo", "hasNextPage", "endCursor", "nextCursor", "next_cursor", "has_more", "cursor", "totalCount", "errors", "success":
@@ -82,7 +83,7 @@ func isAboutAnswer(name string) bool {
 	return false
 }
 
-// keepOf keeps of an object what is about the answer.
+// keepOf keeps the members of an object that are about the answer.
 func (f *finder) keepOf(v tree.Value) {
 	if !v.Is(tree.Object) {
 		return
@@ -100,7 +101,7 @@ func (f *finder) take(into *tree.Value, v tree.Value) bool {
 	return true
 }
 
-// isEmptyList reports whether what is called issues has none.
+// isEmptyList reports whether a member called issues has none.
 func isEmptyList(v tree.Value) bool {
 	if v.Is(tree.Object) {
 		v = v.First("nodes", "edges")
@@ -108,7 +109,7 @@ func isEmptyList(v tree.Value) bool {
 	return v.Is(tree.Array) && v.Empty()
 }
 
-// holdsIssues judges an array by its first object.
+// holdsIssues reports whether the first object in an array is an issue.
 func holdsIssues(v tree.Value) bool {
 	for e := range v.Elements() {
 		if e.Is(tree.Object) {
@@ -118,7 +119,8 @@ func holdsIssues(v tree.Value) bool {
 	return false
 }
 
-// node is the value that an element of a list is about.
+// node returns the value of an element of a list: its node if it is an edge,
+// else the element itself.
 func node(e tree.Value) tree.Value {
 	if n := e.Get("node"); n.Is(tree.Object) {
 		return n
@@ -126,7 +128,8 @@ func node(e tree.Value) tree.Value {
 	return e
 }
 
-// entries yields the elements of a list, whatever it is wrapped in.
+// entries yields the elements of a list: an array, or the nodes or edges of an
+// object.
 func entries(v tree.Value) func(func(tree.Value) bool) {
 	if v.Is(tree.Object) {
 		v = v.First("nodes", "edges")
@@ -134,8 +137,8 @@ func entries(v tree.Value) func(func(tree.Value) bool) {
 	return v.Elements()
 }
 
-// isIssue reports whether v is an issue: one by its identifier, or an entity that
-// has a title, and what of all such only issues have.
+// isIssue reports whether v is an issue: it has an issue's identifier, or it
+// has an id, a title, and a member that only issues have.
 func isIssue(v tree.Value) bool {
 	if !v.Is(tree.Object) {
 		return false

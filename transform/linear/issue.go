@@ -11,7 +11,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// How long texts may be, in code points.
+// The greatest lengths of texts, in code points, and the mark of a shortened
+// one.
 const (
 	maxDescription = 300
 	maxBody        = 500
@@ -40,7 +41,8 @@ func (s *summarizer) list(v tree.Value) {
 	s.out = append(s.out, ']')
 }
 
-// beside writes members as they are, one of each name, the innermost.
+// beside writes members as they are. Of several with the same name it writes
+// the first, which is the innermost.
 func (s *summarizer) beside(members []tree.Value, separator byte) {
 	var names []string
 	for _, m := range members {
@@ -92,7 +94,7 @@ func (s *summarizer) name(name string) {
 	s.out = append(tree.AppendQuoted(s.out, name), ':')
 }
 
-// scalar writes a value as it is, null for none.
+// scalar writes a value as it is, or null if there is none.
 func (s *summarizer) scalar(v tree.Value) {
 	if !v.Present() {
 		s.out = append(s.out, "null"...)
@@ -101,7 +103,7 @@ func (s *summarizer) scalar(v tree.Value) {
 	s.out = wire.AppendCompact(s.out, v.Raw())
 }
 
-// present writes a member where there is a value for it.
+// present writes a member if it has a value.
 func (s *summarizer) present(name string, v tree.Value) {
 	if v.Present() {
 		s.name(name)
@@ -109,7 +111,7 @@ func (s *summarizer) present(name string, v tree.Value) {
 	}
 }
 
-// text is v when it is a text.
+// text returns v if it is a string, and nothing otherwise.
 func text(v tree.Value) tree.Value {
 	if !v.Is(tree.String) {
 		return tree.Value{}
@@ -117,7 +119,7 @@ func text(v tree.Value) tree.Value {
 	return v
 }
 
-// firstOf is the first value that is there and not null.
+// firstOf returns the first value that is neither missing nor null.
 func firstOf(values ...tree.Value) tree.Value {
 	for _, v := range values {
 		if v.Present() {
@@ -139,7 +141,7 @@ func (s *summarizer) priority(v tree.Value) {
 	s.scalar(v)
 }
 
-// whole is a number without a fraction that is nothing.
+// whole returns a number without its fraction if that is zero.
 func whole(number []byte) []byte {
 	before, fraction, ok := bytes.Cut(number, []byte("."))
 	if ok && len(bytes.Trim(fraction, "0")) == 0 {
@@ -148,7 +150,7 @@ func whole(number []byte) []byte {
 	return number
 }
 
-// priorityLabels are what Linear calls them:
+// priorityLabels returns Linear's names of priorities 0 to 4:
 // https://linear.app/docs/priority
 func priorityLabels() []string { return []string{"No priority", "Urgent", "High", "Medium", "Low"} }
 
@@ -200,7 +202,7 @@ func (s *summarizer) labels(v tree.Value) {
 	s.out = append(s.out, ']')
 }
 
-// comments writes who said what when, oldest first.
+// comments writes the author, time and text of each comment, oldest first.
 func (s *summarizer) comments(issue tree.Value) {
 	v := issue.Get("comments")
 	var all []tree.Value
@@ -267,8 +269,8 @@ func utf8Len(text string) (n int) {
 	return n
 }
 
-// firstRunes is as many whole characters from the beginning as have at most n
-// code points.
+// firstRunes returns as many whole characters from the beginning as have at
+// most n code points.
 func firstRunes(text string, n int) string {
 	at, state := 0, -1
 	for rest := text; rest != ""; {
@@ -282,11 +284,11 @@ func firstRunes(text string, n int) string {
 	return text[:at]
 }
 
-// lastRunes is as many whole characters from the end as have at most n code
-// points.
+// lastRunes returns as many whole characters from the end as have at most n
+// code points.
 func lastRunes(text string, n int) string {
-	// Where clusters begin is known only from before: a hundred code points are
-	// more than any sane cluster has.
+	// To know where a cluster begins, the text before it must be read. A
+	// hundred code points are more than a cluster in a real text has.
 	const before = 100
 	at := len(text)
 	for back := n + before; back > 0 && at > 0; back-- {

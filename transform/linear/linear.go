@@ -1,11 +1,12 @@
-// Package linear makes summaries of Linear's issues: of each the few members
-// that a model works with, instead of the graph around it.
+// Package linear makes summaries of Linear's issues. A summary has the few
+// members of an issue that a model works with, instead of the graph around it.
 //
 //	https://linear.app/developers/graphql
 //
-// Bytes in, bytes out. Issues are found in what the API answers (issue.go says
-// in which wrappers) and in the flatter forms that MCP servers make of it. What
-// holds none, a project, a user, an error, is left alone.
+// Input and output are bytes. The package finds issues in answers of the API
+// (find.go says in which wrappers) and in the flatter forms that MCP servers
+// make of them. It leaves alone values without issues, such as a project, a
+// user or an error.
 package linear
 
 import (
@@ -20,13 +21,13 @@ type Options struct {
 	// Detail is "minimal" for id, title, status, assignee and priority, or
 	// "standard" for labels, project, dates and the like beside them.
 	Detail   string
-	Comments bool // and the comments, oldest first
+	Comments bool // add the comments, oldest first
 }
 
-// Defaults are the options of a configuration that says nothing.
+// Defaults returns the options that apply if a configuration sets none.
 func Defaults() Options { return Options{Detail: "minimal"} }
 
-// Validate says which option is out of its range.
+// Validate returns an error that names the option which is out of its range.
 func (o Options) Validate() error {
 	if o.Detail != "minimal" && o.Detail != "standard" {
 		return fmt.Errorf("detail: %q is neither minimal nor standard", o.Detail)
@@ -34,11 +35,12 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Convert appends to dst the summary of the issues in value, one JSON value: an
-// object of an issue, an array of an array, and for every other list an object
-// of its issues and what stood around them. ok is false, and dst as it was, when
-// there are no issues, more than one list of them, or other things beside. The error is one of
-// package tree's.
+// Convert appends to dst the summary of the issues in value, which is one JSON
+// value. The summary of an issue is an object, that of an array is an array,
+// and that of any other list is an object with its issues and the members
+// around them. If there are no issues, more than one list of them, or other
+// objects beside them, ok is false and dst is returned as it was. The error is
+// one of package tree's.
 func Convert(dst, value []byte, o Options) (out []byte, ok bool, err error) {
 	v, err := tree.Parse(value)
 	if err != nil {
@@ -63,7 +65,7 @@ func Convert(dst, value []byte, o Options) (out []byte, ok bool, err error) {
 	return s.out, true, nil
 }
 
-// identifier of an issue, as in LIN-123.
+// identifier matches the identifier of an issue, such as LIN-123.
 var identifier = regexp.MustCompile(`^[A-Z][A-Z0-9]*-\d+$`)
 
 // Recognize reports whether a value is an issue or a list of them beyond doubt:

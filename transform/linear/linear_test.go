@@ -29,8 +29,8 @@ func options(name string) Options {
 	return o
 }
 
-// TestGolden has a file for each shape that issues come in. "unchanged" is what
-// Convert leaves alone.
+// TestGolden has a file for each shape that issues come in. "unchanged" marks
+// input that Convert does not convert.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/golden/*.golden")
 	if err != nil || len(files) == 0 {
@@ -149,8 +149,8 @@ func TestShortenedTextsKeepWholeCharacters(t *testing.T) {
 	}
 }
 
-// FuzzConvert: no panic, valid JSON, the same kind of root, and what was
-// summarized once stays.
+// FuzzConvert checks that Convert does not panic, and that a summary is valid
+// JSON of the same root kind, which Convert accepts again.
 func FuzzConvert(f *testing.F) {
 	files, _ := filepath.Glob("testdata/golden/*.golden")
 	for _, file := range files {

@@ -18,7 +18,7 @@ type converter struct {
 
 // blocks writes the blocks of an array.
 func (c *converter) blocks(list tree.Value) {
-	var rows []tree.Value // of a table that they were delivered without
+	var rows []tree.Value // of a table, delivered without it
 	for e := range list.Elements() {
 		switch {
 		case !e.Is(tree.Object) || hidden(e):
@@ -99,7 +99,7 @@ func (c *converter) block(b tree.Value) {
 	}
 }
 
-// paragraph writes a text that stands for itself; none for "".
+// paragraph writes a text as a block of its own. It writes nothing for "".
 func (c *converter) paragraph(text string) {
 	if text == "" {
 		return
@@ -108,8 +108,8 @@ func (c *converter) paragraph(text string) {
 	c.add(text)
 }
 
-// childrenOf is the array of blocks below b. loaded is false when there are some
-// that were not delivered.
+// childrenOf returns the array of blocks below b, and the object that it came
+// in, if any. loaded is false if b has children that were not delivered.
 func childrenOf(b, p tree.Value) (list tree.Value, more tree.Value, loaded bool) {
 	for _, m := range []tree.Value{b.Get("children"), p.Get("children")} {
 		wrapper := tree.Value{}
@@ -134,19 +134,19 @@ func (c *converter) below(b, p tree.Value) {
 	c.footer(wrapper)
 }
 
-// missing notes that b has children which were not delivered.
+// missing writes a note that b has children which were not delivered.
 func (c *converter) missing(b tree.Value, as part) {
 	c.separate(as)
 	c.add("[children not loaded: " + label(b.Get("id").Text()) + "]")
 }
 
-// nested writes the blocks below b in a container whose lines begin with prefix,
-// where first was written of it already.
+// nested writes the blocks below b in a container whose lines begin with
+// prefix. first is the part of the container that was written already.
 func (c *converter) nested(prefix string, first part, b, p tree.Value) {
 	if c.depth >= c.options.MaxNesting {
 		prefix = ""
 		if first == begun {
-			first = paragraph // not on a line that has its container's mark
+			first = paragraph // do not continue the line that has the container's mark
 		}
 	}
 	c.depth++
@@ -179,7 +179,7 @@ func (c *converter) item(mark string, b, p tree.Value) {
 	c.nested(indent, first, b, p)
 }
 
-// maxNumber is the greatest that a list item may have:
+// maxNumber is the greatest number that a list item may have:
 // https://spec.commonmark.org/0.31.2/#ordered-list-marker
 const maxNumber = 999_999_999
 
@@ -200,7 +200,7 @@ func (c *converter) numbered(b, p tree.Value) {
 	c.at.number, c.at.counting = number, true
 }
 
-// quote writes a quote, or a callout behind its mark.
+// quote writes a quote, or a callout after its mark.
 func (c *converter) quote(mark string, b, p tree.Value) {
 	text := c.text(p, inBlock)
 	if mark != "" && text != "" {
@@ -222,7 +222,7 @@ func (c *converter) quote(mark string, b, p tree.Value) {
 	c.nested("> ", first, b, p)
 }
 
-// code writes a fenced block whose text nothing is done to.
+// code writes a fenced block. It escapes nothing in its text.
 func (c *converter) code(p tree.Value) {
 	text := lineBreaks(plain(p.Get("rich_text"), p.Get("text")))
 	fence := strings.Repeat("`", max(3, longestRun(text, '`')+1))
@@ -240,7 +240,7 @@ func (c *converter) code(p tree.Value) {
 	}
 }
 
-// language is what stands behind a fence.
+// language returns the info string that follows a fence.
 func language(name string) string {
 	name = strings.ToLower(printable(strings.ReplaceAll(name, "`", "")))
 	if name == "plain text" {
@@ -259,7 +259,7 @@ func (c *converter) equation(expression string) {
 		c.newline()
 		line = strings.TrimRight(line, "\n")
 		if bare := strings.TrimLeft(line, " \t"); strings.HasPrefix(bare, "```") || strings.HasPrefix(bare, "~~~") {
-			line = "{}" + bare // nothing, to TeX; but no fence
+			line = "{}" + bare // {} means nothing to TeX, and the line is no fence
 		}
 		c.add(line)
 	}
@@ -267,7 +267,7 @@ func (c *converter) equation(expression string) {
 	c.add("$$")
 }
 
-// inlined writes what only holds other blocks.
+// inlined writes a block that only holds other blocks.
 func (c *converter) inlined(kind string, b, p tree.Value) {
 	from := p.Get("synced_from")
 	if list, _, _ := childrenOf(b, p); kind == "synced_block" && from.Present() && !list.Present() {
@@ -280,7 +280,7 @@ func (c *converter) inlined(kind string, b, p tree.Value) {
 	c.apart()
 }
 
-// apart keeps list items before it from those behind it.
+// apart separates the list items before it from those after it.
 func (c *converter) apart() {
 	if c.at.last == item {
 		c.at.last = paragraph

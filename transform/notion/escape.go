@@ -6,21 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// spot is where in a line a piece of text stands.
+// spot says where in a line a piece of text stands.
 type spot struct {
 	where      setting
-	lineStart  bool // it is the first of its line
+	lineStart  bool // the piece is the first of its line
 	beforeLink bool // a link follows it
-	closing    int  // where the hashes begin that would close a heading, 0 for nowhere
+	closing    int  // where the hashes begin that would close a heading, or 0 if there are none
 }
 
 // escape writes text so that it is not taken for Markdown.
 //
-// What it escapes at least is what would change the meaning of the text: a mark
-// that could open or close something, a beginning of a line that would make a
-// list, a heading, a quote, a table of it. Marks inside a word, as in snake_case,
-// stay as they are. What comes before and behind the text is not known, and
-// taken for the worst.
+// At least, it escapes characters that would change the meaning of the text: a
+// mark that could open or close something, or the beginning of a line that
+// would make it a list, a heading, a quote or a table. Marks inside a word, as
+// in snake_case, stay as they are. escape does not know what comes before and
+// after the text, and assumes the worst.
 func (c *converter) escape(out []byte, text string, at spot, linked bool) []byte {
 	full := c.options.Escape == "full"
 	from := 0
@@ -89,8 +89,8 @@ func needed(text string, i int, at spot, linked, full bool) bool {
 	return false
 }
 
-// lineMark reports whether text would make its line something else than text,
-// and the index of the character to escape against that.
+// lineMark reports whether text would make its line something other than text,
+// and returns the index of the character to escape to prevent that.
 func lineMark(text string) (n int, escape bool) {
 	rest := strings.TrimLeft(text, "#")
 	if hashes := len(text) - len(rest); hashes > 0 {
@@ -112,8 +112,8 @@ func lineMark(text string) (n int, escape bool) {
 	return 0, false
 }
 
-// closingHashes is where the hashes begin that end a heading's text and would be
-// taken for its closing mark, 0 when there are none.
+// closingHashes returns where the hashes begin that end a heading's text and
+// would be taken for its closing mark, or 0 if there are none.
 func closingHashes(text string) int {
 	rest := strings.TrimRight(text, "#")
 	if len(rest) == len(text) || !strings.HasSuffix(rest, " ") {
@@ -166,7 +166,8 @@ func wordBehind(text string, i int) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// absolute reports whether an address has a scheme, as one in angle brackets must.
+// absolute reports whether an address has a scheme, which an address in angle
+// brackets must have.
 func absolute(url string) bool {
 	scheme, _, ok := strings.Cut(url, ":")
 	if !ok || len(scheme) < 2 || len(scheme) > 32 || !isLetter(scheme[0]) {
@@ -175,7 +176,7 @@ func absolute(url string) bool {
 	return strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") == ""
 }
 
-// address is an address without what would end it early.
+// address returns url with the characters escaped that would end it early.
 func address(url string, where setting) string {
 	const hex = "0123456789ABCDEF"
 	escape := func(c byte) bool {

@@ -8,12 +8,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
-// caption is what stands below a block, on one line.
+// caption returns the caption of a block, on one line.
 func (c *converter) caption(p tree.Value) string {
 	return c.literal(plain(p.Get("caption"), tree.Value{}), inLink)
 }
 
-// media writes a file: an image to look at, anything else to follow.
+// media writes an image as an image and any other file as a link.
 func (c *converter) media(kind string, p tree.Value) {
 	link := fileAddress(p, c.options.KeepSigned)
 	shown := c.caption(p)
@@ -37,9 +37,10 @@ func (c *converter) media(kind string, p tree.Value) {
 	c.paragraph(mark + "[" + shown + "](" + address(link, inBlock) + ")")
 }
 
-// fileAddress is where a file is to be had, "" for nowhere. The addresses of
-// files that Notion keeps are signed for an hour; what is behind the question
-// mark is long, a credential, and soon of no use.
+// fileAddress returns the address of a file, or "" if it has none. The
+// addresses of files that Notion keeps are signed for an hour. The part after
+// the question mark is long, a credential, and soon invalid; it is cut off
+// unless keepSigned is true.
 func fileAddress(p tree.Value, keepSigned bool) string {
 	if link := p.Get("external", "url").Text(); link != "" {
 		return link
@@ -54,7 +55,7 @@ func fileAddress(p tree.Value, keepSigned bool) string {
 	return link
 }
 
-// fileName is a file's name, or the last part of its address.
+// fileName returns a file's name, or the last part of its address.
 func fileName(p tree.Value, link string) string {
 	if name := p.Get("name").Text(); name != "" {
 		return name
@@ -92,8 +93,8 @@ func (c *converter) linkToPage(p tree.Value) {
 	c.paragraph("[page]")
 }
 
-// childPage writes a link to a page that stands in this one. Its own blocks are
-// its own affair, but for those that were delivered with it.
+// childPage writes a link to a page inside this one, and those of its blocks
+// that were delivered with it.
 func (c *converter) childPage(kind string, b, p tree.Value) {
 	title := c.literal(p.Get("title").Text(), inLink)
 	if title == "" {

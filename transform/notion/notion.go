@@ -4,16 +4,18 @@
 //	https://developers.notion.com/reference/block
 //	https://developers.notion.com/reference/rich-text
 //
-// Bytes in, bytes out, in time and memory proportional to the input, whatever
-// that is: members may be missing, null, of another kind than documented, or of
-// a block type that did not exist when this was written.
+// Input and output are bytes. Time and memory are proportional to the input,
+// even if members are missing, null, of another kind than documented, or of a
+// block type that did not exist when this was written.
 //
-//   - notion.go finds out what it has before it, block.go writes one block and
-//     those below it, table.go and media.go the larger kinds of block;
-//   - rich.go writes rich text, escape.go what in it would be taken for Markdown;
-//   - property.go has the properties of pages;
-//   - simple.go is the other output, JSON with all but the essential left out;
-//   - writer.go begins lines with the indent and the quote marks they need.
+//   - notion.go finds out what the input is, block.go writes one block and
+//     those below it, table.go and media.go write the larger kinds of block;
+//   - rich.go writes rich text, escape.go escapes what in it would be taken for
+//     Markdown;
+//   - property.go reads the properties of pages;
+//   - simple.go writes the other output, JSON reduced to the essential;
+//   - writer.go begins each line with the indent and the quote marks that it
+//     needs.
 package notion
 
 import (
@@ -31,28 +33,28 @@ const (
 	JSON     Output = "json" // the blocks and properties, simplified
 )
 
-// Options say how to convert. [Defaults] are a place to start from.
+// Options say how to convert. Start from [Defaults].
 type Options struct {
 	Output     Output
-	MaxNesting int    // levels of indent, 1 to 50; blocks nested deeper keep the last one's
+	MaxNesting int    // levels of indent, 1 to 50; blocks nested deeper have the indent of the last level
 	Unknown    string // "note" writes [unsupported: type] for blocks of an unknown type, "skip" nothing
 	Escape     string // "minimal" escapes what would be Markdown, "full" what might be
 	KeepSigned bool   // leave the signature in the addresses of Notion's own files
 	HTML       bool   // <u> for underlined text, which Markdown has no mark for
 }
 
-// Defaults are the options of a configuration that says nothing.
+// Defaults returns the options that apply if a configuration sets none.
 func Defaults() Options {
 	return Options{Output: Markdown, MaxNesting: 10, Unknown: "note", Escape: "minimal"}
 }
 
-// Validate says which option is out of its range.
+// Validate returns an error that names the option which is out of its range.
 func (o Options) Validate() error {
 	switch {
 	case o.Output != Markdown && o.Output != JSON:
 		return fmt.Errorf("output_format: %q is neither %s nor %s", o.Output, Markdown, JSON)
 	case o.MaxNesting < 1 || o.MaxNesting > 50:
-		return fmt.Errorf("max_nesting: %d is not 1 to 50", o.MaxNesting)
+		return fmt.Errorf("max_nesting: %d is out of range: it must be 1 to 50", o.MaxNesting)
 	case o.Unknown != "note" && o.Unknown != "skip":
 		return fmt.Errorf("unknown: %q is neither note nor skip", o.Unknown)
 	case o.Escape != "minimal" && o.Escape != "full":
@@ -61,9 +63,9 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Convert appends to dst what value, one JSON value, comes to. ok is false, and
-// dst as it was, when that is nothing of Notion's. The error is one of package
-// tree's.
+// Convert converts value, which is one JSON value, and appends the result to
+// dst. If value is not Notion's, ok is false and dst is returned as it was. The
+// error is one of package tree's.
 func Convert(dst, value []byte, o Options) (out []byte, ok bool, err error) {
 	v, err := tree.Parse(value)
 	if err != nil {
@@ -83,8 +85,8 @@ func Convert(dst, value []byte, o Options) (out []byte, ok bool, err error) {
 	return c.out, true, nil
 }
 
-// Recognize reports whether a value says of itself that it is Notion's: each
-// object of the API names its kind.
+// Recognize reports whether a value names itself as Notion's: each object of
+// the API names its kind.
 func Recognize(v tree.Value) bool {
 	return inspect(v).kind != nothing && sure(v)
 }
@@ -115,7 +117,7 @@ const (
 	pageList
 )
 
-// document is what there is to convert.
+// document is the input of a conversion.
 type document struct {
 	kind    documentKind
 	value   tree.Value // the block or the page
@@ -138,7 +140,7 @@ func inspect(v tree.Value) document {
 	return document{kind: listKind(list), list: list, wrapper: v}
 }
 
-// blocksOf is the array of blocks in an object that is no block.
+// blocksOf returns the array of blocks in an object that is not a block.
 func blocksOf(v tree.Value) tree.Value {
 	for _, name := range []string{"results", "blocks", "children", "content"} {
 		m := v.Get(name)
@@ -152,7 +154,7 @@ func blocksOf(v tree.Value) tree.Value {
 	return tree.Value{}
 }
 
-// listKind judges an array by its first object.
+// listKind returns the kind of an array, by its first object.
 func listKind(v tree.Value) documentKind {
 	for e := range v.Elements() {
 		switch {
@@ -183,10 +185,10 @@ func isDatabase(v tree.Value) bool {
 	return kind == "database" || kind == "data_source"
 }
 
-// hidden reports whether a block or page lies in the trash.
+// hidden reports whether a block or page is archived or in the trash.
 func hidden(v tree.Value) bool { return v.Get("archived").True() || v.Get("in_trash").True() }
 
-// document writes all there is.
+// document writes all of the document.
 func (c *converter) document(d document) {
 	switch d.kind {
 	case aBlock:
@@ -206,7 +208,7 @@ func (c *converter) document(d document) {
 	c.footer(d.wrapper)
 }
 
-// footer says how to read on where a list has more pages.
+// footer says how to read the next page, if a list has more pages.
 func (c *converter) footer(wrapper tree.Value) {
 	cursor := wrapper.Get("next_cursor")
 	if !wrapper.Get("has_more").True() && cursor.Text() == "" {

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the lower parts of the golden files")
 
-// options by the name of a golden file's section.
+// options returns the options for a section of a golden file, by its name.
 func options(section string) Options {
 	o := Defaults()
 	switch section {
@@ -37,8 +37,9 @@ func options(section string) Options {
 
 var section = regexp.MustCompile(`(?m)^-- (markdown|json|skip|signed|html|full) --\n`)
 
-// TestGolden has a file for each kind of block, rich text and input: what the API
-// sends, and what comes of it. "unchanged" is what Convert leaves alone.
+// TestGolden has a file for each kind of block, rich text and input: the input
+// as the API sends it, and the output. "unchanged" marks input that Convert
+// does not convert.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/golden/*.golden")
 	if err != nil || len(files) == 0 {
@@ -142,7 +143,8 @@ func TestRecognizedByTheObjectsKind(t *testing.T) {
 	}
 }
 
-// TestHostileInputStaysSmall: what a few bytes of input can ask for is bounded.
+// TestHostileInputStaysSmall checks that a few bytes of input cannot cause much
+// output.
 func TestHostileInputStaysSmall(t *testing.T) {
 	rows := strings.Repeat(`{"type":"table_row","table_row":{"cells":[]}},`, 10_000)
 	cells := strings.Repeat(`[],`, 10_000)
@@ -158,8 +160,8 @@ func TestHostileInputStaysSmall(t *testing.T) {
 	}
 }
 
-// openFence reports whether a fenced block in markdown has no end. What begins
-// lines here, indents and quote marks, is left out of account.
+// openFence reports whether a fenced block in markdown has no end. It ignores
+// indents, list marks and quote marks at the start of lines.
 func openFence(markdown string) bool {
 	fence := ""
 	for line := range strings.Lines(markdown) {
@@ -179,9 +181,9 @@ func openFence(markdown string) bool {
 	return fence != ""
 }
 
-// FuzzConvert: whatever comes in, there is no panic, no broken rune, no fence
-// that is not closed; a second look gives the same; and the other output is
-// valid JSON of the same root kind.
+// FuzzConvert checks that no input causes a panic, a broken rune or a fence
+// that is not closed, and that the other output is valid JSON of the same root
+// kind.
 func FuzzConvert(f *testing.F) {
 	files, _ := filepath.Glob("testdata/golden/*.golden")
 	for _, file := range files {

@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// page writes the title of a page, as a link when it is one of many, and its
-// properties as a list.
+// page writes the title of a page (as a link if the page is one of many) and
+// its properties as a list.
 func (c *converter) page(v tree.Value, many bool) {
 	c.at.counting = false
 	title := titleOf(v)
@@ -40,7 +40,8 @@ func (c *converter) page(v tree.Value, many bool) {
 	c.apart()
 }
 
-// titleOf is the text of a page's title property, or of a database's title.
+// titleOf returns the text of a page's title property, or of a database's
+// title.
 func titleOf(v tree.Value) string {
 	if isDatabase(v) {
 		return plain(v.Get("title"), tree.Value{})
@@ -73,7 +74,8 @@ func textOrNull(v tree.Value) property {
 	return textProperty(v.Scalar())
 }
 
-// propertyOf reads a property of a page, or what a formula or a rollup comes to.
+// propertyOf reads a property of a page, or the result of a formula or a
+// rollup.
 //
 //	https://developers.notion.com/reference/page-property-values
 func propertyOf(p tree.Value, o Options) property {
@@ -126,7 +128,7 @@ func propertyOf(p tree.Value, o Options) property {
 		if v.Get("type").Text() == "array" {
 			return list(v.Get("array"), func(e tree.Value) string {
 				inner := propertyOf(e, o)
-				if e.Get("type").Text() == "rollup" { // none in the API: each level would be a copy
+				if e.Get("type").Text() == "rollup" { // the API has no such value; each level would make a copy
 					inner = property{raw: e.Get("rollup").Raw()}
 				}
 				return inner.shown()
@@ -154,7 +156,8 @@ func nameOf(user tree.Value) string {
 	return user.First("name", "id").Text()
 }
 
-// list is a property of as many texts as v has elements that come to one.
+// list returns a property with the texts of v's elements. It leaves out
+// elements without a text.
 func list(v tree.Value, text func(tree.Value) string) property {
 	p := property{many: true}
 	for e := range v.Elements() {
@@ -165,7 +168,7 @@ func list(v tree.Value, text func(tree.Value) string) property {
 	return p
 }
 
-// shown is a property as text, "" for none.
+// shown returns a property as text, or "" if it has none.
 func (p *property) shown() string {
 	switch {
 	case p.dropped:

@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
-// setting is where a rich text stands.
+// setting says where a rich text stands.
 type setting int
 
 const (
@@ -38,13 +38,14 @@ type span struct {
 	link  string
 }
 
-// text is the rich text of a block. Before 2022 it was called text.
+// text returns the rich text of a block. Before 2022, its member was called
+// text.
 func (c *converter) text(payload tree.Value, where setting) string {
 	return c.rich(payload.Get("rich_text"), payload.Get("text"), where)
 }
 
-// rich is an array of rich text items as Markdown, without blanks around it.
-// older is read where items is not there.
+// rich returns an array of rich text items as Markdown, without blanks around
+// it. It reads older if items is neither an array nor a string.
 func (c *converter) rich(items, older tree.Value, where setting) string {
 	c.spans = c.spans[:0]
 	for e := range each(items, older) {
@@ -55,7 +56,7 @@ func (c *converter) rich(items, older tree.Value, where setting) string {
 	return c.markdown(where)
 }
 
-// each yields the items of a rich text, which may be one that is a text alone.
+// each yields the items of a rich text, which may also be a single string.
 func each(items, older tree.Value) iter.Seq[tree.Value] {
 	if !items.Is(tree.Array) && !items.Is(tree.String) {
 		items = older
@@ -66,13 +67,14 @@ func each(items, older tree.Value) iter.Seq[tree.Value] {
 	return items.Elements()
 }
 
-// literal is a plain text as Markdown.
+// literal returns a plain text as Markdown.
 func (c *converter) literal(text string, where setting) string {
 	c.spans = append(c.spans[:0], span{text: []byte(text)})
 	return c.markdown(where)
 }
 
-// join appends s to the spans, or to the last of them when they are alike.
+// join appends s to the spans, or its text to the last span if both have the
+// same style and link.
 func (c *converter) join(s span) {
 	if n := len(c.spans); n > 0 && s.style&equation == 0 {
 		if last := &c.spans[n-1]; last.style == s.style && last.link == s.link {
@@ -122,7 +124,7 @@ func spanOf(v tree.Value, html bool) (s span) {
 	return s
 }
 
-// mention is what a mention shows, and where it leads.
+// mention returns what a mention shows, and its link.
 func mention(m tree.Value, text string) (shown, link string) {
 	kind := m.Get("type").Text()
 	p := m.Get(kind)
@@ -179,8 +181,8 @@ func mention(m tree.Value, text string) (shown, link string) {
 	return text, ""
 }
 
-// plain is an array of rich text items without any annotation. older is read
-// where items is not there.
+// plain returns the text of an array of rich text items, without annotations.
+// It reads older if items is neither an array nor a string.
 func plain(items, older tree.Value) string {
 	var b strings.Builder
 	for e := range each(items, older) {
@@ -189,8 +191,8 @@ func plain(items, older tree.Value) string {
 	return b.String()
 }
 
-// markdown writes the spans, each line of a span with marks of its own: no mark
-// then reaches beyond the paragraph it is in.
+// markdown writes the spans, each line of a span with marks of its own, so that
+// no mark reaches beyond its paragraph.
 func (c *converter) markdown(where setting) string {
 	out := c.scratch[:0]
 	lineStart := where == inBlock
@@ -227,12 +229,12 @@ func (c *converter) markdown(where setting) string {
 // maxScratch is the largest buffer to keep for the next text.
 const maxScratch = 64 << 10
 
-// appendSpan writes one line of a span. Blanks at its ends go outside the marks,
-// which would not be taken for marks otherwise.
+// appendSpan writes one line of a span. Blanks at its ends go outside the
+// marks, because marks beside blanks are not taken for marks.
 func (c *converter) appendSpan(out []byte, line string, s span, at spot) []byte {
 	core := strings.TrimLeftFunc(line, unicode.IsSpace)
 	if lead := line[:len(line)-len(core)]; !at.lineStart {
-		out = append(out, lead...) // four blanks in front of a line make it code
+		out = append(out, lead...) // four blanks at the start of a line make it code
 	}
 	line = core
 	core = strings.TrimRightFunc(line, unicode.IsSpace)
@@ -289,7 +291,7 @@ func (c *converter) appendMarked(out []byte, text string, st style, at spot, lin
 	return out
 }
 
-// appendCode writes a code span, in which backslashes are nothing special:
+// appendCode writes a code span, in which a backslash escapes nothing:
 // https://spec.commonmark.org/0.31.2/#code-spans
 func appendCode(out []byte, text string, where setting) []byte {
 	fence := strings.Repeat("`", longestRun(text, '`')+1)
@@ -298,12 +300,12 @@ func appendCode(out []byte, text string, where setting) []byte {
 		blank = " "
 	}
 	if where == inCell {
-		text = strings.ReplaceAll(text, "|", `\|`) // tables come first
+		text = strings.ReplaceAll(text, "|", `\|`) // a table is parsed before its code spans
 	}
 	return append(out, fence+blank+text+blank+fence...)
 }
 
-// bar is a vertical bar as it is written there.
+// bar returns a vertical bar as it is written in a setting.
 func bar(where setting) string {
 	if where == inCell {
 		return `\|`
@@ -311,7 +313,7 @@ func bar(where setting) string {
 	return "|"
 }
 
-// longestRun is the length of the longest run of c in text.
+// longestRun returns the length of the longest run of c in text.
 func longestRun(text string, c byte) (longest int) {
 	run := 0
 	for i := range len(text) {

@@ -7,8 +7,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// simplifier writes blocks and pages as JSON of the same root kind: of a block
-// its type, its text, what else it shows, and its children.
+// simplifier writes blocks and pages as JSON of the same root kind. For a block
+// it writes the type, the text, other members that the block shows, and the
+// children.
 type simplifier struct {
 	options Options
 	out     []byte
@@ -54,7 +55,7 @@ func (s *simplifier) list(v tree.Value) {
 	s.out = append(s.out, ']')
 }
 
-// name begins a member; the object has one already.
+// name begins a member of an object that has one already.
 func (s *simplifier) name(name string) {
 	s.out = append(s.out, ',')
 	s.out = append(tree.AppendQuoted(s.out, name), ':')
@@ -99,7 +100,8 @@ func (s *simplifier) page(v, blocks tree.Value) {
 	s.out = append(s.out, '}')
 }
 
-// shownMembers are what blocks of some types have beside a text.
+// shownMembers returns the members that blocks of some types show beside a
+// text.
 func shownMembers() []string {
 	return []string{"checked", "language", "expression", "url", "title", "list_start_index", "table_width", "has_column_header", "has_row_header"}
 }

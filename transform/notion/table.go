@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/tree"
 )
 
-// maxPadding is how wide a table may be for short rows to be filled up to it: a
-// row of no cells costs nothing in the input.
+// maxPadding is how many cells a short row may be filled up to. It is bounded
+// because a row without cells costs almost nothing in the input.
 const maxPadding = 100
 
 // table writes a table as GitHub does:
@@ -75,7 +75,7 @@ func (c *converter) rows(rows []tree.Value, width int, columnHeader, rowHeader b
 	}
 }
 
-// row writes at most width cells, and empty ones behind them up to least.
+// row writes at most width cells, and empty ones after them up to least.
 func (c *converter) row(r tree.Value, width, least int, header bool) {
 	n := 0
 	c.add("|")

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// writer writes lines of Markdown, each behind the prefix of the containers it
+// writer writes lines of Markdown, each after the prefix of the containers it
 // stands in.
 type writer struct {
 	out    []byte
@@ -14,25 +14,25 @@ type writer struct {
 	at     place
 }
 
-// part is what was last written in a container.
+// part says what was written last in a container.
 type part int
 
 const (
-	begun     part = iota // nothing: what comes goes on in the line
-	bare                  // a list item's mark, and no text
+	begun     part = iota // nothing: the next part continues the line
+	bare                  // a list item's mark, without text
 	itemText              // a list item's own text
 	item                  // a list item
 	paragraph             // any other block
 )
 
-// place is where the writer stands in the container at hand.
+// place says where the writer is in the current container.
 type place struct {
 	last     part
-	counting bool // what came last was an item with a number
+	counting bool // the last part was an item with a number
 	number   int
 }
 
-// separate ends what came before next: with a line break, and a blank line
+// separate ends the part before next with a line break, and adds a blank line
 // unless both are list items.
 func (w *writer) separate(next part) {
 	switch last := w.at.last; {
@@ -72,7 +72,8 @@ func (w *writer) add(text string) {
 	}
 }
 
-// within writes what stands in a container whose lines begin with more.
+// within calls write for the content of a container whose lines begin with
+// more.
 func (w *writer) within(more string, first part, write func()) {
 	outer, length := w.at, len(w.prefix)
 	w.at = place{last: first}
@@ -98,8 +99,8 @@ func oneLine(text string) string {
 	return strings.NewReplacer("\r\n", " ", "\r", " ", "\n", " ").Replace(text)
 }
 
-// printable is a text of the API's own, an id or a cursor, without what could
-// not be part of one.
+// printable returns a text of the API's own, such as an id or a cursor, without
+// control characters.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -109,7 +110,8 @@ func printable(text string) string {
 	}, text)
 }
 
-// label is the name of a type, for a note in brackets.
+// label returns a name or an id for a note in brackets: at most 64 bytes of
+// letters, digits, blanks, - and _.
 func label(name string) string {
 	const most = 64
 	name = strings.Map(func(r rune) rune {

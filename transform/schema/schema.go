@@ -1,4 +1,5 @@
-// Package schema says what a JSON Schema forbids to whatever makes a value smaller.
+// Package schema says which changes a JSON Schema forbids when a value is made
+// smaller.
 package schema
 
 import (
@@ -10,31 +11,32 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Guards are what a schema asks of one value, each part of it on its own: what
-// one of them forbids is forbidden. nil asks for nothing.
+// Guards are what a schema asks of one value: one guard for each schema object
+// that applies to it. A change that one of them forbids is forbidden. nil asks
+// for nothing.
 //
-// They err on the side of the schema: where it chooses between alternatives that
-// the kind of a value does not tell apart, or has a keyword that looks at
-// several values at a time, all below stays as it is.
+// In doubt, they forbid. If a schema has alternatives that the kind of a value
+// does not tell apart, or a keyword that concerns several values at a time, the
+// value stays as it is.
 // https://json-schema.org/draft/2020-12/json-schema-validation
 type Guards []*guard
 
 // A guard is one schema object, as far as it matters for making values smaller.
 type guard struct {
 	schema     *Schema
-	frozen     bool // nothing changes
-	fixed      bool // a string stays
-	closed     bool // no members of our own
-	keep       bool // no member goes
+	frozen     bool // nothing may change
+	fixed      bool // a string may not change
+	closed     bool // no member may be added
+	keep       bool // no member may be dropped
 	required   map[string]bool
 	minLength  int
 	minItems   int
 	properties map[string]uint32 // nodes of the schema
-	others     uint32            // additionalProperties; 0 for none
+	others     uint32            // additionalProperties; 0 if there is none
 	prefix     []uint32
-	items      uint32 // 0 for none
+	items      uint32 // 0 if there is none
 	also       []uint32
-	choices    [][]uint32 // of each, one holds
+	choices    [][]uint32 // of each list, one schema holds
 	types      kinds      // 0 for any
 }
 
@@ -78,7 +80,7 @@ const (
 	maxParts  = 64      // schemas that hold for one value
 )
 
-// New reads a schema. One that cannot be read allows no change.
+// New reads a schema. A schema that cannot be read allows no change.
 func New(text []byte) *Schema {
 	s := &Schema{guards: make(map[uint32]*guard), simple: make(map[uint32]Guards)}
 	if len(text) > maxSchema || s.tape.Parse(bytes.Clone(text)) != nil || s.tape.Partial {
@@ -87,14 +89,14 @@ func New(text []byte) *Schema {
 	return s
 }
 
-// Root is what the schema asks of a value.
+// Root returns what the schema asks of a value. It never returns nil.
 func (s *Schema) Root(value []byte) Guards {
-	if s.tape.Doc == nil { // we cannot read it
+	if s.tape.Doc == nil { // it could not be read
 		return Guards{{frozen: true, closed: true}}
 	}
 	g := s.expand(Guards{}, 0, value, 0)
 	if len(g) == 0 {
-		g = Guards{{}} // it asks for nothing, but there it is
+		g = Guards{{}} // it asks for nothing, but there is a schema
 	}
 	return g
 }
@@ -125,7 +127,8 @@ func (s *Schema) expand(g Guards, n uint32, value []byte, depth int) Guards {
 	return g
 }
 
-// at is expand for a part of a value; 0 is no schema.
+// at does what expand does, for a part of a value. n is 0 if there is no
+// schema.
 func (s *Schema) at(g Guards, n uint32, value []byte) Guards {
 	if n == 0 {
 		return g
@@ -141,7 +144,7 @@ func (s *Schema) at(g Guards, n uint32, value []byte) Guards {
 	return g
 }
 
-// types are the kinds of values that a schema says it is for, 0 for any.
+// types returns the kinds of values that a schema allows, or 0 for any.
 func (s *Schema) types(n uint32, depth int) kinds {
 	at := s.guard(n)
 	if at.types != 0 || depth > 8 {
@@ -276,8 +279,8 @@ func (s *Schema) children(m uint32, list bool, f func(n uint32)) {
 	}
 }
 
-// natural is a number that is not below 0; what is none is as large as can be,
-// so that nothing goes.
+// natural returns a number that is not below 0. If value is not such a number,
+// natural returns a very large one, so that nothing is dropped.
 func natural(value []byte) int {
 	n, err := strconv.ParseFloat(string(value), 64)
 	if err != nil || n < 0 || n > 1<<31 {
@@ -286,7 +289,7 @@ func natural(value []byte) int {
 	return int(n)
 }
 
-// resolve finds what a $ref into the same document means.
+// resolve finds the node that a $ref into the same document refers to.
 // https://www.rfc-editor.org/rfc/rfc6901
 func (s *Schema) resolve(ref []byte) (n uint32, ok bool) {
 	raw, isText := wire.Inner(ref)
@@ -348,7 +351,8 @@ func (g Guards) MinItems() (n int) {
 	return n
 }
 
-// MayDrop reports whether a member of that name, as it is written, may go.
+// MayDrop reports whether a member of that name, as it is written, may be
+// dropped.
 func (g Guards) MayDrop(name []byte) bool {
 	for _, one := range g {
 		if one.keep || one.frozen || one.required[string(wire.AppendUnescaped(nil, name))] {
@@ -368,7 +372,7 @@ func (g Guards) MayAdd() bool {
 	return true
 }
 
-// Member is what is asked of the member at node m of t.
+// Member returns what is asked of the member at node m of t.
 func (g Guards) Member(t *tape.Tape, m uint32) (inner Guards) {
 	for _, one := range g {
 		raw := t.Name(m)
@@ -386,7 +390,8 @@ func (g Guards) Member(t *tape.Tape, m uint32) (inner Guards) {
 	return inner
 }
 
-// Ordered reports whether the place of an element says what is asked of it.
+// Ordered reports whether the place of an element determines what is asked of
+// it.
 func (g Guards) Ordered() bool {
 	for _, one := range g {
 		if len(one.prefix) > 0 {
@@ -396,7 +401,8 @@ func (g Guards) Ordered() bool {
 	return false
 }
 
-// Element is what is asked of the i-th element of an array, at node m of t.
+// Element returns what is asked of the i-th element of an array, at node m of
+// t.
 func (g Guards) Element(t *tape.Tape, m uint32, i int) (inner Guards) {
 	for _, one := range g {
 		n := one.items

@@ -13,32 +13,33 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// A Tape holds where each value of a JSON document stands, in the document's
-// order: a container, and behind it all that is in it.
+// A Tape holds the position of each value of a JSON document, in the document's
+// order: a container stands before its contents.
 type Tape struct {
 	Doc     []byte
 	Nodes   []Node
-	Partial bool // there are more values than maxNodes: of each container, the first are recorded
+	Partial bool // there are more than maxNodes values, and only the first of them are recorded
 }
 
 // A Node is one value.
 type Node struct {
 	Pos, End uint32 // the value in the document
-	Key      uint32 // where its member's name begins; pos for what is no member
-	Next     uint32 // the node behind it and all that is in it
+	Key      uint32 // where its member's name begins; Pos if it is not in an object
+	Next     uint32 // the first node after it and its contents
 	Count    uint32 // members or elements, also those that are not recorded
 }
 
 // maxNodes bounds the memory of a tape to 20 MiB.
 const maxNodes = 1 << 20
 
-// nodeBytes is about how much of a document a node stands for.
+// nodeBytes is about how many bytes of a document there are for each node.
 const nodeBytes = 24
 
-// A parseError says where a document is no JSON, or is too deep.
+// A parseError says where a document is not valid JSON, or is nested too
+// deeply.
 type parseError struct{ offset int }
 
-func (e *parseError) Error() string { return fmt.Sprintf("no JSON at byte %d", e.offset) }
+func (e *parseError) Error() string { return fmt.Sprintf("not valid JSON at byte %d", e.offset) }
 
 // frame is an open container while parsing.
 type frame struct {
@@ -150,10 +151,11 @@ shut:
 	goto after
 }
 
-// Raw is a node's value as it is written.
+// Raw returns a node's value as it is written.
 func (t *Tape) Raw(n uint32) []byte { return t.Doc[t.Nodes[n].Pos:t.Nodes[n].End] }
 
-// Name is the inside of a member's name as it is written, nil for what is no member.
+// Name returns a member's name as it is written, without its quotes. It returns
+// nil if the node is not in an object.
 func (t *Tape) Name(n uint32) []byte {
 	at := &t.Nodes[n]
 	if at.Key == at.Pos {
@@ -162,11 +164,12 @@ func (t *Tape) Name(n uint32) []byte {
 	return t.Doc[at.Key+1 : SkipString(t.Doc, int(at.Key))-1]
 }
 
-// Label is the text of a member's name.
+// Label returns a member's name, unescaped.
 func (t *Tape) Label(n uint32) string { return string(wire.AppendUnescaped(nil, t.Name(n))) }
 
-// The functions below return the index behind what stands at i. Those named
-// check… return -1 where it is no JSON; those named skip… trust that it is.
+// The functions below return the index after the space, string or value at i.
+// Those named check… return -1 if it is not valid JSON; those named Skip…
+// assume that it is.
 
 func SkipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
@@ -180,8 +183,8 @@ const (
 	highs = 0x8080808080808080
 )
 
-// Care returns the index, from i on, of the first quote, backslash or control
-// character, len(b) when there is none.
+// Care returns the index of the first quote, backslash or control character at
+// or after i, or len(b) if there is none.
 func Care(b []byte, i int) int {
 	for i+8 <= len(b) {
 		x := binary.LittleEndian.Uint64(b[i : i+8])
@@ -217,7 +220,8 @@ func checkString(b []byte, i int) int {
 	}
 }
 
-// Escape is the length of the escape that b begins with, 0 for none.
+// Escape returns the length of the escape sequence that b begins with, or 0 if
+// it is not valid. b begins with a backslash.
 func Escape(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -303,13 +307,15 @@ func number(text []byte) bool {
 	return i == len(text)
 }
 
-// SkipValue trusts that a value stands at i.
+// SkipValue returns the end of the value at i, which has to be valid.
 func SkipValue(b []byte, i int) int {
 	end, _ := SkipSome(b, i, math.MaxInt)
 	return end
 }
 
-// SkipSome is skipValue that gives up, at the end of some value, past n bytes.
+// SkipSome does what SkipValue does, but stops after more than n bytes, at the
+// end of a value inside. whole reports whether it came to the end of the value
+// at i.
 func SkipSome(b []byte, i, n int) (end int, whole bool) {
 	start := i
 	for depth := 0; i < len(b); {
@@ -341,10 +347,10 @@ func SkipSome(b []byte, i, n int) (end int, whole bool) {
 	return len(b), true
 }
 
-// Each calls f with every member or element of the container at i: name is the
-// inside of a member's name as it is written, nil for an element, and at where
-// the value begins. f returns the value's end, and false to stop. each returns
-// the container's end, or where f stopped.
+// Each calls f with every member or element of the container at i: name is a
+// member's name as it is written, without its quotes, or nil for an element; at
+// is where the value begins. f returns the value's end, and false to stop. Each
+// returns the container's end, or the end that f returned with false.
 func Each(b []byte, i int, f func(name []byte, at int) (end int, more bool)) int {
 	object := b[i] == '{'
 	for i = SkipSpace(b, i+1); i < len(b) && b[i] != '}' && b[i] != ']'; {
@@ -369,8 +375,8 @@ func Each(b []byte, i int, f func(name []byte, at int) (end int, more bool)) int
 	return min(i+1, len(b))
 }
 
-// Member is the value of an object's member of that name, the last one of
-// several; nil when there is none.
+// Member returns the value of an object's member of that name. It returns the
+// last one if there are several, and nil if there is none.
 func Member(object []byte, name string) (value []byte) {
 	if i := SkipSpace(object, 0); i < len(object) && object[i] == '{' {
 		Each(object, i, func(n []byte, at int) (int, bool) {
@@ -390,8 +396,8 @@ func IsContainer(text []byte) bool {
 	return i < len(text) && (text[i] == '{' || text[i] == '[')
 }
 
-// CodePoints is how many code points the inside of a string stands for, counted
-// up to about limit.
+// CodePoints returns how many code points the inside of a string stands for. It
+// stops counting just above limit.
 func CodePoints(raw []byte, limit int) (n int) {
 	for i := 0; i < len(raw) && n <= limit; n++ {
 		i += CodePoint(raw[i:])
@@ -399,8 +405,8 @@ func CodePoints(raw []byte, limit int) (n int) {
 	return n
 }
 
-// CodePoint is the length of the code point that the inside of a string begins
-// with, as it is written.
+// CodePoint returns the length, as it is written, of the code point that the
+// inside of a string begins with.
 func CodePoint(raw []byte) int {
 	switch {
 	case raw[0] == '\\' && len(raw) >= 12 && raw[1] == 'u' && raw[6] == '\\' && raw[7] == 'u' &&

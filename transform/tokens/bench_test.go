@@ -20,7 +20,7 @@ type sample struct {
 	text []byte
 }
 
-// samples are 64 KiB of each kind of text.
+// samples returns 64 KiB of each kind of text.
 func samples(tb testing.TB) []sample {
 	const size = 64 << 10
 	r := rand.New(rand.NewPCG(1, 2))
@@ -89,8 +89,9 @@ func samples(tb testing.TB) []sample {
 	return all
 }
 
-// ratio returns how many times as long as f a run of g takes: the medians of
-// interleaved runs. before comes ahead of each run of f and is not timed.
+// ratio returns the time of g divided by the time of f, both medians of
+// interleaved runs, and the time of f. It calls before ahead of each run of f,
+// untimed.
 func ratio(before, f, g func()) (times float64, took time.Duration) {
 	const runs = 15
 	var fs, gs []time.Duration
@@ -108,8 +109,8 @@ func ratio(before, f, g func()) (times float64, took time.Duration) {
 	return float64(gs[runs/2]) / float64(fs[runs/2]), fs[runs/2]
 }
 
-// BenchmarkCount compares the count of 64 KiB with the Go library's: warm,
-// where the words were seen before, and cold.
+// BenchmarkCount compares counting 64 KiB with the Go library: warm, when the
+// cache has the words, and cold, when the cache is empty.
 func BenchmarkCount(b *testing.B) {
 	for _, name := range []string{CL100K, O200K} {
 		e, err := Named(name, 0)
@@ -153,8 +154,9 @@ func (v *vocabulary) forget() {
 	v.scratch.Put(s)
 }
 
-// BenchmarkFits is the question whether a text is within 4,000 tokens: by its
-// bytes alone; of 64 KiB, which has to be counted up to there; of 10 MiB.
+// BenchmarkFits asks whether a text is within 4,000 tokens: a text of 4,000
+// bytes, for which its length is enough; of 64 KiB, which is counted up to the
+// limit; and of 10 MiB.
 func BenchmarkFits(b *testing.B) {
 	for name, e := range exact(b) {
 		for _, s := range samples(b) {
@@ -172,7 +174,7 @@ func BenchmarkFits(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile counts what is worst for a tokenizer.
+// BenchmarkHostile counts the texts that are worst for a tokenizer.
 func BenchmarkHostile(b *testing.B) {
 	for name, e := range exact(b) {
 		for kind, text := range hostile() {
@@ -187,7 +189,8 @@ func BenchmarkHostile(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad is the time from nothing to an encoding in use.
+// BenchmarkLoad measures Load. The first call in the process loads the tables;
+// later calls share them.
 func BenchmarkLoad(b *testing.B) {
 	for _, name := range []string{CL100K, O200K} {
 		b.Run(name, func(b *testing.B) {

@@ -2,8 +2,9 @@ package tokens
 
 import "encoding/binary"
 
-// A cache remembers how many tokens pieces are: half a megabyte of short ones
-// and a quarter of longer ones. A piece takes the place of another with its hash.
+// A cache remembers the token counts of pieces: half a megabyte of short pieces
+// and a quarter of a megabyte of longer ones. A piece replaces another piece
+// with the same hash.
 type cache struct {
 	words   [1 << wordBits][2]cached
 	phrases [1 << phraseBits]phrase
@@ -17,13 +18,14 @@ const (
 	cachedPhrase = 62 // bytes
 )
 
-// A cached word is its bytes, low first and 0 beyond its end, and in the last
-// byte its length and, above, its tokens; all zero when there is none.
+// A cached word holds a word's bytes, in little-endian order and with zeros
+// after the end. The last byte holds its length (low four bits) and its number
+// of tokens (high four bits). All bits are zero if there is no word.
 type cached struct{ lo, hi uint64 }
 
 const countMask = uint64(0xF0) << 56
 
-// A cacheKey is a cached word but for its tokens.
+// A cacheKey is a cached word without its number of tokens.
 type cacheKey cached
 
 // keyOf returns the key of the n bytes of text from at on; n is 1 to cachedWord.
@@ -51,7 +53,7 @@ func (k cacheKey) set() int {
 	return int(h >> (64 - wordBits))
 }
 
-// get returns the tokens of the word, or 0 when it is not here.
+// get returns the word's number of tokens, or 0 if the word is not cached.
 func (c *cache) get(k cacheKey) int {
 	set := &c.words[k.set()]
 	for i := range set {
@@ -62,20 +64,21 @@ func (c *cache) get(k cacheKey) int {
 	return 0
 }
 
-// put notes the tokens of the word, 1 to cachedWord.
+// put stores the word's number of tokens, which is 1 to cachedWord.
 func (c *cache) put(k cacheKey, n int) {
 	set := &c.words[k.set()]
 	set[1] = set[0]
 	set[0] = cached{k.lo, k.hi | uint64(n)<<60}
 }
 
-// A phrase is a longer piece and its tokens; of no length when it is none.
+// A phrase is a longer piece and its number of tokens. Its length is 0 if there
+// is none.
 type phrase struct {
 	length, tokens uint8
 	text           [cachedPhrase]byte
 }
 
-// phrase returns the place for a piece of 8 to cachedPhrase bytes.
+// phrase returns the slot for a piece of 8 to cachedPhrase bytes.
 func (c *cache) phrase(piece []byte) *phrase {
 	h := uint64(len(piece))
 	for rest := piece; len(rest) >= 8; rest = rest[8:] {
@@ -86,10 +89,11 @@ func (c *cache) phrase(piece []byte) *phrase {
 	return &c.phrases[h>>(64-phraseBits)]
 }
 
-// is reports whether this is the phrase.
+// is reports whether p holds piece.
 func (p *phrase) is(piece []byte) bool {
 	return int(p.length) == len(piece) && string(p.text[:p.length]) == string(piece)
 }
 
-// mixer is 2^64 over the golden ratio: its products are spread in their high bits.
+// mixer is 2^64 divided by the golden ratio. Multiplying a key by it spreads
+// the key over the high bits of the product.
 const mixer = 0x9E3779B97F4A7C15

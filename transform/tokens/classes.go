@@ -8,8 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// A class is what the patterns that cut a text into pieces can tell of a
-// character. Each is one bit, so that a set of classes is one test.
+// A class is a kind of character, as the patterns that split a text into pieces
+// distinguish them. Each class is one bit, so that one test covers a set of
+// classes.
 type class uint8
 
 const (
@@ -20,24 +21,25 @@ const (
 	number                    // \p{N}
 	newline                   // \r and \n
 	blank                     // the rest of \s
-	other                     // everything else, and what is no character
+	other                     // everything else, and bytes that are not UTF-8
 
 	letter  = upper | lower | either
 	space   = newline | blank
 	symbol  = other | mark          // [^\s\p{L}\p{N}]
 	heading = upper | either | mark // what the first half of a word may hold (o200k_base)
-	ending  = lower | either | mark // and the second
+	ending  = lower | either | mark // what the second half may hold
 )
 
-// classRanges is what the original tokenizer takes each character for. Go's
-// own tables are of another Unicode version, and move with the compiler.
+// classRanges lists the class that the original tokenizer gives each character.
+// Go's own tables are of another Unicode version, which changes with the
+// compiler.
 //
 //go:embed classes.txt
 var classRanges string
 
 const blockBits = 7
 
-// classes tells the class of every character.
+// classes holds the class of every character.
 type classes struct {
 	ascii  [256]class // 0 above 0x7F
 	index  [(utf8.MaxRune + 1) >> blockBits]uint16
@@ -45,7 +47,7 @@ type classes struct {
 }
 
 // newClasses reads lines of "first last name": two code points in hexadecimal
-// and the class of all from the one to the other.
+// and the class of all code points from first to last.
 func newClasses(ranges string) (*classes, error) {
 	byName := map[string]class{"upper": upper, "lower": lower, "either": either, "mark": mark, "number": number, "space": blank}
 	all := make([]class, utf8.MaxRune+1)

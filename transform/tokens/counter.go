@@ -1,18 +1,19 @@
 package tokens
 
-// A Counter counts a text that comes in parts, cut anywhere, and gives what
-// [Encoding.Count] gives for the whole. It is an [io.Writer] that never fails.
-// Between calls it holds what it has not counted yet: some kilobytes, and at
-// most twice the run of letters, symbols or white space that the text ends in;
-// the older encodings need the whole text. It is not safe for concurrent use.
+// A Counter counts the tokens of a text that comes in parts, cut anywhere. Its
+// Sum is what [Encoding.Count] returns for the whole text. It is an [io.Writer]
+// that never fails. Between calls it holds the text that it has not counted
+// yet: some kilobytes, and at most twice the length of the run of letters,
+// symbols or white space that the text ends in. With the older encodings, that
+// is the whole text. It is not safe for concurrent use.
 type Counter struct {
 	encoding *Encoding
 	units    int
 	rest     []byte // not counted yet
-	retry    int    // the length of rest worth another look
+	retry    int    // the length of rest at which counting is tried again
 }
 
-// enough is how much text a counter waits for.
+// enough is how many bytes of text a counter collects before it counts.
 const enough = 1 << 10
 
 // Counter returns a counter of this encoding that has counted nothing. Release
@@ -39,20 +40,21 @@ func (c *Counter) Write(p []byte) (int, error) {
 		units, used := c.encoding.loaded().take(c.rest, true, unlimited)
 		c.units += units
 		c.rest = c.rest[:copy(c.rest, c.rest[used:])]
-		// Looking again only at twice the length keeps a long run linear.
+		// Trying again only at twice the length keeps the time for a long run
+		// linear.
 		c.retry = max(enough, 2*len(c.rest))
 	}
 	return n, nil
 }
 
-// AtLeast returns a number of tokens that the text is sure to have whatever
-// follows: it costs nothing, and Sum is never below it.
+// AtLeast returns a lower bound of Sum, whatever text follows. It counts
+// nothing and is therefore cheap.
 func (c *Counter) AtLeast() int {
 	return c.encoding.tokens(c.units + (len(c.rest)+longestToken-1)/longestToken)
 }
 
-// Sum returns the number of tokens of all that was written. Writing may go on
-// after it, and the text with it.
+// Sum returns the number of tokens of all that was written. The caller may
+// write more of the same text afterwards.
 func (c *Counter) Sum() int {
 	units, _ := c.encoding.loaded().take(c.rest, false, unlimited)
 	return c.encoding.tokens(c.units + units)
@@ -61,7 +63,7 @@ func (c *Counter) Sum() int {
 // Reset makes c count a new text.
 func (c *Counter) Reset() { c.units, c.rest, c.retry = 0, c.rest[:0], enough }
 
-// Release gives c back. It must not be used any more.
+// Release returns c to its pool. The caller must not use c afterwards.
 func (c *Counter) Release() {
 	if cap(c.rest) > keptScratch {
 		c.rest = nil

@@ -1,34 +1,38 @@
-// Package tokens counts what a text costs a model.
+// Package tokens counts the tokens that a text costs a model.
 //
-// [ForModel] returns the [Encoding] of a model, [Named] one by its own name; it
-// counts whole texts, says whether one keeps to a budget, and a [Counter] takes
-// a text in parts. cl100k_base and o200k_base are counted as OpenAI's tokenizer
-// does, token for token; older encodings by the Go library; for models without
-// a public tokenizer it is an estimate on the safe side.
+// [ForModel] returns the [Encoding] of a model, and [Named] returns an encoding
+// by its own name. An Encoding counts whole texts and reports whether a text
+// fits a budget; a [Counter] counts a text that comes in parts. The counts of
+// cl100k_base and o200k_base equal those of OpenAI's tokenizer. The Go library
+// counts older encodings. For models without a public tokenizer the count is an
+// estimate, rather too high than too low.
 //
-// # The way of a text
+// # How a text is counted
 //
 //	text ─► split ─► pieces ─► cache ─► merge ─► tokens
 //
 // What happens at each step:
 //
-//   - split.go cuts a text as the encoding's regular expression would, by hand
-//     and looking at no character more than a few times; what a character is, a
-//     letter or a mark or a blank, is in classes.go.
+//   - split.go splits a text as the encoding's regular expression would, but
+//     looks at each character only a few times; classes.go says whether a
+//     character is a letter, a mark or a blank.
 //   - A token never reaches beyond its piece. Most pieces are words that were
-//     there before: cache.go remembers how many tokens they are.
-//   - A piece is merged from single bytes: of all neighbours that are a token
-//     together, those of the lowest rank are joined, until none are left.
-//     short.go does that in place, and begins with whole characters where
-//     solid.go has found that this comes to the same; queue.go does it for long
-//     runs, in windows (long.go), so that a text takes linear time whatever it is.
-//   - merges.go has the tables, vocabulary.go holds all of it together.
+//     counted before: cache.go remembers how many tokens they have.
+//   - A piece is merged from single bytes: of all neighbours that together form
+//     a token, those that form the token of the lowest rank are joined, until
+//     no neighbours form a token. short.go does that in place, and begins with
+//     whole characters where solid.go has found that the result is the same.
+//     queue.go does it for long runs, in windows (long.go), so that any text
+//     takes linear time.
+//   - merges.go has the tables; vocabulary.go puts these steps together.
 //
 // # Budgets
 //
-// A text of no more bytes than the budget has tokens fits, and one of more than
-// 128 times as many bytes does not, since no token is longer: [Encoding.Fits]
-// and [Encoding.CountUpTo] count only between, and stop at the budget.
+// A text with no more bytes than the budget has tokens fits. A text with more
+// than 128 times as many bytes does not fit, because no token is longer than
+// 128 bytes. [Encoding.Fits] counts only the texts between;
+// [Encoding.CountUpTo] counts those and the shorter ones. Both stop at the
+// budget.
 //
 // # Where the tables come from
 //

@@ -2,6 +2,6 @@
 
 package tokens
 
-// effort divides the work of the longest tests: the race detector makes it far
-// longer, and finds what it finds in a part of it.
+// effort divides the work of the longest tests. The race detector makes them
+// far slower, and a part of the work is enough for it.
 const effort = 1

@@ -10,14 +10,14 @@ import (
 	"github.com/tiktoken-go/tokenizer"
 )
 
-// The encodings and the two plain measures, by name.
+// The names of the encodings and of the two plain measures.
 const (
 	CL100K  = "cl100k_base"
 	O200K   = "o200k_base"
 	P50K    = "p50k_base"
 	P50Edit = "p50k_edit"
 	R50K    = "r50k_base"
-	Bytes   = "bytes"  // a token is a byte: never too low
+	Bytes   = "bytes"  // a token is a byte: the count is never too low
 	Chars4  = "chars4" // a token is four code points, rounded up: far too low for CJK or base64
 )
 
@@ -37,11 +37,12 @@ func fromLibrary(name tokenizer.Encoding) func() (method, error) {
 	return sync.OnceValues(func() (method, error) { return newLibrary(name) })
 }
 
-// A method counts one way. It is safe for concurrent use.
+// A method is one way to count. It is safe for concurrent use.
 type method interface {
-	// take counts units from the start of text and returns how many and how
-	// many bytes they took. When more text may follow (open) it leaves what that
-	// could change. It may stop when there are more than limit.
+	// take counts units from the start of text, and returns how many there are
+	// and how many bytes they take. If more text may follow (open), it does not
+	// count the end that such text could change. It may stop when there are
+	// more units than limit.
 	take(text []byte, open bool, limit int) (units, used int)
 }
 
@@ -57,14 +58,14 @@ func (e *UnknownError) Error() string {
 type FactorError struct{ Factor float64 }
 
 func (e *FactorError) Error() string {
-	return fmt.Sprintf("safety factor %v is not above 0 and at most %d", e.Factor, maxFactor)
+	return fmt.Sprintf("safety factor %v is out of range: it must be above 0 and at most %d", e.Factor, maxFactor)
 }
 
 const maxFactor = 10
 
-// Named returns the encoding of that name, with counts multiplied by factor and
-// rounded up; 0 is 1. It loads nothing yet. The error is an [*UnknownError] or
-// a [*FactorError].
+// Named returns the encoding of that name. Its counts are multiplied by factor
+// and rounded up; a factor of 0 means 1. Named does not load the tables yet.
+// The error is an [*UnknownError] or a [*FactorError].
 func Named(name string, factor float64) (*Encoding, error) {
 	if factor == 0 {
 		factor = 1
@@ -82,8 +83,8 @@ func Named(name string, factor float64) (*Encoding, error) {
 	return e, nil
 }
 
-// An Encoding counts the tokens of texts. Bytes that are no UTF-8 count as one
-// U+FFFD each; the names of special tokens are plain text. It is safe for
+// An Encoding counts the tokens of texts. Each byte that is not UTF-8 counts as
+// one U+FFFD; the names of special tokens count as plain text. It is safe for
 // concurrent use and keeps no text.
 type Encoding struct {
 	name     string
@@ -96,13 +97,13 @@ type Encoding struct {
 // Name returns the encoding's name.
 func (e *Encoding) Name() string { return e.name }
 
-// Factor returns what counts are multiplied by.
+// Factor returns the factor by which counts are multiplied.
 func (e *Encoding) Factor() float64 { return e.factor }
 
-// Load loads the encoding's tables unless they are: call it beside other work
-// to have them when they are needed. Counting loads them too. An error says
-// that the tables in this binary are damaged; counts are then the bytes, which
-// tokens never exceed.
+// Load loads the encoding's tables if they are not loaded yet. Call it beside
+// other work, so that the tables are there when they are needed. Counting loads
+// them too. An error means that the tables in this binary are damaged; a count
+// is then the number of bytes, which tokens never exceed.
 func (e *Encoding) Load() error {
 	_, err := e.method()
 	if err != nil {
@@ -125,9 +126,9 @@ func (e *Encoding) Count(text []byte) int {
 	return e.tokens(units)
 }
 
-// CountUpTo returns the number of tokens of text when that is at most limit.
-// When it is over, n is some number above limit and most of the text may be
-// unread: the work is bounded by limit, not by the text.
+// CountUpTo returns the number of tokens of text if that is at most limit.
+// Otherwise over is true, n is some number above limit, and most of the text
+// may be unread: limit bounds the work, not the length of the text.
 func (e *Encoding) CountUpTo(text []byte, limit int) (n int, over bool) {
 	if limit < 0 {
 		return 0, true
@@ -149,7 +150,8 @@ func (e *Encoding) Fits(text []byte, limit int) bool {
 	if limit < 0 {
 		return false
 	}
-	// A token is a byte or more; of U+FFFD in a bad byte's place, a third of one.
+	// A token has one byte or more. A byte that is not UTF-8 counts as U+FFFD,
+	// whose three bytes are at most three tokens.
 	most := e.units(limit)
 	if 3*len(text) <= most || len(text) <= most && utf8.Valid(text) {
 		return true
@@ -161,11 +163,11 @@ func (e *Encoding) Fits(text []byte, limit int) bool {
 // unlimited is more tokens than any text has.
 const unlimited = math.MaxInt
 
-// longestToken is at least the bytes of the longest token of every encoding,
-// and of the longest UTF-8 sequence.
+// longestToken is a number of bytes that no token of any encoding exceeds, and
+// no UTF-8 sequence.
 const longestToken = 128
 
-// maxBytes returns how many bytes units can be at the most.
+// maxBytes returns how many bytes units can take at most.
 func maxBytes(units int) int {
 	if units > math.MaxInt/longestToken {
 		return math.MaxInt
@@ -173,7 +175,7 @@ func maxBytes(units int) int {
 	return units * longestToken
 }
 
-// tokens turns units into tokens, the factor included.
+// tokens converts units to tokens, and applies the factor.
 func (e *Encoding) tokens(units int) int {
 	n := units / e.unit
 	if units%e.unit > 0 {

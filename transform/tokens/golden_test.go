@@ -50,7 +50,7 @@ func loadGolden(t testing.TB) []golden {
 	return all
 }
 
-// exact are the encodings counted by this package itself.
+// exact returns the encodings that this package counts itself.
 func exact(t testing.TB) map[string]*Encoding {
 	t.Helper()
 	all := make(map[string]*Encoding)
@@ -69,7 +69,7 @@ func exact(t testing.TB) map[string]*Encoding {
 
 func (g *golden) want() map[string]int { return map[string]int{CL100K: g.CL100K, O200K: g.O200K} }
 
-func TestCountsAreTheOriginals(t *testing.T) {
+func TestCountsMatchOriginalTokenizer(t *testing.T) {
 	encodings := exact(t)
 	for _, g := range loadGolden(t) {
 		text := g.bytes(t)
@@ -91,8 +91,8 @@ func TestCountsAreTheOriginals(t *testing.T) {
 	}
 }
 
-// cuts calls f with every place where a text up to 4 KiB can be cut, and with a
-// hundred of a longer one.
+// cuts calls f with every place where a text of up to 4 KiB can be cut, and
+// with a hundred random places of a longer text.
 func cuts(length int, f func(at int)) {
 	if length <= 4<<10 {
 		for at := range length + 1 {
@@ -121,7 +121,7 @@ func TestCountsOfPartsAreThoseOfTheWhole(t *testing.T) {
 					return
 				}
 				c.Reset()
-				c.retry = 0 // look at once, which a counter leaves until there is more
+				c.retry = 0 // count at once; otherwise a counter waits for more text
 				c.Write(text[:at])
 				least := c.AtLeast()
 				c.Write(text[at:])
@@ -158,9 +158,10 @@ func TestCountsOfSingleBytesAreThoseOfTheWhole(t *testing.T) {
 	}
 }
 
-// The character classes are the original's, of Unicode 16. Those of Go's tables
-// differ by what was added since their version, and by nothing else.
-func TestClassesAreUnicodes(t *testing.T) {
+// The character classes are those of the original tokenizer, of Unicode 16.
+// They differ from Go's tables only in characters that Unicode added after the
+// version of Go's tables.
+func TestClassesMatchGoUnicodeTables(t *testing.T) {
 	if unicode.Version != "15.0.0" {
 		t.Skip("Go's tables are of Unicode " + unicode.Version)
 	}
@@ -175,7 +176,7 @@ func TestClassesAreUnicodes(t *testing.T) {
 	}
 }
 
-// goClass is the class of r by Go's tables.
+// goClass returns the class of r by Go's tables.
 func goClass(r rune) class {
 	switch {
 	case r == '\r' || r == '\n':

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// hostile are texts that ruin a tokenizer that backtracks or merges naively.
+// hostile returns texts that are very slow for a tokenizer that backtracks or
+// merges naively.
 func hostile() map[string][]byte {
 	repeat := func(s string, times int) []byte { return []byte(strings.Repeat(s, 1+times/effort)) }
 	all := map[string][]byte{
@@ -33,8 +34,8 @@ func hostile() map[string][]byte {
 	return all
 }
 
-// Each of these takes milliseconds; what is quadratic in any of them does not
-// end within the time a test has.
+// Each of these texts takes milliseconds. Code that is quadratic in any of them
+// does not end within the time limit of a test.
 func TestHostileTextsAreCounted(t *testing.T) {
 	encodings := exact(t)
 	for kind, text := range hostile() {
@@ -73,7 +74,7 @@ func bytesIn(text []byte, n int) func(yield func([]byte) bool) {
 	}
 }
 
-// What a hostile text made grow is not kept.
+// Buffers that a hostile text made grow are not kept.
 func TestScratchIsCapped(t *testing.T) {
 	e := exact(t)[CL100K]
 	v := e.loaded().(*vocabulary)

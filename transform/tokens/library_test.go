@@ -54,7 +54,8 @@ func TestMergesAreTheLibrarysVocabulary(t *testing.T) {
 	}
 }
 
-// CountUpTo gives up on a text that could not fit with the longest tokens only.
+// CountUpTo does not count a text that could not fit even if all its tokens
+// were of the longest length.
 func TestNoOlderTokenIsLongerThanAssumed(t *testing.T) {
 	for _, name := range []string{P50K, P50Edit, R50K} {
 		c := codec(t, name)
@@ -66,7 +67,7 @@ func TestNoOlderTokenIsLongerThanAssumed(t *testing.T) {
 	}
 }
 
-func TestOlderEncodingsAreTheLibrarys(t *testing.T) {
+func TestOlderEncodingsMatchLibrary(t *testing.T) {
 	for _, name := range []string{P50K, P50Edit, R50K} {
 		e, err := Named(name, 0)
 		if err != nil {
@@ -90,9 +91,10 @@ func TestOlderEncodingsAreTheLibrarys(t *testing.T) {
 	}
 }
 
-// Where the Go library departs from the original tokenizer, we follow the
-// original: the counts wanted here are its own. A failure of the second half
-// says that the library has changed, not that we are wrong.
+// Where the Go library departs from the original tokenizer, this package
+// follows the original: the wanted counts are the original's. If the library's
+// count is another than expected, the library has changed; this package is not
+// wrong.
 func TestWhereTheLibraryDepartsWeFollowTheOriginal(t *testing.T) {
 	type counts struct{ cl100k, o200k int }
 	for _, c := range []struct {
@@ -117,8 +119,9 @@ func TestWhereTheLibraryDepartsWeFollowTheOriginal(t *testing.T) {
 	}
 }
 
-// agreed is text with what the library counts differently taken out: DEL, what
-// Unicode added since its tables, and blanks between two newlines.
+// agreed returns text without the parts that the library counts differently:
+// DEL and characters that Unicode added since its tables become "~", and two
+// newlines with blanks between them become one newline.
 func agreed(c *classes, text []byte) string {
 	text = appendClean(nil, text)
 	s := strings.Map(func(r rune) rune {
@@ -132,7 +135,8 @@ func agreed(c *classes, text []byte) string {
 
 var betweenNewlines = regexp.MustCompile(`[\r\n][\s\v\x{85}\p{Z}]*[\t\v\f\x{85}\p{Z}][\s\v\x{85}\p{Z}]*[\r\n]`)
 
-// FuzzAgainstLibrary: outside its known departures the library counts the same.
+// FuzzAgainstLibrary checks that the library counts the same, apart from its
+// known departures.
 func FuzzAgainstLibrary(f *testing.F) {
 	for i, g := range loadGolden(f) {
 		if text := g.bytes(f); i%25 == 0 && len(text) < 1000 {
@@ -157,9 +161,9 @@ func FuzzAgainstLibrary(f *testing.F) {
 	})
 }
 
-// FuzzCuts: a text counts the same whole, in two pieces, and with U+FFFD in the
-// place of each bad byte; a lower bound is none above the count, and CountUpTo and
-// Fits decide as the count does.
+// FuzzCuts checks that a text has the same count whole, in two pieces, and with
+// U+FFFD in the place of each bad byte; that the lower bound is not above the
+// count; and that CountUpTo and Fits agree with the count.
 func FuzzCuts(f *testing.F) {
 	for i, g := range loadGolden(f) {
 		if text := g.bytes(f); i%25 == 0 && len(text) < 1000 {

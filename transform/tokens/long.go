@@ -1,10 +1,11 @@
 package tokens
 
-// A run too long to be merged at once is merged in windows that overlap. A row
-// of tokens is what merging makes of its text exactly when that is so for every
-// two neighbours. Two windows that agree on a token of their overlap therefore
-// give the whole: the tokens of the one up to it, of the other from it on.
-// An eighth of a window is in the next one too.
+// windowBytes is the size of a window. A run that is too long to be merged at
+// once is merged in windows, each of which overlaps the next by an eighth. A
+// sequence of tokens is the result of merging its text if and only if every two
+// neighbours are the result of merging theirs. So if two windows agree on a
+// token of their overlap, they give the whole result: the tokens of the first
+// window before that token, and those of the second from it on.
 const windowBytes = 8 << 10
 
 // A span is where a token begins and ends in its piece.
@@ -17,13 +18,15 @@ func (s *scratch) long(m *merges, piece []byte, limit int) int {
 		if n, ok := s.windows(m, piece, limit, window); ok {
 			return n
 		}
-		// Nowhere did two neighbours agree, which takes a text made for it.
+		// Two neighbouring windows agreed on no token. That takes a text made
+		// for it.
 	}
 }
 
-// windows is not ok when two windows agree on no token.
+// windows counts the tokens of piece in windows of that size. ok is false if
+// two neighbouring windows agree on no token.
 func (s *scratch) windows(m *merges, piece []byte, limit, window int) (n int, ok bool) {
-	overlap := s.overlap[:0] // tokens of the window before
+	overlap := s.overlap[:0] // tokens of the previous window that this one overlaps
 	defer func() { s.overlap = overlap }()
 	for start := 0; ; {
 		end := min(start+window, len(piece))
@@ -45,8 +48,8 @@ func (s *scratch) windows(m *merges, piece []byte, limit, window int) (n int, ok
 			if !agreed {
 				return 0, false
 			}
-			// Enough: what comes a window later has no say in these tokens, short of
-			// a text for which the next windows were to disagree.
+			// This is enough: later windows do not change these tokens, except
+			// in a text made so that two later windows disagree.
 			if n > limit {
 				return n, true
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/tiktoken-go/tokenizer"
 )
 
-// naive merges as the definition says: of all neighbours that are a token
-// together, the lowest rank first, the leftmost of equals.
+// naive merges by the definition: of all neighbours that together form a token,
+// it joins those of the lowest rank first, and the leftmost of equals.
 type naive map[string]int
 
 func newNaive(t testing.TB, c tokenizer.Codec, size int) naive {
@@ -80,7 +80,8 @@ func alphabets() map[string][]string {
 	return a
 }
 
-// All the ways to merge are one: as defined, in place, with queues, in windows.
+// All the ways to merge give the same result: as defined, in place, with
+// queues, in windows.
 func TestAllMergesAgree(t *testing.T) {
 	for name, e := range exact(t) {
 		v := e.loaded().(*vocabulary)
@@ -124,7 +125,7 @@ func TestAllMergesAgree(t *testing.T) {
 	}
 }
 
-func TestRandomTextsCountAsTheLibrarys(t *testing.T) {
+func TestRandomTextsMatchLibrary(t *testing.T) {
 	for name, e := range exact(t) {
 		c, classes := codec(t, name), e.loaded().(*vocabulary).classes
 		r := rand.New(rand.NewPCG(11, 12))
@@ -153,8 +154,8 @@ func TestRandomTextsCountAsTheLibrarys(t *testing.T) {
 	}
 }
 
-// With a pattern of its own for every window, no two might ever agree: the
-// window grows until one holds the whole.
+// There may be a text of which no two windows agree. The window then grows
+// until one holds the whole text.
 func TestWindowsThatDisagreeGrow(t *testing.T) {
 	v := exact(t)[O200K].loaded().(*vocabulary)
 	s := newScratch(v)

@@ -12,9 +12,10 @@ import (
 
 //go:generate go run ./internal/gen
 
-// A merge file is deflated. It holds the 256 bytes in the order of their ranks;
-// the number of longer tokens; and for each of these, from rank 256 on, first
-// all left and then all right halves: two lower ranks, 3 bytes each, low first.
+// A merge file is compressed with DEFLATE. It holds the 256 bytes in the order
+// of their ranks; the number of longer tokens, as a varint; and the two halves
+// of each longer token, from rank 256 on: first all left halves, then all right
+// halves. A half is a lower rank, in 3 bytes, little-endian.
 var (
 	//go:embed cl100k_base.merges
 	cl100kMerges []byte
@@ -22,26 +23,29 @@ var (
 	o200kMerges []byte
 )
 
-// filterBits is how fine the filter of pairs is, for each slot of theirs.
+// filterBits is the number of bits that the filter of pairs has for each slot
+// of the table of pairs.
 const filterBits = 8
 
-// none is the rank of what is no token.
+// none is the rank of bytes that are not a token.
 const none = ^uint32(0)
 
-// Ranks fit 18 bits: a pair of them and the rank of the two joined fit a word.
+// A rank fits 18 bits, so that a pair of ranks and the rank of the joined token
+// fit one word.
 const rankBits = 18
 
-// merges is a vocabulary as byte-pair encoding uses it: which two tokens join
-// into which. Whatever way two tokens came to stand side by side, the text they
-// span was merged as if alone until then; so of all the ways to cut a token in
-// two only one ever occurs, and one pair for each token is the whole of it. Both
-// halves have lower ranks than the token, so ranks rise as a piece is merged.
+// merges is a vocabulary as byte-pair encoding uses it: it says which two
+// tokens join into which. Until two neighbouring tokens are joined, the text
+// that they span was merged as if it stood alone. So of all the ways to cut a
+// token in two only one ever occurs, and one pair for each token is enough.
+// Both halves have lower ranks than the token, so ranks rise as a piece is
+// merged.
 type merges struct {
 	single  [256]uint32     // rank of each byte
-	double  [1 << 16]uint32 // rank of two bytes joined, by theirs
+	double  [1 << 16]uint32 // rank of two bytes joined, by their ranks
 	pairs   []uint64        // left, right, joined; open addressing
 	shift   int
-	filter  []uint64  // filterBits for each slot: most pairs are none, and the slots are many
+	filter  []uint64  // filterBits for each slot: it is smaller than pairs, and rules out most pairs that form no token
 	solids  runeTable // characters that may be taken for one token
 	size    int       // number of tokens
 	longest int       // in bytes
@@ -60,7 +64,8 @@ func readMerges(deflated []byte) (*merges, error) {
 		return nil, fmt.Errorf("merge table: %d bytes are no table of %d tokens", len(plain), n)
 	}
 	m := &merges{size: 256 + int(n), longest: 1}
-	// Less than half full: most questions are answered by the first empty slot.
+	// The table is less than half full, so that most look-ups end at the first
+	// slot.
 	size := bits.Len(uint(2*n) | 63)
 	m.pairs, m.shift = make([]uint64, 1<<size), 64-size
 	m.filter = make([]uint64, len(m.pairs)*filterBits/64)
@@ -107,7 +112,8 @@ func rank24(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[
 
 func (m *merges) slot(key uint64) int { return int(key * mixer >> m.shift) }
 
-// sieve returns the bit of the filter that is set when a pair of this key is there.
+// sieve returns the filter's bit for a key. If the bit is not set, there is no
+// pair with that key.
 func (m *merges) sieve(key uint64) (word *uint64, bit uint64) {
 	at := key * mixer >> (m.shift - bits.Len(filterBits-1))
 	return &m.filter[at/64], 1 << (at % 64)

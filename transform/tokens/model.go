@@ -6,15 +6,15 @@ import "strings"
 // the safe side for most texts.
 const defaultFactor = 1.2
 
-// A family is the models whose names are name, or begin with it: at a hyphen,
-// or anywhere when open.
+// A family is the models whose name is name, or begins with name and a hyphen.
+// If open is true, anything may follow name.
 type family struct {
 	name     string
 	open     bool
 	encoding string
 }
 
-// families of models. The longest name that fits wins.
+// families returns the families of models. The longest name that fits wins.
 //
 //	https://github.com/openai/tiktoken/blob/main/tiktoken/model.py
 func families() []family {
@@ -73,10 +73,11 @@ func families() []family {
 	}
 }
 
-// ForModel returns the encoding for a model's name, or for an encoding's. When
-// there is no exact one it is not exact: o200k_base with counts 1.2 times as
-// high, so that a budget is rather kept than passed. A factor that is not 0
-// takes the place of that, for every model. The error is a [*FactorError].
+// ForModel returns the encoding for a model's name or an encoding's name, and
+// reports whether it is exact. If no encoding is known for the model, it is
+// o200k_base with counts multiplied by 1.2, so that a text is rather found too
+// long than too short for a budget. A factor that is not 0 replaces the default
+// factor, for every model. The error is a [*FactorError].
 func ForModel(model string, factor float64) (e *Encoding, exact bool, err error) {
 	name, exact := encodingOf(model)
 	if !exact && factor == 0 {

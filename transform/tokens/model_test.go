@@ -39,7 +39,7 @@ func TestModelsHaveTheirEncoding(t *testing.T) {
 	}
 }
 
-func TestAFactorOfOnesOwnIsTaken(t *testing.T) {
+func TestGivenFactorReplacesDefault(t *testing.T) {
 	for _, model := range []string{"gpt-4", "claude-opus-4"} {
 		if e, _, err := ForModel(model, 1.5); err != nil || e.Factor() != 1.5 {
 			t.Errorf("%s: %v, %v", model, e, err)

@@ -4,5 +4,5 @@ package tokens
 
 import "sync"
 
-// pool keeps what is used again and again.
+// pool keeps values for reuse.
 type pool = sync.Pool

@@ -4,9 +4,9 @@ package tokens
 
 import "sync"
 
-// pool is a [sync.Pool] that loses nothing. With the race detector that one drops
-// a quarter of what it is given, and a scratch of two megabytes takes longer to
-// make, and to watch, than most texts to count.
+// pool is a [sync.Pool] that drops nothing. With the race detector, a sync.Pool
+// drops a quarter of the values that are put into it. Making a scratch of two
+// megabytes takes longer, with the race detector, than counting most texts.
 type pool struct {
 	New  func() any
 	mu   sync.Mutex

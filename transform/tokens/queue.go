@@ -2,9 +2,9 @@ package tokens
 
 import "slices"
 
-// A queue merges long runs: the pairs that wait for a rank are a list of their
-// own, so a run of one character repeated a million times is a few long lists,
-// and what changes costs the same wherever it stands.
+// A queue merges long runs. For each rank it has a list of the pairs that join
+// into that rank. A run of one character repeated a million times is therefore
+// a few long lists, and a change costs the same wherever in the text it is.
 type queue struct {
 	nodes []node
 	first []int32  // by rank: the first node of the list, or nowhere
@@ -15,7 +15,7 @@ type queue struct {
 // nowhere is the index of no node.
 const nowhere = -1
 
-// A node is a token: it begins at the byte that is its index.
+// A node is a token. Its index is the offset of its first byte in the text.
 type node struct {
 	rank       uint32 // of the token
 	pair       uint32 // rank of this token joined with the next, or none
@@ -23,8 +23,8 @@ type node struct {
 	up, down   int32  // neighbours in the list of pair
 }
 
-// merge leaves in q.nodes the tokens of text, linked by next from index 0 on;
-// the last one's next is len(text).
+// merge leaves the tokens of text in q.nodes, linked by next from index 0 on.
+// The next of the last token is len(text).
 func (q *queue) merge(m *merges, text []byte) {
 	if len(q.first) != m.size {
 		q.first = make([]int32, m.size)
@@ -45,7 +45,8 @@ func (q *queue) merge(m *merges, text []byte) {
 	}
 }
 
-// join makes every token of this rank that its list promises.
+// join joins the pairs in the list of this rank, from left to right where they
+// overlap.
 func (q *queue) join(m *merges, rank uint32) {
 	q.turn = q.turn[:0]
 	for i := q.first[rank]; i != nowhere; i = q.nodes[i].down {
@@ -64,7 +65,7 @@ func (q *queue) join(m *merges, rank uint32) {
 	for _, i := range q.turn {
 		a := &q.nodes[i]
 		if a.pair != rank {
-			continue // its right half went into the pair before
+			continue // its left token was joined into the previous pair
 		}
 		b := &q.nodes[a.next]
 		if b.pair != none {

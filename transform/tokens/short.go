@@ -12,18 +12,20 @@ const shortPiece = 64
 // short counts the tokens of short pieces.
 type short struct {
 	ranks [shortPiece]uint32 // of each token
-	// keys are the rank of each token joined with the next, and below it the
-	// token's place: the least of them is joined first, of equal ones the leftmost.
+	// keys holds, for each token, the rank of the token joined with the next
+	// one, and in the low bits the token's place. The pair with the least key
+	// is joined first: of equal ranks the leftmost.
 	keys [shortPiece]uint32
 }
 
 const (
 	placeBits = 6
-	never     = none // the key of what does not join
+	never     = none // the key of a token that does not join the next
 )
 
-// begin fills in the tokens that a piece of valid UTF-8 is merged from, and
-// returns how many: its bytes, and such characters as are solid here.
+// begin fills in the tokens from which a piece of valid UTF-8 is merged, and
+// returns their number. A character that is solid beside these neighbours is
+// one token; of every other character, each byte is one.
 func (s *short) begin(m *merges, piece []byte) int {
 	n := 0
 	prev := neighbours(0) // the character before

@@ -5,24 +5,25 @@ import (
 	"unicode/utf8"
 )
 
-// A solid character is one of several bytes that is a token, and may be taken
-// for it before merging begins. While such a character grows from its bytes,
-// the part of it at either edge could be joined with what stands beside it
-// instead. That is ruled out where the ranks say that the character's own next
-// step has its turn before; behind and ahead are the neighbours where they don't.
+// A solid character has several bytes, is a token, and may be taken as that
+// token before merging begins. While such a character is merged from its bytes,
+// the part at either edge could be joined with a neighbouring character
+// instead. That cannot happen if the next merge inside the character has a
+// lower rank; behind and ahead are the neighbours for which it does not.
 type solid struct {
 	rank          uint32 // none when the character is no token
 	behind, ahead neighbours
 }
 
-// neighbours is a set of characters, told apart by six bits of their first two
-// bytes: more may seem to be in it than are.
+// neighbours is a set of characters. It distinguishes them by a hash of six
+// bits of their first two bytes, so that it may seem to hold more characters
+// than it does.
 type neighbours uint64
 
 const anyNeighbour = ^neighbours(0)
 
-// neighbour returns the set of the character that text begins with, as far as
-// text goes.
+// neighbour returns the set that holds the character that text begins with. If
+// text has only the first byte of a longer character, it returns anyNeighbour.
 func neighbour(text []byte) neighbours {
 	switch {
 	case text[0] < utf8.RuneSelf:
@@ -33,7 +34,7 @@ func neighbour(text []byte) neighbours {
 	return 1 << ((text[0]*29 + text[1]) & 63)
 }
 
-// solids finds the characters that some neighbours leave solid.
+// solids finds the characters that are solid beside some neighbours.
 func (p *parts) solids() runeTable {
 	behind, ahead := make(rivals), make(rivals)
 	for rank := uint32(256); int(rank) < len(p.left); rank++ {
@@ -70,19 +71,19 @@ func (p *parts) solids() runeTable {
 	return t
 }
 
-// last returns the neighbour that a token ends with.
+// last returns the set that holds the character that a token ends with.
 func last(token []byte) neighbours {
 	for i := len(token) - 1; i >= 0; i-- {
 		if utf8.RuneStart(token[i]) {
 			return neighbour(token[i:])
 		}
 	}
-	return anyNeighbour // only the end of it
+	return anyNeighbour // token holds only the end of a character
 }
 
-// rivals are, for a part of a character, the ranks at which it is joined with
-// something outside, ascending, each with the neighbours that bring that about
-// at this rank or a lower one.
+// rivals holds, for each part of a character, the ranks at which the part is
+// joined with text outside the character, in ascending order. With each rank
+// are the neighbours with which the part is joined at this rank or a lower one.
 type rivals map[uint32][]rival
 
 type rival struct {
@@ -98,7 +99,7 @@ func (v rivals) add(part, rank uint32, with neighbours) {
 	v[part] = append(l, rival{rank, with})
 }
 
-// before returns the neighbours that are joined with part at a rank below.
+// before returns the neighbours that are joined with part at a rank below rank.
 func (v rivals) before(part, rank uint32) neighbours {
 	l := v[part]
 	i := sort.Search(len(l), func(i int) bool { return l[i].rank >= rank })
@@ -108,8 +109,8 @@ func (v rivals) before(part, rank uint32) neighbours {
 	return l[i-1].with
 }
 
-// parts is how the tokens of a vocabulary are made, by rank; the single bytes
-// come first.
+// parts holds the two halves of which each token of a vocabulary is made, by
+// rank. The single bytes come first.
 type parts struct {
 	left, right []uint32
 	length      []uint8
@@ -118,7 +119,8 @@ type parts struct {
 	next        int
 }
 
-// bytes returns the bytes of a token. They are valid until the second call from here.
+// bytes returns the bytes of a token. They are valid until the second call
+// after this one.
 func (p *parts) bytes(rank uint32) []byte {
 	p.next = longestToken - p.next
 	dst := p.buf[p.next:p.next]
@@ -132,9 +134,9 @@ func (p *parts) append(dst []byte, rank uint32) []byte {
 	return p.append(p.append(dst, p.left[rank]), p.right[rank])
 }
 
-// A runeTable tells of each character whether it can be solid.
+// A runeTable holds, for each character, whether it can be solid.
 type runeTable struct {
-	index  []uint16 // into blocks; the first is of none
+	index  []uint16 // into blocks; the first block has no solid character
 	blocks [][1 << blockBits]solid
 }
 

@@ -26,7 +26,7 @@ type splitter struct {
 	*classes
 	pattern pattern
 	open    bool // more text may follow
-	bad     bool // a byte that is no UTF-8 was seen since the caller last looked
+	bad     bool // a byte that is not UTF-8 was seen since the caller last reset this
 }
 
 // next returns the length of the piece that text, which is not empty, begins
@@ -85,8 +85,8 @@ func (s *splitter) next(text []byte) int {
 	return s.spaces(text)
 }
 
-// class returns the class and the width of the character at i; both are 0 when
-// it is not all there yet.
+// class returns the class and the width of the character at i. Both are 0 if text ends within the character and more
+// may follow.
 func (s *splitter) class(text []byte, i int) (class, int) {
 	if k := s.ascii[text[i]]; k != 0 {
 		return k, 1
@@ -106,7 +106,7 @@ func (s *splitter) wide(text []byte, i int) (class, int) {
 	return s.of(r), w
 }
 
-// run returns where the characters of the set end that go on at i, or undecided.
+// run returns where the characters that begin at i and are in set end, or undecided.
 func (s *splitter) run(text []byte, i int, set class) int {
 	for i < len(text) {
 		k, w := s.ascii[text[i]], 1
@@ -123,7 +123,7 @@ func (s *splitter) run(text []byte, i int, set class) int {
 	return s.end(i)
 }
 
-// end returns i, the end of the text, unless that may move.
+// end returns i, the end of the text, or undecided if more text may follow.
 func (s *splitter) end(i int) int {
 	if s.open {
 		return undecided
@@ -149,8 +149,8 @@ func (s *splitter) number(text []byte, i int) int {
 	return i
 }
 
-// symbols returns the end of the symbols that go on at i and of the newlines
-// (and slashes) behind them.
+// symbols returns the end of the symbols that continue at i and of the newlines (and slashes, for o200k_base) after
+// them.
 func (s *splitter) symbols(text []byte, i int) int {
 	if i = s.run(text, i, symbol); i == undecided {
 		return undecided
@@ -164,8 +164,9 @@ func (s *splitter) symbols(text []byte, i int) int {
 	return s.end(i)
 }
 
-// spaces returns the end of the piece that a text of white space begins with:
-// up to its last newline; else all but the last, which belongs to what follows.
+// spaces returns the end of the piece that begins with white space. If the white space has a newline, the piece ends
+// after the last newline. Otherwise its last character belongs to the text that follows, unless none follows or it is
+// the only one.
 func (s *splitter) spaces(text []byte) int {
 	i, last, lines := 0, 0, 0
 	for i < len(text) {
@@ -193,9 +194,9 @@ func (s *splitter) spaces(text []byte) int {
 	return last
 }
 
-// word returns the end of a word of o200k_base: capitals, then small letters,
-// where letters without case and marks are both, then a contraction. lead is
-// where it begins behind one leading character, of the class leading.
+// word returns the end of a word of o200k_base: capitals, then small letters, then a contraction. Letters without case
+// and marks count as both. lead is where the word begins after one leading character; leading is that character's
+// class.
 func (s *splitter) word(text []byte, lead int, leading class) int {
 	i, both := lead, 0
 	if leading == mark {
@@ -224,7 +225,7 @@ func (s *splitter) word(text []byte, lead int, leading class) int {
 		return undecided
 	}
 	if both > 0 {
-		i = both // the capitals behind begin the next word
+		i = both // the capitals after it begin the next word
 	}
 	return s.withContraction(text, i)
 }
@@ -237,8 +238,8 @@ func (s *splitter) withContraction(text []byte, i int) int {
 	return i + n
 }
 
-// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at i, in
-// any case; it is not ok when that is not known yet.
+// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at i, ignoring case. ok is false if that is not
+// known yet.
 func (s *splitter) contraction(text []byte, i int) (n int, ok bool) {
 	if i == len(text) || text[i] != '\'' {
 		return 0, i < len(text) || !s.open

@@ -25,7 +25,7 @@ func newVocabulary(deflated []byte, p pattern) (*vocabulary, error) {
 	return v, nil
 }
 
-// scratch is what one count works in: up to two megabytes.
+// scratch is the memory that one count works in: up to two megabytes.
 type scratch struct {
 	split   splitter
 	cache   cache
@@ -40,7 +40,8 @@ func newScratch(v *vocabulary) *scratch {
 	return &scratch{split: splitter{classes: v.classes, pattern: v.pattern}, window: windowBytes}
 }
 
-// keptScratch is how much of what a hostile text made grow is kept.
+// keptScratch is the number of bytes up to which a buffer that a text made grow
+// is kept for the next.
 const keptScratch = 64 << 10
 
 func (v *vocabulary) release(s *scratch) {
@@ -55,8 +56,8 @@ func (v *vocabulary) release(s *scratch) {
 }
 
 // take counts tokens from the start of text as long as it is certain which
-// piece they are in: when more text may follow (open), the last piece may have
-// to wait. It stops when there are more than limit.
+// piece they are in. If more text may follow (open), it may leave the last
+// piece uncounted. It stops when there are more tokens than limit.
 func (v *vocabulary) take(text []byte, open bool, limit int) (n, used int) {
 	s := v.scratch.Get().(*scratch)
 	defer v.release(s)
@@ -107,13 +108,14 @@ func (s *scratch) piece(m *merges, piece []byte, limit int) int {
 	return s.long(m, piece, limit)
 }
 
-// unclean is piece for one that may hold bytes that are no UTF-8.
+// unclean does what piece does, for a piece that may hold bytes that are not
+// UTF-8.
 func (s *scratch) unclean(m *merges, piece []byte, limit int) int {
 	s.clean = appendClean(s.clean[:0], piece)
 	return s.piece(m, s.clean, limit)
 }
 
-// appendClean appends text with U+FFFD for each byte that is no UTF-8.
+// appendClean appends text with U+FFFD in place of each byte that is not UTF-8.
 func appendClean(dst, text []byte) []byte {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)

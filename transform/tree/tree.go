@@ -2,9 +2,9 @@
 // digits it was written in.
 //
 // A [Value] points into the text it was parsed from and costs no more than two
-// words; nothing is decoded before it is asked for. What is not there is a
-// Value, too, of kind [None], so that a path may be followed without a question
-// at every step.
+// words; nothing is decoded before the caller asks for it. A missing value is a
+// Value, too, of kind [None], so that the caller can follow a path without a
+// check at every step.
 package tree
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Kind says what a value is.
+// Kind is the kind of a JSON value.
 type Kind uint8
 
-// The kinds of JSON values, and None for what is not there.
+// The kinds of JSON values, and None for a missing value.
 const (
 	None Kind = iota
 	Null
@@ -34,7 +34,7 @@ var (
 	// ErrSyntax says that a text is not one JSON value, or is nested deeper than
 	// wire.MaxDepth.
 	ErrSyntax = errors.New("not one JSON value, or nested too deep")
-	// ErrSize says that a text is larger than a tree can be of.
+	// ErrSize says that a text is too large for a tree.
 	ErrSize = errors.New("larger than 4 GiB")
 )
 
@@ -49,8 +49,8 @@ type text struct {
 	nodes []node
 }
 
-// node is one value. Those of a container follow it; next is the first that is
-// not in it.
+// node is one value. The values in a container follow it; next is the index of
+// the first node that is not in it.
 type node struct {
 	key, keyEnd uint32 // the inside of the member's name; both 0 for an element
 	pos, end    uint32
@@ -59,7 +59,8 @@ type node struct {
 }
 
 // Parse reads a text that is one JSON value. src must not change while the
-// Value, or one it leads to, is in use. The time is that of reading src.
+// Value, or one it leads to, is in use. It takes time linear in the length of
+// src.
 func Parse(src []byte) (Value, error) {
 	if uint64(len(src)) > math.MaxUint32 {
 		return Value{}, ErrSize
@@ -72,8 +73,8 @@ func Parse(src []byte) (Value, error) {
 	return Value{t: t}, nil
 }
 
-// read fills nodes. The text is known to be valid: commas, colons and blanks need
-// no look.
+// read fills nodes. The text is known to be valid, so read skips commas, colons
+// and blanks unchecked.
 func (t *text) read() {
 	var (
 		open        [wire.MaxDepth]uint32
@@ -127,7 +128,8 @@ func (t *text) read() {
 	}
 }
 
-// closing is the index of the quote that ends the string whose inside begins at i.
+// closing returns the index of the quote that ends the string whose inside
+// begins at i.
 func closing(b []byte, i int) int {
 	for {
 		i += bytes.IndexByte(b[i:], '"')
@@ -144,7 +146,7 @@ func closing(b []byte, i int) int {
 
 func ends(c byte) bool { return c <= ' ' || c == ',' || c == '}' || c == ']' }
 
-// Kind says what v is.
+// Kind returns the kind of v.
 func (v Value) Kind() Kind {
 	if v.t == nil {
 		return None
@@ -152,13 +154,13 @@ func (v Value) Kind() Kind {
 	return v.t.nodes[v.i].kind
 }
 
-// Is reports whether v is of a kind.
+// Is reports whether v is of kind k.
 func (v Value) Is(k Kind) bool { return v.Kind() == k }
 
-// Present reports whether v is there and not null.
+// Present reports whether v is neither missing nor null.
 func (v Value) Present() bool { return v.Kind() > Null }
 
-// Raw is v as it was written, a part of the parsed text; nil for None.
+// Raw returns v as it was written: a part of the parsed text, or nil for None.
 func (v Value) Raw() []byte {
 	if v.t == nil {
 		return nil
@@ -170,8 +172,8 @@ func (v Value) Raw() []byte {
 // True reports whether v is true.
 func (v Value) True() bool { return v.Is(Bool) && v.Raw()[0] == 't' }
 
-// Text is the text of a string, unescaped; "" for every other kind. A lone
-// surrogate is U+FFFD.
+// Text returns the text of a string, unescaped, and "" for every other kind. A
+// lone surrogate becomes U+FFFD.
 func (v Value) Text() string {
 	if !v.Is(String) {
 		return ""
@@ -180,8 +182,8 @@ func (v Value) Text() string {
 	return unescaped(raw)
 }
 
-// Scalar is the text of a string, and a number or boolean as it is written; ""
-// for all else.
+// Scalar returns the text of a string, a number or boolean as it is written,
+// and "" for every other kind.
 func (v Value) Scalar() string {
 	switch v.Kind() {
 	case String:
@@ -192,7 +194,8 @@ func (v Value) Scalar() string {
 	return ""
 }
 
-// Key is the name of the member that v belongs to, unescaped; "" for an element.
+// Key returns the name of the member that v belongs to, unescaped, and "" for
+// an element.
 func (v Value) Key() string {
 	if v.t == nil {
 		return ""
@@ -213,7 +216,7 @@ func unescaped(raw []byte) string {
 }
 
 // All yields the members of an object or the elements of an array, in their
-// order; none of any other kind.
+// order. It yields nothing for other kinds.
 func (v Value) All() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		if k := v.Kind(); k != Array && k != Object {
@@ -227,7 +230,7 @@ func (v Value) All() iter.Seq[Value] {
 	}
 }
 
-// Elements yields the elements of an array; none of any other kind.
+// Elements yields the elements of an array, and nothing for other kinds.
 func (v Value) Elements() iter.Seq[Value] {
 	if !v.Is(Array) {
 		return func(func(Value) bool) {}
@@ -241,8 +244,8 @@ func (v Value) Empty() bool {
 	return (k == Array || k == Object) && v.t.nodes[v.i].next == v.i+1
 }
 
-// Get follows a path of member names. Where a name occurs twice the last one
-// counts, as for most parsers.
+// Get returns the value at a path of member names. If a name occurs twice, the
+// last one counts, as in most parsers.
 func (v Value) Get(path ...string) Value {
 	for _, name := range path {
 		if !v.Is(Object) {
@@ -259,7 +262,7 @@ func (v Value) Get(path ...string) Value {
 	return v
 }
 
-// First is the first of several members that is there and not null.
+// First returns the first of several members that is neither missing nor null.
 func (v Value) First(names ...string) Value {
 	for _, name := range names {
 		if m := v.Get(name); m.Present() {
@@ -269,7 +272,7 @@ func (v Value) First(names ...string) Value {
 	return Value{}
 }
 
-// AppendQuoted appends text as a JSON string. Text must be valid UTF-8.
+// AppendQuoted appends text as a JSON string. The text must be valid UTF-8.
 func AppendQuoted(dst []byte, text string) []byte {
 	dst = append(dst, '"')
 	dst = wire.AppendQuotedInner(dst, text)

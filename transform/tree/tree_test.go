@@ -29,7 +29,7 @@ func TestKinds(t *testing.T) {
 		}
 	}
 	if (Value{}).Kind() != None || (Value{}).Raw() != nil || (Value{}).Text() != "" || (Value{}).Get("a").Present() {
-		t.Error("what is not there is something")
+		t.Error("a missing value is not empty")
 	}
 }
 
@@ -83,7 +83,8 @@ func TestWhatIsNoValueIsRefused(t *testing.T) {
 	parse(t, deep[1:len(deep)-1])
 }
 
-// FuzzParse: a value written anew from the tree is the value that was parsed.
+// FuzzParse checks that a value written anew from the tree equals the value
+// that was parsed.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{`{"a":[1,{"b":"\\\""}],"":null}`, `[[],{},"",-0.0,true]`, ` "\ud800" `, `{"a":1,"a":{"b":2}}`, `{"a" : "b" , "c":[ ] }`} {
 		f.Add([]byte(s))

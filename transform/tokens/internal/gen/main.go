@@ -1,10 +1,10 @@
 // Gen writes the merge tables of package tokens, one file for each encoding
 // it counts itself, from the vocabulary of github.com/tiktoken-go/tokenizer.
 //
-// A token of more than one byte is named by the two tokens that byte-pair
-// encoding joins last to make it: that pair is all that merging ever asks for,
-// and it holds the token's bytes as well. The format is in merges.go of package
-// tokens; run it with go generate.
+// A token of more than one byte is written as the two tokens that byte-pair
+// encoding joins last to make it: merging needs only that pair, and the token's
+// bytes follow from it. The format is described in merges.go of package tokens.
+// Run this program with go generate.
 package main
 
 import (
@@ -103,7 +103,7 @@ func encode(words []string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// lastPair merges word from its bytes as if rank id did not exist.
+// lastPair merges word from its bytes as if the ranks from id on did not exist.
 func lastPair(word string, id int, ranks map[string]int) []string {
 	parts := make([]string, len(word))
 	for i := range len(word) {
