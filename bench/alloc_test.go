@@ -9,17 +9,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// fewAllocations is how often a conversion may ask for memory, however large the
-// message is.
+// fewAllocations is how many allocations a conversion may make, whatever the size of the
+// message.
 const fewAllocations = 4
 
-// converts lists the rules that write something new in the place of what they
-// find; all others remove, or move what is there.
+// converts lists the rules that replace a value with a new one. All others only remove or
+// move values.
 var converts = map[string]bool{"C04": true, "C10": true, "C11": true, "C12": true, "C13": true, "C19": true, "C22": true}
 
-// allowed is how often the translation that r has just made may allocate: not at
-// all, unless it was a conversion, an answer in the receiver's place, or brought
-// in what nobody had sent.
+// allowed returns how many allocations the translation that r has just made may make: none,
+// unless it was a conversion, an answer instead of the receiver's, or added
+// something to the message.
 func allowed(r *runner, v wire.Verdict) float64 {
 	if v != wire.Forward || r.message.Grows() && len(r.message.Losses) == 0 {
 		return fewAllocations
@@ -32,7 +32,7 @@ func allowed(r *runner, v wire.Verdict) float64 {
 	return 0
 }
 
-// allocations counts them for one scan and rewrite in warm memory.
+// allocations counts the allocations of one scan and rewrite, with buffers that have grown before.
 func allocations(t *testing.T, r *runner, j job) (n float64, v wire.Verdict) {
 	t.Helper()
 	runs := 20
@@ -67,8 +67,8 @@ func TestEqualRevisionsAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestStrippingAllocatesNothing: with warm memory nothing is asked for, but by
-// what must write something new.
+// TestStrippingAllocatesNothing checks that translations make no allocations once their buffers have grown, except
+// those that write new values.
 func TestStrippingAllocatesNothing(t *testing.T) {
 	table := newTable(t)
 	for _, pair := range corpus.Pairs() {

@@ -26,12 +26,12 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// over is how much more than limits.in_hand the process may have.
+// over is how many bytes of memory the process may use in addition to limits.in_hand.
 const over = 100_000_000
 
-// TestMemoryStaysWithinInHand: many large messages at one time take no more of the
-// system's memory than limits.in_hand and a little, and give it back. With
-// MEMORY_LOAD=full the messages are as large as they may be:
+// TestMemoryStaysWithinInHand checks that many large messages at one time use no more of the
+// system's memory than limits.in_hand and over, and that the memory is released afterwards. With
+// MEMORY_LOAD=full the messages have the maximum size:
 //
 //	MEMORY_LOAD=full MEMORY_LOAD_MIB=512 go test ./bench -run MemoryStays -v
 func TestMemoryStaysWithinInHand(t *testing.T) {
@@ -168,7 +168,7 @@ func (p *measured) post(body string) (*http.Response, error) {
 }
 
 // call calls a tool with an argument of size bytes, and reports whether there was a
-// result. What is refused for want of memory is no result, and no fault.
+// result. A call that is refused for lack of memory has no result, and is not an error.
 func (p *measured) call(t *testing.T, size int, slow bool) bool {
 	meta := ""
 	if p.modern {
@@ -198,7 +198,7 @@ func (p *measured) call(t *testing.T, size int, slow bool) bool {
 	return ok
 }
 
-// resident is a value of the process's status, in bytes.
+// resident returns a value of the process's status in /proc, in bytes.
 func (p *measured) resident(t *testing.T, name string) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
@@ -257,7 +257,7 @@ func largeServer(size int) http.Handler {
 // pipeServer is the argument that makes TestLargePipeServer a server on stdin and stdout.
 const pipeServer = "serve-a-pipe"
 
-// TestLargePipeServer is no test, but the command of TestMemoryStaysWithinInHand.
+// TestLargePipeServer is not a test: TestMemoryStaysWithinInHand runs it as the command of a server.
 func TestLargePipeServer(t *testing.T) {
 	args := flag.Args()
 	if len(args) != 2 || args[0] != pipeServer {
@@ -272,7 +272,7 @@ func TestLargePipeServer(t *testing.T) {
 	for {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
-			os.Exit(0) // without the words of a test
+			os.Exit(0) // so that the test binary prints nothing
 		}
 		answer := httptest.NewRecorder()
 		server.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(line)))

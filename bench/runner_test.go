@@ -32,7 +32,7 @@ func newTable(tb testing.TB) *translate.Table {
 	return t
 }
 
-// find is the message of that name as a peer of from sends it to one of to.
+// find returns the message of that name that a peer of from sends to one of to.
 func find(tb testing.TB, from, to *translate.Revision, name string) *corpus.Message {
 	tb.Helper()
 	m := corpus.Find(loadCorpus(tb).Between(from, to), name)
@@ -47,14 +47,14 @@ func pairName(from, to *translate.Revision) string {
 	return fmt.Sprintf("from=%s/to=%s", from, to)
 }
 
-// runner translates message after message in the same memory, as a proxy does
-// that has been up for a while.
+// runner translates message after message in the same memory, as a proxy does after it has
+// run for a while.
 type runner struct {
 	message       wire.Message
 	text, scratch []byte
 }
 
-// load takes a fresh copy of a message, since stripping works in place, and makes
+// load copies a message, since rules that remove members work in place, and makes
 // room for its translation.
 func (r *runner) load(in *corpus.Message) {
 	r.text = append(r.text[:0], in.Raw...)
@@ -63,12 +63,12 @@ func (r *runner) load(in *corpus.Message) {
 	}
 }
 
-// run translates what was loaded.
+// run translates the loaded message.
 func (r *runner) run(t *translate.Translator, in *corpus.Message) ([]byte, wire.Verdict, error) {
 	return in.Rewrite(t, &r.message, r.text, r.scratch)
 }
 
-// time translates a fresh copy and says how long scan and rewrite took.
+// time translates a fresh copy and returns how long scan and rewrite took.
 func (r *runner) time(b *testing.B, t *translate.Translator, in *corpus.Message) time.Duration {
 	r.load(in)
 	start := time.Now()
@@ -80,8 +80,8 @@ func (r *runner) time(b *testing.B, t *translate.Translator, in *corpus.Message)
 	return took
 }
 
-// report puts what was timed in the place of the benchmark's own clock, which
-// also ran while messages were copied. An op is bytes long.
+// report reports the measured times instead of the benchmark's own, which
+// include copying the messages. An op has this many bytes.
 func report(b *testing.B, h *histogram.Histogram, total time.Duration, bytes int) {
 	b.ReportMetric(float64(total.Nanoseconds())/float64(b.N), "ns/op")
 	b.ReportMetric(float64(bytes)*float64(b.N)/1e6/total.Seconds(), "MB/s")
@@ -90,8 +90,8 @@ func report(b *testing.B, h *histogram.Histogram, total time.Duration, bytes int
 	b.ReportMetric(float64(h.Max()), "max-ns")
 }
 
-// ratios collects quotients of two durations that were taken one right after the
-// other, so that whatever else the machine does hits both.
+// ratios collects quotients of two durations that were measured one right after the
+// other, so that other load of the machine affects both.
 type ratios struct{ histogram.Histogram }
 
 const ratioUnit = 1e6
@@ -102,5 +102,5 @@ func (r *ratios) record(a, b time.Duration) {
 	}
 }
 
-// median is the middle one.
+// median returns the median of the quotients.
 func (r *ratios) median() float64 { return float64(r.Quantile(0.5)) / ratioUnit }

@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// BenchmarkStartup is the time from starting the built command to its first
+// BenchmarkStartup measures the time from starting the built command to its first
 // answer to an initialize, with the built-in server behind it.
 func BenchmarkStartup(b *testing.B) {
 	command := filepath.Join(b.TempDir(), "dragoman.exe")
@@ -27,7 +27,7 @@ func BenchmarkStartup(b *testing.B) {
 	initialize := find(b, latest, latest, "initialize").Raw
 	transport := new(http.Transport)
 	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
-	firstAnswer(b, command, client, initialize) // once, so that the file is in memory
+	firstAnswer(b, command, client, initialize) // so that the file is in the page cache
 
 	var h histogram.Histogram
 	for b.Loop() {
@@ -38,7 +38,7 @@ func BenchmarkStartup(b *testing.B) {
 	b.ReportMetric(float64(h.Max())/1e6, "max-ms")
 }
 
-// firstAnswer starts the command, asks, stops it and says how long the answer took.
+// firstAnswer starts the command, sends initialize, stops the command and returns how long the answer took.
 func firstAnswer(b *testing.B, command string, client *http.Client, initialize []byte) time.Duration {
 	b.Helper()
 	cmd := exec.Command(command, "--listen", "127.0.0.1:0")
@@ -52,7 +52,7 @@ func firstAnswer(b *testing.B, command string, client *http.Client, initialize [
 	}
 	defer func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // says that it was killed
+		_ = cmd.Wait() // returns an error, because it was killed
 	}()
 	url, err := announced(stdout)
 	if err == nil {
@@ -65,7 +65,7 @@ func firstAnswer(b *testing.B, command string, client *http.Client, initialize [
 	return took
 }
 
-// announced reads the endpoint's URL, which stands on a line of its own.
+// announced reads the endpoint's URL, which is on a line of its own.
 func announced(stdout io.Reader) (string, error) {
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {

@@ -18,7 +18,7 @@ type job struct {
 	t  *translate.Translator
 }
 
-// jobs lists the messages between two revisions whose size is in (above, upTo].
+// jobs returns the messages between two revisions whose size is in (above, upTo].
 func jobs(tb testing.TB, table *translate.Table, from, to *translate.Revision, above, upTo int) []job {
 	tb.Helper()
 	var list []job
@@ -61,7 +61,7 @@ func timeAll(b *testing.B, list []job) {
 		total time.Duration
 		bytes int
 	)
-	for _, j := range list { // once, so that all memory is warm
+	for _, j := range list { // so that all buffers have grown
 		bytes += len(j.in.Raw)
 		r.time(b, j.t, j.in)
 	}
@@ -77,8 +77,8 @@ func timeAll(b *testing.B, list []job) {
 	b.ReportMetric(float64(total.Nanoseconds())/float64(h.Total()), "ns/msg")
 }
 
-// BenchmarkToolsList50 holds scan and rewrite of a list of 50 tools, about 45 KB,
-// against gjson.ValidBytes on the same bytes, in turns.
+// BenchmarkToolsList50 compares scan and rewrite of a list of 50 tools, about 45 KB,
+// with gjson.ValidBytes on the same bytes, in turns.
 func BenchmarkToolsList50(b *testing.B) { againstGJSON(b, "tools_list_50") }
 
 // BenchmarkText1MiB is BenchmarkToolsList50 for 1 MiB of text.
@@ -129,9 +129,9 @@ func againstGJSON(b *testing.B, name string) {
 	}
 }
 
-// BenchmarkGrowth holds a list of 5,000 tools against the same tools in a hundred
-// lists of 50: x-linear is 1 where time grows as the list does. The lists lie side
-// by side in memory, so that both sides find the caches and the branch predictor
+// BenchmarkGrowth compares a list of 5,000 tools with the same tools in a hundred
+// lists of 50: x-linear is 1 if the time grows linearly with the list. The lists are next
+// to each other in memory, so that both sides find the caches and the branch predictor
 // in the same state.
 func BenchmarkGrowth(b *testing.B) {
 	table := newTable(b)
@@ -152,7 +152,7 @@ func BenchmarkGrowth(b *testing.B) {
 					lists[i].load(&parts[i])
 				}
 			}
-			load() // once, so that all memory is warm
+			load() // so that all buffers have grown
 			one.time(b, t, whole)
 			many.time(b, t, &parts[0])
 			b.ReportAllocs()
@@ -177,7 +177,7 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// split makes of one list of tools several, with n tools each.
+// split splits a list of tools into lists of n tools each.
 func split(tb testing.TB, whole *corpus.Message, n int) []corpus.Message {
 	tb.Helper()
 	tools := gjson.GetBytes(whole.Raw, "result.tools").Array()
@@ -197,7 +197,7 @@ func split(tb testing.TB, whole *corpus.Message, n int) []corpus.Message {
 	return parts
 }
 
-// conversions are the rules that write something new, each with a message that
+// conversions are the rules that write new values, each with a message that
 // it changes.
 var conversions = []struct{ rule, message, from, to string }{
 	{"C01", "tools_list_50", "2025-11-25", "2025-03-26"},
@@ -218,7 +218,7 @@ var conversions = []struct{ rule, message, from, to string }{
 	{"C41", "resources_read_blob", "2025-03-26", "2025-06-18"},
 }
 
-// BenchmarkConversion is the time and the memory of single conversions.
+// BenchmarkConversion measures the time and the memory of single conversions.
 func BenchmarkConversion(b *testing.B) {
 	table := newTable(b)
 	for _, c := range conversions {

@@ -8,18 +8,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// bounds are how many options of a multi-select may be chosen, where any are.
+// bounds say how many options of a multi-select the user may choose.
 type bounds struct {
-	least int // 0 for any number
-	most  int // -1 for any number
-	none  bool
+	least int  // 0 for any number
+	most  int  // -1 for any number
+	none  bool // the user may also choose none
 }
 
 var noBounds = bounds{most: -1}
 
-// boundsOf reads minItems and maxItems of a property, as far as they say more than
-// that the options are what there is. Of a property that is not required none may be
-// chosen: it is then left out.
+// boundsOf reads minItems and maxItems of a property. It ignores limits that every choice meets. If the property
+// is not required, the user may choose none; the answer then has no such property.
 func boundsOf(p wire.Node, required bool, options int) bounds {
 	b := noBounds
 	b.none = !required
@@ -32,8 +31,8 @@ func boundsOf(p wire.Node, required bool, options int) bounds {
 	return b
 }
 
-// natural is the member of an object that is a count of something, at most a thousand
-// million. The name is none of package wire's: it is seldom looked for.
+// natural returns the last member of that name of an object if it is a whole number from 0 to 10^9. It compares
+// the text of the name, because package wire has no [wire.Name] for such rare names.
 func natural(object wire.Node, name string) (n int, ok bool) {
 	for c := object.First(); c.OK(); c = c.Next() {
 		if !wire.IsText(c.Key(), name) {
@@ -50,10 +49,10 @@ func natural(object wire.Node, name string) (n int, ok bool) {
 
 func (b bounds) free() bool { return b.least == 0 && b.most < 0 }
 
-// hold reports whether so many may be chosen.
+// hold reports whether the user may choose n options.
 func (b bounds) hold(n int) bool { return n >= b.least && (b.most < 0 || n <= b.most) }
 
-// append notes the bounds behind dst, as `,[least,most]`; nothing where there are none.
+// append appends the bounds to dst as `,[least,most]`. It appends nothing if there are no bounds.
 func (b bounds) append(dst []byte) []byte {
 	if b.free() {
 		return dst
@@ -69,8 +68,8 @@ func readBounds(noted []byte) bounds {
 	return b
 }
 
-// String tells the bounds to the user, behind the description of each option:
-// " (choose 1 to 3)".
+// String returns the bounds as text for the user, such as " (choose 1 to 3)". The text follows the description
+// of each option.
 func (b bounds) String() string {
 	if b.free() {
 		return ""
@@ -92,8 +91,8 @@ func (b bounds) String() string {
 	return " (choose " + count + ")"
 }
 
-// Counts reports whether an answer is held against a number of choices that the
-// question for it has asked for, by the note that the question left (C19).
+// Counts reports whether a form limits the number of choices in its answer. note is the [wire.Message.Note] that
+// the translation of the form produced (C19).
 func Counts(note []byte) bool {
 	fields, _ := wire.AppendElements(nil, note, wire.MaxNote)
 	for _, field := range fields {

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// audioToText turns an audio block into a text block that says what was there (C10).
+// audioToText replaces an audio block with a text block that names the type and the size of the audio (C10).
 func audioToText(x *pass, block wire.Node) {
 	if !block.Get(wire.Type).Is("audio") {
 		return
@@ -16,7 +16,7 @@ func audioToText(x *pass, block wire.Node) {
 	x.toText(block, func(dst []byte) []byte { return appendOmitted(dst, "audio", block) })
 }
 
-// appendOmitted writes "[audio omitted: audio/wav, 4 bytes]" for the inside of a
+// appendOmitted appends a text such as "[audio omitted: audio/wav, 4 bytes]", escaped for the inside of a JSON
 // string.
 func appendOmitted(dst []byte, what string, block wire.Node) []byte {
 	dst = append(dst, '[')
@@ -45,13 +45,13 @@ var base64Char = func() (is [256]bool) {
 	return is
 }()
 
-// decodedLen is how many bytes the inside of a base64 string stands for; ok is
-// false when it is not standard base64 with padding.
+// decodedLen returns the decoded length in bytes of a base64 string, given without its quotes. ok is false if
+// the string is not standard base64 with padding.
 func decodedLen(raw []byte) (n int, ok bool) {
 	chars := 0
 	for i := 0; i < len(raw); i++ {
 		c := raw[i]
-		if c == '\\' && i+1 < len(raw) && raw[i+1] == '/' { // an escape that some writers love
+		if c == '\\' && i+1 < len(raw) && raw[i+1] == '/' { // some JSON writers escape slashes
 			i++
 			c = '/'
 		}
@@ -67,7 +67,7 @@ func decodedLen(raw []byte) (n int, ok bool) {
 	return chars / 4 * 3, chars%4 == 0
 }
 
-// textLen counts the characters in the inside of a string, an escape as one.
+// textLen counts the characters of a JSON string, given without its quotes. An escape counts as one character.
 func textLen(raw []byte) (n int) {
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
@@ -75,7 +75,7 @@ func textLen(raw []byte) (n int) {
 			i += 5
 		case c == '\\':
 			i++
-		case c&0xC0 == 0x80: // the rest of a character
+		case c&0xC0 == 0x80: // a continuation byte of UTF-8
 			continue
 		}
 		n++
@@ -127,8 +127,7 @@ func stripLinkIcons(x *pass, icons wire.Node) {
 	}
 }
 
-// toText puts a text block in the place of a block; the annotations stay, as far
-// as the receiver's revision knows them.
+// toText replaces a block with a text block. It keeps the annotations that the receiver's revision knows.
 func (x *pass) toText(block wire.Node, text func(dst []byte) []byte) {
 	annotations := block.Get(wire.Annotations)
 	if annotations.OK() {
@@ -163,8 +162,8 @@ func stripLastModified(x *pass, annotations wire.Node) {
 	}
 }
 
-// structuredToText turns structured content into a text block, unless a text block has the same JSON already,
-// and removes it (C04, S1).
+// structuredToText removes structured content and adds it as a text block, unless a text block has the same
+// JSON already (C04, S1).
 func structuredToText(x *pass, structured wire.Node) {
 	x.lost(structured, stripLevel(structured))
 	result := structured.Parent()
@@ -194,9 +193,9 @@ func structuredToText(x *pass, structured wire.Node) {
 	content.Add(w)
 }
 
-// said reports whether the text of a block says what value says: as JSON that
-// equals it, or as the string that is all that value holds (S1). Each block costs
-// the reading of that block, however large value is.
+// said reports whether a text block of content already has value: either its text is JSON equal to value, or
+// value is an object with one member, a string, and the text is that string (S1). The time for each block
+// depends on the size of the block, not on that of value.
 func (x *pass) said(value []byte, content wire.Node) bool {
 	only, hasOnly := wire.OnlyText(value)
 	x.scratch = wire.AppendUnescaped(slices.Grow(x.scratch[:0], len(only)), only)
@@ -215,7 +214,7 @@ func (x *pass) said(value []byte, content wire.Node) bool {
 	return false
 }
 
-// unescaped is the text of the inside of a string, until the next call.
+// unescaped returns the text of a JSON string, given without its quotes. The text is valid until the next call.
 func (x *pass) unescaped(raw []byte) []byte {
 	x.scratch = wire.AppendUnescaped(slices.Grow(x.scratch[:0], len(raw)), raw)
 	return x.scratch

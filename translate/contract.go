@@ -6,29 +6,27 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// Adapter is the protocol adapter contract over a pair of translators, in the
-// contract's own words: requests go from the source revision to the target,
-// responses and notifications come back from the target to the source. It is two
-// pointers, holds no state, and is safe for concurrent use. The proxy itself uses
-// [Table] and [wire.Message], which also carry what this form has no place for.
+// Adapter implements the protocol adapter contract with a pair of translators. Requests go from the source
+// revision to the target; responses and notifications come back from the target to the source. An Adapter is two
+// pointers, holds no state, and is safe for concurrent use. The proxy itself uses [Table] and [wire.Message],
+// which also carry stamps, notes and losses.
 type Adapter struct {
 	out, back *Translator
 }
 
-// NewAdapter is the contract's factory. Equal revisions give the pass-through
-// adapter, whose calls return their input.
+// NewAdapter is the contract's factory. If the revisions are equal, the calls of the adapter return their input.
 func (t *Table) NewAdapter(source, target *Revision) Adapter {
 	return Adapter{out: t.Between(source, target), back: t.Between(target, source)}
 }
 
-// SourceVersion is the revision of the requests that come in, in O(1).
+// SourceVersion returns the revision of incoming requests, in O(1).
 func (a Adapter) SourceVersion() *Revision { return a.out.from }
 
-// TargetVersion is the revision of the requests that go out, in O(1).
+// TargetVersion returns the revision of outgoing requests, in O(1).
 func (a Adapter) TargetVersion() *Revision { return a.out.to }
 
-// The kinds of error of the contract. Every error of an Adapter is one of them:
-// errors.Is tells which, and *Error or *wire.EnvelopeError the rest.
+// The kinds of error of the contract. Every error of an Adapter is one of them, by errors.Is. The details are in
+// an *Error or a *wire.EnvelopeError, by errors.As.
 var (
 	// ErrJSON: the message is not JSON, or not JSON-RPC.
 	ErrJSON = errors.New("JsonError")
@@ -36,25 +34,24 @@ var (
 	ErrTranslation = errors.New("TranslationError")
 	// ErrMissingRequiredField: the other revision needs a member that cannot be derived.
 	ErrMissingRequiredField = errors.New("MissingRequiredField")
-	// ErrDropped: the other revision has no such notification, or the receiver
-	// must answer the request itself. It is a TranslationError that says so.
+	// ErrDropped: the other revision has no such message, so that a notification is dropped and a request has
+	// to be answered by the caller. Such an error is also an ErrTranslation.
 	ErrDropped = errors.New("no such message in the other revision")
 )
 
-// TranslateRequest returns a request of the source revision as one of the target.
-// message is the caller's and is not changed; with equal revisions it is returned.
+// TranslateRequest translates a request of the source revision to the target revision. It does not change
+// message, and returns message itself if the revisions are equal.
 func (a Adapter) TranslateRequest(message []byte, facts wire.Facts) ([]byte, error) {
 	return a.out.translate(message, facts, wire.OtherMethod, wire.Request)
 }
 
-// TranslateResponse returns a response of the target revision, which answers a
-// request for method, as one of the source.
+// TranslateResponse translates a response of the target revision to the source revision. method is that of the
+// request that the response answers.
 func (a Adapter) TranslateResponse(message []byte, method wire.Method, facts wire.Facts) ([]byte, error) {
 	return a.back.translate(message, facts, method, wire.Result, wire.Error)
 }
 
-// TranslateNotification returns a notification of the target revision as one of
-// the source.
+// TranslateNotification translates a notification of the target revision to the source revision.
 func (a Adapter) TranslateNotification(message []byte, facts wire.Facts) ([]byte, error) {
 	return a.back.translate(message, facts, wire.OtherMethod, wire.Notification)
 }

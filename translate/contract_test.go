@@ -38,8 +38,8 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
-// TestEveryOrderedPair: there is a translator for all twenty-five pairs, twenty of
-// them with something to say.
+// TestEveryOrderedPair checks that there is a translator for all 25 pairs of revisions,
+// and that 20 of them are between different revisions.
 func TestEveryOrderedPair(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	different := 0
@@ -50,7 +50,7 @@ func TestEveryOrderedPair(t *testing.T) {
 				t.Fatalf("no translator from %v to %v", from, to)
 			}
 			if tr.From() != from || tr.To() != to {
-				t.Errorf("%v to %v says %v to %v", from, to, tr.From(), tr.To())
+				t.Errorf("%v to %v: From and To are %v and %v", from, to, tr.From(), tr.To())
 			}
 			if tr.Identity() != (from == to) {
 				t.Errorf("%v to %v: Identity is %v", from, to, tr.Identity())
@@ -73,8 +73,8 @@ func TestEveryOrderedPair(t *testing.T) {
 	}
 }
 
-// TestEqualRevisionsReturnTheVerySlice, not a copy of it, whatever the message.
-func TestEqualRevisionsReturnTheVerySlice(t *testing.T) {
+// TestEqualRevisionsReturnTheInput checks that the output is the input slice, not a copy, for every message.
+func TestEqualRevisionsReturnTheInput(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	for _, g := range goldens(t) {
 		for _, r := range translate.Handshake() {
@@ -98,9 +98,9 @@ func TestEqualRevisionsReturnTheVerySlice(t *testing.T) {
 	}
 }
 
-// TestUntouchedMessagesAreReturnedAsTheyCame: what no rule changes is the very
-// slice that came in, also between different revisions.
-func TestUntouchedMessagesAreReturnedAsTheyCame(t *testing.T) {
+// TestUnchangedMessagesAreNotCopied checks that a message that no rule changes is returned as the same
+// slice, also between different revisions.
+func TestUnchangedMessagesAreNotCopied(t *testing.T) {
 	for _, g := range goldens(t) {
 		if g.verdict != "want" || g.in != g.want {
 			continue
@@ -122,8 +122,8 @@ func TestUntouchedMessagesAreReturnedAsTheyCame(t *testing.T) {
 	}
 }
 
-// TestRewriteKeepsToItsBuffers: whatever a rewrite writes is in its input's
-// memory or in the buffer it was given, and grows out of neither into the other.
+// TestRewriteKeepsToItsBuffers checks that a rewrite writes only to the message's
+// memory and to the scratch buffer, and not to the memory behind the message.
 func TestRewriteKeepsToItsBuffers(t *testing.T) {
 	for _, g := range goldens(t) {
 		if g.verdict == "error" || g.note != "" {
@@ -132,7 +132,7 @@ func TestRewriteKeepsToItsBuffers(t *testing.T) {
 		o, _ := optionsOf(t, g.options)
 		tr := newTable(t, o).Between(revision(t, g.from), revision(t, g.to))
 		room := append(append(make([]byte, 0, len(g.in)+8), g.in...), "UNTOUCHED"[:8]...)
-		raw := room[:len(g.in)] // its capacity reaches over what is not the message's
+		raw := room[:len(g.in)] // its capacity includes memory that does not belong to the message
 		m := wire.Message{Facts: g.facts, Stamp: g.stamp}
 		if err := m.Scan(raw, tr.Shape()); err != nil {
 			t.Fatalf("%s: %v", g.name, err)
@@ -149,9 +149,9 @@ func TestRewriteKeepsToItsBuffers(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse shares one table between goroutines that each translate all
-// golden cases, with messages and buffers of their own that they use again, and
-// get what one gets alone.
+// TestConcurrentUse shares one table between goroutines. Each translates all golden
+// cases, with a message and buffers of its own that it reuses, and must get the same
+// as a single goroutine.
 func TestConcurrentUse(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	var cases []golden
@@ -197,8 +197,8 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// TestErrorsSayWhatAndWhere: an error has source and target revision, kind,
-// method, rule, path and cause, in its fields and in its text.
+// TestErrorsSayWhatAndWhere checks that an error names source and target revision, kind,
+// method, rule, path and cause in its fields, and the most important ones in its text.
 func TestErrorsSayWhatAndWhere(t *testing.T) {
 	tr := newTable(t, translate.Options{ResourceContentsName: "strict"}).Between(revision(t, "2024-11-05"), revision(t, "2025-06-18"))
 	var m wire.Message
@@ -234,8 +234,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestAdapter is the contract's own vocabulary: requests go from source to
-// target, responses and notifications come back, inputs are the caller's.
+// TestAdapter checks the three methods of the contract: requests go from source to
+// target, responses and notifications come back, and inputs are not changed.
 func TestAdapter(t *testing.T) {
 	table := newTable(t, translate.Options{ResourceContentsName: "strict"})
 	client, server := revision(t, "2024-11-05"), revision(t, "2025-06-18")
@@ -296,7 +296,8 @@ func TestAdapter(t *testing.T) {
 
 func second(_ []byte, err error) error { return err }
 
-// TestEnvelopeErrorsNameWhatIsKnown: the revisions always, the method where it was read.
+// TestEnvelopeErrorsNameWhatIsKnown checks that an error of the scan names the revisions, and the method if the scan
+// found it.
 func TestEnvelopeErrorsNameWhatIsKnown(t *testing.T) {
 	a := newTable(t, translate.Options{}).NewAdapter(revision(t, "2025-11-25"), revision(t, "2024-11-05"))
 	for in, want := range map[string]string{

@@ -22,7 +22,7 @@ func (p place) to(step string) place { return append(p[:len(p):len(p)], step) }
 
 func (p place) String() string { return strings.Join(p, ".") }
 
-// under says that p is, or lies within, a place of the list.
+// under reports whether p is, or is within, a place of the list.
 func (p place) under(list []place) bool {
 	return slices.ContainsFunc(list, func(q place) bool {
 		if len(p) < len(q) {
@@ -37,7 +37,7 @@ func (p place) under(list []place) bool {
 	})
 }
 
-// parsePlace reads what [wire.Path] writes, with every index widened to all.
+// parsePlace parses the text of a [wire.Path]. Every index becomes [], any element.
 func parsePlace(s string) place {
 	var p place
 	for member := range strings.SplitSeq(s, ".") {
@@ -52,8 +52,8 @@ func parsePlace(s string) place {
 	return p
 }
 
-// reported are the places that losses speak of. A loss names the first of its
-// places only; the others are where the same rule takes the same member.
+// reported returns the places of losses. A loss names only the first of its
+// places; the others are where the same rule removes the same member.
 func reported(losses ...[]wire.Loss) []place {
 	var list []place
 	for _, l := range slices.Concat(losses...) {
@@ -73,9 +73,9 @@ func reported(losses ...[]wire.Loss) []place {
 	return list
 }
 
-// missing walks two messages and lists the members and elements of the first
-// that the second does not have, or has with another value, outside of the
-// places known.
+// missing compares two messages. It returns the members and elements of the first
+// that the second does not have, or has with another value, except those under
+// the places known.
 func missing(a, b string, known []place) []place {
 	var list []place
 	var walk func(p place, a, b gjson.Result)
@@ -108,8 +108,8 @@ func missing(a, b string, known []place) []place {
 	return list
 }
 
-// members lists all members of the objects in a text, elements of arrays not
-// told apart.
+// members returns all members of the objects in a text. It does not distinguish the
+// elements of an array.
 func members(text string) []place {
 	var list []place
 	var walk func(p place, v gjson.Result)
@@ -150,7 +150,7 @@ func without(text string, n int) string {
 			if mine := seen; mine != n {
 				parts = append(parts, k.Raw+":"+build(w))
 			} else {
-				build(w) // counts what goes with it
+				build(w) // counts the members that are removed with it
 			}
 			return true
 		})

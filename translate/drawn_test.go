@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// grammar lists the members that an object may have by the name it has itself;
-// arrays have such objects as their elements. What is not in it is any value.
+// grammar lists the members of an object, by the object's own name. The elements of an array
+// are objects with the array's name. A member without an entry gets any value.
 var grammar = map[string]string{
 	"tools/list result":                 "tools nextCursor ttlMs cacheScope resultType",
 	"tools/call result":                 "content structuredContent isError task resultType ttlMs pollIntervalMs status",
@@ -83,7 +83,7 @@ var grammar = map[string]string{
 	"outputSchema":                      "type properties",
 }
 
-// values are what a member of this name may be, other than anything.
+// values are typical values of a member, by its name. A member may also get any other value.
 var values = map[string][]string{
 	"type": {`"text"`, `"audio"`, `"\u0061udio"`, `"resource_link"`, `"resource"`, `"tool_use"`, `"tool_result"`, `"image"`,
 		`"array"`, `"string"`, `"boolean"`, `"ref/prompt"`, `"ref\/prompt"`, `"ref/resource"`},
@@ -109,7 +109,7 @@ var values = map[string][]string{
 	"const":          {`"x"`, `"y\""`},
 }
 
-// of is a value for a member of this name, whose own members the grammar lists.
+// of generates a value for a member of this name. members are the members of the value, as in grammar.
 func of(name, members string, depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		kind := rapid.IntRange(0, 9).Draw(t, name)
@@ -118,7 +118,7 @@ func of(name, members string, depth int) *rapid.Generator[string] {
 			return raw(1).Draw(t, "value")
 		case members != "" && (kind >= 6 || values[name] == nil):
 			one := objectOf(name, members, depth-1)
-			if lists[name] != (kind == 6) { // now and then the other way round
+			if lists[name] != (kind == 6) { // sometimes an array instead of an object, or an object instead of an array
 				return "[" + strings.Join(rapid.SliceOfN(one, 0, 3).Draw(t, "elements"), ",") + "]"
 			}
 			return one.Draw(t, "object")
@@ -155,8 +155,8 @@ func objectOf(name, members string, depth int) *rapid.Generator[string] {
 	})
 }
 
-// drawnMessage is a message of every kind and method that rules know, with the
-// members that rules name in most of the places that they name.
+// drawnMessage generates messages of every kind and method that rules name, with most
+// of the members that rules name.
 var drawnMessage = rapid.Custom(func(t *rapid.T) against {
 	roots := make([]string, 0, len(grammar))
 	for name := range grammar {
@@ -185,8 +185,8 @@ var drawnMessage = rapid.Custom(func(t *rapid.T) against {
 	return a
 })
 
-// TestDrawnAgainstSlow holds engine and twin together over messages that look
-// like the protocol's, with any switches. Random bytes seldom do.
+// TestDrawnAgainstSlow compares the engine with package slow, its slow twin, on messages that look like
+// the protocol's, with any switches. Random bytes rarely look like that.
 func TestDrawnAgainstSlow(t *testing.T) {
 	var cache tables
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// refuseForm answers an elicitation with an error where the client cannot be asked, or not in a form (C17).
+// refuseForm answers an elicitation with an error if the client supports no elicitation, or no forms (C17).
 func refuseForm(x *pass, root wire.Node) {
 	params := root.Get(wire.Params)
 	switch facts := x.m.Facts; {
@@ -20,14 +20,14 @@ func refuseForm(x *pass, root wire.Node) {
 	}
 }
 
-// unknownMode reports whether a mode is one that no revision knows. Towards a
-// client that knows no modes it would arrive as a form.
+// unknownMode reports whether no revision has the mode. A client whose revision has no modes would take such an
+// elicitation as a form.
 func unknownMode(mode wire.Node) bool {
 	return mode.OK() && mode.Kind() != 'n' && !mode.Is("form") && !mode.Is("url")
 }
 
-// refuseURL answers a URL elicitation with an error where the client cannot open URLs. It never becomes a
-// form: a form must not ask for secrets or show links (C18).
+// refuseURL answers a URL elicitation with an error if the client cannot open URLs. A URL elicitation is never
+// translated to a form: a form must not ask for secrets or show links (C18).
 func refuseURL(x *pass, root wire.Node) {
 	if root.Get(wire.Params).Get(wire.Mode).Is("url") &&
 		(x.t.to.order < rev20251125.order || !x.m.Facts.Has(wire.ClientElicitationURL)) {
@@ -50,8 +50,8 @@ var (
 	errNotArray = errors.New("not an array")
 )
 
-// flattenForm turns titled choices, multiple choices and defaults of a form into what 2025-06-18 has. A note
-// keeps how the answer is put together again (C19).
+// flattenForm translates titled choices, multiple choices and defaults of a form to what 2025-06-18 has. A note
+// keeps what is needed to rebuild the answer (C19).
 func flattenForm(x *pass, schema wire.Node) {
 	properties := schema.Get(wire.Properties)
 	if !properties.OK() || properties.Kind() != '{' {
@@ -116,7 +116,7 @@ func appendOptions(dst []byte, options wire.Node, appendOne func([]byte, wire.No
 	return dst
 }
 
-// optionTitle is an option's title as a JSON string, its value where it has none.
+// optionTitle returns an option's title as a JSON string, or its value if it has no title.
 func optionTitle(o wire.Node) []byte {
 	if title := o.Get(wire.Title); title.OK() && title.Kind() == '"' {
 		return title.Raw()
@@ -124,10 +124,10 @@ func optionTitle(o wire.Node) []byte {
 	return o.Get(wire.Const).Raw()
 }
 
-// option is one choice of a multi-select, both as JSON strings.
+// option is one choice of a multi-select. Both fields are JSON strings.
 type option struct{ value, title []byte }
 
-// appendMultiSelect appends the choices that a property offers to list.
+// appendMultiSelect appends the options of a property to list.
 func appendMultiSelect(list []option, p wire.Node) []option {
 	items := p.Get(wire.Items)
 	if values := items.Get(wire.Enum); values.OK() {
@@ -150,7 +150,8 @@ func appendMultiSelect(list []option, p wire.Node) []option {
 	return list
 }
 
-// flattenMultiSelect makes of one choice of many as many booleans.
+// flattenMultiSelect replaces a multi-select with one boolean property for each option, and appends the
+// multi-select to note.
 func (x *pass) flattenMultiSelect(schema, properties, p wire.Node, note []byte) []byte {
 	x.lost(p, wire.Warn)
 	name := p.Key()
@@ -204,8 +205,7 @@ func (x *pass) flattenMultiSelect(schema, properties, p wire.Node, note []byte) 
 	return note
 }
 
-// descriptionOf says which choice an option belongs to: the property's title or
-// description, or else its name.
+// descriptionOf returns the text that names the property to the user: its title, its description, or its name.
 func descriptionOf(p wire.Node) []byte {
 	for _, from := range []wire.Name{wire.Title, wire.Description} {
 		if text, ok := nonEmpty(p.Get(from)); ok {
@@ -225,8 +225,7 @@ func isDefault(p wire.Node, value []byte) bool {
 	return false
 }
 
-// removeRequired takes a property out of the required ones and reports whether it
-// was there.
+// removeRequired removes a property from the list of required ones and reports whether it was in the list.
 func removeRequired(schema wire.Node, name []byte) (was bool) {
 	for r := elements(schema.Get(wire.Required)); r.OK(); r = r.Next() {
 		if text, ok := r.Text(); ok && wire.SameText(text, name) {
@@ -246,8 +245,8 @@ func hasMember(object wire.Node, name []byte) bool {
 	return false
 }
 
-// gatherForm puts the answer to a flattened form together again, by the note that was made of the question. It
-// declines an answer with too few or too many choices, unless the caller asks again (C19).
+// gatherForm rebuilds the answer to a flattened form, by the note from the translation of the form. It changes an
+// answer with too few or too many choices to decline; the caller may ask again instead (C19).
 func gatherForm(x *pass, result wire.Node) {
 	if len(x.m.Note) == 0 {
 		return
@@ -305,8 +304,7 @@ func (x *pass) gather(result, content wire.Node) {
 	}
 }
 
-// gatherField makes one array of the booleans that stand for a field's options, and
-// counts those chosen.
+// gatherField replaces the booleans of a field's options with one array, and returns the number of chosen options.
 func (x *pass) gatherField(content wire.Node, name []byte, required bool, options [][]byte) (count int) {
 	var room [32]bool
 	chosen := append(room[:0], make([]bool, len(options))...)
@@ -353,7 +351,7 @@ func (x *pass) gatherField(content wire.Node, name []byte, required bool, option
 	return count
 }
 
-// optionOf reads the number of an option from the name of its boolean.
+// optionOf reads the index of an option from the name of its boolean.
 func optionOf(key, name []byte, n int) (i int, ok bool) {
 	var room [2][64]byte
 	text := wire.AppendUnescaped(room[0][:0], key)

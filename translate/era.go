@@ -6,18 +6,17 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// What is between the revisions with a handshake and those without one, as far as
-// one message shows it. See
+// This file has the actions of rules between revisions with a handshake and revisions without one, as far as they
+// need only the message itself. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning.
 
-// handOver leaves the message to the proxy, which answers it or carries it over with what it remembers of the
-// session.
+// handOver leaves the message to the proxy, which answers it or translates it with the state of the session.
 func handOver(x *pass, n wire.Node) {
 	x.lost(n, wire.Debug)
 	x.local = true
 }
 
-// answerEmpty answers the request with an empty result in the receiver's place.
+// answerEmpty answers the request with an empty result, instead of sending it to the receiver.
 func answerEmpty(x *pass, n wire.Node) {
 	x.lost(n, wire.Debug)
 	x.answerResult("{}")
@@ -49,8 +48,7 @@ func renameToken(x *pass, token wire.Node) {
 	}
 }
 
-// asked reports whether the server is who asks by this method: the requests that
-// 2026-07-28 has put into results.
+// asked reports whether the method is one of the server's requests, which 2026-07-28 sends inside of results.
 func asked(m wire.Method) bool {
 	return m == wire.SamplingCreateMessage || m == wire.RootsList || m == wire.ElicitationCreate
 }
@@ -66,7 +64,7 @@ func embed(x *pass, root wire.Node) {
 	x.lost(root, wire.Debug)
 	x.local = true
 	if !root.Get(wire.Params).OK() {
-		root.Add(append(x.m.Writer(), `"params":{}`...)) // published clients stumble over a question without
+		root.Add(append(x.m.Writer(), `"params":{}`...)) // published clients fail on a question without params
 	}
 	for c := root.First(); c.OK(); c = c.Next() {
 		switch c.Name() {
@@ -87,8 +85,8 @@ func embed(x *pass, root wire.Node) {
 	}
 }
 
-// removeMembers removes members of an object, and the object where none is left;
-// it reports whether there were any.
+// removeMembers removes the members that which selects, and the object itself if none is left. It reports whether
+// it removed any.
 func removeMembers(n wire.Node, which func(wire.Name) bool) bool {
 	gone, kept := false, false
 	if n.Kind() == '{' {
@@ -159,16 +157,16 @@ func stampNotification(x *pass, root wire.Node) {
 	x.stamp(root.Get(wire.Params), root, `"params":{"_meta":{`, marks[:])
 }
 
-// stampMark is one reserved member of _meta: the value that it gets, or the least
-// that it gets where it is missing.
+// stampMark is one reserved member of _meta. If value is not nil, the member gets it. Otherwise a missing member
+// gets least.
 type stampMark struct {
 	name  wire.Name
 	value []byte
 	least []byte
 }
 
-// stamp puts marks into the _meta of an object, which is put into outer, beginning
-// with open, where there is none.
+// stamp writes marks into the _meta of object and creates a missing _meta. If object itself is missing, stamp adds
+// it to outer; open is then the beginning of that member, up to the members of _meta.
 func (x *pass) stamp(object, outer wire.Node, open string, marks []stampMark) {
 	meta := object.Get(wire.Meta)
 	if meta.OK() && meta.Kind() == '{' {
@@ -179,7 +177,7 @@ func (x *pass) stamp(object, outer wire.Node, open string, marks []stampMark) {
 	}
 	w := x.m.Writer()
 	switch {
-	case meta.OK(): // no object, and of no use
+	case meta.OK(): // it is not an object, and is replaced
 		w = append(w, '{')
 	case object.OK():
 		w = append(w, `"_meta":{`...)
@@ -206,8 +204,9 @@ func (x *pass) stamp(object, outer wire.Node, open string, marks []stampMark) {
 	}
 }
 
-// mark puts one mark into _meta. What is there gives way: nobody but us speaks
-// for the other side.
+// mark writes one mark into _meta. It replaces a member that the sender wrote, or removes it if the mark has no
+// value, because only this process may speak for the other end. The member stays if the mark has only a least
+// value, or if the message has no Stamp.
 func (x *pass) mark(meta wire.Node, m *stampMark) {
 	there := false
 	for c := meta.First(); c.OK(); c = c.Next() {
@@ -252,8 +251,8 @@ func addResultType(x *pass, result wire.Node) {
 	result.Add(append(x.m.Writer(), `"resultType":"complete"`...))
 }
 
-// readResultType tells results from questions (`input_required`), which the proxy keeps, and fails a result
-// of an unknown type (C29).
+// readResultType removes `resultType: complete`, hands a result with `input_required` to the proxy, and replaces
+// a result of an unknown type with an error (C29).
 func readResultType(x *pass, root wire.Node) {
 	result := root.Get(wire.ResultKey)
 	kind := result.Get(wire.ResultType)
@@ -286,8 +285,8 @@ func readResultType(x *pass, root wire.Node) {
 	}
 }
 
-// addCacheHints adds `ttlMs` and `cacheScope: private`, by `bridge.ttl` and not by what an older server says,
-// where the name could mean anything (C30).
+// addCacheHints sets `ttlMs` to the setting `bridge.ttl` and `cacheScope` to private. It overwrites members of
+// these names from an older server, whose revision gives them no meaning (C30).
 func addCacheHints(x *pass, result wire.Node) {
 	var ttl int64
 	if s := x.m.Stamp; s != nil {
@@ -332,7 +331,7 @@ func removeTasksExtension(x *pass, extensions wire.Node) {
 		if x.t.to.Modern {
 			return
 		}
-		level = wire.Debug // it is said in other words
+		level = wire.Debug // declareTasks has declared the capability tasks instead
 	}
 	if removeMembers(extensions, func(name wire.Name) bool { return name == wire.TasksExtension }) {
 		x.lost(extensions, level)
@@ -373,13 +372,13 @@ func booleanToSchema(x *pass, schema wire.Node) {
 	}
 }
 
-// The codes of errors that one era has and the other does not
+// Error codes that differ between the eras
 // (https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes).
 const (
 	notFoundCode   = "-32002"
 	invalidParams  = "-32602"
 	internalError  = "-32603"
-	headerMismatch = "-32020" // and the two below it: capability missing, version not supported
+	headerMismatch = "-32020" // -32021 is a missing capability, -32022 an unsupported version
 )
 
 func hasCode(fault wire.Node, codes ...string) (code wire.Node, ok bool) {
@@ -435,7 +434,7 @@ func eraErrorAsInternal(x *pass, fault wire.Node) {
 	}
 }
 
-// noteURI keeps the URI of the requested resource, which the error for a missing one names (C22).
+// noteURI keeps the URI of the requested resource for the error that a missing resource causes (C22).
 func noteURI(x *pass, uri wire.Node) {
 	if uri.Kind() == '"' && len(uri.Raw()) <= wire.MaxNote {
 		x.m.Note = append([]byte(nil), uri.Raw()...)

@@ -14,42 +14,41 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// thereAndBack carries a message of a revision with a handshake to the one without
-// and back, and says what is wrong with what arrives: it says the same but for what
-// was reported as lost on the way. ok is false where the message does not go there by
-// itself.
+// thereAndBack translates a message of r, a revision with a handshake, to modern, the one without, and back. wrong
+// says how the result differs from text, except by the reported losses; it is empty if it does not. ok is false if
+// the message cannot be translated on its own.
 func thereAndBack(table *translate.Table, r, modern *translate.Revision, text string, method wire.Method) (wrong string, ok bool) {
 	there, err := tryRewrite(table.Between(r, modern), []byte(text), &wire.Message{Method: method, Facts: allFacts})
 	if err != nil {
 		return "", false
 	}
-	may := []place{{"params"}} // a request always has some there, if empty
+	may := []place{{"params"}} // every request of the modern revision has params, even if they are empty
 	if p := gjson.Get(text, "params"); p.Exists() {
 		may = nil
 	}
 	switch {
 	case there.verdict == "local" && gjson.Get(text, "id").Exists() && gjson.Get(there.text, "method").Exists() && !gjson.Get(there.text, "id").Exists():
-		there.text = `{"jsonrpc":"2.0","id":` + gjson.Get(text, "id").Raw + `,` + strings.TrimPrefix(there.text, "{") // as a question has none
+		there.text = `{"jsonrpc":"2.0","id":` + gjson.Get(text, "id").Raw + `,` + strings.TrimPrefix(there.text, "{") // because a question has no id
 	case there.verdict != "want":
 		return "", false
 	}
 	back, err := tryRewrite(table.Between(modern, r), []byte(there.text), &wire.Message{Method: method, Facts: allFacts})
 	switch {
 	case err != nil:
-		return fmt.Sprintf("is no message there: %v: %s", err, there.text), true
+		return fmt.Sprintf("became an invalid message: %v: %s", err, there.text), true
 	case back.verdict != "want":
 		return "", false
 	}
 	known := append(reported(there.losses), reported(back.losses)...)
-	known = append(known, parsePlace("params.protocolVersion"), parsePlace("result.protocolVersion")) // each leg has its own
-	known = append(known, parsePlace("params._meta.progressToken"))                                   // a question has none: it has no progress
+	known = append(known, parsePlace("params.protocolVersion"), parsePlace("result.protocolVersion")) // each translation writes the receiver's
+	known = append(known, parsePlace("params._meta.progressToken"))                                   // a question has no progress token
 	switch code := gjson.Get(text, "error.code").Int(); {
 	case code == -32002 && (method != wire.ResourcesRead || gjson.Get(text, "error.data.uri").Type != gjson.String):
-		known = append(known, parsePlace("error.code")) // of nothing that has a name
+		known = append(known, parsePlace("error.code")) // the error names no resource
 	case code == -32602 && method == wire.ResourcesRead && gjson.Get(text, "error.data.uri").Type == gjson.String:
-		known = append(known, parsePlace("error.code")) // what names a resource is about it
+		known = append(known, parsePlace("error.code")) // becomes -32002, because it names a resource
 	case -32022 <= code && code <= -32020:
-		known = append(known, parsePlace("error.code")) // that mean something else there
+		known = append(known, parsePlace("error.code")) // these codes mean something else in the modern revision
 	}
 	if gone := missing(text, back.text, known); len(gone) > 0 {
 		return fmt.Sprintf("%v is gone (reported: %v)\n there %s\n back  %s", gone, known, there.text, back.text), true
@@ -60,13 +59,14 @@ func thereAndBack(table *translate.Table, r, modern *translate.Revision, text st
 	return "", true
 }
 
-// handshakes are the revisions that have one, and modern is the one that has none.
+// handshakes returns the revisions with a handshake, and the one without.
 func handshakes(t rapid.TB) (list []*translate.Revision, modern *translate.Revision) {
 	return translate.Handshake(), revision(t, translate.Modern())
 }
 
-// TestThereAndBackSaysTheSame for whatever message.
-func TestThereAndBackSaysTheSame(t *testing.T) {
+// TestRoundTripOfDrawnMessages checks that any message keeps its meaning when it is translated to the modern revision
+// and back.
+func TestRoundTripOfDrawnMessages(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	list, modern := handshakes(t)
 	went := 0
@@ -75,7 +75,7 @@ func TestThereAndBackSaysTheSame(t *testing.T) {
 		r := rapid.SampledFrom(list).Draw(t, "revision")
 		wrong, ok := thereAndBack(table, r, modern, d.text, d.site.method)
 		if !ok {
-			t.Skip("does not go there")
+			t.Skip("cannot be translated on its own")
 		}
 		went++
 		if wrong != "" {
@@ -83,11 +83,11 @@ func TestThereAndBackSaysTheSame(t *testing.T) {
 		}
 	})
 	if went == 0 {
-		t.Error("nothing went there")
+		t.Error("no message was translated")
 	}
 }
 
-// eraSeeds are messages of each sort: those of the golden files, and recorded ones.
+// eraSeeds returns the messages of the golden files and the recorded ones.
 func eraSeeds(t testing.TB) (all []recorded) {
 	for _, g := range goldens(t) {
 		if r := translate.Lookup(g.from); r != nil && !r.Modern {
@@ -101,14 +101,15 @@ func eraSeeds(t testing.TB) (all []recorded) {
 	return all
 }
 
-// TestKnownMessagesThereAndBack are held to it, whatever revision they are from.
-func TestKnownMessagesThereAndBack(t *testing.T) {
+// TestRoundTripOfKnownMessages is TestRoundTripOfDrawnMessages for golden and recorded messages of every revision
+// with a handshake.
+func TestRoundTripOfKnownMessages(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	_, modern := handshakes(t)
 	went := 0
 	for _, s := range eraSeeds(t) {
 		if hasTwice(gjson.Parse(s.text)) {
-			continue // who can say what it says
+			continue // which of the two members counts is undefined
 		}
 		wrong, ok := thereAndBack(table, revision(t, s.revision), modern, s.text, s.method)
 		if ok {
@@ -119,7 +120,7 @@ func TestKnownMessagesThereAndBack(t *testing.T) {
 		}
 	}
 	if went < 100 {
-		t.Errorf("only %d messages went there", went)
+		t.Errorf("only %d messages were translated", went)
 	}
 }
 

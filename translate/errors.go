@@ -4,8 +4,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// urlElicitationRequired is 2025-11-25's error for a call that needs the user to
-// open a URL first.
+// urlElicitationRequired is the error code of 2025-11-25 for a call that needs the user to open a URL first.
 const urlElicitationRequired = "-32042"
 
 // explainURLs turns the error that asks the user to open URLs into text: a result with isError for a tool, a
@@ -30,8 +29,7 @@ func explainURLs(x *pass, fault wire.Node) {
 	fault.Swap(append(appendURLs(w, fault), `"}],"isError":true}`...))
 }
 
-// appendURLs writes the error's message and a line for each URL, for the inside
-// of a string.
+// appendURLs appends the error's message and a line for each URL, escaped for the inside of a JSON string.
 func appendURLs(dst []byte, fault wire.Node) []byte {
 	message, _ := fault.Get(wire.MessageKey).Text()
 	dst = append(dst, message...)

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Steps and Always are all rules, for the page that lists them.
+// Steps and Always export all rules to the test of the page that lists them.
 var (
 	Steps  = steps
 	Always = always
 )
 
-// Action is the name of the function that carries the rule out.
+// Action returns the name of the rule's function Do.
 func (r Rule) Action() string {
 	name := runtime.FuncForPC(reflect.ValueOf(r.Do).Pointer()).Name()
 	return name[strings.LastIndexByte(name, '.')+1:]

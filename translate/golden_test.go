@@ -22,16 +22,16 @@ var update = flag.Bool("update", false, "rewrite the lower halves of the golden 
 
 const goldenDir = "testdata/golden"
 
-// golden is one file of testdata/golden: a header, a message, and what becomes
-// of it. To add a case is to add a file:
+// golden is one file of testdata/golden: a header, a message, and the expected
+// translation. Each case is a file of this form:
 //
-//	# C01 C08 · the rules that act, and what is to be seen
+//	# C01 C08 · the rules that act, and what the case shows
 //	from: 2025-06-18
 //	to: 2024-11-05
 //	kind: result             (of responses)
 //	method: tools/list       (of responses: the request's)
 //	facts: elicitation.url   (what the client declared)
-//	stamp: server={…}        (what else is known of the ends; any number of lines)
+//	stamp: server={…}        (a field of the Stamp; any number of lines)
 //	option: tasks=strip      (a switch; any number of lines)
 //	note: from h33_x         (the note that another case's request made)
 //	loss: WARN C01 title ×2  (any number of lines, all losses or none; "none" for none)
@@ -41,19 +41,19 @@ const goldenDir = "testdata/golden"
 //	{"jsonrpc":"2.0", …}
 type golden struct {
 	name     string
-	head     string // the header as it stands
+	head     string // the header as it is in the file
 	title    string
 	from, to string
-	kind     wire.Kind   // 0 where the message says it itself
+	kind     wire.Kind   // 0 if the file does not give it
 	method   wire.Method // of a response: the method that it answers
 	facts    wire.Facts
-	stamp    *wire.Stamp // what is known of the ends
+	stamp    *wire.Stamp // what is known of client and server
 	options  []string
 	note     string // text, or "from <name>"
 	losses   []string
 	in       string
 	verdict  string // want, local, answer, drop, error
-	want     string // of an error: text that it contains
+	want     string // for an error: a part of its text
 }
 
 // goldens reads all golden files.
@@ -171,12 +171,12 @@ func parseGolden(name, text string) (golden, error) {
 		}
 	}
 	if g.verdict == "" {
-		return g, fmt.Errorf("no line for what becomes of the message")
+		return g, fmt.Errorf("no line with the verdict, such as -- want --")
 	}
 	return g, nil
 }
 
-// outcome is what a translator made of a golden case, in the words of the file.
+// outcome is the translation of a golden case, in the terms of the file.
 type outcome struct {
 	verdict, text string
 	note          string
@@ -197,7 +197,7 @@ func verdictName(v wire.Verdict) string {
 	return fmt.Sprintf("verdict %d", v)
 }
 
-// byEngine runs the case through package translate.
+// byEngine translates the case with package translate.
 func (g *golden) byEngine(t testing.TB, all map[string]golden) outcome {
 	t.Helper()
 	m := wire.Message{Method: g.method, Facts: g.facts, Stamp: g.stamp}
@@ -214,8 +214,8 @@ func (g *golden) byEngine(t testing.TB, all map[string]golden) outcome {
 	return rewrite(t, newTable(t, o), g.from, g.to, []byte(g.in), m, g.kind)
 }
 
-// rewrite scans a copy of in and translates it. Of m it takes what a caller
-// must know about the message. A kind that is not 0 is the one that it must have.
+// rewrite scans a copy of in and translates it. From m it takes what a caller knows about the
+// message. Unless kind is 0, the message must be of that kind.
 func rewrite(t rapid.TB, table *translate.Table, from, to string, in []byte, m wire.Message, kind wire.Kind) outcome {
 	t.Helper()
 	got, err := tryRewrite(table.Between(revision(t, from), revision(t, to)), in, &m)
@@ -228,8 +228,8 @@ func rewrite(t rapid.TB, table *translate.Table, from, to string, in []byte, m w
 	return got
 }
 
-// tryRewrite is rewrite without a test; its error is that of the scan. What is made in
-// the message's own memory must be the same.
+// tryRewrite is rewrite without a test; its error is that of the scan. It also translates in the
+// message's own memory, and returns an error if the result differs.
 func tryRewrite(tr *translate.Translator, in []byte, m *wire.Message) (outcome, error) {
 	again := *m
 	got, err := rewriteWithin(tr, bytes.Clone(in), 0, m)
@@ -244,7 +244,7 @@ func tryRewrite(tr *translate.Translator, in []byte, m *wire.Message) (outcome, 
 	return got, nil
 }
 
-// rewriteWithin translates in, behind which there is room.
+// rewriteWithin translates in, with so many bytes of room behind it.
 func rewriteWithin(tr *translate.Translator, in []byte, room int, m *wire.Message) (outcome, error) {
 	method, note := m.Method, m.Note
 	if err := m.Scan(in, tr.Shape()); err != nil {
@@ -286,7 +286,7 @@ func revision(t rapid.TB, name string) *translate.Revision {
 	return r
 }
 
-// byTwin runs the case through the slow twin.
+// byTwin translates the case with package slow, the engine's slow twin.
 func (g *golden) byTwin(t testing.TB, all map[string]golden) outcome {
 	t.Helper()
 	var m wire.Message
@@ -322,8 +322,8 @@ func byName(cases []golden) map[string]golden {
 	return all
 }
 
-// TestGolden holds every file's lower half against what the engine makes of
-// the upper one, byte for byte, and its losses against those reported.
+// TestGolden translates the message of every golden file and compares the result with
+// the expected one, byte for byte, and the losses with the expected ones.
 func TestGolden(t *testing.T) {
 	cases := goldens(t)
 	all := byName(cases)
@@ -364,8 +364,8 @@ func (g *golden) rewriteFile(t *testing.T, got outcome) {
 
 var levels = map[wire.Level]string{wire.Debug: "DEBUG", wire.Info: "INFO", wire.Warn: "WARN"}
 
-// checkLosses matches lines such as "WARN C01 title ×2 standin" with the
-// losses; what and count may be left out.
+// checkLosses compares losses with lines such as "WARN C01 title ×2 standin".
+// A line may omit what was lost and the count.
 func checkLosses(t *testing.T, want []string, losses []wire.Loss) {
 	t.Helper()
 	if slices.Equal(want, []string{"none"}) {
@@ -424,14 +424,14 @@ func lossLines(losses []wire.Loss) string {
 	return "[" + strings.Join(lines, "; ") + "]"
 }
 
-// TestGoldenIdempotent translates every golden case's output once more: a
-// message that the target knows changes no more.
+// TestGoldenIdempotent translates every golden case's output once more. The second translation
+// must change nothing.
 func TestGoldenIdempotent(t *testing.T) {
 	cases := goldens(t)
 	all := byName(cases)
 	for _, g := range cases {
 		if g.verdict != "want" || strings.HasPrefix(g.note, "from ") {
-			continue // an answer goes the other way; a note is for one answer
+			continue // an answer is for the sender; a note is for one answer only
 		}
 		t.Run(g.name, func(t *testing.T) {
 			once := g.byEngine(t, all)

@@ -4,7 +4,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// setRevision writes the receiver's revision into the handshake.
+// setRevision replaces the `protocolVersion` of the handshake with the receiver's revision.
 func setRevision(x *pass, n wire.Node) {
 	if n.Is(x.t.to.Name) {
 		return
@@ -23,8 +23,8 @@ func stripMembers(x *pass, n wire.Node) {
 	}
 }
 
-// formOnly turns the capability with modes into that of forms, and removes it for a client that can only open
-// URLs (C17).
+// formOnly replaces a capability `elicitation` that lists modes with an empty object, which means forms. It removes
+// the capability of a client that can only open URLs (C17).
 func formOnly(x *pass, elicitation wire.Node) {
 	if elicitation.Kind() != '{' || !elicitation.First().OK() {
 		return
@@ -37,7 +37,8 @@ func formOnly(x *pass, elicitation wire.Node) {
 	elicitation.Put(append(x.m.Writer(), "{}"...))
 }
 
-// addCompletions declares the capability `completions`, which 2024-11-05 servers have without a word (C15).
+// addCompletions declares the capability `completions`, which servers of 2024-11-05 have without declaring it
+// (C15).
 func addCompletions(x *pass, capabilities wire.Node) {
 	if capabilities.Kind() != '{' || capabilities.Get(wire.Completions).OK() {
 		return

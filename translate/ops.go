@@ -6,7 +6,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// pass is one message on its way through its rules.
+// pass is the state of translating one message.
 type pass struct {
 	t    *Translator
 	m    *wire.Message
@@ -15,7 +15,7 @@ type pass struct {
 	dst  []byte
 
 	verdict wire.Verdict
-	local   bool // Forward, but to the caller
+	local   bool // the verdict Forward becomes Local
 	err     error
 
 	scratch []byte // for texts that are compared
@@ -23,7 +23,7 @@ type pass struct {
 
 func (x *pass) done() bool { return x.err != nil || x.verdict != wire.Forward }
 
-// visit walks the value and what is in it, as far as rules speak of it.
+// visit applies the rules of s to the value n, and then visits the members and elements that rules name.
 func (x *pass) visit(s *site, n wire.Node) {
 	for _, r := range s.rules {
 		x.site, x.rule = s, r
@@ -41,8 +41,8 @@ func (x *pass) visit(s *site, n wire.Node) {
 	}
 }
 
-// visitMember walks one member of the value that a rule is at work on, before
-// that rule goes on.
+// visitMember visits one member of the value to which a rule is being applied. A rule calls it to have the member
+// translated before it goes on.
 func (x *pass) visitMember(c wire.Node) {
 	site, rule := x.site, x.rule
 	if next := site.below(c); next != nil {
@@ -56,7 +56,7 @@ func (x *pass) lost(n wire.Node, level wire.Level) *wire.Loss {
 	return x.lostAs(x.rule.What, n, level)
 }
 
-// lostAs is lost for a rule that is about several things.
+// lostAs is lost for a rule that reports several things; what replaces Rule.What.
 func (x *pass) lostAs(what string, n wire.Node, level wire.Level) *wire.Loss {
 	if x.m.Trace {
 		x.m.Places = append(x.m.Places, wire.Place{Rule: x.rule.ID, What: what, Level: level, Path: string(n.AppendPath(nil))})
@@ -74,7 +74,7 @@ func (x *pass) lostAs(what string, n wire.Node, level wire.Level) *wire.Loss {
 	return &x.m.Losses[len(x.m.Losses)-1]
 }
 
-// fail makes the message one that cannot be translated (C40).
+// fail ends the translation of the message with an error (C40).
 func (x *pass) fail(n wire.Node, cause error) {
 	x.err = &Error{
 		From: x.t.from, To: x.t.to, Kind: x.m.Kind, Method: x.m.Method,
@@ -88,7 +88,7 @@ func strip(x *pass, n wire.Node) {
 	n.Remove()
 }
 
-// stripLevel: what holds nothing goes more quietly than what holds something.
+// stripLevel returns the level of the loss of n: Info for an empty value, else Warn.
 func stripLevel(n wire.Node) wire.Level {
 	if n.Hollow() {
 		return wire.Info
@@ -109,7 +109,7 @@ func methodNotFound(x *pass, n wire.Node) {
 	x.answerError(-32601, "Method not found: "+x.m.Method.String())
 }
 
-// answerError makes an error the reply to the request at hand.
+// answerError answers the request with an error, instead of sending it to the receiver.
 func (x *pass) answerError(code int, message string) {
 	x.dst = append(x.dst, `{"jsonrpc":"2.0","id":`...)
 	x.dst = append(x.dst, x.m.ID()...)
@@ -119,7 +119,7 @@ func (x *pass) answerError(code int, message string) {
 	x.verdict = wire.Answer
 }
 
-// answerResult makes a result the reply to the request at hand.
+// answerResult answers the request with a result, instead of sending it to the receiver.
 func (x *pass) answerResult(result string) {
 	x.dst = append(x.dst, `{"jsonrpc":"2.0","id":`...)
 	x.dst = append(x.dst, x.m.ID()...)
@@ -129,13 +129,13 @@ func (x *pass) answerResult(result string) {
 	x.verdict = wire.Answer
 }
 
-// nonEmpty is the inside of a string that holds something.
+// nonEmpty returns a string value without its quotes. ok is false if the string is empty or n is not a string.
 func nonEmpty(n wire.Node) (raw []byte, ok bool) {
 	raw, ok = n.Text()
 	return raw, ok && len(raw) > 0
 }
 
-// elements is the first element of an array, no Node for any other value.
+// elements returns the first element of an array, or the zero Node if n is not an array or has no elements.
 func elements(n wire.Node) wire.Node {
 	if !n.OK() || n.Kind() != '[' {
 		return wire.Node{}

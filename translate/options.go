@@ -2,25 +2,25 @@ package translate
 
 import "fmt"
 
-// Options are the switches of the translation. "" is the default of each.
+// Options are the switches of the translation. An empty string stands for the default.
 type Options struct {
 	// ResourceContentsName sets whether the contents of resources/read get a name for
-	// revisions from 2025-06-18 on: on (default), off, or strict, which fails where the URI
+	// revisions from 2025-06-18 on: on (default), off, or strict, which fails if the URI
 	// gives no name.
 	ResourceContentsName string `yaml:"resource_contents_name"`
-	// ElicitationFallback is the answer to a server's question where the client does not
-	// support elicitation: error (default), cancel or decline.
+	// ElicitationFallback is the answer to a server's elicitation/create if the client does
+	// not support elicitation: error (default), cancel or decline.
 	ElicitationFallback string `yaml:"elicitation_fallback"`
 	// Tasks is bridge (default), which translates between the tasks of 2025-11-25 and the
 	// tasks extension of 2026-07-28, or strip, which removes both.
 	Tasks string `yaml:"tasks"`
 	// SchemaDialect is auto (default), which rewrites tool schemas of JSON Schema draft-07 to
-	// 2020-12 for clients of revisions that assume 2020-12, or off. The sender of tool lists
-	// applies it: a Translator leaves schemas alone.
+	// 2020-12 for clients of revisions that assume 2020-12, or off. It is applied to the tool
+	// lists that are sent to clients, not by a Translator.
 	SchemaDialect string `yaml:"schema_dialect"`
 }
 
-// Validate names the first switch with a value that it cannot have, by its YAML key.
+// Validate returns an error if a switch has an invalid value. The error names the first such switch by its YAML key.
 func (o Options) Validate() error {
 	for _, s := range []struct {
 		key, value string
@@ -59,7 +59,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Conditions that rules name.
+// Conditions for Rule.When.
 func namesContents(o Options) bool { return o.ResourceContentsName != "off" }
 func bridgesTasks(o Options) bool  { return o.Tasks == "bridge" }
 func stripsTasks(o Options) bool   { return !bridgesTasks(o) }

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// optionsOf reads lines such as tasks=strip, for the engine and its twin.
+// optionsOf parses lines such as tasks=strip, for the engine and its slow twin.
 func optionsOf(t testing.TB, lines []string) (translate.Options, slow.Options) {
 	t.Helper()
 	var o translate.Options
@@ -29,8 +29,8 @@ func optionsOf(t testing.TB, lines []string) (translate.Options, slow.Options) {
 	return o, slow.Options(o)
 }
 
-// TestPlacesOfLosses: each place of a loss can be had, by the names that the message
-// gives, which no rule knows.
+// TestPlacesOfLosses checks that Trace lists each place of a loss, with the names that
+// the message has, even if no rule knows them.
 func TestPlacesOfLosses(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	tr := table.Between(revision(t, "2026-07-28"), revision(t, "2025-11-25"))

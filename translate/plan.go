@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// plan is what the rules between two revisions come to: for every kind and
-// method a tree of places, and the one shape that shows them all to a scan.
+// plan is the compiled form of the rules between two revisions: a tree of places for every kind and method, and
+// one shape with which a scan records all these places.
 type plan struct {
 	roots [wire.Error + 1][wire.NumMethods]*site
 	shape *wire.Shape
@@ -19,11 +19,11 @@ type site struct {
 	rules   []*Rule
 	inner   bool // some rule acts further in
 	members [wire.NumNames]*site
-	any     *site // every member without a place of its own
+	any     *site // of every member without an entry in members
 	elem    *site
 }
 
-// below is the site of a member or element, nil when no rule speaks of it.
+// below returns the site of a member or element, or nil if no rule names it.
 func (s *site) below(c wire.Node) *site {
 	if c.Element() {
 		return s.elem
@@ -34,7 +34,7 @@ func (s *site) below(c wire.Node) *site {
 	return s.any
 }
 
-// lay lays the rules out as one plan.
+// lay compiles the rules into one plan.
 func lay(rules []*Rule) *plan {
 	p := &plan{shape: new(wire.Shape)}
 	for _, r := range rules {
@@ -79,8 +79,7 @@ func (p *plan) site(kind wire.Kind, method wire.Method, path string) *site {
 	return s
 }
 
-// record widens the shape so that the value at path is seen, and what the rule
-// reads below it.
+// record adds the value at path to the shape, and the values below it that the rule reads.
 func (p *plan) record(path string, reads []string) {
 	steps := wire.ParsePath(path)
 	p.shape.At(steps...)
@@ -93,5 +92,5 @@ func (p *plan) record(path string, reads []string) {
 	}
 }
 
-// passes keeps the memory of passes that are over.
+// passes pools passes, for their scratch memory.
 var passes = sync.Pool{New: func() any { return new(pass) }}

@@ -15,7 +15,7 @@ import (
 // site is a place where rules act on the members of an object.
 type site struct {
 	method  wire.Method
-	message string   // what is around the object: %s
+	message string   // the message around the object, which is %s
 	known   []string // members that some rule names there
 }
 
@@ -49,17 +49,17 @@ var sites = []site{
 	{wire.ToolsCall, `"error":%s`, []string{"code", "message", "data"}},
 }
 
-// space is whitespace as JSON allows it anywhere.
+// space generates white space, which JSON allows between all tokens.
 var space = rapid.StringOfN(rapid.SampledFrom([]rune(" \t\n\r")), 0, 2, -1)
 
-// names are member names that no rule knows, some of them almost one that a
-// rule does.
+// names are member names that no rule knows. Some differ only a little from one that a
+// rule knows.
 var names = rapid.SampledFrom([]string{
 	"x", "titles", "Title", "", " title", "_metadata", "x.y", `a\"b`, `\u00e9`, "é", `\ud800`, "iconS", "0", "x-vendor/key", "lastmodified",
 	"structured_content", "#", "*", "$", "resultTypes",
 })
 
-// raw is any JSON value, spelt in any way.
+// raw generates any JSON value, in different notations.
 func raw(depth int) *rapid.Generator[string] {
 	scalar := rapid.SampledFrom([]string{
 		`null`, `true`, `false`, `0`, `-0`, `1.50`, `1E400`, `9007199254740993`, `-1e-7`, `""`, `"x"`, `"\u0000\ud83d\ude00\udc00"`, `"é\/\\\""`,
@@ -84,19 +84,19 @@ func raw(depth int) *rapid.Generator[string] {
 	})
 }
 
-// ids are spellings of ids.
+// ids generates request ids in different notations.
 var ids = rapid.OneOf(
 	rapid.SampledFrom([]string{`0`, `-1`, `9007199254740993`, `123456789012345678901234567890`, `""`, `"\u0061\/\ud800"`, `"é"`, `"1"`}),
 	rapid.Map(rapid.StringMatching(`[ -!#-\[\]-~]{0,12}`), func(s string) string { return `"` + s + `"` }),
 	rapid.Map(rapid.Int64(), func(n int64) string { return fmt.Sprint(n) }),
 )
 
-// drawn is a message with members of both sorts in one place.
+// drawn is a message that has members that rules name, and others, in one place.
 type drawn struct {
 	site   site
 	id     string
 	text   string
-	vendor []string // members that no rule names, as they stand in text
+	vendor []string // members that no rule names, as they are in text
 }
 
 func drawMessage(t *rapid.T) drawn {
@@ -107,7 +107,7 @@ func drawMessage(t *rapid.T) drawn {
 	}
 	for i, name := range rapid.SliceOfNDistinct(names, 0, 4, rapid.ID).Draw(t, "vendor names") {
 		member := fmt.Sprintf(`"%s"%s:%s%s`, name, space.Draw(t, "space"), space.Draw(t, "space"),
-			fmt.Sprintf(`[%d,%s]`, i, raw(2).Draw(t, "value"))) // no two alike
+			fmt.Sprintf(`[%d,%s]`, i, raw(2).Draw(t, "value"))) // all values differ
 		members = append(members, member)
 		d.vendor = append(d.vendor, member)
 	}
@@ -122,10 +122,10 @@ func drawPair(t *rapid.T) (from, to *translate.Revision) {
 	return all[0], all[1]
 }
 
-// allFacts say that the client declared everything.
+// allFacts says that the client and the server declared everything.
 const allFacts = ^wire.Facts(0)
 
-// TestMembersNoRuleNamesSurvive, byte for byte, wherever they stand and whatever
+// TestMembersNoRuleNamesSurvive checks that members that no rule names are kept byte for byte, whatever
 // is removed around them.
 func TestMembersNoRuleNamesSurvive(t *testing.T) {
 	table := newTable(t, translate.Options{})
@@ -147,7 +147,7 @@ func TestMembersNoRuleNamesSurvive(t *testing.T) {
 	})
 }
 
-// TestIDsSurvive, byte for byte, also in an answer.
+// TestIDsSurvive checks that the id is kept byte for byte, also in an answer by the translator.
 func TestIDsSurvive(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	rapid.Check(t, func(t *rapid.T) {
@@ -167,8 +167,8 @@ func TestIDsSurvive(t *testing.T) {
 	})
 }
 
-// TestTranslatingTwiceChangesNothing: what the target's revision may hold is
-// left alone.
+// TestTranslatingTwiceChangesNothing checks that a second translation does not change the result of
+// the first.
 func TestTranslatingTwiceChangesNothing(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	rapid.Check(t, func(t *rapid.T) {
@@ -189,10 +189,10 @@ func TestTranslatingTwiceChangesNothing(t *testing.T) {
 	})
 }
 
-// TestGoingUpAddsNothing but the revision of the handshake, C41's name of
-// contents, C15's completions, and what every message of 2026-07-28 says.
+// TestGoingUpAddsNothing checks that a translation to a newer revision adds only the revision of the
+// handshake, the name of contents (C41), completions (C15), and what every message of 2026-07-28 has.
 func TestGoingUpAddsNothing(t *testing.T) {
-	table := newTable(t, translate.Options{Tasks: "strip"}) // or a server's tasks are said in other words
+	table := newTable(t, translate.Options{Tasks: "strip"}) // with bridge, a server's tasks become the extension
 	may := []place{
 		parsePlace("params.protocolVersion"), parsePlace("result.protocolVersion"),
 		parsePlace("result.contents[0].name"), parsePlace("result.capabilities.completions"),
@@ -209,7 +209,7 @@ func TestGoingUpAddsNothing(t *testing.T) {
 			t.Fatalf("scan: %v: %s", err, d.text)
 		}
 		if got.verdict == "answer" && d.site.method == wire.ElicitationCreate {
-			t.Skip("clients before 2025-06-18 cannot be asked")
+			t.Skip("clients before 2025-06-18 do not support elicitation")
 		}
 		if to.Modern && got.verdict != "want" {
 			t.Skip(got.verdict)
@@ -223,7 +223,7 @@ func TestGoingUpAddsNothing(t *testing.T) {
 			known = append(slices.Clone(known), reported(got.losses)...)
 		}
 		if added := missing(got.text, d.text, may); len(added) > 0 {
-			t.Fatalf("%v to %v: %v came from nowhere\n in  %s\n out %s", from, to, added, d.text, got.text)
+			t.Fatalf("%v to %v: %v was added\n in  %s\n out %s", from, to, added, d.text, got.text)
 		}
 		if gone := missing(d.text, got.text, known); len(gone) > 0 && d.site.method != wire.SamplingCreateMessage {
 			t.Fatalf("%v to %v: %v is gone\n in  %s\n out %s", from, to, gone, d.text, got.text)
@@ -231,8 +231,8 @@ func TestGoingUpAddsNothing(t *testing.T) {
 	})
 }
 
-// TestGoingDownOnlyRemovesWhatItReports holds for every drawn message what the
-// recorded ones are held to.
+// TestGoingDownOnlyRemovesWhatItReports checks that a translation to an older revision reports
+// everything that it removes.
 func TestGoingDownOnlyRemovesWhatItReports(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	rapid.Check(t, func(t *rapid.T) {
@@ -250,7 +250,7 @@ func TestGoingDownOnlyRemovesWhatItReports(t *testing.T) {
 		}
 		known := append(reported(got.losses), parsePlace("params.protocolVersion"), parsePlace("result.protocolVersion"))
 		if slices.ContainsFunc(got.losses, func(l wire.Loss) bool { return l.Rule == "C22" }) {
-			known = append(known, place{"error"}) // put into other words, or into a result
+			known = append(known, place{"error"}) // rewritten as text, or as a result
 		}
 		if gone := missing(d.text, got.text, known); len(gone) > 0 {
 			t.Fatalf("%v to %v: %v is gone unreported (reported: %v)\n in  %s\n out %s", from, to, gone, known, d.text, got.text)

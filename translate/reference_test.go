@@ -28,7 +28,7 @@ steps between them, in one pass. The rule's number is in its log lines and in th
 INFO where nothing is missed that held anything, DEBUG where only the form changes.
 `
 
-// TestReferenceOfRules holds the page's list of rules against the rules, the comments of their actions, and the losses
+// TestReferenceOfRules compares the page's list of rules with the rules, the comments of their actions, and the losses
 // of the golden cases. With -update it writes the list.
 func TestReferenceOfRules(t *testing.T) {
 	page, err := os.ReadFile(referencePage)
@@ -66,7 +66,7 @@ type ruleWriter struct {
 	out      strings.Builder
 }
 
-// lossKey is what a loss says of its rule; without what, of a part of what the rule is about.
+// lossKey identifies the rule of a loss. what is "" if the loss is about a part of the rule's What.
 type lossKey struct {
 	rule, what string
 	direction  translate.Direction
@@ -119,8 +119,8 @@ func places(at []translate.Place) string {
 
 var ruleNumbers = regexp.MustCompile(` \((?:[A-Z][0-9.]+(?:, )?)+\)`)
 
-// actionComments are the comments of the package's functions without their names and the numbers of rules,
-// as one line each.
+// actionComments returns the comments of the package's functions, each as one line, without the function's name and
+// the numbers of rules.
 func actionComments(t *testing.T) map[string]string {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -147,7 +147,7 @@ func actionComments(t *testing.T) map[string]string {
 	return all
 }
 
-// reportedLevels are the highest levels of the losses that the golden cases report.
+// reportedLevels returns the highest level of each loss that the golden cases report.
 func reportedLevels(t *testing.T) map[lossKey]wire.Level {
 	cases := goldens(t)
 	all, levels, about := byName(cases), map[lossKey]wire.Level{}, map[string]bool{}
@@ -162,7 +162,7 @@ func reportedLevels(t *testing.T) map[lossKey]wire.Level {
 		for _, l := range g.byEngine(t, all).losses {
 			what := l.What
 			if !about[l.Rule+" "+what] {
-				what = "" // a part of what the rule is about
+				what = "" // it is about a part of the rule's What
 			}
 			for _, key := range []lossKey{{l.Rule, what, d}, {l.Rule, what, translate.Both}} {
 				levels[key] = max(levels[key], l.Level)

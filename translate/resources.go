@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// nameContents adds the name that the last part of the URI gives (C41).
+// nameContents adds `name`, derived from the last part of the URI (C41).
 func nameContents(x *pass, contents wire.Node) {
 	if contents.Kind() != '{' || contents.Get(wire.NameKey).OK() {
 		return
@@ -28,9 +28,9 @@ func nameContents(x *pass, contents wire.Node) {
 	contents.Add(append(wire.AppendQuotedInner(w, name), '"'))
 }
 
-// nameFromURI is the last part of the path that is not empty, percent-decoded;
-// without a path the host, without a host what is behind the scheme; "" when
-// there is none of these.
+// nameFromURI returns the last part of the path that is not empty, percent-decoded. If the path has no such part,
+// it returns the host. It returns "" if there is neither. In a URI without "//", everything behind the scheme is
+// the path.
 func nameFromURI(uri string) string {
 	if i := strings.IndexAny(uri, "?#"); i >= 0 {
 		uri = uri[:i]
@@ -55,7 +55,7 @@ func nameFromURI(uri string) string {
 	return hostName(host)
 }
 
-// schemeEnd is the index of the colon behind a URI's scheme, 0 when it has none.
+// schemeEnd returns the index of the colon behind a URI's scheme, or 0 if the URI has none.
 func schemeEnd(uri string) int {
 	for i := 0; i < len(uri); i++ {
 		switch c := uri[i]; {
@@ -88,7 +88,7 @@ func lastPart(path string) string {
 	return ""
 }
 
-// hostName is an authority without user and port.
+// hostName returns an authority without user and port.
 func hostName(authority string) string {
 	for i := len(authority) - 1; i >= 0; i-- {
 		if authority[i] == '@' {

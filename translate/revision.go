@@ -2,37 +2,35 @@ package translate
 
 import "slices"
 
-// Revision is a protocol revision: its name on the wire and the traits that code
-// outside this package may ask for. Revisions are compared by identity.
+// Revision is a protocol revision: its name in messages and its properties. Revisions are compared by identity.
 type Revision struct {
 	Name string // "2025-06-18"
 
 	// Modern revisions have no handshake and no session.
 	Modern bool
-	// Deprecated revisions still work; clients that use one are told once.
+	// Deprecated revisions still work; the log names a peer that uses one when its session begins.
 	Deprecated bool
-	// Batches says that several messages may come as one JSON array.
+	// Batches says that a JSON array may carry several messages.
 	Batches bool
 	// VersionHeader says that HTTP requests after the handshake carry MCP-Protocol-Version.
 	VersionHeader bool
 
-	// Elicitation says that servers may ask the user of a client.
+	// Elicitation says that servers may send elicitation/create.
 	Elicitation bool
 	// Structured says that results may have structuredContent, and tools an
 	// outputSchema for it.
 	Structured bool
-	// Tasks says that requests may become tasks, by the revision itself and not by
-	// an extension.
+	// Tasks says that the revision itself, not an extension, has tasks.
 	Tasks bool
 
-	// ErrorWithoutID says that an error about no request has no id; before, it is null.
+	// ErrorWithoutID says that an error that answers no request has no id. In other revisions
+	// its id is null.
 	ErrorWithoutID bool
-	// Schemas2020 says that a schema of a tool that names no dialect is one of JSON
-	// Schema 2020-12.
+	// Schemas2020 says that a tool's schema without $schema is JSON Schema 2020-12.
 	Schemas2020 bool
 
 	toolAnnotations bool // tools have annotations
-	order           int  // place in revisions
+	order           int  // index in revisions
 }
 
 // The revisions, oldest first. A step leads from each to the next.
@@ -52,14 +50,13 @@ func init() {
 	}
 }
 
-// String is the revision's name.
+// String returns the revision's name.
 func (r *Revision) String() string { return r.Name }
 
-// Number stands for the revision where its name is too long: a small number,
-// not 0, that never changes.
+// Number returns a number for the revision, for places where its name is too long. It is not 0 and never changes.
 func (r *Revision) Number() uint8 { return uint8(r.order) + 1 }
 
-// Numbered finds a revision that we speak by its number, nil when there is none.
+// Numbered returns the revision with that number, or nil if there is none.
 func Numbered(n uint8) *Revision {
 	if n == 0 || int(n) > len(revisions) {
 		return nil
@@ -67,7 +64,7 @@ func Numbered(n uint8) *Revision {
 	return revisions[n-1]
 }
 
-// Lookup finds a revision that we speak by its name, nil when there is none.
+// Lookup returns the revision with that name, or nil if dragoman does not support it.
 func Lookup(name string) *Revision {
 	for _, r := range revisions {
 		if r.Name == name {
@@ -77,7 +74,7 @@ func Lookup(name string) *Revision {
 	return nil
 }
 
-// Handshake lists the revisions with a handshake that we speak, newest first.
+// Handshake returns the supported revisions with a handshake, newest first.
 func Handshake() []*Revision {
 	var list []*Revision
 	for i := len(revisions) - 1; i >= 0; i-- {
@@ -88,19 +85,19 @@ func Handshake() []*Revision {
 	return list
 }
 
-// All lists every revision that we speak, newest first.
+// All returns every supported revision, newest first.
 func All() []*Revision {
 	list := slices.Clone(revisions)
 	slices.Reverse(list)
 	return list
 }
 
-// Latest is the newest revision with a handshake: what a client is offered that
-// asks for an unknown one.
+// Latest returns the newest revision with a handshake. A client that requests an unknown revision is offered this
+// one.
 func Latest() *Revision { return Handshake()[0] }
 
-// Oldest is the oldest revision: what a client without any sign of its own speaks.
+// Oldest returns the oldest revision. A client that names no revision is assumed to use it.
 func Oldest() *Revision { return revisions[0] }
 
-// Modern is the name of the oldest revision without a handshake.
+// Modern returns the name of the oldest revision without a handshake.
 func Modern() string { return rev20260728.Name }

@@ -2,7 +2,7 @@ package translate
 
 import "testing"
 
-// Session ids that are about hold these numbers.
+// TestNumbersNeverChange guards the numbers that are part of session ids in use.
 func TestNumbersNeverChange(t *testing.T) {
 	for n, name := range map[uint8]string{1: "2024-11-05", 2: "2025-03-26", 3: "2025-06-18", 4: "2025-11-25"} {
 		r := Numbered(n)

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// names says that the golden case's title lists the rule, before its dot.
+// names reports whether the golden case's title lists the rule, before the dot.
 func (g *golden) names(rule string) bool {
 	rules, _, _ := strings.Cut(g.title, "·")
 	return slices.ContainsFunc(strings.Fields(rules), func(s string) bool {
@@ -17,11 +17,11 @@ func (g *golden) names(rule string) bool {
 	})
 }
 
-// acts says that something became of the message.
+// acts reports whether the translation changes the message.
 func (g *golden) acts() bool { return g.verdict != "want" || g.want != g.in }
 
-// crosses says that the case's way leads over the step to the revision, in the
-// direction; a rule that belongs to no step acts between any two.
+// crosses reports whether the case's translation takes the step to the revision, in the
+// direction d. If step is nil, the rule acts between any two revisions.
 func (g *golden) crosses(t testing.TB, step *translate.Revision, d translate.Direction) bool {
 	t.Helper()
 	order := translate.All()
@@ -36,7 +36,7 @@ func (g *golden) crosses(t testing.TB, step *translate.Revision, d translate.Dir
 	return older > age(step) && newer <= age(step)
 }
 
-// scanned are kind and method of the case's message.
+// scanned returns kind and method of the case's message.
 func (g *golden) scanned(t testing.TB) (wire.Kind, wire.Method) {
 	t.Helper()
 	var m wire.Message
@@ -49,9 +49,9 @@ func (g *golden) scanned(t testing.TB) (wire.Kind, wire.Method) {
 	return m.Kind, m.Method
 }
 
-// TestEveryRuleHasAGoldenCase: for every rule, in every direction it acts, for
-// every kind and method of message that it acts on, some golden file names the
-// rule and shows that something happens.
+// TestEveryRuleHasAGoldenCase checks that for every rule, each of its directions, and
+// each kind and method of message that it acts on, a golden file names the
+// rule and shows a change.
 func TestEveryRuleHasAGoldenCase(t *testing.T) {
 	cases := goldens(t)
 	rules := translate.Rules()
@@ -77,7 +77,7 @@ func TestEveryRuleHasAGoldenCase(t *testing.T) {
 	}
 }
 
-// silent are rules that take nothing away, and so report nothing.
+// silent are rules that remove nothing and therefore report nothing.
 var silent = map[string]string{
 	"D.3 protocolVersion": "the handshake names the receiver's revision",
 	"C15 completions up":  "adds",
@@ -89,8 +89,8 @@ var silent = map[string]string{
 	"G.1 progressToken":   "gives the progress another name",
 }
 
-// TestEveryLossHasAGoldenCase: whatever a rule can report as lost, some golden
-// file reports.
+// TestEveryLossHasAGoldenCase checks that every loss that a rule can report is in a golden
+// file.
 func TestEveryLossHasAGoldenCase(t *testing.T) {
 	cases := goldens(t)
 	all := byName(cases)

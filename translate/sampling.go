@@ -4,8 +4,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// refuseSamplingTools answers a sampling request with tools, tool calls or tool results with an error where
-// the client has no such capability. An empty list of tools is removed (C13).
+// refuseSamplingTools answers a sampling request that has tools, tool calls or tool results with an error if the
+// client has no such capability. It removes an empty list of tools (C13).
 func refuseSamplingTools(x *pass, params wire.Node) {
 	if x.t.to.order >= rev20251125.order && x.m.Facts.Has(wire.ClientSamplingTools) {
 		return
@@ -63,7 +63,7 @@ func splitMessage(x *pass, msg wire.Node) {
 		content.Put(append(x.m.Writer(), `{"type":"text","text":""}`...))
 		return
 	}
-	x.visitMember(content) // each block for itself, before it is moved
+	x.visitMember(content) // translates each block before it is moved
 	if !first.Next().OK() {
 		content.Put(first.AppendNode(x.m.Writer()))
 		return
@@ -100,7 +100,8 @@ func splitMessage(x *pass, msg wire.Node) {
 	msg.Swap(w)
 }
 
-// joinAnswer joins the blocks of a sampling answer into one, as text where they cannot be kept (C12).
+// joinAnswer joins the blocks of a sampling answer into one text block. It keeps a single block that is not about
+// tools (C12).
 func joinAnswer(x *pass, content wire.Node) {
 	switch {
 	case content.Kind() == '{' && ofTools(content):
@@ -128,7 +129,7 @@ func joinAnswer(x *pass, content wire.Node) {
 	content.Put(append(w, `"}`...))
 }
 
-// appendBlockText puts a block into words, for the inside of a string.
+// appendBlockText appends a text that describes a block, escaped for the inside of a JSON string.
 func appendBlockText(dst []byte, block wire.Node) []byte {
 	kind, _ := block.Get(wire.Type).Text()
 	switch {
@@ -165,7 +166,7 @@ func appendBlockText(dst []byte, block wire.Node) []byte {
 	return append(dst, " omitted]"...)
 }
 
-// dropIncludeContext removes `includeContext` where the client did not declare that it can include context
+// dropIncludeContext removes `includeContext` if the client did not declare that it can include context
 // (C26).
 func dropIncludeContext(x *pass, n wire.Node) {
 	if !x.m.Facts.Has(wire.ClientSamplingContext) && (n.Is("thisServer") || n.Is("allServers")) {

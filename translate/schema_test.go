@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// sharedDir holds what the tests share with the project's design: the official
-// schemas and recorded traffic. Without it those tests skip.
+// sharedDir has the official schemas and the recorded traffic. Tests that need them skip if it
+// does not exist.
 const sharedDir = "../../shared"
 
 // schema is the official JSON Schema of one revision.
@@ -140,9 +140,9 @@ func (s *schema) checkMessage(t testing.TB, kind wire.Kind, method wire.Method, 
 	if s.has["InputRequiredResult"] != nil && kind == wire.Result {
 		switch method {
 		case wire.SamplingCreateMessage, wire.RootsList, wire.ElicitationCreate:
-			envelope = "" // its result will stand inside a request
+			envelope = "" // its result becomes an entry of inputResponses in a request
 		case wire.Initialize:
-			return nil // half of a discovery
+			return nil // the proxy makes the result of server/discover from it
 		}
 	}
 	if envelope != "" {
@@ -156,7 +156,7 @@ func (s *schema) checkMessage(t testing.TB, kind wire.Kind, method wire.Method, 
 	if s.has[content] == nil {
 		content = "EmptyResult"
 		if kind != wire.Result {
-			return nil // a method of another revision: the envelope is all there is
+			return nil // a method of another revision: only the envelope can be checked
 		}
 	}
 	if kind == wire.Result {
@@ -169,8 +169,8 @@ func (s *schema) checkMessage(t testing.TB, kind wire.Kind, method wire.Method, 
 	return s.check(t, content, text)
 }
 
-// TestGoldenFitsSchema holds what became of each golden case against the schema of
-// its revision, where what came in fits that of its own.
+// TestGoldenFitsSchema validates the result of each golden case by the schema of the target revision, if
+// its input is valid by that of the source revision.
 func TestGoldenFitsSchema(t *testing.T) {
 	schemas := allSchemas(t)
 	cases := goldens(t)
@@ -190,7 +190,7 @@ func TestGoldenFitsSchema(t *testing.T) {
 		}
 		got := g.byEngine(t, all)
 		switch {
-		case got.verdict != "want": // TestGolden says so
+		case got.verdict != "want": // TestGolden checks these
 			continue
 		case gjson.Get(got.text, "id").Type == gjson.Null && gjson.Get(got.text, "id").Exists(): // C24
 			continue

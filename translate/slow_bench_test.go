@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// BenchmarkAgainstSlow holds the engine against its twin, which looks up and edits
-// path by path, on a list of 50 tools, about 45 KB. An op is the twin's; x-slow
-// says how many translations of the engine take as long.
+// BenchmarkAgainstSlow compares the engine with package slow, which looks up and edits
+// path by path, on a list of 50 tools, about 45 KB. An op is one translation by package slow; x-slow
+// is the number of translations by the engine that take as long.
 func BenchmarkAgainstSlow(b *testing.B) {
 	c, err := corpus.New(corpus.Small)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// TestGoldenByTwin holds the slow twin against the golden files, by value.
+// TestGoldenByTwin compares the results of package slow with the golden files, by value.
 func TestGoldenByTwin(t *testing.T) {
 	cases := goldens(t)
 	all := byName(cases)
@@ -39,12 +39,12 @@ func TestGoldenByTwin(t *testing.T) {
 	}
 }
 
-// sameValue compares two texts by value; an empty one equals only itself.
+// sameValue compares two JSON texts by value; an empty text equals only an empty text.
 func sameValue(a, b string) bool {
 	return a == b || a != "" && b != "" && slow.Equal(a, b)
 }
 
-// hasTwice says that some object in the value has two members of one name.
+// hasTwice reports whether some object in the value has two members of one name.
 func hasTwice(v gjson.Result) (twice bool) {
 	if !v.IsObject() && !v.IsArray() {
 		return false
@@ -64,7 +64,7 @@ func hasTwice(v gjson.Result) (twice bool) {
 	return twice
 }
 
-// switches makes options of a number, so that a fuzzer can turn each.
+// switches converts a number to options, so that a fuzzer can choose each switch.
 func switches(n uint16) translate.Options {
 	take := func(of ...string) string {
 		value := of[int(n)%len(of)]
@@ -78,7 +78,7 @@ func switches(n uint16) translate.Options {
 	}
 }
 
-// numberOf is the number that gives these options.
+// numberOf returns the number that switches converts to these options.
 func numberOf(o translate.Options) uint16 {
 	for n := range uint16(3 * 3 * 2) {
 		got := switches(n)
@@ -119,7 +119,7 @@ func (s *tables) table(t rapid.TB, n uint16) *translate.Table {
 	return s.byNumb[n]
 }
 
-// ugly are shapes that random search is slow to find.
+// ugly are messages that a random search takes long to find.
 var ugly = []string{
 	`{"jsonrpc":"2.0","id":1,"result":{}}`,
 	`{"jsonrpc":"2.0","id":1,"result":{ }}`,
@@ -176,7 +176,7 @@ var ugly = []string{
 	`{"jsonrpc":"2.0","method":"notifications/progress"}`,
 }
 
-// stamps are what may be known of the ends, from nothing to everything.
+// stamps are the Stamps of the tests: none, an empty one, and full ones.
 var stamps = []*wire.Stamp{nil, {}, {
 	ClientInfo: []byte(`{"name":"c","version":"1"}`), Capabilities: []byte(`{"roots":{}}`), LogLevel: []byte(`"info"`),
 	ServerInfo: []byte(`{"name":"s","version":"2"}`), Subscription: []byte(`"L"`), TTL: 60000, ElicitationID: []byte(`"e-1"`),
@@ -184,7 +184,7 @@ var stamps = []*wire.Stamp{nil, {}, {
 	ID: []byte(`7`), ProgressToken: []byte(`"p7"`), Task: []byte(`{"ttl":60000}`),
 }}
 
-const pairs = 25 // of five revisions, with themselves too
+const pairs = 25 // ordered pairs of five revisions, equal ones included
 
 func pairOf(n uint8) (from, to string) {
 	all := translate.All()
@@ -200,11 +200,10 @@ func numberOfPair(from, to string) uint8 {
 	panic("no such pair")
 }
 
-// FuzzAgainstSlow: of every message that a scan accepts, between any two
-// revisions and with any switches, the engine and its slow twin make the same,
-// by value; the twin is no judge where a member occurs twice. What comes out is
-// a message with the id that came in, and translating it again changes nothing.
-// Between equal revisions it is the very bytes that came in.
+// FuzzAgainstSlow checks that the engine and its slow twin, package slow, translate every message that a scan
+// accepts to the same value, between any two revisions and with any switches. The twin is not asked if a member
+// occurs twice. The result must be a message with the same id, and a second translation must not change it.
+// Between equal revisions the result must have the same bytes as the input.
 func FuzzAgainstSlow(f *testing.F) {
 	for _, g := range goldens(f) {
 		o, _ := optionsOf(f, g.options)
@@ -226,8 +225,8 @@ func FuzzAgainstSlow(f *testing.F) {
 	})
 }
 
-// TestUglyAgainstSlow takes every ugly shape through every pair, as whatever it
-// may be the answer to.
+// TestUglyAgainstSlow translates every ugly message between every pair of revisions. It tries a response with
+// every method that the request may have had.
 func TestUglyAgainstSlow(t *testing.T) {
 	table := newTable(t, translate.Options{})
 	for _, text := range ugly {
@@ -251,7 +250,7 @@ func TestUglyAgainstSlow(t *testing.T) {
 	}
 }
 
-// against runs the engine and its twin over the same messages.
+// against runs the engine and its slow twin on the same messages.
 type against struct {
 	t        rapid.TB
 	table    *translate.Table
@@ -260,17 +259,17 @@ type against struct {
 	method   wire.Method // of responses
 	facts    wire.Facts
 	stamp    *wire.Stamp
-	text     string // the message that this is about, where there is one
+	text     string // the drawn message, if there is one
 }
 
-// compare translates one message both ways and returns the engine's.
+// compare translates one message with both and returns the engine's result.
 func (a *against) compare(in, note string) outcome {
 	t := a.t
 	t.Helper()
 	var m wire.Message
 	tr := a.table.Between(revision(t, a.from), revision(t, a.to))
 	if m.Scan([]byte(in), tr.Shape()) != nil {
-		return outcome{} // not a message: nothing is promised
+		return outcome{} // not a message: the result is undefined
 	}
 	kind, method, id := m.Kind, m.Method, string(m.ID())
 	if kind == wire.Result || kind == wire.Error {
@@ -326,8 +325,8 @@ func (a *against) checkOutput(in, id string, method wire.Method, got outcome) {
 	}
 }
 
-// hasArrayAsBlock says that the content of a sampling message or answer has an
-// array where a block belongs. C12 takes one array away each time.
+// hasArrayAsBlock reports whether the content of a sampling message or answer has an
+// array instead of a block. Each translation by C12 removes one level of arrays.
 func hasArrayAsBlock(text string) bool {
 	contents := append(gjson.Get(text, "params.messages.#.content").Array(), gjson.Get(text, "result.content"))
 	return slices.ContainsFunc(contents, func(content gjson.Result) bool {
@@ -335,9 +334,9 @@ func hasArrayAsBlock(text string) bool {
 	})
 }
 
-// compareAnswers answers a request that left a note: fills the form that a
-// flattened elicitation shows in a few ways, or does not find the resource. It
-// compares what the server, or the client, would get.
+// compareAnswers answers a request that produced a note: it fills in the flattened form in
+// several ways, or answers that the resource does not exist. It compares the translations of
+// these answers.
 func (a *against) compareAnswers(in string, form outcome) {
 	if hasTwice(gjson.Parse(in)) {
 		return

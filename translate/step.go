@@ -2,34 +2,33 @@ package translate
 
 import "github.com/dragoman-proxy/dragoman/translate/wire"
 
-// Step is what a revision changed in the one before it.
+// Step holds the changes of a revision against the one before it.
 type Step struct {
 	To *Revision
-	// Up holds for messages on their way to this revision from an older one, Down
-	// for those on their way from it to an older one. A message that goes further
-	// meets the rules of every step on its way, oldest change first.
+	// Up has the rules for messages from an older revision to this one, Down those for messages from this one
+	// to an older one. A message between revisions that are several steps apart takes the rules of every step
+	// between them, oldest change first.
 	Up, Down []Rule
 }
 
-// steps leads from each revision to the next.
+// steps has one step for each revision but the oldest, oldest first.
 var steps = []Step{step20250326, step20250618, step20251125, step20260728}
 
-// Rule is one change: in these places, do that.
+// Rule is one change: an action and the places where it is applied.
 type Rule struct {
 	ID   string // "C01", as in the loss report
 	What string // the member or thing that it is about: "title"
 	At   []Place
 	Do   action
-	// Reads are the paths of the values below a place that Do looks at; "*" is
-	// every member, and "../" leads to the place's siblings. Of what is neither read nor a place, Do sees nothing.
+	// Reads are the paths of the values below a place that Do looks at; "*" is every member, and "../" leads to
+	// the place's siblings. Do can only see values that Reads or At of some rule name.
 	Reads []string
-	// When decides by the switches whether the rule holds; nil means always.
+	// When reports whether the rule applies with the given switches; nil means always.
 	When func(Options) bool
 }
 
-// Place is where a rule acts: a kind of message, its method (of a response, that
-// of its request), and a path from the message to a value; "" is the message
-// itself.
+// Place is where a rule is applied: a kind of message, a method (for a response, that of its request), and a path
+// from the message to a value. The path "" is the message itself.
 type Place struct {
 	Kind   wire.Kind
 	Method wire.Method
@@ -39,10 +38,10 @@ type Place struct {
 // anyMethod stands for every method, known or not.
 const anyMethod = wire.NumMethods
 
-// action does what a rule says to one value that stands in its place.
+// action applies a rule to one value.
 type action func(x *pass, n wire.Node)
 
-// at lists one place for every path of one kind of message.
+// at returns a place for each path in messages of one kind and method.
 func at(kind wire.Kind, method wire.Method, paths ...string) []Place {
 	list := make([]Place, len(paths))
 	for i, p := range paths {
@@ -51,7 +50,7 @@ func at(kind wire.Kind, method wire.Method, paths ...string) []Place {
 	return list
 }
 
-// in is the value at a path below each of the places.
+// in returns the places at a path below each of the given places.
 func in(path string, groups ...[]Place) []Place {
 	var list []Place
 	for _, g := range groups {
@@ -70,7 +69,7 @@ func both(groups ...[]Place) []Place {
 	return list
 }
 
-// Where the types of the protocol stand.
+// The places of the protocol's types.
 var (
 	tools      = at(wire.Result, wire.ToolsList, "result.tools[]")
 	prompts    = at(wire.Result, wire.PromptsList, "result.prompts[]")
@@ -99,7 +98,7 @@ var (
 		samplingBlocks)
 )
 
-// Direction is which way in time a rule acts.
+// Direction says whether a rule applies to messages to a newer or to an older revision.
 type Direction string
 
 // The directions of a rule.
@@ -112,12 +111,12 @@ const (
 // RuleInfo describes one rule, for tests and documentation.
 type RuleInfo struct {
 	ID, What  string
-	Revision  *Revision // whose step it belongs to, nil for rules between any two
+	Revision  *Revision // whose step it belongs to; nil for rules between any two revisions
 	Direction Direction
 	Places    []Place // Method is [wire.NumMethods] for any method
 }
 
-// Rules lists every rule.
+// Rules returns every rule.
 func Rules() []RuleInfo {
 	var list []RuleInfo
 	add := func(rules []Rule, rev *Revision, d Direction) {

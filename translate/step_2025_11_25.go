@@ -46,9 +46,9 @@ var step20251125 = Step{
 	},
 }
 
-// always holds between any two different revisions: the handshake names the
-// receiver's, and what a client never declared is refused in its place, also
-// where a server ignores what it was told.
+// always has the rules between any two different revisions: the handshake names the receiver's revision, and a
+// request for a capability that the client did not declare is refused on the client's behalf, because some servers
+// ignore the declared capabilities.
 var always = []Rule{
 	{ID: "D.3", What: "protocolVersion", At: both(
 		at(wire.Request, wire.Initialize, "params.protocolVersion"),

@@ -2,9 +2,8 @@ package translate
 
 import "github.com/dragoman-proxy/dragoman/translate/wire"
 
-// step20260728 is what 2026-07-28 changed in 2025-11-25: no handshake, no session,
-// no requests of the server. What of that takes a memory gets the verdict Local;
-// the rest is here
+// step20260728 is what 2026-07-28 changed in 2025-11-25: there is no handshake and no session, and the server sends
+// no requests. Messages whose translation needs the state of a session get the verdict Local
 // (https://modelcontextprotocol.io/specification/2026-07-28/changelog).
 var step20260728 = Step{
 	To: rev20260728,
@@ -103,7 +102,7 @@ var step20260728 = Step{
 	}...),
 }
 
-// renamed are the rules for what tells one conversation from another.
+// renamed are the rules for request ids and progress tokens, which differ between the client's side and the server's.
 var renamed = []Rule{
 	{ID: "G.1", What: "id", At: both(
 		at(wire.Request, anyMethod, "id"), at(wire.Result, anyMethod, "id"), at(wire.Error, anyMethod, "id")), Do: rename},
@@ -111,7 +110,7 @@ var renamed = []Rule{
 		at(wire.Request, anyMethod, "params._meta.progressToken"), at(wire.Notification, wire.Progress, "params.progressToken")), Do: renameToken},
 }
 
-// Where the things stand that 2026-07-28 is about.
+// The places of the types that 2026-07-28 changed.
 var (
 	cacheable = both(
 		at(wire.Result, wire.ToolsList, "result"), at(wire.Result, wire.PromptsList, "result"),

@@ -10,12 +10,12 @@ import (
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks and
 // https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html.
 
-// carriesTasks reports whether tasks go from one to the other, and the server has them.
+// carriesTasks reports whether tasks are bridged between the two revisions and the server has tasks.
 func (x *pass) carriesTasks() bool {
 	return bridgesTasks(x.t.options) && x.t.from.Modern != x.t.to.Modern && x.m.Facts.Has(wire.ServerTasks)
 }
 
-// wantsTask reports whether the message is about a call that is to be a task.
+// wantsTask reports whether the message belongs to a tools/call that is to run as a task.
 func (x *pass) wantsTask() bool {
 	return bridgesTasks(x.t.options) && x.t.from.Modern != x.t.to.Modern &&
 		x.m.Method == wire.ToolsCall && x.m.Stamp != nil && x.m.Stamp.Task != nil
@@ -29,7 +29,7 @@ func dropTaskTools(x *pass, tool wire.Node) {
 	}
 }
 
-// allowTask declares that a tool may run as a task: servers of 2026-07-28 decide for each call (G.3).
+// allowTask declares that a tool may run as a task: a server of 2026-07-28 decides for each call (G.3).
 func allowTask(x *pass, tool wire.Node) {
 	if !x.carriesTasks() || tool.Kind() != '{' || tool.Get(wire.Execution).OK() {
 		return
@@ -38,7 +38,7 @@ func allowTask(x *pass, tool wire.Node) {
 	tool.Add(append(x.m.Writer(), `"execution":{"taskSupport":"optional"}`...))
 }
 
-// stripTasks removes what declares tasks, and reports the loss unless tasks are bridged.
+// stripTasks removes a declaration of tasks, and reports the loss unless tasks are bridged.
 func stripTasks(x *pass, n wire.Node) {
 	if x.m.Kind == wire.Result && x.carriesTasks() {
 		remove(x, n)
@@ -56,7 +56,7 @@ func stripTask(x *pass, task wire.Node) {
 	strip(x, task)
 }
 
-// askForTask marks the call as one that may run as a task, where the client has the tasks extension (G.3).
+// askForTask marks the call as one that may run as a task, if the client has the tasks extension (G.3).
 func askForTask(x *pass, params wire.Node) {
 	if !x.wantsTask() {
 		return
@@ -78,8 +78,7 @@ func refuseTaskResult(x *pass, result wire.Node) {
 	}
 }
 
-// isTask reports whether a result is the handle of a task. One that holds an answer
-// too is not.
+// isTask reports whether a result creates a task. A result that also has content or an action is not one.
 func isTask(result wire.Node) bool {
 	task := result.Get(wire.Task)
 	return task.OK() && task.Kind() == '{' && !result.Get(wire.Content).OK() && !result.Get(wire.Action).OK()
@@ -126,8 +125,8 @@ func wrapTask(x *pass, root wire.Node) {
 	result.Put(append(w, '}'))
 }
 
-// renamedUp and renamedDown are what the members of a task are called on the other
-// side; "" leaves one out.
+// renamedUp and renamedDown return the name of a task's member in the other revision, or "" for a member to leave
+// out.
 func renamedUp(c wire.Node) (key string) {
 	switch c.Name() {
 	case wire.TTL:
@@ -150,7 +149,7 @@ func renamedDown(c wire.Node) (key string) {
 	return string(c.Key())
 }
 
-// appendTask writes the members of a task under the names that they get.
+// appendTask appends the members of a task, with the names that the function name returns.
 func appendTask(dst []byte, task wire.Node, name func(wire.Node) string) []byte {
 	from := len(dst)
 	for c := task.First(); c.OK(); c = c.Next() {
@@ -169,8 +168,8 @@ func appendMember(dst []byte, comma bool, key, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// taskUp writes a task's state with its result, where there is one. A tool that failed is not a failed task
-// (G.3).
+// taskUp renames the members of a task's state. The status failed of a task with a result becomes completed: in
+// 2026-07-28 a tool that failed is not a failed task (G.3).
 func taskUp(x *pass, task wire.Node) {
 	if task.Kind() != '{' {
 		return
@@ -189,8 +188,8 @@ func taskUp(x *pass, task wire.Node) {
 	}
 }
 
-// taskDown writes a task's state without its result, which clients of 2025-11-25 ask for by tasks/result
-// (G.3).
+// taskDown renames the members of a task's state and removes the result, which clients of 2025-11-25 request with
+// tasks/result. The status completed of a task whose tool failed becomes failed (G.3).
 func taskDown(x *pass, task wire.Node) {
 	if task.Kind() != '{' {
 		return
@@ -226,8 +225,8 @@ func acknowledge(x *pass, result wire.Node) {
 	}
 }
 
-// tasksStatusUp renames the notification of a task's state. The proxy adds the task's result, which it asks
-// the server for (G.3).
+// tasksStatusUp renames the notification of a task's state. The proxy requests the task's result from the server
+// and adds it (G.3).
 func tasksStatusUp(x *pass, root wire.Node) {
 	handOver(x, root)
 	root.Get(wire.MethodKey).Put(appendQuoted(x.m.Writer(), wire.TasksNotified))

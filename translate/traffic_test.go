@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// recorded is one message as it travelled between a published client and a
+// recorded is one message that was recorded between a published client and a
 // published server.
 type recorded struct {
 	file     string
@@ -32,7 +32,7 @@ type recorded struct {
 	facts    wire.Facts  // of its session
 }
 
-// recordings reads all messages of every revision.
+// recordings reads the recorded messages of every revision.
 func recordings(t testing.TB) []recorded {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(sharedDir, "traffic", "*.jsonl"))
@@ -99,7 +99,7 @@ func readRecording(t testing.TB, file string) []recorded {
 	return all
 }
 
-// declared are the facts of a request that says what its client can do.
+// declared returns the facts of a request that declares its client's capabilities.
 func declared(text string) (f wire.Facts) {
 	for path, bits := range map[string]wire.Facts{
 		"roots":            wire.ClientRoots,
@@ -122,12 +122,12 @@ func declared(text string) (f wire.Facts) {
 	return f
 }
 
-// schemaFault is a place where an official schema refuses what the protocol
-// means. got is the kind of value that is refused there.
+// schemaFault is a place where an official schema refuses a value that the specification
+// allows. got is the kind of that value.
 type schemaFault struct {
 	kind   wire.Kind
 	method wire.Method // of any kind but an error
-	at     string      // the place in what was checked; * is any name
+	at     string      // the place in the checked value; * is any name
 	got    string
 	why    string
 }
@@ -139,14 +139,14 @@ var schemaFaults = []schemaFault{
 		"an error that answers nobody: JSON-RPC wants a null id, the schemas before 2025-11-25 know none"},
 }
 
-// outOfItsExchange is what a recorded message can only hold because its peer
-// had asked for it; a peer of the older revision would not have.
+// outOfItsExchange are values that a recorded message has only because its peer requested them,
+// which a peer of an older revision would not have done.
 var outOfItsExchange = []schemaFault{
 	{wire.Result, wire.ElicitationCreate, "content.*", "array",
 		"the answer to a multi-select, which a server before 2025-11-25 cannot ask for"},
 }
 
-// unexplained is what is left of a validation error after the known faults.
+// unexplained returns the parts of a validation error that are not known faults.
 func unexplained(err error, kind wire.Kind, method wire.Method, faults ...schemaFault) []string {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
@@ -176,8 +176,8 @@ func unexplained(err error, kind wire.Kind, method wire.Method, faults ...schema
 	return left
 }
 
-// TestRecordedIsValid finds out what is wrong with the recordings themselves:
-// nothing but the schemas' known faults.
+// TestRecordedIsValid checks that the recordings are valid, except for the schemas' known
+// faults.
 func TestRecordedIsValid(t *testing.T) {
 	all := recordings(t)
 	schemas := allSchemas(t)
@@ -205,14 +205,14 @@ func (r recorded) String() string {
 	return fmt.Sprintf("%s:%d (%s)", r.file, r.line, r.method)
 }
 
-// translated is the message as a peer of another revision gets it.
+// translated translates the message for a peer of another revision.
 func (r recorded) translated(t testing.TB, table *translate.Table, to string) outcome {
 	t.Helper()
 	return rewrite(t, table, r.revision, to, []byte(r.text), wire.Message{Method: r.method, Facts: r.facts}, r.kind)
 }
 
-// TestTrafficIsValid translates all recorded messages for every other revision
-// and checks them against that one's official schema.
+// TestTrafficIsValid translates all recorded messages to every other revision
+// and validates them by the official schema of that revision.
 func TestTrafficIsValid(t *testing.T) {
 	all := recordings(t)
 	schemas := allSchemas(t)
@@ -230,20 +230,20 @@ func TestTrafficIsValid(t *testing.T) {
 				case "drop":
 					continue
 				case "local":
-					if kind == wire.Request && to.Modern && !r.fromUser { // what stands for it in a result
+					if kind == wire.Request && to.Modern && !r.fromUser { // it becomes an entry of inputRequests in a result
 						if err := schemas[to.Name].check(t, typeNames[r.method]+"Request", got.text); err != nil {
 							t.Errorf("%s: %v\n%s", r, err, got.text)
 						}
 						embedded++
 					}
 					continue
-				case "answer": // goes back to where the message came from
+				case "answer": // goes back to the sender of the message
 					if err := schemas[r.revision].checkMessage(t, answerKind(got.text), r.method, got.text); err != nil {
 						t.Errorf("%s: the answer is invalid: %v\n%s", r, err, got.text)
 					}
 					continue
 				case "error":
-					// The one thing that no older peer can be told: its call became a task.
+					// A call that became a task is the only message that has no translation.
 					if !gjson.Get(r.text, "result.task.taskId").Exists() {
 						t.Errorf("%s: %s", r, got.text)
 					}
@@ -275,7 +275,7 @@ func answerKind(text string) wire.Kind {
 	return wire.Result
 }
 
-// trip is a message's way to a peer of another revision and back.
+// trip is a message that was translated to another revision and back.
 type trip struct {
 	recorded
 	to       string
@@ -283,8 +283,8 @@ type trip struct {
 	reported []place
 }
 
-// tripsOver takes every recorded message there and back again; those that are
-// not forwarded stay away.
+// tripsOver translates every recorded message to every other revision and back. It omits messages
+// that are not forwarded.
 func tripsOver(t testing.TB, each func(trip)) {
 	t.Helper()
 	table := newTable(t, translate.Options{})
@@ -307,8 +307,8 @@ func tripsOver(t testing.TB, each func(trip)) {
 	}
 }
 
-// TestRoundTripKeepsAllButTheReported: whatever a message lost on its way to
-// another revision and back is named by the loss report.
+// TestRoundTripKeepsAllButTheReported checks that the loss report names everything that a message
+// loses when it is translated to another revision and back.
 func TestRoundTripKeepsAllButTheReported(t *testing.T) {
 	tripsOver(t, func(way trip) {
 		for _, p := range missing(way.text, way.back, way.reported) {
@@ -317,8 +317,7 @@ func TestRoundTripKeepsAllButTheReported(t *testing.T) {
 	})
 }
 
-// additions are what a message may have gained on its way to another revision
-// and back.
+// additions are the members that a translation to another revision and back may add.
 var additions = []struct{ at, why string }{
 	{"result.tools[0].annotations", "C01: the title of a tool"},
 	{"result.contents[0].name", "C41"},
@@ -327,7 +326,8 @@ var additions = []struct{ at, why string }{
 	{"params.requestedSchema.properties", "C19"},
 }
 
-// TestRoundTripAddsOnlyWhatRulesAdd is the other half: nothing comes from nowhere.
+// TestRoundTripAddsOnlyWhatRulesAdd checks that a translation to another revision and back adds only the members in
+// additions.
 func TestRoundTripAddsOnlyWhatRulesAdd(t *testing.T) {
 	var may []place
 	for _, a := range additions {
@@ -340,8 +340,8 @@ func TestRoundTripAddsOnlyWhatRulesAdd(t *testing.T) {
 	})
 }
 
-// TestMutantsAreCaught drops members of round-tripped messages, one at a time,
-// that no loss names: the comparison of the two tests above must see each.
+// TestMutantsAreCaught removes members that no loss names from translated messages, one at a time.
+// The comparison of the two tests above must find each.
 func TestMutantsAreCaught(t *testing.T) {
 	mutants, n := 0, 0
 	tripsOver(t, func(way trip) {
@@ -355,7 +355,7 @@ func TestMutantsAreCaught(t *testing.T) {
 			}
 			mutants++
 			if after := missing(way.text, without(way.back, i), way.reported); len(after) <= before {
-				t.Errorf("%s to %s: nobody missed %s", way.recorded, way.to, p)
+				t.Errorf("%s to %s: the comparison did not find that %s is missing", way.recorded, way.to, p)
 			}
 		}
 	})

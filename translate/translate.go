@@ -11,11 +11,10 @@ import (
 
 // Table holds a translator for every ordered pair of revisions. It is immutable.
 type Table struct {
-	pairs [][]*Translator // by order of from, then of to
+	pairs [][]*Translator // indexed by Revision.order of from, then of to
 }
 
-// NewTable lays out every pair for the given switches. Its error names a switch
-// with a value that it cannot have.
+// NewTable creates the translators for the given switches. It returns an error if a switch has an invalid value.
 func NewTable(o Options) (*Table, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -31,15 +30,15 @@ func NewTable(o Options) (*Table, error) {
 	return t, nil
 }
 
-// Between is the translator from one revision to another, in O(1).
+// Between returns the translator from one revision to another, in O(1).
 func (t *Table) Between(from, to *Revision) *Translator { return t.pairs[from.order][to.order] }
 
-// Translator rewrites messages of one revision as another's, whichever way they
-// travel. It is immutable and safe for concurrent use.
+// Translator rewrites messages of one revision as messages of another, from clients and servers alike. It is
+// immutable and safe for concurrent use.
 type Translator struct {
 	from, to *Revision
 	options  Options
-	plan     func() *plan // laid out when it is first asked for: most pairs never meet; nil when the two are the same
+	plan     func() *plan // compiled at the first call, since most pairs are never used; nil if the two are the same
 }
 
 func newTranslator(from, to *Revision, o Options) *Translator {
@@ -76,18 +75,17 @@ func rulesBetween(from, to *Revision, o Options) []*Rule {
 	return list
 }
 
-// From is the revision of what comes in, in O(1).
+// From returns the revision of the messages that Rewrite takes, in O(1).
 func (t *Translator) From() *Revision { return t.from }
 
-// To is the revision of what goes out, in O(1).
+// To returns the revision of the messages that Rewrite produces, in O(1).
 func (t *Translator) To() *Revision { return t.to }
 
-// Identity reports whether the two revisions are the same, so that every message
-// is returned as it came.
+// Identity reports whether the two revisions are the same. Rewrite then returns every message unchanged.
 func (t *Translator) Identity() bool { return t.plan == nil }
 
-// Shape is what a message must be scanned with before it is rewritten; nil when
-// no rule looks into messages.
+// Shape returns the shape with which a message must be scanned before Rewrite. It is nil if the revisions are the
+// same.
 func (t *Translator) Shape() *wire.Shape {
 	if t.plan == nil {
 		return nil
@@ -95,21 +93,20 @@ func (t *Translator) Shape() *wire.Shape {
 	return t.plan().shape
 }
 
-// Rewrite translates m, which was scanned with [Translator.Shape] and, if it is a
-// response, has had its Method set.
+// Rewrite translates m. The caller has scanned m with [Translator.Shape] and, if m is a response, has set its
+// Method.
 //
-// out is the message to send, or with verdict Answer the reply to its sender; it
-// is nil with verdict Drop. It is m.Raw itself when nothing had to change, or a
-// shorter slice of that same memory when all rules did was remove; otherwise it
-// is written to scratch[:0] and may have outgrown it. Either way m's parts are
-// dead, and out is the caller's. m.Losses and m.Note tell the rest.
+// out is the message to send or, with verdict Answer, the reply to its sender; it is nil with verdict Drop. out is
+// m.Raw itself if nothing had to change, or a slice of the memory of m.Raw and m.Room if the new message fits
+// there; otherwise it is written to scratch[:0] and may have outgrown it. In each case the parts of m are no
+// longer valid, and out belongs to the caller. m.Losses lists what was removed or changed, and m.Note holds what
+// the caller must remember for the response.
 //
-// With verdict Local, out is the message as far as it could be translated, for a
-// caller who remembers what else it takes: a part of the handshake or of a session
-// in the other era's words, or a question. A request of the server has become what
-// stands for it inside an InputRequiredResult.
+// With verdict Local, out is the message as far as it could be translated. The caller, which has the state of the
+// session, must complete it: it is a message of the handshake or of a session, or a question. A request of the
+// server is then an entry for the inputRequests of an InputRequiredResult.
 //
-// The error is an *Error: the message cannot be translated, nothing was sent.
+// If the message cannot be translated, the error is an *Error.
 func (t *Translator) Rewrite(scratch []byte, m *wire.Message) (out []byte, v wire.Verdict, err error) {
 	if t.plan == nil {
 		return m.Raw, wire.Forward, nil
@@ -159,11 +156,10 @@ func (x *pass) finish() (out []byte, v wire.Verdict, err error) {
 	return out, v, nil
 }
 
-// maxMethod is how much of a method's name goes into an error, in bytes.
+// maxMethod is how many bytes of a method's name an error contains at most.
 const maxMethod = 64
 
-// Explain adds to the error of a scan between which revisions the message was, and for
-// which method, as far as m got to know that.
+// Explain adds the revisions to the error of a scan, and the method if the scan found it.
 func (t *Translator) Explain(m *wire.Message, err error) error {
 	var fault *wire.EnvelopeError
 	if !errors.As(err, &fault) {
@@ -181,13 +177,13 @@ func (t *Translator) Explain(m *wire.Message, err error) error {
 	return &explained
 }
 
-// Error says which message could not be translated, by which rule, and why. To
-// its sender it becomes -32603 with Error's text as the message (C40).
+// Error says which message could not be translated, by which rule, and why. The message's sender gets the error
+// code -32603 with the text of Error as message (C40).
 type Error struct {
 	From, To *Revision
 	Kind     wire.Kind
 	Method   wire.Method
-	Rule     string // "C41", "" when no rule was at work
+	Rule     string // "C41"; "" if the error is not from a rule
 	Path     string // "result.contents[0]"
 	Cause    error
 }
@@ -198,8 +194,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// MissingRequiredField is the cause when the receiver's revision needs a member
-// that cannot be derived.
+// MissingRequiredField is the cause of an Error if the receiver's revision requires a member that cannot be derived.
 type MissingRequiredField struct{ Field, Type string }
 
 func (e *MissingRequiredField) Error() string {

@@ -18,7 +18,7 @@ import (
 //go:embed testdata/*.json
 var corpus embed.FS
 
-// encoding is what the default model counts by.
+// encoding is the token encoding of the default model.
 var encoding = func() *tokens.Encoding {
 	e, err := tokens.Named(tokens.CL100K, 1)
 	if err != nil {
@@ -31,12 +31,12 @@ var encoding = func() *tokens.Encoding {
 type answer struct {
 	Name   string          `json:"name"`
 	Kind   string          `json:"kind"`
-	Facts  string          `json:"facts"` // the rules that find its facts
+	Facts  string          `json:"facts"` // the names of the rules that find its facts
 	Result json.RawMessage `json:"result"`
 	Schema json.RawMessage `json:"schema"` // the tool's outputSchema
 }
 
-// held reports whether an answer is set aside: no tuning looks at it.
+// held reports whether an answer is held out, that is, not used for tuning.
 func held(name string) bool { return sha256.Sum256([]byte(name))[0]&1 == 1 }
 
 // load reads the answers of a set: those of the corpus, or of a folder.
@@ -70,7 +70,7 @@ func load(set, only, folder string) (all []*answer, err error) {
 	return all, nil
 }
 
-// texts are what a model reads of an answer, the same thing once.
+// texts returns the texts of an answer that a model reads, without repetitions.
 func (a *answer) texts() (all []string) {
 	structured := gjson.GetBytes(a.Result, "structuredContent")
 	said := false
@@ -91,7 +91,7 @@ func (a *answer) texts() (all []string) {
 	return all
 }
 
-// repeats reports whether a text says what the structured content says.
+// repeats reports whether a text has the same content as the structured content.
 func repeats(structured gjson.Result, text string) bool {
 	if !structured.Exists() {
 		return false
@@ -112,8 +112,8 @@ func equalJSON(a, b string) bool {
 	return string(p) == string(q)
 }
 
-// essential is the size of an answer in tokens: repeats once, JSON without blanks,
-// base64 out.
+// essential returns the size of an answer in tokens, without repetitions, blanks in JSON, and
+// base64.
 func (a *answer) essential() (n int) {
 	for _, text := range a.texts() {
 		if gjson.Valid(text) && (text[0] == '{' || text[0] == '[') {

@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The plain ways to cut, each of which leaves room for a marker.
+// The simple ways to cut. Each leaves room for a marker.
 const (
 	marker     = "\n... [truncated]\n"
 	markerRoom = 10
@@ -32,7 +32,7 @@ func wholeLines(a *answer, budget int) string {
 
 func whole(a *answer) string { return strings.Join(a.texts(), "\n") }
 
-// headOf is the longest beginning of at most n tokens.
+// headOf returns the longest beginning of a text that has at most n tokens.
 func headOf(text string, n int) string {
 	return longestFit(len(text), n, func(k int) string { return text[:k] })
 }
@@ -53,7 +53,7 @@ func longestFit(most, n int, of func(k int) string) string {
 	return strings.ToValidUTF8(of(low), "")
 }
 
-// firstItems keeps the first items of the largest list that fit, and all around it.
+// firstItems keeps everything but the largest list, and as many of that list's first items as fit.
 func firstItems(a *answer, budget int) string {
 	text := whole(a)
 	if !gjson.Valid(text) {

@@ -6,8 +6,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestCorpus: every answer has facts that its own text holds, so that a score of 1
-// can be reached.
+// TestCorpus checks that every answer has facts, and that its text contains all of them, so that a score of 1
+// is possible.
 func TestCorpus(t *testing.T) {
 	answers, err := load("all", "", "")
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A fact is something that a reader of an answer would look for. It is kept where
-// all its parts are in what is left.
+// A fact is something that a reader of an answer would look for. A cut keeps it if
+// all its parts are in the cut answer.
 type fact struct {
 	parts  []string
 	weight float64
 }
 
 // The rules below find the facts of an answer from the answer alone. They do not
-// know what any cut keeps.
+// depend on what a cut keeps.
 
 // factsOf finds the facts of a result by the rules of its corpus entry.
 func factsOf(a *answer) []fact {
@@ -68,7 +68,7 @@ type finder struct {
 	seen map[string]bool
 }
 
-// add takes a fact down once. Parts that say next to nothing are no fact.
+// add adds a fact, unless it has been added before or a part of it is very short.
 func (f *finder) add(weight float64, parts ...string) {
 	key := ""
 	for i, p := range parts {
@@ -83,7 +83,7 @@ func (f *finder) add(weight float64, parts ...string) {
 	}
 }
 
-// line is the fact that a line is there, by its first 100 bytes.
+// line adds the first 100 bytes of a line as a fact.
 func (f *finder) line(line string, weight float64) {
 	line = strings.TrimSpace(line)
 	if letters(line) < 8 {
@@ -98,7 +98,7 @@ func (f *finder) someLines(lines []string, n int, weight float64) {
 	}
 }
 
-// members: the names of the root's members, and their values where they are short.
+// members adds the names of the root's members, and their values if they are short.
 func (f *finder) members(doc gjson.Result) {
 	n := 0
 	if doc.IsObject() {
@@ -116,7 +116,7 @@ func (f *finder) members(doc gjson.Result) {
 	}
 }
 
-// only is the one member of an object that has one.
+// only returns the value of an object's only member.
 func only(doc gjson.Result) (inner gjson.Result) {
 	n := 0
 	doc.ForEach(func(_, v gjson.Result) bool {
@@ -130,7 +130,7 @@ func only(doc gjson.Result) (inner gjson.Result) {
 	return inner
 }
 
-// spread picks up to n, evenly, the first and the last among them.
+// spread returns up to n items at even distances, the first and the last included.
 func spread[T any](all []T, n int) (some []T) {
 	if len(all) <= n {
 		return all
@@ -155,7 +155,7 @@ func firstOf(lines func(func(int, string) bool)) string {
 
 func firstLine(text string) string { return firstOf(slices.All(strings.Split(text, "\n"))) }
 
-// letters counts what is not blank or a sign.
+// letters counts letters, digits and characters beyond ASCII.
 func letters(s string) (n int) {
 	for _, r := range s {
 		if r > 127 || r|0x20 >= 'a' && r|0x20 <= 'z' || r >= '0' && r <= '9' {
@@ -165,7 +165,7 @@ func letters(s string) (n int) {
 	return n
 }
 
-// longest is the longest string in a document.
+// longest returns the longest string in a document.
 func longest(doc gjson.Result) (text string) {
 	doc.ForEach(func(_, v gjson.Result) bool {
 		s := v.Str
@@ -180,7 +180,7 @@ func longest(doc gjson.Result) (text string) {
 	return text
 }
 
-// base64Text reports whether a string is one run of base64.
+// base64Text reports whether a string is base64 as a whole.
 func base64Text(s string) bool {
 	if strings.ContainsAny(s, " \n") {
 		return false
@@ -191,6 +191,6 @@ func base64Text(s string) bool {
 
 var escapes = regexp.MustCompile(`\\+[nrt]|\\+|\s+`)
 
-// normal is a text without white space, escapes and backslashes, so that it is
+// normal removes white space, escapes and backslashes from a text, so that it can be
 // found in JSON, in JSON within JSON and in plain text alike.
 func normal(text string) string { return escapes.ReplaceAllString(text, "") }

@@ -15,9 +15,9 @@ var (
 	stateNames = []string{"id", "name", "title", "login", "full_name", "key", "type", "state", "status", "total", "count"}
 )
 
-// json: ids with titles spread over the two largest lists, entries spread over
-// maps, what identifies the objects below the root, what failed, and how long
-// texts begin and end.
+// json adds ids with titles, spread over the two largest lists; entries, spread over
+// maps; what identifies the objects below the root; items that failed; and the beginnings and
+// ends of long texts.
 func (f *finder) json(doc gjson.Result) {
 	var lists, maps, texts []gjson.Result
 	var walk func(v gjson.Result, depth int)
@@ -105,7 +105,7 @@ func (f *finder) json(doc gjson.Result) {
 	}
 }
 
-// failed: the items of lists that say they failed.
+// failed adds the items of lists that report a failure.
 func (f *finder) failed(v gjson.Result, depth int) {
 	if depth > 8 || len(f.all) > 120 {
 		return
@@ -131,7 +131,7 @@ func (f *finder) failed(v gjson.Result, depth int) {
 	})
 }
 
-// openapi: what json finds, paths with their summaries, and schemas.
+// openapi adds what json adds, paths with their summaries, and schemas.
 func (f *finder) openapi(doc gjson.Result) {
 	f.json(doc)
 	var paths, below []string
@@ -162,7 +162,7 @@ func (f *finder) openapi(doc gjson.Result) {
 	}
 }
 
-// tree: the entries at the top, folders one below, and some of all.
+// tree adds the entries at the top, folders one level below, and some of all entries.
 func (f *finder) tree(doc gjson.Result) {
 	var all, folders []string
 	var walk func(v gjson.Result, depth int)
@@ -211,7 +211,7 @@ func identity(item gjson.Result) (id, title string) {
 	if id != "" && title != "" {
 		return id, title
 	}
-	item.ForEach(func(k, v gjson.Result) bool { // else the first members that are there
+	item.ForEach(func(k, v gjson.Result) bool { // otherwise the first members
 		if scalar(v) && !hollow(v) && len(v.Raw) <= 200 {
 			if p := pair(k, v); id == "" {
 				id = p

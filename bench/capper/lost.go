@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// lost prints which facts of an answer are not kept at a budget, with their weight and
-// what they cost in tokens.
+// lost prints the facts of an answer that are not kept at a budget, with their weight and
+// their size in tokens.
 func lost(w io.Writer, a *answer, budget int) {
 	facts, needs, cost := weighed(a)
 	text, _ := product(a, budget).left()

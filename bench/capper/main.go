@@ -1,15 +1,15 @@
-// Command capper measures what is kept of real answers that are held to a budget
-// of tokens, beside four plain ways to cut.
+// Command capper measures what is kept of real answers that are cut to a budget
+// of tokens, and compares it with four simple ways to cut.
 //
-//	go run ./bench/capper                 # the answers that are for tuning
-//	go run ./bench/capper -set held       # those that no tuning has seen
+//	go run ./bench/capper                 # the answers for tuning
+//	go run ./bench/capper -set held       # the answers that were not used for tuning
 //	go run ./bench/capper -set all -by answer
 //	go run ./bench/capper -lost 500 -only jest   # which facts are lost
 //	go run ./bench/capper -dir ~/recorded        # answers of your own
 //
-// testdata has the answers, SOURCES.md where they are from, facts.go the rules
-// that say what a reader looks for in each, jsonfacts.go and textfacts.go those for
-// documents and texts.
+// testdata has the answers, and SOURCES.md their sources. facts.go has the rules
+// that say what a reader looks for in an answer, jsonfacts.go and textfacts.go those for
+// JSON and for texts.
 package main
 
 import (

@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
-// A cut is what the product left of an answer.
+// A cut is an answer after dragoman has cut it.
 type cut struct {
 	answer
 	report transform.Report
@@ -31,7 +31,7 @@ func product(a *answer, budget int) *cut {
 	return &cut{answer{Name: a.Name, Kind: a.Kind, Result: out, Schema: a.Schema}, report}
 }
 
-// uncapped has no budget of its own, so that any can be asked for.
+// uncapped has no default budget, so that each call can set any budget.
 var uncapped = func() *transform.Engine {
 	cfg := transform.DefaultConfig()
 	cfg.DefaultMaxTokens = 0
@@ -42,7 +42,7 @@ var uncapped = func() *transform.Engine {
 	return e
 }()
 
-// left is all that a model reads of what is left, the notice apart.
+// left returns the text of the cut answer that a model reads, and separately the notice.
 func (c *cut) left() (text, notice string) {
 	texts := c.texts()
 	notes := gjson.GetBytes(c.Result, `content.#(_meta.dragoman/transform.notice==true)#.text`).Array()
@@ -71,9 +71,9 @@ type table struct {
 	rows    []row
 	budgets []int
 	faults  []string
-	over    []float64 // what one token over the budget costs, by answer
+	over    []float64 // the cost of one token over the budget, by answer
 	count   int
-	read    []float64 // what reading on to the end costs, as a part of the answer
+	read    []float64 // the tokens for reading to the end, relative to the answer's
 	calls   int
 }
 
@@ -83,7 +83,7 @@ func (t *table) fault(a *answer, budget int, format string, args ...any) {
 
 func (t *table) broken() bool { return len(t.faults) > 0 }
 
-// measure cuts every answer to every budget that it does not fit.
+// measure cuts every answer to every budget that is too small for it.
 func measure(answers []*answer, budgets []int) *table {
 	t := &table{budgets: budgets, count: len(answers)}
 	kinds := make(map[string]*row)
@@ -133,7 +133,7 @@ func measure(answers []*answer, budgets []int) *table {
 	return t
 }
 
-// weighed are the facts of an answer, what a text needs to hold each, and what each costs.
+// weighed returns the facts of an answer, the parts that a text needs for each, and the size of each in tokens.
 func weighed(a *answer) (facts []fact, needs [][]string, cost []int) {
 	facts = factsOf(a)
 	needs, cost = make([][]string, len(facts)), make([]int, len(facts))
@@ -146,8 +146,8 @@ func weighed(a *answer) (facts []fact, needs [][]string, cost []int) {
 	return facts, needs, cost
 }
 
-// readOn follows the notices to the end. It is what a client spends, as a part of
-// what the answer has, and what facts it has read.
+// readOn follows the notices to the end. It records the tokens that a client spends, relative to the
+// answer's, and checks which facts it has read.
 func (t *table) readOn(a *answer, budget int, needs [][]string) {
 	c := product(a, budget)
 	spent, all := tokensOf(c.Result), ""
@@ -187,10 +187,10 @@ func (t *table) readOn(a *answer, budget int, needs [][]string) {
 
 var wholeCall = regexp.MustCompile(`fetch_more (\{.*\})\]$`)
 
-// namesCall is how a notice names the call that reads on.
+// namesCall matches the call for reading on in a notice.
 var namesCall = regexp.MustCompile(`fetch_more \{"cursor":"[^"]+"`)
 
-// check holds what is left to what has to hold.
+// check records a fault for each requirement that a cut does not meet.
 func (t *table) check(a *answer, c *cut, budget int, notice string) {
 	if n := tokensOf(c.Result); n > budget && !c.report.OverBudget {
 		t.fault(a, budget, "%d tokens", n)
@@ -238,7 +238,7 @@ func holds(schema []byte, value string) error {
 	return s.Validate(v)
 }
 
-// tokensOf counts what a model sees of a result.
+// tokensOf counts the tokens of a result that a model reads.
 func tokensOf(result []byte) (n int) {
 	gjson.GetBytes(result, "content").ForEach(func(_, b gjson.Result) bool {
 		switch {
@@ -258,8 +258,8 @@ func tokensOf(result []byte) (n int) {
 	return n
 }
 
-// keptOf says which facts are in a text. A member whose value is a
-// number does not end within another number.
+// keptOf returns which facts are in a text. A member whose value is a number is not found in a member with a
+// longer number.
 func keptOf(text string, needs [][]string) []bool {
 	text = normal(text)
 	kept := make([]bool, len(needs))
@@ -298,7 +298,8 @@ func weightOf(facts []fact, kept []bool) (w float64) {
 	return w
 }
 
-// possible is the most weight that room has place for: facts by their weight a token.
+// possible returns the most weight of facts that fit into room tokens. It takes facts in the order of their weight
+// per token.
 func possible(facts []fact, cost []int, room int) (w float64) {
 	order := make([]int, len(facts))
 	for i := range order {

@@ -19,8 +19,8 @@ var (
 	digits      = regexp.MustCompile(`[0-9a-f]*[0-9][0-9a-f]*`)
 )
 
-// log: the last error, the first, others spread between, lines unlike all others,
-// how it begins and ends, and some of all.
+// log adds the last error, the first, others spread between them, lines unlike all others,
+// the first and last lines, and some of all lines.
 func (f *finder) log(lines []string) {
 	shapes := make(map[string]int)
 	for _, l := range lines {
@@ -44,7 +44,7 @@ func (f *finder) log(lines []string) {
 	f.someLines(lines, 10, .5)
 }
 
-// ends: the first line, the last and the two before it.
+// ends adds the first line, the last and the two before it.
 func (f *finder) ends(lines []string, first, last float64) {
 	f.line(firstLine(strings.Join(lines[:min(len(lines), 20)], "\n")), first)
 	n := 0
@@ -57,7 +57,7 @@ func (f *finder) ends(lines []string, first, last float64) {
 	}
 }
 
-// test: what failed and why, and the summary.
+// test adds the failed tests, the details of the failures, and the summary.
 func (f *finder) test(lines []string) {
 	f.matching(lines, failLine, 14, 3)
 	f.matching(lines, detailLine, 10, 2)
@@ -69,7 +69,7 @@ func (f *finder) test(lines []string) {
 	f.someLines(lines, 6, .5)
 }
 
-// trace: what was thrown, and where.
+// trace adds the thrown error, and where it was thrown.
 func (f *finder) trace(lines []string) {
 	thrown := matching(lines, thrownLine)
 	if len(thrown) > 0 {
@@ -92,7 +92,7 @@ func (f *finder) trace(lines []string) {
 	f.ends(lines, 1, 2)
 }
 
-// markdown: headings, what stands first below some of them, and code.
+// markdown adds headings, the first lines below some of them, and code.
 func (f *finder) markdown(lines []string) {
 	var heads, firsts, code []string
 	open, want := "", false
@@ -139,7 +139,7 @@ var (
 	comment   = regexp.MustCompile(`^\s*(//|#|/\*|\*|""")`)
 )
 
-// source: signatures, how it begins, and some of all.
+// source adds signatures, first comments, and some of all lines.
 func (f *finder) source(lines []string) {
 	f.matching(lines, signature, 30, 2)
 	for i, l := range matching(lines, comment) {
@@ -158,7 +158,7 @@ func (f *finder) source(lines []string) {
 	f.someLines(lines, 8, .5)
 }
 
-// csv: the header, and rows spread over the table, the last among them.
+// csv adds the header, and rows spread over the table, the last one included.
 func (f *finder) csv(lines []string) {
 	lines = slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return strings.TrimSpace(l) == "" })
 	if len(lines) < 2 {
@@ -176,7 +176,7 @@ var (
 	tag        = regexp.MustCompile(`(?s)<[^>]*>`)
 )
 
-// html: the title, headings, and how some paragraphs begin.
+// html adds the title, headings, and the beginnings of some paragraphs.
 func (f *finder) html(lines []string) {
 	text := strings.Join(lines, "\n")
 	for _, m := range titleTag.FindAllStringSubmatch(text, 1) {
@@ -203,7 +203,7 @@ func (f *finder) html(lines []string) {
 	}
 }
 
-// search: the files that were found, and some of the lines.
+// search adds the files that were found, and some of the lines.
 func (f *finder) search(lines []string) {
 	var files []string
 	for _, l := range lines {
@@ -218,7 +218,7 @@ func (f *finder) search(lines []string) {
 	f.ends(lines, 1, 1)
 }
 
-// lines: the ends, parts of a diff, and some of all.
+// lines adds the first and last lines, header lines of a diff, and some of all lines.
 func (f *finder) lines(lines []string) {
 	f.matching(lines, regexp.MustCompile(`^(diff --git|commit )`), 20, 2)
 	f.someLines(lines, 25, 1)
@@ -229,7 +229,7 @@ func (f *finder) matching(lines []string, re *regexp.Regexp, n int, weight float
 	f.someLines(matching(lines, re), n, weight)
 }
 
-// matching are the lines that match, each once.
+// matching returns the lines that match, each once.
 func matching(lines []string, re *regexp.Regexp) (all []string) {
 	seen := make(map[string]bool)
 	for _, l := range lines {

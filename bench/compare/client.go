@@ -16,12 +16,12 @@ import (
 
 const (
 	maxAnswer   = 8 << 20
-	callTime    = 30 * time.Second // no call here takes as long
+	callTime    = 30 * time.Second // a timeout: calls are much faster
 	readerBytes = 64 << 10
 )
 
-// client is one MCP client with a connection of its own, and a session where its
-// revision has them. It is for one goroutine at a time.
+// client is one MCP client with its own connection, and with a session if its
+// revision has sessions. Only one goroutine at a time may use it.
 type client struct {
 	conn    net.Conn
 	r       *bufio.Reader
@@ -75,7 +75,7 @@ func (c *client) initialize() error {
 	return nil
 }
 
-// wrap makes of a message the HTTP request that carries it.
+// wrap returns the HTTP request that carries a message.
 func (c *client) wrap(message []byte) []byte {
 	headers := ""
 	if c.session != "" {
@@ -91,7 +91,8 @@ func (c *client) wrap(message []byte) []byte {
 		"Accept: application/json, text/event-stream\r\n%sContent-Length: %d\r\n\r\n%s", c.host, headers, len(message), message)
 }
 
-// present has a request say who sends it, as it does where there is no session. See
+// present adds the client's revision, capabilities and name to a request, as a revision without sessions requires,
+// and returns the headers that repeat parts of it. See
 // https://modelcontextprotocol.io/specification/2026-07-28/basic#meta.
 func (c *client) present(request []byte) (presented []byte, headers string) {
 	const who = `"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"compare","version":"1"}}`
@@ -120,8 +121,8 @@ func (c *client) do(request []byte) error {
 	return c.resp.ReadLimitBody(c.r, maxAnswer)
 }
 
-// warm makes the calls that do not count, and looks at what comes back. It returns
-// the length of an answer, which is always the same.
+// warm makes the calls that are not measured, and checks the last answer. It returns
+// the length of an answer, which is the same for all calls.
 func (c *client) warm(w *work, request []byte) (int, error) {
 	for range w.warm {
 		if err := c.do(request); err != nil {
@@ -142,7 +143,7 @@ func (c *client) warm(w *work, request []byte) (int, error) {
 
 var errChanged = errors.New("answers differ")
 
-// call makes one call whose answer has to be size bytes long.
+// call makes one call. It returns an error unless the answer has size bytes.
 func (c *client) call(request []byte, size int) error {
 	if err := c.do(request); err != nil {
 		return err

@@ -18,15 +18,15 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// crowd is what dragoman takes while it keeps something at a legacy server for many
-// clients without a session.
+// crowd is what dragoman uses while it holds sessions or parked calls at a legacy server
+// for many clients without sessions.
 type crowd struct {
 	clients              int
 	idle, parked, warmed process.Usage
 }
 
-// curious is a legacy server that asks its client something in each call of "ask",
-// and then waits.
+// curious is a legacy server that sends elicitation/create in each call of "ask",
+// and then waits for the answer.
 type curious struct {
 	sessions atomic.Int64
 	waiting  atomic.Int64
@@ -68,8 +68,8 @@ func (s *curious) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// measureCrowd has n clients wait for what only they can answer, and, in front of
-// another proxy, n principals make one call each.
+// measureCrowd makes n clients leave a question unanswered, and, at another proxy, n
+// principals make one call each.
 func (l launcher) measureCrowd(ctx context.Context, n int) (*crowd, error) {
 	if n == 0 {
 		return nil, nil
@@ -138,7 +138,7 @@ func (l launcher) crowd(ctx context.Context, c *crowd, tool, is string, usage *p
 	return err
 }
 
-// callOnce makes one call as a user of its own, whose result has to be of this type.
+// callOnce makes one call as the user of this number. It returns an error unless the result has the type is.
 func (w *way) callOnce(user int, tool, is string) error {
 	c, err := connect(w)
 	if err != nil {
@@ -156,7 +156,7 @@ func (w *way) callOnce(user int, tool, is string) error {
 	return nil
 }
 
-// goals are those of memory over what an idle proxy takes.
+// goals returns the goals for memory in addition to that of an idle proxy.
 func (c *crowd) goals() []goal {
 	over := func(u process.Usage) float64 { return float64(u.Resident-c.idle.Resident) / 1e6 }
 	return []goal{

@@ -12,23 +12,23 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// The ways between clients and servers of which one, or both, know no handshake.
+// The ways between clients and servers of which one or both have no handshake.
 const (
 	modernToLegacy = "modern client, legacy server"
 	legacyToModern = "legacy client, modern server"
 	modernToModern = "modern client, modern server"
 )
 
-// eras is what it costs to go from revisions with a handshake to those without, and
-// back, beside what a call costs among those with one.
+// eras is the cost of calls between revisions with and without a handshake, compared with
+// calls between two revisions with one.
 type eras struct {
 	ways     []*way
 	measured map[key]*cell
-	requests map[string]float64 // that the server got, for each call of a way
+	requests map[string]float64 // requests that the server got for each call, by the name of the way
 }
 
-// eraWays starts a proxy for each crossing, in front of the server at legacy and of
-// one without a handshake, which both run already.
+// eraWays starts the proxies between eras in front of the running servers at the URLs legacy, with a handshake, and
+// modern, without one.
 func (l launcher) eraWays(ctx context.Context, legacy, modern string) ([]*way, error) {
 	newest := translate.Lookup(translate.Modern())
 	ways := []*way{{name: direct, url: legacy, speaks: serverRevision(), server: legacy}}
@@ -51,7 +51,7 @@ func (l launcher) eraWays(ctx context.Context, legacy, modern string) ([]*way, e
 	return ways, nil
 }
 
-// crossing starts a proxy in front of the server at url, for clients that speak this.
+// crossing starts a proxy in front of the server at url, for clients of the revision speaks.
 func (l launcher) crossing(ctx context.Context, name string, speaks *translate.Revision, url string) ([]*way, error) {
 	w, err := l.ours(ctx, url)
 	if err != nil {
@@ -84,7 +84,7 @@ func (l launcher) measureEras(ctx context.Context, p plan, legacy string, list [
 	return e, nil
 }
 
-// requestsPerCall counts what reaches the server while one client calls.
+// requestsPerCall returns how many requests the server gets for each call of a client.
 func (w *way) requestsPerCall(call *work) (float64, error) {
 	const calls = 1000
 	c, err := dial(w)
@@ -110,7 +110,7 @@ func (w *way) requestsPerCall(call *work) (float64, error) {
 	return float64(after-before) / calls, err
 }
 
-// counted is how many messages the server at the end of the way was sent so far.
+// counted returns how many messages the server at the end of the way has got so far.
 func (w *way) counted() (int64, error) {
 	resp, err := http.Get(strings.TrimSuffix(w.server, "/mcp") + counted)
 	if err != nil {
@@ -127,7 +127,7 @@ func (w *way) counted() (int64, error) {
 	return strconv.ParseInt(string(body), 10, 64)
 }
 
-// goals are those of calls between the eras.
+// goals returns the goals for calls between the eras.
 func (e *eras) goals() []goal {
 	busy := loads()[len(loads())-1]
 	cpu := func(way string) float64 {

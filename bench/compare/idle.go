@@ -23,18 +23,18 @@ import (
 
 const (
 	openers  = 8                // clients that are opened at the same time
-	openTime = 3 * time.Minute  // for all of them
-	settle   = 10 * time.Second // from the last one to the count
+	openTime = 3 * time.Minute  // the time limit for opening all of them
+	settle   = 10 * time.Second // from opening the last one to the measurement
 )
 
-// idle is what dragoman takes while clients of HTTP+SSE stay connected and say
+// idle is what dragoman uses while clients of HTTP+SSE stay connected and send
 // nothing.
 type idle struct {
 	clients       int
 	alone, listen process.Usage // without, and with a GET stream to the server for each
 }
 
-// sleeper is a server that has nothing to say. It grants GET streams or does not.
+// sleeper is a server that sends no messages of its own. It accepts GET streams if grants is set.
 type sleeper struct {
 	grants  bool
 	streams atomic.Int64
@@ -162,7 +162,7 @@ func (l launcher) measureSleep(ctx context.Context, n int, grants bool) (u proce
 	return u, err
 }
 
-// openSSE is a client of HTTP+SSE that has initialized and read the answer.
+// openSSE connects a client of HTTP+SSE and initializes it. It returns the connection of its stream.
 func openSSE(ctx context.Context, post *http.Client, endpoint string) (net.Conn, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {

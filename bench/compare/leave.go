@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	quiet  = 20 * time.Millisecond // from a call's arrival to its client's leaving
-	unseen = 2 * time.Second       // after which a leaving counts as not noticed
+	quiet  = 20 * time.Millisecond // from a call's arrival at the server until its client disconnects
+	unseen = 2 * time.Second       // the time after which a disconnect counts as not noticed
 )
 
-// notice is how soon the server knew that clients had left.
+// notice is the time until the server noticed that clients had disconnected.
 type notice struct {
 	latency histogram.Histogram
 	missed  int
 }
 
-// patient is a server whose calls wait until their client leaves: until their
-// connection is closed, or they are cancelled. It knows sessions, or does not.
+// patient is a server whose calls wait until their connection is closed or they are
+// cancelled. It has sessions unless modern is set.
 type patient struct {
 	modern  bool
 	arrived chan int64 // numbers of calls
 	left    chan int64
 	end     <-chan struct{}
-	calls   sync.Map // the numbers of calls by the ids that they came under
+	calls   sync.Map // the numbers of calls by their request ids
 }
 
 func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +85,7 @@ func (p *patient) tell(c chan<- int64, number int64) {
 	}
 }
 
-// measureLeaving has clients leave, leaves of them on each way.
+// measureLeaving measures how soon the server notices that clients disconnect, with leaves clients on each way.
 func (l launcher) measureLeaving(ctx context.Context, leaves int) (map[string]*notice, error) {
 	if leaves == 0 {
 		return nil, nil
@@ -109,7 +109,7 @@ func (l launcher) measureLeaving(ctx context.Context, leaves int) (map[string]*n
 	return notices, err
 }
 
-// leaving has clients leave calls of p, on the ways that start makes.
+// leaving makes clients disconnect during calls of p, on the ways that start creates.
 func (l launcher) leaving(ctx context.Context, p *patient, leaves int, notices map[string]*notice, start func(ctx context.Context, url string) ([]*way, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -130,7 +130,7 @@ func (l launcher) leaving(ctx context.Context, p *patient, leaves int, notices m
 	}()
 	ways, err := start(ctx, "http://"+ln.Addr().String()+"/mcp")
 	defer stopAll(ways)
-	defer cancel() // calls that wait would hold the proxies up
+	defer cancel() // because waiting calls would delay the end of the proxies
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (l launcher) leaving(ctx context.Context, p *patient, leaves int, notices m
 	return nil
 }
 
-// leave makes a call of this number, leaves, and waits until the server knows.
+// leave makes a call of this number, disconnects, and waits until the server notices.
 func (p *patient) leave(ctx context.Context, n *notice, w *way, number int64) error {
 	c, err := dial(w)
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *patient) leave(ctx context.Context, n *notice, w *way, number int64) er
 	return nil
 }
 
-// await waits at most limit for a number to come. What came late for another is skipped.
+// await waits at most limit for a number. It skips the numbers of earlier calls.
 func (p *patient) await(ctx context.Context, from <-chan int64, number int64, limit time.Duration) (bool, error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

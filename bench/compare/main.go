@@ -1,12 +1,12 @@
-// Compare measures dragoman end to end beside other ways to the same server, on
+// Compare measures dragoman end to end and compares it with other ways to the same server, on
 // loopback and in turns: no proxy at all, a bare fasthttp proxy,
-// net/http/httputil.ReverseProxy, and nginx where it is installed.
+// net/http/httputil.ReverseProxy, and nginx if it is installed.
 //
 //	go run ./bench/compare
 //	go run ./bench/compare -rounds 20 -slice 2s
 //
-// Clients speak the oldest revision, the server the one before the latest; then the
-// newest revision, which has no handshake, takes the place of one or both. Every
+// Clients speak the oldest revision, the server the one before the latest with a handshake. After
+// that, one or both speak the newest revision, which has no handshake. Every
 // proxy, and the server, is a process of its own, so that its processor time and
 // memory can be read. Run it from the root of the module.
 package main
@@ -43,7 +43,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	case runtime.GOOS != "linux":
-		err = fmt.Errorf("reads /proc, which %s has not", runtime.GOOS)
+		err = fmt.Errorf("needs /proc, which %s does not have", runtime.GOOS)
 	default:
 		err = compare(ctx, plan{rounds: *rounds, slice: *slice, leaves: *leaves, idle: *sleepers, users: *users, binary: *binary})
 	}
@@ -53,7 +53,7 @@ func main() {
 	}
 }
 
-// plan is what is to be measured, and how long.
+// plan says what is measured, and how long.
 type plan struct {
 	rounds int
 	slice  time.Duration

@@ -11,10 +11,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/histogram"
 )
 
-// loads are the numbers of connections that call at the same time.
+// loads returns the numbers of connections that call at the same time.
 func loads() []int { return []int{1, 8} }
 
-// cell is what one way did with one kind of call under one load, in all its turns.
+// cell is the measurement of one way with one kind of call under one load, over all turns.
 type cell struct {
 	calls    int
 	wall     time.Duration
@@ -27,14 +27,14 @@ func (c *cell) perSecond() float64 { return float64(c.calls) / c.wall.Seconds() 
 
 func (c *cell) cpuPerCall() float64 { return float64(c.cpu.Microseconds()) / float64(c.calls) }
 
-// key names a cell.
+// key identifies a cell.
 type key struct {
 	way        string
 	work, load int
 }
 
-// measure gives every way its turns. Each round starts with another way, so that
-// none always comes after the same one.
+// measure measures all ways in turns. Each round starts with another way, so that
+// the order of the ways does not favor one of them.
 func measure(ctx context.Context, p plan, ways []*way, list []work) (map[key]*cell, error) {
 	cells := map[key]*cell{}
 	for round := range p.rounds {
@@ -64,8 +64,8 @@ type caller struct {
 	latency histogram.Histogram
 }
 
-// turn has load clients make calls, one after the other each, for the length of a
-// slice.
+// turn runs load clients for the length of a slice. Each makes calls, one after the
+// other.
 func (c *cell) turn(ctx context.Context, w *way, call *work, load int, slice time.Duration) error {
 	callers := make([]*caller, 0, load)
 	defer func() {
@@ -112,7 +112,7 @@ func (c *cell) turn(ctx context.Context, w *way, call *work, load int, slice tim
 	return nil
 }
 
-// repeat makes at least one call, and no more after end.
+// repeat makes calls until end, but at least one.
 func (c *caller) repeat(ctx context.Context, end time.Time) error {
 	for began := time.Now(); ; {
 		if err := c.call(c.request, c.size); err != nil {
@@ -126,7 +126,7 @@ func (c *caller) repeat(ctx context.Context, end time.Time) error {
 	}
 }
 
-// usage of the direct way is nothing.
+// usage reads what the proxy has used so far. It is zero for the direct way.
 func (w *way) usage() (process.Usage, error) {
 	if w.proxy == nil {
 		return process.Usage{}, nil

@@ -16,10 +16,10 @@ type report struct {
 	ways     []*way
 	work     []work
 	measured map[key]*cell
-	notices  map[string]*notice // nil when nobody left
-	still    *idle              // nil when nobody stayed idle
+	notices  map[string]*notice // nil if this was not measured
+	still    *idle              // nil if this was not measured
 	eras     *eras
-	crowd    *crowd // nil when nothing was kept for anybody
+	crowd    *crowd // nil if this was not measured
 }
 
 func (r *report) print() {
@@ -88,7 +88,7 @@ func (r *report) printLeaving() {
 	r.table("a client's leaving\tp50 ms\tmax ms\tunknown after "+unseen.String(), lines)
 }
 
-// goal is a number that dragoman should reach, and one that it must not pass.
+// goal is a measured number, with the value that dragoman should reach and the limit that it must not exceed.
 type goal struct {
 	what         string
 	got          float64
@@ -106,8 +106,8 @@ func (g goal) String() string {
 	return fmt.Sprintf("%s\t%.2f\t%.2f\t%.2f\t%s", g.what, g.got, g.reach, g.limit, verdict)
 }
 
-// printRatios compares dragoman with the others, processor time where most calls
-// are made at the same time, and latency where there is one.
+// printRatios compares dragoman with the other ways: the processor time under the highest load,
+// and the latency with one connection.
 func (r *report) printRatios() {
 	busy := loads()[len(loads())-1]
 	cpu := func(work int, against string) float64 {
@@ -130,7 +130,7 @@ func (r *report) printRatios() {
 		if n == nil {
 			continue
 		}
-		late := unseen // what was never noticed took longer than that
+		late := unseen // a disconnect that was not noticed took longer than that
 		if n.missed == 0 {
 			late = time.Duration(n.latency.Max())
 		}

@@ -24,10 +24,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// maxConns is more than any load here opens.
+// maxConns is the limit of connections, more than any load opens.
 const maxConns = 1024
 
-// roles are the processes that this command can be itself.
+// roles returns the servers and proxies that this command can run as, by name.
 func roles() map[string]func(context.Context, net.Listener, string) error {
 	return map[string]func(context.Context, net.Listener, string) error{
 		"server": serveMCP, "modern": serveModern, "fasthttp": serveFast, "httputil": serveStandard,
@@ -49,11 +49,11 @@ func serve(ctx context.Context, role, upstream string) error {
 	return f(ctx, ln, upstream)
 }
 
-// serverRevision is what the server speaks: not the clients', and not the latest,
-// which few servers do.
+// serverRevision returns the revision of the server: another one than that of the clients, and not the
+// latest, which few servers speak.
 func serverRevision() *translate.Revision { return translate.Handshake()[1] }
 
-// serverMessages are what the server says, in its revision.
+// serverMessages returns the messages of the corpus in the server's revision.
 func serverMessages() ([]corpus.Message, error) {
 	c, err := corpus.New(1 << 20)
 	if err != nil {
@@ -62,7 +62,7 @@ func serverMessages() ([]corpus.Message, error) {
 	return c.In(serverRevision()), nil
 }
 
-// serveMCP is an MCP server that has its few answers ready.
+// serveMCP serves MCP with prepared answers.
 func serveMCP(ctx context.Context, ln net.Listener, _ string) error {
 	work, err := works()
 	if err != nil {
@@ -72,7 +72,7 @@ func serveMCP(ctx context.Context, ln net.Listener, _ string) error {
 	return serveAnswers(ctx, ln, work, func(c *fasthttp.RequestCtx, body []byte) {
 		if bytes.Contains(body, []byte(`"initialize"`)) {
 			c.Response.Header.Set("Mcp-Session-Id", "5f2c7a90-3d1e-4b7a-9b60-0c9f1e2d3a4b")
-			// Whoever opens several sessions may number the requests that do so.
+			// A client that opens several sessions may use another id for each initialize.
 			answerTo(c, body, hello)
 			return
 		}
@@ -80,7 +80,7 @@ func serveMCP(ctx context.Context, ln net.Listener, _ string) error {
 	})
 }
 
-// serveModern is the same server without sessions, in the newest revision.
+// serveModern serves the same without sessions, in the newest revision.
 func serveModern(ctx context.Context, ln net.Listener, _ string) error {
 	work, err := works()
 	if err != nil {
@@ -104,10 +104,10 @@ func serveModern(ctx context.Context, ln net.Listener, _ string) error {
 	})
 }
 
-// counted is where a server says how many messages it was sent.
+// counted is the path at which a server returns how many messages it has got.
 const counted = "/counted"
 
-// serveAnswers answers work, and leaves to otherwise what is left.
+// serveAnswers answers the calls of work, and calls otherwise for all other messages.
 func serveAnswers(ctx context.Context, ln net.Listener, work []work, otherwise func(c *fasthttp.RequestCtx, body []byte)) error {
 	var posts atomic.Int64
 	return serveFastHTTP(ctx, ln, func(c *fasthttp.RequestCtx) {
@@ -136,13 +136,13 @@ func serveAnswers(ctx context.Context, ln net.Listener, work []work, otherwise f
 	})
 }
 
-// idAfter is the id of a request, and whether it is another than that of answer.
+// idAfter returns the id of a request, and whether it differs from that of answer.
 func idAfter(request, answer []byte) (id string, renamed bool) {
 	id = gjson.GetBytes(request, "id").Raw
 	return id, id != gjson.GetBytes(answer, "id").Raw
 }
 
-// answerTo answers a request under its own id.
+// answerTo answers a request with body, in which it puts the request's id.
 func answerTo(c *fasthttp.RequestCtx, request, body []byte) {
 	id, _ := idAfter(request, body)
 	was := gjson.GetBytes(body, "id")
@@ -161,7 +161,7 @@ func answer(c *fasthttp.RequestCtx, body []byte) {
 	c.Response.SetBodyRaw(body)
 }
 
-// serveFast is the least that a proxy on fasthttp does.
+// serveFast is a minimal proxy with fasthttp.
 func serveFast(ctx context.Context, ln net.Listener, upstream string) error {
 	to, err := url.Parse(upstream)
 	if err != nil {
@@ -189,11 +189,11 @@ func serveFastHTTP(ctx context.Context, ln net.Listener, h fasthttp.RequestHandl
 	}
 	end, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	s.ShutdownWithContext(end) // what hangs ends with the process
+	s.ShutdownWithContext(end) // requests that hang end with the process
 	return nil
 }
 
-// serveStandard is the standard library's proxy, with connections enough to keep
+// serveStandard is the standard library's proxy, with enough idle connections to reuse all of
 // them.
 func serveStandard(ctx context.Context, ln net.Listener, upstream string) error {
 	to, err := url.Parse(strings.TrimSuffix(upstream, "/mcp"))
@@ -205,8 +205,8 @@ func serveStandard(ctx context.Context, ln net.Listener, upstream string) error 
 		Transport: &http.Transport{MaxIdleConnsPerHost: maxConns, DisableCompression: true},
 	}
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Else an answer that comes before the transport has seen the end of the
-		// request closes the request's body, and with it the way to the server.
+		// Without this, an answer that comes before the transport has read the end of the
+		// request closes the request's body, and with it the connection to the server.
 		http.NewResponseController(w).EnableFullDuplex()
 		proxy.ServeHTTP(w, r)
 	})}

@@ -27,13 +27,13 @@ const (
 type way struct {
 	name   string
 	url    string
-	speaks *translate.Revision // what its clients speak
+	speaks *translate.Revision // the revision of its clients
 	server string              // URL of the server at its end
 	proxy  *process.Process    // nil for the direct one
-	idle   process.Usage       // before the first call
+	idle   process.Usage       // of the proxy, before the first call
 }
 
-// launcher starts what is measured.
+// launcher starts the processes that are measured.
 type launcher struct {
 	dir      string // for files of a run
 	self     string // this command
@@ -44,8 +44,8 @@ func (l launcher) role(ctx context.Context, role, upstream string) (*process.Pro
 	return process.Start(ctx, exec.Command(l.self, "-serve", role, upstream))
 }
 
-// all starts every way to the server at url. What was started is in the result
-// also when there is an error.
+// all starts every way to the server at url. After an error, the result has the ways that were
+// started before.
 func (l launcher) all(ctx context.Context, url string) ([]*way, error) {
 	ways := []*way{{name: direct, url: url, speaks: translate.Oldest()}}
 	for _, start := range []func(context.Context, string) (*way, error){l.bare, l.standard, l.nginx, l.ours} {
@@ -72,7 +72,7 @@ func (l launcher) standard(ctx context.Context, url string) (*way, error) {
 
 func (l launcher) ours(ctx context.Context, url string) (*way, error) {
 	cmd := exec.Command(l.dragoman, "serve", "--upstream", url, "--listen", "127.0.0.1:0")
-	cmd.Env = append(os.Environ(), "DRAGOMAN_ADMIN_LISTEN=") // several run beside each other
+	cmd.Env = append(os.Environ(), "DRAGOMAN_ADMIN_LISTEN=") // several run at the same time
 	p, err := process.Start(ctx, cmd)
 	return newWay(dragoman, p, err)
 }
@@ -84,7 +84,7 @@ func newWay(name string, p *process.Process, err error) (*way, error) {
 	return &way{name: name, url: p.URL(), speaks: translate.Oldest(), proxy: p}, nil
 }
 
-// nginxConfig has one process, since one is measured, and no buffer file.
+// nginxConfig uses one process, because only one is measured, and no buffer file.
 const nginxConfig = `daemon off; master_process off; worker_processes 1;
 pid %[1]s/nginx.pid; error_log stderr warn;
 events { worker_connections 1024; }
@@ -104,7 +104,7 @@ http {
 }
 `
 
-// nginx returns nil where it is not installed.
+// nginx starts nginx. It returns nil if nginx is not installed.
 func (l launcher) nginx(ctx context.Context, upstream string) (*way, error) {
 	file, err := exec.LookPath(nginx)
 	if err != nil {
@@ -132,7 +132,7 @@ func (l launcher) nginx(ctx context.Context, upstream string) (*way, error) {
 	return newWay(nginx, p, err)
 }
 
-// freeAddress is one that nobody listened on a moment ago.
+// freeAddress returns a loopback address on which nothing listened a moment ago.
 func freeAddress() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/corpus"
 )
 
-// The kinds of calls, by their place in works.
+// The kinds of calls, as indexes into works.
 const (
 	small = iota
 	toolList
@@ -19,12 +19,12 @@ const (
 type work struct {
 	name    string
 	request []byte
-	sign    []byte // is in this request and in no other
+	sign    []byte // a text that is in this request and in no other
 	answer  []byte // of the server
-	warm    int    // calls before those that count, per connection
+	warm    int    // calls per connection that are not measured
 }
 
-// works are the calls that are measured. An answer's id is its request's.
+// works returns the calls that are measured. An answer has the id of its request.
 func works() ([]work, error) {
 	messages, err := serverMessages()
 	if err != nil {

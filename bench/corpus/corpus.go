@@ -1,10 +1,10 @@
-// Package corpus makes the messages that benchmarks and allocation tests run on:
-// what clients and servers say to each other, shaped on recorded sessions of
-// published ones. Everything in it follows from a fixed seed.
+// Package corpus generates the messages that benchmarks and allocation tests run on:
+// messages of clients and servers, modeled on recorded sessions of
+// published ones. All content is derived from a fixed seed.
 //
-// Messages are written in the latest handshake revision. For an older one they
-// are translated down first, so that what a pair of revisions is measured with is
-// what a peer of the first one would send:
+// Messages are written in the latest handshake revision. For an older revision they
+// are first translated to it, so that a pair of revisions is measured with messages
+// that a peer of the first one would send:
 //
 //	c, err := corpus.New(corpus.Largest)
 //	for _, m := range c.Between(from, to) { … }
@@ -36,7 +36,7 @@ func Tools() []int { return []int{1, 50, 500, 5000} }
 // Sizes lists the sizes of tool results, in bytes.
 func Sizes() []int { return []int{1 << 10, 64 << 10, 1 << 20, Largest} }
 
-// Message is one message and what must be known to translate it.
+// Message is one message, with the facts that are needed to translate it.
 type Message struct {
 	Name       string // what it is, unique in the corpus: "tools_list_50"
 	FromClient bool
@@ -45,7 +45,7 @@ type Message struct {
 	Revision   *translate.Revision
 	Facts      wire.Facts // of the session that it belongs to
 	Note       []byte     // of a response: what the translation of its request left
-	// Raw is the message. It is shared: what changes it in place needs a copy.
+	// Raw is the message. It is shared: code that changes it in place needs a copy.
 	Raw []byte
 }
 
@@ -56,7 +56,7 @@ type Corpus struct {
 	facts map[*translate.Revision]wire.Facts // of a session with a client of that revision
 }
 
-// New makes all messages of at most about maxSize bytes. The error is one of the
+// New generates all messages of at most about maxSize bytes. Its error is that of a
 // translation from one revision to another.
 func New(maxSize int) (*Corpus, error) {
 	table, err := translate.NewTable(translate.Options{})
@@ -98,7 +98,7 @@ func write(maxSize int) ([]Message, error) {
 	return w.messages, nil
 }
 
-// Pairs lists all ordered pairs of handshake revisions, equal ones included.
+// Pairs returns all ordered pairs of handshake revisions, equal ones included.
 func Pairs() [][2]*translate.Revision {
 	var pairs [][2]*translate.Revision
 	for _, from := range translate.Handshake() {
@@ -109,11 +109,11 @@ func Pairs() [][2]*translate.Revision {
 	return pairs
 }
 
-// In lists the messages as peers of revision r write them to each other.
+// In returns the messages that peers of revision r send to each other.
 func (c *Corpus) In(r *translate.Revision) []Message { return c.Between(r, r) }
 
-// Between lists the messages that a peer of revision from sends to one of
-// revision to, as they are before translation.
+// Between returns the messages that a peer of revision from sends to one of
+// revision to, before their translation.
 func (c *Corpus) Between(from, to *translate.Revision) []Message {
 	list := slices.Clone(c.in[from])
 	for i := range list {
@@ -129,7 +129,7 @@ func (c *Corpus) Between(from, to *translate.Revision) []Message {
 	return list
 }
 
-// Find is the message of that name, nil when list has none.
+// Find returns the message of that name, or nil if list has none.
 func Find(list []Message, name string) *Message {
 	for i := range list {
 		if list[i].Name == name {
@@ -154,7 +154,7 @@ func (in *Message) Rewrite(t *translate.Translator, m *wire.Message, text, scrat
 	return t.Rewrite(scratch, m)
 }
 
-// identify fills in what the text itself says.
+// identify sets the fields that follow from the text of the message.
 func (in *Message) identify() error {
 	var m wire.Message
 	if err := m.Scan(in.Raw, nil); err != nil {
@@ -167,8 +167,8 @@ func (in *Message) identify() error {
 	return nil
 }
 
-// older lists the messages in revision r. What r does not have is left out, and
-// so are the answers to requests that it does not have.
+// older returns the messages in revision r. It leaves out messages that r does not have, and
+// responses to requests that r does not have.
 func (c *Corpus) older(latest []Message, r *translate.Revision) ([]Message, error) {
 	asked := map[wire.Method]bool{wire.OtherMethod: true}
 	var list []Message
@@ -189,8 +189,8 @@ func (c *Corpus) older(latest []Message, r *translate.Revision) ([]Message, erro
 	return slices.DeleteFunc(list, func(m Message) bool { return m.Kind.Response() && !asked[m.Method] }), nil
 }
 
-// translate makes of a message one of another revision. Raw is nil when that one
-// has no such message; Note is for its answer.
+// translate translates a message to another revision. Raw of the result is nil if the revision
+// has no such message; its Note is for the response.
 func (c *Corpus) translate(in Message, to *translate.Revision) (Message, error) {
 	var m wire.Message
 	out, verdict, err := in.Rewrite(c.table.Between(in.Revision, to), &m, slices.Clone(in.Raw), nil)
@@ -206,8 +206,8 @@ func (c *Corpus) translate(in Message, to *translate.Revision) (Message, error) 
 	return in, in.identify()
 }
 
-// note is what the server's form leaves behind on its way to the client, nil when
-// it goes as it is.
+// note returns the note from the translation of the server's form for the client, or nil if
+// the form is not changed.
 func (c *Corpus) note(server, client *translate.Revision) []byte {
 	form := Find(c.in[server], choicesForm)
 	if form == nil {
@@ -222,7 +222,7 @@ func (c *Corpus) note(server, client *translate.Revision) []byte {
 	return out.Note
 }
 
-// declared are the facts that an initialize request states, of a session with a
+// declared returns the facts of a session that begins with this initialize request, with a
 // server that sends log messages.
 func declared(initialize []byte) wire.Facts {
 	facts := wire.ServerLogging
@@ -262,7 +262,7 @@ func (w *writer) add(name string, fromClient side, method wire.Method, message o
 	})
 }
 
-// side is who sends a message.
+// side is the sender of a message.
 type side bool
 
 const (
@@ -270,7 +270,7 @@ const (
 	server side = false
 )
 
-// request adds a request and, where there is one, the answer of the other side.
+// request adds a request and, unless answer is nil, the response of the other side.
 func (w *writer) request(name string, from side, method wire.Method, params object, answer any) {
 	w.id++
 	call := object{"method", method.String()}
@@ -297,7 +297,7 @@ func (w *writer) notify(name string, from side, method wire.Method, params objec
 	w.add(name, from, wire.OtherMethod, append(n, "jsonrpc", "2.0"))
 }
 
-// fail adds an error response; id is nil for one that has none.
+// fail adds an error response. id is nil for a response without an id.
 func (w *writer) fail(name string, from side, method wire.Method, id any, fault object) {
 	e := object{"jsonrpc", "2.0"}
 	if id != nil {

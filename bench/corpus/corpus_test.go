@@ -21,8 +21,8 @@ func newCorpus(t *testing.T, maxSize int) *Corpus {
 	return c
 }
 
-// unlessSlowed skips what takes minutes with the race detector and has nothing for
-// it to find: one goroutine makes the corpus.
+// unlessSlowed skips a test that would take minutes with the race detector. The detector has nothing to find:
+// a single goroutine generates the corpus.
 func unlessSlowed(t *testing.T) {
 	t.Helper()
 	if slowed {
@@ -79,7 +79,7 @@ func TestMessagesAreWhatTheySay(t *testing.T) {
 	}
 }
 
-// TestRevisionsHaveOnlyTheirOwn looks for what came with each later revision.
+// TestRevisionsHaveOnlyTheirOwn checks that no revision has members or messages of a later one.
 func TestRevisionsHaveOnlyTheirOwn(t *testing.T) {
 	c := newCorpus(t, Small)
 	for _, x := range []struct{ revision, message, path string }{
@@ -164,7 +164,7 @@ func TestEveryKindOfMessageIsThere(t *testing.T) {
 	}
 }
 
-// TestFactsAreTheClients: they follow from what the client of the two declared.
+// TestFactsAreTheClients checks that the facts of a message are what the client of the two peers declared.
 func TestFactsAreTheClients(t *testing.T) {
 	c := newCorpus(t, Small)
 	latest, form, old := translate.Latest(), translate.Lookup("2025-06-18"), translate.Lookup("2024-11-05")

@@ -2,7 +2,7 @@ package corpus
 
 import "github.com/dragoman-proxy/dragoman/translate/wire"
 
-// failures are the errors that servers and clients answer with.
+// failures adds the errors that servers and clients answer with.
 func (w *writer) failures() {
 	s := newSource("failures")
 	w.fail("error_urls", server, wire.ToolsCall, 40, object{"code", -32042, "message", "This request requires more information.", "data", object{"elicitations", list{

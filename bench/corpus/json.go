@@ -14,7 +14,7 @@ type object []any
 // list is a JSON array.
 type list []any
 
-// raw is a value as it stands in JSON.
+// raw is the JSON text of a value.
 type raw []byte
 
 // appendJSON writes a value without blanks, as JSON.stringify does.
@@ -55,7 +55,7 @@ func appendJSON(dst []byte, v any) []byte {
 	panic(fmt.Sprintf("corpus: no JSON for a %T", v))
 }
 
-// appendQuoted escapes what must be escaped and nothing else.
+// appendQuoted appends a JSON string. It escapes only the characters that must be escaped.
 func appendQuoted(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {

@@ -4,7 +4,7 @@ import "github.com/dragoman-proxy/dragoman/translate/wire"
 
 const initializeRequest = "initialize"
 
-// lifecycle is the handshake and what keeps a session alive.
+// lifecycle adds the messages of the handshake and those that keep a session alive.
 func (w *writer) lifecycle() {
 	s := newSource("lifecycle")
 	w.request(initializeRequest, client, wire.Initialize, object{
@@ -32,7 +32,7 @@ func (w *writer) lifecycle() {
 	w.request("set_level", client, wire.LoggingSetLevel, object{"level", "debug"}, object{})
 }
 
-// notifications are those that need no answer and belong to no other file.
+// notifications adds the notifications that are not in other files.
 func (w *writer) notifications() {
 	s := newSource("notifications")
 	w.notify("progress", server, wire.Progress, object{"progress", 3, "total", 16, "progressToken", 67})

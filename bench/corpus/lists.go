@@ -6,7 +6,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// lists are what a server has, and what a client asks of it but for tool calls.
+// lists adds the server's lists, and all requests of a client except tool calls.
 func (w *writer) lists() {
 	w.request("tools_list", client, wire.ToolsList, nil, nil)
 	for _, n := range Tools() {
@@ -89,7 +89,7 @@ func (s source) prompts(n int) list {
 	return all
 }
 
-// calls are tool calls and their answers of all sizes.
+// calls adds tool calls and their results in all sizes.
 func (w *writer) calls() {
 	s := newSource("calls")
 	w.request("call", client, wire.ToolsCall, object{

@@ -7,7 +7,7 @@ const (
 	flatAnswer  = "elicit_choices_result"
 )
 
-// questions are what a server asks its client.
+// questions adds the server's requests to its client.
 func (w *writer) questions() {
 	w.request("roots_list", server, wire.RootsList, nil, object{"roots", list{
 		object{"uri", "file:///srv/data", "name", "data", "_meta", object{"example.com/kind", "volume"}}, object{"uri", "file:///home/ann/work"},
@@ -63,7 +63,7 @@ func (w *writer) elicitation() {
 			}, "required", list{"friend", "instruments"},
 		},
 	}, nil)
-	// As a client fills in that knows no choice of many, and was shown one box for each option.
+	// The answer of a client whose revision has no multi-select, and which got one boolean for each option.
 	w.answer(flatAnswer, client, wire.ElicitationCreate, object{"action", "accept", "content", object{
 		"firstLine", "Call me Ishmael.", "friend", "Ross", "hero", "hero-2", "instruments.0", false, "instruments.1", true, "instruments.2", false,
 		"instruments.3", true, "instruments.4", false, "fish.0", true, "fish.1", false, "fish.2", false, "pet", "pet-1",
@@ -72,5 +72,5 @@ func (w *writer) elicitation() {
 	w.answer("elicit_declined", client, wire.ElicitationCreate, object{"action", "decline"})
 }
 
-// titled is an option with a title.
+// titled returns an option with a title.
 func titled(value, title string) object { return object{"const", value, "title", title} }

@@ -2,4 +2,4 @@
 
 package corpus
 
-const slowed = true // by the race detector
+const slowed = true // the race detector makes the tests slow

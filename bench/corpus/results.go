@@ -2,23 +2,23 @@ package corpus
 
 import "fmt"
 
-// The answers of tools by size. size is of the whole message, in bytes, and met
-// to a few hundred; the smallest are as large as their members need.
+// Results of tools by size. size is that of the whole message in bytes, with a tolerance of a few
+// hundred. The smallest messages are as large as their members require.
 
-// textResult is one block of prose.
+// textResult returns a result with one block of prose.
 func textResult(name string, size int) object {
 	s := newSource(name)
 	return object{"content", list{object{"type", "text", "text", s.quotedTo(size - 90)}}}
 }
 
-// quotedTo is prose that takes about n bytes as a JSON string.
+// quotedTo returns prose that has about n bytes as a JSON string.
 func (s source) quotedTo(n int) raw {
 	text := appendQuoted(nil, s.sentences(n))
 	return raw(appendQuoted(nil, s.sentences(max(2*n-len(text), 1))))
 }
 
-// structuredResult is a list of records, with its twin in words for clients that
-// do not know structured content, or without.
+// structuredResult returns a result with a list of records as structured content. With twin, it also has
+// them as a text block, for clients whose revision has no structured content.
 func structuredResult(name string, size int, twin bool) object {
 	s := newSource(name)
 	room := size - 150
@@ -47,7 +47,7 @@ func (s source) record(number int) object {
 	}
 }
 
-// blobResult is one file, embedded.
+// blobResult returns a result with one embedded file.
 func blobResult(name string, size int) object {
 	s := newSource(name)
 	return object{"content", list{object{"type", "resource", "resource", object{
@@ -56,7 +56,7 @@ func blobResult(name string, size int) object {
 	}}}}
 }
 
-// mixedResult is prose, a recording and links to what else there is.
+// mixedResult returns a result with prose, audio and resource links.
 func mixedResult(name string, size int) object {
 	s := newSource(name)
 	links := 2 + size>>13
@@ -72,7 +72,7 @@ func mixedResult(name string, size int) object {
 	return object{"content", append(blocks, last), "isError", false}.fill(last, size)
 }
 
-// fill puts prose into the text of a block until the whole has about the size.
+// fill puts prose into the text of a block so that o has about this size.
 func (o object) fill(block object, size int) object {
 	if room := size - 50 - len(appendJSON(nil, o)); room > 0 {
 		block[3] = newSource("fill").quotedTo(room)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// toolsList is the result of a tools/list: some members on every tool, others,
-// such as icons, on some.
+// toolsList returns the result of a tools/list. Some members are on every tool; others,
+// such as icons, are on some tools.
 func toolsList(name string, tools int) object {
 	s := newSource(name)
 	all := make(list, tools)
@@ -43,7 +43,7 @@ func (s source) tool(number int) object {
 	return tool
 }
 
-// taskSupport is mostly what servers say that know no tasks.
+// taskSupport returns mostly the value of tools that cannot run as tasks.
 func (s source) taskSupport() string {
 	switch n := s.IntN(100); {
 	case n < 2:
@@ -54,7 +54,7 @@ func (s source) taskSupport() string {
 	return "forbidden"
 }
 
-// schema describes an object with so many properties, as schema libraries write it.
+// schema returns a schema of an object with this many properties, as schema libraries write it.
 func (s source) schema(properties int) object {
 	var members object
 	required := list{}

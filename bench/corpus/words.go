@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// source makes what people and servers write. Its output depends on its name
-// only, so that a message stays the same when others come and go.
+// source generates text and other content. Its output depends only on its name,
+// so that a message stays the same when other messages are added or removed.
 type source struct{ *rand.Rand }
 
 const seed = 0x6d6370 // "mcp"
@@ -19,14 +19,14 @@ func newSource(name string) source {
 	return source{rand.New(rand.NewPCG(seed, h.Sum64()))}
 }
 
-// one picks.
+// one returns one of the values at random.
 func one[T any](s source, from ...T) T { return from[s.IntN(len(from))] }
 
-// chance is true in percent of all cases.
+// chance returns true in this percentage of calls.
 func (s source) chance(percent int) bool { return s.IntN(100) < percent }
 
-// sentences is prose of about n bytes: mostly ASCII, with quotes, line ends and
-// other scripts now and then.
+// sentences returns prose of about n bytes: mostly ASCII, sometimes with quotes, line ends and
+// other scripts.
 func (s source) sentences(n int) string {
 	var b strings.Builder
 	b.Grow(n + 32)
@@ -52,12 +52,12 @@ func (s source) sentences(n int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// line is prose of about n bytes on one line.
+// line returns prose of about n bytes on one line.
 func (s source) line(n int) string {
 	return strings.TrimSpace(strings.NewReplacer("\n\n- ", " ", "\n", " ").Replace(s.sentences(n)))
 }
 
-// base64 is the text of n random bytes.
+// base64 returns n random bytes as base64.
 func (s source) base64(n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -66,7 +66,7 @@ func (s source) base64(n int) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// icons is a list as it stands on tools and implementations.
+// icons returns a list of icons as tools and implementations have it.
 func (s source) icons() list {
 	icons := list{object{"src", "https://cdn.example.com/icons/" + one(s, nouns...) + ".png", "mimeType", "image/png", "sizes", list{"48x48", "96x96"}}}
 	if s.chance(30) {
@@ -75,7 +75,7 @@ func (s source) icons() list {
 	return icons
 }
 
-// annotations is what resources and content blocks carry.
+// annotations returns annotations as resources and content blocks have them.
 func (s source) annotations() object {
 	return object{"audience", one(s, list{"user"}, list{"assistant"}, list{"user", "assistant"}), "priority", one(s, 0.2, 0.5, 0.7, 1.0), "lastModified", "2025-11-02T09:14:31Z"}
 }

@@ -1,5 +1,5 @@
-// Fuzzall runs every fuzz target of the given packages. All of them share one
-// total of time, however many they are; the share of a target begins when its
+// Fuzzall runs every fuzz target of the given packages. The flag -total is the time for
+// all of them together, however many they are. The share of a target begins when its
 // corpus has been read and run.
 //
 //	go run ./bench/fuzzall -total 5m ./...
@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// patience bounds what the total does not count: running a corpus, and ending.
+// patience is the time limit for what the total does not count: running a corpus, and ending.
 const patience = 5 * time.Minute
 
 func main() {
@@ -77,7 +77,7 @@ type target struct {
 	name string
 }
 
-// build builds the test binaries of those packages that have fuzz targets, into a folder.
+// build builds the test binaries of the packages that have fuzz targets, into a folder.
 func build(into string, packages []string) ([]binary, error) {
 	gocache, err := goCommand("env", "GOCACHE")
 	if err != nil {
@@ -100,15 +100,15 @@ func build(into string, packages []string) ([]binary, error) {
 				cache: filepath.Join(strings.TrimSpace(gocache), "fuzz", f[0])})
 		}
 	}
-	// A link takes one processor.
+	// A linker uses one processor only.
 	return all, inParallel(all, func(b binary) error {
 		_, err := goCommand(slices.Concat([]string{"test", "-c", "-o", b.file, "-vet=off", "-ldflags=-w"}, instrumented, []string{b.path})...)
 		return err
 	})
 }
 
-// instrumented are the packages whose branches guide the search: ours, and the parsers that they call. The flag -fuzz would
-// have the standard library compiled anew as well, which takes longer than all else.
+// instrumented are the packages whose coverage guides the search: those of this module, and the parsers that they call.
+// The flag -fuzz would also recompile the standard library, which takes longer than everything else.
 var instrumented = []string{
 	"-gcflags=github.com/dragoman-proxy/...=-d=libfuzzer",
 	"-gcflags=github.com/tidwall/...=-d=libfuzzer",
@@ -140,7 +140,7 @@ func goCommand(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// targets asks the binary for its targets.
+// targets lists the fuzz targets of the binary.
 func (b binary) targets() (found []target, err error) {
 	cmd := exec.Command(b.file, "-test.list", "^Fuzz")
 	cmd.Dir = b.dir
@@ -155,7 +155,7 @@ func (b binary) targets() (found []target, err error) {
 }
 
 // run fuzzes a target for its share, and returns how many inputs were tried that
-// its corpus does not have. A target for which there are none has failed.
+// its corpus does not have. It returns an error if there were none.
 func (t target) run(share time.Duration) (fuzzed int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), share+patience)
 	defer cancel()
@@ -164,8 +164,8 @@ func (t target) run(share time.Duration) (fuzzed int, err error) {
 		"-test.parallel=1", "-test.fuzzminimizetime=1s", "-test.fuzzcachedir="+t.cache)
 	cmd.Dir = t.dir
 	cmd.WaitDelay = 10 * time.Second
-	// It has no end of its own: -test.fuzztime would count the corpus, and
-	// takes an end that falls into an input for a failure (https://go.dev/issue/75804).
+	// The run is ended by a signal: -test.fuzztime would count the corpus, and
+	// reports a failure if it ends while an input is running (https://go.dev/issue/75804).
 	out := &output{begin: func() {
 		time.AfterFunc(share, func() { _ = cmd.Process.Signal(os.Interrupt) })
 	}}
@@ -189,7 +189,7 @@ var (
 	executed   = regexp.MustCompile(`, execs: (\d+) \(`)
 )
 
-// output is what a target says.
+// output parses the output of a target.
 type output struct {
 	begin            func() // called when the corpus is done
 	begun            bool
@@ -217,7 +217,7 @@ func (o *output) Write(p []byte) (int, error) {
 	}
 }
 
-// fuzzed is the number of inputs beyond the corpus.
+// fuzzed returns the number of inputs beyond the corpus.
 func (o *output) fuzzed() int {
 	if !o.begun {
 		return 0
@@ -225,12 +225,12 @@ func (o *output) fuzzed() int {
 	return max(0, o.executed-o.corpus)
 }
 
-// blind reports whether the search has nothing to guide it.
+// blind reports whether the search has no coverage to guide it.
 func (o *output) blind() bool {
 	return bytes.Contains(o.text.Bytes(), []byte("not built with coverage instrumentation"))
 }
 
-// inParallel calls do for each item, as many at a time as there are processors, and begins no further one after an error.
+// inParallel calls do for each item, as many at a time as there are processors. After an error it begins no more.
 func inParallel[T any](items []T, do func(T) error) error {
 	group, ctx := errgroup.WithContext(context.Background())
 	group.SetLimit(atATime())

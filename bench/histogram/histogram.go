@@ -7,15 +7,15 @@ import (
 	"math/bits"
 )
 
-// Each power of two is cut into 64 buckets: what comes out is at most 1.6 % more
-// than what went in.
+// Each power of two is divided into 64 buckets: a quantile is at most 1.6 % larger
+// than the recorded number.
 const (
 	cutBits = 6
 	cuts    = 1 << cutBits
 )
 
-// Histogram counts numbers from 0 up. The zero value is empty and ready for use;
-// it is for one goroutine at a time.
+// Histogram counts numbers from 0 up. The zero value is empty and ready for use.
+// Only one goroutine at a time may use it.
 type Histogram struct {
 	counts [(64 - cutBits + 1) * cuts]uint32
 	total  uint64
@@ -30,7 +30,7 @@ func (h *Histogram) Record(n int64) {
 	h.max = max(h.max, v)
 }
 
-// Add counts all that other has counted.
+// Add adds all counts of other.
 func (h *Histogram) Add(other *Histogram) {
 	for i, n := range other.counts {
 		h.counts[i] += n
@@ -39,14 +39,14 @@ func (h *Histogram) Add(other *Histogram) {
 	h.max = max(h.max, other.max)
 }
 
-// Total is how many numbers were counted.
+// Total returns how many numbers were counted.
 func (h *Histogram) Total() uint64 { return h.total }
 
-// Max is the largest number, 0 when there is none.
+// Max returns the largest number, or 0 if there is none.
 func (h *Histogram) Max() int64 { return int64(h.max) }
 
-// Quantile is a number that a share q of all, from 0 to 1, does not exceed: the
-// upper bound of a bucket, and never more than Max. It is 0 when there is none.
+// Quantile returns a number that a share q of all numbers, from 0 to 1, does not exceed: the
+// upper bound of a bucket, but never more than Max. It returns 0 if there are no numbers.
 func (h *Histogram) Quantile(q float64) int64 {
 	rank := uint64(math.Ceil(q * float64(h.total)))
 	var seen uint64
@@ -63,7 +63,7 @@ func bucketOf(v uint64) int {
 	return shift<<cutBits + int(v>>shift)
 }
 
-// upper is the largest number in a bucket.
+// upper returns the largest number of a bucket.
 func upper(i int) uint64 {
 	if i < 2*cuts {
 		return uint64(i)

@@ -12,11 +12,11 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
 )
 
-// guestsAgain are the clients of the process that is started again.
-const guestsAgain = 4
+// clientsAgain is the number of clients of the process that is restarted.
+const clientsAgain = 4
 
-// again is a dragoman that is started again all the time, at the same address and
-// with the same key, while questions are parked there.
+// again is a dragoman that is restarted again and again, at the same address and
+// with the same key, while calls that wait for an answer are parked there.
 type again struct {
 	counts counts
 	start  func(context.Context) (*process.Process, error)
@@ -43,7 +43,7 @@ func (s *stage) startAgain(upstream string) error {
 	return err
 }
 
-// freeAddress is one that nobody listened on a moment ago.
+// freeAddress returns a loopback address on which nothing listened a moment ago.
 func freeAddress() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -53,7 +53,7 @@ func freeAddress() (string, error) {
 	return ln.Addr().String(), nil
 }
 
-// key is the setting of a key in a file.
+// key writes a session key to a file and returns the environment variable that names it.
 func (s *stage) key(name string) (env string, err error) {
 	file := filepath.Join(s.dir, name+".key")
 	return "DRAGOMAN_SESSION_KEY_FILE=" + file, os.WriteFile(file, []byte("c29hay1zb2FrLXNvYWstc29hay1zb2FrLXNvYWstMzI=\n"), 0o600)
@@ -67,14 +67,14 @@ func (a *again) stop() {
 	}
 }
 
-// run has guests call while the process is ended and started. A process that does not
-// come back is a failure.
+// run makes clients call while the process is stopped and started. It counts a failure if the process does
+// not start again.
 func (a *again) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for i := range guestsAgain {
+	for i := range clientsAgain {
 		wg.Go(func() {
-			g, done := a.counts.guest(func() []string { return []string{a.url} }, uint64(1000+i), true)
+			g, done := a.counts.modernClient(func() []string { return []string{a.url} }, uint64(1000+i), true)
 			defer done()
 			g.stayOn(ctx)
 		})

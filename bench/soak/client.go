@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	callTime  = 20 * time.Second // for calls that the client does not leave
+	callTime  = 20 * time.Second // for calls that the client does not abandon
 	maxAnswer = 1 << 20
 )
 
-// counts are how the calls of clients went.
+// counts are the outcomes of clients' calls.
 type counts struct {
-	good     atomic.Int64 // calls that a server answers well, and did
-	failed   atomic.Int64 // such calls that were not answered, or sessions that did not begin or end
-	bad      atomic.Int64 // all others
-	wrong    atomic.Int64 // answered with another one's answer
+	good     atomic.Int64 // calls that should succeed, and did
+	failed   atomic.Int64 // calls that should succeed and did not, and sessions that did not begin or end
+	bad      atomic.Int64 // calls that need not succeed
+	wrong    atomic.Int64 // calls that got the answer of another call
 	sessions atomic.Int64
 	outcomes
 }
@@ -40,7 +40,7 @@ func (c *counts) String() string {
 	return all
 }
 
-// visitor is one client of one session.
+// visitor is a client with one session at a time.
 type visitor struct {
 	*counts
 	http    *http.Client
@@ -49,10 +49,10 @@ type visitor struct {
 	token   string
 	rand    *rand.Rand
 	id      int
-	status  int // of the last response
+	status  int // HTTP status of the last response
 }
 
-// visitor makes one whose connections end with done.
+// visitor creates a visitor. done closes its connections.
 func (c *counts) visitor(url string, seed uint64) (v *visitor, done func()) {
 	transport := &http.Transport{DisableCompression: true}
 	return &visitor{counts: c, http: &http.Client{Transport: transport}, url: url, rand: rand.New(rand.NewPCG(seed, 1))}, transport.CloseIdleConnections
@@ -63,12 +63,12 @@ func (c *counts) visit(ctx context.Context, stay func(context.Context) error) {
 	for ctx.Err() == nil {
 		if err := stay(ctx); err != nil && ctx.Err() == nil {
 			c.failed.Add(1)
-			time.Sleep(10 * time.Millisecond) // a proxy that refuses is not worth a busy loop
+			time.Sleep(10 * time.Millisecond) // no busy loop if the proxy refuses sessions
 		}
 	}
 }
 
-// stay is one session. One in ten is left without a word.
+// stay runs one session. It leaves one session in ten without a DELETE.
 func (v *visitor) stay(ctx context.Context) error {
 	v.session = ""
 	_, head, err := v.post(ctx, callTime, fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"soak","version":"1"}}}`, translate.Oldest().Name))
@@ -85,7 +85,7 @@ func (v *visitor) stay(ctx context.Context) error {
 			return nil
 		}
 		if more := v.act(ctx); !more {
-			v.do(ctx, http.MethodDelete, callTime, "") // there may be no session any more
+			v.do(ctx, http.MethodDelete, callTime, "") // may fail: perhaps the session has ended
 			return nil
 		}
 	}
@@ -96,8 +96,8 @@ func (v *visitor) stay(ctx context.Context) error {
 	return err
 }
 
-// act does one thing, mostly a good one. It returns false when the server may
-// be gone now, which ends the session.
+// act makes one call or does something bad. It returns false if the server may
+// be gone now, so that the session must end.
 func (v *visitor) act(ctx context.Context) bool {
 	leave := time.Duration(1+v.rand.IntN(20)) * time.Millisecond
 	switch n := v.rand.IntN(400); {
@@ -106,7 +106,7 @@ func (v *visitor) act(ctx context.Context) bool {
 	case n < 14:
 		v.misbehave(ctx, leave, v.call(echo))
 	case n < 15:
-		v.misbehave(ctx, callTime, v.call(hang)) // until the proxy has enough
+		v.misbehave(ctx, callTime, v.call(hang)) // until the proxy gives up
 	case n < 18:
 		v.misbehave(ctx, callTime, v.call(lie))
 	case n < 20:
@@ -132,7 +132,7 @@ func (v *visitor) act(ctx context.Context) bool {
 	return true
 }
 
-// call is a call of which no other has the text.
+// call returns a call with a unique text.
 func (v *visitor) call(m manner) string {
 	v.id++
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`, v.id, m, v.text())
@@ -142,7 +142,7 @@ func (v *visitor) text() string { return fmt.Sprintf("%s %d", v.session, v.id) }
 
 func (v *visitor) misbehave(ctx context.Context, limit time.Duration, message string) {
 	v.bad.Add(1)
-	v.post(ctx, limit, message) // any answer will do
+	v.post(ctx, limit, message) // any answer is accepted
 }
 
 func (v *visitor) behave(ctx context.Context, m manner) {
@@ -165,7 +165,7 @@ func (v *visitor) behave(ctx context.Context, m manner) {
 	}
 }
 
-// answerIn is the last message of a body, which may be of events.
+// answerIn returns the last message of a body, which may be an SSE stream.
 func answerIn(body string) string {
 	if i := strings.LastIndex(body, "data: "); i >= 0 && !strings.HasPrefix(body, "{") {
 		return body[i+len("data: "):]
@@ -179,7 +179,7 @@ func (v *visitor) post(ctx context.Context, limit time.Duration, message string)
 	return v.do(ctx, http.MethodPost, limit, message)
 }
 
-// do leaves when limit has passed.
+// do sends a request. It abandons the request after limit.
 func (v *visitor) do(ctx context.Context, method string, limit time.Duration, message string) (string, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -28,7 +28,7 @@ func TestGoodCallsAreAnsweredAndOthersAreNot(t *testing.T) {
 	}
 }
 
-func TestAnothersAnswerIsFound(t *testing.T) {
+func TestAnswerOfAnotherCallIsCountedAsWrong(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, request{id: "1", text: `"s 99"`}.answer())
 	}))

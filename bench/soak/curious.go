@@ -15,10 +15,10 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// What the servers here do besides, which ask their users something.
+// What the servers that send elicitation/create do with calls, besides the manners in server.go.
 const (
-	ask    manner = "ask"    // asks which city, and answers with it
-	askDie manner = "askdie" // asks, and is gone before anybody can answer
+	ask    manner = "ask"    // asks the user for a city, and answers with it
+	askDie manner = "askdie" // asks, and closes the connection before the user can answer
 )
 
 const (
@@ -27,35 +27,35 @@ const (
 	maxHang   = 30 * time.Second
 )
 
-// question asks which city a call with this text is about.
+// question returns the params of an elicitation/create that asks for the city of a call with this text.
 func question(text string) string {
-	message, _ := json.Marshal("Which city for " + text + "?") // a string always can be
+	message, _ := json.Marshal("Which city for " + text + "?") // cannot fail for a string
 	return fmt.Sprintf(`{"mode":"form","message":%s,"requestedSchema":{"type":"object","properties":{"city":{"type":"string"}}}}`, message)
 }
 
-// saying is an answer with this text.
+// saying returns a result with this text. more is put in front of its other members.
 func (r request) saying(text, more string) string {
-	quoted, _ := json.Marshal(text) // a string always can be
+	quoted, _ := json.Marshal(text) // cannot fail for a string
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{%s"content":[{"type":"text","text":%s}]}}`, r.id, more, quoted)
 }
 
-// plain is the text of a call.
+// plain returns the text of a call, unquoted.
 func (r request) plain() string { return gjson.Parse(r.text).Str }
 
-// curious is a server with sessions that asks in the middle of calls.
+// curious is a server with sessions that sends elicitation/create during calls.
 type curious struct {
 	mu       sync.Mutex
 	last     int
 	sessions map[string]map[string]chan string // questions without an answer, by their ids
-	served   map[string]bool                   // sessions that had a call
+	served   map[string]bool                   // sessions in which forgets was called
 }
 
 func newCurious() *curious {
 	return &curious{sessions: map[string]map[string]chan string{}, served: map[string]bool{}}
 }
 
-// forgets reports whether a session is not known any more at this call. A new one is: a
-// client is not to be sent away twice.
+// forgets reports whether the server answers this call as if it had forgotten the session. It never does so at
+// the first call of a session, so that a client does not lose two sessions in a row.
 func (s *curious) forgets(session string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *curious) open() string {
 	return id
 }
 
-// question enters one; false where there is no such session.
+// question registers a question. ok is false if there is no such session.
 func (s *curious) question(session string) (id string, answer chan string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *curious) question(session string) (id string, answer chan string, ok bo
 	return id, answer, true
 }
 
-// answered takes a question out, and hands its answer to who waits for it.
+// answered removes a question, and passes its answer to the call that waits for it.
 func (s *curious) answered(session, id, city string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *curious) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		delete(s.sessions, session)
 		delete(s.served, session)
 		s.mu.Unlock()
-	case call.method == "": // an answer
+	case call.method == "": // a response
 		s.answered(session, gjson.Parse(call.id).Str, gjson.GetBytes(body, "result.content.city").Str)
 		w.WriteHeader(http.StatusAccepted)
 	case call.id == "":
@@ -137,7 +137,7 @@ func (s *curious) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// listen is a stream that says the same now and then.
+// listen serves a stream that repeats a message at intervals.
 func listen(w http.ResponseWriter, r *http.Request, message string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for {
@@ -159,7 +159,7 @@ func (s *curious) ask(w http.ResponseWriter, r *http.Request, session string, ca
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	defer s.answered(session, id, "") // where nobody has
+	defer s.answered(session, id, "") // if the client has not answered
 	w.Header().Set("Content-Type", "text/event-stream")
 	fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":%q,"method":"elicitation/create","params":%s}`+"\n\n", id, question(call.plain()))
 	if http.NewResponseController(w).Flush() != nil {
@@ -177,7 +177,7 @@ func (s *curious) ask(w http.ResponseWriter, r *http.Request, session string, ca
 	}
 }
 
-// modernServer is a server without sessions that asks the same. It remembers nothing.
+// modernServer is a server without sessions that asks the same question. It keeps no state.
 func modernServer(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxCall))
 	if err != nil {

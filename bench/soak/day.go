@@ -21,9 +21,9 @@ const (
 	tokenB    = "soak-token-of-the-second-user-002"
 )
 
-// day is what happens on an ordinary day, over HTTP and through the shim: the server
-// restarts, ids are reused, another user tries a session, calls run in parallel and all
-// ask.
+// day adds the loads of an ordinary day, over HTTP and through the shim: the server
+// restarts, ids are reused, another user tries to use a session, and parallel calls all ask their
+// user something.
 func (s *stage) day() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -77,7 +77,7 @@ func callMessage(id int, m manner, text string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`, id, m, text)
 }
 
-// throughRestarts has clients that begin one session and keep it.
+// throughRestarts adds clients that begin one session and keep it while the server restarts.
 func (s *stage) throughRestarts(mortal *restarting) error {
 	w, err := s.dragoman("restarts", []string{"DRAGOMAN_SESSION_IDLE_TIMEOUT=5m"}, "--listen", "127.0.0.1:0", "--upstream", mortal.url())
 	if err != nil {
@@ -120,8 +120,8 @@ func (v *visitor) begin(ctx context.Context) error {
 	return err
 }
 
-// overRestart judges the answer to a call in a session that is not to end. Only a call
-// that was under way while the server was away may fail, with an error that says why.
+// overRestart judges the answer to a call in a session that must not end. Only a call
+// that was in flight while the server was down may fail, with an error that says why.
 func (c *counts) overRestart(ctx context.Context, how string, m gjson.Result, err error, text string, out bool) {
 	got, message := m.Get("result.content.0.text"), m.Get("error.message").Str
 	switch {
@@ -133,7 +133,7 @@ func (c *counts) overRestart(ctx context.Context, how string, m gjson.Result, er
 		c.wrong.Add(1)
 		c.show("another call's answer "+how, text+" expected: "+m.Raw)
 	case err == nil && strings.Contains(message, "timed out"), err == nil && strings.Contains(message, "silent"):
-		c.bad.Add(1) // a late answer that was too late
+		c.bad.Add(1) // the answer came after the proxy's timeout
 	case err == nil && out && message != "":
 		c.bad.Add(1)
 		c.note("failed " + how + " while the server was away, with a reason")
@@ -143,7 +143,7 @@ func (c *counts) overRestart(ctx context.Context, how string, m gjson.Result, er
 	}
 }
 
-// shims adds a load that starts one shim after the other.
+// shims adds a load that starts shims, one after the other.
 func (s *stage) shims(name string, life func(context.Context, *counts) error) {
 	c := &counts{}
 	s.beside = append(s.beside, beside{name, c, func(ctx context.Context) {
@@ -157,7 +157,7 @@ func (s *stage) shims(name string, life func(context.Context, *counts) error) {
 	}, func() {}})
 }
 
-// live starts a shim, has act called all the time by several at once, and ends it.
+// live starts a shim, calls act repeatedly in several goroutines, and ends the shim.
 func (s *stage) live(ctx context.Context, c *counts, env, arg []string, act func(context.Context, *counts, *shim)) error {
 	shim, err := s.shim(env, arg...)
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *stage) live(ctx context.Context, c *counts, env, arg []string, act func
 	return nil
 }
 
-// handshake makes sure that the shim's session has begun. The server may be away at first.
+// handshake makes sure that the shim's session has begun. It tries again while the server is down.
 func (c *shim) handshake(ctx context.Context) {
 	c.begin.Lock()
 	defer c.begin.Unlock()
@@ -210,8 +210,8 @@ func (c *shim) handshake(ctx context.Context) {
 	}
 }
 
-// reuseOnShim gives up a call and uses its id for the next one. The ping between them
-// makes sure that an answer that had already left is not taken for the second call's.
+// reuseOnShim abandons a call and uses its id for the next one. The ping between them
+// makes sure that an answer that was already sent is not taken for that of the second call.
 func reuseOnShim(ctx context.Context, c *counts, shim *shim) {
 	shim.handshake(ctx)
 	id, ping := shim.next(), shim.next()
@@ -228,7 +228,7 @@ func reuseOnShim(ctx context.Context, c *counts, shim *shim) {
 	c.overRestart(ctx, "with a reused id", m, err, text, false)
 }
 
-// reuse leaves a call of a session over HTTP, or cancels it, and uses its id for the next.
+// reuse abandons a call of a session over HTTP, and may cancel it, and uses its id for the next calls.
 func (v *visitor) reuse(ctx context.Context) {
 	v.id++
 	text := v.text()
@@ -243,8 +243,8 @@ func (v *visitor) reuse(ctx context.Context) {
 	}
 }
 
-// tokens are two users of a server whose sessions are processes: what the second tries
-// with a session of the first must look as if there were no such session, and change nothing.
+// tokens adds two users of a server whose sessions are processes. A request of the second for a session of the
+// first must be answered as if there were no such session, and must change nothing.
 func (s *stage) tokens(child []string) error {
 	w, err := s.dragoman("two tokens", []string{"DRAGOMAN_AUTH_TOKENS=[" + tokenA + "," + tokenB + "]"}, append([]string{"--listen", "127.0.0.1:0"}, child...)...)
 	if err != nil {
@@ -272,7 +272,7 @@ func (s *stage) tokens(child []string) error {
 	return nil
 }
 
-// trespass tries the session with a token that it does not belong to.
+// trespass sends a request for the session with another user's token, or with none.
 func (v *visitor) trespass(ctx context.Context) {
 	token, want := tokenB, http.StatusNotFound
 	if v.rand.IntN(4) == 0 {
@@ -303,8 +303,8 @@ func (v *visitor) trespass(ctx context.Context) {
 	}
 }
 
-// parallel are clients without sessions whose calls run in parallel and all ask, before
-// servers that tell calls apart by their streams, and such as have one pipe.
+// parallel adds clients without sessions that make parallel calls which all ask their user something. Their
+// servers are one on HTTP, where each call has a stream, and one on stdio, where all share a pipe.
 func (s *stage) parallel(child []string) error {
 	url, err := s.server(newCurious())
 	if err != nil {
@@ -316,7 +316,7 @@ func (s *stage) parallel(child []string) error {
 			return err
 		}
 		w.load = func(ctx context.Context, seed uint64) {
-			g, done := w.counts.guest(func() []string { return []string{w.proxy.URL()} }, seed, false)
+			g, done := w.counts.modernClient(func() []string { return []string{w.proxy.URL()} }, seed, false)
 			defer done()
 			for ctx.Err() == nil {
 				g.askTogether(ctx)
@@ -326,12 +326,12 @@ func (s *stage) parallel(child []string) error {
 	return nil
 }
 
-// askTogether makes some calls at once that all ask.
-func (g *guest) askTogether(ctx context.Context) {
+// askTogether makes several calls at once that all ask their user something.
+func (g *modernClient) askTogether(ctx context.Context) {
 	var wg sync.WaitGroup
 	for range 2 + g.rand.IntN(6) {
 		g.id += 100
-		one := &guest{counts: g.counts, http: g.http, urls: g.urls, user: g.user, id: g.id}
+		one := &modernClient{counts: g.counts, http: g.http, urls: g.urls, user: g.user, id: g.id}
 		wg.Go(func() {
 			one.answerAll(ctx, func(s said) answer { return one.send(ctx, one.urls()[0], s) })
 		})
@@ -339,18 +339,18 @@ func (g *guest) askTogether(ctx context.Context) {
 	wg.Wait()
 }
 
-// askOnShim makes such a call on a pipe, where others do the same.
+// askOnShim makes a call that asks its user something, through a shim that other calls share.
 func askOnShim(ctx context.Context, c *counts, shim *shim) {
-	g := &guest{counts: c, user: fmt.Sprintf("shim %p", shim), id: 100 * shim.next()}
+	g := &modernClient{counts: c, user: fmt.Sprintf("shim %p", shim), id: 100 * shim.next()}
 	g.answerAll(ctx, func(s said) answer {
 		m, err := shim.call(ctx, callTime, g.id, string(s.body))
 		return answer{http.StatusOK, m, err}
 	})
 }
 
-// answerAll makes a call and answers what it is asked until it ends. A question names the
-// call that it belongs to, which need not be the one that brings it.
-func (g *guest) answerAll(ctx context.Context, send func(said) answer) {
+// answerAll makes a call and answers all questions until the call ends. A question names the
+// call that it belongs to, which may be another one than the call whose result contains it.
+func (g *modernClient) answerAll(ctx context.Context, send func(said) answer) {
 	call := g.call(ask, "")
 	a := send(call)
 	for range 50 {
@@ -368,5 +368,5 @@ func (g *guest) answerAll(ctx context.Context, send func(said) answer) {
 	g.expect(ctx, "parallel call that asks", a, call.text+" in "+cityOf(call.text))
 }
 
-// cityOf is a city that no other text has.
+// cityOf returns a city that is unique to the text.
 func cityOf(text string) string { return "city of " + text }

@@ -15,16 +15,16 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// errNoQuestion says that a server with sessions was expected to ask.
+// errNoQuestion is the error for a call that was answered without the expected elicitation/create.
 var errNoQuestion = errors.New("nothing was asked")
 
-// host is a client with sessions that is asked what a server without them wants to
-// know.
+// host is a client with sessions that answers the elicitation/create requests of a server without
+// sessions.
 type host struct {
 	*visitor
 }
 
-// stay is one session.
+// stay runs one session.
 func (h *host) stay(ctx context.Context) error {
 	h.session = ""
 	_, head, err := h.post(ctx, callTime, fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{"elicitation":{}},"clientInfo":{"name":"soak","version":"1"}}}`, translate.Handshake()[1].Name))
@@ -66,12 +66,12 @@ func (h *host) stay(ctx context.Context) error {
 	return err
 }
 
-// converse makes a call in whose middle it is asked something.
+// converse makes a call during which the client gets an elicitation/create.
 func (h *host) converse(ctx context.Context) {
 	limit := callTime
 	kind := h.rand.IntN(20)
 	if kind == 0 {
-		limit = 50 * time.Millisecond // leaves without an answer
+		limit = 50 * time.Millisecond // abandons the call without an answer
 	}
 	message := h.call(ask)
 	body, err := h.asked(ctx, limit, message, func(id string) {
@@ -106,8 +106,8 @@ func (h *host) converse(ctx context.Context) {
 	}
 }
 
-// asked makes a call and has what it is asked in the middle answered. It returns the
-// call's answer.
+// asked makes a call and calls reply with the id of each elicitation/create that comes during the call. It
+// returns the call's answer.
 func (h *host) asked(ctx context.Context, limit time.Duration, message string, reply func(id string)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -18,24 +18,24 @@ import (
 	"github.com/dragoman-proxy/dragoman/bench/compare/process"
 )
 
-// What the dragoman has that is sent more than it may hold at one time.
+// The limits of the dragoman that is sent more than it may hold at one time.
 const (
 	inHand    = 32 << 20
-	aboveHand = 100 // MB that it may have besides
+	aboveHand = 100 // MB that it may use in addition
 	maxLarge  = 6 << 20
 )
 
 // What the servers here do with large calls.
 const (
-	large  manner = "large"  // answers with as many bytes as the call wants
-	flood  manner = "flood"  // the same, in an event
+	large  manner = "large"  // answers with as many bytes as the call asks for
+	flood  manner = "flood"  // the same, as an SSE event
 	weigh  manner = "weigh"  // answers with the size of the argument
 	mutter manner = "mutter" // writes much to its standard error, then answers
 )
 
-// memory is a dragoman that is sent large messages, more of them than it may hold, uploads
-// that stall, and readers that take their time; and one in front of a command that writes
-// to its standard error all the time, whose own log is not read.
+// memory adds a dragoman whose clients send more large messages than it may hold, stall their uploads, and read
+// slowly; and one whose own stderr is not read, in front of a command that writes to its standard error all
+// the time.
 func (s *stage) memory() error {
 	at, err := s.server(http.HandlerFunc(serveLarge))
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *stage) memory() error {
 	return s.unread()
 }
 
-// unread is a dragoman whose stderr is a full pipe that no process drains.
+// unread adds a dragoman whose stderr is a full pipe that no process reads.
 func (s *stage) unread() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -118,7 +118,7 @@ func serveLarge(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// repeated is what a text "SIZE NAME" asks for: SIZE bytes of "NAME ".
+// repeated returns what a text "SIZE NAME" asks for: SIZE bytes of "NAME ", repeated.
 func repeated(text string) string {
 	size, name, _ := strings.Cut(text, " ")
 	n, _ := strconv.Atoi(size)
@@ -126,7 +126,7 @@ func repeated(text string) string {
 	return strings.Repeat(name+" ", n/(len(name)+1)+1)[:n]
 }
 
-// glutton is a client of large messages.
+// glutton is a client that sends and receives large messages.
 type glutton struct{ *visitor }
 
 func (g *glutton) stay(ctx context.Context) error {
@@ -147,7 +147,7 @@ func (g *glutton) stay(ctx context.Context) error {
 		case n < 70:
 			g.stall(ctx)
 		default:
-			g.behave(ctx, echo) // small calls find room, whatever the large ones take
+			g.behave(ctx, echo) // small calls must succeed, whatever memory the large ones use
 		}
 	}
 	_, _, err := g.do(ctx, http.MethodDelete, callTime, "")
@@ -162,7 +162,7 @@ func (g *glutton) upload(ctx context.Context) {
 	g.judged(ctx, "upload", body, err, strconv.Itoa(size))
 }
 
-// judged wants this text in an answer. That there was no room is an answer, too.
+// judged counts an answer as good if it has this text. An error that says that there is no room is accepted.
 func (g *glutton) judged(ctx context.Context, what, body string, err error, text string) {
 	got := gjson.Get(answerIn(body), "result.content.0.text")
 	switch {
@@ -182,7 +182,7 @@ func (g *glutton) judged(ctx context.Context, what, body string, err error, text
 	}
 }
 
-// swallow calls for a large answer. One reader in five takes its time.
+// swallow calls a tool with a large answer. It reads one answer in five slowly.
 func (g *glutton) swallow(ctx context.Context, m manner) {
 	g.id++
 	text := fmt.Sprintf("%d of-%d", 100<<10+g.rand.IntN(maxLarge-100<<10), g.rand.Uint64())
@@ -219,7 +219,7 @@ func (g *glutton) swallow(ctx context.Context, m manner) {
 	g.judged(ctx, string(m), body.String(), err, repeated(text))
 }
 
-// stall begins an upload that does not go on, and leaves after a while.
+// stall begins an upload, does not go on with it, and closes the connection after a while.
 func (g *glutton) stall(ctx context.Context) {
 	at, err := url.Parse(g.url)
 	if err != nil {

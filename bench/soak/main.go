@@ -1,16 +1,16 @@
-// Soak keeps dragoman under full load with clients and servers that leave, hang
-// and lie, and watches what it holds: memory, goroutines, file descriptors and
-// child processes. It fails when these grow, and when a call that should work fails
-// or is answered with another one's answer.
+// Soak keeps dragoman under full load with clients and servers that abandon calls, hang
+// and send invalid messages, and watches what it holds: memory, goroutines, file descriptors and
+// child processes. It fails if these grow, or if a call that should succeed fails
+// or gets the answer of another call.
 //
 //	go run ./bench/soak -time 10m
 //
 // One dragoman is in front of an HTTP server, another starts a command for every
-// session. Two are replicas between clients without sessions and a server that has
-// them and asks its users things; clients leave, come back twice, late, as somebody
-// else, at the other replica. One more, the same, is started again all the time. The
-// last is between clients with sessions and a server that has none. Beside them are one
-// that is sent more than it may hold in memory (large.go), and one whose log is not read.
+// session. Two are replicas between clients without sessions and a server with sessions
+// that sends elicitation/create; the clients abandon calls, and retry them twice, late, as another
+// user, or at the other replica. One more, the same, is restarted again and again. Another one is
+// between clients with sessions and a server without. Besides, one
+// is sent more than it may hold in memory (large.go), and the log of one is not read.
 // Run it from the root of the module; it needs Linux.
 package main
 
@@ -34,7 +34,7 @@ import (
 )
 
 const (
-	// shortest has room for a sweep of idle sessions, one a minute, in each third.
+	// shortest is long enough for a sweep of idle sessions, one a minute, in each third.
 	shortest   = 4 * time.Minute
 	minSamples = 30
 )
@@ -58,7 +58,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	case runtime.GOOS != "linux":
-		err = fmt.Errorf("reads /proc, which %s has not", runtime.GOOS)
+		err = fmt.Errorf("needs /proc, which %s does not have", runtime.GOOS)
 	default:
 		err = soak(ctx, *length, *every, *clients, *binary, *only)
 	}
@@ -70,11 +70,11 @@ func main() {
 
 const (
 	parkTime = 2 * time.Second // how long a call may wait for its client to answer
-	silence  = 2 * time.Second // how long a server may say nothing about a call
+	silence  = 2 * time.Second // how long a server may send nothing for a call
 )
 
-// quick ends sessions that their clients left behind, and waits for servers that
-// hang, soon enough for both to happen often.
+// quick returns settings with short timeouts, so that abandoned sessions and servers that
+// hang are given up often.
 func quick() []string {
 	return []string{
 		"DRAGOMAN_ADMIN_LISTEN=",
@@ -83,7 +83,7 @@ func quick() []string {
 	}
 }
 
-// stage is what a run is made of.
+// stage holds the processes and loads of a run.
 type stage struct {
 	ctx     context.Context
 	binary  string
@@ -93,7 +93,7 @@ type stage struct {
 	beside  []beside
 }
 
-// beside is a load on processes that are not sampled, because they come and go.
+// beside is a load on processes that are not sampled, because they do not run all the time.
 type beside struct {
 	name   string
 	counts *counts
@@ -123,7 +123,7 @@ func (s *stage) server(h http.Handler) (url string, err error) {
 	return server.url, nil
 }
 
-// dragoman starts one that is watched.
+// dragoman starts a dragoman that is sampled.
 func (s *stage) dragoman(name string, env []string, arg ...string) (*subject, error) {
 	p, err := s.start(s.ctx, env, arg...)
 	if err != nil {
@@ -166,7 +166,7 @@ func soak(ctx context.Context, length, every time.Duration, clients int, binary,
 	return s.run(ctx, length, every, clients)
 }
 
-// keep stops what does not have this in its name.
+// keep stops and removes all loads whose name does not contain name.
 func (s *stage) keep(name string) {
 	s.watched = slices.DeleteFunc(s.watched, func(w *subject) bool {
 		drop := !strings.Contains(w.name, name)
@@ -184,8 +184,8 @@ func (s *stage) keep(name string) {
 	})
 }
 
-// sessions are clients with a session before servers with one, that misbehave: on
-// HTTP, and a command for each session.
+// sessions adds clients and servers with sessions, which misbehave: over HTTP, and with a command for each
+// session.
 func (s *stage) sessions() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -212,9 +212,9 @@ func (s *stage) sessions() error {
 	return nil
 }
 
-// eras are clients without sessions before a server with them, that asks them
-// something, by way of two replicas; the same by way of a process that is started
-// again all the time; and clients with sessions before a server without.
+// eras adds clients without sessions in front of a server with sessions that sends
+// elicitation/create, through two replicas; the same through a process that is restarted
+// again and again; and clients with sessions in front of a server without.
 func (s *stage) eras() error {
 	url, err := s.server(newCurious())
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *stage) eras() error {
 	if err := s.startAgain(url); err != nil {
 		return err
 	}
-	guests := &counts{}
+	modern := &counts{}
 	key, err := s.key("replicas")
 	if err != nil {
 		return err
@@ -242,9 +242,9 @@ func (s *stage) eras() error {
 		if err != nil {
 			return err
 		}
-		w.counts = guests
+		w.counts = modern
 		w.load = func(ctx context.Context, seed uint64) {
-			g, done := guests.guest(func() []string { return replicas }, seed, false)
+			g, done := modern.modernClient(func() []string { return replicas }, seed, false)
 			defer done()
 			g.stayOn(ctx)
 		}

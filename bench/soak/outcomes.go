@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// maxShown is how many outcomes that should not be are printed whole.
+// maxShown is how many unexpected outcomes are printed.
 const maxShown = 10
 
-// outcomes counts what became of what clients did, by what they did.
+// outcomes counts the outcomes of what clients did, by their description.
 type outcomes struct {
 	mu    sync.Mutex
 	seen  map[string]int
@@ -28,7 +28,7 @@ func (o *outcomes) note(what string) {
 	o.seen[what]++
 }
 
-// show prints what should not be, the first few times.
+// show prints an unexpected outcome, the first maxShown times.
 func (o *outcomes) show(what, got string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// restarting is a server with sessions that restarts now and then and has forgotten all
-// of them. What it does not know it answers with 404.
+// restarting is a server with sessions that restarts from time to time and then has forgotten all
+// of them. It answers a request for an unknown session with 404.
 type restarting struct {
 	addr string
 
@@ -60,7 +60,7 @@ func (s *restarting) stop() {
 	server.Close()
 }
 
-// run restarts it until ctx ends.
+// run restarts the server again and again until ctx ends.
 func (s *restarting) run(ctx context.Context) error {
 	for {
 		select {
@@ -76,8 +76,8 @@ func (s *restarting) run(ctx context.Context) error {
 	}
 }
 
-// out reports whether the server was away for a part of the time since then. Requests
-// that were on their way a moment before count.
+// out reports whether the server was down at some time since then, or shortly before, because requests
+// may have been in flight.
 func (s *restarting) out(since time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,24 +18,24 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate"
 )
 
-// manner is what a server does with a call; it is the name of the tool.
+// manner says what a server does with a call. It is the name of the tool.
 type manner string
 
 const (
 	echo   manner = "echo"   // answers
-	events manner = "events" // answers in events, after others
+	events manner = "events" // answers in an SSE stream, after other events
 	hang   manner = "hang"   // never answers
-	cut    manner = "cut"    // closes in the middle of the answer
-	lie    manner = "lie"    // answers something that is no answer
-	late   manner = "late"   // answers after a while, which now and then is too long
+	cut    manner = "cut"    // closes the connection in the middle of the answer
+	lie    manner = "lie"    // sends an invalid answer
+	late   manner = "late"   // answers after a while, sometimes after the timeout
 )
 
-// maxCall bounds what a server here reads of one call.
+// maxCall is how many bytes of one call a server reads at most.
 const maxCall = 1 << 20
 
-// request is what a server here looks at.
+// request has the parts of a request that the servers need.
 type request struct {
-	method, id, tool, text string // text and id as they were written
+	method, id, tool, text string // text and id are JSON
 }
 
 func read(body []byte) request {
@@ -54,7 +54,7 @@ func (r request) answer() string {
 
 const note = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"still here"}}`
 
-// httpServer is a server on HTTP, one that behaves badly.
+// httpServer is a server on HTTP that misbehaves.
 type httpServer struct {
 	url    string
 	server *http.Server
@@ -132,8 +132,8 @@ func behave(w http.ResponseWriter, r *http.Request, call request) {
 	}
 }
 
-// delay is how long a late answer takes: longer than the client waits, and at times
-// longer than the proxy does.
+// delay returns how long a late answer takes. It may be longer than the client waits, and is sometimes
+// longer than the proxy waits.
 func delay() time.Duration {
 	if rand.IntN(20) == 0 {
 		return silence + time.Duration(rand.IntN(500))*time.Millisecond
@@ -141,8 +141,8 @@ func delay() time.Duration {
 	return time.Duration(rand.IntN(60)) * time.Millisecond
 }
 
-// pipeServer is a server on stdin and stdout. Its late answers, and those it asks its
-// user something for, come in any order.
+// pipeServer is a server on stdin and stdout. Late answers, and answers of calls that ask the user
+// something, come in any order.
 type pipeServer struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -150,7 +150,7 @@ type pipeServer struct {
 	asked map[string]request // calls that wait for their user, by the id of the question
 }
 
-// servePipe reads until in ends. A cut answer is the last.
+// servePipe serves until in ends, or until a call of the tool cut.
 func servePipe(in io.Reader, out io.Writer) error {
 	s := &pipeServer{out: out, asked: map[string]request{}}
 	lines := bufio.NewScanner(in)
@@ -204,7 +204,7 @@ func (s *pipeServer) write(line string) error {
 	return err
 }
 
-// question asks the user in the middle of a call.
+// question returns the elicitation/create for a call, and registers the call.
 func (s *pipeServer) question(call request) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +214,7 @@ func (s *pipeServer) question(call request) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":%s}`, id, question(call.plain()))
 }
 
-// answered ends the call that asked.
+// answered answers the call to which the question with this id belongs.
 func (s *pipeServer) answered(id, city string) {
 	s.mu.Lock()
 	call, ok := s.asked[id]

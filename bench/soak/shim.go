@@ -15,7 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// shim is a `dragoman stdio` and its client's end of the pipes.
+// shim is a process of `dragoman stdio`, with the client's end of its pipes.
 type shim struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -71,7 +71,7 @@ func (c *shim) receive(m gjson.Result) {
 	}
 }
 
-// next returns an id that no call has had.
+// next returns a new id.
 func (c *shim) next() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,8 +86,8 @@ func (c *shim) write(message string) error {
 	return err
 }
 
-// call sends a request and waits for its answer, at most limit. A call that it gives up
-// is canceled, and its id is free again.
+// call sends a request and waits for its answer, at most limit. After that it cancels the call, and the
+// id may be used again.
 func (c *shim) call(ctx context.Context, limit time.Duration, id int, message string) (gjson.Result, error) {
 	answer := make(chan gjson.Result, 1)
 	c.mu.Lock()
@@ -112,7 +112,7 @@ func (c *shim) call(ctx context.Context, limit time.Duration, id int, message st
 	return gjson.Result{}, ctx.Err()
 }
 
-// close ends the client's side. The shim must follow without an error.
+// close closes the shim's stdin. The shim must then end without an error.
 func (c *shim) close() error {
 	c.in.Close()
 	select {

@@ -24,8 +24,8 @@ const (
 	columns
 )
 
-// column says how much more there may be of something for no reason: each look
-// finds another moment of a busy process.
+// column returns the name of a column, and its noise: how much samples may differ by chance,
+// because each shows another moment of a busy process.
 func column(i int) (name string, noise float64) {
 	switch i {
 	case resident:
@@ -39,18 +39,18 @@ func column(i int) (name string, noise float64) {
 	}
 }
 
-// subject is one dragoman and what was seen of it.
+// subject is one dragoman and its samples.
 type subject struct {
 	name    string
 	proxy   *process.Process
 	counts  *counts // of its clients; several may share one
 	token   string  // for its metrics; "" where none is needed
-	most    float64 // MB that it may have at any time, however much that changes; 0 for no growth
+	most    float64 // the most MB that it may use at any time; if 0, its memory must not grow
 	load    func(ctx context.Context, seed uint64)
 	samples [][columns]float64
 }
 
-// sample looks at all subjects until ctx ends, and prints what it sees.
+// sample samples all subjects until ctx ends, and prints the samples.
 func sample(ctx context.Context, watched []*subject, every time.Duration) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -118,7 +118,7 @@ func gauge(ctx context.Context, url, token, name string) (float64, error) {
 	return 0, fmt.Errorf("%s: no %s (status %d)", url, name, resp.StatusCode)
 }
 
-// judge says what grew.
+// judge returns an error that names what grew.
 func (s *subject) judge() error {
 	var errs []error
 	if len(s.samples) < minSamples {
@@ -141,7 +141,7 @@ func (s *subject) judge() error {
 	return errors.Join(errs...)
 }
 
-// end stops the process, and says whether it had too much memory or would not stop.
+// end stops the process. It returns an error if the process used too much memory or took too long to end.
 func (s *subject) end() error {
 	var errs []error
 	if s.most > 0 {
@@ -161,14 +161,14 @@ func (s *subject) end() error {
 	return errors.Join(errs...)
 }
 
-// maxStop is how long a process may take to end; it is killed a little later.
+// maxStop is how long a process may take to end. Process.Stop kills it a little later.
 const maxStop = 14 * time.Second
 
-// judge says what went wrong with calls.
+// judge returns an error that says which calls failed or got a wrong answer.
 func (c *counts) judge(name string) error {
 	var errs []error
 	if n := c.wrong.Load(); n > 0 {
-		errs = append(errs, fmt.Errorf("%s: %d calls got another one's answer", name, n))
+		errs = append(errs, fmt.Errorf("%s: %d calls got the answer of another call", name, n))
 	}
 	if n := c.failed.Load(); n > 0 {
 		errs = append(errs, fmt.Errorf("%s: %d good calls failed", name, n))
@@ -179,10 +179,9 @@ func (c *counts) judge(name string) error {
 	return errors.Join(errs...)
 }
 
-// flat compares the middle and the last third of at least three values by what a
-// tenth of each does not exceed: sessions that were left behind pile up until they
-// are swept, and what counts is how much is there after that. The last may be
-// greater by noise, or by a tenth.
+// flat compares the first deciles of the middle and of the last third of at least three values. It compares low
+// values because abandoned sessions accumulate until a sweep, and only what is left after that
+// counts. The last third may be greater by noise, or by a tenth.
 func flat(values []float64, noise float64) (middle, last float64, ok bool) {
 	n, third := len(values), len(values)/3
 	middle, last = low(values[n-2*third:n-third]), low(values[n-third:])

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-func TestGrowthIsTold(t *testing.T) {
+func TestGrowthIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		at   func(i int) float64

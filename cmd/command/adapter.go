@@ -29,7 +29,7 @@ func adapterCommand() *cobra.Command {
 		Use:   "adapter",
 		Short: "Check adapter files, show them, and call their operations",
 		Long: "Adapters are Markdown files whose front matter says how an HTTP API becomes operations.\n" +
-			"dragoman serve --adapters DIR offers them to clients; these commands are for those who write them.\n\n" + exitHelp,
+			"dragoman serve --adapters DIR offers them to clients; these commands help to write them.\n\n" + exitHelp,
 		Example: "  dragoman adapter new my-api > adapters/my-api-adapter.md\n" +
 			"  dragoman adapter validate adapters/my-api-adapter.md\n" +
 			"  dragoman adapter test adapters/my-api-adapter.md\n" +
@@ -45,9 +45,9 @@ func adapterCommand() *cobra.Command {
 	}
 	s := &adapterSettings{}
 	f := cmd.PersistentFlags()
-	f.StringVar(&s.config, "config", "", "configuration file (YAML) whose adapters section counts, as it does for serve")
-	f.StringArrayVar(&s.sources, "adapters", nil, "directory or file that adapters are in; repeatable (default those of the configuration, or ./adapters)")
-	f.StringArrayVar(&s.insecure, "insecure-host", nil, "host that adapters may call over http, beside localhost; repeatable")
+	f.StringVar(&s.config, "config", "", "configuration file (YAML), of which the adapters section applies as it does for serve")
+	f.StringArrayVar(&s.sources, "adapters", nil, "directory with adapters, or adapter file; repeatable (default those of the configuration, or ./adapters)")
+	f.StringArrayVar(&s.insecure, "insecure-host", nil, "host, besides localhost, that adapters may call over http; repeatable")
 	cmd.AddCommand(
 		adapterValidateCommand(s), adapterListCommand(s), adapterShowCommand(s),
 		adapterCallCommand(s), adapterTestCommand(s), adapterNewCommand(),
@@ -56,16 +56,16 @@ func adapterCommand() *cobra.Command {
 	return cmd
 }
 
-// defaultAdapters is where adapters are by default.
+// defaultAdapters is the default directory of adapters.
 const defaultAdapters = "./adapters"
 
-// workplace is where the adapters of a command are, and how they are run.
+// workplace is where the adapters of a command are, and the options of their runtime.
 type workplace struct {
 	sources []adapterrt.Source
 	options adapterrt.Options
 }
 
-// workplace is that of args, or of the settings without any.
+// workplace returns the workplace with the adapters in args or, if args is empty, in the settings.
 func (s *adapterSettings) workplace(args []string) (*workplace, error) {
 	cfg, err := config.Sources{File: s.config, Environ: os.Environ()}.Read()
 	if err != nil {
@@ -88,14 +88,14 @@ func (s *adapterSettings) workplace(args []string) (*workplace, error) {
 		return nil, err
 	}
 	w.options.Tokens = proxy.TokenStore(&cfg, log)
-	w.options.SkipInvalid = true                           // what is wrong with the others is told
-	w.options.Introspection = adapterrt.IntrospectExtended // people see all
-	w.options.ConfirmVia = adapterrt.ConfirmAuto           // of --yes, whatever clients are asked
+	w.options.SkipInvalid = true                           // the errors of invalid files are printed
+	w.options.Introspection = adapterrt.IntrospectExtended // users of the command line see everything
+	w.options.ConfirmVia = adapterrt.ConfirmAuto           // --yes confirms, whatever the configuration says for clients
 	w.options.InsecureHosts = append(w.options.InsecureHosts, s.insecure...)
 	return w, nil
 }
 
-// where names the places, for people.
+// where returns the paths of the sources, for a message.
 func (w *workplace) where() string {
 	var all []string
 	for _, s := range w.sources {
@@ -104,8 +104,8 @@ func (w *workplace) where() string {
 	return strings.Join(all, ", ")
 }
 
-// load loads the adapters that are right and tells of the others. wrong says that
-// there are such.
+// load loads the valid adapters and prints the errors of the others. wrong reports whether there
+// are errors.
 func (w *workplace) load(cmd *cobra.Command) (rt *adapterrt.Runtime, wrong bool, err error) {
 	files, problems := adapterrt.Find(w.sources)
 	rt, err = adapterrt.New(w.options)
@@ -125,7 +125,7 @@ func (w *workplace) load(cmd *cobra.Command) (rt *adapterrt.Runtime, wrong bool,
 	return rt, wrong, nil
 }
 
-// find loads the adapters and looks for one of them.
+// find loads the adapters and returns the one with that name.
 func (s *adapterSettings) find(cmd *cobra.Command, name string) (*adapterrt.Runtime, *adapterrt.Info, error) {
 	w, err := s.workplace(nil)
 	if err != nil {
@@ -157,11 +157,11 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// errSomeWrong says that what was printed is not of all adapters.
+// errSomeWrong is the error of a command whose output does not include all adapters.
 var errSomeWrong = errors.New("some adapter files have errors")
 
-// loaded calls do with the adapters that can be served. That others have errors is the
-// error in the end.
+// loaded calls do with the valid adapters. If do succeeds and other adapters have errors, it returns
+// errSomeWrong.
 func (s *adapterSettings) loaded(cmd *cobra.Command, do func(*adapterrt.Runtime) error) error {
 	w, err := s.workplace(nil)
 	if err != nil {
@@ -185,7 +185,7 @@ func adapterListCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the adapters",
-		Long:  "List the adapters that would be served. What is wrong with the others goes to stderr.\n\n" + exitHelp,
+		Long:  "List the adapters that would be served. The errors of the others go to stderr.\n\n" + exitHelp,
 		Args:  cobra.NoArgs,
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
@@ -236,7 +236,7 @@ func printJSON(w io.Writer, v any) error {
 	return err
 }
 
-// tabulate writes rows of columns under their titles.
+// tabulate writes a table. titles are the titles of the columns, separated by tabs, or "" for none.
 func tabulate(w io.Writer, titles string, rows func(row func(...any))) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if titles != "" {

@@ -17,15 +17,15 @@ func adapterCallCommand(s *adapterSettings) *cobra.Command {
 		Use:   "call NAME OPERATION [KEY=VALUE...]",
 		Short: "Call an operation with the credentials of the environment",
 		Long: "Call an operation of an adapter with the credentials of the environment, and print its result as JSON.\n" +
-			"A value is read as its parameter's type wants it; KEY:=JSON gives any value as it is. For an array,\n" +
-			"repeat the key. Confirmations are asked of --yes.\n\n" + exitHelp,
+			"A value is converted to its parameter's type; KEY:=JSON passes any JSON value as it is. For an array,\n" +
+			"repeat the key. --yes confirms an operation that requires confirmation.\n\n" + exitHelp,
 		Example: "  dragoman adapter call github-api get_repo owner=octocat repo=hello-world\n" +
 			"  dragoman adapter call github-api create_issue owner=o repo=r title='It is broken' labels=bug labels=urgent\n" +
 			"  dragoman adapter call notion create_page 'parent:={\"page_id\":\"…\"}' --dry-run",
 		Args: cobra.MinimumNArgs(2),
 	}
 	dry := cmd.Flags().Bool("dry-run", false, "print the HTTP request, secrets masked, and send nothing")
-	yes := cmd.Flags().Bool("yes", false, "confirm what the operation wants confirmed")
+	yes := cmd.Flags().Bool("yes", false, "confirm the operation, if it requires confirmation")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		rt, a, err := s.find(cmd, args[0])
 		if err != nil {
@@ -59,7 +59,7 @@ func adapterCallCommand(s *adapterSettings) *cobra.Command {
 		}
 		r := rt.Dispatch(cmd.Context(), at, req)
 		if f := r.Failure; f != nil && f.Code == adapterrt.ConfirmationRequired {
-			return &exitError{exitServer, fmt.Errorf("%s; say --yes if it is meant", f.Message)}
+			return &exitError{exitServer, fmt.Errorf("%s; to confirm, repeat the command with --yes", f.Message)}
 		}
 		if r.Cancelled {
 			return cmd.Context().Err()
@@ -88,9 +88,8 @@ func printPreview(w io.Writer, p *adapterrt.Preview) error {
 	return err
 }
 
-// arguments reads KEY=VALUE and KEY:=JSON by the types of an operation's
-// parameters. What is of no known type goes on as text, to be refused by those who
-// know better. d is nil when nothing is known.
+// arguments parses KEY=VALUE and KEY:=JSON by the types of an operation's parameters. The value of an
+// unknown parameter stays text; the operation refuses it. d is nil if the parameters are not known.
 func arguments(args []string, d *described) (map[string]json.RawMessage, error) {
 	known := map[string]*describedParam{}
 	if d != nil {
@@ -132,8 +131,8 @@ func arguments(args []string, d *described) (map[string]json.RawMessage, error) 
 	return out, nil
 }
 
-// typed is a value as JSON of a type. What is none is text: the operation says what
-// it should have been.
+// typed converts a value to JSON of a type. A value that is not JSON becomes a string: the operation's
+// error then says what it expects.
 func typed(value, typ string) json.RawMessage {
 	if raw := json.RawMessage(value); typ != "string" && json.Valid(raw) {
 		return raw
@@ -142,12 +141,12 @@ func typed(value, typ string) json.RawMessage {
 }
 
 func quoted(s string) json.RawMessage {
-	raw, _ := json.Marshal(s) // of a string, which cannot fail
+	raw, _ := json.Marshal(s) // cannot fail for a string
 	return raw
 }
 
-// failed tells why an operation did not succeed, to the one whose credentials and
-// files these are.
+// failed returns the error for a failed operation. It includes what the API said or the cause, because the user
+// of the command line owns the credentials and files.
 func failed(f *adapterrt.Failure) error {
 	err := error(f)
 	if f.Original != "" {

@@ -23,7 +23,7 @@ func adapterValidateCommand(s *adapterSettings) *cobra.Command {
 			"  dragoman adapter validate --strict --json adapters | jq '.[].message'",
 	}
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
-	strict := cmd.Flags().Bool("strict", false, "what is doubtful is an error")
+	strict := cmd.Flags().Bool("strict", false, "treat warnings as errors")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		w, err := s.workplace(args)
 		if err != nil {
@@ -86,13 +86,13 @@ func count(n int, what string) string {
 func adapterTestCommand(s *adapterSettings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test [FILE...]",
-		Short: "Play the examples in adapter files, offline",
-		Long: "Play the examples that stand in the documentation of adapter files: what each operation sends, what\n" +
-			"comes back, and what the result must be. Nothing is sent and no credential is read. Each example is a\n" +
-			"fenced block of the kind golden; dragoman adapter new NAME has one.\n\n" + exitHelp,
+		Short: "Run the examples in adapter files, offline",
+		Long: "Run the examples in the documentation of adapter files. An example says what an operation sends, what\n" +
+			"the API answers, and what the result must be. Nothing is sent and no credential is read. Each example is\n" +
+			"a fenced block with the language golden; the file that dragoman adapter new NAME prints has one.\n\n" + exitHelp,
 		Example: "  dragoman adapter test adapters/my-api-adapter.md",
 	}
-	verbose := cmd.Flags().BoolP("verbose", "v", false, "name the examples that come out well, too")
+	verbose := cmd.Flags().BoolP("verbose", "v", false, "also print the examples that pass")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		out := cmd.OutOrStdout()
 		w, err := s.workplace(args)
@@ -133,16 +133,16 @@ func adapterTestCommand(s *adapterSettings) *cobra.Command {
 		case wrong > 0:
 			return &exitError{exitUsage, fmt.Errorf("%s in adapter files", count(wrong, "error"))}
 		case failures > 0:
-			return &exitError{exitServer, fmt.Errorf("%d of %s came out otherwise", failures, count(played, "example"))}
+			return &exitError{exitServer, fmt.Errorf("%d of %s failed", failures, count(played, "example"))}
 		}
-		_, err = fmt.Fprintf(out, "%s, all as they should be\n", count(played, "example"))
+		_, err = fmt.Fprintf(out, "%s, all passed\n", count(played, "example"))
 		return err
 	}
 	return cmd
 }
 
-// readAdapter reads a file no further than to see that it is larger than adapters
-// may be.
+// readAdapter reads a file up to one byte more than the maximum size of adapters, so that a
+// larger file is refused without reading all of it.
 func readAdapter(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -156,7 +156,7 @@ func adapterNewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Print a commented adapter file to start from",
-		Long: "Print a commented adapter file to start from, or write it to a file that is not there yet.\n" +
+		Long: "Print a commented adapter file to start from, or write it to a new file.\n" +
 			"It is valid as it is, and its example passes dragoman adapter test.\n\n" + exitHelp,
 		Example: "  dragoman adapter new my-api > adapters/my-api-adapter.md\n" +
 			"  dragoman adapter new my-api --output adapters",

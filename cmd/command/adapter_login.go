@@ -27,8 +27,8 @@ func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 		Short: "Log in to the API of an adapter and store its tokens",
 		Long: "Log in, as a person, to the API of an adapter whose file has auth of type oauth with an\n" +
 			"authorization_url or a device_authorization_url. The tokens are stored for serve, stdio and\n" +
-			"call: in the directory that credentials names, sealed where there is a keyring. A running\n" +
-			"process takes them with its next call.\n\n" + exitHelp,
+			"call: in the directory that credentials names, encrypted if there is a keyring. A running\n" +
+			"process uses them from its next call on.\n\n" + exitHelp,
 		Example: "  dragoman adapter login github-api\n" +
 			"  dragoman adapter login github-api --device\n" +
 			"  dragoman adapter login github-api --paste    # the browser is on another machine\n" +
@@ -42,7 +42,7 @@ func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 		return cobra.ExactArgs(1)(cmd, args)
 	}
 	device := cmd.Flags().Bool("device", false, "log in on another device, with a code")
-	paste := cmd.Flags().Bool("paste", false, "read the address that the browser ended at from stdin")
+	paste := cmd.Flags().Bool("paste", false, "read the address of the browser's last page from stdin")
 	quiet := cmd.Flags().Bool("no-browser", false, "print the address of the login instead of opening a browser")
 	cmd.MarkFlagsMutuallyExclusive("device", "paste", "list")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -91,7 +91,7 @@ func adapterLoginCommand(s *adapterSettings) *cobra.Command {
 	return cmd
 }
 
-// listLogins tells of each adapter that stores tokens what is stored.
+// listLogins prints the stored login of each adapter that stores tokens.
 func (s *adapterSettings) listLogins(cmd *cobra.Command) error {
 	return s.loaded(cmd, func(rt *adapterrt.Runtime) error {
 		return tabulate(cmd.OutOrStdout(), "ADAPTER\tSERVER\tLOGIN\tTOKEN UNTIL", func(row func(...any)) {
@@ -110,11 +110,11 @@ func (s *adapterSettings) listLogins(cmd *cobra.Command) error {
 	})
 }
 
-// browserLogin is a login in a browser, of this machine or of another.
+// browserLogin is a login in a browser, on this machine or on another.
 type browserLogin struct {
 	say    io.Writer
 	open   bool
-	pasted io.Reader // where the browser cannot come back; nil otherwise
+	pasted io.Reader // from which the browser's last address is read; nil if the browser comes back to this process
 }
 
 func (b browserLogin) login(ctx context.Context, l *credential.Login) error {
@@ -130,13 +130,13 @@ func (b browserLogin) login(ctx context.Context, l *credential.Login) error {
 	if b.pasted != nil || !b.open || oauth.OpenBrowser(visit.URL) != nil {
 		fmt.Fprintf(b.say, "Log in at this address:\n\n  %s\n\n", printable(visit.URL))
 	} else {
-		fmt.Fprintf(b.say, "Log in in the browser. Where none has opened, this is the address:\n\n  %s\n\n", printable(visit.URL))
+		fmt.Fprintf(b.say, "Log in in the browser. If none has opened, open this address:\n\n  %s\n\n", printable(visit.URL))
 	}
 	var brought url.Values
 	if b.pasted == nil {
 		brought, err = at.Wait(ctx, visit.State)
 	} else {
-		fmt.Fprintln(b.say, "The browser ends at a page that it cannot show. Paste that page's address here:")
+		fmt.Fprintln(b.say, "After the login the browser fails to show a page. Paste the address of that page here:")
 		brought, err = pastedAddress(b.pasted)
 	}
 	if err != nil {
@@ -171,9 +171,9 @@ func adapterLogoutCommand(s *adapterSettings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout NAME",
 		Short: "End the login of an adapter",
-		Long: "Forget the stored tokens of an adapter. Where its file has a revocation_url, the OAuth server is\n" +
-			"asked to end them; else they stay good at the API until they end or are revoked there. An adapter\n" +
-			"with a refresh token in its configuration begins with that again.\n\n" + exitHelp,
+		Long: "Delete the stored tokens of an adapter. If its file has a revocation_url, the OAuth server is asked to\n" +
+			"revoke them; otherwise they stay valid at the API until they expire or are revoked there. An adapter\n" +
+			"with a refresh token in its configuration uses that token again.\n\n" + exitHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rt, a, err := s.find(cmd, args[0])
@@ -185,12 +185,12 @@ func adapterLogoutCommand(s *adapterSettings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			said := "forgotten here"
+			said := "deleted here"
 			if revoked {
-				said = "revoked, and forgotten here"
+				said = "revoked, and deleted here"
 			}
 			if _, err = fmt.Fprintf(cmd.OutOrStdout(), "the tokens of adapter %s are %s\n", a.Name, said); err == nil && why != nil {
-				err = withCode(exitServer, fmt.Errorf("the tokens stay good at the API until they end: they are not revoked: %s", printable(why.Error())))
+				err = withCode(exitServer, fmt.Errorf("the tokens were not revoked and stay valid at the API until they expire: %s", printable(why.Error())))
 			}
 			return err
 		},

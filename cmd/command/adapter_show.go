@@ -60,7 +60,7 @@ func showAdapter(w io.Writer, rt *adapterrt.Runtime, a *adapterrt.Info) error {
 	})
 }
 
-// credentialState says whether there is anything where a credential should be.
+// credentialState says whether the file or the environment variable of a credential exists.
 func credentialState(place string) string {
 	if strings.ContainsAny(place, `/\.`) {
 		if _, err := os.Stat(place); err != nil {
@@ -82,7 +82,7 @@ func showAdapterJSON(cmd *cobra.Command, rt *adapterrt.Runtime, a *adapterrt.Inf
 	return printJSON(cmd.OutOrStdout(), json.RawMessage(r.Data))
 }
 
-// described is what introspection says of an operation.
+// described is what introspection returns for an operation.
 type described struct {
 	Operation struct {
 		Parameters []describedParam
@@ -108,7 +108,7 @@ type describedParam struct {
 	Sensitive               bool
 }
 
-// operationOf is an adapter's operation with what introspection says of it.
+// operationOf returns an adapter's operation, and what introspection returns for it.
 func operationOf(rt *adapterrt.Runtime, a *adapterrt.Info, name string) (*adapterrt.Operation, *described, error) {
 	var names []string
 	for _, op := range rt.Operations(a.Name) {
@@ -168,7 +168,7 @@ func showOperation(w io.Writer, rt *adapterrt.Runtime, a *adapterrt.Info, name s
 	return err
 }
 
-// values says in a few words what a parameter may be.
+// values returns a short text about the values that a parameter may have.
 func (p *describedParam) values() string {
 	var parts []string
 	if len(p.Enum) > 0 {
@@ -206,7 +206,7 @@ func (p *describedParam) values() string {
 	return strings.Join(parts, ", ")
 }
 
-// plain is a JSON string's text, and any other value as it is.
+// plain returns the text of a JSON string, or any other value as it is.
 func plain(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

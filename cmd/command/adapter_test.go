@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// adapterFile is an adapter of the API at base, with this behind its front matter.
+// adapterFile returns an adapter file for the API at base, with this documentation behind its front matter.
 func adapterFile(base, documentation string) string {
 	return `---
 name: notes-api
@@ -61,7 +61,7 @@ GET https://notes.example.com/v1/notes/a%20b?view=short
 {"success": true, "data": {"id": 1}}
 ` + "```\n"
 
-// adapters writes files into a directory for the commands.
+// adapters writes files into a new directory and returns it.
 func adapters(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -71,8 +71,8 @@ func adapters(t *testing.T, files map[string]string) (dir string) {
 	return dir
 }
 
-// adapter runs an adapter command on dir. What it prints and its error have dir
-// as DIR.
+// adapter runs an adapter command on dir. In the output and the error it replaces dir
+// with DIR.
 func adapter(t *testing.T, dir string, args ...string) (out, errOut string, code int) {
 	t.Helper()
 	out, errOut, err := run(t.Context(), "", append([]string{"adapter", "--adapters", dir}, args...)...)
@@ -126,7 +126,7 @@ DIR/other-api-adapter.md:7: warning: operations: adapter has no operations [SCHE
 			t.Errorf("%s: %d %s", args, code, out)
 		}
 	}
-	// A file under another adapter's name is doubtful, and strict refuses that.
+	// A file name that is not that of the adapter is a warning, and an error with --strict.
 	odd := filepath.Join(dir, "odd-adapter.md")
 	write(t, odd, adapterFile("https://notes.example.com/v1", ""))
 	if out, _, code := adapter(t, dir, "validate", odd); !strings.Contains(out, "1 warning\n") || code != 0 {
@@ -201,7 +201,7 @@ example  {"operation":"add_note","params":{"title":"…"}}
 	}
 }
 
-// squeeze makes one blank of many, and none at the end of a line.
+// squeeze replaces each run of blanks with one, and removes blanks at the end of lines.
 func squeeze(s string) string {
 	var lines []string
 	for line := range strings.Lines(s) {
@@ -242,7 +242,7 @@ func TestAdapterCall(t *testing.T) {
 		{args: "add_note title=5 tags=a tags=b ranks=1 ranks=2 stars=3 meta={\"a\":1}", sends: "POST /v1/notes" + auth + `{"title":"5","tags":["a","b"],"ranks":[1,2],"stars":3,"meta":{"a":1}}`, stdout: `"success": true`},
 		{args: "add_note title=a=b tags:=[\"x\"]", sends: "POST /v1/notes" + auth + `{"title":"a=b","tags":["x"]}`, stdout: `"success": true`},
 		{args: "add_note title=x stars=many", code: exitServer, stdout: "VALIDATION_INVALID_TYPE", stderr: "expected 'integer', got 'string'"},
-		{args: "delete_note id=7", code: exitServer, stderr: "say --yes if it is meant"},
+		{args: "delete_note id=7", code: exitServer, stderr: "repeat the command with --yes"},
 		{args: "delete_note id=7 --yes", sends: "DELETE /v1/notes/7" + auth, stdout: `"success": true`},
 		{args: "introspect query=operations", stdout: `"add_note"`},
 		{args: "add_note title", code: 1, stderr: `"title" is not KEY=VALUE`},
@@ -296,9 +296,9 @@ func TestAdapterTest(t *testing.T) {
 		want          string
 		code          int
 	}{
-		"good":     {goodExample, "DIR/notes-api-adapter.md:34: get_note ok\n1 example, all as they should be\n", 0},
+		"good":     {goodExample, "DIR/notes-api-adapter.md:34: get_note ok\n1 example, all passed\n", 0},
 		"bad":      {goodExample + bad, "DIR/notes-api-adapter.md:44: get_note answers\n{\"success\":true,\"data\":{\"id\": 1}}\nwant\n{\"success\": true, \"data\": {\"id\": 2}}\n", exitServer},
-		"none":     {"# Notes\n", "DIR/notes-api-adapter.md: no examples\n0 examples, all as they should be\n", 0},
+		"none":     {"# Notes\n", "DIR/notes-api-adapter.md: no examples\n0 examples, all passed\n", 0},
 		"unclosed": {"```golden\n{}\n", "DIR/notes-api-adapter.md:34: error: documentation: example is not closed [SCHEMA_PARSE_ERROR]\n", exitUsage},
 	} {
 		dir := adapters(t, map[string]string{"notes-api-adapter.md": adapterFile("https://notes.example.com/v1", c.documentation)})
@@ -348,8 +348,8 @@ func TestAdapterHelpNamesItsExitCodes(t *testing.T) {
 	}
 }
 
-// A file and an API are strangers: what they say must not steer the terminal that
-// it is shown on.
+// TestNothingSteersTheTerminal checks that text from an adapter file or an API cannot control the terminal
+// that it is printed on.
 func TestNothingSteersTheTerminal(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "{\"a\":\"\u009b31m \u202e é\"}")

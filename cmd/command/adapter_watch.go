@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// adapterConcerns watch the adapters that srv serves, if any.
+// adapterConcerns returns the concern of the adapters that srv serves, if any.
 func adapterConcerns(srv *proxy.Server, cfg config.Config) []*concern {
 	if len(cfg.Adapters.Sources) == 0 {
 		return nil
@@ -18,16 +18,16 @@ func adapterConcerns(srv *proxy.Server, cfg config.Config) []*concern {
 	return []*concern{adapterConcern(cfg.Adapters.List, srv.ReloadAdapters)}
 }
 
-// adapterConcern watches the files of sources, and has them read anew by reload.
+// adapterConcern returns a concern for the files of sources. reload reads them again.
 func adapterConcern(sources func() []adapterrt.Source, reload func(because string)) *concern {
 	return &concern{
 		files: func() (files, folders []string) {
 			all := sources()
-			files, _ = adapterrt.Find(all) // what is wrong with sources is told by reading them
+			files, _ = adapterrt.Find(all) // reload reports the errors
 			for _, s := range all {
 				folders = append(folders, foldersOf(s)...)
 				if !isFolder(s.Path) {
-					files = append(files, s.Path) // it may be gone, and come back
+					files = append(files, s.Path) // it may be missing now and be created later
 				}
 			}
 			return files, folders
@@ -36,7 +36,7 @@ func adapterConcern(sources func() []adapterrt.Source, reload func(because strin
 	}
 }
 
-// foldersOf are the folders in which adapters of s may turn up.
+// foldersOf returns the folders in which adapter files of s may be created.
 func foldersOf(s adapterrt.Source) []string {
 	if !isFolder(s.Path) {
 		return nil
@@ -47,7 +47,7 @@ func foldersOf(s adapterrt.Source) []string {
 	}
 	root := filepath.Clean(s.Path)
 	if path, err := filepath.EvalSymlinks(root); err == nil {
-		root = path // which walking does not follow
+		root = path // WalkDir does not follow a link
 	}
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {

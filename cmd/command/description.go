@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
-// A description says what was done with a result, for a person.
+// A description explains to the user how a result was transformed.
 type description struct {
 	*transform.Report
 	call          *transform.Call
@@ -80,7 +80,7 @@ func (d *description) write(out io.Writer) error {
 	return d.writeParts(out)
 }
 
-// rule names the rule that matched, or says why none did.
+// rule returns the rule that matched, or the reason why none did.
 func (d *description) rule() string {
 	for i, r := range d.rules {
 		if d.Rule == fmt.Sprintf("rules[%d]", i) {
@@ -112,7 +112,7 @@ func (d *description) rule() string {
 	return "none: " + tool
 }
 
-// matchWords say what a rule is for.
+// matchWords returns the tool and the server that a rule is for.
 func matchWords(m transform.Match) string {
 	tool, server := m.Tool, m.Server
 	if tool == "" {
@@ -124,7 +124,7 @@ func matchWords(m transform.Match) string {
 	return fmt.Sprintf(" (tool %s of server %s)", tool, server)
 }
 
-// missedWords tell of a path that matches nothing, and what may be meant.
+// missedWords returns a message about a path that matches nothing, with names that the user may have meant.
 func missedWords(rule string, m *transform.Missed) string {
 	text := fmt.Sprintf("%s.%s: %s matches nothing", rule, m.Setting, m.Path)
 	if near := setting.Nearest(m.Step, m.Names); near != "" {
@@ -136,16 +136,16 @@ func missedWords(rule string, m *transform.Missed) string {
 	return text
 }
 
-// maxPartLines is how many parts are told of.
+// maxPartLines is the maximum number of parts that are printed.
 const maxPartLines = 40
 
-// writeParts writes what each part of the result costs, before and after.
+// writeParts writes how many tokens each part of the result has, before and after.
 func (d *description) writeParts(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "before\tafter\t  tokens of\n")
 	lines := 0
 	before, after := d.before, d.after
-	if d.Omitted+d.Links > 0 { // which of them are left is not said
+	if d.Omitted+d.Links > 0 { // the report does not say which blocks are left
 		before, after = asOne(before), asOne(after)
 	}
 	pairs("", before, after, func(name string, before, after *transform.Part) {
@@ -159,7 +159,7 @@ func (d *description) writeParts(out io.Writer) error {
 	return w.Flush()
 }
 
-// asOne has the blocks of a result as one part.
+// asOne merges the blocks of a result into one part.
 func asOne(parts []transform.Part) (all []transform.Part) {
 	blocks := transform.Part{Name: "all blocks"}
 	for _, p := range parts {
@@ -172,7 +172,7 @@ func asOne(parts []transform.Part) (all []transform.Part) {
 	return append([]transform.Part{blocks}, all...)
 }
 
-// largest are the names of the parts that cost most, before or after.
+// largest returns the names of the parts with the most tokens, before or after.
 func largest(before, after []transform.Part) (names []string) {
 	const most = 8
 	all := slices.Concat(before, after)
@@ -185,7 +185,7 @@ func largest(before, after []transform.Part) (names []string) {
 	return names
 }
 
-// pairs calls f with each part before and after, nil where there is none.
+// pairs calls f with each part, before and after. One of the two is nil if the part is in the other only.
 func pairs(indent string, before, after []transform.Part, f func(name string, before, after *transform.Part)) {
 	left := after
 	for i := range before {

@@ -8,20 +8,20 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/setting"
 )
 
-// The codes that the process ends with, for scripts. exitHelp has the same for people.
+// The exit codes of the process. exitHelp documents them.
 const (
-	exitOther  = 1 // what the others do not say
+	exitOther  = 1 // all other errors
 	exitUsage  = 2 // the command line, the configuration or an adapter file is wrong
 	exitServer = 3 // the server failed, or an operation of an adapter
 )
 
 const exitHelp = `Exit codes:
   0  done
-  1  failed, for another reason than these; probe: clients would miss something
+  1  failed for another reason than those below; probe: clients would miss something
   2  the command line, the configuration or an adapter file is wrong
   3  the server cannot be reached or failed; an operation of an adapter failed`
 
-// exitError ends the process with a code that scripts can tell apart.
+// exitError is an error with the exit code of the process.
 type exitError struct {
 	code int
 	error
@@ -29,7 +29,7 @@ type exitError struct {
 
 func (e *exitError) Unwrap() error { return e.error }
 
-// exitCode is the code that a command's error ends the process with.
+// exitCode returns the exit code for a command's error.
 func exitCode(err error) int {
 	var exit *exitError
 	switch {
@@ -43,7 +43,7 @@ func exitCode(err error) int {
 	return exitOther
 }
 
-// withCode is err with a code, nil for nil. An error that has a code keeps it.
+// withCode returns err with an exit code, or nil for nil. An error that has a code keeps it.
 func withCode(code int, err error) error {
 	if err == nil || errors.As(err, new(*exitError)) || errors.As(err, new(setting.Mistake)) {
 		return err
@@ -51,7 +51,7 @@ func withCode(code int, err error) error {
 	return &exitError{code, err}
 }
 
-// checkUsage has cmd and the commands below it end with exitUsage for a wrong command line.
+// checkUsage makes cmd and its subcommands end with exitUsage if the command line is wrong.
 func checkUsage(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return withCode(exitUsage, err) })
 	if args := cmd.Args; args != nil {

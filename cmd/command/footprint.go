@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/footprint"
 )
 
-// footprintReport is what the command prints, and reads as a baseline.
+// footprintReport is what the command prints with --json, and reads as a baseline.
 type footprintReport struct {
 	Encoding     string             `json:"encoding"`
 	MaxBytes     int                `json:"max_bytes"`
@@ -27,11 +27,12 @@ type footprintReport struct {
 func footprintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "footprint (URL | -- COMMAND [ARG...])",
-		Short: "Tell what a server's tools cost the model that reads their list",
-		Long: "Ask a server for its tools, all pages, and tell what the list and the server's instructions cost in bytes\n" +
-			"and tokens, the largest tool first, and what several descriptions repeat. Nothing is called. The exit code\n" +
-			"is 1 when list and instructions are larger than --max-bytes, or worse than --baseline: larger, with a tool\n" +
-			"gone, a parameter that was an object and is none, or prose that repeats and did not.",
+		Short: "Report how many tokens a server's list of tools costs a model",
+		Long: "Ask a server for its tools, all pages, and report the size of the list and of the server's instructions in\n" +
+			"bytes and tokens, the largest tool first, and text that several descriptions repeat. No tool is called. The\n" +
+			"exit code is 1 if list and instructions are larger than --max-bytes, or worse than --baseline: they are\n" +
+			"larger, the instructions or a tool are missing, a parameter is no longer an object, or descriptions repeat\n" +
+			"text that they did not repeat before.",
 		Example: "  dragoman footprint http://127.0.0.1:3000/mcp\n" +
 			"  dragoman footprint --json -- npx -y @modelcontextprotocol/server-everything > footprint.json\n" +
 			"  dragoman footprint --baseline footprint.json --max-bytes 20000 http://127.0.0.1:3000/mcp",
@@ -40,7 +41,7 @@ func footprintCommand() *cobra.Command {
 	model := modelFlag(cmd)
 	can := capabilitiesFlag(cmd)
 	f := cmd.Flags()
-	maxBytes := f.Int("max-bytes", footprint.DefaultBudget, "how large list and instructions may be; 0 for any size")
+	maxBytes := f.Int("max-bytes", footprint.DefaultBudget, "maximum size of list and instructions; 0 for no limit")
 	baseline := f.String("baseline", "", "an earlier report, printed with --json, to compare with")
 	asJSON := f.Bool("json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -87,7 +88,7 @@ func footprintCommand() *cobra.Command {
 func capabilitiesFlag(cmd *cobra.Command) func() (proxy.Capabilities, error) {
 	all := proxy.AllCapabilities()
 	names := cmd.Flags().StringSlice("capabilities", []string{"all"},
-		"what to declare as a client, since servers have more tools for clients that can do more: all, none, or names of "+strings.Join(all, ", "))
+		"client capabilities to declare, since some servers have more tools for clients with more capabilities: all, none, or some of "+strings.Join(all, ", "))
 	return func() (proxy.Capabilities, error) {
 		can := proxy.Capabilities(*names)
 		switch strings.Join(can, ",") {
@@ -103,14 +104,14 @@ func capabilitiesFlag(cmd *cobra.Command) func() (proxy.Capabilities, error) {
 	}
 }
 
-// toolsOf asks the server that args name, as they stand on the command line.
+// toolsOf requests the tools of the server that args, the arguments of the command line, name.
 func toolsOf(cmd *cobra.Command, s *settings, args []string, can proxy.Capabilities) (*proxy.ToolList, error) {
 	cfg, err := s.config(args)
 	if err != nil {
 		return nil, err
 	}
 	if s.logLevel == "" {
-		cfg.Log.Level = "error" // the report is what was asked for
+		cfg.Log.Level = "error" // the user wants the report only
 	}
 	log, err := logger(cfg)
 	if err != nil {
@@ -137,7 +138,7 @@ func readBaseline(file string) (*footprintReport, error) {
 	return r, nil
 }
 
-// judge says what is wrong with a report.
+// judge returns an error if the report is over the budget, or worse than before.
 func (r *footprintReport) judge(before *footprintReport) error {
 	var wrong []string
 	if r.MaxBytes > 0 && r.InAll() > r.MaxBytes {
@@ -152,7 +153,7 @@ func (r *footprintReport) judge(before *footprintReport) error {
 	return errors.New(strings.Join(wrong, "; "))
 }
 
-// printFootprint writes a report for a person.
+// printFootprint writes a report as text.
 func printFootprint(out io.Writer, r *footprintReport) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "bytes\ttokens\tdescription\tinput\toutput\t  \n")
@@ -174,7 +175,7 @@ func printFootprint(out io.Writer, r *footprintReport) error {
 	for i, repeat := range r.Repeats {
 		const few = 10
 		if i == 0 {
-			b.WriteString("said by several descriptions:\n")
+			b.WriteString("repeated in several descriptions:\n")
 		}
 		if i == few {
 			fmt.Fprintf(&b, "  and %d more\n", len(r.Repeats)-few)

@@ -31,7 +31,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// toolServer has two pages of tools, and instructions.
+// toolServer starts a server with two pages of tools, and with instructions.
 func toolServer(t *testing.T, second string) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -114,9 +114,9 @@ func TestFootprint(t *testing.T) {
 	}
 }
 
-// TestServersAreAskedAsAClientThatCanAll, or as the flag says: this one has a tool for
-// each capability of its client, and wants to know its roots.
-func TestServersAreAskedAsAClientThatCanAll(t *testing.T) {
+// TestCapabilitiesFlag checks that footprint and probe declare all client capabilities, or those of the flag. The
+// server has a tool for each declared capability, and requests the client's roots.
+func TestCapabilitiesFlag(t *testing.T) {
 	const server = `
 read -r hello
 caps=${hello#*'"capabilities":'}

@@ -8,14 +8,14 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// libraryLog writes what libraries say on the standard logger, which knows no
-// levels, in the form of our own log. Quotations are left out: net/http quotes what
-// a peer sent, and a peer may have sent what it was sent.
+// libraryLog writes lines that libraries log with the standard logger, which has no
+// levels, in the form of dragoman's log. It drops everything from the first quotation mark on: net/http
+// quotes bytes that a peer sent, and a peer may have echoed a secret.
 type libraryLog struct{ w io.Writer }
 
 func (l libraryLog) Write(line []byte) (int, error) {
 	said, _, _ := strings.Cut(strings.TrimSpace(string(line)), `"`)
 	core := zapcore.NewCore(logEncoder(), zapcore.AddSync(l.w), zap.WarnLevel)
-	zap.New(core).Warn("a library says", zap.String("said", strings.TrimSpace(said)))
+	zap.New(core).Warn("message from a library", zap.String("said", strings.TrimSpace(said)))
 	return len(line), nil
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestLibrariesQuoteNobody shows that what a library logs of a peer's words stays
-// out of the log, and that the line is one of ours.
-func TestLibrariesQuoteNobody(t *testing.T) {
+// TestLibraryLogDropsQuotations checks that text of a peer that a library quotes stays
+// out of the log, and that the line has the form of dragoman's log.
+func TestLibraryLogDropsQuotations(t *testing.T) {
 	var out strings.Builder
 	log.New(libraryLog{&out}, "", 0).Printf("Unsolicited response received on idle HTTP channel starting with %q; err=%v", "token s3cr3t", nil)
 	var line struct{ Level, Msg, Said string }

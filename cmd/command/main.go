@@ -26,7 +26,7 @@ func Main() {
 	outlivePipes()
 	memlimit.Apply()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends us at once
+	context.AfterFunc(ctx, stop) // so that a second signal ends the process at once
 	err := command().ExecuteContext(ctx)
 	stop()
 	if err != nil {
@@ -76,7 +76,7 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// version tells which build this is, and the protocol revisions that it speaks.
+// version returns the version of this build, and the protocol revisions that it supports.
 func version() string {
 	number, commit, goVersion := "(unknown)", "", runtime.Version()
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -185,7 +185,7 @@ func TestBuiltInServerAndItsTranscript(t *testing.T) {
 	if !strings.Contains(said, translate.Latest().Name) || !strings.Contains(said, `{"mcpServers"`) {
 		t.Errorf("%s", said)
 	}
-	// The transcript's messages, sent as it says.
+	// Send the messages of the introduction, as it says.
 	client := &http.Client{Transport: new(http.Transport), Timeout: 20 * time.Second}
 	session := ""
 	var answers []string
@@ -224,7 +224,7 @@ func TestBuiltInServerAndItsTranscript(t *testing.T) {
 		"#1 initialize · client of " + translate.Latest().Name + " · server of " + translate.Oldest().Name + "\n  client sent   {",
 		`~ result.protocolVersion "` + translate.Oldest().Name + `" → "` + translate.Latest().Name + `"`,
 		"+ result.capabilities.completions {}",
-		"#3 tools/call", `  server heard  {"jsonrpc":"2.0","id":`, `  client got    {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"done in 3 steps"}]}}`,
+		"#3 tools/call", `  server got    {"jsonrpc":"2.0","id":`, `  client got    {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"done in 3 steps"}]}}`,
 	} {
 		if !strings.Contains(transcript, want) {
 			t.Errorf("the transcript does not have %q:\n%s", want, transcript)
@@ -232,7 +232,7 @@ func TestBuiltInServerAndItsTranscript(t *testing.T) {
 	}
 }
 
-// settingsOf is the configuration that a command line of serve leads to.
+// settingsOf returns the configuration for a command line of serve.
 func settingsOf(t *testing.T, args ...string) config.Config {
 	t.Helper()
 	cmd := serveCommand()

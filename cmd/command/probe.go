@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/oauthrelay"
 )
 
-// probeTime bounds a probe as a whole.
+// probeTime is the time limit of a whole probe.
 const probeTime = time.Minute
 
 var errMissing = errors.New("something is missing for clients of some revision")
@@ -24,11 +24,11 @@ var errMissing = errors.New("something is missing for clients of some revision")
 func probeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe (URL | -- COMMAND [ARG...])",
-		Short: "Tell what a server is, and what clients of each revision would get of it",
-		Long: "Ask a server whether it has a handshake, for its revision, its capabilities and its lists, and tell for\n" +
-			"clients of each revision what they are offered, what would be changed on the way, by which rule, and what\n" +
-			"would be lost. Nothing is called. The exit code is 1 when something of its lists would be missing, and 3\n" +
-			"when the server cannot be reached.",
+		Short: "Report what a server is, and what clients of each revision would get from it",
+		Long: "Ask a server whether it has a handshake, for its revision, its capabilities and its lists, and report for\n" +
+			"clients of each revision what they are offered, what dragoman would change, by which rule, and what\n" +
+			"would be lost. No tool is called. The exit code is 1 if clients would not get all entries of its lists, and\n" +
+			"3 if the server cannot be reached.",
 		Example: "  dragoman probe http://127.0.0.1:3000/mcp\n" +
 			"  dragoman probe --json -- npx -y @modelcontextprotocol/server-everything",
 	}
@@ -45,7 +45,7 @@ func probeCommand() *cobra.Command {
 			return err
 		}
 		if s.logLevel == "" {
-			cfg.Log.Level = "warn" // the report is what was asked for
+			cfg.Log.Level = "warn" // the user wants the report
 		}
 		log, err := logger(cfg)
 		if err != nil {
@@ -77,7 +77,7 @@ func probeCommand() *cobra.Command {
 	return cmd
 }
 
-// printReport writes a report for a person.
+// printReport writes a report as text.
 func printReport(out io.Writer, r *proxy.Report) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "server\t%s\n", printable(r.Server))
@@ -97,7 +97,7 @@ func printReport(out io.Writer, r *proxy.Report) error {
 	return w.Flush()
 }
 
-// printLogin writes how clients log in to a server that says nothing without.
+// printLogin writes how clients log in to a server that answers nothing without a login.
 func printLogin(out io.Writer, l *proxy.LoginError, asJSON bool) error {
 	if asJSON {
 		enc := json.NewEncoder(out)
@@ -137,7 +137,7 @@ func printLogin(out io.Writer, l *proxy.LoginError, asJSON bool) error {
 	return w.Flush()
 }
 
-// eras are the eras of servers in words.
+// eras are the texts for the eras of servers.
 var eras = map[string]string{
 	"legacy": "legacy: with a handshake",
 	"modern": "modern: without a handshake",
@@ -186,7 +186,7 @@ func printClient(w io.Writer, c proxy.ClientReport) {
 	}
 }
 
-// names lists the first few.
+// names returns the number of names, and the first few of them.
 func names(all []string) string {
 	const few = 6
 	if n := len(all); n > few {

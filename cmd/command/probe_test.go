@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy"
 )
 
-// probed is a server of the newest revision with a handshake that has these tools.
+// probed starts a server of the newest revision with a handshake that has these tools.
 func probed(t *testing.T, tools string) string {
 	t.Helper()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +74,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// A command that is no server is told by what it wrote.
+// TestProbeOfAMuteCommand checks that the error for a command that is not a server contains what it wrote.
 func TestProbeOfAMuteCommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs a shell")
@@ -91,7 +91,7 @@ func TestProbeOfAMuteCommand(t *testing.T) {
 	}
 }
 
-// TestProbeOfAServerThatWantsALogin tells what a login needs.
+// TestProbeOfAServerThatWantsALogin checks that the report says what a login needs.
 func TestProbeOfAServerThatWantsALogin(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := "http://" + r.Host

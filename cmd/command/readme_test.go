@@ -10,8 +10,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestReadmeShowsARealAnswer: what the README prints below the command is what the
-// command says.
+// TestReadmeShowsARealAnswer checks that the output in the README is the output of
+// the command above it.
 func TestReadmeShowsARealAnswer(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestReadmeShowsARealAnswer(t *testing.T) {
 	}
 }
 
-// TestDocumentsLinkToWhatIsThere: each relative link of the documents leads to a file or a folder.
+// TestDocumentsLinkToWhatIsThere checks that each relative link of the documents leads to a file or a folder.
 func TestDocumentsLinkToWhatIsThere(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -72,8 +72,8 @@ func TestDocumentsLinkToWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestSnippetsForClients: in the entries for clients' configurations, the command line is one
-// that dragoman takes.
+// TestSnippetsForClients checks that dragoman accepts the command lines in the entries for clients'
+// configurations.
 func TestSnippetsForClients(t *testing.T) {
 	page, err := os.ReadFile("../../docs/getting-started.md")
 	if err != nil {

@@ -11,21 +11,21 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// maxWatched bounds what is read of a file to see whether it has changed.
+// maxWatched is the maximum number of bytes of a file that are compared to see whether it has changed.
 const maxWatched = 4 << 20
 
-// reloader reads the configuration anew when the process gets SIGHUP, or when
-// what is in one of its files is no longer the same.
+// reloader reads the configuration again when the process gets SIGHUP, or when
+// the content of one of its files has changed.
 type reloader struct {
 	log  *zap.Logger
 	load func() (config.Config, error)
-	use  func(config.Config) error // keeps the old one when it fails
+	use  func(config.Config) error // keeps the old configuration if it fails
 
 	files []string
 	sums  map[string][sha256.Size]byte
 }
 
-// filesOf are those that a configuration is made of.
+// filesOf returns the files that a configuration is read from, and those that it names.
 func filesOf(config string, cfg config.Config) []string {
 	all := []string{
 		config, cfg.Session.KeyFile, cfg.Auth.TokenFile, cfg.TLS.Cert, cfg.TLS.Key,
@@ -34,7 +34,7 @@ func filesOf(config string, cfg config.Config) []string {
 	return slices.DeleteFunc(all, func(file string) bool { return file == "" })
 }
 
-// concern is what r watches.
+// concern returns the files that r watches, as a concern.
 func (r *reloader) concern() *concern {
 	r.changed()
 	return &concern{
@@ -47,13 +47,13 @@ func (r *reloader) concern() *concern {
 	}
 }
 
-// changed reports whether any file holds something else than when last asked.
+// changed reports whether the content of any file has changed since the last call.
 func (r *reloader) changed() bool {
 	now := make(map[string][sha256.Size]byte)
 	for _, file := range r.files {
 		h := sha256.New()
 		if f, err := os.Open(file); err == nil {
-			_, _ = io.Copy(h, io.LimitReader(f, maxWatched)) // what cannot be read is told by loading it
+			_, _ = io.Copy(h, io.LimitReader(f, maxWatched)) // load reports the error
 			f.Close()
 		}
 		now[file] = [sha256.Size]byte(h.Sum(nil))

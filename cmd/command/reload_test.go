@@ -17,7 +17,7 @@ import (
 
 const patience = 20 * time.Second
 
-// reloading starts a reloader of a file, whose uses come on a channel.
+// reloading starts a reloader of a file. The configurations that it reads are sent on used.
 func reloading(t *testing.T, fault error) (file string, used chan config.Config, logs *observer.ObservedLogs) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "c.yaml")
@@ -44,8 +44,8 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// until waits for a configuration with this limit: a file that is written may be
-// seen empty before.
+// until waits for a configuration with this limit. It skips others: a file may be read while it is
+// still empty.
 func until(t *testing.T, used chan config.Config, max int) {
 	t.Helper()
 	late := time.After(patience)
@@ -65,7 +65,7 @@ func TestChangedFileIsUsed(t *testing.T) {
 	file, used, _ := reloading(t, nil)
 	write(t, file, "session: {max: 2}")
 	until(t, used, 2)
-	// Replaced, as editors and mounted volumes do it.
+	// The file is replaced, as editors and mounted volumes do it.
 	other := filepath.Join(filepath.Dir(file), "new")
 	write(t, other, "session: {max: 3}")
 	if err := os.Rename(other, file); err != nil {
@@ -74,7 +74,7 @@ func TestChangedFileIsUsed(t *testing.T) {
 	until(t, used, 3)
 }
 
-func TestWrongConfigurationIsToldAndNotUsed(t *testing.T) {
+func TestInvalidConfigurationIsLoggedAndNotUsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
 		fault error
@@ -87,7 +87,7 @@ func TestWrongConfigurationIsToldAndNotUsed(t *testing.T) {
 			write(t, file, c.text)
 			for end := time.Now().Add(patience); logs.FilterMessage("configuration is invalid: the last valid one stays in use").Len() == 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatal("never told")
+					t.Fatal("no log line")
 				}
 			}
 		})

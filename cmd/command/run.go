@@ -45,7 +45,7 @@ func serveCommand() *cobra.Command {
 func stdioCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stdio [--adapters DIR] (URL | -- COMMAND [ARG...])",
-		Short: "Be a server on stdin and stdout in front of another one",
+		Short: "Serve one client on stdin and stdout in front of a server",
 		Example: "  dragoman stdio https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'\n" +
 			"  dragoman stdio -- npx -y @modelcontextprotocol/server-everything\n" +
 			"  dragoman stdio --adapters ./adapters",
@@ -79,9 +79,9 @@ func stdioCommand() *cobra.Command {
 	return cmd
 }
 
-// serve listens and serves until the command's context ends, by configurations
-// that r finds later; nil for none. say is called with the endpoint once there
-// is one, and may be nil.
+// serve listens and serves until the command's context ends. r reloads the configuration; it is nil if
+// the configuration never changes. Unless say is nil, serve calls it with the endpoint as soon as it
+// listens.
 func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.Logger) (*proxy.Server, error), r *reloader, say func(url string)) error {
 	log, level, err := adjustableLogger(cfg)
 	if err != nil {
@@ -120,12 +120,12 @@ func serve(cmd *cobra.Command, cfg config.Config, make func(config.Config, *zap.
 func countDroppedLines(srv *proxy.Server) {
 	srv.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "dragoman_log_lines_dropped_total",
-		Help: "Lines of our log that were dropped because stderr was not read, or could not be written.",
+		Help: "Log lines that were dropped because stderr was not read, or could not be written.",
 	}, func() float64 { return float64(stderr.Dropped()) }))
 }
 
-// admin opens the listener for probes and metrics. Where clients come over
-// loopback, these are there as well, and another process may have the address.
+// admin opens the listener for probes and metrics. If the listener for clients is on loopback, a failure is
+// only logged: another process on this machine, perhaps another dragoman, may use the address.
 func admin(srv *proxy.Server, cfg config.Config, clients net.Addr, log *zap.Logger) error {
 	if cfg.Admin.Listen == "" {
 		return nil
@@ -150,7 +150,7 @@ func runDemo(cmd *cobra.Command, s *settings, quiet bool) error {
 	out := cmd.OutOrStdout()
 	var show func(proxy.DemoExchange)
 	if !quiet {
-		queue := newLineQueue(out) // a call does not wait for its reader
+		queue := newLineQueue(out) // so that calls do not wait for the reader of out
 		defer queue.Sync()         //nolint:errcheck // never fails
 		show = (&transcript{out: queue}).print
 	}
@@ -158,7 +158,7 @@ func runDemo(cmd *cobra.Command, s *settings, quiet bool) error {
 	return serve(cmd, cfg, build, nil, func(url string) { introduce(out, url) })
 }
 
-// introduce says what to do with the built-in server at url.
+// introduce prints how to use the built-in server at url.
 func introduce(out io.Writer, url string) {
 	fmt.Fprintf(out, `A small MCP server of %[2]s is at
 
@@ -179,7 +179,7 @@ By hand:
     mcp -H "Mcp-Session-Id: $session" -d '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"slow","arguments":{"steps":3},"_meta":{"progressToken":1}}}'
 
 Each message is shown here, as the client sent it and as the server got it, and its answer
-(--quiet for none). Stop with Ctrl-C. In front of a server of yours: dragoman serve URL
+(--quiet shows none). Stop with Ctrl-C. To use dragoman in front of your own server: dragoman serve URL
 
 `, url, translate.Oldest().Name, translate.Latest().Name, translate.All()[0].Name)
 }
@@ -191,16 +191,16 @@ func translateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "translate --from REVISION --to REVISION [--report[=full]] < messages.jsonl",
 		Short:   "Translate messages, one a line, from stdin to stdout",
-		Long:    "Translate messages, one a line, from stdin to stdout. What the receiver would not get\n(dropped, answered on its behalf, refused) is told on stderr, and with --report what was lost: the\nfirst place of each rule, or with --report=full every place. A line may hold an array of messages,\nor {\"dir\":\"c2s\",\"message\":{…}} (s2c for the server's), which says who sent the message.",
+		Long:    "Translate messages, one a line, from stdin to stdout. Messages that the receiver would not get\n(dropped, answered on its behalf, refused) are reported on stderr, and with --report what was lost: the\nfirst place of each rule, or with --report=full every place. A line may hold an array of messages,\nor {\"dir\":\"c2s\",\"message\":{…}}, in which dir names the sender: c2s for the client, s2c for the server.",
 		Example: "  dragoman translate --from REVISION --to REVISION --report < messages.jsonl",
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&from, "from", "", "revision of the messages")
 	cmd.Flags().StringVar(&to, "to", "", "revision to translate them to")
-	cmd.Flags().StringVar(&report, "report", "", "tell on stderr what was lost, as lines of JSON: short or full")
+	cmd.Flags().StringVar(&report, "report", "", "report on stderr what was lost, as lines of JSON: short or full")
 	cmd.Flags().Lookup("report").NoOptDefVal = string(filter.ReportShort)
 	cmd.Flags().BoolVar(&fromClient, "from-client", false, "the client sent all messages")
-	cmd.Flags().BoolVar(&fromServer, "from-server", false, "the server sent all messages; without either an answer is told by its id")
+	cmd.Flags().BoolVar(&fromServer, "from-server", false, "the server sent all messages; without either flag, a response belongs to the request with its id")
 	cmd.MarkFlagsMutuallyExclusive("from-client", "from-server")
 	s := newSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -214,7 +214,7 @@ func translateCommand() *cobra.Command {
 		}
 		switch {
 		case f.Report != filter.ReportNone && f.Report != filter.ReportShort && f.Report != filter.ReportFull:
-			return &exitError{exitUsage, fmt.Errorf("--report is %q, neither short nor full", report)}
+			return &exitError{exitUsage, fmt.Errorf("--report: %q is not short or full", report)}
 		case fromClient:
 			f.By = filter.FromClient
 		case fromServer:

@@ -19,8 +19,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform"
 )
 
-// settings are the flags of a command; each stands above what the environment
-// and the configuration file say.
+// settings are the flags of a command. A flag takes precedence over the environment
+// and the configuration file.
 type settings struct {
 	cmd       *cobra.Command
 	file      string
@@ -35,12 +35,13 @@ type settings struct {
 	maxTokens int
 	logLevel  string
 
-	// wholeEnv says that COMMAND gets our whole environment unless upstream.pass_env
-	// is set: a client that starts us instead of it has put its variables there.
+	// wholeEnv says that COMMAND gets the whole environment of this process unless
+	// upstream.pass_env is set: a client that starts dragoman instead of COMMAND puts the
+	// variables for COMMAND there.
 	wholeEnv bool
 }
 
-// which groups of flags a command has.
+// A flagGroup adds a group of flags to a command.
 type flagGroup func(*settings)
 
 func listenFlags(s *settings) {
@@ -52,8 +53,8 @@ func upstreamFlags(s *settings) {
 	f.StringVar(&s.upstream, "upstream", "", "URL of the server's Streamable HTTP endpoint, or of its HTTP+SSE stream")
 	f.StringVar(&s.transport, "upstream-transport", "", "http, sse, stdio, or auto to find out (default auto)")
 	f.StringVar(&s.version, "upstream-version", "", "the only protocol revision to propose to the server (default: the newest, and older ones to a server that refuses it)")
-	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} stands for the environment's value; repeatable")
-	f.BoolVar(&s.share, "share-child", false, "one process of COMMAND for all sessions, for servers known to be stateless")
+	f.StringArrayVar(&s.headers, "header", nil, "header for requests to the server, 'Name: value'; ${NAME} is replaced with the environment variable NAME; repeatable")
+	f.BoolVar(&s.share, "share-child", false, "share one process of COMMAND between all sessions, for servers known to be stateless")
 	f.StringArrayVar(&s.passEnv, "pass-env", nil, "further environment variable that COMMAND gets, '*' for all; repeatable")
 }
 
@@ -62,10 +63,10 @@ func adapterFlags(s *settings) {
 }
 
 func transformFlags(s *settings) {
-	s.cmd.Flags().IntVar(&s.maxTokens, "max-tokens", 0, "hold every result to so many tokens, at least 100 (transform.default_max_tokens)")
+	s.cmd.Flags().IntVar(&s.maxTokens, "max-tokens", 0, "limit every result to this many tokens, at least 100 (transform.default_max_tokens)")
 }
 
-// newSettings gives cmd its flags.
+// newSettings adds --config, --log-level and the flags of groups to cmd.
 func newSettings(cmd *cobra.Command, groups ...flagGroup) *settings {
 	s := &settings{cmd: cmd}
 	f := cmd.Flags()
@@ -77,7 +78,7 @@ func newSettings(cmd *cobra.Command, groups ...flagGroup) *settings {
 	return s
 }
 
-// configFile is the configuration file, "" for none.
+// configFile returns the path of the configuration file, or "" for none.
 func (s *settings) configFile() string {
 	if s.file != "" {
 		return s.file
@@ -85,7 +86,7 @@ func (s *settings) configFile() string {
 	return os.Getenv(config.EnvFile)
 }
 
-// config is what the defaults, the file, the environment and the flags make together.
+// config builds the configuration from the defaults, the file, the environment and the flags.
 // args are a URL of the server, or its command behind --.
 func (s *settings) config(args []string) (config.Config, error) {
 	cfg, err := config.Sources{
@@ -98,7 +99,7 @@ func (s *settings) config(args []string) (config.Config, error) {
 	return cfg, nil
 }
 
-// lay lays the flags over cfg.
+// lay writes the values of the flags into cfg.
 func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	server, command, err := s.server(args)
 	l.Add(err)
@@ -136,7 +137,7 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	for _, h := range s.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			l.Add(setting.Mistake{Where: "--header", Text: "expected 'Name: value'"}) // what it is may be a secret
+			l.Add(setting.Mistake{Where: "--header", Text: "expected 'Name: value'"}) // h itself may be a secret
 			continue
 		}
 		if cfg.Upstream.Headers == nil {
@@ -151,7 +152,7 @@ func (s *settings) lay(cfg *config.Config, l *setting.Layers, args []string) {
 	cfg.Upstream.PassEnv = append(cfg.Upstream.PassEnv, s.passEnv...)
 }
 
-// server tells the server's URL, or its command, in args and flags.
+// server returns the server's URL or command, from args and flags.
 func (s *settings) server(args []string) (server string, command []string, err error) {
 	dash := s.cmd.ArgsLenAtDash()
 	before := args
@@ -173,7 +174,7 @@ func (s *settings) server(args []string) (server string, command []string, err e
 	return cmp.Or(server, s.upstream), command, nil
 }
 
-// looksLikeURL tells a URL, with or without its scheme, from the name of a program.
+// looksLikeURL reports whether arg is a URL, with or without its scheme, and not the name of a program.
 func looksLikeURL(arg string) bool {
 	host, _, _ := strings.Cut(arg, "/")
 	_, port, hasPort := strings.Cut(host, ":")
@@ -187,7 +188,7 @@ func logger(cfg config.Config) (*zap.Logger, error) {
 	return log, err
 }
 
-// adjustableLogger is a logger with a level that can be changed later.
+// adjustableLogger returns a logger, and its level, which can be changed later.
 func adjustableLogger(cfg config.Config) (*zap.Logger, zap.AtomicLevel, error) {
 	level, err := zap.ParseAtomicLevel(cfg.Log.Level)
 	if err != nil {
@@ -197,7 +198,7 @@ func adjustableLogger(cfg config.Config) (*zap.Logger, zap.AtomicLevel, error) {
 	return zap.New(core), level, nil
 }
 
-// logEncoder is the form of a line in the log.
+// logEncoder returns the encoder of log lines.
 func logEncoder() zapcore.Encoder {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder

@@ -15,7 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// beDragoman has the test binary be the command itself.
+// beDragoman is the environment variable that makes the test binary run as the command itself.
 const beDragoman = "BE_DRAGOMAN"
 
 func TestMain(m *testing.M) {
@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A client's entry that is wrapped, as in "dragoman stdio -- npx server-github", has its
-// variables for the server.
+// TestShimPassesItsEnvironment checks that a server gets the variables of the client's entry when
+// dragoman is put before its command, as in "dragoman stdio -- npx server-github".
 func TestShimPassesItsEnvironment(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs a shell")
@@ -89,7 +89,8 @@ const chatty = `while read -r line; do
 	printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}\n' "$id"
 done`
 
-// Neither a stderr that is not read nor one whose reader has gone stops calls, nor the end.
+// TestShimOutlivesItsStderr checks that calls and the end of the process do not depend on stderr, whether it is
+// not read or its reader has gone.
 func TestShimOutlivesItsStderr(t *testing.T) {
 	for name, gone := range map[string]bool{"not read": false, "reader gone": true} {
 		t.Run(name, func(t *testing.T) {

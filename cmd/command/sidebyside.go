@@ -16,14 +16,15 @@ import (
 )
 
 const (
-	leastWidth  = 40     // columns of a terminal that has room for two sides
-	shownLines  = 50_000 // of each side
-	shownGone   = 3      // of lines that are gone, in a row
+	leastWidth  = 40     // the least columns of a terminal for two sides
+	shownLines  = 50_000 // the most lines of each side
+	shownGone   = 3      // the most lines of a run of removed ones
 	tableCells  = 1 << 20
 	gone, added = "<", ">"
 )
 
-// terminalWidth is how many columns a terminal has; 0 for what is none, or has no room.
+// terminalWidth returns the number of a terminal's columns, or 0 if out is not a terminal or has fewer than
+// leastWidth columns.
 func terminalWidth(out io.Writer) int {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -39,7 +40,7 @@ func terminalWidth(out io.Writer) int {
 // A row is a line on either side, or on both.
 type row struct{ before, after, mark string }
 
-// sideBySide writes two results beside each other, in so many columns.
+// sideBySide writes two results beside each other, in width columns.
 func sideBySide(out io.Writer, before, after []byte, width int) error {
 	colours := os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	side := (width - 3) / 2
@@ -60,7 +61,7 @@ func sideBySide(out io.Writer, before, after []byte, width int) error {
 	return err
 }
 
-// cell is a line cut, or filled, to so many columns.
+// cell cuts a line, or fills it with blanks, to width columns.
 func cell(text string, width int) string {
 	text = strings.ReplaceAll(text, "\t", "    ")
 	if n := uniseg.StringWidth(text); n <= width {
@@ -80,7 +81,7 @@ func cell(text string, width int) string {
 	return b.String() + "…" + strings.Repeat(" ", width-1-used)
 }
 
-// linesOf is a result as lines for a person: JSON indented, media by their size.
+// linesOf returns a result as lines of text: JSON is indented, of media only the size is given.
 func linesOf(result []byte) (lines []string) {
 	add := func(title, text string) {
 		if indented := new(bytes.Buffer); strings.HasPrefix(strings.TrimSpace(text), "{") || strings.HasPrefix(strings.TrimSpace(text), "[") {
@@ -91,7 +92,7 @@ func linesOf(result []byte) (lines []string) {
 		lines = append(lines, "── "+title)
 		for l := range strings.Lines(text) {
 			if len(lines) == shownLines {
-				lines = append(lines, "… more than there is room for")
+				lines = append(lines, "… too many lines to show")
 				return
 			}
 			lines = append(lines, printable(strings.ReplaceAll(strings.TrimRight(l, "\r\n"), "\t", "    ")))
@@ -126,8 +127,7 @@ func linesOf(result []byte) (lines []string) {
 	return lines
 }
 
-// rows lays the lines of two sides beside each other. Of many lines that are gone, the
-// first are shown.
+// rows aligns the lines of two sides. Of a long run of removed lines it includes only the first.
 func rows(before, after []string) (all []row) {
 	i, j := 0, 0
 	differ := func(to, upTo int) {
@@ -162,12 +162,12 @@ func rows(before, after []string) (all []row) {
 	return all
 }
 
-// A pair is a line of one side and the same one of the other.
+// A pair is the indexes of two equal lines, one of each side.
 type pair struct{ i, j int }
 
-// same pairs the lines that two sides have in common, in their order: those at both
-// ends, then those that are there once, and what is between them likewise (a patience
-// diff). i and j are where the sides begin.
+// same returns pairs of the lines that two sides have in common, in their order: first the lines at both
+// ends, then those that each side has once, and then, by recursion, the lines between these (a patience
+// diff). i and j are the indexes of a[0] and b[0].
 func same(a, b []string, i, j int) (pairs []pair) {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		pairs = append(pairs, pair{i, j})
@@ -194,7 +194,7 @@ func same(a, b []string, i, j int) (pairs []pair) {
 	return append(pairs, tail...)
 }
 
-// unique are the longest run of lines, in the order of both sides, that each has once.
+// unique returns the longest run of lines, in the order of both sides, that each side has exactly once.
 func unique(a, b []string) []pair {
 	count := make(map[string][2]int)
 	at := make(map[string]int)
@@ -214,8 +214,8 @@ func unique(a, b []string) []pair {
 			all = append(all, pair{at[l], j})
 		}
 	}
-	// The longest increasing run by patience: piles end in the least line, each card
-	// knows the one below it in the pile before.
+	// The longest increasing run by patience sorting: piles holds the top of each pile, the least
+	// line that can end a run of that length, and below the top of the pile before.
 	var piles []int
 	below := make([]int, len(all))
 	for k, p := range all {
@@ -240,9 +240,9 @@ func unique(a, b []string) []pair {
 	return run
 }
 
-// common is a longest common run of two short sides.
+// common returns the pairs of a longest common subsequence of two short sides.
 func common(a, b []string, i, j int) (pairs []pair) {
-	length := make([][]int32, len(a)+1) // from here to the ends
+	length := make([][]int32, len(a)+1) // length[x][y] is that of a[x:] and b[y:]
 	for x := range length {
 		length[x] = make([]int32, len(b)+1)
 	}

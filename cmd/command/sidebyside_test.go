@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSidesKeepTheirLines: pairs are of equal lines, in order, and as many as there are
-// where one side only has lines less.
+// TestSidesKeepTheirLines checks that pairs are of equal lines and in order, and that all lines are paired if the
+// sides are equal.
 func TestSidesKeepTheirLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"a", "b", "c", "{", "}", "", "d", "e", "f", "g"})

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	maxQueued = 1 << 20                // bytes of lines that wait for stderr
-	lastWords = 500 * time.Millisecond // how long the end of the process waits for them
+	maxQueued = 1 << 20                // the most bytes of lines that wait for stderr
+	lastWords = 500 * time.Millisecond // how long the process waits for them before it ends
 )
 
 // lineQueue writes lines without making its callers wait: stderr may be a pipe that is not
-// read, and calls must go on all the same. Lines that find the queue full, or that cannot
-// be written, are dropped and counted; one line tells how many once writing works again.
+// read, and calls must go on all the same. It drops and counts lines that come while the queue is full,
+// or that cannot be written. When writing works again, it writes one line with their number.
 type lineQueue struct {
 	out io.Writer
 
@@ -28,11 +28,11 @@ type lineQueue struct {
 	changed sync.Cond
 	waiting []byte // whole lines
 	writing bool
-	dropped uint64 // in all
-	told    uint64 // of them
+	dropped uint64 // the number of dropped lines
+	told    uint64 // how many of them a written line has counted
 }
 
-// newLineQueue begins to write to out, for as long as the process lives.
+// newLineQueue returns a queue that writes to out. Its goroutine runs as long as the process.
 func newLineQueue(out io.Writer) *lineQueue {
 	q := &lineQueue{out: out}
 	q.changed.L = &q.mu
@@ -40,7 +40,7 @@ func newLineQueue(out io.Writer) *lineQueue {
 	return q
 }
 
-// Write queues a line, or several whole ones. It never fails and never waits for out.
+// Write queues one or several whole lines. It never fails and never waits for out.
 func (q *lineQueue) Write(line []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -55,7 +55,7 @@ func (q *lineQueue) Write(line []byte) (int, error) {
 
 func lines(text []byte) uint64 { return max(1, uint64(bytes.Count(text, []byte("\n")))) }
 
-// Sync waits until everything is written, at most for a moment.
+// Sync waits until everything is written, but at most lastWords. It returns nil in both cases.
 func (q *lineQueue) Sync() error {
 	timer := time.AfterFunc(lastWords, func() {
 		q.mu.Lock()
@@ -95,12 +95,12 @@ func (q *lineQueue) run() {
 		q.changed.Broadcast()
 		q.mu.Unlock()
 		if cap(batch) > maxQueued/16 {
-			batch = nil // a burst is over
+			batch = nil // releases the memory of a burst of lines
 		}
 	}
 }
 
-// next waits for lines and takes them, in exchange for the memory of the last ones.
+// next waits for lines and returns them. The queue reuses memory, the slice that next returned before.
 func (q *lineQueue) next(memory []byte) []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -115,7 +115,7 @@ func (q *lineQueue) next(memory []byte) []byte {
 func droppedLine(n uint64) []byte {
 	line, err := logEncoder().EncodeEntry(zapcore.Entry{Level: zapcore.WarnLevel, Time: time.Now(), Message: "log lines dropped: stderr was not read fast enough"}, []zapcore.Field{zap.Uint64("count", n)})
 	if err != nil {
-		return nil // a number always can be
+		return nil // cannot happen: a number can always be encoded
 	}
 	return line.Bytes()
 }
@@ -123,14 +123,14 @@ func droppedLine(n uint64) []byte {
 // stderr is the only writer of the process's stderr.
 var stderr = newLineQueue(os.Stderr)
 
-// outlivePipes keeps the process alive where stdout or stderr is a pipe whose reader has
-// gone: writing fails then. The signal is handled and not ignored, since a process that we
-// start would inherit that.
+// outlivePipes keeps the process alive when the reader of stdout or stderr closes the pipe: the write then
+// returns an error. The signal is handled, not ignored, since child processes would inherit that it is
+// ignored.
 func outlivePipes() {
 	gone := make(chan os.Signal, 1)
 	signal.Notify(gone, syscall.SIGPIPE)
 	go func() {
-		for range gone { // the error of the write tells the same
+		for range gone { // nothing to do: the write returns an error
 		}
 	}()
 }

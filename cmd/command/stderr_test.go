@@ -15,7 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// reader is a stderr that is read when the test says so.
+// reader is a stderr that blocks writes until the test allows them.
 type reader struct {
 	mu   sync.Mutex
 	open sync.Cond
@@ -55,8 +55,8 @@ func newReader() *reader {
 	return r
 }
 
-// Lines that find the queue full are dropped; those that stood in it come out whole and in
-// order, and a last one tells how many are missing.
+// TestUnreadStderrStopsNothing checks that lines are dropped while the queue is full, that those in the queue are
+// written whole and in order, and that a last line has the number of dropped ones.
 func TestUnreadStderrStopsNothing(t *testing.T) {
 	r := newReader()
 	q := newLineQueue(r)
@@ -117,7 +117,7 @@ func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
 	}
 }
 
-// The end of the process does not wait for a stderr that is not read.
+// TestSyncGivesUp checks that the end of the process does not wait for a stderr that is not read.
 func TestSyncGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, out := io.Pipe()

@@ -7,11 +7,11 @@ import (
 	"unicode/utf16"
 )
 
-// What servers, APIs and adapter files say is shown on terminals, on which control
-// characters could do anything, and formatting ones make text look like another.
+// steers reports whether a character must not be printed on a terminal. Text from servers, APIs and adapter files is
+// not trusted: control characters can control the terminal, and format characters can make a text look like another.
 func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 
-// printable is a text for one line of a terminal.
+// printable makes a text safe for one line of a terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if steers(r) {
@@ -21,7 +21,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// printableLines is a text for a terminal that may have several lines.
+// printableLines makes a text of several lines safe for a terminal.
 func printableLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {
@@ -30,8 +30,8 @@ func printableLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// printableJSON is JSON for a terminal, of the same meaning: only its texts can hold
-// such characters, and there they can be escaped.
+// printableJSON makes JSON safe for a terminal without changing its meaning: it escapes the characters, which can
+// only be in strings.
 func printableJSON(json string) string {
 	var b strings.Builder
 	for _, r := range json {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal is a terminal with so many columns. What is written to it comes out of read.
+// openTerminal opens a pseudo terminal with this many columns. read returns what was written to it.
 func openTerminal(t *testing.T, columns uint16) (tty *os.File, read func() string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -61,8 +61,8 @@ func onTerminal(t *testing.T, columns uint16, in string, args ...string) string 
 	return read()
 }
 
-// TestTransformShowsBothSidesOnATerminal, within its width, in colours unless NO_COLOR is
-// set; and what servers say does not steer it.
+// TestTransformShowsBothSidesOnATerminal checks that both sides are within the terminal's width, in colours unless
+// NO_COLOR is set, and that a server's text cannot control the terminal.
 func TestTransformShowsBothSidesOnATerminal(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "c.yaml")
 	write(t, config, `transform: {default_max_tokens: 150}`)

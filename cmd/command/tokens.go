@@ -15,7 +15,8 @@ func modelFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("model", transform.DefaultConfig().Adapters.Capper.Model, "model to count for, or encoding (cl100k_base, o200k_base, ...)")
 }
 
-// encodingFor is what counts for a model. Where that is an estimate, cmd says so.
+// encodingFor returns the encoding that counts tokens for a model. If it only estimates them, encodingFor prints that
+// on cmd's stderr.
 func encodingFor(cmd *cobra.Command, model string) (*tokens.Encoding, error) {
 	e, exact, err := tokens.ForModel(model, 0)
 	if err != nil {
@@ -31,7 +32,7 @@ func tokensCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "tokens [--model NAME] < text",
 		Short:   "Count the tokens of a text",
-		Long:    "Count the tokens of stdin, as a model would: exactly, for models whose tokenizer is public.",
+		Long:    "Count the tokens of stdin, as a model would. The count is exact for models whose tokenizer is public.",
 		Example: "  dragoman tokens < README.md\n  dragoman tokens --model gpt-4o < result.json",
 		Args:    cobra.NoArgs,
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy"
 )
 
-// What is shown of a message and of a value at most, and how many changes.
+// The most bytes that are shown of a message and of a value, and the most changes.
 const (
 	maxShownMessage = 600
 	maxShownValue   = 60
 	maxShownChanges = 12
 )
 
-// transcript shows exchanges with the built-in server, a block each.
+// transcript prints exchanges with the built-in server, each as a block of lines.
 type transcript struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -29,7 +29,7 @@ type transcript struct {
 func (t *transcript) print(e proxy.DemoExchange) {
 	method := gjson.GetBytes(e.Sent, "method").Str
 	if method == "" {
-		return // the client's answer to a question, or no message
+		return // the client's response to a request of the server, or an invalid message
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,13 +38,13 @@ func (t *transcript) print(e proxy.DemoExchange) {
 	fmt.Fprintf(&b, "#%d %s · client of %s · server of %s\n", t.count, printable(method), cmp.Or(printable(e.Client), "?"), e.Server)
 	showSide(&b, "client sent ", e.Sent)
 	if e.Heard != nil {
-		showSide(&b, "server heard", e.Heard)
+		showSide(&b, "server got  ", e.Heard)
 		showChanges(&b, e.Sent, e.Heard)
 	} else {
-		b.WriteString("  server heard  nothing: dragoman answered\n")
+		b.WriteString("  server got    nothing: dragoman answered\n")
 	}
 	if e.Said != nil {
-		showSide(&b, "server said ", e.Said)
+		showSide(&b, "server sent ", e.Said)
 	}
 	if e.Got != nil {
 		showSide(&b, "client got  ", e.Got)
@@ -52,14 +52,14 @@ func (t *transcript) print(e proxy.DemoExchange) {
 	if e.Said != nil && e.Got != nil {
 		showChanges(&b, e.Said, e.Got)
 	}
-	fmt.Fprintln(t.out, b.String()) //nolint:errcheck // a reader that has gone misses nothing
+	fmt.Fprintln(t.out, b.String()) //nolint:errcheck // fails only if nothing reads out any more
 }
 
 func showSide(b *strings.Builder, side string, message []byte) {
 	fmt.Fprintf(b, "  %s  %s\n", side, shortened(string(message), maxShownMessage))
 }
 
-// shortened is JSON on one line of a terminal, of a bounded length.
+// shortened returns JSON as one line for a terminal, cut to most bytes.
 func shortened(json string, most int) string {
 	text := strings.Join(strings.Fields(printableJSON(json)), " ")
 	if len(text) <= most {

@@ -15,26 +15,26 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// maxRecorded bounds a recorded answer.
+// maxRecorded is the maximum size of a recorded answer in bytes.
 const maxRecorded = 256 << 20
 
 func transformCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transform --config FILE [--tool NAME] < result.json",
 		Short: "Try the transformation of results on a recorded answer",
-		Long: "Transform a recorded answer of a tool as the configuration says. Stdout has what the client would get; on a\n" +
-			"terminal, before and after beside each other. Stderr has which rule matched, which of its paths match\n" +
-			"nothing, and what was kept of each part, in tokens. The answer may be a JSON-RPC response, its result, or\n" +
-			"what stands in it: JSON or text.",
+		Long: "Transform a recorded answer of a tool as the configuration says. The result that the client would get goes to\n" +
+			"stdout; a terminal shows the results before and after side by side. A report goes to stderr: the rule that\n" +
+			"matched, those of its paths that match nothing, and how many tokens of each part were kept. The answer may\n" +
+			"be a JSON-RPC response, its result, or the JSON or text of a result.",
 		Example: "  dragoman transform --config dragoman.yaml --tool list_issues < recorded.json",
 		Args:    cobra.NoArgs,
 	}
 	s := newSettings(cmd)
 	f := cmd.Flags()
 	call := &transform.Call{Session: "dragoman transform"}
-	f.StringVar(&call.Tool, "tool", "", "name of the tool that answered so")
-	f.StringVar(&call.Server, "server", "", "name of its server, for rules that name one (default: that of the configuration's upstream)")
-	f.StringVar(&call.Method, "method", "tools/call", "or resources/read, or prompts/get")
+	f.StringVar(&call.Tool, "tool", "", "name of the tool that gave the answer")
+	f.StringVar(&call.Server, "server", "", "name of the tool's server, for rules that name one (default: that of the configuration's upstream)")
+	f.StringVar(&call.Method, "method", "tools/call", "method of the request: tools/call, resources/read or prompts/get")
 	f.IntVar(&call.MaxTokens, "max-tokens", 0, "lower the budget, as a client may")
 	f.BoolVar(&call.Full, "full", false, "ask for all detail, as a client may")
 	schema := f.String("output-schema", "", "file with the tool's outputSchema, if it has one")
@@ -46,7 +46,7 @@ func transformCommand() *cobra.Command {
 		if cfg.Transform == nil {
 			return errors.New("the configuration has no transform section")
 		}
-		// Nothing is kept here, and so the handle may be the same each time.
+		// The key need not be secret: this process keeps no results for handles to read.
 		engine, err := transform.New(*cfg.Transform, transform.Options{Keys: [][]byte{make([]byte, 32)}})
 		if err != nil {
 			return err
@@ -90,7 +90,8 @@ func transformCommand() *cobra.Command {
 	return cmd
 }
 
-// resultIn is the result that was recorded. What is none becomes the text of one.
+// resultIn returns the recorded result. Input that is neither a result nor a response with one becomes the text of a
+// new result.
 func resultIn(in []byte) []byte {
 	in = bytes.TrimSpace(in)
 	if wire.Valid(in) && in[0] == '{' {

@@ -51,8 +51,8 @@ func TestTransform(t *testing.T) {
 	}
 }
 
-// TestTransformOfARecordedAnswer: what @modelcontextprotocol/server-filesystem
-// 2026.8.31 said to directory_tree.
+// TestTransformOfARecordedAnswer transforms the result of directory_tree of @modelcontextprotocol/server-filesystem
+// 2026.8.31.
 func TestTransformOfARecordedAnswer(t *testing.T) {
 	recorded, err := os.ReadFile("../../transform/testdata/directory_tree.json")
 	if err != nil {
@@ -85,8 +85,8 @@ func TestTransformOfARecordedAnswer(t *testing.T) {
 	}
 }
 
-// TestTransformSaysWhatItDid: which rule matched or why none did, which of its paths match
-// nothing, and what each part costs.
+// TestTransformSaysWhatItDid checks that the report has the rule that matched or why none did, those of its paths
+// that match nothing, and the tokens of each part.
 func TestTransformSaysWhatItDid(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "c.yaml")
 	write(t, config, `

@@ -16,44 +16,44 @@ import (
 )
 
 const (
-	// settled is how long files must have been left alone before they are read:
-	// they are often written in several steps. When they never are left alone,
-	// they are read after patient.
+	// settled is how long files must be unchanged before they are read, because
+	// they are often written in several steps. If they keep changing, they are read after
+	// patient.
 	settled = 200 * time.Millisecond
 	patient = 600 * time.Millisecond
 
-	// Not every file system tells what happens in it; then looking must do.
+	// Not every file system reports changes. The files are therefore also checked at intervals.
 	glance     = 10 * time.Second
-	glanceOnly = 500 * time.Millisecond // when nothing at all is told
+	glanceOnly = 500 * time.Millisecond // if there is no watcher, or not for every folder
 
-	// The most folders that are watched; what is in others is looked at.
+	// The most folders that are watched; files in others are only checked at intervals.
 	maxFolders = 1000
 )
 
-// Why something is read anew.
+// The reasons why a concern is read again.
 const becauseFile, becauseSignal = "file", "SIGHUP"
 
 var errTooManyFolders = fmt.Errorf("more than %d folders", maxFolders)
 
-// concern is something that is read anew when it has changed on disk.
+// concern is something that is read from files, and read again when they change.
 type concern struct {
-	// files are what it is made of, and folders where more of it may turn up. They
-	// are asked for anew each time.
+	// files returns its files, and the folders in which more of them may be created. It is
+	// called again each time.
 	files func() (files, folders []string)
-	// read reads it: what changed it, or the signal that says so, is because.
+	// read reads it again. because is becauseFile or becauseSignal.
 	read func(because string)
 
 	seen map[string]fs.FileInfo
 }
 
-// watcher has concerns read when the process gets SIGHUP, or when one of their
-// files is another one than it was.
+// watcher reads concerns again: all of them when the process gets SIGHUP, and each one when its files
+// change.
 type watcher struct {
 	log      *zap.Logger
 	concerns []*concern
 }
 
-// start watches until the function it returns is called, which waits for the end.
+// start begins to watch. stop ends it, and waits until no concern is being read.
 func (w *watcher) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangup := make(chan os.Signal, 1)
@@ -86,10 +86,10 @@ func (w *watcher) run(ctx context.Context, hangup <-chan os.Signal, eyes *eyes) 
 	if eyes.notify != nil {
 		events, errs = eyes.notify.Events, eyes.notify.Errors
 	}
-	// What changed between the time that the concerns were read and now.
+	// The first look finds changes since the concerns were first read.
 	quiet := time.NewTimer(settled)
 	defer quiet.Stop()
-	var first time.Time // event since the last look
+	var first time.Time // of the first event since the last look
 	for {
 		look := time.NewTimer(eyes.pause())
 		select {
@@ -113,7 +113,7 @@ func (w *watcher) run(ctx context.Context, hangup <-chan os.Signal, eyes *eyes) 
 				errs = nil
 				break
 			}
-			w.log.Warn("watching files", zap.Error(err))
+			w.log.Warn("watching files failed: all are checked again", zap.Error(err))
 			quiet.Reset(settled) // events may have been lost
 		case <-quiet.C:
 			first = time.Time{}
@@ -125,9 +125,9 @@ func (w *watcher) run(ctx context.Context, hangup <-chan os.Signal, eyes *eyes) 
 	}
 }
 
-// look has those concerns read that changed, or all of them on a signal.
+// look reads the concerns that have changed, or all of them after a signal.
 func (w *watcher) look(because string, eyes *eyes) {
-	// Turned first: what changes from here on is told.
+	// The folders are watched before the files are checked, so that no change is missed.
 	eyes.turn(w.concerns)
 	for _, c := range w.concerns {
 		if c.changed() || because == becauseSignal {
@@ -136,7 +136,7 @@ func (w *watcher) look(because string, eyes *eyes) {
 	}
 }
 
-// changed reports whether any file is another one than when last asked.
+// changed reports whether the list of files, or any of them by its metadata, has changed since the last call.
 func (c *concern) changed() bool {
 	files, _ := c.files()
 	now := make(map[string]fs.FileInfo, len(files))
@@ -144,7 +144,7 @@ func (c *concern) changed() bool {
 	for _, file := range files {
 		st, err := os.Stat(file)
 		if err != nil {
-			st = nil // what cannot be read is told by reading it
+			st = nil // read reports the error
 		}
 		now[file] = st
 		before, known := c.seen[file]
@@ -162,14 +162,14 @@ func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// eyes are the folders that the system tells us of.
+// eyes is the set of watched folders.
 type eyes struct {
 	log    *zap.Logger
-	notify *fsnotify.Watcher // nil when that cannot be had
-	blind  map[string]bool   // folders that it tells nothing of
+	notify *fsnotify.Watcher // nil if it could not be created
+	blind  map[string]bool   // folders that it could not watch
 }
 
-// pause is how long to rely on being told.
+// pause returns the time until the files are checked without an event.
 func (e *eyes) pause() time.Duration {
 	if e.notify == nil || len(e.blind) > 0 {
 		return glanceOnly
@@ -177,9 +177,9 @@ func (e *eyes) pause() time.Duration {
 	return glance
 }
 
-// turn watches all folders that have to do with the concerns, and no others. Files
-// are replaced rather than written, so that watching them would not do, and some
-// are reached over links, each of which may be replaced.
+// turn watches the folders that affect the concerns, and no others. It watches folders, not files, because
+// files are often replaced instead of written. Some files are reached over links, each of which may be
+// replaced.
 func (e *eyes) turn(concerns []*concern) {
 	if e.notify == nil {
 		return
@@ -193,7 +193,7 @@ func (e *eyes) turn(concerns []*concern) {
 		}
 		for _, file := range files {
 			if st, err := os.Lstat(file); err == nil && st.Mode()&fs.ModeSymlink == 0 && want[filepath.Dir(file)] {
-				continue // nothing new
+				continue // its folder is in want already
 			}
 			roads(file, want)
 		}
@@ -207,11 +207,11 @@ func (e *eyes) turn(concerns []*concern) {
 	n := 0
 	for dir := range want {
 		if !isFolder(dir) {
-			continue // told when it appears, by its own folder
+			continue // the event for its creation comes from its parent folder
 		}
 		err := errTooManyFolders
 		if n++; n <= maxFolders {
-			err = e.notify.Add(dir) // again: it may be another one of the same name
+			err = e.notify.Add(dir) // even if it is watched: it may have been replaced by a new folder
 		}
 		if err != nil {
 			if blind[dir] = true; !e.blind[dir] {
@@ -222,11 +222,11 @@ func (e *eyes) turn(concerns []*concern) {
 	e.blind = blind
 }
 
-// The most links that a path may lead over.
+// maxLinks is the most links of a path that are followed.
 const maxLinks = 40
 
-// roads adds the folders in which something decides what is at path: its own, or
-// the nearest one above it that there is, and those of every link on the way.
+// roads adds the folders in which a change can affect what path leads to: the folder of path, or the nearest
+// existing one above it, and the folder of every link on the way.
 func roads(path string, into map[string]bool) {
 	for range maxLinks {
 		dir := filepath.Dir(filepath.Clean(path))
@@ -252,8 +252,8 @@ func roads(path string, into map[string]bool) {
 	}
 }
 
-// firstLink is the first symbolic link on the way along path, and what comes
-// behind it; "" without one.
+// firstLink returns the first symbolic link in path, and the rest of path behind it, or "" if there is no
+// link.
 func firstLink(path string) (link, rest string) {
 	path = filepath.Clean(path)
 	for dir := path; ; {

@@ -24,7 +24,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/proxy/config"
 )
 
-// watched is a runtime that follows its sources.
+// watched is a runtime that reloads its sources when they change.
 type watched struct {
 	*adapterrt.Runtime
 	told chan []adapterrt.Problem // the problems of each reading
@@ -68,7 +68,7 @@ func (w *watched) becomes(t *testing.T, want ...string) {
 	t.Fatalf("%q, want %q", got, want)
 }
 
-// tells waits for a problem that holds want.
+// tells waits for a problem that contains want.
 func (w *watched) tells(t *testing.T, want string) {
 	t.Helper()
 	late := time.After(patience)
@@ -81,7 +81,7 @@ func (w *watched) tells(t *testing.T, want string) {
 				}
 			}
 		case <-late:
-			t.Fatalf("never told of %q", want)
+			t.Fatalf("no problem contains %q", want)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func versioned(name, version string) string {
 	return strings.Replace(text, "1.2.0", version, 1)
 }
 
-// replace writes a file beside and moves it into place.
+// replace writes a file next to the old one and moves it into its place.
 func replace(t *testing.T, file, text string) {
 	t.Helper()
 	write(t, file+".new", text)
@@ -255,7 +255,8 @@ func TestABrokenChangeKeepsTheOldAndSaysWhy(t *testing.T) {
 	w.becomes(t, "notes-api@2.0.1")
 }
 
-// Many files in one step come as one: no reading finds the half of them.
+// TestManyFilesAreReadOnce checks that files that are moved into place together are read together, and not only half
+// of them.
 func TestManyFilesAreReadOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -283,8 +284,8 @@ func TestNothingIsLeftOfAWatcher(t *testing.T) {
 	}
 }
 
-// Where the system tells of no changes, they are found by looking.
-func TestChangesAreFoundWithoutBeingTold(t *testing.T) {
+// TestChangesAreFoundWithoutEvents checks that changes are found at intervals if the system reports no events.
+func TestChangesAreFoundWithoutEvents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	read := make(chan string, 10)
@@ -332,9 +333,9 @@ func TestRoads(t *testing.T) {
 	}
 }
 
-// TestNoCallFailsWhileTheFileChanges makes 200 calls a second, by MCP and by the
-// plain endpoints in turns, while the watched file changes 50 times, every tenth
-// time into one that is broken.
+// TestNoCallFailsWhileTheFileChanges makes 200 calls a second, alternately by MCP and by the
+// plain endpoints, while the watched file changes 50 times. Every tenth version is
+// invalid.
 func TestNoCallFailsWhileTheFileChanges(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", r.URL.Path) }))
 	defer api.Close()
@@ -437,7 +438,7 @@ func TestNoCallFailsWhileTheFileChanges(t *testing.T) {
 	t.Logf("%d calls", calls.Load())
 }
 
-// serving is a server of the adapters in dir that watches them, as serve does it.
+// serving starts a server of the adapters in dir that watches them, as the command serve does.
 func serving(t *testing.T, dir string) (base string, logs *observer.ObservedLogs) {
 	t.Helper()
 	cfg := config.Default()

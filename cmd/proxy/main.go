@@ -1,5 +1,5 @@
-// Command proxy is dragoman by the name that it had in this tree before the first
-// release, for scripts that build it; "go install" names a program after its folder.
+// Command proxy is dragoman under the name that it had before the first release, for scripts that
+// still build this package; "go install" names a program after its folder.
 package main
 
 import "github.com/dragoman-proxy/dragoman/cmd/command"

@@ -1,5 +1,5 @@
-// Package check holds what stands in deploy against the types of those who will
-// read it. It is a module of its own, so that the product's stays small.
+// Package check checks the files in deploy with the Go types of the programs that
+// read them. It is a module of its own, so that the main module has fewer dependencies.
 package check
 
 import (
@@ -27,7 +27,7 @@ func read(t *testing.T, name string) []byte {
 	return text
 }
 
-// kinds are the types of what a manifest may hold.
+// kinds are the Go types of the documents in a manifest, by their kind.
 var kinds = map[string]func() any{
 	"Secret":     func() any { return new(corev1.Secret) },
 	"ConfigMap":  func() any { return new(corev1.ConfigMap) },
@@ -35,7 +35,7 @@ var kinds = map[string]func() any{
 	"Deployment": func() any { return new(appsv1.Deployment) },
 }
 
-// decode reads every document of a manifest, unknown fields refused.
+// decode decodes every document of a manifest, and refuses unknown fields.
 func decode(t *testing.T, text []byte) map[string]any {
 	t.Helper()
 	found := map[string]any{}
@@ -79,13 +79,13 @@ func TestSidecarIsNativeAndLocked(t *testing.T) {
 			named = named || port.Name == p.HTTPGet.Port.StrVal
 		}
 		if !named {
-			t.Errorf("the probe of %s asks port %q, which there is not", p.HTTPGet.Path, p.HTTPGet.Port.StrVal)
+			t.Errorf("the probe of %s uses port %q, which does not exist", p.HTTPGet.Path, p.HTTPGet.Port.StrVal)
 		}
 	}
 }
 
-// The configuration in the manifest is one that the built command takes.
-func TestConfigurationIsTaken(t *testing.T) {
+// TestConfigurationIsAccepted checks that the built command accepts the configuration in the manifest.
+func TestConfigurationIsAccepted(t *testing.T) {
 	bin := build(t)
 	dir := t.TempDir()
 	text := decode(t, read(t, "sidecar.yaml"))["ConfigMap"].(*corev1.ConfigMap).Data["config.yaml"]
@@ -119,7 +119,7 @@ func TestConfigurationIsTaken(t *testing.T) {
 		}
 	}
 	cancel()
-	_ = cmd.Wait() // killed by us
+	_ = cmd.Wait() // returns an error, because it was killed
 }
 
 func TestComposeFileIsValid(t *testing.T) {
@@ -161,7 +161,7 @@ func TestUnitParses(t *testing.T) {
 	}
 }
 
-// build makes the command as the release does, for this system.
+// build builds the command as the release does, for this system.
 func build(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "dragoman")

@@ -28,7 +28,7 @@ type platform struct{ os, arch string }
 
 func (p platform) String() string { return p.os + "_" + p.arch }
 
-// program is the name of the executable.
+// program returns the file name of the executable.
 func (p platform) program() string {
 	if p.os == "windows" {
 		return "dragoman.exe"
@@ -36,21 +36,21 @@ func (p platform) program() string {
 	return "dragoman"
 }
 
-// A built release has its programs in a folder that the caller removes.
+// A built release. The caller removes the folder work, which has its programs.
 type built struct {
 	version  string
 	time     time.Time // of the commit
 	checkout string
 	work     string // the folder
-	modules  string // the module cache that was built from
+	modules  string // the module cache that the build used
 	goroot   string
 	programs map[platform]string
 }
 
 // build installs the last commit of a checkout as the given version of the module, for all platforms.
 //
-// The commit is served as a module by a proxy of files, so that the way is that of every user's "go install".
-// The dependencies are those of this machine's module cache, which go.sum vouches for.
+// The commit is served as a module by a module proxy of files, so that the build is the same as "go install" by a
+// user. The dependencies come from this machine's module cache, and go.sum verifies them.
 func build(ctx context.Context, checkout, version string) (*built, error) {
 	work, err := os.MkdirTemp("", "dragoman-release-")
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *built) install(ctx context.Context, checkout string) error {
 	for _, p := range platforms {
 		env := []string{
 			"GOPROXY=file://" + filepath.ToSlash(proxy) + ",file://" + filepath.ToSlash(cache) + "/cache/download",
-			"GOSUMDB=off", // asked for what go.sum holds already
+			"GOSUMDB=off", // go.sum has the checksums already
 			"GOPATH=" + r.work, "GOBIN=", "GOMODCACHE=" + r.modules, "GOFLAGS=-modcacherw",
 			"GOOS=" + p.os, "GOARCH=" + p.arch, "CGO_ENABLED=0",
 		}
@@ -110,7 +110,7 @@ func (r *built) install(ctx context.Context, checkout string) error {
 	return nil
 }
 
-// serve lays the commit out as the files that a module proxy has of a version.
+// serve writes the commit as the files that a module proxy has for a version.
 //
 // https://go.dev/ref/mod#goproxy-protocol
 func (r *built) serve(proxy string) error {
@@ -146,7 +146,7 @@ func (r *built) serve(proxy string) error {
 	return f.Close()
 }
 
-// dependencies are the modules that are in a program, which it tells itself.
+// dependencies returns the modules in a program, and its Go version, from the build information in the program.
 func dependencies(program string) ([]module.Version, string, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Command release builds what a release of dragoman consists of: for each of six platforms an
-// archive and a software bill of materials, and the checksums of them all.
+// Command release builds the files of a release of dragoman: for each of six platforms an
+// archive and a software bill of materials, and the checksums of all files.
 //
-// The programs are what "go install" of that version makes of the last commit, so that anyone
-// can make them again, byte for byte, with the Go version that "dragoman version" prints.
+// The programs are those that "go install" of that version builds from the last commit, so that anyone
+// can reproduce them, byte for byte, with the Go version that "dragoman version" prints.
 package main
 
 import (
@@ -51,7 +51,7 @@ func run(ctx context.Context, checkout, out string) error {
 	return r.write(out)
 }
 
-// newest returns the version of the changelog's first heading that has one, as 0.1.0.
+// newest returns the version of the first heading in the changelog that has one, such as 0.1.0.
 func newest(changelog string) (string, error) {
 	text, err := os.ReadFile(changelog)
 	if err != nil {
@@ -64,7 +64,7 @@ func newest(changelog string) (string, error) {
 	return string(m[1]), nil
 }
 
-// output returns what a command prints in dir, with more variables in its environment.
+// output runs a command in dir, with env added to its environment, and returns what it prints.
 func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)

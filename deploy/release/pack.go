@@ -17,7 +17,7 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// write replaces the folder out by the archives, the bills of materials, the checksums, and the programs for images.
+// write replaces the folder out with the archives, the bills of materials, the checksums, and the programs for images.
 func (r *built) write(out string) error {
 	if err := os.RemoveAll(out); err != nil {
 		return err
@@ -102,7 +102,7 @@ func tarball(files []file, t time.Time) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	err = z.Close() // writes the end
+	err = z.Close() // writes the end of the archive
 	return out.Bytes(), err
 }
 
@@ -124,10 +124,10 @@ func zipped(files []file, t time.Time) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// licenses are the names of the files that a module tells its terms in.
+// licenses matches the names of license files in modules.
 var licenses = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
 
-// notices are the terms of Go and of all modules in a program, which copies of it have to carry.
+// notices returns the license texts of Go and of all modules in a program, which copies of the program must include.
 func (r *built) notices(modules []module.Version) ([]byte, error) {
 	var out bytes.Buffer
 	add := func(name, dir string) error {
@@ -167,8 +167,8 @@ func (r *built) notices(modules []module.Version) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// bill is the bill of materials of a program, in CycloneDX 1.6. Without the random serial number that the
-// specification recommends, it is the same each time.
+// bill returns the bill of materials of a program, in CycloneDX 1.6. It has no random serial number, which the
+// specification recommends, so that it is the same in each build.
 func (r *built) bill(program []byte, modules []module.Version, goVersion string) ([]byte, error) {
 	component := func(t cyclonedx.ComponentType, m module.Version) cyclonedx.Component {
 		url := "pkg:golang/" + m.Path + "@" + m.Version
@@ -193,7 +193,7 @@ func (r *built) bill(program []byte, modules []module.Version, goVersion string)
 	return out.Bytes(), err
 }
 
-// checksums writes a file that sha256sum -c reads, of all files that are in the folder.
+// checksums writes a file with the checksums of all files in the folder, for sha256sum -c.
 func checksums(folder, name string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -29,7 +29,7 @@ func checkoutOfHead(t *testing.T) string {
 	return dir
 }
 
-// files are the files of a folder and those below it.
+// files returns the content of all files in a folder and in the folders below it, by path.
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -50,8 +50,8 @@ func files(t *testing.T, dir string) map[string][]byte {
 	return all
 }
 
-// Two releases of one commit, made in different folders, are the same files byte for byte, and the
-// installed program says which version it is.
+// TestReleaseIsReproducible checks that two releases of one commit, built in different folders, have the same files byte
+// for byte, and that the installed program prints its version.
 func TestReleaseIsReproducible(t *testing.T) {
 	checkout, first, second := checkoutOfHead(t), filepath.Join(t.TempDir(), "dist"), filepath.Join(t.TempDir(), "again")
 	if err := run(t.Context(), checkout, first); err != nil {
@@ -152,7 +152,8 @@ func billNamesModules(t *testing.T, text []byte) {
 	}
 }
 
-// static checks that a program needs no other files, as in an image of nothing else. The Dockerfile copies it.
+// static checks that a program needs no other files, because it is the only one in the image, and that the Dockerfile
+// copies it.
 func static(t *testing.T, program []byte) {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -174,7 +175,7 @@ func static(t *testing.T, program []byte) {
 	}
 }
 
-// A release is made of what is committed, so that a checkout with changes is refused.
+// TestChangesAreRefused checks that a checkout with changes is refused, because a release is built from the last commit.
 func TestChangesAreRefused(t *testing.T) {
 	checkout := checkoutOfHead(t)
 	if err := os.WriteFile(filepath.Join(checkout, "new.go"), nil, 0o644); err != nil {

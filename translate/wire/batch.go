@@ -5,7 +5,7 @@ import "errors"
 // ErrTooMany says that an array holds more elements than allowed.
 var ErrTooMany = errors.New("too many messages in one batch")
 
-// Trim is raw without the white space around it.
+// Trim returns raw without the white space around it.
 func Trim(raw []byte) []byte {
 	raw = raw[skipSpace(raw, 0):]
 	for n := len(raw); n > 0 && raw[n-1] <= ' ' && skipSpace(raw[n-1:], 0) == 1; n-- {
@@ -21,7 +21,7 @@ func IsArray(raw []byte) bool {
 }
 
 // AppendElements checks that raw is one JSON array of at most limit elements and
-// appends these, as they stand in raw, to dst. Its error is ErrTooMany or an
+// appends the elements, as parts of raw, to dst. Its error is ErrTooMany or an
 // *EnvelopeError.
 func AppendElements(dst [][]byte, raw []byte, limit int) ([][]byte, error) {
 	i := skipSpace(raw, 0)

@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// toolsList is a list of about 45 KB for 50 tools.
+// toolsList returns the result of a tools/list, about 45 KB for 50 tools.
 func toolsList(tools int) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"jsonrpc":"2.0","id":1,"result":{"tools":[`)

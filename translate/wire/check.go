@@ -5,18 +5,19 @@ import (
 	"unicode/utf16"
 )
 
-// Limits are what Check demands beyond valid JSON. A zero demands nothing.
+// Limits are what Check demands beyond valid JSON. A zero field sets no limit.
 type Limits struct {
 	Depth    int  // containers inside each other; never more than MaxDepth
 	Text     int  // bytes between the quotes of a string
-	Elements int  // of an array
+	Elements int  // elements of an array
 	Unicode  bool // no U+0000 and no lone surrogates in strings
 }
 
-// Reason is why Check refuses a text.
+// Reason is the reason why Check refuses a text.
 type Reason uint8
 
-// The reasons. The first two are of valid JSON.
+// The reasons. BadCharacter, EndsEarly, BadUTF8 and TrailingData mean that the text is not one JSON value, the others
+// that it exceeds Limits or MaxDepth.
 const (
 	BadCharacter Reason = iota
 	EndsEarly
@@ -37,13 +38,13 @@ var reasons = [...]Reason{
 type Fault struct {
 	Why  Reason
 	At   int // offset in the text
-	Size int // what was counted, for a limit
+	Size int // the depth, bytes or elements counted, if Why is a limit
 }
 
-// Check reports what keeps b from being one JSON value within lim, nil for nothing.
+// Check checks that b is one JSON value within lim. It returns nil, or the first fault in b.
 func Check(b []byte, lim Limits) *Fault {
 	var bad *Fault
-	from := 0 // the depth to begin at, so that the deepest is lim.Depth further
+	from := 0 // the depth to begin at, so that MaxDepth is reached lim.Depth levels further
 	if lim.Depth > 0 && lim.Depth < MaxDepth {
 		from = MaxDepth - lim.Depth
 	}
@@ -53,13 +54,13 @@ func Check(b []byte, lim Limits) *Fault {
 		if why == faultDepth {
 			bad.Size = MaxDepth - from + 1
 		}
-		b = b[:at] // what comes before is well formed, and may be beyond a limit
+		b = b[:at] // the text before the fault is well formed, but may be beyond a limit
 	}
 	var beyond *Fault
 	switch {
 	case lim.reached(b):
 		beyond = lim.check(b)
-	case lim.Unicode: // no backslash stands outside of strings
+	case lim.Unicode: // all backslashes are in strings
 		beyond = badUnicode(b, 0)
 	}
 	if beyond != nil {
@@ -68,15 +69,15 @@ func Check(b []byte, lim Limits) *Fault {
 	return bad
 }
 
-// reached reports whether b is large enough to be beyond a limit of size.
+// reached reports whether b is large enough to exceed the limit of a text or of an array.
 func (lim Limits) reached(b []byte) bool {
 	return lim.Text > 0 && len(b) > lim.Text || lim.Elements > 0 && len(b) > 2*lim.Elements
 }
 
-// check looks through b, the beginning of a valid text, for what is beyond lim.
+// check returns the first fault of b that is beyond lim. b is the beginning of a valid text.
 func (lim Limits) check(b []byte) *Fault {
 	var room [64]int
-	elements := room[:0] // of each open container, that of an object stays below 0
+	elements := room[:0] // the count in each open container; that of an object stays below 0
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
 		case '"':
@@ -103,8 +104,8 @@ func (lim Limits) check(b []byte) *Fault {
 	return nil
 }
 
-// text checks the string whose inside begins at i and returns where its quote is,
-// len(b) when b ends in it.
+// text checks the string whose opening quote is before i. It returns the index of the closing quote, or len(b) if b
+// ends inside the string.
 func (lim Limits) text(b []byte, i int) (end int, f *Fault) {
 	end = skipString(b, i) - 1
 	whole := end >= i
@@ -122,8 +123,8 @@ func (lim Limits) text(b []byte, i int) (end int, f *Fault) {
 	return end, nil
 }
 
-// badUnicode finds the first escape from i on that is U+0000 or a lone surrogate. An
-// escape that b cuts off is neither.
+// badUnicode finds the first escape from i on that is U+0000 or a lone surrogate. It ignores an escape that is cut
+// off at the end of b.
 func badUnicode(b []byte, i int) *Fault {
 	for ; i < len(b); i++ {
 		next := bytes.IndexByte(b[i:], '\\')
@@ -140,7 +141,7 @@ func badUnicode(b []byte, i int) *Fault {
 			return &Fault{Why: HoldsNUL, At: i - 5}
 		case !utf16.IsSurrogate(u):
 		case u < 0xDC00 && bytes.HasPrefix(b[i+1:], []byte(`\u`)) && !unicodeEscape(b[i+1:]):
-			return nil // not well formed, which is for others to tell
+			return nil // not well formed: Check reports it
 		case unicodeEscape(b[i+1:]) && b[i+1] == '\\' && utf16.DecodeRune(u, hex4(b[i+3:])) != '\uFFFD':
 			i += 6
 		default:

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// slowChecker is the slow, obvious twin of Check: it goes byte by byte, once.
+// slowChecker is a slow and simple twin of Check: it reads the text once, byte by byte.
 type slowChecker struct {
 	data      []byte
 	pos       int
-	size      int  // after slowString or slowArray: what was counted
+	size      int  // with slowString or slowArray: the bytes or elements counted
 	maxDepth  int  // containers inside each other, the root is 1
 	maxString int  // bytes between the quotes; 0 for any
 	maxArray  int  // elements; 0 for any
@@ -107,8 +107,8 @@ func (s *slowChecker) key() slowFault {
 	return slowFine
 }
 
-// next reads what stands behind an element: a comma, then there is more, or the
-// container's end.
+// next reads the comma or the closing bracket behind an element. more is true after a
+// comma.
 func (s *slowChecker) next(end byte) (more bool, f slowFault) {
 	if s.space(); s.pos >= len(s.data) {
 		return false, slowEnd
@@ -321,7 +321,7 @@ var slowReasons = map[slowFault]Reason{
 	slowString: LongText, slowArray: ManyElements, slowNUL: HoldsNUL, slowSurrogate: LoneSurrogate,
 }
 
-// checkBoth holds Check against its twin.
+// checkBoth compares Check with slowChecker.
 func checkBoth(t *testing.T, in string, lim Limits) {
 	t.Helper()
 	s := slowChecker{data: []byte(in), maxDepth: lim.Depth, maxString: lim.Text, maxArray: lim.Elements, clean: lim.Unicode}

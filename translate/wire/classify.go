@@ -2,9 +2,9 @@ package wire
 
 import "github.com/tidwall/gjson"
 
-// Classify guesses by its members which method a response answers whose id
-// nobody here has seen: another replica asked, or a stream was replayed. It sets
-// Method, to [OtherMethod] when there is nothing to tell by.
+// Classify guesses the method of a response from the members of its result, and sets Method. It is for responses
+// with an id that this process does not know: another replica sent the request, or a stream was replayed. It sets
+// [OtherMethod] if the members do not tell.
 func (m *Message) Classify() {
 	m.Method = OtherMethod
 	if m.Kind != Result {

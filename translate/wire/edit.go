@@ -1,18 +1,18 @@
 package wire
 
-// node is one recorded value. Nodes stand in the order of the text, a container
-// before what is in it.
+// node is one recorded value. The nodes are in the order of the text, a container
+// before its contents.
 type node struct {
-	key, pos, end uint32 // its member (or itself) begins, it begins, it ends
-	next          uint32 // the node behind everything in it
+	key, pos, end uint32 // offsets: its member begins (for an element the same as pos), the value begins, it ends
+	next          uint32 // the first node behind its contents
 	parent        uint32
 	edit          uint32 // 1 + index of its first edit, 0 for none
 	name          Name
-	open          bool // those of its members or elements that rules speak of are recorded
+	open          bool // the members or elements that its shape names are recorded
 	touched       bool // it or something in it has an edit
 }
 
-// edit is one mark on a node.
+// edit is one edit of a node. The comments call it a mark.
 type edit struct {
 	op       op
 	text     span   // in Message.text
@@ -21,25 +21,24 @@ type edit struct {
 
 type op uint8
 
-// The first three decide what becomes of the node.
+// The first three replace or remove the node.
 const (
 	remove  op = iota + 1
 	replace    // the value
-	swap       // the member with its name, or the element; several may come
+	swap       // the member with its name, or the element, for one or several others
 	add        // behind the last member or element
 	before     // in front of the member
 	rename     // the member's name
 )
 
-// Node is a recorded value of a message; the zero Node is none, and can be read: it
-// has nothing in it and nothing behind it. It cannot be edited. A Node is valid until
-// the next Scan.
+// Node is a recorded value of a message. The zero Node stands for no value: it can be read, has
+// no members and no siblings, and cannot be edited. A Node is valid until the next Scan.
 type Node struct {
 	m *Message
 	i uint32
 }
 
-// Root is the message itself, as an object. It is no Node when the message was
+// Root returns the message itself, as an object. It returns the zero Node if the message was
 // scanned without a shape.
 func (m *Message) Root() Node {
 	if len(m.nodes) == 0 {
@@ -48,12 +47,12 @@ func (m *Message) Root() Node {
 	return Node{m, 0}
 }
 
-// OK reports whether there is such a value.
+// OK reports whether n is a value, and not the zero Node.
 func (n Node) OK() bool { return n.m != nil }
 
 func (n Node) node() *node { return &n.m.nodes[n.i] }
 
-// Raw is the value as it stands in the message, without the marks on it.
+// Raw returns the value as it is in the message, without the edits.
 func (n Node) Raw() []byte {
 	if n.m == nil {
 		return nil
@@ -62,7 +61,7 @@ func (n Node) Raw() []byte {
 	return n.m.Raw[at.pos:at.end:at.end]
 }
 
-// Kind is the value's first byte: { [ " t f n, a digit or a minus; 0 for no value.
+// Kind returns the value's first byte: { [ " t f n, a digit or a minus; 0 for no value.
 func (n Node) Kind() byte {
 	if n.m == nil {
 		return 0
@@ -70,7 +69,7 @@ func (n Node) Kind() byte {
 	return n.m.Raw[n.node().pos]
 }
 
-// Name is the name of the member that the value belongs to, as a small number.
+// Name returns the name of the value's member, as a small number.
 func (n Node) Name() Name {
 	if n.m == nil {
 		return 0
@@ -78,8 +77,8 @@ func (n Node) Name() Name {
 	return n.node().name
 }
 
-// Key is the name of the member that the value belongs to, as it stands in the
-// message, without quotes; nil for an element.
+// Key returns the name of the value's member as it is in the message, without quotes but with escapes. It returns
+// nil for an element.
 func (n Node) Key() []byte {
 	if n.m == nil {
 		return nil
@@ -92,7 +91,8 @@ func (n Node) Key() []byte {
 	return n.m.Raw[at.key+1 : end-1]
 }
 
-// Text is the inside of a string value; ok is false for any other value.
+// Text returns a string value as it is in the message, without its quotes but with escapes. ok is false for any
+// other value.
 func (n Node) Text() (raw []byte, ok bool) {
 	if !n.OK() {
 		return nil, false
@@ -100,7 +100,7 @@ func (n Node) Text() (raw []byte, ok bool) {
 	return Inner(n.Raw())
 }
 
-// Is reports whether the value is a string of this text.
+// Is reports whether the value is a string with this text.
 func (n Node) Is(text string) bool {
 	raw, ok := n.Text()
 	return ok && IsText(raw, text)
@@ -118,7 +118,7 @@ func (n Node) Element() bool {
 	return at.key == at.pos
 }
 
-// Parent is the object or array that the value stands in, no Node for the root.
+// Parent returns the object or array that contains the value, or the zero Node for the root.
 func (n Node) Parent() Node {
 	if n.i == 0 {
 		return Node{}
@@ -126,7 +126,7 @@ func (n Node) Parent() Node {
 	return Node{n.m, n.node().parent}
 }
 
-// First is the first recorded member or element.
+// First returns the first recorded member or element.
 func (n Node) First() Node {
 	if n.m == nil {
 		return Node{}
@@ -138,7 +138,7 @@ func (n Node) First() Node {
 	return Node{n.m, n.i + 1}
 }
 
-// Next is the sibling behind.
+// Next returns the next recorded sibling.
 func (n Node) Next() Node {
 	if n.i == 0 {
 		return Node{}
@@ -150,7 +150,7 @@ func (n Node) Next() Node {
 	return Node{n.m, at.next}
 }
 
-// Get is the last member of that name, as most parsers pick it.
+// Get returns the last member of that name, because most parsers take the last one.
 func (n Node) Get(name Name) (found Node) {
 	for c := n.First(); c.OK(); c = c.Next() {
 		if c.node().name == name {
@@ -178,7 +178,7 @@ func (n Node) Changed() bool {
 	return e != 0 && n.m.edits[e-1].op <= swap
 }
 
-// Path leads from the message to the value.
+// Path returns the path from the message to the value.
 func (n Node) Path() Path {
 	var chain [maxPath]uint32
 	depth := 0
@@ -205,8 +205,8 @@ func (n Node) Path() Path {
 	return p
 }
 
-// mark puts an edit on the node: in front of the others one that decides what
-// becomes of it, behind them one that adds something, in the order of adding.
+// mark adds an edit to the node's list. An edit that removes or replaces the node goes to the front; one that adds
+// text or renames goes to the end.
 func (n Node) mark(o op, text span) {
 	m := n.m
 	at := n.node()
@@ -228,21 +228,21 @@ func (n Node) mark(o op, text span) {
 	}
 }
 
-// Remove takes the member or element out, with its comma.
+// Remove removes the member or element, with its comma.
 func (n Node) Remove() { n.mark(remove, span{}) }
 
-// Writer returns the message's store of new text. What is appended to it and
-// handed to Put, Swap, Add or Before must be the very slice, grown by append.
+// Writer returns an empty slice at the end of the message's buffer for new text. The caller appends to it and passes
+// the result to Put, Swap, Add or Before, which then need not copy the text.
 func (m *Message) Writer() []byte { return m.text[len(m.text):] }
 
 // keep takes over text that was appended to Writer, or copies it.
 func (m *Message) keep(text []byte) span {
 	from := len(m.text)
-	m.text = append(m.text, text...) // no move when text was written in place
+	m.text = append(m.text, text...) // copies the text onto itself if it was appended to Writer
 	return span{uint32(from), uint32(len(m.text))}
 }
 
-// Put puts text in the place of the value.
+// Put replaces the value with text.
 func (n Node) Put(text []byte) {
 	at := n.node()
 	if len(text) > int(at.end-at.pos) {
@@ -251,8 +251,8 @@ func (n Node) Put(text []byte) {
 	n.mark(replace, n.m.keep(text))
 }
 
-// Swap puts text in the place of the member, its name included, or of the
-// element. text may hold several, with commas between them, but at least one.
+// Swap replaces the member, its name included, or the element with text. text holds one or several members or
+// elements, with commas between them.
 func (n Node) Swap(text []byte) {
 	at := n.node()
 	if len(text) > int(at.end-at.key) {
@@ -261,20 +261,19 @@ func (n Node) Swap(text []byte) {
 	n.mark(swap, n.m.keep(text))
 }
 
-// Add puts a member or an element behind the last one of a recorded object or
-// array.
+// Add adds a member or an element at the end of a recorded object or array.
 func (n Node) Add(text []byte) {
 	n.m.grows = true
 	n.mark(add, n.m.keep(text))
 }
 
-// Before puts a member in front of this one.
+// Before inserts a member in front of this one.
 func (n Node) Before(text []byte) {
 	n.m.grows = true
 	n.mark(before, n.m.keep(text))
 }
 
-// Rename gives a member another name, which needs no escapes.
+// Rename changes the name of a member. name must need no escapes.
 func (n Node) Rename(name string) {
 	if len(name) > len(n.Key()) {
 		n.m.grows = true
@@ -282,14 +281,13 @@ func (n Node) Rename(name string) {
 	n.mark(rename, n.m.keep(append(n.m.Writer(), name...)))
 }
 
-// Edited reports whether anything is marked.
+// Edited reports whether the message has edits.
 func (m *Message) Edited() bool { return len(m.edits) > 0 }
 
-// Grows reports whether the marks may need more room than the message has.
+// Grows reports whether the edits may make the message longer.
 func (m *Message) Grows() bool { return m.grows }
 
-// AppendTo writes the message with its marks behind dst. When nothing grows, dst
-// may be Raw[:0].
+// AppendTo appends the edited message to dst. If Grows reports false, dst may be Raw[:0].
 func (m *Message) AppendTo(dst []byte) []byte {
 	if len(m.nodes) == 0 {
 		return append(dst, m.Raw...)
@@ -299,29 +297,29 @@ func (m *Message) AppendTo(dst []byte) []byte {
 	return append(w.dst, m.Raw[w.from:]...)
 }
 
-// Growth is how much longer than Raw the message becomes at most by its marks.
+// Growth returns how many bytes longer than Raw the edited message is at most.
 func (m *Message) Growth() int {
 	if !m.grows {
 		return 0
 	}
-	return len(m.text) + len(m.edits) // no mark adds more than its text and a comma
+	return len(m.text) + len(m.edits) // an edit adds at most its text and a comma
 }
 
-// InPlace writes the message with its marks where it stands, if there is room for it.
-// The message is gone then. Otherwise it returns nil.
+// InPlace writes the edited message into the memory of Raw and Room, and returns it. m is then no longer valid.
+// It returns nil, and changes nothing, if the message may not fit.
 func (m *Message) InPlace() []byte {
 	at, grown := m.Raw, m.Growth()
 	if grown > m.Room {
 		return nil
 	}
-	if grown > 0 { // what is read stays ahead of what is written
+	if grown > 0 { // so that the writer never overwrites text that it still has to read
 		m.Raw = at[grown : len(at)+grown]
 		copy(m.Raw, at)
 	}
 	return m.AppendTo(at[:0])
 }
 
-// AppendNode writes one value with its marks behind dst.
+// AppendNode appends one edited value to dst.
 func (n Node) AppendNode(dst []byte) []byte {
 	at := n.node()
 	w := writer{m: n.m, dst: dst, from: at.pos}
@@ -329,14 +327,14 @@ func (n Node) AppendNode(dst []byte) []byte {
 	return append(w.dst, n.m.Raw[w.from:at.end]...)
 }
 
-// writer copies a message from one mark to the next.
+// writer copies a message and applies the edits on the way.
 type writer struct {
 	m    *Message
 	dst  []byte
-	from uint32 // what is before is written, or left out
+	from uint32 // the text before it is written or left out
 }
 
-// cut writes everything up to pos and leaves out what is between pos and end.
+// cut writes the text up to pos and leaves out the text from pos to end.
 func (w *writer) cut(pos, end uint32) {
 	w.dst = append(w.dst, w.m.Raw[w.from:pos]...)
 	w.from = end
@@ -344,7 +342,7 @@ func (w *writer) cut(pos, end uint32) {
 
 func (w *writer) put(text span) { w.dst = append(w.dst, w.m.text[text.pos:text.end]...) }
 
-// value writes a value that has marks on it or in it.
+// value writes a value that has edits, or whose contents have edits.
 func (w *writer) value(i uint32) {
 	at := &w.m.nodes[i]
 	var name span
@@ -379,11 +377,11 @@ func (w *writer) value(i uint32) {
 	}
 }
 
-// container writes an object or array. A removed member takes the comma before
-// it along; as long as none was kept, the one behind.
+// container writes an object or array. With a removed member it removes the comma before it, or, if no member before
+// it was kept, the comma behind it.
 func (w *writer) container(i uint32) {
 	at := &w.m.nodes[i]
-	gone := at.pos + 1 // all from the opening bracket to here was removed
+	gone := at.pos + 1 // everything from the opening bracket to here was removed
 	for c := i + 1; c < at.next; c = w.m.nodes[c].next {
 		child := &w.m.nodes[c]
 		if child.edit == 0 || w.m.edits[child.edit-1].op != remove {
@@ -404,7 +402,7 @@ func (w *writer) container(i uint32) {
 	}
 }
 
-// added writes what was put behind the last member or element of a container.
+// added writes the members or elements that Add has added to a container.
 func (w *writer) added(at *node, gone uint32) {
 	last, empty := w.before(at.end - 1)
 	if empty {
@@ -426,8 +424,8 @@ func (w *writer) added(at *node, gone uint32) {
 	}
 }
 
-// before is where the sibling ends that stands before pos, which is that of a
-// member, an element or the closing bracket; first says that there is none.
+// before returns the end of the sibling before pos, which is the offset of a member, an element or the closing
+// bracket. first reports that there is no such sibling.
 func (w *writer) before(pos uint32) (end uint32, first bool) {
 	raw := w.m.Raw
 	end = backOverSpace(raw, pos)
@@ -440,8 +438,7 @@ func (w *writer) before(pos uint32) (end uint32, first bool) {
 	return end, false
 }
 
-// behind is where the sibling begins that stands behind a value's end, or that
-// end when there is none.
+// behind returns the offset of the sibling behind a value that ends at end. It returns end if there is none.
 func (w *writer) behind(end uint32) uint32 {
 	raw := w.m.Raw
 	if i := skipSpace(raw, int(end)); raw[i] == ',' {

@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// model is a value with its marks, kept the plain way.
+// model is a value with its edits, as a plain tree.
 type model struct {
 	node     Node
 	key      string // with quotes, "" for an element
@@ -18,7 +18,7 @@ type model struct {
 	object   bool
 
 	removed bool
-	text    string // instead of the value or member
+	text    string // replaces the value or member
 	swapped bool
 	before  []string
 	added   []string
@@ -44,7 +44,7 @@ func (m *model) all() []*model {
 	return list
 }
 
-// String writes the value with its marks.
+// String returns the edited value.
 func (m *model) String() string {
 	switch {
 	case m.swapped:
@@ -83,10 +83,10 @@ func (m *model) member(value string) string {
 	return m.key + ":" + value
 }
 
-// mark puts one mark on the value, in the message and in the model.
+// mark makes one edit of the value, in the message and in the model.
 func (m *model) mark(what byte) {
 	if m.removed || m.swapped || m.text != "" || len(m.before) > 0 {
-		return // one mark that decides is enough; rules stop there too
+		return // rules make no further edits of a value that they have removed or replaced
 	}
 	w := m.node.m.Writer()
 	switch what % 6 {
@@ -125,9 +125,9 @@ func (m *model) mark(what byte) {
 	}
 }
 
-// FuzzEdits: whatever is marked, in whatever order, the message that comes out is
-// the one that a plain tree with the same marks writes; and it comes out the same inside
-// its own memory, where there is room for what grows, and touches nothing behind that.
+// FuzzEdits makes any edits of a message, in any order, and compares the result with that of
+// a plain tree with the same edits. The result in the message's own memory must be the same, if there is
+// room for it, and no byte behind that room may change.
 func FuzzEdits(f *testing.F) {
 	for _, s := range ugly {
 		f.Add([]byte(s), []byte{1, 0, 2, 0, 3, 3, 4, 4, 5, 5})
@@ -216,7 +216,7 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-// FuzzEqual: a value equals itself, also with its blanks gone.
+// FuzzEqual checks that a value equals itself, also without its blanks.
 func FuzzEqual(f *testing.F) {
 	f.Add([]byte(`{"a":[1,{"b":"\u00e9"}],"c":{ }}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -229,8 +229,8 @@ func FuzzEqual(f *testing.F) {
 	})
 }
 
-// twiceNamed reports whether some object names a member twice: what such an
-// object equals is not promised.
+// twiceNamed reports whether some object has two members of one name. Tests of Equal omit such
+// objects.
 func twiceNamed(v gjson.Result) (twice bool) {
 	if !v.IsObject() && !v.IsArray() {
 		return false
@@ -262,13 +262,14 @@ func TestOnlyText(t *testing.T) {
 	}
 }
 
-// TestNoNodeCanBeRead: rules look into values that a peer may have left out.
-func TestNoNodeCanBeRead(t *testing.T) {
+// TestZeroNodeCanBeRead checks that the zero Node can be read, because rules look into values that a peer may have
+// left out.
+func TestZeroNodeCanBeRead(t *testing.T) {
 	var m Message
 	for _, n := range []Node{{}, m.Root(), m.Root().First(), m.Root().Get(Params).Next().Parent()} {
 		if raw, text := n.Text(); n.OK() || n.First().OK() || n.Next().OK() || n.Parent().OK() || n.Get(Params).OK() || raw != nil || text ||
 			n.Raw() != nil || n.Kind() != 0 || n.Name() != OtherName || n.Key() != nil || n.Element() || n.Hollow() || n.Is("") || n.Removed() || n.Changed() || n.Path().String() != "" {
-			t.Errorf("%#v is not nothing", n)
+			t.Errorf("%#v does not behave as the zero Node", n)
 		}
 	}
 }
@@ -284,7 +285,7 @@ func TestRename(t *testing.T) {
 	result := m.Root().Get(ResultKey)
 	tools := result.Get(Tools)
 	tools.Rename("instruments")
-	tools.Before([]byte(`"a":0`)) // written in front, whichever is marked first
+	tools.Before([]byte(`"a":0`)) // is written in front, whichever edit is made first
 	for x := result.First(); x.OK(); x = x.Next() {
 		if name := x.Get(NameKey); x.Kind() == '{' && name.OK() {
 			name.Rename("n")

@@ -2,5 +2,5 @@
 
 package wire
 
-// effort divides the size of what tests are done with.
+// effort is the divisor of the number of cases in slow tests.
 const effort = 8

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Valid reports whether b is one JSON value, as Scan would accept it.
+// Valid reports whether b is one JSON value, by the rules of Scan (grammar, UTF-8, MaxDepth).
 func Valid(b []byte) bool {
 	i := skipSpace(b, 0)
 	return whole(b, skipValue(b, i, 0)) >= 0
 }
 
-// Equal reports whether two valid JSON values are the same: the order of members
-// does not matter, texts compare unescaped, numbers by value. Two objects of
-// which one names a member twice are not the same. The time is that of reading a,
-// whatever the size of b, times the logarithm of the largest object in a.
+// Equal reports whether two valid JSON values are equal. The order of members does not matter; strings compare
+// unescaped and numbers by value. An object with two members of one name equals another object only if that has the
+// same members in the same order. The time is O(n log m) for a of n bytes with at most m members in an object,
+// whatever the size of b.
 func Equal(a, b []byte) bool {
 	_, _, same := equalAt(a, skipSpace(a, 0), b, skipSpace(b, 0))
 	return same
@@ -53,7 +53,7 @@ func sameNumber(a, b []byte) bool {
 	return (a[0] == '-') == (b[0] == '-') && ex == ey && sameDigits(x, y)
 }
 
-// sameDigits compares two stretches of digits, points aside.
+// sameDigits compares two strings of digits, without their decimal points.
 func sameDigits(x, y []byte) bool {
 	i, j := 0, 0
 	for {
@@ -86,7 +86,7 @@ func equalArrays(a []byte, i int, b []byte, j int) (int, int, bool) {
 	return i + 1, j + 1, a[i] == ']' && b[j] == ']'
 }
 
-// nextItem goes from behind a member or element to the next, or to the closing bracket.
+// nextItem returns the index of the member or element after the one that ends at i, or of the closing bracket.
 func nextItem(b []byte, i int) int {
 	if i = skipSpace(b, i); b[i] == ',' {
 		return skipSpace(b, i+1)
@@ -94,8 +94,8 @@ func nextItem(b []byte, i int) int {
 	return i
 }
 
-// OnlyText is the inside of the string that is the only member of an object; ok is
-// false for any other value.
+// OnlyText returns the string that is the only member of an object, without its quotes but with escapes. ok is false
+// for any other value.
 func OnlyText(value []byte) (raw []byte, ok bool) {
 	if value[0] != '{' {
 		return nil, false
@@ -125,7 +125,7 @@ func nextMember(b []byte, i int) (m member, next int) {
 func equalObjects(a []byte, i int, b []byte, j int) (int, int, bool) {
 	fromI, fromJ := i, j
 	i, j = skipSpace(a, i+1), skipSpace(b, j+1)
-	for a[i] != '}' && b[j] != '}' { // as long as the order is the same
+	for a[i] != '}' && b[j] != '}' { // as long as the names are in the same order
 		ei, ej := skipName(a, i), skipName(b, j)
 		if !SameText(a[i+1:ei-1], b[j+1:ej-1]) {
 			return equalSorted(a, fromI, b, fromJ)

@@ -1,8 +1,7 @@
 package wire
 
-// Facts is what a rule may know of the two ends of a session beyond their
-// revisions: the capabilities that the client declared when it initialized,
-// before anything was filtered. It is a set of bits so that a session id can
+// Facts holds what a rule may know of client and server beyond their revisions: the capabilities that the client
+// declared, before dragoman filtered them, and some of the server's. It is a set of bits so that a session id can
 // carry it.
 type Facts uint16
 

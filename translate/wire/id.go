@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// validID reports whether a value may be an id: a string or an integer, however
-// it is spelled (https://modelcontextprotocol.io/specification/2025-11-25/basic#requests).
+// validID reports whether a value may be an id: a string or an integer, however it is written; 1.0 and 1e0 are
+// integers (https://modelcontextprotocol.io/specification/2025-11-25/basic#requests).
 func validID(value []byte) bool {
 	switch c := value[0]; {
 	case c == '"':
@@ -19,8 +19,8 @@ func validID(value []byte) bool {
 }
 
 // AppendIDKey appends a key that is equal for equal ids, progress tokens or
-// cursors: texts are unescaped, integers compare by value whatever their
-// spelling, and a text never equals a number.
+// cursors. Strings compare unescaped, numbers by value however they are written, and a
+// string never equals a number.
 func AppendIDKey(dst, value []byte) []byte {
 	if raw, ok := Inner(value); ok {
 		return AppendUnescaped(append(dst, 's'), raw)
@@ -45,11 +45,9 @@ func AppendIDKey(dst, value []byte) []byte {
 	return append(append(dst, 'x'), value...)
 }
 
-// decimal takes a number apart: the stretch from its first to its last digit
-// that is not zero (a point may stand among them), nil for zero; and the power
-// of ten of that last digit. frac says whether digits may stand behind the
-// point, so that a number is whole when exp >= 0. An exponent beyond ±10^9 is
-// cut to that.
+// decimal splits a number. digits is the part from its first to its last digit that is not zero, perhaps with a
+// point between them; it is nil for zero. exp is the power of ten of that last digit. frac reports whether exp is
+// negative, which means that the number is not whole. Of an exponent of more than ten digits only the first ten count.
 func decimal(num []byte) (digits []byte, exp int64, frac bool) {
 	if num[0] == '-' {
 		num = num[1:]

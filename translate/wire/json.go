@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// The functions in this file read and write JSON that belongs to no message. What
-// they read is valid: Valid or Check said so.
+// The functions in this file read and write JSON that belongs to no message. The
+// JSON that they read must be valid, by Valid or Check.
 
 // ValueKind is the JSON type of a value.
 type ValueKind uint8
 
-// The kinds of value. Absent is no value at all.
+// The kinds of value. Absent stands for a missing value.
 const (
 	Absent ValueKind = iota
 	Null
@@ -23,12 +23,12 @@ const (
 	Object
 )
 
-// String is the kind in the words of JSON Schema, undefined for Absent.
+// String returns the type's name in JSON Schema, or "undefined" for Absent.
 func (k ValueKind) String() string {
 	return [...]string{"undefined", "null", "boolean", "number", "string", "array", "object"}[k]
 }
 
-// KindOf is the kind of a value without blanks before it.
+// KindOf returns the kind of a value. raw must not begin with blanks.
 func KindOf(raw []byte) ValueKind {
 	switch raw[0] {
 	case '{':
@@ -49,10 +49,10 @@ func KindOf(raw []byte) ValueKind {
 // its unescaped name. It ends early when f returns false.
 func Each(raw []byte, f func(name, value []byte) bool) { each(raw, skipSpace(raw, 0), f) }
 
-// each is Each for the container at i and returns the index behind it, or anything when
-// f ended it.
+// each is Each for the container at i. It returns the index behind the container, or an
+// undefined index if f returned false.
 func each(raw []byte, i int, f func(name, value []byte) bool) int {
-	end := raw[i] + 2 // ']' and '}' stand two behind '[' and '{'
+	end := raw[i] + 2 // in ASCII, ']' is '[' + 2 and '}' is '{' + 2
 	for i = skipSpace(raw, i+1); raw[i] != end; i = nextItem(raw, i) {
 		var name []byte
 		if end == '}' {
@@ -67,14 +67,14 @@ func each(raw []byte, i int, f func(name, value []byte) bool) int {
 	return i + 1
 }
 
-// memberName is the unescaped name of the member at i, and where its value begins.
+// memberName returns the unescaped name of the member at i, and the index of its value.
 func memberName(raw []byte, i int) (name []byte, value int) {
 	end := skipName(raw, i)
 	return Unquoted(raw[i:end]), skipColon(raw, end)
 }
 
-// EachIn is Each for an object, and for the members of the objects in it that have the
-// name within: inner gets these, before f gets the object itself. The text is read once.
+// EachIn calls f for every member of an object, as Each does. If a member has the name within and is itself an
+// object, EachIn first calls inner for every member of that object. It reads the text once.
 func EachIn(raw []byte, within string, inner, f func(name, value []byte) bool) {
 	for i := skipSpace(raw, skipSpace(raw, 0)+1); raw[i] != '}'; i = nextItem(raw, i) {
 		name, from := memberName(raw, i)
@@ -89,8 +89,8 @@ func EachIn(raw []byte, within string, inner, f func(name, value []byte) bool) {
 	}
 }
 
-// Member is the last member of that name of an object, nil when it has none or
-// raw is no object.
+// Member returns the value of an object's last member of that name. It returns nil if there is none or
+// raw is not an object.
 func Member(raw []byte, name string) (value []byte) {
 	if raw = Trim(raw); len(raw) == 0 || raw[0] != '{' {
 		return nil
@@ -104,8 +104,8 @@ func Member(raw []byte, name string) (value []byte) {
 	return value
 }
 
-// Lookup is the value at a path of member names, raw itself for the empty path,
-// nil when there is none.
+// Lookup returns the value at a path of member names: raw itself for the empty path,
+// nil if there is none.
 func Lookup(raw []byte, path []string) []byte {
 	for _, name := range path {
 		if raw = Member(raw, name); raw == nil {
@@ -115,8 +115,8 @@ func Lookup(raw []byte, path []string) []byte {
 	return raw
 }
 
-// Unquoted is the text of a string; a part of raw itself when nothing in it is
-// escaped. A lone surrogate becomes U+FFFD.
+// Unquoted returns the unescaped text of a string. It is a part of raw if the string has no
+// escapes. A lone surrogate becomes U+FFFD.
 func Unquoted(raw []byte) []byte {
 	in := raw[1 : len(raw)-1]
 	if bytes.IndexByte(in, '\\') < 0 {
@@ -166,8 +166,8 @@ func AppendStrings(dst []byte, list []string) []byte {
 	return append(dst, ']')
 }
 
-// Members writes the members of a JSON object one after the other, and End closes
-// it. Each method returns the slice with what it appended.
+// Members builds a JSON object: each method appends one member and returns the longer slice,
+// and End closes the object.
 type Members []byte
 
 func (o Members) name(k string) Members {
@@ -227,7 +227,7 @@ func AppendInteger(dst, raw []byte) ([]byte, bool) {
 	if i := bytes.IndexAny(raw, "eE"); i >= 0 {
 		n, err := strconv.Atoi(string(bytes.TrimPrefix(raw[i+1:], []byte("+"))))
 		if err != nil {
-			n = 1 << 30 // out of range one way or the other; zero stays zero
+			n = 1 << 30 // out of range: the number is too large or not whole, unless it is zero
 			if raw[i+1] == '-' {
 				n = -n
 			}

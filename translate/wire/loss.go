@@ -2,27 +2,27 @@ package wire
 
 import "strconv"
 
-// Level is how loudly a loss is reported.
+// Level is the log level of a loss.
 type Level uint8
 
-// The levels of the logging contract: what held nothing is Info, what held
-// something is Warn; what belongs to the protocol's own envelope is Debug.
+// The levels of the logging contract: Warn for the loss of a value, Info for that of an empty value, Debug for
+// changes that only the protocol itself needs.
 const (
 	Debug Level = iota
 	Info
 	Warn
 )
 
-// String is the level in capitals.
+// String returns the level in capitals.
 func (l Level) String() string { return [...]string{"DEBUG", "INFO", "WARN"}[l] }
 
-// Loss is what one rule took from one message, or changed in it.
+// Loss is what one rule removed from one message, or changed in it.
 type Loss struct {
 	Rule    string // the rule's number: "C01"
 	What    string // the member or thing: "title"
-	Level   Level  // the loudest of all its places
-	Count   int    // in how many places
-	Standin bool   // a stand-in keeps the meaning
+	Level   Level  // the highest level of all its places
+	Count   int    // the number of places
+	Standin bool   // the rule put a replacement with the same meaning into the message
 	Path    Path   // the first place
 }
 
@@ -33,11 +33,10 @@ type Place struct {
 	Path       string // result.tools[3].title, result["a key"].x
 }
 
-// counted is an element, and how many are before it.
+// counted is an element, and the number of elements before it.
 type counted struct{ node, index uint32 }
 
-// AppendPath writes the way to the value behind dst, each member by the name that
-// it has.
+// AppendPath appends the path from the message to the value, with the names as they are in the message.
 func (n Node) AppendPath(dst []byte) []byte {
 	if n.i == 0 {
 		return dst
@@ -67,8 +66,8 @@ func isPlain(name []byte) bool {
 	return len(name) > 0
 }
 
-// indexOf counts the elements before i, from where it was last counted to: rules go
-// through arrays from the front.
+// indexOf returns the number of elements before i. It goes on counting where the last call for the same array ended,
+// because rules visit arrays from the front.
 func (m *Message) indexOf(i, array uint32) uint32 {
 	if m.counted == nil {
 		m.counted = make(map[uint32]counted)
@@ -86,8 +85,8 @@ func (m *Message) indexOf(i, array uint32) uint32 {
 
 const maxPath = 10
 
-// Path leads from a message to one value in it. It owns its memory and stays
-// valid when the message is gone.
+// Path is the path from a message to one value in it. It owns its memory and stays valid when the message is
+// scanned again. Of a path longer than 10 steps it has the first 10.
 type Path struct {
 	n    uint8
 	step [maxPath]pathStep
@@ -99,11 +98,10 @@ type pathStep struct {
 	index uint32
 }
 
-// String reads "result.tools[0].title". A member whose name no rule knows
-// reads "*".
+// String returns a path such as "result.tools[0].title". A member whose name is no [Name] is "*".
 func (p Path) String() string { return string(p.Append(nil)) }
 
-// Append writes the path behind dst.
+// Append appends the path, as String returns it, to dst.
 func (p Path) Append(dst []byte) []byte {
 	for i, s := range p.step[:p.n] {
 		switch {

@@ -1,13 +1,13 @@
-// Package wire looks at one JSON-RPC message without decoding it.
+// Package wire reads and edits one JSON-RPC message without decoding it.
 //
 // [Message.Scan] checks the whole text once (grammar, UTF-8, depth), finds the
-// parts of the envelope and records where the values stand that a [Shape] names.
-// Rules then mark what is recorded: remove this, put that in its place, add here.
-// [Message.AppendTo] writes all marks out in one pass. Unmarked bytes keep
-// its bytes.
+// parts of the envelope and records the positions of the values that a [Shape] names.
+// Rules then mark recorded values as to be removed, replaced or extended.
+// [Message.AppendTo] writes the message with all these edits in one pass; it copies
+// everything else byte for byte.
 //
-// scan.go is the checker, shape.go what it records, edit.go the marks,
-// name.go and method.go the words of the protocol as small numbers.
+// scan.go has the checker, shape.go the description of what it records, edit.go the edits, and
+// name.go and method.go the member names and methods of the protocol as small numbers.
 package wire
 
 import (
@@ -15,7 +15,7 @@ import (
 	"math"
 )
 
-// Kind says what a message is.
+// Kind is the kind of a message.
 type Kind uint8
 
 // The kinds of message. A result and an error are the two kinds of response.
@@ -26,7 +26,7 @@ const (
 	Error
 )
 
-// String is the kind in lower case.
+// String returns the kind in lower case.
 func (k Kind) String() string {
 	return [...]string{"message", "request", "notification", "result", "error"}[k]
 }
@@ -34,56 +34,56 @@ func (k Kind) String() string {
 // Response reports whether a message of this kind answers a request.
 func (k Kind) Response() bool { return k == Result || k == Error }
 
-// Verdict says what becomes of a message.
+// Verdict says what the caller of a rewrite must do with the message.
 type Verdict uint8
 
 const (
 	// Forward sends the message on to its receiver.
 	Forward Verdict = iota
-	// Drop ends a notification here.
+	// Drop sends nothing: the receiver does not get the notification.
 	Drop
-	// Answer sends what was written back to the sender, as the reply.
+	// Answer sends the output back to the message's sender, as the reply.
 	Answer
-	// Local hands the message to the caller, who must remember something to go on.
+	// Local leaves the message to the caller, which needs the state of the session to translate it.
 	Local
 )
 
-// String is the verdict in lower case.
+// String returns the verdict in lower case.
 func (v Verdict) String() string { return [...]string{"forward", "drop", "answer", "local"}[v] }
 
-// Message is one message, scanned. Its parts point into Raw and die with it. The
-// zero value is ready for use; scanning again reuses the memory of the last scan.
-// A Message is for one goroutine at a time.
+// Message is one scanned message. Its parts point into Raw and are valid as long as Raw is. The
+// zero value is ready for use; another Scan reuses the memory of the last one.
+// Only one goroutine at a time may use a Message.
 type Message struct {
 	// Raw is the text that was scanned. The caller owns it; a rewrite that only
 	// removes works inside it.
 	Raw []byte
-	// Room is how many bytes behind Raw may be written to, so that a rewrite that adds
-	// works inside Raw, too; Scan sets it to 0.
+	// Room is the number of bytes behind Raw that a rewrite may write to, so that it can
+	// extend a message in place; Scan sets it to 0.
 	Room int
 	Kind Kind
-	// Method is the message's own, or, for a response, that of the request it
-	// answers: Scan cannot know that one, the caller sets it.
+	// Method is the message's method or, for a response, that of the request that it
+	// answers. Scan does not know the method of a response; the caller sets it.
 	Method Method
 	// Facts is what the caller knows of the session.
 	Facts Facts
-	// Stamp is what the caller knows of both ends that a revision without a
-	// handshake says in each message; nil for nothing. It is only read.
+	// Stamp is what the caller knows of client and server and what a revision without a
+	// handshake has in each message; nil if the caller knows nothing. A rewrite only reads it.
 	Stamp *Stamp
-	// Note is what must be remembered between a request and its answer. A rewrite
-	// of a request sets it to at most MaxNote bytes, which die with the message; the
-	// caller keeps a copy and sets it on the answer before that one is rewritten.
+	// Note is what must be remembered between a request and its response. A rewrite
+	// of a request sets it to at most MaxNote bytes, which are valid as long as the message; the
+	// caller keeps a copy and sets it on the response before that is rewritten.
 	Note []byte
-	// Unfit says of the answer to a question that it was not what was asked for.
-	// What is written declines the question; the caller may ask again instead.
+	// Unfit reports that the answer to an elicitation did not meet the form's limits. The
+	// rewritten answer declines; the caller may ask the client again instead.
 	Unfit bool
-	// ToolError says that it is a result with isError true, and InputRequired that its
-	// resultType is input_required.
+	// ToolError reports that the message is a result with isError true, and InputRequired
+	// that its resultType is input_required.
 	ToolError, InputRequired bool
-	// Losses is what the rewrite took or changed, one entry a rule.
+	// Losses is what the rewrite removed or changed: one entry for each What of a rule.
 	Losses []Loss
-	// Trace asks for Places, which have every place of each loss, by the names that
-	// the message gives. That takes memory for each.
+	// Trace makes a rewrite fill Places with every place of each loss. A place has the member
+	// names of the message, and costs memory.
 	Trace  bool
 	Places []Place
 
@@ -91,13 +91,13 @@ type Message struct {
 
 	nodes []node
 	edits []edit
-	text  []byte // what edits put in
+	text  []byte // the new text of the edits
 	grows bool   // some edit is longer than what it replaces
 
-	counted map[uint32]counted // by the array: how far its elements were counted, for Places
+	counted map[uint32]counted // by the array's node: how far indexOf has counted its elements
 }
 
-// MaxNote bounds a Note.
+// MaxNote is the maximum size of a Note in bytes.
 const MaxNote = 4 << 10
 
 type span struct{ pos, end uint32 }
@@ -109,36 +109,36 @@ func (m *Message) part(s span) []byte {
 	return m.Raw[s.pos:s.end:s.end]
 }
 
-// ID is the id as it stands in Raw, nil when the message has none.
+// ID returns the id as it is in Raw, or nil if the message has none.
 func (m *Message) ID() []byte { return m.part(m.id) }
 
-// IDAt returns where in Raw the id stands, 0 and 0 when the message has none.
+// IDAt returns the offsets in Raw at which the id begins and ends, or 0 and 0 if the message has none.
 func (m *Message) IDAt() (from, to int) { return int(m.id.pos), int(m.id.end) }
 
-// MethodName is the inside of the method's string as it stands in Raw, nil on a
+// MethodName returns the method as it is in Raw, without its quotes but with escapes. It is nil for a
 // response.
 func (m *Message) MethodName() []byte {
 	name, _ := Inner(m.part(m.method))
 	return name
 }
 
-// Params is the value of params as it stands in Raw, nil when there is none.
+// Params returns the value of params as it is in Raw, or nil if there is none.
 func (m *Message) Params() []byte { return m.part(m.params) }
 
-// Result is the value of result as it stands in Raw, nil when there is none.
+// Result returns the value of result as it is in Raw, or nil if there is none.
 func (m *Message) Result() []byte { return m.part(m.result) }
 
-// Error is the value of error as it stands in Raw, nil when there is none.
+// Error returns the value of error as it is in Raw, or nil if there is none.
 func (m *Message) Error() []byte { return m.part(m.err) }
 
-// EnvelopeError says why a text is no message, and with what to answer it.
+// EnvelopeError says why a text is not a JSON-RPC message, and has the code and the id of the error response.
 type EnvelopeError struct {
 	Code int    // ParseError or InvalidRequest
-	ID   []byte // the id to answer under as it was sent, a copy; nil means null
+	ID   []byte // a copy of the id for the response, as it was sent; nil means null
 	Why  string
 }
 
-// JSON-RPC's codes for a text that is no message
+// JSON-RPC's error codes for a text that is not a message
 // (https://www.jsonrpc.org/specification#error_object).
 const (
 	ParseError     = -32700
@@ -149,11 +149,11 @@ func (e *EnvelopeError) Error() string { return e.Why }
 
 // Scan checks that raw is one JSON-RPC message, finds its parts and records what
 // shape names. raw stays the caller's and must not change while m is in use.
-// The error is an *EnvelopeError; m is then of no use.
+// The error is an *EnvelopeError; m must then not be used.
 //
-// An envelope member that occurs twice is refused, since the next parser may
-// pick the other one; so is a request with a member of params that occurs twice and
-// decides what becomes of it (see params.go). Names are compared unescaped.
+// Scan refuses a message in which a member of the envelope occurs twice, since the next parser may
+// take the other one. For the same reason it refuses a request in which one of certain members of
+// params occurs twice (see params.go). Names are compared unescaped.
 func (m *Message) Scan(raw []byte, shape *Shape) error {
 	*m = Message{
 		Raw: raw, Facts: m.Facts, Stamp: m.Stamp, Trace: m.Trace,
@@ -185,7 +185,7 @@ func (m *Message) Scan(raw []byte, shape *Shape) error {
 	return m.classify(&e)
 }
 
-// whole checks that nothing but blanks follows at i.
+// whole checks that only blanks follow at i.
 func whole(raw []byte, i int) int {
 	if i < 0 {
 		return i
@@ -201,7 +201,7 @@ func parseError(i int) *EnvelopeError {
 	return &EnvelopeError{Code: ParseError, Why: fmt.Sprintf("Parse error: %s at byte %d", faultTexts[why], at)}
 }
 
-// notAnObject tells a JSON value that is no message from a text that is no JSON.
+// notAnObject returns InvalidRequest for a JSON value that is not an object, ParseError for a text that is not JSON.
 func (m *Message) notAnObject(i int) error {
 	if i = whole(m.Raw, skipValue(m.Raw, i, 0)); i < 0 {
 		return parseError(i)
@@ -209,10 +209,10 @@ func (m *Message) notAnObject(i int) error {
 	return &EnvelopeError{Code: InvalidRequest, Why: "Invalid Request: not a JSON object"}
 }
 
-// envelope is what a scan learns of the envelope's own members.
+// envelope holds what a scan finds out about the envelope's members.
 type envelope struct {
 	jsonrpc span
-	twice   Name // a member that occurred before
+	twice   Name // a member that occurred twice
 	params  paramsSeen
 }
 
@@ -279,7 +279,7 @@ func (m *Message) note(e *envelope, name Name, s span) {
 	*at = s
 }
 
-// classify decides what kind of message it is, or why it is none.
+// classify sets the kind of the message, or returns why it is not a message.
 func (m *Message) classify(e *envelope) error {
 	if e.twice != OtherName {
 		if e.twice == ID {
@@ -336,7 +336,7 @@ func (m *Message) classifyCall(e *envelope, id []byte) error {
 	return nil
 }
 
-// invalid answers under the id where there is one to answer under.
+// invalid returns an InvalidRequest error, with the message's id if that is valid.
 func (m *Message) invalid(e *envelope, why string) error {
 	fault := &EnvelopeError{Code: InvalidRequest, Why: why}
 	if id := m.ID(); id != nil && e.twice != ID && validID(id) {
@@ -345,8 +345,7 @@ func (m *Message) invalid(e *envelope, why string) error {
 	return fault
 }
 
-// Trim lets go of what a giant message made the Message grow, so that it can be
-// pooled.
+// Trim releases Raw and Note, and buffers that a large message has made large, so that m can be pooled.
 func (m *Message) Trim() {
 	const nodes, edits, text = 4 << 10, 1 << 10, 64 << 10
 	if cap(m.nodes) > nodes {

@@ -95,10 +95,10 @@ var methodsByName = func() map[string]Method {
 	return byName
 }()
 
-// MethodOf finds a method by its name, [OtherMethod] when no revision has it.
+// MethodOf returns the method with that name, or [OtherMethod] if no revision has it.
 func MethodOf(name []byte) Method { return methodsByName[string(name)] }
 
-// methodOf is MethodOf for a name as it stands in a message, escapes and all.
+// methodOf is MethodOf for a name as it is in a message, with escapes.
 func methodOf(raw []byte) Method {
 	m := MethodOf(raw)
 	if m == OtherMethod && bytes.IndexByte(raw, '\\') >= 0 {
@@ -107,7 +107,7 @@ func methodOf(raw []byte) Method {
 	return m
 }
 
-// String is the method's name on the wire, or "other".
+// String returns the method's name in messages, or "other".
 func (m Method) String() string {
 	if m == OtherMethod || m >= NumMethods {
 		return "other"

@@ -2,7 +2,7 @@ package wire
 
 import "bytes"
 
-// Name is a member name that some rule speaks of, as a small number.
+// Name is a member name that rules or the proxy use, as a small number.
 // All other names are [OtherName].
 type Name uint8
 
@@ -36,7 +36,7 @@ const (
 	Tools
 	Roots
 
-	// lists and what stands in them
+	// lists and their entries
 	ResourceTemplates
 	NextCursor
 	Meta
@@ -101,7 +101,7 @@ const (
 	Elicitations
 	ProgressTokenKey
 
-	// what a request is applied to, beside name, uri and ref
+	// what a request is about, beside name, uri and ref
 	Cursor
 	LevelKey
 	TaskID
@@ -231,7 +231,7 @@ var nameTexts = [NumNames]string{
 	TasksExtension:         "io.modelcontextprotocol/tasks",
 }
 
-// String is the name's text, "*" for [OtherName].
+// String returns the name's text, or "*" for [OtherName].
 func (n Name) String() string {
 	if n == OtherName || n >= NumNames {
 		return "*"
@@ -239,8 +239,8 @@ func (n Name) String() string {
 	return nameTexts[n]
 }
 
-// names is a hash table without collisions: a look-up is one hash over four
-// bytes of the name and one comparison.
+// A nameTable is a hash table without collisions: a look-up takes one hash over four
+// bytes of the name and its length, and one comparison.
 type nameTable struct {
 	slot [1024]Name
 	a, b uint32
@@ -273,8 +273,7 @@ func (t *nameTable) fill() bool {
 	return true
 }
 
-// NameOf finds a member name by its unescaped text, [OtherName] when no rule
-// speaks of it.
+// NameOf returns the member name with that unescaped text, or [OtherName] if there is none.
 func NameOf(key []byte) Name {
 	if len(key) == 0 {
 		return OtherName
@@ -285,7 +284,7 @@ func NameOf(key []byte) Name {
 	return OtherName
 }
 
-// nameOf is NameOf for a name as it stands in a message, escapes and all.
+// nameOf is NameOf for a name as it is in a message, with escapes.
 func nameOf(raw []byte) Name {
 	n := NameOf(raw)
 	if n == OtherName && bytes.IndexByte(raw, '\\') >= 0 {

@@ -2,10 +2,9 @@ package wire
 
 import "bytes"
 
-// once are the members of params by which a request is routed, gated, capped, given
-// headers, or carried between revisions. One parser reads the first of two, another
-// the last, so that a request which has one of them twice would be judged by one value
-// and served by the other. All other members may occur as often as they like.
+// once has a bit for each member of params on which routing, policies, budgets, headers or translation depend.
+// Some parsers take the first of two members with one name, others the last. A request with two of them could
+// therefore be checked by one value and served by the other. All other members may occur more than once.
 var once = func() (bits [NumNames]uint32) {
 	for i, name := range [...]Name{
 		NameKey, Arguments, URI, Ref, Cursor, LevelKey, Meta, Task, TaskID, // what is asked for
@@ -17,10 +16,10 @@ var once = func() (bits [NumNames]uint32) {
 	return bits
 }()
 
-// paramsSeen is what a scan learns of the members of params.
+// paramsSeen holds what a scan finds out about the members of params.
 type paramsSeen struct {
 	bits  uint32
-	twice Name // a member of once that occurred before
+	twice Name // a member of once that occurred twice
 }
 
 func (p *paramsSeen) note(name Name) {
@@ -31,9 +30,9 @@ func (p *paramsSeen) note(name Name) {
 	p.bits |= bit
 }
 
-// scanNoted takes the object at i, which is the value of the envelope's params or result,
-// notes what is to be known of its members, and records in it what outer, the shape of the
-// envelope, names there. key is where its member begins.
+// scanNoted scans the object at i, which is the value of the envelope's params or result. It notes repeated members
+// of params and the kind of a result, and records what outer, the shape of the envelope, names in the object. key
+// is the index of its member. It returns as the functions skip… do.
 func (m *Message) scanNoted(i, key int, of Name, outer *Shape, e *envelope) int {
 	var shape *Shape
 	self := uint32(len(m.nodes))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestParamsNameAMemberTwice(t *testing.T) {
+func TestRepeatedMembersOfParams(t *testing.T) {
 	call := func(params string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + params + `}}`
 	}
@@ -28,7 +28,7 @@ func TestParamsNameAMemberTwice(t *testing.T) {
 		{"inputResponses", call(`"inputResponses":{},"inputResponses":{}`), "params.inputResponses occurs twice"},
 		{"notifications", call(`"notifications":{},"notifications":{}`), "params.notifications occurs twice"},
 		{"white space", " { \"jsonrpc\" : \"2.0\" , \"id\" : 1 , \"method\" : \"m\" , \"params\" : { \"uri\" : 1 , \"uri\" : 2 } } ", "params.uri occurs twice"},
-		{"nobody reads it", call(`"x":1,"x":2,"":1,"":2`), ""},
+		{"unknown names", call(`"x":1,"x":2,"":1,"":2`), ""},
 		{"deeper down", call(`"name":"a","arguments":{"name":1,"name":2}`), ""},
 		{"in the envelope", `{"jsonrpc":"2.0","id":1,"name":1,"name":2,"method":"m","params":{"name":1}}`, ""},
 		{"notification", `{"jsonrpc":"2.0","method":"m","params":{"name":1,"name":2}}`, ""},

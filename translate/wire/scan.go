@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// MaxDepth is how deep arrays and objects may be nested in a message.
+// MaxDepth is the maximum nesting of arrays and objects in a message.
 const MaxDepth = 512
 
-// maxNodes bounds what Scan records of one message: 4 Mi values.
+// maxNodes is the maximum number of values that Scan records of one message.
 const maxNodes = 4 << 20
 
 const (
@@ -16,10 +16,10 @@ const (
 	highs = 0x8080808080808080
 )
 
-// The functions named skip… check what stands at i and return the index behind
-// it. A negative return is a fault: see broken.
+// The functions named skip… check the text at i and return the index behind the value
+// or token. A negative index is a fault: see broken.
 
-// fault is why a text is not JSON.
+// fault is the reason why a text is not JSON, or beyond a limit of this package.
 type fault int
 
 const (
@@ -40,22 +40,21 @@ var faultTexts = [...]string{
 	faultTrail:  "data after the message",
 }
 
-// broken packs a fault and its place into one negative number, which costs the
-// good path one comparison.
+// broken encodes a fault and its offset as one negative number, so that callers need only
+// one comparison if there is no fault.
 func broken(at int, why fault) int { return ^(at<<3 | int(why)) }
 
 func unbroken(i int) (at int, why fault) { return ^i >> 3, fault(^i & 7) }
 
-// care marks the bytes of a word that are not plain inside a string: a quote, a
-// backslash, a control character, anything beyond ASCII. The lowest high bit that
-// is set belongs to the first of them; higher ones may be false. Flipping bit 1
-// puts the quote right behind the control characters, so that one subtraction
-// finds both.
+// care sets the high bit of each byte of a word that is not plain inside a string: a quote, a
+// backslash, a control character, or a byte beyond ASCII. Only the lowest bit that is set is
+// exact; higher ones may be set by a carry. Flipping bit 1 maps the quote to the value after
+// the control characters, so that one subtraction finds both.
 func care(x uint64) uint64 {
 	return (((x ^ ones*0x02) - ones*0x21) | ((x ^ ones*'\\') - ones) | x) & highs
 }
 
-// word is the eight bytes at i, which must be there.
+// word returns the eight bytes at i. b must have that many.
 func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i : i+8]) }
 
 // skipString starts behind the opening quote.
@@ -92,7 +91,7 @@ func skipString(b []byte, i int) int {
 		case c < 0x20:
 			return broken(i, faultSyntax)
 		case c < 0x80:
-			i++ // only in the last bytes of the text
+			i++ // happens only in the last bytes of the text
 		default:
 			for i < len(b) && b[i] >= 0x80 {
 				n := utf8Len(b[i:])
@@ -105,14 +104,14 @@ func skipString(b []byte, i int) int {
 	}
 }
 
-// shortEscape holds what a backslash may stand before, but for u.
+// shortEscape has the characters that may follow a backslash, except u.
 var shortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 func unicodeEscape(b []byte) bool {
 	return len(b) >= 6 && b[1] == 'u' && isHex(b[2]) && isHex(b[3]) && isHex(b[4]) && isHex(b[5])
 }
 
-// brokenEscape says where the escape at i goes wrong.
+// brokenEscape returns the fault of the invalid escape at i.
 func brokenEscape(b []byte, i int) int {
 	if i++; i < len(b) && b[i] == 'u' {
 		for i++; i < len(b) && isHex(b[i]); i++ {
@@ -121,7 +120,7 @@ func brokenEscape(b []byte, i int) int {
 	return brokenAt(b, i)
 }
 
-// brokenAt is the fault of what stands at i, or does not.
+// brokenAt returns the fault of an invalid byte at i, or of a text that ends there.
 func brokenAt(b []byte, i int) int {
 	if i >= len(b) {
 		return broken(len(b), faultEnd)
@@ -131,8 +130,8 @@ func brokenAt(b []byte, i int) int {
 
 func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }
 
-// utf8Len returns the length of the sequence beyond ASCII that b begins with,
-// 0 when it is not well formed (The Unicode Standard, table 3-7).
+// utf8Len returns the length of the UTF-8 sequence beyond ASCII at the start of b,
+// or 0 if it is not well formed (The Unicode Standard, table 3-7).
 func utf8Len(b []byte) int {
 	c := b[0]
 	if c < 0xE0 {
@@ -212,7 +211,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipScalar takes numbers and literals.
+// skipScalar skips a number or a literal.
 func skipScalar(b []byte, i int) int {
 	switch c := b[i]; {
 	case c == '-' || c-'0' <= 9:
@@ -227,7 +226,7 @@ func skipScalar(b []byte, i int) int {
 	return broken(i, faultSyntax)
 }
 
-// skipName takes a member's name from its opening quote.
+// skipName skips a member's name. i is the index of the opening quote.
 func skipName(b []byte, i int) int {
 	if b[i] != '"' {
 		return broken(i, faultSyntax)
@@ -238,7 +237,7 @@ func skipName(b []byte, i int) int {
 	return skipString(b, i)
 }
 
-// readName takes a member's name from its opening quote, and says which it is.
+// readName skips a member's name, as skipName does, and returns which name it is.
 func readName(b []byte, i int) (int, Name) {
 	if b[i] != '"' {
 		return broken(i, faultSyntax), OtherName
@@ -256,7 +255,7 @@ func readName(b []byte, i int) (int, Name) {
 	return i, nameOf(b[from : i-1])
 }
 
-// plain takes up to eight plain bytes of a string, which is all of most strings.
+// plain skips up to eight plain bytes of a string. Most names and many strings are no longer.
 func plain(b []byte, i int) int {
 	if i+8 > len(b) {
 		return i
@@ -267,7 +266,7 @@ func plain(b []byte, i int) int {
 	return i + 8
 }
 
-// skipColon takes the colon and the blanks around it; there is more text behind it.
+// skipColon skips the colon and the blanks around it. The text must go on behind them.
 func skipColon(b []byte, i int) int {
 	if i+1 < len(b) && b[i] == ':' && b[i+1] > ' ' {
 		return i + 1
@@ -284,8 +283,8 @@ func skipColon(b []byte, i int) int {
 	return i
 }
 
-// skipValue takes the value at i, which lies in depth containers. It keeps no
-// stack but a bit for each level: set for an object.
+// skipValue skips the value at i, which lies in depth containers. Instead of a stack it keeps
+// one bit for each level, which is set for an object.
 func skipValue(b []byte, i, depth int) int {
 	if i >= len(b) {
 		return broken(i, faultEnd)
@@ -393,9 +392,8 @@ shut:
 	return i
 }
 
-// record takes the value at i, the next child of the container node parent,
-// records it and, where shape goes on, what is in it. key is where its member
-// begins.
+// record skips the value at i, the next child of the container node parent, and records it, and
+// those of its members or elements that shape names. key is the index of its member.
 func (m *Message) record(i, key int, name Name, parent uint32, shape *Shape, depth int) int {
 	b := m.Raw
 	self := len(m.nodes)
@@ -486,7 +484,7 @@ func (m *Message) recordElements(i int, self uint32, elem *Shape, depth int) int
 	}
 }
 
-// behind takes what follows a member or element: a comma and the blanks behind
+// behind skips what follows a member or element: a comma and the blanks behind
 // it, or the closing bracket.
 func behind(b []byte, i int, closing byte) int {
 	if i = skipSpace(b, i); i >= len(b) {
@@ -494,7 +492,7 @@ func behind(b []byte, i int, closing byte) int {
 	}
 	switch b[i] {
 	case ',':
-		// The byte in front of the returned index is no bracket.
+		// The byte before the returned index is not a bracket, by which callers tell the two cases apart.
 		return skipSpace(b, i+1)
 	case closing:
 		return i + 1

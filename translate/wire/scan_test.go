@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// everywhere records members and elements at every place down to a depth.
+// everywhere returns a shape that records all members and elements down to a depth.
 func everywhere(depth int) *Shape {
 	s := new(Shape)
 	if depth > 0 {
@@ -25,7 +25,7 @@ func everywhere(depth int) *Shape {
 
 var deep = everywhere(6)
 
-// ugly are texts that a random search is slow to find.
+// ugly are texts that a random search takes long to find.
 var ugly = []string{
 	`{}`, `{ }`, `[]`, `null`, `1`, `"x"`, ``, ` `, "\ufeff{}", `{`, `{"`, `{"jsonrpc"`, `{"jsonrpc":`, `{"jsonrpc":"2.0"`, `{"jsonrpc":"2.0",`, `{"jsonrpc":"2.0"}}`, `{"jsonrpc":"2.0"} x`,
 	`{"jsonrpc":"2.0","id":1,"method":"ping"}`,
@@ -48,9 +48,9 @@ var ugly = []string{
 	strings.Repeat(`[`, 100000), strings.Repeat(`{"a":`, 100000),
 }
 
-// FuzzScan: Scan accepts no text that encoding/json or UTF-8 would refuse, never
-// calls a text unparsable that they accept (within the depth), and gives the
-// same verdict whether or not it records anything.
+// FuzzScan checks that Scan accepts no text that encoding/json or UTF-8 would refuse, returns
+// no ParseError for a text that they accept (within MaxDepth), and returns the
+// same error whether or not it records anything.
 func FuzzScan(f *testing.F) {
 	for _, s := range ugly {
 		f.Add([]byte(s))
@@ -124,7 +124,7 @@ func TestEnvelope(t *testing.T) {
 	for in, want := range map[string]struct {
 		kind Kind
 		code int
-		id   string // to answer under
+		id   string // the id for the response
 	}{
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`:                            {kind: Request},
 		`{"jsonrpc":"2.0","id":"a","method":"ping","params":{}}`:              {kind: Request},

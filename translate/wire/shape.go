@@ -1,16 +1,16 @@
 package wire
 
-// Shape is the part of a message that rules speak of: a tree of member names
-// that Scan follows, recording what stands there. What the shape does not name
-// is checked and passed over. A nil Shape stops at the envelope.
+// Shape names the values of a message that rules use: a tree of member names. Scan records
+// the values that the shape names, and only checks all others. With a nil Shape, Scan records
+// nothing and only finds the parts of the envelope.
 type Shape struct {
 	Members [NumNames]*Shape // what to record inside the member of that name
 	Any     *Shape           // the same for every member without an entry of its own
 	Elem    *Shape           // the same for every element, when the value is an array
-	shut    bool             // no members are recorded: neither Members nor Any has any
+	shut    bool             // Members and Any are empty: no members are recorded
 }
 
-// member is the shape of a member's value, nil when it is passed over.
+// member returns the shape of a member's value, or nil if the value is not recorded.
 func (s *Shape) member(name Name) *Shape {
 	if inner := s.Members[name]; inner != nil {
 		return inner
@@ -18,7 +18,7 @@ func (s *Shape) member(name Name) *Shape {
 	return s.Any
 }
 
-// At returns the shape at a path below s, adding what is missing on the way.
+// At returns the shape at a path below s. It adds missing shapes on the way.
 func (s *Shape) At(steps ...Step) *Shape {
 	for _, st := range steps {
 		var at **Shape
@@ -46,9 +46,9 @@ type Step struct {
 	Elem bool
 }
 
-// ParsePath reads a path such as "result.tools[].annotations.title";
-// "*" stands for any member. It panics on a name that is not a [Name]: paths are
-// written by hand, at start.
+// ParsePath parses a path such as "result.tools[].annotations.title";
+// "*" stands for any member. It panics on a name that is not a [Name], because all paths are
+// constants of the program.
 func ParsePath(path string) []Step {
 	var steps []Step
 	for path != "" {

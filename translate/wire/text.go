@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// The functions in this file work on values that Scan has checked.
+// The functions in this file take only values that Scan has checked.
 
 // AppendUnescaped appends the text of a string, given without its quotes.
 // A lone surrogate becomes U+FFFD.
@@ -144,7 +144,7 @@ func Hollow(value []byte) bool {
 	return string(value) == "null"
 }
 
-// Inner is the inside of a string value, escapes and all; ok is false for any
+// Inner returns a string value without its quotes but with escapes. ok is false for any
 // other value.
 func Inner(value []byte) (raw []byte, ok bool) {
 	if len(value) < 2 || value[0] != '"' {
@@ -153,7 +153,7 @@ func Inner(value []byte) (raw []byte, ok bool) {
 	return value[1 : len(value)-1], true
 }
 
-// SameText reports whether the insides of two strings are the same text,
+// SameText reports whether two strings, given without their quotes, are the same text,
 // however each is escaped.
 func SameText(a, b []byte) bool {
 	if bytes.Equal(a, b) {
@@ -166,7 +166,7 @@ func SameText(a, b []byte) bool {
 	return bytes.Equal(AppendUnescaped(room[0][:0], a), AppendUnescaped(room[1][:0], b))
 }
 
-// IsText reports whether the inside of a string is the given text.
+// IsText reports whether a string, given without its quotes, is the given text.
 func IsText(raw []byte, text string) bool {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw) == text

@@ -1,7 +1,7 @@
-// Package process starts commands that are to be measured and reads what they
-// cost the system.
+// Package process starts commands that are to be measured and reads how much of the
+// system's resources they use.
 //
-// A command says that it is ready as dragoman does: by a line of JSON on stdout or
+// A command reports that it is ready as dragoman does: by a line of JSON on stdout or
 // stderr with "msg":"serving" and the "url" that it serves at.
 package process
 
@@ -23,16 +23,16 @@ import (
 
 const (
 	startTime = 30 * time.Second // until a command is ready
-	stopTime  = 15 * time.Second // from asking it to end until it is killed
+	stopTime  = 15 * time.Second // from SIGTERM until it is killed
 	maxLine   = 64 << 10
 )
 
-// Usage is what a process has taken of the system.
+// Usage is what a process uses of the system.
 type Usage struct {
 	CPU      time.Duration // since its start, in user and system mode, without its children
 	Resident int64         // bytes in memory
 	Files    int           // open file descriptors
-	Children int           // processes that it has started and that are still listed, dead ones too
+	Children int           // its child processes, including dead ones that it has not waited for
 }
 
 // Process is a running command.
@@ -54,13 +54,13 @@ func Build(ctx context.Context, dir, pkg string) (string, error) {
 	return file, nil
 }
 
-// Start starts cmd, whose output it takes, and waits until the command says where
-// it serves. The caller must Stop what it gets.
+// Start starts cmd, reads its output, and waits until the command reports the URL that
+// it serves at. The caller must call Stop.
 func Start(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
-	return start(ctx, cmd, func(out io.Reader) { io.Copy(io.Discard, out) }) // a full pipe would hold the command up
+	return start(ctx, cmd, func(out io.Reader) { io.Copy(io.Discard, out) }) // a full pipe would block the command
 }
 
-// StartUnread is Start without reading what the command writes once it serves.
+// StartUnread is Start, but does not read what the command writes after it serves.
 func StartUnread(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
 	return start(ctx, cmd, func(io.Reader) {})
 }
@@ -87,8 +87,8 @@ func start(ctx context.Context, cmd *exec.Cmd, rest func(out io.Reader)) (*Proce
 	return p.orKill(err)
 }
 
-// StartSilent starts cmd, which does not say when it is ready, and waits until
-// something listens at addr. The result serves at url.
+// StartSilent starts cmd, which does not report when it is ready, and waits until
+// something listens at addr. url is the URL that the process serves at.
 func StartSilent(ctx context.Context, cmd *exec.Cmd, url, addr string) (*Process, error) {
 	p := &Process{cmd: cmd, url: url, done: make(chan struct{})}
 	var said tail
@@ -116,7 +116,7 @@ func StartSilent(ctx context.Context, cmd *exec.Cmd, url, addr string) (*Process
 	}
 }
 
-// start starts the command and has its output read, as far as read does.
+// start starts the command, and calls read with its output in a new goroutine.
 func (p *Process) start(read func(io.Reader)) error {
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -138,7 +138,7 @@ func (p *Process) start(read func(io.Reader)) error {
 	return nil
 }
 
-// orKill is p, unless err says that it did not come up.
+// orKill returns p. If err is not nil, it kills the process and returns the error instead.
 func (p *Process) orKill(err error) (*Process, error) {
 	if err == nil {
 		return p, nil
@@ -148,7 +148,7 @@ func (p *Process) orKill(err error) (*Process, error) {
 	return nil, fmt.Errorf("start %s: %w", p.cmd.Path, err)
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last 1024 bytes that are written to it.
 type tail []byte
 
 func (t *tail) Write(b []byte) (int, error) {
@@ -157,8 +157,8 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// serving reads lines until one says where the command serves. The error repeats
-// the last line before the end.
+// serving reads lines until one has the URL that the command serves at. Its error is
+// the last line of the output.
 func serving(r io.Reader) (string, error) {
 	last := "no output"
 	s := bufio.NewScanner(io.LimitReader(r, 1<<20))
@@ -173,27 +173,27 @@ func serving(r io.Reader) (string, error) {
 	return "", errors.New(last)
 }
 
-// Announce tells who started this process that it serves at url.
+// Announce reports to the parent process that this process serves at url.
 func Announce(url string) {
-	line, _ := json.Marshal(map[string]string{"msg": "serving", "url": url}) // text always can
+	line, _ := json.Marshal(map[string]string{"msg": "serving", "url": url}) // cannot fail for strings
 	fmt.Println(string(line))
 }
 
-// URL is where the command serves.
+// URL returns the URL that the command serves at.
 func (p *Process) URL() string { return p.url }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Peak reads the most that the process has had in memory, in bytes.
+// Peak reads the peak of the process's resident memory, in bytes.
 func (p *Process) Peak() (int64, error) { return peak(p.cmd.Process.Pid) }
 
-// Usage reads what the process has taken so far. The error is
-// [errors.ErrUnsupported] on systems that are not Linux.
+// Usage reads what the process has used so far. The error is
+// [errors.ErrUnsupported] on systems other than Linux.
 func (p *Process) Usage() (Usage, error) { return usage(p.cmd.Process.Pid) }
 
-// Stop asks the process to end, kills it when it does not, and returns when it has
-// ended.
+// Stop sends SIGTERM to the process, kills it if it does not end within stopTime, and returns when it
+// has ended.
 func (p *Process) Stop() {
 	if p.cmd.Process.Signal(syscall.SIGTERM) != nil {
 		p.cmd.Process.Kill()

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// tick is the unit of times in /proc: USER_HZ is 100 on every processor that we
-// build for.
+// tick is the unit of times in /proc: USER_HZ is 100 on every processor that dragoman is
+// built for.
 const tick = 10 * time.Millisecond
 
-// Places in /proc/PID/stat, counted from the state behind the name; see proc(5).
+// Indexes of fields in /proc/PID/stat, counted from the state behind the name; see proc(5).
 const (
 	statParent = 1
 	statUser   = 11
@@ -21,7 +21,7 @@ const (
 	statPages  = 21
 )
 
-// peak is VmHWM in /proc/PID/status.
+// peak returns VmHWM of /proc/PID/status in bytes.
 func peak(pid int) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -57,7 +57,7 @@ func usage(pid int) (Usage, error) {
 	}, nil
 }
 
-// readStat are the numbers in /proc/PID/stat, the state, a letter, as 0.
+// readStat returns the numbers in /proc/PID/stat. The state, a letter, is 0.
 func readStat(pid int) ([statFields]int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -67,7 +67,7 @@ func readStat(pid int) ([statFields]int64, error) {
 }
 
 func parseStat(text []byte) (stat [statFields]int64, err error) {
-	// The name is in parentheses and may hold some, and spaces, itself.
+	// The name is in parentheses, and may itself contain parentheses and spaces.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < statFields {
 		return stat, fmt.Errorf("proc stat: %d fields", len(fields))

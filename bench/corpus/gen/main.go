@@ -1,9 +1,9 @@
-// Gen writes the benchmark corpus as files, to be looked at.
+// Gen writes the benchmark corpus as files, for inspection.
 //
 //	go run ./bench/corpus/gen DIR
 //
-// DIR gets a folder for every revision, with one file for every message that it
-// knows, and index.tsv, which says what each is.
+// DIR gets a folder for every revision, with one file for every message of that
+// revision, and index.tsv, which describes the messages.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// write puts all messages into dir, which is made when it is not there.
+// write writes all messages into dir. It creates dir if necessary.
 func write(dir string) error {
 	c, err := corpus.New(corpus.Largest)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt/file"
 )
 
-// disagreements are where an adapter says something else of its API than the API's document.
+// disagreements returns the places where an adapter contradicts its API's document.
 func disagreements(doc map[string]any, a *file.Adapter) (all []string) {
 	for _, op := range a.Operations {
 		say := func(format string, v ...any) { all = append(all, op.Name+": "+fmt.Sprintf(format, v...)) }
@@ -27,7 +27,7 @@ func disagreements(doc map[string]any, a *file.Adapter) (all []string) {
 		}
 		body := resolved(doc, method["requestBody"])
 		schema := resolved(doc, within(body, "content", "application/json", "schema"))
-		given := map[string]bool{} // of the body
+		given := map[string]bool{} // parameters of the body
 		for _, p := range op.Params {
 			if p.Place == file.InRuntime {
 				continue
@@ -36,7 +36,7 @@ func disagreements(doc map[string]any, a *file.Adapter) (all []string) {
 			required := false
 			switch p.Place {
 			case file.InPath:
-				continue // findPath has it
+				continue // findPath has checked it
 			case file.InQuery:
 				found := params["query "+p.Wire]
 				s, required = resolved(doc, found["schema"]), found["required"] == true
@@ -85,7 +85,7 @@ func anyRequired(given map[string]bool) bool {
 	return false
 }
 
-// findPath is the operation of a document that a mapping asks for, whatever its placeholders are called.
+// findPath returns the operation of a document that a mapping names, whatever the names of its placeholders.
 func findPath(doc map[string]any, m *file.Mapping) (method map[string]any, shared any) {
 	want, _, _ := strings.Cut(m.Template, "?")
 	shape := func(path string) string {
@@ -108,7 +108,7 @@ func findPath(doc map[string]any, m *file.Mapping) (method map[string]any, share
 	return nil, nil
 }
 
-// membersOf are those that an object may have, in any of its forms.
+// membersOf returns the members that an object may have, in any of its forms.
 func membersOf(doc map[string]any, schema map[string]any) map[string]any {
 	all := map[string]any{}
 	if members, ok := schema["properties"].(map[string]any); ok {
@@ -135,7 +135,7 @@ func requiredOf(schema map[string]any) (names []string) {
 	return names
 }
 
-// definitionDisagrees says in what a definition lets through what a schema does not.
+// definitionDisagrees returns how a definition allows values that a schema does not.
 func definitionDisagrees(doc, schema map[string]any, d *file.Definition) (all []string) {
 	if schema == nil || schema["oneOf"] != nil || schema["anyOf"] != nil {
 		return nil

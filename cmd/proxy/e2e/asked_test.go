@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestEachUserIsAskedItsOwn has three clients call at once, several times each, what asks its user something. Nobody is
-// asked what was for another, and every answer comes back to its call, whatever the eras on the two sides are and whether
-// the server says for which call it asks or not.
+// TestEachUserIsAskedItsOwn makes three clients call a tool that asks its user something, at once and several times
+// each. No user may get the question of another, and every answer must come back to its call, whatever the eras on the
+// two sides are and whether or not the server says for which call it asks.
 func TestEachUserIsAskedItsOwn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
@@ -28,7 +28,7 @@ func TestEachUserIsAskedItsOwn(t *testing.T) {
 	rows := []struct {
 		name    string
 		over    transport
-		clients []map[string]any // three that come at once
+		clients []map[string]any // three that call at once
 	}{
 		{"with sessions", streamable, []map[string]any{legacy, legacy2, legacy}},
 		{"with sessions", withSSE, []map[string]any{legacy, legacy2, legacy}},
@@ -65,7 +65,7 @@ func TestEachUserIsAskedItsOwn(t *testing.T) {
 	}
 }
 
-// askedAtOnce lets clients call through one proxy at once, and checks what came of it. Each client has a name of its
+// askedAtOnce makes clients call through one proxy at once, and checks the results. Each client has a name of its
 // own, since without tokens the proxy tells clients of one address apart by their clientInfo.
 func askedAtOnce(ctx context.Context, proxy dragoman, clients []map[string]any, down transport, s *server, up transport) (o outcome) {
 	const calls = 4

@@ -18,15 +18,15 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// requirements are the scenarios that the suite demands of a revision.
+// requirements are the scenarios that the suite requires for a revision.
 type requirements struct {
 	revision string
 	scored   []string // of servers
-	extra    []string // run, and told, but not demanded
-	client   []string // of clients, but for those about OAuth, in which nobody between client and server has a part
+	extra    []string // run and reported, but not required
+	client   []string // of clients, except those about OAuth, which do not involve the proxy
 }
 
-// requirements reads them from the suite. Those of extensions of the protocol are left out.
+// requirements reads the requirements from the suite, except those for extensions of the protocol.
 func (s suite) requirements(t *testing.T, revision string) requirements {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(s.main), "..", "requirements", revision+".yaml"))
@@ -52,18 +52,18 @@ func (s suite) requirements(t *testing.T, revision string) requirements {
 	return r
 }
 
-// all are the names of the scenarios for servers.
+// all returns the names of the scenarios for servers.
 func (r requirements) all() []string { return slices.Concat(r.scored, r.extra) }
 
-// meet runs the scenarios against the server at url and fails for each check that does not succeed, but for those that
-// unmet has a reason for, and for each of those that does.
+// meet runs the scenarios against the server at url. The test fails for each check that fails, unless unmet has a
+// reason for it, and for each check in unmet that succeeds.
 func (s suite) meet(t *testing.T, r requirements, url string, unmet map[string]string) scenarioChecks {
 	found := s.against(t, url, "--requirements", r.revision)
 	judge(t, r.all(), found, unmet)
 	return found
 }
 
-// judge is the part of meet that comes when all is found out.
+// judge is the part of meet after the scenarios have run.
 func judge(t *testing.T, scenarios []string, found scenarioChecks, unmet map[string]string) {
 	seen := map[string]bool{}
 	for _, scenario := range scenarios {
@@ -92,26 +92,26 @@ func judge(t *testing.T, scenarios []string, found scenarioChecks, unmet map[str
 	}
 }
 
-// A script is a server of the tests in conformance/, written with a published SDK.
+// A script is a server for the tests, in conformance/, written with a published SDK.
 type script string
 
 const (
-	legacyServer script = "legacy.mjs" // of 2025-11-25, asks in the middle of a call by requests of its own
-	modernServer script = "modern.mjs" // of 2026-07-28 and nothing else, asks by input_required
+	legacyServer script = "legacy.mjs" // of 2025-11-25: asks during a call by requests to the client
+	modernServer script = "modern.mjs" // of 2026-07-28 only: asks by input_required
 )
 
-// command is how it is started.
+// command returns the command that starts the server.
 func (s suite) command(server script, over string) []string {
 	return []string{s.node, filepath.Join("conformance", string(server)), string(s.modules), over}
 }
 
-// serve starts it on HTTP until the test ends.
+// serve starts the server on HTTP until the test ends.
 func (s suite) serve(t *testing.T, server script) (url string) {
 	args := s.command(server, "http")
 	return listening(t, exec.Command(args[0], args[1:]...))
 }
 
-// before runs do with the proxy in front of a server, and fails for errors in its log.
+// before runs do with the proxy in front of a server. The test fails for errors in the proxy's log.
 func (d dragoman) before(t *testing.T, server endpoint, do func(url string)) {
 	server.stderr = &output{}
 	err := d.serve(t.Context(), streamable, server, []string{"--upstream-transport", string(server.over)}, func(at endpoint) error {
@@ -126,9 +126,9 @@ func (d dragoman) before(t *testing.T, server endpoint, do func(url string)) {
 	}
 }
 
-// greet makes a call at a proxy of 2026-07-28 as the suite does where it waits for the answer for 600 ms. The server of
-// an older revision has a session for each set of capabilities, on a pipe a process, and Node.js alone may need as long to
-// start on a busy machine.
+// greet makes the same call to a proxy as those scenarios of 2026-07-28 that wait only 600 ms for the answer. A server
+// of an older revision has a session for each set of capabilities, and on stdio a process for each session. On a busy
+// machine, the start of Node.js alone may take that long.
 func greet(t *testing.T, url string) {
 	t.Helper()
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{` +
@@ -160,8 +160,8 @@ const (
 		"requestState: a server that asks by a request of its own has nothing yet that could be answered"
 )
 
-// TestConformanceAcrossEras runs what the suite demands of servers of one era through the proxy, in front of a server of
-// the other. It runs by itself, as the next: the suite waits for some answers for 600 ms only.
+// TestConformanceAcrossEras runs what the suite requires of servers of one era through the proxy, in front of a server
+// of the other. It does not run in parallel, nor does the next test: the suite waits only 600 ms for some answers.
 func TestConformanceAcrossEras(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs Node.js 22 and the conformance suite")
@@ -199,8 +199,8 @@ func TestConformanceAcrossEras(t *testing.T) {
 	}
 }
 
-// TestConformanceWithinTheModernEra runs what the suite demands of servers of 2026-07-28 against such servers, written with
-// two published SDKs, directly and through the proxy: what succeeds directly succeeds through the proxy.
+// TestConformanceWithinTheModernEra runs what the suite requires of servers of 2026-07-28 against such servers, written
+// with two published SDKs, directly and through the proxy: what succeeds directly must succeed through the proxy.
 func TestConformanceWithinTheModernEra(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs Node.js 22 and the conformance suite")
@@ -242,7 +242,7 @@ func TestConformanceWithinTheModernEra(t *testing.T) {
 	}
 }
 
-// lines say how each scenario ended.
+// lines returns a line with the result of each scenario.
 func lines(found scenarioChecks, scenarios []string) string {
 	var b strings.Builder
 	for _, name := range scenarios {
@@ -253,9 +253,9 @@ func lines(found scenarioChecks, scenarios []string) string {
 
 const noHandshake = "the revision has no initialize, and so nobody sends it"
 
-// TestConformanceOfTheProxyAsAClient runs what the suite demands of clients of 2026-07-28, where the client is a published
-// one with the proxy before it, to which it speaks over a pipe. Of one of 2025-11-25 all that the suite's servers see is
-// the proxy's doing; of one of 2026-07-28 the headers are, and the tools that are left out.
+// TestConformanceOfTheProxyAsAClient runs what the suite requires of clients of 2026-07-28. The client is a published
+// one that speaks to the proxy over a pipe. If the client is of 2025-11-25, the suite's servers see only what the proxy
+// makes; if it is of 2026-07-28, the proxy makes the headers and leaves out tools.
 func TestConformanceOfTheProxyAsAClient(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs Node.js 22 and the conformance suite")
@@ -298,8 +298,8 @@ func TestConformanceOfTheProxyAsAClient(t *testing.T) {
 	}
 }
 
-// client runs a scenario for clients with the one that command starts, which gets the address of the scenario's server as
-// its last argument.
+// client runs a scenario for clients with the client that command starts. The address of the scenario's server is the
+// client's last argument.
 func (s suite) client(t *testing.T, scenario, revision string, command []string) map[string]string {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -20,10 +20,10 @@ import (
 	"time"
 )
 
-// scenarioChecks are what the conformance suite found out in each of its scenarios: the status of every check.
+// scenarioChecks are the results of the conformance suite: the status of every check, by scenario.
 type scenarioChecks map[string]map[string]string
 
-// Statuses of a check, the best first. INFO says that a server does without something that the protocol leaves to it.
+// The statuses of a check, the best first. INFO says that a server does not have something that is optional.
 var checkStatuses = []string{"SUCCESS", "INFO", "SKIPPED", "WARNING", "FAILURE"}
 
 // A conformanceRoad is a way from the suite to the server.
@@ -31,7 +31,7 @@ type conformanceRoad struct {
 	name  string
 	over  transport // to the server
 	flags []string
-	// Checks that end otherwise than without the proxy, and why that is as it should be.
+	// Checks whose result differs from that without the proxy, and the reason why that is correct.
 	differs map[string]string
 }
 
@@ -43,7 +43,7 @@ const (
 )
 
 // TestConformance runs the server scenarios that the official conformance suite has for 2025-11-25 against the Go SDK's
-// conformance server, directly and through the proxy: what passes directly passes through the proxy.
+// conformance server, directly and through the proxy: what passes directly must pass through the proxy.
 func TestConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs Node.js 22 and the conformance suite")
@@ -121,8 +121,8 @@ func TestConformance(t *testing.T) {
 	t.Logf("%d scenarios, checks by status:\n%s", len(direct), strings.Join(lines, "\n"))
 }
 
-// compare fails for every check that ends worse than without the proxy, or is missing, unless the road says why; and for
-// one that the road has a reason for and that ends as without.
+// compare reports an error for every check that is missing or has a worse result than without the proxy, unless the
+// road has a reason for it, and for every check with a reason whose result is the same as without the proxy.
 func (r conformanceRoad) compare(t *testing.T, direct, through map[string]string) {
 	for check, status := range through {
 		if slices.Index(checkStatuses, status) > max(1, slices.Index(checkStatuses, direct[check])) && r.differs[check] == "" {
@@ -159,14 +159,14 @@ func summary(checks map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// suite is the installed conformance suite, and a Node.js that is new enough for it.
+// suite is the installed conformance suite, with a Node.js that is new enough for it.
 type suite struct {
 	modules    modules
 	node, main string
 }
 
-// conformanceSuite installs both, and skips the test where there is no npm, or Node.js is too old and npm has none for
-// this system.
+// conformanceSuite installs the suite and Node.js. It skips the test if there is no npm, or if Node.js is too old and
+// npm has none for this system.
 func conformanceSuite(t *testing.T) suite {
 	if _, err := exec.LookPath("npm"); err != nil {
 		t.Skip("no npm here: the conformance suite needs it")
@@ -176,7 +176,7 @@ func conformanceSuite(t *testing.T) suite {
 		t.Fatal(err)
 	}
 	s := suite{modules: m, main: filepath.Join(string(m), "@modelcontextprotocol", "conformance", "dist", "index.js")}
-	for _, node := range append([]string{"node"}, installedNodes(m)...) { // "node" is the first of them where keepCompiled has made it
+	for _, node := range append([]string{"node"}, installedNodes(m)...) { // "node" is one of installedNodes if keepCompiled has made it
 		out, err := exec.Command(node, "-p", "Number(process.versions.node.split('.')[0]) >= 22").Output()
 		if err == nil && strings.TrimSpace(string(out)) == "true" {
 			s.node = node
@@ -187,13 +187,13 @@ func conformanceSuite(t *testing.T) suite {
 	return s
 }
 
-// installedNodes are the Node.js that npm has for this system, and the one of the system.
+// installedNodes returns the Node.js that npm has for this system, and the one of the system.
 func installedNodes(m modules) []string {
 	here, _ := filepath.Glob(filepath.Join(string(m), "node-*-*", "bin", "node*"))
 	return append(here, "node")
 }
 
-// against runs the scenarios that args choose against the server at url.
+// against runs the scenarios that args select against the server at url.
 func (s suite) against(t *testing.T, url string, args ...string) scenarioChecks {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -215,10 +215,10 @@ func (s suite) against(t *testing.T, url string, args ...string) scenarioChecks 
 	return found
 }
 
-// suiteCheck is one of those that a scenario has made.
+// suiteCheck is one check of a scenario.
 type suiteCheck struct{ ID, Name, Status string }
 
-// readChecks reads what a scenario has found out: the status of each check, the worst where one is made several times.
+// readChecks reads the results of a scenario: the status of each check, or the worst if a check was made several times.
 func readChecks(t *testing.T, file string, name func(suiteCheck) string) map[string]string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -237,7 +237,7 @@ func readChecks(t *testing.T, file string, name func(suiteCheck) string) map[str
 	return found
 }
 
-// scenarioName is the scenario of a folder such as server-ping-2026-08-31T10-00-00-000Z.
+// scenarioName returns the scenario of a folder such as server-ping-2026-08-31T10-00-00-000Z.
 func scenarioName(folder string) string {
 	name := strings.TrimPrefix(folder, "server-")
 	return name[:max(0, len(name)-len("-2006-01-02T15-04-05-000Z"))]
@@ -258,8 +258,8 @@ func buildConformanceServer(t *testing.T) conformanceServer {
 	return conformanceServer(bin)
 }
 
-// changedConformanceServer builds the server as published, but for two things that its flags do not offer: it keeps the
-// events that it sent, without which nothing can be resumed, and it says where it listens.
+// changedConformanceServer builds the published server with two changes that its flags do not offer: it keeps the
+// events that it sent, so that streams can be resumed, and it prints the address at which it listens.
 func changedConformanceServer() (bin string, err error) {
 	where, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/modelcontextprotocol/go-sdk").Output()
 	if err != nil {
@@ -287,13 +287,13 @@ func changedConformanceServer() (bin string, err error) {
 	return goBuild("conformance-server", main)
 }
 
-// serve starts it on HTTP until the test ends. Only with -stateless=true does it serve clients without a session.
+// serve starts the server on HTTP until the test ends. Only with -stateless=true does it serve clients without a session.
 func (s conformanceServer) serve(t *testing.T, mode string) (url string) {
 	return "http://" + listening(t, exec.Command(string(s), "-http", "127.0.0.1:0", mode))
 }
 
-// listening starts a server that ends with the test, and returns what it says first,
-// which is where it listens.
+// listening starts a server that ends with the test, and returns the first thing that it prints: the address at which
+// it listens.
 func listening(t *testing.T, server *exec.Cmd) string {
 	stderr := &output{}
 	server.Stderr = stderr

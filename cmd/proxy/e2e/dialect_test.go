@@ -16,10 +16,10 @@ import (
 
 var installDialect = sync.OnceValues(func() (modules, error) { return installModules("dialect") })
 
-// TestDraft07ToolsCanBeCalled: the betas of the 2.x line refuse a call of a tool whose schema is in draft-07, which
-// servers on 1.x write, unless the proxy rewrites the schema to 2020-12.
+// TestDraft07ToolsCanBeCalled checks that clients of the 2.x line can call tools with schemas of draft-07, which servers
+// on 1.x write. The betas of that line refuse such calls unless the proxy rewrites the schema to 2020-12.
 func TestDraft07ToolsCanBeCalled(t *testing.T) {
-	nodePeers(t) // which says what is missing
+	nodePeers(t) // skips the test with the reason if they cannot run
 	m, err := installDialect()
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A driver is a process of Node.js that runs programs in peers/ one after another: most of the time of a single run would
-// go into the start of Node.js and the loading of an SDK.
+// A driver is a process of Node.js that runs programs in peers/ one after another. In a process for each run, the start
+// of Node.js and loading an SDK would take most of the time.
 type driver struct {
 	process *exec.Cmd
 	stdin   io.WriteCloser
@@ -23,7 +23,7 @@ type driver struct {
 	stderr  *output
 }
 
-// driverPool holds the drivers that have nothing to do.
+// driverPool holds the idle drivers.
 type driverPool struct {
 	mu   sync.Mutex
 	idle []*driver
@@ -89,7 +89,7 @@ func (p *driverPool) give(d *driver) {
 	p.idle = append(p.idle, d)
 }
 
-// end ends the drivers that have nothing to do.
+// end ends the idle drivers.
 func (p *driverPool) end() {
 	for _, d := range p.idle {
 		d.end()
@@ -134,7 +134,7 @@ func (d *driver) run(ctx context.Context, program string, config map[string]any)
 	}
 }
 
-// end ends the process, and returns when it has.
+// end ends the process, and waits until it has ended.
 func (d *driver) end() {
 	d.stdin.Close()
 	late := time.AfterFunc(10*time.Second, func() { _ = d.process.Process.Kill() })

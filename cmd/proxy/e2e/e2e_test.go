@@ -33,9 +33,9 @@ type endpoint struct {
 
 type client struct {
 	name       string
-	revision   string // what it asks for
+	revision   string // the revision that it requests
 	transports []transport
-	reads      bool // its transcript holds what it made of the messages, not the bytes: members that it does not know are missing
+	reads      bool // its transcript has what its SDK decoded, not the messages: members that the SDK does not know are missing
 	run        func(context.Context, endpoint) (transcript, error)
 }
 
@@ -45,14 +45,14 @@ type server struct {
 	only       bool   // it speaks no other
 	refuses    string // a step that it answers with status 400 over HTTP+SSE; its own client then gives up the session
 	once       bool   // over HTTP+SSE it ends with its first client
-	deaf       bool   // over HTTP it does not notice, by itself, that a client without a session left the stream of its call
-	declares   bool   // without a session it asks only what the client says it can be asked, else it refuses the call
+	deaf       bool   // over HTTP it does not notice that a client without a session has closed the stream of its call
+	declares   bool   // without a session it refuses a call if the client has not declared the capability for the question
 	transports []transport
-	command    func(revision, mark string) []string // on stdio; mark is an argument to be known by
+	command    func(revision, mark string) []string // on stdio; mark is an argument by which the process is found
 	serve      func(revision string, over transport) (url string, stop func(), err error)
 }
 
-// cell is one client with one server, and the transports on the two sides of the proxy.
+// cell is one combination of a client, a server, and the transports on the two sides of the proxy.
 type cell struct {
 	client *client
 	server *server
@@ -60,8 +60,8 @@ type cell struct {
 	up     transport
 }
 
-// upstream is the revision that the proxy speaks to the server: the newest one of it, with a handshake where there is one
-// on both sides.
+// upstream returns the revision that the proxy speaks to the server: the server's newest one, with a handshake if both
+// sides have one.
 func (c cell) upstream() string {
 	if c.server.revision == newest && !c.server.only && c.client.revision != newest {
 		return newestHandshake
@@ -74,14 +74,14 @@ func (c cell) String() string {
 	return strings.ReplaceAll(s, " ", "_")
 }
 
-// outcome is what came of one run.
+// outcome is the result of one run.
 type outcome struct {
 	steps transcript
 	log   string
 	err   error
 }
 
-// TestPublishedPeers lets every published client meet every server, each over one of the nine pairs of transports.
+// TestPublishedPeers runs every published client with every server, each over one of the nine pairs of transports.
 func TestPublishedPeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
@@ -138,9 +138,9 @@ func TestGoPeers(t *testing.T) {
 	meet(t, cells)
 }
 
-// everyOneMeetsEveryOther makes the cells in which every client meets every server once, over transports that make two
-// orthogonal Latin squares: any three neighbours among the clients meet any three among the servers over all nine pairs.
-// A server meets the older client next to it in the lists once more.
+// everyOneMeetsEveryOther returns cells that combine every client with every server once. The transports are those of two
+// orthogonal Latin squares: any three neighbours among the clients are combined with any three among the servers over
+// all nine pairs. A server is combined once more with the older client next to it in the lists.
 func everyOneMeetsEveryOther(clients []*client, servers []*server) (cells []cell) {
 	for i, c := range clients {
 		for j, s := range servers {
@@ -154,7 +154,7 @@ func everyOneMeetsEveryOther(clients []*client, servers []*server) (cells []cell
 	return cells
 }
 
-// inTurn is the transport whose turn it is, or the next one that a peer has.
+// inTurn returns the transport whose turn it is, or the next one that a peer has.
 func inTurn(has []transport, n int) transport {
 	for !slices.Contains(has, all[n%len(all)]) {
 		n++
@@ -162,7 +162,7 @@ func inTurn(has []transport, n int) transport {
 	return all[n%len(all)]
 }
 
-// several runs several things at a time, whatever -parallel says of subtests: peers mostly wait for each other.
+// several runs several things at a time, whatever -parallel sets for subtests, because peers mostly wait for each other.
 type several struct {
 	t     *testing.T
 	group sync.WaitGroup
@@ -170,10 +170,10 @@ type several struct {
 
 func newSeveral(t *testing.T) *several { return &several{t: t} }
 
-// turns bounds the runs that go on at a time in all tests.
+// turns limits the runs at a time in all tests.
 var turns = make(chan struct{}, 8)
 
-// start begins a run, and returns what waits for its outcome.
+// start begins a run, and returns a function that waits for its outcome.
 func (s *several) start(run func(context.Context) outcome) func() outcome {
 	var o outcome
 	done := make(chan struct{})
@@ -205,11 +205,11 @@ func meet(t *testing.T, cells []cell) {
 	}
 	reference := func(c cell) key {
 		over := c.up
-		if c.client.revision == newest { // what a status says is not said on a pipe
+		if c.client.revision == newest { // a pipe has no HTTP status
 			over = c.down
 		}
 		if !slices.Contains(c.client.transports, over) || over == withSSE && c.server.refuses != "" {
-			over = stdio // which all have
+			over = stdio // all servers have stdio
 		}
 		return key{c.client, c.server, over}
 	}
@@ -219,7 +219,7 @@ func meet(t *testing.T, cells []cell) {
 		k := reference(c)
 		if alone[k] == nil {
 			alone[k] = start(func(ctx context.Context) (o outcome) {
-				for range 3 { // what is no good run by itself is no reference
+				for range 3 { // a failed run cannot be the reference
 					if o = direct(ctx, c.client, c.server, k.over); o.err != nil || o.steps.arrived() && o.steps.era(c.client) {
 						break
 					}
@@ -236,7 +236,7 @@ func meet(t *testing.T, cells []cell) {
 	t.Log("through the proxy:\n" + table(cells, passed))
 }
 
-// direct is the reference: nothing between client and server.
+// direct is the reference run, without the proxy.
 func direct(ctx context.Context, c *client, s *server, over transport) (o outcome) {
 	to, stop, err := s.open(min(c.revision, s.revision), over, "direct")
 	if err != nil {
@@ -248,7 +248,7 @@ func direct(ctx context.Context, c *client, s *server, over transport) (o outcom
 	return o
 }
 
-// proxied is the same through the proxy.
+// proxied is the same run through the proxy.
 func proxied(ctx context.Context, proxy dragoman, c cell, mark string) (o outcome) {
 	to, stop, err := c.server.open(c.server.revision, c.up, mark)
 	if err != nil {
@@ -278,7 +278,7 @@ func proxied(ctx context.Context, proxy dragoman, c cell, mark string) (o outcom
 	return o
 }
 
-// open makes a server ready for one client.
+// open prepares a server for one client.
 func (s *server) open(revision string, over transport, mark string) (to endpoint, stop func(), err error) {
 	to = endpoint{over: over, stderr: &output{}}
 	if over == stdio {
@@ -289,7 +289,7 @@ func (s *server) open(revision string, over transport, mark string) (to endpoint
 	return to, stop, err
 }
 
-// check holds what came through the proxy against the reference.
+// check compares the run through the proxy with the reference.
 func check(t *testing.T, c cell, alone, through outcome) {
 	if alone.err != nil {
 		t.Fatalf("without the proxy: %v\n%s", alone.err, tail(alone.log))
@@ -302,7 +302,7 @@ func check(t *testing.T, c cell, alone, through outcome) {
 	if vu == newest && vc != vu {
 		c.withSession(steps)
 		if c.client.reads {
-			withoutHints(through.steps) // it has members for them in any revision
+			withoutHints(through.steps) // the Go SDK has members for them in every revision
 		}
 	}
 	if vu == newest && c.server.deaf && steps.step("cancellations seen").Result != nil {
@@ -311,11 +311,11 @@ func check(t *testing.T, c cell, alone, through outcome) {
 	if c.client.reads {
 		for _, e := range steps {
 			if methodOf()[e.Step] == "resources/read" {
-				remove(e.Result, "contents.*.name") // which we may add, and no schema has
+				remove(e.Result, "contents.*.name") // the proxy may add it, and no schema has it
 			}
 		}
 	}
-	if c.up == withSSE { // where a request that was refused is answered with an error, and nothing else suffers
+	if c.up == withSSE { // over which a refused request is answered with an error, and the session goes on
 		for i := range steps {
 			if steps[i].Step == c.server.refuses {
 				steps[i].Error = map[string]any{"code": json.Number("-32601"), "message": `Method not found: JSON RPC not handled: "x/no-such-method" unsupported`}
@@ -343,7 +343,7 @@ func check(t *testing.T, c cell, alone, through outcome) {
 	}
 }
 
-// tail is the end of a log.
+// tail returns the end of a log.
 func tail(log string) string {
 	if len(log) > 8<<10 {
 		return "…" + log[len(log)-8<<10:]
@@ -351,7 +351,7 @@ func tail(log string) string {
 	return log
 }
 
-// table shows the cells, clients down and servers across.
+// table returns the cells as a table with a row for each client and a column for each server.
 func table(cells []cell, passed []bool) string {
 	var rows, columns []string
 	shown := map[[2]string][]string{}

@@ -12,8 +12,8 @@ const (
 	newestHandshake = "2025-11-25"
 )
 
-// TestLegacyClientsOfModernServers lets published clients that begin with a handshake meet servers that know none. What
-// they live through is what they live through with the same server when it speaks their revision itself.
+// TestLegacyClientsOfModernServers runs published clients with a handshake with servers without one. Their transcripts
+// must equal those with the same server when it speaks their revision itself.
 func TestLegacyClientsOfModernServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
@@ -46,7 +46,7 @@ func legacyToModern(m modules) (cells []cell) {
 	return cells
 }
 
-// TestModernPeers lets published clients and servers that both know no handshake meet: nothing is changed between them.
+// TestModernPeers runs published clients and servers that both have no handshake: the proxy must change nothing.
 func TestModernPeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
@@ -78,7 +78,7 @@ func modernToModern(m modules) (cells []cell) {
 	return cells
 }
 
-// TestServersOfBothEras lets clients with a handshake meet servers that take both ways: each client is served in its own.
+// TestServersOfBothEras runs clients with a handshake with servers of both eras: each client must be served in its own.
 func TestServersOfBothEras(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a dozen peers")
@@ -98,29 +98,29 @@ func TestServersOfBothEras(t *testing.T) {
 	meet(t, cells)
 }
 
-// withoutSession are the steps that would be waited for in vain where a server has the messages of a handshake, but no
+// withoutSession are the steps that would wait in vain if a server has the messages of a handshake, but no
 // session.
 var withoutSession = map[string]string{
-	"resource updated": "nobody is subscribed",
+	"resource updated": "the subscription is forgotten",
 	"log message":      "the level is forgotten",
 }
 
-// withSession changes what a client lived through in a session with a server into what it does without the server's
-// knowing of one.
+// withSession changes the transcript of a client in a session with a server into the expected one if the server has no
+// sessions.
 func (c cell) withSession(steps transcript) {
 	for i := range steps {
 		e := &steps[i]
 		switch e.Step {
-		case "read nothing": // which has a code of its own in the older revisions
+		case "read nothing": // older revisions have another error code for it
 			e.Error.(map[string]any)["code"] = json.Number("-32002")
 		default:
 			c.cannotAsk(e)
 		}
 	}
-	withoutHints(steps) // which the Go SDK sends to all its clients
+	withoutHints(steps) // the Go SDK sends them to all its clients
 }
 
-// cancelled says how many cancellations the server has heard of.
+// cancelled returns how many cancellations the server has received.
 func (c cell) cancelled(steps transcript) {
 	heard := "1"
 	if c.up == streamable {
@@ -130,7 +130,7 @@ func (c cell) cancelled(steps transcript) {
 	content[0].(map[string]any)["text"] = heard
 }
 
-// withoutHints removes what results say about how long they hold.
+// withoutHints removes the cache hints of results.
 func withoutHints(steps transcript) {
 	for _, e := range steps {
 		for _, hint := range []string{"ttlMs", "cacheScope"} {
@@ -140,8 +140,8 @@ func withoutHints(steps transcript) {
 	}
 }
 
-// cannotAsk is what becomes of a step in which the server could not ask the client: with a session the server was told so,
-// here it either refuses the call or asks and finds that nobody answers.
+// cannotAsk is the expected result of a step in which the server cannot ask the client. In a session the server knows
+// that; without one it either refuses the call, or asks and gets no answer.
 func (c cell) cannotAsk(e *entry) {
 	said := fmt.Sprint(at(e.Error, "message"))
 	blocks, _ := at(e.Result, "content").([]any)

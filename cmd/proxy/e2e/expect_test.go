@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// What the newer revisions added, and so what a client of an older one must not be sent. These tables say again, in terms
+// What the newer revisions added, which a client of an older one must not get. These tables repeat, in terms
 // of a transcript, what package translate does to single messages; they share no code with it.
 //
 // A path leads from a result to a member: "*" stands for each item of an array or each member of an object.
@@ -59,7 +59,7 @@ var additions = []struct{ since, method, path string }{
 	{"2025-11-25", "asked", "*.params.requestedSchema.$schema"},
 }
 
-// answered are the steps that only go well because the proxy speaks another revision to the server: the reference fails.
+// answered are the steps that succeed only because the proxy speaks another revision to the server. The reference fails.
 var answered = []struct {
 	before, step string // clients older than this
 	result       any
@@ -71,17 +71,17 @@ var answered = []struct {
 	}}}},
 }
 
-// crossed reports whether a message on its way from revision vu down to vc passes the step that added something: what a
-// server sends although its own revision does not have it is nobody's business.
+// crossed reports whether a message from revision vu down to vc passes the step that added something. The proxy does
+// not remove what a server sends although its own revision does not have it.
 func crossed(since, vc, vu string) bool { return vc < since && since <= vu }
 
-// expected is what a client of revision vc should live through by way of a proxy that speaks vu to the server, when ref is
-// what the same client lived through with the same server and nothing between.
+// expected returns the transcript that a client of revision vc must have through a proxy that speaks vu to the server.
+// ref is the transcript of the same client with the same server and no proxy.
 func expected(ref transcript, vc, vu string) transcript {
 	out := make(transcript, 0, len(ref))
 	for _, e := range ref {
 		if vc != vu {
-			e.Refused = "" // what the client could not read is what the proxy put right
+			e.Refused = "" // the proxy translates what the client could not read
 			e.Result, e.Progress = plain(e.Result), plain(e.Progress)
 			if vc < vu {
 				e = downgraded(e, vc, vu)
@@ -89,7 +89,7 @@ func expected(ref transcript, vc, vu string) transcript {
 				e = upgraded(e, vc, vu)
 			}
 		}
-		if e.Step == "initialize" && vc != newest { // which says it otherwise
+		if e.Step == "initialize" && vc != newest { // the newest revision has no protocolVersion in the result
 			e.Result.(map[string]any)["protocolVersion"] = vc
 		}
 		if vc >= newestHandshake && methodOf()[e.Step] == "tools/list" {
@@ -157,7 +157,7 @@ func downgraded(e entry, vc, vu string) entry {
 			}
 		}
 	case "resources/read":
-		if crossed("2025-06-18", vc, vu) { // a resource's contents never had a name, whatever servers say
+		if crossed("2025-06-18", vc, vu) { // no schema has a name for a resource's contents, although servers send it
 			remove(e.Result, "contents.*.name")
 		}
 	case "asked":
@@ -179,7 +179,7 @@ func downgraded(e entry, vc, vu string) entry {
 func upgraded(e entry, vc, vu string) entry {
 	result, _ := e.Result.(map[string]any)
 	switch methodOf()[e.Step] {
-	case "initialize": // completion existed before there was a capability to say so
+	case "initialize": // completion existed before there was a capability for it
 		capabilities := result["capabilities"].(map[string]any)
 		if vu < "2025-03-26" && capabilities["completions"] == nil && (capabilities["prompts"] != nil || capabilities["resources"] != nil) {
 			capabilities["completions"] = map[string]any{}
@@ -192,7 +192,7 @@ func upgraded(e entry, vc, vu string) entry {
 				}
 			}
 		}
-	case "asked": // a server of before there was a capability for it may not ask for context
+	case "asked": // a server of a revision without the capability may not ask for context
 		if vu < "2025-11-25" && vc >= "2025-11-25" {
 			remove(e.Result, "*.params.includeContext")
 		}
@@ -200,7 +200,7 @@ func upgraded(e entry, vc, vu string) entry {
 	return e
 }
 
-// titled puts a tool's title where 2025-03-26 has it.
+// titled moves a tool's title to the member where 2025-03-26 has it.
 func titled(tool map[string]any) {
 	title, _ := tool["title"].(string)
 	if title == "" {
@@ -216,7 +216,7 @@ func titled(tool map[string]any) {
 	}
 }
 
-// quoted appends a structured value as text to a result that does not say it already.
+// quoted appends a structured value as text to a result, unless a block has it already.
 func quoted(result map[string]any, value any) {
 	blocks, _ := result["content"].([]any)
 	for _, b := range blocks {
@@ -228,7 +228,7 @@ func quoted(result map[string]any, value any) {
 	result["content"] = append(blocks, map[string]any{"type": "text", "text": compact(value)})
 }
 
-// readable puts a content block that is new to the client into words.
+// readable replaces a content block that the client's revision does not have with text.
 func readable(block map[string]any, vc, vu string) map[string]any {
 	var text string
 	member := func(name string) string { s, _ := block[name].(string); return s }
@@ -268,7 +268,7 @@ func readable(block map[string]any, vc, vu string) map[string]any {
 	return words
 }
 
-// askable puts the requests of a 2025-11-25 server into the form of the revisions before.
+// askable changes the requests of a 2025-11-25 server to the form of the revisions before.
 func askable(requests any) {
 	list, _ := requests.([]any)
 	for _, r := range list {
@@ -293,7 +293,7 @@ func askable(requests any) {
 	}
 }
 
-// primitive puts a form into what revision 2025-06-18 can ask: one value per property, no defaults but of booleans.
+// primitive changes a form to what revision 2025-06-18 has: one value per property, and defaults only of booleans.
 func primitive(schema, properties map[string]any) {
 	for name, p := range properties {
 		p := p.(map[string]any)
@@ -319,7 +319,7 @@ func primitive(schema, properties map[string]any) {
 	delete(schema, "$schema")
 }
 
-// options are the values of a choice in the forms of 2025-11-25, and what they are called.
+// options returns the values of a choice in the forms of 2025-11-25, and their titles.
 func options(p map[string]any) (values, titles []any) {
 	choices, _ := p["oneOf"].([]any)
 	if choices == nil {
@@ -336,7 +336,7 @@ func options(p map[string]any) (values, titles []any) {
 	return values, titles
 }
 
-// option is the boolean that stands for one of so many values of a multiple choice p.
+// option returns the boolean for one of the values of a multi-select p.
 func option(name string, p map[string]any, value, title any, of int) map[string]any {
 	b := map[string]any{"type": "boolean", "title": title, "description": name}
 	for _, member := range []string{"description", "title"} {
@@ -353,8 +353,8 @@ func option(name string, p map[string]any, value, title any, of int) map[string]
 	return b
 }
 
-// newerThan reports every member of a transcript that vc does not have and vu has: the tables above once more, but of what
-// really came, notifications included.
+// newerThan returns every member of a transcript that vc does not have and vu has. It applies the tables above to what
+// the client actually received, notifications included.
 func newerThan(vc, vu string, t transcript) (faults []string) {
 	for _, e := range t {
 		for _, a := range additions {
@@ -379,7 +379,7 @@ func newerThan(vc, vu string, t transcript) (faults []string) {
 	return faults
 }
 
-// lastSegment is what a URI ends on.
+// lastSegment returns the last part of a URI.
 func lastSegment(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -389,7 +389,7 @@ func lastSegment(uri string) string {
 	return segments[len(segments)-1]
 }
 
-// at returns the member at a path without "*", nil when there is none.
+// at returns the member at a path without "*", or nil if there is none.
 func at(v any, path string) any {
 	for _, name := range strings.Split(path, ".") {
 		object, _ := v.(map[string]any)
@@ -398,8 +398,8 @@ func at(v any, path string) any {
 	return v
 }
 
-// remove takes the members at a path out of v, and an object "annotations" that is left empty. It reports whether there were
-// any.
+// remove removes the members at a path from v, and an object "annotations" that is then empty. It reports whether it
+// removed any.
 func remove(v any, path string) (found bool) {
 	name, rest, more := strings.Cut(path, ".")
 	switch v := v.(type) {

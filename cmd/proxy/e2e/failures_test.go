@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// failingServer is a server whose tools fail in ways that are not its protocol's; it
-// refuses the standing stream, too.
+// failingServer is a server whose tools fail in ways that the protocol does not allow. It also
+// refuses the standing stream.
 func failingServer(t *testing.T) endpoint {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m struct {
@@ -50,8 +50,8 @@ func failingServer(t *testing.T) endpoint {
 	return endpoint{over: streamable, url: s.URL, stderr: &output{}}
 }
 
-// TestPublishedClientsSurviveServerFailures: a call that the server fails is an error of
-// that call, and the client goes on.
+// TestPublishedClientsSurviveServerFailures checks that a failure of the server during a call is an error of
+// that call only, and that the client can go on.
 func TestPublishedClientsSurviveServerFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")

@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
 
-// fileServer is the command of a published server of files, in front of a folder with thousands of them, and that folder.
+// fileServer returns the command of a published server of files for a folder with thousands of files, and that folder.
 func fileServer(t *testing.T) (command []string, folder string) {
 	t.Helper()
 	for _, tool := range []string{"node", "npm"} {
@@ -48,7 +48,7 @@ func write(t *testing.T, file string, data []byte) {
 	}
 }
 
-// callTool calls a tool and fails where that is an error of the protocol.
+// callTool calls a tool. The test fails if the answer is a JSON-RPC error.
 func callTool(t *testing.T, s *mcp.ClientSession, tool string, arguments map[string]any) *mcp.CallToolResult {
 	t.Helper()
 	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
@@ -67,8 +67,8 @@ func textOf(t *testing.T, c mcp.Content) string {
 	return text.Text
 }
 
-// TestHugeAnswersFitTheirBudget: a published server answers with a list of 3,000 files. Clients of each revision get a
-// part of it that is valid, and read all the rest.
+// TestHugeAnswersFitTheirBudget checks that clients of each revision get a valid part of a published server's list of
+// 3,000 files, and can read all the rest.
 func TestHugeAnswersFitTheirBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
@@ -116,7 +116,7 @@ func TestHugeAnswersFitTheirBudget(t *testing.T) {
 				if tree, ok := r.StructuredContent.(map[string]any)["content"].(string); !ok || tree == "" {
 					t.Errorf("structured content %.100s", structured)
 				}
-			} else if revision != "2024-11-05" && revision != "2025-03-26" { // which have none
+			} else if revision != "2024-11-05" && revision != "2025-03-26" { // these have no structured content
 				t.Error("result has no structured content, which the tool's outputSchema requires")
 			}
 			if n > budget || n < budget/4 {
@@ -165,7 +165,7 @@ func TestHugeAnswersFitTheirBudget(t *testing.T) {
 	}
 }
 
-// readOn reads all that a handle leads to.
+// readOn reads everything behind a handle.
 func readOn(t *testing.T, s *mcp.ClientSession, cursor string) string {
 	t.Helper()
 	var all strings.Builder
@@ -187,7 +187,7 @@ func readOn(t *testing.T, s *mcp.ClientSession, cursor string) string {
 	}
 }
 
-// connectTo is the Go SDK's client of a revision, on a pipe to a command, for the length of a test.
+// connectTo connects the Go SDK's client of a revision to a command on a pipe, until the test ends.
 func connectTo(t *testing.T, revision string, to endpoint) *mcp.ClientSession {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -203,8 +203,8 @@ func connectTo(t *testing.T, revision string, to endpoint) *mcp.ClientSession {
 	return s
 }
 
-// TestBlocksThatAreNoTextSurvive a budget that their texts do not fit: images and audio stay, resource links as far as the
-// budget goes, and the rest can be read on.
+// TestBlocksThatAreNoTextSurvive checks that a budget that is too small for the texts of a result keeps images and audio,
+// and as many resource links as fit, and that the rest can be read on.
 func TestBlocksThatAreNoTextSurvive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")

@@ -17,7 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// goClient runs the scenario with the Go SDK's client and writes its transcript: of what the SDK read, not of the
+// goClient runs the scenario with the Go SDK's client and writes its transcript: of what the SDK decoded, not of the
 // bytes.
 type goClient struct {
 	client  *mcp.Client
@@ -28,18 +28,19 @@ type goClient struct {
 	mu    sync.Mutex
 	asked []any            // requests of the server, never nil
 	heard map[string][]any // notifications by method
-	came  chan struct{}    // closed and replaced whenever something comes
-	last  mcp.Result       // what the last request was answered with
+	came  chan struct{}    // closed and replaced when a message comes
+	last  mcp.Result       // the result of the last request
 }
 
-// goSDK is the Go SDK's client asking for a revision. Of the scenario it runs the steps that are all of these.
+// goSDK returns the Go SDK's client that requests a revision. It runs the steps of the scenario for which all of these
+// functions return true.
 func goSDK(revision string, these ...func(scene) bool) *client {
 	return &client{name: "Go SDK 1.8.0", revision: revision, transports: all, reads: true, run: func(ctx context.Context, to endpoint) (transcript, error) {
 		return runGoClient(ctx, revision, &mcp.ClientSessionOptions{ProtocolVersion: revision}, to, these)
 	}}
 }
 
-// goSDKAsItIs is the Go SDK's client left to itself: it first asks whether the server speaks without a handshake, and goes
+// goSDKAsItIs returns the Go SDK's client with its defaults: it first tries a server without a handshake, and falls
 // back to the newest revision with one.
 func goSDKAsItIs(these ...func(scene) bool) *client {
 	const revision = "2025-11-25"
@@ -48,7 +49,7 @@ func goSDKAsItIs(these ...func(scene) bool) *client {
 	}}
 }
 
-// runGoClient runs the scenario with what a client of a revision can do.
+// runGoClient runs the scenario with the capabilities of a client of a revision.
 func runGoClient(ctx context.Context, revision string, options *mcp.ClientSessionOptions, to endpoint, these []func(scene) bool) (_ transcript, err error) {
 	c := &goClient{listed: map[string]bool{}, asked: []any{}, heard: map[string][]any{}, came: make(chan struct{})}
 	capabilities := &mcp.ClientCapabilities{RootsV2: &mcp.RootCapabilities{ListChanged: true}, Sampling: &mcp.SamplingCapabilities{}}
@@ -61,7 +62,7 @@ func runGoClient(ctx context.Context, revision string, options *mcp.ClientSessio
 	}
 	handlers := &mcp.ClientOptions{Capabilities: capabilities}
 	if revision == "2025-11-25" {
-		handlers.CreateMessageWithToolsHandler = sampleBlocks // what came as one block it gets as a list of one
+		handlers.CreateMessageWithToolsHandler = sampleBlocks // the SDK decodes a single block as a list of one
 	} else {
 		handlers.CreateMessageHandler = sample
 	}
@@ -121,7 +122,7 @@ func runGoClient(ctx context.Context, revision string, options *mcp.ClientSessio
 	return steps, nil
 }
 
-// unknownMethod is the scenario's.
+// unknownMethod is the unknown method of the scenario.
 const unknownMethod = "x/no-such-method"
 
 type (
@@ -148,7 +149,7 @@ func sampled(last mcp.Content) mcp.Content {
 	return &mcp.TextContent{Text: "sampled " + said}
 }
 
-// elicit fills in a form like the TypeScript clients do: with the first thing that fits.
+// elicit fills in a form as the TypeScript clients do: with the first value that is valid.
 func elicit(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	if r.Params.Mode == "url" {
 		return &mcp.ElicitResult{Action: "accept"}, nil
@@ -232,7 +233,7 @@ func (c *goClient) send(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// until waits for what is looked for under the lock to be there.
+// until waits until a condition, which it evaluates under the lock, is true.
 func (c *goClient) until(ctx context.Context, wait time.Duration, found func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -251,7 +252,7 @@ func (c *goClient) until(ctx context.Context, wait time.Duration, found func() b
 	}
 }
 
-// choose settles on the first alternative of a step that the server has.
+// choose returns the first alternative of a step that the server has.
 func (c *goClient) choose(s scene) (scene, bool) {
 	if len(s.Any) == 0 {
 		return s, true
@@ -272,7 +273,7 @@ func (c *goClient) choose(s scene) (scene, bool) {
 	return s, false
 }
 
-// folder is a URI up to its last slash: what a listed resource and its neighbours have in common.
+// folder returns a URI up to its last slash, which a listed resource and its neighbours have in common.
 func folder(uri string) string { return uri[:max(strings.LastIndexByte(uri, '/'), 0)] }
 
 func (c *goClient) run(ctx context.Context, s scene) entry {
@@ -317,7 +318,7 @@ func (c *goClient) run(ctx context.Context, s scene) entry {
 	return e
 }
 
-// reports are the params of the progress that belongs to a step, whose name is its token.
+// reports returns the params of the progress notifications of a step. The name of the step is its progress token.
 func (c *goClient) reports(step string) (reports []any) {
 	for _, p := range c.heard["notifications/progress"] {
 		if p.(*mcp.ProgressNotificationParams).ProgressToken == step {
@@ -327,7 +328,7 @@ func (c *goClient) reports(step string) (reports []any) {
 	return reports
 }
 
-// progress counts the reports of a step that have reached at least the part given of their total.
+// progress counts the progress notifications of a step that have reached at least this part of their total.
 func (c *goClient) progress(step string, part float64) (n int) {
 	for _, p := range c.reports(step) {
 		if p := p.(*mcp.ProgressNotificationParams); p.Progress >= part*p.Total {

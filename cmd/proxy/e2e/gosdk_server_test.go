@@ -28,7 +28,7 @@ import (
 const goServerArg = "serve-mcp-on-stdio"
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // a third less processor time for the peers that run in here; they never hold much
+	debug.SetGCPercent(400) // saves a third of the processor time of the peers in this process, which never use much memory
 	if len(os.Args) > 3 && os.Args[1] == goServerArg {
 		err := newGoServer(os.Args[2], os.Args[3]).Run(context.Background(), &mcp.StdioTransport{})
 		if err != nil && !errors.Is(err, context.Canceled) {
@@ -45,7 +45,7 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	os.Setenv("E2E_TOKEN", e2eToken) // what the guarded proxy's configuration names
+	os.Setenv("E2E_TOKEN", e2eToken) // the guarded proxy's configuration refers to it
 	var err error
 	if binaries, err = os.MkdirTemp("", "dragoman-e2e-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -65,7 +65,7 @@ func runTests(m *testing.M) int {
 func goServer(revision string) *server {
 	transports, roots := all, "get-roots-list"
 	if revision == newest {
-		transports, roots = []transport{stdio, streamable}, "list-roots" // for those that have the other, clients wait to be asked outside of calls
+		transports, roots = []transport{stdio, streamable}, "list-roots" // with the tool get-roots-list, clients wait to be asked outside of calls
 	}
 	return &server{
 		name: "Go SDK 1.8.0", revision: revision, only: true, transports: transports,
@@ -90,11 +90,11 @@ func goServer(revision string) *server {
 	}
 }
 
-// bothEras stands for a server that takes clients with and without a handshake.
+// bothEras stands for a server for clients with and without a handshake.
 const bothEras = "both"
 
-// goServerOfBothEras is the Go SDK's server as it is. Whether it has sessions decides which era it says it is of: with
-// them it names to server/discover only revisions that begin with a handshake.
+// goServerOfBothEras returns the Go SDK's server with its defaults. If it has sessions, its answer to server/discover
+// names only revisions with a handshake.
 func goServerOfBothEras(stateless bool) *server {
 	const roots = "list-roots"
 	name := "Go SDK 1.8.0 as it is"
@@ -115,7 +115,7 @@ func goServerOfBothEras(stateless bool) *server {
 	}
 }
 
-// supported are the revisions that a server is to speak, none for all.
+// supported returns the revisions that a server is to support, or none for all.
 func supported(revision string) []string {
 	if revision == bothEras {
 		return nil
@@ -125,10 +125,10 @@ func supported(revision string) []string {
 
 const goResource = "demo://resource/dynamic/text/1"
 
-// newGoServer has the tools, prompts and resources that the scenario asks for, with every ornament that the newest
-// handshake revision knows: what older clients must not be sent is all there.
+// newGoServer returns a server with the tools, prompts and resources of the scenario, which have every optional member
+// of the newest handshake revision, so that everything that older clients must not get is there.
 //
-// With the revision bothEras it speaks all that the SDK does.
+// With the revision bothEras it supports every revision that the SDK does.
 func newGoServer(revision, roots string) *mcp.Server {
 	icons := []mcp.Icon{{Source: "data:image/png;base64,iVBORw0KGgo=", MIMEType: "image/png", Sizes: []string{"8x8"}}}
 	annotations := &mcp.Annotations{Audience: []mcp.Role{"user"}, Priority: 0.5, LastModified: "2025-01-02T03:04:05Z"}
@@ -177,7 +177,7 @@ func newGoServer(revision, roots string) *mcp.Server {
 	text := func(format string, args ...any) *mcp.CallToolResult {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...), Meta: meta}}}
 	}
-	// told is the answer to a question that was put to the client, or why there was none.
+	// told returns the answer to a question that the client got, or the error.
 	told := func(answer any, err error) (*mcp.CallToolResult, error) {
 		if err != nil {
 			return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: err.Error()}}}, nil
@@ -218,7 +218,7 @@ func newGoServer(revision, roots string) *mcp.Server {
 			case <-time.After(time.Duration(args.Duration / args.Steps * float64(time.Second))):
 			}
 			if token := r.Params.GetProgressToken(); token != nil {
-				// A client that cancels leaves the stream first: not to be heard there is no reason to stop.
+				// A client that cancels closes the stream first: an error of a notification there is no reason to stop.
 				_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: i, Total: args.Steps, Message: fmt.Sprintf("step %g", i)})
 			}
 		}
@@ -255,7 +255,7 @@ func newGoServer(revision, roots string) *mcp.Server {
 		result.StructuredContent = json.RawMessage(`{"conditions":"Cloudy","temperature":33}`)
 		return result, nil
 	})
-	// answered is what a call comes to that puts a question to the client.
+	// answered is the result of a call that asks the client a question.
 	answered := func(ctx context.Context, r *mcp.CallToolRequest, question mcp.InputRequest) (any, *mcp.CallToolResult, error) {
 		if revision != newest && revision != bothEras {
 			answer, err := ask(ctx, r.Session, question)
@@ -266,7 +266,7 @@ func newGoServer(revision, roots string) *mcp.Server {
 		}
 		return nil, &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": question}}, nil
 	}
-	// asks makes a tool that tells what the client answered to a question.
+	// asks adds a tool that returns the client's answer to a question.
 	asks := func(name string, question mcp.InputRequest) {
 		tool(name, `{}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			answer, not, err := answered(ctx, r, question)
@@ -334,7 +334,7 @@ func newGoServer(revision, roots string) *mcp.Server {
 	return server
 }
 
-// withoutHandshake refuses what the SDK still does, whatever revisions it is told to support.
+// withoutHandshake refuses the handshake, which the SDK accepts whatever revisions it is set to support.
 func withoutHandshake(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		if method == "initialize" {
@@ -344,7 +344,7 @@ func withoutHandshake(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// ask puts a question to a client that has a session.
+// ask asks a client with a session a question.
 func ask(ctx context.Context, s *mcp.ServerSession, question mcp.InputRequest) (any, error) {
 	switch q := question.(type) {
 	case *mcp.CreateMessageParams:
@@ -363,7 +363,7 @@ func ask(ctx context.Context, s *mcp.ServerSession, question mcp.InputRequest) (
 	panic(fmt.Sprintf("%T", question))
 }
 
-// bare is what an answer says, without what only some clients and revisions put around it.
+// bare returns an answer without the members that only some clients and revisions add.
 func bare(answer any) any {
 	switch a := answer.(type) {
 	case *mcp.ElicitResult:

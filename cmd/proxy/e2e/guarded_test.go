@@ -20,8 +20,9 @@ import (
 
 const e2eToken = "correct-horse-battery-staple"
 
-// TestShimToAGuardedProxy is what replaces a forwarded port: the local command with a token, over TLS by a private
-// authority to a proxy that lets in nobody else, to a server. The client notices neither.
+// TestShimToAGuardedProxy runs clients with the local command, which connects with a token, over TLS with a private
+// authority, to a proxy that refuses all other clients. This setup replaces a forwarded port. The transcripts must be
+// the same as without the two proxies.
 func TestShimToAGuardedProxy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
@@ -79,7 +80,7 @@ func TestShimToAGuardedProxy(t *testing.T) {
 			if strings.Contains(through.log, e2eToken) {
 				t.Error("the token is in the log")
 			}
-			for i, e := range alone.steps { // the shim speaks the newest revision, whatever its client speaks
+			for i, e := range alone.steps { // the shim speaks the newest revision, whatever the revision of its client
 				if methodOf()[e.Step] == "tools/list" {
 					alone.steps[i].Result = withoutDraft07(e.Result)
 				}
@@ -89,7 +90,7 @@ func TestShimToAGuardedProxy(t *testing.T) {
 	}
 }
 
-// TestShimThatIsNotLetIn shows what a user sees who has no token, a wrong one, or does not know the authority.
+// TestShimThatIsNotLetIn checks the error that a client gets with no token, with a wrong one, or without the authority.
 func TestShimThatIsNotLetIn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
@@ -130,7 +131,7 @@ func config(t *testing.T, text string) string {
 	return file
 }
 
-// privateCA makes an authority, and a certificate for 127.0.0.1 that it has signed, in files.
+// privateCA creates an authority, and a certificate for 127.0.0.1 that it signs, and writes both to files.
 func privateCA(t *testing.T) (ca, cert, key string) {
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {

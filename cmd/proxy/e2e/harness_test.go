@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestLeftoversFindsAChild shows that a child the proxy left behind would be seen.
+// TestLeftoversFindsAChild checks that leftovers would find a child process of the proxy that was not ended.
 func TestLeftoversFindsAChild(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("leftovers are looked for in /proc")
@@ -39,8 +39,8 @@ func TestLeftoversFindsAChild(t *testing.T) {
 	}
 }
 
-// TestPublishedPeersCoverEveryPairOfTransports shows what the choice of cells is to reach: over each of the nine pairs,
-// clients and servers of at least two revisions.
+// TestPublishedPeersCoverEveryPairOfTransports checks that the chosen cells have, over each of the nine pairs of
+// transports, clients and servers of at least two revisions.
 func TestPublishedPeersCoverEveryPairOfTransports(t *testing.T) {
 	type pair struct{ down, up transport }
 	clients, servers := map[pair]map[string]bool{}, map[pair]map[string]bool{}
@@ -60,7 +60,7 @@ func TestPublishedPeersCoverEveryPairOfTransports(t *testing.T) {
 	}
 }
 
-// TestDocumentsHaveTheTable shows that docs/conformance.md promises the cells that are run, no more and no fewer.
+// TestDocumentsHaveTheTable checks that docs/conformance.md lists exactly the cells that are run.
 func TestDocumentsHaveTheTable(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/conformance.md")
 	if err != nil {
@@ -86,8 +86,8 @@ func TestDocumentsHaveTheTable(t *testing.T) {
 	}
 }
 
-// TestGoServerHasEveryAddition keeps the tables of additions honest: whatever older clients must not be sent, the Go SDK's
-// server sends to the newest, but for what that SDK cannot send.
+// TestGoServerHasEveryAddition checks that the Go SDK's server sends the newest clients everything that is in the tables
+// of additions, which older clients must not get, except what that SDK cannot send.
 func TestGoServerHasEveryAddition(t *testing.T) {
 	elsewhere := []string{ // server-everything 2026.8.31 has the first two, and no SDK the rest
 		"capabilities.tasks", "*.tools.*.execution",
@@ -108,7 +108,7 @@ func TestGoServerHasEveryAddition(t *testing.T) {
 	}
 }
 
-// TestLogOfAGoodRunHoldsNoErrors shows what counts as one.
+// TestLogOfAGoodRunHoldsNoErrors checks which log lines count as errors.
 func TestLogOfAGoodRunHoldsNoErrors(t *testing.T) {
 	log := "{\"level\":\"info\",\"msg\":\"serving\"}\nServer started\n{\"level\":\"error\",\"msg\":\"x\"}\npanic: y\n{\"level\":\"warn\"}\n"
 	if got, want := errorLines(log), []string{`{"level":"error","msg":"x"}`, "panic: y"}; !slices.Equal(got, want) {

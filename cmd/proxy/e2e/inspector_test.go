@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestInspectorReadsAdapters runs the command line of the published Inspector against dragoman with an adapter: as people
-// do who want to see what a server offers.
+// TestInspectorReadsAdapters runs the command line of the published Inspector against dragoman with an adapter, as users
+// do to see what a server offers.
 func TestInspectorReadsAdapters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a published API and a published client")
@@ -32,7 +32,7 @@ func TestInspectorReadsAdapters(t *testing.T) {
 			cli := exec.CommandContext(ctx, "node", append([]string{filepath.Join(string(m), "@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js"), "--cli", to.url, "--transport", "http"}, args...)...)
 			var stderr bytes.Buffer
 			cli.Stderr = &stderr
-			cli.Env = append(os.Environ(), "HOME="+t.TempDir()) // where it keeps servers
+			cli.Env = append(os.Environ(), "HOME="+t.TempDir()) // where it stores its list of servers
 			out, err := cli.Output()
 			if cli.ProcessState == nil || cli.ProcessState.ExitCode() != exit {
 				t.Fatalf("%v: %v\n%s\n%s", args, err, out, &stderr)
@@ -52,7 +52,7 @@ func TestInspectorReadsAdapters(t *testing.T) {
 		}
 		for _, c := range []struct {
 			tool, operation, params, want string
-			failed                        bool // which the Inspector says by its exit
+			failed                        bool // by the Inspector's exit code
 		}{
 			{"mcp_aql_read", "get_post", `{"id":"1"}`, `{"success":true,"data":{"id":1,"title":"one","author":"ada"}}`, false},
 			{"mcp_aql_read", "get_icon", `{}`, `{"success":false,"error":{"code":"SERIALIZATION_PARSE_ERROR",…}}`, true},

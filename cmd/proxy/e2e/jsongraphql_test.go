@@ -6,7 +6,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 )
 
-// graphSteps go through what can be done with json-graphql-server, and how it refuses: with status 200 and errors in the
+// graphSteps use all operations of json-graphql-server, and cover how it refuses: with status 200 and errors in the
 // answer.
 var graphSteps = []step{
 	{category: "read", request: `{"operation":"get_post","params":{"id":1}}`, want: `{"success":true,"data":{"id":"1","title":"one","author":"ada","User":{"id":"1","name":"Ann"}}}`},
@@ -30,7 +30,7 @@ var graphSteps = []step{
 	{category: "create", request: `{"operation":"create_post","params":{"title":"x"}}`, want: `{"success":false,"error":{"code":"VALIDATION_MISSING_PARAM",…"missing":["author","user_id"]…}}`},
 }
 
-// TestJSONGraphQLServer drives a published GraphQL API by the adapter runtime alone.
+// TestJSONGraphQLServer calls a published GraphQL API with the adapter runtime alone.
 func TestJSONGraphQLServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a published API")

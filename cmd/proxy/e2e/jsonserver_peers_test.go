@@ -33,7 +33,7 @@ type caller interface {
 	close() error
 }
 
-// asking makes a client ask adapters: by the tool of a category, checking what the result says of itself.
+// asking makes a client call adapters, by the tool of a category, and checks isError of the result.
 func asking(c caller) asks {
 	return func(t *testing.T, category, request string) string {
 		t.Helper()
@@ -42,7 +42,7 @@ func asking(c caller) asks {
 		if err := json.Unmarshal([]byte(text), &r); err != nil {
 			t.Fatalf("%s: %v in %q", request, err, text)
 		}
-		// A model can mend all but these.
+		// A model can correct its request after all errors but these.
 		area, _, _ := strings.Cut(r.Error.Code, "_")
 		if want := slices.Contains([]string{"INTERNAL", "TRANSPORT", "SERIALIZATION", "AUTH", "PLUGIN", "PROTOCOL"}, area); failed != want {
 			t.Errorf("%s: isError is %v, want %v", text, failed, want)
@@ -112,7 +112,7 @@ func (c *nodeCaller) call(t *testing.T, tool, arguments string) (string, bool) {
 	return textOf(t, r.Content[0]), r.IsError
 }
 
-// result is what the client made of the result of a call.
+// result is the result of a call, as the client decoded it.
 func (c *nodeCaller) result(t *testing.T, tool string, arguments any) *mcp.CallToolResult {
 	t.Helper()
 	call, err := json.Marshal(map[string]any{"name": tool, "arguments": arguments})
@@ -187,8 +187,8 @@ func (c *goCaller) call(t *testing.T, tool, arguments string) (string, bool) {
 
 func (c *goCaller) close() error { return c.session.Close() }
 
-// TestJSONServerByClients drives the published API through dragoman serve and dragoman stdio, by published clients of four
-// revisions, over all transports, beside a published server and without one.
+// TestJSONServerByClients calls the published API through dragoman serve and dragoman stdio, with published clients of
+// four revisions, over all transports, with a published server behind dragoman and without one.
 func TestJSONServerByClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a published API and clients")
@@ -252,7 +252,7 @@ func TestJSONServerByClients(t *testing.T) {
 	}
 }
 
-// httpStatus is the status of the plain endpoints for a code.
+// httpStatus returns the HTTP status of the plain endpoints for an error code.
 func httpStatus(code string) int {
 	switch code {
 	case "":
@@ -275,7 +275,7 @@ func httpStatus(code string) int {
 	return http.StatusBadRequest
 }
 
-// post is one request to a plain endpoint, as curl makes it.
+// post sends one request to a plain endpoint, as curl does.
 func post(t *testing.T, url, body string) (status int, result string) {
 	t.Helper()
 	res, err := http.Post(url, "application/json", strings.NewReader(body))
@@ -331,8 +331,8 @@ func TestJSONServerByHTTP(t *testing.T) {
 	}
 }
 
-// TestTargetsThatMisbehave puts sockets behind an adapter that are no API, and shows that clients get an error for each and
-// that the proxy goes on.
+// TestTargetsThatMisbehave puts listeners that are not an API behind an adapter, and checks that clients get an error for
+// each, and that the proxy goes on.
 func TestTargetsThatMisbehave(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the proxy")
@@ -390,7 +390,7 @@ func TestTargetsThatMisbehave(t *testing.T) {
 	}
 }
 
-// listen is a server that behaves by the path it is asked for.
+// listen starts a server whose behavior depends on the path of the request.
 func listen(t *testing.T, behave map[string]func(net.Conn)) (address string) {
 	t.Helper()
 	return listenTo(t, func(c net.Conn, path, _ string) {
@@ -400,7 +400,7 @@ func listen(t *testing.T, behave map[string]func(net.Conn)) (address string) {
 	})
 }
 
-// listenTo is a server that answers each connection's first request, whose path and head it is told, as it likes.
+// listenTo starts a server that calls a function with the path and the head of each connection's first request.
 func listenTo(t *testing.T, answer func(c net.Conn, path, head string)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -435,7 +435,7 @@ func flood(c net.Conn, head string) {
 	}
 }
 
-// drip does so a little at a time.
+// drip writes a little at a time until the connection is closed.
 func drip(c net.Conn, head, drop string) {
 	for _, err := io.WriteString(c, head); err == nil; _, err = io.WriteString(c, drop) {
 		time.Sleep(20 * time.Millisecond)

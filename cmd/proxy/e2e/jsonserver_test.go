@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-proxy/dragoman/adapterrt"
 )
 
-// jsonServer starts the published json-server with three posts and a comment, and returns where it is.
+// jsonServer starts the published json-server with three posts and a comment, and returns its URL.
 func jsonServer(t *testing.T, flags ...string) (base string) {
 	t.Helper()
 	const data = `{"posts":[{"id":1,"title":"one","author":"ada"},{"id":2,"title":"two","author":"bob"},{"id":3,"title":"three","author":"ada"}],` +
@@ -24,7 +24,7 @@ func jsonServer(t *testing.T, flags ...string) (base string) {
 	return publishedAPI(t, "json-server/lib/cli/bin.js", data, append([]string{"--quiet"}, flags...)...)
 }
 
-// publishedAPI starts the published server whose program main is, with data, and returns where it is.
+// publishedAPI starts the published server with the program main, with data, and returns its URL.
 func publishedAPI(t *testing.T, main, data string, flags ...string) (base string) {
 	t.Helper()
 	for _, tool := range []string{"node", "npm"} {
@@ -48,14 +48,14 @@ func publishedAPI(t *testing.T, main, data string, flags ...string) (base string
 	return base
 }
 
-// adapterFor writes the adapter for json-server, with its API at base, into a folder of its own. Edits are pairs of texts,
-// the second in place of the first.
+// adapterFor writes the adapter for json-server, with its API at base, into a new folder. Edits are pairs of texts: the
+// first is replaced with the second.
 func adapterFor(t *testing.T, base string, edits ...string) (folder string) {
 	t.Helper()
 	return adapterOf(t, "json-server-adapter.md", base, edits...)
 }
 
-// adapterOf does so with the adapter of that name.
+// adapterOf does the same with the adapter of that name.
 func adapterOf(t *testing.T, name, base string, edits ...string) (folder string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -73,14 +73,14 @@ func adapterOf(t *testing.T, name, base string, edits ...string) (folder string)
 // asks sends one request to the endpoint of a category and returns the discriminated result.
 type asks func(t *testing.T, category, request string) string
 
-// step is one request, and what its result has to be. In want, … stands for any text, and names in angle brackets for what
-// capture took from a result before.
+// step is one request, and its expected result. In want, … stands for any text, and a name in angle brackets for what
+// capture has taken from an earlier result.
 type step struct {
 	category, request, want string
 	capture                 [2]string // a name, and the path to its value in the result
 }
 
-// steps go once through all that can be done with json-server by an adapter, and all the ways in which it can refuse.
+// steps use once everything that an adapter can do with json-server, and cover all the ways in which it can refuse.
 var steps = []step{
 	{category: "create", request: `{"operation":"create_post","params":{"title":"four","author":"eve"}}`, want: `{"success":true,"data":{"title":"four","author":"eve","views":0,"id":4}}`},
 	{category: "create", request: `{"operation":"create_comment","params":{"post_id":4,"body":"caf\u00e9 \u2028 \"\\ 😀","tags":["a","b"]}}`, want: `{"success":true,"data":{"body":"café … \"\\ 😀","tags":["a","b"],"postId":"4","id":2}}`},
@@ -101,7 +101,7 @@ var steps = []step{
 	{category: "update", request: `{"operation":"update_post","params":{"id":4,"views":7,"author":null}}`, want: `{"success":true,"data":{"title":"four","author":null,"views":7,"id":4}}`},
 	{category: "update", request: `{"operation":"replace_post","params":{"id":4,"title":"fourth"}}`, want: `{"success":true,"data":{"title":"fourth","id":4}}`},
 
-	// Kept, and asked about again: json-server says no-cache and an ETag, so that each use asks.
+	// Cached, and revalidated: json-server sends no-cache and an ETag, so that each use revalidates.
 	{category: "read", request: `{"operation":"get_kept_post","params":{"id":4}}`, want: `{"success":true,"data":{"title":"fourth","id":4},"_meta":{…"cache":"miss"…}}`},
 	{category: "read", request: `{"operation":"get_kept_post","params":{"id":4}}`, want: `{"success":true,"data":{"title":"fourth","id":4},"_meta":{…"cache":"revalidated"…}}`},
 
@@ -128,13 +128,13 @@ var steps = []step{
 	{category: "read", request: `{"operation":"get_style"}`, want: `{"success":false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Failed to parse response as JSON: unexpected character",…}}`},
 	{category: "read", request: `{"operation":"get_icon"}`, want: `{"success":false,"error":{"code":"SERIALIZATION_PARSE_ERROR","message":"Unexpected content type 'image/x-icon'",…}}`},
 	{category: "read", request: `{"operation":"get_slow_post","params":{"id":1}}`, want: `{"success":false,"error":{"code":"TRANSPORT_TIMEOUT","message":"Request timed out after 500ms"}}`},
-	// A value stays in its place of the path: none of these is another resource.
+	// A value stays in its segment of the path: none of these reaches another resource.
 	{category: "read", request: `{"operation":"get_post","params":{"id":"1/comments"}}`, want: `{"success":false,"error":{"code":"NOT_FOUND_RESOURCE",…}}`},
 	{category: "read", request: `{"operation":"get_post","params":{"id":"../comments"}}`, want: `{"success":false,"error":{"code":"VALIDATION_INVALID_VALUE",…}}`},
 	{category: "read", request: `{"operation":"get_post","params":{"id":".."}}`, want: `{"success":false,"error":{"code":"VALIDATION_INVALID_VALUE",…}}`},
 	{category: "read", request: `{"operation":"get_post","params":{"id":"1?_embed=comments"}}`, want: `{"success":false,"error":{"code":"NOT_FOUND_RESOURCE",…}}`},
 
-	// What is refused before json-server hears of it.
+	// What is refused without a request to json-server.
 	{category: "create", request: `{"operation":"create_post","params":{"author":"ada"}}`, want: `{"success":false,"error":{"code":"VALIDATION_MISSING_PARAM","message":"Missing required parameter 'title'. Expected: string.",…}}`},
 	{category: "create", request: `{"operation":"create_post","params":{"title":4}}`, want: `{"success":false,"error":{"code":"VALIDATION_INVALID_TYPE",…}}`},
 	{category: "create", request: `{"operation":"create_post","params":{"title":"x","author":"mallory"}}`, want: `{"success":false,"error":{"code":"VALIDATION_INVALID_VALUE","message":"Parameter 'author' must be one of: ada, bob, eve",…}}`},
@@ -144,11 +144,11 @@ var steps = []step{
 	{category: "create", request: `{"operation":"create_compressed","params":{"title":"x","encoding":"gzip\r\nX-Evil: 1"}}`, want: `{"success":false,"error":{"code":"VALIDATION_INVALID_VALUE",…}}`},
 
 	{category: "read", request: `{"operation":"introspect","params":{"query":"operations","name":"delete_post"}}`, want: `{"success":true,"data":{"operation":{"name":"delete_post","semantic_category":"DELETE",…}}}`},
-	// All of that was about posts 1 and 2 as much as it should be.
+	// Posts 1 and 2 are as they must be after all these steps.
 	{category: "read", request: `{"operation":"list_posts"}`, want: `{"success":true,"data":[{"id":1,"title":"one","author":"ada"},{"id":2,"title":"two","author":"bob"}]}`},
 }
 
-// walk runs the steps by one road.
+// walk runs the steps with one kind of caller.
 func walk(t *testing.T, steps []step, ask asks) {
 	t.Helper()
 	captured := map[string]string{}
@@ -172,7 +172,7 @@ func walk(t *testing.T, steps []step, ask asks) {
 	}
 }
 
-// matches says whether s is want, in which … stands for any text.
+// matches reports whether s equals want, in which … stands for any text.
 func matches(s, want string) bool {
 	parts := strings.Split(want, "…")
 	last := len(parts) - 1
@@ -187,7 +187,7 @@ func matches(s, want string) bool {
 	return ok && strings.HasSuffix(s, parts[last])
 }
 
-// withoutBlanks is JSON as the steps write it: without blanks, its text not escaped where it need not be.
+// withoutBlanks returns JSON as the steps write it: without blanks and without unnecessary escapes.
 func withoutBlanks(t *testing.T, s string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -197,7 +197,7 @@ func withoutBlanks(t *testing.T, s string) string {
 	return b.String()
 }
 
-// textAt is the text at a dotted path of a JSON object.
+// textAt returns the text at a dotted path of a JSON object.
 func textAt(t *testing.T, s, path string) string {
 	t.Helper()
 	var v any
@@ -211,13 +211,13 @@ func textAt(t *testing.T, s, path string) string {
 	return text
 }
 
-// runtimeFor is the adapter runtime alone, with json-server's adapter loaded.
+// runtimeFor returns the adapter runtime alone, with json-server's adapter loaded.
 func runtimeFor(t *testing.T, base string, opt adapterrt.Options, edits ...string) *adapterrt.Runtime {
 	t.Helper()
 	return runtimeOf(t, adapterFor(t, base, edits...), opt)
 }
 
-// runtimeOf is one with the adapters in a folder loaded.
+// runtimeOf returns an adapter runtime with the adapters in a folder loaded.
 func runtimeOf(t *testing.T, folder string, opt adapterrt.Options) *adapterrt.Runtime {
 	t.Helper()
 	rt, err := adapterrt.New(opt)
@@ -243,7 +243,7 @@ func dispatch(rt *adapterrt.Runtime, category, request string) *adapterrt.Result
 	return &r
 }
 
-// TestJSONServer drives the published API by the adapter runtime alone.
+// TestJSONServer calls the published API with the adapter runtime alone.
 func TestJSONServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a published API")
@@ -254,7 +254,7 @@ func TestJSONServer(t *testing.T) {
 	})
 }
 
-// TestJSONServerRefusesAll is the API in the moods that it can be started in, and gone.
+// TestJSONServerRefusesAll calls the API when it was started with options that make it fail, and when it has ended.
 func TestJSONServerRefusesAll(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a published API")
@@ -270,8 +270,8 @@ func TestJSONServerRefusesAll(t *testing.T) {
 		}
 	}
 
-	// json-server reads 10 MiB, which is also the most that a request to us may be: only what an adapter adds by itself
-	// makes it too much.
+	// json-server reads at most 10 MiB, which is also the limit for a request to dragoman: only what an adapter adds
+	// makes a request too large.
 	base := jsonServer(t)
 	parts, _ := json.Marshal(slices.Repeat([]string{strings.Repeat("x", 1_000_000)}, 10))
 	request := fmt.Sprintf(`{"operation":"create_large","params":{"parts":%s}}`, parts)
@@ -299,7 +299,7 @@ func TestJSONServerRefusesAll(t *testing.T) {
 	}
 }
 
-// jsonServerGone is where one was that has ended.
+// jsonServerGone returns the URL of a json-server that has ended.
 func jsonServerGone(t *testing.T) string {
 	var base string
 	t.Run("ended", func(t *testing.T) { base = jsonServer(t) })

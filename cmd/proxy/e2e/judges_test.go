@@ -24,13 +24,13 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The judges are large: npm unpacks 450 MB for the one and the other is a module of its own. They are asked by
-// make judges, and by nobody else.
+// The judges are large: npm unpacks 450 MB for one of them, and the other is a module of its own. Only make judges
+// uses them.
 const judgesWanted = "DRAGOMAN_JUDGES"
 
 var installJudges = sync.OnceValues(func() (modules, error) { return installModules("judges") })
 
-// judges returns the packages of the judges, and skips the test where they are not wanted or cannot be had.
+// judges returns the packages of the judges. It skips the test if they are not wanted or cannot be installed.
 func judges(t *testing.T) modules {
 	t.Helper()
 	if os.Getenv(judgesWanted) == "" {
@@ -48,13 +48,13 @@ func judges(t *testing.T) modules {
 	return m
 }
 
-// document is GitHub's description of its API.
+// document returns GitHub's description of its API.
 func document(t *testing.T, m modules) map[string]any {
 	t.Helper()
 	return described(t, m, "@octokit", "openapi", "generated", "api.github.com.json")
 }
 
-// described is a description of an API among the judges' packages.
+// described returns a description of an API from the judges' packages.
 func described(t *testing.T, m modules, path ...string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(append([]string{string(m)}, path...)...))
@@ -68,7 +68,7 @@ func described(t *testing.T, m modules, path ...string) map[string]any {
 	return doc
 }
 
-// within returns what a path of names leads to, nil for nothing.
+// within returns the value at a path of names, or nil if there is none.
 func within(v any, path ...string) any {
 	for _, name := range path {
 		m, _ := v.(map[string]any)
@@ -77,7 +77,7 @@ func within(v any, path ...string) any {
 	return v
 }
 
-// resolved is v, or what it refers to.
+// resolved returns v, or what v refers to by $ref.
 func resolved(doc map[string]any, v any) map[string]any {
 	for {
 		ref, ok := within(v, "$ref").(string)
@@ -89,7 +89,7 @@ func resolved(doc map[string]any, v any) map[string]any {
 	}
 }
 
-// judged are operations by what their APIs' documents say of the body. Each is refused without the part in change.
+// judged are operations whose body their APIs' documents describe. Each must be refused without the part in change.
 type judged struct{ name, op, change, params string }
 
 var github = []judged{
@@ -123,7 +123,7 @@ var stripe = []judged{
 	{"list_charges", `maps_to: "GET /v1/charges", params: {expand: {type: array, STYLE}, created: {type: object, style: deep_object}}`, `style: brackets`, `{"expand":["data.customer"],"created":{"gte":5}}`},
 }
 
-// held sends the operations to a judge, with and without what they say of the body.
+// held sends the operations to a judge, with and without their request block.
 func held(t *testing.T, base, serialization string, ops []judged) {
 	t.Helper()
 	for _, with := range []bool{true, false} {
@@ -164,13 +164,13 @@ func held(t *testing.T, base, serialization string, ops []judged) {
 	}
 }
 
-// TestGitHubTakesBodies: Prism, with GitHub's document, takes what these operations send and refuses what they would
-// send without their request block.
+// TestGitHubTakesBodies checks that Prism, with GitHub's document, accepts what these operations send and refuses what
+// they would send without their request block.
 func TestGitHubTakesBodies(t *testing.T) {
 	m := judges(t)
 	doc := document(t, m)
-	// Only what is asked: Prism takes half a minute to read it all. Without --errors it holds requests against the
-	// document alone: some of GitHub's own examples of answers do not fit it.
+	// Only the paths that are used: Prism takes half a minute to read the whole document. Without --errors it checks only
+	// requests: some of GitHub's own examples of answers do not fit the document.
 	paths := map[string]any{}
 	for path, methods := range within(doc, "paths").(map[string]any) {
 		pattern := strings.NewReplacer("{gist_id}", "{id}", "{hook_id}", "{id}", "{environment_name}", "{env}", "{secret_name}", "{name}", "{codespace_name}", "{name}", "{hosted_runner_id}", "{id}", "{issue_number}", "{n}").Replace(path)
@@ -277,8 +277,8 @@ func TestStripeTakesForms(t *testing.T) {
 	held(t, base, "form", stripe)
 }
 
-// agrees holds a shipped adapter against what check says of its file, which also finds each of the mistakes: in the place
-// of the first text, the second.
+// agrees checks that check finds no disagreement in the file of a shipped adapter, and that it finds each of the mistakes:
+// pairs of texts, of which the second replaces the first.
 func agrees(t *testing.T, name string, check func(a *file.Adapter) []string, mistakes ...[2]string) {
 	t.Helper()
 	path := "../../../deploy/adapters/" + name
@@ -303,8 +303,8 @@ func agrees(t *testing.T, name string, check func(a *file.Adapter) []string, mis
 	}
 }
 
-// TestGitHubAdapterAgreesWithGitHub holds the shipped adapter against GitHub's own document: every path and parameter is
-// there, in its place, with its type and its words, and what GitHub requires is required.
+// TestGitHubAdapterAgreesWithGitHub compares the shipped adapter with GitHub's own document: every path and parameter
+// must be there, in its place, with its type and its allowed values, and what GitHub requires must be required.
 func TestGitHubAdapterAgreesWithGitHub(t *testing.T) {
 	doc := document(t, judges(t))
 	agrees(t, "github-adapter.md", func(a *file.Adapter) []string { return disagreements(doc, a) },
@@ -315,13 +315,13 @@ func TestGitHubAdapterAgreesWithGitHub(t *testing.T) {
 		[2]string{"draft: {type: boolean", "draft: {type: string"})
 }
 
-// notionSimplifies is what the document leaves out that Notion's reference has: blocks, icons and covers are objects there
+// notionSimplifies is what Notion's reference has and the document leaves out: blocks, icons and covers are objects there
 // (here their JSON as text), update_block takes a member named for the block's type, and a comment may go on with a
 // discussion instead of having a parent.
 var notionSimplifies = regexp.MustCompile(`^create_page: (children \[\]|icon|cover) is of type string, not object$|^update_block: no member |` +
 	`^create_comment: (parent is required|no member discussion_id of the body)$`)
 
-// TestNotionAdapterAgreesWithNotion does so with the document that Notion's own MCP server is made from.
+// TestNotionAdapterAgreesWithNotion does the same with the document from which Notion's own MCP server is generated.
 func TestNotionAdapterAgreesWithNotion(t *testing.T) {
 	doc := described(t, judges(t), "@notionhq", "notion-mcp-server", "scripts", "notion-openapi.json")
 	paths := map[string]any{}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// leftovers are the processes that still run and have an argument mark.
+// leftovers returns the processes that still run and have the argument mark.
 func leftovers(mark string) (pids []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {

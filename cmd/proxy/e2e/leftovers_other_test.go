@@ -2,5 +2,5 @@
 
 package e2e
 
-// leftovers is only known where /proc is.
+// leftovers returns nothing on systems without /proc.
 func leftovers(string) []string { return nil }

@@ -26,8 +26,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
-// guardedServer starts a server that wants OAuth tokens on a port, which its clients know by a URL, until stop. mode is as in
-// peers/guarded.mjs.
+// guardedServer starts a server that requires OAuth tokens on a port, until stop. Its clients know it by a URL. mode is
+// as in peers/guarded.mjs.
 func guardedServer(t *testing.T, m modules, port, known, mode string) (stop func()) {
 	t.Helper()
 	node := exec.Command("node", filepath.Join("peers", "guarded.mjs"), string(m), port, known, mode)
@@ -48,14 +48,15 @@ func guardedServer(t *testing.T, m modules, port, known, mode string) (stop func
 	return stop
 }
 
-// login is what a client went through.
+// login is the transcript of a client's login.
 type login struct {
 	Asked  []string // method, path and status of each request; "elsewhere" where it was not for the URL's origin
 	Client string   // the id that it was registered with
 	Text   string   // of the tool's result
 }
 
-// oauth are the requests before messages pass, which may be others through the proxy: the client may be of the other era.
+// oauth returns the requests before the MCP messages. The messages may differ through the proxy, because the client may
+// be of the other era.
 func (l login) oauth() []string {
 	return l.Asked[:1+slices.IndexFunc(l.Asked, func(s string) bool { return strings.HasSuffix(s, "/token 200") })]
 }
@@ -77,7 +78,7 @@ func logIn(ctx context.Context, m modules, sdk, at string) (l login, err error) 
 	return l, json.Unmarshal(out, &l)
 }
 
-// askedWeb notes the requests that go through it.
+// askedWeb records the requests that go through it.
 type askedWeb struct {
 	of    string // the URL's origin
 	asked []string
@@ -86,7 +87,7 @@ type askedWeb struct {
 func (a *askedWeb) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil || req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/mcp") && !strings.Contains(req.URL.Path, "/.well-known/") || req.Method == http.MethodDelete {
-		return res, err // the stream's answer may come any time
+		return res, err // the answer to the GET of the stream may come at any time
 	}
 	where := req.URL.Path
 	if req.URL.Scheme+"://"+req.URL.Host != a.of {
@@ -106,7 +107,7 @@ func goLogIn(ctx context.Context, at string) (l login, err error) {
 		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
 			ClientName: "e2e", RedirectURIs: []string{back}, GrantTypes: []string{"authorization_code"}, TokenEndpointAuthMethod: "none",
 		}},
-		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) { // in the place of a user that agrees
+		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) { // instead of a user that agrees
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, args.URL, nil)
 			if err != nil {
 				return nil, err
@@ -232,8 +233,8 @@ func pythonLogIn(ctx context.Context, at string) (l login, err error) {
 	return l, err
 }
 
-// TestPublishedClientsLogInThroughServe as they log in at the server itself: with no setting but the server's own public
-// URL, and the same requests in the same order.
+// TestPublishedClientsLogInThroughServe checks that published clients log in through the proxy as they do at the server
+// itself: with no setting but the server's own public URL, and with the same requests in the same order.
 func TestPublishedClientsLogInThroughServe(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
@@ -273,7 +274,7 @@ func TestPublishedClientsLogInThroughServe(t *testing.T) {
 	}
 }
 
-// freePort is a port that is free now, and is outside of the range from which the system picks ports.
+// freePort returns a port that is free now, and outside of the range from which the system picks ports.
 func freePort(t *testing.T) string {
 	for range 100 {
 		port := strconv.Itoa(20_000 + rand.IntN(10_000))

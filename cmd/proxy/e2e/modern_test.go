@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// notModern are the steps of the scenario that 2026-07-28 has no message for, or
-// nobody to answer.
+// notModern are the steps of the scenario for which 2026-07-28 has no message, or to
+// which no peer answers.
 var notModern = map[string]string{
 	"ping":           "ended with sessions",
 	"roots changed":  "ended with sessions",
@@ -24,7 +24,7 @@ var notModern = map[string]string{
 	"exit":           "compared by itself",
 }
 
-// notGoModern are those that the Go SDK's client of that revision has no method for.
+// notGoModern are the steps for which the Go SDK's client of that revision has no method.
 var notGoModern = map[string]string{
 	"set log level":      "each request says its own",
 	"log message":        "nobody asked for log messages",
@@ -34,7 +34,7 @@ var notGoModern = map[string]string{
 	"unsubscribe":        "is a stream",
 }
 
-// notModern are the steps that go otherwise without a session because of what the server does.
+// notModern returns the steps that have another result without a session because of what the server does.
 func (s *server) notModern(over transport) map[string]string {
 	not := map[string]string{}
 	if strings.HasPrefix(s.name, "everything 2025.") {
@@ -51,13 +51,13 @@ func (s *server) notModern(over transport) map[string]string {
 	return not
 }
 
-// progressApart tells whether progress comes on the stream of the session, beside the one of the answer.
+// progressApart reports whether progress comes on the stream of the session, and not on that of the answer.
 func (s *server) progressApart(over transport) bool {
 	return over == streamable && (s.name == "everything 2025.4.28" || s.name == "everything 2025.7.1")
 }
 
-// cutLateProgress cuts the progress that a client with a session got to what one without got: for that one the answer ends
-// the call, and what comes after it on another stream is lost.
+// cutLateProgress reduces the progress that a client with a session got to what one without a session got. Without a
+// session, the answer ends the call, and progress that comes later on another stream is lost.
 func cutLateProgress(with, without transcript) {
 	for i := range with {
 		all, _ := with[i].Progress.([]any)
@@ -74,14 +74,14 @@ func withAll[V any](a, b map[string]V) map[string]V {
 	return both
 }
 
-// except leaves out what would be waited for in vain.
+// except leaves out steps that would wait in vain.
 func except(not map[string]string) func(scene) bool {
 	return func(s scene) bool { return s.Await == "" || not[s.Step] == "" }
 }
 
-// TestModernClient lets published clients of 2026-07-28 meet every server through
-// the proxy: what comes of their calls is what comes of them in a session,
-// questions in mid-call included.
+// TestModernClient runs published clients of 2026-07-28 with every server through
+// the proxy: the results of their calls must be the same as in a session,
+// questions during calls included.
 func TestModernClient(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of peers")
@@ -93,7 +93,7 @@ func TestModernClient(t *testing.T) {
 	defer several.wait()
 	type pair struct {
 		name          string
-		with, without func() outcome // a session
+		with, without func() outcome // runs with and without a session
 		not           map[string]string
 		apart         bool // progress and answer come on streams of their own
 	}
@@ -103,7 +103,7 @@ func TestModernClient(t *testing.T) {
 			for k, down := range []transport{streamable, stdio} {
 				up := inTurn(s.transports, i+j+k)
 				if up == withSSE && s.once && down == stdio && j > 0 {
-					up = stdio // on a pipe this client starts what it speaks to twice, once to find out what that is
+					up = stdio // on a pipe this client starts the server's command twice, the first time to find out the era
 				}
 				not := withAll(notModern, s.notModern(up))
 				var with, without *client
@@ -149,8 +149,8 @@ func TestModernClient(t *testing.T) {
 	}
 }
 
-// compareEras compares what a client without a session lived through with what one
-// with a session did, but for what only one of the eras has.
+// compareEras compares the transcript of a client without a session with that of one
+// with a session, except for what only one of the eras has.
 func compareEras(t *testing.T, legacy, modern transcript, not map[string]string) {
 	t.Helper()
 	for _, e := range slices.Concat(legacy, modern) {
@@ -176,7 +176,7 @@ func compareEras(t *testing.T, legacy, modern transcript, not map[string]string)
 	}
 }
 
-// withoutTaskTools removes the tools that are called as tasks only, which no client without a session is shown.
+// withoutTaskTools removes the tools that are called as tasks only, which clients without a session do not get.
 func withoutTaskTools(e entry) {
 	pages, _ := e.Result.([]any)
 	for _, page := range pages {
@@ -187,7 +187,7 @@ func withoutTaskTools(e entry) {
 	}
 }
 
-// withoutEra removes what results have in one era only.
+// withoutEra removes the members that results have in one era only.
 func withoutEra(e entry) entry {
 	var clean func(v any) any
 	clean = func(v any) any {
@@ -196,7 +196,7 @@ func withoutEra(e entry) entry {
 			out := map[string]any{}
 			for k, w := range v {
 				switch k {
-				case "resultType", "ttlMs", "cacheScope", "io.modelcontextprotocol/serverInfo", "execution": // which is of tasks
+				case "resultType", "ttlMs", "cacheScope", "io.modelcontextprotocol/serverInfo", "execution": // execution is about tasks
 					continue
 				}
 				c := clean(w)

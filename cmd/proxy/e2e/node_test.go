@@ -25,7 +25,7 @@ var (
 	installAPI         = sync.OnceValues(func() (modules, error) { return installModules("api") })
 )
 
-// nodePeers returns the published peers, installed, and skips the test where there is no Node to run them.
+// nodePeers installs the published peers and returns them. It skips the test if there is no Node to run them.
 func nodePeers(t *testing.T) modules {
 	for _, tool := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -63,7 +63,8 @@ func installModules(folder string) (modules, error) {
 	if err := os.MkdirAll(base, 0o755); err != nil {
 		return "", err
 	}
-	// Installed beside and renamed: half a folder is never taken for a whole one, and two tests may run at once.
+	// Installed in a temporary folder that is then renamed, so that an incomplete folder is never used, and two tests may
+	// run at once.
 	fresh, err := os.MkdirTemp(base, "installing-")
 	if err != nil {
 		return "", err
@@ -89,9 +90,9 @@ func installModules(folder string) (modules, error) {
 	return installed, nil
 }
 
-// keepCompiled makes "node" a Node.js that keeps what it has compiled from one start to the next, which the tests have
-// hundreds of: the one that the conformance suite needs. The variable that asks for it would not reach servers that
-// dragoman starts, so that a script sets it.
+// keepCompiled replaces "node" with a script that runs the Node.js of the conformance suite with a compile cache, because
+// the tests start it hundreds of times. The script sets the environment variable for the cache, since that would not
+// reach servers that dragoman starts.
 func keepCompiled() error {
 	if runtime.GOOS == "windows" {
 		return errors.New("the script is for a Unix shell")
@@ -118,7 +119,7 @@ func keepCompiled() error {
 	return os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
-// typescript is the client of one published SDK of the 1.x line.
+// typescript returns the client of one published SDK of the 1.x line.
 func (m modules) typescript(sdk, revision string, transports ...transport) *client {
 	return &client{name: "TypeScript SDK " + sdk, revision: revision, transports: transports, run: func(ctx context.Context, to endpoint) (transcript, error) {
 		return runNodeClient(ctx, to, map[string]any{"sdk": filepath.Join(string(m), "sdk-"+sdk), "revision": revision})
@@ -135,7 +136,7 @@ func runNodeClient(ctx context.Context, to endpoint, config map[string]any) (tra
 	return t, readErr
 }
 
-// everything is the published server-everything of a version, which speaks revision and perhaps older ones.
+// everything returns the published server-everything of a version, which supports revision and perhaps older ones.
 func (m modules) everything(version, revision string, transports ...transport) *server {
 	return &server{
 		name: "everything " + version, revision: revision, transports: transports, once: version == "2025.4.8",
@@ -146,8 +147,8 @@ func (m modules) everything(version, revision string, transports ...transport) *
 	}
 }
 
-// serveEverything starts a published server-everything over one of the transports on HTTP, on 127.0.0.1 although it would
-// listen everywhere, until stop.
+// serveEverything starts a published server-everything over one of the transports on HTTP, until stop. It listens on
+// 127.0.0.1, although it would by itself listen on all interfaces.
 func (m modules) serveEverything(version string, over transport) (url string, stop func(), err error) {
 	return m.serveEverythingAt("0", version, over)
 }
@@ -159,14 +160,14 @@ func (m modules) serveEverythingAt(port, version string, over transport) (url st
 		name, path = "sse", "/sse"
 	}
 	main := filepath.Join(string(m), "everything-"+version, "dist", "index.js")
-	if strings.HasPrefix(version, "2025.4.") { // their index.js knows no other transport than stdio
+	if strings.HasPrefix(version, "2025.4.") { // their index.js supports only stdio
 		main = filepath.Join(filepath.Dir(main), name+".js")
 	}
 	base, stop, err := onLoopbackAt(port, "everything "+version, main, name)
 	return base + path, stop, err
 }
 
-// onLoopback starts a published server on HTTP on 127.0.0.1, whatever it would listen on by itself, until stop.
+// onLoopback starts a published server on HTTP, until stop. It listens on 127.0.0.1, whatever its default is.
 func onLoopback(what string, args ...string) (base string, stop func(), err error) {
 	return onLoopbackAt("0", what, args...)
 }

@@ -45,7 +45,7 @@ func newSignedIn(t *testing.T, auth string) *signedIn {
 	t.Cleanup(func() {
 		for _, canary := range []string{"canary-client", "canary-refresh", "canary-access", "canary-code", "canary-device"} {
 			for line := range strings.Lines(s.said.String()) {
-				if strings.Contains(line, canary) && !strings.Contains(line, "client_id="+oauthtest.ClientID) { // the login page's address has it
+				if strings.Contains(line, canary) && !strings.Contains(line, "client_id="+oauthtest.ClientID) { // the address of the login page contains it
 					t.Errorf("%s shows in the log: %s", canary, line)
 				}
 			}
@@ -60,7 +60,7 @@ func (s *signedIn) seed(token string) {
 		"DRAGOMAN_CREDENTIALS="+s.kept, "DBUS_SESSION_BUS_ADDRESS=autolaunch:", "DRAGOMAN_ADMIN_LISTEN=")
 }
 
-// running is one process.
+// running is one dragoman process.
 type running struct {
 	*exec.Cmd
 	url   string
@@ -95,7 +95,7 @@ func (r *running) kill() {
 	<-r.gone
 }
 
-// ask calls the API and returns the result, "" when the process has gone.
+// ask calls the API and returns the result, or "" if the process has ended.
 func (r *running) ask() string {
 	res, err := http.Post(r.url, "application/json", strings.NewReader(`{"operation":"get_status"}`))
 	if err != nil {
@@ -166,8 +166,8 @@ func waitFor(t *testing.T, done func() bool) {
 	}
 }
 
-// TestKilledBetweenAnswerAndStore ends the process when the server has made a token and
-// not yet answered. What is lost is lost; it is not asked for again.
+// TestKilledBetweenAnswerAndStore ends the process when the server has created a token and
+// not yet answered. That token is lost, and the old one must not be sent again.
 func TestKilledBetweenAnswerAndStore(t *testing.T) {
 	s := newSignedIn(t, seeded)
 	r := s.start(t)
@@ -195,7 +195,7 @@ func TestKilledBetweenAnswerAndStore(t *testing.T) {
 	mustBeFine(t, s, s.start(t))
 }
 
-// TestKilledAtAnyMoment counts what becomes of logins of processes that are killed while they refresh.
+// TestKilledAtAnyMoment counts how many logins survive if processes are killed while they refresh tokens.
 func TestKilledAtAnyMoment(t *testing.T) {
 	rounds := 20
 	if os.Getenv("OAUTH_KILLS") != "" {
@@ -258,7 +258,7 @@ func TestProcessesThatShareALogin(t *testing.T) {
 	}
 }
 
-// TestAStoreOnAFullDisk shows that calls go on with what is in memory.
+// TestAStoreOnAFullDisk checks that calls go on with the tokens in memory if they cannot be stored.
 func TestAStoreOnAFullDisk(t *testing.T) {
 	s := newSignedIn(t, seeded)
 	if err := os.WriteFile(s.kept, nil, 0o600); err != nil { // a file where the directory should be
@@ -276,13 +276,13 @@ func TestAStoreOnAFullDisk(t *testing.T) {
 
 var loginPage = regexp.MustCompile(`http://127\.0\.0\.1:\d+/authorize\S+`)
 
-// login runs the command and hands its words to do.
+// login runs the command dragoman adapter login, and passes its output to do.
 func (s *signedIn) login(t *testing.T, do func(said *output, stdin io.Writer), flags ...string) (out string, err error) {
 	t.Helper()
 	return s.command(t, do, append([]string{"login", "test-api"}, flags...)...)
 }
 
-// command runs dragoman adapter and hands its words to do.
+// command runs dragoman adapter, and passes its output to do.
 func (s *signedIn) command(t *testing.T, do func(said *output, stdin io.Writer), more ...string) (out string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -383,7 +383,7 @@ func TestLogins(t *testing.T) {
 				t.Fatal(err, s.said.String())
 			}
 			mustBeFine(t, s, r)
-			if out, err := s.command(t, quietly, "logout", "test-api"); err != nil || out != "the tokens of adapter test-api are revoked, and forgotten here\n" {
+			if out, err := s.command(t, quietly, "logout", "test-api"); err != nil || out != "the tokens of adapter test-api are revoked, and deleted here\n" {
 				t.Error(out, err)
 			}
 			if got := r.ask(); !strings.Contains(got, `"AUTH_LOGIN_REQUIRED"`) {

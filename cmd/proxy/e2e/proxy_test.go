@@ -21,7 +21,7 @@ import (
 // dragoman is the path of the built command.
 type dragoman string
 
-// binaries is the folder of what the tests build.
+// binaries is the folder with the commands that the tests build.
 var binaries string
 
 var proxyBinary = sync.OnceValues(func() (string, error) {
@@ -49,7 +49,8 @@ func goBuild(name, what string) (bin string, err error) {
 	return bin, nil
 }
 
-// args are the arguments of a proxy in front of a server, or of none when the endpoint is nowhere.
+// args returns the arguments of a proxy in front of the server at an endpoint, or without a server if the endpoint is
+// empty.
 func (d dragoman) args(command string, to endpoint, flags ...string) []string {
 	args := append([]string{string(d), command}, flags...)
 	switch to.over {
@@ -61,8 +62,8 @@ func (d dragoman) args(command string, to endpoint, flags ...string) []string {
 	return append(args, "--upstream", to.url)
 }
 
-// serve runs do against "dragoman serve", as a client that comes over a transport finds it, then stops that, and returns
-// the first thing that went wrong. What the proxy said goes to stderr.
+// serve starts "dragoman serve", runs do with its endpoint for a transport, stops it, and returns the first error. The
+// proxy's output goes to stderr.
 func (d dragoman) serve(ctx context.Context, over transport, to endpoint, flags []string, do func(endpoint) error) error {
 	args := d.args("serve", to, append(flags, "--listen", "127.0.0.1:0")...)
 	proxy := exec.Command(args[0], args[1:]...)
@@ -84,7 +85,7 @@ func (d dragoman) serve(ctx context.Context, over transport, to endpoint, flags 
 
 var servingLine = regexp.MustCompile(`"msg":"serving","url":"([^"]+)"`)
 
-// serving waits until the proxy says where it serves.
+// serving waits until the proxy logs the URL that it serves at.
 func serving(ctx context.Context, log *output, ended chan error) (url string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -103,9 +104,9 @@ func serving(ctx context.Context, log *output, ended chan error) (url string, er
 	}
 }
 
-// stop asks the proxy to end and expects it to say that all is well.
+// stop signals the proxy to end, and returns an error unless it exits with code 0. On Windows it kills the proxy.
 func stop(proxy *os.Process, ended chan error) error {
-	if runtime.GOOS == "windows" { // there is nothing to ask with
+	if runtime.GOOS == "windows" { // Windows has no such signal
 		defer func() { <-ended }()
 		return proxy.Kill()
 	}
@@ -125,7 +126,7 @@ func stop(proxy *os.Process, ended chan error) error {
 	}
 }
 
-// output collects what a process and those that it started write, from any goroutine.
+// output collects the output of a process and of its child processes. It is safe for concurrent use.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -143,7 +144,7 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// errorLines are the lines of a log that a run without trouble must not hold.
+// errorLines returns the lines of a log that the log of a successful run must not contain.
 func errorLines(log string) (lines []string) {
 	for line := range strings.Lines(log) {
 		var l struct{ Level string }

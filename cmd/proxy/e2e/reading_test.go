@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-proxy/dragoman/transform/tokens"
 )
 
-// TestPublishedClientsReadAnAnswerToItsEnd: clients of each kind get a part of a large answer, and the whole of it by the
-// calls that its notices name, for little more than it has tokens.
+// TestPublishedClientsReadAnAnswerToItsEnd checks that clients of each kind get a part of a large answer, and all of it by
+// the calls that its notices name, for few more tokens than the answer has.
 func TestPublishedClientsReadAnAnswerToItsEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
@@ -108,7 +108,7 @@ func TestPublishedClientsReadAnAnswerToItsEnd(t *testing.T) {
 	}
 }
 
-// runLog is what a long run prints, with its failures in the middle, blank lines, and one line that is long.
+// runLog returns the output of a long run, with failures in the middle, blank lines, and one long line.
 func runLog() string {
 	var b strings.Builder
 	for i := range 1500 {
@@ -126,15 +126,15 @@ func runLog() string {
 	return b.String() + "done: 1 failed"
 }
 
-// A readAnswer is an answer, and the arguments of fetch_more that it was asked for with; none for the first one.
+// A readAnswer is an answer, and the arguments of the fetch_more that it answers; the first answer has none.
 type readAnswer struct {
 	arguments map[string]any
-	texts     []string // but for the notice
+	texts     []string // without the notice
 }
 
 var nextCall = regexp.MustCompile(`fetch_more (\{.*\})\]$`)
 
-// followNotices reads an answer to its end by the calls that its notices name, and returns all that was read and its tokens.
+// followNotices reads an answer to its end by the calls that its notices name. It returns all answers and their tokens.
 func followNotices(t *testing.T, r *mcp.CallToolResult, encoding *tokens.Encoding, more func(arguments map[string]any) *mcp.CallToolResult) (all []readAnswer, spent int) {
 	t.Helper()
 	var arguments map[string]any
@@ -180,7 +180,7 @@ var (
 	gapChars = regexp.MustCompile(` … (\d+) characters …(?: |$)`)
 )
 
-// putTogether puts each part that was read at the place that its answer names, without looking at the original text.
+// putTogether puts each part that was read at the position that its answer names, without using the original text.
 func putTogether(t *testing.T, answers []readAnswer) string {
 	t.Helper()
 	lines := map[int][]rune{}
@@ -223,7 +223,7 @@ func putTogether(t *testing.T, answers []readAnswer) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// firstDifference shows where two texts differ.
+// firstDifference returns a text that shows where two texts first differ.
 func firstDifference(got, want string) string {
 	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(a), len(b)) {

@@ -15,7 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// across runs a client through three processes in turn that know of each other.
+// across runs a client through three processes in turn that are peers of each other.
 func across(t *testing.T, ctx context.Context, proxy dragoman, c cell) (o outcome, b *balancer) {
 	t.Helper()
 	url, stop, err := c.server.serve(c.server.revision, streamable)
@@ -37,8 +37,8 @@ func across(t *testing.T, ctx context.Context, proxy dragoman, c cell) (o outcom
 	return o, b
 }
 
-// TestModernClientAcrossReplicas: what the server asks by way of one process is answered by way of another, by a client
-// that knows of no session. It lives through what it does with a session and one process.
+// TestModernClientAcrossReplicas checks that a client without a session can answer through one process what the server
+// asked through another. Its transcript must be the same as with a session and one process.
 func TestModernClientAcrossReplicas(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -66,8 +66,8 @@ func TestModernClientAcrossReplicas(t *testing.T) {
 	}
 }
 
-// TestSessionsAtModernServersAcrossReplicas: a session that no server knows is one session at all processes, with its log
-// level, its subscriptions and its questions.
+// TestSessionsAtModernServersAcrossReplicas checks that a session at a server without sessions is the same session at all
+// processes, with its log level, its subscriptions and its questions.
 func TestSessionsAtModernServersAcrossReplicas(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -100,8 +100,8 @@ func TestSessionsAtModernServersAcrossReplicas(t *testing.T) {
 	}
 }
 
-// TestProcessThatHoldsACallEnds while its client is asked: killed, or told to end, and started anew. The client gets the
-// error that says so at every replica, and its next call is served.
+// TestProcessThatHoldsACallEnds kills or stops a process while it waits for a client's answer, and starts it again. The
+// client must get an error that says so at every replica, and its next call must be served.
 func TestProcessThatHoldsACallEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -154,13 +154,13 @@ func TestProcessThatHoldsACallEnds(t *testing.T) {
 	}
 }
 
-// elicitingCall is a call of the tool that asks its user something.
+// elicitingCall returns a call of the tool that asks its user something.
 func elicitingCall(id, more string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"trigger-elicitation-request","arguments":{},%s`+
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}`, id, more)
 }
 
-// say posts a request of a client without a session, and returns the answer.
+// say sends a request of a client without a session, and returns the answer.
 func say(t *testing.T, url, body string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -23,17 +23,17 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// replica is one process of several that have the same key and the same server.
+// replica is one of several processes with the same key and the same server.
 type replica struct {
 	url   string
 	proxy *exec.Cmd
 	ended chan error
 	log   *output
 
-	inHand sync.WaitGroup // messages
+	inHand sync.WaitGroup // messages that it has not answered yet
 }
 
-// balancer spreads requests over replicas in turn. What a client answers to a question never goes to the replica that it
+// balancer distributes requests over replicas in turn. A client's answer to a question never goes to the replica that it
 // last called, which is the one that asked.
 type balancer struct {
 	mu       sync.Mutex
@@ -43,16 +43,16 @@ type balancer struct {
 	crossed  int                 // answers that went to another replica
 }
 
-// traffic is what a request carries.
+// traffic is the kind of message in a request.
 type traffic int
 
 const (
-	stream traffic = iota // nothing: a GET or a DELETE
+	stream traffic = iota // none: a GET or a DELETE
 	call
 	answer
 )
 
-// next is the replica for one try of a request.
+// next returns the replica for one try of a request.
 func (b *balancer) next(session string, carries traffic) *replica {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,7 +74,7 @@ func (b *balancer) next(session string, carries traffic) *replica {
 	}
 }
 
-// set says which replicas there are, and returns once the others have nothing in hand.
+// set replaces the list of replicas, and waits until removed ones have answered all messages.
 func (b *balancer) set(replicas ...*replica) {
 	b.mu.Lock()
 	before := b.replicas
@@ -165,7 +165,7 @@ func (d dragoman) replicas(t *testing.T, n int, config, upstream string) (all []
 	return all
 }
 
-// acquaint tells replicas, which watch their configuration, where all of them are.
+// acquaint writes the addresses of all replicas into their configurations, which they watch.
 func acquaint(t *testing.T, config string, all []*replica) {
 	t.Helper()
 	text, err := os.ReadFile(config)
@@ -192,14 +192,14 @@ func acquaint(t *testing.T, config string, all []*replica) {
 	}
 }
 
-// kill ends a replica without a word.
+// kill kills a replica.
 func (r *replica) kill() {
 	_ = r.proxy.Process.Kill()
 	err := <-r.ended
 	r.ended <- err
 }
 
-// keyFile makes a configuration with a key of its own.
+// keyFile writes a configuration with a new key.
 func keyFile(t *testing.T) (config string) {
 	key := make([]byte, 32)
 	rand.Read(key)
@@ -217,8 +217,9 @@ func keyFile(t *testing.T) (config string) {
 	return config
 }
 
-// TestKilledReplica: three processes with one key, 100 sessions of published clients between four revisions, calls sprayed
-// over all; one is killed in the midst of it, then all are, and started anew. No call fails, and no session is lost.
+// TestKilledReplica distributes the calls of 100 sessions of published clients, between four revisions, over three
+// processes with one key. One process is killed during the run, then all are, and started again. No call may fail, and no
+// session may be lost.
 func TestKilledReplica(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -284,7 +285,7 @@ func TestKilledReplica(t *testing.T) {
 	spray("all three", func() {})
 	spray("one killed", func() {
 		b.set(all[1:]...)
-		all[0].kill() // and all streams that it has
+		all[0].kill() // which also ends all its streams
 	})
 	b.set(proxy.replicas(t, 2, config, url)...)
 	all[1].kill()
@@ -297,8 +298,8 @@ func TestKilledReplica(t *testing.T) {
 	}
 }
 
-// TestAnswersThroughOtherReplicas runs the whole scenario over three processes in turn, between revisions: what the
-// server asks through one is answered through another. Clients and servers notice nothing.
+// TestAnswersThroughOtherReplicas runs the whole scenario over three processes in turn, between revisions: a request of
+// the server that comes through one is answered through another. Clients and servers must see no difference.
 func TestAnswersThroughOtherReplicas(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

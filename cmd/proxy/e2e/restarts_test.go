@@ -15,7 +15,7 @@ import (
 )
 
 // TestClientsOutliveARestartOfTheServer kills a published server between two calls of published clients, and starts it
-// anew on the same port. None of them would begin another session by itself.
+// again on the same port. None of the clients would begin another session by itself.
 func TestClientsOutliveARestartOfTheServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts peers")
@@ -101,7 +101,8 @@ func TestClientsOutliveARestartOfTheServer(t *testing.T) {
 	}
 }
 
-// TestKilledProxyLeavesNothing: not even what the server has started beside itself.
+// TestKilledProxyLeavesNothing checks that no process is left after the proxy was killed, not even child processes of the
+// server.
 func TestKilledProxyLeavesNothing(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("leftovers are looked for in /proc")

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestCredentialsOfAdaptersNeverShow gives adapters credentials, lets what they call say them back in every way, and looks
-// for them in results, in the log at its most talkative, and in the metrics.
+// TestCredentialsOfAdaptersNeverShow gives adapters credentials for APIs that echo them in every way, and searches
+// for them in results, in the log at debug level, and in the metrics.
 func TestCredentialsOfAdaptersNeverShow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the proxy")
@@ -29,7 +29,7 @@ func TestCredentialsOfAdaptersNeverShow(t *testing.T) {
 	for name, value := range secrets {
 		t.Setenv(name, value)
 	}
-	// Each says what it was sent, the head of the request and all.
+	// Each echoes the whole request, including its head.
 	echo := func(format string) func(net.Conn, string) {
 		return func(c net.Conn, head string) { io.WriteString(c, strings.ReplaceAll(format, "HEAD", head)) }
 	}

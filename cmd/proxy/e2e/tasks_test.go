@@ -13,8 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTasks: a published client of 2025-11-25 has the tasks of a published server of that revision, and what that asks
-// meanwhile, through two proxies with 2026-07-28 and its extension for tasks in between as it has them directly.
+// TestTasks checks that a published client of 2025-11-25 gets the same tasks of a published server of that revision, and
+// the same questions during them, directly and through two proxies that use 2026-07-28 and its tasks extension between
+// them.
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	m := nodePeers(t)
@@ -57,7 +58,7 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// tasks is what the published client tells of its tasks at a server.
+// tasks returns the published client's report of its tasks at a server.
 func (m modules) tasks(ctx context.Context, t *testing.T, url string) []string {
 	t.Helper()
 	arg, err := json.Marshal(map[string]string{"sdk": filepath.Join(string(m), "sdk-1.32.2"), "url": url})

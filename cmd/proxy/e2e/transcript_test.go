@@ -46,12 +46,12 @@ var methodOf = sync.OnceValue(func() map[string]string {
 	return methods
 })
 
-// entry is what a client lived through in one step: plain JSON values, with json.Number for numbers.
+// entry is what a client recorded in one step: plain JSON values, with json.Number for numbers.
 type entry struct {
 	Step     string
 	Result   any    // of lists: all pages; of the step "asked": the server's requests; of "heard": its notifications by method
-	Error    any    // as the server sent it, or only a message when the client came to it alone
-	Refused  string // why the client would not take the result
+	Error    any    // as the server sent it, or only a message if it is the client's own error
+	Refused  string // why the client refused the result
 	Progress any    // params of the progress notifications
 }
 
@@ -71,9 +71,9 @@ func readTranscript(lines []byte) (t transcript, err error) {
 	}
 }
 
-// arrived reports whether every message of the run found its way: published
+// arrived reports whether every message of the run arrived: published
 // clients sometimes send on a connection that the server is just closing, and
-// then give the call up.
+// then abandon the call.
 func (t transcript) arrived() bool {
 	for _, e := range t {
 		said := fmt.Sprint(at(e.Error, "message"))
@@ -86,15 +86,15 @@ func (t transcript) arrived() bool {
 	return true
 }
 
-// era reports whether the client found that the server is of the era that it is
-// there to meet: left to themselves, clients take a slow server for an old one.
+// era reports whether the client detected the expected era of the server: without a
+// setting, clients take a slow server for an old one.
 func (t transcript) era(c *client) bool {
 	hello := t.step("initialize").Result
 	modern, _ := at(hello, "supportedVersions").([]any)
 	return c.revision != newest || at(hello, "protocolVersion") == newest || modern != nil
 }
 
-// step returns the entry of a step, the zero entry when there is none.
+// step returns the entry of a step, or the zero entry if there is none.
 func (t transcript) step(name string) entry {
 	for _, e := range t {
 		if e.Step == name {
@@ -104,12 +104,12 @@ func (t transcript) step(name string) entry {
 	return entry{}
 }
 
-// comparable leaves of a transcript what is the same in every run.
+// comparable reduces a transcript to what is the same in every run.
 func (t transcript) comparable() map[string]entry {
 	steps := map[string]entry{}
 	for _, e := range t {
 		switch e.Step {
-		case "exit", "heard": // the first is checked alone; when and how often notifications come is up to clocks
+		case "exit", "heard": // exit is checked separately; the time and the number of notifications vary
 			continue
 		case "asked":
 			e.Result = unique(steady(e.Result))
@@ -121,8 +121,8 @@ func (t transcript) comparable() map[string]entry {
 	return steps
 }
 
-// unique sorts a list and leaves out what it holds twice: how often a server asks for the roots depends on who was
-// connected first.
+// unique sorts a list and removes duplicates: how often a server asks for the roots depends on the order in which
+// clients connect.
 func unique(list any) any {
 	items, _ := list.([]any)
 	slices.SortFunc(items, func(a, b any) int { return strings.Compare(compact(a), compact(b)) })
@@ -135,7 +135,7 @@ var (
 	rawResult = regexp.MustCompile(`(?s)Raw result: (\{.*\})`)
 )
 
-// steady replaces what differs from run to run: times, ids of sessions and of questions that lead to a page, progress
+// steady replaces what differs from run to run: times, ids of sessions and of URL elicitations, progress
 // tokens, and the order of members in a result that a server quotes.
 func steady(v any) any {
 	switch v := v.(type) {
@@ -150,7 +150,7 @@ func steady(v any) any {
 			member = steady(member)
 			m, ok := member.(map[string]any)
 			if empty := member == nil || ok && len(m) == 0; empty && (k == "_meta" || k == "params") {
-				continue // there was but a token in it
+				continue // it contained only a token
 			}
 			if k == "elicitationId" {
 				member = "<id>"
@@ -184,7 +184,7 @@ func steady(v any) any {
 	return v
 }
 
-// plain turns anything into the plain values that its JSON form holds.
+// plain converts a value to the plain values of its JSON form.
 func plain(v any) any {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -204,7 +204,7 @@ func readValue(b []byte) (v any, err error) {
 	return v, err
 }
 
-// compact is the JSON of a plain value, members sorted, nothing escaped that need not be.
+// compact returns the JSON of a plain value, with sorted members and without unnecessary escapes.
 func compact(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

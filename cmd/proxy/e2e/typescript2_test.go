@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// typescript2 is the client of the published packages of the 2.x line. How it finds out what the server speaks is its
-// mode: "legacy", "auto" or a pin on one revision. It leaves out the steps in not.
+// typescript2 returns the client of the published packages of the 2.x line. mode is how it chooses the revision:
+// "legacy", "auto" or a pin on one revision. It leaves out the steps in not.
 func (m modules) typescript2(mode any, revision string, not map[string]string) *client {
 	transports := all
 	if mode != "legacy" {
@@ -22,12 +22,12 @@ func (m modules) typescript2(mode any, revision string, not map[string]string) *
 	}}
 }
 
-// pinned is the mode of a client that speaks one revision only.
+// pinned returns the mode of a client that speaks one revision only.
 func pinned(revision string) any { return map[string]any{"pin": revision} }
 
-// typescriptServer2 is a server written with the published packages of the 2.x line, which by themselves serve both eras
-// with the same handlers. Asked for the newest revision it serves clients without a session only, otherwise clients with
-// one only: so each is the reference for the other, by the packages' own translation between the eras.
+// typescriptServer2 returns a server written with the published packages of the 2.x line, which by default serve both eras
+// with the same handlers. For the newest revision it serves only clients without a session, otherwise only clients with
+// one. Each is therefore the reference for the other, by the packages' own translation between the eras.
 func (m modules) typescriptServer2(revision string) *server {
 	return m.typescriptServer2Of(revision, func(asked string) string {
 		if asked == newest {
@@ -37,14 +37,14 @@ func (m modules) typescriptServer2(revision string) *server {
 	})
 }
 
-// typescriptServer2OfBothEras is the same as the packages have it by themselves.
+// typescriptServer2OfBothEras returns the same server with the packages' default, which serves both eras.
 func (m modules) typescriptServer2OfBothEras() *server {
 	s := m.typescriptServer2Of("2025-11-25", func(string) string { return "both" })
 	s.name += " as it is"
 	return s
 }
 
-// typescriptServer2Of serves the eras that belong to the revision that it is asked for.
+// typescriptServer2Of returns the server for the eras that belong to a revision.
 func (m modules) typescriptServer2Of(revision string, eras func(asked string) string) *server {
 	config := func(revision string, over transport) string {
 		b, err := json.Marshal(map[string]any{"modules": string(m), "transport": over, "eras": eras(revision)})

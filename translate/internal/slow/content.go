@@ -33,7 +33,7 @@ func (j *job) block(p string) {
 	}
 }
 
-// textBlock stands for the block old and keeps its annotations.
+// textBlock returns a text block to replace the block old. It keeps old's annotations.
 func textBlock(text string, old gjson.Result) string {
 	block := `{"type":"text","text":` + quote(text)
 	if a := old.Get("annotations"); a.Exists() {
@@ -82,8 +82,8 @@ func linkText(b gjson.Result) string {
 	return text
 }
 
-// structuredContent puts the value into a text block for those who do not know
-// the field, unless such a block is there already.
+// structuredContent moves the value into a text block if the receiver's revision does not have
+// the field, unless there is such a block already.
 func (j *job) structuredContent() error {
 	value := j.at("result.structuredContent")
 	unknown := j.down(r06) || j.down(r26) && !value.IsObject()
@@ -93,8 +93,8 @@ func (j *job) structuredContent() error {
 	return j.intoText("result")
 }
 
-// toolResult does the same for a block of a sampling message that holds a tool's
-// result, where the value is no object.
+// toolResult does the same for a tool_result block of a sampling message if the value is not
+// an object.
 func (j *job) toolResult(p string) error {
 	block := j.at(p)
 	if !j.down(r26) || !block.IsObject() || textAt(block, "type") != "tool_result" {
@@ -123,8 +123,8 @@ func (j *job) intoText(result string) error {
 	return nil
 }
 
-// hasTwin says that a text block of content holds value as JSON, or the string that
-// is all that value holds.
+// hasTwin reports whether a text block of content holds value as JSON, or the string that
+// is value's only member.
 func hasTwin(content, value gjson.Result) bool {
 	for _, b := range arrayOf(content) {
 		if b.IsObject() && textAt(b, "type") == "text" && b.Get("text").Type == gjson.String {
@@ -137,7 +137,7 @@ func hasTwin(content, value gjson.Result) bool {
 	return false
 }
 
-// isOnlyText says that value is an object with one member, and that member this text.
+// isOnlyText reports whether value is an object with one member, and that member is this text.
 func isOnlyText(value gjson.Result, text string) bool {
 	count, same := 0, false
 	if value.IsObject() {
@@ -210,7 +210,7 @@ func (j *job) usesTools() bool {
 		if !j.at(p).IsObject() || !content.Exists() {
 			continue
 		}
-		for _, b := range content.Array() { // of a value that is no array: itself
+		for _, b := range content.Array() { // Array returns a value that is not an array as one element
 			if isToolBlock(b) {
 				return true
 			}
@@ -219,7 +219,7 @@ func (j *job) usesTools() bool {
 	return false
 }
 
-// oneBlockEach makes a message of n blocks into n messages.
+// oneBlockEach splits a message of n blocks into n messages.
 func (j *job) oneBlockEach(path string) {
 	messages := j.at(path)
 	if !messages.IsArray() {
@@ -246,7 +246,7 @@ func (j *job) samplingResult() error {
 	const path = "result.content"
 	content := j.at(path)
 	if j.down(r11) {
-		blocks := content.Array() // of a value that is no array: itself
+		blocks := content.Array() // Array returns a value that is not an array as one element
 		switch {
 		case !content.Exists():
 			return nil
@@ -263,7 +263,7 @@ func (j *job) samplingResult() error {
 	return j.samplingContent(path)
 }
 
-// inWords is a block of a sampling result as a part of one text.
+// inWords returns a text for a block of a sampling result.
 func inWords(b gjson.Result) string {
 	switch textAt(b, "type") {
 	case "text":

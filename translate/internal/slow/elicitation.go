@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// choice is a multi-select property that was asked as one boolean per option;
-// name and options as they stand in JSON. The note of a request holds them, each
-// as an array of its name, whether it is required, and its options.
+// choice is a multi-select property that became one boolean for each option. Its name and
+// options are JSON strings. The note of a request has an array for each choice: its name,
+// whether it is required, its bounds if it has any, and its options.
 type choice struct {
 	name     string
 	required bool
@@ -30,7 +30,7 @@ func (c choice) note() string {
 	return "[" + strings.Join(append(parts, c.options...), ",") + "]"
 }
 
-// bind reads how many options of the property p may be chosen.
+// bind sets the bounds of c from the property p.
 func (c *choice) bind(p gjson.Result, options int) {
 	least, most := int64(0), int64(-1)
 	if n := p.Get("minItems"); isNatural(n) && (n.Num > 1 || n.Num > 0 && c.required) {
@@ -48,7 +48,7 @@ func isNatural(n gjson.Result) bool {
 	return n.Type == gjson.Number && n.Num >= 0 && n.Num <= 1e9 && n.Num == math.Trunc(n.Num)
 }
 
-// asked says the bounds to who chooses.
+// asked returns the bounds as text for the user.
 func (c choice) asked() string {
 	b := gjson.Parse(c.bounds).Array()
 	if len(b) == 0 {
@@ -191,7 +191,7 @@ func contains(list gjson.Result, text string) bool {
 	})
 }
 
-// option is one entry of a multi-select; value and title as they stand in JSON.
+// option is one entry of a multi-select. Its value and title are JSON strings.
 type option struct{ value, title string }
 
 func optionsOf(p gjson.Result) (list []option) {
@@ -226,7 +226,7 @@ func arrayOf(v gjson.Result) []gjson.Result {
 	return v.Array()
 }
 
-// titleOf is an option's title, or else its value, as it stands in JSON.
+// titleOf returns an option's title, or its value if it has no title, as a JSON string.
 func titleOf(o gjson.Result) string {
 	if title := o.Get("title"); title.Type == gjson.String {
 		return title.Raw
@@ -234,7 +234,7 @@ func titleOf(o gjson.Result) string {
 	return o.Get("const").Raw
 }
 
-// property is the boolean that stands for the option of the property p.
+// property returns the boolean property for an option of the property p.
 func (o option) property(key, p gjson.Result, count string) string {
 	description := key.Raw
 	for _, name := range []string{"description", "title"} {
@@ -275,8 +275,8 @@ func (j *job) single(p gjson.Result) string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
-// elicitationResult turns the booleans of a form back into the arrays that the
-// server asked for.
+// elicitationResult replaces the booleans of a form with the arrays that the
+// server expects.
 func (j *job) elicitationResult() {
 	content := j.at("result.content")
 	if !j.up(r11) || j.Note == "" || content.Exists() && !content.IsObject() {

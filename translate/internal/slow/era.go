@@ -22,18 +22,18 @@ const (
 
 var reserved = []string{metaVersion, metaCapabilities, metaClient, metaLevel, metaServer, metaSubscription}
 
-// escaped is a member name as a step of a path.
+// escaped returns a member name as a step of a path.
 func escaped(name string) string { return strings.ReplaceAll(name, ".", `\.`) }
 
-// byServer are the requests that a server makes.
+// byServer reports whether the method is that of a server's request.
 func (j *job) byServer() bool {
 	return j.Method == wire.SamplingCreateMessage || j.Method == wire.RootsList || j.Method == wire.ElicitationCreate
 }
 
-// stays says that the message is left to the caller.
+// stays leaves the message to the caller.
 func (j *job) stays() { j.verdict = wire.Local }
 
-// undeclared refuses what the client never said it could be asked.
+// undeclared refuses a server's request for a capability that the client did not declare. It reports whether it did.
 func (j *job) undeclared() bool {
 	if !j.up(r26) {
 		return false
@@ -45,7 +45,7 @@ func (j *job) undeclared() bool {
 	return false
 }
 
-// requestAcross does what is left when a request goes from one era to the other.
+// requestAcross applies the rules for requests between the eras, after those of requestWithin.
 func (j *job) requestAcross() {
 	switch {
 	case j.verdict != wire.Forward:
@@ -111,7 +111,7 @@ func (j *job) requestUp() {
 	j.mark("params._meta", metaLevel, level, "")
 }
 
-// mark gives a reserved member its value, or the least where it has none.
+// mark sets a reserved member to value. If value is empty, it sets a missing member to least.
 func (j *job) mark(meta, name, value, least string) {
 	path := meta + "." + escaped(name)
 	switch there := j.at(path).Exists(); {
@@ -172,8 +172,8 @@ func (j *job) drop1(object, name string) {
 	}
 }
 
-// dropAll removes members of an object inside another, and the object when
-// nothing else was in it.
+// dropAll removes members of an object inside another, and the object if
+// no member is left.
 func (j *job) dropAll(outer, inner string, names ...string) {
 	path := outer + "." + inner
 	if !j.at(outer).IsObject() || !j.at(path).IsObject() {
@@ -242,8 +242,7 @@ func (j *job) notificationAcross() {
 	}
 }
 
-// resultType reads the type of a modern result; final is false when nothing but
-// it decides what becomes of the message.
+// resultType reads the resultType of a modern result. final is false if the translation ends with it.
 func (j *job) resultType() (final bool) {
 	kind := j.at("result.resultType")
 	if !j.down(r26) || !kind.Exists() || j.byServer() {
@@ -329,7 +328,7 @@ func (j *job) booleans(schema string) {
 	j.set(schema+".properties", "{"+strings.Join(out, ",")+"}")
 }
 
-// eraTool is what a tool has in one era only.
+// eraTool changes the members that a tool has in one era only.
 func (j *job) eraTool(p string) {
 	switch {
 	case j.up(r26):
@@ -342,7 +341,7 @@ func (j *job) eraTool(p string) {
 	}
 }
 
-// schemas makes those of a tool what they were before 2026-07-28.
+// schemas changes a tool's schemas to what revisions before 2026-07-28 allow.
 func (j *job) schemas(tool string) {
 	if !j.at(tool).IsObject() {
 		return
@@ -400,7 +399,7 @@ func (j *job) failureAcross() {
 	}
 }
 
-// rename gives ids and progress tokens the names that they have on the other side.
+// rename replaces ids and progress tokens with those of the other side.
 func (j *job) rename() {
 	if !j.up(r26) && !j.down(r26) || j.Stamp == nil || j.verdict == wire.Answer || j.verdict == wire.Drop {
 		return

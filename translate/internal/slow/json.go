@@ -13,7 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// textAt is the string member of an object, "" when it is none.
+// textAt returns a string member of an object, or "" if there is none.
 func textAt(object gjson.Result, name string) string {
 	if !object.IsObject() {
 		return ""
@@ -21,9 +21,9 @@ func textAt(object gjson.Result, name string) string {
 	return unquote(object.Get(name))
 }
 
-// unquote is the text of a string, "" of any other value. Half of a surrogate
-// pair, which JSON may hold and UTF-8 may not, becomes the three bytes that it
-// would have; [quote] turns them back.
+// unquote returns the text of a string, or "" for any other value. A lone surrogate, which is
+// allowed in JSON but not in UTF-8, becomes the three bytes that it would have in UTF-8; [quote] turns
+// them back.
 func unquote(v gjson.Result) string {
 	if v.Type != gjson.String {
 		return ""
@@ -78,7 +78,7 @@ func hex4(s string) rune {
 	return rune(n)
 }
 
-// quote is a text, as [unquote] gives it, as a string of JSON.
+// quote returns a text, as [unquote] returns it, as a JSON string.
 func quote(s string) string {
 	out := []byte{'"'}
 	for i := 0; i < len(s); {
@@ -107,7 +107,7 @@ func compact(raw string) string {
 	return out.String()
 }
 
-// with is an object whose member has another value.
+// with returns the object with another value for one member.
 func with(object gjson.Result, name, raw string) string {
 	var out []string
 	object.ForEach(func(key, v gjson.Result) bool {
@@ -120,8 +120,8 @@ func with(object gjson.Result, name, raw string) string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
-// Equal compares two JSON values: the order of an object's members is nothing,
-// numbers are equal by value at any precision, strings by their text.
+// Equal reports whether two JSON values are equal. The order of an object's members does not
+// matter; numbers compare by value at any precision, strings by their text.
 func Equal(a, b string) bool { return equal(gjson.Parse(a), gjson.Parse(b)) }
 
 func equal(a, b gjson.Result) bool {
@@ -174,7 +174,7 @@ func sameNumber(a, b string) bool {
 	return digitsA == digitsB && exponentA.Cmp(exponentB) == 0
 }
 
-// decimal writes a number as whole digits without zeros at their ends, and a
+// decimal splits a number into an integer, without zeros at its ends, and a
 // power of ten.
 func decimal(n string) (string, *big.Int) {
 	mantissa, power, _ := strings.Cut(strings.ToLower(n), "e")

@@ -59,7 +59,7 @@ func (j *job) titleIntoAnnotations(p string) {
 	j.set(p+".annotations.title", title.Raw)
 }
 
-// resource is a Resource or a ResourceTemplate.
+// resource translates a Resource or a ResourceTemplate.
 func (j *job) resource(p string) {
 	if !j.at(p).IsObject() {
 		return
@@ -100,7 +100,7 @@ func (j *job) lastModified(p string) {
 	}
 }
 
-// contents are those of resources/read.
+// contents translates the contents of resources/read.
 func (j *job) contents(path string) error {
 	for p := range j.each(path) {
 		if !j.at(p).IsObject() {
@@ -157,7 +157,7 @@ func isScheme(s string) bool {
 	return s != "" && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"0123456789+-.") == ""
 }
 
-// wellFormed puts U+FFFD in the place of halves of surrogate pairs.
+// wellFormed replaces lone surrogates with U+FFFD.
 func wellFormed(s string) string {
 	var out []byte
 	for i := 0; i < len(s); {
@@ -178,7 +178,7 @@ func cutAny(s, chars string) string {
 	return s
 }
 
-// percentDecoded leaves s as it is when what its escapes stand for is not text.
+// percentDecoded decodes s. It returns s itself if the result would not be valid text.
 func percentDecoded(s string) string {
 	var out []byte
 	for i := 0; i < len(s); i++ {

@@ -20,7 +20,7 @@ func (j *job) request() error {
 	return nil
 }
 
-// requestWithin does what the handshake revisions ask for.
+// requestWithin applies the rules for requests between revisions with a handshake.
 func (j *job) requestWithin() error {
 	switch j.Method {
 	case wire.Initialize:
@@ -153,8 +153,8 @@ func (j *job) resultWithin() error {
 	return nil
 }
 
-// taskResult refuses the handle of a task that the client did not ask for. A result that
-// holds an answer too is not such a handle.
+// taskResult refuses a result that creates a task that the client did not request. A result that
+// also has an answer does not create a task.
 func (j *job) taskResult() error {
 	if (j.down(r11) || j.up(r26)) && j.at("result.task").IsObject() && !j.at("result.content").Exists() && !j.at("result.action").Exists() {
 		if j.wantsTask() && !empty(j.at("result.task")) {
@@ -189,7 +189,7 @@ func (j *job) urlElicitationRequired() {
 	for p := range j.each("error.data.elicitations") {
 		text += "\n- " + unquote(j.at(p+".message")) + ": " + unquote(j.at(p+".url"))
 	}
-	if j.Method == wire.ToolsCall && j.at("id").Type != gjson.Null { // a result answers somebody
+	if j.Method == wire.ToolsCall && j.at("id").Type != gjson.Null { // a result needs an id
 		j.remove("error")
 		j.set("result", `{"content":[{"type":"text","text":`+quote(text)+`}],"isError":true}`)
 		return
@@ -200,7 +200,7 @@ func (j *job) urlElicitationRequired() {
 	}
 }
 
-// handshake is what both halves of initialize share.
+// handshake applies the rules for both the request and the result of initialize.
 func (j *job) handshake(side, who string) {
 	if j.at(side + ".protocolVersion").Exists() {
 		j.set(side+".protocolVersion", quote(revisions[j.to]))

@@ -1,10 +1,9 @@
-// Package slow translates messages between revisions path by
-// path: one look-up or edit of the whole text after the other, with gjson and
-// sjson. It says what package translate must say, in the most obvious way, and
-// is what tests and benchmarks hold that package against.
+// Package slow is a slow and simple twin of package translate, for its tests and
+// benchmarks. It translates messages path by path: each look-up or edit by gjson or sjson goes
+// through the whole text. Its results must equal those of package translate.
 //
-// Where a message names a member twice, the path libraries see only the first;
-// such messages are outside of what this package promises.
+// If an object has two members of one name, the path libraries see only the first. The
+// result for such a message is undefined.
 package slow
 
 import (
@@ -37,7 +36,7 @@ type Options struct {
 	ResourceContentsName string
 	ElicitationFallback  string
 	Tasks                string
-	SchemaDialect        string // not of a message's translation
+	SchemaDialect        string // unused: not applied by the translation of a message
 }
 
 // Message is one message to translate, and what is known of its session.
@@ -50,15 +49,15 @@ type Message struct {
 	Note   string // of a response: what Translate gave for its request
 }
 
-// Translation is what became of a message.
+// Translation is the result of translating a message.
 type Translation struct {
 	Text    string
 	Verdict wire.Verdict
 	Note    string
 }
 
-// Translate rewrites m, a message of the revision named from, as one of the
-// revision named to. The error says that there is no such translation.
+// Translate translates m from the revision named from to the revision named to. It returns an
+// error if the message cannot be translated.
 func Translate(from, to string, o Options, m Message) (Translation, error) {
 	j := &job{
 		Options: o,
@@ -88,7 +87,7 @@ func Translate(from, to string, o Options, m Message) (Translation, error) {
 	return Translation{Text: j.Text, Verdict: j.verdict, Note: j.made}, nil
 }
 
-// job is one translation at work: Text changes from rule to rule.
+// job is the state of one translation. Each rule changes Text.
 type job struct {
 	Options
 	Message
@@ -97,15 +96,15 @@ type job struct {
 	made     string // the note of this request
 }
 
-// down says that the way leads back over the step to revision r.
+// down reports whether the translation is from revision r or a later one to one before r.
 func (j *job) down(r int) bool { return j.from >= r && j.to < r }
 
-// up says that the way leads over the step to revision r.
+// up reports whether the translation is from a revision before r to r or a later one.
 func (j *job) up(r int) bool { return j.from < r && j.to >= r }
 
 func (j *job) at(path string) gjson.Result { return gjson.Get(j.Text, path) }
 
-// isText says that the value at path is this string.
+// isText reports whether the value at path is this string.
 func (j *job) isText(path, want string) bool {
 	v := j.at(path)
 	return v.Type == gjson.String && v.String() == want
@@ -151,8 +150,8 @@ func (j *job) each(path string) iter.Seq[string] {
 	}
 }
 
-// answer makes the message into a reply for its sender. The member is either
-// an error or a result, as it stands in JSON.
+// answer replaces the message with a reply to its sender. member is an error or a result, as
+// JSON text with its name.
 func (j *job) answer(member string) {
 	j.Text = `{"jsonrpc":"2.0","id":` + j.at("id").Raw + `,` + member + `}`
 	j.verdict = wire.Answer
@@ -166,7 +165,7 @@ func (j *job) drop() {
 	j.Text, j.verdict = "", wire.Drop
 }
 
-// empty says that a value holds nothing: null, "", [] or {}.
+// empty reports whether a value is null, "", [] or {}.
 func empty(v gjson.Result) bool {
 	switch {
 	case v.IsObject():

@@ -9,21 +9,21 @@ import (
 	"github.com/dragoman-proxy/dragoman/translate/wire"
 )
 
-// bridgesTasks says that tasks go from the revision that has them to the one with an
-// extension for them, or back.
+// bridgesTasks reports whether tasks are translated between the revision that has them and the one
+// that has an extension for them.
 func (j *job) bridgesTasks() bool {
 	return j.Tasks != "strip" && (j.from == r11 && j.to == r26 || j.from == r26 && j.to == r11)
 }
 
-// carriesTasks says that the server has tasks, too.
+// carriesTasks reports whether tasks are bridged and the server has tasks.
 func (j *job) carriesTasks() bool { return j.bridgesTasks() && j.Facts.Has(wire.ServerTasks) }
 
-// wantsTask says that the client wants this call to be a task.
+// wantsTask reports whether the client wants this call to run as a task.
 func (j *job) wantsTask() bool {
 	return j.bridgesTasks() && j.Method == wire.ToolsCall && j.Stamp != nil && j.Stamp.Task != nil
 }
 
-// rewriteMembers gives the members of an object other names; "" leaves one out.
+// rewriteMembers renames the members of an object; the name "" leaves a member out.
 func rewriteMembers(object gjson.Result, name func(string) string) string {
 	var out []string
 	object.ForEach(func(key, v gjson.Result) bool {
@@ -62,7 +62,7 @@ func taskMemberDown(name string) string {
 	return name
 }
 
-// flattenTask takes a task out of the member that it is in.
+// flattenTask moves the members of a task out of the result's member task.
 func (j *job) flattenTask() {
 	members := rewriteMembers(j.at("result"), func(name string) string {
 		if name == "task" {
@@ -79,7 +79,7 @@ func (j *job) flattenTask() {
 	j.set("result", "{"+rewriteMembers(j.at("result.task"), taskMemberUp)+members+"}")
 }
 
-// wrapTask is the way back.
+// wrapTask moves the members of a task into the result's member task.
 func (j *job) wrapTask() {
 	out := `{"task":{` + rewriteMembers(j.at("result"), func(name string) string {
 		if name == "resultType" || name == "_meta" {
@@ -101,7 +101,7 @@ func (j *job) wrapTask() {
 	j.set("result", out+"}")
 }
 
-// taskState is the state of a task, at path.
+// taskState translates the state of a task, at path.
 func (j *job) taskState(path string) {
 	task := j.at(path)
 	if !j.bridgesTasks() || !task.IsObject() {
@@ -133,7 +133,7 @@ func (j *job) keepOnly(path string, names ...string) {
 	})+"}")
 }
 
-// tasksCapability says in the words of the other side that the server has tasks.
+// tasksCapability declares the server's tasks as the other revision does.
 func (j *job) tasksCapability(path string) {
 	if j.up(r26) {
 		if !j.at(path + ".extensions").IsObject() {

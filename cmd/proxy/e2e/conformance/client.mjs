@@ -1,6 +1,6 @@
 // A client written with a published SDK, of revisions with a handshake (sdk, the 1.x line) or of 2026-07-28 (client, 2.x).
-// It reaches the server of a scenario through the proxy, which it starts, and there does all that there is to do: calls
-// each tool, reads each resource, gets each prompt.
+// It starts the proxy, connects through it to the server of a scenario, calls each tool, reads each resource and gets
+// each prompt.
 //
 //   node client.mjs NODE_MODULES sdk|client PROXY [FLAG...] URL
 

@@ -1,7 +1,7 @@
 // What the servers beside this file offer: the tools, prompts and resources that the conformance suite's scenarios name.
 //
 // A handler that asks its client something is a generator. It yields questions, { key: { method, params } }, and goes on
-// with the answers, { key: result }: how they get there is for each server to say.
+// with the answers, { key: result }. Each server has its own way to ask the client.
 
 const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==';
 const wav = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=';

@@ -1,4 +1,4 @@
-// A server of 2025-11-25, written with the published 1.x SDK. It asks by requests of its own in the middle of a call.
+// A server of 2025-11-25, written with the published 1.x SDK. During a call, it asks by requests to the client.
 //
 //   node legacy.mjs NODE_MODULES http|stdio
 

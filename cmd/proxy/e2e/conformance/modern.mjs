@@ -1,5 +1,5 @@
 // A server of 2026-07-28 and of no revision with a handshake, written with the published 2.x packages. It asks by
-// input_required, and keeps nothing between two requests: what was answered so far is in requestState.
+// input_required, and keeps no state between two requests: the answers so far are in requestState.
 //
 //   node modern.mjs NODE_MODULES http|stdio
 

@@ -1,4 +1,4 @@
-// Calls a tool of the server that the arguments start, and prints what came of it as JSON.
+// Calls a tool of the server that the arguments start, and prints the result as JSON.
 import { pathToFileURL } from "node:url";
 import { join } from "node:path";
 

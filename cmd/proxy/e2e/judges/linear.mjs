@@ -1,8 +1,8 @@
-// Holds GraphQL documents against Linear's schema, which its SDK has as TypeScript types.
+// Validates GraphQL documents by Linear's schema, which its SDK has as TypeScript types.
 //
 //   node linear.mjs NODE_MODULES < '{"name": "query { … }"}'
 //
-// prints a list of what is wrong, each with the name of its document.
+// prints a list of errors, each with the name of its document.
 import { readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -30,7 +30,7 @@ for (const file of readdirSync(dist).filter((f) => f.endsWith(".d.mts"))) {
   }
 }
 
-// Only what the API can be asked leads to a type: there are others of the SDK's own.
+// The schema has only the types that Query and Mutation lead to: the SDK has others of its own.
 const sdl = [];
 const wanted = [["Query", "type"], ["Mutation", "type"]];
 const done = new Set();

@@ -1,5 +1,6 @@
-// Calls a tool that asks, several times at once, with one published client of either line (client.mjs says how it is told),
-// and prints the texts of the results. config.me goes into what is asked and into what is answered.
+// Calls a tool that asks its user something, several times at once, with one published client of either line (its
+// configuration is as in client.mjs), and prints the texts of the results. config.me is part of the questions and of the
+// answers.
 export async function run(config, print) {
   const { me, calls: times } = config;
   const answers = {

@@ -1,10 +1,10 @@
-// Calls tools with one published client, as it is told.
+// Calls tools with one published client.
 //
 //   node caller.mjs '{"sdk":"<folder of the SDK>","transport":"http","url":"http://…"}'
 //   node caller.mjs '{"sdk":"<folder of the SDK>","transport":"stdio","command":"dragoman","args":["…"]}'
 //   node caller.mjs '{"sdk":"<folder of the client>","mode":{"pin":"2026-07-28"},"transport":"http","url":"http://…"}'
 //
-// The last is of the 2.x line (sdk2.mjs), the others of the 1.x line (sdk1.mjs). The client can be asked nothing.
+// The last is of the 2.x line (sdk2.mjs), the others of the 1.x line (sdk1.mjs). The client declares no capabilities.
 //
 // It first prints the names of the tools. Then each line on stdin is a call, {"name":…,"arguments":…}, and each line on
 // stdout its { result } or { error }.

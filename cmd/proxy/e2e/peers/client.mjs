@@ -7,8 +7,8 @@
 //
 // The last is of the 2.x line (sdk2.mjs), the others of the 1.x line (sdk1.mjs).
 //
-// What is recorded is what came over the wire, not what the client made of it. When the client could not read an answer,
-// "refused" says why.
+// The transcript has the messages as they came over the wire, not as the client decoded them. If the client could not
+// read an answer, "refused" says why.
 import { closeSync, openSync, readFileSync } from "node:fs";
 
 const scenario = readFileSync(new URL("scenario.json", import.meta.url));
@@ -55,17 +55,17 @@ class Tap {
     this.#waiting = this.#waiting.filter(([found, resolve]) => !found() || resolve());
   }
 
-  // of are what came for the requests of a method from a place in the order sent.
+  // of returns the responses to the requests of a method, from a position in the order in which they were sent.
   of(method, from) {
     return this.sent.slice(from).filter((m) => m.method === method).map((m) => this.answers.get(m.id) ?? {});
   }
 
-  // answer is the last of them, an empty object when there is none: what came before was asked back.
+  // answer returns the last of them, or an empty object if there is none. The earlier ones asked the client something.
   answer(method, from) {
     return this.of(method, from).at(-1) ?? {};
   }
 
-  // until tells whether something is so, or becomes so by a message that comes within the time given.
+  // until returns whether a condition is true, or becomes true by a message that comes within the given time.
   until(found, seconds) {
     if (found()) return Promise.resolve(true);
     return new Promise((resolve) => {
@@ -75,8 +75,8 @@ class Tap {
   }
 }
 
-// fill answers an elicitation form with the first thing that fits. Of booleans that stand for the options of one list
-// ("p.0", "p.1") the first is chosen, as where the list itself is asked for.
+// fill answers an elicitation form with the first value that is valid. Of booleans for the options of one list
+// ("p.0", "p.1") it chooses the first, as it does for the list itself.
 function fill({ properties }) {
   const value = (name, p) => {
     if (p.type === "boolean") return !/\.[1-9]\d*$/.test(name);

@@ -1,6 +1,6 @@
-// A server that wants OAuth tokens, with the published server parts of the TypeScript SDK. Arguments: the folder
-// of installed packages, the port of the server on 127.0.0.1, the URL that clients know it by, and "own" where it is its own authorization server, "apart" where
-// that is another one, on a port of its own.
+// A server that requires OAuth tokens, with the published server parts of the TypeScript SDK. Arguments: the folder
+// of installed packages, the port of the server on 127.0.0.1, the URL that clients know it by, and "own" if it is its own
+// authorization server, or "apart" if that is another server on another port.
 import http from "node:http";
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ const { DemoInMemoryAuthProvider } = await sdk("examples/server/demoInMemoryOAut
 
 const resource = new URL(known);
 const rateLimit = { authorizationOptions: { rateLimit: false }, tokenOptions: { rateLimit: false }, clientRegistrationOptions: { rateLimit: false } };
-// It takes tokens for the URL that clients know it by only; those of clients that say none are refused where it is "apart".
+// It accepts only tokens for the URL that clients know it by. With "apart" it also refuses tokens that name no URL.
 const provider = new DemoInMemoryAuthProvider((asked) => (asked ? asked.href === resource.href : mode === "own"));
 const app = express();
 const listen = (server, at) => new Promise((done) => server.listen(at, "127.0.0.1", () => done(server.address().port)));

@@ -1,5 +1,5 @@
 // Logs in to a server as the TypeScript SDK's own clients do, and calls its tool. Arguments: the folder of
-// installed packages, the SDK's version and the URL. Prints what the client went through, as JSON.
+// installed packages, the SDK's version and the URL. Prints a transcript of the login as JSON.
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 

@@ -1,5 +1,5 @@
 // Preloaded into published servers that listen on every interface: keeps them on 127.0.0.1, on the port in LOOPBACK_PORT
-// or one that the system picks, and says on stderr which one it was.
+// or one that the system picks, and prints the port on stderr.
 import { Server } from "node:net";
 
 const listen = Server.prototype.listen;

@@ -4,8 +4,8 @@ import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { join } from "node:path";
 
-// open makes a client, and the transport to connect it over. What the server asks is answered by answers; without them it
-// can ask nothing.
+// open creates a client and its transport. answers answers the server's requests; without it the client declares no
+// capabilities.
 export async function open(config, answers) {
   const dist = join(config.sdk, "dist");
   const load = (file) => import(pathToFileURL(join(existsSync(join(dist, "esm")) ? join(dist, "esm") : dist, file)));

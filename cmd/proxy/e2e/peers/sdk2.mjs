@@ -4,8 +4,8 @@ import { join } from "node:path";
 
 const anything = { "~standard": { version: 1, vendor: "e2e", validate: (value) => ({ value }) } };
 
-// open makes a client, and the transport to connect it over. What the server asks is answered by answers; without them it
-// can ask nothing. config.mode is how it finds out what the server speaks: "legacy", "auto", or { pin: revision }.
+// open creates a client and its transport. answers answers the server's requests; without it the client declares no
+// capabilities. config.mode is how the client chooses the revision: "legacy", "auto", or { pin: revision }.
 export async function open(config, answers) {
   const load = (file) => import(pathToFileURL(join(config.sdk, "dist", file)));
   const { Client, LOG_LEVEL_META_KEY, SSEClientTransport, StreamableHTTPClientTransport } = await load("index.mjs");
@@ -26,7 +26,7 @@ export async function open(config, answers) {
     transport = new Transport(new URL(config.url));
   }
 
-  // What a session remembers, a client without one says with each request, or keeps a stream open for.
+  // What a session stores, a client without one sends with each request, or keeps a stream open for.
   const modern = () => client.getProtocolEra() === "modern";
   let level;
   const listening = new Map();
@@ -35,7 +35,7 @@ export async function open(config, answers) {
     client,
     transport,
     greeting: () => client.getDiscoverResult(), // which comes before the transport has a listener
-    // lacks tells whether a step is of sessions only.
+    // lacks returns whether a step exists in sessions only.
     lacks: (step) => modern() && (step.method === "ping" || step.notify !== undefined || step.await === "roots/list"),
     request: (method, params, options) => client.request({ method, ...(params && { params }) }, anything, options),
     calls: {

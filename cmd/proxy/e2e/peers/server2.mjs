@@ -1,10 +1,10 @@
-// A server written with the published TypeScript packages of the 2.x line, which has what the scenario asks for.
+// A server for the scenario, written with the published TypeScript packages of the 2.x line.
 //
 //   node server2.mjs '{"modules":"<node_modules>","transport":"stdio","eras":"modern"}' [mark]
 //   node server2.mjs '{"modules":"<node_modules>","transport":"http","eras":"both"}'
 //
-// The handlers are written once. Of the eras, "modern" serves no client that begins with a handshake, "legacy" no other,
-// "both" serves both on one endpoint, as the packages do by themselves.
+// Both eras use the same handlers. With the eras "modern", the server refuses clients with a handshake, with "legacy" all
+// others; with "both" it serves both on one endpoint, which is the packages' default.
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { join } from "node:path";
@@ -21,12 +21,12 @@ const annotations = { audience: ["user"], priority: 0.5, lastModified: "2025-01-
 const resource = "demo://resource/dynamic/text/1";
 const text = (said) => ({ content: [{ type: "text", text: said, _meta: meta }] });
 
-// sorted is the JSON of a value whose members come in their order.
+// sorted returns the JSON of a value, with sorted members.
 const sorted = (value) => JSON.stringify(value, (_, v) =>
   v && typeof v === "object" && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1))) : v);
 
-// asking answers once the client has answered all questions; "said" puts the answers, by the names of the questions, into
-// the result.
+// asking answers a call after the client has answered all questions. "said" puts the answers, by the names of the
+// questions, into the result.
 const asking = (ctx, questions, said) => {
   const answers = Object.fromEntries(Object.keys(questions).map((name) => [name, inputResponse(ctx.mcpReq.inputResponses, name)]));
   const open = Object.fromEntries(Object.entries(questions).filter(([name]) => answers[name].kind === "missing"));

@@ -1,5 +1,5 @@
-// A client of the published SDK that wants tasks of calls, and tells what became of them: one line of JSON for each
-// question, and for each result. Its argument is {"sdk": folder, "url": where the server is}.
+// A client of the published SDK that makes calls as tasks, and prints one line of JSON for each question and for each
+// result. Its argument is {"sdk": folder, "url": the server's URL}.
 const { sdk, url } = JSON.parse(process.argv[2]);
 const { Client } = await import(`${sdk}/dist/esm/client/index.js`);
 const { StreamableHTTPClientTransport } = await import(`${sdk}/dist/esm/client/streamableHttp.js`);

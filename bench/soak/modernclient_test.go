@@ -5,19 +5,19 @@ import (
 	"testing"
 )
 
-// onItsOwn is a guest of a server without sessions, with nothing between.
-func onItsOwn(t *testing.T) *guest {
+// onItsOwn returns a client of a server without sessions, with no proxy between them.
+func onItsOwn(t *testing.T) *modernClient {
 	s, err := startServer(http.HandlerFunc(modernServer))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &counts{}
-	g, done := c.guest(func() []string { return []string{s.url} }, 1, false)
+	g, done := c.modernClient(func() []string { return []string{s.url} }, 1, false)
 	t.Cleanup(func() { done(); s.close() })
 	return g
 }
 
-func TestGuestsTellAnswersApart(t *testing.T) {
+func TestModernClientsCountWrongAnswers(t *testing.T) {
 	g := onItsOwn(t)
 	g.behave(t.Context(), g.call(echo, ""))
 	if g.good.Load() != 1 || g.failed.Load() != 0 {
@@ -25,15 +25,15 @@ func TestGuestsTellAnswersApart(t *testing.T) {
 	}
 	s := g.call(echo, "")
 	a := g.send(t.Context(), g.anywhere(), s)
-	g.shown = maxShown // what follows is to fail
+	g.shown = maxShown // the next calls are to fail, and print nothing
 	g.expect(t.Context(), "another's", a, "somebody's")
 	g.refused(t.Context(), "not refused", a, stateRefused)
-	if g.wrong.Load() != 1 || g.failed.Load() != 1 || g.judge("guests") == nil {
+	if g.wrong.Load() != 1 || g.failed.Load() != 1 || g.judge("modern clients") == nil {
 		t.Error(g.counts)
 	}
 }
 
-func TestGuestsAnswerWhatTheyAreAsked(t *testing.T) {
+func TestModernClientsAnswerQuestions(t *testing.T) {
 	g := onItsOwn(t)
 	s := g.call(ask, "")
 	a := g.send(t.Context(), g.anywhere(), s)
@@ -46,7 +46,7 @@ func TestGuestsAnswerWhatTheyAreAsked(t *testing.T) {
 	}
 }
 
-func TestHostsAnswerWhatTheyAreAsked(t *testing.T) {
+func TestHostsAnswerQuestions(t *testing.T) {
 	s, err := startServer(newCurious())
 	if err != nil {
 		t.Fatal(err)

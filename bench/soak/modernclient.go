@@ -18,40 +18,40 @@ import (
 
 // The error codes that the questions of a call may end in.
 const (
-	stateRefused = -32602 // the requestState is not, or no longer, good
-	replaced     = -32600 // a newer retry has the answer
-	broken       = -32603 // the server has gone away
+	stateRefused = -32602 // the requestState is invalid, or no longer valid
+	replaced     = -32600 // a newer retry gets the answer
+	broken       = -32603 // the connection to the server was lost
 )
 
-// guest is a client without sessions. What is in front of its server may be several
-// processes; some of them may be away for a while.
-type guest struct {
+// modernClient is a client of the revision without sessions. It may use several proxy processes in front of
+// its server, some of which may be down for a while.
+type modernClient struct {
 	*counts
 	http *http.Client
 	urls func() []string
 	user string
 	rand *rand.Rand
 	id   int
-	away bool // the processes come and go
+	away bool // the proxy processes are restarted during the run
 }
 
-// guest makes one whose connections end with done.
-func (c *counts) guest(urls func() []string, seed uint64, away bool) (g *guest, done func()) {
+// modernClient creates a client. done closes its connections.
+func (c *counts) modernClient(urls func() []string, seed uint64, away bool) (g *modernClient, done func()) {
 	transport := &http.Transport{DisableCompression: true}
-	return &guest{
+	return &modernClient{
 		counts: c, http: &http.Client{Transport: transport}, urls: urls, away: away,
 		user: fmt.Sprintf("user-%d", seed), rand: rand.New(rand.NewPCG(seed, 2)),
 	}, transport.CloseIdleConnections
 }
 
-// stayOn acts until ctx ends.
-func (g *guest) stayOn(ctx context.Context) {
+// stayOn calls act until ctx ends.
+func (g *modernClient) stayOn(ctx context.Context) {
 	for ctx.Err() == nil {
 		g.act(ctx)
 	}
 }
 
-// answer is what a client without sessions gets.
+// answer is the response that a client without sessions gets.
 type answer struct {
 	status int
 	body   gjson.Result
@@ -75,8 +75,8 @@ func (a answer) String() string {
 	return fmt.Sprint(a.status, " ", a.body.Raw)
 }
 
-// act does one thing.
-func (g *guest) act(ctx context.Context) {
+// act makes one call or does something bad.
+func (g *modernClient) act(ctx context.Context) {
 	leave := time.Duration(1+g.rand.IntN(20)) * time.Millisecond
 	switch n := g.rand.IntN(300); {
 	case n < 5:
@@ -102,7 +102,7 @@ func (g *guest) act(ctx context.Context) {
 	}
 }
 
-// said is one message of a guest.
+// said is one message of a modernClient.
 type said struct {
 	body   []byte
 	method string
@@ -111,7 +111,7 @@ type said struct {
 	user   string
 }
 
-func (g *guest) message(method, params string) said {
+func (g *modernClient) message(method, params string) said {
 	g.id++
 	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,`+
 		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"soak","version":"1"}}}}`,
@@ -119,34 +119,34 @@ func (g *guest) message(method, params string) said {
 	return said{body: body, method: method, user: g.user}
 }
 
-// call is a call of which no other has the text.
-func (g *guest) call(m manner, more string) said {
+// call returns a call with a unique text.
+func (g *modernClient) call(m manner, more string) said {
 	return g.callWith(m, fmt.Sprintf("%s %d", g.user, g.id+1), more)
 }
 
-func (g *guest) callWith(m manner, text, more string) said {
+func (g *modernClient) callWith(m manner, text, more string) said {
 	s := g.message("tools/call", fmt.Sprintf(`"name":%q,"arguments":{"text":%q}%s`, m, text, more))
 	s.name, s.text = string(m), text
 	return s
 }
 
-// retry is the same call with an answer to what it asked.
-func (g *guest) retry(call said, state, key, city string) said {
+// retry returns the same call with an answer to its question.
+func (g *modernClient) retry(call said, state, key, city string) said {
 	return g.retryWith(call, state, map[string]any{key: map[string]any{"action": "accept", "content": map[string]string{"city": city}}})
 }
 
-func (g *guest) retryWith(call said, state string, responses map[string]any) said {
-	text, _ := json.Marshal(state) // neither can fail
+func (g *modernClient) retryWith(call said, state string, responses map[string]any) said {
+	text, _ := json.Marshal(state) // neither call of Marshal can fail
 	all, _ := json.Marshal(responses)
 	return g.callWith(manner(call.name), call.text, fmt.Sprintf(`,"inputResponses":%s,"requestState":%s`, all, text))
 }
 
-func (g *guest) anywhere() string {
+func (g *modernClient) anywhere() string {
 	urls := g.urls()
 	return urls[g.rand.IntN(len(urls))]
 }
 
-func (g *guest) send(ctx context.Context, url string, s said, change ...func(*http.Request)) answer {
+func (g *modernClient) send(ctx context.Context, url string, s said, change ...func(*http.Request)) answer {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(s.body))
@@ -173,25 +173,25 @@ func (g *guest) send(ctx context.Context, url string, s said, change ...func(*ht
 	return answer{resp.StatusCode, gjson.Parse(answerIn(string(body))), err}
 }
 
-// leave gives an answer no longer than limit.
-func (g *guest) leave(ctx context.Context, limit time.Duration, s said) {
+// leave sends a message and abandons it after limit.
+func (g *modernClient) leave(ctx context.Context, limit time.Duration, s said) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	g.bad.Add(1)
 	g.send(ctx, g.anywhere(), s)
 }
 
-func (g *guest) behave(ctx context.Context, s said) {
+func (g *modernClient) behave(ctx context.Context, s said) {
 	g.expect(ctx, "plain call", g.send(ctx, g.anywhere(), s), s.text)
 }
 
-// gone reports whether there was nobody to talk to, which may be.
-func (g *guest) gone(ctx context.Context, a answer) bool {
+// gone reports whether a request failed for an accepted reason: the run ends, or the proxy process is down.
+func (g *modernClient) gone(ctx context.Context, a answer) bool {
 	return ctx.Err() != nil || g.away && (a.err != nil || a.status == http.StatusServiceUnavailable || a.status == http.StatusBadGateway)
 }
 
-// expect wants this text in an answer.
-func (g *guest) expect(ctx context.Context, what string, a answer, text string) {
+// expect counts a as good if it has this text.
+func (g *modernClient) expect(ctx context.Context, what string, a answer, text string) {
 	switch {
 	case a.text() == text:
 		g.good.Add(1)
@@ -207,8 +207,8 @@ func (g *guest) expect(ctx context.Context, what string, a answer, text string) 
 	}
 }
 
-// refused wants one of these errors in an answer.
-func (g *guest) refused(ctx context.Context, what string, a answer, codes ...int64) {
+// refused counts a as good if it is an error with one of these codes.
+func (g *modernClient) refused(ctx context.Context, what string, a answer, codes ...int64) {
 	for _, code := range codes {
 		if a.code() == code {
 			g.good.Add(1)
@@ -224,18 +224,18 @@ func (g *guest) refused(ctx context.Context, what string, a answer, codes ...int
 	g.show(what, a.String())
 }
 
-// rest is for who found nobody to talk to.
-func (g *guest) rest() {
+// rest counts a failed request to a process that is down, and waits a moment.
+func (g *modernClient) rest() {
 	g.bad.Add(1)
 	time.Sleep(10 * time.Millisecond)
 }
 
-func (g *guest) expectCode(ctx context.Context, what string, s said, code int64, change func(*http.Request)) {
+func (g *modernClient) expectCode(ctx context.Context, what string, s said, code int64, change func(*http.Request)) {
 	g.refused(ctx, what, g.send(ctx, g.anywhere(), s, change), code)
 }
 
-// converse makes a call that asks something, and answers in one way or another.
-func (g *guest) converse(ctx context.Context) {
+// converse makes a call that asks something, and answers the question in one of several ways.
+func (g *modernClient) converse(ctx context.Context) {
 	tool := ask
 	if g.rand.IntN(10) == 0 {
 		tool = askDie
@@ -308,8 +308,8 @@ func (g *guest) converse(ctx context.Context) {
 	}
 }
 
-// comeBack answers when the process that holds the call may be another one by now.
-func (g *guest) comeBack(ctx context.Context, at string, s said, key, state string) {
+// comeBack answers a question after a while, in which the process that holds the call may have been restarted.
+func (g *modernClient) comeBack(ctx context.Context, at string, s said, key, state string) {
 	time.Sleep(time.Duration(g.rand.IntN(1000)) * time.Millisecond)
 	a := g.send(ctx, at, g.retry(s, state, key, "Rome"))
 	if a.code() != 0 {
@@ -319,8 +319,8 @@ func (g *guest) comeBack(ctx context.Context, at string, s said, key, state stri
 	g.expect(ctx, "answered", a, s.text+" in Rome")
 }
 
-// twice sends the same answer two times at once: one of them has the call's.
-func (g *guest) twice(ctx context.Context, at string, s said, key, state string) {
+// twice sends the same answer two times at once. One of the two requests must get the result of the call.
+func (g *modernClient) twice(ctx context.Context, at string, s said, key, state string) {
 	both := [2]said{g.retry(s, state, key, "Rome"), g.retry(s, state, key, "Rome")}
 	var got [2]answer
 	var wg sync.WaitGroup
@@ -332,7 +332,7 @@ func (g *guest) twice(ctx context.Context, at string, s said, key, state string)
 		got[0], got[1] = got[1], got[0]
 	}
 	g.expect(ctx, "answered twice", got[0], s.text+" in Rome")
-	if got[1].code() == 0 { // both came before the end
+	if got[1].code() == 0 { // both came before the call ended
 		g.expect(ctx, "answered twice, both told", got[1], s.text+" in Rome")
 		return
 	}
