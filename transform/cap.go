@@ -82,7 +82,8 @@ func (r *run) capping(raw []byte, budget int) *capping {
 	l := c.l
 	l.lay(raw, r.call.Method, r.most(budget))
 	g, fixed := r.guards(l)
-	var parts []fit.Part
+	parts := make([]fit.Part, 0, len(l.blocks)+1)
+	c.places = make([]int, 0, len(l.blocks)+1)
 	value := []byte(nil)
 	if l.structured.is() {
 		value = compact(l.structured.of(raw))

@@ -19,9 +19,9 @@ func (p *Plan) mark(n int) {
 // count adds more to the number of kept units of n and of every node that
 // contains n, up to p.apart.
 func (p *Plan) count(n, more uint32) {
-	for p.nodes[n].kept += more; n > 0 && n != p.apart; {
-		n = p.nodes[n].up
-		p.nodes[n].kept += more
+	for p.at(n).kept += more; n > 0 && n != p.apart; {
+		n = p.at(n).up
+		p.at(n).kept += more
 	}
 }
 
@@ -103,12 +103,12 @@ const longAddress = 100
 
 // clips reports whether a unit may be cut to its beginning.
 func (p *Plan) clips(n uint32) bool {
-	raw, k := p.raw(n), p.nodes[n].kind
+	raw, k := p.raw(n), p.at(n).kind
 	switch {
 	case len(raw) > 4*pieceLength:
 		return false
 	case k == line, k == piece:
-		return len(raw) > 8 && FenceOf(bytes.TrimSpace(raw)) == "" && !base64Like(p.raw(p.nodes[n].up))
+		return len(raw) > 8 && FenceOf(bytes.TrimSpace(raw)) == "" && !base64Like(p.raw(p.at(n).up))
 	case k != quoted, len(raw) <= 16, p.docOf(n).part.Guards != nil:
 		return false
 	}

@@ -81,7 +81,7 @@ func TestTitlesOfATextAreItsSections(t *testing.T) {
 	p := New([]Part{{Text: in, Markdown: true}}, Options{Most: len(in)})
 	var got []string
 	for _, m := range p.survey(1).sections {
-		got = append(got, strings.TrimSpace(string(p.raw(p.nodes[1].first+uint32(m.line)))))
+		got = append(got, strings.TrimSpace(string(p.raw(p.at(1).first+uint32(m.line)))))
 	}
 	if s := strings.Join(got, ", "); s != "# A, B, ## C" {
 		t.Errorf("titles are %s", s)
@@ -128,12 +128,12 @@ func FuzzUnits(f *testing.F) {
 			return
 		}
 		p := New([]Part{{Text: in}}, Options{Most: len(in) + 1})
-		if at := p.nodes[1]; len(in) == 0 || at.kind != text {
+		if at := p.at(1); len(in) == 0 || at.kind != text {
 			return
 		}
 		end := uint32(0)
 		p.leaves(1, func(n uint32) bool {
-			at := p.nodes[n]
+			at := p.at(n)
 			if at.pos != end || at.end <= at.pos {
 				t.Fatalf("a unit from %d to %d begins behind %d in %q", at.pos, at.end, end, in)
 			}
@@ -163,12 +163,12 @@ func FuzzRank(f *testing.F) {
 			t.Fatalf("%d units for less, %d for more", len(few.units), len(p.units))
 		}
 		for i := range few.units {
-			if a, b := few.nodes[few.units[i]], p.nodes[p.units[i]]; a.rank != b.rank || a.pos != b.pos {
+			if a, b := few.at(few.units[i]), p.at(p.units[i]); a.rank != b.rank || a.pos != b.pos {
 				t.Fatalf("unit %d ranks at %d and at %d", i, a.rank, b.rank)
 			}
 		}
 		for i := 1; i < len(p.units); i++ {
-			if p.nodes[p.units[i-1]].rank > p.nodes[p.units[i]].rank {
+			if p.at(p.units[i-1]).rank > p.at(p.units[i]).rank {
 				t.Fatalf("unit %d is not in order", i)
 			}
 		}

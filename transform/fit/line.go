@@ -111,11 +111,21 @@ func (p *Plan) survey(n uint32) (s survey) {
 // fileOf returns the file name that a line of a search's output begins with, as
 // in file:line:text, or nil if there is none.
 func fileOf(line []byte) []byte {
-	file := line[:max(0, bytes.IndexByte(line, ':'))]
-	if !bytes.ContainsAny(file, "/.") || bytes.ContainsAny(file, " \t\"'(") {
-		return nil
+	named := false
+	for i, c := range line {
+		switch c {
+		case '/', '.':
+			named = true
+		case ' ', '\t', '"', '\'', '(':
+			return nil
+		case ':':
+			if named {
+				return line[:i]
+			}
+			return nil
+		}
 	}
-	return file
+	return nil
 }
 
 // heading returns the level of an ATX heading of Markdown or of a heading of
@@ -153,6 +163,14 @@ var (
 	controlWords = set("if for while switch else do try return catch } foreach synchronized using with")
 )
 
+// beginsSection has the first letters of sectionWords, which most lines do not begin with.
+var beginsSection = func() (b [256]bool) {
+	for w := range sectionWords {
+		b[w[0]] = true
+	}
+	return b
+}()
+
 func set(words string) map[string]bool {
 	m := make(map[string]bool)
 	for w := range bytes.FieldsSeq([]byte(words)) {
@@ -172,15 +190,15 @@ func signature(line []byte, indent, tabs int) (level int, ok bool) {
 	if end == 0 || end == len(line) {
 		return 0, false
 	}
-	word := string(line[:end])
+	word := line[:end]
 	switch {
 	case end == 1:
 		return level, isMethod(line)
-	case sectionWords[word]:
+	case beginsSection[line[0]] && sectionWords[string(word)]:
 		return level, true
 	}
 	// void Database::Open(…) {, validate(schema) {
-	return level + 1, level <= 2 && line[len(line)-1] == '{' && bytes.IndexByte(line, '(') > 0 && !controlWords[word]
+	return level + 1, level <= 2 && line[len(line)-1] == '{' && bytes.IndexByte(line, '(') > 0 && !controlWords[string(word)]
 }
 
 // isMethod reports whether a line is a method of Objective-C, and not an item

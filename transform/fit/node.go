@@ -3,7 +3,6 @@ package fit
 import (
 	"bytes"
 	"iter"
-	"slices"
 
 	"github.com/dragoman-proxy/dragoman/transform/grapheme"
 	"github.com/dragoman-proxy/dragoman/transform/schema"
@@ -32,7 +31,7 @@ type Options struct {
 type Plan struct {
 	Options
 	parts  []Part
-	nodes  []node // nodes[0] is the answer, its children are the parts
+	nodes  // number 0 is the answer, its children are the parts
 	docs   []*doc
 	guards map[uint32]schema.Guards // what a schema asks of a node
 	queue  *queue                   // while nodes are ranked
@@ -50,8 +49,7 @@ type node struct {
 	up, first, count uint32 // the node it is in, its first child, and the number of its children
 	doc, pos, end    uint32 // its document, and where it begins and ends there
 	at               uint32 // its node on the tape, or its number as a line
-	kept             uint32 // units in it that are marked
-	later            uint32 // the next one of its rank
+	kept             uint32 // units in it that are marked; while nodes are ranked, the next node of its rank
 	rank             rank
 	kind             kind
 	is               trait
@@ -81,11 +79,14 @@ const (
 
 // A doc is the text that nodes stand in: a part, or a string inside a part.
 type doc struct {
-	tape.Tape // if it is JSON
-	src       []byte
-	part      *Part
-	depth     int
+	*tape.Tape // empty if it is not JSON
+	src        []byte
+	part       *Part
+	depth      int
 }
+
+// noTape is the tape of all texts that are not JSON.
+var noTape = new(tape.Tape)
 
 const (
 	longString  = 200 // bytes: a longer string is a text
@@ -98,14 +99,16 @@ const (
 
 // New ranks the units of an answer.
 func New(parts []Part, o Options) *Plan {
-	p := &Plan{Options: o, parts: parts, nodes: make([]node, 1, max(256, len(parts)+1)), docs: make([]*doc, 0, len(parts)), queue: new(queue), seen: make(map[uint64]bool), guards: make(map[uint32]schema.Guards)}
+	p := &Plan{Options: o, parts: parts, docs: make([]*doc, 0, len(parts)), queue: new(queue), seen: make(map[uint64]bool), guards: make(map[uint32]schema.Guards)}
+	p.pages, p.next = [][]node{make([]node, pageNodes)}, 1
+	p.makeRoom(0, len(parts))
 	for i := range parts {
 		p.add(0, p.root(parts[i].Text, &parts[i], 0))
 	}
-	p.nodes[0].first, p.nodes[0].count = 1, uint32(len(parts))
 	p.rank(0)
 	p.sort()
 	p.queue = nil
+	p.clearKept()
 	return p
 }
 
@@ -117,12 +120,12 @@ type queue [last + 1]struct{ first, last uint32 }
 func (p *Plan) sort() {
 	p.size = append(p.size, 0)
 	for r := range p.queue {
-		for n := p.queue[r].first; n > 0; n = p.nodes[n].later {
+		for n := p.queue[r].first; n > 0; n = p.at(n).kept {
 			switch {
 			case len(p.units) == p.Most:
 				return
 			case p.is(n, unit), r == int(last): // the last rank is too deep to be expanded
-				p.nodes[n].is |= unit
+				p.at(n).is |= unit
 				p.unit(n, len(p.raw(n)))
 			case p.is(n, entry):
 				p.unit(n, 0)
@@ -139,19 +142,17 @@ func (p *Plan) unit(n uint32, size int) {
 	p.size = append(p.size, p.size[len(p.size)-1]+size+len(p.name(n))+2)
 }
 
-func (p *Plan) is(n uint32, t trait) bool { return p.nodes[n].is&t != 0 }
-func (p *Plan) docOf(n uint32) *doc       { return p.docs[p.nodes[n].doc] }
-func (p *Plan) raw(n uint32) []byte       { return p.docOf(n).src[p.nodes[n].pos:p.nodes[n].end] }
+func (p *Plan) is(n uint32, t trait) bool { return p.at(n).is&t != 0 }
+func (p *Plan) docOf(n uint32) *doc       { return p.docs[p.at(n).doc] }
+func (p *Plan) raw(n uint32) []byte       { return p.docOf(n).src[p.at(n).pos:p.at(n).end] }
 
 // end returns the index after the last child of a node.
-func (p *Plan) end(n uint32) uint32 { return p.nodes[n].first + p.nodes[n].count }
-
-func (p *Plan) kids(n uint32) []node { return p.nodes[p.nodes[n].first:p.end(n)] }
+func (p *Plan) end(n uint32) uint32 { return p.at(n).first + p.at(n).count }
 
 // name returns the name of a member, or nil if the node is not a member.
 func (p *Plan) name(n uint32) []byte {
 	if d := p.docOf(n); len(d.Nodes) > 0 && n > 0 {
-		return d.Name(p.nodes[n].at)
+		return d.Name(p.at(n).at)
 	}
 	return nil
 }
@@ -188,18 +189,22 @@ func (d *doc) row(at uint32) bool {
 // root returns the node of a text. If the text is JSON, that is the node of its
 // value.
 func (p *Plan) root(src []byte, part *Part, depth int) (n node) {
-	d := &doc{src: src, part: part, depth: depth}
+	d := &doc{Tape: noTape, src: src, part: part, depth: depth}
+	isJSON := func() bool {
+		d.Tape = new(tape.Tape)
+		return d.Parse(src) == nil
+	}
 	switch {
 	case depth == 0 && part.Solid || len(src) == 0:
 		n = node{kind: text, is: unit}
-	case depth == 0 && part.Guards != nil && d.Parse(src) == nil:
+	case depth == 0 && part.Guards != nil && isJSON():
 		n = p.value(d, 0, part.Guards)
 		n.is |= demanded
-		p.guards[uint32(len(p.nodes))] = part.Guards
-	case depth < maxInner && tape.IsContainer(src) && d.Parse(src) == nil:
+		p.guards[p.next] = part.Guards
+	case depth < maxInner && tape.IsContainer(src) && isJSON():
 		n = p.value(d, 0, nil)
 	default:
-		d.Nodes = nil
+		d.Tape = noTape
 		n = node{kind: text}
 	}
 	if n.doc = uint32(len(p.docs)); n.kind == text {
@@ -209,36 +214,32 @@ func (p *Plan) root(src []byte, part *Part, depth int) (n node) {
 	return n
 }
 
-func (p *Plan) add(up uint32, n node) {
-	n.up = up
-	p.nodes = append(p.nodes, n)
-}
-
 // expand makes the children of a node.
 func (p *Plan) expand(n uint32) {
-	if p.nodes[n].first > 0 {
+	if p.at(n).first > 0 {
 		return
 	}
-	first := uint32(len(p.nodes))
-	switch at, d := p.nodes[n], p.docOf(n); at.kind {
+	at, d := p.at(n), p.docOf(n)
+	switch at.kind {
 	case object, list:
-		p.expandValue(n, at, d)
+		p.expandValue(n, d)
 	case quoted:
 		raw := p.raw(n)
+		p.makeRoom(n, 1)
 		p.add(n, p.root(wire.AppendUnescaped(nil, raw[1:len(raw)-1]), d.part, d.depth+1))
 	case text:
-		p.expandText(n, at, d)
+		p.expandText(n, d)
 	case line:
-		p.expandLine(n, at, d)
+		p.expandLine(n, d)
 	}
-	p.nodes[n].first, p.nodes[n].count = first, uint32(len(p.nodes))-first
 	if p.queue != nil {
 		p.rank(n)
 	}
 }
 
-func (p *Plan) expandValue(n uint32, at node, d *doc) {
-	p.nodes = slices.Grow(p.nodes, int(min(d.Nodes[at.at].Count, d.Nodes[at.at].Next-at.at)))
+func (p *Plan) expandValue(n uint32, d *doc) {
+	at := p.at(n)
+	p.makeRoom(n, int(min(d.Nodes[at.at].Count, d.Nodes[at.at].Next-at.at)))
 	g, i := p.guards[n], 0
 	for m := at.at + 1; m < d.Nodes[at.at].Next; m = d.Nodes[m].Next {
 		var inner schema.Guards
@@ -246,16 +247,16 @@ func (p *Plan) expandValue(n uint32, at node, d *doc) {
 		switch {
 		case g == nil:
 		case at.kind == object:
-			inner, needed = g.Member(&d.Tape, m), !g.MayDrop(d.Name(m))
+			inner, needed = g.Member(d.Tape, m), !g.MayDrop(d.Name(m))
 		default:
-			inner, needed = g.Element(&d.Tape, m, i), i < g.MinItems()
+			inner, needed = g.Element(d.Tape, m, i), i < g.MinItems()
 		}
 		child := p.value(d, m, inner)
 		if child.doc = at.doc; needed {
 			child.is |= demanded
 		}
 		if inner != nil {
-			p.guards[uint32(len(p.nodes))] = inner
+			p.guards[p.next] = inner
 		}
 		p.add(n, child)
 		i++
@@ -263,14 +264,17 @@ func (p *Plan) expandValue(n uint32, at node, d *doc) {
 }
 
 // expandText splits a text into lines, each with the blank lines after it.
-func (p *Plan) expandText(n uint32, at node, d *doc) {
-	count := 0
-	for range lines(d.src) {
-		count++
+func (p *Plan) expandText(n uint32, d *doc) {
+	count := bytes.Count(d.src, []byte("\n")) + 1
+	if count > len(d.src)/16 { // blank lines are no children
+		count = 0
+		for range lines(d.src) {
+			count++
+		}
 	}
-	p.nodes = slices.Grow(p.nodes, count)
+	p.makeRoom(n, count)
 	for child := range lines(d.src) {
-		child.doc = at.doc
+		child.doc = p.at(n).doc
 		p.add(n, child)
 	}
 }
@@ -300,7 +304,9 @@ func lines(src []byte) iter.Seq[node] {
 }
 
 // expandLine splits a long line into pieces.
-func (p *Plan) expandLine(n uint32, at node, d *doc) {
+func (p *Plan) expandLine(n uint32, d *doc) {
+	at := p.at(n)
+	var pieces []node
 	end := lineEnd(d.src, int(at.pos))
 	in64 := base64Like(d.src[at.pos:end])
 	for i := int(at.pos); i < int(at.end); {
@@ -316,8 +322,12 @@ func (p *Plan) expandLine(n uint32, at node, d *doc) {
 		if next >= end {
 			next = int(at.end)
 		}
-		p.add(n, node{doc: at.doc, pos: uint32(i), end: uint32(next), kind: piece, is: unit})
+		pieces = append(pieces, node{doc: at.doc, pos: uint32(i), end: uint32(next), kind: piece, is: unit})
 		i = next
+	}
+	p.makeRoom(n, len(pieces))
+	for i := range pieces {
+		p.add(n, pieces[i])
 	}
 }
 

@@ -51,23 +51,23 @@ func SplitPath(path string) (steps []string) {
 
 // number returns the number of a node among the entries of the node it is in.
 func (p *Plan) number(n uint32) int {
-	if up := p.nodes[n].up; p.nodes[up].kind != text {
-		return int(n - p.nodes[up].first)
+	if up := p.at(n).up; p.at(up).kind != text {
+		return int(n - p.at(up).first)
 	}
-	return int(p.nodes[n].at)
+	return int(p.at(n).at)
 }
 
 // path returns the path to a node.
 func (p *Plan) path(n uint32) []string {
-	up := p.nodes[n].up
+	up := p.at(n).up
 	switch {
 	case n == 0:
 		return nil
 	case up == 0:
 		return slices.Clone(p.parts[n-1].Name)
-	case p.nodes[up].kind == quoted:
+	case p.at(up).kind == quoted:
 		return p.path(up)
-	case p.nodes[up].kind == object:
+	case p.at(up).kind == object:
 		return append(p.path(up), string(wire.AppendUnescaped(nil, p.name(n))))
 	}
 	return append(p.path(up), strconv.Itoa(p.number(n)))
@@ -75,10 +75,10 @@ func (p *Plan) path(n uint32) []string {
 
 // place returns the place of a node.
 func (p *Plan) place(n uint32) Place {
-	switch up := p.nodes[n].up; {
+	switch up := p.at(n).up; {
 	case up == 0:
 		return Place{Path: p.path(n)}
-	case p.nodes[up].kind == quoted:
+	case p.at(up).kind == quoted:
 		return p.place(up)
 	default:
 		return Place{p.path(up), p.number(n)}
@@ -104,12 +104,12 @@ func (p *Plan) find(path []string) (n uint32, ok bool) {
 // inner returns the content of a long string, or the node itself. It expands
 // that node, even an object or list that was a unit.
 func (p *Plan) inner(n uint32) uint32 {
-	if p.nodes[n].kind == quoted && !p.is(n, unit) {
+	if p.at(n).kind == quoted && !p.is(n, unit) {
 		p.expand(n)
-		n = p.nodes[n].first
+		n = p.at(n).first
 	}
-	if k := p.nodes[n].kind; (k == object || k == list) && p.is(n, unit) && p.total(n) > 0 {
-		p.nodes[n].is &^= unit
+	if k := p.at(n).kind; (k == object || k == list) && p.is(n, unit) && p.total(n) > 0 {
+		p.at(n).is &^= unit
 	}
 	if n > 0 && !p.is(n, unit) {
 		p.expand(n)
@@ -121,7 +121,7 @@ func (p *Plan) inner(n uint32) uint32 {
 func (p *Plan) child(n uint32, step string) uint32 {
 	n = p.inner(n)
 	number, err := strconv.Atoi(step)
-	for m := p.nodes[n].first; m < p.end(n) && p.nodes[n].kind != line; m++ {
+	for m := p.at(n).first; m < p.end(n) && p.at(n).kind != line; m++ {
 		if name := p.name(m); name != nil && wire.IsText(name, step) || name == nil && err == nil && p.number(m) == number {
 			return m
 		}
@@ -133,9 +133,9 @@ func (p *Plan) child(n uint32, step string) uint32 {
 // the tape.
 func (p *Plan) total(n uint32) int {
 	if d := p.docOf(n); len(d.Nodes) > 0 {
-		return int(d.Nodes[p.nodes[n].at].Count)
+		return int(d.Nodes[p.at(n).at].Count)
 	}
-	return int(p.nodes[n].count)
+	return int(p.at(n).count)
 }
 
 // Gap returns the first place, in the order of the answer, of which something
@@ -153,8 +153,8 @@ func (p *Plan) Gap() (at Place, ok bool) {
 		return Place{}, false
 	}
 	named := n
-	for m := n; m > 0; m = p.nodes[m].up {
-		if p.nodes[p.nodes[m].up].kind == list {
+	for m := n; m > 0; m = p.at(m).up {
+		if p.at(p.at(m).up).kind == list {
 			named = m
 		}
 	}
@@ -164,10 +164,10 @@ func (p *Plan) Gap() (at Place, ok bool) {
 // missing returns the first node in n that is not kept, which may be n itself,
 // or 0 if there is none.
 func (p *Plan) missing(n uint32) uint32 {
-	if p.nodes[n].kept == 0 || n == p.clip.node {
+	if p.at(n).kept == 0 || n == p.clip.node {
 		return n
 	}
-	for m := p.nodes[n].first; m < p.end(n) && !p.is(n, unit); m++ {
+	for m := p.at(n).first; m < p.end(n) && !p.is(n, unit); m++ {
 		if gone := p.missing(m); gone > 0 {
 			return gone
 		}
@@ -186,7 +186,7 @@ type Cut struct {
 // in the order of the document.
 func (p *Plan) Cuts(most int) (all []Cut) {
 	for i := range uint32(len(p.parts)) {
-		if !p.parts[i].Solid && (p.nodes[i+1].kept > 0 || len(p.parts) == 1) {
+		if !p.parts[i].Solid && (p.at(i+1).kept > 0 || len(p.parts) == 1) {
 			all = p.cuts(all, i+1, most)
 		}
 	}
@@ -199,13 +199,13 @@ func (p *Plan) cuts(all []Cut, n uint32, most int) []Cut {
 	if p.is(n, unit) || len(all) >= most {
 		return all
 	}
-	what := map[kind]string{list: "items", text: "lines", line: "pieces"}[p.nodes[n].kind]
-	if p.nodes[n].kind == object && p.isMap(n) {
+	what := map[kind]string{list: "items", text: "lines", line: "pieces"}[p.at(n).kind]
+	if p.at(n).kind == object && p.isMap(n) {
 		what = "keys"
 	}
 	kept := 0
-	for m := p.nodes[n].first; m < p.end(n); m++ {
-		if p.nodes[m].kept > 0 && m != p.clip.node {
+	for m := p.at(n).first; m < p.end(n); m++ {
+		if p.at(m).kept > 0 && m != p.clip.node {
 			kept++
 		}
 	}
@@ -216,8 +216,8 @@ func (p *Plan) cuts(all []Cut, n uint32, most int) []Cut {
 		}
 		return append(all, Cut{path, kept, total, what})
 	}
-	for m := p.nodes[n].first; m < p.end(n); m++ {
-		if p.nodes[m].kept > 0 {
+	for m := p.at(n).first; m < p.end(n); m++ {
+		if p.at(m).kept > 0 {
 			all = p.cuts(all, m, most)
 		}
 	}

@@ -103,7 +103,7 @@ var names = func() map[string]rank {
 
 // rank ranks the children of a node, and queues them.
 func (p *Plan) rank(n uint32) {
-	at, kids := p.nodes[n], p.kids(n)
+	at, kids := p.at(n), p.kids(n)
 	switch {
 	case at.kind == object && !p.isMap(n):
 		p.rankMembers(kids)
@@ -113,7 +113,7 @@ func (p *Plan) rank(n uint32) {
 		p.rankItems(kids)
 	}
 	base := at.rank
-	if at.kind == object && p.nodes[at.up].kind == object {
+	if at.kind == object && p.at(at.up).kind == object {
 		base += nested.first
 	}
 	if p.is(n, entry) {
@@ -133,7 +133,7 @@ func (p *Plan) rank(n uint32) {
 		k.rank = min(base+k.rank, last)
 		q, n := &p.queue[k.rank], at.first+uint32(i)
 		if q.last > 0 {
-			p.nodes[q.last].later = n
+			p.at(q.last).kept = n
 		} else {
 			q.first = n
 		}
@@ -213,7 +213,7 @@ func (p *Plan) again(raw []byte) bool {
 // isMap reports whether an object is a map: it has many members, and most of
 // them are of one kind.
 func (p *Plan) isMap(n uint32) bool {
-	d, at := p.docOf(n), p.nodes[n].at
+	d, at := p.docOf(n), p.at(n).at
 	if d.Nodes[at].Count < mapLength {
 		return false
 	}

@@ -20,7 +20,7 @@ type reading struct {
 func (p *Plan) Read(before int, at Place, count int, within *Place) bool {
 	p.mark(0)
 	for _, n := range p.units[:min(before, len(p.units))] {
-		p.nodes[n].is |= shown
+		p.at(n).is |= shown
 	}
 	target, ok := p.find(at.Path)
 	all := p.entries(target)
@@ -52,10 +52,10 @@ func (p *Plan) Read(before int, at Place, count int, within *Place) bool {
 	}
 	if len(p.units) > 0 {
 		n := p.units[0]
-		for k := p.nodes[n].kind; k == piece || k == line; k = p.nodes[n].kind {
-			n = p.nodes[n].up
+		for k := p.at(n).kind; k == piece || k == line; k = p.at(n).kind {
+			n = p.at(n).up
 		}
-		if p.nodes[n].kind == text && p.nodes[p.nodes[n].up].kind == quoted {
+		if p.at(n).kind == text && p.at(p.at(n).up).kind == quoted {
 			p.apart = n
 		}
 	}
@@ -67,7 +67,7 @@ func (p *Plan) entries(n uint32) int {
 	switch {
 	case p.is(n, unit):
 		return 1
-	case p.nodes[n].kind == text:
+	case p.at(n).kind == text:
 		return p.number(p.end(n)-1) + 1
 	}
 	return max(1, p.total(n))
@@ -76,11 +76,11 @@ func (p *Plan) entries(n uint32) int {
 // entry returns the k-th entry of a node, or the first one after that number.
 // It returns p.end(n) if there is none.
 func (p *Plan) entry(n uint32, k int) uint32 {
-	m := p.nodes[n].first
+	m := p.at(n).first
 	switch {
 	case p.is(n, unit) && k == 0:
 		return n
-	case p.nodes[n].kind != text:
+	case p.at(n).kind != text:
 		return min(m+uint32(k), p.end(n))
 	}
 	for m < p.end(n) && p.number(m) < k {
@@ -93,7 +93,7 @@ func (p *Plan) entry(n uint32, k int) uint32 {
 // top.
 func (p *Plan) after(n, top uint32) uint32 {
 	for n != top {
-		up := p.nodes[n].up
+		up := p.at(n).up
 		if n+1 < p.end(up) {
 			return n + 1
 		}
@@ -105,14 +105,14 @@ func (p *Plan) after(n, top uint32) uint32 {
 // leaves calls f with the units of a node in the order of the document, until it
 // returns false.
 func (p *Plan) leaves(n uint32, f func(n uint32) bool) bool {
-	if p.nodes[n].up == 0 && n > 0 && p.parts[n-1].Solid {
+	if p.at(n).up == 0 && n > 0 && p.parts[n-1].Solid {
 		return true
 	}
 	if p.is(n, unit) {
 		return f(n)
 	}
 	p.expand(n)
-	for m := p.nodes[n].first; m < p.end(n); m++ {
+	for m := p.at(n).first; m < p.end(n); m++ {
 		if !p.leaves(m, f) {
 			return false
 		}
@@ -161,10 +161,10 @@ func (p *Plan) wholeEntries(n int) int {
 // is read.
 func (p *Plan) entryOf(n uint32) int {
 	for n > 0 && n != p.target {
-		if p.nodes[n].up == p.target {
+		if p.at(n).up == p.target {
 			return p.number(n)
 		}
-		n = p.nodes[n].up
+		n = p.at(n).up
 	}
 	return 0
 }
@@ -177,9 +177,9 @@ func (p *Plan) Find(what string, f func(at Place, line bool, text []byte) bool) 
 		switch raw := p.raw(n); {
 		case !bytes.Contains(bytes.ToLower(raw), want):
 			return true
-		case p.nodes[n].kind == piece:
-			return f(p.place(p.nodes[n].up), true, bytes.TrimSpace(raw))
-		case p.nodes[n].kind == line:
+		case p.at(n).kind == piece:
+			return f(p.place(p.at(n).up), true, bytes.TrimSpace(raw))
+		case p.at(n).kind == line:
 			return f(p.place(n), true, bytes.TrimSpace(raw))
 		default:
 			return f(Place{Path: p.path(n)}, false, raw[:min(len(raw), 4*pieceLength)])

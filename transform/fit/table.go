@@ -19,31 +19,31 @@ const (
 // asTable writes a list as a table, if its items have the same members and the
 // table is shorter. It reports whether it did.
 func (w *writer) asTable(n uint32) bool {
-	if !w.Columns || w.nodes[n].kind != list || w.guards[n] != nil || w.total(n) < leastRows || w.docOf(n).Partial {
+	if !w.Columns || w.at(n).kind != list || w.guards[n] != nil || w.total(n) < leastRows || w.docOf(n).Partial {
 		return false
 	}
 	w.expand(n)
-	head := w.nodes[n].first
+	head := w.at(n).first
 	w.expand(head)
-	width := w.nodes[head].count
-	if w.nodes[head].kind != object || width == 0 || width > maxColumns {
+	width := w.at(head).count
+	if w.at(head).kind != object || width == 0 || width > maxColumns {
 		return false
 	}
 	var rows []uint32
 	cells := make([]int, width) // how many cells are kept, by column
 	for m := head; m < w.end(n); m++ {
-		if w.nodes[m].kept == 0 {
+		if w.at(m).kept == 0 {
 			continue
 		}
-		if w.expand(m); w.nodes[m].kind != object || w.nodes[m].count != width {
+		if w.expand(m); w.at(m).kind != object || w.at(m).count != width {
 			return false
 		}
 		for i := range width {
-			c := w.nodes[m].first + i
-			if !bytes.Equal(w.name(c), w.name(w.nodes[head].first+i)) {
+			c := w.at(m).first + i
+			if !bytes.Equal(w.name(c), w.name(w.at(head).first+i)) {
 				return false
 			}
-			if w.is(m, unit) || w.nodes[c].kept > 0 {
+			if w.is(m, unit) || w.at(c).kept > 0 {
 				cells[i]++
 			}
 		}
@@ -51,7 +51,7 @@ func (w *writer) asTable(n uint32) bool {
 	}
 	saved := -len(`{"columns":[],"rows":[]}`)
 	for i, kept := range cells {
-		if name := len(w.name(w.nodes[head].first + uint32(i))); kept > 0 {
+		if name := len(w.name(w.at(head).first + uint32(i))); kept > 0 {
 			saved += kept*(name+len(`"":`)) - name - len(`"",`) - (len(rows)-kept)*len(missingCell+",")
 		}
 	}
@@ -67,7 +67,7 @@ func (w *writer) asTable(n uint32) bool {
 			switch {
 			case w.is(m, unit):
 				w.out = wire.AppendCompact(w.out, w.raw(c))
-			case w.nodes[c].kept > 0:
+			case w.at(c).kept > 0:
 				w.node(c)
 			default:
 				w.out = append(w.out, missingCell...)
@@ -85,7 +85,7 @@ func (w *writer) row(n uint32, cells []int, cell func(c uint32)) {
 	for i, kept := range cells {
 		if kept > 0 {
 			w.comma(k)
-			cell(w.nodes[n].first + uint32(i))
+			cell(w.at(n).first + uint32(i))
 			k++
 		}
 	}

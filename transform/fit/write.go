@@ -29,8 +29,8 @@ func (p *Plan) write() (out [][]byte) {
 	}
 	for n := uint32(1); n <= uint32(len(p.parts)); n++ {
 		w.out = nil
-		json := p.nodes[n].kind != text && len(p.parts) == 1 // it stays JSON, even if it is empty
-		if p.nodes[n].kept > 0 || !p.isReading && (json || p.is(n, demanded)) {
+		json := p.at(n).kind != text && len(p.parts) == 1 // it stays JSON, even if it is empty
+		if p.at(n).kept > 0 || !p.isReading && (json || p.is(n, demanded)) {
 			w.root(n)
 		}
 		out = append(out, w.out)
@@ -40,7 +40,7 @@ func (p *Plan) write() (out [][]byte) {
 
 // root writes what is kept of a document, or an empty one if nothing is kept.
 func (w *writer) root(n uint32) {
-	if at := w.nodes[n]; at.kept == 0 && at.is&unit != 0 && at.is&demanded == 0 {
+	if at := w.at(n); at.kept == 0 && at.is&unit != 0 && at.is&demanded == 0 {
 		raw := w.raw(n)
 		w.out = append(w.out, raw[0], raw[len(raw)-1])
 		return
@@ -51,7 +51,7 @@ func (w *writer) root(n uint32) {
 // node writes the parts of a node that are kept and those that a schema
 // demands.
 func (w *writer) node(n uint32) {
-	at, raw := w.nodes[n], w.raw(n)
+	at, raw := w.at(n), w.raw(n)
 	switch {
 	case at.is&unit == 0 && at.kind == quoted:
 		w.string(n)
@@ -86,7 +86,7 @@ func (w *writer) string(n uint32) {
 	outer := w.out
 	w.expand(n)
 	w.out = nil
-	w.root(w.nodes[n].first)
+	w.root(w.at(n).first)
 	text := w.out
 	if w.out = outer; utf8.RuneCount(text) < w.guards[n].MinLength() {
 		w.out = append(w.out, w.raw(n)...)
@@ -106,11 +106,11 @@ func (w *writer) comma(k int) []byte {
 // children writes the children of a node that are kept, and says what is missing.
 func (w *writer) children(n uint32) {
 	w.expand(n)
-	at, end := w.nodes[n], w.end(n)
+	at, end := w.at(n), w.end(n)
 	json := at.kind == object || at.kind == list
 	begin, next, upTo, k, cut := len(w.out), at.first, at.first, 0, false
 	if at.is&ordered != 0 { // the place of an item determines what a schema asks of it
-		for upTo = end; upTo > at.first && w.nodes[upTo-1].kept == 0; upTo-- {
+		for upTo = end; upTo > at.first && w.at(upTo-1).kept == 0; upTo-- {
 		}
 	}
 	if json {
@@ -119,7 +119,7 @@ func (w *writer) children(n uint32) {
 	for m := next; m <= end; m++ {
 		switch {
 		case m == end, m < upTo:
-		case w.nodes[m].kept == 0 && w.nodes[m].is&demanded == 0:
+		case w.at(m).kept == 0 && w.at(m).is&demanded == 0:
 			continue
 		}
 		if missing := m - next; missing > 0 || m == end && json {
@@ -127,7 +127,7 @@ func (w *writer) children(n uint32) {
 			// The arguments of a read say where it begins, so no gap is written
 			// there. A gap is written at the start of a long line that reading
 			// comes to later.
-			goesOn := len(w.out) > begin || at.kind == line && n != w.nodes[w.begin].up
+			goesOn := len(w.out) > begin || at.kind == line && n != w.at(w.begin).up
 			if !w.isReading || !json && m < end && goesOn {
 				k += w.gap(n, begin, next, m, k)
 			}
@@ -179,16 +179,16 @@ func (w *writer) shut(begin int, cut bool) {
 // the mark is not shorter than the missing lines or pieces, gap writes these
 // instead.
 func (w *writer) gap(n uint32, begin int, a, b uint32, k int) int {
-	at, end := w.nodes[n], w.end(n)
+	at, end := w.at(n), w.end(n)
 	var room [64]byte
 	mark, missing := room[:0], []byte(nil)
 	if a < b {
-		missing = w.docOf(a).src[w.nodes[a].pos:w.nodes[b-1].end]
+		missing = w.docOf(a).src[w.at(a).pos:w.at(b-1).end]
 	}
 	switch {
 	case at.kind == object && b == end && k > 0 && w.total(n) > k && w.guards[n] == nil && w.isMap(n):
 		mark = fmt.Appendf(mark, `"…":"%d more keys"`, w.total(n)-k)
-	case at.kind == object, at.kind == list && (w.nodes[at.first].kind != quoted || w.total(n) < 5 || w.guards[n] != nil):
+	case at.kind == object, at.kind == list && (w.at(at.first).kind != quoted || w.total(n) < 5 || w.guards[n] != nil):
 		return 0
 	case at.kind == list:
 		from, to := int(a-at.first), int(b-at.first)
@@ -200,11 +200,11 @@ func (w *writer) gap(n uint32, begin int, a, b uint32, k int) int {
 		}
 		mark = append(appendGap(append(mark, '"'), from, to-1), '"')
 	case at.kind == text:
-		last := w.nodes[b-1].at
+		last := w.at(b - 1).at
 		if b < end { // the last missing line includes the blank lines after it
-			last = w.nodes[b].at - 1
+			last = w.at(b).at - 1
 		}
-		mark = append(appendGap(mark, int(w.nodes[a].at), int(last)), '\n')
+		mark = append(appendGap(mark, int(w.at(a).at), int(last)), '\n')
 	default:
 		mark = fmt.Appendf(mark, " … %d characters … ", utf8.RuneCount(missing))
 		if b == end {
